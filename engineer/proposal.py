@@ -1,0 +1,42 @@
+"""What a designer proposes, and the record of how it became a config."""
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from envgen.config import EnvConfig
+
+
+class Attempt(BaseModel):
+    """One answer of a model to the design question."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    text: str
+    finish_reason: str
+    """`stop` or `length`."""
+    error: str | None = None
+    """Why it could not be read; None if it could."""
+
+
+class Proposal(BaseModel):
+    """The next environment config and how it came about; stored once, never drawn again."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    stage: int = Field(ge=0)
+    """The stage whose failures were read; the config is for the stage after it."""
+    designer: str
+    variant: str
+    """Context variant whose modules the designer was shown."""
+    prompt: str = ""
+    """What a model was asked; empty for designers without a model."""
+    attempts: tuple[Attempt, ...] = ()
+    rationale: str = ""
+    """Why, in the designer's words."""
+    proposed: dict | None = None
+    """The config as read from the answer, before projection; None if no answer could be read."""
+    config: EnvConfig
+    """The legal config that the next stage uses."""
+    changes: tuple[str, ...] = ()
+    """What projection changed, one sentence each."""
+    fallback: str | None = None
+    """Why the previous config was kept, if it was."""
+    prompt_tokens: int = Field(default=0, ge=0)
+    completion_tokens: int = Field(default=0, ge=0)

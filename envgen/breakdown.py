@@ -1,0 +1,121 @@
+"""Failure breakdown: what a policy got right and wrong, counted per map size, with intervals."""
+
+from collections.abc import Iterable
+from typing import Self
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from envgen.verifier import FailureCategory, Verdict
+
+
+class Rate(BaseModel):
+    """A share of successes with its 95 % Wilson interval."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.value:.1%} [{self.low:.1%}, {self.high:.1%}]"
+
+
+class Difference(BaseModel):
+    """A difference of two rates on the same instances with its 95 % paired bootstrap interval."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.value:+.1%} [{self.low:+.1%}, {self.high:+.1%}]"
+
+
+class SizeBreakdown(BaseModel):
+    """Counts of one map size (or of all sizes together)."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    n: int = Field(ge=0)
+    valid: int = Field(ge=0)
+    optimal: int = Field(ge=0)
+    failures: dict[FailureCategory, int]
+
+    @model_validator(mode="after")
+    def _add_up(self) -> Self:
+        if self.optimal > self.valid or self.valid + sum(self.failures.values()) != self.n:
+            raise ValueError(f"{self.valid} valid, {self.optimal} of them optimal, and {sum(self.failures.values())} failures do not make {self.n} answers")
+        return self
+
+    @property
+    def valid_rate(self) -> Rate:
+        """Share of valid answers."""
+        return wilson(self.valid, self.n)
+
+    @property
+    def optimal_rate(self) -> Rate:
+        """Share of answers that are valid and cost the optimum."""
+        return wilson(self.optimal, self.n)
+
+
+class Breakdown(BaseModel):
+    """Failure breakdown of one evaluation: map size -> counts."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    sizes: dict[int, SizeBreakdown] = Field(min_length=1)
+
+    @property
+    def overall(self) -> SizeBreakdown:
+        """All map sizes together."""
+        parts = self.sizes.values()
+        return SizeBreakdown(
+            n=sum(p.n for p in parts),
+            valid=sum(p.valid for p in parts),
+            optimal=sum(p.optimal for p in parts),
+            failures={c: sum(p.failures[c] for p in parts) for c in FailureCategory},
+        )
+
+
+def count_verdicts(sized: Iterable[tuple[int, Verdict]]) -> Breakdown:
+    """The breakdown of (map size, verdict) pairs."""
+    by_size: dict[int, list[Verdict]] = {}
+    for size, verdict in sized:
+        by_size.setdefault(size, []).append(verdict)
+    return Breakdown(
+        sizes={
+            size: SizeBreakdown(
+                n=len(verdicts),
+                valid=sum(v.valid for v in verdicts),
+                optimal=sum(v.optimal for v in verdicts),
+                failures={c: sum(v.category is c for v in verdicts) for c in FailureCategory},
+            )
+            for size, verdicts in sorted(by_size.items())
+        }
+    )
+
+
+def wilson(successes: int, total: int) -> Rate:
+    """95 % Wilson score interval of a binomial proportion (Wilson 1927); an empty sample spans 0 to 1."""
+    if total == 0:
+        return Rate(value=0.0, low=0.0, high=1.0)
+    from scipy.stats import binomtest
+
+    interval = binomtest(successes, total).proportion_ci(confidence_level=0.95, method="wilson")
+    return Rate(value=successes / total, low=float(interval.low), high=float(interval.high))
+
+
+def paired_difference(before: np.ndarray, after: np.ndarray, *, seed: int = 0, resamples: int = 9_999) -> Difference:
+    """Mean of `after - before` over paired 0/1 outcomes, with a percentile bootstrap interval over the instances.
+
+    Both arrays have shape (instances,), in the same order.
+    """
+    if before.shape != after.shape:
+        raise ValueError(f"paired outcomes need equal shapes, got {before.shape} and {after.shape}")
+    change = after.astype(np.int8) - before.astype(np.int8)
+    counts = np.array([(change == value).sum() for value in (-1, 0, 1)])
+    # Resampling n differences with replacement is a multinomial draw over their three possible values.
+    draws = np.random.default_rng(seed).multinomial(len(change), counts / len(change), size=resamples)
+    means = (draws[:, 2] - draws[:, 0]) / len(change)
+    low, high = np.percentile(means, [2.5, 97.5])
+    return Difference(value=float(change.mean()), low=float(low), high=float(high))

@@ -1,0 +1,51 @@
+"""Every error that envwright raises on purpose.
+
+    EnvwrightError
+    ├── ConfigError        a setting, preset or environment config is wrong
+    ├── DataError          a file of problems, instances or answers is wrong
+    ├── SamplingError      no board of the requested class can be found
+    ├── RunDirectoryError  a run directory belongs to something else, or is damaged
+    ├── ModelError         a checkpoint cannot be loaded, or a model cannot answer
+    └── ChildError         a child process (training, generation) failed
+
+A message says what is wrong, what was got, and what to do about it.
+"""
+
+
+class EnvwrightError(Exception):
+    """Base of the tree. Instances hold one string, so they survive pickling between processes."""
+
+
+class ConfigError(EnvwrightError):
+    """A setting, preset or environment config is wrong."""
+
+
+class DataError(EnvwrightError):
+    """A file of problems, instances or answers is wrong."""
+
+
+class SamplingError(EnvwrightError):
+    """No board of the requested class can be found."""
+
+
+class RunDirectoryError(EnvwrightError):
+    """A run directory belongs to something else, or is damaged."""
+
+
+class ModelError(EnvwrightError):
+    """A checkpoint cannot be loaded, or a model cannot answer."""
+
+
+class ChildError(EnvwrightError):
+    """A child process (training, generation) failed."""
+
+
+def describe_validation_error(error: Exception, source: str) -> str:
+    """One line per problem of a pydantic `ValidationError`: where, what was got, what was expected."""
+    lines = []
+    for item in error.errors():  # type: ignore[attr-defined]
+        where = ".".join(str(part) for part in item["loc"]) or "(top level)"
+        got = repr(item["input"])
+        got = got if len(got) <= 80 else got[:77] + "..."
+        lines.append(f"{source}: {where}: {item['msg']} (got {got})")
+    return "\n".join(lines)

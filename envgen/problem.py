@@ -1,0 +1,205 @@
+"""Problems of MAPF-FrozenLake, and the one ASCII notation that tests, prompts, docs and failure reports share.
+
+A board is square. Rows count from the top, columns from the left, both from 0. Moves are synchronous: every agent
+enters a neighbouring cell or waits. Two agents may not be in one cell, nor swap cells; following is allowed. An agent
+rests on its goal and blocks it; it may cross its goal earlier and come back, the last arrival counts.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Annotated, Self
+
+from pydantic import BaseModel, ConfigDict, Field, StrictInt, model_validator
+
+MIN_SIZE, MAX_SIZE = 3, 10
+MAX_AGENTS = 5
+
+Cell = tuple[int, int]
+"""(row, column), 0-indexed from the top left."""
+
+StrictCell = tuple[Annotated[StrictInt, Field(ge=0, lt=MAX_SIZE)], Annotated[StrictInt, Field(ge=0, lt=MAX_SIZE)]]
+
+START_LETTERS, GOAL_LETTERS, FROZEN, HOLE = "SsABC", "Ggabc", "F", "H"
+
+
+class Move(StrEnum):
+    """One step of one agent."""
+
+    UP = "UP"
+    DOWN = "DOWN"
+    LEFT = "LEFT"
+    RIGHT = "RIGHT"
+    WAIT = "WAIT"
+
+    @property
+    def offset(self) -> Cell:
+        """(row, column) displacement."""
+        return _OFFSETS[self]
+
+
+_OFFSETS = {Move.UP: (-1, 0), Move.DOWN: (1, 0), Move.LEFT: (0, -1), Move.RIGHT: (0, 1), Move.WAIT: (0, 0)}
+_MOVES = {offset: move for move, offset in _OFFSETS.items()}
+
+Path = tuple[Cell, ...]
+"""The cells one agent visits, from its start to its last arrival at the goal."""
+
+Plan = tuple[Path, ...]
+"""A joint plan: one path an agent."""
+
+
+class Agent(BaseModel):
+    """Where an agent starts and where it has to end."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    start: StrictCell
+    goal: StrictCell
+
+
+class Problem(BaseModel):
+    """One board with its agents. Starts are distinct, goals are distinct, none lies on a hole."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    id: str = Field(default="", max_length=200)
+    size: Annotated[StrictInt, Field(ge=MIN_SIZE, le=MAX_SIZE)]
+    """Side length, 3 to 10."""
+    holes: tuple[StrictCell, ...] = Field(max_length=MAX_SIZE * MAX_SIZE)
+    agents: tuple[Agent, ...] = Field(min_length=1, max_length=MAX_AGENTS)
+
+    @model_validator(mode="after")
+    def _check_cells(self) -> Self:
+        holes = set(self.holes)
+        if len(holes) != len(self.holes):
+            raise ValueError("a hole is listed twice; list each hole once")
+        starts, goals = [a.start for a in self.agents], [a.goal for a in self.agents]
+        for name, cells in (("hole", self.holes), ("start", starts), ("goal", goals)):
+            for cell in cells:
+                if max(cell) >= self.size:
+                    raise ValueError(f"{name} {cell} lies outside the {self.size}x{self.size} board; rows and columns run from 0 to {self.size - 1}")
+        for name, cells in (("start", starts), ("goal", goals)):
+            if len(set(cells)) != len(cells):
+                raise ValueError(f"two agents share a {name}; give every agent its own")
+            for cell in cells:
+                if cell in holes:
+                    raise ValueError(f"{name} {cell} lies on a hole; move it to a frozen cell")
+        return self
+
+    @property
+    def num_agents(self) -> int:
+        """How many agents share the board, 1 to 5."""
+        return len(self.agents)
+
+
+class Solution(BaseModel):
+    """What the solver says of a solvable problem. Costs are steps; an agent's cost is its last arrival."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    sum_of_costs: int = Field(ge=0)
+    makespan: int = Field(ge=0)
+    """Length of the longest path of the returned plan, which is optimal in the sum of costs."""
+    wait_required: bool
+    """With waiting before arrival forbidden, the best sum of costs is strictly worse, or no plan exists."""
+    plan: Plan
+
+
+class Instance(BaseModel):
+    """A solvable problem with its solution; `problem.id` is its canonical identity."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    problem: Problem
+    solution: Solution
+
+
+def moves_of(path: Path) -> tuple[Move, ...]:
+    """The moves along a path of neighbouring cells."""
+    return tuple(_MOVES[(b[0] - a[0], b[1] - a[1])] for a, b in zip(path, path[1:], strict=False))
+
+
+def path_of(start: Cell, moves: Sequence[str]) -> Path:
+    """The cells visited from `start`; raises ValueError on an unknown move name."""
+    path = [start]
+    for name in moves:
+        row, column = Move(name).offset
+        path.append((path[-1][0] + row, path[-1][1] + column))
+    return tuple(path)
+
+
+def to_text(problem: Problem) -> str:
+    """The ASCII notation: the grid as letters, then one line an agent.
+
+    Starts are S s A B C and goals G g a b c for agents 0..4, F is frozen, H a hole. Where a start and a goal share a
+    cell the start's letter is shown; the agent lines hold the truth.
+    """
+    grid = [[FROZEN] * problem.size for _ in range(problem.size)]
+    for row, column in problem.holes:
+        grid[row][column] = HOLE
+    for index, agent in enumerate(problem.agents):
+        grid[agent.goal[0]][agent.goal[1]] = GOAL_LETTERS[index]
+    for index, agent in enumerate(problem.agents):
+        grid[agent.start[0]][agent.start[1]] = START_LETTERS[index]
+    lines = [" ".join(row) for row in grid]
+    lines += [f"Agent {i}: {cell_text(a.start)} to {cell_text(a.goal)}" for i, a in enumerate(problem.agents)]
+    return "\n".join(lines)
+
+
+def from_text(text: str, id: str = "") -> Problem:
+    """Read the ASCII notation back. Without agent lines the letters alone must place every start and goal."""
+    lines = [line.strip() for line in text.strip().splitlines() if line.strip()]
+    rows = [line.split() for line in lines if not line.startswith("Agent ")]
+    agent_lines = [line for line in lines if line.startswith("Agent ")]
+    known = set(START_LETTERS + GOAL_LETTERS + FROZEN + HOLE)
+    cells = {(r, c): letter for r, row in enumerate(rows) for c, letter in enumerate(row)}
+    for cell, letter in cells.items():
+        if letter not in known:
+            raise ValueError(f"cell {cell} holds {letter!r}; expected one of {''.join(sorted(known))}")
+    if any(len(row) != len(rows) for row in rows):
+        raise ValueError(f"the grid has {len(rows)} rows, so every row needs {len(rows)} letters")
+    if agent_lines:
+        agents = tuple(_agent_from_line(line, index) for index, line in enumerate(agent_lines))
+    else:
+        where = {letter: cell for cell, letter in cells.items()}
+        count = sum(letter in where for letter in START_LETTERS)
+        try:
+            agents = tuple(Agent(start=where[START_LETTERS[i]], goal=where[GOAL_LETTERS[i]]) for i in range(count))
+        except KeyError as error:
+            raise ValueError(f"the grid lacks the letter {error}; starts and goals come in pairs S/G, s/g, A/a, B/b, C/c") from None
+    holes = tuple(cell for cell, letter in cells.items() if letter == HOLE)
+    return Problem(id=id, size=len(rows), holes=holes, agents=agents)
+
+
+def cell_text(cell: Cell) -> str:
+    """`(row,column)`, the way cells are written in prompts and answers."""
+    return f"({cell[0]},{cell[1]})"
+
+
+def _agent_from_line(line: str, index: int) -> Agent:
+    head, _, rest = line.partition(":")
+    start, _, goal = rest.partition(" to ")
+    try:
+        if head.split() != ["Agent", str(index)]:
+            raise ValueError
+        start_cell, goal_cell = (tuple(int(n) for n in part.strip().strip("()").split(",")) for part in (start, goal))
+        return Agent(start=start_cell, goal=goal_cell)  # type: ignore[arg-type]
+    except ValueError:
+        raise ValueError(f"cannot read {line!r}; expected 'Agent {index}: (r,c) to (r,c)'") from None
+
+
+def canonical_identity(size: int, holes: Sequence[Cell], agents: Sequence[tuple[Cell, Cell]]) -> str:
+    """Content hash (32 hex digits) that is equal for boards equal up to the 8 grid symmetries and the agents' order."""
+    last = size - 1
+    forms = []
+    for transpose in (False, True):
+        for flip_rows in (False, True):
+            for flip_columns in (False, True):
+
+                def image(cell: Cell, t: bool = transpose, fr: bool = flip_rows, fc: bool = flip_columns) -> int:
+                    row, column = (cell[1], cell[0]) if t else cell
+                    return (last - row if fr else row) * size + (last - column if fc else column)
+
+                forms.append((sorted(map(image, holes)), sorted((image(s), image(g)) for s, g in agents)))
+    return hashlib.sha256(repr((size, min(forms))).encode()).hexdigest()[:32]
+
+
+def identity(problem: Problem) -> str:
+    """Canonical identity of a problem; see `canonical_identity`."""
+    return canonical_identity(problem.size, problem.holes, [(a.start, a.goal) for a in problem.agents])

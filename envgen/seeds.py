@@ -1,0 +1,21 @@
+"""Random generators derived from what they are for, so that no draw depends on order or on the number of workers."""
+
+import hashlib
+
+import numpy as np
+
+
+def seed_sequence(seed: int, *path: int | str) -> np.random.SeedSequence:
+    """Seed for a curriculum seed and a path such as (stage, purpose, map size, shard); words are hashed to 32 bits."""
+    key = [part if isinstance(part, int) else int.from_bytes(hashlib.sha256(part.encode()).digest()[:4]) for part in path]
+    return np.random.SeedSequence(entropy=seed, spawn_key=tuple(key))
+
+
+def generator(seed: int, *path: int | str) -> np.random.Generator:
+    """A numpy generator on `seed_sequence`."""
+    return np.random.default_rng(seed_sequence(seed, *path))
+
+
+def seed_integer(seed: int, *path: int | str) -> int:
+    """A 32-bit seed for libraries that take an integer."""
+    return int(seed_sequence(seed, *path).generate_state(1)[0])

@@ -1,0 +1,96 @@
+"""Rollouts: instance, completion and verdict, one row each, as Parquet."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pyarrow as pa
+from pydantic import BaseModel, ConfigDict
+
+from envgen.breakdown import Breakdown, count_verdicts
+from envgen.dataset import SCHEMA, instance_of_row, read_table, to_table, write_table
+from envgen.problem import Instance
+from envgen.prompts import PromptStyle
+from envgen.verifier import FailureCategory, Verdict
+
+ROLLOUT_SCHEMA = pa.schema(
+    [
+        *SCHEMA,
+        pa.field("completion", pa.string(), nullable=False),
+        pa.field("completion_tokens", pa.int32(), nullable=False),
+        pa.field("truncated", pa.bool_(), nullable=False),
+        pa.field("valid", pa.bool_(), nullable=False),
+        pa.field("optimal", pa.bool_(), nullable=False),
+        pa.field("category", pa.string(), metadata={"doc": "failure category, null if valid"}),
+        pa.field("agent", pa.int8(), metadata={"doc": "first offending agent"}),
+        pa.field("step", pa.int16(), metadata={"doc": "first offending step, 0 is the start"}),
+        pa.field("cell", pa.list_(pa.int16(), 2)),
+        pa.field("detail", pa.string(), nullable=False),
+        pa.field("plan_sum_of_costs", pa.int16(), metadata={"doc": "of the answer, null if invalid"}),
+        pa.field("plan_makespan", pa.int16()),
+    ]
+)
+
+
+class Rollout(BaseModel):
+    """One answer of a policy to one instance."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    instance: Instance
+    completion: str
+    completion_tokens: int
+    truncated: bool
+    """Whether the answer hit the token limit."""
+    verdict: Verdict
+
+
+def write_rollouts(path: Path, rollouts: list[Rollout], style: PromptStyle) -> None:
+    """Write rollouts atomically, in order."""
+    rows = [
+        {
+            **instance_row,
+            "completion": r.completion,
+            "completion_tokens": r.completion_tokens,
+            "truncated": r.truncated,
+            "valid": r.verdict.valid,
+            "optimal": r.verdict.optimal,
+            "category": r.verdict.category,
+            "agent": r.verdict.agent,
+            "step": r.verdict.step,
+            "cell": r.verdict.cell,
+            "detail": r.verdict.detail,
+            "plan_sum_of_costs": r.verdict.sum_of_costs,
+            "plan_makespan": r.verdict.makespan,
+        }
+        for instance_row, r in zip(to_table([r.instance for r in rollouts], style).to_pylist(), rollouts, strict=True)
+    ]
+    write_table(path, pa.Table.from_pylist(rows, schema=ROLLOUT_SCHEMA))
+
+
+def read_rollouts(path: Path) -> list[Rollout]:
+    """Rollouts of a file, in order; DataError if it is missing or of another schema."""
+    table = read_table(path, ROLLOUT_SCHEMA)
+    return [
+        Rollout(
+            instance=instance_of_row(row, f"{path}: row {index}"),
+            completion=row["completion"],
+            completion_tokens=row["completion_tokens"],
+            truncated=row["truncated"],
+            verdict=Verdict(
+                valid=row["valid"],
+                optimal=row["optimal"],
+                category=FailureCategory(row["category"]) if row["category"] else None,
+                agent=row["agent"],
+                step=row["step"],
+                cell=tuple(row["cell"]) if row["cell"] else None,
+                detail=row["detail"],
+                sum_of_costs=row["plan_sum_of_costs"],
+                makespan=row["plan_makespan"],
+            ),
+        )
+        for index, row in enumerate(table.to_pylist())
+    ]
+
+
+def breakdown_of(rollouts: Iterable[Rollout]) -> Breakdown:
+    """Failure breakdown of rollouts."""
+    return count_verdicts((r.instance.problem.size, r.verdict) for r in rollouts)
