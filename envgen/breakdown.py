@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Self
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, model_validator
 
 from envgen.verifier import FailureCategory, Verdict
 
@@ -40,7 +40,7 @@ class SizeBreakdown(BaseModel):
     n: int = Field(ge=0)
     valid: int = Field(ge=0)
     optimal: int = Field(ge=0)
-    failures: dict[FailureCategory, int]
+    failures: dict[FailureCategory, NonNegativeInt]
 
     @model_validator(mode="after")
     def _add_up(self) -> Self:
@@ -73,7 +73,7 @@ class Breakdown(BaseModel):
             n=sum(p.n for p in parts),
             valid=sum(p.valid for p in parts),
             optimal=sum(p.optimal for p in parts),
-            failures={c: sum(p.failures[c] for p in parts) for c in FailureCategory},
+            failures={c: sum(p.failures.get(c, 0) for p in parts) for c in FailureCategory},
         )
 
 
@@ -108,10 +108,12 @@ def wilson(successes: int, total: int) -> Rate:
 def paired_difference(before: np.ndarray, after: np.ndarray, *, seed: int = 0, resamples: int = 9_999) -> Difference:
     """Mean of `after - before` over paired 0/1 outcomes, with a percentile bootstrap interval over the instances.
 
-    Both arrays have shape (instances,), in the same order.
+    Both arrays have shape (instances,), in the same order; an empty sample spans -1 to 1.
     """
     if before.shape != after.shape:
         raise ValueError(f"paired outcomes need equal shapes, got {before.shape} and {after.shape}")
+    if not len(before):
+        return Difference(value=0.0, low=-1.0, high=1.0)
     change = after.astype(np.int8) - before.astype(np.int8)
     counts = np.array([(change == value).sum() for value in (-1, 0, 1)])
     # Resampling n differences with replacement is a multinomial draw over their three possible values.

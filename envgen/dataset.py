@@ -77,13 +77,15 @@ def read_table(path: Path, schema: pa.Schema) -> pa.Table:
         raise DataError(f"{path}: no such file; check the path, or make it with 'envwright generate'") from None
     except (pa.ArrowInvalid, OSError) as error:
         raise DataError(f"{path}: not a readable Parquet file ({error}); make it with 'envwright generate'") from None
+    columns = []
     for field in schema:
         if field.name not in table.column_names:
             raise DataError(f"{path}: column {field.name!r} is missing; found {', '.join(table.column_names)}")
-    try:
-        return table.select(schema.names).cast(schema)
-    except (pa.ArrowInvalid, ValueError) as error:
-        raise DataError(f"{path}: columns do not fit the schema ({error})") from None
+        try:
+            columns.append(table.select([field.name]).cast(pa.schema([field])).column(0))
+        except (pa.ArrowException, ValueError) as error:
+            raise DataError(f"{path}: column {field.name!r} does not hold {field.type} ({error})") from None
+    return pa.Table.from_arrays(columns, schema=schema)
 
 
 def instance_of_row(row: dict, where: str) -> Instance:
@@ -93,6 +95,6 @@ def instance_of_row(row: dict, where: str) -> Instance:
         problem = Problem(id=row["id"], size=row["size"], holes=tuple(map(tuple, row["holes"])), agents=agents)
         plan = tuple(path_of(agent.start, moves) for agent, moves in zip(agents, row["plan"], strict=True))
         solution = Solution(sum_of_costs=row["sum_of_costs"], makespan=row["makespan"], wait_required=row["wait_required"], plan=plan)
-    except (ValidationError, ValueError) as error:
+    except (ValidationError, ValueError, TypeError) as error:
         raise DataError(f"{where}: not an instance: {error}") from None
     return Instance(problem=problem, solution=solution)

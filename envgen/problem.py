@@ -157,8 +157,11 @@ def from_text(text: str, id: str = "") -> Problem:
     if agent_lines:
         agents = tuple(_agent_from_line(line, index) for index, line in enumerate(agent_lines))
     else:
-        where = {letter: cell for cell, letter in cells.items()}
-        count = sum(letter in where for letter in START_LETTERS)
+        where = {letter: cell for cell, letter in cells.items() if letter not in FROZEN + HOLE}
+        placed = [letter for letter in cells.values() if letter in where]
+        if len(placed) > len(where):
+            raise ValueError(f"the grid holds a letter twice among {' '.join(placed)}; place every start and goal once, or add agent lines")
+        count = 1 + max(((START_LETTERS + GOAL_LETTERS).index(letter) % MAX_AGENTS for letter in where), default=-1)
         try:
             agents = tuple(Agent(start=where[START_LETTERS[i]], goal=where[GOAL_LETTERS[i]]) for i in range(count))
         except KeyError as error:

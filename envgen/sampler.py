@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
+from math import ceil, floor
 from multiprocessing import get_context
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -249,13 +250,14 @@ def _shortage(quota: Quota, kept: dict[bool, list[Instance]], draws: int) -> str
     wanted = {False: quota.without_wait, True: quota.with_wait}
     total, short = sum(wanted.values()), [label for label in wanted if len(kept[label]) < wanted[label]]
     found = [f"found {len(kept[label])} of {wanted[label]} distinct boards that need {'a' if label else 'no'} wait" for label in short]
-    remedy = [f"ask for at most {len(kept[False]) + len(kept[True])} of this size"] if kept[False] or kept[True] else []
-    if True in short and kept[True]:
-        remedy.append(f"lower wait_ratio to {len(kept[True]) / total:.2f}")
-    if False in short and kept[False]:
-        remedy.append(f"raise wait_ratio to {1 - len(kept[False]) / total:.2f}")
+    most = max(n for n in range(total) if (need := int(quota.with_wait / total * n + 0.5)) <= len(kept[True]) and n - need <= len(kept[False]))
+    remedy = [f"ask for at most {most} of this size"] if most else []
+    if short == [True] and kept[True]:
+        remedy.append(f"lower wait_ratio to {floor(100 * len(kept[True]) / total) / 100:g}")
+    if short == [False] and kept[False]:
+        remedy.append(f"raise wait_ratio to {ceil(100 * (1 - len(kept[False]) / total)) / 100:g}")
     remedy.append("change hole_ratio or the number of agents, or use a larger map")
     return (
         f"map size {quota.size} with {quota.agents} agents and hole_ratio {quota.hole_ratio:g}: {'; '.join(found)} after {draws} draws, "
-        f"the last {FRUITLESS_DRAWS} of them without a new one. What works: {'; or '.join(remedy)}"
+        f"the last {FRUITLESS_DRAWS} of them without a new one. Try this: {'; or '.join(remedy)}"
     )

@@ -82,7 +82,7 @@ def _illegal_move(problem: Problem, plan: Plan, step: int) -> Verdict | None:
         if step == 0:
             start = problem.agents[index].start
             wrong = cell != start and f"{name} begins at {cell_text(cell)}, its start is {cell_text(start)}"
-        elif not (cell[0] < problem.size and cell[1] < problem.size):
+        elif not (0 <= cell[0] < problem.size and 0 <= cell[1] < problem.size):
             wrong = f"{name} leaves the {problem.size}x{problem.size} grid to {cell_text(cell)}"
         else:
             before = path[step - 1]

@@ -23,7 +23,7 @@ ROLLOUT_SCHEMA = pa.schema(
         pa.field("category", pa.string(), metadata={"doc": "failure category, null if valid"}),
         pa.field("agent", pa.int8(), metadata={"doc": "first offending agent"}),
         pa.field("step", pa.int16(), metadata={"doc": "first offending step, 0 is the start"}),
-        pa.field("cell", pa.list_(pa.int16(), 2)),
+        pa.field("cell", pa.list_(pa.int16())),
         pa.field("detail", pa.string(), nullable=False),
         pa.field("plan_sum_of_costs", pa.int16(), metadata={"doc": "of the answer, null if invalid"}),
         pa.field("plan_makespan", pa.int16()),

@@ -1,0 +1,106 @@
+"""What a designer may know, and the modules that put it into words.
+
+Modules after arXiv 2606.17682: F failure breakdown, G guideline, H history of earlier stages, S the rationale of the
+proposal before, T training details. The paper does not publish its wording; every sentence here is ours.
+"""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Self
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from envgen.breakdown import Breakdown
+from envgen.config import MAX_HOLE_RATIO, EnvConfig, MapSize
+
+
+class ConfigSpace(BaseModel):
+    """Which environment configs are legal: projection maps every proposal into this space."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    map_sizes: tuple[MapSize, ...] = Field(min_length=1)
+    """Map sizes that a config names, ascending."""
+    min_hole_ratio: float = Field(default=0, ge=0, le=MAX_HOLE_RATIO)
+    max_hole_ratio: float = Field(default=MAX_HOLE_RATIO, ge=0, le=MAX_HOLE_RATIO)
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if list(self.map_sizes) != sorted(set(self.map_sizes)):
+            raise ValueError(f"map_sizes {list(self.map_sizes)} must ascend without repeats")
+        if self.min_hole_ratio > self.max_hole_ratio:
+            raise ValueError(f"min_hole_ratio {self.min_hole_ratio} exceeds max_hole_ratio {self.max_hole_ratio}")
+        return self
+
+
+class StageRecord(BaseModel):
+    """One finished stage: what was trained on and what the policy then got wrong."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    stage: int = Field(ge=0)
+    config: EnvConfig
+    breakdown: Breakdown
+
+
+class DesignContext(BaseModel):
+    """All that a designer can read. It holds no reward, no validation instance and no way to change either."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    space: ConfigSpace
+    current: StageRecord
+    history: tuple[StageRecord, ...] = ()
+    """Stages before the current one, oldest first; stage 0 used the default config."""
+    previous_rationale: str = ""
+    """The rationale of the proposal that led to the current config; empty after stage 0."""
+    stages: int = Field(ge=1)
+    """Stages of the whole curriculum."""
+    instances: int = Field(ge=1)
+    """Training instances of each stage."""
+    epochs: float = Field(gt=0)
+    """Passes over them in each stage."""
+
+
+class Module(StrEnum):
+    """A context module: one paragraph of what the designer is shown."""
+
+    FAILURES = "failures"
+    """F: failure breakdown of the current stage per map size."""
+    GUIDELINE = "guideline"
+    """G: task-level design heuristics."""
+    HISTORY = "history"
+    """H: configs and failures of all earlier stages, the default config of stage 0 included."""
+    HISTORY_WITHOUT_DEFAULT = "history-without-default"
+    """H without stage 0."""
+    RATIONALE = "rationale"
+    """S: what the designer wrote a stage ago."""
+    BOOKKEEPING = "bookkeeping"
+    """T: stage, instances and epochs only."""
+
+
+VARIANTS: dict[str, tuple[Module, ...]] = {
+    "V1": (Module.FAILURES,),
+    "V2": (Module.FAILURES, Module.GUIDELINE),
+    "V3": (Module.FAILURES, Module.GUIDELINE, Module.HISTORY),
+    "V4": (Module.FAILURES, Module.GUIDELINE, Module.HISTORY_WITHOUT_DEFAULT),
+    "V5": (Module.FAILURES, Module.GUIDELINE, Module.HISTORY_WITHOUT_DEFAULT, Module.RATIONALE),
+    "V6": (Module.FAILURES, Module.GUIDELINE, Module.HISTORY_WITHOUT_DEFAULT, Module.BOOKKEEPING),
+    "V6S": (Module.FAILURES, Module.GUIDELINE, Module.HISTORY_WITHOUT_DEFAULT, Module.RATIONALE, Module.BOOKKEEPING),
+}
+"""Context variants. Readings of the paper differ on whether its V6 shows the rationale (S): V6 leaves it out, V6S has it."""
+
+_TEMPLATES = Environment(
+    loader=FileSystemLoader(Path(__file__).parent / "templates"), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False
+)
+
+
+def module_text(module: Module, context: DesignContext) -> str:
+    """One context module in words; empty if there is nothing to say yet."""
+    shown = {"history": context.history, "history-without-default": tuple(r for r in context.history if r.stage > 0)}
+    template = "history" if module in shown else module.value
+    return _TEMPLATES.get_template(f"{template}.j2").render(context=context, records=shown.get(module, ())).strip()
+
+
+def design_prompt(variant: str, context: DesignContext) -> str:
+    """The user message that asks for the next config, with the modules of a context variant; KeyError if unknown."""
+    modules = [text for module in VARIANTS[variant] if (text := module_text(module, context))]
+    return _TEMPLATES.get_template("question.j2").render(context=context, modules=modules).strip()

@@ -1,0 +1,210 @@
+"""`envwright COMMAND`: the command line. Heavy imports happen inside the commands, so that `--help` is quick."""
+
+import errno
+import json
+import logging
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.logging import RichHandler
+
+from envgen.errors import ChildError, EnvwrightError
+from envgen.files import write_text
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode="markdown", help="Reinforcement learning in which the policy redesigns its own environment.")
+console = Console()
+
+BAD_INPUT, FAILED = 2, 1
+
+
+def example(text: str) -> str:
+    """The epilog of a command's help."""
+    return f"Example: `{text}`"
+
+
+@app.command(epilog=example("envwright run tiny --seed 1 --set trl.learning_rate=1e-4"))
+def run(
+    preset: Annotated[str, typer.Argument(help="A shipped preset, or the path of a YAML file.")],
+    engineer: Annotated[str | None, typer.Option(help="Designer: checkpoint, base, random or fixed.")] = None,
+    variant: Annotated[str | None, typer.Option(help="Context variant: V1 to V6, V6S.")] = None,
+    stages: Annotated[int | None, typer.Option(help="Number of stages.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the curriculum.")] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", help="Any field of the preset, as a.b=c; may be repeated.")] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the run directory.")] = None,
+) -> None:
+    """Run one curriculum here and now; the same command continues a run that was cut off."""
+    from infra.preset import load_preset, parse_override
+    from infra.run_directory import default_name, open_run
+    from infra.settings import Settings
+
+    chosen = {"design.designer": engineer, "design.variant": variant, "stages": stages, "seed": seed}
+    overrides = {key: value for key, value in chosen.items() if value is not None} | dict(map(parse_override, set_ or []))
+    resolved = load_preset(preset, overrides)
+    name = name or default_name(resolved)
+    directory = Settings().run_directory(name)
+    show_log()
+    console.print(f"[bold]{name}[/bold]: preset {resolved.name}, designer {resolved.design.designer}, context {resolved.design.variant}, {resolved.stages} stages")
+    console.print("starting the orchestrator ...")
+    open_run(directory, resolved)
+    from flows.curriculum import curriculum
+    from flows.tables import rates_table
+
+    results = curriculum(resolved, name)
+    console.print(rates_table(results))
+    console.print(f"report: {directory / 'report.html'}")
+
+
+@app.command(epilog=example("envwright solve problems.jsonl -o solutions.jsonl"))
+def solve(
+    problems: Annotated[Path, typer.Argument(help="Problems, one JSON object a line, or a MovingAI .scen file with its .map beside it.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="Solutions, one JSON object a line.")],
+    agents: Annotated[int | None, typer.Option(help="Use only the first agents of a .scen file.")] = None,
+) -> None:
+    """Optimal plans, their costs and whether they need a wait."""
+    from rich.progress import track
+
+    from envgen.formats import read_problems, solution_line
+    from envgen.solver import solve as solve_problem
+
+    parsed = read_problems(problems, agents)
+    lines = [json.dumps(solution_line(p, solve_problem(p))) for p in track(parsed, "solving", console=Console(stderr=True), transient=True)]
+    write_text(output, "".join(line + "\n" for line in lines))
+    console.print(f"{len(lines)} problems -> {output}")
+
+
+@app.command(epilog=example("envwright generate config.yaml --count 500 --agents 2 --seed 0 -o data.parquet"))
+def generate(
+    config: Annotated[Path, typer.Argument(help="Environment config: sizes -> data_ratio, hole_ratio, wait_ratio.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="Parquet file to write.")],
+    count: Annotated[int, typer.Option(help="Number of instances.")],
+    agents: Annotated[int, typer.Option(help="Agents on each board, 2 to 5.")] = 2,
+    seed: Annotated[int, typer.Option(min=0, help="Seed; the same seed gives the same file.")] = 0,
+    style: Annotated[str, typer.Option(help="Prompt style: board or compact.")] = "board",
+) -> None:
+    """A data set drawn from an environment config, with exact counts and labels."""
+    from envgen.dataset import write_dataset
+    from envgen.errors import ConfigError
+    from envgen.prompts import PromptStyle
+    from envgen.sampler import sample
+    from infra.preset import load_env_config
+    from infra.settings import Settings
+
+    if style not in set(PromptStyle):
+        raise ConfigError(f"--style {style!r}: expected one of {', '.join(PromptStyle)}")
+    wanted = load_env_config(config)
+    instances, report = sample(wanted, count, agents=agents, seed=seed, workers=Settings().workers, progress=console.print)
+    write_dataset(output, instances, PromptStyle(style), {"config": wanted, "seed": seed, "agents": agents, "report": report})
+    console.print(f"{len(instances)} instances -> {output}")
+
+
+@app.command(epilog=example("envwright verify data.parquet completions.jsonl"))
+def verify(
+    data: Annotated[Path, typer.Argument(help="Instances (Parquet), or problems (JSON lines), which are solved first.")],
+    completions: Annotated[Path, typer.Argument(help='Answers, one {"id": ..., "completion": ...} a line.')],
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Write verdicts here instead of to the screen.")] = None,
+) -> None:
+    """Verdicts for answers: valid, optimal, or what went wrong first."""
+    from flows.verify import verdict_lines
+
+    lines, breakdown = verdict_lines(data, completions)
+    if output:
+        write_text(output, "".join(line + "\n" for line in lines))
+    else:
+        for line in lines:
+            typer.echo(line)
+    overall = breakdown.overall
+    Console(stderr=True).print(f"{overall.n} answers: valid {overall.valid_rate}, optimal {overall.optimal_rate}")
+
+
+@app.command(epilog=example("envwright report tiny-checkpoint-V6-s0"))
+def report(run: Annotated[str, typer.Argument(help="Name or path of a run.")]) -> None:
+    """Write the HTML report of a run again."""
+    from infra.report.build import write_report
+    from infra.run_directory import read_results
+    from infra.settings import Settings
+
+    directory = Settings().run_directory(run)
+    read_results(directory)
+    console.print(f"report: {write_report(directory)}")
+
+
+@app.command(epilog=example("envwright lineage runs/tiny-checkpoint-V6-s0/stage-02/checkpoint"))
+def lineage(checkpoint: Annotated[Path, typer.Argument(help="A checkpoint directory.")]) -> None:
+    """What a checkpoint was made from, down to the start policy."""
+    from flows.tables import lineage_tree
+    from infra.lineage import Recorder
+    from infra.settings import Settings
+
+    settings = Settings()
+    console.print(lineage_tree(checkpoint, Recorder(settings.tracking_uri, settings.runs / "mlartifacts").ancestry(checkpoint)))
+
+
+@app.command(epilog=example("envwright doctor"))
+def doctor() -> None:
+    """Versions, devices, folders and servers; exit code 2 for a set of versions that is known not to work."""
+    from flows.doctor import examine
+
+    if not examine(console):
+        raise typer.Exit(BAD_INPUT)
+
+
+@app.command(epilog=example("envwright bootstrap --output start --steps 1400"))
+def bootstrap(
+    output: Annotated[Path, typer.Option("-o", "--output", help="Directory of the new start policy.")],
+    preset: Annotated[str, typer.Option(help="Preset whose validation set must stay unseen.")] = "tiny",
+    steps: Annotated[int | None, typer.Option(help="Training steps; the recipe's number if left out.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the recipe.")] = 0,
+) -> None:
+    """Make the tiny start policy from nothing, by the recipe of the shipped one."""
+    from infra.preset import load_preset
+
+    chosen = load_preset(preset)
+    show_log()
+    from flows.bootstrap import bootstrap as bootstrap_flow
+
+    bootstrap_flow(output, chosen, steps, seed)
+    console.print(f"start policy: {output}")
+
+
+def show_log() -> None:
+    """Show envwright's own log on the screen; Prefect's goes to its server. Call before anything imports Prefect."""
+    os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
+    handler = RichHandler(console=console, show_level=False, show_path=False, log_time_format="%H:%M:%S", omit_repeated_times=False)
+    logger = logging.getLogger("envwright")
+    logger.setLevel(logging.INFO)
+    logger.addHandler(handler)
+
+
+def main() -> None:
+    """Entry point: errors of the user become one message and exit code 2, failures exit code 1."""
+    try:
+        app(standalone_mode=False)
+    except typer.Exit as stop:
+        sys.exit(stop.exit_code)
+    except Exception as error:
+        sys.exit(_explain(error))
+
+
+def _explain(error: Exception) -> int:
+    import click
+
+    if isinstance(error, click.exceptions.Abort):
+        return 130
+    if isinstance(error, click.ClickException):
+        error.show()
+        return error.exit_code
+    if isinstance(error, EnvwrightError):
+        typer.echo(f"error: {error}", err=True)
+        return FAILED if isinstance(error, ChildError) else BAD_INPUT
+    if isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}:
+        typer.echo(f"error: {error.filename or 'the disk'}: {error.strerror}; free some space and run the same command again, complete steps are kept", err=True)
+        return BAD_INPUT
+    raise error
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,65 @@
+"""The flows of a curriculum: order and nothing else. Every step asks the stage directory whether it is done."""
+
+from flows.environment import prepare
+
+prepare()
+
+from prefect import flow
+
+from envgen.config import EnvConfig
+from infra.preset import Preset
+from infra.results import CurriculumResults
+from infra.run_directory import Curriculum, exclusive, open_run
+from infra.settings import Settings
+from infra.steps import StepRecord
+from tasks.data import generate, make_validation
+from tasks.design import engineer, read_proposal
+from tasks.learn import evaluate_stage, evaluate_start, summarize, train
+from tasks.publish import publish, record_lineage, write_manifest
+from tasks.run import RunRef, close_engine, log
+
+
+@flow(name="stage", flow_run_name="stage {number} · {variant} · {designer}")
+def stage(run: RunRef, number: int, config: EnvConfig, validation: StepRecord, parent: str, variant: str, designer: str) -> list[StepRecord]:
+    """One turn of the loop: generate, train, evaluate, summarize, engineer. `parent` identifies the weights it starts from."""
+    data = generate(run, number, config, validation)
+    checkpoint = train(run, number, data, parent)
+    rollouts = evaluate_stage(run, number, checkpoint, validation)
+    breakdown = summarize(run, number, rollouts)
+    proposal = engineer(run, number, breakdown)
+    steps = [data, checkpoint, rollouts, breakdown, proposal]
+    write_manifest(run, number, steps)
+    return steps
+
+
+@flow(name="curriculum", flow_run_name="{name}")
+def curriculum(preset: Preset, name: str) -> CurriculumResults:
+    """Train a policy in stages; after each stage the designer writes the next environment config.
+
+    A repeated call with the same preset and name continues after the last complete step.
+    """
+    directory = Settings().run_directory(name)
+    with exclusive(directory):
+        opened = open_run(directory, preset)
+        run = RunRef(directory=directory, preset=preset)
+        try:
+            return _stages(run, opened)
+        finally:
+            close_engine()
+
+
+def _stages(run: RunRef, opened: Curriculum) -> CurriculumResults:
+    preset = run.preset
+    validation = make_validation(run)
+    start = evaluate_start(run, validation)
+    config, parent = preset.default_config, start.key
+    steps: dict[int, list[StepRecord]] = {}
+    results = None
+    for number in range(preset.stages):
+        log.info("stage %d of %d%s", number, preset.stages - 1, "" if number else " (default config)")
+        steps[number] = stage(run, number, config, validation, parent, preset.design.variant, preset.design.designer)
+        results = publish(run, number + 1, steps)
+        record_lineage(run, opened, number)
+        config, parent = read_proposal(run, number).config, steps[number][1].outputs["checkpoint"]
+    assert results is not None
+    return results

@@ -1,0 +1,49 @@
+"""What commands print: tables and trees."""
+
+from pathlib import Path
+
+from rich.table import Table
+from rich.tree import Tree
+
+from envgen.breakdown import Breakdown, Difference
+from envgen.errors import RunDirectoryError
+from infra.lineage import Ancestor
+from infra.results import CurriculumResults
+
+
+def rates_table(results: CurriculumResults) -> Table:
+    """Valid and optimal rate of the start policy and of every stage, with intervals."""
+    n = results.start.overall.n
+    table = Table(title=f"Validation, {n} instances, 95 % intervals (rates: Wilson; change: paired bootstrap)")
+    for name in ("after", "valid", "change since start", "optimal", "change since start "):
+        table.add_column(name, justify="left" if name == "after" else "right")
+    _row(table, "start policy", results.start, None, None)
+    for stage in results.stages:
+        _row(table, f"stage {stage.stage}", stage.breakdown, stage.valid_gain, stage.optimal_gain)
+    return table
+
+
+def lineage_tree(checkpoint: Path, chain: list[Ancestor]) -> Tree:
+    """The ancestry of a checkpoint as a tree, newest first; RunDirectoryError if it is unknown."""
+    if not chain:
+        raise RunDirectoryError(f"{checkpoint}: MLflow knows no such checkpoint; check the path, and MLFLOW_TRACKING_URI or ENVWRIGHT_RUNS")
+    tree = Tree(f"[bold]{chain[0].checkpoint}[/bold]")
+    node = tree
+    for index, ancestor in enumerate(chain):
+        if index:
+            node = node.add(f"trained from [bold]{ancestor.checkpoint}[/bold]")
+        node.add(f"path {ancestor.path}")
+        for context, dataset in sorted(ancestor.datasets.items()):
+            if index + 1 < len(chain):
+                node.add(f"{context} data {dataset}")
+        for name, value in sorted(ancestor.tags.items()):
+            node.add(f"{name} {value}")
+        rates = [f"{name} {ancestor.metrics[name]:.1%}" for name in ("valid", "optimal") if name in ancestor.metrics]
+        if rates:
+            node.add("validation " + ", ".join(rates))
+    return tree
+
+
+def _row(table: Table, name: str, breakdown: Breakdown, valid: Difference | None, optimal: Difference | None) -> None:
+    overall = breakdown.overall
+    table.add_row(name, str(overall.valid_rate), str(valid or ""), str(overall.optimal_rate), str(optimal or ""))

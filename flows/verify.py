@@ -1,0 +1,53 @@
+"""Verdicts for a file of answers."""
+
+import json
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from envgen.breakdown import Breakdown, count_verdicts
+from envgen.dataset import read_dataset
+from envgen.errors import DataError, describe_validation_error
+from envgen.formats import read_json_lines, read_problems
+from envgen.problem import Instance
+from envgen.solver import solve
+from envgen.verifier import verify
+
+
+class Answer(BaseModel):
+    """One line of a file of answers."""
+
+    model_config = ConfigDict(extra="forbid")
+    id: str
+    completion: str
+
+
+def verdict_lines(data: Path, completions: Path) -> tuple[list[str], Breakdown]:
+    """One JSON line a completion, in order, and their breakdown; DataError names file and line."""
+    instances = {i.problem.id: i for i in _instances(data)}
+    answers = []
+    for number, value in read_json_lines(completions):
+        try:
+            answer = Answer.model_validate(value)
+        except ValidationError as error:
+            raise DataError(describe_validation_error(error, f"{completions}: line {number}")) from None
+        if answer.id not in instances:
+            raise DataError(f"{completions}: line {number}: id {answer.id!r} is not in {data}")
+        answers.append(answer)
+    if not answers:
+        raise DataError(f"{completions}: holds no answer")
+    verdicts = [(a, instances[a.id].problem.size, verify(instances[a.id], a.completion)) for a in answers]
+    lines = [json.dumps({"id": answer.id, **verdict.model_dump(mode="json")}) for answer, _, verdict in verdicts]
+    return lines, count_verdicts((size, verdict) for _, size, verdict in verdicts)
+
+
+def _instances(data: Path) -> list[Instance]:
+    if data.suffix == ".parquet":
+        return read_dataset(data)
+    found = []
+    for problem in read_problems(data):
+        solution = solve(problem)
+        if solution is None:
+            raise DataError(f"{data}: problem {problem.id!r} is not solvable, so no answer to it can be judged; remove it")
+        found.append(Instance(problem=problem, solution=solution))
+    return found

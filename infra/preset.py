@@ -1,0 +1,157 @@
+"""Presets: everything that decides a curriculum, as sparse commented YAML in and one resolved JSON out."""
+
+import json
+from pathlib import Path
+from typing import Any, Self
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from engineer.context import VARIANTS, ConfigSpace
+from engineer.spec import DesignSpec
+from envgen.config import EnvConfig, MapSize, SizeConfig
+from envgen.errors import ConfigError, DataError, describe_validation_error
+from envgen.problem import MAX_AGENTS
+from envgen.prompts import PromptStyle
+from envgen.sampler import MIN_AGENTS, quotas
+from policy.engine import EngineConfig
+from policy.rewards import RewardWeights
+from policy.train_spec import RESERVED_OPTIONS, check_trl_options
+
+PRESETS = Path(__file__).parent / "presets"
+
+
+class ValidationSpec(BaseModel):
+    """The fixed validation set: for each map size the same number of instances of every wait and hole ratio."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    wait_ratios: tuple[float, ...] = (0.25, 0.5, 0.75)
+    hole_ratios: tuple[float, ...] = (0.2, 0.3, 0.4)
+    instances: int = Field(default=17, ge=1)
+    """Instances of each map size, wait ratio and hole ratio."""
+    map_sizes: tuple[MapSize, ...] = ()
+    """Map sizes; those of the config space if left out."""
+    seed: int = Field(default=20_260, ge=0)
+    """Not the curriculum's seed: every curriculum of a preset is judged on the same instances."""
+
+    def configs(self, map_sizes: tuple[int, ...]) -> list[tuple[str, EnvConfig, int]]:
+        """(purpose, config, count) of each part of the set."""
+        sizes = self.map_sizes or map_sizes
+        return [
+            (
+                f"validation-{wait}-{hole}-{size}",
+                EnvConfig(sizes={size: SizeConfig(data_ratio=1, hole_ratio=hole, wait_ratio=wait)}),
+                self.instances,
+            )
+            for size in sizes
+            for wait in self.wait_ratios
+            for hole in self.hole_ratios
+        ]
+
+
+class Preset(BaseModel):
+    """A curriculum: policy, testbed, training, designer."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    name: str = Field(pattern=r"^[A-Za-z0-9._-]+$")
+    description: str = ""
+    model: str
+    """`tiny` (shipped), a checkpoint directory or a hub id."""
+    seed: int = Field(default=0, ge=0)
+    stages: int = Field(default=3, ge=1, le=100)
+    agents: int = Field(default=2, ge=MIN_AGENTS, le=MAX_AGENTS)
+    instances: int = Field(ge=1)
+    """Training instances of a stage."""
+    epochs: float = Field(default=1, gt=0)
+    """Passes over them in a stage."""
+    prompt_style: PromptStyle = PromptStyle.BOARD
+    max_answer_tokens: int = Field(ge=8)
+    """Longest answer in evaluation; training uses `trl.max_completion_length`."""
+    space: ConfigSpace
+    default_config: EnvConfig
+    """Environment config of stage 0."""
+    validation: ValidationSpec = ValidationSpec()
+    engine: EngineConfig = EngineConfig()
+    rewards: RewardWeights = RewardWeights()
+    design: DesignSpec = DesignSpec()
+    trl: dict[str, Any] = Field(default_factory=dict)
+    """Options of `trl.GRPOConfig` under their own names."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.design.variant not in VARIANTS:
+            raise ValueError(f"design.variant {self.design.variant!r} is not one of {', '.join(VARIANTS)}")
+        if tuple(self.default_config.sizes) != self.space.map_sizes:
+            raise ValueError(f"default_config names the map sizes {list(self.default_config.sizes)}, space names {list(self.space.map_sizes)}; name the same")
+        return self
+
+
+RESERVED = RESERVED_OPTIONS | {"num_train_epochs"}
+
+
+def load_preset(name: str, overrides: dict[str, Any] | None = None) -> Preset:
+    """A shipped preset by name, or a YAML file by path, with dotted overrides; ConfigError names file and field."""
+    path = Path(name) if name.endswith((".yaml", ".yml")) else PRESETS / f"{name}.yaml"
+    if not path.is_file():
+        shipped = ", ".join(sorted(p.stem for p in PRESETS.glob("*.yaml")))
+        raise ConfigError(f"{name}: no such preset; the shipped ones are {shipped}, or give the path of a YAML file")
+    raw = read_yaml(path)
+    for key, value in (overrides or {}).items():
+        _set(raw, key, value)
+    try:
+        preset = Preset.model_validate(raw)
+        check_trl_options(preset.trl)
+        quotas(preset.default_config, preset.instances, preset.agents)
+    except ValidationError as error:
+        raise ConfigError(describe_validation_error(error, str(path))) from None
+    if "num_train_epochs" in preset.trl:
+        raise ConfigError(f"{path}: trl.num_train_epochs: set the preset's own 'epochs' instead")
+    return preset
+
+
+def load_env_config(path: Path) -> EnvConfig:
+    """An environment config from a YAML file; ConfigError names file and field."""
+    try:
+        return EnvConfig.model_validate(read_yaml(path))
+    except ValidationError as error:
+        raise ConfigError(describe_validation_error(error, str(path))) from None
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """A YAML mapping, read safely; DataError names file and line."""
+    try:
+        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise DataError(f"{path}: no such file") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise DataError(f"{path}: not readable as YAML: {error}") from None
+    if not isinstance(raw, dict):
+        raise DataError(f"{path}: holds {type(raw).__name__}, expected a mapping of fields")
+    return raw
+
+
+def parse_override(text: str) -> tuple[str, Any]:
+    """`a.b=c` as (dotted key, value); the value is read as YAML."""
+    key, separator, value = text.partition("=")
+    if not separator or not key:
+        raise ConfigError(f"--set {text!r}: expected KEY=VALUE, for example --set trl.learning_rate=1e-4")
+    try:
+        return key, yaml.safe_load(value)
+    except yaml.YAMLError:
+        return key, value
+
+
+def resolved_json(preset: Preset) -> dict[str, Any]:
+    """The preset as plain JSON values, defaults filled in."""
+    return json.loads(preset.model_dump_json())
+
+
+def _set(raw: dict[str, Any], dotted: str, value: Any) -> None:
+    *parents, last = dotted.split(".")
+    node = raw
+    for part in parents:
+        key = int(part) if part.isdigit() else part
+        node = node.setdefault(key, {})
+        if not isinstance(node, dict):
+            raise ConfigError(f"--set {dotted}: {part!r} is a value, not a group of fields")
+    node[int(last) if last.isdigit() else last] = value

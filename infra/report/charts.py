@@ -1,0 +1,193 @@
+"""The charts of the report as inline SVG. Colours are CSS variables of the page, so that one drawing serves light and dark."""
+
+import io
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from envgen.breakdown import Rate, SizeBreakdown
+from envgen.verifier import FailureCategory
+from infra.report.text import SPACE, interval, percent
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
+
+PALETTE = {
+    "ink": ("#1c2126", "#e6eaee"),
+    "muted": ("#5d6872", "#9ba6b1"),
+    "grid": ("#dde3e8", "#323a42"),
+    "valid": ("#0072b2", "#56b4e9"),
+    "optimal": ("#009e73", "#35c79b"),
+    "parse_error": ("#8b959e", "#8b959f"),
+    "illegal_move": ("#e69f00", "#e6a010"),
+    "hole_collision": ("#3f6fb0", "#4677ba"),
+    "conflict": ("#d55e00", "#de6c14"),
+    "goal_not_reached": ("#cc79a7", "#cc7aa8"),
+}
+"""Name of the CSS variable -> its colour on light and on dark; near those of Okabe and Ito, which stay apart for colour-blind readers."""
+
+_INK, _MUTED, _GRID = (PALETTE[name][0] for name in ("ink", "muted", "grid"))
+_ON_COLOUR = {FailureCategory.HOLE_COLLISION: "#ffffff"}
+_SIDE = 0.07
+"""Valid and optimal points stand this far left and right of their stage."""
+
+
+def rate_chart(title: str, parts: Sequence[SizeBreakdown], name: str, *, top: float) -> str:
+    """The rate `name` (valid, optimal) of the start policy and after each stage, with 95 % Wilson intervals; `top` ends the axis."""
+    figure, axes = _figure(420, 225)
+    rates = _draw_rates(axes, parts, name, 0.0)
+    labelled = range(len(rates)) if len(rates) <= 6 else (0, len(rates) - 1)
+    for stage in labelled:
+        rate, colour = rates[stage], PALETTE[name][0]
+        place = {"xytext": (0, 5), "textcoords": "offset points", "ha": "center", "in_layout": False}
+        axes.annotate(percent(rate.value), (stage, rate.high), color=colour, weight="bold", size=12, **place)
+    names = ["start", *(str(stage) if len(parts) > 5 else f"stage {stage}" for stage in range(len(parts) - 1))]
+    axes.set_xticks(range(len(parts)), names)
+    margin = max(0.4, 0.085 * len(parts))
+    axes.set_xlim(-margin, len(parts) - 1 + margin)
+    _percent_axis(axes, 1.12 * top)
+    return _svg(figure, title)
+
+
+def size_chart(title: str, parts: Sequence[SizeBreakdown], *, top: float) -> str:
+    """Both rates of one map size, small; the last values are written out."""
+    figure, axes = _figure(300, 190)
+    ends = [(name, float(_draw_rates(axes, parts, name, side)[-1].value)) for name, side in (("valid", -_SIDE), ("optimal", _SIDE))]
+    places = _apart([value for _, value in ends], 0.1 * top)
+    for place, (name, value) in zip(places, ends, strict=True):
+        spot = (len(parts) - 1 + _SIDE, place)
+        axes.annotate(_percent_text(value), spot, xytext=(9, 0), textcoords="offset points", color=PALETTE[name][0], va="center", weight="bold", size=12)
+    every = 1 if len(parts) <= 8 else 2
+    axes.set_xticks(range(0, len(parts), every), ["start", *map(str, range(len(parts) - 1))][::every])
+    axes.set_xlim(-0.35, len(parts) - 0.65)
+    _percent_axis(axes, top)
+    return _svg(figure, title)
+
+
+def _draw_rates(axes: "Axes", parts: Sequence[SizeBreakdown], name: str, side: float) -> list[Rate]:
+    rates = [part.valid_rate if name == "valid" else part.optimal_rate for part in parts]
+    values = np.array([rate.value for rate in rates])
+    reach = np.abs(np.array([[rate.low, rate.high] for rate in rates]).T - values)
+    axes.errorbar(np.arange(len(parts)) + side, values, reach, color=PALETTE[name][0], linewidth=2, marker="o", markersize=5, elinewidth=1.2)
+    return rates
+
+
+def axis_top(parts: Sequence[SizeBreakdown]) -> float:
+    """A round end for the axis of these rates: the next 10 % above the highest interval."""
+    highest = max(rate.high for part in parts for rate in (part.valid_rate, part.optimal_rate))
+    return min(1.0, max(0.2, np.ceil(highest * 10 + 0.01) / 10))
+
+
+def failure_chart(title: str, parts: Sequence[SizeBreakdown]) -> str:
+    """Share of answers per failure category, one bar for the start policy and one for each stage."""
+    figure, axes = _figure(900, 46 + 38 * len(parts))
+    rows = np.arange(len(parts))
+    left = np.zeros(len(parts))
+    end = max(1 - part.valid_rate.value for part in parts) or 1.0
+    for category in FailureCategory:
+        shares = np.array([part.failures[category] / part.n for part in parts])
+        axes.barh(rows, shares, left=left, height=0.66, color=PALETTE[category.value][0], linewidth=0)
+        for row, (start, width) in enumerate(zip(left, shares, strict=True)):
+            if width > 0.045 * end:
+                text = f"{100 * width:.0f}"
+                axes.text(start + width / 2, row, text, ha="center", va="center_baseline", size=13, weight="bold", color=_ON_COLOUR.get(category, "#14181c"))
+        left += shares
+    for row, part in enumerate(parts):
+        total = Rate(value=left[row], low=1 - part.valid_rate.high, high=1 - part.valid_rate.low)
+        axes.annotate(
+            percent(total.value), (total.value, row), xytext=(9, 0), textcoords="offset points", va="center_baseline", size=13, weight="bold", color=_INK
+        )
+        axes.annotate(interval(total), (total.value, row), xytext=(67, 0), textcoords="offset points", va="center_baseline", size=12, color=_MUTED)
+    axes.set_yticks(rows, ["start", *(f"stage {row}" for row in rows[:-1])])
+    axes.set_ylim(len(parts) - 0.5, -0.5)
+    axes.set_xlim(0, end * 1.24)
+    axes.xaxis.set_major_locator(_ticks(6))
+    axes.xaxis.set_major_formatter(_percent_text)
+    axes.grid(axis="x", color=_GRID, linewidth=1)
+    return _svg(figure, title)
+
+
+def training_chart(title: str, steps: np.ndarray, values: np.ndarray, *, colour: str, limits: tuple[float, float], rate: bool) -> str:
+    """A quantity over the training steps: each step faintly, the running mean in full, its last value written out."""
+    figure, axes = _figure(400, 165)
+    window = max(1, len(values) // 15)
+    smooth = np.convolve(values, np.ones(window) / window, mode="valid")
+    axes.plot(steps, values, color=PALETTE[colour][0], linewidth=1, alpha=0.35)
+    axes.plot(steps[window - 1 :], smooth, color=PALETTE[colour][0], linewidth=2, marker="o" if len(smooth) == 1 else "")
+    last = f"{100 * smooth[-1]:.0f}{SPACE}%" if rate else f"{smooth[-1]:.2f}"
+    axes.annotate(last, (steps[-1], smooth[-1]), xytext=(6, 0), textcoords="offset points", color=PALETTE[colour][0], va="center", weight="bold", size=12)
+    axes.xaxis.set_major_locator(_ticks(5))
+    if rate:
+        _percent_axis(axes, limits[1])
+    else:
+        axes.yaxis.set_major_locator(_ticks(4))
+        axes.set_ylim(*limits)
+        axes.grid(axis="y", color=_GRID, linewidth=1)
+    return _svg(figure, title)
+
+
+def _figure(width: int, height: int) -> "tuple[Figure, Axes]":
+    """A bare figure whose units are CSS pixels."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width / 72, height / 72), layout="constrained")
+    axes = figure.add_subplot()
+    axes.spines[:].set_visible(False)
+    axes.tick_params(length=0, labelsize=12, labelcolor=_MUTED, pad=5)
+    axes.set_axisbelow(True)
+    return figure, axes
+
+
+def _percent_axis(axes: "Axes", top: float) -> None:
+    axes.set_ylim(0, top)
+    axes.yaxis.set_major_locator(_ticks(5))
+    axes.yaxis.set_major_formatter(_percent_text)
+    axes.grid(axis="y", color=_GRID, linewidth=1)
+
+
+def _percent_text(value: float, _position: float = 0) -> str:
+    return f"{100 * value:.0f}{SPACE}%"
+
+
+def _ticks(count: int) -> "MaxNLocator":
+    from matplotlib.ticker import MaxNLocator
+
+    return MaxNLocator(count, steps=[1, 2, 2.5, 5, 10])
+
+
+def _apart(values: list[float], gap: float) -> list[float]:
+    """Two label positions, moved apart to at least `gap`."""
+    first, second = values
+    push = max(0.0, gap - abs(first - second)) / 2 * (1 if first >= second else -1)
+    return [first + push, second - push]
+
+
+def _svg(figure: "Figure", title: str) -> str:
+    """The figure as an SVG element: text in the page's font, colours as variables, and no ids but those referred to.
+
+    The ids that remain depend on `title`, which has to differ between the charts of a page.
+    """
+    import matplotlib
+
+    buffer = io.StringIO()
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": title}):
+        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+    text = buffer.getvalue()
+    text = text[text.index("<svg") :]
+    text = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>| transform=\"rotate\(-0 [^\"]*\"", "", text, flags=re.DOTALL)
+    used = set(re.findall(r"#([A-Za-z][\w-]*)", text))
+    text = re.sub(r' id="([^"]*)"', lambda match: match[0] if match[1] in used else "", text)
+    text = re.sub(r" font-family: [^;\"]*;?", "", text)
+    text = re.sub(r"font: (bold )?([\d.]+px) [^;\"]*", lambda match: f"font-size: {match[2]}{'; font-weight: 600' if match[1] else ''}", text)
+    text = re.sub(r"(\d\.\d\d)\d+", r"\1", text)
+    for name, (colour, _) in PALETTE.items():
+        text = text.replace(colour, f"var(--{name})")
+    width, height = (round(72 * length) for length in figure.get_size_inches())
+    names = 'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"'
+    return re.sub(
+        r"<svg [^>]*>", f'<svg {names} viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img" aria-label="{title}">', text, count=1
+    )

@@ -1,0 +1,75 @@
+"""Numbers and sentences of the report."""
+
+from envgen.breakdown import Difference, Rate
+from envgen.verifier import FailureCategory
+from infra.results import CurriculumResults
+
+SPACE = "\u00a0"
+_NUMBER_WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+
+
+def percent(value: float) -> str:
+    """A rate with one decimal: `42.3 %`."""
+    return f"{100 * value:.1f}{SPACE}%"
+
+
+def share(value: float) -> str:
+    """A ratio of a config with as many decimals as it needs, one at most: `25 %`, `12.5 %`."""
+    return f"{f'{100 * value:.1f}'.removesuffix('.0')}{SPACE}%"
+
+
+def interval(rate: Rate) -> str:
+    """The 95 % interval of a rate: `[38.1, 46.6]`."""
+    return f"[{100 * rate.low:.1f},{SPACE}{100 * rate.high:.1f}]"
+
+
+def points(value: float) -> str:
+    """A difference of rates in percentage points, always with its sign: `+11.3`, `−2.0`."""
+    return f"{100 * value:+.1f}".replace("-", "−")
+
+
+def points_interval(difference: Difference) -> str:
+    """The 95 % interval of a difference: `[+8.9, +13.7]`."""
+    return f"[{points(difference.low)},{SPACE}{points(difference.high)}]"
+
+
+def count(number: int, noun: str) -> str:
+    """`1 stage`, `2,000 stages`."""
+    return f"{number:,}{SPACE}{noun}{'' if number == 1 else 's'}"
+
+
+def duration(seconds: float) -> str:
+    """Wall time in the largest unit that leaves at least one: `8 s`, `31 min`, `2.4 h`."""
+    if seconds < 100:
+        return f"{seconds:.0f}{SPACE}s" if seconds >= 10 else f"{seconds:.1f}{SPACE}s"
+    return f"{seconds / 60:.0f}{SPACE}min" if seconds < 6_000 else f"{seconds / 3600:.1f}{SPACE}h"
+
+
+def label(category: FailureCategory) -> str:
+    """A failure category in words."""
+    return category.value.replace("_", " ")
+
+
+def headline(results: CurriculumResults) -> str:
+    """What the curriculum did to the valid rate, in one sentence that claims no more than the interval allows."""
+    last = results.stages[-1]
+    return _change(
+        "Valid rate on the validation set", results.start.overall.valid_rate, last.breakdown.overall.valid_rate, last.valid_gain, len(results.stages)
+    )
+
+
+def optimal_headline(results: CurriculumResults) -> str:
+    """The same for the optimal rate."""
+    last = results.stages[-1]
+    return _change("Optimal rate", results.start.overall.optimal_rate, last.breakdown.overall.optimal_rate, last.optimal_gain, len(results.stages))
+
+
+def _change(what: str, before: Rate, after: Rate, gain: Difference, stages: int) -> str:
+    number = _NUMBER_WORDS[stages] if stages < len(_NUMBER_WORDS) else str(stages)
+    sentence = (
+        f"{what} went from {percent(before.value)} to {percent(after.value)} over {number} stage{'' if stages == 1 else 's'}: "
+        f"{points(gain.value)}{SPACE}points, 95{SPACE}% interval {points_interval(gain)}"
+    )
+    if gain.low <= 0 <= gain.high:
+        return f"{sentence}, which includes zero: no gain is shown."
+    return f"{sentence}." if gain.value > 0 else f"{sentence}: a loss."

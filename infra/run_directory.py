@@ -1,0 +1,96 @@
+"""A curriculum's directory: made once for one preset, resumed by the same, refused to any other."""
+
+import fcntl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from envgen.errors import RunDirectoryError
+from envgen.files import digest, write_json
+from infra.preset import Preset, resolved_json
+from infra.results import CurriculumResults
+
+MODEL_FILE = "curriculum.json"
+
+
+class Curriculum(BaseModel):
+    """A named run of a preset; `curriculum.json` in its directory."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    name: str
+    preset: Preset
+    preset_digest: str
+
+
+def default_name(preset: Preset) -> str:
+    """The name of a curriculum unless one is given."""
+    return f"{preset.name}-{preset.design.designer}-{preset.design.variant}-s{preset.seed}"
+
+
+def open_run(directory: Path, preset: Preset) -> Curriculum:
+    """Claim a new run directory, or check that an existing one was made by the same preset.
+
+    The number of stages may differ, so that a run can be extended. RunDirectoryError names the fields that differ.
+    """
+    path = directory / MODEL_FILE
+    wanted = Curriculum(name=directory.name, preset=preset, preset_digest=digest(resolved_json(preset)))
+    if path.exists():
+        found = read_curriculum(directory)
+        old, new = resolved_json(found.preset), resolved_json(preset)
+        changed = sorted(field for field in new if field not in {"stages", "description"} and old.get(field) != new[field])
+        if changed:
+            details = "; ".join(f"{field}: {_short(old.get(field))} there, {_short(new[field])} here" for field in changed)
+            raise RunDirectoryError(
+                f"{directory} was made by another preset ({details}). Ways out: give this run its own name with --name, "
+                f"go back to the settings of the run, or move the directory away"
+            )
+        if found.preset.stages >= preset.stages:
+            return wanted
+    elif directory.exists() and any(directory.iterdir()):
+        raise RunDirectoryError(f"{directory} exists and is no curriculum ({MODEL_FILE} is missing); give the run another --name, or move the directory away")
+    write_json(path, wanted)
+    return wanted
+
+
+@contextmanager
+def exclusive(directory: Path) -> Iterator[None]:
+    """Be the only process that writes a run directory; RunDirectoryError if another one is at it. A dead holder holds nothing."""
+    locks = directory.parent / ".locks"
+    locks.mkdir(parents=True, exist_ok=True)
+    with open(locks / f"{directory.name}.lock", "w") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise RunDirectoryError(f"{directory}: another process is working on this run; wait for it, or give this run another --name") from None
+        yield
+
+
+def read_curriculum(directory: Path) -> Curriculum:
+    """The curriculum of an existing run directory; RunDirectoryError if there is none."""
+    path = directory / MODEL_FILE
+    try:
+        return Curriculum.model_validate_json(path.read_bytes())
+    except FileNotFoundError:
+        raise RunDirectoryError(f"{directory}: no curriculum there ({MODEL_FILE} is missing); give the name or the path of a run") from None
+    except ValidationError as error:
+        raise RunDirectoryError(f"{path}: damaged, or made by another version: {error.errors()[0]['msg']}; move the directory away") from None
+
+
+def stage_directory(directory: Path, stage: int) -> Path:
+    """`stage-NN` of a run."""
+    return directory / f"stage-{stage:02d}"
+
+
+def read_results(directory: Path) -> CurriculumResults:
+    """`results.json` of a run; RunDirectoryError if no stage has finished."""
+    try:
+        return CurriculumResults.model_validate_json((directory / "results.json").read_bytes())
+    except FileNotFoundError:
+        raise RunDirectoryError(f"{directory}: results.json is missing; no stage has finished yet, or this is no run") from None
+
+
+def _short(value: object) -> str:
+    text = str(value)
+    return text if len(text) <= 60 else text[:57] + "..."

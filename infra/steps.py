@@ -1,0 +1,74 @@
+"""The stage directory as a content-keyed store: a step is done if and only if its record matches its files.
+
+A step's key is a digest of everything that decides its output: configs, the keys of the steps before it, and a code
+version set by hand. The record is written last, so a step cut off at any moment is simply not done.
+"""
+
+import fcntl
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from envgen.files import digest, file_digest, write_json
+
+CODE_VERSIONS = {"validation": 1, "start": 1, "generate": 1, "train": 1, "evaluate": 1, "summarize": 1, "engineer": 1}
+"""Raised by hand when a step's code changes what it writes."""
+
+
+class StepRecord(BaseModel):
+    """What a finished step wrote."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    step: str
+    key: str
+    outputs: dict[str, str]
+    """File or directory name in the stage directory -> SHA-256."""
+    seconds: float
+    reused: bool = False
+    """Whether this call found it finished; never true in a stored record."""
+
+
+def step_key(step: str, decides: dict[str, Any]) -> str:
+    """The content key of a step: `decides` holds all that decides its output."""
+    return digest({"step": step, "code": CODE_VERSIONS[step], **decides})
+
+
+def run_step(directory: Path, step: str, decides: dict[str, Any], outputs: tuple[str, ...], body: Callable[[], None]) -> StepRecord:
+    """Run `body`, which writes `outputs` into `directory`, unless a record with the same key matches the files there."""
+    key = step_key(step, decides)
+    record_path = directory / ".steps" / f"{step}.json"
+    with lock(directory / ".steps" / f"{step}.lock"):
+        record = _read(record_path)
+        if record and record.key == key and _matches(record, directory):
+            return record.model_copy(update={"reused": True})
+        record_path.unlink(missing_ok=True)
+        started = time.monotonic()
+        body()
+        digests = {name: file_digest(directory / name) for name in outputs}
+        record = StepRecord(step=step, key=key, outputs=digests, seconds=round(time.monotonic() - started, 3))
+        write_json(record_path, record)
+        return record
+
+
+@contextmanager
+def lock(path: Path) -> Iterator[None]:
+    """Hold an exclusive lock; the kernel frees it when the holder dies, however it dies."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def _read(path: Path) -> StepRecord | None:
+    try:
+        return StepRecord.model_validate_json(path.read_bytes())
+    except (FileNotFoundError, ValidationError):
+        return None
+
+
+def _matches(record: StepRecord, directory: Path) -> bool:
+    return all((directory / name).exists() and file_digest(directory / name) == sha for name, sha in record.outputs.items())

@@ -1,0 +1,30 @@
+"""Where the weights of a policy are, and their identity."""
+
+from pathlib import Path
+
+from envgen.errors import ModelError
+from envgen.files import file_digest
+
+TINY = "tiny"
+TINY_DIRECTORY = Path(__file__).parent / "tiny" / "start"
+
+
+def resolve_model(name: str) -> str:
+    """The source that backends load: the shipped start policy for `tiny`, else a checkpoint directory or hub id as it is.
+
+    A name that looks like a path must be a checkpoint; ModelError otherwise.
+    """
+    if name == TINY:
+        return str(TINY_DIRECTORY)
+    path = Path(name).expanduser()
+    if name.startswith((".", "/", "~")) or path.exists():
+        if not (path / "config.json").is_file():
+            raise ModelError(f"{name}: no checkpoint there (config.json is missing); give a Hugging Face checkpoint directory or a hub id")
+        return str(path)
+    return name
+
+
+def model_identity(source: str) -> str:
+    """Digest of a checkpoint directory; a hub id stands for itself."""
+    path = Path(source)
+    return file_digest(path) if path.is_dir() else source

@@ -1,0 +1,86 @@
+"""A chat model in a child process, so that the caller never imports torch and its memory is free when it is closed."""
+
+import json
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from envgen.errors import ModelError
+from policy.chat import Completion, Conversation, Sampling
+from policy.child import start_child, stop_child
+
+
+class EngineConfig(BaseModel):
+    """Which backend answers, and how it is loaded."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    backend: Literal["transformers"] = "transformers"
+    batch_size: int = Field(default=64, ge=1)
+    """Prompts generated together."""
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+
+
+class Request(BaseModel):
+    """One call over the pipe: a line of JSON."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    conversations: list[Conversation]
+    sampling: Sampling
+
+
+class Reply(BaseModel):
+    """One line of answer: progress, the completions, or an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    done: int | None = None
+    completions: list[Completion] | None = None
+    error: str | None = None
+
+
+class EngineChatModel:
+    """A `ChatModel` whose model lives in a child process; started by the first call, reusable, closed explicitly."""
+
+    def __init__(self, source: str, config: EngineConfig, log_path: Path) -> None:
+        self.source, self.config, self.log_path = source, config, log_path
+        self._child: subprocess.Popen | None = None
+
+    def complete(self, conversations: Sequence[Conversation], sampling: Sampling, progress: Callable[[int], None] | None = None) -> list[Completion]:
+        """Complete every conversation in order; raises ModelError if the child fails."""
+        child = self._running_child()
+        assert child.stdin is not None
+        assert child.stdout is not None
+        try:
+            child.stdin.write(Request(conversations=list(conversations), sampling=sampling).model_dump_json() + "\n")
+            child.stdin.flush()
+        except BrokenPipeError:
+            raise self._failure() from None
+        for line in child.stdout:
+            reply = Reply.model_validate_json(line)
+            if reply.error is not None:
+                raise ModelError(reply.error)
+            if reply.completions is not None:
+                return reply.completions
+            if progress and reply.done is not None:
+                progress(reply.done)
+        raise self._failure()
+
+    def close(self) -> None:
+        """End the child."""
+        if self._child is not None:
+            stop_child(self._child)
+            self._child = None
+
+    def _running_child(self) -> subprocess.Popen:
+        if self._child is None:
+            self.log_path.parent.mkdir(parents=True, exist_ok=True)
+            spec = json.dumps({"source": self.source, **self.config.model_dump()})
+            with open(self.log_path, "a", encoding="utf-8") as log:
+                self._child = start_child("policy.engine_child", [spec], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True)
+        return self._child
+
+    def _failure(self) -> ModelError:
+        self.close()
+        return ModelError(f"{self.source}: the process that runs the model ended unexpectedly; its output is in {self.log_path}")

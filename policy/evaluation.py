@@ -1,0 +1,39 @@
+"""Evaluate a chat model on instances: prompt, completion, verdict."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from envgen.breakdown import Difference, paired_difference
+from envgen.errors import DataError
+from envgen.problem import Instance
+from envgen.prompts import PromptStyle, prompt
+from envgen.verifier import verify
+from policy.chat import ChatModel, Sampling, ask
+from policy.rollouts import Rollout
+
+
+def evaluate(model: ChatModel, instances: list[Instance], style: PromptStyle, sampling: Sampling, progress: Callable[[int], None] | None = None) -> list[Rollout]:
+    """One rollout an instance, in order."""
+    completions = model.complete([ask(prompt(i.problem, style)) for i in instances], sampling, progress)
+    return [
+        Rollout(
+            instance=instance,
+            completion=completion.text,
+            completion_tokens=completion.completion_tokens,
+            truncated=completion.finish_reason == "length",
+            verdict=verify(instance, completion.text),
+        )
+        for instance, completion in zip(instances, completions, strict=True)
+    ]
+
+
+def gains(before: list[Rollout], after: list[Rollout]) -> tuple[Difference, Difference]:
+    """Change of the valid and of the optimal rate on the same instances, with paired intervals; DataError if they differ."""
+    if [r.instance.problem.id for r in before] != [r.instance.problem.id for r in after]:
+        raise DataError("the two evaluations are not on the same instances in the same order, so they cannot be paired; evaluate both on one data set")
+
+    def change(outcome: Callable[[Rollout], bool]) -> Difference:
+        return paired_difference(np.array([outcome(r) for r in before]), np.array([outcome(r) for r in after]))
+
+    return change(lambda r: r.verdict.valid), change(lambda r: r.verdict.optimal)

@@ -1,0 +1,81 @@
+"""What the training child is told, and which of TRL's options a preset may set. Imports without torch."""
+
+import ast
+import difflib
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from envgen.errors import ConfigError
+from policy.rewards import RewardWeights
+
+TRAIN_LOG_COLUMNS = {
+    "step": "int32",
+    "reward": "float64",
+    "valid": "float64",
+    "optimal": "float64",
+    "zero_variance": "float64",
+    "entropy": "float64",
+    "clipped": "float64",
+    "loss": "float64",
+    "completion_tokens": "int32",
+    "seconds": "float64",
+}
+"""Columns of `train_log.parquet`, one row a step: mean reward, shares of valid and optimal answers, share of groups
+whose rewards are all equal, mean token entropy, share of truncated answers, loss, tokens generated, wall time."""
+
+RESERVED_OPTIONS = frozenset({"output_dir", "seed", "reward_weights", "temperature", "top_p", "top_k", "min_p", "report_to", "resume_from_checkpoint"})
+"""Options that envwright sets itself: paths, seeds, rewards, and sampling, which is locked in training."""
+
+_OPTION_SOURCES = (("trl", "trainer/base_config.py"), ("trl", "trainer/grpo_config.py"), ("transformers", "training_args.py"))
+
+
+class TrainSpec(BaseModel):
+    """One stage of GRPO."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    parent: str
+    """Checkpoint directory or hub id to start from."""
+    data: Path
+    """Training instances."""
+    output: Path
+    """Stage directory: receives `checkpoint/` and `train_log.parquet`."""
+    work: Path
+    """Trainer checkpoints and other leftovers of this stage."""
+    rewards: RewardWeights
+    trl: dict[str, Any]
+    """Options of `trl.GRPOConfig` under their own names."""
+    seed: int
+    dtype: str = "auto"
+
+
+def check_trl_options(options: dict[str, Any]) -> None:
+    """Refuse options that the installed `GRPOConfig` does not have, or that envwright sets; raises ConfigError.
+
+    The names are read from the sources of the installed packages, so that no check has to import torch.
+    """
+    known = _grpo_option_names()
+    for name in options:
+        if name in RESERVED_OPTIONS:
+            raise ConfigError(f"trl.{name}: envwright sets this option itself; remove it")
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else "see the documentation of trl.GRPOConfig"
+            raise ConfigError(f"trl.{name}: the installed trl.GRPOConfig has no such option; {hint}")
+
+
+def _grpo_option_names() -> set[str]:
+    names: set[str] = set()
+    for package, file in _OPTION_SOURCES:
+        spec = find_spec(package)
+        if spec is None or spec.origin is None:
+            raise ConfigError(f"{package} is not installed; install envwright with its dependencies")
+        source = Path(spec.origin).parent / file
+        if not source.is_file():
+            continue
+        for node in ast.walk(ast.parse(source.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                names |= {item.target.id for item in node.body if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name)}
+    return names

@@ -1,0 +1,115 @@
+"""One stage of GRPO in a child process: `python -m policy.training SPEC.json`.
+
+GRPO is a configured use of TRL's trainer; `trl` in the spec holds its own option names. The child writes complete
+trainer checkpoints while it runs and resumes from the last one after a crash.
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import torch
+from datasets import Dataset
+from transformers import set_seed
+from trl import GRPOConfig, GRPOTrainer
+
+from envgen.dataset import SCHEMA, read_table, write_table
+from envgen.files import move_directory
+from policy.progress import ProgressLines
+from policy.rewards import reward_functions
+from policy.train_log import TRAIN_LOG_SCHEMA
+from policy.train_spec import TrainSpec
+from policy.transformers_model import load
+
+
+def train(spec: TrainSpec) -> None:
+    """Train, then put the checkpoint and the training log under their final names in `spec.output`."""
+    set_seed(spec.seed)
+    model, tokenizer = load(spec.parent, spec.dtype)
+    trainer = GRPOTrainer(
+        model=model,
+        reward_funcs=reward_functions(),
+        args=_arguments(spec),
+        train_dataset=training_rows(spec.data),
+        processing_class=tokenizer,
+        callbacks=[ProgressLines()],
+    )
+    resume = last_checkpoint(spec.work)
+    print(f"resuming from {resume.name}" if resume else "starting from the first step", flush=True)
+    trainer.train(resume_from_checkpoint=str(resume) if resume else None)
+    per_step = trainer.args.train_batch_size * trainer.args.gradient_accumulation_steps * trainer.accelerator.num_processes
+    write_table(spec.output / "train_log.parquet", training_log(trainer.state.log_history, per_step))
+    partial = spec.work / "checkpoint.partial"
+    trainer.save_model(str(partial))
+    (partial / "training_args.bin").unlink(missing_ok=True)  # a pickle of paths on this machine
+    move_directory(partial, spec.output / "checkpoint")
+
+
+def training_rows(data: Path) -> Dataset:
+    """Prompts as conversations, each with its instance for the reward functions."""
+    rows = read_table(data, SCHEMA).to_pylist()
+    return Dataset.from_list([{"prompt": [{"role": "user", "content": row["prompt"]}], "instance": row} for row in rows])
+
+
+def last_checkpoint(work: Path) -> Path | None:
+    """The latest complete trainer checkpoint; the trainer's state is the last file that it writes."""
+    complete = [path for path in work.glob("checkpoint-*") if (path / "trainer_state.json").is_file() and _readable(path / "trainer_state.json")]
+    return max(complete, key=lambda path: int(path.name.rpartition("-")[2]), default=None)
+
+
+def training_log(history: list[dict[str, Any]], completions_per_step: int) -> pa.Table:
+    """TRL's log as a table: one row for each step that generated completions."""
+    rows = []
+    for entry in history:
+        if "reward" not in entry:
+            continue
+        rows.append(
+            {
+                "step": entry["step"],
+                "reward": entry["reward"],
+                "valid": entry["rewards/valid/mean"],
+                "optimal": entry["rewards/optimal/mean"],
+                "zero_variance": entry["frac_reward_zero_std"],
+                "entropy": entry.get("entropy"),
+                "clipped": entry["completions/clipped_ratio"],
+                "loss": entry["loss"],
+                "completion_tokens": round(entry["completions/mean_length"] * completions_per_step),
+                "seconds": entry["step_time"],
+            }
+        )
+    return pa.Table.from_pylist(rows, schema=TRAIN_LOG_SCHEMA)
+
+
+def _readable(state: Path) -> bool:
+    try:
+        return bool(json.loads(state.read_text()))
+    except ValueError:
+        return False
+
+
+def _arguments(spec: TrainSpec) -> GRPOConfig:
+    options = {
+        # Sampling in training is locked: what is trained is what was sampled.
+        "top_p": 1.0,
+        "top_k": 0,
+        "temperature": 1.0,
+        "shuffle_dataset": True,
+        "report_to": [],
+        "disable_tqdm": True,
+        "logging_steps": 1,
+        "save_strategy": "steps",
+        "save_total_limit": 2,
+        "use_cpu": not torch.cuda.is_available(),
+        "dataloader_pin_memory": torch.cuda.is_available(),
+        **spec.trl,
+        "output_dir": str(spec.work),
+        "seed": spec.seed,
+        "reward_weights": [spec.rewards.format, spec.rewards.valid, spec.rewards.optimal],
+    }
+    return GRPOConfig(**options)
+
+
+if __name__ == "__main__":
+    train(TrainSpec.model_validate_json(Path(sys.argv[1]).read_text()))

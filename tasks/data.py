@@ -1,0 +1,74 @@
+"""Draw the validation set and the training instances of a stage."""
+
+from prefect import task
+
+from envgen.config import EnvConfig
+from envgen.dataset import read_dataset, write_dataset
+from envgen.files import write_json
+from envgen.problem import Instance
+from envgen.sampler import sample
+from infra.preset import Preset
+from infra.settings import Settings
+from infra.steps import StepRecord, run_step
+from tasks.run import RunRef, log, task_options
+
+
+@task(**task_options("validation"))
+def make_validation(run: RunRef) -> StepRecord:
+    """Write `validation.parquet`, the same for every curriculum of a preset."""
+    preset = run.preset
+    spec = preset.validation
+
+    def body() -> None:
+        instances = validation_instances(preset)
+        log.info("validation set: %d instances", len(instances))
+        write_dataset(run.validation, instances, preset.prompt_style, {"validation": spec.model_dump(mode="json")})
+
+    decides = {"spec": spec, "map_sizes": preset.space.map_sizes, "agents": preset.agents, "style": preset.prompt_style}
+    return run_step(run.directory, "validation", decides, ("validation.parquet",), body)
+
+
+@task(**task_options("generate"))
+def generate(run: RunRef, stage: int, config: EnvConfig, validation: StepRecord) -> StepRecord:
+    """Write `config.json` and `train.parquet` of a stage; no validation instance is in it."""
+    preset, directory = run.preset, run.stage(stage)
+
+    def body() -> None:
+        write_json(directory / "config.json", config)
+        instances, report = sample(
+            config,
+            preset.instances,
+            agents=preset.agents,
+            seed=preset.seed,
+            stage=stage,
+            held_out=held_out(run),
+            workers=Settings().workers,
+            progress=lambda line: log.info("stage %d: %s", stage, line),
+        )
+        origin = {"config": config, "seed": preset.seed, "stage": stage, "report": report}
+        write_dataset(directory / "train.parquet", instances, preset.prompt_style, origin)
+
+    decides = {
+        "config": config,
+        "instances": preset.instances,
+        "agents": preset.agents,
+        "style": preset.prompt_style,
+        "seed": preset.seed,
+        "stage": stage,
+        "validation": validation.key,
+    }
+    return run_step(directory, "generate", decides, ("config.json", "train.parquet"), body)
+
+
+def validation_instances(preset: Preset) -> list[Instance]:
+    """The validation set of a preset, drawn anew."""
+    instances: list[Instance] = []
+    for purpose, config, count in preset.validation.configs(preset.space.map_sizes):
+        held = frozenset(i.problem.id for i in instances)
+        instances += sample(config, count, agents=preset.agents, seed=preset.validation.seed, purpose=purpose, held_out=held)[0]
+    return instances
+
+
+def held_out(run: RunRef) -> frozenset[str]:
+    """Identities of the validation set."""
+    return frozenset(i.problem.id for i in read_dataset(run.validation))

@@ -1,0 +1,60 @@
+"""Ask the designer for the next environment config."""
+
+from prefect import task
+
+from engineer.context import DesignContext, StageRecord
+from engineer.designers import design
+from engineer.proposal import Proposal
+from envgen.config import EnvConfig
+from envgen.files import write_json
+from envgen.sampler import attainable
+from infra.settings import Settings
+from infra.steps import StepRecord, run_step
+from tasks.data import held_out
+from tasks.learn import read_breakdown
+from tasks.run import RunRef, engine, log, task_options
+
+
+@task(**task_options("engineer"))
+def engineer(run: RunRef, stage: int, breakdown: StepRecord) -> StepRecord:
+    """Write `proposal.json`: the config of the next stage. Drawn once; a repeated call finds it."""
+    preset, directory = run.preset, run.stage(stage)
+    context = design_context(run, stage)
+
+    def fit(config: EnvConfig) -> tuple[EnvConfig, list[str]]:
+        return attainable(config, preset.instances, agents=preset.agents, seed=preset.seed, stage=stage + 1, held_out=held_out(run), workers=Settings().workers)
+
+    def body() -> None:
+        source = {"checkpoint": str(directory / "checkpoint"), "base": run.policy_before(0)}.get(preset.design.designer)
+        model = engine(source, preset.engine, directory / "logs" / "engine.log") if source else None
+        proposal = design(preset.design, context, preset.seed, model, fit)
+        log.info("stage %d: %s proposes: %s", stage, proposal.designer, proposal.fallback or proposal.rationale or "(no reason given)")
+        for change in proposal.changes:
+            log.info("stage %d: projection: %s", stage, change)
+        write_json(directory / "proposal.json", proposal)
+
+    # Without the number of stages: extending a run must not redraw what was proposed.
+    decides = {"context": context.model_copy(update={"stages": 1}), "breakdown": breakdown.key, "design": preset.design, "seed": preset.seed}
+    return run_step(directory, "engineer", decides, ("proposal.json",), body)
+
+
+def read_proposal(run: RunRef, stage: int) -> Proposal:
+    """The proposal that a finished stage wrote."""
+    return Proposal.model_validate_json((run.stage(stage) / "proposal.json").read_bytes())
+
+
+def design_context(run: RunRef, stage: int) -> DesignContext:
+    """What the designer may read after a stage."""
+    records = [
+        StageRecord(stage=n, config=EnvConfig.model_validate_json((run.stage(n) / "config.json").read_bytes()), breakdown=read_breakdown(run.stage(n)))
+        for n in range(stage + 1)
+    ]
+    return DesignContext(
+        space=run.preset.space,
+        current=records[-1],
+        history=tuple(records[:-1]),
+        previous_rationale=read_proposal(run, stage - 1).rationale if stage else "",
+        stages=run.preset.stages,
+        instances=run.preset.instances,
+        epochs=run.preset.epochs,
+    )

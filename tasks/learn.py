@@ -1,0 +1,112 @@
+"""Train the policy of a stage and evaluate policies on the validation set."""
+
+import shutil
+from pathlib import Path
+
+from prefect import task
+
+from envgen.breakdown import Breakdown
+from envgen.dataset import read_dataset
+from envgen.files import write_json
+from envgen.seeds import seed_integer
+from infra.steps import StepRecord, run_step
+from policy.chat import Sampling
+from policy.checkpoints import model_identity
+from policy.child import run_child
+from policy.evaluation import evaluate
+from policy.rollouts import breakdown_of, read_rollouts, write_rollouts
+from policy.train_spec import TrainSpec
+from tasks.run import RunRef, Throttle, engine, log, task_options
+
+ROLLOUTS, BREAKDOWN = "rollouts.parquet", "breakdown.json"
+
+
+@task(**task_options("train"))
+def train(run: RunRef, stage: int, data: StepRecord, parent: str) -> StepRecord:
+    """GRPO in a child process: `checkpoint/` and `train_log.parquet`. `parent` identifies the weights it starts from."""
+    preset, directory = run.preset, run.stage(stage)
+    work = directory / "work"
+    spec = TrainSpec(
+        parent=run.policy_before(stage),
+        data=directory / "train.parquet",
+        output=directory,
+        work=work,
+        rewards=preset.rewards,
+        trl={**preset.trl, "num_train_epochs": preset.epochs},
+        seed=seed_integer(preset.seed, stage, "train"),
+        dtype=preset.engine.dtype,
+    )
+    throttle = Throttle()
+
+    def progress(entry: dict) -> None:
+        if "reward" in entry and (throttle.ready() or entry["step"] == entry["steps"]):
+            left = entry["elapsed"] / entry["step"] * (entry["steps"] - entry["step"])
+            log.info(
+                "stage %d: step %d of %d, reward %.2f, valid %.0f %%, groups without signal %.0f %%, about %.0f s left",
+                *(stage, entry["step"], entry["steps"], entry["reward"], 100 * entry["rewards/valid/mean"]),
+                *(100 * entry["frac_reward_zero_std"], left),
+            )
+
+    def body() -> None:
+        run_child("policy.training", spec, work / "spec.json", directory / "logs" / "training.log", progress)
+
+    decides = {
+        "data": data.key,
+        "parent": parent,
+        "rewards": preset.rewards,
+        "trl": spec.trl,
+        "seed": spec.seed,
+        "dtype": spec.dtype,
+    }
+    record = run_step(directory, "train", decides, ("checkpoint", "train_log.parquet"), body)
+    # Only now: until the record is written, the trainer's checkpoints are what a resume starts from.
+    shutil.rmtree(work, ignore_errors=True)
+    return record
+
+
+@task(**task_options("evaluate-start"))
+def evaluate_start(run: RunRef, validation: StepRecord) -> StepRecord:
+    """Rollouts and breakdown of the start policy."""
+    source = run.policy_before(0)
+    decides = {"validation": validation.key, "model": model_identity(source), "answer": run.preset.max_answer_tokens, "dtype": run.preset.engine.dtype}
+
+    def body() -> None:
+        _evaluate(run, source, run.start)
+        write_json(run.start / BREAKDOWN, breakdown_of(read_rollouts(run.start / ROLLOUTS)))
+
+    return run_step(run.start, "start", decides, (ROLLOUTS, BREAKDOWN), body)
+
+
+@task(**task_options("evaluate"))
+def evaluate_stage(run: RunRef, stage: int, checkpoint: StepRecord, validation: StepRecord) -> StepRecord:
+    """Rollouts of a stage's checkpoint on the validation set."""
+    directory = run.stage(stage)
+    decides = {"validation": validation.key, "checkpoint": checkpoint.outputs["checkpoint"], "answer": run.preset.max_answer_tokens, "dtype": run.preset.engine.dtype}
+    return run_step(directory, "evaluate", decides, (ROLLOUTS,), lambda: _evaluate(run, str(directory / "checkpoint"), directory))
+
+
+@task(**task_options("summarize"))
+def summarize(run: RunRef, stage: int, rollouts: StepRecord) -> StepRecord:
+    """The failure breakdown of a stage's rollouts."""
+    directory = run.stage(stage)
+    decides = {"rollouts": rollouts.outputs[ROLLOUTS]}
+    return run_step(directory, "summarize", decides, (BREAKDOWN,), lambda: write_json(directory / BREAKDOWN, breakdown_of(read_rollouts(directory / ROLLOUTS))))
+
+
+def read_breakdown(directory: Path) -> Breakdown:
+    """The breakdown in a stage directory, or in `start`."""
+    return Breakdown.model_validate_json((directory / BREAKDOWN).read_bytes())
+
+
+def _evaluate(run: RunRef, source: str, directory: Path) -> None:
+    preset = run.preset
+    instances = read_dataset(run.validation)
+    model = engine(source, preset.engine, directory / "logs" / "engine.log")
+    throttle = Throttle()
+
+    def progress(done: int) -> None:
+        if throttle.ready():
+            log.info("%s: %d of %d validation instances answered", directory.name, done, len(instances))
+
+    rollouts = evaluate(model, instances, preset.prompt_style, Sampling(max_tokens=preset.max_answer_tokens), progress)
+    write_rollouts(directory / ROLLOUTS, rollouts, preset.prompt_style)

@@ -1,0 +1,92 @@
+"""What every task is told about the run it works for."""
+
+import logging
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from infra.preset import Preset
+from infra.run_directory import stage_directory
+from policy.checkpoints import resolve_model
+from policy.engine import EngineChatModel, EngineConfig
+
+log = logging.getLogger("envwright")
+
+
+class RunRef(BaseModel):
+    """A curriculum's directory and preset; small, so that tasks can pass it around."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    directory: Path
+    preset: Preset
+
+    @property
+    def name(self) -> str:
+        """Name of the curriculum."""
+        return self.directory.name
+
+    @property
+    def validation(self) -> Path:
+        """The fixed validation set."""
+        return self.directory / "validation.parquet"
+
+    @property
+    def start(self) -> Path:
+        """Directory of the start policy's evaluation."""
+        return self.directory / "start"
+
+    def stage(self, number: int) -> Path:
+        """Directory of a stage."""
+        return stage_directory(self.directory, number)
+
+    def policy_before(self, number: int) -> str:
+        """The model that stage `number` starts from."""
+        return resolve_model(self.preset.model) if number == 0 else str(self.stage(number - 1) / "checkpoint")
+
+
+class Throttle:
+    """Lets a message through at most every `seconds`."""
+
+    def __init__(self, seconds: float = 10.0) -> None:
+        self.seconds, self._last = seconds, time.monotonic()
+
+    def ready(self) -> bool:
+        """Whether enough time has passed; resets the clock if so."""
+        if time.monotonic() - self._last < self.seconds:
+            return False
+        self._last = time.monotonic()
+        return True
+
+
+_engine: EngineChatModel | None = None
+_engine_lock = threading.Lock()
+
+
+def engine(source: str, config: EngineConfig, log_path: Path) -> EngineChatModel:
+    """The one running chat model of this process; another source replaces it, so a stage starts each engine once."""
+    global _engine
+    with _engine_lock:
+        if _engine is None or (_engine.source, _engine.config) != (source, config):
+            if _engine is not None:
+                _engine.close()
+            _engine = EngineChatModel(source, config, log_path)
+        return _engine
+
+
+def close_engine() -> None:
+    """End the running chat model, if any."""
+    global _engine
+    with _engine_lock:
+        if _engine is not None:
+            _engine.close()
+            _engine = None
+
+
+def task_options(name: str) -> dict[str, Any]:
+    """Options that all tasks share: the stage directory decides what is done, never Prefect's cache."""
+    from prefect.cache_policies import NO_CACHE
+
+    return {"name": name, "cache_policy": NO_CACHE}

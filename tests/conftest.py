@@ -1,0 +1,19 @@
+"""Shared by all tests: runs, MLflow and Prefect go to a folder of the session."""
+
+import os
+
+import pytest
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _isolated_environment(tmp_path_factory):
+    home = tmp_path_factory.mktemp("home")
+    values = {
+        "ENVWRIGHT_RUNS": str(home / "runs"),
+        "PREFECT_HOME": str(home / "prefect"),
+        "PREFECT_LOCAL_STORAGE_PATH": str(home / "prefect" / "storage"),
+        "MPLCONFIGDIR": str(home / "mpl"),
+    }
+    os.environ.update(values)
+    os.environ.pop("MLFLOW_TRACKING_URI", None)
+    os.environ.pop("PREFECT_API_URL", None)

@@ -1,0 +1,102 @@
+"""The optimum by exhaustion, written to share nothing with the solver: time runs backwards from the goals.
+
+In reversed time every agent first rests on its goal for free, then leaves it for good (its last arrival) and from then
+on pays one a step. One Dijkstra run from the goals therefore prices every start of that board.
+"""
+
+import heapq
+from itertools import pairwise
+
+from envgen.problem import Cell, Plan, Problem
+
+State = tuple[tuple[Cell, ...], tuple[bool, ...]]
+"""Where the agents are, and which of them have left their goals (in reversed time)."""
+
+
+class Exhausted:
+    """Least sums of costs of all joint starts on one board with fixed goals."""
+
+    def __init__(self, size: int, holes: tuple[Cell, ...], goals: tuple[Cell, ...]) -> None:
+        self.free = [(r, c) for r in range(size) for c in range(size) if (r, c) not in holes]
+        self.goals = goals
+        self.with_waits = _prices(self.free, goals, waits=True)
+        self.without_waits = _prices(self.free, goals, waits=False)
+
+    def optimum(self, starts: tuple[Cell, ...]) -> int | None:
+        """The least sum of costs, or None if the board has no plan."""
+        return self.with_waits.get(starts)
+
+    def wait_required(self, starts: tuple[Cell, ...]) -> bool:
+        """Whether forbidding to wait before the last arrival makes the optimum worse, or removes every plan."""
+        return self.without_waits.get(starts) != self.with_waits[starts]
+
+
+def exhaust(problem: Problem) -> Exhausted:
+    """The prices of a problem's board and goals."""
+    return Exhausted(problem.size, problem.holes, tuple(agent.goal for agent in problem.agents))
+
+
+def _prices(free: list[Cell], goals: tuple[Cell, ...], *, waits: bool) -> dict[tuple[Cell, ...], int]:
+    near = {(r, c): [n for n in ((r - 1, c), (r + 1, c), (r, c - 1), (r, c + 1)) if n in free] for r, c in free}
+    origin = (goals, (False,) * len(goals))
+    price = {origin: 0}
+    queue = [(0, *origin)]
+    best: dict[tuple[Cell, ...], int] = {}
+    while queue:
+        cost, cells, left = heapq.heappop(queue)
+        if cost > price[cells, left]:
+            continue
+        best.setdefault(cells, cost)
+        for after, gone_after in _joint_moves(near, cells, left, waits):
+            total = cost + sum(gone_after)
+            key = (after, gone_after)
+            if total < price.get(key, total + 1):
+                price[key] = total
+                heapq.heappush(queue, (total, *key))
+    return best
+
+
+def _joint_moves(near: dict[Cell, list[Cell]], cells: tuple[Cell, ...], left: tuple[bool, ...], waits: bool) -> list[State]:
+    """All joint steps without two agents in a cell and without swaps; an agent still at rest may stay, or leave for good."""
+    found: list[State] = [((), ())]
+    for agent, (cell, gone) in enumerate(zip(cells, left, strict=True)):
+        moves = [(target, True) for target in near[cell]]
+        if waits or not gone:
+            moves.append((cell, gone))
+        found = [
+            ((*targets, target), (*leaving, leaves))
+            for targets, leaving in found
+            for target, leaves in moves
+            if target not in targets and not any(target == cells[i] and targets[i] == cell for i in range(agent))
+        ]
+    return found
+
+
+def steps_from(problem: Problem, source: Cell) -> dict[Cell, int]:
+    """Steps from a cell to every cell that one agent alone can reach."""
+    steps, frontier = {source: 0}, [source]
+    while frontier:
+        onward = []
+        for row, column in frontier:
+            for cell in ((row - 1, column), (row + 1, column), (row, column - 1), (row, column + 1)):
+                if cell not in steps and cell not in problem.holes and min(cell) >= 0 and max(cell) < problem.size:
+                    steps[cell] = steps[row, column] + 1
+                    onward.append(cell)
+        frontier = onward
+    return steps
+
+
+def legal(problem: Problem, plan: Plan) -> bool:
+    """Whether a plan is valid, by moving the agents on a set of cells step by step."""
+    if tuple(path[0] for path in plan) != tuple(agent.start for agent in problem.agents):
+        return False
+    length = max(map(len, plan))
+    walks = [[*path, *[path[-1]] * (length - len(path))] for path in plan]
+    ice = {(r, c) for r in range(problem.size) for c in range(problem.size)} - set(problem.holes)
+    for before, after in pairwise(zip(*walks, strict=True)):
+        crossings = {frozenset(edge) for edge in zip(before, after, strict=True) if edge[0] != edge[1]}
+        moved = sum(a != b for a, b in zip(before, after, strict=True))
+        near = all(abs(a[0] - b[0]) + abs(a[1] - b[1]) <= 1 for a, b in zip(before, after, strict=True))
+        if not near or not ice.issuperset(after) or len(set(after)) < len(after) or len(crossings) < moved:
+            return False
+    return [walk[-1] for walk in walks] == [agent.goal for agent in problem.agents]

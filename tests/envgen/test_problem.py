@@ -1,0 +1,222 @@
+import json
+
+import pytest
+from board_makers import SYMMETRIES, make_problem, problems, repeatable, transformed
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from envgen.boards import NAMES, board
+from envgen.problem import Move, Problem, from_text, identity, moves_of, path_of, to_text
+from envgen.prompts import PromptStyle, prompt
+
+GOOD = {"id": "x", "size": 4, "holes": [[1, 1], [2, 3]], "agents": [{"start": [0, 0], "goal": [3, 3]}, {"start": [3, 0], "goal": [0, 3]}]}
+
+
+def changed(**fields: object) -> dict:
+    return {**GOOD, **fields}
+
+
+def agents(*pairs: object) -> list[dict]:
+    return [{"start": start, "goal": goal} for start, goal in pairs]
+
+
+def test_a_well_formed_problem_is_read_from_python_and_from_json():
+    problem = Problem.model_validate(GOOD)
+    assert problem.num_agents == 2
+    assert problem.holes == ((1, 1), (2, 3))
+    assert Problem.model_validate_json(json.dumps(GOOD)) == problem
+    assert Problem.model_validate_json(problem.model_dump_json()) == problem
+
+
+@pytest.mark.parametrize("size", [0, -3, 2, 11, 10**9, 4.0, 4.5, True, "4", None, [4], float("nan"), float("inf")])
+def test_a_size_that_is_not_an_integer_from_3_to_10_is_refused(size: object):
+    with pytest.raises(ValidationError) as caught:
+        Problem.model_validate(changed(size=size))
+    assert caught.value.errors()[0]["loc"] == ("size",)
+
+
+@pytest.mark.parametrize("cell", [[-1, 0], [0, 10], [10**9, 0], [0.0, 1], [True, 1], ["0", "1"], [0], [0, 1, 2], [], None, "01", 5, {"r": 0}])
+@pytest.mark.parametrize("place", ["hole", "start", "goal"])
+def test_a_cell_that_is_not_a_pair_of_integers_on_a_board_is_refused(cell: object, place: str):
+    values = {
+        "hole": changed(holes=[cell]),
+        "start": changed(agents=agents((cell, [3, 3]))),
+        "goal": changed(agents=agents(([0, 0], cell))),
+    }
+    with pytest.raises(ValidationError):
+        Problem.model_validate(values[place])
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"holes": [[1, 1], [1, 1]]}, "hole is listed twice"),
+        ({"holes": [[4, 0]]}, r"hole \(4, 0\) lies outside the 4x4 board"),
+        ({"agents": agents(([0, 4], [3, 3]))}, r"start \(0, 4\) lies outside"),
+        ({"agents": agents(([0, 0], [9, 9]))}, r"goal \(9, 9\) lies outside"),
+        ({"agents": agents(([0, 0], [3, 3]), ([0, 0], [3, 0]))}, "share a start"),
+        ({"agents": agents(([0, 0], [3, 3]), ([0, 1], [3, 3]))}, "share a goal"),
+        ({"agents": agents(([1, 1], [3, 3]))}, r"start \(1, 1\) lies on a hole"),
+        ({"agents": agents(([0, 0], [2, 3]))}, r"goal \(2, 3\) lies on a hole"),
+        ({"agents": []}, "at least 1"),
+        ({"agents": agents(*(([0, c], [3, c]) for c in range(3)), *(([1, c], [2, c]) for c in (0, 2)), ([1, 3], [0, 3]))}, "at most 5"),
+        ({"holes": [[0, 0]] * 101}, "at most 100"),
+        ({"id": "x" * 201}, "at most 200"),
+        ({"id": 7}, "id"),
+        ({"colour": "red"}, "colour"),
+        ({"holes": None}, "holes"),
+        ({"agents": [{"start": [0, 0]}]}, "goal"),
+        ({"agents": [{"start": [0, 0], "goal": [3, 3], "speed": 2}]}, "speed"),
+    ],
+)
+def test_a_broken_problem_is_refused_with_a_message_that_names_the_fault(fields: dict, message: str):
+    with pytest.raises(ValidationError, match=message):
+        Problem.model_validate(changed(**fields))
+
+
+def test_an_agent_may_start_on_its_own_goal_and_on_that_of_another():
+    problem = make_problem(3, (), ((0, 0), (1, 1)), ((0, 0), (2, 2)))
+    assert problem.agents[0].start == problem.agents[0].goal
+    assert make_problem(3, (), ((0, 0), (1, 1)), ((1, 1), (0, 0))).num_agents == 2
+
+
+def test_problems_cannot_be_changed_in_place():
+    with pytest.raises(ValidationError):
+        Problem.model_validate(GOOD).size = 5
+
+
+@repeatable
+@given(problems())
+def test_the_ascii_notation_reads_back_as_the_same_problem(problem: Problem):
+    again = from_text(to_text(problem), id=problem.id)
+    assert set(again.holes) == set(problem.holes)
+    assert again.agents == problem.agents
+    assert again.size == problem.size
+    assert from_text(to_text(again)) == again
+
+
+@repeatable
+@given(problems())
+def test_the_grid_alone_says_it_all_when_no_start_lies_on_a_goal(problem: Problem):
+    cells = [cell for agent in problem.agents for cell in (agent.start, agent.goal)]
+    assume(len(set(cells)) == len(cells))
+    grid = "\n".join(to_text(problem).splitlines()[: problem.size])
+    again = from_text(grid)
+    assert again.agents == problem.agents
+    assert set(again.holes) == set(problem.holes)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_named_boards_survive_the_round_trip(name: str):
+    assert from_text(to_text(board(name)), id=name) == board(name)
+
+
+def test_an_unknown_board_name_is_a_key_error():
+    with pytest.raises(KeyError):
+        board("atlantis")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "size"),
+        ("S G F\nF F F", "2 rows"),
+        ("S G F F\nF F F\nF F F", "3 rows"),
+        ("S G x\nF F F\nF F F", r"cell \(0, 2\) holds 'x'"),
+        ("S F F\nF F F\nF F F", "lacks the letter 'G'"),
+        ("S G F\nF g F\nF F F", "lacks the letter 's'"),
+        ("S G F\nS F F\nF F F", "letter twice"),
+        ("F F F\nF F F\nF F F", "at least 1"),
+        ("F F F\nF F F\nF F F\nAgent 1: (0,0) to (1,1)", "Agent 0:"),
+        ("F F F\nF F F\nF F F\nAgent 0: (0,0)", "cannot read"),
+        ("F F F\nF F F\nF F F\nAgent 0: (0,0,0) to (1,1)", "cannot read"),
+        ("F F F\nF F F\nF F F\nAgent 0: (a,b) to (1,1)", "cannot read"),
+        ("F F F\nF F F\nF F F\nAgent 0: (-1,0) to (1,1)", "cannot read"),
+        ("F F F\nF F F\nF F F\nAgent 0: (0,3) to (1,1)", "lies outside"),
+        ("H F F\nF F F\nF F F\nAgent 0: (0,0) to (1,1)", "lies on a hole"),
+        ("\n".join(["F " * 11] * 11) + "\nAgent 0: (0,0) to (1,1)", "size"),
+    ],
+)
+def test_a_broken_notation_is_a_value_error_that_names_the_fault(text: str, message: str):
+    with pytest.raises(ValueError, match=message):
+        from_text(text)
+
+
+@repeatable
+@given(st.text(alphabet="SsABCGgabcFH \nxAgent0123:(),to-", max_size=200))
+def test_arbitrary_notation_raises_nothing_but_value_errors(text: str):
+    try:
+        problem = from_text(text)
+    except ValueError:
+        return
+    assert from_text(to_text(problem)).agents == problem.agents
+
+
+@repeatable
+@given(problems(), st.data())
+def test_identity_is_the_same_in_every_mirror_and_agent_order(problem: Problem, data: st.DataObject):
+    for symmetry in SYMMETRIES:
+        order = data.draw(st.permutations(range(problem.num_agents)))
+        assert identity(transformed(problem, symmetry, order)) == identity(problem)
+
+
+@repeatable
+@given(problems(max_size=4, max_agents=2), problems(max_size=4, max_agents=2))
+def test_identity_is_equal_only_for_boards_that_are_images_of_each_other(one: Problem, other: Problem):
+    def content(problem: Problem) -> tuple:
+        return problem.size, frozenset(problem.holes), routes(problem)
+
+    images = {content(transformed(one, symmetry)) for symmetry in SYMMETRIES}
+    assert (identity(one) == identity(other)) == (content(other) in images)
+
+
+def test_identity_gives_the_number_of_classes_that_counting_fixed_boards_gives():
+    """Burnside's lemma: as many classes as boards that a symmetry leaves alone, on average over the 8 symmetries."""
+    cells = [(r, c) for r in range(3) for c in range(3)]
+    pairs = [(a, b) for a in cells for b in cells if a != b]
+    boards = {frozenset(((s, g), (t, h))): make_problem(3, (), (s, t), (g, h)) for s, t in pairs for g, h in pairs}
+    unmoved = sum(routes(transformed(problem, symmetry)) == key for key, problem in boards.items() for symmetry in SYMMETRIES)
+    assert len({identity(problem) for problem in boards.values()}) == unmoved / 8
+
+
+def routes(problem: Problem) -> frozenset:
+    return frozenset((agent.start, agent.goal) for agent in problem.agents)
+
+
+def test_identity_depends_on_size_holes_starts_goals_and_on_who_goes_where():
+    base = make_problem(4, ((0, 1),), ((0, 0), (3, 3)), ((2, 2), (1, 0)))
+    others = [
+        make_problem(5, ((0, 1),), ((0, 0), (3, 3)), ((2, 2), (1, 0))),
+        make_problem(4, ((0, 2),), ((0, 0), (3, 3)), ((2, 2), (1, 0))),
+        make_problem(4, (), ((0, 0), (3, 3)), ((2, 2), (1, 0))),
+        make_problem(4, ((0, 1),), ((0, 0), (3, 2)), ((2, 2), (1, 0))),
+        make_problem(4, ((0, 1),), ((0, 0), (3, 3)), ((1, 0), (2, 2))),
+        make_problem(4, ((0, 1),), ((2, 2), (1, 0)), ((0, 0), (3, 3))),
+        make_problem(4, ((0, 1),), ((0, 0),), ((2, 2),)),
+    ]
+    assert len({identity(problem) for problem in [base, *others]}) == 8
+    assert all(len(identity(problem)) == 32 for problem in others)
+
+
+@repeatable
+@given(st.tuples(st.integers(0, 9), st.integers(0, 9)), st.lists(st.sampled_from(list(Move)), max_size=20))
+def test_moves_and_paths_are_two_views_of_the_same_thing(start: tuple[int, int], moves: list[Move]):
+    path = path_of(start, moves)
+    assert path[0] == start
+    assert len(path) == len(moves) + 1
+    assert list(moves_of(path)) == moves
+
+
+def test_an_unknown_move_is_a_value_error():
+    with pytest.raises(ValueError, match="FLY"):
+        path_of((0, 0), ["FLY"])
+
+
+@repeatable
+@given(problems())
+def test_the_board_prompt_shows_the_notation_and_the_compact_one_every_cell(problem: Problem):
+    assert to_text(problem) in prompt(problem, PromptStyle.BOARD)
+    compact = prompt(problem, PromptStyle.COMPACT)
+    assert all(f"Agent {i}: ({a.start[0]},{a.start[1]}) to ({a.goal[0]},{a.goal[1]})" in compact for i, a in enumerate(problem.agents))
+    assert all(f"({r},{c})" in compact.splitlines()[1] for r, c in problem.holes)

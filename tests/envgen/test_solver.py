@@ -1,0 +1,278 @@
+import random
+from itertools import combinations, permutations
+
+import pytest
+from board_makers import SYMMETRIES, all_cells, make_problem, problems, random_problem, repeatable, transformed
+from brute_force import Exhausted, exhaust, legal, steps_from
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from envgen.boards import NAMES, board
+from envgen.cost_tree import CostTree
+from envgen.grid import Grid
+from envgen.joint_search import optimal_paths, solvable
+from envgen.problem import Cell, Problem, Solution, canonical_identity, moves_of
+from envgen.solver import solve
+from envgen.verifier import verify_plan
+
+# size, holes, agents, boards, starts a board
+RANDOM_CLASSES = [
+    (3, 0, 3, 6, 120),
+    (3, 1, 3, 12, 80),
+    (3, 2, 3, 12, 80),
+    (3, 3, 3, 12, 40),
+    (3, 1, 4, 2, 100),
+    (3, 2, 4, 6, 60),
+    (3, 3, 4, 8, 30),
+    (3, 2, 5, 1, 60),
+    (3, 3, 5, 3, 20),
+    (4, 0, 2, 10, 60),
+    (4, 3, 2, 20, 60),
+    (4, 6, 2, 30, 40),
+    (4, 5, 3, 4, 60),
+    (4, 7, 3, 10, 40),
+    (4, 8, 4, 4, 30),
+    (5, 5, 2, 10, 40),
+    (5, 10, 2, 20, 30),
+    (6, 7, 2, 6, 40),
+    (6, 14, 2, 15, 30),
+]
+
+
+def compare(problem: Problem, truth: Exhausted) -> bool:
+    """Hold the solver's answer against exhaustion; returns whether the board is solvable."""
+    starts = tuple(agent.start for agent in problem.agents)
+    solution, optimum = solve(problem), truth.optimum(starts)
+    if optimum is None:
+        assert solution is None, problem
+        return False
+    assert solution is not None, problem
+    assert solution.sum_of_costs == optimum, problem
+    assert solution.wait_required == truth.wait_required(starts), problem
+    check_plan(problem, solution)
+    return True
+
+
+def check_plan(problem: Problem, solution: Solution) -> None:
+    verdict = verify_plan(problem, solution.plan, optimum=solution.sum_of_costs)
+    assert verdict.valid, problem
+    assert verdict.optimal, problem
+    assert legal(problem, solution.plan), problem
+    assert verdict.sum_of_costs == solution.sum_of_costs == sum(len(path) - 1 for path in solution.plan)
+    assert verdict.makespan == solution.makespan == max(len(path) - 1 for path in solution.plan)
+    if solution.wait_required:
+        assert any("WAIT" in moves_of(path) for path in solution.plan), problem
+
+
+def hole_patterns(size: int, holes: int) -> list[tuple[Cell, ...]]:
+    """One placement of so many holes for each class of placements that are equal by symmetry."""
+    return list({canonical_identity(size, pattern, []): pattern for pattern in combinations(all_cells(size), holes)}.values())
+
+
+@pytest.mark.parametrize("holes", range(8))
+def test_every_3x3_board_with_two_agents_gets_the_true_optimum_and_wait_label(holes: int):
+    boards = solvable_boards = 0
+    for pattern in hole_patterns(3, holes):
+        free = [cell for cell in all_cells(3) if cell not in pattern]
+        for goals in combinations(free, 2):  # the other order of the goals is the same board with its agents renamed
+            truth = Exhausted(3, pattern, goals)
+            for starts in permutations(free, 2):
+                solvable_boards += compare(make_problem(3, pattern, starts, goals), truth)
+                boards += 1
+    free_cells = 9 - holes
+    assert boards == len(hole_patterns(3, holes)) * (free_cells * (free_cells - 1)) ** 2 // 2
+    assert solvable_boards > 0
+
+
+@pytest.mark.parametrize(("size", "holes", "agents", "boards", "starts"), RANDOM_CLASSES)
+def test_random_boards_get_the_true_optimum_and_wait_label(size: int, holes: int, agents: int, boards: int, starts: int):
+    rng = random.Random(f"{size} {holes} {agents}")
+    solvable_boards = 0
+    for _ in range(boards):
+        first = random_problem(rng, size, holes, agents)
+        truth, goals = exhaust(first), tuple(agent.goal for agent in first.agents)
+        for _ in range(starts):
+            solvable_boards += compare(make_problem(size, first.holes, tuple(rng.sample(truth.free, agents)), goals), truth)
+    assert solvable_boards > 0
+
+
+@pytest.mark.parametrize(("size", "holes", "agents"), [(3, 0, 2), (3, 2, 3), (3, 3, 4), (4, 4, 2), (4, 7, 3), (5, 9, 2)])
+def test_each_search_alone_finds_the_true_optimum_with_waits_and_without(size: int, holes: int, agents: int):
+    rng = random.Random(f"alone {size} {holes} {agents}")
+    compared = 0
+    while compared < 60:
+        problem = random_problem(rng, size, holes, agents)
+        truth, starts = exhaust(problem), tuple(agent.start for agent in problem.agents)
+        if any(agent.start not in steps_from(problem, agent.goal) for agent in problem.agents):
+            continue
+        grid, origins, goals = indexed(problem)
+        assert solvable(grid, origins, goals) == (truth.optimum(starts) is not None)
+        if truth.optimum(starts) is None:
+            continue
+        for waits, optimum in ((True, truth.optimum(starts)), (False, truth.without_waits.get(starts))):
+            paths = optimal_paths(grid, origins, goals, waits=waits)
+            assert (None if paths is None else cost_of(paths)) == optimum, problem
+            tree = CostTree(grid, origins, goals, waits=waits)
+            for excess in range(5):
+                found = tree.search(excess)
+                if optimum is None or sum(tree.distance) + excess < optimum:
+                    assert found is None, problem
+                else:
+                    # A plan of exactly this cost need not exist beyond the optimum.
+                    assert found is not None, problem
+                    assert cost_of(found) == optimum
+                    break
+        compared += 1
+
+
+@pytest.mark.parametrize(("size", "holes", "agents", "boards"), [(5, 5, 3, 40), (5, 8, 4, 15), (6, 7, 3, 40), (6, 12, 3, 25), (6, 7, 4, 20)])
+def test_joint_search_agrees_with_the_cost_tree_on_boards_too_large_to_exhaust(size: int, holes: int, agents: int, boards: int):
+    rng = random.Random(f"agree {size} {holes} {agents}")
+    compared = 0
+    while compared < boards:
+        problem = random_problem(rng, size, holes, agents)
+        solution = solve(problem)
+        if solution is None:
+            continue
+        check_plan(problem, solution)
+        grid, origins, goals = indexed(problem)
+        paths = optimal_paths(grid, origins, goals)
+        assert paths is not None
+        assert cost_of(paths) == solution.sum_of_costs, problem
+        without_waits = optimal_paths(grid, origins, goals, waits=False, cost_limit=solution.sum_of_costs)
+        assert solution.wait_required == (without_waits is None), problem
+        compared += 1
+
+
+@pytest.mark.parametrize(("size", "agents"), [(8, 4), (10, 5)])
+def test_plans_of_large_boards_are_valid_and_bounded_by_the_distances(size: int, agents: int):
+    rng = random.Random(f"large {size} {agents}")
+    solved = 0
+    for _ in range(60):
+        problem = random_problem(rng, size, size * size // 5, agents)
+        distances = [steps_from(problem, agent.goal).get(agent.start) for agent in problem.agents]
+        solution = solve(problem)
+        if None in distances:
+            assert solution is None
+        elif solution is not None:
+            solved += 1
+            check_plan(problem, solution)
+            assert solution.sum_of_costs >= sum(distances)
+            if solution.sum_of_costs == sum(distances):
+                assert not solution.wait_required
+            if (solution.sum_of_costs - sum(distances)) % 2:
+                assert solution.wait_required
+    assert solved > 30
+
+
+@repeatable
+@given(problems(max_agents=1))
+def test_a_single_agent_takes_a_shortest_path_and_never_needs_a_wait(problem: Problem):
+    solution = solve(problem)
+    distance = steps_from(problem, problem.agents[0].goal).get(problem.agents[0].start)
+    if distance is None:
+        assert solution is None
+    else:
+        assert solution is not None
+        assert (solution.sum_of_costs, solution.makespan, solution.wait_required) == (distance, distance, False)
+
+
+@settings(repeatable, max_examples=40)
+@given(problems(max_size=5, max_agents=3, max_hole_share=0.3), st.data())
+def test_symmetry_and_agent_order_change_neither_cost_nor_wait_label(problem: Problem, data: st.DataObject):
+    solution = solve(problem)
+    expected = solution and (solution.sum_of_costs, solution.wait_required)
+    for symmetry in SYMMETRIES:
+        order = data.draw(st.permutations(range(problem.num_agents)))
+        image = solve(transformed(problem, symmetry, order))
+        assert (image and (image.sum_of_costs, image.wait_required)) == expected
+
+
+@settings(repeatable, max_examples=60)
+@given(problems(max_size=5, max_agents=3, max_hole_share=0.3), st.data())
+def test_dropping_an_agent_saves_at_least_its_distance(problem: Problem, data: st.DataObject):
+    solution = solve(problem)
+    if solution is None or problem.num_agents == 1:
+        return
+    dropped = data.draw(st.sampled_from(problem.agents))
+    rest = problem.model_copy(update={"agents": tuple(agent for agent in problem.agents if agent != dropped)})
+    smaller = solve(rest)
+    assert smaller is not None
+    assert smaller.sum_of_costs + steps_from(problem, dropped.goal)[dropped.start] <= solution.sum_of_costs
+
+
+@settings(repeatable, max_examples=60)
+@given(problems(max_size=5, max_agents=3, max_hole_share=0.3), st.data())
+def test_filling_a_hole_never_raises_the_cost(problem: Problem, data: st.DataObject):
+    solution = solve(problem)
+    if solution is None or not problem.holes:
+        return
+    filled = data.draw(st.sampled_from(problem.holes))
+    easier = solve(problem.model_copy(update={"holes": tuple(hole for hole in problem.holes if hole != filled)}))
+    assert easier is not None
+    assert easier.sum_of_costs <= solution.sum_of_costs
+
+
+@pytest.mark.parametrize(
+    ("name", "cost", "wait_required"),
+    [("parallel", 4, False), ("bay", 8, False), ("crossing", 5, True), ("corridor-22", 22, False)],
+)
+def test_named_boards_have_their_known_optimum(name: str, cost: int, wait_required: bool):
+    solution = solve(board(name))
+    assert solution is not None
+    assert (solution.sum_of_costs, solution.wait_required) == (cost, wait_required)
+    check_plan(board(name), solution)
+
+
+@pytest.mark.parametrize("name", ["ring-order", "swap-corridor"])
+def test_boards_without_any_plan_are_proved_unsolvable(name: str):
+    assert solve(board(name)) is None
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if board(name).size <= 4])
+def test_small_named_boards_agree_with_exhaustion(name: str):
+    compare(board(name), exhaust(board(name)))
+
+
+def test_a_goal_that_cannot_be_reached_makes_the_board_unsolvable():
+    assert solve(make_problem(3, ((0, 1), (1, 0)), ((0, 0), (2, 2)), ((1, 1), (2, 1)))) is None
+
+
+def test_agents_that_start_on_their_goals_cost_nothing():
+    solution = solve(make_problem(3, (), ((0, 0), (1, 1)), ((0, 0), (1, 1))))
+    assert solution is not None
+    assert (solution.sum_of_costs, solution.makespan, solution.wait_required) == (0, 0, False)
+    assert solution.plan == (((0, 0),), ((1, 1),))
+
+
+def test_an_agent_on_its_goal_steps_aside_and_comes_back_when_it_blocks_the_only_way():
+    # Agent 0 rests in the corridor (0,0)-(0,2) that agent 1 has to pass; the bay is (1,1).
+    problem = make_problem(3, ((1, 0), (1, 2), (2, 0), (2, 1), (2, 2)), ((0, 1), (0, 0)), ((0, 1), (0, 2)))
+    solution = solve(problem)
+    assert solution is not None
+    assert solution.sum_of_costs == exhaust(problem).optimum(((0, 1), (0, 0))) == 5
+    assert len(solution.plan[0]) > 1
+    check_plan(problem, solution)
+
+
+def test_agents_may_rotate_in_a_full_ring():
+    ring = ((0, 0), (0, 1), (1, 1), (1, 0))
+    holes = ((0, 2), (1, 2), (2, 0), (2, 1), (2, 2))
+    solution = solve(make_problem(3, holes, ring, (*ring[1:], ring[0])))
+    assert solution is not None
+    assert (solution.sum_of_costs, solution.wait_required) == (4, False)
+
+
+def test_two_agents_may_not_swap():
+    solution = solve(make_problem(3, (), ((0, 0), (0, 1)), ((0, 1), (0, 0))))
+    assert solution is not None
+    assert solution.sum_of_costs > 2
+
+
+def indexed(problem: Problem) -> tuple[Grid, list[int], list[int]]:
+    grid = Grid(problem.size, problem.holes)
+    return grid, [grid.index(agent.start) for agent in problem.agents], [grid.index(agent.goal) for agent in problem.agents]
+
+
+def cost_of(paths: list[list[int]]) -> int:
+    return sum(len(path) - 1 for path in paths)
