@@ -10,6 +10,7 @@ from envgen.files import canonical_json
 
 MAX_CHARACTERS = 20_000
 MAX_RATIONALE = 600
+MAX_DEPTH = 20
 SHARE_DIGITS = 4
 KNOBS = ("data_ratio", "hole_ratio", "wait_ratio")
 
@@ -40,7 +41,8 @@ def parse_answer(text: str) -> tuple[str, dict[str, Any]]:
     """The rationale and the raw config of an answer; AnswerError if it is not the JSON asked for.
 
     The outermost braces of the text are read, so a code fence or a remark around them does no harm. Work is bounded
-    by the length limit; NaN, infinities and duplicate keys are refused.
+    by the length limit; NaN, infinities, duplicate keys, deep nesting and halves of surrogate pairs are refused: what is
+    read here is stored as JSON again.
     """
     if len(text) > MAX_CHARACTERS:
         raise AnswerError(f"the answer has {len(text)} characters; at most {MAX_CHARACTERS} are read")
@@ -48,7 +50,11 @@ def parse_answer(text: str) -> tuple[str, dict[str, Any]]:
     if start < 0 or end < start:
         raise AnswerError("the answer holds no JSON object")
     try:
-        value = json.loads(text[start : end + 1], parse_constant=_refuse_constant, parse_int=float, object_pairs_hook=_unique_keys)
+        # Not strict: schema decoding lets raw control characters into strings.
+        value = json.loads(
+            text[start : end + 1], parse_constant=_refuse_constant, parse_int=_finite, parse_float=_finite, object_pairs_hook=_unique_keys, strict=False
+        )
+        _check_storable(value)
     except RecursionError:
         raise AnswerError("the JSON is nested too deeply") from None
     except ValueError as error:
@@ -100,6 +106,27 @@ def _knob(entry: Any, knob: str, old: float, size: int, space: ConfigSpace, chan
 
 def _refuse_constant(name: str) -> float:
     raise ValueError(f"{name} is not a number")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):
+        raise ValueError(f"{text[:20]} is too large a number")
+    return value
+
+
+def _check_storable(value: Any, depth: int = 0) -> None:
+    if depth > MAX_DEPTH:
+        raise ValueError("it is nested too deeply")
+    if isinstance(value, str):
+        value.encode()
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            _check_storable(key, depth + 1)
+            _check_storable(item, depth + 1)
+    elif isinstance(value, list):
+        for item in value:
+            _check_storable(item, depth + 1)
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -50,14 +50,20 @@ def random_config(context: DesignContext, rng: np.random.Generator) -> EnvConfig
     space = context.space
     shares = rng.dirichlet(np.ones(len(space.map_sizes)))
     raw = {
-        str(size): {"data_ratio": float(share), "hole_ratio": float(rng.uniform(space.min_hole_ratio, space.max_hole_ratio)), "wait_ratio": float(rng.uniform())}
+        str(size): {
+            "data_ratio": float(share),
+            "hole_ratio": float(rng.uniform(space.min_hole_ratio, space.max_hole_ratio)),
+            "wait_ratio": float(rng.uniform()),
+        }
         for size, share in zip(space.map_sizes, shares, strict=True)
     }
     return project({"sizes": raw}, space, context.current.config)[0]
 
 
 def _plain(spec: DesignSpec, context: DesignContext, config: EnvConfig, rationale: str) -> Proposal:
-    return Proposal(stage=context.current.stage, designer=spec.designer, variant=spec.variant, rationale=rationale, proposed=config.model_dump(mode="json"), config=config)
+    return Proposal(
+        stage=context.current.stage, designer=spec.designer, variant=spec.variant, rationale=rationale, proposed=config.model_dump(mode="json"), config=config
+    )
 
 
 def _ask_model(spec: DesignSpec, context: DesignContext, seed: int, model: ChatModel) -> Proposal:
@@ -98,4 +104,3 @@ def _from_model(spec: DesignSpec, context: DesignContext, question: str, attempt
         prompt_tokens=sum(c.prompt_tokens for c in completions),
         completion_tokens=sum(c.completion_tokens for c in completions),
     )
-

@@ -9,7 +9,7 @@ from envgen.config import EnvConfig, SizeConfig
 DATA_UNITS = 20
 """Shares are multiples of 1/20."""
 LARGEST_STEP = 2
-"""A size's share moves by at most this many units a stage."""
+"""A size's share moves by at most this many units a stage, before all shares are scaled to sum to 1 again."""
 EASY, HARD, SOLVED = 0.60, 0.25, 0.85
 
 

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from envgen.grid import Grid, bits
 
 Mdd = list[int]
+PairTable = list[dict[int, int]]
+"""Per step: a cell of the first agent -> the cells of the second from which both can still finish; empty if they cannot at all."""
 
 
 class CostTree:
@@ -25,7 +27,7 @@ class CostTree:
             self.distance.append(next(d for d, layer in enumerate(layers) if layer >> start & 1))
             self._ahead.append(layers)
         self._mdds: dict[tuple[int, int], Mdd] = {}
-        self._pairs: dict[tuple[int, int, int, int], bool] = {}
+        self._pairs: dict[tuple[int, int, int, int], PairTable] = {}
 
     def search(self, total_excess: int) -> list[list[int]] | None:
         """Paths of an optimal plan whose costs exceed the distances by `total_excess` in total, or None."""
@@ -38,20 +40,19 @@ class CostTree:
     def plan(self, excess: tuple[int, ...]) -> list[list[int]] | None:
         """A conflict-free joint plan in which agent i costs its distance plus `excess[i]`, or None."""
         mdds = [self._mdd(agent, excess[agent]) for agent in self.agents]
-        if not all(mdds):
+        pairs = {(j, i): (j, i, excess[j], excess[i]) for i in self.agents for j in range(i)}
+        if not all(mdds) or any(key in self._pairs and not self._pairs[key] for key in pairs.values()):
             return None
         for order in _orders(len(self.starts)):
             paths = self._prioritised(mdds, order)
             if paths is not None:
                 return paths
-        for i in self.agents:
-            for j in range(i):
-                key = (j, i, excess[j], excess[i])
-                if key not in self._pairs:
-                    self._pairs[key] = self._pair_fits(mdds[j], mdds[i])
-                if not self._pairs[key]:
-                    return None
-        return self._joint(mdds)
+        for (j, i), key in pairs.items():
+            if key not in self._pairs:
+                self._pairs[key] = self._pair_table(mdds[j], mdds[i])
+            if not self._pairs[key]:
+                return None
+        return self._joint(mdds, {pair: self._pairs[key] for pair, key in pairs.items()})
 
     def _mdd(self, agent: int, excess: int) -> Mdd:
         """Cells per step on paths of the given excess; empty where none exists (parity, without waits)."""
@@ -133,40 +134,43 @@ class CostTree:
             path.append(next(bits(options)))
         return path[::-1]
 
-    def _pair_fits(self, first: Mdd, second: Mdd) -> bool:
-        """Whether two MDDs contain a conflict-free pair of paths: one agent enumerated, the other a bit set."""
-        joint = {next(bits(first[0])): second[0]}
-        for step in range(1, max(len(first), len(second))):
-            onward: dict[int, int] = {}
-            for cell, partner in joint.items():
+    def _pair_table(self, first: Mdd, second: Mdd) -> PairTable:
+        """Backwards from the goals, one agent enumerated, the other a bit set."""
+        table = [{next(bits(first[-1])): second[-1]}]
+        for step in range(max(len(first), len(second)) - 1, 0, -1):
+            later, earlier = table[-1], {}
+            before = second[min(step, len(second)) - 1]
+            for cell in bits(first[min(step, len(first)) - 1]):
+                partners = 0
                 for target in self._targets(first, step, cell):
-                    cells = self._moved(second, step, partner, blocked=target)
-                    if partner >> target & 1 and cells >> cell & 1 and target != cell:
-                        entries = self._options(cell) & partner & ~(1 << target)
-                        if not entries or step >= len(second):
-                            cells &= ~(1 << cell)
-                    if cells:
-                        onward[target] = onward.get(target, 0) | cells
-            joint = onward
-            if not joint:
-                return False
-        return True
+                    partners |= self._origins(second, step, later.get(target, 0), cell, target)
+                partners &= before & ~(1 << cell)
+                if partners:
+                    earlier[cell] = partners
+            if not earlier:
+                return []
+            table.append(earlier)
+        return table[::-1]
+
+    def _origins(self, mdd: Mdd, step: int, cells: int, gone: int, taken: int) -> int:
+        """From where an agent reaches `cells` in this step while another moves from `gone` to `taken`."""
+        if step >= len(mdd):
+            return cells
+        origins = self._spread(cells) if self.waits else self.grid.neighbours(cells)
+        if not self._options(taken) & cells & ~(1 << gone):
+            origins &= ~(1 << taken)  # the only way from there would be a swap
+        return origins
 
     def _targets(self, mdd: Mdd, step: int, cell: int) -> Iterator[int]:
         return iter((cell,)) if step >= len(mdd) else bits(self._options(cell) & mdd[step])
 
-    def _moved(self, mdd: Mdd, step: int, cells: int, blocked: int) -> int:
-        if step < len(mdd):
-            cells = (self._spread(cells) if self.waits else self.grid.neighbours(cells)) & mdd[step]
-        return cells & ~(1 << blocked)
-
-    def _joint(self, mdds: list[Mdd]) -> list[list[int]] | None:
+    def _joint(self, mdds: list[Mdd], pairs: dict[tuple[int, int], PairTable]) -> list[list[int]] | None:
         """Depth-first search of the product of the MDDs; visited joint states are never entered again."""
         horizon = max(map(len, mdds))
         start = tuple(self.starts)
         dead: set[tuple[int, tuple[int, ...]]] = set()
         trail = [start]
-        stack = [self._successors(mdds, 1, start)]
+        stack = [self._successors(mdds, pairs, 1, start)]
         while stack:
             if len(trail) == horizon:
                 return [[state[i] for state in trail][: len(mdds[i])] for i in self.agents]
@@ -177,11 +181,28 @@ class CostTree:
             elif (len(trail), following) not in dead:
                 dead.add((len(trail), following))
                 trail.append(following)
-                stack.append(self._successors(mdds, len(trail), following))
+                stack.append(self._successors(mdds, pairs, len(trail), following))
         return None
 
-    def _successors(self, mdds: list[Mdd], step: int, state: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-        return conflict_free(state, [lambda i=i: self._targets(mdds[i], step, state[i]) for i in self.agents])
+    def _successors(self, mdds: list[Mdd], pairs: dict[tuple[int, int], PairTable], step: int, state: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+        """Joint moves without conflicts after which every two agents, taken alone, can still finish."""
+
+        def extend(chosen: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+            agent = len(chosen)
+            if agent == len(state):
+                yield chosen
+                return
+            cells = 1 << state[agent] if step >= len(mdds[agent]) else self._options(state[agent]) & mdds[agent][step]
+            for other, target in enumerate(chosen):
+                table = pairs[other, agent]
+                if step < len(table):
+                    cells &= table[step].get(target, 0)
+                if target == state[agent]:
+                    cells &= ~(1 << state[other])
+            for cell in bits(cells):
+                yield from extend((*chosen, cell))
+
+        return extend(())
 
 
 def conflict_free(state: tuple[int, ...], options: list) -> Iterator[tuple[int, ...]]:

@@ -53,7 +53,10 @@ def to_table(instances: list[Instance], style: PromptStyle) -> pa.Table:
 
 def write_dataset(path: Path, instances: list[Instance], style: PromptStyle, origin: dict) -> None:
     """Write a data set atomically; `origin` (config, seed, sampling report) goes into the file's metadata."""
-    metadata = {"envwright.origin": canonical_json(origin), "envwright.versions": canonical_json({"envwright": version("envwright"), "pyarrow": pa.__version__})}
+    metadata = {
+        "envwright.origin": canonical_json(origin),
+        "envwright.versions": canonical_json({"envwright": version("envwright"), "pyarrow": pa.__version__}),
+    }
     write_table(path, to_table(instances, style).replace_schema_metadata(metadata))
 
 

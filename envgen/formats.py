@@ -31,7 +31,8 @@ def read_problems(path: Path, agents: int | None = None) -> list[Problem]:
 def read_json_lines(path: Path) -> list[tuple[int, Any]]:
     """(line number, value) of every line that is not blank; DataError names the first line that is no JSON."""
     found = []
-    for number, line in enumerate(_read_text(path).splitlines(), start=1):
+    # Not splitlines(): it also splits at U+2028 and its kind, which may stand inside a JSON string.
+    for number, line in enumerate(_read_text(path).split("\n"), start=1):
         if line.strip():
             try:
                 found.append((number, json.loads(line)))
@@ -88,7 +89,9 @@ def _read_map(path: Path) -> tuple[int, list[Cell]]:
         raise DataError(f"{path}: has no line 'map'; expected a MovingAI map file") from None
     rows = [line for line in lines[begin + 1 :] if line]
     if not MIN_SIZE <= len(rows) <= MAX_SIZE or any(len(row) != len(rows) for row in rows):
-        raise DataError(f"{path}: the map must be square with {MIN_SIZE} to {MAX_SIZE} cells a side, got {len(rows)} rows of {sorted({len(row) for row in rows})}")
+        raise DataError(
+            f"{path}: the map must be square with {MIN_SIZE} to {MAX_SIZE} cells a side, got {len(rows)} rows of {sorted({len(row) for row in rows})}"
+        )
     holes = []
     for r, row in enumerate(rows):
         for c, letter in enumerate(row):

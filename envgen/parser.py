@@ -9,7 +9,7 @@ MAX_CHARACTERS = 64_000
 MAX_CELLS = 500
 """Cells of one agent's path."""
 
-_AGENT_LINE = re.compile(r"[ \t]*Agent[ \t]+([0-9]):((?:[ \t]*\([ \t]*[0-9]{1,3}[ \t]*,[ \t]*[0-9]{1,3}[ \t]*\)){1,%d})[ \t\r]*" % MAX_CELLS)
+_AGENT_LINE = re.compile(rf"[ \t]*Agent[ \t]+([0-9]):((?:[ \t]*\([ \t]*[0-9]{{1,3}}[ \t]*,[ \t]*[0-9]{{1,3}}[ \t]*\)){{1,{MAX_CELLS}}})[ \t\r]*")
 _CELL = re.compile(r"([0-9]+)[ \t]*,[ \t]*([0-9]+)")
 
 

@@ -8,6 +8,7 @@ rests on its goal and blocks it; it may cross its goal earlier and come back, th
 import hashlib
 from collections.abc import Sequence
 from enum import StrEnum
+from itertools import pairwise
 from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, model_validator
@@ -112,7 +113,7 @@ class Instance(BaseModel):
 
 def moves_of(path: Path) -> tuple[Move, ...]:
     """The moves along a path of neighbouring cells."""
-    return tuple(_MOVES[(b[0] - a[0], b[1] - a[1])] for a, b in zip(path, path[1:], strict=False))
+    return tuple(_MOVES[(b[0] - a[0], b[1] - a[1])] for a, b in pairwise(path))
 
 
 def path_of(start: Cell, moves: Sequence[str]) -> Path:

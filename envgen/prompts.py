@@ -44,9 +44,11 @@ Cells are (row,column), counted from the top left, from (0,0) to ({last},{last})
 Rules:
 - In every step each agent moves to a cell above, below, left or right of it, or waits where it is.
 - No agent may leave the grid or enter a hole.
-- Two agents may not be in the same cell after a step, and may not swap cells in a step. Moving into a cell that another agent leaves in the same step is allowed.
+- Two agents may not be in the same cell after a step, and may not swap cells in a step.
+- Moving into a cell that another agent leaves in the same step is allowed.
 - An agent that has reached its goal for the last time stays there and still blocks the cell.
 - The cost of an agent is the number of steps until its last arrival at its goal. Make the sum of all costs as small as you can.
 
-End your answer with one line for each agent that lists every cell it visits, from its start to its goal, one cell a step. Repeat a cell to wait there. For example, an agent that waits once and then moves right:
+End your answer with one line for each agent that lists every cell it visits, from its start to its goal, one cell a step.
+Repeat a cell to wait there. For example, an agent that waits once and then moves right:
 Agent 0: (0,1) (0,1) (0,2)"""

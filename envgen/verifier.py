@@ -60,7 +60,11 @@ def verify_plan(problem: Problem, plan: Plan, optimum: int | None = None) -> Ver
     for index, (agent, path) in enumerate(zip(problem.agents, plan, strict=True)):
         if path[-1] != agent.goal:
             return _failure(
-                FailureCategory.GOAL_NOT_REACHED, index, len(path) - 1, path[-1], f"agent {index} ends at {cell_text(path[-1])}, its goal is {cell_text(agent.goal)}"
+                FailureCategory.GOAL_NOT_REACHED,
+                index,
+                len(path) - 1,
+                path[-1],
+                f"agent {index} ends at {cell_text(path[-1])}, its goal is {cell_text(agent.goal)}",
             )
     costs = [_last_arrival(path) for path in plan]
     return Verdict(valid=True, optimal=optimum is not None and sum(costs) == optimum, sum_of_costs=sum(costs), makespan=max(costs))
@@ -109,7 +113,11 @@ def _conflict(plan: Plan, step: int) -> Verdict | None:
                 return _failure(FailureCategory.CONFLICT, index, step, cell, f"agents {other} and {index} are both in {cell_text(cell)} after step {step}")
             if now[other] == before[index] and before[other] == cell:
                 return _failure(
-                    FailureCategory.CONFLICT, index, step, cell, f"agents {other} and {index} swap {cell_text(before[other])} and {cell_text(before[index])} in step {step}"
+                    FailureCategory.CONFLICT,
+                    index,
+                    step,
+                    cell,
+                    f"agents {other} and {index} swap {cell_text(before[other])} and {cell_text(before[index])} in step {step}",
                 )
     return None
 

@@ -5,17 +5,19 @@ import json
 import logging
 import os
 import sys
+import time
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.logging import RichHandler
 
 from envgen.errors import ChildError, EnvwrightError
 from envgen.files import write_text
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode="markdown", help="Reinforcement learning in which the policy redesigns its own environment.")
+app = typer.Typer(
+    no_args_is_help=True, add_completion=False, rich_markup_mode="markdown", help="Reinforcement learning in which the policy redesigns its own environment."
+)
 console = Console()
 
 BAD_INPUT, FAILED = 2, 1
@@ -47,7 +49,9 @@ def run(
     name = name or default_name(resolved)
     directory = Settings().run_directory(name)
     show_log()
-    console.print(f"[bold]{name}[/bold]: preset {resolved.name}, designer {resolved.design.designer}, context {resolved.design.variant}, {resolved.stages} stages")
+    console.print(
+        f"[bold]{name}[/bold]: preset {resolved.name}, designer {resolved.design.designer}, context {resolved.design.variant}, {resolved.stages} stages"
+    )
     console.print("starting the orchestrator ...")
     open_run(directory, resolved)
     from flows.curriculum import curriculum
@@ -170,38 +174,40 @@ def bootstrap(
     console.print(f"start policy: {output}")
 
 
+class ConsoleHandler(logging.Handler):
+    """Log records as lines of the console, with the time of day."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print one record."""
+        style = "yellow" if record.levelno >= logging.WARNING else None
+        stamp = time.strftime("%H:%M:%S", time.localtime(record.created))
+        console.print(f"{stamp}  {record.getMessage()}", style=style, soft_wrap=True, markup=False, highlight=False)
+
+
 def show_log() -> None:
     """Show envwright's own log on the screen; Prefect's goes to its server. Call before anything imports Prefect."""
     os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
-    handler = RichHandler(console=console, show_level=False, show_path=False, log_time_format="%H:%M:%S", omit_repeated_times=False)
     logger = logging.getLogger("envwright")
     logger.setLevel(logging.INFO)
-    logger.addHandler(handler)
+    logger.addHandler(ConsoleHandler())
 
 
 def main() -> None:
     """Entry point: errors of the user become one message and exit code 2, failures exit code 1."""
     try:
-        app(standalone_mode=False)
-    except typer.Exit as stop:
-        sys.exit(stop.exit_code)
+        app()
     except Exception as error:
         sys.exit(_explain(error))
 
 
 def _explain(error: Exception) -> int:
-    import click
-
-    if isinstance(error, click.exceptions.Abort):
-        return 130
-    if isinstance(error, click.ClickException):
-        error.show()
-        return error.exit_code
     if isinstance(error, EnvwrightError):
         typer.echo(f"error: {error}", err=True)
         return FAILED if isinstance(error, ChildError) else BAD_INPUT
     if isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}:
-        typer.echo(f"error: {error.filename or 'the disk'}: {error.strerror}; free some space and run the same command again, complete steps are kept", err=True)
+        typer.echo(
+            f"error: {error.filename or 'the disk'}: {error.strerror}; free some space and run the same command again, complete steps are kept", err=True
+        )
         return BAD_INPUT
     raise error
 

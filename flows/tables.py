@@ -5,7 +5,7 @@ from pathlib import Path
 from rich.table import Table
 from rich.tree import Tree
 
-from envgen.breakdown import Breakdown, Difference
+from envgen.breakdown import Breakdown, Difference, Rate
 from envgen.errors import RunDirectoryError
 from infra.lineage import Ancestor
 from infra.results import CurriculumResults
@@ -14,9 +14,9 @@ from infra.results import CurriculumResults
 def rates_table(results: CurriculumResults) -> Table:
     """Valid and optimal rate of the start policy and of every stage, with intervals."""
     n = results.start.overall.n
-    table = Table(title=f"Validation, {n} instances, 95 % intervals (rates: Wilson; change: paired bootstrap)")
-    for name in ("after", "valid", "change since start", "optimal", "change since start "):
-        table.add_column(name, justify="left" if name == "after" else "right")
+    table = Table(title=f"Validation on {n} instances", caption="95 % intervals: Wilson for rates, paired bootstrap for changes since the start policy")
+    for name in ("after", "valid %", "change", "optimal %", "change"):
+        table.add_column(name, justify="left" if name == "after" else "right", no_wrap=True)
     _row(table, "start policy", results.start, None, None)
     for stage in results.stages:
         _row(table, f"stage {stage.stage}", stage.breakdown, stage.valid_gain, stage.optimal_gain)
@@ -46,4 +46,10 @@ def lineage_tree(checkpoint: Path, chain: list[Ancestor]) -> Tree:
 
 def _row(table: Table, name: str, breakdown: Breakdown, valid: Difference | None, optimal: Difference | None) -> None:
     overall = breakdown.overall
-    table.add_row(name, str(overall.valid_rate), str(valid or ""), str(overall.optimal_rate), str(optimal or ""))
+    table.add_row(name, _percent(overall.valid_rate, ""), _percent(valid, "+"), _percent(overall.optimal_rate, ""), _percent(optimal, "+"))
+
+
+def _percent(number: Rate | Difference | None, sign: str) -> str:
+    if number is None:
+        return ""
+    return f"{100 * number.value:{sign}.1f} [{100 * number.low:{sign}.1f}, {100 * number.high:{sign}.1f}]"

@@ -24,7 +24,11 @@ class Answer(BaseModel):
 
 def verdict_lines(data: Path, completions: Path) -> tuple[list[str], Breakdown]:
     """One JSON line a completion, in order, and their breakdown; DataError names file and line."""
-    instances = {i.problem.id: i for i in _instances(data)}
+    instances: dict[str, Instance] = {}
+    for instance in _instances(data):
+        if instance.problem.id in instances:
+            raise DataError(f"{data}: id {instance.problem.id!r} occurs twice, so an answer to it cannot be judged; give every problem its own id")
+        instances[instance.problem.id] = instance
     answers = []
     for number, value in read_json_lines(completions):
         try:

@@ -5,6 +5,7 @@ the source of truth: the stage directories decide what is done.
 """
 
 import json
+import logging
 import os
 import time
 from pathlib import Path
@@ -16,9 +17,9 @@ os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 
 import mlflow
 from mlflow import MlflowClient
-from mlflow.data.dataset_source_registry import resolve_dataset_source
 from mlflow.data.meta_dataset import MetaDataset
-from mlflow.entities import DatasetInput, InputTag, LoggedModelInput, LoggedModelOutput, Metric
+from mlflow.data.sources import LocalArtifactDatasetSource  # type: ignore[attr-defined]
+from mlflow.entities import DatasetInput, InputTag, LoggedModelInput, LoggedModelOutput, Metric, Run
 from pydantic import BaseModel, ConfigDict
 
 KEY = "envwright.key"
@@ -57,6 +58,7 @@ class Recorder:
     def __init__(self, tracking_uri: str, artifacts: Path) -> None:
         if tracking_uri.startswith("sqlite:///"):
             Path(tracking_uri.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
+        logging.getLogger("mlflow").setLevel(logging.WARNING)
         mlflow.set_tracking_uri(tracking_uri)
         self.client = MlflowClient()
         found = self.client.get_experiment_by_name(EXPERIMENT)
@@ -89,10 +91,10 @@ class Recorder:
 
     def dataset(self, run_id: str, data: DataSetRef, context: str) -> None:
         """Tie a data set to a run as its input in a context."""
-        inputs = self.client.get_run(run_id).inputs.dataset_inputs
-        if any(i.dataset.name == data.name and i.dataset.digest == data.digest[:DIGEST_LENGTH] for i in inputs):
+        known = _datasets(self.client.get_run(run_id))
+        if any(i.dataset.name == data.name and i.dataset.digest == data.digest[:DIGEST_LENGTH] for i in known):
             return
-        dataset = MetaDataset(resolve_dataset_source(data.path.resolve().as_uri()), name=data.name, digest=data.digest[:DIGEST_LENGTH])
+        dataset = MetaDataset(LocalArtifactDatasetSource(data.path.resolve().as_uri()), name=data.name, digest=data.digest[:DIGEST_LENGTH])
         tag = InputTag("mlflow.data.context", context)
         self.client.log_inputs(run_id, datasets=[DatasetInput(dataset._to_mlflow_entity(), [tag])])
 
@@ -112,7 +114,7 @@ class Recorder:
         run = self.client.get_run(run_id)
         if run.outputs is None or model_id not in [o.model_id for o in run.outputs.model_outputs]:
             self.client.log_outputs(run_id, [LoggedModelOutput(model_id, step)])
-        if parent and parent not in [i.model_id for i in run.inputs.model_inputs]:
+        if parent and (run.inputs is None or parent not in [i.model_id for i in run.inputs.model_inputs]):
             self.client.log_inputs(run_id, models=[LoggedModelInput(parent)])
         return model_id
 
@@ -144,8 +146,10 @@ class Recorder:
         model_id: str | None = found[0].model_id if found else None
         while model_id and len(chain) < 1000:
             model = self.client.get_logged_model(model_id)
-            run = self.client.get_run(model.source_run_id)
-            datasets = {next((t.value for t in i.tags if t.key == "mlflow.data.context"), ""): f"{i.dataset.name} {i.dataset.digest}" for i in run.inputs.dataset_inputs}
+            run = self.client.get_run(str(model.source_run_id))
+            datasets = {
+                next((t.value for t in i.tags if t.key == "mlflow.data.context"), ""): f"{i.dataset.name} {i.dataset.digest}" for i in _datasets(run)
+            }
             parent = model.tags.get("envwright.parent")
             chain.append(
                 Ancestor(
@@ -153,7 +157,11 @@ class Recorder:
                     path=model.tags["envwright.path"],
                     run=run.info.run_name or "",
                     datasets=datasets,
-                    tags={k.removeprefix("envwright."): v for k, v in model.tags.items() if k.startswith("envwright.") and k not in {KEY, "envwright.path", "envwright.parent"}},
+                    tags={
+                        k.removeprefix("envwright."): v
+                        for k, v in model.tags.items()
+                        if k.startswith("envwright.") and k not in {KEY, "envwright.path", "envwright.parent"}
+                    },
                     metrics={m.key: m.value for m in model.metrics or []},
                     parent=parent,
                 )
@@ -164,6 +172,10 @@ class Recorder:
     def _model(self, key: str) -> str | None:
         found = mlflow.search_logged_models(experiment_ids=[self.experiment], filter_string=f"tags.`{KEY}` = '{key}'", output_format="list", max_results=1)
         return found[0].model_id if found else None
+
+
+def _datasets(run: Run) -> list[DatasetInput]:
+    return run.inputs.dataset_inputs if run.inputs else []
 
 
 def flat(value: dict[str, Any], prefix: str = "") -> dict[str, str]:

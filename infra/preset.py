@@ -1,16 +1,17 @@
 """Presets: everything that decides a curriculum, as sparse commented YAML in and one resolved JSON out."""
 
 import json
+import re
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from engineer.context import VARIANTS, ConfigSpace
 from engineer.spec import DesignSpec
-from envgen.config import EnvConfig, MapSize, SizeConfig
-from envgen.errors import ConfigError, DataError, describe_validation_error
+from envgen.config import MAX_HOLE_RATIO, EnvConfig, MapSize, SizeConfig
+from envgen.errors import ConfigError, DataError, SamplingError, describe_validation_error
 from envgen.problem import MAX_AGENTS
 from envgen.prompts import PromptStyle
 from envgen.sampler import MIN_AGENTS, quotas
@@ -25,8 +26,8 @@ class ValidationSpec(BaseModel):
     """The fixed validation set: for each map size the same number of instances of every wait and hole ratio."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
-    wait_ratios: tuple[float, ...] = (0.25, 0.5, 0.75)
-    hole_ratios: tuple[float, ...] = (0.2, 0.3, 0.4)
+    wait_ratios: tuple[Annotated[float, Field(ge=0, le=1)], ...] = Field(default=(0.25, 0.5, 0.75), min_length=1)
+    hole_ratios: tuple[Annotated[float, Field(ge=0, le=MAX_HOLE_RATIO)], ...] = Field(default=(0.2, 0.3, 0.4), min_length=1)
     instances: int = Field(default=17, ge=1)
     """Instances of each map size, wait ratio and hole ratio."""
     map_sizes: tuple[MapSize, ...] = ()
@@ -88,6 +89,16 @@ class Preset(BaseModel):
 
 RESERVED = RESERVED_OPTIONS | {"num_train_epochs"}
 
+# Broken text, a date such as 2020-13-45, or endless nesting.
+_YAML_ERRORS = (yaml.YAMLError, ValueError, RecursionError)
+
+
+class _Loader(yaml.SafeLoader):
+    """Safe YAML in which `1e-4` is a number, as in YAML 1.2; PyYAML wants `1.0e-4`."""
+
+
+_Loader.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)[eE][-+]?[0-9]+$"), list("-+.0123456789"))
+
 
 def load_preset(name: str, overrides: dict[str, Any] | None = None) -> Preset:
     """A shipped preset by name, or a YAML file by path, with dotted overrides; ConfigError names file and field."""
@@ -101,9 +112,12 @@ def load_preset(name: str, overrides: dict[str, Any] | None = None) -> Preset:
     try:
         preset = Preset.model_validate(raw)
         check_trl_options(preset.trl)
-        quotas(preset.default_config, preset.instances, preset.agents)
+        for _, config, count in [("stage 0", preset.default_config, preset.instances), *preset.validation.configs(preset.space.map_sizes)]:
+            quotas(config, count, preset.agents)
     except ValidationError as error:
         raise ConfigError(describe_validation_error(error, str(path))) from None
+    except (ConfigError, SamplingError) as error:
+        raise ConfigError(f"{path}: {error}") from None
     if "num_train_epochs" in preset.trl:
         raise ConfigError(f"{path}: trl.num_train_epochs: set the preset's own 'epochs' instead")
     return preset
@@ -120,10 +134,10 @@ def load_env_config(path: Path) -> EnvConfig:
 def read_yaml(path: Path) -> dict[str, Any]:
     """A YAML mapping, read safely; DataError names file and line."""
     try:
-        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
+        raw = _load_yaml(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise DataError(f"{path}: no such file") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (OSError, *_YAML_ERRORS) as error:
         raise DataError(f"{path}: not readable as YAML: {error}") from None
     if not isinstance(raw, dict):
         raise DataError(f"{path}: holds {type(raw).__name__}, expected a mapping of fields")
@@ -136,8 +150,8 @@ def parse_override(text: str) -> tuple[str, Any]:
     if not separator or not key:
         raise ConfigError(f"--set {text!r}: expected KEY=VALUE, for example --set trl.learning_rate=1e-4")
     try:
-        return key, yaml.safe_load(value)
-    except yaml.YAMLError:
+        return key, _load_yaml(value)
+    except _YAML_ERRORS:
         return key, value
 
 
@@ -146,12 +160,16 @@ def resolved_json(preset: Preset) -> dict[str, Any]:
     return json.loads(preset.model_dump_json())
 
 
+def _load_yaml(text: str) -> Any:
+    return yaml.load(text, Loader=_Loader)
+
+
 def _set(raw: dict[str, Any], dotted: str, value: Any) -> None:
     *parents, last = dotted.split(".")
-    node = raw
+    node: dict[Any, Any] = raw
     for part in parents:
-        key = int(part) if part.isdigit() else part
+        key = int(part) if part.isdecimal() else part
         node = node.setdefault(key, {})
         if not isinstance(node, dict):
             raise ConfigError(f"--set {dotted}: {part!r} is a value, not a group of fields")
-    node[int(last) if last.isdigit() else last] = value
+    node[int(last) if last.isdecimal() else last] = value

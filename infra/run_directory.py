@@ -13,6 +13,8 @@ from infra.preset import Preset, resolved_json
 from infra.results import CurriculumResults
 
 MODEL_FILE = "curriculum.json"
+FREE_FIELDS = {"stages", "description"}
+"""Fields of the preset in which a resumed run may differ."""
 
 
 class Curriculum(BaseModel):
@@ -22,6 +24,7 @@ class Curriculum(BaseModel):
     name: str
     preset: Preset
     preset_digest: str
+    """Of all fields that an existing run holds fast; the same after the run was extended."""
 
 
 def default_name(preset: Preset) -> str:
@@ -35,11 +38,11 @@ def open_run(directory: Path, preset: Preset) -> Curriculum:
     The number of stages may differ, so that a run can be extended. RunDirectoryError names the fields that differ.
     """
     path = directory / MODEL_FILE
-    wanted = Curriculum(name=directory.name, preset=preset, preset_digest=digest(resolved_json(preset)))
+    wanted = Curriculum(name=directory.name, preset=preset, preset_digest=_digest(preset))
     if path.exists():
         found = read_curriculum(directory)
         old, new = resolved_json(found.preset), resolved_json(preset)
-        changed = sorted(field for field in new if field not in {"stages", "description"} and old.get(field) != new[field])
+        changed = sorted(field for field in new if field not in FREE_FIELDS and old.get(field) != new[field])
         if changed:
             details = "; ".join(f"{field}: {_short(old.get(field))} there, {_short(new[field])} here" for field in changed)
             raise RunDirectoryError(
@@ -72,7 +75,7 @@ def read_curriculum(directory: Path) -> Curriculum:
     path = directory / MODEL_FILE
     try:
         return Curriculum.model_validate_json(path.read_bytes())
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise RunDirectoryError(f"{directory}: no curriculum there ({MODEL_FILE} is missing); give the name or the path of a run") from None
     except ValidationError as error:
         raise RunDirectoryError(f"{path}: damaged, or made by another version: {error.errors()[0]['msg']}; move the directory away") from None
@@ -85,10 +88,17 @@ def stage_directory(directory: Path, stage: int) -> Path:
 
 def read_results(directory: Path) -> CurriculumResults:
     """`results.json` of a run; RunDirectoryError if no stage has finished."""
+    path = directory / "results.json"
     try:
-        return CurriculumResults.model_validate_json((directory / "results.json").read_bytes())
-    except FileNotFoundError:
+        return CurriculumResults.model_validate_json(path.read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
         raise RunDirectoryError(f"{directory}: results.json is missing; no stage has finished yet, or this is no run") from None
+    except ValidationError as error:
+        raise RunDirectoryError(f"{path}: damaged, or made by another version: {error.errors()[0]['msg']}; run the same command again to rewrite it") from None
+
+
+def _digest(preset: Preset) -> str:
+    return digest({field: value for field, value in resolved_json(preset).items() if field not in FREE_FIELDS})
 
 
 def _short(value: object) -> str:

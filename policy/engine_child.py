@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 
 from envgen.errors import ModelError
+from policy.chat import ChatModel
 from policy.engine import Reply, Request
 
 
@@ -27,7 +28,7 @@ def main(spec: dict) -> None:
             reply(error=str(error))
 
 
-def _load(spec: dict):  # noqa: ANN202 - the class is imported late, with torch
+def _load(spec: dict) -> ChatModel:
     from policy.transformers_model import TransformersModel
 
     return TransformersModel(spec["source"], batch_size=spec["batch_size"], dtype=spec["dtype"])

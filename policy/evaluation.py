@@ -13,7 +13,9 @@ from policy.chat import ChatModel, Sampling, ask
 from policy.rollouts import Rollout
 
 
-def evaluate(model: ChatModel, instances: list[Instance], style: PromptStyle, sampling: Sampling, progress: Callable[[int], None] | None = None) -> list[Rollout]:
+def evaluate(
+    model: ChatModel, instances: list[Instance], style: PromptStyle, sampling: Sampling, progress: Callable[[int], None] | None = None
+) -> list[Rollout]:
     """One rollout an instance, in order."""
     completions = model.complete([ask(prompt(i.problem, style)) for i in instances], sampling, progress)
     return [

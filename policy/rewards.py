@@ -26,15 +26,15 @@ def terms(verdict: Verdict) -> tuple[float, float, float]:
     return float(verdict.category is not FailureCategory.PARSE_ERROR), float(verdict.valid), float(verdict.optimal)
 
 
-def reward_functions() -> list[Callable[..., list[float]]]:
+def reward_functions() -> list[Callable[..., list[float | None]]]:
     """The three terms as TRL reward functions, in the order of `RewardWeights`.
 
     Each takes `completions` (conversational) and the data set's `instance` column, a row of the data set schema. A
     crash of the verifier is an error, never a reward of 0.
     """
 
-    def scored(index: int, name: str) -> Callable[..., list[float]]:
-        def reward(completions: list[Any], instance: list[dict], **_: Any) -> list[float]:
+    def scored(index: int, name: str) -> Callable[..., list[float | None]]:
+        def reward(completions: list[Any], instance: list[dict], **_: Any) -> list[float | None]:
             return [terms(_verdict(c, row))[index] for c, row in zip(completions, instance, strict=True)]
 
         reward.__name__ = name

@@ -30,7 +30,7 @@ def train(spec: TrainSpec) -> None:
     model, tokenizer = load(spec.parent, spec.dtype)
     trainer = GRPOTrainer(
         model=model,
-        reward_funcs=reward_functions(),
+        reward_funcs=list(reward_functions()),
         args=_arguments(spec),
         train_dataset=training_rows(spec.data),
         processing_class=tokenizer,

@@ -9,8 +9,8 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from envgen.errors import ModelError
-from policy.checkpoints import resolve_model
 from policy.chat import Completion, Conversation, Sampling
+from policy.checkpoints import resolve_model
 
 
 class TransformersModel:
@@ -30,7 +30,9 @@ class TransformersModel:
         limit = getattr(self.model.config, "max_position_embeddings", None)
         longest = max(map(len, encoded), default=0)
         if limit and longest + sampling.max_tokens > limit:
-            raise ModelError(f"{self.source}: a prompt of {longest} tokens and an answer of up to {sampling.max_tokens} exceed the model's {limit}; lower max_tokens")
+            raise ModelError(
+                f"{self.source}: a prompt of {longest} tokens and an answer of up to {sampling.max_tokens} exceed the model's {limit}; lower max_tokens"
+            )
         order = sorted(range(len(encoded)), key=lambda i: (len(encoded[i]), prompts[i]))
         done: dict[int, Completion] = {}
         torch.manual_seed(sampling.seed)

@@ -81,7 +81,12 @@ def evaluate_start(run: RunRef, validation: StepRecord) -> StepRecord:
 def evaluate_stage(run: RunRef, stage: int, checkpoint: StepRecord, validation: StepRecord) -> StepRecord:
     """Rollouts of a stage's checkpoint on the validation set."""
     directory = run.stage(stage)
-    decides = {"validation": validation.key, "checkpoint": checkpoint.outputs["checkpoint"], "answer": run.preset.max_answer_tokens, "dtype": run.preset.engine.dtype}
+    decides = {
+        "validation": validation.key,
+        "checkpoint": checkpoint.outputs["checkpoint"],
+        "answer": run.preset.max_answer_tokens,
+        "dtype": run.preset.engine.dtype,
+    }
     return run_step(directory, "evaluate", decides, (ROLLOUTS,), lambda: _evaluate(run, str(directory / "checkpoint"), directory))
 
 

@@ -103,7 +103,9 @@ def _record(recorder: Recorder, run: RunRef, curriculum: Curriculum, stage: int)
     key = f"{curriculum.preset_digest[:16]}-{run.name}"
     tags = {"preset": preset.name, "designer": preset.design.designer, "variant": preset.design.variant, "seed": str(preset.seed)}
     root = recorder.run(key, run.name, tags={**tags, "level": "curriculum"}, params=flat(resolved_json(preset)))
-    child = recorder.run(f"{key}-stage-{stage}", f"stage {stage} · {preset.design.variant} · {preset.design.designer}", parent=root, tags={**tags, "level": "stage"})
+    child = recorder.run(
+        f"{key}-stage-{stage}", f"stage {stage} · {preset.design.variant} · {preset.design.designer}", parent=root, tags={**tags, "level": "stage"}
+    )
     train = DataSetRef(name=f"{run.name}-stage-{stage:02d}", path=directory / "train.parquet", digest=file_digest(directory / "train.parquet"))
     validation = DataSetRef(name=f"{preset.name}-validation", path=run.validation, digest=file_digest(run.validation))
     recorder.dataset(child, train, "training")
@@ -115,7 +117,10 @@ def _record(recorder: Recorder, run: RunRef, curriculum: Curriculum, stage: int)
     scores = _scores(run, stage)
     recorder.scores(child, model_id, validation, scores, stage)
     log_table = read_train_log(directory / "train_log.parquet")
-    recorder.metrics(child, {f"train/{name}": list(zip(log_table["step"], log_table[name], strict=True)) for name in ("reward", "valid", "optimal", "zero_variance", "entropy")})
+    recorder.metrics(
+        child,
+        {f"train/{name}": list(zip(log_table["step"], log_table[name], strict=True)) for name in ("reward", "valid", "optimal", "zero_variance", "entropy")},
+    )
     recorder.metrics(root, {name: [(stage, value)] for name, value in scores.items()})
     for name in ("config.json", "breakdown.json", "proposal.json", MANIFEST):
         recorder.artifact(child, directory / name)
@@ -129,7 +134,9 @@ def _record_checkpoint(recorder: Recorder, run: RunRef, root: str, child: str, k
     """The model id of a stage's checkpoint, or of the start policy (-1); ancestors are found, only the last is new."""
     if number < 0:
         source = Path(run.policy_before(0))
-        return recorder.checkpoint(root, f"start-{model_identity(str(source))[:32]}", f"start-{source.name}", source, parent=None, step=0, tags={"model": run.preset.model})
+        return recorder.checkpoint(
+            root, f"start-{model_identity(str(source))[:32]}", f"start-{source.name}", source, parent=None, step=0, tags={"model": run.preset.model}
+        )
     directory = run.stage(number)
     proposal = read_proposal(run, number - 1) if number else None
     tags = {
@@ -142,7 +149,12 @@ def _record_checkpoint(recorder: Recorder, run: RunRef, root: str, child: str, k
     }
     stage_run = recorder.run(f"{key}-stage-{number}", "", parent=root)
     return recorder.checkpoint(
-        stage_run, f"{key}-checkpoint-{number}", f"{run.name}-stage-{number:02d}", directory / "checkpoint", parent=parent, step=number,
+        stage_run,
+        f"{key}-checkpoint-{number}",
+        f"{run.name}-stage-{number:02d}",
+        directory / "checkpoint",
+        parent=parent,
+        step=number,
         tags={f"envwright.{name}": value for name, value in tags.items()},
     )
 

@@ -55,7 +55,7 @@ def rate_chart(title: str, parts: Sequence[SizeBreakdown], name: str, *, top: fl
 
 def size_chart(title: str, parts: Sequence[SizeBreakdown], *, top: float) -> str:
     """Both rates of one map size, small; the last values are written out."""
-    figure, axes = _figure(300, 190)
+    figure, axes = _figure(270, 178)
     ends = [(name, float(_draw_rates(axes, parts, name, side)[-1].value)) for name, side in (("valid", -_SIDE), ("optimal", _SIDE))]
     places = _apart([value for _, value in ends], 0.1 * top)
     for place, (name, value) in zip(places, ends, strict=True):

@@ -13,53 +13,56 @@ from trl import SFTConfig, SFTTrainer
 
 from envgen.files import move_directory
 from policy.progress import ProgressLines
-from policy.tiny.corpus import board_examples, design_examples
-from policy.tiny.spec import BootstrapSpec
-from policy.tiny.tokenizer import MAX_LENGTH, build_tokenizer
+from policy.tiny.corpus import read_examples
+from policy.tiny.spec import BootstrapRecipe, BootstrapSpec
+from policy.tiny.tokenizer import END, MAX_LENGTH, PAD, build_tokenizer
 
 
 def bootstrap(spec: BootstrapSpec) -> None:
     """Train the start policy and put it at `spec.output` in Hugging Face layout."""
-    boards = board_examples(spec.corpus, frozenset(spec.held_out), spec.workers, progress=lambda line: print(line, flush=True))
-    designs = design_examples(spec.corpus)
-    tokenizer = build_tokenizer(text for e in boards + designs for text in (e.prompt, e.completion))
-    torch.manual_seed(spec.seed)
+    recipe, examples = spec.recipe, read_examples(spec.examples)
+    tokenizer = build_tokenizer(text for pair in examples for text in pair)
+    pad, end = (tokenizer.convert_tokens_to_ids(name) for name in (PAD, END))
+    assert isinstance(pad, int)
+    assert isinstance(end, int)
+    torch.manual_seed(recipe.seed)
     model = Qwen3ForCausalLM(
         Qwen3Config(
             vocab_size=len(tokenizer),
-            hidden_size=spec.hidden_size,
-            intermediate_size=3 * spec.hidden_size,
-            num_hidden_layers=spec.layers,
-            num_attention_heads=spec.heads,
-            num_key_value_heads=spec.heads,
-            head_dim=spec.hidden_size // spec.heads,
+            hidden_size=recipe.hidden_size,
+            intermediate_size=3 * recipe.hidden_size,
+            num_hidden_layers=recipe.layers,
+            num_attention_heads=recipe.heads,
+            num_key_value_heads=recipe.heads,
+            head_dim=recipe.hidden_size // recipe.heads,
             max_position_embeddings=MAX_LENGTH,
             tie_word_embeddings=True,
-            pad_token_id=tokenizer.pad_token_id,
-            eos_token_id=tokenizer.eos_token_id,
+            pad_token_id=pad,
+            eos_token_id=end,
             bos_token_id=None,
             rope_parameters={"rope_type": "default", "rope_theta": 10_000.0},
         )
     )
-    print(f"{model.num_parameters() / 1e6:.2f} M parameters, {len(tokenizer)} tokens, {len(boards)} boards, {len(designs)} designs", flush=True)
-    rows = [{"prompt": [{"role": "user", "content": e.prompt}], "completion": [{"role": "assistant", "content": e.completion}]} for e in boards + designs]
+    print(f"{model.num_parameters() / 1e6:.2f} M parameters, {len(tokenizer)} tokens, {len(examples)} examples", flush=True)
+    rows = [{"prompt": [{"role": "user", "content": question}], "completion": [{"role": "assistant", "content": text}]} for question, text in examples]
     partial = spec.output.with_name(f".{spec.output.name}.partial")
-    trainer = SFTTrainer(model=model, args=_arguments(spec, partial), train_dataset=Dataset.from_list(rows), processing_class=tokenizer, callbacks=[ProgressLines()])
+    trainer = SFTTrainer(
+        model=model, args=_arguments(recipe, partial), train_dataset=Dataset.from_list(rows), processing_class=tokenizer, callbacks=[ProgressLines()]
+    )
     trainer.train()
-    model.generation_config.eos_token_id = tokenizer.eos_token_id
-    model.generation_config.pad_token_id = tokenizer.pad_token_id
+    model.generation_config.eos_token_id, model.generation_config.pad_token_id = end, pad
     model.save_pretrained(partial)
     tokenizer.save_pretrained(partial)
     move_directory(partial, spec.output)
 
 
-def _arguments(spec: BootstrapSpec, folder: Path) -> SFTConfig:
+def _arguments(recipe: BootstrapRecipe, folder: Path) -> SFTConfig:
     return SFTConfig(
         output_dir=str(folder),
-        max_steps=spec.steps,
-        per_device_train_batch_size=spec.batch_size,
+        max_steps=recipe.steps,
+        per_device_train_batch_size=recipe.batch_size,
         train_sampling_strategy="group_by_length",
-        learning_rate=spec.learning_rate,
+        learning_rate=recipe.learning_rate,
         lr_scheduler_type="cosine",
         warmup_steps=50,
         weight_decay=0.01,
@@ -77,7 +80,7 @@ def _arguments(spec: BootstrapSpec, folder: Path) -> SFTConfig:
         report_to=[],
         disable_tqdm=True,
         logging_steps=20,
-        seed=spec.seed,
+        seed=recipe.seed,
     )
 
 

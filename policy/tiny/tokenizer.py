@@ -24,7 +24,9 @@ def build_tokenizer(texts: Iterable[str], min_count: int = 20) -> PreTrainedToke
     All cells, agent heads, two-digit decimals and percentages are in it whatever the texts hold. Any text can be
     encoded; what is not in the vocabulary falls back to bytes.
     """
-    splitter = pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(PIECES), behavior="isolated"), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+    splitter = pre_tokenizers.Sequence(
+        [pre_tokenizers.Split(Regex(PIECES), behavior="isolated"), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
+    )
     counts = Counter(piece for text in texts for piece, _ in splitter.pre_tokenize_str(text))
     fixed = [f" {cell_text((row, column))}" for row in range(MAX_SIZE) for column in range(MAX_SIZE)]
     fixed += [f"{newline}Agent {agent}:" for newline in ("", "\n") for agent in range(MAX_AGENTS)]

@@ -125,7 +125,7 @@ def test_each_search_alone_finds_the_true_optimum_with_waits_and_without(size: i
         compared += 1
 
 
-@pytest.mark.parametrize(("size", "holes", "agents", "boards"), [(5, 5, 3, 40), (5, 8, 4, 15), (6, 7, 3, 40), (6, 12, 3, 25), (6, 7, 4, 20)])
+@pytest.mark.parametrize(("size", "holes", "agents", "boards"), [(5, 5, 3, 40), (5, 8, 4, 6), (6, 7, 3, 40), (6, 12, 3, 25), (6, 7, 4, 15)])
 def test_joint_search_agrees_with_the_cost_tree_on_boards_too_large_to_exhaust(size: int, holes: int, agents: int, boards: int):
     rng = random.Random(f"agree {size} {holes} {agents}")
     compared = 0
@@ -144,12 +144,40 @@ def test_joint_search_agrees_with_the_cost_tree_on_boards_too_large_to_exhaust(s
         compared += 1
 
 
+def test_two_lakes_on_one_board_cost_what_each_costs_alone():
+    """Five agents on 8x8 with a row of holes between a narrow strip and a wide field, each small enough to exhaust."""
+    rng = random.Random("two lakes")
+    wall = [(2, column) for column in range(8)]
+    strip, field = [(r, c) for r in range(2) for c in range(8)], [(r, c) for r in range(3, 8) for c in range(8)]
+    compared = congested = waiting = 0
+    while compared < 20:
+        strip_holes, field_holes = rng.sample(strip, 6), rng.sample(field, 12)
+        holes = (*wall, *strip_holes, *field_holes)
+        upper, lower = [c for c in strip if c not in strip_holes], [c for c in field if c not in field_holes]
+        starts, goals = rng.sample(upper, 3) + rng.sample(lower, 2), tuple(rng.sample(upper, 3) + rng.sample(lower, 2))
+        above, below = Exhausted(8, (*holes, *lower), goals[:3]), Exhausted(8, (*holes, *upper), goals[3:])
+        costs = above.optimum(tuple(starts[:3])), below.optimum(tuple(starts[3:]))
+        if None in costs:
+            continue
+        problem = make_problem(8, holes, tuple(starts), goals)
+        solution = solve(problem)
+        assert solution is not None, problem
+        check_plan(problem, solution)
+        assert solution.sum_of_costs == sum(costs), problem
+        assert solution.wait_required == (above.wait_required(tuple(starts[:3])) or below.wait_required(tuple(starts[3:]))), problem
+        congested += solution.sum_of_costs > 6 + sum(steps_from(problem, agent.goal)[agent.start] for agent in problem.agents)
+        waiting += solution.wait_required
+        compared += 1
+    assert congested > 3
+    assert waiting > 3
+
+
 @pytest.mark.parametrize(("size", "agents"), [(8, 4), (10, 5)])
 def test_plans_of_large_boards_are_valid_and_bounded_by_the_distances(size: int, agents: int):
     rng = random.Random(f"large {size} {agents}")
     solved = 0
-    for _ in range(60):
-        problem = random_problem(rng, size, size * size // 5, agents)
+    for _ in range(40):
+        problem = random_problem(rng, size, size * size // 6, agents)
         distances = [steps_from(problem, agent.goal).get(agent.start) for agent in problem.agents]
         solution = solve(problem)
         if None in distances:
@@ -162,7 +190,7 @@ def test_plans_of_large_boards_are_valid_and_bounded_by_the_distances(size: int,
                 assert not solution.wait_required
             if (solution.sum_of_costs - sum(distances)) % 2:
                 assert solution.wait_required
-    assert solved > 30
+    assert solved > 20
 
 
 @repeatable
@@ -250,7 +278,7 @@ def test_an_agent_on_its_goal_steps_aside_and_comes_back_when_it_blocks_the_only
     problem = make_problem(3, ((1, 0), (1, 2), (2, 0), (2, 1), (2, 2)), ((0, 1), (0, 0)), ((0, 1), (0, 2)))
     solution = solve(problem)
     assert solution is not None
-    assert solution.sum_of_costs == exhaust(problem).optimum(((0, 1), (0, 0))) == 5
+    assert solution.sum_of_costs == exhaust(problem).optimum(((0, 1), (0, 0))) == 4
     assert len(solution.plan[0]) > 1
     check_plan(problem, solution)
 

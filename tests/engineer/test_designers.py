@@ -1,0 +1,182 @@
+import json
+
+import numpy as np
+import pytest
+from contexts import DEFAULT, LATEST, SPACE, ListModel, assert_legal, design_context, env_config, repeatable
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engineer.answer import answer_schema, answer_text
+from engineer.context import VARIANTS, ConfigSpace, design_prompt
+from engineer.designers import design
+from engineer.lessons import random_context
+from engineer.proposal import Proposal
+from engineer.spec import DesignSpec
+from envgen.config import EnvConfig
+from envgen.errors import SamplingError
+from policy.chat import Message
+
+WANTED = env_config({3: (0.4, 0.3, 0.5), 5: (0.6, 0.2, 0.25)})
+GOOD = answer_text("More data for 5x5.", WANTED)
+OVER = '{"rationale": "Too much.", "config": {"sizes": {"3": {"data_ratio": 0.4, "hole_ratio": 0.9, "wait_ratio": 0.5}}}}'
+
+
+def as_it_is(config: EnvConfig) -> tuple[EnvConfig, list[str]]:
+    return config, []
+
+
+def proposal_of(model: ListModel | None, fit=as_it_is, seed: int = 7, stage: int = 2, **spec: object) -> Proposal:
+    return design(DesignSpec.model_validate({"designer": "checkpoint", **spec}), design_context(stage), seed, model, fit)
+
+
+@pytest.mark.parametrize("designer", ["checkpoint", "base"])
+def test_a_good_answer_becomes_the_next_config(designer: str):
+    model = ListModel(GOOD, "never asked for")
+    proposal = proposal_of(model, designer=designer)
+    assert proposal.config == WANTED
+    assert proposal.rationale == "More data for 5x5."
+    assert proposal.proposed == json.loads(GOOD)["config"]
+    assert (proposal.designer, proposal.stage, proposal.variant) == (designer, 2, "V6")
+    assert (proposal.changes, proposal.fallback) == ((), None)
+    assert [(a.text, a.error) for a in proposal.attempts] == [(GOOD, None)]
+    assert len(model.asked) == 1
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_model_is_asked_the_prompt_of_its_variant(variant: str):
+    model = ListModel(GOOD)
+    proposal = proposal_of(model, variant=variant, max_tokens=99, temperature=0.5)
+    [(conversation, sampling)] = model.asked
+    assert conversation == (Message(role="user", content=design_prompt(variant, design_context())),)
+    assert proposal.prompt == conversation[0].content
+    assert (sampling.max_tokens, sampling.temperature, sampling.json_schema) == (99, 0.5, answer_schema(SPACE))
+
+
+def test_without_schema_decoding_the_answer_is_free_text():
+    model = ListModel(f"Let me think. {GOOD} I hope this helps.")
+    assert proposal_of(model, schema_decoding=False).config == WANTED
+    assert model.asked[0][1].json_schema is None
+
+
+def test_an_unreadable_answer_is_asked_for_again_with_another_draw():
+    model = ListModel("no", '{"config": {"sizes": {"3": {}}', GOOD)
+    proposal = proposal_of(model, retries=2)
+    assert proposal.config == WANTED
+    assert proposal.fallback is None
+    assert [a.error is None for a in proposal.attempts] == [False, False, True]
+    assert proposal.attempts[0].error == "the answer holds no JSON object"
+    samplings = [sampling for _, sampling in model.asked]
+    assert [s.temperature for s in samplings] == [0.0, 1.0, 1.0]
+    assert len({s.seed for s in samplings}) == 3
+    assert len({conversation for conversation, _ in model.asked}) == 1
+
+
+@pytest.mark.parametrize("retries", [0, 1, 3])
+def test_after_the_retries_the_previous_config_is_kept_with_the_reason(retries: int):
+    model = ListModel(*["no"] * retries, "[" * 100_000)
+    proposal = proposal_of(model, retries=retries, fit=lambda config: pytest.fail("nothing to fit"))
+    assert proposal.config == LATEST
+    assert proposal.fallback == (
+        f"none of {retries + 1} answers could be read, the previous config is kept; the last one: the answer has 100000 characters; at most 20000 are read"
+    )
+    assert (proposal.proposed, proposal.rationale) == (None, "")
+    assert [a.text for a in proposal.attempts] == ["no"] * retries + ["[" * 100_000]
+    assert model.answers == []
+
+
+def test_an_answer_without_any_share_is_retried_too():
+    zero = GOOD.replace('"data_ratio":0.40', '"data_ratio":0').replace('"data_ratio":0.60', '"data_ratio":0')
+    proposal = proposal_of(ListModel(zero, GOOD))
+    assert [a.error for a in proposal.attempts] == ["every data_ratio is 0", None]
+    assert proposal.config == WANTED
+
+
+def test_what_projection_changed_is_recorded_beside_what_was_proposed():
+    proposal = proposal_of(ListModel(OVER))
+    assert_legal(proposal.config, SPACE)
+    assert proposal.proposed == json.loads(OVER)["config"]
+    assert proposal.changes == (
+        "3x3 hole_ratio 0.9 was clamped to 0.2..0.4",
+        "5x5 data_ratio was missing or no number, the previous 0.3 was kept",
+        "5x5 hole_ratio was missing or no number, the previous 0.2 was kept",
+        "5x5 wait_ratio was missing or no number, the previous 0.1 was kept",
+        "data_ratio summed to 0.7 and was scaled to 1",
+    )
+
+
+def test_what_fitting_changed_is_recorded_after_what_projection_changed():
+    near = env_config({3: (0.3, 0.3, 0.5), 5: (0.7, 0.2, 0.25)})
+    fitted = []
+
+    def fit(config: EnvConfig) -> tuple[EnvConfig, list[str]]:
+        fitted.append(config)
+        return near, ["map size 3 is short", "so 5 got more"]
+
+    proposal = proposal_of(ListModel(GOOD.replace('"hole_ratio":0.20', '"hole_ratio":0.10')), fit)
+    assert fitted == [WANTED]
+    assert proposal.config == near
+    assert proposal.changes == ("5x5 hole_ratio 0.1 was clamped to 0.2..0.4", "map size 3 is short", "so 5 got more")
+    assert proposal.fallback is None
+
+
+def test_a_config_of_which_nothing_can_be_drawn_keeps_the_previous_one():
+    def fit(config: EnvConfig) -> tuple[EnvConfig, list[str]]:
+        raise SamplingError("every map size is short")
+
+    proposal = proposal_of(ListModel(GOOD), fit)
+    assert proposal.config == LATEST
+    assert proposal.fallback == "no data set can be drawn, the previous config is kept: every map size is short"
+    assert proposal.proposed == json.loads(GOOD)["config"]
+    assert proposal.rationale == "More data for 5x5."
+
+
+def test_a_proposal_of_the_config_that_is_there_needs_no_fitting():
+    text = answer_text("Keep it.", LATEST)
+    proposal = proposal_of(ListModel(text), fit=lambda config: pytest.fail("its data set was drawn before"))
+    assert (proposal.config, proposal.fallback) == (LATEST, None)
+
+
+def test_tokens_of_all_attempts_are_summed():
+    proposal = proposal_of(ListModel("no", "no", GOOD))
+    assert (proposal.prompt_tokens, proposal.completion_tokens) == (300, 21)
+
+
+def test_the_same_seed_and_stage_ask_with_the_same_draw_and_others_do_not():
+    def seeds(seed: int, stage: int) -> list[int]:
+        model = ListModel("no", GOOD)
+        proposal_of(model, seed=seed, stage=stage)
+        return [sampling.seed for _, sampling in model.asked]
+
+    assert seeds(7, 2) == seeds(7, 2)
+    assert len({*seeds(7, 2), *seeds(8, 2), *seeds(7, 1)}) == 6
+
+
+def test_the_fixed_designer_keeps_the_config_and_asks_nobody():
+    proposal = proposal_of(None, fit=lambda config: pytest.fail("nothing to fit"), designer="fixed", stage=0)
+    assert proposal.config == DEFAULT
+    assert (proposal.attempts, proposal.fallback, proposal.prompt, proposal.prompt_tokens) == ((), None, "", 0)
+
+
+@repeatable
+@given(st.integers(0, 2**32 - 1), st.sampled_from([(3,), (3, 10), (3, 4, 5, 6), tuple(range(3, 11))]))
+def test_the_random_designer_is_legal_in_the_space_and_repeats_itself(seed: int, sizes: tuple[int, ...]):
+    space = ConfigSpace(map_sizes=sizes, min_hole_ratio=0.1, max_hole_ratio=0.3)
+    context = random_context(np.random.default_rng(seed), space)
+    spec = DesignSpec(designer="random")
+    proposal = design(spec, context, seed, None, as_it_is)
+    assert_legal(proposal.config, space)
+    assert proposal == design(spec, context, seed, None, as_it_is)
+    assert proposal.attempts == ()
+
+
+def test_the_random_designer_draws_anew_for_each_seed_and_stage():
+    configs = [proposal_of(None, designer="random", seed=seed, stage=stage).config for seed in (0, 1, 2) for stage in (0, 1, 2)]
+    assert all(a != b for i, a in enumerate(configs) for b in configs[:i])
+
+
+def test_designing_leaves_the_context_as_it_was():
+    for model, designer in ((ListModel(OVER), "checkpoint"), (None, "random"), (None, "fixed")):
+        context = design_context()
+        before = context.model_copy(deep=True)
+        design(DesignSpec(designer=designer), context, 0, model, as_it_is)
+        assert context == before

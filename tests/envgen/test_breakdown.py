@@ -1,0 +1,151 @@
+import math
+
+import numpy as np
+import pytest
+from board_makers import repeatable
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from envgen.breakdown import Breakdown, SizeBreakdown, count_verdicts, paired_difference, wilson
+from envgen.verifier import FailureCategory, Verdict
+
+OPTIMAL = Verdict(valid=True, optimal=True, sum_of_costs=3, makespan=2)
+DETOUR = Verdict(valid=True, sum_of_costs=5, makespan=3)
+
+
+def failed(category: FailureCategory) -> Verdict:
+    return Verdict(valid=False, category=category)
+
+
+verdicts = st.sampled_from([OPTIMAL, DETOUR, *map(failed, FailureCategory)])
+
+
+def wilson_by_hand(successes: int, total: int) -> tuple[float, float]:
+    z, share = 1.959963984540054, successes / total
+    centre = share + z * z / (2 * total)
+    spread = z * math.sqrt(share * (1 - share) / total + z * z / (4 * total * total))
+    return (centre - spread) / (1 + z * z / total), (centre + spread) / (1 + z * z / total)
+
+
+def test_verdicts_are_counted_per_map_size_and_category():
+    breakdown = count_verdicts([(4, OPTIMAL), (3, DETOUR), (4, failed(FailureCategory.CONFLICT)), (4, failed(FailureCategory.CONFLICT)), (4, DETOUR)])
+    assert list(breakdown.sizes) == [3, 4]
+    assert (breakdown.sizes[3].n, breakdown.sizes[3].valid, breakdown.sizes[3].optimal) == (1, 1, 0)
+    assert (breakdown.sizes[4].n, breakdown.sizes[4].valid, breakdown.sizes[4].optimal) == (4, 2, 1)
+    assert breakdown.sizes[4].failures == {category: 2 * (category is FailureCategory.CONFLICT) for category in FailureCategory}
+    assert breakdown.sizes[4].valid_rate.value == 0.5
+    assert breakdown.sizes[4].optimal_rate.value == 0.25
+
+
+@repeatable
+@given(st.lists(st.tuples(st.integers(3, 10), verdicts), min_size=1, max_size=200))
+def test_counts_add_up_over_sizes_and_categories(sized: list[tuple[int, Verdict]]):
+    breakdown = count_verdicts(sized)
+    overall = breakdown.overall
+    assert overall.n == len(sized) == sum(part.n for part in breakdown.sizes.values())
+    assert overall.valid == sum(verdict.valid for _, verdict in sized)
+    assert overall.optimal == sum(verdict.optimal for _, verdict in sized)
+    for category in FailureCategory:
+        assert overall.failures[category] == sum(verdict.category is category for _, verdict in sized)
+    for part in (*breakdown.sizes.values(), overall):
+        assert part.valid + sum(part.failures.values()) == part.n
+    assert count_verdicts(sized[::-1]) == breakdown
+    assert Breakdown.model_validate_json(breakdown.model_dump_json()) == breakdown
+
+
+def test_categories_without_a_failure_may_be_left_out():
+    part = SizeBreakdown(n=3, valid=1, optimal=1, failures={FailureCategory.PARSE_ERROR: 2})
+    assert Breakdown(sizes={3: part}).overall.failures[FailureCategory.PARSE_ERROR] == 2
+    assert Breakdown(sizes={3: part}).overall.failures[FailureCategory.CONFLICT] == 0
+
+
+@pytest.mark.parametrize(
+    "counts",
+    [
+        {"n": 4, "valid": 1, "optimal": 0, "failures": {"conflict": 2}},
+        {"n": 2, "valid": 1, "optimal": 2, "failures": {"conflict": 1}},
+        {"n": 1, "valid": 2, "optimal": 0, "failures": {"conflict": -1}},
+        {"n": -1, "valid": -1, "optimal": -1, "failures": {}},
+        {"n": 1, "valid": 0, "optimal": 0, "failures": {"laziness": 1}},
+    ],
+)
+def test_counts_that_do_not_add_up_are_refused(counts: dict):
+    with pytest.raises(ValidationError):
+        SizeBreakdown.model_validate(counts)
+
+
+def test_a_breakdown_without_any_answer_is_refused():
+    with pytest.raises(ValidationError):
+        count_verdicts([])
+
+
+@pytest.mark.parametrize(("successes", "total"), [(0, 10), (10, 10), (7, 10), (1, 3), (450, 900), (899, 900), (1, 3_150)])
+def test_rates_carry_the_wilson_interval(successes: int, total: int):
+    rate = wilson(successes, total)
+    low, high = wilson_by_hand(successes, total)
+    assert rate.value == successes / total
+    assert rate.low == pytest.approx(low, abs=1e-9)
+    assert rate.high == pytest.approx(high, abs=1e-9)
+    assert rate.low <= rate.value + 1e-12
+    assert rate.value <= rate.high + 1e-12
+
+
+def test_a_published_wilson_interval_is_reproduced():
+    """81 of 263, the worked example of Newcombe (1998)."""
+    rate = wilson(81, 263)
+    assert (round(rate.low, 4), round(rate.high, 4)) == (0.2553, 0.3662)
+    assert str(rate) == "30.8% [25.5%, 36.6%]"
+
+
+def test_no_answers_say_nothing():
+    assert (wilson(0, 0).value, wilson(0, 0).low, wilson(0, 0).high) == (0, 0, 1)
+    nothing = paired_difference(np.array([], bool), np.array([], bool))
+    assert (nothing.value, nothing.low, nothing.high) == (0, -1, 1)
+
+
+def test_no_change_is_a_difference_of_exactly_zero():
+    outcomes = np.array([1, 0, 1, 1, 0], bool)
+    difference = paired_difference(outcomes, outcomes)
+    assert (difference.value, difference.low, difference.high) == (0, 0, 0)
+
+
+def test_a_change_of_every_outcome_is_certain():
+    gain = paired_difference(np.zeros(50, bool), np.ones(50, bool))
+    assert (gain.value, gain.low, gain.high) == (1, 1, 1)
+    loss = paired_difference(np.ones(50, np.uint8), np.zeros(50, np.uint8))
+    assert (loss.value, loss.low, loss.high) == (-1, -1, -1)
+
+
+@repeatable
+@given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=300), st.integers(0, 10))
+def test_the_interval_holds_the_difference_of_the_means_and_is_deterministic(pairs: list[tuple[bool, bool]], seed: int):
+    before, after = np.array(pairs).T
+    difference = paired_difference(before, after, seed=seed, resamples=999)
+    assert difference.value == pytest.approx(after.mean() - before.mean())
+    assert -1 <= difference.low <= difference.value + 1e-12
+    assert difference.value - 1e-12 <= difference.high <= 1
+    assert paired_difference(before, after, seed=seed, resamples=999) == difference
+
+
+def test_the_interval_is_that_of_a_bootstrap_over_instances():
+    rng = np.random.default_rng(0)
+    before, after = rng.random(400) < 0.4, rng.random(400) < 0.5
+    difference = paired_difference(before, after)
+    change = after.astype(int) - before.astype(int)
+    means = rng.choice(change, (9_999, 400)).mean(axis=1)
+    assert difference.low == pytest.approx(np.percentile(means, 2.5), abs=0.01)
+    assert difference.high == pytest.approx(np.percentile(means, 97.5), abs=0.01)
+
+
+def test_more_instances_narrow_the_interval():
+    before, after = np.array([0, 1, 0, 1] * 5), np.array([1, 1, 0, 0] * 5)
+    narrow = paired_difference(np.tile(before, 25), np.tile(after, 25))
+    wide = paired_difference(before, after)
+    assert narrow.value == wide.value
+    assert narrow.high - narrow.low < (wide.high - wide.low) / 3
+
+
+def test_outcomes_that_are_not_paired_are_refused():
+    with pytest.raises(ValueError, match=r"equal shapes, got \(3,\) and \(4,\)"):
+        paired_difference(np.zeros(3), np.zeros(4))

@@ -1,0 +1,135 @@
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from board_makers import repeatable
+from hypothesis import given
+from hypothesis import strategies as st
+
+from envgen.config import EnvConfig
+from envgen.files import atomic_path, canonical_json, digest, file_digest, move_directory, write_json, write_text
+
+documents = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=10,
+)
+CONFIG = EnvConfig.model_validate({"sizes": {4: {"data_ratio": 1, "hole_ratio": 0.2, "wait_ratio": 0.5}}})
+
+
+def test_a_file_appears_under_its_final_name_only_when_complete(tmp_path: Path):
+    path = tmp_path / "deep" / "file.txt"
+    with atomic_path(path) as temporary:
+        temporary.write_text("half")
+        assert not path.exists()
+        assert temporary.parent == path.parent
+    assert path.read_text() == "half"
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_an_error_in_mid_write_leaves_nothing_behind(tmp_path: Path):
+    path = tmp_path / "file.txt"
+    with pytest.raises(KeyboardInterrupt):
+        write_half(path, KeyboardInterrupt())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_error_in_mid_write_keeps_the_file_that_was_there(tmp_path: Path):
+    path = tmp_path / "file.txt"
+    write_text(path, "old")
+    with pytest.raises(OSError, match="disk full"):
+        write_half(path, OSError("disk full"))
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def write_half(path: Path, error: BaseException) -> None:
+    with atomic_path(path) as temporary:
+        temporary.write_text("half")
+        raise error
+
+
+def test_a_writer_that_makes_no_file_is_an_error(tmp_path: Path):
+    with pytest.raises(FileNotFoundError), atomic_path(tmp_path / "file.txt"):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_process_killed_in_mid_write_leaves_no_file_under_the_final_name(tmp_path: Path):
+    path = tmp_path / "data.parquet"
+    script = """
+        import os, pathlib, signal, sys
+        from envgen.files import atomic_path
+        with atomic_path(pathlib.Path(sys.argv[1])) as temporary:
+            temporary.write_bytes(b"half")
+            os.kill(os.getpid(), signal.SIGKILL)
+    """
+    root = Path(__file__).parents[2]
+    code = "\n".join(line[8:] for line in script.splitlines())
+    done = subprocess.run([sys.executable, "-c", code, str(path)], cwd=root, check=False)
+    assert done.returncode < 0
+    assert not path.exists()
+    write_text(path, "whole")
+    assert path.read_text() == "whole"
+
+
+@repeatable
+@given(documents)
+def test_canonical_json_reads_back_and_is_stable(value: object):
+    text = canonical_json(value)
+    assert json.loads(text) == value
+    assert canonical_json(json.loads(text)) == text
+
+
+@repeatable
+@given(st.dictionaries(st.text(), st.integers(), min_size=2))
+def test_the_order_of_keys_does_not_change_a_digest(value: dict):
+    assert digest(dict(reversed(value.items()))) == digest(value)
+
+
+def test_canonical_json_is_one_line_with_sorted_keys_and_takes_models_paths_and_tuples():
+    assert canonical_json({"b": (1, 2), "a": {2: Path("x/y"), 10: None}, "é": 0.5}) == '{"a":{"10":null,"2":"x/y"},"b":[1,2],"é":0.5}'
+    assert canonical_json({"config": CONFIG}) == '{"config":{"sizes":{"4":{"data_ratio":1.0,"hole_ratio":0.2,"wait_ratio":0.5}}}}'
+
+
+@pytest.mark.parametrize("value", [float("nan"), [float("inf")], {"a": -float("inf")}])
+def test_numbers_that_json_does_not_know_are_refused(value: object):
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        canonical_json(value)
+
+
+def test_digests_never_change():
+    assert digest({}) == "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"
+    assert digest([1, 2]) == digest((1, 2)) != digest([2, 1])
+    assert digest(CONFIG) == digest(CONFIG.model_dump(mode="json")) != digest(CONFIG.sizes)
+
+
+def test_the_digest_of_a_folder_covers_names_and_contents(tmp_path: Path):
+    write_text(tmp_path / "a" / "one.txt", "1")
+    write_json(tmp_path / "a" / "b" / "two.json", {"x": [1]})
+    first = file_digest(tmp_path / "a")
+    assert first == file_digest(tmp_path / "a")
+    os.rename(tmp_path / "a" / "one.txt", tmp_path / "a" / "uno.txt")
+    renamed = file_digest(tmp_path / "a")
+    write_json(tmp_path / "a" / "b" / "two.json", {"x": [2]})
+    assert len({first, renamed, file_digest(tmp_path / "a")}) == 3
+    assert file_digest(tmp_path / "a" / "uno.txt") == "6b86b273ff34fce19d6b804eff5a3f5747ada4eaa22f1d49c01e52ddb7875b4b"
+
+
+def test_a_finished_folder_replaces_the_one_that_was_there(tmp_path: Path):
+    write_text(tmp_path / "new" / "file.txt", "new")
+    write_text(tmp_path / "final" / "stale.txt", "old")
+    move_directory(tmp_path / "new", tmp_path / "final")
+    assert [p.name for p in (tmp_path / "final").iterdir()] == ["file.txt"]
+    assert not (tmp_path / "new").exists()
+
+
+def test_json_for_people_is_indented_and_keeps_letters(tmp_path: Path):
+    write_json(tmp_path / "x.json", {"name": "Füße", "config": CONFIG})
+    text = (tmp_path / "x.json").read_text(encoding="utf-8")
+    assert "Füße" in text
+    assert len(text.splitlines()) > 3
+    assert EnvConfig.model_validate(json.loads(text)["config"]) == CONFIG

@@ -1,0 +1,271 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from envgen.errors import ConfigError, DataError
+from infra.preset import PRESETS, Preset, ValidationSpec, load_env_config, load_preset, parse_override, read_yaml, resolved_json
+from policy.train_spec import RESERVED_OPTIONS
+
+SHIPPED = sorted(path.stem for path in PRESETS.glob("*.yaml"))
+
+SMALL = """
+name: small
+model: tiny
+instances: 10
+max_answer_tokens: 40
+space:
+  map_sizes: [3, 4]
+default_config:
+  sizes:
+    3: {data_ratio: 0.5, hole_ratio: 0.2, wait_ratio: 0.5}
+    4: {data_ratio: 0.5, hole_ratio: 0.2, wait_ratio: 0.5}
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "small.yaml"
+    path.write_text(SMALL)
+    return path
+
+
+def changed(file: Path, old: str, new: str) -> str:
+    """The path of the small preset with one text replaced by another."""
+    text = file.read_text()
+    assert text.count(old) == 1
+    file.write_text(text.replace(old, new))
+    return str(file)
+
+
+def complaint(name: str, overrides: dict[str, Any] | None = None) -> str:
+    with pytest.raises((ConfigError, DataError)) as refused:
+        load_preset(name, overrides)
+    return str(refused.value)
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_every_shipped_preset_loads_under_its_own_name(name: str):
+    preset = load_preset(name)
+    assert preset.name == name
+    assert preset.description
+    assert Preset.model_validate(resolved_json(preset)) == preset
+
+
+def test_the_presets_of_the_readme_are_shipped():
+    assert {"tiny", "micro"} <= set(SHIPPED)
+
+
+def test_a_preset_is_sparse_and_defaults_are_filled_in(file: Path):
+    preset = load_preset(str(file))
+    resolved = resolved_json(preset)
+    assert (resolved["stages"], resolved["agents"], resolved["design"]["variant"], resolved["trl"]) == (3, 2, "V6", {})
+    assert resolved["rewards"] == {"format": 0.0, "valid": 1.0, "optimal": 0.5}
+    assert set(resolved) == set(Preset.model_fields)
+
+
+BROKEN = {
+    "an unknown field": ("name: small", "name: small\nstagse: 3", "stagse: Extra inputs are not permitted (got 3)"),
+    "an unknown nested field": ("model: tiny", "model: tiny\ndesign: {designr: base}", "design.designr: Extra inputs are not permitted (got 'base')"),
+    "a missing field": ("instances: 10", "", "instances: Field required"),
+    "a text for a number": ("instances: 10", "instances: many", "instances: Input should be a valid integer"),
+    "a fraction for a whole number": ("instances: 10", "instances: 10.5", "instances: Input should be a valid integer"),
+    "a list for a group": ("map_sizes: [3, 4]", "- 3", "space: Input should be a valid dictionary or instance of ConfigSpace"),
+    "a number out of range": ("instances: 10", "instances: 0", "instances: Input should be greater than or equal to 1 (got 0)"),
+    "too many agents": ("instances: 10", "instances: 10\nagents: 6", "agents: Input should be less than or equal to 5 (got 6)"),
+    "a hole ratio out of range": (
+        "3: {data_ratio: 0.5, hole_ratio: 0.2",
+        "3: {data_ratio: 0.5, hole_ratio: 0.7",
+        "default_config.sizes.3.hole_ratio: Input should be less than or equal to 0.5 (got 0.7)",
+    ),
+    "a wait ratio that is no number": (
+        "4: {data_ratio: 0.5, hole_ratio: 0.2, wait_ratio: 0.5}",
+        "4: {data_ratio: 0.5, hole_ratio: 0.2, wait_ratio: .nan}",
+        "default_config.sizes.4.wait_ratio: Input should be",
+    ),
+    "shares that do not sum to 1": ("3: {data_ratio: 0.5", "3: {data_ratio: 0.4", "default_config: Value error, data_ratio sums to 0.9 over the map sizes"),
+    "map sizes that differ": ("map_sizes: [3, 4]", "map_sizes: [3, 4, 5]", "default_config names the map sizes [3, 4], space names [3, 4, 5]"),
+    "map sizes that do not ascend": ("map_sizes: [3, 4]", "map_sizes: [4, 3]", "space: Value error, map_sizes [4, 3] must ascend"),
+    "a map size that is too large": ("map_sizes: [3, 4]", "map_sizes: [3, 11]", "space.map_sizes.1: Input should be less than or equal to 10 (got 11)"),
+    "an unknown variant": ("model: tiny", "model: tiny\ndesign: {variant: V9}", "design.variant 'V9' is not one of V1, V2, V3, V4, V5, V6, V6S"),
+    "an unknown designer": ("model: tiny", "model: tiny\ndesign: {designer: oracle}", "design.designer: Input should be 'checkpoint', 'base',"),
+    "an unknown prompt style": ("model: tiny", "model: tiny\nprompt_style: prose", "prompt_style: Input should be 'board' or 'compact' (got 'prose')"),
+    "a name with a slash": ("name: small", "name: a/b", "name: String should match pattern"),
+    "a negative reward": ("model: tiny", "model: tiny\nrewards: {valid: -1}", "rewards.valid: Input should be greater than or equal to 0 (got -1)"),
+    "an option that TRL does not have": (
+        "model: tiny",
+        "model: tiny\ntrl: {learning_rat: 0.1}",
+        "trl.learning_rat: the installed trl.GRPOConfig has no such option; did you mean 'learning_rate'?",
+    ),
+    "an option that resembles none": ("model: tiny", "model: tiny\ntrl: {zzzzqqqq: 1}", "trl.zzzzqqqq: the installed trl.GRPOConfig has no such option; see the"),
+    "an option that envwright sets": ("model: tiny", "model: tiny\ntrl: {top_p: 0.9}", "trl.top_p: envwright sets this option itself; remove it"),
+    "epochs under their TRL name": ("model: tiny", "model: tiny\ntrl: {num_train_epochs: 3}", "trl.num_train_epochs: set the preset's own 'epochs' instead"),
+    "a hole ratio of the validation set out of range": (
+        "model: tiny",
+        "model: tiny\nvalidation: {hole_ratios: [0.2, 0.9]}",
+        "validation.hole_ratios.1: Input should be less than or equal to 0.5 (got 0.9)",
+    ),
+    "a wait ratio of the validation set out of range": (
+        "model: tiny",
+        "model: tiny\nvalidation: {wait_ratios: [-1]}",
+        "validation.wait_ratios.0: Input should be greater than or equal to 0 (got -1)",
+    ),
+    "a validation set of nothing": ("model: tiny", "model: tiny\nvalidation: {wait_ratios: []}", "validation.wait_ratios: Tuple should have at least 1 item"),
+    "a validation board without room": (
+        "model: tiny",
+        "model: tiny\nagents: 5\nvalidation: {hole_ratios: [0.5]}",
+        "map size 3: hole_ratio 0.5 leaves 5 free cells for 5 agents",
+    ),
+    "a board without room": (
+        "3: {data_ratio: 0.5, hole_ratio: 0.2, wait_ratio: 0.5}",
+        "3: {data_ratio: 0.5, hole_ratio: 0.5, wait_ratio: 0.5}\nagents: 5",
+        "map size 3: hole_ratio 0.5 leaves 5 free cells for 5 agents",
+    ),
+}
+
+
+@pytest.mark.parametrize(("old", "new", "expected"), BROKEN.values(), ids=list(BROKEN))
+def test_a_mistake_in_a_preset_is_named_with_file_and_field(file: Path, old: str, new: str, expected: str):
+    if "agents: 5" in new:
+        new, agents = new.split("\nagents: ")
+        file.write_text(file.read_text() + f"agents: {agents}\n")
+    message = complaint(changed(file, old, new))
+    assert message.startswith(f"{file}: ")
+    assert expected in message
+
+
+@pytest.mark.parametrize("option", sorted(RESERVED_OPTIONS))
+def test_every_reserved_option_is_refused(option: str):
+    assert f"trl.{option}: envwright sets this option itself" in complaint("micro", {f"trl.{option}": 1})
+
+
+def test_every_mistake_of_a_preset_is_told_at_once(file: Path):
+    message = complaint(changed(file, "instances: 10", "instances: none\nepochs: 0"))
+    assert [line.split(": ")[1] for line in message.splitlines()] == ["instances", "epochs"]
+
+
+def test_an_unknown_preset_is_answered_with_the_shipped_ones(tmp_path: Path):
+    for name in ("tinny", "../micro", str(tmp_path / "nowhere.yaml"), "", str(tmp_path)):
+        message = complaint(name)
+        assert message.startswith(f"{name}: no such preset")
+        assert all(shipped in message for shipped in SHIPPED)
+
+
+UNREADABLE = {
+    "an open bracket": "name: [",
+    "a tab for indentation": "a:\n\tb: 1",
+    "a date that does not exist": "name: 2020-13-45",
+    "an object of Python": "name: !!python/object/apply:os.system ['true']",
+    "endless nesting": "name: " + "[" * 2_000,
+    "two documents": "name: a\n---\nname: b",
+    "a list": "- a\n- b",
+    "a text": "hello",
+    "nothing": "",
+}
+
+
+@pytest.mark.parametrize("read", [read_yaml, load_env_config, lambda path: load_preset(str(path))], ids=["yaml", "environment config", "preset"])
+@pytest.mark.parametrize("text", UNREADABLE.values(), ids=list(UNREADABLE))
+def test_text_that_is_no_mapping_is_named_with_its_file(tmp_path: Path, text: str, read: Any):
+    path = tmp_path / "broken.yaml"
+    path.write_text(text)
+    with pytest.raises(DataError) as refused:
+        read(path)
+    assert str(refused.value).startswith(f"{path}: ")
+
+
+def test_malformed_yaml_is_named_with_its_line(tmp_path: Path):
+    path = tmp_path / "broken.yaml"
+    path.write_text("name: a\nspace: {map_sizes: [3, 4}\n")
+    with pytest.raises(DataError, match="line 2"):
+        read_yaml(path)
+
+
+def test_bytes_that_are_no_text_and_directories_are_data_errors(tmp_path: Path):
+    binary = tmp_path / "binary.yaml"
+    binary.write_bytes(b"\xff\xfe\x00")
+    for path in (binary, tmp_path, tmp_path / "nowhere.yaml"):
+        with pytest.raises(DataError) as refused:
+            load_env_config(path)
+        assert str(refused.value).startswith(f"{path}: ")
+
+
+def test_an_environment_config_names_file_and_field(tmp_path: Path):
+    path = tmp_path / "config.yaml"
+    path.write_text("sizes:\n  3: {data_ratio: 1, hole_ratio: 0.2}\n")
+    with pytest.raises(ConfigError) as refused:
+        load_env_config(path)
+    assert str(refused.value).startswith(f"{path}: sizes.3.wait_ratio: Field required")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("stages=5", ("stages", 5)),
+        ("trl.learning_rate=1e-4", ("trl.learning_rate", 1e-4)),
+        ("trl.learning_rate=-2E+3", ("trl.learning_rate", -2000.0)),
+        ("trl.beta=.5e1", ("trl.beta", 5.0)),
+        ("trl.beta=0.0", ("trl.beta", 0.0)),
+        ("trl.bf16=false", ("trl.bf16", False)),
+        ("model=~/models/a=b", ("model", "~/models/a=b")),
+        ("description=", ("description", None)),
+        ("description='12'", ("description", "12")),
+        ("space.map_sizes=[3, 4]", ("space.map_sizes", [3, 4])),
+        ("validation={instances: 3}", ("validation", {"instances": 3})),
+        ("description=[unclosed", ("description", "[unclosed")),
+        ("description=2020-13-45", ("description", "2020-13-45")),
+        ("description=1e4 boards", ("description", "1e4 boards")),
+    ],
+)
+def test_an_override_is_read_as_yaml(text: str, expected: tuple[str, object]):
+    key, value = parse_override(text)
+    assert (key, value) == expected
+    assert type(value) is type(expected[1])
+
+
+@pytest.mark.parametrize("text", ["", "stages", "=5", "stages:5"])
+def test_an_override_without_key_or_value_is_refused(text: str):
+    with pytest.raises(ConfigError, match="expected KEY=VALUE") as refused:
+        parse_override(text)
+    assert repr(text) in str(refused.value)
+
+
+def test_overrides_reach_every_depth(file: Path):
+    overrides = dict(
+        map(parse_override, ["stages=7", "trl.beta=0.5", "trl.loss_type=dapo", "design.variant=V1", "default_config.sizes.3.wait_ratio=0.75", "rewards.format=0.1"])
+    )
+    preset = load_preset(str(file), overrides)
+    assert (preset.stages, preset.trl, preset.design.variant) == (7, {"beta": 0.5, "loss_type": "dapo"}, "V1")
+    assert [c.wait_ratio for c in preset.default_config.sizes.values()] == [0.75, 0.5]
+    assert preset.rewards.format == 0.1
+
+
+def test_a_learning_rate_without_a_point_is_a_number_in_a_file_too(file: Path):
+    preset = load_preset(changed(file, "model: tiny", "model: tiny\ntrl: {learning_rate: 1e-4, beta: 2e-2}"))
+    assert preset.trl == {"learning_rate": 1e-4, "beta": 0.02}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "expected"),
+    [
+        ("stagse", 3, "stagse: Extra inputs are not permitted"),
+        ("stages", 0, "stages: Input should be greater than or equal to 1"),
+        ("stages.more", 3, "--set stages.more: 'stages' is a value, not a group of fields"),
+        ("trl.learning_rat", 3, "did you mean 'learning_rate'?"),
+        ("trl", None, "trl: Input should be a valid dictionary"),
+        ("default_config.sizes.3.data_ratio", 0.9, "data_ratio sums to"),
+        ("default_config.sizes.three.data_ratio", 0.9, "default_config.sizes.three"),
+    ],
+)
+def test_an_override_that_fits_nowhere_is_refused(key: str, value: object, expected: str):
+    assert expected in complaint("micro", {key: value})
+
+
+def test_validation_holds_the_same_number_of_every_class():
+    spec = ValidationSpec(wait_ratios=(0.25, 0.75), hole_ratios=(0.2, 0.3), instances=3)
+    parts = spec.configs((3, 5))
+    assert len(parts) == len({purpose for purpose, _, _ in parts}) == 8
+    assert {count for _, _, count in parts} == {3}
+    classes = [(size, c.hole_ratio, c.wait_ratio) for _, config, _ in parts for size, c in config.sizes.items()]
+    assert sorted(classes) == sorted((size, hole, wait) for size in (3, 5) for hole in (0.2, 0.3) for wait in (0.25, 0.75))
+    assert {size for _, config, _ in ValidationSpec(map_sizes=(4,)).configs((3, 5)) for size in config.sizes} == {4}

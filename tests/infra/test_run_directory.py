@@ -1,0 +1,153 @@
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from envgen.errors import RunDirectoryError
+from infra.preset import Preset, load_preset, resolved_json
+from infra.run_directory import default_name, exclusive, open_run, read_curriculum, read_results, stage_directory
+
+
+def preset(**overrides: Any) -> Preset:
+    return load_preset("micro", {key.replace("__", "."): value for key, value in overrides.items()})
+
+
+def test_a_new_directory_is_claimed(tmp_path: Path):
+    directory = tmp_path / "runs" / "mine"
+    opened = open_run(directory, preset())
+    assert (opened.name, opened.preset) == ("mine", preset())
+    assert read_curriculum(directory) == opened
+    assert json.loads((directory / "curriculum.json").read_text())["preset"] == resolved_json(preset())
+
+
+def test_an_empty_directory_is_claimed(tmp_path: Path):
+    open_run(tmp_path, preset())
+    assert (tmp_path / "curriculum.json").is_file()
+
+
+def test_the_same_preset_resumes(tmp_path: Path):
+    first = open_run(tmp_path, preset())
+    (tmp_path / "stage-00").mkdir()
+    before = (tmp_path / "curriculum.json").stat().st_mtime_ns
+    assert open_run(tmp_path, preset()) == first
+    assert (tmp_path / "curriculum.json").stat().st_mtime_ns == before
+
+
+def test_a_run_is_extended_by_more_stages_and_keeps_its_identity(tmp_path: Path):
+    first = open_run(tmp_path, preset(stages=2))
+    longer = open_run(tmp_path, preset(stages=5))
+    assert read_curriculum(tmp_path) == longer
+    assert longer.preset.stages == 5
+    assert longer.preset_digest == first.preset_digest, "lineage finds the run by it"
+
+
+def test_fewer_stages_and_another_description_are_no_other_preset(tmp_path: Path):
+    longer = open_run(tmp_path, preset(stages=5))
+    shorter = open_run(tmp_path, preset(stages=1, description="again"))
+    assert shorter.preset.stages == 1
+    assert shorter.preset_digest == longer.preset_digest
+    assert read_curriculum(tmp_path) == longer, "the file keeps the longest"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "complaint"),
+    [
+        ({"instances": 24}, "instances: 16 there, 24 here"),
+        ({"seed": 3}, "seed: 0 there, 3 here"),
+        ({"trl__learning_rate": 0.5}, "trl: "),
+        ({"design__variant": "V1"}, "design: "),
+        ({"instances": 24, "agents": 3}, "agents: 2 there, 3 here; instances: 16 there, 24 here"),
+    ],
+)
+def test_another_preset_is_refused_with_the_fields_that_differ(tmp_path: Path, overrides: dict, complaint: str):
+    directory = tmp_path / "mine"
+    open_run(directory, preset())
+    before = (directory / "curriculum.json").read_bytes()
+    with pytest.raises(RunDirectoryError) as refused:
+        open_run(directory, preset(**overrides))
+    assert complaint in str(refused.value)
+    assert str(directory) in str(refused.value)
+    assert "--name" in str(refused.value)
+    assert (directory / "curriculum.json").read_bytes() == before
+
+
+def test_a_directory_of_something_else_is_refused_and_left_alone(tmp_path: Path):
+    (tmp_path / "thesis.tex").write_text("years of work")
+    with pytest.raises(RunDirectoryError, match=r"is no curriculum \(curriculum.json is missing\)"):
+        open_run(tmp_path, preset())
+    assert [p.name for p in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+@pytest.mark.parametrize("content", ["", "{}", "[1]", '{"name": "x", "preset_digest": "y", "preset": {"name": "x"}}'])
+def test_a_damaged_curriculum_is_refused(tmp_path: Path, content: str):
+    (tmp_path / "curriculum.json").write_text(content)
+    with pytest.raises(RunDirectoryError, match=r"curriculum\.json: damaged, or made by another version"):
+        open_run(tmp_path, preset())
+    assert (tmp_path / "curriculum.json").read_text() == content
+
+
+@pytest.mark.parametrize("read", [read_curriculum, read_results])
+def test_reading_what_is_not_there_says_so(tmp_path: Path, read: Any):
+    file = tmp_path / "file.txt"
+    file.write_text("")
+    for path in (tmp_path / "nowhere", tmp_path, file):
+        with pytest.raises(RunDirectoryError, match="is missing") as refused:
+            read(path)
+        assert str(path) in str(refused.value)
+
+
+def test_damaged_results_are_refused(tmp_path: Path):
+    (tmp_path / "results.json").write_text('{"curriculum": "x"}')
+    with pytest.raises(RunDirectoryError, match=r"results\.json: damaged"):
+        read_results(tmp_path)
+
+
+def test_names_say_what_a_run_is():
+    assert default_name(preset()) == "micro-checkpoint-V6-s0"
+    assert default_name(preset(seed=4, design__variant="V1", design__designer="random")) == "micro-random-V1-s4"
+
+
+def test_stage_directories_sort_by_their_number(tmp_path: Path):
+    names = [stage_directory(tmp_path, n).name for n in (0, 7, 10, 42)]
+    assert names == ["stage-00", "stage-07", "stage-10", "stage-42"]
+    assert names == sorted(names)
+
+
+HOLD = """
+import sys
+from pathlib import Path
+from infra.run_directory import exclusive
+with exclusive(Path(sys.argv[1])):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_one_process_at_a_time_until_it_ends_or_is_killed(tmp_path: Path):
+    directory = tmp_path / "mine"
+    with subprocess.Popen([sys.executable, "-c", HOLD, str(directory)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        with pytest.raises(RunDirectoryError, match="another process is working on this run"), exclusive(directory):
+            pass
+        with exclusive(tmp_path / "other"):
+            pass
+        assert not directory.exists(), "the lock lies beside the run, not in it"
+        holder.kill()
+    with exclusive(directory):
+        with subprocess.Popen([sys.executable, "-c", HOLD, str(directory)], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as second:
+            _, errors = second.communicate()
+        assert second.returncode != 0
+        assert "RunDirectoryError" in errors
+    with exclusive(directory):
+        pass
+
+
+def test_an_error_inside_frees_the_lock(tmp_path: Path):
+    with pytest.raises(KeyboardInterrupt), exclusive(tmp_path / "mine"):
+        raise KeyboardInterrupt
+    with exclusive(tmp_path / "mine"):
+        pass

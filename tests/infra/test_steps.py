@@ -1,0 +1,218 @@
+import json
+import os
+import signal
+import time
+from collections.abc import Callable
+from multiprocessing import get_context
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+
+from envgen.files import file_digest
+from infra.steps import StepRecord, lock, run_step, step_key
+
+OUTPUTS = ("config.json", "checkpoint")
+PROCESSES = get_context("spawn")
+
+
+def write_outputs(directory: Path, text: str = "content") -> None:
+    (directory / "config.json").write_text(text)
+    (directory / "checkpoint" / "deep").mkdir(parents=True, exist_ok=True)
+    (directory / "checkpoint" / "deep" / "weights").write_bytes(b"\x00\x01")
+    with open(directory / "built", "a") as count:
+        count.write("x")
+
+
+def times_built(directory: Path) -> int:
+    return len((directory / "built").read_text()) if (directory / "built").exists() else 0
+
+
+def step(directory: Path, body: Callable[[], None] | None = None, **decides: object) -> StepRecord:
+    return run_step(directory, "generate", {"seed": 0, **decides}, OUTPUTS, body or (lambda: write_outputs(directory)))
+
+
+def test_a_step_runs_once(tmp_path: Path):
+    first = step(tmp_path)
+    again = step(tmp_path)
+    assert times_built(tmp_path) == 1
+    assert (first.reused, again.reused) == (False, True)
+    assert again == first.model_copy(update={"reused": True})
+    assert first.outputs == {name: file_digest(tmp_path / name) for name in OUTPUTS}
+
+
+def test_a_stored_record_never_says_reused(tmp_path: Path):
+    step(tmp_path)
+    step(tmp_path)
+    assert json.loads((tmp_path / ".steps" / "generate.json").read_text())["reused"] is False
+
+
+def test_a_step_runs_again_when_what_decides_it_changes(tmp_path: Path):
+    first = step(tmp_path)
+    second = step(tmp_path, seed=1)
+    assert first.key != second.key
+    assert times_built(tmp_path) == 2
+    assert not step(tmp_path).reused, "only the last key is kept"
+
+
+@pytest.mark.parametrize("name", ["config.json", "checkpoint/deep/weights"])
+def test_a_step_runs_again_when_an_output_is_deleted(tmp_path: Path, name: str):
+    step(tmp_path)
+    (tmp_path / name).unlink()
+    assert not step(tmp_path).reused
+    assert (tmp_path / name).exists()
+    assert times_built(tmp_path) == 2
+
+
+@pytest.mark.parametrize("name", ["config.json", "checkpoint/deep/weights"])
+def test_a_step_runs_again_when_an_output_is_altered(tmp_path: Path, name: str):
+    first = step(tmp_path)
+    (tmp_path / name).write_bytes(b"altered")
+    again = step(tmp_path)
+    assert (again.reused, again.outputs) == (False, first.outputs)
+    assert times_built(tmp_path) == 2
+
+
+def test_a_step_runs_again_when_a_file_appears_in_a_directory_that_it_wrote(tmp_path: Path):
+    step(tmp_path)
+    (tmp_path / "checkpoint" / "stray").write_text("")
+    assert not step(tmp_path).reused
+
+
+@pytest.mark.parametrize("record", ["", "{}", "null", '{"step": "generate"', '{"step": "generate", "key": "x", "outputs": {}, "seconds": 1, "more": 2}'])
+def test_a_damaged_record_counts_as_not_done(tmp_path: Path, record: str):
+    step(tmp_path)
+    (tmp_path / ".steps" / "generate.json").write_text(record)
+    assert not step(tmp_path).reused
+
+
+def test_a_step_whose_body_raises_is_not_recorded(tmp_path: Path):
+    def body() -> None:
+        write_outputs(tmp_path)
+        raise RuntimeError("the disk is gone")
+
+    with pytest.raises(RuntimeError, match="the disk is gone"):
+        step(tmp_path, body)
+    assert not (tmp_path / ".steps" / "generate.json").exists()
+    assert not step(tmp_path).reused
+
+
+def test_a_failed_second_run_does_not_leave_the_first_record_behind(tmp_path: Path):
+    step(tmp_path)
+
+    def body() -> None:
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        step(tmp_path, body, seed=1)
+    assert not (tmp_path / ".steps" / "generate.json").exists()
+
+
+def test_a_step_that_does_not_write_what_it_promised_is_not_recorded(tmp_path: Path):
+    with pytest.raises(FileNotFoundError, match=r"config\.json"):
+        step(tmp_path, lambda: None)
+    assert not step(tmp_path).reused
+
+
+def test_steps_of_one_directory_are_apart(tmp_path: Path):
+    step(tmp_path)
+    other = run_step(tmp_path, "summarize", {"seed": 0}, ("breakdown.json",), lambda: (tmp_path / "breakdown.json").write_text("{}"))
+    assert not other.reused
+    assert step(tmp_path).reused
+
+
+class Decided(BaseModel):
+    a: int
+    path: Path
+
+
+def test_a_key_depends_on_what_decides_it_and_not_on_its_order():
+    assert step_key("train", {"a": 1, "b": [1, 2]}) == step_key("train", {"b": (1, 2), "a": 1})
+    assert step_key("train", {"m": Decided(a=1, path=Path("x"))}) == step_key("train", {"m": {"a": 1, "path": "x"}})
+    keys = [step_key(name, {"a": value}) for name in ("train", "evaluate") for value in (1, 2, "1", None, [1])]
+    assert len(set(keys)) == len(keys)
+
+
+def test_a_key_needs_a_known_step_and_values_that_json_can_hold():
+    with pytest.raises(KeyError):
+        step_key("unknown", {})
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        step_key("train", {"a": float("nan")})
+
+
+# Real processes: each meets the others at files, so that nothing depends on time.
+
+
+def build_slowly(directory: Path, me: int) -> None:
+    """Say that the body was entered, then wait until the test lets it go on."""
+
+    def body() -> None:
+        (directory / f"entered-{me}").touch()
+        os.mkfifo(directory / f"gate-{me}")
+        (directory / f"gate-{me}").read_text()
+        write_outputs(directory)
+
+    (directory / f"started-{me}").touch()
+    record = step(directory, body)
+    (directory / f"record-{me}.json").write_text(record.model_dump_json())
+
+
+def hold_lock(path: Path) -> None:
+    with lock(path):
+        os.mkfifo(path.with_name("held"))
+        path.with_name("held").read_text()
+
+
+def start(target: Callable, *arguments: object) -> BaseProcess:
+    process = PROCESSES.Process(target=target, args=arguments, daemon=True)
+    process.start()
+    return process
+
+
+def wait_for(condition: Callable[[], object], process: BaseProcess) -> None:
+    """Wait for a process to get somewhere; a process that died before it did is an error."""
+    while not condition():
+        assert process.is_alive() or condition(), "the process died too early"
+        time.sleep(0.01)
+
+
+def open_gate(directory: Path, me: int) -> None:
+    (directory / f"gate-{me}").write_text("go")
+
+
+def test_two_processes_on_one_key_build_once(tmp_path: Path):
+    first = start(build_slowly, tmp_path, 1)
+    wait_for((tmp_path / "gate-1").exists, first)
+    second = start(build_slowly, tmp_path, 2)
+    wait_for((tmp_path / "started-2").exists, second)
+    open_gate(tmp_path, 1)
+    for process in (first, second):
+        process.join()
+        assert process.exitcode == 0
+    records = [StepRecord.model_validate_json((tmp_path / f"record-{me}.json").read_text()) for me in (1, 2)]
+    assert [r.reused for r in records] == [False, True]
+    assert records[0].outputs == records[1].outputs
+    assert times_built(tmp_path) == 1
+    assert not (tmp_path / "entered-2").exists(), "the lock kept it out"
+
+
+def test_a_process_killed_in_the_middle_leaves_the_step_undone_and_the_lock_free(tmp_path: Path):
+    process = start(build_slowly, tmp_path, 1)
+    wait_for((tmp_path / "gate-1").exists, process)
+    process.kill()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+    assert not (tmp_path / ".steps" / "generate.json").exists()
+    assert not step(tmp_path).reused, "this would wait forever if the dead process held the lock"
+    assert step(tmp_path).reused
+
+
+def test_a_lock_is_free_after_its_holder_was_killed(tmp_path: Path):
+    path = tmp_path / "locks" / "some.lock"
+    process = start(hold_lock, path)
+    wait_for(path.with_name("held").exists, process)
+    process.kill()
+    process.join()
+    with lock(path):
+        assert path.exists()

@@ -1,0 +1,29 @@
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from envgen.boards import board
+from envgen.prompts import PromptStyle, answer, prompt
+from envgen.solver import solve
+from policy.tiny.tokenizer import END, build_tokenizer
+
+TOKENIZER = build_tokenizer([prompt(board("parallel"), PromptStyle.COMPACT)] * 30)
+
+
+@settings(derandomize=True, deadline=None, max_examples=200)
+@given(st.text())
+def test_any_text_survives_the_round_trip(text):
+    clean = "".join(c for c in text if not 0xD800 <= ord(c) <= 0xDFFF)
+    assert TOKENIZER.decode(TOKENIZER(clean)["input_ids"], clean_up_tokenization_spaces=False) == clean
+
+
+def test_a_cell_is_one_token_and_an_answer_costs_one_token_a_cell():
+    solution = solve(board("parallel"))
+    assert solution is not None
+    text = answer(solution.plan)
+    cells = sum(map(len, solution.plan))
+    assert len(TOKENIZER(text)["input_ids"]) == cells + len(solution.plan)
+
+
+def test_the_chat_template_ends_with_the_turn_of_the_assistant():
+    shown = TOKENIZER.apply_chat_template([{"role": "user", "content": "Solve 3x3."}], tokenize=False, add_generation_prompt=True)
+    assert shown == f"<|user|>Solve 3x3.{END}<|assistant|>"
