@@ -9,10 +9,11 @@ prepare()
 from prefect import flow
 
 from infra.preset import Preset
+from policy.tiny.spec import BootstrapRecipe
 from tasks.bootstrap import bootstrap_policy
 
 
 @flow(name="bootstrap")
-def bootstrap(output: Path, preset: Preset, steps: int | None = None, seed: int = 0) -> None:
+def bootstrap(output: Path, preset: Preset, recipe: BootstrapRecipe, continue_from: Path | None = None) -> None:
     """Train a start policy that has seen no board of the preset's validation set."""
-    bootstrap_policy(output, preset, steps, seed)
+    bootstrap_policy(output, preset, recipe, continue_from)

@@ -14,6 +14,7 @@ from rich.console import Console
 
 from envgen.errors import ChildError, EnvwrightError
 from envgen.files import write_text
+from policy.checkpoints import resolve_model
 
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, rich_markup_mode="markdown", help="Reinforcement learning in which the policy redesigns its own environment."
@@ -66,7 +67,7 @@ def run(
 def solve(
     problems: Annotated[Path, typer.Argument(help="Problems, one JSON object a line, or a MovingAI .scen file with its .map beside it.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="Solutions, one JSON object a line.")],
-    agents: Annotated[int | None, typer.Option(help="Use only the first agents of a .scen file.")] = None,
+    agents: Annotated[int | None, typer.Option(min=1, help="Use only the first agents of a .scen file.")] = None,
 ) -> None:
     """Optimal plans, their costs and whether they need a wait."""
     from rich.progress import track
@@ -156,21 +157,29 @@ def doctor() -> None:
         raise typer.Exit(BAD_INPUT)
 
 
-@app.command(epilog=example("envwright bootstrap --output start --steps 1400"))
+@app.command(epilog=example("envwright bootstrap -o start --steps 2800"))
 def bootstrap(
     output: Annotated[Path, typer.Option("-o", "--output", help="Directory of the new start policy.")],
     preset: Annotated[str, typer.Option(help="Preset whose validation set must stay unseen.")] = "tiny",
-    steps: Annotated[int | None, typer.Option(help="Training steps; the recipe's number if left out.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the recipe.")] = 0,
+    continue_from: Annotated[Path | None, typer.Option("--continue", help="Train this start policy further instead of a new one.")] = None,
+    steps: Annotated[int, typer.Option(min=1, help="Training steps.")] = 2800,
+    boards: Annotated[int, typer.Option(min=12, help="Boards to learn from.")] = 24_000,
+    designs: Annotated[int, typer.Option(min=1, help="Design questions to learn from.")] = 7_000,
+    learning_rate: Annotated[float, typer.Option(min=1e-8, help="Peak learning rate.")] = 3e-3,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of boards, questions and weights.")] = 0,
 ) -> None:
-    """Make the tiny start policy from nothing, by the recipe of the shipped one."""
+    """Make a tiny start policy from nothing. The shipped one's card names the two calls that made it."""
     from infra.preset import load_preset
+    from policy.tiny.spec import BootstrapRecipe
 
     chosen = load_preset(preset)
+    recipe = BootstrapRecipe(seed=seed, boards=boards, designs=designs, learning_rate=learning_rate, steps=steps)
+    if continue_from is not None:
+        resolve_model(str(continue_from.resolve()))
     show_log()
     from flows.bootstrap import bootstrap as bootstrap_flow
 
-    bootstrap_flow(output, chosen, steps, seed)
+    bootstrap_flow(output, chosen, recipe, continue_from)
     console.print(f"start policy: {output}")
 
 
@@ -208,6 +217,9 @@ def _explain(error: Exception) -> int:
         typer.echo(
             f"error: {error.filename or 'the disk'}: {error.strerror}; free some space and run the same command again, complete steps are kept", err=True
         )
+        return BAD_INPUT
+    if isinstance(error, PermissionError | FileExistsError | NotADirectoryError | IsADirectoryError):
+        typer.echo(f"error: {error.filename2 or error.filename}: {error.strerror}; choose another path", err=True)
         return BAD_INPUT
     raise error
 

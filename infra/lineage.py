@@ -7,6 +7,7 @@ the source of truth: the stage directories decide what is done.
 import json
 import logging
 import os
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -67,12 +68,12 @@ class Recorder:
 
     def run(self, key: str, name: str, *, parent: str | None = None, tags: dict[str, str] | None = None, params: dict[str, Any] | None = None) -> str:
         """The id of the run with this key, made if it is new; parameters already there are left alone."""
-        found = self.client.search_runs([self.experiment], f"tags.`{KEY}` = '{key}'", max_results=1)
+        found = self.client.search_runs([self.experiment], _tagged(KEY, key), max_results=1)
         if found:
             run_id = found[0].info.run_id
         else:
             links = {"mlflow.parentRunId": parent} if parent else {}
-            run_id = self.client.create_run(self.experiment, run_name=name, tags={KEY: key, **links, **(tags or {})}).info.run_id
+            run_id = self.client.create_run(self.experiment, run_name=name, tags={KEY: _quoted(key), **links, **(tags or {})}).info.run_id
         known = self.client.get_run(run_id).data.params
         for field, value in (params or {}).items():
             if field not in known:
@@ -104,11 +105,11 @@ class Recorder:
         if model_id is None:
             links = {"envwright.parent": parent} if parent else {}
             model = mlflow.create_external_model(
-                name=name,
+                name=re.sub(r"[/:.%\"']", "-", name),  # characters that MLflow refuses in the name of a model
                 source_run_id=run_id,
                 experiment_id=self.experiment,
                 model_type="checkpoint",
-                tags={KEY: key, "envwright.path": str(path.resolve()), **links, **tags},
+                tags={KEY: _quoted(key), "envwright.path": _quoted(str(path.resolve())), **links, **tags},
             )
             model_id = model.model_id
         run = self.client.get_run(run_id)
@@ -140,7 +141,7 @@ class Recorder:
     def ancestry(self, path: Path) -> list[Ancestor]:
         """The checkpoint at `path` and what it was trained from, newest first; empty if MLflow does not know it."""
         found = mlflow.search_logged_models(
-            experiment_ids=[self.experiment], filter_string=f"tags.`envwright.path` = '{path.resolve()}'", output_format="list", max_results=1
+            experiment_ids=[self.experiment], filter_string=_tagged("envwright.path", str(path.resolve())), output_format="list", max_results=1
         )
         chain: list[Ancestor] = []
         model_id: str | None = found[0].model_id if found else None
@@ -154,7 +155,7 @@ class Recorder:
             chain.append(
                 Ancestor(
                     checkpoint=model.name,
-                    path=model.tags["envwright.path"],
+                    path=_unquoted(model.tags["envwright.path"]),
                     run=run.info.run_name or "",
                     datasets=datasets,
                     tags={
@@ -170,8 +171,21 @@ class Recorder:
         return chain
 
     def _model(self, key: str) -> str | None:
-        found = mlflow.search_logged_models(experiment_ids=[self.experiment], filter_string=f"tags.`{KEY}` = '{key}'", output_format="list", max_results=1)
+        found = mlflow.search_logged_models(experiment_ids=[self.experiment], filter_string=_tagged(KEY, key), output_format="list", max_results=1)
         return found[0].model_id if found else None
+
+
+def _tagged(tag: str, value: str) -> str:
+    return f"tags.`{tag}` = '{_quoted(value)}'"
+
+
+def _quoted(text: str) -> str:
+    """A text as tags hold it: quotes in it would end those of a search."""
+    return text.replace("'", "%27").replace('"', "%22")
+
+
+def _unquoted(text: str) -> str:
+    return text.replace("%27", "'").replace("%22", '"')
 
 
 def _datasets(run: Run) -> list[DatasetInput]:

@@ -1,5 +1,6 @@
 """Where the weights of a policy are, and their identity."""
 
+import os
 from pathlib import Path
 
 from envgen.errors import ModelError
@@ -16,7 +17,7 @@ def resolve_model(name: str) -> str:
     """
     if name == TINY:
         return str(TINY_DIRECTORY)
-    path = Path(name).expanduser()
+    path = Path(os.path.expanduser(name))  # unlike Path.expanduser(), leaves an unknown user as it is
     if name.startswith((".", "/", "~")) or path.exists():
         if not (path / "config.json").is_file():
             raise ModelError(f"{name}: no checkpoint there (config.json is missing); give a Hugging Face checkpoint directory or a hub id")

@@ -60,12 +60,12 @@ def run_child(module: str, spec: BaseModel, spec_path: Path, log_path: Path, pro
         raise ChildError(f"{module} {reason}; its output is in {log_path}. Last lines:\n" + "\n".join(tail))
 
 
-def stop_child(child: subprocess.Popen) -> None:
-    """End a child and everything in its process group, if it still runs."""
+def stop_child(child: subprocess.Popen, patience: float = 10) -> None:
+    """End a child and everything in its process group, if it still runs; by force after `patience` seconds."""
     if child.poll() is None:
         os.killpg(child.pid, signal.SIGTERM)
         try:
-            child.wait(10)
+            child.wait(patience)
         except subprocess.TimeoutExpired:
             os.killpg(child.pid, signal.SIGKILL)
             child.wait()

@@ -16,20 +16,19 @@ from tasks.run import Throttle, log, task_options
 
 
 @task(**task_options("bootstrap"))
-def bootstrap_policy(output: Path, preset: Preset, steps: int | None, seed: int) -> None:
+def bootstrap_policy(output: Path, preset: Preset, recipe: BootstrapRecipe, continue_from: Path | None) -> None:
     """Train a start policy in a child process and put it at `output`; boards of the validation set are held out."""
-    recipe = BootstrapRecipe(seed=seed) if steps is None else BootstrapRecipe(seed=seed, steps=steps)
     held_out = frozenset(i.problem.id for i in validation_instances(preset))
     log.info("drawing %d boards and %d lessons; the %d validation boards are held out", recipe.boards, recipe.designs, len(held_out))
     boards = board_examples(recipe, held_out, Settings().workers)
     space = ConfigSpace(map_sizes=recipe.map_sizes, min_hole_ratio=min(recipe.hole_ratios), max_hole_ratio=max(recipe.hole_ratios))
     examples = output.with_name(f"{output.name}-examples.parquet")
-    write_examples(examples, boards + lessons(space, recipe.designs, seed))
+    write_examples(examples, boards + lessons(space, recipe.designs, recipe.seed))
     throttle = Throttle()
 
     def progress(entry: dict) -> None:
         if "loss" in entry and (throttle.ready() or entry["step"] == entry["steps"]):
             log.info("step %d of %d, loss %.3f", entry["step"], entry["steps"], entry["loss"])
 
-    spec = BootstrapSpec(recipe=recipe, examples=examples, output=output)
+    spec = BootstrapSpec(recipe=recipe, examples=examples, output=output, continue_from=continue_from)
     run_child("policy.tiny.bootstrap", spec, output.with_name(f"{output.name}-spec.json"), output.with_name(f"{output.name}.log"), progress)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 from datasets import Dataset
-from transformers import Qwen3Config, Qwen3ForCausalLM
+from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 from trl import SFTConfig, SFTTrainer
 
 from envgen.files import move_directory
@@ -16,12 +16,31 @@ from policy.progress import ProgressLines
 from policy.tiny.corpus import read_examples
 from policy.tiny.spec import BootstrapRecipe, BootstrapSpec
 from policy.tiny.tokenizer import END, MAX_LENGTH, PAD, build_tokenizer
+from policy.transformers_model import load
 
 
 def bootstrap(spec: BootstrapSpec) -> None:
     """Train the start policy and put it at `spec.output` in Hugging Face layout."""
     recipe, examples = spec.recipe, read_examples(spec.examples)
-    tokenizer = build_tokenizer(text for pair in examples for text in pair)
+    if spec.continue_from:
+        model, tokenizer = load(str(spec.continue_from), "float32")
+    else:
+        tokenizer = build_tokenizer(text for pair in examples for text in pair)
+        model = new_model(recipe, tokenizer)
+    print(f"{model.num_parameters() / 1e6:.2f} M parameters, {len(tokenizer)} tokens, {len(examples)} examples", flush=True)
+    rows = [{"prompt": [{"role": "user", "content": question}], "completion": [{"role": "assistant", "content": text}]} for question, text in examples]
+    partial = spec.output.with_name(f".{spec.output.name}.partial")
+    trainer = SFTTrainer(
+        model=model, args=_arguments(recipe, partial), train_dataset=Dataset.from_list(rows), processing_class=tokenizer, callbacks=[ProgressLines()]
+    )
+    trainer.train()
+    model.save_pretrained(partial)
+    tokenizer.save_pretrained(partial)
+    move_directory(partial, spec.output)
+
+
+def new_model(recipe: BootstrapRecipe, tokenizer: PreTrainedTokenizerFast) -> Qwen3ForCausalLM:
+    """A randomly initialised Qwen3 of the recipe's shape."""
     pad, end = (tokenizer.convert_tokens_to_ids(name) for name in (PAD, END))
     assert isinstance(pad, int)
     assert isinstance(end, int)
@@ -43,17 +62,8 @@ def bootstrap(spec: BootstrapSpec) -> None:
             rope_parameters={"rope_type": "default", "rope_theta": 10_000.0},
         )
     )
-    print(f"{model.num_parameters() / 1e6:.2f} M parameters, {len(tokenizer)} tokens, {len(examples)} examples", flush=True)
-    rows = [{"prompt": [{"role": "user", "content": question}], "completion": [{"role": "assistant", "content": text}]} for question, text in examples]
-    partial = spec.output.with_name(f".{spec.output.name}.partial")
-    trainer = SFTTrainer(
-        model=model, args=_arguments(recipe, partial), train_dataset=Dataset.from_list(rows), processing_class=tokenizer, callbacks=[ProgressLines()]
-    )
-    trainer.train()
     model.generation_config.eos_token_id, model.generation_config.pad_token_id = end, pad
-    model.save_pretrained(partial)
-    tokenizer.save_pretrained(partial)
-    move_directory(partial, spec.output)
+    return model
 
 
 def _arguments(recipe: BootstrapRecipe, folder: Path) -> SFTConfig:

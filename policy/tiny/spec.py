@@ -33,3 +33,5 @@ class BootstrapSpec(BaseModel):
     examples: Path
     """(prompt, completion) rows to learn."""
     output: Path
+    continue_from: Path | None = None
+    """A start policy to train further; its tokenizer is kept. A new one is made if left out."""

@@ -146,16 +146,19 @@ def test_curricula_share_the_start_policy_that_they_have_in_common(store: Store,
     assert not (set(one.values()) & set(other.values())) - {one["start"]}
 
 
-@pytest.mark.parametrize("name", ["nowhere", "it's", 'a "b"', "100%_\\"])
+@pytest.mark.parametrize("name", ["nowhere", "it's", 'a "b"', "100%_\\", "a`b", "x' OR tags.`envwright.key` != '"])
 def test_a_checkpoint_that_nobody_recorded_has_no_ancestry(store: Store, tmp_path: Path, name: str):
     assert store.recorder().ancestry(tmp_path / name) == []
 
 
-def test_a_name_with_quotes_is_recorded_and_found(store: Store, tmp_path: Path):
+@pytest.mark.parametrize("name", ["it's", 'a "b"', "Qwen2.5-7B", "50 % of: a`b"])
+def test_any_name_is_recorded_once_and_found(store: Store, tmp_path: Path, name: str):
     recorder = store.recorder()
-    first = record(recorder, tmp_path, 'it\'s "mine"', 1, start="quoted")
-    assert record(recorder, tmp_path, 'it\'s "mine"', 1, start="quoted") == first
-    assert [a.checkpoint for a in recorder.ancestry(tmp_path / 'it\'s "mine"' / "stage-0")][1:] == ["quoted"]
+    first = record(recorder, tmp_path, name, 1, start=f"start of {name}")
+    assert record(recorder, tmp_path, name, 1, start=f"start of {name}") == first
+    newest, oldest = recorder.ancestry(tmp_path / name / "stage-0")
+    assert newest.path == str(tmp_path / name / "stage-0")
+    assert oldest.path == str(tmp_path / f"start of {name}")
 
 
 def test_files_are_kept_with_their_run_and_replaced_by_name(store: Store, tmp_path: Path):

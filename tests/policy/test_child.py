@@ -1,0 +1,176 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+
+from envgen.errors import ChildError
+from policy.child import TAIL_LINES, run_child, start_child, stop_child
+
+# Children of several temperaments; real modules, started as the training is.
+MODULES = {
+    "works": """
+import json, sys
+spec = json.load(open(sys.argv[1]))
+print("starting", flush=True)
+for step in range(spec["steps"]):
+    print("progress " + json.dumps({"step": step + 1, "steps": spec["steps"]}))
+    print(f"line {step}", file=sys.stderr)
+print("no newline at the end", end="")
+""",
+    "fails": """
+import sys
+for number in range(40):
+    print(f"line {number}")
+print("progress {}")
+sys.exit(3)
+""",
+    "raises": "raise RuntimeError('out of memory, or so')",
+    "dies": "import os, signal; print('before', flush=True); os.kill(os.getpid(), signal.SIGKILL)",
+    "binary": "import sys; sys.stdout.buffer.write(b'\\xff\\xfe not text\\n')",
+    "sleeps": """
+import json, os, pathlib, subprocess, sys, time
+spec = json.load(open(sys.argv[1]))
+grandchild = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+pathlib.Path(spec["pid_file"]).write_text(f"{os.getpid()} {grandchild.pid} .")
+print("progress {}", flush=True)
+time.sleep(600)
+""",
+    "stubborn": """
+import signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+print("progress {}", flush=True)
+time.sleep(600)
+""",
+    "parent": """
+import sys
+from pathlib import Path
+from policy.child import run_child
+from test_child import Spec
+folder = Path(sys.argv[1])
+run_child("sleeps", Spec(pid_file=folder / "pids"), folder / "spec.json", folder / "log", lambda entry: None)
+""",
+}
+
+
+class Spec(BaseModel):
+    steps: int = 0
+    pid_file: Path = Path()
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch) -> Path:
+    for name, code in MODULES.items():
+        (tmp_path / f"{name}.py").write_text(code)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), str(Path(__file__).parent)]))
+    return tmp_path
+
+
+def run(folder: Path, module: str, progress: Callable[[dict], None] = lambda entry: None, **fields: object) -> None:
+    run_child(module, Spec.model_validate(fields), folder / "work" / "spec.json", folder / "logs" / "child.log", progress)
+
+
+def running(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state not in "ZX"
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    while not condition():
+        time.sleep(0.01)
+
+
+def test_progress_lines_arrive_as_dicts_and_the_rest_is_the_log(folder: Path):
+    seen: list[dict] = []
+    run(folder, "works", seen.append, steps=3)
+    assert seen == [{"step": step, "steps": 3} for step in (1, 2, 3)]
+    log = (folder / "logs" / "child.log").read_text()
+    assert sorted(log.splitlines()) == sorted(["starting", "line 0", "line 1", "line 2", "no newline at the end"])
+    assert json.loads((folder / "work" / "spec.json").read_text())["steps"] == 3
+
+
+def test_the_log_of_an_earlier_run_is_kept(folder: Path):
+    run(folder, "works", steps=0)
+    run(folder, "works", steps=0)
+    assert (folder / "logs" / "child.log").read_text().count("starting") == 2
+
+
+def test_a_failure_carries_the_last_lines_of_the_output(folder: Path):
+    with pytest.raises(ChildError) as failed:
+        run(folder, "fails")
+    head, *tail = str(failed.value).splitlines()
+    assert head == f"fails ended with exit code 3; its output is in {folder / 'logs' / 'child.log'}. Last lines:"
+    assert tail == [f"line {number}" for number in range(40 - TAIL_LINES, 40)]
+    assert len((folder / "logs" / "child.log").read_text().splitlines()) == 40
+
+
+def test_an_exception_of_the_child_is_told(folder: Path):
+    with pytest.raises(ChildError, match="exit code 1") as failed:
+        run(folder, "raises")
+    assert str(failed.value).endswith("RuntimeError: out of memory, or so")
+
+
+def test_a_child_that_is_killed_is_told_with_its_signal(folder: Path):
+    with pytest.raises(ChildError, match="dies was killed by signal 9") as failed:
+        run(folder, "dies")
+    assert str(failed.value).endswith("before")
+
+
+def test_a_module_that_is_not_there_is_a_failure(folder: Path):
+    with pytest.raises(ChildError, match="No module named"):
+        run(folder, "missing_module")
+
+
+def test_output_that_is_no_text_does_no_harm(folder: Path):
+    run(folder, "binary")
+    assert "not text" in (folder / "logs" / "child.log").read_text()
+
+
+def test_an_error_of_the_listener_ends_the_child_and_all_that_it_started(folder: Path):
+    def progress(entry: dict) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(folder, "sleeps", progress, pid_file=folder / "pids")
+    child, grandchild = map(int, (folder / "pids").read_text().split()[:2])
+    assert not running(child)
+    wait_until(lambda: not running(grandchild))
+
+
+def test_a_child_dies_with_its_parent(folder: Path):
+    parent = subprocess.Popen([sys.executable, "-m", "parent", str(folder)], cwd=Path(__file__).parents[2])
+    pids = folder / "pids"
+    wait_until(lambda: parent.poll() is not None or (pids.exists() and pids.read_text().endswith(".")))
+    child, grandchild = map(int, pids.read_text().split()[:2])
+    assert running(child)
+    parent.send_signal(signal.SIGKILL)
+    assert parent.wait() == -signal.SIGKILL
+    wait_until(lambda: not running(child))
+    os.kill(grandchild, signal.SIGKILL)  # the child had no time to end it
+
+
+def test_stopping_ends_a_child_that_ignores_the_first_request(folder: Path):
+    child = start_child("stubborn", [], stdout=subprocess.PIPE, text=True)
+    assert child.stdout is not None
+    with child.stdout:
+        assert child.stdout.readline() == "progress {}\n"
+        stop_child(child, patience=0.2)
+    assert child.returncode == -signal.SIGKILL
+    stop_child(child)
+    assert child.returncode == -signal.SIGKILL
+
+
+def test_a_child_hears_where_it_is(folder: Path):
+    (folder / "tells.py").write_text("import os, sys; print(os.getpgid(0) == os.getpid(), os.environ['PYTHONUNBUFFERED'], sys.argv[1:])")
+    child = start_child("tells", ["a b", "--c"], stdout=subprocess.PIPE, text=True)
+    out, _ = child.communicate()
+    assert out == "True 1 ['a b', '--c']\n"

@@ -1,0 +1,81 @@
+import dataclasses
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from envgen.dataset import write_table
+from envgen.errors import ConfigError, DataError
+from infra.preset import PRESETS, load_preset
+from policy.rewards import RewardWeights
+from policy.train_log import TRAIN_LOG_SCHEMA, read_train_log
+from policy.train_spec import RESERVED_OPTIONS, TRAIN_LOG_COLUMNS, TrainSpec, check_trl_options
+
+KNOWN = ["learning_rate", "beta", "loss_type", "num_generations", "max_completion_length", "per_device_train_batch_size", "bf16", "use_vllm", "save_steps"]
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_an_option_of_the_installed_trainer_is_accepted(name: str):
+    check_trl_options({name: 1})
+
+
+def test_no_options_are_fine():
+    check_trl_options({})
+
+
+@pytest.mark.parametrize(
+    ("wrong", "near"),
+    [("learning_rte", "learning_rate"), ("num_generation", "num_generations"), ("Beta", "beta"), ("max_completion_len", "max_completion_length")],
+)
+def test_a_misspelt_option_is_answered_with_the_nearest(wrong: str, near: str):
+    with pytest.raises(ConfigError, match=f"trl.{wrong}: .*did you mean '{near}'"):
+        check_trl_options({"beta": 0.0, wrong: 1})
+
+
+@pytest.mark.parametrize("name", ["qqqqqqqq", "", "__class__", "_VALID_DICT_FIELDS"])
+def test_an_option_that_resembles_none_is_refused(name: str):
+    with pytest.raises(ConfigError, match=r"has no such option"):
+        check_trl_options({name: 1})
+
+
+@pytest.mark.parametrize("name", sorted(RESERVED_OPTIONS))
+def test_an_option_that_envwright_sets_is_refused(name: str):
+    with pytest.raises(ConfigError, match=f"trl.{name}: envwright sets this option itself"):
+        check_trl_options({name: 1})
+
+
+def test_sampling_seeds_paths_and_rewards_are_out_of_reach():
+    assert {"temperature", "top_p", "top_k", "min_p", "seed", "output_dir", "reward_weights"} <= RESERVED_OPTIONS
+
+
+def test_the_names_read_from_the_sources_are_those_of_the_class():
+    from trl import GRPOConfig  # late: it brings torch with it
+
+    names = {field.name for field in dataclasses.fields(GRPOConfig)}
+    assert set(KNOWN) <= names
+    check_trl_options(dict.fromkeys(names - RESERVED_OPTIONS))
+
+
+def test_a_spec_survives_its_file():
+    spec = TrainSpec(
+        parent="tiny", data=Path("a"), output=Path("b"), work=Path("c"), rewards=RewardWeights(format=0.1), trl={"beta": 0.0, "bf16": False}, seed=3
+    )
+    assert TrainSpec.model_validate_json(spec.model_dump_json()) == spec
+
+
+@pytest.mark.parametrize("preset", sorted(p.stem for p in PRESETS.glob("*.yaml")))
+def test_options_of_shipped_presets_have_the_types_that_the_trainer_wants(preset: str):
+    numbers = {"learning_rate", "beta", "num_generations", "max_completion_length", "per_device_train_batch_size", "save_steps", "warmup_steps"}
+    options = load_preset(preset).trl
+    assert all(type(value) in (int, float) for name, value in options.items() if name in numbers)
+
+
+def test_a_training_log_is_read_back_by_column(tmp_path: Path):
+    rows = [dict.fromkeys(TRAIN_LOG_COLUMNS, index) | {"entropy": None} for index in range(3)]
+    write_table(tmp_path / "log.parquet", pa.Table.from_pylist(rows, schema=TRAIN_LOG_SCHEMA))
+    log = read_train_log(tmp_path / "log.parquet")
+    assert list(log) == list(TRAIN_LOG_COLUMNS)
+    assert log["step"] == [0, 1, 2]
+    assert log["entropy"] == [None] * 3
+    with pytest.raises(DataError, match="no such file"):
+        read_train_log(tmp_path / "nowhere.parquet")
