@@ -9,7 +9,7 @@ from engineer.context import DesignContext, design_prompt
 from engineer.proposal import Attempt, Proposal
 from engineer.spec import DesignSpec
 from envgen.config import EnvConfig
-from envgen.errors import SamplingError
+from envgen.errors import ModelError, SamplingError
 from envgen.seeds import generator, seed_integer
 from policy.chat import ChatModel, Completion, Sampling, ask
 
@@ -77,7 +77,11 @@ def _ask_model(spec: DesignSpec, context: DesignContext, seed: int, model: ChatM
             seed=seed_integer(seed, context.current.stage, "design", attempt),
             json_schema=answer_schema(context.space) if spec.schema_decoding else None,
         )
-        [completion] = model.complete([ask(question)], sampling)
+        try:
+            [completion] = model.complete([ask(question)], sampling)
+        except ModelError as error:
+            reason = f"the model could not answer, the previous config is kept: {error}"
+            return _from_model(spec, context, question, attempts, completions).model_copy(update={"fallback": reason})
         completions.append(completion)
         try:
             rationale, raw = parse_answer(completion.text)

@@ -190,7 +190,9 @@ class ConsoleHandler(logging.Handler):
         """Print one record."""
         style = "yellow" if record.levelno >= logging.WARNING else None
         stamp = time.strftime("%H:%M:%S", time.localtime(record.created))
-        console.print(f"{stamp}  {record.getMessage()}", style=style, soft_wrap=True, markup=False, highlight=False)
+        # A model's words are hostile text: no control characters reach the terminal.
+        message = "".join(c if c.isprintable() else " " for c in record.getMessage())
+        console.print(f"{stamp}  {message}", style=style, soft_wrap=True, markup=False, highlight=False)
 
 
 def show_log() -> None:

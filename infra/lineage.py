@@ -148,9 +148,7 @@ class Recorder:
         while model_id and len(chain) < 1000:
             model = self.client.get_logged_model(model_id)
             run = self.client.get_run(str(model.source_run_id))
-            datasets = {
-                next((t.value for t in i.tags if t.key == "mlflow.data.context"), ""): f"{i.dataset.name} {i.dataset.digest}" for i in _datasets(run)
-            }
+            datasets = {next((t.value for t in i.tags if t.key == "mlflow.data.context"), ""): f"{i.dataset.name} {i.dataset.digest}" for i in _datasets(run)}
             parent = model.tags.get("envwright.parent")
             chain.append(
                 Ancestor(

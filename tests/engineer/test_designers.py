@@ -13,7 +13,7 @@ from engineer.lessons import random_context
 from engineer.proposal import Proposal
 from engineer.spec import DesignSpec
 from envgen.config import EnvConfig
-from envgen.errors import SamplingError
+from envgen.errors import ModelError, SamplingError
 from policy.chat import Message
 
 WANTED = env_config({3: (0.4, 0.3, 0.5), 5: (0.6, 0.2, 0.25)})
@@ -180,3 +180,14 @@ def test_designing_leaves_the_context_as_it_was():
         before = context.model_copy(deep=True)
         design(DesignSpec(designer=designer), context, 0, model, as_it_is)
         assert context == before
+
+
+def test_a_model_that_cannot_answer_keeps_the_previous_config():
+    class Broken:
+        def complete(self, conversations, sampling, progress=None):
+            raise ModelError("a prompt of 2000 tokens exceeds the model's 1024")
+
+    context = design_context(2)
+    proposal = design(DesignSpec(), context, 0, Broken(), as_it_is)
+    assert proposal.config == context.current.config
+    assert "exceeds the model's 1024" in (proposal.fallback or "")

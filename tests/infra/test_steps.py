@@ -188,7 +188,7 @@ def test_two_processes_on_one_key_build_once(tmp_path: Path):
     wait_for((tmp_path / "started-2").exists, second)
     open_gate(tmp_path, 1)
     for process in (first, second):
-        process.join()
+        process.join(120)  # a second body would wait at its own gate forever
         assert process.exitcode == 0
     records = [StepRecord.model_validate_json((tmp_path / f"record-{me}.json").read_text()) for me in (1, 2)]
     assert [r.reused for r in records] == [False, True]
