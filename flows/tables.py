@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.tree import Tree
 
@@ -14,10 +15,12 @@ from infra.results import CurriculumResults
 def rates_table(results: CurriculumResults) -> Table:
     """Valid and optimal rate of the start policy and of every stage, with intervals."""
     n = results.start.overall.n
-    table = Table(title=f"Validation on {n} instances", caption="95 % intervals: Wilson for rates, paired bootstrap for changes since the start policy")
+    caption = "95 % intervals; changes: paired, since the start policy"
+    # At most 79 columns, so that no terminal cuts an interval.
+    table = Table(title=f"Validation on {n} instances", caption=caption, box=SIMPLE_HEAD, pad_edge=False, padding=(0, 0), min_width=79)
     for name in ("after", "valid %", "change", "optimal %", "change"):
         table.add_column(name, justify="left" if name == "after" else "right", no_wrap=True)
-    _row(table, "start policy", results.start, None, None)
+    _row(table, "start", results.start, None, None)
     for stage in results.stages:
         _row(table, f"stage {stage.stage}", stage.breakdown, stage.valid_gain, stage.optimal_gain)
     return table
@@ -52,4 +55,4 @@ def _row(table: Table, name: str, breakdown: Breakdown, valid: Difference | None
 def _percent(number: Rate | Difference | None, sign: str) -> str:
     if number is None:
         return ""
-    return f"{100 * number.value:{sign}.1f} [{100 * number.low:{sign}.1f}, {100 * number.high:{sign}.1f}]"
+    return f"{100 * number.value:{sign}.1f} [{100 * number.low:{sign}.1f},{100 * number.high:{sign}.1f}]"
