@@ -14,10 +14,9 @@ from policy.child import start_child, stop_child
 
 
 class EngineConfig(BaseModel):
-    """Which backend answers, and how it is loaded."""
+    """How the model is loaded."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
-    backend: Literal["transformers"] = "transformers"
     batch_size: int = Field(default=64, ge=1)
     """Prompts generated together."""
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
