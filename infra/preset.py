@@ -17,7 +17,7 @@ from envgen.prompts import PromptStyle
 from envgen.sampler import MIN_AGENTS, quotas
 from policy.engine import EngineConfig
 from policy.rewards import RewardWeights
-from policy.train_spec import RESERVED_OPTIONS, check_trl_options
+from policy.train_spec import check_trl_options
 
 PRESETS = Path(__file__).parent / "presets"
 
@@ -86,8 +86,6 @@ class Preset(BaseModel):
             raise ValueError(f"default_config names the map sizes {list(self.default_config.sizes)}, space names {list(self.space.map_sizes)}; name the same")
         return self
 
-
-RESERVED = RESERVED_OPTIONS | {"num_train_epochs"}
 
 # Broken text, a date such as 2020-13-45, or endless nesting.
 _YAML_ERRORS = (yaml.YAMLError, ValueError, RecursionError)
