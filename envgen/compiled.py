@@ -1,9 +1,14 @@
-"""The one way in which envgen compiles its inner loops: numba, machine code cached on disk beside the sources."""
+"""The one way in which envgen compiles its inner loops: numba, with the machine code cached on disk."""
 
+import hashlib
+import os
+import tempfile
 from collections.abc import Callable
+from functools import cache
+from pathlib import Path
 from typing import Any
 
-from numba import njit
+from numba import config, njit
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -11,4 +16,32 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
 
     Without numba's reference counting: compiled code works on arrays that its caller allocated, and allocates none.
     """
-    return njit(cache=True, error_model="numpy", _nrt=False)(function)
+    before, config.CACHE_DIR = config.CACHE_DIR, str(cache_directory())
+    try:
+        return njit(cache=True, error_model="numpy", _nrt=False)(function)
+    finally:
+        config.CACHE_DIR = before
+
+
+@cache
+def cache_directory() -> Path:
+    """Where the machine code of this version of the sources is kept: NUMBA_CACHE_DIR, else beside the sources, else in the temporary directory.
+
+    numba looks for changes only in the file of the function that is called, not in what it calls; so the directory's
+    name holds a digest of all our sources.
+    """
+    here = Path(__file__).parent
+    content = hashlib.sha256()
+    for source in sorted(here.glob("*.py")):
+        content.update(source.read_bytes())
+    name = f"numba-{content.hexdigest()[:16]}"
+    if config.CACHE_DIR:
+        return Path(config.CACHE_DIR) / name
+    for parent in (here / "__pycache__", Path(tempfile.gettempdir()) / f"envwright-{os.getuid()}"):
+        try:
+            (parent / name).mkdir(parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile(dir=parent / name):
+                return parent / name
+        except OSError:
+            continue
+    return Path(tempfile.gettempdir()) / name

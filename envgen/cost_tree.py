@@ -1,236 +1,968 @@
-"""Increasing-cost-tree search (Sharon et al. 2013) on bitboards.
+"""Increasing-cost-tree search (Sharon et al. 2013) on bitboards, compiled.
 
-Each agent gets a cost (its distance plus an excess); the multi-value decision diagram (MDD) of that cost holds, per
-step, the cells on some path whose last arrival has exactly that cost. The smallest total excess whose MDDs contain a
-conflict-free joint plan is optimal in the sum of costs.
+Each agent is allowed a cost: its distance plus an excess. The multi-value decision diagram (MDD) of that cost holds,
+per step, the cells on some path that is at its goal from that cost on. Vectors of excesses are tried in the order of
+their sum, so the first one whose MDDs hold a conflict-free joint plan is optimal in the sum of costs. A vector is
+settled by prioritised planning inside the MDDs where that succeeds (a plan found is a proof), by tables of what every
+two agents can still finish, and by a depth-first search of their product where those leave it open.
 """
 
-from collections.abc import Iterator
+from typing import NamedTuple
 
-from envgen.grid import Grid, bits
+import numpy as np
 
-Mdd = list[int]
-PairTable = list[dict[int, int]]
-"""Per step: a cell of the first agent -> the cells of the second from which both can still finish; empty if they cannot at all."""
+from envgen.bitboard import CELLS, NONE, ONE, holds, lowest, neighbours, word_pair
+from envgen.compiled import compiled
 
+AGENTS = 5
+PAIRS = 10
+LONGEST = 128
+"""Steps that an MDD may have."""
+LEVELS = 64
+"""Excesses of one agent that are tried: 0 to LEVELS - 1."""
+ANY_WAITS = 1 << 20
+QUICK = 50
+"""Joint moves of the depth-first search that goes before a sweep."""
+VISITED = 1 << 15
+DECIDED = 4096
+"""Verdicts on sets of agents that are remembered for a board."""
 
-class CostTree:
-    """The search over one board; `starts` and `goals` are bit indices, every goal is reachable."""
+FOUND, NOT_FOUND, GIVEN_UP, OPEN = 1, 0, -1, -4
 
-    def __init__(self, grid: Grid, starts: list[int], goals: list[int], *, waits: bool = True) -> None:
-        self.grid, self.starts, self.goals, self.waits = grid, starts, goals, waits
-        self.agents = range(len(starts))
-        self.distance = []
-        self._ahead: list[list[int]] = []
-        for start, goal in zip(starts, goals, strict=True):
-            layers = grid.layers(goal)
-            self.distance.append(next(d for d, layer in enumerate(layers) if layer >> start & 1))
-            self._ahead.append(layers)
-        self._mdds: dict[tuple[int, int], Mdd] = {}
-        self._pairs: dict[tuple[int, int, int, int], PairTable] = {}
-
-    def search(self, total_excess: int) -> list[list[int]] | None:
-        """Paths of an optimal plan whose costs exceed the distances by `total_excess` in total, or None."""
-        for excess in _splits(total_excess, len(self.starts)):
-            paths = self.plan(excess)
-            if paths is not None:
-                return paths
-        return None
-
-    def plan(self, excess: tuple[int, ...]) -> list[list[int]] | None:
-        """A conflict-free joint plan in which agent i costs its distance plus `excess[i]`, or None."""
-        mdds = [self._mdd(agent, excess[agent]) for agent in self.agents]
-        pairs = {(j, i): (j, i, excess[j], excess[i]) for i in self.agents for j in range(i)}
-        if not all(mdds) or any(key in self._pairs and not self._pairs[key] for key in pairs.values()):
-            return None
-        for order in _orders(len(self.starts)):
-            paths = self._prioritised(mdds, order)
-            if paths is not None:
-                return paths
-        for (j, i), key in pairs.items():
-            if key not in self._pairs:
-                self._pairs[key] = self._pair_table(mdds[j], mdds[i])
-            if not self._pairs[key]:
-                return None
-        return self._joint(mdds, {pair: self._pairs[key] for pair, key in pairs.items()})
-
-    def _mdd(self, agent: int, excess: int) -> Mdd:
-        """Cells per step on paths of the given excess; empty where none exists (parity, without waits)."""
-        key = (agent, excess)
-        if key not in self._mdds:
-            self._mdds[key] = self._build_mdd(agent, excess)
-        return self._mdds[key]
-
-    def _build_mdd(self, agent: int, excess: int) -> Mdd:
-        cost = self.distance[agent] + excess
-        goal = 1 << self.goals[agent]
-        if cost == 0:
-            return [goal]
-        spread = self._spread if self.waits else self.grid.neighbours
-        forward = [1 << self.starts[agent]]
-        for _ in range(cost):
-            forward.append(spread(forward[-1]))
-        if not forward[cost] & goal:
-            return []
-        layers = [goal]
-        for step in range(cost - 1, -1, -1):
-            cells = spread(layers[-1]) & forward[step]
-            if step == cost - 1:
-                cells &= ~goal  # otherwise the last arrival would be earlier
-            if not cells:
-                return []
-            layers.append(cells)
-        return layers[::-1]
-
-    def _spread(self, cells: int) -> int:
-        return self.grid.neighbours(cells) | cells
-
-    def _options(self, cell: int) -> int:
-        word = 1 << cell
-        return self._spread(word) if self.waits else self.grid.neighbours(word)
-
-    def _prioritised(self, mdds: list[Mdd], order: tuple[int, ...]) -> list[list[int]] | None:
-        """Plan the agents one after another inside their MDDs; a plan found is a proof, None is not."""
-        horizon = max(map(len, mdds))
-        paths: dict[int, list[int]] = {}
-        for agent in order:
-            path = self._single(mdds[agent], [paths[other] for other in paths], horizon)
-            if path is None:
-                return None
-            paths[agent] = path
-        return [paths[agent][: len(mdds[agent])] for agent in self.agents]
-
-    def _single(self, mdd: Mdd, others: list[list[int]], horizon: int) -> list[int] | None:
-        """A path through `mdd` (padded with its goal to `horizon` cells) that avoids padded paths of others."""
-        reach = [mdd[0]]
-        for other in others:
-            if mdd[0] >> other[0] & 1:
-                return None
-        for step in range(1, horizon):
-            at_rest = step >= len(mdd)
-            here = reach[-1]
-            there = here if at_rest else (self._spread(here) if self.waits else self.grid.neighbours(here)) & mdd[step]
-            for other in others:
-                there &= ~(1 << other[step])
-                swapped = other[step - 1]
-                if there >> swapped & 1 and here >> other[step] & 1:
-                    entries = self._options(swapped) & here & ~(1 << other[step])
-                    if not entries:
-                        there &= ~(1 << swapped)
-            if not there:
-                return None
-            reach.append(there)
-        return self._trace(mdd, reach, others)
-
-    def _trace(self, mdd: Mdd, reach: list[int], others: list[list[int]]) -> list[int]:
-        last = next(bits(reach[-1]))
-        path = [last]
-        for step in range(len(reach) - 1, 0, -1):
-            options = 1 << path[-1] if step >= len(mdd) else self._options(path[-1])
-            options &= reach[step - 1]
-            for other in others:
-                if other[step - 1] == path[-1]:
-                    options &= ~(1 << other[step])
-            path.append(next(bits(options)))
-        return path[::-1]
-
-    def _pair_table(self, first: Mdd, second: Mdd) -> PairTable:
-        """Backwards from the goals, one agent enumerated, the other a bit set."""
-        table = [{next(bits(first[-1])): second[-1]}]
-        for step in range(max(len(first), len(second)) - 1, 0, -1):
-            later, earlier = table[-1], {}
-            before = second[min(step, len(second)) - 1]
-            for cell in bits(first[min(step, len(first)) - 1]):
-                partners = 0
-                for target in self._targets(first, step, cell):
-                    partners |= self._origins(second, step, later.get(target, 0), cell, target)
-                partners &= before & ~(1 << cell)
-                if partners:
-                    earlier[cell] = partners
-            if not earlier:
-                return []
-            table.append(earlier)
-        return table[::-1]
-
-    def _origins(self, mdd: Mdd, step: int, cells: int, gone: int, taken: int) -> int:
-        """From where an agent reaches `cells` in this step while another moves from `gone` to `taken`."""
-        if step >= len(mdd):
-            return cells
-        origins = self._spread(cells) if self.waits else self.grid.neighbours(cells)
-        if not self._options(taken) & cells & ~(1 << gone):
-            origins &= ~(1 << taken)  # the only way from there would be a swap
-        return origins
-
-    def _targets(self, mdd: Mdd, step: int, cell: int) -> Iterator[int]:
-        return iter((cell,)) if step >= len(mdd) else bits(self._options(cell) & mdd[step])
-
-    def _joint(self, mdds: list[Mdd], pairs: dict[tuple[int, int], PairTable]) -> list[list[int]] | None:
-        """Depth-first search of the product of the MDDs; visited joint states are never entered again."""
-        horizon = max(map(len, mdds))
-        start = tuple(self.starts)
-        dead: set[tuple[int, tuple[int, ...]]] = set()
-        trail = [start]
-        stack = [self._successors(mdds, pairs, 1, start)]
-        while stack:
-            if len(trail) == horizon:
-                return [[state[i] for state in trail][: len(mdds[i])] for i in self.agents]
-            following = next(stack[-1], None)
-            if following is None:
-                stack.pop()
-                trail.pop()
-            elif (len(trail), following) not in dead:
-                dead.add((len(trail), following))
-                trail.append(following)
-                stack.append(self._successors(mdds, pairs, len(trail), following))
-        return None
-
-    def _successors(self, mdds: list[Mdd], pairs: dict[tuple[int, int], PairTable], step: int, state: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-        """Joint moves without conflicts after which every two agents, taken alone, can still finish."""
-
-        def extend(chosen: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-            agent = len(chosen)
-            if agent == len(state):
-                yield chosen
-                return
-            cells = 1 << state[agent] if step >= len(mdds[agent]) else self._options(state[agent]) & mdds[agent][step]
-            for other, target in enumerate(chosen):
-                table = pairs[other, agent]
-                if step < len(table):
-                    cells &= table[step].get(target, 0)
-                if target == state[agent]:
-                    cells &= ~(1 << state[other])
-            for cell in bits(cells):
-                yield from extend((*chosen, cell))
-
-        return extend(())
+STAMP, GENERATION, NODES, NODE_LIMIT, HORIZON, BEST_HORIZON, SETS, SWEEPS = range(8)
 
 
-def conflict_free(state: tuple[int, ...], options: list) -> Iterator[tuple[int, ...]]:
-    """Joint moves from `state` without vertex or swap conflicts; `options[i]()` yields agent i's next cells."""
+class TreeSpace(NamedTuple):
+    """Working memory, used again for every board; entries of earlier boards are told by their stamp.
 
-    def extend(chosen: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-        agent = len(chosen)
-        if agent == len(state):
-            yield chosen
-            return
-        for target in options[agent]():
-            if all(target != c and not (target == s and c == state[agent]) for c, s in zip(chosen, state, strict=False)):
-                yield from extend((*chosen, target))
+    Words are uint64, the last axis holds the two words of a bitboard.
+    """
 
-    return extend(())
+    counters: np.ndarray
+    starts: np.ndarray
+    goals: np.ndarray
+    distance: np.ndarray
+    reach: np.ndarray
+    """[agent, steps, 2]: cells from which the goal is that many moves away or fewer."""
+    radius: np.ndarray
+    mdds: np.ndarray
+    """[agent, 2 * excess + (1 if waiting is forbidden), step, 2]"""
+    mdd_stamps: np.ndarray
+    excess: np.ndarray
+    left: np.ndarray
+    front: np.ndarray
+    paths: np.ndarray
+    """[agent, step]: bit indices, padded with the goal up to the horizon."""
+    enough: np.ndarray
+    """[pair, excess of the first]: an excess of the second with which both can finish."""
+    short: np.ndarray
+    """[pair, excess of the first]: an excess of the second with which they cannot."""
+    strict_verdicts: np.ndarray
+    meets: np.ndarray
+    """[pair]: whether the MDDs of the vector at hand meet."""
+    decided: np.ndarray
+    """[entry, 3 + agent]: mask, whether waiting is forbidden, verdict and excesses of sets of three agents and more."""
+    table_keys: np.ndarray
+    table_finish: np.ndarray
+    tables: np.ndarray
+    """[pair, step, cell of the first agent, 2]: cells of the second agent from which both can still finish."""
+    members: np.ndarray
+    group: np.ndarray
+    used: np.ndarray
+    position: np.ndarray
+    choices: np.ndarray
+    visited: np.ndarray
+    best: np.ndarray
+    """[agent, step]: the plan with the fewest waits so far."""
+    layer_keys: np.ndarray
+    """[layer, entry]: positions of all members but the last."""
+    layer_cells: np.ndarray
+    """[layer, entry, 2]: where the last member may then be."""
+    slots: np.ndarray
+    slot_stamps: np.ndarray
 
 
-def _splits(total: int, parts: int) -> Iterator[tuple[int, ...]]:
-    """All ways to write `total` as an ordered sum of `parts` non-negative integers."""
-    if parts == 1:
-        yield (total,)
-        return
-    for first in range(total + 1):
-        for rest in _splits(total - first, parts - 1):
-            yield (first, *rest)
+def tree_space(layer: int = 1 << 14) -> TreeSpace:
+    """Fresh working memory, about 6 MB; a sweep may hold `layer` joint positions of one step, a power of two."""
+
+    def integers(*shape: int) -> np.ndarray:
+        return np.zeros(shape, dtype=np.int64)
+
+    def words(*shape: int) -> np.ndarray:
+        return np.zeros(shape, dtype=np.uint64)
+
+    return TreeSpace(
+        counters=integers(8),
+        starts=integers(AGENTS),
+        goals=integers(AGENTS),
+        distance=integers(AGENTS),
+        reach=words(AGENTS, LONGEST, 2),
+        radius=integers(AGENTS),
+        mdds=words(AGENTS, 2 * LEVELS, LONGEST, 2),
+        mdd_stamps=integers(AGENTS, 2 * LEVELS),
+        excess=integers(AGENTS),
+        left=integers(AGENTS),
+        front=words(LONGEST, 2),
+        paths=integers(AGENTS, LONGEST),
+        enough=integers(PAIRS, LEVELS),
+        short=integers(PAIRS, LEVELS),
+        strict_verdicts=integers(PAIRS, LEVELS, LEVELS),
+        meets=integers(PAIRS),
+        decided=integers(DECIDED, 3 + AGENTS),
+        table_keys=integers(PAIRS),
+        table_finish=integers(PAIRS),
+        tables=words(PAIRS, LONGEST, CELLS, 2),
+        members=integers(AGENTS),
+        group=integers(AGENTS),
+        used=integers(LONGEST),
+        position=integers(LONGEST, AGENTS),
+        choices=words(LONGEST, AGENTS, 2),
+        visited=words(VISITED),
+        best=integers(AGENTS, LONGEST),
+        layer_keys=integers(2, layer),
+        layer_cells=words(2, layer, 2),
+        slots=integers(2 * layer),
+        slot_stamps=integers(2 * layer),
+    )
 
 
-def _orders(agents: int) -> list[tuple[int, ...]]:
-    forward = tuple(range(agents))
-    rotated = forward[1:] + forward[:1]
-    return list(dict.fromkeys([forward, forward[::-1], rotated]))
+@compiled
+def pair_index(i, j):
+    """Index of the pair i < j."""
+    return j * (j - 1) // 2 + i
+
+
+@compiled
+def measure(space, agent, stride, free_low, free_high):
+    """Breadth-first layers from the goal to the start; the distance, or -1 if the goal cannot be reached."""
+    reach = space.reach[agent]
+    start = space.starts[agent]
+    low, high = word_pair(space.goals[agent])
+    reach[0, 0] = low
+    reach[0, 1] = high
+    steps = 0
+    while not holds(low, high, start):
+        near_low, near_high = neighbours(low, high, stride, free_low, free_high)
+        near_low |= low
+        near_high |= high
+        if near_low == low and near_high == high:
+            return -1
+        low, high = near_low, near_high
+        steps += 1
+        reach[steps, 0] = low
+        reach[steps, 1] = high
+    space.distance[agent] = steps
+    space.radius[agent] = steps
+    return steps
+
+
+@compiled
+def widen(space, agent, steps, stride, free_low, free_high):
+    """Extend the layers of `measure` to `steps` moves from the goal."""
+    reach = space.reach[agent]
+    known = space.radius[agent]
+    while known < steps:
+        low, high = reach[known, 0], reach[known, 1]
+        near_low, near_high = neighbours(low, high, stride, free_low, free_high)
+        known += 1
+        reach[known, 0] = low | near_low
+        reach[known, 1] = high | near_high
+    space.radius[agent] = known
+
+
+@compiled
+def build_mdd(space, agent, excess, strict, stride, free_low, free_high):
+    """The MDD of a cost; False if it is empty. With `strict`, waiting before the last arrival is forbidden."""
+    level = 2 * excess + strict
+    if space.mdd_stamps[agent, level] != space.counters[STAMP]:
+        space.mdd_stamps[agent, level] = space.counters[STAMP]
+        mdd = space.mdds[agent, level]
+        cost = space.distance[agent] + excess
+        widen(space, agent, cost, stride, free_low, free_high)
+        reach = space.reach[agent]
+        low, high = word_pair(space.starts[agent])
+        mdd[0, 0] = low
+        mdd[0, 1] = high
+        for step in range(1, cost + 1):
+            near_low, near_high = neighbours(low, high, stride, free_low, free_high)
+            if not strict:
+                near_low |= low
+                near_high |= high
+            low = near_low & reach[cost - step, 0]
+            high = near_high & reach[cost - step, 1]
+            mdd[step, 0] = low
+            mdd[step, 1] = high
+    cost = space.distance[agent] + excess
+    return (space.mdds[agent, level, cost, 0] | space.mdds[agent, level, cost, 1]) != NONE
+
+
+@compiled
+def _cost(space, agent):
+    return space.distance[agent] + space.excess[agent]
+
+
+@compiled
+def _ordered(order, rank, agents):
+    if order == 0:
+        return rank
+    if order == 1:
+        return agents - 1 - rank
+    return (rank + 1) % agents
+
+
+@compiled
+def prioritised(space, agents, order, strict, stride, free_low, free_high):
+    """Plan the agents one after another inside their MDDs; True with `paths` filled is a proof, False is none."""
+    horizon = 0
+    for agent in range(agents):
+        horizon = max(horizon, _cost(space, agent))
+    space.counters[HORIZON] = horizon
+    front, paths = space.front, space.paths
+    for rank in range(agents):
+        agent = _ordered(order, rank, agents)
+        cost = _cost(space, agent)
+        mdd = space.mdds[agent, 2 * space.excess[agent] + strict]
+        low, high = mdd[0, 0], mdd[0, 1]
+        front[0, 0] = low
+        front[0, 1] = high
+        for step in range(1, cost + 1):
+            near_low, near_high = neighbours(low, high, stride, free_low, free_high)
+            if not strict:
+                near_low |= low
+                near_high |= high
+            near_low &= mdd[step, 0]
+            near_high &= mdd[step, 1]
+            for earlier in range(rank):
+                other = _ordered(order, earlier, agents)
+                after, before = paths[other, step], paths[other, step - 1]
+                bit_low, bit_high = word_pair(after)
+                near_low &= ~bit_low
+                near_high &= ~bit_high
+                if after != before and holds(near_low, near_high, before) and holds(low, high, after):
+                    there_low, there_high = word_pair(before)
+                    from_low, from_high = neighbours(there_low, there_high, stride, free_low, free_high)
+                    if (from_low & low & ~bit_low) == NONE and (from_high & high & ~bit_high) == NONE:
+                        near_low &= ~there_low
+                        near_high &= ~there_high
+            low, high = near_low, near_high
+            if (low | high) == NONE:
+                return False
+            front[step, 0] = low
+            front[step, 1] = high
+        goal = space.goals[agent]
+        for step in range(cost + 1, horizon + 1):
+            for earlier in range(rank):
+                if paths[_ordered(order, earlier, agents), step] == goal:
+                    return False
+        cell = goal
+        paths[agent, cost] = goal
+        for step in range(cost, 0, -1):
+            bit_low, bit_high = word_pair(cell)
+            from_low, from_high = neighbours(bit_low, bit_high, stride, free_low, free_high)
+            from_low &= front[step - 1, 0]
+            from_high &= front[step - 1, 1]
+            for earlier in range(rank):
+                other = _ordered(order, earlier, agents)
+                if paths[other, step - 1] == cell:
+                    gone_low, gone_high = word_pair(paths[other, step])
+                    from_low &= ~gone_low
+                    from_high &= ~gone_high
+            if (from_low | from_high) != NONE:
+                cell = lowest(from_low, from_high)
+            paths[agent, step - 1] = cell
+        for step in range(cost + 1, horizon + 1):
+            paths[agent, step] = goal
+    return True
+
+
+@compiled
+def _meet(first, first_cost, second, second_cost):
+    """Whether two MDDs share a cell at some step, or could swap cells."""
+    for step in range(1, max(first_cost, second_cost) + 1):
+        i, j = min(step, first_cost), min(step, second_cost)
+        if (first[i, 0] & second[j, 0]) != NONE or (first[i, 1] & second[j, 1]) != NONE:
+            return True
+        i, j = min(step - 1, first_cost), min(step - 1, second_cost)
+        there, back = min(step, first_cost), min(step, second_cost)
+        forth = (first[there, 0] & second[j, 0]) | (first[there, 1] & second[j, 1])
+        if forth != NONE and ((first[i, 0] & second[back, 0]) | (first[i, 1] & second[back, 1])) != NONE:
+            return True
+    return False
+
+
+@compiled
+def _fill_table(table, listed, listed_cost, other, other_cost, strict, stride, free_low, free_high):
+    """Backwards from the goals, the cells of `listed` one by one, those of `other` as a set; False if the pair cannot finish."""
+    last = max(listed_cost, other_cost)
+    goal = lowest(listed[listed_cost, 0], listed[listed_cost, 1])
+    table[last, goal, 0] = other[other_cost, 0]
+    table[last, goal, 1] = other[other_cost, 1]
+    for step in range(last - 1, -1, -1):
+        here, there = min(step, listed_cost), min(step + 1, listed_cost)
+        todo_low, todo_high = listed[here, 0], listed[here, 1]
+        mine_low, mine_high = other[min(step, other_cost), 0], other[min(step, other_cost), 1]
+        alive = False
+        while (todo_low | todo_high) != NONE:
+            cell = lowest(todo_low, todo_high)
+            cell_low, cell_high = word_pair(cell)
+            todo_low &= ~cell_low
+            todo_high &= ~cell_high
+            next_low, next_high = cell_low, cell_high
+            if step < listed_cost:
+                next_low, next_high = neighbours(cell_low, cell_high, stride, free_low, free_high)
+                if not strict:
+                    next_low |= cell_low
+                    next_high |= cell_high
+                next_low &= listed[there, 0]
+                next_high &= listed[there, 1]
+            partners_low, partners_high = NONE, NONE
+            while (next_low | next_high) != NONE:
+                target = lowest(next_low, next_high)
+                target_low, target_high = word_pair(target)
+                next_low &= ~target_low
+                next_high &= ~target_high
+                ends_low, ends_high = table[step + 1, target, 0], table[step + 1, target, 1]
+                if (ends_low | ends_high) == NONE:
+                    continue
+                from_low, from_high = ends_low, ends_high
+                if step < other_cost:
+                    from_low, from_high = neighbours(ends_low, ends_high, stride, free_low, free_high)
+                    if not strict:
+                        from_low |= ends_low
+                        from_high |= ends_high
+                    if holds(ends_low, ends_high, cell) and target != cell:
+                        out_low, out_high = neighbours(target_low, target_high, stride, free_low, free_high)
+                        if ((out_low & ends_low & ~cell_low) | (out_high & ends_high & ~cell_high)) == NONE:
+                            from_low &= ~target_low
+                            from_high &= ~target_high
+                partners_low |= from_low
+                partners_high |= from_high
+            partners_low &= mine_low & ~cell_low
+            partners_high &= mine_high & ~cell_high
+            table[step, cell, 0] = partners_low
+            table[step, cell, 1] = partners_high
+            if (partners_low | partners_high) != NONE:
+                alive = True
+        if not alive:
+            return False
+    return True
+
+
+@compiled
+def _possible(space, i, j, strict, stride, free_low, free_high):
+    """Whether agents i < j can both finish within their excesses, taken alone.
+
+    More excess never hurts, so what is known of one pair of excesses decides others; with `strict` only itself.
+    """
+    a, b = space.excess[i], space.excess[j]
+    pair = pair_index(i, j)
+    stamp = space.counters[STAMP] << 8
+    if strict:
+        known = space.strict_verdicts[pair, a, b]
+        if known >> 8 == space.counters[STAMP]:
+            return known & 1 == 1
+    else:
+        if space.enough[pair, a] >> 8 == space.counters[STAMP] and b >= (space.enough[pair, a] & 255):
+            return True
+        if space.short[pair, a] >> 8 == space.counters[STAMP] and b <= (space.short[pair, a] & 255):
+            return False
+    possible = not _meet_in(space, i, j, strict) or _ready_table(space, i, j, strict, stride, free_low, free_high)
+    if strict:
+        space.strict_verdicts[pair, a, b] = stamp | (1 if possible else 0)
+    elif possible:
+        for more in range(a, LEVELS):
+            if space.enough[pair, more] >> 8 != space.counters[STAMP] or (space.enough[pair, more] & 255) > b:
+                space.enough[pair, more] = stamp | b
+    else:
+        for less in range(a + 1):
+            if space.short[pair, less] >> 8 != space.counters[STAMP] or (space.short[pair, less] & 255) < b:
+                space.short[pair, less] = stamp | b
+    return possible
+
+
+@compiled
+def _meet_in(space, i, j, strict):
+    first, second = space.mdds[i, 2 * space.excess[i] + strict], space.mdds[j, 2 * space.excess[j] + strict]
+    return _meet(first, _cost(space, i), second, _cost(space, j))
+
+
+@compiled
+def _ready_table(space, i, j, strict, stride, free_low, free_high):
+    """Fill the table of the pair for its excesses if it holds others; whether both can finish."""
+    pair = pair_index(i, j)
+    a, b = space.excess[i], space.excess[j]
+    key = ((space.counters[STAMP] * 2 + strict) * LEVELS + a) * LEVELS + b
+    if space.table_keys[pair] == key:
+        return space.table_finish[pair] == 1
+    first, second = space.mdds[i, 2 * a + strict], space.mdds[j, 2 * b + strict]
+    space.counters[NODES] += 10
+    possible = _fill_table(space.tables[pair], first, _cost(space, i), second, _cost(space, j), strict, stride, free_low, free_high)
+    space.table_keys[pair] = key
+    space.table_finish[pair] = 1 if possible else 0
+    return possible
+
+
+@compiled
+def _options(space, rank, row, step, strict, stride, free_low, free_high):
+    """Cells that member `rank` may enter at `step`, given the members before it; their positions are in `row` and the one before."""
+    agent = space.members[rank]
+    before = space.position[row - 1, rank]
+    cost = _cost(space, agent)
+    low, high = word_pair(before)
+    if step <= cost:
+        near_low, near_high = neighbours(low, high, stride, free_low, free_high)
+        if not strict:
+            near_low |= low
+            near_high |= high
+        mdd = space.mdds[agent, 2 * space.excess[agent] + strict]
+        low = near_low & mdd[step, 0]
+        high = near_high & mdd[step, 1]
+    for earlier in range(rank):
+        other = space.members[earlier]
+        target = space.position[row, earlier]
+        pair = pair_index(other, agent)
+        if space.meets[pair] and step <= max(cost, _cost(space, other)):
+            low &= space.tables[pair, step, target, 0]
+            high &= space.tables[pair, step, target, 1]
+        if target == before:
+            gone_low, gone_high = word_pair(space.position[row - 1, earlier])
+            low &= ~gone_low
+            high &= ~gone_high
+    space.choices[row, rank, 0] = low
+    space.choices[row, rank, 1] = high
+
+
+@compiled
+def _seen(space, count, step):
+    """Mark the joint position at `step`; True if it was marked before in this search."""
+    key = np.uint64(space.counters[GENERATION])
+    for rank in range(count):
+        key = (key << np.uint64(7)) | np.uint64(space.position[step, rank])
+    key = (key << np.uint64(7 * (AGENTS - count) + 7)) | np.uint64(step)
+    key = (key << np.uint64(5)) | np.uint64(min(space.used[step], 31))
+    mixed = key * np.uint64(0x9E3779B97F4A7C15)
+    slot = np.int64(mixed >> np.uint64(64 - 15))
+    for _ in range(16):
+        if space.visited[slot] == key:
+            return True
+        if space.visited[slot] >> np.uint64(47) != np.uint64(space.counters[GENERATION]):
+            break  # left by an earlier search
+        slot = (slot + 1) & (VISITED - 1)
+    space.visited[slot] = key
+    return False
+
+
+@compiled
+def joint(space, count, waits, nodes, strict, stride, free_low, free_high):
+    """Depth-first search for a joint plan of the members inside their MDDs with at most `waits` waits; fills `paths`.
+
+    GIVEN_UP after `nodes` joint moves, or at the node limit of the board.
+    """
+    last = 0
+    for rank in range(count):
+        space.position[0, rank] = space.starts[space.members[rank]]
+        last = max(last, _cost(space, space.members[rank]))
+    space.counters[GENERATION] += 1
+    if space.counters[GENERATION] == 1 << 16:
+        space.visited[:] = NONE
+        space.counters[GENERATION] = 1
+    space.used[0] = 0
+    if last == 0:
+        step = 0
+    else:
+        step, rank = 1, 0
+        _options(space, 0, 1, 1, strict, stride, free_low, free_high)
+        while True:
+            low, high = space.choices[step, rank, 0], space.choices[step, rank, 1]
+            if (low | high) == NONE:
+                rank -= 1
+                if rank < 0:
+                    step -= 1
+                    if step == 0:
+                        return NOT_FOUND
+                    rank = count - 1
+                continue
+            stay_low, stay_high = word_pair(space.position[step - 1, rank])
+            if (low & ~stay_low) != NONE or (high & ~stay_high) != NONE:
+                cell = lowest(low & ~stay_low, high & ~stay_high)
+            else:
+                cell = lowest(low, high)
+            cell_low, cell_high = word_pair(cell)
+            space.choices[step, rank, 0] = low & ~cell_low
+            space.choices[step, rank, 1] = high & ~cell_high
+            space.position[step, rank] = cell
+            if rank < count - 1:
+                rank += 1
+                _options(space, rank, step, step, strict, stride, free_low, free_high)
+                continue
+            space.counters[NODES] += 1
+            nodes -= 1
+            if nodes < 0 or space.counters[NODES] > space.counters[NODE_LIMIT]:
+                return GIVEN_UP
+            used = space.used[step - 1]
+            if waits != ANY_WAITS:
+                for member in range(count):
+                    if space.position[step, member] == space.position[step - 1, member] and step <= _cost(space, space.members[member]):
+                        used += 1
+                if used > waits:
+                    continue
+            space.used[step] = used
+            if step == last:
+                break
+            if _seen(space, count, step):
+                continue
+            step += 1
+            rank = 0
+            _options(space, 0, step, step, strict, stride, free_low, free_high)
+    for rank in range(count):
+        agent = space.members[rank]
+        for at in range(space.counters[HORIZON] + 1):
+            space.paths[agent, at] = space.position[min(at, step), rank]
+    return FOUND
+
+
+@compiled
+def _enter(space, layer, size, key, low, high):
+    """Add cells of the last member to the entry of `key` in a layer of `size` entries; the size after it."""
+    slot = np.int64((np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(40)) & (len(space.slots) - 1)
+    while space.slot_stamps[slot] == space.counters[SWEEPS]:
+        entry = space.slots[slot]
+        if space.layer_keys[layer, entry] == key:
+            space.layer_cells[layer, entry, 0] |= low
+            space.layer_cells[layer, entry, 1] |= high
+            return size
+        slot = (slot + 1) & (len(space.slots) - 1)
+    space.slot_stamps[slot] = space.counters[SWEEPS]
+    space.slots[slot] = size
+    space.layer_keys[layer, size] = key
+    space.layer_cells[layer, size, 0] = low
+    space.layer_cells[layer, size, 1] = high
+    return size + 1
+
+
+@compiled
+def _follow(space, count, low, high, strict, stride, free_low, free_high):
+    """Where the last member may be at step 1 of `position`, coming from the given cells while the others move as it says."""
+    agent = space.members[count - 1]
+    step = space.used[0]
+    near_low, near_high = low, high
+    if step <= _cost(space, agent):
+        near_low, near_high = neighbours(low, high, stride, free_low, free_high)
+        if not strict:
+            near_low |= low
+            near_high |= high
+        mdd = space.mdds[agent, 2 * space.excess[agent] + strict]
+        near_low &= mdd[step, 0]
+        near_high &= mdd[step, 1]
+    for rank in range(count - 1):
+        other = space.members[rank]
+        before, after = space.position[0, rank], space.position[1, rank]
+        pair = pair_index(other, agent)
+        if space.meets[pair] and step <= max(_cost(space, agent), _cost(space, other)):
+            near_low &= space.tables[pair, step, after, 0]
+            near_high &= space.tables[pair, step, after, 1]
+        if before != after and holds(near_low, near_high, before) and holds(low, high, after):
+            bit_low, bit_high = word_pair(before)
+            gone_low, gone_high = word_pair(after)
+            from_low, from_high = neighbours(bit_low, bit_high, stride, free_low, free_high)
+            if ((from_low & low & ~gone_low) | (from_high & high & ~gone_high)) == NONE:
+                near_low &= ~bit_low
+                near_high &= ~bit_high
+    return near_low, near_high
+
+
+@compiled
+def _sweep(space, count, strict, stride, free_low, free_high):
+    """Whether the members can finish: all joint positions step by step, the last member as a set of cells.
+
+    Slower than `joint` where there is a plan, many times faster where there is none. GIVEN_UP if a step holds too many.
+    """
+    last = 0
+    for rank in range(count):
+        last = max(last, _cost(space, space.members[rank]))
+    others = count - 1
+    space.counters[SWEEPS] += 1
+    key = 0
+    for rank in range(others):
+        key = key << 7 | space.starts[space.members[rank]]
+    low, high = word_pair(space.starts[space.members[others]])
+    layer, size = 0, _enter(space, 0, 0, key, low, high)
+    for step in range(1, last + 1):
+        space.used[0] = step
+        space.counters[SWEEPS] += 1
+        grown = 0
+        for entry in range(size):
+            key = space.layer_keys[layer, entry]
+            for rank in range(others - 1, -1, -1):
+                space.position[0, rank] = key & 127
+                key >>= 7
+            low, high = space.layer_cells[layer, entry, 0], space.layer_cells[layer, entry, 1]
+            space.counters[NODES] += 1
+            rank = 0
+            _options(space, 0, 1, step, strict, stride, free_low, free_high)
+            while rank >= 0:
+                todo_low, todo_high = space.choices[1, rank, 0], space.choices[1, rank, 1]
+                if (todo_low | todo_high) == NONE:
+                    rank -= 1
+                    continue
+                cell = lowest(todo_low, todo_high)
+                bit_low, bit_high = word_pair(cell)
+                space.choices[1, rank, 0] = todo_low & ~bit_low
+                space.choices[1, rank, 1] = todo_high & ~bit_high
+                space.position[1, rank] = cell
+                if rank < others - 1:
+                    rank += 1
+                    _options(space, rank, 1, step, strict, stride, free_low, free_high)
+                    continue
+                near_low, near_high = _follow(space, count, low, high, strict, stride, free_low, free_high)
+                if (near_low | near_high) == NONE:
+                    continue
+                key = 0
+                for other in range(others):
+                    key = key << 7 | space.position[1, other]
+                grown = _enter(space, 1 - layer, grown, key, near_low, near_high)
+                if 2 * grown == len(space.slots):
+                    return GIVEN_UP
+        if space.counters[NODES] > space.counters[NODE_LIMIT]:
+            return GIVEN_UP
+        if grown == 0:
+            return NOT_FOUND
+        layer, size = 1 - layer, grown
+    return FOUND
+
+
+@compiled
+def _can_finish(space, count, strict, stride, free_low, free_high):
+    """Whether the members can finish: by a short depth-first search, and by a sweep where that leaves it open."""
+    verdict = joint(space, count, ANY_WAITS, QUICK, strict, stride, free_low, free_high)
+    if verdict == GIVEN_UP:
+        verdict = _sweep(space, count, strict, stride, free_low, free_high)
+    return verdict
+
+
+@compiled
+def _known(space, mask, strict):
+    """What earlier vectors say of the agents in `mask`: FOUND or NOT_FOUND, else GIVEN_UP."""
+    for entry in range(space.counters[SETS]):
+        row = space.decided[entry]
+        if row[0] != mask or row[1] != strict:
+            continue
+        fits = True
+        for agent in range(AGENTS):
+            if (mask >> agent) & 1 and row[3 + agent] != space.excess[agent]:
+                if strict or (row[3 + agent] > space.excess[agent]) == (row[2] == FOUND):
+                    fits = False
+                    break
+        if fits:
+            return row[2]
+    return GIVEN_UP
+
+
+@compiled
+def _ruled_out(space, agent, strict):
+    """Whether a set of three agents or more, up to and with `agent`, is known not to finish within its excesses."""
+    for entry in range(space.counters[SETS]):
+        row = space.decided[entry]
+        if row[2] != NOT_FOUND or row[1] != strict or row[0] >> agent != 1:
+            continue
+        fits = True
+        for other in range(agent + 1):
+            if (row[0] >> other) & 1 and (space.excess[other] > row[3 + other] or (strict and space.excess[other] < row[3 + other])):
+                fits = False
+                break
+        if fits:
+            return True
+    return False
+
+
+@compiled
+def _sets_finish(space, agents, strict, stride, free_low, free_high):
+    """Check all sets of three and four agents that get in each other's way; verdicts are kept for later vectors."""
+    for size in range(3, agents):
+        for mask in range(1 << agents):
+            members = 0
+            for agent in range(agents):
+                members += (mask >> agent) & 1
+            if members != size:
+                continue
+            count, joined = 0, True
+            for agent in range(agents):
+                if (mask >> agent) & 1:
+                    space.members[count] = agent
+                    count += 1
+            for rank in range(count):
+                agent, friends = space.members[rank], 0
+                for other in range(count):
+                    peer = space.members[other]
+                    friends += peer != agent and space.meets[pair_index(min(agent, peer), max(agent, peer))]
+                joined = joined and friends > 0
+            if not joined:
+                continue
+            verdict = _known(space, mask, strict)
+            if verdict == GIVEN_UP:
+                verdict = _can_finish(space, count, strict, stride, free_low, free_high)
+                if verdict == GIVEN_UP:
+                    return GIVEN_UP
+                if space.counters[SETS] < DECIDED:
+                    row = space.decided[space.counters[SETS]]
+                    row[0], row[1], row[2] = mask, strict, verdict
+                    for agent in range(agents):
+                        row[3 + agent] = space.excess[agent]
+                    space.counters[SETS] += 1
+            if verdict == NOT_FOUND:
+                return NOT_FOUND
+    return FOUND
+
+
+@compiled
+def _form_groups(space, agents, strict, stride, free_low, free_high):
+    """Agents whose MDDs meet, directly or through others, get the same group number and their tables; the size of the largest group."""
+    for agent in range(agents):
+        space.group[agent] = agent
+    for j in range(1, agents):
+        for i in range(j):
+            meet = _meet_in(space, i, j, strict)
+            space.meets[pair_index(i, j)] = meet
+            if not meet:
+                continue
+            _ready_table(space, i, j, strict, stride, free_low, free_high)
+            if space.group[i] != space.group[j]:
+                old, new = space.group[j], space.group[i]
+                for agent in range(agents):
+                    if space.group[agent] == old:
+                        space.group[agent] = new
+    largest = 0
+    for agent in range(agents):
+        size = 0
+        for other in range(agents):
+            size += space.group[other] == agent
+        largest = max(largest, size)
+    return largest
+
+
+@compiled
+def _gather(space, agents, group):
+    count = 0
+    for agent in range(agents):
+        if space.group[agent] == group:
+            space.members[count] = agent
+            count += 1
+    return count
+
+
+@compiled
+def _settle(space, agents, strict, stride, free_low, free_high):
+    """Decide the vector in `excess`, every pair of which can finish; FOUND with `paths` filled."""
+    for order in range(min(agents, 3)):
+        if prioritised(space, agents, order, strict, stride, free_low, free_high):
+            return FOUND
+    if _form_groups(space, agents, strict, stride, free_low, free_high) > 2:
+        result = _sets_finish(space, agents, strict, stride, free_low, free_high)
+        if result != FOUND:
+            return result
+    for group in range(agents):
+        count = _gather(space, agents, group)
+        if count:
+            result = joint(space, count, ANY_WAITS, 4 * QUICK, strict, stride, free_low, free_high)
+            if result == GIVEN_UP:
+                result = _sweep(space, count, strict, stride, free_low, free_high)
+                if result == FOUND:
+                    result = joint(space, count, ANY_WAITS, ANY_WAITS, strict, stride, free_low, free_high)
+            if result != FOUND:
+                return result
+    return FOUND
+
+
+@compiled
+def _fewest_waits(space, agents, below, stride, free_low, free_high):
+    """The least number of waits of a plan of the vector in `excess`, if less than `below`, with `paths` filled; else `below`."""
+    total = 0
+    for agent in range(agents):
+        total += space.excess[agent] & 1
+    if total >= below:
+        return below
+    horizon = 0
+    for agent in range(agents):
+        horizon = max(horizon, _cost(space, agent))
+    space.counters[HORIZON] = horizon
+    _form_groups(space, agents, 0, stride, free_low, free_high)
+    for group in range(agents):
+        count = _gather(space, agents, group)
+        if count == 0:
+            continue
+        fewest = 0
+        for rank in range(count):
+            fewest += space.excess[space.members[rank]] & 1
+        spent = fewest
+        while True:
+            result = joint(space, count, spent, ANY_WAITS, 0, stride, free_low, free_high)
+            if result == GIVEN_UP:
+                return GIVEN_UP
+            if result == FOUND:
+                break
+            spent += 2
+            if total + spent - fewest >= below:
+                return below
+        total += spent - fewest
+    return total
+
+
+@compiled
+def keep(space, agents):
+    """Remember the plan in `paths`."""
+    space.counters[BEST_HORIZON] = space.counters[HORIZON]
+    for agent in range(agents):
+        for step in range(space.counters[HORIZON] + 1):
+            space.best[agent, step] = space.paths[agent, step]
+
+
+@compiled
+def search(space, agents, total, strict, fewest_below, stride, free_low, free_high):
+    """Try every vector of excesses that sums to `total`.
+
+    With `fewest_below` 0: FOUND with `paths` filled at the first vector that holds a plan, NOT_FOUND, or GIVEN_UP at
+    the node limit. Otherwise the least number of waits below `fewest_below` over all vectors, with `best` filled, or
+    `fewest_below` if there is none, or GIVEN_UP.
+    """
+    grain = 2 if strict else 1
+    excess, left = space.excess, space.left
+    fewest = fewest_below
+    excess[0] = -grain
+    left[0] = total
+    agent = 0
+    while agent >= 0:
+        if agent == agents - 1:
+            excess[agent] = left[agent] if excess[agent] < 0 else LEVELS
+        else:
+            excess[agent] += grain
+        if excess[agent] > left[agent] or excess[agent] >= LEVELS:
+            agent -= 1
+            continue
+        if not build_mdd(space, agent, excess[agent], strict, stride, free_low, free_high):
+            continue
+        possible = True
+        for other in range(agent):
+            if not _possible(space, other, agent, strict, stride, free_low, free_high):
+                possible = False
+                break
+        if not possible or _ruled_out(space, agent, strict):
+            continue
+        if agent < agents - 1:
+            left[agent + 1] = left[agent] - excess[agent]
+            agent += 1
+            excess[agent] = -grain
+        elif fewest_below == 0:
+            result = _settle(space, agents, strict, stride, free_low, free_high)
+            if result != NOT_FOUND:
+                return result
+        else:
+            result = _fewest_waits(space, agents, fewest, stride, free_low, free_high)
+            if result == GIVEN_UP:
+                return GIVEN_UP
+            if result < fewest:
+                fewest = result
+                keep(space, agents)
+                if fewest == total & 1:
+                    break
+    return fewest if fewest_below else NOT_FOUND
+
+
+@compiled
+def _waits(space, agents):
+    """Waits before the last arrivals of the plan in `paths`."""
+    total = 0
+    for agent in range(agents):
+        path = space.paths[agent]
+        arrival = space.counters[HORIZON]
+        while arrival > 0 and path[arrival - 1] == path[arrival]:
+            arrival -= 1
+        for step in range(arrival):
+            total += path[step] == path[step + 1]
+    return total
+
+
+@compiled
+def begin(space, agents, stride, free_low, free_high):
+    """Measure the board in `starts` and `goals` and try the shortest paths.
+
+    FOUND with a plan of excess 0 in `best`, NOT_FOUND if some goal cannot be reached, GIVEN_UP if a path is too long
+    for this search, else OPEN.
+    """
+    space.counters[STAMP] += 1
+    space.counters[NODES] = 0
+    space.counters[SETS] = 0
+    long = False
+    for agent in range(agents):
+        distance = measure(space, agent, stride, free_low, free_high)
+        if distance < 0:
+            return NOT_FOUND
+        long = long or distance + LEVELS >= LONGEST
+    if long:
+        return GIVEN_UP
+    for agent in range(agents):
+        space.excess[agent] = 0
+        build_mdd(space, agent, 0, 0, stride, free_low, free_high)
+    for order in range(min(agents, 3)):
+        if prioritised(space, agents, order, 0, stride, free_low, free_high):
+            keep(space, agents)
+            return FOUND
+    return OPEN
+
+
+@compiled
+def deepen(space, agents, least, most, stride, free_low, free_high):
+    """Search the excesses `least` to `most`: (FOUND + excess, fewest waits) with the plan in `best`, (OPEN, 0) if there is none, or (GIVEN_UP, 0)."""
+    excess = least
+    while True:
+        if excess > most:
+            return OPEN, 0
+        result = search(space, agents, excess, 0, 0, stride, free_low, free_high)
+        if result == GIVEN_UP:
+            return GIVEN_UP, 0
+        if result == FOUND:
+            break
+        excess += 1
+    keep(space, agents)
+    waits = _waits(space, agents)
+    if waits == excess & 1:
+        return FOUND + excess, waits
+    if excess & 1 == 0:
+        result = search(space, agents, excess, 1, 0, stride, free_low, free_high)
+        if result == GIVEN_UP:
+            return GIVEN_UP, 0
+        if result == FOUND:
+            keep(space, agents)
+            return FOUND + excess, 0
+    if excess > 2:
+        waits = search(space, agents, excess, 0, waits, stride, free_low, free_high)
+        if waits == GIVEN_UP:
+            return GIVEN_UP, 0
+    return FOUND + excess, waits
+
+
+@compiled
+def least_makespan(space, agents, most, stride, free_low, free_high):
+    """FOUND + the least makespan with a plan in `paths`, OPEN if it exceeds `most`, or GIVEN_UP.
+
+    An MDD of a cost holds every path that is at its goal from then on, so it is enough to give all agents the same cost.
+    """
+    longest, shortest = 0, LONGEST
+    for agent in range(agents):
+        longest = max(longest, space.distance[agent])
+        shortest = min(shortest, space.distance[agent])
+    for makespan in range(longest, min(most, LONGEST - 1) + 1):
+        if makespan - shortest >= LEVELS:
+            return GIVEN_UP
+        possible = True
+        for agent in range(agents):
+            space.excess[agent] = makespan - space.distance[agent]
+            build_mdd(space, agent, space.excess[agent], 0, stride, free_low, free_high)
+            for other in range(agent):
+                possible = possible and _possible(space, other, agent, 0, stride, free_low, free_high)
+        if possible:
+            result = _settle(space, agents, 0, stride, free_low, free_high)
+            if result == FOUND:
+                return FOUND + makespan
+            if result == GIVEN_UP:
+                return GIVEN_UP
+    return OPEN

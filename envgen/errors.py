@@ -4,6 +4,7 @@
     ├── ConfigError        a setting, preset or environment config is wrong
     ├── DataError          a file of problems, instances or answers is wrong
     ├── SamplingError      no board of the requested class can be found
+    ├── SolverError        a board is too large to decide
     ├── RunDirectoryError  a run directory belongs to something else, or is damaged
     ├── ModelError         a checkpoint cannot be loaded, or a model cannot answer
     └── ChildError         a child process (training, generation) failed
@@ -26,6 +27,10 @@ class DataError(EnvwrightError):
 
 class SamplingError(EnvwrightError):
     """No board of the requested class can be found."""
+
+
+class SolverError(EnvwrightError):
+    """A board is too large to decide."""
 
 
 class RunDirectoryError(EnvwrightError):

@@ -6,15 +6,18 @@ rests on its goal and blocks it; it may cross its goal earlier and come back, th
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
+from functools import cache
 from itertools import pairwise
 from typing import Annotated, Self
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, model_validator
 
 MIN_SIZE, MAX_SIZE = 3, 10
 MAX_AGENTS = 5
+MAX_CELLS = MAX_SIZE * MAX_SIZE
 
 Cell = tuple[int, int]
 """(row, column), 0-indexed from the top left."""
@@ -100,6 +103,8 @@ class Solution(BaseModel):
     """Length of the longest path of the returned plan, which is optimal in the sum of costs."""
     wait_required: bool
     """With waiting before arrival forbidden, the best sum of costs is strictly worse, or no plan exists."""
+    waits: int = Field(ge=0)
+    """Waits before last arrivals of the returned plan; no plan of the same sum of costs has fewer."""
     plan: Plan
 
 
@@ -188,22 +193,41 @@ def _agent_from_line(line: str, index: int) -> Agent:
         raise ValueError(f"cannot read {line!r}; expected 'Agent {index}: (r,c) to (r,c)'") from None
 
 
-def canonical_identity(size: int, holes: Sequence[Cell], agents: Sequence[tuple[Cell, Cell]]) -> str:
-    """Content hash (32 hex digits) that is equal for boards equal up to the 8 grid symmetries and the agents' order."""
-    last = size - 1
-    forms = []
-    for transpose in (False, True):
-        for flip_rows in (False, True):
-            for flip_columns in (False, True):
+def identities(size: int, holes: np.ndarray, starts: np.ndarray, goals: np.ndarray) -> list[str]:
+    """Content hashes (32 hex digits) that are equal for boards equal up to the 8 grid symmetries and the agents' order.
 
-                def image(cell: Cell, t: bool = transpose, fr: bool = flip_rows, fc: bool = flip_columns) -> int:
-                    row, column = (cell[1], cell[0]) if t else cell
-                    return (last - row if fr else row) * size + (last - column if fc else column)
+    Cells are numbers row * size + column: holes [n, number of holes], starts and goals [n, agents].
+    """
+    count, agents = starts.shape
+    images = _symmetries(size)
+    moved = np.concatenate([images[:, cells] for cells in (holes, starts, goals)], axis=2).swapaxes(0, 1)
+    hole_images = np.sort(moved[:, :, : holes.shape[1]], axis=2)
+    pairs = np.sort(moved[:, :, holes.shape[1] : -agents] * MAX_CELLS + moved[:, :, -agents:], axis=2)
+    ends = np.stack([pairs // MAX_CELLS, pairs % MAX_CELLS], axis=3).reshape(count, 8, 2 * agents)
+    forms = np.concatenate([hole_images, ends], axis=2).astype(np.uint8)
+    width = forms.shape[2]
+    found = []
+    for board in forms:
+        packed = board.tobytes()
+        least = min(packed[at : at + width] for at in range(0, 8 * width, width))
+        pair_list = list(zip(least[-2 * agents :: 2], least[1 - 2 * agents :: 2], strict=True))
+        canonical = (size, (list(least[: -2 * agents]), pair_list))
+        found.append(hashlib.sha256(repr(canonical).encode()).hexdigest()[:32])
+    return found
 
-                forms.append((sorted(map(image, holes)), sorted((image(s), image(g)) for s, g in agents)))
-    return hashlib.sha256(repr((size, min(forms))).encode()).hexdigest()[:32]
+
+@cache
+def _symmetries(size: int) -> np.ndarray:
+    """[8, cells]: the number of each cell's image under each symmetry of the square."""
+    cells = np.arange(size * size).reshape(size, size)
+    turned = [grid[::rows, ::columns] for grid in (cells, cells.T) for rows in (1, -1) for columns in (1, -1)]
+    return np.stack([np.argsort(grid.reshape(-1)) for grid in turned])
 
 
 def identity(problem: Problem) -> str:
-    """Canonical identity of a problem; see `canonical_identity`."""
-    return canonical_identity(problem.size, problem.holes, [(a.start, a.goal) for a in problem.agents])
+    """Canonical identity of a problem; see `identities`."""
+
+    def numbers(cells: Iterable[Cell]) -> np.ndarray:
+        return np.array([[row * problem.size + column for row, column in cells]], dtype=np.int64)
+
+    return identities(problem.size, numbers(problem.holes), numbers(a.start for a in problem.agents), numbers(a.goal for a in problem.agents))[0]

@@ -1,31 +1,41 @@
 """Draw instances of an environment config with exact counts per map size and wait class.
 
 Which distribution: holes are uniform among all placements of floor(hole_ratio * size^2) holes, starts uniform among
-ordered sets of free cells, goals likewise with no agent's goal on its own start; unsolvable boards and boards whose
-canonical identity was already drawn, or is held out, are thrown away; the rest is kept until both wait classes of the
-map size are full. Draws come in shards of fixed size, each seeded by (seed, stage, purpose, map size, agents, shard)
-and consumed in order, so the result does not depend on the number of workers.
+ordered sets of free cells, goals likewise with no agent's goal on its own start; unsolvable boards are thrown away. So
+every labelled board of a class (map size, agents, holes, wait or no wait) is equally likely to be drawn next. Boards
+whose canonical identity was already drawn, or is held out, are thrown away too: a data set is a sample without
+replacement, in which a board that is its own image under a symmetry is rarer, as it has fewer labelled forms. Draws
+come in shards of fixed size, each seeded by (seed, stage, purpose, map size, agents, shard) and consumed in order:
+which board is the k-th of its class depends on nothing that was asked before it, and not on the number of workers.
 """
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
+from functools import cache, partial
+from itertools import count as count_up
 from math import ceil, floor
 from multiprocessing import get_context
+from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
+from envgen.capacity import check_capacity
 from envgen.config import EnvConfig
 from envgen.errors import ConfigError, SamplingError
-from envgen.grid import Grid
-from envgen.problem import MAX_AGENTS, Agent, Cell, Instance, Problem, canonical_identity
+from envgen.problem import MAX_AGENTS, Instance, identities
 from envgen.seeds import generator
-from envgen.solver import solve_on_grid
+from envgen.solver import problem_of, solution_of, solve_boards
+
+if TYPE_CHECKING:
+    from envgen.search import Answers, Boards
 
 SHARD_DRAWS = 256
 MIN_AGENTS = 2
-FRUITLESS_DRAWS = 20_000
+LARGEST_BATCH = 16
+"""Shards that are solved together."""
+FRUITLESS_DRAWS = 200_000
 """A class is given up after this many draws in a row that added nothing to it."""
 
 
@@ -103,13 +113,15 @@ def sample(
     """Draw `count` distinct instances of `config`, smallest map first, and say what was achieved.
 
     `held_out` holds canonical identities that must not appear. `workers` processes share the draws; the result is the
-    same for any number. Raises SamplingError when a class holds too few distinct boards.
+    same for any number. Raises SamplingError when a class holds too few distinct boards, and logs a warning when
+    more than half of a class is asked for.
     """
     instances: list[Instance] = []
     reports = {}
     with _pool(workers) as pool:
         for quota in quotas(config, count, agents):
-            kept, draws = _fill(quota, partial(draw_shard, quota, seed, stage, purpose), held_out, pool, workers)
+            check_capacity(quota.size, agents, quota.holes, quota.without_wait, quota.with_wait)
+            kept, draws = _fill(quota, partial(draw_shards, quota, seed, stage, purpose), held_out, pool, workers)
             if len(kept[False]) < quota.without_wait or len(kept[True]) < quota.with_wait:
                 raise SamplingError(_shortage(quota, kept, draws))
             drawn = kept[False] + kept[True]
@@ -140,7 +152,7 @@ def attainable(
     with _pool(workers) as pool:
         while True:
             for quota in quotas(config, count, agents):
-                kept, _ = _fill(quota, partial(draw_shard, quota, seed, stage, "train"), held_out, pool, workers)
+                kept, _ = _fill(quota, partial(draw_shards, quota, seed, stage, "train"), held_out, pool, workers)
                 found = len(kept[False]) + len(kept[True])
                 if found < quota.without_wait + quota.with_wait:
                     short.add(quota.size)
@@ -172,38 +184,64 @@ def _pool(workers: int) -> AbstractContextManager[Executor | None]:
     return ProcessPoolExecutor(workers, mp_context=get_context("spawn")) if workers > 1 else nullcontext()
 
 
-def draw_shard(quota: Quota, seed: int, stage: int, purpose: str, shard: int) -> list[Instance]:
-    """The solvable boards among one shard of draws, in order, solved and labelled."""
-    rng = generator(seed, stage, purpose, quota.size, quota.agents, shard)
-    cells = quota.size * quota.size
-    orders = rng.random((SHARD_DRAWS, cells)).argsort(axis=1).tolist()
-    goals = rng.random((SHARD_DRAWS, cells - quota.holes)).argsort(axis=1)[:, : quota.agents].tolist()
-    found = []
-    for order, picks in zip(orders, goals, strict=True):
-        holes = sorted(divmod(cell, quota.size) for cell in order[: quota.holes])
-        free = [divmod(cell, quota.size) for cell in order[quota.holes :]]
-        pairs = [(free[i], free[pick]) for i, pick in enumerate(picks)]
-        if any(start == goal for start, goal in pairs):
-            continue
-        instance = _solved(quota.size, holes, pairs)
-        if instance is not None:
-            found.append(instance)
-    return found
+class Shards(NamedTuple):
+    """Boards of consecutive shards that were drawn, with what the solver says of them."""
+
+    boards: "Boards"
+    answers: "Answers"
+    cells: np.ndarray
+    """[n, cells]: the holes first."""
+    starts: np.ndarray
+    goals: np.ndarray
+    draws: int
+    """Boards drawn, those among them counted whose agent would start on its goal."""
 
 
-def _solved(size: int, holes: list[Cell], pairs: list[tuple[Cell, Cell]]) -> Instance | None:
-    grid = Grid(size, holes)
-    solution = solve_on_grid(grid, [grid.index(start) for start, _ in pairs], [grid.index(goal) for _, goal in pairs])
-    if solution is None:
-        return None
-    problem = Problem(
-        id=canonical_identity(size, holes, pairs), size=size, holes=tuple(holes), agents=tuple(Agent(start=start, goal=goal) for start, goal in pairs)
+def draw_shards(quota: Quota, seed: int, stage: int, purpose: str, first: int, shards: int) -> Shards:
+    """Draw and solve the boards of `shards` shards from number `first` on, in order."""
+    cells, free = quota.size * quota.size, quota.size * quota.size - quota.holes
+    orders, picks = [], []
+    for shard in range(first, first + shards):
+        rng = generator(seed, stage, purpose, quota.size, quota.agents, shard)
+        orders.append(rng.random((SHARD_DRAWS, cells)).argsort(axis=1))
+        picks.append(rng.random((SHARD_DRAWS, free)).argsort(axis=1)[:, : quota.agents])
+    order, pick = np.concatenate(orders), np.concatenate(picks)
+    moving = (pick != np.arange(quota.agents)).all(axis=1)
+    order, pick = order[moving], pick[moving]
+    starts = order[:, quota.holes : quota.holes + quota.agents]
+    goals = np.take_along_axis(order, pick + quota.holes, axis=1)
+    boards = pack_cells(quota.size, order[:, : quota.holes], starts, goals)
+    return Shards(boards=boards, answers=solve_boards(boards), cells=order, starts=starts, goals=goals, draws=shards * SHARD_DRAWS)
+
+
+def pack_cells(size: int, holes: np.ndarray, starts: np.ndarray, goals: np.ndarray) -> "Boards":
+    """Boards of one map size as the solver's columns; holes [n, number of holes], starts and goals [n, agents], as cell numbers."""
+    from envgen.search import Boards
+
+    bits, words = _bits(size)
+    count, agents = starts.shape
+    taken = np.bitwise_or.reduce(words[holes], axis=1) if holes.shape[1] else np.zeros((count, 2), dtype=np.uint64)
+    ends = np.zeros((2, count, MAX_AGENTS), dtype=np.int64)
+    ends[0, :, :agents], ends[1, :, :agents] = bits[starts], bits[goals]
+    return Boards(
+        free=np.bitwise_or.reduce(words, axis=0) & ~taken,
+        stride=np.full(count, size + 1, dtype=np.uint64),
+        agents=np.full(count, agents, dtype=np.int64),
+        starts=ends[0],
+        goals=ends[1],
     )
-    return Instance(problem=problem, solution=solution)
+
+
+@cache
+def _bits(size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Bit index of every cell number, and the two words in which only that bit is set."""
+    bits = np.array([row * (size + 1) + column for row in range(size) for column in range(size)])
+    words = np.array([[(1 << bit) & (1 << 64) - 1, 1 << bit >> 64] for bit in bits.tolist()], dtype=np.uint64)
+    return bits, words
 
 
 def _fill(
-    quota: Quota, draw: Callable[[int], list[Instance]], held_out: frozenset[str], pool: Executor | None, workers: int
+    quota: Quota, draw: Callable[[int, int], Shards], held_out: frozenset[str], pool: Executor | None, workers: int
 ) -> tuple[dict[bool, list[Instance]], int]:
     """Consume shards in order until both wait classes are full, or one is given up; returns what was kept and the number of draws."""
     wanted = {False: quota.without_wait, True: quota.with_wait}
@@ -212,35 +250,49 @@ def _fill(
     draws = fruitless = 0
     if not any(wanted.values()):
         return kept, 0
-    for boards in _shards(draw, pool, workers):
-        draws += SHARD_DRAWS
-        fruitless += SHARD_DRAWS
-        for instance in boards:
-            label = instance.solution.wait_required
-            if len(kept[label]) < wanted[label] and instance.problem.id not in seen:
-                seen.add(instance.problem.id)
-                kept[label].append(instance)
-                fruitless = 0
+    for drawn in _batches(draw, pool, workers):
+        solved = drawn.answers.status > 0
+        waiting = drawn.answers.waits > 0
+        before = len(kept[False]) + len(kept[True])
+        for label in (False, True):
+            if len(kept[label]) < wanted[label]:
+                _keep_new(drawn, np.flatnonzero(solved & (waiting == label)), quota, kept[label], wanted[label], seen)
+        draws += drawn.draws
+        fruitless = 0 if len(kept[False]) + len(kept[True]) > before else fruitless + drawn.draws
         if fruitless >= FRUITLESS_DRAWS or all(len(kept[label]) == wanted[label] for label in kept):
             break
     return kept, draws
 
 
-def _shards(draw: Callable[[int], list[Instance]], pool: Executor | None, workers: int) -> Iterator[list[Instance]]:
-    """Shards 0, 1, 2, ... in order, drawn ahead by as many as there are workers."""
-    shard = 0
-    if pool is None:
-        while True:
-            yield draw(shard)
-            shard += 1
-    ahead = [pool.submit(draw, i) for i in range(workers)]
-    shard = workers
+def _keep_new(drawn: Shards, candidates: np.ndarray, quota: Quota, kept: list[Instance], wanted: int, seen: set[str]) -> None:
+    """Add candidates that were not seen to `kept`, in order, until there are `wanted`."""
+    while len(candidates) and len(kept) < wanted:
+        some, candidates = candidates[: wanted - len(kept)], candidates[wanted - len(kept) :]
+        names = identities(quota.size, drawn.cells[some, : quota.holes], drawn.starts[some], drawn.goals[some])
+        for index, name in zip(some.tolist(), names, strict=True):
+            if name not in seen:
+                seen.add(name)
+                problem = problem_of(drawn.boards, index, name)
+                kept.append(Instance.model_construct(problem=problem, solution=solution_of(drawn.boards, drawn.answers, index)))
+
+
+def _batches(draw: Callable[[int, int], Shards], pool: Executor | None, workers: int) -> Iterator[Shards]:
+    """Shards 0, 1, 2, ... in order, in batches that grow, drawn ahead by as many as there are workers."""
+    sizes = (min(1 << step, LARGEST_BATCH) for step in count_up())
+    first = 0
+    ahead = []
     try:
         while True:
-            boards = ahead.pop(0).result()
-            ahead.append(pool.submit(draw, shard))
-            shard += 1
-            yield boards
+            while pool is not None and len(ahead) < workers:
+                size = next(sizes)
+                ahead.append(pool.submit(draw, first, size))
+                first += size
+            if pool is not None:
+                yield ahead.pop(0).result()
+            else:
+                size = next(sizes)
+                yield draw(first, size)
+                first += size
     finally:
         for future in ahead:
             future.cancel()

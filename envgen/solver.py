@@ -1,75 +1,249 @@
-"""Optimal plans and the exact wait label for any board: every board is decided, none is given up."""
+"""Optimal plans, the least number of waits and the exact wait label, for any board: every board is decided.
 
-from itertools import count
-from math import prod
+Sum of costs by cost tree, with a proof of solvability before it goes deep and a search over joint positions where it
+gives up; which search answers decides speed only. The searches are compiled and loaded at the first board.
+"""
 
-from envgen.cost_tree import CostTree
-from envgen.grid import Grid
-from envgen.joint_search import optimal_paths, solvable
-from envgen.problem import Problem, Solution
+import logging
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
-# Where the two searches hand over to each other decides speed only, never an answer.
-SMALL_JOINT_SPACE = 5_000
-LARGE_JOINT_SPACE = 200_000
-COST_TREE_EXCESS = 6
+import numpy as np
+
+from envgen.errors import SolverError
+from envgen.problem import MAX_AGENTS, Cell, Path, Plan, Problem, Solution, to_text
+
+if TYPE_CHECKING:
+    from envgen.search import Answers, Boards
+
+UNPROVEN_EXCESS = 4
+"""Excess over the sum of distances that the cost tree tries before a board is proven solvable."""
+LARGEST_EXCESS = 60
+PROOF_STEPS = 2_000
+"""Joint positions of the first proof."""
+FEW_POSITIONS = 5_000
+"""Boards of four agents or more with no more joint positions than this go to the joint search as soon as they are proven solvable."""
+SOME_POSITIONS = 300_000
+"""Boards with more joint positions than this are given to the joint search only after a second, far longer cost tree."""
+TREE_NODES, LONG_TREE_NODES = 30_000, 3_000_000
+"""Work of the cost tree on one board, in joint moves, before it gives up."""
+TABLE, LARGEST_TABLE = 1 << 16, 1 << 24
+"""Joint positions that the joint search may remember, at first and at most (600 MB)."""
+
+_SOLVED, _UNSOLVABLE = 1, 0
+_log = logging.getLogger("envwright.solver")
 
 
 def solve(problem: Problem) -> Solution | None:
-    """The plan with the least sum of costs, or None if the problem has no plan at all.
+    """The plan with the least sum of costs and, among those, the fewest waits; None if the problem has no plan at all.
 
-    The plan is the same on every machine. Time grows with the number of agents that get in each other's way; memory
-    with the joint states visited.
+    The plan is the same on every machine. Raises SolverError if a proof would take more than a gigabyte.
     """
-    grid = Grid(problem.size, problem.holes)
-    starts = [grid.index(agent.start) for agent in problem.agents]
-    goals = [grid.index(agent.goal) for agent in problem.agents]
-    return solve_on_grid(grid, starts, goals)
+    return solve_many([problem])[0]
 
 
-def solve_on_grid(grid: Grid, starts: list[int], goals: list[int]) -> Solution | None:
-    """`solve` for bit indices on a grid; starts and goals lie on free cells."""
-    reachable = [grid.distances(goal) for goal in goals]
-    if any(start not in cells for start, cells in zip(starts, reachable, strict=True)):
-        return None
-    tree = CostTree(grid, starts, goals)
-    joint_space = prod(map(len, reachable))
-    paths, excess = _cheapest(tree, joint_space)
-    if paths is None:
-        return None
-    return Solution(
-        sum_of_costs=sum(len(path) - 1 for path in paths),
-        makespan=max(len(path) - 1 for path in paths),
-        wait_required=_wait_required(tree, excess, joint_space),
-        plan=tuple(tuple(grid.cell(index) for index in path) for path in paths),
+def solve_many(problems: Sequence[Problem]) -> list[Solution | None]:
+    """`solve` for many problems at once, which is many times faster than one by one."""
+    if not problems:
+        return []
+    boards = pack(problems)
+    answers = solve_boards(boards)
+    return [solution_of(boards, answers, index) if answers.status[index] >= _SOLVED else None for index in range(len(problems))]
+
+
+def solve_makespan(problem: Problem) -> Plan | None:
+    """A plan with the least makespan, whatever its sum of costs; None if the problem has no plan at all."""
+    from envgen.search import prove_boards, search_makespans
+
+    boards = pack([problem])
+    answers = _blank(boards)
+    answers = _grow_plans(search_makespans, _trees(LONG_TREE_NODES), boards, answers, np.arange(1), UNPROVEN_EXCESS + _longest(problem))
+    if answers.status[0] < _UNSOLVABLE:
+        _grow_table(prove_boards, boards, answers, np.arange(1), LARGEST_TABLE)
+        if answers.status[0] != _UNSOLVABLE:
+            answers = _grow_plans(search_makespans, _trees(LONG_TREE_NODES), boards, answers, np.arange(1), LARGEST_EXCESS + _longest(problem))
+    _refuse_open(boards, answers)
+    return plan_of(boards, answers, 0) if answers.status[0] >= _SOLVED else None
+
+
+def solve_boards(boards: "Boards") -> "Answers":
+    """Decide every board: status 1 + excess over the sum of distances, or 0 if there is no plan; see `envgen.search`.
+
+    Raises SolverError with the board if a proof would take more than a gigabyte.
+    """
+    from envgen.search import prove_boards, search_jointly, search_trees
+
+    answers = _blank(boards)
+    answers = _grow_plans(search_trees, _trees(), boards, answers, np.arange(len(boards.agents)), 0, UNPROVEN_EXCESS)
+    unsolved = np.flatnonzero(answers.status < _UNSOLVABLE)
+    if len(unsolved):
+        _grow_table(prove_boards, boards, answers, unsolved, PROOF_STEPS)
+        unsolved = unsolved[answers.status[unsolved] != _UNSOLVABLE]
+        few = _positions(boards, unsolved) <= FEW_POSITIONS
+        few &= boards.agents[unsolved] >= 4
+        answers.status[unsolved] = _open_status()
+        answers = _grow_plans(search_trees, _trees(), boards, answers, unsolved[~few], UNPROVEN_EXCESS + 1, LARGEST_EXCESS)
+        rest = unsolved[answers.status[unsolved] < _UNSOLVABLE]
+        if len(rest):
+            _grow_table(prove_boards, boards, answers, rest, LARGEST_TABLE)
+            rest = rest[answers.status[rest] != _UNSOLVABLE]
+            many = rest[_positions(boards, rest) > SOME_POSITIONS]
+            answers = _grow_plans(search_trees, _trees(LONG_TREE_NODES), boards, answers, many, UNPROVEN_EXCESS + 1, LARGEST_EXCESS)
+            answers.status[np.setdiff1d(rest, many)] = _open_status()
+            answers = _grow_table(search_jointly, boards, answers, rest[answers.status[rest] < _UNSOLVABLE])
+    _refuse_open(boards, answers)
+    return answers
+
+
+def pack(problems: Sequence[Problem]) -> "Boards":
+    """Problems as columns of bit indices."""
+    from envgen.search import Boards
+
+    count = len(problems)
+    boards = Boards(
+        free=np.empty((count, 2), dtype=np.uint64),
+        stride=np.array([problem.size + 1 for problem in problems], dtype=np.uint64),
+        agents=np.array([problem.num_agents for problem in problems], dtype=np.int64),
+        starts=np.zeros((count, MAX_AGENTS), dtype=np.int64),
+        goals=np.zeros((count, MAX_AGENTS), dtype=np.int64),
+    )
+    for index, problem in enumerate(problems):
+        stride = problem.size + 1
+        free = sum(((1 << problem.size) - 1) << row * stride for row in range(problem.size))
+        for row, column in problem.holes:
+            free &= ~(1 << row * stride + column)
+        boards.free[index] = free & (1 << 64) - 1, free >> 64
+        for agent, ends in enumerate(problem.agents):
+            boards.starts[index, agent] = ends.start[0] * stride + ends.start[1]
+            boards.goals[index, agent] = ends.goal[0] * stride + ends.goal[1]
+    return boards
+
+
+def plan_of(boards: "Boards", answers: "Answers", index: int) -> Plan:
+    """The plan of a solved board, each path up to its last arrival."""
+    cells = cells_of_bits(int(boards.stride[index]))
+    steps, at = int(answers.steps[index]) + 1, int(answers.offset[index])
+    paths: list[Path] = []
+    for agent in range(int(boards.agents[index])):
+        bits = answers.cells[at + agent * steps : at + (agent + 1) * steps].tobytes()
+        rested = bits.rstrip(bits[-1:])
+        paths.append(tuple([cells[bit] for bit in rested] + [cells[bits[-1]]]))
+    return tuple(paths)
+
+
+def solution_of(boards: "Boards", answers: "Answers", index: int) -> Solution:
+    """The solution of a solved board; not validated again, since it comes from the solver."""
+    plan = plan_of(boards, answers, index)
+    costs = [len(path) - 1 for path in plan]
+    waits = int(answers.waits[index])
+    return Solution.model_construct(sum_of_costs=sum(costs), makespan=max(costs), wait_required=waits > 0, waits=waits, plan=plan)
+
+
+@cache
+def cells_of_bits(stride: int) -> tuple[Cell, ...]:
+    """The cell of each bit index."""
+    return tuple(divmod(bit, stride) for bit in range(stride * stride))
+
+
+def _blank(boards: "Boards") -> "Answers":
+    from envgen.joint_search import LONGEST_PLAN
+    from envgen.search import Answers
+
+    def integers() -> np.ndarray:
+        return np.zeros(len(boards.agents), dtype=np.int64)
+
+    room = 32 * int(boards.agents.sum()) + MAX_AGENTS * LONGEST_PLAN
+    return Answers(
+        status=integers(), waits=integers(), steps=integers(), offset=integers(), cells=np.empty(room, dtype=np.uint8), written=np.zeros(1, dtype=np.int64)
     )
 
 
-def _cheapest(tree: CostTree, joint_space: int) -> tuple[list[list[int]] | None, int]:
-    """Paths with the least sum of costs and their excess over the sum of distances; (None, 0) if unsolvable."""
-    first = 1 if joint_space <= SMALL_JOINT_SPACE else COST_TREE_EXCESS + 1
-    for excess in range(first):
-        paths = tree.search(excess)
-        if paths is not None:
-            return paths, excess
-    if not solvable(tree.grid, tree.starts, tree.goals):
-        return None, 0
-    if joint_space > LARGE_JOINT_SPACE:
-        return next((paths, excess) for excess in count(first) if (paths := tree.search(excess)) is not None)
-    paths = optimal_paths(tree.grid, tree.starts, tree.goals)
-    assert paths is not None, "a solvable board has an optimal plan"
-    return paths, sum(len(path) - 1 for path in paths) - sum(tree.distance)
+def _grow_plans(search: Callable[..., int], space: Any, boards: "Boards", answers: "Answers", todo: np.ndarray, *limits: int) -> "Answers":
+    """Run a search over `todo`, doubling the buffer of the plans whenever it is full."""
+    while (done := search(space, boards, answers, todo, *limits)) < len(todo):
+        todo = todo[done:]
+        answers = answers._replace(cells=np.concatenate([answers.cells, np.empty_like(answers.cells)]))
+    return answers
 
 
-def _wait_required(tree: CostTree, excess: int, joint_space: int) -> bool:
-    """Whether every plan of this excess waits somewhere before a last arrival.
+def _grow_table(search: Callable[..., Any], boards: "Boards", answers: "Answers", todo: np.ndarray, *limits: int) -> "Answers":
+    """Run a joint search over `todo`, and again with larger tables over the boards whose table was full."""
+    from envgen.joint_search import FULL, joint_space
 
-    The grid is bipartite, so a path without waits has the parity of the distance: excess 0 never needs a wait, an odd
-    excess always does. An even one is searched again with waiting forbidden.
-    """
-    if excess == 0:
-        return False
-    if excess % 2:
-        return True
-    if excess <= COST_TREE_EXCESS or joint_space > LARGE_JOINT_SPACE:
-        return CostTree(tree.grid, tree.starts, tree.goals, waits=False).search(excess) is None
-    return optimal_paths(tree.grid, tree.starts, tree.goals, waits=False, cost_limit=sum(tree.distance) + excess) is None
+    entries = TABLE
+    while len(todo) and entries <= LARGEST_TABLE:
+        space = _joint() if entries == TABLE else joint_space(entries)
+        if limits:
+            search(space, boards, answers, todo, *limits)
+        else:
+            answers = _grow_plans(search, space, boards, answers, todo)
+        todo = todo[answers.status[todo] == FULL]
+        entries *= 16
+    return answers
+
+
+def _positions(boards: "Boards", which: np.ndarray) -> np.ndarray:
+    """Joint positions that the agents of each board can take on its free cells."""
+    cells = np.bitwise_count(boards.free[which]).sum(axis=1).astype(np.int64)
+    positions = np.ones(len(which), dtype=np.int64)
+    for placed in range(MAX_AGENTS):
+        positions *= np.where(placed < boards.agents[which], cells - placed, 1)
+    return positions
+
+
+def _refuse_open(boards: "Boards", answers: "Answers") -> None:
+    for index in np.flatnonzero(answers.status < _UNSOLVABLE):
+        raise SolverError(
+            f"the following board takes more memory than {LARGEST_TABLE:,} joint positions to decide; use fewer agents or another board:\n"
+            f"{to_text(problem_of(boards, int(index)))}"
+        )
+
+
+def problem_of(boards: "Boards", index: int, identity: str = "") -> Problem:
+    """A board as a problem; not validated again."""
+    from envgen.problem import Agent
+
+    stride = int(boards.stride[index])
+    size = stride - 1
+    free = int(boards.free[index, 0]) | int(boards.free[index, 1]) << 64
+    cells = cells_of_bits(stride)
+    agents = int(boards.agents[index])
+    starts, goals = boards.starts[index, :agents].tolist(), boards.goals[index, :agents].tolist()
+    return Problem.model_construct(
+        id=identity,
+        size=size,
+        holes=tuple(cells[bit] for bit in range(size * stride) if bit % stride < size and not free >> bit & 1),
+        agents=tuple(Agent.model_construct(start=cells[start], goal=cells[goal]) for start, goal in zip(starts, goals, strict=True)),
+    )
+
+
+def _longest(problem: Problem) -> int:
+    return 2 * problem.size
+
+
+@cache
+def _trees(nodes: int = TREE_NODES) -> Any:
+    """Working memory of a cost tree that gives up after `nodes`; says so if the search must be compiled first."""
+    from envgen.compiled import cache_directory
+    from envgen.cost_tree import NODE_LIMIT, tree_space
+
+    if not any(cache_directory().glob("search.search_trees*.nbi")):
+        _log.warning("compiling the solver for this machine, once; this takes about a minute")
+    space = tree_space()
+    space.counters[NODE_LIMIT] = nodes
+    return space
+
+
+@cache
+def _joint() -> Any:
+    from envgen.joint_search import joint_space
+
+    return joint_space(TABLE)
+
+
+@cache
+def _open_status() -> int:
+    from envgen.cost_tree import OPEN
+
+    return OPEN
