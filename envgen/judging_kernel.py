@@ -4,7 +4,7 @@ from envgen.compiled import compiled
 from envgen.judging import Finding
 from envgen.problem import MAX_SIZE
 
-# Compiled code takes plain numbers for constants, no members of an enum.
+# Compiled code takes plain numbers, no members of an enum, and keeps them: numba's cache on disk sees changes of this file alone.
 NOTHING, WRONG_START, OFF_GRID, JUMP, HOLE, SAME_CELL, SWAP, GOAL_MISSED = map(int, Finding)
 
 
