@@ -1,12 +1,16 @@
 """Failure breakdown: what a policy got right and wrong, counted per map size, with intervals."""
 
-from collections.abc import Iterable
+import math
+from collections.abc import Collection, Iterable
 from typing import Self
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, model_validator
 
 from envgen.verifier import FailureCategory, Verdict
+
+_Z = 1.959963984540054
+"""The standard normal distribution's 97.5 % quantile."""
 
 
 class Rate(BaseModel):
@@ -41,6 +45,8 @@ class SizeBreakdown(BaseModel):
     valid: int = Field(ge=0)
     optimal: int = Field(ge=0)
     failures: dict[FailureCategory, NonNegativeInt]
+    arrived: float | None = Field(default=None, ge=0, le=1)
+    """Mean share of agents whose path ends on their goal; None if only the counts are known."""
 
     @model_validator(mode="after")
     def _add_up(self) -> Self:
@@ -58,6 +64,11 @@ class SizeBreakdown(BaseModel):
         """Share of answers that are valid and cost the optimum."""
         return wilson(self.optimal, self.n)
 
+    @property
+    def arrived_rate(self) -> Rate | None:
+        """The mean share of agents that end on their goals. Its interval errs on the wide side, see `wilson`."""
+        return None if self.arrived is None else wilson(self.arrived * self.n, self.n)
+
 
 class Breakdown(BaseModel):
     """Failure breakdown of one evaluation: map size -> counts."""
@@ -74,6 +85,7 @@ class Breakdown(BaseModel):
             valid=sum(p.valid for p in parts),
             optimal=sum(p.optimal for p in parts),
             failures={c: sum(p.failures.get(c, 0) for p in parts) for c in FailureCategory},
+            arrived=_mean_arrived(parts),
         )
 
 
@@ -89,20 +101,34 @@ def count_verdicts(sized: Iterable[tuple[int, Verdict]]) -> Breakdown:
                 valid=sum(v.valid for v in verdicts),
                 optimal=sum(v.optimal for v in verdicts),
                 failures={c: sum(v.category is c for v in verdicts) for c in FailureCategory},
+                # fsum: the same whatever the order of the answers.
+                arrived=math.fsum(v.arrived for v in verdicts) / len(verdicts),
             )
             for size, verdicts in sorted(by_size.items())
         }
     )
 
 
-def wilson(successes: int, total: int) -> Rate:
-    """95 % Wilson score interval of a binomial proportion (Wilson 1927); an empty sample spans 0 to 1."""
+def _mean_arrived(parts: Collection[SizeBreakdown]) -> float | None:
+    known = [part.arrived * part.n for part in parts if part.arrived is not None]
+    answers = sum(part.n for part in parts)
+    return math.fsum(known) / answers if answers and len(known) == len(parts) else None
+
+
+def wilson(successes: float, total: int) -> Rate:
+    """95 % Wilson score interval of a binomial proportion (Wilson 1927); an empty sample spans 0 to 1.
+
+    `successes` may be a sum of shares between 0 and 1. Shares vary no more than outcomes of 0 and 1 with the same mean,
+    so that the interval then errs on the wide side.
+    """
     if total == 0:
         return Rate(value=0.0, low=0.0, high=1.0)
-    from scipy.stats import binomtest
-
-    interval = binomtest(successes, total).proportion_ci(confidence_level=0.95, method="wilson")
-    return Rate(value=successes / total, low=float(interval.low), high=float(interval.high))
+    share = successes / total
+    centre = share + _Z * _Z / (2 * total)
+    reach = _Z * math.sqrt(share * (1 - share) / total + _Z * _Z / (4 * total * total))
+    scale = 1 + _Z * _Z / total
+    low = (centre - reach) / scale if successes else 0.0
+    return Rate(value=share, low=low, high=(centre + reach) / scale if successes < total else 1.0)
 
 
 def paired_difference(before: np.ndarray, after: np.ndarray, *, seed: int = 0, resamples: int = 9_999) -> Difference:

@@ -1,11 +1,14 @@
-"""Verdicts: is a plan valid, is it optimal, and if not, what went wrong first."""
+"""Verdicts: is a plan valid, is it optimal, and if not, what went wrong first. Batches are judged by compiled code."""
 
+from collections.abc import Sequence
 from enum import StrEnum
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
-from envgen.parser import PlanParseError, parse_plan
-from envgen.problem import Cell, Instance, Path, Plan, Problem, cell_text
+from envgen.judging import Finding, Judgement, Plans, boards_of, cells_of, judge, read_cells
+from envgen.parser import PlanParseError, plan_lines
+from envgen.problem import Cell, Instance, Plan, Problem, cell_text
 
 
 class FailureCategory(StrEnum):
@@ -24,7 +27,7 @@ class FailureCategory(StrEnum):
 
 
 class Verdict(BaseModel):
-    """What the verifier says of one answer."""
+    """What the verifier says of one answer. The measures of partial progress default to those of the best or worst answer."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     valid: bool
@@ -39,88 +42,122 @@ class Verdict(BaseModel):
     """One sentence for people: what was found and what was expected."""
     sum_of_costs: int | None = None
     makespan: int | None = None
+    arrived: float = Field(default_factory=lambda given: float(given["valid"]), ge=0, le=1)
+    """Share of agents whose path ends on their goal, however it got there; 0 if no plan could be read."""
+    legal_steps: int = Field(default_factory=lambda given: given["makespan"] or 0, ge=0)
+    """Steps before the first violation: of a valid plan its makespan, of one that only misses a goal its whole length."""
+    legal_share: float = Field(default_factory=lambda given: float(given["valid"]), ge=0, le=1)
+    """The same as a share of the plan's length: 1 without a violation, 0 if the start is wrong or no plan could be read."""
 
 
 def verify(instance: Instance, completion: str) -> Verdict:
     """Verdict for a completion: parse it, check it, compare its cost with the optimum."""
-    try:
-        plan = parse_plan(completion, instance.problem.num_agents)
-    except PlanParseError as error:
-        return Verdict(valid=False, category=FailureCategory.PARSE_ERROR, detail=str(error))
-    return verify_plan(instance.problem, plan, optimum=instance.solution.sum_of_costs)
+    return verify_batch([instance], [completion])[0]
+
+
+def verify_batch(instances: Sequence[Instance], completions: Sequence[str]) -> list[Verdict]:
+    """Verdicts for as many completions as instances, in order; ValueError if their numbers differ.
+
+    Faster where one `Instance` object stands for many completions.
+    """
+    verdicts: dict[int, Verdict] = {}
+    paths: list[str] = []
+    readable: list[int] = []
+    for index, (instance, completion) in enumerate(zip(instances, completions, strict=True)):
+        try:
+            paths += plan_lines(completion, len(instance.problem.agents))
+            readable.append(index)
+        except PlanParseError as error:
+            verdicts[index] = Verdict(valid=False, category=FailureCategory.PARSE_ERROR, detail=str(error))
+    if readable:
+        judged = [instances[index] for index in readable]
+        optima = [instance.solution.sum_of_costs for instance in judged]
+        verdicts |= zip(readable, _judged([instance.problem for instance in judged], optima, *read_cells(paths)), strict=True)
+    return [verdicts[index] for index in range(len(instances))]
 
 
 def verify_plan(problem: Problem, plan: Plan, optimum: int | None = None) -> Verdict:
-    """Verdict for a parsed plan. The earliest violation counts; in one step illegal moves come before holes before conflicts."""
-    holes = set(problem.holes)
-    for step in range(max(map(len, plan))):
-        failure = _illegal_move(problem, plan, step) or _hole(plan, holes, step) or _conflict(plan, step)
-        if failure:
-            return failure
-    for index, (agent, path) in enumerate(zip(problem.agents, plan, strict=True)):
-        if path[-1] != agent.goal:
-            return _failure(
-                FailureCategory.GOAL_NOT_REACHED,
-                index,
-                len(path) - 1,
-                path[-1],
-                f"agent {index} ends at {cell_text(path[-1])}, its goal is {cell_text(agent.goal)}",
-            )
-    costs = [_last_arrival(path) for path in plan]
-    return Verdict(valid=True, optimal=optimum is not None and sum(costs) == optimum, sum_of_costs=sum(costs), makespan=max(costs))
+    """Verdict for a parsed plan. The earliest violation counts; in one step illegal moves come before holes before conflicts.
+
+    ValueError if the plan does not hold one path an agent, each of at least one cell.
+    """
+    return _judged([problem], [-1 if optimum is None else optimum], *cells_of(plan))[0]
 
 
-def _last_arrival(path: Path) -> int:
-    """Steps until the path enters its last cell for the last time."""
-    step = len(path) - 1
-    while step and path[step - 1] == path[-1]:
-        step -= 1
-    return step
+def trace(problem: Problem, plan: Plan) -> tuple[tuple[Cell, ...], ...]:
+    """The cells of all agents at the start and after each step, up to and including the first violation, else to the end.
+
+    Agents that have stopped rest on their last cell. ValueError as in `verify_plan`.
+    """
+    verdict = verify_plan(problem, plan)
+    last = max(map(len, plan)) - 1
+    if verdict.step is not None and verdict.category is not FailureCategory.GOAL_NOT_REACHED:
+        last = verdict.step
+    return tuple(tuple(path[min(step, len(path) - 1)] for path in plan) for step in range(last + 1))
 
 
-def _illegal_move(problem: Problem, plan: Plan, step: int) -> Verdict | None:
-    for index, path in enumerate(plan):
-        if step >= len(path):
-            continue
-        cell, name = path[step], f"agent {index}"
-        if step == 0:
-            start = problem.agents[index].start
-            wrong = cell != start and f"{name} begins at {cell_text(cell)}, its start is {cell_text(start)}"
-        elif not (0 <= cell[0] < problem.size and 0 <= cell[1] < problem.size):
-            wrong = f"{name} leaves the {problem.size}x{problem.size} grid to {cell_text(cell)}"
-        else:
-            before = path[step - 1]
-            far = abs(cell[0] - before[0]) + abs(cell[1] - before[1]) > 1
-            wrong = far and f"{name} jumps from {cell_text(before)} to {cell_text(cell)}, which is no neighbour"
-        if wrong:
-            return _failure(FailureCategory.ILLEGAL_MOVE, index, step, cell, wrong)
-    return None
+def _judged(problems: Sequence[Problem], optima: Sequence[int], stops: np.ndarray, cells: np.ndarray) -> list[Verdict]:
+    boards, rows = boards_of(problems)
+    found = judge(boards, Plans(rows, np.array(optima, np.int64), stops, cells)).tolist()
+    return [_verdict(problem, Judgement._make(judgement)) for problem, judgement in zip(problems, found, strict=True)]
 
 
-def _hole(plan: Plan, holes: set[Cell], step: int) -> Verdict | None:
-    for index, path in enumerate(plan):
-        if step < len(path) and path[step] in holes:
-            return _failure(FailureCategory.HOLE_COLLISION, index, step, path[step], f"agent {index} enters the hole {cell_text(path[step])}")
-    return None
+def _verdict(problem: Problem, found: Judgement) -> Verdict:
+    arrived = found.arrived / len(problem.agents)
+    if not found.finding:
+        return Verdict(
+            valid=True,
+            optimal=bool(found.optimal),
+            sum_of_costs=found.sum_of_costs,
+            makespan=found.makespan,
+            arrived=arrived,
+            legal_steps=found.legal_steps,
+            legal_share=1.0,
+        )
+    return Verdict(
+        valid=False,
+        category=_CATEGORIES[found.finding],
+        agent=found.agent,
+        step=found.step,
+        cell=(found.row, found.column),
+        detail=_detail(problem, found),
+        arrived=arrived,
+        legal_steps=found.legal_steps,
+        legal_share=_legal_share(found),
+    )
 
 
-def _conflict(plan: Plan, step: int) -> Verdict | None:
-    now = [path[min(step, len(path) - 1)] for path in plan]
-    before = [path[min(max(step - 1, 0), len(path) - 1)] for path in plan]
-    for index, cell in enumerate(now):
-        for other in range(index):
-            if now[other] == cell:
-                return _failure(FailureCategory.CONFLICT, index, step, cell, f"agents {other} and {index} are both in {cell_text(cell)} after step {step}")
-            if now[other] == before[index] and before[other] == cell:
-                return _failure(
-                    FailureCategory.CONFLICT,
-                    index,
-                    step,
-                    cell,
-                    f"agents {other} and {index} swap {cell_text(before[other])} and {cell_text(before[index])} in step {step}",
-                )
-    return None
+def _legal_share(found: Judgement) -> float:
+    if found.finding == Finding.GOAL_MISSED:
+        return 1.0
+    return found.legal_steps / found.steps if found.steps else 0.0
 
 
-def _failure(category: FailureCategory, agent: int, step: int, cell: Cell, detail: str) -> Verdict:
-    return Verdict(valid=False, category=category, agent=agent, step=step, cell=cell, detail=detail)
+def _detail(problem: Problem, found: Judgement) -> str:
+    agent, other, cell, origin = found.agent, found.other, cell_text((found.row, found.column)), cell_text((found.from_row, found.from_column))
+    match found.finding:
+        case Finding.WRONG_START:
+            return f"agent {agent} begins at {cell}, its start is {origin}"
+        case Finding.OFF_GRID:
+            return f"agent {agent} leaves the {problem.size}x{problem.size} grid to {cell}"
+        case Finding.JUMP:
+            return f"agent {agent} jumps from {origin} to {cell}, which is no neighbour"
+        case Finding.HOLE:
+            return f"agent {agent} enters the hole {cell}"
+        case Finding.SAME_CELL:
+            return f"agents {other} and {agent} are both in {cell} after step {found.step}"
+        case Finding.SWAP:
+            return f"agents {other} and {agent} swap {cell} and {origin} in step {found.step}"
+        case _:
+            return f"agent {agent} ends at {cell}, its goal is {cell_text(problem.agents[agent].goal)}"
+
+
+_CATEGORIES: dict[int, FailureCategory] = {
+    Finding.WRONG_START: FailureCategory.ILLEGAL_MOVE,
+    Finding.OFF_GRID: FailureCategory.ILLEGAL_MOVE,
+    Finding.JUMP: FailureCategory.ILLEGAL_MOVE,
+    Finding.HOLE: FailureCategory.HOLE_COLLISION,
+    Finding.SAME_CELL: FailureCategory.CONFLICT,
+    Finding.SWAP: FailureCategory.CONFLICT,
+    Finding.GOAL_MISSED: FailureCategory.GOAL_NOT_REACHED,
+}

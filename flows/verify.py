@@ -11,7 +11,7 @@ from envgen.errors import DataError, describe_validation_error
 from envgen.formats import read_json_lines, read_problems
 from envgen.problem import Instance
 from envgen.solver import solve
-from envgen.verifier import verify
+from envgen.verifier import verify_batch
 
 
 class Answer(BaseModel):
@@ -40,9 +40,10 @@ def verdict_lines(data: Path, completions: Path) -> tuple[list[str], Breakdown]:
         answers.append(answer)
     if not answers:
         raise DataError(f"{completions}: holds no answer")
-    verdicts = [(a, instances[a.id].problem.size, verify(instances[a.id], a.completion)) for a in answers]
-    lines = [json.dumps({"id": answer.id, **verdict.model_dump(mode="json")}) for answer, _, verdict in verdicts]
-    return lines, count_verdicts((size, verdict) for _, size, verdict in verdicts)
+    judged = [instances[answer.id] for answer in answers]
+    verdicts = verify_batch(judged, [answer.completion for answer in answers])
+    lines = [json.dumps({"id": answer.id, **verdict.model_dump(mode="json")}) for answer, verdict in zip(answers, verdicts, strict=True)]
+    return lines, count_verdicts((instance.problem.size, verdict) for instance, verdict in zip(judged, verdicts, strict=True))
 
 
 def _instances(data: Path) -> list[Instance]:

@@ -8,7 +8,7 @@ from envgen.breakdown import Difference, paired_difference
 from envgen.errors import DataError
 from envgen.problem import Instance
 from envgen.prompts import PromptStyle, prompt
-from envgen.verifier import verify
+from envgen.verifier import verify_batch
 from policy.chat import ChatModel, Sampling, ask
 from policy.rollouts import Rollout
 
@@ -18,15 +18,16 @@ def evaluate(
 ) -> list[Rollout]:
     """One rollout an instance, in order."""
     completions = model.complete([ask(prompt(i.problem, style)) for i in instances], sampling, progress)
+    verdicts = verify_batch(instances, [completion.text for completion in completions])
     return [
         Rollout(
             instance=instance,
             completion=completion.text,
             completion_tokens=completion.completion_tokens,
             truncated=completion.finish_reason == "length",
-            verdict=verify(instance, completion.text),
+            verdict=verdict,
         )
-        for instance, completion in zip(instances, completions, strict=True)
+        for instance, completion, verdict in zip(instances, completions, verdicts, strict=True)
     ]
 
 

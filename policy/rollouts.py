@@ -27,6 +27,9 @@ ROLLOUT_SCHEMA = pa.schema(
         pa.field("detail", pa.string(), nullable=False),
         pa.field("plan_sum_of_costs", pa.int16(), metadata={"doc": "of the answer, null if invalid"}),
         pa.field("plan_makespan", pa.int16()),
+        pa.field("arrived", pa.float64(), nullable=False, metadata={"doc": "share of agents whose path ends on their goal"}),
+        pa.field("legal_steps", pa.int16(), nullable=False, metadata={"doc": "steps before the first violation"}),
+        pa.field("legal_share", pa.float64(), nullable=False, metadata={"doc": "the same as a share of the plan's length"}),
     ]
 )
 
@@ -60,6 +63,9 @@ def write_rollouts(path: Path, rollouts: list[Rollout], style: PromptStyle) -> N
             "detail": r.verdict.detail,
             "plan_sum_of_costs": r.verdict.sum_of_costs,
             "plan_makespan": r.verdict.makespan,
+            "arrived": r.verdict.arrived,
+            "legal_steps": r.verdict.legal_steps,
+            "legal_share": r.verdict.legal_share,
         }
         for instance_row, r in zip(to_table([r.instance for r in rollouts], style).to_pylist(), rollouts, strict=True)
     ]
@@ -85,6 +91,9 @@ def read_rollouts(path: Path) -> list[Rollout]:
                 detail=row["detail"],
                 sum_of_costs=row["plan_sum_of_costs"],
                 makespan=row["plan_makespan"],
+                arrived=row["arrived"],
+                legal_steps=row["legal_steps"],
+                legal_share=row["legal_share"],
             ),
         )
         for index, row in enumerate(table.to_pylist())

@@ -18,7 +18,7 @@ from trl import GRPOConfig, GRPOTrainer
 from envgen.dataset import SCHEMA, read_table, write_table
 from envgen.files import move_directory
 from policy.progress import ProgressLines
-from policy.rewards import reward_functions
+from policy.rewards import reward_functions, weighted_terms
 from policy.train_log import TRAIN_LOG_SCHEMA
 from policy.train_spec import TrainSpec
 from policy.transformers_model import load
@@ -30,7 +30,7 @@ def train(spec: TrainSpec) -> None:
     model, tokenizer = load(spec.parent, spec.dtype)
     trainer = GRPOTrainer(
         model=model,
-        reward_funcs=list(reward_functions()),
+        reward_funcs=list(reward_functions(spec.rewards)),
         args=_arguments(spec),
         train_dataset=training_rows(spec.data),
         processing_class=tokenizer,
@@ -106,7 +106,7 @@ def _arguments(spec: TrainSpec) -> GRPOConfig:
         **spec.trl,
         "output_dir": str(spec.work),
         "seed": spec.seed,
-        "reward_weights": [spec.rewards.format, spec.rewards.valid, spec.rewards.optimal],
+        "reward_weights": list(weighted_terms(spec.rewards).values()),
     }
     return GRPOConfig(**options)
 

@@ -54,6 +54,29 @@ def test_counts_add_up_over_sizes_and_categories(sized: list[tuple[int, Verdict]
     assert Breakdown.model_validate_json(breakdown.model_dump_json()) == breakdown
 
 
+def test_the_mean_share_of_agents_at_their_goals_has_an_interval_and_is_the_same_in_any_order():
+    shares = [1 / 3, 2 / 3, 1.0, 0.0, 1 / 5, 3 / 5]
+    sized = [(3 + index % 2, failed(FailureCategory.CONFLICT).model_copy(update={"arrived": share})) for index, share in enumerate(shares * 5)]
+    breakdown = count_verdicts(sized)
+    assert breakdown == count_verdicts(sized[::-1])
+    assert breakdown.sizes[3].arrived == pytest.approx((1 / 3 + 1 + 1 / 5) / 3)
+    assert breakdown.sizes[4].arrived == pytest.approx((2 / 3 + 0 + 3 / 5) / 3)
+    rate = breakdown.overall.arrived_rate
+    assert rate is not None
+    assert rate.value == pytest.approx(sum(shares) / 6)
+    # Wider than the spread of these shares asks for.
+    standard_error = float(np.std(shares * 5)) / math.sqrt(30)
+    assert rate.low < rate.value - 1.96 * standard_error
+    assert rate.high > rate.value + 1.96 * standard_error
+
+
+def test_counts_alone_say_nothing_of_the_agents_at_their_goals():
+    known, unknown = count_verdicts([(3, OPTIMAL)]).sizes[3], SizeBreakdown(n=1, valid=1, optimal=1, failures={})
+    assert known.arrived == 1
+    assert (unknown.arrived, unknown.arrived_rate) == (None, None)
+    assert Breakdown(sizes={3: known, 4: unknown}).overall.arrived is None
+
+
 def test_categories_without_a_failure_may_be_left_out():
     part = SizeBreakdown(n=3, valid=1, optimal=1, failures={FailureCategory.PARSE_ERROR: 2})
     assert Breakdown(sizes={3: part}).overall.failures[FailureCategory.PARSE_ERROR] == 2

@@ -13,6 +13,7 @@ import sys
 # What the commands import late is imported once, before the forks.
 import pyarrow.dataset  # noqa: F401
 
+import envgen.judging_kernel  # noqa: F401
 import flows.cli
 import flows.verify
 import infra.preset

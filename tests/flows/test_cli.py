@@ -15,7 +15,7 @@ from envgen.dataset import read_dataset
 from envgen.formats import read_problems
 from envgen.problem import path_of
 from envgen.prompts import answer
-from envgen.verifier import verify_plan
+from envgen.verifier import Verdict, verify_plan
 from flows.cli import app
 from flows.doctor import TESTED, version_problems
 from infra.versions import library_versions
@@ -407,7 +407,7 @@ def test_answers_get_their_verdicts_in_order(envwright: Envwright, tmp_path: Pat
         (True, True, None),
     ]
     assert verdicts[1]["sum_of_costs"] == first.solution.sum_of_costs + first.problem.num_agents
-    assert set(verdicts[0]) == {"id", "valid", "optimal", "category", "agent", "step", "cell", "detail", "sum_of_costs", "makespan"}
+    assert set(verdicts[0]) == {"id", *Verdict.model_fields}
     assert done.err.startswith("4 answers: valid 75.0% [")
     written = envwright("verify", data, "answers.jsonl", "-o", "verdicts.jsonl")
     assert (written.code, written.out) == (0, "")

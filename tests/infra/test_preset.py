@@ -5,6 +5,7 @@ import pytest
 
 from envgen.errors import ConfigError, DataError
 from infra.preset import PRESETS, Preset, ValidationSpec, load_env_config, load_preset, parse_override, read_yaml, resolved_json
+from policy.rewards import weighted_terms
 
 SHIPPED = sorted(path.stem for path in PRESETS.glob("*.yaml"))
 
@@ -59,7 +60,7 @@ def test_a_preset_is_sparse_and_defaults_are_filled_in(file: Path):
     preset = load_preset(str(file))
     resolved = resolved_json(preset)
     assert (resolved["stages"], resolved["agents"], resolved["design"]["variant"], resolved["trl"]) == (3, 2, "V6", {})
-    assert resolved["rewards"] == {"format": 0.0, "valid": 1.0, "optimal": 0.5}
+    assert resolved["rewards"] == {"format": 0.0, "valid": 1.0, "optimal": 0.5, "arrived": 0.0, "legal_share": 0.0}
     assert set(resolved) == set(Preset.model_fields)
 
 
@@ -235,6 +236,12 @@ def test_overrides_reach_every_depth(file: Path):
     assert (preset.stages, preset.trl, preset.design.variant) == (7, {"beta": 0.5, "loss_type": "dapo"}, "V1")
     assert [c.wait_ratio for c in preset.default_config.sizes.values()] == [0.75, 0.5]
     assert preset.rewards.format == 0.1
+
+
+def test_a_preset_may_pay_for_partial_progress(file: Path):
+    assert weighted_terms(load_preset("tiny").rewards) == {"format": 0.0, "valid": 1.0, "optimal": 0.5}
+    paid = load_preset(changed(file, "model: tiny", "model: tiny\nrewards: {arrived: 0.25}"), {"rewards.legal_share": 0.1})
+    assert weighted_terms(paid.rewards) == {"format": 0.0, "valid": 1.0, "optimal": 0.5, "arrived": 0.25, "legal_share": 0.1}
 
 
 def test_a_learning_rate_without_a_point_is_a_number_in_a_file_too(file: Path):

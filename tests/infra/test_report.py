@@ -22,7 +22,7 @@ from envgen.sampler import sample
 from envgen.verifier import FailureCategory, verify
 from infra.report import failures
 from infra.report.build import write_report
-from infra.report.text import headline
+from infra.report.text import headline, interval, percent
 from infra.results import CurriculumResults, StageResult, TrainingSummary
 from infra.run_directory import stage_directory
 from policy.rollouts import Rollout, breakdown_of, write_rollouts
@@ -184,6 +184,15 @@ def test_every_drawing_is_well_formed_and_ids_are_unique(page: Page):
     assert len(page.svgs) == charts + page.replays
     ids = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
     assert len(ids) == len(set(ids))
+
+
+def test_the_share_of_agents_at_their_goals_stands_in_the_table_of_each_map_size(page: Page, validation: list[Instance]):
+    assert page.text.count("agents that end on their goals") == len(SIZES)
+    for correct in (3, 5, 4):
+        for part in breakdown_of(rollouts_of(validation, correct)).sizes.values():
+            assert part.arrived_rate is not None
+            assert percent(part.arrived_rate.value) in page.text
+            assert interval(part.arrived_rate) in page.text
 
 
 def test_every_stage_map_size_and_category_appears(page: Page):

@@ -1,12 +1,14 @@
+import copy
+
 import pytest
 from boards import detour, draw_instances, off_the_grid, optimal, unfinished
 from pydantic import ValidationError
 
 from envgen.dataset import to_table
 from envgen.errors import DataError
-from envgen.prompts import PromptStyle
+from envgen.prompts import PromptStyle, answer
 from envgen.verifier import verify
-from policy.rewards import RewardWeights, reward_functions, terms
+from policy.rewards import LOGGED_TERMS, RewardWeights, reward_functions, terms, weighted_terms
 
 INSTANCES = draw_instances()
 ROWS = to_table(INSTANCES, PromptStyle.BOARD).to_pylist()
@@ -23,7 +25,9 @@ ANSWERS = {
 @pytest.mark.parametrize(("respond", "expected"), ANSWERS.values(), ids=list(ANSWERS))
 def test_an_answer_earns_its_terms(respond, expected: tuple[float, float, float]):
     for instance in INSTANCES:
-        assert terms(verify(instance, respond(instance))) == expected
+        found = terms(verify(instance, respond(instance)))
+        assert tuple(found[name] for name in LOGGED_TERMS) == expected
+        assert list(found) == list(RewardWeights.model_fields)
 
 
 @pytest.mark.parametrize(("respond", "expected"), ANSWERS.values(), ids=list(ANSWERS))
@@ -36,7 +40,55 @@ def test_the_reward_functions_say_the_same_of_conversations_and_of_texts(respond
 
 
 def test_the_reward_functions_come_in_the_order_of_the_weights():
-    assert [f.__name__ for f in reward_functions()] == list(RewardWeights.model_fields) == ["format", "valid", "optimal"]
+    assert [f.__name__ for f in reward_functions()] == list(weighted_terms(RewardWeights())) == ["format", "valid", "optimal"]
+    every = RewardWeights(format=0.1, valid=0.2, optimal=0.3, arrived=0.4, legal_share=0.5)
+    assert [f.__name__ for f in reward_functions(every)] == list(weighted_terms(every)) == list(RewardWeights.model_fields)
+    assert list(weighted_terms(every).values()) == [0.1, 0.2, 0.3, 0.4, 0.5]
+
+
+def test_without_a_weight_partial_progress_is_no_part_of_the_reward():
+    """The trainer sums exactly the terms that it summed before there was any partial progress."""
+    assert weighted_terms(RewardWeights(format=0.0, valid=0.0, optimal=0.0)) == {"format": 0.0, "valid": 0.0, "optimal": 0.0}
+    assert weighted_terms(RewardWeights(legal_share=0.25)) == {"format": 0.0, "valid": 1.0, "optimal": 0.5, "legal_share": 0.25}
+
+
+def test_partial_progress_pays_for_agents_at_their_goals_and_for_the_steps_before_the_first_violation():
+    functions = {f.__name__: f for f in reward_functions(RewardWeights(arrived=1, legal_share=1))}
+    assert functions["arrived"](completions=[optimal(i) for i in INSTANCES], instance=ROWS) == [1.0] * len(ROWS)
+    assert functions["legal_share"](completions=[detour(i) for i in INSTANCES], instance=ROWS) == [1.0] * len(ROWS)
+    assert functions["arrived"](completions=["no plan"] * len(ROWS), instance=ROWS) == [0.0] * len(ROWS)
+    assert functions["legal_share"](completions=["no plan"] * len(ROWS), instance=ROWS) == [0.0] * len(ROWS)
+    instance, row = next((i, r) for i, r in zip(INSTANCES, ROWS, strict=True) if all(len(path) > 1 for path in i.solution.plan))
+    first, second = instance.solution.plan
+    half = answer((first, second[:-1]))
+    assert functions["arrived"](completions=[half], instance=[row]) == [0.5]
+    waits = answer(((first[0],) * 4 + ((9, 9),), second[:1]))
+    assert functions["legal_share"](completions=[waits], instance=[row]) == [3 / 4]
+
+
+def test_a_batch_is_judged_anew_when_its_answers_or_boards_change():
+    format_term, valid_term, _ = reward_functions()
+    texts = [optimal(i) for i in INSTANCES]
+    assert format_term(completions=texts, instance=ROWS) == valid_term(completions=texts, instance=ROWS) == [1.0] * len(ROWS)
+    texts[0] = ""
+    assert valid_term(completions=texts, instance=ROWS) == [0.0] + [1.0] * (len(ROWS) - 1)
+    rows = [ROWS[1], *ROWS[1:]]
+    texts[0] = optimal(INSTANCES[1])
+    assert valid_term(completions=texts, instance=rows) == [1.0] * len(ROWS)
+    rows[0] = ROWS[0]
+    assert valid_term(completions=texts, instance=rows)[0] == float(verify(INSTANCES[0], texts[0]).valid)
+    conversation = [[{"role": "assistant", "content": texts[1]}]]
+    assert valid_term(completions=conversation, instance=ROWS[1:2]) == [1.0]
+    conversation[0][0]["content"] = "nothing"
+    assert valid_term(completions=conversation, instance=ROWS[1:2]) == [0.0]
+
+
+def test_several_completions_of_one_board_and_equal_boards_are_judged_each():
+    rows = [copy.deepcopy(row) for row in ROWS[:3] for _ in range(4)]
+    instances = [i for i in INSTANCES[:3] for _ in range(4)]
+    texts = [respond(i) for i, respond in zip(instances, [optimal, detour, unfinished, lambda i: ""] * 3, strict=True)]
+    for name, function in zip(("format", "valid", "optimal"), reward_functions(), strict=True):
+        assert function(completions=texts, instance=rows) == [terms(verify(i, text))[name] for i, text in zip(instances, texts, strict=True)]
 
 
 def test_each_answer_is_judged_on_its_own_board():

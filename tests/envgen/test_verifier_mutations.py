@@ -1,0 +1,158 @@
+"""The solver's plans on random boards are optimal, and each way to break one falls in its category with agent, step and cell."""
+
+from itertools import permutations
+
+import pytest
+from board_makers import all_cells, problems, repeatable
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from envgen.problem import Cell, Instance, Path, Plan
+from envgen.prompts import answer
+from envgen.solver import solve
+from envgen.verifier import FailureCategory, Verdict, verify
+
+Broken = tuple[Plan, int, int, Cell]
+"""A broken plan with the agent, step and cell at which it breaks first."""
+property_test = settings(repeatable, max_examples=60, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
+
+
+@st.composite
+def instances(draw: st.DrawFn) -> Instance:
+    problem = draw(problems(max_size=7, max_agents=4, max_hole_share=0.3))
+    solution = solve(problem)
+    assume(solution is not None)
+    return Instance(problem=problem, solution=solution)
+
+
+def replaced(plan: Plan, agent: int, path: Path) -> Plan:
+    return (*plan[:agent], path, *plan[agent + 1 :])
+
+
+def at(path: Path, step: int) -> Cell:
+    return path[min(step, len(path) - 1)]
+
+
+def apart(one: Cell, other: Cell) -> int:
+    return abs(one[0] - other[0]) + abs(one[1] - other[1])
+
+
+def up_to(plan: Plan, agent: int, step: int, cell: Cell) -> Plan:
+    """The plan with an agent that follows its path before `step`, then enters `cell` and stays."""
+    return replaced(plan, agent, (*(at(plan[agent], s) for s in range(step)), cell))
+
+
+def steps_of(plan: Plan) -> list[tuple[int, int]]:
+    """(agent, step) of every move and of one after the last."""
+    return [(agent, step) for agent, path in enumerate(plan) for step in range(1, len(path) + 1)]
+
+
+def wrong_starts(instance: Instance) -> list[Broken]:
+    plan, cells = instance.solution.plan, all_cells(instance.problem.size)
+    return [(replaced(plan, agent, (cell, *path[1:])), agent, 0, cell) for agent, path in enumerate(plan) for cell in cells if cell != path[0]]
+
+
+def jumps(instance: Instance) -> list[Broken]:
+    plan, cells = instance.solution.plan, all_cells(instance.problem.size)
+    return [(up_to(plan, agent, step, cell), agent, step, cell) for agent, step in steps_of(plan) for cell in cells if apart(plan[agent][step - 1], cell) > 1]
+
+
+def steps_off_the_grid(instance: Instance) -> list[Broken]:
+    plan, size = instance.solution.plan, instance.problem.size
+    outside = [(agent, step, cell) for agent, step in steps_of(plan) for cell in beside(plan[agent][step - 1]) if max(cell) == size and min(cell) >= 0]
+    return [(up_to(plan, agent, step, cell), agent, step, cell) for agent, step, cell in outside]
+
+
+def beside(cell: Cell) -> list[Cell]:
+    row, column = cell
+    return [(row - 1, column), (row + 1, column), (row, column - 1), (row, column + 1)]
+
+
+def steps_into_holes(instance: Instance) -> list[Broken]:
+    plan, holes = instance.solution.plan, instance.problem.holes
+    return [(up_to(plan, agent, step, hole), agent, step, hole) for agent, step in steps_of(plan) for hole in holes if apart(plan[agent][step - 1], hole) == 1]
+
+
+def meetings(instance: Instance) -> list[Broken]:
+    """An agent enters the cell in which another is after the step; its own cell is entered by nobody."""
+    found = []
+    plan = instance.solution.plan
+    for mover, other in permutations(range(len(plan)), 2):
+        for step in range(1, instance.solution.makespan + 2):
+            here, target = at(plan[mover], step - 1), at(plan[other], step)
+            if apart(here, target) == 1 and all(at(path, step) != here for index, path in enumerate(plan) if index != mover):
+                found.append((up_to(plan, mover, step, target), max(mover, other), step, target))
+    return found
+
+
+def exchanges(instance: Instance) -> list[Broken]:
+    """Two neighbours swap cells that nobody else enters in that step."""
+    found = []
+    plan = instance.solution.plan
+    for one, other in permutations(range(len(plan)), 2):
+        for step in range(1, instance.solution.makespan + 2):
+            here, there = at(plan[one], step - 1), at(plan[other], step - 1)
+            bystanders = [at(path, step) for index, path in enumerate(plan) if index not in (one, other)]
+            if one > other and apart(here, there) == 1 and here not in bystanders and there not in bystanders:
+                found.append((up_to(up_to(plan, one, step, there), other, step, here), one, step, there))
+    return found
+
+
+def dropped_cells(instance: Instance) -> list[Broken]:
+    """A path lacks its last cell, and nobody enters the cell on which its agent then rests."""
+    found = []
+    plan = instance.solution.plan
+    for agent, path in enumerate(plan):
+        if len(path) > 1:
+            later = [at(other, step) for index, other in enumerate(plan) if index != agent for step in range(len(path) - 1, instance.solution.makespan + 1)]
+            if path[-2] not in later:
+                found.append((replaced(plan, agent, path[:-1]), agent, len(path) - 2, path[-2]))
+    return found
+
+
+KINDS = {
+    "wrong start": (wrong_starts, FailureCategory.ILLEGAL_MOVE, "begins at"),
+    "jump": (jumps, FailureCategory.ILLEGAL_MOVE, "jumps from"),
+    "off the grid": (steps_off_the_grid, FailureCategory.ILLEGAL_MOVE, "leaves the"),
+    "hole": (steps_into_holes, FailureCategory.HOLE_COLLISION, "enters the hole"),
+    "same cell": (meetings, FailureCategory.CONFLICT, "are both in"),
+    "swap": (exchanges, FailureCategory.CONFLICT, "swap"),
+    "dropped cell": (dropped_cells, FailureCategory.GOAL_NOT_REACHED, "ends at"),
+}
+
+
+@property_test
+@given(instances())
+def test_the_solvers_plans_are_optimal(instance: Instance):
+    cost, makespan = instance.solution.sum_of_costs, instance.solution.makespan
+    verdict = verify(instance, answer(instance.solution.plan))
+    assert verdict == Verdict(valid=True, optimal=True, sum_of_costs=cost, makespan=makespan, arrived=1, legal_steps=makespan, legal_share=1)
+
+
+@pytest.mark.parametrize(("mutants", "category", "words"), KINDS.values(), ids=list(KINDS))
+@property_test
+@given(data=st.data())
+def test_a_broken_plan_falls_in_its_category_with_agent_step_and_cell(data: st.DataObject, mutants, category: FailureCategory, words: str):
+    instance = data.draw(instances())
+    candidates = mutants(instance)
+    assume(candidates)
+    plan, agent, step, cell = data.draw(st.sampled_from(candidates))
+    verdict = verify(instance, f"So:\n{answer(plan)}\n")
+    assert (verdict.valid, verdict.optimal, verdict.category, verdict.agent, verdict.step, verdict.cell) == (False, False, category, agent, step, cell)
+    assert words in verdict.detail
+    assert verdict.arrived == sum(path[-1] == a.goal for path, a in zip(plan, instance.problem.agents, strict=True)) / len(plan)
+    last = max(map(len, plan)) - 1
+    if category is FailureCategory.GOAL_NOT_REACHED:
+        assert (verdict.legal_steps, verdict.legal_share) == (last, 1)
+    else:
+        assert (verdict.legal_steps, verdict.legal_share) == (max(step - 1, 0), max(step - 1, 0) / max(last, 1))
+
+
+@property_test
+@given(instances(), st.data())
+def test_an_answer_that_lost_a_sign_of_its_form_is_a_parse_error(instance: Instance, data: st.DataObject):
+    text = answer(instance.solution.plan)
+    place = data.draw(st.sampled_from([index for index, letter in enumerate(text) if letter in "Agent:(),"]))
+    verdict = verify(instance, text[:place] + text[place + 1 :])
+    assert (verdict.valid, verdict.category, verdict.agent, verdict.step, verdict.cell) == (False, FailureCategory.PARSE_ERROR, None, None, None)
+    assert (verdict.arrived, verdict.legal_steps, verdict.legal_share) == (0, 0, 0)
