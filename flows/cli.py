@@ -85,7 +85,7 @@ def solve(
 @app.command(epilog=example("envwright convert board.scen board.txt"))
 def convert(
     source: Annotated[str, typer.Argument(metavar="INPUT", help="Problems: .jsonl, .parquet, .scen with its .map beside it, .txt, or the name of a board.")],
-    output: Annotated[Path, typer.Argument(help="What to write: .jsonl, .parquet (solved), .scen with a .map beside it, or .txt.")],
+    output: Annotated[Path, typer.Argument(metavar="OUTPUT", help="What to write: .jsonl, .parquet (solved), .scen with a .map beside it, or .txt.")],
     id: Annotated[str | None, typer.Option(help="Only the problem with this id; .scen and .txt hold one.")] = None,
     agents: Annotated[int | None, typer.Option(min=1, help="Use only the first agents of a .scen file.")] = None,
     style: Annotated[str, typer.Option(help="Prompt style of a data set: board or compact.")] = "board",

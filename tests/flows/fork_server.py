@@ -14,6 +14,8 @@ import sys
 import pyarrow.dataset  # noqa: F401
 
 import flows.cli
+import flows.convert
+import flows.picture
 import flows.verify
 import infra.preset
 import infra.run_directory  # noqa: F401
