@@ -6,12 +6,13 @@ from rich.console import Console
 
 from envgen.boards import board
 from envgen.errors import DataError
+from envgen.problem import Problem, from_text
 from envgen.prompts import PromptStyle
 from flows.play import play, show_plan
 from flows.problems import Posed
 
 
-def session(how, name: str, *lines: str, style: PromptStyle = PromptStyle.BOARD, stored=None) -> list[str]:
+def session(how, name: str | Problem, *lines: str, style: PromptStyle = PromptStyle.BOARD) -> list[str]:
     """What the terminal shows while the lines are typed; then the input ends."""
     typed: Iterator[str] = iter(lines)
 
@@ -22,7 +23,7 @@ def session(how, name: str, *lines: str, style: PromptStyle = PromptStyle.BOARD,
             raise EOFError from None
 
     console = Console(file=io.StringIO(), width=100)
-    how(Posed(board(name), stored), style, console, ask)
+    how(Posed(board(name) if isinstance(name, str) else name), style, console, ask)
     assert list(typed) == [], "every line was read"
     return [line.rstrip() for line in console.file.getvalue().splitlines()]
 
@@ -82,10 +83,11 @@ def test_a_line_that_is_no_move_is_explained_and_changes_nothing(line: str, comp
     assert {text for text in shown if text.startswith("step")} == {"step 0"}
 
 
-def test_up_is_no_undo():
-    """With one agent a single letter could be both."""
-    shown = session(play, "parallel", "d w", "U w", "r r", "u", "q")
-    assert [line for line in shown if line.startswith("step")] == ["step 0", "step 1", "step 2", "step 3", "step 2"]
+def test_a_single_agent_goes_up_with_a_large_letter_and_back_with_a_small_one():
+    alone = from_text("F F F\nF F G\nS F F")
+    shown = session(play, alone, "U", "u", "U", "r", "r")
+    assert [line for line in shown if line.startswith("step")] == [f"step {n}" for n in (0, 1, 0, 1, 2, 3)]
+    assert shown[-1] == "valid: sum of costs 3, optimal; nobody has to wait"
 
 
 @pytest.mark.parametrize(("style", "line"), [(PromptStyle.BOARD, "Plan paths for 2 agents"), (PromptStyle.COMPACT, "Solve 3x3.")])
