@@ -50,7 +50,14 @@ def describe_validation_error(error: Exception, source: str) -> str:
     lines = []
     for item in error.errors():  # type: ignore[attr-defined]
         where = ".".join(str(part) for part in item["loc"]) or "(top level)"
-        got = repr(item["input"])
-        got = got if len(got) <= 80 else got[:77] + "..."
-        lines.append(f"{source}: {where}: {item['msg']} (got {got})")
+        lines.append(f"{source}: {where}: {item['msg']} (got {shown(item['input'])})")
     return "\n".join(lines)
+
+
+def shown(value: object) -> str:
+    """A value as a message shows it: its repr, cut to 80 characters."""
+    try:
+        text = repr(value)
+    except RecursionError:
+        return f"a {type(value).__name__} nested too deep to show"
+    return text if len(text) <= 80 else text[:77] + "..."

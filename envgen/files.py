@@ -11,6 +11,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from envgen.errors import DataError
+
 
 @contextmanager
 def atomic_path(path: Path) -> Iterator[Path]:
@@ -31,6 +33,16 @@ def write_text(path: Path, text: str) -> None:
     """Write `text` to `path` atomically (UTF-8)."""
     with atomic_path(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
+
+
+def read_text(path: Path) -> str:
+    """The text of a UTF-8 file; DataError if it is missing or no text."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise DataError(f"{path}: no such file") from None
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path}: cannot be read as text: {error}") from None
 
 
 def write_json(path: Path, value: Any) -> None:

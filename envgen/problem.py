@@ -15,6 +15,8 @@ from typing import Annotated, Self
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, model_validator
 
+from envgen.errors import shown
+
 MIN_SIZE, MAX_SIZE = 3, 10
 MAX_AGENTS = 5
 MAX_CELLS = MAX_SIZE * MAX_SIZE
@@ -149,17 +151,24 @@ def to_text(problem: Problem) -> str:
 
 
 def from_text(text: str, id: str = "") -> Problem:
-    """Read the ASCII notation back. Without agent lines the letters alone must place every start and goal."""
+    """Read the ASCII notation back. Without agent lines the letters alone must place every start and goal.
+
+    ValueError names the cell or line that is wrong.
+    """
     lines = [line.strip() for line in text.strip().splitlines() if line.strip()]
     rows = [line.split() for line in lines if not line.startswith("Agent ")]
     agent_lines = [line for line in lines if line.startswith("Agent ")]
+    if len(rows) > MAX_SIZE:
+        raise ValueError(f"the grid has {len(rows)} rows; the size of a board is {MIN_SIZE} to {MAX_SIZE}")
+    if len(agent_lines) > MAX_AGENTS:
+        raise ValueError(f"{len(agent_lines)} agent lines; a board holds at most {MAX_AGENTS} agents")
+    if any(len(row) != len(rows) for row in rows):
+        raise ValueError(f"the grid has {len(rows)} rows, so every row needs {len(rows)} letters")
     known = set(START_LETTERS + GOAL_LETTERS + FROZEN + HOLE)
     cells = {(r, c): letter for r, row in enumerate(rows) for c, letter in enumerate(row)}
     for cell, letter in cells.items():
         if letter not in known:
-            raise ValueError(f"cell {cell} holds {letter!r}; expected one of {''.join(sorted(known))}")
-    if any(len(row) != len(rows) for row in rows):
-        raise ValueError(f"the grid has {len(rows)} rows, so every row needs {len(rows)} letters")
+            raise ValueError(f"cell {cell} holds {shown(letter)}; expected one of {''.join(sorted(known))}")
     if agent_lines:
         agents = tuple(_agent_from_line(line, index) for index, line in enumerate(agent_lines))
     else:
@@ -190,7 +199,7 @@ def _agent_from_line(line: str, index: int) -> Agent:
         start_cell, goal_cell = (tuple(int(n) for n in part.strip().strip("()").split(",")) for part in (start, goal))
         return Agent(start=start_cell, goal=goal_cell)  # type: ignore[arg-type]
     except ValueError:
-        raise ValueError(f"cannot read {line!r}; expected 'Agent {index}: (r,c) to (r,c)'") from None
+        raise ValueError(f"cannot read {shown(line)}; expected 'Agent {index}: (r,c) to (r,c)'") from None
 
 
 def identities(size: int, holes: np.ndarray, starts: np.ndarray, goals: np.ndarray) -> list[str]:

@@ -12,8 +12,9 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from envgen.errors import ChildError, EnvwrightError
+from envgen.errors import ChildError, ConfigError, EnvwrightError
 from envgen.files import write_text
+from envgen.prompts import PromptStyle
 from policy.checkpoints import resolve_model
 
 app = typer.Typer(
@@ -81,6 +82,59 @@ def solve(
     console.print(f"{len(lines)} problems -> {output}")
 
 
+@app.command(epilog=example("envwright convert board.scen board.txt"))
+def convert(
+    source: Annotated[str, typer.Argument(metavar="INPUT", help="Problems: .jsonl, .parquet, .scen with its .map beside it, .txt, or the name of a board.")],
+    output: Annotated[Path, typer.Argument(metavar="OUTPUT", help="What to write: .jsonl, .parquet (solved), .scen with a .map beside it, or .txt.")],
+    id: Annotated[str | None, typer.Option(help="Only the problem with this id; .scen and .txt hold one.")] = None,
+    agents: Annotated[int | None, typer.Option(min=1, help="Use only the first agents of a .scen file.")] = None,
+    style: Annotated[str, typer.Option(help="Prompt style of a data set: board or compact.")] = "board",
+) -> None:
+    """Problems from one format to another, by the suffixes of the files."""
+    from rich.progress import track
+
+    from flows.convert import check_output
+    from flows.convert import convert as convert_problems
+    from flows.problems import posed
+
+    prompt_style = _style(style)
+    check_output(output)
+    found = posed(source, id, agents)
+    convert_problems(found, source, output, prompt_style, lambda all: track(all, "solving", console=Console(stderr=True), transient=True))
+    console.print(f"{len(found)} problems -> {output}")
+
+
+@app.command(epilog=example("envwright render crossing -o crossing.png"))
+def render(
+    data: Annotated[str, typer.Argument(help="Instances (Parquet), problems (.jsonl, .scen, .txt), or the name of a board.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="A picture: .svg moves, .png is still.")],
+    id: Annotated[str | None, typer.Option(help="Id of the problem; without it the first one.")] = None,
+    answer: Annotated[str | None, typer.Option(help="Draw this answer and its failure: the path of a text, or 'Agent 0: (0,1) (0,2) ...'.")] = None,
+) -> None:
+    """Draw an optimal plan, or an answer and where it fails."""
+    from flows.picture import draw
+    from flows.problems import posed
+
+    verdict = draw(posed(data, id)[0], data, answer, output)
+    judged = "optimal" if verdict.optimal else "valid" if verdict.valid else f"{verdict.category}: {verdict.detail}"
+    console.print(f"{judged} -> {output}", markup=False, soft_wrap=True)
+
+
+@app.command(epilog=example("envwright play crossing"))
+def play(
+    data: Annotated[str, typer.Argument(help="Instances (Parquet), problems (.jsonl, .scen, .txt), or the name of a board.")],
+    id: Annotated[str | None, typer.Option(help="Id of the problem; without it the first one.")] = None,
+    plan: Annotated[bool, typer.Option("--plan", help="Step through the optimal plan instead.")] = False,
+    style: Annotated[str, typer.Option(help="Prompt style that `p` shows: board or compact.")] = "board",
+) -> None:
+    """Step a board in the terminal, and hear the verdict."""
+    from flows.play import play as play_board
+    from flows.play import show_plan
+    from flows.problems import posed
+
+    (show_plan if plan else play_board)(posed(data, id)[0], _style(style), console, _ask)
+
+
 @app.command(epilog=example("envwright generate config.yaml --count 500 --agents 2 --seed 0 -o data.parquet"))
 def generate(
     config: Annotated[Path, typer.Argument(help="Environment config: sizes -> data_ratio, hole_ratio, wait_ratio.")],
@@ -92,17 +146,14 @@ def generate(
 ) -> None:
     """A data set drawn from an environment config, with exact counts and labels."""
     from envgen.dataset import write_dataset
-    from envgen.errors import ConfigError
-    from envgen.prompts import PromptStyle
     from envgen.sampler import sample
     from infra.preset import load_env_config
     from infra.settings import Settings
 
-    if style not in set(PromptStyle):
-        raise ConfigError(f"--style {style!r}: expected one of {', '.join(PromptStyle)}")
+    prompt_style = _style(style)
     wanted = load_env_config(config)
     instances, report = sample(wanted, count, agents=agents, seed=seed, workers=Settings().workers, progress=console.print)
-    write_dataset(output, instances, PromptStyle(style), {"config": wanted, "seed": seed, "agents": agents, "report": report})
+    write_dataset(output, instances, prompt_style, {"config": wanted, "seed": seed, "agents": agents, "report": report})
     console.print(f"{len(instances)} instances -> {output}")
 
 
@@ -183,6 +234,26 @@ def bootstrap(
     console.print(f"start policy: {output}")
 
 
+def printable(text: str) -> str:
+    """The text without the characters that would steer a terminal."""
+    return "".join(c if c.isprintable() else " " for c in text)
+
+
+def _style(name: str) -> PromptStyle:
+    """A prompt style by its name."""
+    if name not in set(PromptStyle):
+        raise ConfigError(f"--style {name!r}: expected one of {', '.join(PromptStyle)}")
+    return PromptStyle(name)
+
+
+def _ask(text: str) -> str:
+    """One typed line; what a pipe says is shown too."""
+    line = console.input(text)
+    if not sys.stdin.isatty():
+        console.print(printable(line), markup=False, highlight=False)
+    return line
+
+
 class ConsoleHandler(logging.Handler):
     """Log records as lines of the console, with the time of day."""
 
@@ -191,7 +262,7 @@ class ConsoleHandler(logging.Handler):
         style = "yellow" if record.levelno >= logging.WARNING else None
         stamp = time.strftime("%H:%M:%S", time.localtime(record.created))
         # A model's words are hostile text: no control characters reach the terminal.
-        message = "".join(c if c.isprintable() else " " for c in record.getMessage())
+        message = printable(record.getMessage())
         console.print(f"{stamp}  {message}", style=style, soft_wrap=True, markup=False, highlight=False)
 
 

@@ -6,12 +6,11 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from envgen.breakdown import Breakdown, count_verdicts
-from envgen.dataset import read_dataset
 from envgen.errors import DataError, describe_validation_error
-from envgen.formats import read_json_lines, read_problems
+from envgen.formats import read_json_lines
 from envgen.problem import Instance
-from envgen.solver import solve
 from envgen.verifier import verify_batch
+from flows.problems import posed, solved
 
 
 class Answer(BaseModel):
@@ -25,7 +24,7 @@ class Answer(BaseModel):
 def verdict_lines(data: Path, completions: Path) -> tuple[list[str], Breakdown]:
     """One JSON line a completion, in order, and their breakdown; DataError names file and line."""
     instances: dict[str, Instance] = {}
-    for instance in _instances(data):
+    for instance in solved(posed(str(data)), str(data)):
         if instance.problem.id in instances:
             raise DataError(f"{data}: id {instance.problem.id!r} occurs twice, so an answer to it cannot be judged; give every problem its own id")
         instances[instance.problem.id] = instance
@@ -44,15 +43,3 @@ def verdict_lines(data: Path, completions: Path) -> tuple[list[str], Breakdown]:
     verdicts = verify_batch(judged, [answer.completion for answer in answers])
     lines = [json.dumps({"id": answer.id, **verdict.model_dump(mode="json")}) for answer, verdict in zip(answers, verdicts, strict=True)]
     return lines, count_verdicts((instance.problem.size, verdict) for instance, verdict in zip(judged, verdicts, strict=True))
-
-
-def _instances(data: Path) -> list[Instance]:
-    if data.suffix == ".parquet":
-        return read_dataset(data)
-    found = []
-    for problem in read_problems(data):
-        solution = solve(problem)
-        if solution is None:
-            raise DataError(f"{data}: problem {problem.id!r} is not solvable, so no answer to it can be judged; remove it")
-        found.append(Instance(problem=problem, solution=solution))
-    return found

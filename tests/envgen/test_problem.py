@@ -135,12 +135,16 @@ def test_an_unknown_board_name_is_a_key_error():
         ("F F F\nF F F\nF F F\nAgent 0: (-1,0) to (1,1)", "cannot read"),
         ("F F F\nF F F\nF F F\nAgent 0: (0,3) to (1,1)", "lies outside"),
         ("H F F\nF F F\nF F F\nAgent 0: (0,0) to (1,1)", "lies on a hole"),
-        ("\n".join(["F " * 11] * 11) + "\nAgent 0: (0,0) to (1,1)", "size"),
+        ("\n".join(["F " * 11] * 11) + "\nAgent 0: (0,0) to (1,1)", "11 rows; the size of a board is 3 to 10"),
+        ("F F F\nF F F\nF F F" + "\nAgent 0: (0,0) to (1,1)" * 6, "6 agent lines; a board holds at most 5"),
+        ("F F F\nF F F\nF F F\nAgent 0: (" + "9" * 5000 + ",0) to (1,1)", "cannot read 'Agent 0: \\(9999"),
+        ("S F F\nF F F\nF F " + "x" * 5000, r"cell \(2, 2\) holds 'xxx"),
     ],
 )
 def test_a_broken_notation_is_a_value_error_that_names_the_fault(text: str, message: str):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=message) as caught:
         from_text(text)
+    assert len(str(caught.value)) < 500
 
 
 @repeatable

@@ -15,6 +15,8 @@ import pyarrow.dataset  # noqa: F401
 
 import envgen.judging_kernel  # noqa: F401
 import flows.cli
+import flows.convert
+import flows.picture
 import flows.verify
 import infra.preset
 import infra.run_directory  # noqa: F401

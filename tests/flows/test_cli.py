@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import entry_points
+from itertools import pairwise
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -13,7 +14,7 @@ import pytest
 
 from envgen.dataset import read_dataset
 from envgen.formats import read_problems
-from envgen.problem import path_of
+from envgen.problem import identity, path_of
 from envgen.prompts import answer
 from envgen.verifier import Verdict, verify_plan
 from flows.cli import app
@@ -35,10 +36,10 @@ class Done:
 Envwright = Callable[..., Done]
 
 
-def started(*arguments: str, folder: Path, **environment: str) -> Done:
+def started(*arguments: str, folder: Path, typed: str = "", **environment: str) -> Done:
     """Start the installed command line from nothing."""
     run = [sys.executable, "-m", "flows.cli", *arguments]
-    done = subprocess.run(run, cwd=folder, env={**os.environ, **environment, "COLUMNS": "200"}, capture_output=True, text=True, timeout=240)
+    done = subprocess.run(run, cwd=folder, env={**os.environ, **environment, "COLUMNS": "200"}, input=typed, capture_output=True, text=True, timeout=240)
     return Done(done.returncode, done.stdout, done.stderr)
 
 
@@ -96,7 +97,7 @@ def test_the_installed_command_lists_its_commands_and_explains_bad_usage(tmp_pat
     done = started("--help", folder=tmp_path)
     assert done.code == 0
     assert all(f" {command} " in done.out for command in COMMANDS)
-    assert {"run", "generate", "solve", "verify", "report", "lineage", "doctor", "bootstrap"} <= set(COMMANDS)
+    assert {"run", "generate", "solve", "verify", "report", "lineage", "doctor", "bootstrap", "convert", "render", "play"} <= set(COMMANDS)
     refused(started("frobnicate", folder=tmp_path), "No such command 'frobnicate'")
 
 
@@ -282,6 +283,115 @@ def test_a_bad_scenario_or_map_is_named_with_its_line(envwright: Envwright, tmp_
     (tmp_path / "case.scen").write_text(scenario)
     refused(envwright("solve", "case.scen", "-o", "s.jsonl"), complaint)
     assert not (tmp_path / "s.jsonl").exists()
+
+
+# convert
+
+
+def test_a_board_goes_through_all_formats_and_back(envwright: Envwright, tmp_path: Path):
+    files = ["bay.jsonl", "bay.txt", "bay.scen", "bay.parquet", "again.jsonl"]
+    for source, output in pairwise(["bay", *files]):
+        done = envwright("convert", source, output)
+        assert (done.code, done.out) == (0, f"1 problems -> {output}\n"), done.err
+    assert (tmp_path / "again.jsonl").read_bytes() == (tmp_path / "bay.jsonl").read_bytes()
+    assert sorted(p.name for p in tmp_path.iterdir()) == sorted([*files, "bay.map"])
+    assert read_dataset(tmp_path / "bay.parquet")[0].solution.sum_of_costs == 8
+
+
+def test_problems_become_a_data_set_with_ids_and_the_prompts_of_the_style(envwright: Envwright, tmp_path: Path):
+    row = {"sample_id": "3ag_3x3_hr0.1_000", "num_agents": 3, "text": "a s g\nG S F\nA F F"}
+    (tmp_path / "p.jsonl").write_text("\n".join([PROBLEMS[0], PROBLEMS[5], json.dumps(row)]))
+    done = envwright("convert", "p.jsonl", "data.parquet", "--style", "compact")
+    assert done.code == 0, done.err
+    instances = read_dataset(tmp_path / "data.parquet")
+    assert [i.problem.id for i in instances] == ["apart", identity(instances[1].problem), "3ag_3x3_hr0.1_000"]
+    assert [i.solution.sum_of_costs for i in instances[:2]] == [4, 1]
+    assert all(text.startswith("Solve 3x3.") for text in pq.read_table(tmp_path / "data.parquet")["prompt"].to_pylist())
+    assert envwright("convert", "data.parquet", "one.txt", "--id", "3ag_3x3_hr0.1_000").code == 0
+    assert (tmp_path / "one.txt").read_text().startswith("a s g\nG S F\nA F F\nAgent 0: (1,1) to (1,0)\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["p.jsonl", "out.csv"], "out.csv: its suffix names no format; expected one of .jsonl, .parquet, .scen, .txt"),
+        (["p.jsonl", "out.scen"], "out.scen: holds one problem, p.jsonl has 6; choose one with --id, or write .jsonl"),
+        (["p.jsonl", "out.txt", "--id", "apar"], "p.jsonl: 0 problems with the id 'apar', expected one; there are 'apart', 'there already', 'crossing', ..."),
+        (["p.jsonl", "out.parquet"], "p.jsonl: problem 'no way past' is not solvable"),
+        (["p.jsonl", "out.scen", "--id", "cut off"], "agent 0 cannot reach its goal (3, 3) from (0, 0)"),
+        (["p.jsonl", "out.parquet", "--style", "prose"], "--style 'prose': expected one of board, compact"),
+        (["atlantis", "out.txt"], "atlantis: no such file, and no board of that name; the boards are parallel, bay"),
+        (["empty.jsonl", "out.jsonl"], "empty.jsonl: holds no problem"),
+        (["nowhere.scen", "out.jsonl"], "nowhere.scen: no such file"),
+    ],
+)
+def test_what_cannot_be_converted_is_refused_and_nothing_is_written(envwright: Envwright, tmp_path: Path, arguments: list[str], complaint: str):
+    (tmp_path / "p.jsonl").write_text("\n".join(PROBLEMS))
+    (tmp_path / "empty.jsonl").write_text("\n\n")
+    refused(envwright("convert", *arguments), f"error: {complaint}")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["empty.jsonl", "p.jsonl"]
+
+
+# render
+
+
+def test_a_plan_and_a_failure_are_drawn_moving_or_still(envwright: Envwright, tmp_path: Path):
+    (tmp_path / "clash").write_text("I think:\nAgent 0: (0,1) (1,1)\nAgent 1: (1,0) (1,1)\n")
+    clash = "conflict: agents 0 and 1 are both in (1,1) after step 1"
+    for arguments, said in [
+        (["-o", "plan.svg"], "optimal"),
+        (["-o", "plan.png"], "optimal"),
+        (["-o", "clash.svg", "--answer", "clash"], clash),
+        (["-o", "clash.png", "--answer", (tmp_path / "clash").read_text()], clash),
+        (["-o", "words.png", "--answer", "no plan (sorry)"], "parse_error: "),
+        (["-o", "words.svg", "--answer", "no plan (sorry)"], "parse_error: "),
+    ]:
+        done = envwright("render", "crossing", *arguments)
+        assert done.code == 0, done.err
+        assert done.out.startswith(said)
+        assert done.out.endswith(f" -> {arguments[1]}\n")
+    assert (tmp_path / "clash.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+    assert "<animate" in (tmp_path / "plan.svg").read_text()
+
+
+def test_a_data_set_is_drawn_by_id(envwright: Envwright, tmp_path: Path, data: Path):
+    chosen = read_dataset(data)[3].problem
+    assert envwright("render", data, "--id", chosen.id, "-o", "one.svg").code == 0
+    assert f"{chosen.size}x{chosen.size} board, replay" in (tmp_path / "one.svg").read_text()
+
+
+def test_what_cannot_be_drawn_is_refused_and_nothing_is_written(envwright: Envwright, tmp_path: Path):
+    for arguments, complaint in [
+        (["crossing", "-o", "plan.gif"], "plan.gif: its suffix names no kind of picture; expected .svg or .png"),
+        (["crossing", "-o", "plan.svg", "--answer", "nowhere.txt"], "nowhere.txt: no such file"),
+        (["ring-order", "-o", "plan.svg"], "ring-order: problem 'ring-order' is not solvable"),
+        (["crossing", "--id", "x", "-o", "plan.svg"], "crossing: 0 problems with the id 'x'"),
+    ]:
+        refused(envwright("render", *arguments), f"error: {complaint}")
+    assert not list(tmp_path.iterdir())
+
+
+# play
+
+
+def test_a_board_is_played_from_a_pipe(tmp_path: Path):
+    done = started("play", "crossing", folder=tmp_path, typed="right wait\nu\nD, w\nd r\nfly\nw r\n")
+    assert (done.code, done.err) == (0, "")
+    assert "hole collision: agent 0 enters the hole (0,2)" in done.out
+    assert "1 moves for 2 agents; type one for each, as in R W" in done.out
+    assert done.out.splitlines()[-1] == "valid: sum of costs 5, optimal; somebody has to wait"
+
+
+def test_typed_bytes_that_are_no_text_are_refused(tmp_path: Path):
+    command = [sys.executable, "-m", "flows.cli", "play", "crossing"]
+    done = subprocess.run(command, cwd=tmp_path, input=b"\xff\n", env={**os.environ, "PYTHONIOENCODING": "utf-8:strict"}, capture_output=True, timeout=240)
+    assert done.returncode == 2
+    assert b"error: standard input: cannot be read as text" in done.stderr
+
+
+def test_a_board_that_cannot_be_played_is_refused(envwright: Envwright):
+    refused(envwright("play", "nowhere.parquet"), "nowhere.parquet: no such file")
+    refused(envwright("play", "crossing", "--style", "prose"), "--style 'prose'")
 
 
 # generate

@@ -1,0 +1,57 @@
+"""Where commands get their problems from: files of every kind, and the named boards."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from envgen.boards import NAMES, board
+from envgen.dataset import read_dataset
+from envgen.errors import DataError, shown
+from envgen.formats import read_problems
+from envgen.problem import Instance, Problem, Solution
+from envgen.solver import solve
+
+
+@dataclass(frozen=True)
+class Posed:
+    """A problem, and its solution where the source holds it."""
+
+    problem: Problem
+    stored: Solution | None = None
+
+    def solution(self) -> Solution | None:
+        """The stored solution, or that of the solver; None if there is no plan."""
+        return self.stored or solve(self.problem)
+
+
+def posed(source: str, id: str | None = None, agents: int | None = None) -> list[Posed]:
+    """The problems of a file, or a named board; with `id` only that one. DataError if there are none."""
+    path = Path(source)
+    if source in NAMES and not path.exists():
+        found = [Posed(board(source))]
+    elif not path.exists() and not path.suffix:
+        raise DataError(f"{source}: no such file, and no board of that name; the boards are {', '.join(NAMES)}")
+    elif path.suffix == ".parquet":
+        found = [Posed(instance.problem, instance.solution) for instance in read_dataset(path)]
+    else:
+        found = [Posed(problem) for problem in read_problems(path, agents)]
+    if not found:
+        raise DataError(f"{source}: holds no problem")
+    if id is None:
+        return found
+    chosen = [one for one in found if one.problem.id == id]
+    if len(chosen) != 1:
+        some = ", ".join(shown(one.problem.id) for one in found[:3]) + (", ..." if len(found) > 3 else "")
+        raise DataError(f"{source}: {len(chosen)} problems with the id {shown(id)}, expected one; there are {some}")
+    return chosen
+
+
+def solved(found: Iterable[Posed], source: str) -> list[Instance]:
+    """All of them with their solutions; DataError for a problem that has no plan."""
+    instances = []
+    for one in found:
+        solution = one.solution()
+        if solution is None:
+            raise DataError(f"{source}: problem {one.problem.id!r} is not solvable, so there is no plan to store, show or judge by; remove it")
+        instances.append(Instance(problem=one.problem, solution=solution))
+    return instances

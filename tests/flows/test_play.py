@@ -1,0 +1,111 @@
+import io
+from collections.abc import Iterator
+
+import pytest
+from rich.console import Console
+
+from envgen.boards import board
+from envgen.errors import DataError
+from envgen.problem import Problem, from_text
+from envgen.prompts import PromptStyle
+from flows.play import play, show_plan
+from flows.problems import Posed
+
+
+def session(how, name: str | Problem, *lines: str, style: PromptStyle = PromptStyle.BOARD) -> list[str]:
+    """What the terminal shows while the lines are typed; then the input ends."""
+    typed: Iterator[str] = iter(lines)
+
+    def ask(text: str) -> str:
+        try:
+            return next(typed)
+        except StopIteration:
+            raise EOFError from None
+
+    console = Console(file=io.StringIO(), width=100)
+    how(Posed(board(name) if isinstance(name, str) else name), style, console, ask)
+    assert list(typed) == [], "every line was read"
+    return [line.rstrip() for line in console.file.getvalue().splitlines()]
+
+
+def test_an_optimal_play_ends_by_itself_with_the_verdict():
+    shown = session(play, "crossing", "wait right", "D R", "d w")
+    assert shown[-1] == "valid: sum of costs 5, optimal; somebody has to wait"
+    assert [line for line in shown if line.startswith("step")] == ["step 0", "step 1", "step 2", "step 3"]
+    start = shown.index("step 0")
+    assert shown[start + 1 : start + 7] == ["    0  1  2", " 0  #  0  #", " 1  1  . (1)", " 2  # (0) #", " 0  at (0,1), goal (2,1)", " 1  at (1,0), goal (1,2)"]
+    assert shown[-3:-1] == [" 0  on its goal  W D D", " 1  on its goal  R R W"]
+
+
+def test_a_detour_is_valid_and_measured():
+    assert session(play, "crossing", "w w", "d w", "d w", "w r", "w r")[-1] == "valid: sum of costs 8, 3 above the optimum 5; somebody has to wait"
+    assert session(play, "parallel", "r r", "r r")[-1] == "valid: sum of costs 4, optimal; nobody has to wait"
+
+
+def test_a_broken_rule_has_to_be_undone():
+    shown = session(play, "crossing", "d r", "d r", "u", "d w", "d r", "w r")
+    assert shown.count("conflict: agents 0 and 1 are both in (1,1) after step 1") == 2
+    assert shown.count("undo the step with u, or quit with q") == 1
+    assert " 1  . !01(1)" in shown
+    assert shown[-1].startswith("valid: sum of costs 5")
+
+
+@pytest.mark.parametrize(
+    ("lines", "verdict"),
+    [
+        ((), "not valid: goal not reached: agent 0 ends at (0,1)"),
+        (("q",), "not valid: goal not reached"),
+        (("u", "u", "Q"), "not valid: goal not reached"),
+        (("up wait", "quit"), "not valid: illegal move: agent 0 leaves the 3x3 grid to (-1,1)"),
+        (("l w",), "not valid: hole collision: agent 0 enters the hole (0,0)"),
+    ],
+)
+def test_a_play_that_is_left_says_what_is_wrong(lines: tuple[str, ...], verdict: str):
+    assert session(play, "crossing", *lines)[-1].startswith(verdict)
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ("r", "1 moves for 2 agents; type one for each, as in R W"),
+        ("r r r", "3 moves for 2 agents"),
+        ("r x", "unknown move 'X'; expected one of up down left right wait, or the first letter"),
+        ("r rightwards", "unknown move 'RIGHTWARDS'"),
+        ("r [bold]", "unknown move '[BOLD]'"),
+        ("r \x1b[2J", "unknown move '\\x1b[2J'"),
+        ("r " + "9" * 5000, "unknown move '9999"),
+        ("r " * 5000, "5000 moves for 2 agents"),
+    ],
+)
+def test_a_line_that_is_no_move_is_explained_and_changes_nothing(line: str, complaint: str):
+    shown = session(play, "crossing", line, "")
+    assert any(text.startswith(complaint) for text in shown)
+    assert {text for text in shown if text.startswith("step")} == {"step 0"}
+
+
+def test_a_single_agent_goes_up_with_a_large_letter_and_back_with_a_small_one():
+    alone = from_text("F F F\nF F G\nS F F")
+    shown = session(play, alone, "U", "u", "U", "r", "r")
+    assert [line for line in shown if line.startswith("step")] == [f"step {n}" for n in (0, 1, 0, 1, 2, 3)]
+    assert shown[-1] == "valid: sum of costs 3, optimal; nobody has to wait"
+
+
+@pytest.mark.parametrize(("style", "line"), [(PromptStyle.BOARD, "Plan paths for 2 agents"), (PromptStyle.COMPACT, "Solve 3x3.")])
+def test_the_prompt_is_shown_on_request(style: PromptStyle, line: str):
+    for how in (play, show_plan):
+        shown = session(how, "crossing", "p", "q", style=style)
+        assert any(line in text for text in shown)
+        assert any("what the policy sees" in text for text in shown[1:])
+
+
+def test_a_plan_is_shown_step_by_step_and_back():
+    shown = session(show_plan, "crossing", "", "u", "u", "", "", "")
+    assert [line for line in shown if line.startswith("step")] == [f"step {n}" for n in (0, 1, 0, 0, 1, 2, 3)]
+    assert shown[-1] == "optimal: sum of costs 5, makespan 3, somebody has to wait"
+    assert not any("optimal" in line for line in session(show_plan, "crossing", "", "q"))
+
+
+def test_a_board_without_a_plan_can_be_played_but_not_shown():
+    assert session(play, "swap-corridor", "r l", "q")[-1].startswith("not valid: conflict")
+    with pytest.raises(DataError, match="problem 'swap-corridor' is not solvable, so there is no plan to show; play it without --plan"):
+        session(show_plan, "swap-corridor")
