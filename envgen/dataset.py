@@ -24,6 +24,7 @@ SCHEMA = pa.schema(
         pa.field("sum_of_costs", pa.int16(), nullable=False, metadata={"doc": "optimal, in steps"}),
         pa.field("makespan", pa.int16(), nullable=False, metadata={"doc": "of the stored plan, in steps"}),
         pa.field("wait_required", pa.bool_(), nullable=False),
+        pa.field("waits", pa.int16(), nullable=False, metadata={"doc": "waits of the stored plan; no optimal plan has fewer"}),
         pa.field("plan", pa.list_(pa.list_(pa.string())), nullable=False, metadata={"doc": "moves of each agent up to its last arrival"}),
         pa.field("prompt", pa.string(), nullable=False),
     ]
@@ -43,6 +44,7 @@ def to_table(instances: list[Instance], style: PromptStyle) -> pa.Table:
             "sum_of_costs": i.solution.sum_of_costs,
             "makespan": i.solution.makespan,
             "wait_required": i.solution.wait_required,
+            "waits": i.solution.waits,
             "plan": [moves_of(path) for path in i.solution.plan],
             "prompt": prompt(i.problem, style),
         }
@@ -97,7 +99,9 @@ def instance_of_row(row: dict, where: str) -> Instance:
         agents = tuple(Agent(start=tuple(start), goal=tuple(goal)) for start, goal in zip(row["starts"], row["goals"], strict=True))
         problem = Problem(id=row["id"], size=row["size"], holes=tuple(map(tuple, row["holes"])), agents=agents)
         plan = tuple(path_of(agent.start, moves) for agent, moves in zip(agents, row["plan"], strict=True))
-        solution = Solution(sum_of_costs=row["sum_of_costs"], makespan=row["makespan"], wait_required=row["wait_required"], plan=plan)
+        solution = Solution(
+            sum_of_costs=row["sum_of_costs"], makespan=row["makespan"], wait_required=row["wait_required"], waits=row["waits"], plan=plan
+        )
     except (ValidationError, ValueError, TypeError) as error:
         raise DataError(f"{where}: not an instance: {error}") from None
     return Instance(problem=problem, solution=solution)

@@ -6,6 +6,7 @@ gives up; which search answers decides speed only. The searches are compiled and
 
 import logging
 from collections.abc import Callable, Sequence
+from enum import StrEnum
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,16 @@ TABLE, LARGEST_TABLE = 1 << 16, 1 << 24
 """Joint positions that the joint search may remember, at first and at most (600 MB)."""
 
 _SOLVED, _UNSOLVABLE = 1, 0
+
+
+class Method(StrEnum):
+    """Which search decides a board; all find the same costs and waits, plans may differ."""
+
+    EITHER = "either"
+    COST_TREE = "cost_tree"
+    JOINT = "joint"
+
+
 _log = logging.getLogger("envwright.solver")
 
 
@@ -43,12 +54,12 @@ def solve(problem: Problem) -> Solution | None:
     return solve_many([problem])[0]
 
 
-def solve_many(problems: Sequence[Problem]) -> list[Solution | None]:
+def solve_many(problems: Sequence[Problem], method: Method = Method.EITHER) -> list[Solution | None]:
     """`solve` for many problems at once, which is many times faster than one by one."""
     if not problems:
         return []
     boards = pack(problems)
-    answers = solve_boards(boards)
+    answers = solve_boards(boards, method)
     return [solution_of(boards, answers, index) if answers.status[index] >= _SOLVED else None for index in range(len(problems))]
 
 
@@ -67,33 +78,45 @@ def solve_makespan(problem: Problem) -> Plan | None:
     return plan_of(boards, answers, 0) if answers.status[0] >= _SOLVED else None
 
 
-def solve_boards(boards: "Boards") -> "Answers":
+def solve_boards(boards: "Boards", method: Method = Method.EITHER) -> "Answers":
     """Decide every board: status 1 + excess over the sum of distances, or 0 if there is no plan; see `envgen.search`.
 
-    Raises SolverError with the board if a proof would take more than a gigabyte.
+    Raises SolverError with the board if a proof would take more than a gigabyte, or if the cost tree alone gives up.
     """
-    from envgen.search import prove_boards, search_jointly, search_trees
+    from envgen.search import search_jointly, search_trees
 
     answers = _blank(boards)
-    answers = _grow_plans(search_trees, _trees(), boards, answers, np.arange(len(boards.agents)), 0, UNPROVEN_EXCESS)
-    unsolved = np.flatnonzero(answers.status < _UNSOLVABLE)
-    if len(unsolved):
-        _grow_table(prove_boards, boards, answers, unsolved, PROOF_STEPS)
-        unsolved = unsolved[answers.status[unsolved] != _UNSOLVABLE]
-        few = _positions(boards, unsolved) <= FEW_POSITIONS
-        few &= boards.agents[unsolved] >= 4
-        answers.status[unsolved] = _open_status()
-        answers = _grow_plans(search_trees, _trees(), boards, answers, unsolved[~few], UNPROVEN_EXCESS + 1, LARGEST_EXCESS)
-        rest = unsolved[answers.status[unsolved] < _UNSOLVABLE]
-        if len(rest):
-            _grow_table(prove_boards, boards, answers, rest, LARGEST_TABLE)
-            rest = rest[answers.status[rest] != _UNSOLVABLE]
-            many = rest[_positions(boards, rest) > SOME_POSITIONS]
-            answers = _grow_plans(search_trees, _trees(LONG_TREE_NODES), boards, answers, many, UNPROVEN_EXCESS + 1, LARGEST_EXCESS)
-            answers.status[np.setdiff1d(rest, many)] = _open_status()
-            answers = _grow_table(search_jointly, boards, answers, rest[answers.status[rest] < _UNSOLVABLE])
+    every = np.arange(len(boards.agents))
+    if method is Method.JOINT:
+        answers = _grow_plans(search_trees, _trees(), boards, answers, every, 1, 0)
+        answers.status[answers.status >= _SOLVED] = _open_status()
+        answers.written[:] = 0
+    else:
+        answers = _grow_plans(search_trees, _trees(), boards, answers, every, 0, UNPROVEN_EXCESS)
+    open_boards = _prove(boards, answers, every[answers.status < _UNSOLVABLE], PROOF_STEPS)
+    if method is not Method.JOINT and len(open_boards):
+        few = (_positions(boards, open_boards) <= FEW_POSITIONS) & (boards.agents[open_boards] >= 4) & (method is Method.EITHER)
+        answers = _grow_plans(search_trees, _trees(), boards, answers, open_boards[~few], UNPROVEN_EXCESS + 1, LARGEST_EXCESS)
+        open_boards = _prove(boards, answers, open_boards[answers.status[open_boards] < _UNSOLVABLE], LARGEST_TABLE)
+        many = (_positions(boards, open_boards) > SOME_POSITIONS) | (method is Method.COST_TREE)
+        answers = _grow_plans(search_trees, _trees(LONG_TREE_NODES), boards, answers, open_boards[many], UNPROVEN_EXCESS + 1, LARGEST_EXCESS)
+        open_boards = open_boards[answers.status[open_boards] < _UNSOLVABLE]
+    elif len(open_boards):
+        open_boards = _prove(boards, answers, open_boards, LARGEST_TABLE)
+    if method is not Method.COST_TREE:
+        answers = _grow_table(search_jointly, boards, answers, open_boards)
     _refuse_open(boards, answers)
     return answers
+
+
+def _prove(boards: "Boards", answers: "Answers", todo: np.ndarray, steps: int) -> np.ndarray:
+    """Prove boards solvable or not; those that are not proven unsolvable, their status open again."""
+    from envgen.search import prove_boards
+
+    _grow_table(prove_boards, boards, answers, todo, steps)
+    left = todo[answers.status[todo] != _UNSOLVABLE]
+    answers.status[left] = _open_status()
+    return left
 
 
 def pack(problems: Sequence[Problem]) -> "Boards":

@@ -6,10 +6,10 @@ import pyarrow as pa
 
 from envgen.config import EnvConfig, SizeConfig
 from envgen.dataset import read_table, write_table
-from envgen.grid import Grid
 from envgen.problem import MIN_SIZE, Instance
 from envgen.prompts import PromptStyle, answer, prompt
 from envgen.sampler import sample
+from envgen.solver import solve_many
 from policy.tiny.spec import BootstrapRecipe
 
 EXAMPLES = pa.schema([pa.field("prompt", pa.string(), nullable=False), pa.field("completion", pa.string(), nullable=False)])
@@ -41,8 +41,8 @@ def board_examples(recipe: BootstrapRecipe, held_out: frozenset[str], workers: i
 
 def excess(instance: Instance) -> int:
     """Steps by which the optimum exceeds the sum of the agents' distances."""
-    grid = Grid(instance.problem.size, instance.problem.holes)
-    return instance.solution.sum_of_costs - sum(grid.distances(grid.index(a.goal))[grid.index(a.start)] for a in instance.problem.agents)
+    alone = solve_many([instance.problem.model_copy(update={"agents": (agent,)}) for agent in instance.problem.agents])
+    return instance.solution.sum_of_costs - sum(solution.sum_of_costs for solution in alone if solution)
 
 
 def write_examples(path: Path, examples: list[tuple[str, str]]) -> None:

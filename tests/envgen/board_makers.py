@@ -50,14 +50,18 @@ def problems(draw: st.DrawFn, max_size: int = MAX_SIZE, max_agents: int = 5, max
 SYMMETRIES = [(transpose, rows, columns) for transpose in (False, True) for rows in (False, True) for columns in (False, True)]
 
 
+def image(size: int, cell: Cell, symmetry: tuple[bool, bool, bool]) -> Cell:
+    """Where a symmetry of the square takes a cell."""
+    transpose, flip_rows, flip_columns = symmetry
+    row, column = cell[::-1] if transpose else cell
+    return (size - 1 - row if flip_rows else row, size - 1 - column if flip_columns else column)
+
+
 def transformed(problem: Problem, symmetry: tuple[bool, bool, bool], order: list[int] | None = None) -> Problem:
     """The same board seen in a mirror or turned, with its agents in another order."""
-    transpose, flip_rows, flip_columns = symmetry
-    last = problem.size - 1
 
-    def image(cell: Cell) -> Cell:
-        row, column = cell[::-1] if transpose else cell
-        return (last - row if flip_rows else row, last - column if flip_columns else column)
+    def moved(cell: Cell) -> Cell:
+        return image(problem.size, cell, symmetry)
 
     agents = [problem.agents[i] for i in order or range(problem.num_agents)]
-    return make_problem(problem.size, tuple(map(image, problem.holes)), tuple(image(a.start) for a in agents), tuple(image(a.goal) for a in agents))
+    return make_problem(problem.size, tuple(map(moved, problem.holes)), tuple(moved(a.start) for a in agents), tuple(moved(a.goal) for a in agents))

@@ -19,8 +19,10 @@ class Exhausted:
     def __init__(self, size: int, holes: tuple[Cell, ...], goals: tuple[Cell, ...]) -> None:
         self.free = [(r, c) for r in range(size) for c in range(size) if (r, c) not in holes]
         self.goals = goals
-        self.with_waits = _prices(self.free, goals, waits=True)
-        self.without_waits = _prices(self.free, goals, waits=False)
+        priced = _prices(self.free, goals, waits=True)
+        self.with_waits = {cells: cost for cells, (cost, _) in priced.items()}
+        self.fewest_waits = {cells: waits for cells, (_, waits) in priced.items()}
+        self.without_waits = {cells: cost for cells, (cost, _) in _prices(self.free, goals, waits=False).items()}
 
     def optimum(self, starts: tuple[Cell, ...]) -> int | None:
         """The least sum of costs, or None if the board has no plan."""
@@ -36,21 +38,42 @@ def exhaust(problem: Problem) -> Exhausted:
     return Exhausted(problem.size, problem.holes, tuple(agent.goal for agent in problem.agents))
 
 
-def _prices(free: list[Cell], goals: tuple[Cell, ...], *, waits: bool) -> dict[tuple[Cell, ...], int]:
-    near = {(r, c): [n for n in ((r - 1, c), (r + 1, c), (r, c - 1), (r, c + 1)) if n in free] for r, c in free}
+def least_makespans(size: int, holes: tuple[Cell, ...], goals: tuple[Cell, ...]) -> dict[tuple[Cell, ...], int]:
+    """Steps from every joint start until all agents are on their goals, by breadth-first search backwards."""
+    near = _neighbours([(r, c) for r in range(size) for c in range(size) if (r, c) not in holes])
+    steps, frontier = {goals: 0}, [goals]
+    while frontier:
+        onward = []
+        for cells in frontier:
+            for after, _ in _joint_moves(near, cells, (True,) * len(goals), waits=True):
+                if after not in steps:
+                    steps[after] = steps[cells] + 1
+                    onward.append(after)
+        frontier = onward
+    return steps
+
+
+def _neighbours(free: list[Cell]) -> dict[Cell, list[Cell]]:
+    return {(r, c): [n for n in ((r - 1, c), (r + 1, c), (r, c - 1), (r, c + 1)) if n in free] for r, c in free}
+
+
+def _prices(free: list[Cell], goals: tuple[Cell, ...], *, waits: bool) -> dict[tuple[Cell, ...], tuple[int, int]]:
+    """Least (sum of costs, waits) of every joint start."""
+    near = _neighbours(free)
     origin = (goals, (False,) * len(goals))
-    price = {origin: 0}
-    queue = [(0, *origin)]
-    best: dict[tuple[Cell, ...], int] = {}
+    price = {origin: (0, 0)}
+    queue = [((0, 0), *origin)]
+    best: dict[tuple[Cell, ...], tuple[int, int]] = {}
     while queue:
         cost, cells, left = heapq.heappop(queue)
         if cost > price[cells, left]:
             continue
         best.setdefault(cells, cost)
         for after, gone_after in _joint_moves(near, cells, left, waits):
-            total = cost + sum(gone_after)
+            waiting = sum(gone and cell == was for gone, cell, was in zip(gone_after, after, cells, strict=True))
+            total = (cost[0] + sum(gone_after), cost[1] + waiting)
             key = (after, gone_after)
-            if total < price.get(key, total + 1):
+            if key not in price or total < price[key]:
                 price[key] = total
                 heapq.heappush(queue, (total, *key))
     return best

@@ -2,17 +2,14 @@ import random
 from itertools import combinations, permutations
 
 import pytest
-from board_makers import SYMMETRIES, all_cells, make_problem, problems, random_problem, repeatable, transformed
-from brute_force import Exhausted, exhaust, legal, steps_from
+from board_makers import SYMMETRIES, all_cells, image, make_problem, problems, random_problem, repeatable, transformed
+from brute_force import Exhausted, exhaust, least_makespans, legal, steps_from
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from envgen.boards import NAMES, board
-from envgen.cost_tree import CostTree
-from envgen.grid import Grid
-from envgen.joint_search import optimal_paths, solvable
-from envgen.problem import Cell, Problem, Solution, canonical_identity, moves_of
-from envgen.solver import solve
+from envgen.problem import Cell, Problem, Solution, moves_of
+from envgen.solver import Method, solve, solve_makespan, solve_many
 from envgen.verifier import verify_plan
 
 # size, holes, agents, boards, starts a board
@@ -48,6 +45,7 @@ def compare(problem: Problem, truth: Exhausted) -> bool:
     assert solution is not None, problem
     assert solution.sum_of_costs == optimum, problem
     assert solution.wait_required == truth.wait_required(starts), problem
+    assert solution.waits == truth.fewest_waits[starts], problem
     check_plan(problem, solution)
     return True
 
@@ -59,13 +57,17 @@ def check_plan(problem: Problem, solution: Solution) -> None:
     assert legal(problem, solution.plan), problem
     assert verdict.sum_of_costs == solution.sum_of_costs == sum(len(path) - 1 for path in solution.plan)
     assert verdict.makespan == solution.makespan == max(len(path) - 1 for path in solution.plan)
-    if solution.wait_required:
-        assert any("WAIT" in moves_of(path) for path in solution.plan), problem
+    assert solution.waits == sum(moves_of(path).count("WAIT") for path in solution.plan), problem
+    assert solution.wait_required == (solution.waits > 0)
 
 
 def hole_patterns(size: int, holes: int) -> list[tuple[Cell, ...]]:
     """One placement of so many holes for each class of placements that are equal by symmetry."""
-    return list({canonical_identity(size, pattern, []): pattern for pattern in combinations(all_cells(size), holes)}.values())
+
+    def canonical(pattern: tuple[Cell, ...]) -> list[Cell]:
+        return min(sorted(image(size, cell, symmetry) for cell in pattern) for symmetry in SYMMETRIES)
+
+    return list({tuple(canonical(pattern)): pattern for pattern in combinations(all_cells(size), holes)}.values())
 
 
 @pytest.mark.parametrize("holes", range(8))
@@ -95,52 +97,55 @@ def test_random_boards_get_the_true_optimum_and_wait_label(size: int, holes: int
     assert solvable_boards > 0
 
 
-@pytest.mark.parametrize(("size", "holes", "agents"), [(3, 0, 2), (3, 2, 3), (3, 3, 4), (4, 4, 2), (4, 7, 3), (5, 9, 2)])
-def test_each_search_alone_finds_the_true_optimum_with_waits_and_without(size: int, holes: int, agents: int):
+@pytest.mark.parametrize(("size", "holes", "agents"), [(3, 0, 2), (3, 2, 3), (3, 3, 4), (3, 3, 5), (4, 4, 2), (4, 7, 3), (5, 9, 2)])
+def test_each_search_alone_finds_the_true_optimum_and_the_fewest_waits(size: int, holes: int, agents: int):
     rng = random.Random(f"alone {size} {holes} {agents}")
-    compared = 0
-    while compared < 40:
+    for _ in range(40):
         problem = random_problem(rng, size, holes, agents)
         truth, starts = exhaust(problem), tuple(agent.start for agent in problem.agents)
-        if any(agent.start not in steps_from(problem, agent.goal) for agent in problem.agents):
-            continue
-        grid, origins, goals = indexed(problem)
-        assert solvable(grid, origins, goals) == (truth.optimum(starts) is not None)
-        if truth.optimum(starts) is None:
-            continue
-        for waits, optimum in ((True, truth.optimum(starts)), (False, truth.without_waits.get(starts))):
-            paths = optimal_paths(grid, origins, goals, waits=waits)
-            assert (None if paths is None else cost_of(paths)) == optimum, problem
-            tree = CostTree(grid, origins, goals, waits=waits)
-            for excess in range(5):
-                found = tree.search(excess)
-                if optimum is None or sum(tree.distance) + excess < optimum:
-                    assert found is None, problem
-                else:
-                    # A plan of exactly this cost need not exist beyond the optimum.
-                    assert found is not None, problem
-                    assert cost_of(found) == optimum
-                    break
-        compared += 1
+        for method in (Method.COST_TREE, Method.JOINT):
+            (solution,) = solve_many([problem], method)
+            found = solution and (solution.sum_of_costs, solution.waits)
+            assert found == (None if truth.optimum(starts) is None else (truth.optimum(starts), truth.fewest_waits[starts])), (method, problem)
+            if solution:
+                check_plan(problem, solution)
 
 
-@pytest.mark.parametrize(("size", "holes", "agents", "boards"), [(5, 5, 3, 40), (5, 8, 4, 6), (6, 7, 3, 40), (6, 12, 3, 25), (6, 7, 4, 15)])
-def test_joint_search_agrees_with_the_cost_tree_on_boards_too_large_to_exhaust(size: int, holes: int, agents: int, boards: int):
+@pytest.mark.parametrize(("size", "holes", "agents", "boards"), [(5, 5, 3, 80), (5, 8, 4, 20), (6, 7, 3, 60), (6, 12, 3, 60), (6, 7, 4, 20), (7, 10, 4, 10)])
+def test_the_two_searches_agree_on_boards_too_large_to_exhaust(size: int, holes: int, agents: int, boards: int):
     rng = random.Random(f"agree {size} {holes} {agents}")
-    compared = 0
-    while compared < boards:
-        problem = random_problem(rng, size, holes, agents)
-        solution = solve(problem)
-        if solution is None:
-            continue
-        check_plan(problem, solution)
-        grid, origins, goals = indexed(problem)
-        paths = optimal_paths(grid, origins, goals)
-        assert paths is not None
-        assert cost_of(paths) == solution.sum_of_costs, problem
-        without_waits = optimal_paths(grid, origins, goals, waits=False, cost_limit=solution.sum_of_costs)
-        assert solution.wait_required == (without_waits is None), problem
-        compared += 1
+    problems = [random_problem(rng, size, holes, agents) for _ in range(boards)]
+    solvable = 0
+    for problem, *solutions in zip(problems, *(solve_many(problems, method) for method in Method), strict=True):
+        answers = {solution and (solution.sum_of_costs, solution.waits) for solution in solutions}
+        assert len(answers) == 1, problem
+        for solution in solutions:
+            if solution:
+                check_plan(problem, solution)
+                solvable += 1
+    assert solvable > boards
+
+
+@pytest.mark.parametrize(("size", "holes", "agents"), [(3, 0, 2), (3, 1, 3), (3, 2, 4), (4, 4, 2), (4, 6, 3), (5, 9, 2)])
+def test_the_least_makespan_is_that_of_exhaustion(size: int, holes: int, agents: int):
+    rng = random.Random(f"makespan {size} {holes} {agents}")
+    for _ in range(4):
+        first = random_problem(rng, size, holes, agents)
+        goals = tuple(agent.goal for agent in first.agents)
+        truth = least_makespans(size, first.holes, goals)
+        free = [cell for cell in all_cells(size) if cell not in first.holes]
+        for _ in range(25):
+            problem = make_problem(size, first.holes, tuple(rng.sample(free, agents)), goals)
+            plan, expected = solve_makespan(problem), truth.get(tuple(agent.start for agent in problem.agents))
+            if expected is None:
+                assert plan is None, problem
+                continue
+            assert plan is not None, problem
+            assert legal(problem, plan), problem
+            assert max(len(path) - 1 for path in plan) == expected, problem
+            solution = solve(problem)
+            assert solution is not None
+            assert solution.makespan >= expected, problem
 
 
 def test_two_lakes_on_one_board_cost_what_each_costs_alone():
@@ -294,12 +299,3 @@ def test_two_agents_may_not_swap():
     solution = solve(make_problem(3, (), ((0, 0), (0, 1)), ((0, 1), (0, 0))))
     assert solution is not None
     assert solution.sum_of_costs > 2
-
-
-def indexed(problem: Problem) -> tuple[Grid, list[int], list[int]]:
-    grid = Grid(problem.size, problem.holes)
-    return grid, [grid.index(agent.start) for agent in problem.agents], [grid.index(agent.goal) for agent in problem.agents]
-
-
-def cost_of(paths: list[list[int]]) -> int:
-    return sum(len(path) - 1 for path in paths)

@@ -106,7 +106,7 @@ def test_the_longest_paths_are_judged_to_their_end():
         assert verdict.category is (FailureCategory.HOLE_COLLISION if agent == 4 else FailureCategory.ILLEGAL_MOVE)
 
 
-SOLUTION = Solution(sum_of_costs=5, makespan=1, wait_required=False, plan=(((0, 0),),))
+SOLUTION = Solution(sum_of_costs=5, makespan=1, wait_required=False, waits=0, plan=(((0, 0),),))
 
 
 def expected(instance: Instance, completion: str) -> Verdict:
