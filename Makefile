@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-all lint bench clean
+.PHONY: demo test test-all lint bench capacity clean
 
 demo: $(STAMP)
 	$(BIN)/envwright run tiny
@@ -22,7 +22,11 @@ lint: $(STAMP)
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
 bench: $(STAMP)
-	$(BIN)/python -m tests.perf.bench
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[bench]"
+	$(BIN)/python tests/perf/bench.py
+
+capacity: $(STAMP)
+	$(BIN)/python tests/perf/capacity_table.py
 
 # torch first: with the tested version in place, nothing asks for another build of it.
 $(STAMP): pyproject.toml constraints.txt

@@ -4,6 +4,8 @@ Cell (r, c) of a board with n cells a side is bit r * (n + 1) + c; the unused co
 first word holds bits 0..63, the second bits 64..127.
 """
 
+from typing import Any
+
 import numpy as np
 from llvmlite import ir
 from numba import types
@@ -20,12 +22,14 @@ LAST = np.uint64(63)
 WORD = np.uint64(64)
 
 
-@intrinsic
-def _trailing_zeros(_context, _word):  # noqa: ANN001, ANN202
-    def build(_context, builder, _signature, arguments):  # noqa: ANN001, ANN202
+def _count_trailing_zeros(_context, _word):
+    def build(_context, builder, _signature, arguments):
         return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
 
     return types.uint64(types.uint64), build
+
+
+_trailing_zeros: Any = intrinsic(_count_trailing_zeros)
 
 
 @compiled

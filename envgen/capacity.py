@@ -4,21 +4,17 @@ Distinct means up to the 8 symmetries of the square and the agents' order. Small
 the number of all boards is known exactly, and how many of them are solvable and need a wait is for sampling to say.
 """
 
-import logging
 from functools import cache
 from itertools import combinations, permutations
-from math import comb, perm
+from math import ceil, comb, perm
 from typing import NamedTuple
 
 import numpy as np
 
-from envgen.errors import SamplingError
-from envgen.problem import MAX_SIZE, identities
+from envgen.problem import identities
 
 ENUMERABLE = 150_000
 """Boards with unordered agents that are enumerated, about two seconds."""
-
-_log = logging.getLogger("envwright.sampler")
 
 
 class Capacity(NamedTuple):
@@ -64,26 +60,10 @@ def enumerated_capacity(size: int, agents: int, holes: int) -> Capacity | None:
     return Capacity(len(found[False]), len(found[True]))
 
 
-def check_capacity(size: int, agents: int, holes: int, without_wait: int, with_wait: int) -> None:
-    """Warn if more than half of a class is asked for; SamplingError if more than all, with what works nearby."""
-    known = enumerated_capacity(size, agents, holes)
-    for label, asked in ((False, without_wait), (True, with_wait)):
-        held = known[label] if known else None
-        if held is None or 2 * asked <= held:
-            continue
-        which = f"map size {size} with {agents} agents and {holes} holes holds {held:,} distinct boards that need {'a' if label else 'no'} wait"
-        if asked <= held:
-            _log.warning("%s; %s are asked for, more than half, so that the draws will repeat themselves", which, f"{asked:,}")
-            continue
-        raise SamplingError(f"{which}, {asked:,} are asked for; {_remedy(size, agents, holes, label, asked)}")
-
-
-def _remedy(size: int, agents: int, holes: int, label: bool, asked: int) -> str:
-    """The nearest number of holes, or else of cells, with which a class holds what is asked."""
+def hole_ratio_that_holds(size: int, agents: int, holes: int, label: bool, asked: int) -> float | None:
+    """The nearest hole ratio at which an enumerable class holds `asked` boards with that wait label, if there is one."""
     for other in sorted(range(size * size // 2 + 1), key=lambda number: abs(number - holes)):
-        capacity = enumerated_capacity(size, agents, other)
-        if other != holes and capacity and capacity[label] >= asked:
-            return f"hole_ratio {other / size**2 + 0.004:.2f} holds {capacity[label]:,}"
-    if size < MAX_SIZE:
-        return f"ask for fewer, or use map size {size + 1}"
-    return "ask for fewer, or use more agents"
+        capacity = enumerated_capacity(size, agents, other) if other != holes else None
+        if capacity and capacity[label] >= asked:
+            return ceil(100 * other / size**2) / 100
+    return None

@@ -8,7 +8,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from numba import config, njit
+import numba
+
+# numba fills its settings in at run time, and its stubs lack the option that leaves reference counting out.
+_settings: Any = numba.config
+_compile: Any = numba.njit
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -16,11 +20,11 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
 
     Without numba's reference counting: compiled code works on arrays that its caller allocated, and allocates none.
     """
-    before, config.CACHE_DIR = config.CACHE_DIR, str(cache_directory())
+    before, _settings.CACHE_DIR = _settings.CACHE_DIR, str(cache_directory())
     try:
-        return njit(cache=True, error_model="numpy", _nrt=False)(function)
+        return _compile(cache=True, error_model="numpy", _nrt=False)(function)
     finally:
-        config.CACHE_DIR = before
+        _settings.CACHE_DIR = before
 
 
 @cache
@@ -35,8 +39,8 @@ def cache_directory() -> Path:
     for source in sorted(here.glob("*.py")):
         content.update(source.read_bytes())
     name = f"numba-{content.hexdigest()[:16]}"
-    if config.CACHE_DIR:
-        return Path(config.CACHE_DIR) / name
+    if _settings.CACHE_DIR:
+        return Path(_settings.CACHE_DIR) / name
     for parent in (here / "__pycache__", Path(tempfile.gettempdir()) / f"envwright-{os.getuid()}"):
         try:
             (parent / name).mkdir(parents=True, exist_ok=True)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from envgen.bitboard import CELLS, NONE, ONE, holds, lowest, neighbours, word_pair
+from envgen.bitboard import CELLS, NONE, holds, lowest, neighbours, word_pair
 from envgen.compiled import compiled
 
 AGENTS = 5
@@ -28,6 +28,7 @@ DECIDED = 4096
 """Verdicts on sets of agents that are remembered for a board."""
 
 FOUND, NOT_FOUND, GIVEN_UP, OPEN = 1, 0, -1, -4
+_OPTIMUM, _WITHOUT_WAITS, _FEWEST_WAITS = 0, 1, 2
 
 STAMP, GENERATION, NODES, NODE_LIMIT, HORIZON, BEST_HORIZON, SETS, SWEEPS = range(8)
 
@@ -483,10 +484,9 @@ def joint(space, count, waits, nodes, strict, stride, free_low, free_high):
                     rank = count - 1
                 continue
             stay_low, stay_high = word_pair(space.position[step - 1, rank])
+            cell = space.position[step - 1, rank]
             if (low & ~stay_low) != NONE or (high & ~stay_high) != NONE:
                 cell = lowest(low & ~stay_low, high & ~stay_high)
-            else:
-                cell = lowest(low, high)
             cell_low, cell_high = word_pair(cell)
             space.choices[step, rank, 0] = low & ~cell_low
             space.choices[step, rank, 1] = high & ~cell_high
@@ -649,10 +649,10 @@ def _known(space, mask, strict):
             continue
         fits = True
         for agent in range(AGENTS):
-            if (mask >> agent) & 1 and row[3 + agent] != space.excess[agent]:
-                if strict or (row[3 + agent] > space.excess[agent]) == (row[2] == FOUND):
-                    fits = False
-                    break
+            differs = (mask >> agent) & 1 and row[3 + agent] != space.excess[agent]
+            if differs and (strict or (row[3 + agent] > space.excess[agent]) == (row[2] == FOUND)):
+                fits = False
+                break
         if fits:
             return row[2]
     return GIVEN_UP
@@ -763,11 +763,15 @@ def _settle(space, agents, strict, stride, free_low, free_high):
     for group in range(agents):
         count = _gather(space, agents, group)
         if count:
-            result = joint(space, count, ANY_WAITS, 4 * QUICK, strict, stride, free_low, free_high)
-            if result == GIVEN_UP:
-                result = _sweep(space, count, strict, stride, free_low, free_high)
-                if result == FOUND:
-                    result = joint(space, count, ANY_WAITS, ANY_WAITS, strict, stride, free_low, free_high)
+            nodes = 4 * QUICK
+            while True:
+                result = joint(space, count, ANY_WAITS, nodes, strict, stride, free_low, free_high)
+                if result == GIVEN_UP and nodes != ANY_WAITS:
+                    result = _sweep(space, count, strict, stride, free_low, free_high)
+                    if result == FOUND:
+                        nodes = ANY_WAITS
+                        continue
+                break
             if result != FOUND:
                 return result
     return FOUND
@@ -912,32 +916,32 @@ def begin(space, agents, stride, free_low, free_high):
 @compiled
 def deepen(space, agents, least, most, stride, free_low, free_high):
     """Search the excesses `least` to `most`: (FOUND + excess, fewest waits) with the plan in `best`, (OPEN, 0) if there is none, or (GIVEN_UP, 0)."""
-    excess = least
-    while True:
-        if excess > most:
-            return OPEN, 0
-        result = search(space, agents, excess, 0, 0, stride, free_low, free_high)
+    # One call of `search`, since every further one is compiled again.
+    phase, excess, waits = _OPTIMUM, least, 0
+    while excess <= most:
+        result = search(space, agents, excess, 1 if phase == _WITHOUT_WAITS else 0, waits if phase == _FEWEST_WAITS else 0, stride, free_low, free_high)
         if result == GIVEN_UP:
             return GIVEN_UP, 0
-        if result == FOUND:
-            break
-        excess += 1
-    keep(space, agents)
-    waits = _waits(space, agents)
-    if waits == excess & 1:
-        return FOUND + excess, waits
-    if excess & 1 == 0:
-        result = search(space, agents, excess, 1, 0, stride, free_low, free_high)
-        if result == GIVEN_UP:
-            return GIVEN_UP, 0
-        if result == FOUND:
+        if phase == _OPTIMUM:
+            if result != FOUND:
+                excess += 1
+                continue
             keep(space, agents)
-            return FOUND + excess, 0
-    if excess > 2:
-        waits = search(space, agents, excess, 0, waits, stride, free_low, free_high)
-        if waits == GIVEN_UP:
-            return GIVEN_UP, 0
-    return FOUND + excess, waits
+            waits = _waits(space, agents)
+            if waits == excess & 1:
+                break
+            phase = _FEWEST_WAITS if excess & 1 else _WITHOUT_WAITS
+        elif phase == _WITHOUT_WAITS:
+            if result == FOUND:
+                keep(space, agents)
+                waits = 0
+            if result == FOUND or excess == 2:
+                break
+            phase = _FEWEST_WAITS
+        else:
+            waits = result
+            break
+    return (FOUND + excess, waits) if excess <= most else (OPEN, 0)
 
 
 @compiled

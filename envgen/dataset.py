@@ -99,9 +99,7 @@ def instance_of_row(row: dict, where: str) -> Instance:
         agents = tuple(Agent(start=tuple(start), goal=tuple(goal)) for start, goal in zip(row["starts"], row["goals"], strict=True))
         problem = Problem(id=row["id"], size=row["size"], holes=tuple(map(tuple, row["holes"])), agents=agents)
         plan = tuple(path_of(agent.start, moves) for agent, moves in zip(agents, row["plan"], strict=True))
-        solution = Solution(
-            sum_of_costs=row["sum_of_costs"], makespan=row["makespan"], wait_required=row["wait_required"], waits=row["waits"], plan=plan
-        )
+        solution = Solution(sum_of_costs=row["sum_of_costs"], makespan=row["makespan"], wait_required=row["wait_required"], waits=row["waits"], plan=plan)
     except (ValidationError, ValueError, TypeError) as error:
         raise DataError(f"{where}: not an instance: {error}") from None
     return Instance(problem=problem, solution=solution)

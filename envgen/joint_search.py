@@ -325,14 +325,14 @@ def _bound(space, positions, arrived):
             first = max(first, gain)
             if gain == 0:
                 continue
-            for l in range(1, j):
-                if l == i or (arrived >> l) & 1:
+            for m in range(1, j):
+                if m == i or (arrived >> m) & 1:
                     continue
-                for k in range(l):
+                for k in range(m):
                     if k == i or (arrived >> k) & 1:
                         continue
-                    rest = np.int64(space.pairs[pair_index(k, l), positions[k], positions[l]])
-                    rest -= space.alone[arrived, k, positions[k]] + space.alone[arrived, l, positions[l]]
+                    rest = np.int64(space.pairs[pair_index(k, m), positions[k], positions[m]])
+                    rest -= space.alone[arrived, k, positions[k]] + space.alone[arrived, m, positions[m]]
                     second = max(second, gain + max(0, rest))
     bound = total + max(first, second)
     if active > 1:
@@ -451,10 +451,10 @@ def _expand(space, slot, level, reach):
             if there == target or (there == here and before[other] == target):
                 clear = False
                 break
-            if (mask >> other) & 1 == 0 and not arrives and not resting:
-                if spent + space.pairs[pair_index(other, agent), there, target] > budget:
-                    clear = False
-                    break
+            both_under_way = (mask >> other) & 1 == 0 and not arrives and not resting
+            if both_under_way and spent + space.pairs[pair_index(other, agent), there, target] > budget:
+                clear = False
+                break
         if not clear:
             continue
         after[agent] = target
@@ -654,7 +654,7 @@ def prove_solvable(space, starts, goals, count, steps, stride, free_low, free_hi
                 chosen += (members >> agent) & 1
             if chosen == size:
                 result = solvable(space, members, steps, stride)
-                if result == NOT_FOUND or result == FULL:
+                if result in (NOT_FOUND, FULL):
                     return result
     return result
 

@@ -9,6 +9,7 @@ come in shards of fixed size, each seeded by (seed, stage, purpose, map size, ag
 which board is the k-th of its class depends on nothing that was asked before it, and not on the number of workers.
 """
 
+import logging
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
-from envgen.capacity import check_capacity
+from envgen.capacity import Capacity, enumerated_capacity, hole_ratio_that_holds
 from envgen.config import EnvConfig
 from envgen.errors import ConfigError, SamplingError
 from envgen.problem import MAX_AGENTS, Instance, identities
@@ -30,6 +31,8 @@ from envgen.solver import problem_of, solution_of, solve_boards
 
 if TYPE_CHECKING:
     from envgen.search import Answers, Boards
+
+_log = logging.getLogger("envwright.sampler")
 
 SHARD_DRAWS = 256
 MIN_AGENTS = 2
@@ -120,7 +123,7 @@ def sample(
     reports = {}
     with _pool(workers) as pool:
         for quota in quotas(config, count, agents):
-            check_capacity(quota.size, agents, quota.holes, quota.without_wait, quota.with_wait)
+            _check_capacity(quota)
             kept, draws = _fill(quota, partial(draw_shards, quota, seed, stage, purpose), held_out, pool, workers)
             if len(kept[False]) < quota.without_wait or len(kept[True]) < quota.with_wait:
                 raise SamplingError(_shortage(quota, kept, draws))
@@ -245,6 +248,8 @@ def _fill(
 ) -> tuple[dict[bool, list[Instance]], int]:
     """Consume shards in order until both wait classes are full, or one is given up; returns what was kept and the number of draws."""
     wanted = {False: quota.without_wait, True: quota.with_wait}
+    known = enumerated_capacity(quota.size, quota.agents, quota.holes) if any(wanted.values()) else None
+    enough = {label: min(wanted[label], known[label]) if known else wanted[label] for label in wanted}
     kept: dict[bool, list[Instance]] = {False: [], True: []}
     seen = set(held_out)
     draws = fruitless = 0
@@ -259,7 +264,7 @@ def _fill(
                 _keep_new(drawn, np.flatnonzero(solved & (waiting == label)), quota, kept[label], wanted[label], seen)
         draws += drawn.draws
         fruitless = 0 if len(kept[False]) + len(kept[True]) > before else fruitless + drawn.draws
-        if fruitless >= FRUITLESS_DRAWS or all(len(kept[label]) == wanted[label] for label in kept):
+        if fruitless >= FRUITLESS_DRAWS or all(len(kept[label]) == enough[label] for label in kept):
             break
     return kept, draws
 
@@ -298,18 +303,39 @@ def _batches(draw: Callable[[int, int], Shards], pool: Executor | None, workers:
             future.cancel()
 
 
+def _check_capacity(quota: Quota) -> None:
+    """Warn if more than half of an enumerable class is asked for; SamplingError if more than all."""
+    held = enumerated_capacity(quota.size, quota.agents, quota.holes) if quota.without_wait + quota.with_wait else None
+    if held is None:
+        return
+    if quota.without_wait > held.without_wait or quota.with_wait > held.with_wait:
+        raise SamplingError(_refusal(quota, held, "there are", "in all"))
+    for label, asked in ((False, quota.without_wait), (True, quota.with_wait)):
+        if 2 * asked > held[label]:
+            need = "a" if label else "no"
+            text = "map size %d with %d agents and hole_ratio %g holds %d distinct boards that need %s wait, and %d are asked for: more than half"
+            _log.warning(text, quota.size, quota.agents, quota.hole_ratio, held[label], need, asked)
+
+
 def _shortage(quota: Quota, kept: dict[bool, list[Instance]], draws: int) -> str:
-    wanted = {False: quota.without_wait, True: quota.with_wait}
-    total, short = sum(wanted.values()), [label for label in wanted if len(kept[label]) < wanted[label]]
-    found = [f"found {len(kept[label])} of {wanted[label]} distinct boards that need {'a' if label else 'no'} wait" for label in short]
-    most = max(n for n in range(total) if (need := int(quota.with_wait / total * n + 0.5)) <= len(kept[True]) and n - need <= len(kept[False]))
+    held = Capacity(len(kept[False]), len(kept[True]))
+    return _refusal(quota, held, "found", f"after {draws} draws, the last {FRUITLESS_DRAWS} of them without a new one")
+
+
+def _refusal(quota: Quota, held: Capacity, verb: str, where: str) -> str:
+    """What is short, and which requests nearby work."""
+    wanted = (quota.without_wait, quota.with_wait)
+    total, short = sum(wanted), [label for label in (False, True) if held[label] < wanted[label]]
+    found = [f"{verb} {held[label]} of {wanted[label]} distinct boards that need {'a' if label else 'no'} wait" for label in short]
+    most = max(n for n in range(total) if (need := int(quota.with_wait / total * n + 0.5)) <= held.with_wait and n - need <= held.without_wait)
     remedy = [f"ask for at most {most} of this size"] if most else []
-    if short == [True] and kept[True]:
-        remedy.append(f"lower wait_ratio to {floor(100 * len(kept[True]) / total) / 100:g}")
-    if short == [False] and kept[False]:
-        remedy.append(f"raise wait_ratio to {ceil(100 * (1 - len(kept[False]) / total)) / 100:g}")
-    remedy.append("change hole_ratio or the number of agents, or use a larger map")
-    return (
-        f"map size {quota.size} with {quota.agents} agents and hole_ratio {quota.hole_ratio:g}: {'; '.join(found)} after {draws} draws, "
-        f"the last {FRUITLESS_DRAWS} of them without a new one. Try this: {'; or '.join(remedy)}"
-    )
+    if short == [True] and held.with_wait:
+        remedy.append(f"lower wait_ratio to {floor(100 * held.with_wait / total) / 100:g}")
+    if short == [False] and held.without_wait:
+        remedy.append(f"raise wait_ratio to {ceil(100 * (1 - held.without_wait / total)) / 100:g}")
+    for label in short:
+        ratio = hole_ratio_that_holds(quota.size, quota.agents, quota.holes, label, wanted[label])
+        if ratio is not None:
+            remedy.append(f"use hole_ratio {ratio:g}, where there are enough that need {'a' if label else 'no'} wait")
+    remedy.append("change the number of agents, or use a larger map" if len(remedy) > 2 else "change hole_ratio or the number of agents, or use a larger map")
+    return f"map size {quota.size} with {quota.agents} agents and hole_ratio {quota.hole_ratio:g}: {'; '.join(found)} {where}. Try this: {'; or '.join(remedy)}"

@@ -9,8 +9,8 @@ import numpy as np
 
 from envgen.bitboard import NONE, holds, neighbours, word_pair
 from envgen.compiled import compiled
-from envgen.cost_tree import AGENTS, BEST_HORIZON, FOUND, NOT_FOUND, OPEN, TreeSpace, begin, deepen, keep, least_makespan
-from envgen.joint_search import LONGEST_PLAN, PLAN_LENGTH, JointSpace, prove_solvable, solve_jointly
+from envgen.cost_tree import BEST_HORIZON, FOUND, NOT_FOUND, OPEN, begin, deepen, keep, least_makespan
+from envgen.joint_search import LONGEST_PLAN, PLAN_LENGTH, prove_solvable, solve_jointly
 
 
 class Boards(NamedTuple):
@@ -95,7 +95,7 @@ def search_makespans(tree, boards, answers, todo, most):
         stride, low, high = boards.stride[board], boards.free[board, 0], boards.free[board, 1]
         _load(tree, boards, board)
         status = begin(tree, agents, stride, low, high)
-        if status == FOUND or status == OPEN:
+        if status in (FOUND, OPEN):
             status = least_makespan(tree, agents, most, stride, low, high)
         answers.status[board] = status
         if status >= FOUND:

@@ -251,7 +251,7 @@ def _trees(nodes: int = TREE_NODES) -> Any:
     from envgen.compiled import cache_directory
     from envgen.cost_tree import NODE_LIMIT, tree_space
 
-    if not any(cache_directory().glob("search.search_trees*.nbi")):
+    if not any(cache_directory().rglob("search.search_trees*.nbi")):
         _log.warning("compiling the solver for this machine, once; this takes about a minute")
     space = tree_space()
     space.counters[NODE_LIMIT] = nodes

@@ -155,7 +155,7 @@ def test_too_many_holes_for_the_agents_are_refused_with_a_hole_ratio_that_works(
 
 
 def test_a_class_with_too_few_boards_is_refused_with_a_count_that_works():
-    with pytest.raises(SamplingError, match=r"map size 3 with 2 agents and hole_ratio 0: found \d of 30 distinct boards that need a wait") as caught:
+    with pytest.raises(SamplingError, match=r"map size 3 with 2 agents and hole_ratio 0: there are \d of 30 distinct boards that need a wait") as caught:
         sample(NO_WAITS_LEFT, 30, seed=0)
     most = int(re.search(r"ask for at most (\d+) of this size", str(caught.value))[1])
     instances, _ = sample(NO_WAITS_LEFT, most, seed=0)

@@ -475,7 +475,7 @@ def test_what_cannot_be_drawn_is_refused_with_a_way_out(envwright: Envwright, tm
     )
     refused(
         envwright("generate", "config.yaml", "--count", "9000", "-o", "data.parquet"),
-        "map size 3 with 2 agents and hole_ratio 0.5: found",
+        "map size 3 with 2 agents and hole_ratio 0.5: there are",
         "of 9000 distinct boards that need no wait",
         "ask for at most",
     )

@@ -1,57 +1,193 @@
-"""`make bench`: speeds of the testbed as ratios within one run, medians of several repeats, one core."""
+"""`make bench`: speeds of the testbed on one core, as ratios to a peer within one run where there is one, medians of several repeats.
 
+The peer is w9-pathfinding (C++ core, from the package index): its conflict-based search, optimal in the sum of costs,
+on the same boards in the same process. Its answers are held against ours.
+"""
+
+import argparse
 import statistics
+import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 
+import numpy as np
 from rich.console import Console
 from rich.table import Table
+from verifier_speed import verdicts_per_second
+from w9_pathfinding.envs import Grid
+from w9_pathfinding.mapf import CBS
 
+from envgen.capacity import enumerated_capacity
 from envgen.config import EnvConfig, SizeConfig
-from envgen.grid import Grid
-from envgen.joint_search import optimal_paths
-from envgen.problem import Instance
+from envgen.problem import MAX_AGENTS, Instance, Problem
 from envgen.prompts import answer
-from envgen.sampler import sample
-from envgen.solver import solve
-from envgen.verifier import verify
+from envgen.sampler import MIN_AGENTS, Quota, draw_shards, sample
+from envgen.solver import pack, solve, solve_boards, solve_many
 
-CLASSES = [(4, 2), (6, 2), (6, 3)]
-BOARDS, REPEATS = 60, 3
+PEER_CLASSES = [((4, 2), 40), ((6, 3), 40), ((8, 4), 25), ((10, 5), 20)]
+PEER_BOARDS, PEER_SECONDS, REPEATS = 300, 20.0, 5
+SAMPLING_BARS = {size: 5_000 if size == 3 else 10_000 for size in range(3, 11)}
+console = Console(width=140)
 
 
-def per_second(work: Callable[[], object], count: int) -> float:
-    """Median rate of `work`, which handles `count` items a call."""
-    rates = []
-    for _ in range(REPEATS):
+def median_seconds(work: Callable[[], object], repeats: int = REPEATS) -> float:
+    """Median wall time of a call, after one that is not counted."""
+    work()
+    seconds = []
+    for _ in range(repeats):
         started = time.perf_counter()
         work()
-        rates.append(count / (time.perf_counter() - started))
-    return statistics.median(rates)
+        seconds.append(time.perf_counter() - started)
+    return statistics.median(seconds)
 
 
-def joint(instance: Instance) -> None:
-    """Solve by the joint search alone."""
-    problem = instance.problem
-    grid = Grid(problem.size, problem.holes)
-    optimal_paths(grid, [grid.index(a.start) for a in problem.agents], [grid.index(a.goal) for a in problem.agents])
+def drawn(size: int, agents: int, hole_ratio: float, shards: int, seed: int = 0) -> list[Problem]:
+    """Random solvable boards of a class."""
+    quota = Quota(size=size, agents=agents, hole_ratio=hole_ratio, without_wait=0, with_wait=0)
+    found = draw_shards(quota, seed, 0, "bench", 0, shards)
+    from envgen.solver import problem_of
+
+    return [problem_of(found.boards, index) for index in np.flatnonzero(found.answers.status > 0).tolist()]
+
+
+def peer_paths(problem: Problem) -> list | None:
+    """The peer's plan, or None if it does not finish in its time."""
+    weights = [[1.0] * problem.size for _ in range(problem.size)]
+    for row, column in problem.holes:
+        weights[row][column] = -1.0
+    search = CBS(Grid(weights, edge_collision=True))
+    try:
+        return search.mapf([a.start[::-1] for a in problem.agents], [a.goal[::-1] for a in problem.agents], max_time=PEER_SECONDS)
+    except RuntimeError:
+        return None
+
+
+def bench_solver(table: Table) -> None:
+    """Optimal plan and wait label, against the peer's optimal plan."""
+    for (size, agents), bar in PEER_CLASSES:
+        problems = drawn(size, agents, 0.2, 2)[:PEER_BOARDS]
+        boards = pack(problems)
+        ours = len(problems) / median_seconds(lambda b=boards: solve_boards(b))
+        started = time.perf_counter()
+        plans = [peer_paths(problem) for problem in problems]
+        peer = len(problems) / (time.perf_counter() - started)
+        solutions = solve_many(problems)
+        worse = sum(
+            solution is not None and plan is not None and sum(len(path) - 1 for path in plan) != solution.sum_of_costs
+            for plan, solution in zip(plans, solutions, strict=True)
+        )
+        late = sum(plan is None for plan in plans)
+        table.add_row(
+            f"solve, plan and wait label, {size}x{size}, {agents} agents, holes 0.2",
+            f"{ours:,.0f} boards/s",
+            f"w9 CBS {peer:,.0f}/s ({late} late, {worse} of other cost)",
+            f"{ours / peer:.0f}x",
+            f"{bar}x",
+        )
+
+
+def bench_sampling(table: Table, per_class: int) -> None:
+    """Wait ratio 0.75, hole ratios 0 to 0.4 and 2 to 5 agents pooled; at most half of what a class holds."""
+    for size, bar in SAMPLING_BARS.items():
+        instances, seconds, slowest = 0, 0.0, (0.0, "")
+        for hole_ratio in (0.0, 0.1, 0.2, 0.3, 0.4):
+            for agents in range(MIN_AGENTS, MAX_AGENTS + 1):
+                config = EnvConfig(sizes={size: SizeConfig(data_ratio=1, hole_ratio=hole_ratio, wait_ratio=0.75)})
+                held = enumerated_capacity(size, agents, int(hole_ratio * size * size + 1e-9))
+                count = min(per_class, int(min(held.with_wait / 0.75, held.without_wait / 0.25) / 2)) if held else per_class
+                if count < 4:
+                    continue
+                started = time.perf_counter()
+                sample(config, count, agents=agents, seed=1)
+                took = time.perf_counter() - started
+                instances, seconds = instances + count, seconds + took
+                slowest = max(slowest, (took / count, f"{agents} agents, holes {hole_ratio}"))
+        table.add_row(
+            f"sample, {size}x{size}, wait ratio 0.75, pooled",
+            f"{instances / seconds:,.0f} instances/s",
+            f"slowest: {slowest[1]}, {1 / slowest[0]:,.0f}/s",
+            "",
+            f"{bar:,}/s",
+        )
+
+
+def bench_worst_board(table: Table, draws: int) -> None:
+    """One board at a time at 10x10 with 5 agents and holes 0.2."""
+    quota = Quota(size=10, agents=5, hole_ratio=0.2, without_wait=0, with_wait=0)
+    shards = draw_shards(quota, 2, 0, "bench", 0, 1)
+    overhead = min(_one_by_one(shards.boards))
+    seconds: list[float] = []
+    shard = 0
+    while len(seconds) < draws:
+        boards = draw_shards(quota, 2, 0, "bench", shard, 4).boards
+        seconds += _one_by_one(boards)
+        shard += 4
+    taken = np.array(seconds) - overhead
+    q999, worst = np.quantile(taken, 0.999) * 1e3, taken.max() * 1e3
+    table.add_row(f"one board, 10x10, 5 agents, holes 0.2, {len(taken):,} draws", f"99.9 %: {q999:.2f} ms, worst {worst:.1f} ms", "", "", "1 ms, 20 ms")
+
+
+def _one_by_one(boards) -> list[float]:
+    taken = []
+    for index in range(len(boards.agents)):
+        one = type(boards)(*(column[index : index + 1] for column in boards))
+        started = time.perf_counter()
+        solve_boards(one)
+        taken.append(time.perf_counter() - started)
+    return taken
+
+
+def bench_verifier(table: Table) -> None:
+    """Verdicts on optimal plans of 10x10 boards with 5 agents."""
+    problems = drawn(10, 5, 0.2, 3)[:500]
+    instances = [Instance(problem=p, solution=s) for p, s in zip(problems, solve_many(problems), strict=True) if s]
+    parsed, bare = verdicts_per_second(instances, [answer(i.solution.plan) for i in instances])
+    table.add_row("verdicts, 10x10, 5 agents, parsing included", f"{parsed:,.0f}/s", "", "", "30,000/s")
+    table.add_row("verdicts, 10x10, 5 agents, parsing excluded", f"{bare:,.0f}/s", "", "", "1,000,000/s")
+
+
+def bench_processes(table: Table) -> None:
+    """Whole processes with a warm cache: a stage of the paper's shape, a first solve, a suite of the paper's shape."""
+    with tempfile.TemporaryDirectory() as directory:
+        config = Path(directory) / "paper.yaml"
+        lines = [f"  {size}: {{data_ratio: 0.125, hole_ratio: 0.2, wait_ratio: 0.5}}" for size in range(3, 11)]
+        lines[0] = "  3: {data_ratio: 0.125, hole_ratio: 0.3, wait_ratio: 0.25}"
+        config.write_text("sizes:\n" + "\n".join(lines) + "\n")
+        command = [str(Path(sys.executable).parent / "envwright"), "generate", str(config), "--count", "4000", "--agents", "2", "--seed", "0", "-o"]
+        stage = median_seconds(lambda: subprocess.run([*command, f"{directory}/data.parquet"], check=True, capture_output=True), 3)
+    table.add_row("generate 4,000 instances, 2 agents, all sizes, whole process", f"{stage:.2f} s", "", "", "3 s")
+    script = "from envgen.boards import board; from envgen.solver import solve; solve(board('crossing'))"
+    first = median_seconds(lambda: subprocess.run([sys.executable, "-c", script], check=True), 3)
+    table.add_row("first solve of a process, warm cache, whole process", f"{first:.2f} s", "", "", "1 s")
+    started = time.perf_counter()
+    for wait_ratio in (0.25, 0.5, 0.75):
+        for agents, smallest in ((3, 3), (4, 4), (5, 5)):
+            for size in range(smallest, 11):
+                shares = {0.0: 10, 0.1: 10, 0.2: 10, 0.3: 10, 0.4: 10}
+                for hole_ratio, count in shares.items():
+                    sample(EnvConfig(sizes={size: SizeConfig(data_ratio=1, hole_ratio=hole_ratio, wait_ratio=wait_ratio)}), count, agents=agents, seed=3)
+    table.add_row("3,150 instances in the shape of the paper's suite", f"{time.perf_counter() - started:.2f} s", "", "", "5 s")
 
 
 def main() -> None:
     """Measure and print."""
-    table = Table(title="boards or plans a second, one core, holes 0.2, half of the boards need a wait")
-    for name in ("size, agents", "solve", "joint A* alone", "ratio", "verify, parsing included", "sample, labelled"):
-        table.add_column(name, justify="right")
-    for size, agents in CLASSES:
-        config = EnvConfig(sizes={size: SizeConfig(data_ratio=1, hole_ratio=0.2, wait_ratio=0.5)})
-        sampling = per_second(lambda c=config, a=agents: sample(c, BOARDS, agents=a, seed=0), BOARDS)
-        boards, _ = sample(config, BOARDS, agents=agents, seed=0)
-        answers = [(i, answer(i.solution.plan)) for i in boards]
-        solving = per_second(lambda b=boards: [solve(i.problem) for i in b], BOARDS)
-        searching = per_second(lambda b=boards: [joint(i) for i in b], BOARDS)
-        verifying = per_second(lambda a=answers: [verify(i, text) for i, text in a], BOARDS)
-        table.add_row(f"{size}, {agents}", f"{solving:,.0f}", f"{searching:,.0f}", f"{solving / searching:.1f}", f"{verifying:,.0f}", f"{sampling:,.0f}")
-    Console().print(table)
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--draws", type=int, default=100_000, help="boards of the worst-board measurement")
+    parser.add_argument("--per-class", type=int, default=200, help="instances of each class of the sampling measurement")
+    arguments = parser.parse_args()
+    solve(drawn(4, 2, 0.2, 1)[0])
+    table = Table(title="envwright's testbed on one core")
+    for name in ("what", "measured", "beside", "ratio", "bar"):
+        table.add_column(name)
+    bench_solver(table)
+    bench_verifier(table)
+    bench_processes(table)
+    bench_sampling(table, arguments.per_class)
+    bench_worst_board(table, arguments.draws)
+    console.print(table)
 
 
 if __name__ == "__main__":
