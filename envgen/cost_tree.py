@@ -24,6 +24,8 @@ ANY_WAITS = 1 << 20
 QUICK = 50
 """Joint moves of the depth-first search that goes before a sweep."""
 VISITED = 1 << 15
+ENTRIES = 1 << 18
+"""Joint positions of all steps that a sweep may hold, a power of two."""
 DECIDED = 4096
 """Verdicts on sets of agents that are remembered for a board."""
 
@@ -75,16 +77,18 @@ class TreeSpace(NamedTuple):
     visited: np.ndarray
     best: np.ndarray
     """[agent, step]: the plan with the fewest waits so far."""
+    layer_begin: np.ndarray
+    """[step]: first entry of each step of a sweep."""
     layer_keys: np.ndarray
-    """[layer, entry]: positions of all members but the last."""
+    """[entry]: positions of all members but the last."""
     layer_cells: np.ndarray
-    """[layer, entry, 2]: where the last member may then be."""
+    """[entry, 2]: where the last member may then be."""
     slots: np.ndarray
     slot_stamps: np.ndarray
 
 
-def tree_space(layer: int = 1 << 14) -> TreeSpace:
-    """Fresh working memory, about 6 MB; a sweep may hold `layer` joint positions of one step, a power of two."""
+def tree_space() -> TreeSpace:
+    """Fresh working memory, about 15 MB."""
 
     def integers(*shape: int) -> np.ndarray:
         return np.zeros(shape, dtype=np.int64)
@@ -120,10 +124,11 @@ def tree_space(layer: int = 1 << 14) -> TreeSpace:
         choices=words(LONGEST, AGENTS, 2),
         visited=words(VISITED),
         best=integers(AGENTS, LONGEST),
-        layer_keys=integers(2, layer),
-        layer_cells=words(2, layer, 2),
-        slots=integers(2 * layer),
-        slot_stamps=integers(2 * layer),
+        layer_begin=integers(LONGEST + 1),
+        layer_keys=integers(ENTRIES),
+        layer_cells=words(ENTRIES, 2),
+        slots=integers(ENTRIES),
+        slot_stamps=integers(ENTRIES),
     )
 
 
@@ -522,21 +527,21 @@ def joint(space, count, waits, nodes, strict, stride, free_low, free_high):
 
 
 @compiled
-def _enter(space, layer, size, key, low, high):
-    """Add cells of the last member to the entry of `key` in a layer of `size` entries; the size after it."""
-    slot = np.int64((np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(40)) & (len(space.slots) - 1)
+def _enter(space, size, key, low, high):
+    """Add cells of the last member to the entry of `key` in the layer that ends at `size`; where it ends after that."""
+    slot = np.int64((np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(40)) & (ENTRIES - 1)
     while space.slot_stamps[slot] == space.counters[SWEEPS]:
         entry = space.slots[slot]
-        if space.layer_keys[layer, entry] == key:
-            space.layer_cells[layer, entry, 0] |= low
-            space.layer_cells[layer, entry, 1] |= high
+        if space.layer_keys[entry] == key:
+            space.layer_cells[entry, 0] |= low
+            space.layer_cells[entry, 1] |= high
             return size
-        slot = (slot + 1) & (len(space.slots) - 1)
+        slot = (slot + 1) & (ENTRIES - 1)
     space.slot_stamps[slot] = space.counters[SWEEPS]
     space.slots[slot] = size
-    space.layer_keys[layer, size] = key
-    space.layer_cells[layer, size, 0] = low
-    space.layer_cells[layer, size, 1] = high
+    space.layer_keys[size] = key
+    space.layer_cells[size, 0] = low
+    space.layer_cells[size, 1] = high
     return size + 1
 
 
@@ -586,17 +591,18 @@ def _sweep(space, count, strict, stride, free_low, free_high):
     for rank in range(others):
         key = key << 7 | space.starts[space.members[rank]]
     low, high = word_pair(space.starts[space.members[others]])
-    layer, size = 0, _enter(space, 0, 0, key, low, high)
+    space.layer_begin[0] = 0
+    size = _enter(space, 0, key, low, high)
+    space.layer_begin[1] = size
     for step in range(1, last + 1):
         space.used[0] = step
         space.counters[SWEEPS] += 1
-        grown = 0
-        for entry in range(size):
-            key = space.layer_keys[layer, entry]
+        for entry in range(space.layer_begin[step - 1], space.layer_begin[step]):
+            key = space.layer_keys[entry]
             for rank in range(others - 1, -1, -1):
                 space.position[0, rank] = key & 127
                 key >>= 7
-            low, high = space.layer_cells[layer, entry, 0], space.layer_cells[layer, entry, 1]
+            low, high = space.layer_cells[entry, 0], space.layer_cells[entry, 1]
             space.counters[NODES] += 1
             rank = 0
             _options(space, 0, 1, step, strict, stride, free_low, free_high)
@@ -620,15 +626,62 @@ def _sweep(space, count, strict, stride, free_low, free_high):
                 key = 0
                 for other in range(others):
                     key = key << 7 | space.position[1, other]
-                grown = _enter(space, 1 - layer, grown, key, near_low, near_high)
-                if 2 * grown == len(space.slots):
+                size = _enter(space, size, key, near_low, near_high)
+                if 2 * size >= ENTRIES:
                     return GIVEN_UP
         if space.counters[NODES] > space.counters[NODE_LIMIT]:
             return GIVEN_UP
-        if grown == 0:
+        if size == space.layer_begin[step]:
             return NOT_FOUND
-        layer, size = 1 - layer, grown
+        space.layer_begin[step + 1] = size
     return FOUND
+
+
+@compiled
+def _walk_back(space, count, stride):
+    """Fill `paths` with a plan of the members, read backwards out of the layers of the sweep that has just found one."""
+    last = 0
+    for rank in range(count):
+        last = max(last, _cost(space, space.members[rank]))
+        for step in range(space.counters[HORIZON] + 1):
+            space.paths[space.members[rank], step] = space.goals[space.members[rank]]
+    others = count - 1
+    for step in range(last, 0, -1):
+        found = False
+        for entry in range(space.layer_begin[step - 1], space.layer_begin[step]):
+            key = space.layer_keys[entry]
+            for rank in range(others - 1, -1, -1):
+                space.position[0, rank] = key & 127
+                key >>= 7
+            low, high = space.layer_cells[entry, 0], space.layer_cells[entry, 1]
+            while (low | high) != NONE and not found:
+                cell = lowest(low, high)
+                bit_low, bit_high = word_pair(cell)
+                low &= ~bit_low
+                high &= ~bit_high
+                space.position[0, others] = cell
+                found = _may_follow(space, count, step, stride)
+            if found:
+                break
+        for rank in range(count):
+            space.paths[space.members[rank], step - 1] = space.position[0, rank]
+
+
+@compiled
+def _may_follow(space, count, step, stride):
+    """Whether the members may go from row 0 of `position` to where `paths` has them at `step`."""
+    for rank in range(count):
+        agent = space.members[rank]
+        before, after = space.position[0, rank], space.paths[agent, step]
+        away = abs(before - after)
+        if not (away == 0 or away == 1 or away == np.int64(stride)):
+            return False
+        if step > _cost(space, agent) and away != 0:
+            return False
+        for earlier in range(rank):
+            if space.position[0, earlier] == after and space.paths[space.members[earlier], step] == before:
+                return False
+    return True
 
 
 @compiled
@@ -763,15 +816,11 @@ def _settle(space, agents, strict, stride, free_low, free_high):
     for group in range(agents):
         count = _gather(space, agents, group)
         if count:
-            nodes = 4 * QUICK
-            while True:
-                result = joint(space, count, ANY_WAITS, nodes, strict, stride, free_low, free_high)
-                if result == GIVEN_UP and nodes != ANY_WAITS:
-                    result = _sweep(space, count, strict, stride, free_low, free_high)
-                    if result == FOUND:
-                        nodes = ANY_WAITS
-                        continue
-                break
+            result = joint(space, count, ANY_WAITS, 4 * QUICK, strict, stride, free_low, free_high)
+            if result == GIVEN_UP:
+                result = _sweep(space, count, strict, stride, free_low, free_high)
+                if result == FOUND:
+                    _walk_back(space, count, stride)
             if result != FOUND:
                 return result
     return FOUND

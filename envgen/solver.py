@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 UNPROVEN_EXCESS = 4
 """Excess over the sum of distances that the cost tree tries before a board is proven solvable."""
 LARGEST_EXCESS = 60
-PROOF_STEPS = 2_000
+PROOF_STEPS = 10_000
 """Joint positions of the first proof."""
 FEW_POSITIONS = 5_000
 """Boards of four agents or more with no more joint positions than this go to the joint search as soon as they are proven solvable."""
@@ -97,12 +97,11 @@ def solve_boards(boards: "Boards", method: Method = Method.EITHER) -> "Answers":
     if method is not Method.JOINT and len(open_boards):
         few = (_positions(boards, open_boards) <= FEW_POSITIONS) & (boards.agents[open_boards] >= 4) & (method is Method.EITHER)
         answers = _grow_plans(search_trees, _trees(), boards, answers, open_boards[~few], UNPROVEN_EXCESS + 1, LARGEST_EXCESS)
-        open_boards = _prove(boards, answers, open_boards[answers.status[open_boards] < _UNSOLVABLE], LARGEST_TABLE)
+        open_boards = open_boards[answers.status[open_boards] < _UNSOLVABLE]
         many = (_positions(boards, open_boards) > SOME_POSITIONS) | (method is Method.COST_TREE)
         answers = _grow_plans(search_trees, _trees(LONG_TREE_NODES), boards, answers, open_boards[many], UNPROVEN_EXCESS + 1, LARGEST_EXCESS)
         open_boards = open_boards[answers.status[open_boards] < _UNSOLVABLE]
-    elif len(open_boards):
-        open_boards = _prove(boards, answers, open_boards, LARGEST_TABLE)
+    open_boards = _prove(boards, answers, open_boards, LARGEST_TABLE)
     if method is not Method.COST_TREE:
         answers = _grow_table(search_jointly, boards, answers, open_boards)
     _refuse_open(boards, answers)
@@ -113,7 +112,8 @@ def _prove(boards: "Boards", answers: "Answers", todo: np.ndarray, steps: int) -
     """Prove boards solvable or not; those that are not proven unsolvable, their status open again."""
     from envgen.search import prove_boards
 
-    _grow_table(prove_boards, boards, answers, todo, steps)
+    if len(todo):
+        _grow_table(prove_boards, boards, answers, todo, steps)
     left = todo[answers.status[todo] != _UNSOLVABLE]
     answers.status[left] = _open_status()
     return left
