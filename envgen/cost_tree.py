@@ -546,14 +546,15 @@ def _enter(space, size, key, low, high):
 
 
 @compiled
-def _follow(space, count, low, high, strict, stride, free_low, free_high):
-    """Where the last member may be at step 1 of `position`, coming from the given cells while the others move as it says."""
+def _follow(space, count, low, high, moves, stays, stride, free_low, free_high, strict):
+    """Where the last member may be at step `used[0]`, coming from the given cells while the others move as `position` says."""
     agent = space.members[count - 1]
     step = space.used[0]
     near_low, near_high = low, high
     if step <= _cost(space, agent):
-        near_low, near_high = neighbours(low, high, stride, free_low, free_high)
-        if not strict:
+        if moves:
+            near_low, near_high = neighbours(low, high, stride, free_low, free_high)
+        if moves and stays:
             near_low |= low
             near_high |= high
         mdd = space.mdds[agent, 2 * space.excess[agent] + strict]
@@ -566,7 +567,7 @@ def _follow(space, count, low, high, strict, stride, free_low, free_high):
         if space.meets[pair] and step <= max(_cost(space, agent), _cost(space, other)):
             near_low &= space.tables[pair, step, after, 0]
             near_high &= space.tables[pair, step, after, 1]
-        if before != after and holds(near_low, near_high, before) and holds(low, high, after):
+        if moves and before != after and holds(near_low, near_high, before) and holds(low, high, after):
             bit_low, bit_high = word_pair(before)
             gone_low, gone_high = word_pair(after)
             from_low, from_high = neighbours(bit_low, bit_high, stride, free_low, free_high)
@@ -577,8 +578,8 @@ def _follow(space, count, low, high, strict, stride, free_low, free_high):
 
 
 @compiled
-def _sweep(space, count, strict, stride, free_low, free_high):
-    """Whether the members can finish: all joint positions step by step, the last member as a set of cells.
+def _sweep(space, count, waits, strict, stride, free_low, free_high):
+    """Whether the members can finish with at most `waits` waits: all joint positions step by step, the last member as a set of cells.
 
     Slower than `joint` where there is a plan, many times faster where there is none. GIVEN_UP if a step holds too many.
     """
@@ -592,13 +593,14 @@ def _sweep(space, count, strict, stride, free_low, free_high):
         key = key << 7 | space.starts[space.members[rank]]
     low, high = word_pair(space.starts[space.members[others]])
     space.layer_begin[0] = 0
-    size = _enter(space, 0, key, low, high)
+    size = _enter(space, 0, key << 6, low, high)
     space.layer_begin[1] = size
     for step in range(1, last + 1):
         space.used[0] = step
         space.counters[SWEEPS] += 1
         for entry in range(space.layer_begin[step - 1], space.layer_begin[step]):
-            key = space.layer_keys[entry]
+            used = space.layer_keys[entry] & 63
+            key = space.layer_keys[entry] >> 6
             for rank in range(others - 1, -1, -1):
                 space.position[0, rank] = key & 127
                 key >>= 7
@@ -620,13 +622,19 @@ def _sweep(space, count, strict, stride, free_low, free_high):
                     rank += 1
                     _options(space, rank, 1, step, strict, stride, free_low, free_high)
                     continue
-                near_low, near_high = _follow(space, count, low, high, strict, stride, free_low, free_high)
-                if (near_low | near_high) == NONE:
-                    continue
-                key = 0
+                key, spent = 0, used
                 for other in range(others):
                     key = key << 7 | space.position[1, other]
-                size = _enter(space, size, key, near_low, near_high)
+                    stayed = space.position[1, other] == space.position[0, other] and step <= _cost(space, space.members[other])
+                    spent += stayed and waits != ANY_WAITS
+                counted = waits != ANY_WAITS and step <= _cost(space, space.members[others])
+                for staying in range(2 if counted else 1):
+                    if spent + staying > waits:
+                        break
+                    moves, stays = staying == 0, staying == 1 or not (strict or counted)
+                    near_low, near_high = _follow(space, count, low, high, moves, stays, stride, free_low, free_high, strict)
+                    if (near_low | near_high) != NONE:
+                        size = _enter(space, size, key << 6 | (spent + staying), near_low, near_high)
                 if 2 * size >= ENTRIES:
                     return GIVEN_UP
         if space.counters[NODES] > space.counters[NODE_LIMIT]:
@@ -638,7 +646,7 @@ def _sweep(space, count, strict, stride, free_low, free_high):
 
 
 @compiled
-def _walk_back(space, count, stride):
+def _walk_back(space, count, waits, stride):
     """Fill `paths` with a plan of the members, read backwards out of the layers of the sweep that has just found one."""
     last = 0
     for rank in range(count):
@@ -646,10 +654,12 @@ def _walk_back(space, count, stride):
         for step in range(space.counters[HORIZON] + 1):
             space.paths[space.members[rank], step] = space.goals[space.members[rank]]
     others = count - 1
+    spent = space.layer_keys[space.layer_begin[last]] & 63
     for step in range(last, 0, -1):
         found = False
         for entry in range(space.layer_begin[step - 1], space.layer_begin[step]):
-            key = space.layer_keys[entry]
+            used = space.layer_keys[entry] & 63
+            key = space.layer_keys[entry] >> 6
             for rank in range(others - 1, -1, -1):
                 space.position[0, rank] = key & 127
                 key >>= 7
@@ -660,28 +670,33 @@ def _walk_back(space, count, stride):
                 low &= ~bit_low
                 high &= ~bit_high
                 space.position[0, others] = cell
-                found = _may_follow(space, count, step, stride)
+                stays = _stays(space, count, step, stride)
+                found = stays >= 0 and (waits == ANY_WAITS or used + stays == spent)
             if found:
+                spent = used
                 break
         for rank in range(count):
             space.paths[space.members[rank], step - 1] = space.position[0, rank]
 
 
 @compiled
-def _may_follow(space, count, step, stride):
-    """Whether the members may go from row 0 of `position` to where `paths` has them at `step`."""
+def _stays(space, count, step, stride):
+    """Waits if the members go from row 0 of `position` to where `paths` has them at `step`; -1 if they cannot."""
+    waits = 0
     for rank in range(count):
         agent = space.members[rank]
         before, after = space.position[0, rank], space.paths[agent, step]
         away = abs(before - after)
         if not (away == 0 or away == 1 or away == np.int64(stride)):
-            return False
-        if step > _cost(space, agent) and away != 0:
-            return False
+            return -1
+        if step <= _cost(space, agent):
+            waits += away == 0
+        elif away != 0:
+            return -1
         for earlier in range(rank):
             if space.position[0, earlier] == after and space.paths[space.members[earlier], step] == before:
-                return False
-    return True
+                return -1
+    return waits
 
 
 @compiled
@@ -689,7 +704,7 @@ def _can_finish(space, count, strict, stride, free_low, free_high):
     """Whether the members can finish: by a short depth-first search, and by a sweep where that leaves it open."""
     verdict = joint(space, count, ANY_WAITS, QUICK, strict, stride, free_low, free_high)
     if verdict == GIVEN_UP:
-        verdict = _sweep(space, count, strict, stride, free_low, free_high)
+        verdict = _sweep(space, count, ANY_WAITS, strict, stride, free_low, free_high)
     return verdict
 
 
@@ -818,9 +833,9 @@ def _settle(space, agents, strict, stride, free_low, free_high):
         if count:
             result = joint(space, count, ANY_WAITS, 4 * QUICK, strict, stride, free_low, free_high)
             if result == GIVEN_UP:
-                result = _sweep(space, count, strict, stride, free_low, free_high)
+                result = _sweep(space, count, ANY_WAITS, strict, stride, free_low, free_high)
                 if result == FOUND:
-                    _walk_back(space, count, stride)
+                    _walk_back(space, count, ANY_WAITS, stride)
             if result != FOUND:
                 return result
     return FOUND
@@ -848,7 +863,11 @@ def _fewest_waits(space, agents, below, stride, free_low, free_high):
             fewest += space.excess[space.members[rank]] & 1
         spent = fewest
         while True:
-            result = joint(space, count, spent, ANY_WAITS, 0, stride, free_low, free_high)
+            result = joint(space, count, spent, 4 * QUICK, 0, stride, free_low, free_high)
+            if result == GIVEN_UP:
+                result = _sweep(space, count, spent, 0, stride, free_low, free_high)
+                if result == FOUND:
+                    _walk_back(space, count, spent, stride)
             if result == GIVEN_UP:
                 return GIVEN_UP
             if result == FOUND:

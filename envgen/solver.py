@@ -27,7 +27,7 @@ FEW_POSITIONS = 5_000
 """Boards of four agents or more with no more joint positions than this go to the joint search as soon as they are proven solvable."""
 SOME_POSITIONS = 300_000
 """Boards with more joint positions than this are given to the joint search only after a second, far longer cost tree."""
-TREE_NODES, LONG_TREE_NODES = 30_000, 3_000_000
+TREE_NODES, LONG_TREE_NODES = 200_000, 5_000_000
 """Work of the cost tree on one board, in joint moves, before it gives up."""
 TABLE, LARGEST_TABLE = 1 << 16, 1 << 24
 """Joint positions that the joint search may remember, at first and at most (600 MB)."""
