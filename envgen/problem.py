@@ -96,6 +96,13 @@ class Problem(BaseModel):
         return len(self.agents)
 
 
+class Objective(StrEnum):
+    """What a plan minimises."""
+
+    SUM_OF_COSTS = "sum-of-costs"
+    MAKESPAN = "makespan"
+
+
 class Solution(BaseModel):
     """What the solver says of a solvable problem. Costs are steps; an agent's cost is its last arrival."""
 

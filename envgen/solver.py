@@ -8,12 +8,13 @@ import logging
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 from functools import cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from envgen.errors import SolverError
-from envgen.problem import MAX_AGENTS, Cell, Path, Plan, Problem, Solution, to_text
+from envgen.problem import MAX_AGENTS, Cell, Objective, Path, Plan, Problem, Solution, to_text
 
 if TYPE_CHECKING:
     from envgen.search import Answers, Boards
@@ -61,6 +62,22 @@ def solve_many(problems: Sequence[Problem], method: Method = Method.EITHER) -> l
     boards = pack(problems)
     answers = solve_boards(boards, method)
     return [solution_of(boards, answers, index) if answers.status[index] >= _SOLVED else None for index in range(len(problems))]
+
+
+def optimise(problems: Sequence[Problem], objective: Objective) -> list[Solution | None]:
+    """`solve_many`, with plans of least makespan and their costs if that is asked; the wait label is that of the sum of costs either way."""
+    solutions = solve_many(problems)
+    if objective is Objective.SUM_OF_COSTS:
+        return solutions
+    found: list[Solution | None] = []
+    for problem, solution in zip(problems, solutions, strict=True):
+        plan = solve_makespan(problem) if solution else None
+        if solution and plan and max(map(len, plan)) - 1 < solution.makespan:
+            costs = [len(path) - 1 for path in plan]
+            waits = sum(before == after for path in plan for before, after in pairwise(path))
+            solution = solution.model_copy(update={"plan": plan, "sum_of_costs": sum(costs), "makespan": max(costs), "waits": waits})
+        found.append(solution)
+    return found
 
 
 def solve_makespan(problem: Problem) -> Plan | None:

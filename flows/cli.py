@@ -14,9 +14,11 @@ from rich.console import Console
 
 from envgen.errors import ChildError, ConfigError, EnvwrightError
 from envgen.files import write_text
+from envgen.problem import Objective
 from envgen.prompts import PromptStyle
 from policy.checkpoints import resolve_model
 
+SOLVED_AT_ONCE = 256
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, rich_markup_mode="markdown", help="Reinforcement learning in which the policy redesigns its own environment."
 )
@@ -69,15 +71,21 @@ def solve(
     problems: Annotated[Path, typer.Argument(help="Problems, one JSON object a line, or a MovingAI .scen file with its .map beside it.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="Solutions, one JSON object a line.")],
     agents: Annotated[int | None, typer.Option(min=1, help="Use only the first agents of a .scen file.")] = None,
+    objective: Annotated[Objective, typer.Option(help="What the plan minimises; wait_required always speaks of the sum of costs.")] = Objective.SUM_OF_COSTS,
 ) -> None:
     """Optimal plans, their costs and whether they need a wait."""
     from rich.progress import track
 
     from envgen.formats import read_problems, solution_line
-    from envgen.solver import solve as solve_problem
+    from envgen.solver import optimise
 
     parsed = read_problems(problems, agents)
-    lines = [json.dumps(solution_line(p, solve_problem(p))) for p in track(parsed, "solving", console=Console(stderr=True), transient=True)]
+    batches = [parsed[at : at + SOLVED_AT_ONCE] for at in range(0, len(parsed), SOLVED_AT_ONCE)]
+    lines = [
+        json.dumps(solution_line(problem, solution))
+        for batch in track(batches, "solving", console=Console(stderr=True), transient=True)
+        for problem, solution in zip(batch, optimise(batch, objective), strict=True)
+    ]
     write_text(output, "".join(line + "\n" for line in lines))
     console.print(f"{len(lines)} problems -> {output}")
 

@@ -9,7 +9,7 @@ from envgen.dataset import read_dataset
 from envgen.errors import DataError, shown
 from envgen.formats import read_problems
 from envgen.problem import Instance, Problem, Solution
-from envgen.solver import solve
+from envgen.solver import solve, solve_many
 
 
 @dataclass(frozen=True)
@@ -48,9 +48,11 @@ def posed(source: str, id: str | None = None, agents: int | None = None) -> list
 
 def solved(found: Iterable[Posed], source: str) -> list[Instance]:
     """All of them with their solutions; DataError for a problem that has no plan."""
+    given = list(found)
+    missing = iter(solve_many([one.problem for one in given if one.stored is None]))
     instances = []
-    for one in found:
-        solution = one.solution()
+    for one in given:
+        solution = one.stored or next(missing)
         if solution is None:
             raise DataError(f"{source}: problem {one.problem.id!r} is not solvable, so there is no plan to store, show or judge by; remove it")
         instances.append(Instance(problem=one.problem, solution=solution))

@@ -685,3 +685,22 @@ def test_the_installed_script_runs(tmp_path: Path):
     assert script, "the package is installed with its script"
     done = subprocess.run([script, "solve", "nowhere.jsonl", "-o", "s"], cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stderr) == (2, "error: nowhere.jsonl: no such file\n")
+
+
+def test_plans_of_least_makespan_can_be_asked_for(envwright: Envwright, tmp_path: Path):
+    problem = {
+        "id": "x",
+        "size": 3,
+        "holes": [],
+        "agents": [{"start": [0, 0], "goal": [0, 2]}, {"start": [0, 2], "goal": [0, 0]}, {"start": [0, 1], "goal": [2, 1]}],
+    }
+    (tmp_path / "problems.jsonl").write_text(json.dumps(problem) + "\n")
+    found = {}
+    for objective in ("sum-of-costs", "makespan"):
+        assert envwright("solve", "problems.jsonl", "--objective", objective, "-o", "out.jsonl").code == 0
+        found[objective] = json.loads((tmp_path / "out.jsonl").read_text())
+    assert found["makespan"]["makespan"] <= found["sum-of-costs"]["makespan"]
+    assert found["makespan"]["sum_of_costs"] >= found["sum-of-costs"]["sum_of_costs"]
+    assert found["makespan"]["wait_required"] == found["sum-of-costs"]["wait_required"]
+    refused(envwright("solve", "problems.jsonl", "--objective", "money", "-o", "never.jsonl"), "money")
+    assert not (tmp_path / "never.jsonl").exists()
