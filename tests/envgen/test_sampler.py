@@ -1,16 +1,20 @@
 import re
+from collections import Counter
+from itertools import combinations, permutations
 from pathlib import Path
 
+import numpy as np
 import pytest
+from scipy.stats import chisquare
 
 from envgen.config import EnvConfig, SizeConfig
 from envgen.dataset import write_dataset
 from envgen.errors import ConfigError, EnvwrightError, SamplingError
-from envgen.problem import Instance, identity
+from envgen.problem import Instance, identities, identity
 from envgen.prompts import PromptStyle
-from envgen.sampler import SamplingReport, attainable, quotas, sample
+from envgen.sampler import Quota, SamplingReport, attainable, draw_shards, pack_cells, quotas, sample
 from envgen.seeds import generator, seed_integer
-from envgen.solver import solve
+from envgen.solver import solve, solve_boards
 from envgen.verifier import verify_plan
 
 
@@ -212,3 +216,26 @@ def test_generators_depend_on_the_whole_path_and_on_nothing_else():
 def test_integer_seeds_fit_in_32_bits_and_never_change():
     assert seed_integer(0, 1, "train") == seed_integer(0, 1, "train") != seed_integer(0, 1, "eval")
     assert all(0 <= seed_integer(seed, "x") < 2**32 for seed in range(100))
+
+
+def test_draws_are_uniform_over_all_labelled_boards_of_a_class():
+    """3x3, two agents, two holes: how often each distinct board is drawn, against how many labelled forms it has."""
+    labelled = [
+        (holes, starts, goals)
+        for holes in combinations(range(9), 2)
+        for starts in permutations([cell for cell in range(9) if cell not in holes], 2)
+        for goals in permutations([cell for cell in range(9) if cell not in holes], 2)
+        if starts[0] != goals[0] and starts[1] != goals[1]
+    ]
+    holes, starts, goals = (np.array(column) for column in zip(*labelled, strict=True))
+    solved = solve_boards(pack_cells(3, holes, starts, goals))
+    drawn = draw_shards(Quota(size=3, agents=2, hole_ratio=2 / 9, without_wait=0, with_wait=0), 0, 0, "uniform", 0, 100)
+    for waiting in (False, True):
+        which = (solved.status > 0) & ((solved.waits > 0) == waiting)
+        forms = Counter(identities(3, holes[which], starts[which], goals[which]))
+        chosen = (drawn.answers.status > 0) & ((drawn.answers.waits > 0) == waiting)
+        seen = Counter(identities(3, drawn.cells[chosen, :2], drawn.starts[chosen], drawn.goals[chosen]))
+        assert seen.keys() <= forms.keys()
+        names = sorted(forms)
+        expected = np.array([forms[name] for name in names]) * seen.total() / forms.total()
+        assert chisquare([seen[name] for name in names], expected).pvalue > 0.01
