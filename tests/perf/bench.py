@@ -25,7 +25,7 @@ from envgen.config import EnvConfig, SizeConfig
 from envgen.problem import MAX_AGENTS, Instance, Problem
 from envgen.prompts import answer
 from envgen.sampler import MIN_AGENTS, Quota, draw_shards, sample
-from envgen.solver import pack, solve, solve_boards, solve_many
+from envgen.solver import pack, problem_of, solve, solve_boards, solve_many
 
 PEER_CLASSES = [((4, 2), 40), ((6, 3), 40), ((8, 4), 25), ((10, 5), 20)]
 PEER_BOARDS, PEER_SECONDS, REPEATS = 1_000, 20.0, 5
@@ -48,8 +48,6 @@ def drawn(size: int, agents: int, hole_ratio: float, shards: int, seed: int = 0)
     """Random solvable boards of a class."""
     quota = Quota(size=size, agents=agents, hole_ratio=hole_ratio, without_wait=0, with_wait=0)
     found = draw_shards(quota, seed, 0, "bench", 0, shards)
-    from envgen.solver import problem_of
-
     return [problem_of(found.boards, index) for index in np.flatnonzero(found.answers.status > 0).tolist()]
 
 
