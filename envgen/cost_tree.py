@@ -4,7 +4,8 @@ Each agent is allowed a cost: its distance plus an excess. The multi-value decis
 per step, the cells on some path that is at its goal from that cost on. Vectors of excesses are tried in the order of
 their sum, so the first one whose MDDs hold a conflict-free joint plan is optimal in the sum of costs. A vector is
 settled by prioritised planning inside the MDDs where that succeeds (a plan found is a proof), by tables of what every
-two agents can still finish, and by a depth-first search of their product where those leave it open.
+two agents can still finish, and where those leave it open by a short depth-first search of their product, then by a
+sweep over all its positions step by step.
 """
 
 from typing import NamedTuple
@@ -445,13 +446,13 @@ def _seen(space, count, step):
     for rank in range(count):
         key = (key << np.uint64(7)) | np.uint64(space.position[step, rank])
     key = (key << np.uint64(7 * (AGENTS - count) + 7)) | np.uint64(step)
-    key = (key << np.uint64(5)) | np.uint64(min(space.used[step], 31))
+    key = (key << np.uint64(6)) | np.uint64(space.used[step])  # at most the excess, below LEVELS
     mixed = key * np.uint64(0x9E3779B97F4A7C15)
     slot = np.int64(mixed >> np.uint64(64 - 15))
     for _ in range(16):
         if space.visited[slot] == key:
             return True
-        if space.visited[slot] >> np.uint64(47) != np.uint64(space.counters[GENERATION]):
+        if space.visited[slot] >> np.uint64(48) != np.uint64(space.counters[GENERATION]):
             break  # left by an earlier search
         slot = (slot + 1) & (VISITED - 1)
     space.visited[slot] = key

@@ -262,17 +262,24 @@ def _longest(problem: Problem) -> int:
     return 2 * problem.size
 
 
-@cache
 def _trees(nodes: int = TREE_NODES) -> Any:
-    """Working memory of a cost tree that gives up after `nodes`; says so if the search must be compiled first."""
+    """The process's working memory of the cost tree, set to give up after `nodes`."""
+    from envgen.cost_tree import NODE_LIMIT
+
+    space = _tree_space()
+    space.counters[NODE_LIMIT] = nodes
+    return space
+
+
+@cache
+def _tree_space() -> Any:
+    """Fresh working memory; says so if the search must be compiled first."""
     from envgen.compiled import cache_directory
-    from envgen.cost_tree import NODE_LIMIT, tree_space
+    from envgen.cost_tree import tree_space
 
     if not any(cache_directory().rglob("search.search_trees*.nbi")):
         _log.warning("compiling the solver for this machine, once; this takes about a minute")
-    space = tree_space()
-    space.counters[NODE_LIMIT] = nodes
-    return space
+    return tree_space()
 
 
 @cache

@@ -33,8 +33,9 @@ def board_examples(recipe: BootstrapRecipe, held_out: frozenset[str], workers: i
             pool = min(DRAWN_PER_KEPT * each, LARGEST_POOL_3X3) if size == MIN_SIZE else DRAWN_PER_KEPT * each
             easy = EnvConfig(sizes={size: SizeConfig(data_ratio=1, hole_ratio=hole_ratio, wait_ratio=0)})
             drawn, _ = sample(easy, pool, agents=recipe.agents, seed=recipe.seed, purpose=f"bootstrap-{hole_ratio}", held_out=held_out, workers=workers)
-            meeting = [i for i in drawn if excess(i) > 0][: each // 2]
-            apart = [i for i in drawn if excess(i) == 0]
+            excesses = [excess(i) for i in drawn]
+            meeting = [i for i, more in zip(drawn, excesses, strict=True) if more > 0][: each // 2]
+            apart = [i for i, more in zip(drawn, excesses, strict=True) if more == 0]
             kept += meeting + apart[: each - len(meeting)]
     return [(prompt(i.problem, PromptStyle.COMPACT), answer(i.solution.plan)) for i in kept]
 
