@@ -31,7 +31,6 @@ DECIDED = 4096
 """Verdicts on sets of agents that are remembered for a board."""
 
 FOUND, NOT_FOUND, GIVEN_UP, OPEN = 1, 0, -1, -4
-_OPTIMUM, _WITHOUT_WAITS, _FEWEST_WAITS = 0, 1, 2
 
 STAMP, GENERATION, NODES, NODE_LIMIT, HORIZON, BEST_HORIZON, SETS, SWEEPS = range(8)
 
@@ -820,64 +819,63 @@ def _gather(space, agents, group):
 
 
 @compiled
-def _settle(space, agents, strict, stride, free_low, free_high):
-    """Decide the vector in `excess`, every pair of which can finish; FOUND with `paths` filled."""
+def _waits(space, agents):
+    """Waits before the last arrivals of the plan in `paths`."""
+    total = 0
+    for agent in range(agents):
+        path = space.paths[agent]
+        arrival = space.counters[HORIZON]
+        while arrival > 0 and path[arrival - 1] == path[arrival]:
+            arrival -= 1
+        for step in range(arrival):
+            total += path[step] == path[step + 1]
+    return total
+
+
+@compiled
+def _plan_group(space, count, waits, strict, stride, free_low, free_high):
+    """Whether the members have a joint plan with at most `waits` waits; fills `paths`."""
+    result = joint(space, count, waits, 4 * QUICK, strict, stride, free_low, free_high)
+    if result == GIVEN_UP:
+        result = _sweep(space, count, waits, strict, stride, free_low, free_high)
+        if result == FOUND:
+            _walk_back(space, count, waits, stride)
+    return result
+
+
+@compiled
+def _settle(space, agents, waits, strict, stride, free_low, free_high):
+    """Decide whether the vector in `excess`, every pair of which can finish, holds a plan with at most `waits` waits; FOUND with `paths` filled.
+
+    That less than `waits` by two or more are too few must be known.
+    """
+    spare = waits
+    for agent in range(agents):
+        spare -= space.excess[agent] & 1
+    if spare < 0:
+        return NOT_FOUND
     for order in range(min(agents, 3)):
-        if prioritised(space, agents, order, strict, stride, free_low, free_high):
+        if prioritised(space, agents, order, strict, stride, free_low, free_high) and (waits == ANY_WAITS or _waits(space, agents) <= waits):
             return FOUND
     if _form_groups(space, agents, strict, stride, free_low, free_high) > 2:
         result = _sets_finish(space, agents, strict, stride, free_low, free_high)
         if result != FOUND:
             return result
     for group in range(agents):
-        count = _gather(space, agents, group)
-        if count:
-            result = joint(space, count, ANY_WAITS, 4 * QUICK, strict, stride, free_low, free_high)
-            if result == GIVEN_UP:
-                result = _sweep(space, count, ANY_WAITS, strict, stride, free_low, free_high)
-                if result == FOUND:
-                    _walk_back(space, count, ANY_WAITS, stride)
-            if result != FOUND:
-                return result
-    return FOUND
-
-
-@compiled
-def _fewest_waits(space, agents, below, stride, free_low, free_high):
-    """The least number of waits of a plan of the vector in `excess`, if less than `below`, with `paths` filled; else `below`."""
-    total = 0
-    for agent in range(agents):
-        total += space.excess[agent] & 1
-    if total >= below:
-        return below
-    horizon = 0
-    for agent in range(agents):
-        horizon = max(horizon, _cost(space, agent))
-    space.counters[HORIZON] = horizon
-    _form_groups(space, agents, 0, stride, free_low, free_high)
-    for group in range(agents):
-        count = _gather(space, agents, group)
+        count, least = _gather(space, agents, group), 0
         if count == 0:
             continue
-        fewest = 0
         for rank in range(count):
-            fewest += space.excess[space.members[rank]] & 1
-        spent = fewest
-        while True:
-            result = joint(space, count, spent, 4 * QUICK, 0, stride, free_low, free_high)
-            if result == GIVEN_UP:
-                result = _sweep(space, count, spent, 0, stride, free_low, free_high)
-                if result == FOUND:
-                    _walk_back(space, count, spent, stride)
-            if result == GIVEN_UP:
-                return GIVEN_UP
-            if result == FOUND:
-                break
+            least += space.excess[space.members[rank]] & 1
+        spent = waits if count == agents or waits == ANY_WAITS else least
+        result = _plan_group(space, count, spent, strict, stride, free_low, free_high)
+        while result == NOT_FOUND and spent + 2 - least <= spare:
             spent += 2
-            if total + spent - fewest >= below:
-                return below
-        total += spent - fewest
-    return total
+            result = _plan_group(space, count, spent, strict, stride, free_low, free_high)
+        if result != FOUND:
+            return result
+        spare -= spent - least
+    return FOUND
 
 
 @compiled
@@ -890,16 +888,13 @@ def keep(space, agents):
 
 
 @compiled
-def search(space, agents, total, strict, fewest_below, stride, free_low, free_high):
-    """Try every vector of excesses that sums to `total`.
+def search(space, agents, total, waits, strict, stride, free_low, free_high):
+    """Try every vector of excesses that sums to `total`: FOUND with `paths` filled at the first that holds a plan with at most `waits` waits.
 
-    With `fewest_below` 0: FOUND with `paths` filled at the first vector that holds a plan, NOT_FOUND, or GIVEN_UP at
-    the node limit. Otherwise the least number of waits below `fewest_below` over all vectors, with `best` filled, or
-    `fewest_below` if there is none, or GIVEN_UP.
+    Otherwise NOT_FOUND, or GIVEN_UP at the node limit.
     """
     grain = 2 if strict else 1
     excess, left = space.excess, space.left
-    fewest = fewest_below
     excess[0] = -grain
     left[0] = total
     agent = 0
@@ -924,34 +919,11 @@ def search(space, agents, total, strict, fewest_below, stride, free_low, free_hi
             left[agent + 1] = left[agent] - excess[agent]
             agent += 1
             excess[agent] = -grain
-        elif fewest_below == 0:
-            result = _settle(space, agents, strict, stride, free_low, free_high)
+        else:
+            result = _settle(space, agents, waits, strict, stride, free_low, free_high)
             if result != NOT_FOUND:
                 return result
-        else:
-            result = _fewest_waits(space, agents, fewest, stride, free_low, free_high)
-            if result == GIVEN_UP:
-                return GIVEN_UP
-            if result < fewest:
-                fewest = result
-                keep(space, agents)
-                if fewest == total & 1:
-                    break
-    return fewest if fewest_below else NOT_FOUND
-
-
-@compiled
-def _waits(space, agents):
-    """Waits before the last arrivals of the plan in `paths`."""
-    total = 0
-    for agent in range(agents):
-        path = space.paths[agent]
-        arrival = space.counters[HORIZON]
-        while arrival > 0 and path[arrival - 1] == path[arrival]:
-            arrival -= 1
-        for step in range(arrival):
-            total += path[step] == path[step + 1]
-    return total
+    return NOT_FOUND
 
 
 @compiled
@@ -986,29 +958,23 @@ def begin(space, agents, stride, free_low, free_high):
 def deepen(space, agents, least, most, stride, free_low, free_high):
     """Search the excesses `least` to `most`: (FOUND + excess, fewest waits) with the plan in `best`, (OPEN, 0) if there is none, or (GIVEN_UP, 0)."""
     # One call of `search`, since every further one is compiled again.
-    phase, excess, waits = _OPTIMUM, least, 0
+    excess, waits, allowed = least, 0, ANY_WAITS
     while excess <= most:
-        result = search(space, agents, excess, 1 if phase == _WITHOUT_WAITS else 0, waits if phase == _FEWEST_WAITS else 0, stride, free_low, free_high)
+        result = search(space, agents, excess, allowed, 1 if allowed == 0 else 0, stride, free_low, free_high)
         if result == GIVEN_UP:
             return GIVEN_UP, 0
-        if phase == _OPTIMUM:
-            if result != FOUND:
-                excess += 1
-                continue
+        if result == FOUND:
             keep(space, agents)
             waits = _waits(space, agents)
-            if waits == excess & 1:
+            if allowed != ANY_WAITS:
                 break
-            phase = _FEWEST_WAITS if excess & 1 else _WITHOUT_WAITS
-        elif phase == _WITHOUT_WAITS:
-            if result == FOUND:
-                keep(space, agents)
-                waits = 0
-            if result == FOUND or excess == 2:
-                break
-            phase = _FEWEST_WAITS
+            allowed = excess & 1
+        elif allowed == ANY_WAITS:
+            excess += 1
+            continue
         else:
-            waits = result
+            allowed += 2
+        if allowed == waits:
             break
     return (FOUND + excess, waits) if excess <= most else (OPEN, 0)
 
@@ -1033,7 +999,7 @@ def least_makespan(space, agents, most, stride, free_low, free_high):
             for other in range(agent):
                 possible = possible and _possible(space, other, agent, 0, stride, free_low, free_high)
         if possible:
-            result = _settle(space, agents, 0, stride, free_low, free_high)
+            result = _settle(space, agents, ANY_WAITS, 0, stride, free_low, free_high)
             if result == FOUND:
                 return FOUND + makespan
             if result == GIVEN_UP:

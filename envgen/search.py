@@ -7,10 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from envgen.bitboard import NONE, holds, neighbours, word_pair
+from envgen.bitboard import holds
 from envgen.compiled import compiled
-from envgen.cost_tree import BEST_HORIZON, FOUND, NOT_FOUND, OPEN, begin, deepen, keep, least_makespan
-from envgen.joint_search import LONGEST_PLAN, PLAN_LENGTH, prove_solvable, solve_jointly
+from envgen.component import LONGEST_PLAN, PLAN_LENGTH, flood
+from envgen.cost_tree import BEST_HORIZON, FOUND, NODE_LIMIT, NOT_FOUND, OPEN, begin, deepen, keep, least_makespan
+from envgen.joint_search import solve_jointly
+from envgen.solvability import prove_solvable
 
 
 class Boards(NamedTuple):
@@ -64,10 +66,11 @@ def _load(tree, boards, board):
 
 
 @compiled
-def search_trees(tree, boards, answers, todo, least, most):
-    """Cost tree with total excesses `least` to `most` for the boards listed in `todo`; how many were done before room ran out."""
+def search_trees(tree, nodes, boards, answers, todo, least, most):
+    """Cost tree with total excesses `least` to `most` for the boards in `todo`, in `nodes` [board] joint moves; how many were done before room ran out."""
     for place in range(len(todo)):
         board = todo[place]
+        tree.counters[NODE_LIMIT] = nodes[board]
         agents = boards.agents[board]
         if not _has_room(answers, agents):
             return place
@@ -85,10 +88,11 @@ def search_trees(tree, boards, answers, todo, least, most):
 
 
 @compiled
-def search_makespans(tree, boards, answers, todo, most):
+def search_makespans(tree, nodes, boards, answers, todo, most):
     """As `search_trees`, for the least makespan; the status is FOUND + the makespan, up to `most` steps."""
     for place in range(len(todo)):
         board = todo[place]
+        tree.counters[NODE_LIMIT] = nodes[board]
         agents = boards.agents[board]
         if not _has_room(answers, agents):
             return place
@@ -105,80 +109,84 @@ def search_makespans(tree, boards, answers, todo, most):
 
 
 @compiled
-def _next_group(boards, board, done, starts, goals, members):
+def _next_group(component, boards, board, done):
     """The agents of the next component of the free cells: (how many, mask of all agents taken so far)."""
     agents = boards.agents[board]
     first = 0
     while (done >> first) & 1:
         first += 1
-    low, high = word_pair(boards.goals[board, first])
-    while True:
-        near_low, near_high = neighbours(low, high, boards.stride[board], boards.free[board, 0], boards.free[board, 1])
-        if (near_low & ~low) == NONE and (near_high & ~high) == NONE:
-            break
-        low |= near_low
-        high |= near_high
+    low, high = flood(boards.goals[board, first], boards.stride[board], boards.free[board, 0], boards.free[board, 1])
     count = 0
     for agent in range(first, agents):
         if holds(low, high, boards.goals[board, agent]):
             done |= 1 << agent
-            members[count] = agent
-            starts[count] = boards.starts[board, agent]
-            goals[count] = boards.goals[board, agent]
+            component.members[count] = agent
+            component.starts[count] = boards.starts[board, agent]
+            component.goals[count] = boards.goals[board, agent]
             count += 1
     return count, done
 
 
 @compiled
-def prove_boards(joint, boards, answers, todo, steps):
+def prove_boards(space, boards, answers, todo, steps):
     """Prove the boards listed in `todo` solvable, in `steps` joint positions a set of agents, or not; sets `status` to what was found."""
     for place in range(len(todo)):
         board = todo[place]
+        stride, low, high = boards.stride[board], boards.free[board, 0], boards.free[board, 1]
         everyone = (1 << boards.agents[board]) - 1
         done, status = 0, FOUND
         while done != everyone and status != NOT_FOUND:
-            count, done = _next_group(boards, board, done, joint.group_starts, joint.group_goals, joint.group_members)
-            result = prove_solvable(
-                joint, joint.group_starts, joint.group_goals, count, steps, boards.stride[board], boards.free[board, 0], boards.free[board, 1]
-            )
+            count, done = _next_group(space.component, boards, board, done)
+            result = prove_solvable(space, count, steps, stride, low, high)
             if result != FOUND:
                 status = result
         answers.status[board] = status
 
 
 @compiled
-def search_jointly(joint, boards, answers, todo):
+def _keep_group(component, count):
+    """Copy the plan of a group into the paths of the board."""
+    for rank in range(count):
+        for step in range(component.counters[PLAN_LENGTH] + 1):
+            component.paths[component.members[rank], step] = component.cell[component.plan[step, rank]]
+
+
+@compiled
+def _store_joint_plan(component, answers, board, agents, steps):
+    at = answers.written[0]
+    answers.offset[board] = at
+    answers.steps[board] = steps
+    for agent in range(agents):
+        for step in range(steps + 1):
+            answers.cells[at] = component.paths[agent, step]
+            at += 1
+    answers.written[0] = at
+
+
+@compiled
+def search_jointly(space, boards, answers, todo):
     """Joint search, component by component, of the solvable boards listed in `todo`; how many were done before room ran out."""
+    component = space.component
     for place in range(len(todo)):
         board = todo[place]
         agents = boards.agents[board]
         if not _has_room(answers, agents):
             return place
+        stride, low, high = boards.stride[board], boards.free[board, 0], boards.free[board, 1]
         everyone = (1 << agents) - 1
         done, total, waits, steps, status = 0, 0, 0, 0, FOUND
         for agent in range(agents):
-            joint.paths[agent, :] = boards.goals[board, agent]
+            component.paths[agent, :] = boards.goals[board, agent]
         while done != everyone and status >= FOUND:
-            count, done = _next_group(boards, board, done, joint.group_starts, joint.group_goals, joint.group_members)
-            status, group_waits = solve_jointly(
-                joint, joint.group_starts, joint.group_goals, count, boards.stride[board], boards.free[board, 0], boards.free[board, 1]
-            )
+            count, done = _next_group(component, boards, board, done)
+            status, group_waits = solve_jointly(space, count, stride, low, high)
             total += status - FOUND
             waits += group_waits
             if status >= FOUND:
-                steps = max(steps, joint.counters[PLAN_LENGTH])
-                for rank in range(count):
-                    for step in range(joint.counters[PLAN_LENGTH] + 1):
-                        joint.paths[joint.group_members[rank], step] = joint.cell[joint.plan[step, rank]]
+                steps = max(steps, component.counters[PLAN_LENGTH])
+                _keep_group(component, count)
         answers.status[board] = FOUND + total if status >= FOUND else status
         if status >= FOUND:
             answers.waits[board] = waits
-            answers.steps[board] = steps
-            at = answers.written[0]
-            answers.offset[board] = at
-            for agent in range(agents):
-                for step in range(steps + 1):
-                    answers.cells[at] = joint.paths[agent, step]
-                    at += 1
-            answers.written[0] = at
+            _store_joint_plan(component, answers, board, agents, steps)
     return len(todo)

@@ -7,7 +7,7 @@ gives up; which search answers decides speed only. The searches are compiled and
 import logging
 from collections.abc import Callable, Sequence
 from enum import StrEnum
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -24,14 +24,14 @@ UNPROVEN_EXCESS = 4
 LARGEST_EXCESS = 60
 PROOF_STEPS = 10_000
 """Joint positions of the first proof."""
-FEW_POSITIONS = 5_000
-"""Boards of four agents or more with no more joint positions than this go to the joint search as soon as they are proven solvable."""
-SOME_POSITIONS = 300_000
-"""Boards with more joint positions than this are given to the joint search only after a second, far longer cost tree."""
-TREE_NODES, LONG_TREE_NODES = 200_000, 5_000_000
+SOME_POSITIONS = 400_000
+"""Boards with no more joint positions than this are given to the joint search after a cost tree of NODES_PER_POSITION; others after LONG_TREE_NODES."""
+NODES_PER_POSITION, FEWEST_TREE_NODES, LONG_TREE_NODES = 0.1, 1_000, 5_000_000
 """Work of the cost tree on one board, in joint moves, before it gives up."""
+PROOF_TABLE, LARGEST_PROOF_TABLE = 1 << 16, 1 << 24
+"""Joint positions that a proof of solvability may remember, at first and at most (350 MB)."""
 TABLE, LARGEST_TABLE = 1 << 16, 1 << 24
-"""Joint positions that the joint search may remember, at first and at most (600 MB)."""
+"""Joint positions that the guided search may remember, at first and at most (600 MB)."""
 
 _SOLVED, _UNSOLVABLE = 1, 0
 
@@ -82,15 +82,15 @@ def optimise(problems: Sequence[Problem], objective: Objective) -> list[Solution
 
 def solve_makespan(problem: Problem) -> Plan | None:
     """A plan with the least makespan, whatever its sum of costs; None if the problem has no plan at all."""
-    from envgen.search import prove_boards, search_makespans
+    from envgen.search import search_makespans
 
     boards = pack([problem])
-    answers = _blank(boards)
-    answers = _grow_plans(search_makespans, _trees(LONG_TREE_NODES), boards, answers, np.arange(1), UNPROVEN_EXCESS + _longest(problem))
+    search, answers = partial(search_makespans, _trees(), np.array([LONG_TREE_NODES])), _blank(boards)
+    answers = _grow_plans(search, boards, answers, np.arange(1), UNPROVEN_EXCESS + _longest(problem))
     if answers.status[0] < _UNSOLVABLE:
-        _grow_table(prove_boards, boards, answers, np.arange(1), LARGEST_TABLE)
+        _prove(boards, answers, np.arange(1), LARGEST_PROOF_TABLE)
         if answers.status[0] != _UNSOLVABLE:
-            answers = _grow_plans(search_makespans, _trees(LONG_TREE_NODES), boards, answers, np.arange(1), LARGEST_EXCESS + _longest(problem))
+            answers = _grow_plans(search, boards, answers, np.arange(1), LARGEST_EXCESS + _longest(problem))
     _refuse_open(boards, answers)
     return plan_of(boards, answers, 0) if answers.status[0] >= _SOLVED else None
 
@@ -100,37 +100,48 @@ def solve_boards(boards: "Boards", method: Method = Method.EITHER) -> "Answers":
 
     Raises SolverError with the board if a proof would take more than a gigabyte, or if the cost tree alone gives up.
     """
-    from envgen.search import search_jointly, search_trees
+    from envgen.search import search_trees
 
     answers = _blank(boards)
     every = np.arange(len(boards.agents))
+    nodes = np.full(len(every), LONG_TREE_NODES)
+    if method is Method.EITHER:
+        positions = _positions(boards)
+        nodes[positions <= SOME_POSITIONS] = np.maximum(NODES_PER_POSITION * positions[positions <= SOME_POSITIONS], FEWEST_TREE_NODES)
+    search = partial(search_trees, _trees(), nodes)
     if method is Method.JOINT:
-        answers = _grow_plans(search_trees, _trees(), boards, answers, every, 1, 0)
+        answers = _grow_plans(search, boards, answers, every, 1, 0)
         answers.status[answers.status >= _SOLVED] = _open_status()
         answers.written[:] = 0
     else:
-        answers = _grow_plans(search_trees, _trees(), boards, answers, every, 0, UNPROVEN_EXCESS)
-    open_boards = _prove(boards, answers, every[answers.status < _UNSOLVABLE], PROOF_STEPS)
-    if method is not Method.JOINT and len(open_boards):
-        few = (_positions(boards, open_boards) <= FEW_POSITIONS) & (boards.agents[open_boards] >= 4) & (method is Method.EITHER)
-        answers = _grow_plans(search_trees, _trees(), boards, answers, open_boards[~few], UNPROVEN_EXCESS + 1, LARGEST_EXCESS)
-        open_boards = open_boards[answers.status[open_boards] < _UNSOLVABLE]
-        many = (_positions(boards, open_boards) > SOME_POSITIONS) | (method is Method.COST_TREE)
-        answers = _grow_plans(search_trees, _trees(LONG_TREE_NODES), boards, answers, open_boards[many], UNPROVEN_EXCESS + 1, LARGEST_EXCESS)
-        open_boards = open_boards[answers.status[open_boards] < _UNSOLVABLE]
-    open_boards = _prove(boards, answers, open_boards, LARGEST_TABLE)
+        answers = _grow_plans(search, boards, answers, every, 0, UNPROVEN_EXCESS)
+    left = _prove(boards, answers, _still_open(answers, every), PROOF_STEPS)
+    if method is not Method.JOINT:
+        answers = _grow_plans(search, boards, answers, left, UNPROVEN_EXCESS + 1, LARGEST_EXCESS)
+        left = _still_open(answers, left)
+    left = _prove(boards, answers, left, LARGEST_PROOF_TABLE)
     if method is not Method.COST_TREE:
-        answers = _grow_table(search_jointly, boards, answers, open_boards)
+        answers = _search_jointly(boards, answers, left)
     _refuse_open(boards, answers)
     return answers
 
 
+def _still_open(answers: "Answers", which: np.ndarray) -> np.ndarray:
+    return which[answers.status[which] < _UNSOLVABLE]
+
+
 def _prove(boards: "Boards", answers: "Answers", todo: np.ndarray, steps: int) -> np.ndarray:
     """Prove boards solvable or not; those that are not proven unsolvable, their status open again."""
+    from envgen.component import FULL
     from envgen.search import prove_boards
+    from envgen.solvability import solvability_space
 
-    if len(todo):
-        _grow_table(prove_boards, boards, answers, todo, steps)
+    left, entries = todo, PROOF_TABLE
+    while len(left) and entries <= LARGEST_PROOF_TABLE:
+        space = _proofs() if entries == PROOF_TABLE else solvability_space(_component(), entries)
+        prove_boards(space, boards, answers, left, steps)
+        left = left[answers.status[left] == FULL]
+        entries *= 16
     left = todo[answers.status[todo] != _UNSOLVABLE]
     answers.status[left] = _open_status()
     return left
@@ -187,7 +198,7 @@ def cells_of_bits(stride: int) -> tuple[Cell, ...]:
 
 
 def _blank(boards: "Boards") -> "Answers":
-    from envgen.joint_search import LONGEST_PLAN
+    from envgen.component import LONGEST_PLAN
     from envgen.search import Answers
 
     def integers() -> np.ndarray:
@@ -199,36 +210,35 @@ def _blank(boards: "Boards") -> "Answers":
     )
 
 
-def _grow_plans(search: Callable[..., int], space: Any, boards: "Boards", answers: "Answers", todo: np.ndarray, *limits: int) -> "Answers":
-    """Run a search over `todo`, doubling the buffer of the plans whenever it is full."""
-    while (done := search(space, boards, answers, todo, *limits)) < len(todo):
+def _grow_plans(search: Callable[..., int], boards: "Boards", answers: "Answers", todo: np.ndarray, *limits: int) -> "Answers":
+    """Run a search, its working memory given, over `todo`, doubling the buffer of the plans whenever it is full."""
+    while (done := search(boards, answers, todo, *limits)) < len(todo):
         todo = todo[done:]
         answers = answers._replace(cells=np.concatenate([answers.cells, np.empty_like(answers.cells)]))
     return answers
 
 
-def _grow_table(search: Callable[..., Any], boards: "Boards", answers: "Answers", todo: np.ndarray, *limits: int) -> "Answers":
-    """Run a joint search over `todo`, and again with larger tables over the boards whose table was full."""
-    from envgen.joint_search import FULL, joint_space
+def _search_jointly(boards: "Boards", answers: "Answers", todo: np.ndarray) -> "Answers":
+    """Joint search of solvable boards, with larger tables for those that need them."""
+    from envgen.component import FULL
+    from envgen.joint_search import joint_space
+    from envgen.search import search_jointly
 
     entries = TABLE
     while len(todo) and entries <= LARGEST_TABLE:
-        space = _joint() if entries == TABLE else joint_space(entries)
-        if limits:
-            search(space, boards, answers, todo, *limits)
-        else:
-            answers = _grow_plans(search, space, boards, answers, todo)
+        space = _joint() if entries == TABLE else joint_space(_component(), entries)
+        answers = _grow_plans(partial(search_jointly, space), boards, answers, todo)
         todo = todo[answers.status[todo] == FULL]
         entries *= 16
     return answers
 
 
-def _positions(boards: "Boards", which: np.ndarray) -> np.ndarray:
+def _positions(boards: "Boards") -> np.ndarray:
     """Joint positions that the agents of each board can take on its free cells."""
-    cells = np.bitwise_count(boards.free[which]).sum(axis=1).astype(np.int64)
-    positions = np.ones(len(which), dtype=np.int64)
+    cells = np.bitwise_count(boards.free).sum(axis=1).astype(np.int64)
+    positions = np.ones(len(cells), dtype=np.int64)
     for placed in range(MAX_AGENTS):
-        positions *= np.where(placed < boards.agents[which], cells - placed, 1)
+        positions *= np.where(placed < boards.agents, cells - placed, 1)
     return positions
 
 
@@ -262,18 +272,9 @@ def _longest(problem: Problem) -> int:
     return 2 * problem.size
 
 
-def _trees(nodes: int = TREE_NODES) -> Any:
-    """The process's working memory of the cost tree, set to give up after `nodes`."""
-    from envgen.cost_tree import NODE_LIMIT
-
-    space = _tree_space()
-    space.counters[NODE_LIMIT] = nodes
-    return space
-
-
 @cache
-def _tree_space() -> Any:
-    """Fresh working memory; says so if the search must be compiled first."""
+def _trees() -> Any:
+    """The process's working memory of the cost tree; says so if the search must be compiled first."""
     from envgen.compiled import cache_directory
     from envgen.cost_tree import tree_space
 
@@ -283,10 +284,24 @@ def _tree_space() -> Any:
 
 
 @cache
+def _component() -> Any:
+    from envgen.component import component_space
+
+    return component_space()
+
+
+@cache
+def _proofs() -> Any:
+    from envgen.solvability import solvability_space
+
+    return solvability_space(_component(), PROOF_TABLE)
+
+
+@cache
 def _joint() -> Any:
     from envgen.joint_search import joint_space
 
-    return joint_space(TABLE)
+    return joint_space(_component(), TABLE)
 
 
 @cache
