@@ -8,8 +8,6 @@ two agents can still finish, and where those leave it open by a short depth-firs
 sweep over all its positions step by step.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 
 from envgen.bitboard import CELLS, NONE, holds, lowest, neighbours, word_pair
@@ -36,101 +34,65 @@ _OPTIMUM, _WITHOUT_WAITS, _FEWEST_WAITS = 0, 1, 2
 STAMP, GENERATION, NODES, NODE_LIMIT, HORIZON, BEST_HORIZON, SETS, SWEEPS = range(8)
 
 
-class TreeSpace(NamedTuple):
-    """Working memory, used again for every board; entries of earlier boards are told by their stamp.
+_INTEGERS, _WORDS = np.int64, np.uint64
+TREE_SPACE = np.dtype(
+    [
+        ("counters", _INTEGERS, (8,)),
+        ("starts", _INTEGERS, (AGENTS,)),
+        ("goals", _INTEGERS, (AGENTS,)),
+        ("distance", _INTEGERS, (AGENTS,)),
+        # [agent, steps, 2]: cells from which the goal is that many moves away or fewer
+        ("reach", _WORDS, (AGENTS, LONGEST, 2)),
+        ("radius", _INTEGERS, (AGENTS,)),
+        # [agent, 2 * excess + (1 if waiting is forbidden), step, 2]
+        ("mdds", _WORDS, (AGENTS, 2 * LEVELS, LONGEST, 2)),
+        ("mdd_stamps", _INTEGERS, (AGENTS, 2 * LEVELS)),
+        ("excess", _INTEGERS, (AGENTS,)),
+        ("left", _INTEGERS, (AGENTS,)),
+        ("front", _WORDS, (LONGEST, 2)),
+        # [agent, step]: bit indices, padded with the goal up to the horizon
+        ("paths", _INTEGERS, (AGENTS, LONGEST)),
+        # [pair, excess of the first]: an excess of the second with which both can finish
+        ("enough", _INTEGERS, (PAIRS, LEVELS)),
+        # [pair, excess of the first]: an excess of the second with which they cannot
+        ("short", _INTEGERS, (PAIRS, LEVELS)),
+        ("strict_verdicts", _INTEGERS, (PAIRS, LEVELS, LEVELS)),
+        # [pair]: whether the MDDs of the vector at hand meet
+        ("meets", _INTEGERS, (PAIRS,)),
+        # [entry, 3 + agent]: mask, whether waiting is forbidden, verdict and excesses of sets of three agents and more
+        ("decided", _INTEGERS, (DECIDED, 3 + AGENTS)),
+        ("table_keys", _INTEGERS, (PAIRS,)),
+        ("table_finish", _INTEGERS, (PAIRS,)),
+        # [pair, step, cell of the first agent, 2]: cells of the second agent from which both can still finish
+        ("tables", _WORDS, (PAIRS, LONGEST, CELLS, 2)),
+        ("members", _INTEGERS, (AGENTS,)),
+        ("group", _INTEGERS, (AGENTS,)),
+        ("used", _INTEGERS, (LONGEST,)),
+        ("position", _INTEGERS, (LONGEST, AGENTS)),
+        ("choices", _WORDS, (LONGEST, AGENTS, 2)),
+        ("visited", _WORDS, (VISITED,)),
+        # [agent, step]: the plan with the fewest waits so far
+        ("best", _INTEGERS, (AGENTS, LONGEST)),
+        # [step]: first entry of each step of a sweep
+        ("layer_begin", _INTEGERS, (LONGEST + 1,)),
+        # [entry]: positions of all members but the last
+        ("layer_keys", _INTEGERS, (ENTRIES,)),
+        # [entry, 2]: where the last member may then be
+        ("layer_cells", _WORDS, (ENTRIES, 2)),
+        ("slots", _INTEGERS, (ENTRIES,)),
+        ("slot_stamps", _INTEGERS, (ENTRIES,)),
+    ]
+)
+"""Working memory, used again for every board; entries of earlier boards are told by their stamp.
 
-    Words are uint64, the last axis holds the two words of a bitboard.
-    """
-
-    counters: np.ndarray
-    starts: np.ndarray
-    goals: np.ndarray
-    distance: np.ndarray
-    reach: np.ndarray
-    """[agent, steps, 2]: cells from which the goal is that many moves away or fewer."""
-    radius: np.ndarray
-    mdds: np.ndarray
-    """[agent, 2 * excess + (1 if waiting is forbidden), step, 2]"""
-    mdd_stamps: np.ndarray
-    excess: np.ndarray
-    left: np.ndarray
-    front: np.ndarray
-    paths: np.ndarray
-    """[agent, step]: bit indices, padded with the goal up to the horizon."""
-    enough: np.ndarray
-    """[pair, excess of the first]: an excess of the second with which both can finish."""
-    short: np.ndarray
-    """[pair, excess of the first]: an excess of the second with which they cannot."""
-    strict_verdicts: np.ndarray
-    meets: np.ndarray
-    """[pair]: whether the MDDs of the vector at hand meet."""
-    decided: np.ndarray
-    """[entry, 3 + agent]: mask, whether waiting is forbidden, verdict and excesses of sets of three agents and more."""
-    table_keys: np.ndarray
-    table_finish: np.ndarray
-    tables: np.ndarray
-    """[pair, step, cell of the first agent, 2]: cells of the second agent from which both can still finish."""
-    members: np.ndarray
-    group: np.ndarray
-    used: np.ndarray
-    position: np.ndarray
-    choices: np.ndarray
-    visited: np.ndarray
-    best: np.ndarray
-    """[agent, step]: the plan with the fewest waits so far."""
-    layer_begin: np.ndarray
-    """[step]: first entry of each step of a sweep."""
-    layer_keys: np.ndarray
-    """[entry]: positions of all members but the last."""
-    layer_cells: np.ndarray
-    """[entry, 2]: where the last member may then be."""
-    slots: np.ndarray
-    slot_stamps: np.ndarray
+One record, so that a call passes one pointer and the compiler knows every shape. Words are uint64, the last axis holds
+the two words of a bitboard.
+"""
 
 
-def tree_space() -> TreeSpace:
+def tree_space() -> np.void:
     """Fresh working memory, about 15 MB."""
-
-    def integers(*shape: int) -> np.ndarray:
-        return np.zeros(shape, dtype=np.int64)
-
-    def words(*shape: int) -> np.ndarray:
-        return np.zeros(shape, dtype=np.uint64)
-
-    return TreeSpace(
-        counters=integers(8),
-        starts=integers(AGENTS),
-        goals=integers(AGENTS),
-        distance=integers(AGENTS),
-        reach=words(AGENTS, LONGEST, 2),
-        radius=integers(AGENTS),
-        mdds=words(AGENTS, 2 * LEVELS, LONGEST, 2),
-        mdd_stamps=integers(AGENTS, 2 * LEVELS),
-        excess=integers(AGENTS),
-        left=integers(AGENTS),
-        front=words(LONGEST, 2),
-        paths=integers(AGENTS, LONGEST),
-        enough=integers(PAIRS, LEVELS),
-        short=integers(PAIRS, LEVELS),
-        strict_verdicts=integers(PAIRS, LEVELS, LEVELS),
-        meets=integers(PAIRS),
-        decided=integers(DECIDED, 3 + AGENTS),
-        table_keys=integers(PAIRS),
-        table_finish=integers(PAIRS),
-        tables=words(PAIRS, LONGEST, CELLS, 2),
-        members=integers(AGENTS),
-        group=integers(AGENTS),
-        used=integers(LONGEST),
-        position=integers(LONGEST, AGENTS),
-        choices=words(LONGEST, AGENTS, 2),
-        visited=words(VISITED),
-        best=integers(AGENTS, LONGEST),
-        layer_begin=integers(LONGEST + 1),
-        layer_keys=integers(ENTRIES),
-        layer_cells=words(ENTRIES, 2),
-        slots=integers(ENTRIES),
-        slot_stamps=integers(ENTRIES),
-    )
+    return np.zeros(1, dtype=TREE_SPACE)[0]
 
 
 @compiled

@@ -267,7 +267,7 @@ def _trees(nodes: int = TREE_NODES) -> Any:
     from envgen.cost_tree import NODE_LIMIT
 
     space = _tree_space()
-    space.counters[NODE_LIMIT] = nodes
+    space["counters"][NODE_LIMIT] = nodes
     return space
 
 
