@@ -32,6 +32,22 @@ def _count_trailing_zeros(_context, _word):
 _trailing_zeros: Any = intrinsic(_count_trailing_zeros)
 
 
+def _count_ones(_context, _word):
+    def build(_context, builder, _signature, arguments):
+        return builder.ctpop(arguments[0])
+
+    return types.uint64(types.uint64), build
+
+
+_ones: Any = intrinsic(_count_ones)
+
+
+@compiled
+def ones(low, high):
+    """How many bits are set."""
+    return np.int64(_ones(low) + _ones(high))
+
+
 @compiled
 def lowest(low, high):
     """Index of the lowest set bit; the words are not both zero."""

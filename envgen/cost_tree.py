@@ -8,11 +8,9 @@ two agents can still finish, and where those leave it open by a short depth-firs
 sweep over all its positions step by step.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 
-from envgen.bitboard import CELLS, NONE, holds, lowest, neighbours, word_pair
+from envgen.bitboard import CELLS, NONE, holds, lowest, neighbours, ones, word_pair
 from envgen.compiled import compiled
 
 AGENTS = 5
@@ -35,101 +33,66 @@ FOUND, NOT_FOUND, GIVEN_UP, OPEN = 1, 0, -1, -4
 STAMP, GENERATION, NODES, NODE_LIMIT, HORIZON, BEST_HORIZON, SETS, SWEEPS = range(8)
 
 
-class TreeSpace(NamedTuple):
-    """Working memory, used again for every board; entries of earlier boards are told by their stamp.
+_INTEGERS, _WORDS = np.int64, np.uint64
+TREE_SPACE = np.dtype(
+    [
+        ("counters", _INTEGERS, (8,)),
+        ("starts", _INTEGERS, (AGENTS,)),
+        ("goals", _INTEGERS, (AGENTS,)),
+        ("distance", _INTEGERS, (AGENTS,)),
+        # [agent, steps, 2]: cells from which the goal is that many moves away or fewer
+        ("reach", _WORDS, (AGENTS, LONGEST, 2)),
+        ("radius", _INTEGERS, (AGENTS,)),
+        # [agent, 2 * excess + (1 if waiting is forbidden), step, 2]
+        ("mdds", _WORDS, (AGENTS, 2 * LEVELS, LONGEST, 2)),
+        ("mdd_stamps", _INTEGERS, (AGENTS, 2 * LEVELS)),
+        ("excess", _INTEGERS, (AGENTS,)),
+        ("left", _INTEGERS, (AGENTS,)),
+        ("front", _WORDS, (LONGEST, 2)),
+        # [agent, step]: bit indices, padded with the goal up to the horizon
+        ("paths", _INTEGERS, (AGENTS, LONGEST)),
+        # [pair, excess of the first]: stamp and 255 less the least excess of the second with which both can finish
+        ("enough", _INTEGERS, (PAIRS, LEVELS)),
+        # [pair, excess of the first]: stamp and the largest excess of the second with which they cannot
+        ("short", _INTEGERS, (PAIRS, LEVELS)),
+        ("strict_verdicts", _INTEGERS, (PAIRS, LEVELS, LEVELS)),
+        # [pair]: whether the MDDs of the vector at hand meet
+        ("meets", _INTEGERS, (PAIRS,)),
+        # [entry, 3 + agent]: mask, whether waiting is forbidden, verdict and excesses of sets of three agents and more
+        ("decided", _INTEGERS, (DECIDED, 3 + AGENTS)),
+        ("table_keys", _INTEGERS, (PAIRS,)),
+        # [pair, step, cell of the first agent, 2]: cells of the second agent from which both can still finish; one to spare
+        ("tables", _WORDS, (PAIRS + 1, LONGEST, CELLS, 2)),
+        # [step & 1, cell, 2]: cells from which the other agent can step into the table's set
+        ("spread", _WORDS, (2, CELLS, 2)),
+        ("members", _INTEGERS, (AGENTS,)),
+        ("group", _INTEGERS, (AGENTS,)),
+        ("used", _INTEGERS, (LONGEST,)),
+        ("position", _INTEGERS, (LONGEST, AGENTS)),
+        ("choices", _WORDS, (LONGEST, AGENTS, 2)),
+        ("visited", _WORDS, (VISITED,)),
+        # [agent, step]: the plan with the fewest waits so far
+        ("best", _INTEGERS, (AGENTS, LONGEST)),
+        # [step]: first entry of each step of a sweep
+        ("layer_begin", _INTEGERS, (LONGEST + 1,)),
+        # [entry]: positions of all members but the last
+        ("layer_keys", _INTEGERS, (ENTRIES,)),
+        # [entry, 2]: where the last member may then be
+        ("layer_cells", _WORDS, (ENTRIES, 2)),
+        ("slots", _INTEGERS, (ENTRIES,)),
+        ("slot_stamps", _INTEGERS, (ENTRIES,)),
+    ]
+)
+"""Working memory, used again for every board; entries of earlier boards are told by their stamp.
 
-    Words are uint64, the last axis holds the two words of a bitboard.
-    """
-
-    counters: np.ndarray
-    starts: np.ndarray
-    goals: np.ndarray
-    distance: np.ndarray
-    reach: np.ndarray
-    """[agent, steps, 2]: cells from which the goal is that many moves away or fewer."""
-    radius: np.ndarray
-    mdds: np.ndarray
-    """[agent, 2 * excess + (1 if waiting is forbidden), step, 2]"""
-    mdd_stamps: np.ndarray
-    excess: np.ndarray
-    left: np.ndarray
-    front: np.ndarray
-    paths: np.ndarray
-    """[agent, step]: bit indices, padded with the goal up to the horizon."""
-    enough: np.ndarray
-    """[pair, excess of the first]: an excess of the second with which both can finish."""
-    short: np.ndarray
-    """[pair, excess of the first]: an excess of the second with which they cannot."""
-    strict_verdicts: np.ndarray
-    meets: np.ndarray
-    """[pair]: whether the MDDs of the vector at hand meet."""
-    decided: np.ndarray
-    """[entry, 3 + agent]: mask, whether waiting is forbidden, verdict and excesses of sets of three agents and more."""
-    table_keys: np.ndarray
-    table_finish: np.ndarray
-    tables: np.ndarray
-    """[pair, step, cell of the first agent, 2]: cells of the second agent from which both can still finish."""
-    members: np.ndarray
-    group: np.ndarray
-    used: np.ndarray
-    position: np.ndarray
-    choices: np.ndarray
-    visited: np.ndarray
-    best: np.ndarray
-    """[agent, step]: the plan with the fewest waits so far."""
-    layer_begin: np.ndarray
-    """[step]: first entry of each step of a sweep."""
-    layer_keys: np.ndarray
-    """[entry]: positions of all members but the last."""
-    layer_cells: np.ndarray
-    """[entry, 2]: where the last member may then be."""
-    slots: np.ndarray
-    slot_stamps: np.ndarray
+One record, so that a call passes one pointer and the compiler knows every shape. Words are uint64, the last axis holds
+the two words of a bitboard.
+"""
 
 
-def tree_space() -> TreeSpace:
+def tree_space() -> np.void:
     """Fresh working memory, about 15 MB."""
-
-    def integers(*shape: int) -> np.ndarray:
-        return np.zeros(shape, dtype=np.int64)
-
-    def words(*shape: int) -> np.ndarray:
-        return np.zeros(shape, dtype=np.uint64)
-
-    return TreeSpace(
-        counters=integers(8),
-        starts=integers(AGENTS),
-        goals=integers(AGENTS),
-        distance=integers(AGENTS),
-        reach=words(AGENTS, LONGEST, 2),
-        radius=integers(AGENTS),
-        mdds=words(AGENTS, 2 * LEVELS, LONGEST, 2),
-        mdd_stamps=integers(AGENTS, 2 * LEVELS),
-        excess=integers(AGENTS),
-        left=integers(AGENTS),
-        front=words(LONGEST, 2),
-        paths=integers(AGENTS, LONGEST),
-        enough=integers(PAIRS, LEVELS),
-        short=integers(PAIRS, LEVELS),
-        strict_verdicts=integers(PAIRS, LEVELS, LEVELS),
-        meets=integers(PAIRS),
-        decided=integers(DECIDED, 3 + AGENTS),
-        table_keys=integers(PAIRS),
-        table_finish=integers(PAIRS),
-        tables=words(PAIRS, LONGEST, CELLS, 2),
-        members=integers(AGENTS),
-        group=integers(AGENTS),
-        used=integers(LONGEST),
-        position=integers(LONGEST, AGENTS),
-        choices=words(LONGEST, AGENTS, 2),
-        visited=words(VISITED),
-        best=integers(AGENTS, LONGEST),
-        layer_begin=integers(LONGEST + 1),
-        layer_keys=integers(ENTRIES),
-        layer_cells=words(ENTRIES, 2),
-        slots=integers(ENTRIES),
-        slot_stamps=integers(ENTRIES),
-    )
+    return np.zeros(1, dtype=TREE_SPACE)[0]
 
 
 @compiled
@@ -223,15 +186,16 @@ def prioritised(space, agents, order, strict, stride, free_low, free_high):
     for agent in range(agents):
         horizon = max(horizon, _cost(space, agent))
     space.counters[HORIZON] = horizon
-    front, paths = space.front, space.paths
+    paths = space.paths
     for rank in range(agents):
         agent = _ordered(order, rank, agents)
         cost = _cost(space, agent)
         mdd = space.mdds[agent, 2 * space.excess[agent] + strict]
+        front = space.front[:] if rank else mdd  # nothing is in the way of the first
         low, high = mdd[0, 0], mdd[0, 1]
         front[0, 0] = low
         front[0, 1] = high
-        for step in range(1, cost + 1):
+        for step in range(1, cost + 1 if rank else 1):
             near_low, near_high = neighbours(low, high, stride, free_low, free_high)
             if not strict:
                 near_low |= low
@@ -282,73 +246,85 @@ def prioritised(space, agents, order, strict, stride, free_low, free_high):
 
 
 @compiled
-def _meet(first, first_cost, second, second_cost):
-    """Whether two MDDs share a cell at some step, or could swap cells."""
-    for step in range(1, max(first_cost, second_cost) + 1):
-        i, j = min(step, first_cost), min(step, second_cost)
-        if (first[i, 0] & second[j, 0]) != NONE or (first[i, 1] & second[j, 1]) != NONE:
-            return True
-        i, j = min(step - 1, first_cost), min(step - 1, second_cost)
-        there, back = min(step, first_cost), min(step, second_cost)
-        forth = (first[there, 0] & second[j, 0]) | (first[there, 1] & second[j, 1])
-        if forth != NONE and ((first[i, 0] & second[back, 0]) | (first[i, 1] & second[back, 1])) != NONE:
-            return True
-    return False
+def _meet_at(first, first_cost, second, second_cost, step):
+    """Whether two MDDs share a cell at a step, or could swap cells on the way to it."""
+    i, j = min(step, first_cost), min(step, second_cost)
+    if ((first[i, 0] & second[j, 0]) | (first[i, 1] & second[j, 1])) != NONE:
+        return True
+    before_i, before_j = min(step - 1, first_cost), min(step - 1, second_cost)
+    if ((first[i, 0] & second[before_j, 0]) | (first[i, 1] & second[before_j, 1])) == NONE:
+        return False
+    return ((first[before_i, 0] & second[j, 0]) | (first[before_i, 1] & second[j, 1])) != NONE
 
 
 @compiled
-def _fill_table(table, listed, listed_cost, other, other_cost, strict, stride, free_low, free_high):
-    """Backwards from the goals, the cells of `listed` one by one, those of `other` as a set; False if the pair cannot finish."""
-    last = max(listed_cost, other_cost)
-    goal = lowest(listed[listed_cost, 0], listed[listed_cost, 1])
-    table[last, goal, 0] = other[other_cost, 0]
-    table[last, goal, 1] = other[other_cost, 1]
-    for step in range(last - 1, -1, -1):
+def _last_meeting(space, i, j, strict):
+    """The last step at which the MDDs of two agents meet; 0 if they never do."""
+    first, second = space.mdds[i, 2 * space.excess[i] + strict], space.mdds[j, 2 * space.excess[j] + strict]
+    first_cost, second_cost = _cost(space, i), _cost(space, j)
+    step = max(first_cost, second_cost)
+    while step > 0 and not _meet_at(first, first_cost, second, second_cost, step):
+        step -= 1
+    return step
+
+
+@compiled
+def _fill_table(space, pair, listed, other, steps, strict, stride, free_low, free_high):
+    """Backwards from the last of `steps` (first, last meeting, last), agent `listed` cell by cell, `other` as a set; False if nothing is left at a step."""
+    first_step, last_meeting, last_step = steps
+    table, spread = space.tables[pair], space.spread
+    listed_mdd, listed_cost = space.mdds[listed, 2 * space.excess[listed] + strict], _cost(space, listed)
+    other_mdd, other_cost = space.mdds[other, 2 * space.excess[other] + strict], _cost(space, other)
+    for step in range(last_step, first_step - 1, -1):
         here, there = min(step, listed_cost), min(step + 1, listed_cost)
-        todo_low, todo_high = listed[here, 0], listed[here, 1]
-        mine_low, mine_high = other[min(step, other_cost), 0], other[min(step, other_cost), 1]
+        todo_low, todo_high = listed_mdd[here, 0], listed_mdd[here, 1]
+        mine_low, mine_high = other_mdd[min(step, other_cost), 0], other_mdd[min(step, other_cost), 1]
         alive = False
         while (todo_low | todo_high) != NONE:
             cell = lowest(todo_low, todo_high)
             cell_low, cell_high = word_pair(cell)
             todo_low &= ~cell_low
             todo_high &= ~cell_high
-            next_low, next_high = cell_low, cell_high
-            if step < listed_cost:
-                next_low, next_high = neighbours(cell_low, cell_high, stride, free_low, free_high)
-                if not strict:
-                    next_low |= cell_low
-                    next_high |= cell_high
-                next_low &= listed[there, 0]
-                next_high &= listed[there, 1]
-            partners_low, partners_high = NONE, NONE
-            while (next_low | next_high) != NONE:
-                target = lowest(next_low, next_high)
-                target_low, target_high = word_pair(target)
-                next_low &= ~target_low
-                next_high &= ~target_high
-                ends_low, ends_high = table[step + 1, target, 0], table[step + 1, target, 1]
-                if (ends_low | ends_high) == NONE:
-                    continue
-                from_low, from_high = ends_low, ends_high
-                if step < other_cost:
-                    from_low, from_high = neighbours(ends_low, ends_high, stride, free_low, free_high)
+            partners_low, partners_high = mine_low & ~cell_low, mine_high & ~cell_high
+            if step < last_meeting:
+                next_low, next_high = cell_low, cell_high
+                if step < listed_cost:
+                    next_low, next_high = neighbours(cell_low, cell_high, stride, free_low, free_high)
                     if not strict:
-                        from_low |= ends_low
-                        from_high |= ends_high
-                    if holds(ends_low, ends_high, cell) and target != cell:
+                        next_low |= cell_low
+                        next_high |= cell_high
+                    next_low &= listed_mdd[there, 0]
+                    next_high &= listed_mdd[there, 1]
+                able_low, able_high = NONE, NONE
+                while (next_low | next_high) != NONE:
+                    target = lowest(next_low, next_high)
+                    target_low, target_high = word_pair(target)
+                    next_low &= ~target_low
+                    next_high &= ~target_high
+                    from_low, from_high = spread[(step + 1) & 1, target, 0], spread[(step + 1) & 1, target, 1]
+                    ends_low, ends_high = table[step + 1, target, 0], table[step + 1, target, 1]
+                    if holds(ends_low, ends_high, cell) and target != cell and step < other_cost:
                         out_low, out_high = neighbours(target_low, target_high, stride, free_low, free_high)
                         if ((out_low & ends_low & ~cell_low) | (out_high & ends_high & ~cell_high)) == NONE:
                             from_low &= ~target_low
                             from_high &= ~target_high
-                partners_low |= from_low
-                partners_high |= from_high
-            partners_low &= mine_low & ~cell_low
-            partners_high &= mine_high & ~cell_high
+                    able_low |= from_low
+                    able_high |= from_high
+                partners_low &= able_low
+                partners_high &= able_high
             table[step, cell, 0] = partners_low
             table[step, cell, 1] = partners_high
             if (partners_low | partners_high) != NONE:
                 alive = True
+            if step <= last_meeting:
+                near_low, near_high = partners_low, partners_high
+                if step <= other_cost:
+                    near_low, near_high = neighbours(partners_low, partners_high, stride, free_low, free_high)
+                    if not strict:
+                        near_low |= partners_low
+                        near_high |= partners_high
+                spread[step & 1, cell, 0] = near_low
+                spread[step & 1, cell, 1] = near_high
         if not alive:
             return False
     return True
@@ -363,49 +339,56 @@ def _possible(space, i, j, strict, stride, free_low, free_high):
     a, b = space.excess[i], space.excess[j]
     pair = pair_index(i, j)
     stamp = space.counters[STAMP] << 8
+    if space.short[pair, a] >= stamp | b:
+        return False
     if strict:
         known = space.strict_verdicts[pair, a, b]
-        if known >> 8 == space.counters[STAMP]:
+        if known >= stamp:
             return known & 1 == 1
-    else:
-        if space.enough[pair, a] >> 8 == space.counters[STAMP] and b >= (space.enough[pair, a] & 255):
-            return True
-        if space.short[pair, a] >> 8 == space.counters[STAMP] and b <= (space.short[pair, a] & 255):
-            return False
-    possible = not _meet_in(space, i, j, strict) or _ready_table(space, i, j, strict, stride, free_low, free_high)
+    elif space.enough[pair, a] >= stamp | (255 - b):
+        return True
+    possible = _can_pass(space, i, j, strict, stride, free_low, free_high)
+    # No branches in these loops, for the compiler to take many levels at a time.
     if strict:
         space.strict_verdicts[pair, a, b] = stamp | (1 if possible else 0)
     elif possible:
-        for more in range(a, LEVELS):
-            if space.enough[pair, more] >> 8 != space.counters[STAMP] or (space.enough[pair, more] & 255) > b:
-                space.enough[pair, more] = stamp | b
+        for more in range(LEVELS):
+            space.enough[pair, more] = max(space.enough[pair, more], stamp | (255 - b) if more >= a else 0)
     else:
-        for less in range(a + 1):
-            if space.short[pair, less] >> 8 != space.counters[STAMP] or (space.short[pair, less] & 255) < b:
-                space.short[pair, less] = stamp | b
+        for less in range(LEVELS):
+            space.short[pair, less] = max(space.short[pair, less], stamp | b if less <= a else 0)
     return possible
 
 
 @compiled
-def _meet_in(space, i, j, strict):
+def _can_pass(space, i, j, strict, stride, free_low, free_high):
+    """Whether two agents can finish: only the steps from their first meeting to their last matter, and either may be the one that is listed."""
+    last = _last_meeting(space, i, j, strict)
+    if last == 0:
+        return True
     first, second = space.mdds[i, 2 * space.excess[i] + strict], space.mdds[j, 2 * space.excess[j] + strict]
-    return _meet(first, _cost(space, i), second, _cost(space, j))
+    first_cost, second_cost = _cost(space, i), _cost(space, j)
+    step = 1
+    while not _meet_at(first, first_cost, second, second_cost, step):
+        step += 1
+    wider = 0
+    for at in range(step, last + 1):
+        wider += ones(first[min(at, first_cost), 0], first[min(at, first_cost), 1])
+        wider -= ones(second[min(at, second_cost), 0], second[min(at, second_cost), 1])
+    listed, other = (j, i) if wider > 0 else (i, j)
+    space.counters[NODES] += 10
+    return _fill_table(space, PAIRS, listed, other, (step - 1, last, last), strict, stride, free_low, free_high)
 
 
 @compiled
-def _ready_table(space, i, j, strict, stride, free_low, free_high):
-    """Fill the table of the pair for its excesses if it holds others; whether both can finish."""
+def _ready_table(space, i, j, last_meeting, strict, stride, free_low, free_high):
+    """Fill the table of a pair that can finish within its excesses, if it holds others."""
     pair = pair_index(i, j)
-    a, b = space.excess[i], space.excess[j]
-    key = ((space.counters[STAMP] * 2 + strict) * LEVELS + a) * LEVELS + b
-    if space.table_keys[pair] == key:
-        return space.table_finish[pair] == 1
-    first, second = space.mdds[i, 2 * a + strict], space.mdds[j, 2 * b + strict]
-    space.counters[NODES] += 10
-    possible = _fill_table(space.tables[pair], first, _cost(space, i), second, _cost(space, j), strict, stride, free_low, free_high)
-    space.table_keys[pair] = key
-    space.table_finish[pair] = 1 if possible else 0
-    return possible
+    key = ((space.counters[STAMP] * 2 + strict) * LEVELS + space.excess[i]) * LEVELS + space.excess[j]
+    if space.table_keys[pair] != key:
+        space.table_keys[pair] = key
+        steps = 0, last_meeting, max(_cost(space, i), _cost(space, j))
+        _fill_table(space, pair, i, j, steps, strict, stride, free_low, free_high)
 
 
 @compiled
@@ -789,11 +772,11 @@ def _form_groups(space, agents, strict, stride, free_low, free_high):
         space.group[agent] = agent
     for j in range(1, agents):
         for i in range(j):
-            meet = _meet_in(space, i, j, strict)
-            space.meets[pair_index(i, j)] = meet
-            if not meet:
+            last_meeting = _last_meeting(space, i, j, strict)
+            space.meets[pair_index(i, j)] = last_meeting > 0
+            if last_meeting == 0:
                 continue
-            _ready_table(space, i, j, strict, stride, free_low, free_high)
+            _ready_table(space, i, j, last_meeting, strict, stride, free_low, free_high)
             if space.group[i] != space.group[j]:
                 old, new = space.group[j], space.group[i]
                 for agent in range(agents):
