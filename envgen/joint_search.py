@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from envgen.bitboard import NONE
-from envgen.compiled import compiled
+from envgen.compiled import compiled, inlined
 from envgen.component import (
     COUNT,
     EXCESS,
@@ -129,7 +129,7 @@ def _bound(component, states):
     return bound
 
 
-@compiled
+@inlined
 def _slot(space, key):
     """Where `key` is in the table, or the free slot where it belongs."""
     mask = space.counters[ENTRIES] - 1
@@ -150,14 +150,14 @@ def _clear(space):
         space.counters[GENERATION] = 1
 
 
-@compiled
+@inlined
 def _read_key(space, key, states):
     for agent in range(space.component.counters[COUNT] - 1, -1, -1):
         states[agent] = np.int64(key & np.uint64(127))
         key >>= np.uint64(7)
 
 
-@compiled
+@inlined
 def _open(space, slot, bucket):
     """Put a slot into the open list; False if the list is full."""
     node = space.counters[OPENED]
@@ -171,7 +171,7 @@ def _open(space, slot, bucket):
     return True
 
 
-@compiled
+@inlined
 def _reach(space, states, cost, bound, parent):
     """Enter a joint position reached at `cost` (excess * MOST_WAITS + waits) whose excess will be at least `bound`; a status."""
     key = np.uint64(space.counters[GENERATION]) << np.uint64(7 * (AGENTS - space.component.counters[COUNT]))

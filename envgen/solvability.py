@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from envgen.bitboard import CELLS, NONE, holds, word_pair
-from envgen.compiled import compiled
+from envgen.compiled import compiled, inlined
 from envgen.component import COUNT, FULL, place
 from envgen.cost_tree import AGENTS, FOUND, GIVEN_UP, NOT_FOUND
 
@@ -50,7 +50,7 @@ def solvability_space(component: np.void, entries: int) -> SolvabilitySpace:
     return space
 
 
-@compiled
+@inlined
 def _push(space, positions):
     """Put a joint position into the open list; False if the table is full."""
     component = space.component
@@ -99,7 +99,7 @@ def _clear(space):
         space.counters[GENERATION] = 1
 
 
-@compiled
+@inlined
 def _push_turns(space, members, agent, taken_low, taken_high, stride):
     """Push both turns of the block of 2x2 cells whose first corner is under `agent`, if four agents fill it; False if the table is full."""
     component = space.component

@@ -56,7 +56,7 @@ def test_there_are_as_many_boards_as_promised():
 
 
 def test_the_two_searches_agree_on_ten_thousand_boards(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(solver, "MOST_TUPLES", 1 << 17)  # what the joint search cannot decide in this, it leaves
+    monkeypatch.setattr(solver, "LARGEST_TABLE", 1 << 16)  # what the joint search cannot decide in this, it leaves
     rng = random.Random("two searches")
     compared = large = left = 0
     while compared < 10_000:
