@@ -115,11 +115,11 @@ def solve_boards(boards: "Boards", method: Method = Method.EITHER) -> "Answers":
         answers.written[:] = 0
     else:
         answers = _grow_plans(search, boards, answers, every, 0, UNPROVEN_EXCESS)
+    searched = answers.status == _open_status()  # and not given up: all excesses so far are ruled out
     left = _prove(boards, answers, _still_open(answers, every), PROOF_STEPS)
     if method is not Method.JOINT:
-        answers = _grow_plans(search, boards, answers, left, UNPROVEN_EXCESS + 1, LARGEST_EXCESS)
-        left = _still_open(answers, left)
-    left = _prove(boards, answers, left, LARGEST_PROOF_TABLE)
+        answers = _grow_plans(search, boards, answers, left[searched[left]], UNPROVEN_EXCESS + 1, LARGEST_EXCESS)
+    left = _prove(boards, answers, _still_open(answers, left), LARGEST_PROOF_TABLE)
     if method is not Method.COST_TREE:
         answers = _search_jointly(boards, answers, left)
     _refuse_open(boards, answers)
