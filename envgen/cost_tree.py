@@ -66,6 +66,8 @@ TREE_SPACE = np.dtype(
         # [step & 1, cell, 2]: cells from which the other agent can step into the table's set
         ("spread", _WORDS, (2, CELLS, 2)),
         ("members", _INTEGERS, (AGENTS,)),
+        # [rank]: who is planned after whom
+        ("queue", _INTEGERS, (AGENTS,)),
         ("group", _INTEGERS, (AGENTS,)),
         ("used", _INTEGERS, (LONGEST,)),
         ("position", _INTEGERS, (LONGEST, AGENTS)),
@@ -180,15 +182,23 @@ def _ordered(order, rank, agents):
 
 
 @compiled
-def prioritised(space, agents, order, strict, stride, free_low, free_high):
-    """Plan the agents one after another inside their MDDs; True with `paths` filled is a proof, False is none."""
+def _enlist(space, agents):
+    """Make all agents the members, and the horizon the last of their arrivals."""
     horizon = 0
     for agent in range(agents):
+        space.members[agent] = agent
         horizon = max(horizon, _cost(space, agent))
     space.counters[HORIZON] = horizon
-    paths = space.paths
-    for rank in range(agents):
-        agent = _ordered(order, rank, agents)
+
+
+@compiled
+def prioritised(space, count, order, strict, stride, free_low, free_high):
+    """Plan the members one after another inside their MDDs; True with `paths` filled is a proof, False is none."""
+    horizon, paths, queue = space.counters[HORIZON], space.paths, space.queue
+    for rank in range(count):
+        queue[rank] = space.members[_ordered(order, rank, count)]
+    for rank in range(count):
+        agent = queue[rank]
         cost = _cost(space, agent)
         mdd = space.mdds[agent, 2 * space.excess[agent] + strict]
         front = space.front[:] if rank else mdd  # nothing is in the way of the first
@@ -203,7 +213,7 @@ def prioritised(space, agents, order, strict, stride, free_low, free_high):
             near_low &= mdd[step, 0]
             near_high &= mdd[step, 1]
             for earlier in range(rank):
-                other = _ordered(order, earlier, agents)
+                other = queue[earlier]
                 after, before = paths[other, step], paths[other, step - 1]
                 bit_low, bit_high = word_pair(after)
                 near_low &= ~bit_low
@@ -222,7 +232,7 @@ def prioritised(space, agents, order, strict, stride, free_low, free_high):
         goal = space.goals[agent]
         for step in range(cost + 1, horizon + 1):
             for earlier in range(rank):
-                if paths[_ordered(order, earlier, agents), step] == goal:
+                if paths[queue[earlier], step] == goal:
                     return False
         cell = goal
         paths[agent, cost] = goal
@@ -232,7 +242,7 @@ def prioritised(space, agents, order, strict, stride, free_low, free_high):
             from_low &= front[step - 1, 0]
             from_high &= front[step - 1, 1]
             for earlier in range(rank):
-                other = _ordered(order, earlier, agents)
+                other = queue[earlier]
                 if paths[other, step - 1] == cell:
                     gone_low, gone_high = word_pair(paths[other, step])
                     from_low &= ~gone_low
@@ -684,7 +694,10 @@ def _stays(space, count, step, stride):
 
 @compiled
 def _can_finish(space, count, strict, stride, free_low, free_high):
-    """Whether the members can finish: by a short depth-first search, and by a sweep where that leaves it open."""
+    """Whether the members can finish: one after another, by a short depth-first search, and by a sweep where those leave it open."""
+    for order in range(3):
+        if prioritised(space, count, order, strict, stride, free_low, free_high):
+            return FOUND
     verdict = joint(space, count, ANY_WAITS, QUICK, strict, stride, free_low, free_high)
     if verdict == GIVEN_UP:
         verdict = _sweep(space, count, ANY_WAITS, strict, stride, free_low, free_high)
@@ -837,6 +850,7 @@ def _settle(space, agents, waits, strict, stride, free_low, free_high):
         spare -= space.excess[agent] & 1
     if spare < 0:
         return NOT_FOUND
+    _enlist(space, agents)
     for order in range(min(agents, 3)):
         if prioritised(space, agents, order, strict, stride, free_low, free_high) and (waits == ANY_WAITS or _waits(space, agents) <= waits):
             return FOUND
@@ -930,6 +944,7 @@ def begin(space, agents, stride, free_low, free_high):
     for agent in range(agents):
         space.excess[agent] = 0
         build_mdd(space, agent, 0, 0, stride, free_low, free_high)
+    _enlist(space, agents)
     for order in range(min(agents, 3)):
         if prioritised(space, agents, order, 0, stride, free_low, free_high):
             keep(space, agents)

@@ -25,8 +25,8 @@ LARGEST_EXCESS = 60
 PROOF_STEPS = 10_000
 """Joint positions of the first proof."""
 SOME_POSITIONS = 400_000
-"""Boards with no more joint positions than this are given to the joint search after a cost tree of NODES_PER_POSITION; others after LONG_TREE_NODES."""
-NODES_PER_POSITION, FEWEST_TREE_NODES, LONG_TREE_NODES = 0.1, 1_000, 5_000_000
+"""Boards with no more joint positions than this go to the joint search after NODES_PER_POSITION of cost tree, within FEW_TREE_NODES; others after LONG_TREE_NODES."""
+NODES_PER_POSITION, FEW_TREE_NODES, LONG_TREE_NODES = 0.25, (1_000, 40_000), 5_000_000
 """Work of the cost tree on one board, in joint moves, before it gives up."""
 PROOF_TABLE, LARGEST_PROOF_TABLE = 1 << 16, 1 << 24
 """Joint positions that a proof of solvability may remember, at first and at most (350 MB)."""
@@ -107,7 +107,7 @@ def solve_boards(boards: "Boards", method: Method = Method.EITHER) -> "Answers":
     nodes = np.full(len(every), LONG_TREE_NODES)
     if method is Method.EITHER:
         positions = _positions(boards)
-        nodes[positions <= SOME_POSITIONS] = np.maximum(NODES_PER_POSITION * positions[positions <= SOME_POSITIONS], FEWEST_TREE_NODES)
+        nodes[positions <= SOME_POSITIONS] = np.clip(NODES_PER_POSITION * positions[positions <= SOME_POSITIONS], *FEW_TREE_NODES)
     search = partial(search_trees, _trees(), nodes)
     if method is Method.JOINT:
         answers = _grow_plans(search, boards, answers, every, 1, 0)
