@@ -1,6 +1,7 @@
 """Files of problems: JSON lines of problems or of benchmark rows, data sets, MovingAI scenarios and board texts."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ from pydantic import ValidationError
 from envgen.benchmark_text import BenchmarkRow, from_benchmark_text
 from envgen.dataset import read_dataset
 from envgen.errors import DataError, describe_validation_error
-from envgen.files import read_text
+from envgen.files import read_lines, read_text
 from envgen.movingai import read_scenario
 from envgen.problem import Problem, Solution, moves_of
 
@@ -41,17 +42,15 @@ def read_problems(path: Path, agents: int | None = None) -> list[Problem]:
     return problems
 
 
-def read_json_lines(path: Path) -> list[tuple[int, Any]]:
-    """(line number, value) of every line that is not blank; DataError names the first line that is no JSON."""
-    found = []
-    # Not splitlines(): it also splits at U+2028 and its kind, which may stand inside a JSON string.
-    for number, line in enumerate(read_text(path).split("\n"), start=1):
+def read_json_lines(path: Path) -> Iterator[tuple[int, Any]]:
+    """(line number, value) of every line that is not blank, one at a time; DataError for the first line that is no JSON."""
+    for number, line in read_lines(path):
         if line.strip():
             try:
-                found.append((number, json.loads(line)))
+                value = json.loads(line)
             except (ValueError, RecursionError) as error:
                 raise DataError(f"{path}: line {number}: not JSON ({error}); one problem or answer a line is expected") from None
-    return found
+            yield number, value
 
 
 def problem_line(problem: Problem) -> dict[str, Any]:
