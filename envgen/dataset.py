@@ -36,6 +36,9 @@ SCHEMA = pa.schema(
     ]
 )
 
+NAME = pa.field("name", pa.string(), nullable=False, metadata={"doc": "id that the problem had in the file it was converted from, may be empty"})
+"""A column that converted data sets have besides."""
+
 
 def to_table(instances: list[Instance], style: PromptStyle) -> pa.Table:
     """Instances as a table of `SCHEMA`, prompts included."""
@@ -59,13 +62,16 @@ def to_table(instances: list[Instance], style: PromptStyle) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=SCHEMA)
 
 
-def write_dataset(path: Path, instances: list[Instance], style: PromptStyle, origin: dict) -> None:
-    """Write a data set atomically; `origin` (config, seed, sampling report) goes into the file's metadata."""
+def write_dataset(path: Path, instances: list[Instance], style: PromptStyle, origin: dict, names: list[str] | None = None) -> None:
+    """Write a data set atomically; `origin` (config, seed, sampling report) goes into the file's metadata, `names` into the column `NAME`."""
     metadata = {
         "envwright.origin": canonical_json(origin),
         "envwright.versions": canonical_json({"envwright": version("envwright"), "pyarrow": pa.__version__}),
     }
-    write_table(path, to_table(instances, style).replace_schema_metadata(metadata))
+    table = to_table(instances, style)
+    if names is not None:
+        table = table.append_column(NAME, pa.array(names, NAME.type))
+    write_table(path, table.replace_schema_metadata(metadata))
 
 
 def write_table(path: Path, table: pa.Table) -> None:
@@ -78,6 +84,16 @@ def read_dataset(path: Path) -> list[Instance]:
     """Instances of a data set; DataError if the file is missing, not Parquet, or of another schema."""
     table = read_table(path, SCHEMA)
     return [instance_of_row(row, f"{path}: row {index}") for index, row in enumerate(table.to_pylist())]
+
+
+def read_named(path: Path) -> list[Instance]:
+    """As `read_dataset`, but each problem has the id that it had before it was converted into the data set, if it had one."""
+    instances = read_dataset(path)
+    if NAME.name not in pq.read_schema(path).names:
+        return instances
+    names = read_table(path, pa.schema([NAME])).column(0).to_pylist()
+    problems = [i.problem.model_copy(update={"id": name}) if name else i.problem for i, name in zip(instances, names, strict=True)]
+    return [i.model_copy(update={"problem": problem}) for i, problem in zip(instances, problems, strict=True)]
 
 
 def read_table(path: Path, schema: pa.Schema) -> pa.Table:
@@ -138,6 +154,6 @@ def _longest_list(column: pa.ChunkedArray | pa.Array) -> int:
     """Elements of the longest list of variable length in a column, nested ones included."""
     longest = 0
     while pa.types.is_list(column.type):
-        longest = max(longest, pc.max(pc.list_value_length(column)).as_py() or 0)
-        column = pc.list_flatten(column)
+        longest = max(longest, pc.call_function("max", [pc.call_function("list_value_length", [column])]).as_py() or 0)
+        column = pc.call_function("list_flatten", [column])
     return longest

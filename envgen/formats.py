@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from envgen.benchmark_text import BenchmarkRow, from_benchmark_text
-from envgen.dataset import read_dataset
+from envgen.dataset import read_named
 from envgen.errors import DataError, describe_validation_error
 from envgen.files import read_lines, read_text
 from envgen.movingai import read_scenario
@@ -20,11 +20,13 @@ def read_problems(path: Path, agents: int | None = None) -> list[Problem]:
 
     `.parquet` is a data set, `.scen` a MovingAI scenario with its `.map` beside it, `.txt` one board as text (see
     `envgen.benchmark_text`); the last two take the file's stem as id. Anything else is JSON lines: problems, or rows
-    `sample_id, num_agents, text` of the public benchmark. `agents` limits a scenario to its first rows. DataError names file
-    and line.
+    `sample_id, num_agents, text` of the public benchmark. `agents` limits a scenario to its first rows, and is refused for other
+    files. DataError names file and line.
     """
+    if agents is not None and path.suffix != ".scen":
+        raise DataError(f"{path}: {agents} agents asked for, which only a .scen file can be cut down to; leave out --agents")
     if path.suffix == ".parquet":
-        return [instance.problem for instance in read_dataset(path)]
+        return [instance.problem for instance in read_named(path)]
     if path.suffix == ".scen":
         return [read_scenario(path, agents)]
     if path.suffix == ".txt":
