@@ -16,6 +16,8 @@ FAILURE_COLOUR = "#D55E00"
 ICE, ICE_LINE, HOLE, INK = "#E7F0F7", "#C5D6E3", "#3A4754", "#1B1F24"
 NUMBER_COLOURS = ("#FFFFFF", INK, "#FFFFFF", INK, INK)
 WIDTH, HEIGHT, LEFT, TOP, BOARD = 374, 386, 40, 36, 320
+_LINE = 16
+"""Height of a caption."""
 
 
 @dataclass(frozen=True)
@@ -38,9 +40,15 @@ class View:
         return round(x + place * 0.38 * self.cell, 2), y
 
 
-def canvas(description: str, height: int = HEIGHT) -> drawsvg.Drawing:
-    """An empty drawing; `description` is read out to who cannot see it."""
-    return drawsvg.Drawing(WIDTH, height, role="img", aria_label=description, font_family=FONT)
+def canvas(description: str, caption: str = "") -> drawsvg.Drawing:
+    """A drawing with nothing but a caption at its foot, if any; `description` is read out to who cannot see it."""
+    label_text = f"{description}: {caption}" if caption else description
+    drawing = drawsvg.Drawing(WIDTH, HEIGHT + (_LINE if caption else 0), role="img", aria_label=label_text, font_family=FONT)
+    if caption:
+        # A long sentence is set in smaller letters, so that its end is not cut off.
+        size = round(min(11.0, 590 / len(caption)), 1)
+        drawing.append(label(caption, LEFT, HEIGHT - 13 + _LINE, size, fill="currentColor", text_anchor="start"))
+    return drawing
 
 
 def as_svg(drawing: drawsvg.Drawing) -> str:

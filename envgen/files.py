@@ -1,5 +1,6 @@
 """Atomic writes, canonical JSON and digests. A file appears under its final name only when it is complete."""
 
+import errno
 import hashlib
 import json
 import os
@@ -7,16 +8,28 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from pydantic import BaseModel
 
 from envgen.errors import DataError
 
+TEXT_LIMIT = 16_000_000
+"""Characters read at most: of a whole text, or of one line of a file that is read line by line."""
+
 
 @contextmanager
 def atomic_path(path: Path) -> Iterator[Path]:
-    """Yield a temporary sibling of `path`; on success it is synced and renamed into place, on error it is removed."""
+    """Yield a temporary sibling of `path`; on success it is synced and renamed into place, on error it is removed.
+
+    Where `path` is a link, the file that it leads to is written. DataError for what a file must not replace, as a device or a pipe.
+    """
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if path.exists() and not path.is_file():
+        raise DataError(f"{path}: is a device or a pipe, which a file would replace; choose the path of a file")
+    if path.is_symlink():
+        path = path.resolve()
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
@@ -36,9 +49,31 @@ def write_text(path: Path, text: str) -> None:
 
 
 def read_text(path: Path) -> str:
-    """The text of a UTF-8 file; DataError if it is missing or no text."""
+    """The text of a UTF-8 file; DataError if it is missing, no text, or longer than `TEXT_LIMIT`."""
+    with _read(path) as file:
+        text = file.read(TEXT_LIMIT + 1)
+    if len(text) > TEXT_LIMIT:
+        raise DataError(f"{path}: has more than {TEXT_LIMIT:,} characters; give a shorter file")
+    return text
+
+
+def read_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """(line number, line) of a UTF-8 file, from 1, one at a time; DataError as in `read_text`, the limit being that of a line."""
+    number = 0
+    with _read(path) as file:
+        # Not splitlines(): it also splits at U+2028 and its kind, which may stand inside a JSON string.
+        while line := file.readline(TEXT_LIMIT + 1):
+            number += 1
+            if len(line) > TEXT_LIMIT:
+                raise DataError(f"{path}: line {number}: has more than {TEXT_LIMIT:,} characters; break the file into shorter lines")
+            yield number, line.removesuffix("\n")
+
+
+@contextmanager
+def _read(path: Path) -> Iterator[TextIO]:
     try:
-        return path.read_text(encoding="utf-8")
+        with open(path, encoding="utf-8") as file:
+            yield file
     except FileNotFoundError:
         raise DataError(f"{path}: no such file") from None
     except (OSError, ValueError) as error:

@@ -1,15 +1,16 @@
 """Files of problems: JSON lines of problems or of benchmark rows, data sets, MovingAI scenarios and board texts."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
 from envgen.benchmark_text import BenchmarkRow, from_benchmark_text
-from envgen.dataset import read_dataset
+from envgen.dataset import read_named
 from envgen.errors import DataError, describe_validation_error
-from envgen.files import read_text
+from envgen.files import read_lines, read_text
 from envgen.movingai import read_scenario
 from envgen.problem import Problem, Solution, moves_of
 
@@ -19,11 +20,13 @@ def read_problems(path: Path, agents: int | None = None) -> list[Problem]:
 
     `.parquet` is a data set, `.scen` a MovingAI scenario with its `.map` beside it, `.txt` one board as text (see
     `envgen.benchmark_text`); the last two take the file's stem as id. Anything else is JSON lines: problems, or rows
-    `sample_id, num_agents, text` of the public benchmark. `agents` limits a scenario to its first rows. DataError names file
-    and line.
+    `sample_id, num_agents, text` of the public benchmark. `agents` limits a scenario to its first rows, and is refused for other
+    files. DataError names file and line.
     """
+    if agents is not None and path.suffix != ".scen":
+        raise DataError(f"{path}: {agents} agents asked for, which only a .scen file can be cut down to; leave out --agents")
     if path.suffix == ".parquet":
-        return [instance.problem for instance in read_dataset(path)]
+        return [instance.problem for instance in read_named(path)]
     if path.suffix == ".scen":
         return [read_scenario(path, agents)]
     if path.suffix == ".txt":
@@ -41,17 +44,15 @@ def read_problems(path: Path, agents: int | None = None) -> list[Problem]:
     return problems
 
 
-def read_json_lines(path: Path) -> list[tuple[int, Any]]:
-    """(line number, value) of every line that is not blank; DataError names the first line that is no JSON."""
-    found = []
-    # Not splitlines(): it also splits at U+2028 and its kind, which may stand inside a JSON string.
-    for number, line in enumerate(read_text(path).split("\n"), start=1):
+def read_json_lines(path: Path) -> Iterator[tuple[int, Any]]:
+    """(line number, value) of every line that is not blank, one at a time; DataError for the first line that is no JSON."""
+    for number, line in read_lines(path):
         if line.strip():
             try:
-                found.append((number, json.loads(line)))
+                value = json.loads(line)
             except (ValueError, RecursionError) as error:
                 raise DataError(f"{path}: line {number}: not JSON ({error}); one problem or answer a line is expected") from None
-    return found
+            yield number, value
 
 
 def problem_line(problem: Problem) -> dict[str, Any]:

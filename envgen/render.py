@@ -11,7 +11,7 @@ import drawsvg
 
 from envgen.drawing import BOARD, FAILURE_COLOUR, HEIGHT, LEFT, View, as_svg, canvas, disc, draw_board, label, start_mark, trail
 from envgen.problem import Cell, Plan, Problem
-from envgen.verifier import FailureCategory, Verdict
+from envgen.verifier import FailureCategory, Verdict, trace
 
 MAX_STEPS = 40
 """Steps shown at most: the last ones before the end of the replay."""
@@ -20,25 +20,26 @@ _LEAD, _GLIDE, _PAUSE, _HOLD = 0.8, 0.5, 0.3, 2.6
 _STEP = _GLIDE + _PAUSE
 
 
-def board_svg(problem: Problem) -> str:
-    """A board as it is posed: holes, starts and goals."""
+def board_svg(problem: Problem, caption: str = "") -> str:
+    """A board as it is posed: holes, starts and goals, and below them the caption, if any."""
     view = View(problem.size, BOARD / problem.size)
-    drawing = canvas(f"{problem.size}x{problem.size} board, {problem.num_agents} agents at their starts")
+    drawing = canvas(f"{problem.size}x{problem.size} board, {problem.num_agents} agents at their starts", caption)
     draw_board(drawing, view, problem)
     for index, agent in enumerate(problem.agents):
         drawing.append(disc(view, index, view.centre(agent.start)))
     return as_svg(drawing)
 
 
-def replay_svg(problem: Problem, plan: Plan, verdict: Verdict | None = None) -> str:
+def replay_svg(problem: Problem, plan: Plan, verdict: Verdict | None = None, caption: str = "") -> str:
     """An endless replay of `plan`, which may be illegal: jumps glide, cells off the board are shown at its edge.
 
     With a failing `verdict` the replay ends at its step and marks its cell; a goal that is missed is marked after the last step.
+    The caption, if any, stands below the count of steps.
     """
     frames = frames_of(plan, verdict)
     outside = any(max(cell) >= problem.size for cells in frames.cells for cell in cells)
     view = View(problem.size, BOARD / (problem.size + outside))
-    drawing = canvas(f"{problem.size}x{problem.size} board, replay of a plan for {problem.num_agents} agents")
+    drawing = canvas(f"{problem.size}x{problem.size} board, replay of a plan for {problem.num_agents} agents", caption)
     draw_board(drawing, view, problem)
     for index, agent in enumerate(problem.agents):
         # Trails lie side by side.
@@ -104,12 +105,9 @@ def _timing(times: Sequence[float]) -> dict[str, str]:
 
 def frames_of(plan: Plan, verdict: Verdict | None) -> Frames:
     """The steps to show: up to the failure, or all; every agent rests on its last cell."""
-    total = max(map(len, plan)) - 1
-    last = total
-    if verdict is not None and verdict.step is not None and verdict.category is not FailureCategory.GOAL_NOT_REACHED:
-        last = min(total, verdict.step)
-    first = max(0, last - MAX_STEPS)
-    return Frames(first, total, [tuple(path[min(step, len(path) - 1)] for path in plan) for step in range(first, last + 1)])
+    steps = trace(plan, verdict)
+    first = max(0, len(steps) - 1 - MAX_STEPS)
+    return Frames(first, max(map(len, plan)) - 1, list(steps[first:]))
 
 
 def _draw_counter(drawing: drawsvg.Drawing, frames: Frames) -> None:

@@ -26,7 +26,6 @@ from envgen.problem import Cell, Plan, Problem
 from envgen.render import frames_of
 from envgen.verifier import Verdict
 
-_LINE = 16
 _MARK = 0.24
 """Height of a step mark, in cells."""
 _LANES = ((-0.24, -0.24), (0.24, 0.24), (-0.37, 0.37), (0.37, -0.37), (0.16, -0.16))
@@ -42,7 +41,7 @@ def still_svg(problem: Problem, plan: Plan, verdict: Verdict) -> str:
     frames = frames_of(plan, verdict)
     outside = any(max(cell) >= problem.size for cells in frames.cells for cell in cells)
     view = View(problem.size, BOARD / (problem.size + outside))
-    drawing = canvas(f"{problem.size}x{problem.size} board, plan for {problem.num_agents} agents", HEIGHT + _LINE)
+    drawing = canvas(f"{problem.size}x{problem.size} board, plan for {problem.num_agents} agents", verdict.reason)
     draw_board(drawing, view, problem)
     paths = [_until_arrival([cells[index] for cells in frames.cells]) for index in range(problem.num_agents)]
     for index, path in enumerate(paths):
@@ -103,12 +102,7 @@ def _draw_frame(drawing: drawsvg.Drawing, view: View, cell: Cell) -> None:
 
 
 def _draw_verdict(drawing: drawsvg.Drawing, verdict: Verdict, total: int) -> None:
-    """Two lines under the board: what became of the plan, and its costs or what went wrong."""
-    if verdict.category is None:
-        head, colour = ("optimal plan" if verdict.optimal else "valid plan"), "currentColor"
-        detail = f"sum of costs {verdict.sum_of_costs}, makespan {verdict.makespan}"
-    else:
-        at = "" if verdict.step is None else f" in step {verdict.step} of {total}"
-        head, colour, detail = f"{verdict.category.value.replace('_', ' ')}{at}", FAILURE_COLOUR, verdict.detail
+    """What became of the plan, in a line under the board; the caption below it says the rest."""
+    head = verdict.outcome if verdict.step is None else f"{verdict.outcome} of {total}"
+    colour = FAILURE_COLOUR if verdict.category else "currentColor"
     drawing.append(label(head, LEFT, HEIGHT - 13, 13, fill=colour, text_anchor="start", font_weight=700))
-    drawing.append(label(detail, LEFT, HEIGHT - 13 + _LINE, 11, fill="currentColor", text_anchor="start"))

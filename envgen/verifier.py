@@ -49,6 +49,19 @@ class Verdict(BaseModel):
     legal_share: float = Field(default_factory=lambda given: float(given["valid"]), ge=0, le=1)
     """The same as a share of the plan's length: 1 without a violation, 0 if the start is wrong or no plan could be read."""
 
+    @property
+    def outcome(self) -> str:
+        """A few words for people: `optimal plan`, `valid plan`, or what went wrong first and when, as in `conflict in step 3`."""
+        if self.category is None:
+            return "optimal plan" if self.optimal else "valid plan"
+        at = "by" if self.category is FailureCategory.GOAL_NOT_REACHED else "in"
+        return self.category.replace("_", " ") + ("" if self.step is None else f" {at} step {self.step}")
+
+    @property
+    def reason(self) -> str:
+        """The rest of the sentence: the costs, or the detail."""
+        return self.detail if self.category else f"sum of costs {self.sum_of_costs}, makespan {self.makespan}"
+
 
 def verify(instance: Instance, completion: str) -> Verdict:
     """Verdict for a completion: parse it, check it, compare its cost with the optimum."""
@@ -84,15 +97,14 @@ def verify_plan(problem: Problem, plan: Plan, optimum: int | None = None) -> Ver
     return _judged([problem], [-1 if optimum is None else optimum], *cells_of(plan))[0]
 
 
-def trace(problem: Problem, plan: Plan) -> tuple[tuple[Cell, ...], ...]:
-    """The cells of all agents at the start and after each step, up to and including the first violation, else to the end.
+def trace(plan: Plan, verdict: Verdict | None) -> tuple[tuple[Cell, ...], ...]:
+    """The cells of all agents at the start and after each step, up to the first violation that `verdict` names, else to the end.
 
-    Agents that have stopped rest on their last cell. ValueError as in `verify_plan`.
+    Agents that have stopped rest on their last cell.
     """
-    verdict = verify_plan(problem, plan)
     last = max(map(len, plan)) - 1
-    if verdict.step is not None and verdict.category is not FailureCategory.GOAL_NOT_REACHED:
-        last = verdict.step
+    if verdict is not None and verdict.step is not None and verdict.category is not FailureCategory.GOAL_NOT_REACHED:
+        last = min(last, verdict.step)
     return tuple(tuple(path[min(step, len(path) - 1)] for path in plan) for step in range(last + 1))
 
 

@@ -24,7 +24,9 @@ app = typer.Typer(
 )
 console = Console()
 
+SOURCES = ".jsonl (one JSON object a line), .parquet, MovingAI .scen with its .map beside it, .txt, or the name of a board, as crossing"
 BAD_INPUT, FAILED = 2, 1
+ANSWER = "the path of a text, or the text itself, 'Agent 0: (0,1) (0,2) ...' with a line an agent."
 
 
 def example(text: str) -> str:
@@ -68,7 +70,7 @@ def run(
 
 @app.command(epilog=example("envwright solve problems.jsonl -o solutions.jsonl"))
 def solve(
-    problems: Annotated[Path, typer.Argument(help="Problems, one JSON object a line, or a MovingAI .scen file with its .map beside it.")],
+    problems: Annotated[str, typer.Argument(help=f"Problems: {SOURCES}.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="Solutions, one JSON object a line.")],
     agents: Annotated[int | None, typer.Option(min=1, help="Use only the first agents of a .scen file.")] = None,
     objective: Annotated[Objective, typer.Option(help="What the plan minimises; wait_required always speaks of the sum of costs.")] = Objective.SUM_OF_COSTS,
@@ -76,10 +78,11 @@ def solve(
     """Optimal plans, their costs and whether they need a wait."""
     from rich.progress import track
 
-    from envgen.formats import read_problems, solution_line
+    from envgen.formats import solution_line
     from envgen.solver import optimise
+    from flows.problems import counted, posed
 
-    parsed = read_problems(problems, agents)
+    parsed = [one.problem for one in posed(problems, agents=agents)]
     batches = [parsed[at : at + SOLVED_AT_ONCE] for at in range(0, len(parsed), SOLVED_AT_ONCE)]
     lines = [
         json.dumps(solution_line(problem, solution))
@@ -87,14 +90,14 @@ def solve(
         for problem, solution in zip(batch, optimise(batch, objective), strict=True)
     ]
     write_text(output, "".join(line + "\n" for line in lines))
-    console.print(f"{len(lines)} problems -> {output}")
+    console.print(f"{counted(len(lines), 'problem')} -> {output}", markup=False, highlight=False, soft_wrap=True)
 
 
 @app.command(epilog=example("envwright convert board.scen board.txt"))
 def convert(
-    source: Annotated[str, typer.Argument(metavar="INPUT", help="Problems: .jsonl, .parquet, .scen with its .map beside it, .txt, or the name of a board.")],
+    source: Annotated[str, typer.Argument(metavar="INPUT", help=f"Problems: {SOURCES}.")],
     output: Annotated[Path, typer.Argument(metavar="OUTPUT", help="What to write: .jsonl, .parquet (solved), .scen with a .map beside it, or .txt.")],
-    id: Annotated[str | None, typer.Option(help="Only the problem with this id; .scen and .txt hold one.")] = None,
+    id: Annotated[str | None, typer.Option(help="Only the problem with this id; a .scen or .txt to write holds one problem.")] = None,
     agents: Annotated[int | None, typer.Option(min=1, help="Use only the first agents of a .scen file.")] = None,
     style: Annotated[str, typer.Option(help="Prompt style of a data set: board or compact.")] = "board",
 ) -> None:
@@ -103,44 +106,53 @@ def convert(
 
     from flows.convert import check_output
     from flows.convert import convert as convert_problems
-    from flows.problems import posed
+    from flows.problems import counted, posed
 
     prompt_style = _style(style)
     check_output(output)
     found = posed(source, id, agents)
-    convert_problems(found, source, output, prompt_style, lambda all: track(all, "solving", console=Console(stderr=True), transient=True))
-    console.print(f"{len(found)} problems -> {output}")
+    repeats = convert_problems(found, source, output, prompt_style, lambda all: track(all, "solving", console=Console(stderr=True), transient=True))
+    note = f" (boards repeated up to symmetry and the order of agents: {repeats})" if repeats else ""
+    console.print(f"{counted(len(found), 'problem')} -> {output}{note}", markup=False, highlight=False, soft_wrap=True)
 
 
 @app.command(epilog=example("envwright render crossing -o crossing.png"))
 def render(
-    data: Annotated[str, typer.Argument(help="Instances (Parquet), problems (.jsonl, .scen, .txt), or the name of a board.")],
+    data: Annotated[str, typer.Argument(help=f"Problems: {SOURCES}.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="A picture: .svg moves, .png is still.")],
     id: Annotated[str | None, typer.Option(help="Id of the problem; without it the first one.")] = None,
-    answer: Annotated[str | None, typer.Option(help="Draw this answer and its failure: the path of a text, or 'Agent 0: (0,1) (0,2) ...'.")] = None,
+    answer: Annotated[str | None, typer.Option(help=f"Draw this answer and its failure: {ANSWER}")] = None,
 ) -> None:
     """Draw an optimal plan, or an answer and where it fails."""
     from flows.picture import draw
     from flows.problems import posed
 
     verdict = draw(posed(data, id)[0], data, answer, output)
-    judged = "optimal" if verdict.optimal else "valid" if verdict.valid else f"{verdict.category}: {verdict.detail}"
-    console.print(f"{judged} -> {output}", markup=False, soft_wrap=True)
+    console.print(f"{verdict.outcome}: {verdict.reason} -> {output}", markup=False, highlight=False, soft_wrap=True)
 
 
 @app.command(epilog=example("envwright play crossing"))
 def play(
-    data: Annotated[str, typer.Argument(help="Instances (Parquet), problems (.jsonl, .scen, .txt), or the name of a board.")],
+    data: Annotated[str, typer.Argument(help=f"Problems: {SOURCES}.")],
     id: Annotated[str | None, typer.Option(help="Id of the problem; without it the first one.")] = None,
     plan: Annotated[bool, typer.Option("--plan", help="Step through the optimal plan instead.")] = False,
+    answer: Annotated[str | None, typer.Option(help=f"Step through this answer instead, to where it fails: {ANSWER}")] = None,
     style: Annotated[str, typer.Option(help="Prompt style that `p` shows: board or compact.")] = "board",
 ) -> None:
-    """Step a board in the terminal, and hear the verdict."""
+    """Step a board in the terminal with moves of your own, the optimal plan or an answer, and hear the verdict."""
+    from flows.answers import judged_plan
     from flows.play import play as play_board
-    from flows.play import show_plan
+    from flows.play import show_answer, show_plan
     from flows.problems import posed
 
-    (show_plan if plan else play_board)(posed(data, id)[0], _style(style), console, _ask)
+    prompt_style = _style(style)
+    if plan and answer is not None:
+        raise ConfigError("--plan and --answer are both given; choose one plan to step through")
+    one = posed(data, id)[0]
+    if answer is not None:
+        show_answer(one, *judged_plan(one, data, answer), prompt_style, console, _ask)
+    else:
+        (show_plan if plan else play_board)(one, prompt_style, console, _ask)
 
 
 @app.command(epilog=example("envwright generate config.yaml --count 500 --agents 2 --seed 0 -o data.parquet"))

@@ -9,7 +9,7 @@ from envgen.errors import DataError
 from envgen.files import write_text
 from envgen.formats import problem_line
 from envgen.movingai import write_scenario
-from envgen.problem import identity, to_text
+from envgen.problem import Instance, identity, to_text
 from envgen.prompts import PromptStyle
 from flows.problems import Posed, solved
 
@@ -23,11 +23,12 @@ def check_output(output: Path) -> None:
         raise DataError(f"{output}: its suffix names no format; expected one of {', '.join(SUFFIXES)}")
 
 
-def convert(found: list[Posed], source: str, output: Path, style: PromptStyle, watch: Callable[[list[Posed]], Iterable[Posed]]) -> None:
+def convert(found: list[Posed], source: str, output: Path, style: PromptStyle, watch: Callable[[list[Posed]], Iterable[Posed]]) -> int:
     """Write problems in the format that the suffix of `output` names, all or nothing.
 
     `.scen` (with its `.map` beside it) and `.txt` hold one problem. For `.parquet` each problem is solved, `watch` iterates
-    over them for a progress bar; a problem without id gets its canonical identity. DataError says what does not fit.
+    over them for a progress bar; its id becomes the canonical identity, by which data sets are kept apart, and the id that it
+    had its name. Returns how many problems of a `.parquet` repeat the board of another. DataError says what does not fit.
     """
     check_output(output)
     if output.suffix in _SINGLE and len(found) != 1:
@@ -39,5 +40,11 @@ def convert(found: list[Posed], source: str, output: Path, style: PromptStyle, w
     elif output.suffix == ".jsonl":
         write_text(output, "".join(json.dumps(problem_line(one.problem)) + "\n" for one in found))
     else:
-        named = [one if one.problem.id else Posed(one.problem.model_copy(update={"id": identity(one.problem)}), one.stored) for one in found]
-        write_dataset(output, solved(watch(named), source), style, {"source": Path(source).name})
+        instances = [_identified(instance) for instance in solved(watch(found), source)]
+        write_dataset(output, instances, style, {"source": Path(source).name}, [one.problem.id for one in found])
+        return len(found) - len({instance.problem.id for instance in instances})
+    return 0
+
+
+def _identified(instance: Instance) -> Instance:
+    return instance.model_copy(update={"problem": instance.problem.model_copy(update={"id": identity(instance.problem)})})

@@ -3,12 +3,12 @@
 from pathlib import Path
 
 from envgen.errors import DataError
-from envgen.files import atomic_path, read_text
-from envgen.parser import parse_plan
+from envgen.files import atomic_path
 from envgen.render import board_svg, replay_svg
 from envgen.still import still_svg, to_png
-from envgen.verifier import FailureCategory, Verdict, verify, verify_plan
-from flows.problems import Posed, solved
+from envgen.verifier import Verdict
+from flows.answers import judged_plan
+from flows.problems import Posed
 
 
 def draw(one: Posed, source: str, answer: str | None, output: Path) -> Verdict:
@@ -18,24 +18,14 @@ def draw(one: Posed, source: str, answer: str | None, output: Path) -> Verdict:
     """
     if output.suffix not in {".svg", ".png"}:
         raise DataError(f"{output}: its suffix names no kind of picture; expected .svg or .png")
-    text = None if answer is None else _text(answer)
-    [instance] = solved([one], source)
-    problem, plan = instance.problem, instance.solution.plan
-    verdict = verify_plan(problem, plan, instance.solution.sum_of_costs) if text is None else verify(instance, text)
-    readable = verdict.category is not FailureCategory.PARSE_ERROR
-    if text is not None:
-        plan = parse_plan(text, problem.num_agents) if readable else tuple((agent.start,) for agent in problem.agents)
+    plan, verdict = judged_plan(one, source, answer)
     if output.suffix == ".png":
-        content = to_png(still_svg(problem, plan, verdict))
+        starts = tuple((agent.start,) for agent in one.problem.agents)
+        content = to_png(still_svg(one.problem, plan or starts, verdict))
+    elif plan is None:
+        content = board_svg(one.problem, f"{verdict.outcome}: {verdict.reason}").encode()
     else:
-        content = (replay_svg(problem, plan, verdict) if readable else board_svg(problem)).encode()
+        content = replay_svg(one.problem, plan, verdict, f"{verdict.outcome}: {verdict.reason}" if verdict.valid else verdict.reason).encode()
     with atomic_path(output) as temporary:
         temporary.write_bytes(content)
     return verdict
-
-
-def _text(answer: str) -> str:
-    """An answer given on the command line, or what the file of that name holds."""
-    if "(" in answer or "\n" in answer:
-        return answer
-    return read_text(Path(answer))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from envgen.boards import NAMES, board
-from envgen.dataset import read_dataset
+from envgen.dataset import read_named
 from envgen.errors import DataError, shown
 from envgen.formats import read_problems
 from envgen.problem import Instance, Problem, Solution
@@ -28,11 +28,13 @@ def posed(source: str, id: str | None = None, agents: int | None = None) -> list
     """The problems of a file, or a named board; with `id` only that one. DataError if there are none."""
     path = Path(source)
     if source in NAMES and not path.exists():
+        if agents is not None:
+            raise DataError(f"{source}: {agents} agents asked for, which only a .scen file can be cut down to; leave out --agents")
         found = [Posed(board(source))]
     elif not path.exists() and not path.suffix:
         raise DataError(f"{source}: no such file, and no board of that name; the boards are {', '.join(NAMES)}")
-    elif path.suffix == ".parquet":
-        found = [Posed(instance.problem, instance.solution) for instance in read_dataset(path)]
+    elif path.suffix == ".parquet" and agents is None:
+        found = [Posed(instance.problem, instance.solution) for instance in read_named(path)]
     else:
         found = [Posed(problem) for problem in read_problems(path, agents)]
     if not found:
@@ -54,6 +56,11 @@ def solved(found: Iterable[Posed], source: str) -> list[Instance]:
     for one in given:
         solution = one.stored or next(missing)
         if solution is None:
-            raise DataError(f"{source}: problem {one.problem.id!r} is not solvable, so there is no plan to store, show or judge by; remove it")
+            raise DataError(f"{source}: problem {one.problem.id!r} is not solvable, so there is no plan to store, show or judge by; leave it out")
         instances.append(Instance(problem=one.problem, solution=solution))
     return instances
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 problem`, `2 problems`."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -4,12 +4,13 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from board_makers import solved_instances
+from board_makers import make_problem, solved_instances
 
 from envgen.dataset import SCHEMA, read_dataset, read_table, to_table, write_dataset, write_table
 from envgen.errors import DataError
 from envgen.problem import Instance, identity
 from envgen.prompts import PromptStyle, prompt
+from envgen.solver import solve
 
 
 def named(instances: list[Instance]) -> list[Instance]:
@@ -124,11 +125,53 @@ def test_a_column_of_the_wrong_type_is_named_with_its_file(path: Path, column: s
         ("plan", pa.array([[[None]]] * 20, PLAN)),
         ("sum_of_costs", pa.array([-1] * 20, pa.int16())),
         ("id", pa.array(["x" * 300] * 20)),
+        ("sum_of_costs", pa.array([99] * 20, pa.int16())),
+        ("makespan", pa.array([0] * 20, pa.int16())),
+        ("plan", pa.array([[[]]] * 20, PLAN)),
     ],
 )
 def test_a_row_that_is_no_instance_is_named_with_its_file(path: Path, column: str, values: pa.Array):
     write_table(path, with_column(column, values))
-    with pytest.raises(DataError, match=r"train\.parquet: row 0: not an instance"):
+    with pytest.raises(DataError, match=r"train\.parquet: row 0: not an instance: ") as caught:
+        read_dataset(path)
+    assert "pydantic" not in str(caught.value)
+    assert len(str(caught.value)) < 400
+
+
+HOSTILE = {
+    "size 0": ({"size": 0}, "size: Input should be greater than or equal to 3 (got 0)"),
+    "a negative size": ({"size": -4}, "size: Input should be greater than or equal to 3 (got -4)"),
+    "a negative cell": ({"starts": [[-1, 0], [2, 0]]}, "start.0: Input should be greater than or equal to 0 (got -1)"),
+    "a cell outside": ({"goals": [[9, 9], [0, 2]]}, "goal (9, 9) lies outside the 3x3 board"),
+    "an agent twice": ({"starts": [[0, 0], [0, 0]]}, "two agents share a start; give every agent its own"),
+    "a shared goal": ({"goals": [[0, 2], [0, 2]]}, "two agents share a goal; give every agent its own"),
+    "a start on a hole": ({"holes": [[0, 0]]}, "start (0, 0) lies on a hole; move it to a frozen cell"),
+    "a goal on a hole": ({"holes": [[0, 2]]}, "goal (0, 2) lies on a hole; move it to a frozen cell"),
+    "a hole twice": ({"holes": [[1, 1], [1, 1]]}, "a hole is listed twice"),
+    "another number of goals": ({"goals": [[0, 2]]}, "make the file with 'envwright generate'"),
+}
+
+
+@pytest.mark.parametrize(("fields", "complaint"), HOSTILE.values(), ids=list(HOSTILE))
+def test_a_hostile_row_is_refused_with_field_and_value(path: Path, fields: dict, complaint: str):
+    problem = make_problem(3, (), ((0, 0), (2, 2)), ((0, 2), (2, 0)))
+    row = to_table([Instance(problem=problem, solution=solve(problem))], PromptStyle.BOARD).to_pylist()[0]
+    write_table(path, pa.Table.from_pylist([row, {**row, **fields}], schema=SCHEMA))
+    with pytest.raises(DataError) as caught:
+        read_dataset(path)
+    assert str(caught.value).startswith(f"{path}: row 1: not an instance: ")
+    assert complaint in str(caught.value)
+
+
+def test_a_small_file_that_claims_many_values_is_refused_before_it_is_unpacked(path: Path, monkeypatch: pytest.MonkeyPatch):
+    write_table(path, with_column("holes", pa.array([[[0, 0]] * 1_001] * 20, STARTS)))
+    with pytest.raises(DataError, match=r"train\.parquet: column 'holes' has a list of 1,001 elements, at most 1,000 are read"):
+        read_dataset(path)
+    write_table(path, with_column("plan", pa.array([[["UP"] * 1_001]] * 20, PLAN)))
+    with pytest.raises(DataError, match=r"train\.parquet: column 'plan' has a list of 1,001 elements"):
+        read_dataset(path)
+    monkeypatch.setattr("envgen.dataset.MAX_VALUES", 20_019)
+    with pytest.raises(DataError, match=r"train\.parquet: holds 20,\d{3} values, at most 20,019 are read; split the file"):
         read_dataset(path)
 
 

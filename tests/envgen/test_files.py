@@ -10,7 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from envgen.config import EnvConfig
-from envgen.files import atomic_path, canonical_json, digest, file_digest, move_directory, write_json, write_text
+from envgen.errors import DataError
+from envgen.files import atomic_path, canonical_json, digest, file_digest, move_directory, read_lines, write_json, write_text
+from envgen.formats import read_problems
+from envgen.movingai import read_map
 
 documents = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -56,6 +59,41 @@ def test_a_writer_that_makes_no_file_is_an_error(tmp_path: Path):
     with pytest.raises(FileNotFoundError), atomic_path(tmp_path / "file.txt"):
         pass
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["pipe", "link"])
+def test_a_pipe_or_a_device_is_not_replaced_by_a_file(name: str, tmp_path: Path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to(tmp_path / "pipe")
+    with pytest.raises(DataError, match=f"{name}: is a device or a pipe, which a file would replace; choose the path of a file"):
+        write_text(tmp_path / name, "text")
+    assert (tmp_path / "pipe").is_fifo()
+    assert (tmp_path / "link").is_symlink()
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_writing_to_a_link_changes_the_file_that_it_leads_to(tmp_path: Path):
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "deep" / "file")
+    write_text(tmp_path / "link", "new")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "deep" / "file").read_text() == "new"
+    assert [p.name for p in (tmp_path / "deep").iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize("name", ["p.jsonl", "p.txt", "p.scen", "p.map"])
+def test_a_file_without_end_is_refused(name: str, tmp_path: Path):
+    (tmp_path / name).symlink_to("/dev/zero")
+    with pytest.raises(DataError, match=f"{name}: .*has more than 16,000,000 characters"):
+        read_map(tmp_path / name) if name == "p.map" else read_problems(tmp_path / name)
+
+
+def test_lines_are_counted_from_1_and_read_one_at_a_time(tmp_path: Path):
+    (tmp_path / "p").write_bytes("a\u2028b\r\n\nc\n".encode() + b"d\n" * 100_000 + b"\xff")
+    lines = read_lines(tmp_path / "p")
+    assert [next(lines) for _ in range(3)] == [(1, "a\u2028b"), (2, ""), (3, "c")]
+    with pytest.raises(DataError, match="p: cannot be read as text"):
+        list(lines)
 
 
 def test_a_process_killed_in_mid_write_leaves_no_file_under_the_final_name(tmp_path: Path):

@@ -48,8 +48,8 @@ def test_marks_hold_the_steps_in_a_cell_and_waits_are_spans():
     svg = still("crossing", plan, 5)
     assert marks(svg, 0) == ["0–1", "2", "3"]
     assert marks(svg, 1) == ["1", "2"]
-    assert texts(svg)[-2:] == ["optimal plan", "sum of costs 5, makespan 3"]
-    assert texts(still("crossing", plan, 4))[-2] == "valid plan"
+    assert {"optimal plan", "sum of costs 5, makespan 3"} <= set(texts(svg))
+    assert "valid plan" in texts(still("crossing", plan, 4))
 
 
 def test_a_cell_entered_again_gathers_its_steps():
@@ -63,21 +63,29 @@ def test_a_cell_entered_again_gathers_its_steps():
     ("plan", "head", "detail"),
     [
         ((((0, 1), (1, 1), (2, 1)), ((1, 0), (1, 1), (1, 2))), "conflict in step 1 of 2", "agents 0 and 1 are both in (1,1) after step 1"),
-        ((((0, 1), (1, 1)), ((1, 0),)), "goal not reached in step 1 of 1", "agent 0 ends at (1,1), its goal is (2,1)"),
+        ((((0, 1), (1, 1)), ((1, 0),)), "goal not reached by step 1 of 1", "agent 0 ends at (1,1), its goal is (2,1)"),
         ((((0, 1), (0, 2)), ((1, 0),)), "hole collision in step 1 of 1", "agent 0 enters the hole (0,2)"),
     ],
 )
 def test_a_failure_is_framed_and_told_below(plan: Plan, head: str, detail: str):
     svg = still("crossing", plan)
-    assert texts(svg)[-2:] == [head, detail]
+    assert {head, detail} <= set(texts(svg))
     assert share(pixels(svg), FAILURE_COLOUR) > 0.005
+
+
+def test_the_longest_reason_fits_into_the_picture():
+    svg = still("crossing", (((0, 1), (999, 999), (888, 888)), ((1, 0),)))
+    jump = still("bay", (((0, 0), (0, 1)), ((0, 3), (0, 2), (2, 0), (0, 0))))
+    for picture in (svg, jump):
+        assert share(pixels(picture)[1150:, -30:], "#FFFFFF") == 1, "the end of the line is not cut off"
+        assert share(pixels(picture)[1150:, 120:900], "#FFFFFF") < 1
 
 
 def test_an_answer_without_a_plan_shows_the_board_and_why():
     problem = board("crossing")
     verdict = Verdict(valid=False, category="parse_error", detail="nothing found")
     svg = still_svg(problem, tuple((agent.start,) for agent in problem.agents), verdict)
-    assert texts(svg)[-2:] == ["parse error", "nothing found"]
+    assert {"parse error", "nothing found"} <= set(texts(svg))
     assert {"row", "column"} <= set(texts(svg))
 
 

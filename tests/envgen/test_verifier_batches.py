@@ -198,7 +198,8 @@ def test_any_text_is_read_as_by_the_plain_grammar(text: str, num_agents: int):
 @given(mutants() | random_walks())
 def test_a_trace_holds_every_step_up_to_the_first_violation(case: tuple[Problem, Plan]):
     problem, plan = case
-    verdict, steps = expected_verdict(problem, plan), trace(problem, plan)
+    verdict = expected_verdict(problem, plan)
+    steps = trace(plan, verdict)
     for index, path in enumerate(plan):
         walked = [cells[index] for cells in steps]
         assert walked == [path[min(step, len(path) - 1)] for step in range(len(steps))]

@@ -180,6 +180,18 @@ def test_solving_twice_writes_the_same_bytes_and_plans_that_hold(envwright: Envw
             assert (verdict.valid, verdict.optimal, verdict.makespan) == (True, True, solution["makespan"])
 
 
+def test_boards_are_solved_by_name_and_from_files_of_every_kind(envwright: Envwright, tmp_path: Path):
+    for output in ("bay.txt", "bay.parquet"):
+        assert envwright("convert", "bay", output).code == 0
+    for source in ("bay", "bay.txt", "bay.parquet"):
+        done = envwright("solve", source, "-o", f"{source}.out")
+        assert (done.code, done.out) == (0, f"1 problem -> {source}.out\n"), done.err
+    assert len({path.read_text() for path in tmp_path.glob("*.out")}) == 1
+    refused(envwright("solve", "atlantis", "-o", "s"), "atlantis: no such file, and no board of that name; the boards are parallel, bay")
+    (tmp_path / "empty.jsonl").write_text("\n")
+    refused(envwright("solve", "empty.jsonl", "-o", "s"), "empty.jsonl: holds no problem")
+
+
 def test_blank_lines_count_and_odd_line_breaks_inside_of_texts_do_not(envwright: Envwright, tmp_path: Path):
     name = "a\u2028b\x85c"
     (tmp_path / "p.jsonl").write_bytes(f"\r\n{problem_line('x', 3, [], ((0, 0), (0, 1)))}\r\n\n".encode())
@@ -292,23 +304,38 @@ def test_a_board_goes_through_all_formats_and_back(envwright: Envwright, tmp_pat
     files = ["bay.jsonl", "bay.txt", "bay.scen", "bay.parquet", "again.jsonl"]
     for source, output in pairwise(["bay", *files]):
         done = envwright("convert", source, output)
-        assert (done.code, done.out) == (0, f"1 problems -> {output}\n"), done.err
+        assert (done.code, done.out) == (0, f"1 problem -> {output}\n"), done.err
     assert (tmp_path / "again.jsonl").read_bytes() == (tmp_path / "bay.jsonl").read_bytes()
     assert sorted(p.name for p in tmp_path.iterdir()) == sorted([*files, "bay.map"])
     assert read_dataset(tmp_path / "bay.parquet")[0].solution.sum_of_costs == 8
 
 
-def test_problems_become_a_data_set_with_ids_and_the_prompts_of_the_style(envwright: Envwright, tmp_path: Path):
+def test_problems_become_a_data_set_with_canonical_ids_their_own_names_and_the_prompts_of_the_style(envwright: Envwright, tmp_path: Path):
     row = {"sample_id": "3ag_3x3_hr0.1_000", "num_agents": 3, "text": "a s g\nG S F\nA F F"}
     (tmp_path / "p.jsonl").write_text("\n".join([PROBLEMS[0], PROBLEMS[5], json.dumps(row)]))
     done = envwright("convert", "p.jsonl", "data.parquet", "--style", "compact")
     assert done.code == 0, done.err
     instances = read_dataset(tmp_path / "data.parquet")
-    assert [i.problem.id for i in instances] == ["apart", identity(instances[1].problem), "3ag_3x3_hr0.1_000"]
+    assert [i.problem.id for i in instances] == [identity(i.problem) for i in instances]
+    assert pq.read_table(tmp_path / "data.parquet")["name"].to_pylist() == ["apart", "", "3ag_3x3_hr0.1_000"]
+    assert [p.id for p in read_problems(tmp_path / "data.parquet")] == ["apart", instances[1].problem.id, "3ag_3x3_hr0.1_000"]
     assert [i.solution.sum_of_costs for i in instances[:2]] == [4, 1]
     assert all(text.startswith("Solve 3x3.") for text in pq.read_table(tmp_path / "data.parquet")["prompt"].to_pylist())
     assert envwright("convert", "data.parquet", "one.txt", "--id", "3ag_3x3_hr0.1_000").code == 0
     assert (tmp_path / "one.txt").read_text().startswith("a s g\nG S F\nA F F\nAgent 0: (1,1) to (1,0)\n")
+
+
+def test_a_converted_data_set_answers_to_the_names_that_its_problems_had(envwright: Envwright, tmp_path: Path):
+    mirrored = problem_line("mirrored", 3, [], ((2, 2), (2, 0)), ((0, 0), (0, 2)))
+    (tmp_path / "p.jsonl").write_text(f"{PROBLEMS[0]}\n{mirrored}\n")
+    done = envwright("convert", "p.jsonl", "d.parquet")
+    assert (done.code, done.out) == (0, "2 problems -> d.parquet (boards repeated up to symmetry and the order of agents: 1)\n"), done.err
+    write_lines(tmp_path / "a.jsonl", {"id": "mirrored", "completion": "Agent 0: (2,2) (2,1) (2,0)\nAgent 1: (0,0) (0,1) (0,2)"})
+    done = envwright("verify", "d.parquet", "a.jsonl")
+    assert json.loads(done.out)["optimal"], done.err
+    assert envwright("convert", "d.parquet", "again.parquet").code == 0
+    assert envwright("convert", "again.parquet", "again.jsonl").code == 0
+    assert (tmp_path / "again.jsonl").read_text() == (tmp_path / "p.jsonl").read_text()
 
 
 @pytest.mark.parametrize(
@@ -323,6 +350,8 @@ def test_problems_become_a_data_set_with_ids_and_the_prompts_of_the_style(envwri
         (["atlantis", "out.txt"], "atlantis: no such file, and no board of that name; the boards are parallel, bay"),
         (["empty.jsonl", "out.jsonl"], "empty.jsonl: holds no problem"),
         (["nowhere.scen", "out.jsonl"], "nowhere.scen: no such file"),
+        (["p.jsonl", "out.jsonl", "--agents", "1"], "p.jsonl: 1 agents asked for, which only a .scen file can be cut down to; leave out --agents"),
+        (["crossing", "out.jsonl", "--agents", "1"], "crossing: 1 agents asked for, which only a .scen file can be cut down to"),
     ],
 )
 def test_what_cannot_be_converted_is_refused_and_nothing_is_written(envwright: Envwright, tmp_path: Path, arguments: list[str], complaint: str):
@@ -337,14 +366,14 @@ def test_what_cannot_be_converted_is_refused_and_nothing_is_written(envwright: E
 
 def test_a_plan_and_a_failure_are_drawn_moving_or_still(envwright: Envwright, tmp_path: Path):
     (tmp_path / "clash").write_text("I think:\nAgent 0: (0,1) (1,1)\nAgent 1: (1,0) (1,1)\n")
-    clash = "conflict: agents 0 and 1 are both in (1,1) after step 1"
+    clash = "conflict in step 1: agents 0 and 1 are both in (1,1) after step 1"
     for arguments, said in [
-        (["-o", "plan.svg"], "optimal"),
-        (["-o", "plan.png"], "optimal"),
+        (["-o", "plan.svg"], "optimal plan: sum of costs 5, makespan 3"),
+        (["-o", "plan.png"], "optimal plan: sum of costs 5, makespan 3"),
         (["-o", "clash.svg", "--answer", "clash"], clash),
         (["-o", "clash.png", "--answer", (tmp_path / "clash").read_text()], clash),
-        (["-o", "words.png", "--answer", "no plan (sorry)"], "parse_error: "),
-        (["-o", "words.svg", "--answer", "no plan (sorry)"], "parse_error: "),
+        (["-o", "words.png", "--answer", "no plan (sorry)"], "parse error: no line of the form"),
+        (["-o", "words.svg", "--answer", "no plan (sorry)"], "parse error: no line of the form"),
     ]:
         done = envwright("render", "crossing", *arguments)
         assert done.code == 0, done.err
@@ -352,6 +381,8 @@ def test_a_plan_and_a_failure_are_drawn_moving_or_still(envwright: Envwright, tm
         assert done.out.endswith(f" -> {arguments[1]}\n")
     assert (tmp_path / "clash.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
     assert "<animate" in (tmp_path / "plan.svg").read_text()
+    for name, reason in [("plan", "sum of costs 5, makespan 3"), ("clash", clash.partition(": ")[2]), ("words", "parse error: no line")]:
+        assert reason in (tmp_path / f"{name}.svg").read_text()
 
 
 def test_a_data_set_is_drawn_by_id(envwright: Envwright, tmp_path: Path, data: Path):
@@ -363,7 +394,10 @@ def test_a_data_set_is_drawn_by_id(envwright: Envwright, tmp_path: Path, data: P
 def test_what_cannot_be_drawn_is_refused_and_nothing_is_written(envwright: Envwright, tmp_path: Path):
     for arguments, complaint in [
         (["crossing", "-o", "plan.gif"], "plan.gif: its suffix names no kind of picture; expected .svg or .png"),
-        (["crossing", "-o", "plan.svg", "--answer", "nowhere.txt"], "nowhere.txt: no such file"),
+        (
+            ["crossing", "-o", "plan.svg", "--answer", "nowhere.txt"],
+            "nowhere.txt: no such file; --answer takes the path of a text, or an answer, as 'Agent 0: (0,1) (0,2)'",
+        ),
         (["ring-order", "-o", "plan.svg"], "ring-order: problem 'ring-order' is not solvable"),
         (["crossing", "--id", "x", "-o", "plan.svg"], "crossing: 0 problems with the id 'x'"),
     ]:
@@ -377,9 +411,15 @@ def test_what_cannot_be_drawn_is_refused_and_nothing_is_written(envwright: Envwr
 def test_a_board_is_played_from_a_pipe(tmp_path: Path):
     done = started("play", "crossing", folder=tmp_path, typed="right wait\nu\nD, w\nd r\nfly\nw r\n")
     assert (done.code, done.err) == (0, "")
-    assert "hole collision: agent 0 enters the hole (0,2)" in done.out
-    assert "1 moves for 2 agents; type one for each, as in R W" in done.out
-    assert done.out.splitlines()[-1] == "valid: sum of costs 5, optimal; somebody has to wait"
+    assert "hole collision in step 1: agent 0 enters the hole (0,2)" in done.out
+    assert "1 move for 2 agents; type one for each, as in R W" in done.out
+    assert done.out.splitlines()[-1] == "valid: sum of costs 5, optimal; makespan 3; somebody has to wait"
+
+
+def test_an_answer_is_stepped_from_a_pipe_to_where_it_fails(tmp_path: Path):
+    done = started("play", "crossing", "--answer", "Agent 0: (0,1) (1,1)\nAgent 1: (1,0) (1,1)", folder=tmp_path, typed="\n")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.splitlines()[-1] == "not valid: conflict in step 1: agents 0 and 1 are both in (1,1) after step 1"
 
 
 def test_typed_bytes_that_are_no_text_are_refused(tmp_path: Path):
@@ -392,6 +432,8 @@ def test_typed_bytes_that_are_no_text_are_refused(tmp_path: Path):
 def test_a_board_that_cannot_be_played_is_refused(envwright: Envwright):
     refused(envwright("play", "nowhere.parquet"), "nowhere.parquet: no such file")
     refused(envwright("play", "crossing", "--style", "prose"), "--style 'prose'")
+    refused(envwright("play", "crossing", "--plan", "--answer", "x"), "--plan and --answer are both given; choose one")
+    refused(envwright("play", "crossing", "--answer", "nowhere"), "nowhere: no such file; --answer takes")
 
 
 # generate

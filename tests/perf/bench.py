@@ -27,6 +27,9 @@ from envgen.prompts import answer
 from envgen.sampler import MIN_AGENTS, Quota, draw_shards, sample
 from envgen.solver import pack, problem_of, solve, solve_boards, solve_many
 
+Row = Callable[[str, str, str, str, str], None]
+"""Takes what was measured, the speed, what it is held against, their ratio, and the bar."""
+COLUMNS = ("what", "measured", "beside", "ratio", "bar")
 PEER_CLASSES = [((4, 2), 40), ((6, 3), 40), ((8, 4), 25), ((10, 5), 20)]
 PEER_BOARDS, PEER_SECONDS, REPEATS = 1_000, 20.0, 5
 SAMPLING_BARS = {size: 5_000 if size == 3 else 10_000 for size in range(3, 11)}
@@ -63,7 +66,7 @@ def peer_paths(problem: Problem) -> list | None:
         return None
 
 
-def bench_solver(table: Table) -> None:
+def bench_solver(add: Row) -> None:
     """Optimal plan and wait label, against the peer's optimal plan."""
     for (size, agents), bar in PEER_CLASSES:
         problems = drawn(size, agents, 0.2, 8)[:PEER_BOARDS]
@@ -78,7 +81,7 @@ def bench_solver(table: Table) -> None:
             for plan, solution in zip(plans, solutions, strict=True)
         )
         late = sum(plan is None for plan in plans)
-        table.add_row(
+        add(
             f"solve, plan and wait label, {size}x{size}, {agents} agents, holes 0.2",
             f"{ours:,.0f} boards/s",
             f"w9 CBS {peer:,.0f}/s ({late} late, {worse} of other cost)",
@@ -87,7 +90,7 @@ def bench_solver(table: Table) -> None:
         )
 
 
-def bench_sampling(table: Table, per_class: int) -> None:
+def bench_sampling(add: Row, per_class: int) -> None:
     """Wait ratio 0.75, hole ratios 0 to 0.4 and 2 to 5 agents pooled; at most half of what a class holds."""
     for size, bar in SAMPLING_BARS.items():
         instances, seconds, slowest = 0, 0.0, (0.0, "")
@@ -103,7 +106,7 @@ def bench_sampling(table: Table, per_class: int) -> None:
                 took = time.perf_counter() - started
                 instances, seconds = instances + count, seconds + took
                 slowest = max(slowest, (took / count, f"{agents} agents, holes {hole_ratio}"))
-        table.add_row(
+        add(
             f"sample, {size}x{size}, wait ratio 0.75, pooled",
             f"{instances / seconds:,.0f} instances/s",
             f"slowest: {slowest[1]}, {1 / slowest[0]:,.0f}/s",
@@ -112,7 +115,7 @@ def bench_sampling(table: Table, per_class: int) -> None:
         )
 
 
-def bench_worst_board(table: Table, draws: int) -> None:
+def bench_worst_board(add: Row, draws: int) -> None:
     """One board at a time at 10x10 with 5 agents and holes 0.2."""
     quota = Quota(size=10, agents=5, hole_ratio=0.2, without_wait=0, with_wait=0)
     shards = draw_shards(quota, 2, 0, "bench", 0, 1)
@@ -125,7 +128,7 @@ def bench_worst_board(table: Table, draws: int) -> None:
         shard += 4
     taken = np.array(seconds) - overhead
     q999, worst = np.quantile(taken, 0.999) * 1e3, taken.max() * 1e3
-    table.add_row(f"one board, 10x10, 5 agents, holes 0.2, {len(taken):,} draws", f"99.9 %: {q999:.2f} ms, worst {worst:.1f} ms", "", "", "1 ms, 20 ms")
+    add(f"one board, 10x10, 5 agents, holes 0.2, {len(taken):,} draws", f"99.9 %: {q999:.2f} ms, worst {worst:.1f} ms", "", "", "1 ms, 20 ms")
 
 
 def _one_by_one(boards) -> list[float]:
@@ -138,16 +141,16 @@ def _one_by_one(boards) -> list[float]:
     return taken
 
 
-def bench_verifier(table: Table) -> None:
+def bench_verifier(add: Row) -> None:
     """Verdicts on optimal plans of 10x10 boards with 5 agents."""
     problems = drawn(10, 5, 0.2, 3)[:500]
     instances = [Instance(problem=p, solution=s) for p, s in zip(problems, solve_many(problems), strict=True) if s]
     parsed, bare = verdicts_per_second(instances, [answer(i.solution.plan) for i in instances])
-    table.add_row("verdicts, 10x10, 5 agents, parsing included", f"{parsed:,.0f}/s", "", "", "30,000/s")
-    table.add_row("verdicts, 10x10, 5 agents, parsing excluded", f"{bare:,.0f}/s", "", "", "1,000,000/s")
+    add("verdicts, 10x10, 5 agents, parsing included", f"{parsed:,.0f}/s", "", "", "30,000/s")
+    add("verdicts, 10x10, 5 agents, parsing excluded", f"{bare:,.0f}/s", "", "", "1,000,000/s")
 
 
-def bench_processes(table: Table) -> None:
+def bench_processes(add: Row) -> None:
     """Whole processes with a warm cache: a stage of the paper's shape, a first solve, a suite of the paper's shape."""
     with tempfile.TemporaryDirectory() as directory:
         config = Path(directory) / "paper.yaml"
@@ -156,10 +159,10 @@ def bench_processes(table: Table) -> None:
         config.write_text("sizes:\n" + "\n".join(lines) + "\n")
         command = [str(Path(sys.executable).parent / "envwright"), "generate", str(config), "--count", "4000", "--agents", "2", "--seed", "0", "-o"]
         stage = median_seconds(lambda: subprocess.run([*command, f"{directory}/data.parquet"], check=True, capture_output=True), 3)
-    table.add_row("generate 4,000 instances, 2 agents, all sizes, whole process", f"{stage:.2f} s", "", "", "3 s")
+    add("generate 4,000 instances, 2 agents, all sizes, whole process", f"{stage:.2f} s", "", "", "3 s")
     script = "from envgen.boards import board; from envgen.solver import solve; solve(board('crossing'))"
     first = median_seconds(lambda: subprocess.run([sys.executable, "-c", script], check=True), 3)
-    table.add_row("first solve of a process, warm cache, whole process", f"{first:.2f} s", "", "", "1 s")
+    add("first solve of a process, warm cache, whole process", f"{first:.2f} s", "", "", "1 s")
     started = time.perf_counter()
     for wait_ratio in (0.25, 0.5, 0.75):
         for agents, smallest in ((3, 3), (4, 4), (5, 5)):
@@ -167,15 +170,15 @@ def bench_processes(table: Table) -> None:
                 shares = {0.0: 10, 0.1: 10, 0.2: 10, 0.3: 10, 0.4: 10}
                 for hole_ratio, count in shares.items():
                     sample(EnvConfig(sizes={size: SizeConfig(data_ratio=1, hole_ratio=hole_ratio, wait_ratio=wait_ratio)}), count, agents=agents, seed=3)
-    table.add_row("3,150 instances in the shape of the paper's suite", f"{time.perf_counter() - started:.2f} s", "", "", "5 s")
+    add("3,150 instances in the shape of the paper's suite", f"{time.perf_counter() - started:.2f} s", "", "", "5 s")
 
 
-PARTS: dict[str, Callable[[Table, argparse.Namespace], None]] = {
-    "solver": lambda table, _: bench_solver(table),
-    "verifier": lambda table, _: bench_verifier(table),
-    "processes": lambda table, _: bench_processes(table),
-    "sampling": lambda table, arguments: bench_sampling(table, arguments.per_class),
-    "worst": lambda table, arguments: bench_worst_board(table, arguments.draws),
+PARTS: dict[str, Callable[[Row, argparse.Namespace], None]] = {
+    "solver": lambda add, _: bench_solver(add),
+    "verifier": lambda add, _: bench_verifier(add),
+    "processes": lambda add, _: bench_processes(add),
+    "sampling": lambda add, arguments: bench_sampling(add, arguments.per_class),
+    "worst": lambda add, arguments: bench_worst_board(add, arguments.draws),
 }
 
 
@@ -187,11 +190,16 @@ def main() -> None:
     parser.add_argument("--only", choices=list(PARTS), action="append", help="only these parts")
     arguments = parser.parse_args()
     solve(drawn(4, 2, 0.2, 1)[0])
-    table = Table(title="envwright's testbed on one core")
-    for name in ("what", "measured", "beside", "ratio", "bar"):
-        table.add_column(name)
+    table = Table(*COLUMNS, title="envwright's testbed on one core")
+
+    def add(*cells: str) -> None:
+        # A part can take many minutes: what is measured is said at once, and again in the table.
+        console.print("; ".join(f"{name} {cell}" if name in ("ratio", "bar") else cell for name, cell in zip(COLUMNS, cells, strict=True) if cell))
+        table.add_row(*cells)
+
     for name in arguments.only or PARTS:
-        PARTS[name](table, arguments)
+        console.print(f"[bold]{name}[/bold] ...")
+        PARTS[name](add, arguments)
     console.print(table)
 
 
