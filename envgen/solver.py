@@ -25,7 +25,7 @@ LARGEST_EXCESS = 60
 PROOF_STEPS = 10_000
 """Joint positions of the first proof."""
 SOME_POSITIONS = 400_000
-"""Boards with no more joint positions than this go to the joint search after NODES_PER_POSITION of cost tree, within FEW_TREE_NODES; others after LONG_TREE_NODES."""
+"""Boards with no more joint positions than this go to the joint search after a cost tree of NODES_PER_POSITION, within FEW_TREE_NODES."""
 NODES_PER_POSITION, FEW_TREE_NODES, LONG_TREE_NODES = 0.25, (1_000, 40_000), 5_000_000
 """Work of the cost tree on one board, in joint moves, before it gives up."""
 PROOF_TABLE, LARGEST_PROOF_TABLE = 1 << 16, 1 << 24
