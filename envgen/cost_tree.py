@@ -15,28 +15,30 @@ from envgen.compiled import compiled
 
 AGENTS = 5
 PAIRS = 10
-LONGEST = 128
+LONGEST = 256
 """Steps that an MDD may have."""
-LEVELS = 64
+LEVELS = 128
 """Excesses of one agent that are tried: 0 to LEVELS - 1."""
 ANY_WAITS = 1 << 20
 QUICK = 50
 """Joint moves of the depth-first search that goes before a sweep."""
 VISITED = 1 << 15
-ENTRIES = 1 << 18
-"""Joint positions of all steps that a sweep may hold, a power of two."""
+ENTRIES = 1 << 21
+"""Joint positions of all steps that a sweep may hold."""
+FEWEST_SLOTS, MOST_SLOTS = 1 << 12, 1 << 22
+"""Size of the hash table of one step of a sweep, a power of two: small at first, to stay in the processor's caches."""
 DECIDED = 4096
 """Verdicts on sets of agents that are remembered for a board."""
 
 FOUND, NOT_FOUND, GIVEN_UP, OPEN = 1, 0, -1, -4
 
-STAMP, GENERATION, NODES, NODE_LIMIT, HORIZON, BEST_HORIZON, SETS, SWEEPS = range(8)
+STAMP, GENERATION, NODES, NODE_LIMIT, HORIZON, BEST_HORIZON, SETS, SWEEPS, SLOTS = range(9)
 
 
 _INTEGERS, _WORDS = np.int64, np.uint64
 TREE_SPACE = np.dtype(
     [
-        ("counters", _INTEGERS, (8,)),
+        ("counters", _INTEGERS, (9,)),
         ("starts", _INTEGERS, (AGENTS,)),
         ("goals", _INTEGERS, (AGENTS,)),
         ("distance", _INTEGERS, (AGENTS,)),
@@ -81,8 +83,8 @@ TREE_SPACE = np.dtype(
         ("layer_keys", _INTEGERS, (ENTRIES,)),
         # [entry, 2]: where the last member may then be
         ("layer_cells", _WORDS, (ENTRIES, 2)),
-        ("slots", _INTEGERS, (ENTRIES,)),
-        ("slot_stamps", _INTEGERS, (ENTRIES,)),
+        ("slots", np.int32, (MOST_SLOTS,)),
+        ("slot_stamps", _INTEGERS, (MOST_SLOTS,)),
     ]
 )
 """Working memory, used again for every board; entries of earlier boards are told by their stamp.
@@ -93,7 +95,7 @@ the two words of a bitboard.
 
 
 def tree_space() -> np.void:
-    """Fresh working memory, about 15 MB."""
+    """Fresh working memory: 15 MB, and up to 150 MB where a sweep needs them."""
     return np.zeros(1, dtype=TREE_SPACE)[0]
 
 
@@ -437,14 +439,14 @@ def _seen(space, count, step):
     key = np.uint64(space.counters[GENERATION])
     for rank in range(count):
         key = (key << np.uint64(7)) | np.uint64(space.position[step, rank])
-    key = (key << np.uint64(7 * (AGENTS - count) + 7)) | np.uint64(step)
-    key = (key << np.uint64(6)) | np.uint64(space.used[step])  # at most the excess, below LEVELS
+    key = (key << np.uint64(7 * (AGENTS - count) + 8)) | np.uint64(step)
+    key = (key << np.uint64(7)) | np.uint64(space.used[step])  # at most the excess, below LEVELS
     mixed = key * np.uint64(0x9E3779B97F4A7C15)
     slot = np.int64(mixed >> np.uint64(64 - 15))
     for _ in range(16):
         if space.visited[slot] == key:
             return True
-        if space.visited[slot] >> np.uint64(48) != np.uint64(space.counters[GENERATION]):
+        if space.visited[slot] >> np.uint64(50) != np.uint64(space.counters[GENERATION]):
             break  # left by an earlier search
         slot = (slot + 1) & (VISITED - 1)
     space.visited[slot] = key
@@ -462,7 +464,7 @@ def joint(space, count, waits, nodes, strict, stride, free_low, free_high):
         space.position[0, rank] = space.starts[space.members[rank]]
         last = max(last, _cost(space, space.members[rank]))
     space.counters[GENERATION] += 1
-    if space.counters[GENERATION] == 1 << 16:
+    if space.counters[GENERATION] == 1 << 14:
         space.visited[:] = NONE
         space.counters[GENERATION] = 1
     space.used[0] = 0
@@ -520,16 +522,36 @@ def joint(space, count, waits, nodes, strict, stride, free_low, free_high):
 
 
 @compiled
+def _hashed(key):
+    return np.int64((np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(40))
+
+
+@compiled
+def _more_slots(space, begin, end):
+    """A larger hash table for the layer at hand."""
+    space.counters[SLOTS] *= 8
+    space.counters[SWEEPS] += 1
+    mask = space.counters[SLOTS] - 1
+    for entry in range(begin, end):
+        slot = _hashed(space.layer_keys[entry]) & mask
+        while space.slot_stamps[slot] == space.counters[SWEEPS]:
+            slot = (slot + 1) & mask
+        space.slot_stamps[slot] = space.counters[SWEEPS]
+        space.slots[slot] = entry
+
+
+@compiled
 def _enter(space, size, key, low, high):
     """Add cells of the last member to the entry of `key` in the layer that ends at `size`; where it ends after that."""
-    slot = np.int64((np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(40)) & (ENTRIES - 1)
+    mask = space.counters[SLOTS] - 1
+    slot = _hashed(key) & mask
     while space.slot_stamps[slot] == space.counters[SWEEPS]:
-        entry = space.slots[slot]
+        entry = np.int64(space.slots[slot])
         if space.layer_keys[entry] == key:
             space.layer_cells[entry, 0] |= low
             space.layer_cells[entry, 1] |= high
             return size
-        slot = (slot + 1) & (ENTRIES - 1)
+        slot = (slot + 1) & mask
     space.slot_stamps[slot] = space.counters[SWEEPS]
     space.slots[slot] = size
     space.layer_keys[size] = key
@@ -574,26 +596,27 @@ def _follow(space, count, low, high, moves, stays, stride, free_low, free_high, 
 def _sweep(space, count, waits, strict, stride, free_low, free_high):
     """Whether the members can finish with at most `waits` waits: all joint positions step by step, the last member as a set of cells.
 
-    Slower than `joint` where there is a plan, many times faster where there is none. GIVEN_UP if a step holds too many.
+    Slower than `joint` where there is a plan, many times faster where there is none. GIVEN_UP if there are too many.
     """
     last = 0
     for rank in range(count):
         last = max(last, _cost(space, space.members[rank]))
     others = count - 1
+    space.counters[SLOTS] = FEWEST_SLOTS
     space.counters[SWEEPS] += 1
     key = 0
     for rank in range(others):
         key = key << 7 | space.starts[space.members[rank]]
     low, high = word_pair(space.starts[space.members[others]])
     space.layer_begin[0] = 0
-    size = _enter(space, 0, key << 6, low, high)
+    size = _enter(space, 0, key << 7, low, high)
     space.layer_begin[1] = size
     for step in range(1, last + 1):
         space.used[0] = step
         space.counters[SWEEPS] += 1
         for entry in range(space.layer_begin[step - 1], space.layer_begin[step]):
-            used = space.layer_keys[entry] & 63
-            key = space.layer_keys[entry] >> 6
+            used = space.layer_keys[entry] & 127
+            key = space.layer_keys[entry] >> 7
             for rank in range(others - 1, -1, -1):
                 space.position[0, rank] = key & 127
                 key >>= 7
@@ -627,9 +650,11 @@ def _sweep(space, count, waits, strict, stride, free_low, free_high):
                     moves, stays = staying == 0, staying == 1 or not (strict or counted)
                     near_low, near_high = _follow(space, count, low, high, moves, stays, stride, free_low, free_high, strict)
                     if (near_low | near_high) != NONE:
-                        size = _enter(space, size, key << 6 | (spent + staying), near_low, near_high)
-                if 2 * size >= ENTRIES:
+                        size = _enter(space, size, key << 7 | (spent + staying), near_low, near_high)
+                if size + 2 > ENTRIES:
                     return GIVEN_UP
+                if 2 * (size - space.layer_begin[step]) >= space.counters[SLOTS]:
+                    _more_slots(space, space.layer_begin[step], size)
         if space.counters[NODES] > space.counters[NODE_LIMIT]:
             return GIVEN_UP
         if size == space.layer_begin[step]:
@@ -647,12 +672,12 @@ def _walk_back(space, count, waits, stride):
         for step in range(space.counters[HORIZON] + 1):
             space.paths[space.members[rank], step] = space.goals[space.members[rank]]
     others = count - 1
-    spent = space.layer_keys[space.layer_begin[last]] & 63
+    spent = space.layer_keys[space.layer_begin[last]] & 127
     for step in range(last, 0, -1):
         found = False
         for entry in range(space.layer_begin[step - 1], space.layer_begin[step]):
-            used = space.layer_keys[entry] & 63
-            key = space.layer_keys[entry] >> 6
+            used = space.layer_keys[entry] & 127
+            key = space.layer_keys[entry] >> 7
             for rank in range(others - 1, -1, -1):
                 space.position[0, rank] = key & 127
                 key >>= 7

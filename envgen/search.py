@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from envgen.bitboard import holds
+from envgen.bitboard import holds, ones
 from envgen.compiled import compiled
 from envgen.component import LONGEST_PLAN, PLAN_LENGTH, flood
-from envgen.cost_tree import BEST_HORIZON, FOUND, NODE_LIMIT, NOT_FOUND, OPEN, begin, deepen, keep, least_makespan
+from envgen.cost_tree import BEST_HORIZON, FOUND, NODE_LIMIT, NODES, NOT_FOUND, OPEN, begin, deepen, keep, least_makespan
 from envgen.joint_search import solve_jointly
 from envgen.solvability import prove_solvable
 
@@ -66,7 +66,87 @@ def _load(tree, boards, board):
 
 
 @compiled
-def search_trees(tree, nodes, boards, answers, todo, least, most):
+def _next_group(component, boards, board, done):
+    """The agents of the next component of the free cells: (how many, mask of all agents taken so far)."""
+    agents = boards.agents[board]
+    first = 0
+    while (done >> first) & 1:
+        first += 1
+    low, high = flood(boards.goals[board, first], boards.stride[board], boards.free[board, 0], boards.free[board, 1])
+    count = 0
+    for agent in range(first, agents):
+        if holds(low, high, boards.goals[board, agent]):
+            done |= 1 << agent
+            component.members[count] = agent
+            component.starts[count] = boards.starts[board, agent]
+            component.goals[count] = boards.goals[board, agent]
+            count += 1
+    return count, done
+
+
+@compiled
+def _start_paths(component, boards, board):
+    for agent in range(boards.agents[board]):
+        component.paths[agent, :] = boards.goals[board, agent]
+
+
+@compiled
+def count_positions(component, boards, todo, positions):
+    """Joint positions that the agents of each board in `todo` can take, all components of its free cells together."""
+    for place in range(len(todo)):
+        board, done, total = todo[place], 0, 0
+        while done != (1 << boards.agents[board]) - 1:
+            count, done = _next_group(component, boards, board, done)
+            cells, product = ones(*flood(component.goals[0], boards.stride[board], boards.free[board, 0], boards.free[board, 1])), 1
+            for placed in range(count):
+                product *= cells - placed
+            total += product
+        positions[board] = total
+
+
+@compiled
+def _store_joint_plan(component, answers, board, agents, steps):
+    at = answers.written[0]
+    answers.offset[board] = at
+    answers.steps[board] = steps
+    for agent in range(agents):
+        for step in range(steps + 1):
+            answers.cells[at] = component.paths[agent, step]
+            at += 1
+    answers.written[0] = at
+
+
+@compiled
+def _search_groups(tree, component, boards, answers, board, most):
+    """Cost tree for each component of the free cells by itself, total excesses up to `most` each: (status, waits) of them together, plans in `paths`."""
+    agents = boards.agents[board]
+    stride, low, high = boards.stride[board], boards.free[board, 0], boards.free[board, 1]
+    _start_paths(component, boards, board)
+    done, total, waits, steps = 0, 0, 0, 0
+    while done != (1 << agents) - 1:
+        count, done = _next_group(component, boards, board, done)
+        for rank in range(count):
+            tree.starts[rank] = component.starts[rank]
+            tree.goals[rank] = component.goals[rank]
+        nodes = tree.counters[NODES]
+        status, group_waits = begin(tree, count, stride, low, high), 0
+        tree.counters[NODES] = nodes
+        if status == OPEN:
+            status, group_waits = deepen(tree, count, 0, most, stride, low, high)
+        if status < FOUND:
+            return status, 0
+        total += status - FOUND
+        waits += group_waits
+        steps = max(steps, tree.counters[BEST_HORIZON])
+        for rank in range(count):
+            for step in range(tree.counters[BEST_HORIZON] + 1):
+                component.paths[component.members[rank], step] = tree.best[rank, step]
+    _store_joint_plan(component, answers, board, agents, steps)
+    return FOUND + total, waits
+
+
+@compiled
+def search_trees(tree, component, nodes, boards, answers, todo, least, most):
     """Cost tree with total excesses `least` to `most` for the boards in `todo`, in `nodes` [board] joint moves; how many were done before room ran out."""
     for place in range(len(todo)):
         board = todo[place]
@@ -78,12 +158,18 @@ def search_trees(tree, nodes, boards, answers, todo, least, most):
         _load(tree, boards, board)
         waits = 0
         status = begin(tree, agents, stride, low, high)
-        if status == OPEN:
-            status, waits = deepen(tree, agents, least, most, stride, low, high)
-        answers.status[board] = status
         if status >= FOUND:
-            answers.waits[board] = waits
             _store_tree_plan(tree, answers, board, agents)
+        elif status == OPEN and least <= most:
+            count, _ = _next_group(component, boards, board, 0)
+            if count < agents:
+                status, waits = _search_groups(tree, component, boards, answers, board, most)
+            else:
+                status, waits = deepen(tree, agents, least, most, stride, low, high)
+                if status >= FOUND:
+                    _store_tree_plan(tree, answers, board, agents)
+        answers.status[board] = status
+        answers.waits[board] = waits
     return len(todo)
 
 
@@ -106,25 +192,6 @@ def search_makespans(tree, nodes, boards, answers, todo, most):
             keep(tree, agents)
             _store_tree_plan(tree, answers, board, agents)
     return len(todo)
-
-
-@compiled
-def _next_group(component, boards, board, done):
-    """The agents of the next component of the free cells: (how many, mask of all agents taken so far)."""
-    agents = boards.agents[board]
-    first = 0
-    while (done >> first) & 1:
-        first += 1
-    low, high = flood(boards.goals[board, first], boards.stride[board], boards.free[board, 0], boards.free[board, 1])
-    count = 0
-    for agent in range(first, agents):
-        if holds(low, high, boards.goals[board, agent]):
-            done |= 1 << agent
-            component.members[count] = agent
-            component.starts[count] = boards.starts[board, agent]
-            component.goals[count] = boards.goals[board, agent]
-            count += 1
-    return count, done
 
 
 @compiled
@@ -152,18 +219,6 @@ def _keep_group(component, count):
 
 
 @compiled
-def _store_joint_plan(component, answers, board, agents, steps):
-    at = answers.written[0]
-    answers.offset[board] = at
-    answers.steps[board] = steps
-    for agent in range(agents):
-        for step in range(steps + 1):
-            answers.cells[at] = component.paths[agent, step]
-            at += 1
-    answers.written[0] = at
-
-
-@compiled
 def search_jointly(space, boards, answers, todo):
     """Joint search, component by component, of the solvable boards listed in `todo`; how many were done before room ran out."""
     component = space.component
@@ -175,8 +230,7 @@ def search_jointly(space, boards, answers, todo):
         stride, low, high = boards.stride[board], boards.free[board, 0], boards.free[board, 1]
         everyone = (1 << agents) - 1
         done, total, waits, steps, status = 0, 0, 0, 0, FOUND
-        for agent in range(agents):
-            component.paths[agent, :] = boards.goals[board, agent]
+        _start_paths(component, boards, board)
         while done != everyone and status >= FOUND:
             count, done = _next_group(component, boards, board, done)
             status, group_waits = solve_jointly(space, count, stride, low, high)

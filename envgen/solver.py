@@ -21,12 +21,13 @@ if TYPE_CHECKING:
 
 UNPROVEN_EXCESS = 4
 """Excess over the sum of distances that the cost tree tries before a board is proven solvable."""
-LARGEST_EXCESS = 60
+LARGEST_EXCESS = 127
+"""All that the cost tree can count."""
 PROOF_STEPS = 10_000
 """Joint positions of the first proof."""
 SOME_POSITIONS = 400_000
 """Boards with no more joint positions than this go to the joint search after a cost tree of NODES_PER_POSITION, within FEW_TREE_NODES."""
-NODES_PER_POSITION, FEW_TREE_NODES, LONG_TREE_NODES = 0.25, (1_000, 40_000), 5_000_000
+NODES_PER_POSITION, FEW_TREE_NODES, LONG_TREE_NODES = 0.25, (1_000, 40_000), 100_000_000
 """Work of the cost tree on one board, in joint moves, before it gives up."""
 PROOF_TABLE, LARGEST_PROOF_TABLE = 1 << 16, 1 << 24
 """Joint positions that a proof of solvability may remember, at first and at most (350 MB)."""
@@ -104,21 +105,20 @@ def solve_boards(boards: "Boards", method: Method = Method.EITHER) -> "Answers":
 
     answers = _blank(boards)
     every = np.arange(len(boards.agents))
-    nodes = np.full(len(every), LONG_TREE_NODES)
-    if method is Method.EITHER:
-        positions = _positions(boards)
-        nodes[positions <= SOME_POSITIONS] = np.clip(NODES_PER_POSITION * positions[positions <= SOME_POSITIONS], *FEW_TREE_NODES)
-    search = partial(search_trees, _trees(), nodes)
+    nodes = np.full(len(every), FEW_TREE_NODES[1])
+    search = partial(search_trees, _trees(), _component(), nodes)
     if method is Method.JOINT:
         answers = _grow_plans(search, boards, answers, every, 1, 0)
         answers.status[answers.status >= _SOLVED] = _open_status()
         answers.written[:] = 0
     else:
         answers = _grow_plans(search, boards, answers, every, 0, UNPROVEN_EXCESS)
-    searched = answers.status == _open_status()  # and not given up: all excesses so far are ruled out
+    ruled_out = answers.status == _open_status()
     left = _prove(boards, answers, _still_open(answers, every), PROOF_STEPS)
-    if method is not Method.JOINT:
-        answers = _grow_plans(search, boards, answers, left[searched[left]], UNPROVEN_EXCESS + 1, LARGEST_EXCESS)
+    if method is not Method.JOINT and len(left):
+        nodes[left] = LONG_TREE_NODES if method is Method.COST_TREE else _tree_nodes(boards, left)
+        answers = _grow_plans(search, boards, answers, left[ruled_out[left]], UNPROVEN_EXCESS + 1, LARGEST_EXCESS)
+        answers = _grow_plans(search, boards, answers, left[~ruled_out[left]], 0, LARGEST_EXCESS)
     left = _prove(boards, answers, _still_open(answers, left), LARGEST_PROOF_TABLE)
     if method is not Method.COST_TREE:
         answers = _search_jointly(boards, answers, left)
@@ -233,13 +233,14 @@ def _search_jointly(boards: "Boards", answers: "Answers", todo: np.ndarray) -> "
     return answers
 
 
-def _positions(boards: "Boards") -> np.ndarray:
-    """Joint positions that the agents of each board can take on its free cells."""
-    cells = np.bitwise_count(boards.free).sum(axis=1).astype(np.int64)
-    positions = np.ones(len(cells), dtype=np.int64)
-    for placed in range(MAX_AGENTS):
-        positions *= np.where(placed < boards.agents, cells - placed, 1)
-    return positions
+def _tree_nodes(boards: "Boards", which: np.ndarray) -> np.ndarray:
+    """Joint moves after which the cost tree hands a board over to the joint search."""
+    from envgen.search import count_positions
+
+    positions = np.zeros(len(boards.agents), dtype=np.int64)
+    count_positions(_component(), boards, which, positions)
+    few = np.clip(NODES_PER_POSITION * positions[which], *FEW_TREE_NODES)
+    return np.where(positions[which] <= SOME_POSITIONS, few, LONG_TREE_NODES)
 
 
 def _refuse_open(boards: "Boards", answers: "Answers") -> None:
