@@ -112,6 +112,11 @@ def test_named_boards_survive_the_round_trip(name: str):
     assert from_text(to_text(board(name)), id=name) == board(name)
 
 
+def test_the_letters_are_those_of_the_public_benchmark():
+    problem = make_problem(5, ((2, 2),), tuple((0, c) for c in range(5)), tuple((4, c) for c in range(5)))
+    assert to_text(problem).splitlines()[:5] == ["S s A B C", "F F F F F", "F F H F F", "F F F F F", "G g a b c"]
+
+
 def test_an_unknown_board_name_is_a_key_error():
     with pytest.raises(KeyError):
         board("atlantis")
