@@ -19,8 +19,8 @@ from envgen.problem import MAX_AGENTS, Cell, Objective, Path, Plan, Problem, Sol
 if TYPE_CHECKING:
     from envgen.search import Answers, Boards
 
-UNPROVEN_EXCESS = 4
-"""Excess over the sum of distances that the cost tree tries before a board is proven solvable."""
+UNPROVEN_EXCESS, UNPROVEN_NODES = 8, 3_000
+"""Excess over the sum of distances that the cost tree tries, in so many joint moves, before a board is proven solvable."""
 LARGEST_EXCESS = 127
 """All that the cost tree can count."""
 PROOF_STEPS = 10_000
@@ -105,7 +105,7 @@ def solve_boards(boards: "Boards", method: Method = Method.EITHER) -> "Answers":
 
     answers = _blank(boards)
     every = np.arange(len(boards.agents))
-    nodes = np.full(len(every), FEW_TREE_NODES[1])
+    nodes = np.full(len(every), UNPROVEN_NODES if method is Method.EITHER else LONG_TREE_NODES)
     search = partial(search_trees, _trees(), _component(), nodes)
     if method is Method.JOINT:
         answers = _grow_plans(search, boards, answers, every, 1, 0)
