@@ -19,14 +19,14 @@ from envgen.problem import MAX_AGENTS, Cell, Objective, Path, Plan, Problem, Sol
 if TYPE_CHECKING:
     from envgen.search import Answers, Boards
 
-UNPROVEN_EXCESS = 4
+UNPROVEN_EXCESS = 6
 """Excess over the sum of distances that the cost tree tries before a board is proven solvable."""
 LARGEST_EXCESS = 60
 PROOF_STEPS = 10_000
 """Joint positions of the first proof."""
 SOME_POSITIONS = 400_000
 """Boards with no more joint positions than this go to the joint search after a cost tree of NODES_PER_POSITION, within FEW_TREE_NODES."""
-NODES_PER_POSITION, FEW_TREE_NODES, LONG_TREE_NODES = 0.25, (1_000, 40_000), 5_000_000
+NODES_PER_POSITION, FEW_TREE_NODES, LONG_TREE_NODES = 0.25, (200, 40_000), 5_000_000
 """Work of the cost tree on one board, in joint moves, before it gives up."""
 PROOF_TABLE, LARGEST_PROOF_TABLE = 1 << 16, 1 << 24
 """Joint positions that a proof of solvability may remember, at first and at most (350 MB)."""
