@@ -27,7 +27,7 @@ PROOF_STEPS = 10_000
 """Joint positions of the first proof."""
 SOME_POSITIONS = 400_000
 """Boards with no more joint positions than this go to the joint search after a cost tree of NODES_PER_POSITION, within FEW_TREE_NODES."""
-NODES_PER_POSITION, FEW_TREE_NODES, LONG_TREE_NODES = 0.25, (1_000, 40_000), 100_000_000
+NODES_PER_POSITION, FEW_TREE_NODES, LONG_TREE_NODES = 0.25, (200, 40_000), 100_000_000
 """Work of the cost tree on one board, in joint moves, before it gives up."""
 PROOF_TABLE, LARGEST_PROOF_TABLE = 1 << 16, 1 << 24
 """Joint positions that a proof of solvability may remember, at first and at most (350 MB)."""
