@@ -13,8 +13,7 @@ import logging
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
-from functools import cache, partial
-from itertools import count as count_up
+from functools import cache, lru_cache, partial
 from math import ceil, floor
 from multiprocessing import get_context
 from typing import TYPE_CHECKING, NamedTuple
@@ -36,10 +35,10 @@ _log = logging.getLogger("envwright.sampler")
 
 SHARD_DRAWS = 256
 MIN_AGENTS = 2
-LARGEST_BATCH = 16
-"""Shards that are solved together."""
+FEWEST_DRAWS, MOST_DRAWS = 32, 4096
+"""Draws that are solved together."""
 FRUITLESS_DRAWS = 200_000
-"""A class is given up after this many draws in a row that added nothing to it."""
+"""A class is given up after this many draws that added nothing to it, counted in blocks of MOST_DRAWS."""
 
 
 class SizeReport(BaseModel):
@@ -124,7 +123,7 @@ def sample(
     with _pool(workers) as pool:
         for quota in quotas(config, count, agents):
             _check_capacity(quota)
-            kept, draws = _fill(quota, partial(draw_shards, quota, seed, stage, purpose), held_out, pool, workers)
+            kept, draws = _fill(quota, partial(draw_boards, quota, seed, stage, purpose), held_out, pool, workers)
             if len(kept[False]) < quota.without_wait or len(kept[True]) < quota.with_wait:
                 raise SamplingError(_shortage(quota, kept, draws))
             drawn = kept[False] + kept[True]
@@ -155,7 +154,7 @@ def attainable(
     with _pool(workers) as pool:
         while True:
             for quota in quotas(config, count, agents):
-                kept, _ = _fill(quota, partial(draw_shards, quota, seed, stage, "train"), held_out, pool, workers)
+                kept, _ = _fill(quota, partial(draw_boards, quota, seed, stage, "train"), held_out, pool, workers)
                 found = len(kept[False]) + len(kept[True])
                 if found < quota.without_wait + quota.with_wait:
                     short.add(quota.size)
@@ -187,8 +186,8 @@ def _pool(workers: int) -> AbstractContextManager[Executor | None]:
     return ProcessPoolExecutor(workers, mp_context=get_context("spawn")) if workers > 1 else nullcontext()
 
 
-class Shards(NamedTuple):
-    """Boards of consecutive shards that were drawn, with what the solver says of them."""
+class Drawn(NamedTuple):
+    """Boards of consecutive draws, with what the solver says of them; draws with an agent that starts on its goal are left out."""
 
     boards: "Boards"
     answers: "Answers"
@@ -196,25 +195,33 @@ class Shards(NamedTuple):
     """[n, cells]: the holes first."""
     starts: np.ndarray
     goals: np.ndarray
-    draws: int
-    """Boards drawn, those among them counted whose agent would start on its goal."""
+    number: np.ndarray
+    """[n]: which draw of the class each is."""
 
 
-def draw_shards(quota: Quota, seed: int, stage: int, purpose: str, first: int, shards: int) -> Shards:
-    """Draw and solve the boards of `shards` shards from number `first` on, in order."""
-    cells, free = quota.size * quota.size, quota.size * quota.size - quota.holes
+def draw_boards(quota: Quota, seed: int, stage: int, purpose: str, first: int, count: int) -> Drawn:
+    """Draw and solve boards `first` to `first + count - 1` of a class."""
+    free = quota.size * quota.size - quota.holes
     orders, picks = [], []
-    for shard in range(first, first + shards):
-        rng = generator(seed, stage, purpose, quota.size, quota.agents, shard)
-        orders.append(rng.random((SHARD_DRAWS, cells)).argsort(axis=1))
-        picks.append(rng.random((SHARD_DRAWS, free)).argsort(axis=1)[:, : quota.agents])
+    for shard in range(first // SHARD_DRAWS, -(-(first + count) // SHARD_DRAWS)):
+        here = slice(max(0, first - shard * SHARD_DRAWS), first + count - shard * SHARD_DRAWS)
+        for_cells, for_picks = _random_keys(seed, stage, purpose, quota.size, quota.agents, shard, free)
+        orders.append(for_cells[here].argsort(axis=1))
+        picks.append(for_picks[here].argsort(axis=1)[:, : quota.agents])
     order, pick = np.concatenate(orders), np.concatenate(picks)
     moving = (pick != np.arange(quota.agents)).all(axis=1)
     order, pick = order[moving], pick[moving]
     starts = order[:, quota.holes : quota.holes + quota.agents]
     goals = np.take_along_axis(order, pick + quota.holes, axis=1)
     boards = pack_cells(quota.size, order[:, : quota.holes], starts, goals)
-    return Shards(boards=boards, answers=solve_boards(boards), cells=order, starts=starts, goals=goals, draws=shards * SHARD_DRAWS)
+    return Drawn(boards=boards, answers=solve_boards(boards), cells=order, starts=starts, goals=goals, number=first + np.flatnonzero(moving))
+
+
+@lru_cache(maxsize=2)
+def _random_keys(seed: int, stage: int, purpose: str, size: int, agents: int, shard: int, free: int) -> tuple[np.ndarray, np.ndarray]:
+    """Keys whose order shuffles the cells of the boards of a shard, [draws, cells], and the goals among the free ones, [draws, free]."""
+    rng = generator(seed, stage, purpose, size, agents, shard)
+    return rng.random((SHARD_DRAWS, size * size)), rng.random((SHARD_DRAWS, free))
 
 
 def pack_cells(size: int, holes: np.ndarray, starts: np.ndarray, goals: np.ndarray) -> "Boards":
@@ -244,62 +251,77 @@ def _bits(size: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _fill(
-    quota: Quota, draw: Callable[[int, int], Shards], held_out: frozenset[str], pool: Executor | None, workers: int
+    quota: Quota, draw: Callable[[int, int], Drawn], held_out: frozenset[str], pool: Executor | None, workers: int
 ) -> tuple[dict[bool, list[Instance]], int]:
-    """Consume shards in order until both wait classes are full, or one is given up; returns what was kept and the number of draws."""
+    """Consume draws in order until both wait classes are full, or given up; returns what was kept and the number of draws that took."""
     wanted = {False: quota.without_wait, True: quota.with_wait}
     known = enumerated_capacity(quota.size, quota.agents, quota.holes) if any(wanted.values()) else None
     enough = {label: min(wanted[label], known[label]) if known else wanted[label] for label in wanted}
     kept: dict[bool, list[Instance]] = {False: [], True: []}
     seen = set(held_out)
-    draws = fruitless = 0
+    drawn = useful = fruitless = 0
+    last = -1
     if not any(wanted.values()):
         return kept, 0
-    for drawn in _batches(draw, pool, workers):
-        solved = drawn.answers.status > 0
-        waiting = drawn.answers.waits > 0
-        before = len(kept[False]) + len(kept[True])
+
+    def next_size(first: int) -> int:
+        """How many draws to solve next: what is likely to be enough, within a block."""
+        if first == 0:
+            likely = sum(wanted.values())
+        else:
+            likely = max((enough[label] - len(kept[label])) * max(1, drawn) / max(1, len(kept[label])) for label in kept) / workers
+        return min(max(FEWEST_DRAWS, int(likely / FEWEST_DRAWS + 1) * FEWEST_DRAWS), MOST_DRAWS - first % MOST_DRAWS)
+
+    for batch, size in _batches(draw, next_size, pool, workers):
+        solved, waiting = batch.answers.status > 0, batch.answers.waits > 0
         for label in (False, True):
             if len(kept[label]) < wanted[label]:
-                _keep_new(drawn, np.flatnonzero(solved & (waiting == label)), quota, kept[label], wanted[label], seen)
-        draws += drawn.draws
-        fruitless = 0 if len(kept[False]) + len(kept[True]) > before else fruitless + drawn.draws
-        if fruitless >= FRUITLESS_DRAWS or all(len(kept[label]) == enough[label] for label in kept):
-            break
-    return kept, draws
+                last = max(last, _keep_new(batch, np.flatnonzero(solved & (waiting == label)), quota, kept[label], wanted[label], seen))
+        drawn += size
+        if all(len(kept[label]) == enough[label] for label in kept):
+            return kept, last + 1
+        if drawn % MOST_DRAWS == 0:
+            fruitless = fruitless + MOST_DRAWS if len(kept[False]) + len(kept[True]) == useful else 0
+            useful = len(kept[False]) + len(kept[True])
+            if fruitless >= FRUITLESS_DRAWS:
+                break
+    return kept, drawn
 
 
-def _keep_new(drawn: Shards, candidates: np.ndarray, quota: Quota, kept: list[Instance], wanted: int, seen: set[str]) -> None:
-    """Add candidates that were not seen to `kept`, in order, until there are `wanted`."""
+def _keep_new(drawn: Drawn, candidates: np.ndarray, quota: Quota, kept: list[Instance], wanted: int, seen: set[str]) -> int:
+    """Add candidates that were not seen to `kept`, in order, until there are `wanted`; the number of the last draw kept, -1 if none was."""
+    last = -1
     while len(candidates) and len(kept) < wanted:
         some, candidates = candidates[: wanted - len(kept)], candidates[wanted - len(kept) :]
         names = identities(quota.size, drawn.cells[some, : quota.holes], drawn.starts[some], drawn.goals[some])
         for index, name in zip(some.tolist(), names, strict=True):
             if name not in seen:
                 seen.add(name)
+                last = int(drawn.number[index])
                 problem = problem_of(drawn.boards, index, name)
                 kept.append(Instance.model_construct(problem=problem, solution=solution_of(drawn.boards, drawn.answers, index)))
+    return last
 
 
-def _batches(draw: Callable[[int, int], Shards], pool: Executor | None, workers: int) -> Iterator[Shards]:
-    """Shards 0, 1, 2, ... in order, in batches that grow, drawn ahead by as many as there are workers."""
-    sizes = (min(1 << step, LARGEST_BATCH) for step in count_up())
+def _batches(draw: Callable[[int, int], Drawn], next_size: Callable[[int], int], pool: Executor | None, workers: int) -> Iterator[tuple[Drawn, int]]:
+    """Draws 0, 1, 2, ... in order, in batches, drawn ahead by as many as there are workers."""
     first = 0
     ahead = []
     try:
         while True:
-            while pool is not None and len(ahead) < workers:
-                size = next(sizes)
-                ahead.append(pool.submit(draw, first, size))
+            while pool and len(ahead) < workers:
+                size = next_size(first)
+                ahead.append((pool.submit(draw, first, size), size))
                 first += size
-            if pool is not None:
-                yield ahead.pop(0).result()
+            if ahead:
+                future, size = ahead.pop(0)
+                yield future.result(), size
             else:
-                size = next(sizes)
-                yield draw(first, size)
+                size = next_size(first)
+                yield draw(first, size), size
                 first += size
     finally:
-        for future in ahead:
+        for future, _ in ahead:
             future.cancel()
 
 

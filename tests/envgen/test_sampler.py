@@ -12,7 +12,7 @@ from envgen.dataset import write_dataset
 from envgen.errors import ConfigError, EnvwrightError, SamplingError
 from envgen.problem import Instance, identities, identity
 from envgen.prompts import PromptStyle
-from envgen.sampler import Quota, SamplingReport, attainable, draw_shards, pack_cells, quotas, sample
+from envgen.sampler import Quota, SamplingReport, attainable, draw_boards, pack_cells, quotas, sample
 from envgen.seeds import generator, seed_integer
 from envgen.solver import solve, solve_boards
 from envgen.verifier import verify_plan
@@ -229,7 +229,7 @@ def test_draws_are_uniform_over_all_labelled_boards_of_a_class():
     ]
     holes, starts, goals = (np.array(column) for column in zip(*labelled, strict=True))
     solved = solve_boards(pack_cells(3, holes, starts, goals))
-    drawn = draw_shards(Quota(size=3, agents=2, hole_ratio=2 / 9, without_wait=0, with_wait=0), 0, 0, "uniform", 0, 100)
+    drawn = draw_boards(Quota(size=3, agents=2, hole_ratio=2 / 9, without_wait=0, with_wait=0), 0, 0, "uniform", 0, 25_600)
     for waiting in (False, True):
         which = (solved.status > 0) & ((solved.waits > 0) == waiting)
         forms = Counter(identities(3, holes[which], starts[which], goals[which]))

@@ -24,7 +24,7 @@ from envgen.capacity import enumerated_capacity
 from envgen.config import EnvConfig, SizeConfig
 from envgen.problem import MAX_AGENTS, Instance, Problem
 from envgen.prompts import answer
-from envgen.sampler import MIN_AGENTS, Quota, draw_shards, sample
+from envgen.sampler import MIN_AGENTS, Quota, draw_boards, sample
 from envgen.solver import pack, problem_of, solve, solve_boards, solve_many
 
 Row = Callable[[str, str, str, str, str], None]
@@ -47,10 +47,10 @@ def median_seconds(work: Callable[[], object], repeats: int = REPEATS) -> float:
     return statistics.median(seconds)
 
 
-def drawn(size: int, agents: int, hole_ratio: float, shards: int, seed: int = 0) -> list[Problem]:
+def drawn(size: int, agents: int, hole_ratio: float, draws: int, seed: int = 0) -> list[Problem]:
     """Random solvable boards of a class."""
     quota = Quota(size=size, agents=agents, hole_ratio=hole_ratio, without_wait=0, with_wait=0)
-    found = draw_shards(quota, seed, 0, "bench", 0, shards)
+    found = draw_boards(quota, seed, 0, "bench", 0, draws)
     return [problem_of(found.boards, index) for index in np.flatnonzero(found.answers.status > 0).tolist()]
 
 
@@ -69,7 +69,7 @@ def peer_paths(problem: Problem) -> list | None:
 def bench_solver(add: Row) -> None:
     """Optimal plan and wait label, against the peer's optimal plan."""
     for (size, agents), bar in PEER_CLASSES:
-        problems = drawn(size, agents, 0.2, 8)[:PEER_BOARDS]
+        problems = drawn(size, agents, 0.2, 2 * PEER_BOARDS)[:PEER_BOARDS]
         boards = pack(problems)
         ours = len(problems) / median_seconds(lambda b=boards: solve_boards(b))
         started = time.perf_counter()
@@ -118,14 +118,10 @@ def bench_sampling(add: Row, per_class: int) -> None:
 def bench_worst_board(add: Row, draws: int) -> None:
     """One board at a time at 10x10 with 5 agents and holes 0.2."""
     quota = Quota(size=10, agents=5, hole_ratio=0.2, without_wait=0, with_wait=0)
-    shards = draw_shards(quota, 2, 0, "bench", 0, 1)
-    overhead = min(_one_by_one(shards.boards))
+    overhead = min(_one_by_one(draw_boards(quota, 2, 0, "bench", 0, 256).boards))
     seconds: list[float] = []
-    shard = 0
-    while len(seconds) < draws:
-        boards = draw_shards(quota, 2, 0, "bench", shard, 4).boards
-        seconds += _one_by_one(boards)
-        shard += 4
+    for first in range(0, draws, 1024):
+        seconds += _one_by_one(draw_boards(quota, 2, 0, "bench", first, min(1024, draws - first)).boards)
     taken = np.array(seconds) - overhead
     q999, worst = np.quantile(taken, 0.999) * 1e3, taken.max() * 1e3
     add(f"one board, 10x10, 5 agents, holes 0.2, {len(taken):,} draws", f"99.9 %: {q999:.2f} ms, worst {worst:.1f} ms", "", "", "1 ms, 20 ms")
@@ -143,7 +139,7 @@ def _one_by_one(boards) -> list[float]:
 
 def bench_verifier(add: Row) -> None:
     """Verdicts on optimal plans of 10x10 boards with 5 agents."""
-    problems = drawn(10, 5, 0.2, 3)[:500]
+    problems = drawn(10, 5, 0.2, 800)[:500]
     instances = [Instance(problem=p, solution=s) for p, s in zip(problems, solve_many(problems), strict=True) if s]
     parsed, bare = verdicts_per_second(instances, [answer(i.solution.plan) for i in instances])
     add("verdicts, 10x10, 5 agents, parsing included", f"{parsed:,.0f}/s", "", "", "30,000/s")

@@ -14,9 +14,9 @@ from envgen.capacity import enumerated_capacity
 from envgen.config import EnvConfig, SizeConfig
 from envgen.errors import SamplingError
 from envgen.problem import MAX_AGENTS, MAX_SIZE, MIN_SIZE
-from envgen.sampler import MIN_AGENTS, Quota, draw_shards, quotas, sample
+from envgen.sampler import MIN_AGENTS, Quota, draw_boards, quotas, sample
 
-WANTED, SHARDS = 200, 8
+WANTED, DRAWS = 200, 2048
 WAIT_RATIOS = (0.0, 0.25, 0.5, 0.75, 1.0)
 HOLE_RATIOS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
 TARGET = Path(__file__).parents[2] / "docs" / "capacity.md"
@@ -25,7 +25,7 @@ HEADER = f"""# What every class of boards holds
 
 Written by `make capacity`. A class is a map size, a number of agents and a number of holes (the hole ratio times the cells,
 rounded down). *Solvable* is the share of uniformly drawn boards that have a plan, *need a wait* the share of those whose
-every optimal plan waits, both over {SHARDS * 256:,} draws. *Distinct* counts boards up to the 8 symmetries and the agents'
+every optimal plan waits, both over {DRAWS:,} draws. *Distinct* counts boards up to the 8 symmetries and the agents'
 order: enumerated where the class is small, "many" where it has more than 150,000 labelled boards. The last columns say for
 each share of boards that need a wait how many instances a second one core drew, {WANTED} distinct ones with exactly that
 share, both cores of a small machine at work; ✗ where the class refuses, with its reason below the table.
@@ -41,7 +41,7 @@ def describe(size: int, agents: int, hole_ratio: float) -> tuple[str, list[str]]
     except SamplingError as error:
         return f"| {size} | {agents} | {hole_ratio:g} | | | | | | " + " | ".join("✗" * len(WAIT_RATIOS)) + " |", [str(error)]
     quota = Quota(size=size, agents=agents, hole_ratio=hole_ratio, without_wait=0, with_wait=0)
-    answers = draw_shards(quota, 0, 0, "capacity", 0, SHARDS).answers
+    answers = draw_boards(quota, 0, 0, "capacity", 0, DRAWS).answers
     solvable, waiting = int((answers.status > 0).sum()), int(((answers.status > 0) & (answers.waits > 0)).sum())
     known = enumerated_capacity(size, agents, holes)
     marks = []
