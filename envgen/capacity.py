@@ -1,20 +1,24 @@
 """How many distinct boards a class holds: map size, agents, number of holes, with or without a necessary wait.
 
-Distinct means up to the 8 symmetries of the square and the agents' order. Small classes are enumerated; of the others
-the number of all boards is known exactly, and how many of them are solvable and need a wait is for sampling to say.
+Distinct means up to the 8 symmetries of the square and the agents' order. Small classes have been enumerated, their
+counts are in `capacities.json` (`make capacity` writes it); of the others the number of all boards is known exactly, and
+how many of them are solvable and need a wait is for sampling to say.
 """
 
+import json
 from functools import cache
 from itertools import combinations, permutations
 from math import ceil, comb, perm
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from envgen.problem import identities
 
-ENUMERABLE = 150_000
-"""Boards with unordered agents that are enumerated, about two seconds."""
+ENUMERABLE = 1_000_000
+"""Classes with no more boards than this, agents unordered, have been enumerated."""
+TABLE = Path(__file__).parent / "capacities.json"
 
 
 class Capacity(NamedTuple):
@@ -31,33 +35,47 @@ def board_count(size: int, agents: int, holes: int) -> int:
     return comb(size * size, holes) * comb(free, agents) * goals
 
 
-@cache
 def enumerated_capacity(size: int, agents: int, holes: int) -> Capacity | None:
-    """The capacity of a class by enumeration, or None if it has more than ENUMERABLE boards."""
-    if board_count(size, agents, holes) > ENUMERABLE:
-        return None
+    """The capacity of a class as enumerated once, or None if it has more than ENUMERABLE boards."""
+    counts = _table().get(f"{size} {agents} {holes}")
+    return Capacity(*counts) if counts else None
+
+
+@cache
+def _table() -> dict[str, list[int]]:
+    return json.loads(TABLE.read_text(encoding="utf-8"))
+
+
+def enumerate_capacity(size: int, agents: int, holes: int) -> Capacity:
+    """The capacity of a class, counted over all its boards: one placement of the holes out of each set of symmetric ones."""
     from envgen.sampler import pack_cells
     from envgen.solver import solve_boards
 
     found: dict[bool, set[str]] = {False: set(), True: set()}
     cells = range(size * size)
+    symmetries = _symmetries(size)
     for hole_cells in combinations(cells, holes):
-        free = [cell for cell in cells if cell not in hole_cells]
-        ends = [
-            (starts, goals)
-            for starts in combinations(free, agents)
-            for goals in permutations(free, agents)
-            if all(start != goal for start, goal in zip(starts, goals, strict=True))
-        ]
-        if not ends:
+        if any(tuple(sorted(image[cell] for cell in hole_cells)) < hole_cells for image in symmetries):
             continue
-        starts, goals = (np.array(column, dtype=np.int64) for column in zip(*ends, strict=True))
-        hole_rows = np.tile(np.array(hole_cells, dtype=np.int64), (len(ends), 1))
-        answers = solve_boards(pack_cells(size, hole_rows, starts, goals))
-        for label in (False, True):
-            chosen = (answers.status > 0) & ((answers.waits > 0) == label)
-            found[label].update(identities(size, hole_rows[chosen], starts[chosen], goals[chosen]))
+        free = [cell for cell in cells if cell not in hole_cells]
+        for starts in combinations(free, agents):
+            goals = np.array(list(permutations(free, agents)), dtype=np.int64)
+            goals = goals[(goals != np.array(starts)).all(axis=1)]
+            if not len(goals):
+                continue
+            hole_rows = np.tile(np.array(hole_cells, dtype=np.int64), (len(goals), 1))
+            start_rows = np.tile(np.array(starts, dtype=np.int64), (len(goals), 1))
+            answers = solve_boards(pack_cells(size, hole_rows, start_rows, goals))
+            for label in (False, True):
+                chosen = (answers.status > 0) & ((answers.waits > 0) == label)
+                found[label].update(identities(size, hole_rows[chosen], start_rows[chosen], goals[chosen]))
     return Capacity(len(found[False]), len(found[True]))
+
+
+def _symmetries(size: int) -> list[list[int]]:
+    """The 8 symmetries of the square, each as where it takes every cell."""
+    square = np.arange(size * size).reshape(size, size)
+    return [np.rot90(flipped, turns).ravel().tolist() for flipped in (square, square.T) for turns in range(4)]
 
 
 def hole_ratio_that_holds(size: int, agents: int, holes: int, label: bool, asked: int) -> float | None:

@@ -1,16 +1,17 @@
-"""`make capacity`: what every class of boards holds, written to docs/capacity.md.
+"""`make capacity`: what every class of boards holds, written to docs/capacity.md; small classes are counted into envgen/capacities.json first.
 
 For each map size, number of agents and hole ratio: how many boards are solvable and how many of those need a wait (over
 2,048 draws), how many distinct boards of each kind there are (enumerated, or at least 200 found), and for which wait
 ratios 200 distinct instances with exactly that ratio can be drawn, how fast; where they cannot, what the sampler says.
 """
 
+import json
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-from envgen.capacity import enumerated_capacity
+from envgen.capacity import ENUMERABLE, TABLE, board_count, enumerate_capacity, enumerated_capacity
 from envgen.config import EnvConfig, SizeConfig
 from envgen.errors import SamplingError
 from envgen.problem import MAX_AGENTS, MAX_SIZE, MIN_SIZE
@@ -26,7 +27,7 @@ HEADER = f"""# What every class of boards holds
 Written by `make capacity`. A class is a map size, a number of agents and a number of holes (the hole ratio times the cells,
 rounded down). *Solvable* is the share of uniformly drawn boards that have a plan, *need a wait* the share of those whose
 every optimal plan waits, both over {DRAWS:,} draws. *Distinct* counts boards up to the 8 symmetries and the agents'
-order: enumerated where the class is small, "many" where it has more than 150,000 labelled boards. The last columns say for
+order: enumerated where the class is small, "many" where it has more than {ENUMERABLE:,} boards. The last columns say for
 each share of boards that need a wait how many instances a second one core drew, {WANTED} distinct ones with exactly that
 share, both cores of a small machine at work; ✗ where the class refuses, with its reason below the table.
 """
@@ -64,10 +65,20 @@ def describe(size: int, agents: int, hole_ratio: float) -> tuple[str, list[str]]
     return row, refusals
 
 
+def count_small_classes(pool: ProcessPoolExecutor) -> None:
+    """Write the counts of all classes that can be enumerated."""
+    classes = [(s, a, h) for s in range(MIN_SIZE, MAX_SIZE + 1) for a in range(MIN_AGENTS, MAX_AGENTS + 1) for h in range(s * s // 2 + 1)]
+    small = [c for c in classes if 0 < board_count(*c) <= ENUMERABLE]
+    counts = pool.map(enumerate_capacity, *zip(*small, strict=True))
+    TABLE.write_text(json.dumps({" ".join(map(str, c)): list(held) for c, held in zip(small, counts, strict=True)}, indent=0) + "\n", encoding="utf-8")
+
+
 def main() -> None:
     """Measure all classes in parallel and write the page."""
     classes = [(s, a, h) for s in range(MIN_SIZE, MAX_SIZE + 1) for a in range(MIN_AGENTS, MAX_AGENTS + 1) for h in HOLE_RATIOS]
     started = time.monotonic()
+    with ProcessPoolExecutor() as pool:
+        count_small_classes(pool)
     with ProcessPoolExecutor() as pool:
         results = []
         for index, result in enumerate(pool.map(describe, *zip(*classes, strict=True)), start=1):
