@@ -19,7 +19,7 @@ from envgen.problem import MAX_AGENTS, Cell, Objective, Path, Plan, Problem, Sol
 if TYPE_CHECKING:
     from envgen.search import Answers, Boards
 
-UNPROVEN_EXCESS, UNPROVEN_NODES = 8, 3_000
+UNPROVEN_EXCESS, UNPROVEN_NODES = 16, 2_000
 """Excess over the sum of distances that the cost tree tries, in so many joint moves, before a board is proven solvable."""
 LARGEST_EXCESS = 127
 """All that the cost tree can count."""
