@@ -8,7 +8,7 @@ import numpy as np
 
 from envgen.bitboard import CELLS, NONE, lowest, neighbours, word_pair
 from envgen.compiled import compiled
-from envgen.cost_tree import AGENTS, PAIRS, pair_index
+from envgen.diagrams import AGENTS, PAIRS, pair_index
 
 NEVER = 30_000
 """Excess of what cannot be finished."""

@@ -32,7 +32,7 @@ from envgen.component import (
     list_moves,
     place,
 )
-from envgen.cost_tree import AGENTS, FOUND, pair_index
+from envgen.diagrams import AGENTS, FOUND, pair_index
 
 GENERATION, ENTRIES, USED, OPENED, HIGHEST = range(5)
 _KEY_BITS = np.uint64(7 * AGENTS)

@@ -10,7 +10,8 @@ import numpy as np
 from envgen.bitboard import holds, ones
 from envgen.compiled import compiled
 from envgen.component import LONGEST_PLAN, PLAN_LENGTH, flood
-from envgen.cost_tree import BEST_HORIZON, FOUND, NODE_LIMIT, NODES, NOT_FOUND, OPEN, begin, deepen, keep, least_makespan
+from envgen.cost_tree import begin, deepen, keep, least_makespan
+from envgen.diagrams import BEST_HORIZON, FOUND, NODE_LIMIT, NODES, NOT_FOUND, OPEN
 from envgen.joint_search import solve_jointly
 from envgen.solvability import prove_solvable
 

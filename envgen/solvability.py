@@ -7,7 +7,7 @@ import numpy as np
 from envgen.bitboard import CELLS, NONE, holds, word_pair
 from envgen.compiled import compiled, inlined
 from envgen.component import COUNT, FULL, place
-from envgen.cost_tree import AGENTS, FOUND, GIVEN_UP, NOT_FOUND
+from envgen.diagrams import AGENTS, FOUND, GIVEN_UP, NOT_FOUND
 
 SHORT_WHILE = 300
 """Joint positions of the first attempt to prove a group solvable."""

@@ -277,7 +277,7 @@ def _longest(problem: Problem) -> int:
 def _trees() -> Any:
     """The process's working memory of the cost tree; says so if the search must be compiled first."""
     from envgen.compiled import cache_directory
-    from envgen.cost_tree import tree_space
+    from envgen.diagrams import tree_space
 
     if not any(cache_directory().rglob("search.search_trees*.nbi")):
         _log.warning("compiling the solver for this machine, once; this takes about a minute")
@@ -307,6 +307,6 @@ def _joint() -> Any:
 
 @cache
 def _open_status() -> int:
-    from envgen.cost_tree import OPEN
+    from envgen.diagrams import OPEN
 
     return OPEN
