@@ -56,6 +56,17 @@ _TEXTS = {
         Agent 2: (0,4) to (2,2)
         Agent 3: (4,2) to (3,4)
     """,
+    # Narrow corridors: five agents spend 67 moves and waits more than their distances.
+    "corridors-120": """
+        B H F H F F F F
+        F F F F g H H F
+        F H H a F H H F
+        F H H H H H H F
+        F H F C F H c F
+        H F H H G F s H
+        F H F S F H H F
+        H F H b A F F F
+    """,
 }
 
 NAMES = tuple(_TEXTS)

@@ -7,6 +7,7 @@ from brute_force import Exhausted, exhaust, least_makespans, legal, steps_from
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import envgen.solver as solver
 from envgen.boards import NAMES, board
 from envgen.problem import Cell, Problem, Solution, moves_of
 from envgen.solver import Method, solve, solve_makespan, solve_many
@@ -148,6 +149,16 @@ def test_the_least_makespan_is_that_of_exhaustion(size: int, holes: int, agents:
             assert solution.makespan >= expected, problem
 
 
+@pytest.mark.parametrize(("unproven", "few"), [(1, 1), (30, 1), (1, 100), (200, 200)])
+def test_how_long_each_search_may_go_on_changes_no_answer(monkeypatch: pytest.MonkeyPatch, unproven: int, few: int):
+    rng = random.Random("limits")
+    problems = [random_problem(rng, size, holes, agents) for size, holes, agents in [(3, 2, 4), (3, 3, 5), (4, 5, 4), (4, 6, 5)] for _ in range(60)]
+    expected = [(s.sum_of_costs, s.waits) if s else None for s in solve_many(problems)]
+    monkeypatch.setattr(solver, "UNPROVEN_NODES", unproven)
+    monkeypatch.setattr(solver, "FEW_TREE_NODES", (few, few))
+    assert [(s.sum_of_costs, s.waits) if s else None for s in solve_many(problems)] == expected
+
+
 def test_two_lakes_on_one_board_cost_what_each_costs_alone():
     """Five agents on 8x8 with a row of holes between a narrow strip and a wide field, each small enough to exhaust."""
     rng = random.Random("two lakes")
@@ -247,7 +258,7 @@ def test_filling_a_hole_never_raises_the_cost(problem: Problem, data: st.DataObj
 
 @pytest.mark.parametrize(
     ("name", "cost", "wait_required"),
-    [("parallel", 4, False), ("bay", 8, False), ("crossing", 5, True), ("corridor-22", 22, False)],
+    [("parallel", 4, False), ("bay", 8, False), ("crossing", 5, True), ("corridor-22", 22, False), ("corridors-120", 120, True)],
 )
 def test_named_boards_have_their_known_optimum(name: str, cost: int, wait_required: bool):
     solution = solve(board(name))
