@@ -14,7 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from envgen.columns import pack_cells
 from envgen.problem import identities
+from envgen.solver import solve_boards
 
 ENUMERABLE = 1_000_000
 """Classes with no more boards than this, agents unordered, have been enumerated."""
@@ -48,9 +50,6 @@ def _table() -> dict[str, list[int]]:
 
 def enumerate_capacity(size: int, agents: int, holes: int) -> Capacity:
     """The capacity of a class, counted over all its boards: one placement of the holes out of each set of symmetric ones."""
-    from envgen.sampler import pack_cells
-    from envgen.solver import solve_boards
-
     found: dict[bool, set[str]] = {False: set(), True: set()}
     cells = range(size * size)
     symmetries = _symmetries(size)

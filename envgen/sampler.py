@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
-from functools import cache, lru_cache, partial
+from functools import lru_cache, partial
 from math import ceil, floor
 from multiprocessing import get_context
 from typing import TYPE_CHECKING, NamedTuple
@@ -22,11 +22,12 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from envgen.capacity import Capacity, enumerated_capacity, hole_ratio_that_holds
+from envgen.columns import pack_cells, problem_of, solution_of
 from envgen.config import EnvConfig
 from envgen.errors import ConfigError, SamplingError
 from envgen.problem import MAX_AGENTS, Instance, identities
 from envgen.seeds import generator
-from envgen.solver import problem_of, solution_of, solve_boards
+from envgen.solver import solve_boards
 
 if TYPE_CHECKING:
     from envgen.search import Answers, Boards
@@ -222,32 +223,6 @@ def _random_keys(seed: int, stage: int, purpose: str, size: int, agents: int, sh
     """Keys whose order shuffles the cells of the boards of a shard, [draws, cells], and the goals among the free ones, [draws, free]."""
     rng = generator(seed, stage, purpose, size, agents, shard)
     return rng.random((SHARD_DRAWS, size * size)), rng.random((SHARD_DRAWS, free))
-
-
-def pack_cells(size: int, holes: np.ndarray, starts: np.ndarray, goals: np.ndarray) -> "Boards":
-    """Boards of one map size as the solver's columns; holes [n, number of holes], starts and goals [n, agents], as cell numbers."""
-    from envgen.search import Boards
-
-    bits, words = _bits(size)
-    count, agents = starts.shape
-    taken = np.bitwise_or.reduce(words[holes], axis=1) if holes.shape[1] else np.zeros((count, 2), dtype=np.uint64)
-    ends = np.zeros((2, count, MAX_AGENTS), dtype=np.int64)
-    ends[0, :, :agents], ends[1, :, :agents] = bits[starts], bits[goals]
-    return Boards(
-        free=np.bitwise_or.reduce(words, axis=0) & ~taken,
-        stride=np.full(count, size + 1, dtype=np.uint64),
-        agents=np.full(count, agents, dtype=np.int64),
-        starts=ends[0],
-        goals=ends[1],
-    )
-
-
-@cache
-def _bits(size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Bit index of every cell number, and the two words in which only that bit is set."""
-    bits = np.array([row * (size + 1) + column for row in range(size) for column in range(size)])
-    words = np.array([[(1 << bit) & (1 << 64) - 1, 1 << bit >> 64] for bit in bits.tolist()], dtype=np.uint64)
-    return bits, words
 
 
 def _fill(

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from envgen.columns import pack, plan_of, problem_of, solution_of
 from envgen.errors import SolverError
-from envgen.problem import MAX_AGENTS, Cell, Objective, Path, Plan, Problem, Solution, to_text
+from envgen.problem import MAX_AGENTS, Objective, Plan, Problem, Solution, to_text
 
 if TYPE_CHECKING:
     from envgen.search import Answers, Boards
@@ -147,56 +148,6 @@ def _prove(boards: "Boards", answers: "Answers", todo: np.ndarray, steps: int) -
     return left
 
 
-def pack(problems: Sequence[Problem]) -> "Boards":
-    """Problems as columns of bit indices."""
-    from envgen.search import Boards
-
-    count = len(problems)
-    boards = Boards(
-        free=np.empty((count, 2), dtype=np.uint64),
-        stride=np.array([problem.size + 1 for problem in problems], dtype=np.uint64),
-        agents=np.array([problem.num_agents for problem in problems], dtype=np.int64),
-        starts=np.zeros((count, MAX_AGENTS), dtype=np.int64),
-        goals=np.zeros((count, MAX_AGENTS), dtype=np.int64),
-    )
-    for index, problem in enumerate(problems):
-        stride = problem.size + 1
-        free = sum(((1 << problem.size) - 1) << row * stride for row in range(problem.size))
-        for row, column in problem.holes:
-            free &= ~(1 << row * stride + column)
-        boards.free[index] = free & (1 << 64) - 1, free >> 64
-        for agent, ends in enumerate(problem.agents):
-            boards.starts[index, agent] = ends.start[0] * stride + ends.start[1]
-            boards.goals[index, agent] = ends.goal[0] * stride + ends.goal[1]
-    return boards
-
-
-def plan_of(boards: "Boards", answers: "Answers", index: int) -> Plan:
-    """The plan of a solved board, each path up to its last arrival."""
-    cells = cells_of_bits(int(boards.stride[index]))
-    steps, at = int(answers.steps[index]) + 1, int(answers.offset[index])
-    paths: list[Path] = []
-    for agent in range(int(boards.agents[index])):
-        bits = answers.cells[at + agent * steps : at + (agent + 1) * steps].tobytes()
-        rested = bits.rstrip(bits[-1:])
-        paths.append(tuple([cells[bit] for bit in rested] + [cells[bits[-1]]]))
-    return tuple(paths)
-
-
-def solution_of(boards: "Boards", answers: "Answers", index: int) -> Solution:
-    """The solution of a solved board; not validated again, since it comes from the solver."""
-    plan = plan_of(boards, answers, index)
-    costs = [len(path) - 1 for path in plan]
-    waits = int(answers.waits[index])
-    return Solution.model_construct(sum_of_costs=sum(costs), makespan=max(costs), wait_required=waits > 0, waits=waits, plan=plan)
-
-
-@cache
-def cells_of_bits(stride: int) -> tuple[Cell, ...]:
-    """The cell of each bit index."""
-    return tuple(divmod(bit, stride) for bit in range(stride * stride))
-
-
 def _blank(boards: "Boards") -> "Answers":
     from envgen.component import LONGEST_PLAN
     from envgen.search import Answers
@@ -249,24 +200,6 @@ def _refuse_open(boards: "Boards", answers: "Answers") -> None:
             f"the following board takes more memory than {LARGEST_TABLE:,} joint positions to decide; use fewer agents or another board:\n"
             f"{to_text(problem_of(boards, int(index)))}"
         )
-
-
-def problem_of(boards: "Boards", index: int, identity: str = "") -> Problem:
-    """A board as a problem; not validated again."""
-    from envgen.problem import Agent
-
-    stride = int(boards.stride[index])
-    size = stride - 1
-    free = int(boards.free[index, 0]) | int(boards.free[index, 1]) << 64
-    cells = cells_of_bits(stride)
-    agents = int(boards.agents[index])
-    starts, goals = boards.starts[index, :agents].tolist(), boards.goals[index, :agents].tolist()
-    return Problem.model_construct(
-        id=identity,
-        size=size,
-        holes=tuple(cells[bit] for bit in range(size * stride) if bit % stride < size and not free >> bit & 1),
-        agents=tuple(Agent.model_construct(start=cells[start], goal=cells[goal]) for start, goal in zip(starts, goals, strict=True)),
-    )
 
 
 def _longest(problem: Problem) -> int:

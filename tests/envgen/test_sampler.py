@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
+from envgen.columns import pack_cells
 from envgen.config import EnvConfig, SizeConfig
 from envgen.dataset import write_dataset
 from envgen.errors import ConfigError, EnvwrightError, SamplingError
 from envgen.problem import Instance, identities, identity
 from envgen.prompts import PromptStyle
-from envgen.sampler import Quota, SamplingReport, attainable, draw_boards, pack_cells, quotas, sample
+from envgen.sampler import Quota, SamplingReport, attainable, draw_boards, quotas, sample
 from envgen.seeds import generator, seed_integer
 from envgen.solver import solve, solve_boards
 from envgen.verifier import verify_plan

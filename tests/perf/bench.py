@@ -21,11 +21,12 @@ from w9_pathfinding.envs import Grid
 from w9_pathfinding.mapf import CBS
 
 from envgen.capacity import enumerated_capacity
+from envgen.columns import pack, problem_of
 from envgen.config import EnvConfig, SizeConfig
 from envgen.problem import MAX_AGENTS, Instance, Problem
 from envgen.prompts import answer
 from envgen.sampler import MIN_AGENTS, Quota, draw_boards, sample
-from envgen.solver import pack, problem_of, solve, solve_boards, solve_many
+from envgen.solver import solve, solve_boards, solve_many
 
 Row = Callable[[str, str, str, str, str], None]
 """Takes what was measured, the speed, what it is held against, their ratio, and the bar."""
