@@ -47,14 +47,13 @@ def _has_room(answers, agents):
 
 
 @compiled
-def _store_tree_plan(tree, answers, board, agents):
-    steps = tree.counters[BEST_HORIZON]
+def _store_plan(paths, steps, answers, board, agents):
     at = answers.written[0]
     answers.offset[board] = at
     answers.steps[board] = steps
     for agent in range(agents):
         for step in range(steps + 1):
-            answers.cells[at] = tree.best[agent, step]
+            answers.cells[at] = paths[agent, step]
             at += 1
     answers.written[0] = at
 
@@ -106,18 +105,6 @@ def count_positions(component, boards, todo, positions):
 
 
 @compiled
-def _store_joint_plan(component, answers, board, agents, steps):
-    at = answers.written[0]
-    answers.offset[board] = at
-    answers.steps[board] = steps
-    for agent in range(agents):
-        for step in range(steps + 1):
-            answers.cells[at] = component.paths[agent, step]
-            at += 1
-    answers.written[0] = at
-
-
-@compiled
 def _search_groups(tree, component, boards, answers, board, most):
     """Cost tree for each component of the free cells by itself, total excesses up to `most` each: (status, waits) of them together, plans in `paths`."""
     agents = boards.agents[board]
@@ -142,7 +129,7 @@ def _search_groups(tree, component, boards, answers, board, most):
         for rank in range(count):
             for step in range(tree.counters[BEST_HORIZON] + 1):
                 component.paths[component.members[rank], step] = tree.best[rank, step]
-    _store_joint_plan(component, answers, board, agents, steps)
+    _store_plan(component.paths, steps, answers, board, agents)
     return FOUND + total, waits
 
 
@@ -160,7 +147,7 @@ def search_trees(tree, component, nodes, boards, answers, todo, least, most):
         waits = 0
         status = begin(tree, agents, stride, low, high)
         if status >= FOUND:
-            _store_tree_plan(tree, answers, board, agents)
+            _store_plan(tree.best, tree.counters[BEST_HORIZON], answers, board, agents)
         elif status == OPEN and least <= most:
             count, _ = _next_group(component, boards, board, 0)
             if count < agents:
@@ -168,7 +155,7 @@ def search_trees(tree, component, nodes, boards, answers, todo, least, most):
             else:
                 status, waits = deepen(tree, agents, least, most, stride, low, high)
                 if status >= FOUND:
-                    _store_tree_plan(tree, answers, board, agents)
+                    _store_plan(tree.best, tree.counters[BEST_HORIZON], answers, board, agents)
         answers.status[board] = status
         answers.waits[board] = waits
     return len(todo)
@@ -191,7 +178,7 @@ def search_makespans(tree, nodes, boards, answers, todo, most):
         answers.status[board] = status
         if status >= FOUND:
             keep(tree, agents)
-            _store_tree_plan(tree, answers, board, agents)
+            _store_plan(tree.best, tree.counters[BEST_HORIZON], answers, board, agents)
     return len(todo)
 
 
@@ -243,5 +230,5 @@ def search_jointly(space, boards, answers, todo):
         answers.status[board] = FOUND + total if status >= FOUND else status
         if status >= FOUND:
             answers.waits[board] = waits
-            _store_joint_plan(component, answers, board, agents, steps)
+            _store_plan(component.paths, steps, answers, board, agents)
     return len(todo)
