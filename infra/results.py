@@ -2,6 +2,7 @@
 
 from pydantic import BaseModel, ConfigDict
 
+from engineer.behaviour import ProposalBehaviour
 from engineer.proposal import Proposal
 from envgen.breakdown import Breakdown, Difference
 from envgen.config import EnvConfig
@@ -33,6 +34,8 @@ class StageResult(BaseModel):
     """Validation valid rate minus the start policy's."""
     optimal_gain: Difference
     proposal: Proposal
+    behaviour: ProposalBehaviour | None = None
+    """What the proposal did with the config and the evidence; None where it was not measured."""
     seconds: dict[str, float]
     """Wall time per step of the stage."""
 

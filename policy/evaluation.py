@@ -33,10 +33,25 @@ def evaluate(
 
 def gains(before: list[Rollout], after: list[Rollout]) -> tuple[Difference, Difference]:
     """Change of the valid and of the optimal rate on the same instances, with paired intervals; DataError if they differ."""
+    _check_paired(before, after)
+    return _change(before, after, lambda r: r.verdict.valid), _change(before, after, lambda r: r.verdict.optimal)
+
+
+def valid_gains(before: list[Rollout], after: list[Rollout]) -> dict[int, Difference]:
+    """Map size, ascending -> change of its valid rate, likewise paired."""
+    _check_paired(before, after)
+
+    def of_size(rollouts: list[Rollout], size: int) -> list[Rollout]:
+        return [r for r in rollouts if r.instance.problem.size == size]
+
+    sizes = sorted({r.instance.problem.size for r in before})
+    return {size: _change(of_size(before, size), of_size(after, size), lambda r: r.verdict.valid) for size in sizes}
+
+
+def _check_paired(before: list[Rollout], after: list[Rollout]) -> None:
     if [r.instance.problem.id for r in before] != [r.instance.problem.id for r in after]:
         raise DataError("the two evaluations are not on the same instances in the same order, so they cannot be paired; evaluate both on one data set")
 
-    def change(outcome: Callable[[Rollout], bool]) -> Difference:
-        return paired_difference(np.array([outcome(r) for r in before]), np.array([outcome(r) for r in after]))
 
-    return change(lambda r: r.verdict.valid), change(lambda r: r.verdict.optimal)
+def _change(before: list[Rollout], after: list[Rollout], outcome: Callable[[Rollout], bool]) -> Difference:
+    return paired_difference(np.array([outcome(r) for r in before]), np.array([outcome(r) for r in after]))

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from prefect import task
 
+from engineer.behaviour import proposal_behaviour
 from envgen.config import EnvConfig
 from envgen.files import file_digest, write_json
 from infra.lineage import DataSetRef, Recorder, flat
@@ -15,8 +16,8 @@ from infra.settings import Settings
 from infra.steps import StepRecord
 from infra.versions import code_version, library_versions
 from policy.checkpoints import model_identity
-from policy.evaluation import gains
-from policy.rollouts import read_rollouts
+from policy.evaluation import gains, valid_gains
+from policy.rollouts import Rollout, read_rollouts
 from policy.train_log import read_train_log
 from tasks.design import read_proposal
 from tasks.learn import ROLLOUTS, read_breakdown
@@ -56,23 +57,12 @@ def write_manifest(run: RunRef, stage: int, steps: list[StepRecord]) -> None:
 def publish(run: RunRef, stages_done: int, steps: dict[int, list[StepRecord]]) -> CurriculumResults:
     """Rewrite `results.json` and `report.html` from all finished stages."""
     preset = run.preset
-    before = read_rollouts(run.start / ROLLOUTS)
-    stages = []
+    stages, start = [], read_rollouts(run.start / ROLLOUTS)
+    before = start
     for number in range(stages_done):
-        directory = run.stage(number)
-        valid, optimal = gains(before, read_rollouts(directory / ROLLOUTS))
-        stages.append(
-            StageResult(
-                stage=number,
-                config=EnvConfig.model_validate_json((directory / "config.json").read_bytes()),
-                training=_training(run, number),
-                breakdown=read_breakdown(directory),
-                valid_gain=valid,
-                optimal_gain=optimal,
-                proposal=read_proposal(run, number),
-                seconds={step.step: step.seconds for step in steps[number]},
-            )
-        )
+        after = read_rollouts(run.stage(number) / ROLLOUTS)
+        stages.append(_stage_result(run, number, (start, before, after), steps[number]))
+        before = after
     results = CurriculumResults(
         curriculum=run.name,
         preset=preset.name,
@@ -85,6 +75,26 @@ def publish(run: RunRef, stages_done: int, steps: dict[int, list[StepRecord]]) -
     write_json(run.directory / "results.json", results)
     write_report(run.directory)
     return results
+
+
+def _stage_result(run: RunRef, number: int, evaluations: tuple[list[Rollout], list[Rollout], list[Rollout]], steps: list[StepRecord]) -> StageResult:
+    """The result of a stage from the evaluations of the start policy, of the policy before the stage and of that after it."""
+    start, before, after = evaluations
+    valid, optimal = gains(start, after)
+    config, breakdown, proposal = _config(run, number), read_breakdown(run.stage(number)), read_proposal(run, number)
+    return StageResult(
+        stage=number,
+        config=config,
+        training=_training(run, number),
+        breakdown=breakdown,
+        valid_gain=valid,
+        optimal_gain=optimal,
+        proposal=proposal,
+        behaviour=proposal_behaviour(
+            _config(run, number - 1) if number else None, config, proposal.config, breakdown, gains(before, after)[0], valid_gains(before, after)
+        ),
+        seconds={step.step: step.seconds for step in steps},
+    )
 
 
 @task(**task_options("lineage"))
@@ -165,6 +175,10 @@ def _scores(run: RunRef, stage: int) -> dict[str, float]:
     for size, counts in breakdown.sizes.items():
         scores |= {f"valid/{size}x{size}": counts.valid_rate.value, f"optimal/{size}x{size}": counts.optimal_rate.value}
     return scores
+
+
+def _config(run: RunRef, stage: int) -> EnvConfig:
+    return EnvConfig.model_validate_json((run.stage(stage) / "config.json").read_bytes())
 
 
 def _training(run: RunRef, stage: int) -> TrainingSummary:

@@ -7,11 +7,12 @@ import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from engineer.behaviour import budgets
 from envgen.breakdown import wilson
 from envgen.errors import RunDirectoryError
 from envgen.files import write_text
 from envgen.verifier import FailureCategory
-from infra.report import charts, failures, proposals, text
+from infra.report import behaviour, charts, failures, proposals, text
 from infra.results import CurriculumResults
 from infra.run_directory import read_results, stage_directory
 from policy.rollouts import read_rollouts
@@ -30,6 +31,7 @@ def write_report(run: Path) -> Path:
         raise RunDirectoryError(f"{run}: results.json holds no finished stage; finish one with 'envwright run {results.preset}', then report")
     rollouts = read_rollouts(stage_directory(run, results.stages[-1].stage) / "rollouts.parquet")
     configs = [*(stage.config for stage in results.stages), results.stages[-1].proposal.config]
+    shares = budgets(configs)
     page = (
         _environment()
         .get_template("report.html.j2")
@@ -42,9 +44,11 @@ def write_report(run: Path) -> Path:
             configs=configs,
             heat_sizes=sorted({size for config in configs for size in config.sizes}),
             categories=list(FailureCategory),
-            figures=_figures(results),
+            figures=_figures(results, shares),
             training=_training_charts(run, results),
             cards=proposals.cards(results),
+            behaviour=behaviour.rows(results),
+            budgets=shares,
             replays=failures.replays(rollouts, REPLAYS),
             failed=sum(rollout.verdict.category is not None for rollout in rollouts),
             commands=_commands(results),
@@ -70,8 +74,8 @@ def _environment() -> Environment:
     return environment
 
 
-def _figures(results: CurriculumResults) -> dict[str, object]:
-    """The charts over stages: `rates`, `failures`, and `sizes` by map size."""
+def _figures(results: CurriculumResults, shares: dict[int, tuple[float, ...]]) -> dict[str, object]:
+    """The charts over stages: `rates`, `failures`, `budgets`, and `sizes` by map size."""
     breakdowns = [results.start, *(stage.breakdown for stage in results.stages)]
     overall = [breakdown.overall for breakdown in breakdowns]
     by_size = {size: [breakdown.sizes[size] for breakdown in breakdowns if size in breakdown.sizes] for size in results.start.sizes}
@@ -79,6 +83,7 @@ def _figures(results: CurriculumResults) -> dict[str, object]:
     return {
         "rates": {name: Markup(charts.rate_chart(f"{name} rate by stage", overall, name, top=charts.axis_top(overall))) for name in ("valid", "optimal")},
         "failures": Markup(charts.failure_chart("Share of answers per failure category by stage", overall)),
+        "budgets": Markup(charts.budget_chart("Share of the data per map size by stage", shares)),
         "sizes": {size: Markup(charts.size_chart(f"Valid and optimal rate on map size {size} by stage", parts, top=top)) for size, parts in by_size.items()},
     }
 

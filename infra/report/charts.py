@@ -2,14 +2,14 @@
 
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from envgen.breakdown import Rate, SizeBreakdown
 from envgen.verifier import FailureCategory
-from infra.report.text import SPACE, interval, percent
+from infra.report.text import SPACE, interval, percent, share
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,11 +27,19 @@ PALETTE = {
     "hole_collision": ("#3f6fb0", "#4677ba"),
     "conflict": ("#d55e00", "#de6c14"),
     "goal_not_reached": ("#cc79a7", "#cc7aa8"),
+    "size-3": ("#b7e2c1", "#b7e2c1"),
+    "size-4": ("#8ed3bd", "#8ed3bd"),
+    "size-5": ("#62c0bf", "#62c0bf"),
+    "size-6": ("#3fa7c4", "#3fa7c4"),
+    "size-7": ("#2f8bc0", "#2f8bc0"),
+    "size-8": ("#2b6cb0", "#2f73ba"),
+    "size-9": ("#2d4f9e", "#3a5fb5"),
+    "size-10": ("#2b3483", "#4450ad"),
 }
-"""Name of the CSS variable -> its colour on light and on dark; near those of Okabe and Ito, which stay apart for colour-blind readers."""
+"""Name of the CSS variable -> its colour on light and on dark; near those of Okabe and Ito, which stay apart for colour-blind readers. Map sizes darken."""
 
 _INK, _MUTED, _GRID = (PALETTE[name][0] for name in ("ink", "muted", "grid"))
-_ON_COLOUR = {FailureCategory.HOLE_COLLISION: "#ffffff"}
+_ON_COLOUR: dict[str, str] = dict.fromkeys(("hole_collision", "size-8", "size-9", "size-10"), "#ffffff")
 _SIDE = 0.07
 """Valid and optimal points stand this far left and right of their stage."""
 
@@ -85,30 +93,53 @@ def axis_top(parts: Sequence[SizeBreakdown]) -> float:
 def failure_chart(title: str, parts: Sequence[SizeBreakdown]) -> str:
     """Share of answers per failure category, one bar for the start policy and one for each stage."""
     figure, axes = _figure(900, 46 + 38 * len(parts))
-    rows = np.arange(len(parts))
-    left = np.zeros(len(parts))
     end = max(1 - part.valid_rate.value for part in parts) or 1.0
-    for category in FailureCategory:
-        shares = np.array([part.failures[category] / part.n for part in parts])
-        axes.barh(rows, shares, left=left, height=0.66, color=PALETTE[category.value][0], linewidth=0)
-        for row, (start, width) in enumerate(zip(left, shares, strict=True)):
-            if width > 0.045 * end:
-                text = f"{100 * width:.0f}"
-                axes.text(start + width / 2, row, text, ha="center", va="center_baseline", size=13, weight="bold", color=_ON_COLOUR.get(category, "#14181c"))
-        left += shares
+    shares = {category.value: np.array([part.failures[category] / part.n for part in parts]) for category in FailureCategory}
+    ends = _stacked_bars(axes, ["start", *_stages(len(parts) - 1)], shares, lambda _, width: f"{100 * width:.0f}" if width > 0.045 * end else "")
     for row, part in enumerate(parts):
-        total = Rate(value=left[row], low=1 - part.valid_rate.high, high=1 - part.valid_rate.low)
+        total = Rate(value=ends[row], low=1 - part.valid_rate.high, high=1 - part.valid_rate.low)
         axes.annotate(
             percent(total.value), (total.value, row), xytext=(9, 0), textcoords="offset points", va="center_baseline", size=13, weight="bold", color=_INK
         )
         axes.annotate(interval(total), (total.value, row), xytext=(67, 0), textcoords="offset points", va="center_baseline", size=12, color=_MUTED)
-    axes.set_yticks(rows, ["start", *(f"stage {row}" for row in rows[:-1])])
-    axes.set_ylim(len(parts) - 0.5, -0.5)
     axes.set_xlim(0, end * 1.24)
+    return _svg(figure, title)
+
+
+def budget_chart(title: str, budgets: Mapping[int, Sequence[float]]) -> str:
+    """Share of the data per map size, one bar for each stage and one for what is proposed next."""
+    bars = len(next(iter(budgets.values())))
+    figure, axes = _figure(900, 46 + 38 * bars)
+
+    def label(name: str, width: float) -> str:
+        size = name.removeprefix("size-")
+        return f"{size}×{size} {share(width)}" if width > 0.14 else f"{100 * width:.0f}" if width > 0.03 else ""
+
+    _stacked_bars(axes, [*_stages(bars - 1), "proposed next"], {f"size-{size}": np.array(shares) for size, shares in budgets.items()}, label)
+    axes.set_xlim(0, 1)
+    return _svg(figure, title)
+
+
+def _stages(count: int) -> list[str]:
+    return [f"stage {number}" for number in range(count)]
+
+
+def _stacked_bars(axes: "Axes", names: Sequence[str], parts: Mapping[str, np.ndarray], label: Callable[[str, float], str]) -> np.ndarray:
+    """A horizontal bar for each name, made of parts (name in the palette -> share for each bar) with labels; the ends of the bars."""
+    rows, left = np.arange(len(names)), np.zeros(len(names))
+    for part, shares in parts.items():
+        axes.barh(rows, shares, left=left, height=0.66, color=PALETTE[part][0], linewidth=0)
+        for row, (start, width) in enumerate(zip(left, shares, strict=True)):
+            axes.text(
+                start + width / 2, row, label(part, width), ha="center", va="center_baseline", size=13, weight="bold", color=_ON_COLOUR.get(part, "#14181c")
+            )
+        left += shares
+    axes.set_yticks(rows, names)
+    axes.set_ylim(len(names) - 0.5, -0.5)
     axes.xaxis.set_major_locator(_ticks(6))
     axes.xaxis.set_major_formatter(_percent_text)
     axes.grid(axis="x", color=_GRID, linewidth=1)
-    return _svg(figure, title)
+    return left
 
 
 def training_chart(title: str, steps: np.ndarray, values: np.ndarray, *, colour: str, limits: tuple[float, float], rate: bool) -> str:

@@ -25,7 +25,12 @@ def interval(rate: Rate) -> str:
 
 def points(value: float) -> str:
     """A difference of rates in percentage points, always with its sign: `+11.3`, `−2.0`."""
-    return f"{100 * value:+.1f}".replace("-", "−")
+    return signed(100 * value, 1)
+
+
+def signed(value: float, digits: int) -> str:
+    """A number with its sign: `+0.35`, `−2.0`."""
+    return f"{value:+.{digits}f}".replace("-", "−")
 
 
 def points_interval(difference: Difference) -> str:

@@ -1,3 +1,4 @@
+import json
 import re
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from engineer.behaviour import proposal_behaviour
 from engineer.proposal import Attempt, Proposal
 from envgen.breakdown import Difference, paired_difference
 from envgen.config import EnvConfig, SizeConfig
@@ -22,7 +24,7 @@ from envgen.sampler import sample
 from envgen.verifier import FailureCategory, verify
 from infra.report import failures
 from infra.report.build import write_report
-from infra.report.text import headline, interval, percent
+from infra.report.text import headline, interval, percent, points, points_interval
 from infra.results import CurriculumResults, StageResult, TrainingSummary
 from infra.run_directory import stage_directory
 from policy.rollouts import Rollout, breakdown_of, write_rollouts
@@ -84,6 +86,7 @@ def stage_result(stage: int, config: EnvConfig, start: list[Rollout], after: lis
         valid_gain=gain(start, after),
         optimal_gain=gain(start, after),
         proposal=proposed,
+        behaviour=proposal_behaviour(EVEN if stage else None, config, proposed.config, breakdown_of(after), gain(start, after), {4: gain(start, after)}),
         seconds={"train": 61.0, "evaluate": 20.0},
     )
 
@@ -180,7 +183,7 @@ def test_model_text_is_shown_as_text(page: Page):
 
 
 def test_every_drawing_is_well_formed_and_ids_are_unique(page: Page):
-    charts = 2 + len(SIZES) + 1 + 2 * 2
+    charts = 2 + len(SIZES) + 1 + 1 + 2 * 2
     assert len(page.svgs) == charts + page.replays
     ids = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
     assert len(ids) == len(set(ids))
@@ -211,6 +214,57 @@ def test_a_proposal_shows_old_and_new_values_of_what_it_changed(page: Page):
     assert re.search(r'class="changed"><s>25\u00a0% →</s> 40\u00a0%</td>', page.source)
     assert re.search(r'class="changed"><s>50\u00a0% →</s> none</td>', page.source)
     assert "The config stays as it is" in page.text
+
+
+def measures(page: Page) -> dict[str, list[str]]:
+    """Name and unit -> the cells of a row of the behaviour table; `|` stands for a new line."""
+    table = page.source.partition('<section id="behaviour">')[2].partition("</table>")[0].partition("<tbody>")[2]
+    plain = [re.sub(r"<[^>]+>", "", re.sub(r"<(small|span)[^>]*>", "|", cell)).replace("\u00a0", " ") for cell in re.findall(r"<t[hd]>(.*?)</t[hd]>", table)]
+    starts = [index for index, cell in enumerate(re.findall(r"<(t[hd])>", table)) if cell == "th"]
+    return {plain[start]: plain[start + 1 : end] for start, end in zip(starts, [*starts[1:], len(plain)], strict=True)}
+
+
+def test_the_behaviour_of_each_proposal_stands_in_a_table_with_units(page: Page, validation: list[Instance]):
+    gains = [gain(rollouts_of(validation, 3), rollouts_of(validation, correct)) for correct in (5, 4)]
+    # EVEN to MOVED: 50 % of 3x3 go, 4x4 gains 15 points, 5x5 10, and 6x6, not evaluated, comes with 25; holes of 4x4 and 5x5 are 10 points up.
+    assert measures(page) == {
+        "Edit of the shares|points, sum over map sizes, 0 to 200": ["100.0", "0.0"],
+        "Edit of the hole ratios|points, sum over map sizes": ["20.0", "0.0"],
+        "Edit of the wait ratios|points, sum over map sizes": ["0.0", "0.0"],
+        "Map sizes left as they were|of those trained on": ["0 of 3", "3 of 3|4×4, 5×5, 6×6"],
+        "Map sizes that worked and were left|of those that worked": ["0 of 1", "1 of 1|4×4"],
+        "Data on sizes under 5 % valid|stage → proposed": ["0 % → 0 %", "0 % → 0 %"],
+        "Data on sizes over 95 % valid|stage → proposed": ["0 % → 0 %", "0 % → 0 %"],
+        "Signal gained|−1 to 1": ["–", "none moved"],
+        "Agreement with the failures|−1 to 1": ["–", "–"],
+        "Valid rate against the evaluation before|points": [f"{points(g.value)}|{points_interval(g)}".replace("\u00a0", " ") for g in gains],
+        "Edit taken back after a drop|−1 to 1": ["no drop", "no drop"],
+    }
+
+
+def test_a_drop_is_shown_with_how_much_of_the_edit_before_it_was_taken_back(tmp_path: Path, validation: list[Instance]):
+    proposals = (proposal(0, MOVED), proposal(1, EVEN))
+    shown = measures(report(write_run(tmp_path, validation, (3, 1), proposals)))
+    assert shown["Edit taken back after a drop|−1 to 1"] == ["no drop", "+1.00"]
+
+
+def test_the_budget_of_each_map_size_is_drawn_for_each_stage_and_for_what_is_next(page: Page):
+    drawn = next(svg for svg in page.svgs if svg.get("aria-label") == "Share of the data per map size by stage")
+    labels = [text.strip() for text in drawn.itertext() if text.strip()]
+    assert [label for label in labels if label.startswith(("stage", "proposed"))] == ["stage 0", "stage 1", "proposed next"]
+    assert [label for label in labels if label.startswith("3×3")] == ["3×3 50\u00a0%"]
+    assert [label for label in labels if label.startswith("4×4")] == ["4×4 25\u00a0%", "4×4 40\u00a0%", "4×4 40\u00a0%"]
+
+
+def test_results_without_measures_are_read_and_the_page_says_how_to_add_them(tmp_path: Path, validation: list[Instance]):
+    run = write_run(tmp_path, validation, (5,))
+    stored = json.loads((run / "results.json").read_text())
+    for stage in stored["stages"]:
+        del stage["behaviour"]
+    (run / "results.json").write_text(json.dumps(stored))
+    page = report(run)
+    assert "run the same command again to add them" in page.text
+    assert "Edit of the shares" not in page.text
 
 
 def test_twelve_failures_of_the_last_stage_are_replayed(page: Page):

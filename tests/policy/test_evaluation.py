@@ -8,7 +8,7 @@ from envgen.problem import Instance
 from envgen.prompts import PromptStyle
 from envgen.verifier import FailureCategory
 from policy.chat import Sampling
-from policy.evaluation import evaluate, gains
+from policy.evaluation import evaluate, gains, valid_gains
 from policy.rollouts import Rollout
 
 INSTANCES = draw_instances(20)
@@ -71,6 +71,12 @@ def test_gains_are_paired_over_the_instances():
     assert valid == paired_difference(*map(np.array, flags))
 
 
+def test_valid_gains_are_paired_within_each_map_size():
+    before = rollouts(lambda i: optimal(i) if i.problem.size == 4 else "")
+    found = valid_gains(before, rollouts(lambda i: "" if i.problem.size == 4 else optimal(i)))
+    assert {size: (change.value, change.low, change.high) for size, change in found.items()} == {3: (1, 1, 1), 4: (-1, -1, -1)}
+
+
 def test_the_same_answers_gain_nothing():
     for change in gains(rollouts(), rollouts()):
         assert (change.value, change.low, change.high) == (0, 0, 0)
@@ -81,3 +87,5 @@ def test_evaluations_of_different_instances_cannot_be_paired():
     for after in (before[:-1], before[::-1], [], rollouts(instances=draw_instances(20, seed=1))):
         with pytest.raises(DataError, match="not on the same instances in the same order"):
             gains(before, after)
+        with pytest.raises(DataError, match="not on the same instances in the same order"):
+            valid_gains(before, after)

@@ -1,0 +1,75 @@
+"""Results of a run directory that is made here, without training."""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from engineer.behaviour import proposal_behaviour
+from engineer.proposal import Proposal
+from envgen.config import EnvConfig, SizeConfig
+from envgen.dataset import write_table
+from envgen.files import write_json
+from envgen.problem import Instance
+from envgen.prompts import PromptStyle, answer
+from envgen.sampler import sample
+from envgen.verifier import verify
+from infra.preset import load_preset
+from infra.run_directory import read_results
+from policy.evaluation import gains, valid_gains
+from policy.rollouts import Rollout, breakdown_of, write_rollouts
+from policy.train_log import TRAIN_LOG_SCHEMA
+from tasks.publish import publish
+from tasks.run import RunRef
+
+
+def shares(small: float) -> EnvConfig:
+    return EnvConfig(sizes={s: SizeConfig(data_ratio=share, hole_ratio=0.2, wait_ratio=0.25) for s, share in ((3, small), (4, 1 - small))})
+
+
+CONFIGS = (shares(0.5), shares(0.8), shares(0.6))
+
+
+def rollouts(instances: list[Instance], correct: int) -> list[Rollout]:
+    """The first `correct` of every ten answers are optimal, the others empty."""
+    texts = [answer(instance.solution.plan) if n % 10 < correct else "" for n, instance in enumerate(instances)]
+    return [Rollout(instance=i, completion=t, completion_tokens=3, truncated=False, verdict=verify(i, t)) for i, t in zip(instances, texts, strict=True)]
+
+
+def evaluated(directory: Path, found: list[Rollout]) -> None:
+    write_rollouts(directory / "rollouts.parquet", found, PromptStyle.BOARD)
+    write_json(directory / "breakdown.json", breakdown_of(found))
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> tuple[RunRef, list[list[Rollout]]]:
+    """Two stages: the valid rate rises from 30 % to 90 %, then drops to 10 %."""
+    run = RunRef(directory=tmp_path / "run", preset=load_preset("micro"))
+    instances = sample(CONFIGS[0], 40, agents=2, seed=3, purpose="validation")[0]
+    evaluations = [rollouts(instances, correct) for correct in (3, 9, 1)]
+    evaluated(run.start, evaluations[0])
+    log = {name: np.linspace(0, 1, 5) for name in TRAIN_LOG_SCHEMA.names} | {name: np.arange(1, 6) for name in ("step", "completion_tokens")}
+    for stage in (0, 1):
+        directory = run.stage(stage)
+        evaluated(directory, evaluations[stage + 1])
+        write_json(directory / "config.json", CONFIGS[stage])
+        write_json(directory / "proposal.json", Proposal(stage=stage, designer="checkpoint", variant="V6", config=CONFIGS[stage + 1]))
+        write_table(directory / "train_log.parquet", pa.table(log).cast(TRAIN_LOG_SCHEMA))
+    return run, evaluations
+
+
+def test_each_stage_is_published_with_the_behaviour_of_its_proposal(run: tuple[RunRef, list[list[Rollout]]]):
+    reference, (start, first, second) = run
+    results = publish.fn(reference, 2, {0: [], 1: []})
+    assert read_results(reference.directory) == results
+    assert (reference.directory / "report.html").is_file()
+    assert [stage.behaviour for stage in results.stages] == [
+        proposal_behaviour(None, CONFIGS[0], CONFIGS[1], breakdown_of(first), gains(start, first)[0], valid_gains(start, first)),
+        proposal_behaviour(CONFIGS[0], CONFIGS[1], CONFIGS[2], breakdown_of(second), gains(first, second)[0], valid_gains(first, second)),
+    ]
+    behaviours = [stage.behaviour for stage in results.stages if stage.behaviour]
+    assert [b.valid_change.value for b in behaviours] == pytest.approx([0.6, -0.8])
+    assert [stage.valid_gain.value for stage in results.stages] == pytest.approx([0.6, -0.2])
+    assert behaviours[0].undone is None
+    assert behaviours[1].undone == pytest.approx(2 / 3)  # of the 30 points that 3x3 gained it loses 20
