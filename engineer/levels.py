@@ -40,8 +40,9 @@ def levelled(sizes: dict[int, SizeConfig], rates: dict[int, float], space: Confi
 
     One level is `hole_step` more holes and `wait_step` more waits, within the config space. A size whose both ratios are at
     their end gives the part `move` of its share to the next larger (harder) or smaller (easier) size; the largest and the smallest keep
-    theirs. All sizes move at once, from the shares they have now. Curricula with typed levels that go up and down by success
-    are those of reasoning-gym; the thresholds 0.70 and 0.30 are common there, what a level is here is ours.
+    theirs. All sizes move at once, from the shares they have now. Levels that a trainer
+    raises and lowers by success are those of reasoning-gym (`CurriculumExperiment.update_difficulty`); the thresholds and what a
+    level is here are ours.
     """
     order = list(sizes)
     shares = {size: config.data_ratio for size, config in sizes.items()}
