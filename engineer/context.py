@@ -6,7 +6,7 @@ proposal before, T training details. The paper does not publish its wording; eve
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -40,6 +40,8 @@ class StageRecord(BaseModel):
     stage: int = Field(ge=0)
     config: EnvConfig
     breakdown: Breakdown
+    advantage: dict[MapSize, float] = Field(default_factory=dict)
+    """Map size -> mean absolute advantage of the answers of the stage's training; sizes without answers are left out."""
 
 
 class DesignContext(BaseModel):
@@ -50,6 +52,8 @@ class DesignContext(BaseModel):
     current: StageRecord
     history: tuple[StageRecord, ...] = ()
     """Stages before the current one, oldest first; stage 0 used the default config."""
+    state: dict[str, Any] = Field(default_factory=dict)
+    """What the designer's last proposal carried as its state; empty after stage 0."""
     previous_rationale: str = ""
     """The rationale of the proposal that led to the current config; empty after stage 0."""
     stages: int = Field(ge=1)

@@ -1,29 +1,36 @@
-"""Designers: who proposes the next environment config. One contract: a `DesignContext` in, a `Proposal` out."""
+"""Ask a designer for the next environment config. One contract: a `DesignContext` in, a `Proposal` out."""
 
+import json
 from collections.abc import Callable
 
-import numpy as np
-
-from engineer.answer import AnswerError, answer_schema, parse_answer, project
-from engineer.context import DesignContext, design_prompt
-from engineer.proposal import Attempt, Proposal
+from engineer.context import DesignContext
+from engineer.contract import Brief, Designer, DesignerOptions
+from engineer.proposal import Proposal
+from engineer.registry import find_designer, read_options
 from engineer.spec import DesignSpec
 from envgen.config import EnvConfig
-from envgen.errors import ModelError, SamplingError
-from envgen.seeds import generator, seed_integer
-from policy.chat import ChatModel, Completion, Sampling, ask
+from envgen.errors import SamplingError
+from envgen.files import canonical_json
+from policy.chat import ChatModel
 
 Fit = Callable[[EnvConfig], tuple[EnvConfig, list[str]]]
 """The nearest config of which the generator can draw a data set, and what had to be changed; raises SamplingError."""
+
+MAX_STATE = 1_000_000
+"""Characters of a designer's state at most."""
 
 
 def design(spec: DesignSpec, context: DesignContext, seed: int, model: ChatModel | None, fit: Fit) -> Proposal:
     """The proposal of the configured designer; `model` answers for the designers that are models.
 
-    Never raises for a bad answer: after the retries, or if nothing near the answer can be drawn, the previous config
-    is kept and the reason recorded.
+    Never raises for a bad answer: after the retries, if the designer fails or breaks its contract, or if nothing near
+    the answer can be drawn, the previous config is kept and the reason recorded. ConfigError if there is no such
+    designer, or its options are wrong.
     """
-    proposal = _propose(spec, context, seed, model)
+    designer = find_designer(spec.designer)
+    options = read_options(spec, designer)
+    assert model is not None or designer.asks is None, f"designer {spec.designer} needs a chat model"
+    proposal = _propose(designer, options, context, Brief(spec=spec, seed=seed, model=model))
     if proposal.fallback is not None or proposal.config == context.current.config:
         return proposal
     try:
@@ -33,78 +40,38 @@ def design(spec: DesignSpec, context: DesignContext, seed: int, model: ChatModel
     return proposal.model_copy(update={"config": config, "changes": (*proposal.changes, *notes)})
 
 
-def _propose(spec: DesignSpec, context: DesignContext, seed: int, model: ChatModel | None) -> Proposal:
-    match spec.designer:
-        case "checkpoint" | "base":
-            assert model is not None, f"designer {spec.designer} needs a chat model"
-            return _ask_model(spec, context, seed, model)
-        case "random":
-            config = random_config(context, generator(seed, context.current.stage, "random-designer"))
-            return _plain(spec, context, config, "Drawn at random from the config space.")
-        case "fixed":
-            return _plain(spec, context, context.current.config, "The config is fixed.")
+def _propose(designer: Designer, options: DesignerOptions, context: DesignContext, brief: Brief) -> Proposal:
+    """What the designer returns, if it is legal; else the previous config and state, with the reason."""
+    name = brief.spec.designer
+    try:
+        # A copy: what a designer does to it stays with the designer.
+        return _checked(designer.propose(context.model_copy(deep=True), options, brief), context, name)
+    except (Exception, SystemExit) as error:  # a designer may come from anywhere
+        reason = f"designer {name!r} failed, the previous config is kept: {type(error).__name__}: {str(error)[:500]}"
+        reason = reason.encode(errors="replace").decode()
+    return Proposal(stage=context.current.stage, designer=name, variant=brief.spec.variant, config=context.current.config, fallback=reason, state=context.state)
 
 
-def random_config(context: DesignContext, rng: np.random.Generator) -> EnvConfig:
-    """A config uniform over shares (flat Dirichlet), hole and wait ratios of the space."""
+def _checked(found: object, context: DesignContext, name: str) -> Proposal:
+    """A proposal as it may be stored; ValueError if it is none, or its config or state is illegal."""
+    if not isinstance(found, Proposal):
+        raise ValueError(f"it returned {type(found).__name__}, expected a Proposal")
+    state = canonical_json(found.state)
+    if len(state) > MAX_STATE:
+        raise ValueError(f"its state has {len(state)} characters; at most {MAX_STATE} are kept")
+    proposal = Proposal.model_validate({**found.model_dump(), "state": json.loads(state), "stage": context.current.stage, "designer": name})
+    (state + canonical_json(proposal)).encode()  # what cannot be stored is refused here
+    if proposal.fallback is None:
+        _check_config(proposal.config, context)
+    elif proposal.config != context.current.config:
+        raise ValueError("it gave a reason to keep the previous config, and another config")
+    return proposal
+
+
+def _check_config(config: EnvConfig, context: DesignContext) -> None:
     space = context.space
-    shares = rng.dirichlet(np.ones(len(space.map_sizes)))
-    raw = {
-        str(size): {
-            "data_ratio": float(share),
-            "hole_ratio": float(rng.uniform(space.min_hole_ratio, space.max_hole_ratio)),
-            "wait_ratio": float(rng.uniform()),
-        }
-        for size, share in zip(space.map_sizes, shares, strict=True)
-    }
-    return project({"sizes": raw}, space, context.current.config)[0]
-
-
-def _plain(spec: DesignSpec, context: DesignContext, config: EnvConfig, rationale: str) -> Proposal:
-    return Proposal(
-        stage=context.current.stage, designer=spec.designer, variant=spec.variant, rationale=rationale, proposed=config.model_dump(mode="json"), config=config
-    )
-
-
-def _ask_model(spec: DesignSpec, context: DesignContext, seed: int, model: ChatModel) -> Proposal:
-    question = design_prompt(spec.variant, context)
-    attempts: list[Attempt] = []
-    completions: list[Completion] = []
-    for attempt in range(spec.retries + 1):
-        sampling = Sampling(
-            max_tokens=spec.max_tokens,
-            temperature=spec.temperature if attempt == 0 else 1.0,
-            seed=seed_integer(seed, context.current.stage, "design", attempt),
-            json_schema=answer_schema(context.space) if spec.schema_decoding else None,
-        )
-        try:
-            [completion] = model.complete([ask(question)], sampling)
-        except ModelError as error:
-            reason = f"the model could not answer, the previous config is kept: {error}"
-            return _from_model(spec, context, question, attempts, completions).model_copy(update={"fallback": reason})
-        completions.append(completion)
-        try:
-            rationale, raw = parse_answer(completion.text)
-            config, changes = project(raw, context.space, context.current.config)
-        except AnswerError as error:
-            attempts.append(Attempt(text=completion.text, finish_reason=completion.finish_reason, error=str(error)))
-            continue
-        attempts.append(Attempt(text=completion.text, finish_reason=completion.finish_reason))
-        return _from_model(spec, context, question, attempts, completions).model_copy(
-            update={"rationale": rationale, "proposed": raw, "config": config, "changes": changes}
-        )
-    reason = f"none of {len(attempts)} answers could be read, the previous config is kept; the last one: {attempts[-1].error}"
-    return _from_model(spec, context, question, attempts, completions).model_copy(update={"fallback": reason})
-
-
-def _from_model(spec: DesignSpec, context: DesignContext, question: str, attempts: list[Attempt], completions: list[Completion]) -> Proposal:
-    return Proposal(
-        stage=context.current.stage,
-        designer=spec.designer,
-        variant=spec.variant,
-        prompt=question,
-        attempts=tuple(attempts),
-        config=context.current.config,
-        prompt_tokens=sum(c.prompt_tokens for c in completions),
-        completion_tokens=sum(c.completion_tokens for c in completions),
-    )
+    if config != context.current.config and tuple(config.sizes) != space.map_sizes:
+        raise ValueError(f"its config names the map sizes {list(config.sizes)}, the config space {list(space.map_sizes)}")
+    for size, knobs in config.sizes.items():
+        if config != context.current.config and not space.min_hole_ratio <= knobs.hole_ratio <= space.max_hole_ratio:
+            raise ValueError(f"its hole_ratio {knobs.hole_ratio:g} of {size}x{size} is outside of {space.min_hole_ratio:g}..{space.max_hole_ratio:g}")

@@ -1,5 +1,7 @@
 """What a designer proposes, and the record of how it became a config."""
 
+from typing import Any
+
 from pydantic import BaseModel, ConfigDict, Field
 
 from envgen.config import EnvConfig
@@ -40,3 +42,5 @@ class Proposal(BaseModel):
     """Why the previous config was kept, if it was."""
     prompt_tokens: int = Field(default=0, ge=0)
     completion_tokens: int = Field(default=0, ge=0)
+    state: dict[str, Any] = Field(default_factory=dict, exclude=True)
+    """What the designer is given back a stage later, as JSON values; stored beside the proposal, not in it."""

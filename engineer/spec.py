@@ -1,19 +1,18 @@
 """Which designer a curriculum uses, and how it is asked."""
 
-from typing import Literal
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
-
-DesignerName = Literal["checkpoint", "base", "random", "fixed"]
-MODEL_DESIGNERS = ("checkpoint", "base")
 
 
 class DesignSpec(BaseModel):
     """Who designs, what they are shown, and how a model's answer is drawn."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
-    designer: DesignerName = "checkpoint"
-    """checkpoint: the policy just trained; base: the start policy; random: any legal config; fixed: the default config throughout."""
+    designer: str = Field(default="checkpoint", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+    """A name known to `engineer.registry`: our own designers, and those that installed packages add."""
+    options: dict[str, Any] = Field(default_factory=dict)
+    """Parameters of the designer, checked by its own model; see its docstring."""
     variant: str = "V6"
     max_tokens: int = Field(default=1024, ge=16)
     temperature: float = Field(default=0.0, ge=0)

@@ -37,7 +37,7 @@ def example(text: str) -> str:
 @app.command(epilog=example("envwright run tiny --seed 1 --set trl.learning_rate=1e-4"))
 def run(
     preset: Annotated[str, typer.Argument(help="A shipped preset, or the path of a YAML file.")],
-    engineer: Annotated[str | None, typer.Option(help="Designer: checkpoint, base, random or fixed.")] = None,
+    engineer: Annotated[str | None, typer.Option(help="Designer, by name: checkpoint, frontier, bandit, ...; an unknown name is answered with all.")] = None,
     variant: Annotated[str | None, typer.Option(help="Context variant: V1 to V6, V6S.")] = None,
     stages: Annotated[int | None, typer.Option(help="Number of stages.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the curriculum.")] = None,

@@ -9,6 +9,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from engineer.context import VARIANTS, ConfigSpace
+from engineer.registry import resolve
 from engineer.spec import DesignSpec
 from envgen.config import MAX_HOLE_RATIO, EnvConfig, MapSize, SizeConfig
 from envgen.errors import ConfigError, DataError, SamplingError, describe_validation_error
@@ -110,6 +111,7 @@ def load_preset(name: str, overrides: dict[str, Any] | None = None) -> Preset:
     try:
         preset = Preset.model_validate(raw)
         check_trl_options(preset.trl)
+        preset = preset.model_copy(update={"design": resolve(preset.design, preset.space, preset.stages)})
         for _, config, count in [("stage 0", preset.default_config, preset.instances), *preset.validation.configs(preset.space.map_sizes)]:
             quotas(config, count, preset.agents)
     except ValidationError as error:

@@ -6,6 +6,7 @@ from typing import Any
 import pyarrow as pa
 
 from envgen.dataset import read_table
+from envgen.problem import MAX_SIZE, MIN_SIZE
 from policy.train_spec import TRAIN_LOG_COLUMNS
 
 TRAIN_LOG_SCHEMA = pa.schema([pa.field(name, getattr(pa, kind)()) for name, kind in TRAIN_LOG_COLUMNS.items()])
@@ -14,3 +15,17 @@ TRAIN_LOG_SCHEMA = pa.schema([pa.field(name, getattr(pa, kind)()) for name, kind
 def read_train_log(path: Path) -> dict[str, list[Any]]:
     """Column name -> values, one a step; DataError if the file is missing or of another schema."""
     return read_table(path, TRAIN_LOG_SCHEMA).to_pydict()
+
+
+def mean_advantages(log: dict[str, list[Any]]) -> dict[int, float]:
+    """Map size -> mean absolute advantage over all answers of a stage's training; sizes without answers are left out.
+
+    The advantages are those the trainer used, so they are in its unit: divided by the group's standard deviation unless
+    `trl.scale_rewards` says otherwise.
+    """
+    found = {}
+    for size in range(MIN_SIZE, MAX_SIZE + 1):
+        steps = [(a, n) for a, n in zip(log[f"advantage_{size}"], log[f"answers_{size}"], strict=True) if n and a is not None]
+        if steps:
+            found[size] = sum(a * n for a, n in steps) / sum(n for _, n in steps)
+    return found

@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from envgen.errors import ConfigError
+from envgen.problem import MAX_SIZE, MIN_SIZE
 from policy.rewards import RewardWeights
 
 TRAIN_LOG_COLUMNS = {
@@ -22,9 +23,11 @@ TRAIN_LOG_COLUMNS = {
     "loss": "float64",
     "completion_tokens": "int32",
     "seconds": "float64",
+    **{f"{column}_{size}": "float64" for size in range(MIN_SIZE, MAX_SIZE + 1) for column in ("advantage", "answers")},
 }
 """Columns of `train_log.parquet`, one row a step: mean reward, shares of valid and optimal answers, share of groups
-whose rewards are all equal, mean token entropy, share of truncated answers, loss, tokens generated, wall time."""
+whose rewards are all equal, mean token entropy, share of truncated answers, loss, tokens generated, wall time; for each
+map size the mean absolute advantage of its answers (empty without answers) and how many answers these were."""
 
 RESERVED_OPTIONS = frozenset({"output_dir", "seed", "reward_weights", "temperature", "top_p", "top_k", "min_p", "report_to", "resume_from_checkpoint"})
 """Options that envwright sets itself: paths, seeds, rewards, and sampling, which is locked in training."""

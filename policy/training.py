@@ -17,18 +17,41 @@ from trl import GRPOConfig, GRPOTrainer
 
 from envgen.dataset import SCHEMA, read_table, write_table
 from envgen.files import move_directory
+from envgen.problem import MAX_SIZE, MIN_SIZE
 from policy.progress import ProgressLines
 from policy.rewards import reward_functions, weighted_terms
 from policy.train_log import TRAIN_LOG_SCHEMA
 from policy.train_spec import TrainSpec
 from policy.transformers_model import load
 
+LOGGED_SIZES = tuple(range(MIN_SIZE, MAX_SIZE + 1))
+
+
+class Trainer(GRPOTrainer):
+    """TRL's trainer, which also logs the absolute advantages of the answers it generates by map size."""
+
+    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+        output = super()._generate_and_score_completions(inputs)
+        sums = advantage_sums([row["instance"]["size"] for row in inputs], output["advantages"])
+        everywhere = torch.as_tensor(self.accelerator.reduce(sums, reduction="sum"))
+        # Every size each time: TRL averages over the entries of a step, which leaves a sum over a count as it is.
+        for size, (total, count) in zip(LOGGED_SIZES, everywhere.tolist(), strict=True):
+            self._metrics["train"][f"sizes/{size}/advantage"].append(total)
+            self._metrics["train"][f"sizes/{size}/answers"].append(count)
+        return output
+
+
+def advantage_sums(sizes: list[int], advantages: torch.Tensor) -> torch.Tensor:
+    """For each map size the sum of the absolute advantages and the number of answers, shape (sizes, 2)."""
+    of_size = torch.tensor(sizes, device=advantages.device) == torch.tensor(LOGGED_SIZES, device=advantages.device)[:, None]
+    return torch.stack([(of_size * advantages.abs()).sum(dim=1), of_size.sum(dim=1)], dim=1)
+
 
 def train(spec: TrainSpec) -> None:
     """Train, then put the checkpoint and the training log under their final names in `spec.output`."""
     set_seed(spec.seed)
     model, tokenizer = load(spec.parent, spec.dtype)
-    trainer = GRPOTrainer(
+    trainer = Trainer(
         model=model,
         reward_funcs=list(reward_functions(spec.rewards)),
         args=_arguments(spec),
@@ -77,9 +100,18 @@ def training_log(history: list[dict[str, Any]], completions_per_step: int) -> pa
                 "loss": entry["loss"],
                 "completion_tokens": round(entry["completions/mean_length"] * completions_per_step),
                 "seconds": entry["step_time"],
+                **_advantages(entry),
             }
         )
     return pa.Table.from_pylist(rows, schema=TRAIN_LOG_SCHEMA)
+
+
+def _advantages(entry: dict[str, Any]) -> dict[str, float | None]:
+    columns = {}
+    for size in LOGGED_SIZES:
+        total, answers = entry[f"sizes/{size}/advantage"], entry[f"sizes/{size}/answers"]
+        columns |= {f"advantage_{size}": total / answers if answers else None, f"answers_{size}": answers}
+    return columns
 
 
 def _readable(state: Path) -> bool:

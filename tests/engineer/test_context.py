@@ -118,9 +118,9 @@ def test_a_design_context_takes_nothing_that_it_does_not_name():
 def test_a_design_context_holds_no_reward_and_no_instance_by_type():
     parts = set(DesignContext.model_json_schema()["$defs"])
     assert parts == {"ConfigSpace", "StageRecord", "EnvConfig", "SizeConfig", "Breakdown", "SizeBreakdown", "FailureCategory"}
-    assert set(DesignContext.model_fields) == {"space", "current", "history", "previous_rationale", "stages", "instances", "epochs"}
+    assert set(DesignContext.model_fields) == {"space", "current", "history", "state", "previous_rationale", "stages", "instances", "epochs"}
     assert DesignContext.model_fields["instances"].annotation is int, "a number of instances, not the instances"
-    assert set(StageRecord.model_fields) == {"stage", "config", "breakdown"}
+    assert set(StageRecord.model_fields) == {"stage", "config", "breakdown", "advantage"}
 
 
 @pytest.mark.parametrize(

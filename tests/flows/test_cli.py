@@ -628,7 +628,7 @@ def test_problems_that_answers_cannot_be_tied_to_are_refused(envwright: Envwrigh
     [
         (["tinny"], "tinny: no such preset; the shipped ones are"),
         (["micro", "--variant", "V9"], "design.variant 'V9' is not one of V1"),
-        (["micro", "--engineer", "oracle"], "design.designer: Input should be 'checkpoint', 'base'"),
+        (["micro", "--engineer", "oracle"], "design.designer: there is no designer 'oracle'; known are checkpoint, base,"),
         (["micro", "--stages", "0"], "stages: Input should be greater than or equal to 1"),
         (["micro", "--set", "trl.learning_rat=1e-4"], "did you mean 'learning_rate'?"),
         (["micro", "--set", "trl.top_k=5"], "trl.top_k: envwright sets this option itself"),

@@ -88,7 +88,32 @@ BROKEN = {
     "map sizes that do not ascend": ("map_sizes: [3, 4]", "map_sizes: [4, 3]", "space: Value error, map_sizes [4, 3] must ascend"),
     "a map size that is too large": ("map_sizes: [3, 4]", "map_sizes: [3, 11]", "space.map_sizes.1: Input should be less than or equal to 10 (got 11)"),
     "an unknown variant": ("model: tiny", "model: tiny\ndesign: {variant: V9}", "design.variant 'V9' is not one of V1, V2, V3, V4, V5, V6, V6S"),
-    "an unknown designer": ("model: tiny", "model: tiny\ndesign: {designer: oracle}", "design.designer: Input should be 'checkpoint', 'base',"),
+    "an unknown designer": (
+        "model: tiny",
+        "model: tiny\ndesign: {designer: oracle}",
+        "design.designer: there is no designer 'oracle'; known are checkpoint, base,",
+    ),
+    "a misspelt designer": ("model: tiny", "model: tiny\ndesign: {designer: frontiers}", "there is no designer 'frontiers'; did you mean 'frontier'?"),
+    "an option that its designer does not have": (
+        "model: tiny",
+        "model: tiny\ndesign: {designer: bandit, options: {temprature: 1}}",
+        "design.options of designer 'bandit': temprature: Extra inputs are not permitted (got 1)",
+    ),
+    "an option out of range": (
+        "model: tiny",
+        "model: tiny\ndesign: {designer: bandit, options: {temperature: 0}}",
+        "design.options of designer 'bandit': temperature: Input should be greater than or equal to 0.01 (got 0)",
+    ),
+    "a recording that is not there": (
+        "model: tiny",
+        "model: tiny\ndesign: {designer: replay, options: {configs: nowhere/results.json}}",
+        "design.options of designer 'replay': configs: Value error, nowhere/results.json: no such file",
+    ),
+    "a designer without its recording": (
+        "model: tiny",
+        "model: tiny\ndesign: {designer: replay}",
+        "design.options of designer 'replay': configs: Field required",
+    ),
     "an unknown prompt style": ("model: tiny", "model: tiny\nprompt_style: prose", "prompt_style: Input should be 'board' or 'compact' (got 'prose')"),
     "a name with a slash": ("name: small", "name: a/b", "name: String should match pattern"),
     "a negative reward": ("model: tiny", "model: tiny\nrewards: {valid: -1}", "rewards.valid: Input should be greater than or equal to 0 (got -1)"),

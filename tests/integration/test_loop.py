@@ -55,6 +55,7 @@ def test_the_loop_trains_evaluates_designs_and_reports(finished):
             "rollouts.parquet",
             "breakdown.json",
             "proposal.json",
+            "designer_state.json",
             "manifest.json",
         ):
             assert (run / stage / name).exists(), f"{stage}/{name}"

@@ -1,0 +1,100 @@
+"""What a designer is: one function from a `DesignContext` to a `Proposal`, its options, and the model it may ask.
+
+A package adds a designer without any change here. It declares an entry point in the group `envwright.designers`, whose
+name is the designer's name and whose value leads to a `Designer`:
+
+    # pyproject.toml
+    [project.entry-points."envwright.designers"]
+    tidal = "tidal_designer:DESIGNER"
+
+    # tidal_designer.py, with names from pydantic, engineer.contract, engineer.context and engineer.proposal
+    class Options(DesignerOptions):
+        period: int = Field(default=2, ge=1)
+
+    def propose(context: DesignContext, options: Options, brief: Brief) -> Proposal:
+        tide = context.state.get("tide", 0) + 1
+        sizes = {}
+        for index, size in enumerate(context.space.map_sizes):
+            share = 0.8 if index % options.period == tide % options.period else 0.2
+            sizes[str(size)] = {"data_ratio": share, "hole_ratio": 0.2, "wait_ratio": 0.5}
+        return brief.proposal(context, {"sizes": sizes}, "The tide is in.", state={"tide": tide})
+
+    DESIGNER = Designer(propose, Options)
+
+`context.state` is what the designer's last proposal carried as `state`, and empty after stage 0. It is the only memory: a step
+that was cut off is repeated with the same context, so the new state has to follow from the context alone. `brief.proposal`
+projects a raw config onto the legal space; a designer that raises, or returns what is illegal, costs the stage nothing
+but its redesign: the previous config is kept and the reason recorded. What is random takes its seed from
+`generator(brief.seed, context.current.stage, "a purpose")`. A preset chooses it with `design: {designer: tidal, options: {period: 3}}`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict
+
+from engineer.answer import project
+from engineer.context import ConfigSpace, DesignContext
+from engineer.proposal import Proposal
+from engineer.spec import DesignSpec
+from envgen.config import EnvConfig
+from policy.chat import ChatModel
+
+
+class DesignerOptions(BaseModel):
+    """The parameters of a designer; this one has none."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+Options = TypeVar("Options", bound=DesignerOptions)
+
+
+@dataclass(frozen=True)
+class Brief:
+    """What a designer gets besides the context and its options."""
+
+    spec: DesignSpec
+    seed: int
+    """Seed of the curriculum."""
+    model: ChatModel | None
+    """The chat model that the designer `asks`; None for the others."""
+
+    def proposal(self, context: DesignContext, raw: dict[str, Any], rationale: str, state: dict[str, Any] | None = None) -> Proposal:
+        """The proposal of a raw config, `{"sizes": {"3": {"data_ratio": ..., "hole_ratio": ..., "wait_ratio": ...}}}`, projected."""
+        config, changes = project(raw, context.space, context.current.config)
+        return Proposal(
+            stage=context.current.stage,
+            designer=self.spec.designer,
+            variant=self.spec.variant,
+            rationale=rationale,
+            proposed=raw,
+            config=config,
+            changes=changes,
+            state=state or {},
+        )
+
+    def exactly(self, context: DesignContext, config: EnvConfig, rationale: str) -> Proposal:
+        """The proposal of a config that is legal as it is."""
+        return Proposal(
+            stage=context.current.stage,
+            designer=self.spec.designer,
+            variant=self.spec.variant,
+            rationale=rationale,
+            proposed=config.model_dump(mode="json"),
+            config=config,
+        )
+
+
+@dataclass(frozen=True)
+class Designer(Generic[Options]):
+    """A way to propose the next environment config."""
+
+    propose: Callable[[DesignContext, Options, Brief], Proposal]
+    options: type[Options] = DesignerOptions  # type: ignore[assignment]
+    """The pydantic model of its parameters."""
+    asks: Literal["checkpoint", "base"] | None = None
+    """The chat model it asks: the policy just trained, the start policy, or none."""
+    check: Callable[[Options, ConfigSpace, int], None] | None = None
+    """Refuses options that do not fit the config space and the number of stages, with a ValueError, before a run starts."""

@@ -1,0 +1,174 @@
+"""Designers by name, and designers of other packages."""
+
+import importlib
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from contexts import LATEST, SPACE, design_context, env_config
+
+from engineer.contract import Designer
+from engineer.designers import design
+from engineer.proposal import Proposal
+from engineer.registry import find_designer, known_designers, resolve
+from engineer.spec import DesignSpec
+from envgen.errors import ConfigError
+
+OURS = ["checkpoint", "base", "random", "fixed", "frontier", "bandit", "progress", "levels", "replay"]
+HEAD = """
+from pydantic import Field
+from engineer.contract import Brief, Designer, DesignerOptions
+from engineer.proposal import Proposal
+
+class Options(DesignerOptions):
+    share: float = Field(default=0.25, ge=0, le=1)
+
+def propose(context, options, brief):
+"""
+GOOD = """
+    sizes = {str(size): {"data_ratio": options.share, "hole_ratio": 0.9, "wait_ratio": 0.5} for size in context.space.map_sizes}
+    return brief.proposal(context, {"sizes": sizes}, "The tide is in.", state={"tide": context.state.get("tide", 0) + 1})
+"""
+TAIL = """
+DESIGNER = Designer(propose, Options)
+"""
+
+Install = Callable[..., None]
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
+    """Put a package with a designer on the path, as an installer would: the module and its metadata."""
+
+    def put(source: str, name: str = "tidal", package: str = "tidal_designer") -> None:
+        site = tmp_path / package
+        metadata = site / f"{package}-1.0.dist-info"
+        metadata.mkdir(parents=True)
+        (site / f"{package}.py").write_text(source)
+        (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
+        (metadata / "entry_points.txt").write_text(f"[envwright.designers]\n{name} = {package}:DESIGNER\n")
+        monkeypatch.syspath_prepend(str(site))
+        monkeypatch.delitem(sys.modules, package, raising=False)
+        importlib.invalidate_caches()
+
+    return put
+
+
+def proposal_of(designer: str, state: dict | None = None, **options: object) -> Proposal:
+    context = design_context().model_copy(update={"state": state or {}})
+    return design(DesignSpec(designer=designer, options=options), context, 0, None, lambda config: (config, []))
+
+
+def test_our_own_designers_are_in_the_registry():
+    assert known_designers()[: len(OURS)] == OURS
+    assert all(isinstance(find_designer(name), Designer) for name in OURS)
+    assert [name for name in OURS if find_designer(name).asks] == ["checkpoint", "base"]
+
+
+def test_an_unknown_name_is_answered_with_the_known_ones():
+    with pytest.raises(ConfigError) as refused:
+        find_designer("level")
+    assert str(refused.value) == f"design.designer: there is no designer 'level'; did you mean 'levels'? known are {', '.join(known_designers())}"
+
+
+def test_a_designer_of_another_package_is_found_and_designs(install: Install):
+    install(HEAD + GOOD + TAIL)
+    assert "tidal" in known_designers()
+    spec = resolve(DesignSpec(designer="tidal"), SPACE, 3)
+    assert spec.options == {"share": 0.25}
+    proposal = proposal_of("tidal", {"tide": 4})
+    assert proposal.config == env_config({3: (0.5, 0.4, 0.5), 5: (0.5, 0.4, 0.5)})
+    assert (proposal.designer, proposal.stage, proposal.rationale, proposal.state) == ("tidal", 2, "The tide is in.", {"tide": 5})
+    assert "3x3 hole_ratio 0.9 was clamped to 0.2..0.4" in proposal.changes
+
+
+def test_the_options_of_another_package_are_checked(install: Install):
+    install(HEAD + GOOD + TAIL)
+    for options, reason in (({"share": 2}, "share: Input should be less than or equal to 1"), ({"shore": 1}, "shore: Extra inputs are not permitted")):
+        with pytest.raises(ConfigError, match=f"design.options of designer 'tidal': {reason}"):
+            resolve(DesignSpec(designer="tidal", options=options), SPACE, 3)
+
+
+BROKEN = {
+    "raises": ("    raise KeyError('moon')", "KeyError: 'moon'"),
+    "complains in half a character": ("    raise ValueError(chr(0xD800))", "ValueError: ?"),
+    "leaves the process": ("    raise SystemExit(3)", "SystemExit: 3"),
+    "returns nothing": ("    return None", "it returned NoneType, expected a Proposal"),
+    "returns a config": ("    return context.current.config", "it returned EnvConfig, expected a Proposal"),
+    "has no share left": (
+        "    return brief.proposal(context, {'sizes': {}} | {'sizes': {'3': {'data_ratio': 0}, '5': {'data_ratio': 0}}}, '')",
+        "every data_ratio is 0",
+    ),
+    "leaves the space": (
+        "    return brief.exactly(context, type(context.current.config).model_validate({'sizes': {4: dict(data_ratio=1, hole_ratio=0.2, wait_ratio=0)}}), '')",
+        "its config names the map sizes [4], the config space [3, 5]",
+    ),
+    "exceeds the holes": (
+        "    sizes = {s: dict(data_ratio=0.5, hole_ratio=0.5, wait_ratio=0) for s in (3, 5)}\n"
+        "    return brief.exactly(context, type(context.current.config).model_validate({'sizes': sizes}), '')",
+        "its hole_ratio 0.5 of 3x3 is outside of 0.2..0.4",
+    ),
+    "escapes validation": (
+        "    config = type(context.current.config).model_construct(sizes={})\n"
+        "    return Proposal.model_construct(stage=0, designer='x', variant='V6', config=config, state={})",
+        "sizes",
+    ),
+    "has a state that is no JSON": (
+        "    return brief.exactly(context, context.current.config, '').model_copy(update={'state': {'a': {1, 2}}})",
+        "not JSON serializable",
+    ),
+    "has a state that is endless": (
+        "    return brief.exactly(context, context.current.config, '').model_copy(update={'state': {'a': 'x' * 2_000_000}})",
+        "at most",
+    ),
+    "has a state that is not finite": (
+        "    return brief.exactly(context, context.current.config, '').model_copy(update={'state': {'a': 1e999}})",
+        "not JSON compliant",
+    ),
+    "writes half a character": ("    return brief.exactly(context, context.current.config, chr(0xD800))", "surrogates not allowed"),
+}
+
+
+@pytest.mark.parametrize(("body", "reason"), BROKEN.values(), ids=list(BROKEN))
+def test_a_designer_that_breaks_its_contract_costs_only_its_redesign(install: Install, body: str, reason: str):
+    install(HEAD + body + TAIL)
+    proposal = proposal_of("tidal", {"tide": 4})
+    assert proposal.config == LATEST
+    assert (proposal.fallback or "").startswith("designer 'tidal' failed, the previous config is kept: ")
+    assert reason in (proposal.fallback or "")
+    assert proposal.state == {"tide": 4}, "the state that it had"
+    proposal.model_dump_json()
+
+
+def test_what_a_designer_does_to_its_context_stays_with_it(install: Install):
+    install(HEAD + "    context.state['tide'] = 9\n    context.current.breakdown.sizes.clear()\n    raise ValueError" + TAIL)
+    context = design_context().model_copy(update={"state": {"tide": 4}})
+    before = context.model_copy(deep=True)
+    design(DesignSpec(designer="tidal"), context, 0, None, lambda config: (config, []))
+    assert context == before
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ("import no_such_module", "cannot be loaded from tidal_designer:DESIGNER: ModuleNotFoundError: No module named 'no_such_module'"),
+        ("DESIGNERS = 1", "cannot be loaded from tidal_designer:DESIGNER: AttributeError"),
+        ("DESIGNER = 1", "tidal_designer:DESIGNER is of type int; expected an engineer.contract.Designer"),
+    ],
+)
+def test_a_package_that_cannot_be_loaded_is_named(install: Install, source: str, reason: str):
+    install(source)
+    with pytest.raises(ConfigError) as refused:
+        resolve(DesignSpec(designer="tidal"), SPACE, 3)
+    assert reason in str(refused.value)
+
+
+def test_a_name_that_two_packages_give_is_refused(install: Install):
+    install(HEAD + GOOD + TAIL)
+    install(HEAD + GOOD + TAIL, package="other_designer")
+    install(HEAD + GOOD + TAIL, name="frontier", package="third_designer")
+    with pytest.raises(ConfigError, match=r"'tidal' names two designers, .*uninstall one"):
+        find_designer("tidal")
+    with pytest.raises(ConfigError, match=r"'frontier' names two designers, engineer.frontier:FRONTIER and third_designer:DESIGNER"):
+        find_designer("frontier")

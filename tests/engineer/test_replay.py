@@ -1,0 +1,104 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from contexts import DEFAULT, EASIER, LATEST, SPACE, design_context, env_config
+
+from engineer.designers import design
+from engineer.registry import resolve
+from engineer.spec import DesignSpec
+from envgen.errors import ConfigError
+from envgen.files import write_json
+
+CONFIGS = (EASIER, LATEST, DEFAULT)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """What `replay` reads of a run of three stages."""
+    write_json(
+        tmp_path / "run" / "results.json", {"curriculum": "run", "stages": [{"stage": n, "proposal": {"config": c}} for n, c in enumerate(map(dump, CONFIGS))]}
+    )
+    return tmp_path / "run"
+
+
+def dump(config: Any) -> dict:
+    return config.model_dump(mode="json")
+
+
+def resolved(configs: Any, stages: int = 3) -> DesignSpec:
+    return resolve(DesignSpec(designer="replay", options={"configs": configs}), SPACE, stages)
+
+
+def refusal(configs: Any, stages: int = 3) -> str:
+    with pytest.raises(ConfigError) as refused:
+        resolved(configs, stages)
+    return str(refused.value)
+
+
+def test_a_run_its_results_and_a_list_replay_alike(run: Path):
+    specs = [resolved(str(run)), resolved(str(run / "results.json")), resolved([dump(c) for c in CONFIGS])]
+    assert specs[0] == specs[1] == specs[2]
+    for stage, config in enumerate(CONFIGS):
+        proposal = design(specs[0], design_context(stage), 0, None, lambda config: (config, []))
+        assert (proposal.config, proposal.rationale) == (config, f"Recorded config of stage {stage + 1}.")
+        assert proposal.fallback is None
+
+
+def test_a_recording_is_read_when_the_preset_is_loaded_and_never_again(run: Path):
+    spec = resolved(str(run))
+    (run / "results.json").unlink()
+    assert spec.options == {"configs": [dump(c) for c in CONFIGS]}
+    assert resolve(spec, SPACE, 3) == spec
+
+
+def test_after_the_last_recorded_config_it_is_kept():
+    proposal = design(resolved([dump(EASIER), dump(LATEST)]), design_context(2), 0, None, lambda config: pytest.fail("nothing to fit"))
+    assert (proposal.config, proposal.rationale) == (LATEST, "The recording has ended; the config is kept.")
+
+
+def test_a_recording_that_is_too_short_is_refused():
+    assert resolved([dump(EASIER)], stages=2)
+    expected = "design.options of designer 'replay': configs: has 1 configs, 3 stages need 2; give a longer recording or fewer stages"
+    assert refusal([dump(EASIER)]) == expected
+
+
+def test_a_config_outside_of_the_space_is_refused():
+    assert "configs.1: names the map sizes [3], space names [3, 5]" in refusal([dump(EASIER), dump(env_config({3: (1, 0.3, 0)}))])
+    assert "configs.0.sizes.5.hole_ratio: 0.5 is outside of the space's 0.2..0.4" in refusal([dump(env_config({3: (0.5, 0.3, 0), 5: (0.5, 0.5, 0)}))] * 2)
+
+
+def test_a_list_that_is_malformed_is_refused_with_its_field():
+    assert "configs.1.sizes: Field required" in refusal([dump(EASIER), {}])
+    assert "configs: Tuple should have at least 1 item" in refusal([])
+    assert "configs: Input should be a valid tuple" in refusal(3)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("no", "is no JSON"),
+        ("[" * 100_000, "it is nested too deeply"),
+        ("[1]", "stages: expected a list of at least one stage, got None"),
+        ('{"stages": []}', "stages: expected a list of at least one stage, got []"),
+        ('{"stages": [1]}', "stages.0.proposal.config: is missing"),
+        ('{"stages": [{"proposal": {}}]}', "stages.0.proposal.config: is missing"),
+        ('{"stages": [{"proposal": {"config": {"sizes": {"3": {"data_ratio": 1}}}}}]}', "stages.0.proposal.config: sizes.3.hole_ratio: Field required"),
+        ('{"stages": [{"proposal": {"config": {"sizes": {"3": {"data_ratio": NaN}}}}}]}', "sizes.3.data_ratio: Input should be"),
+    ],
+)
+def test_a_file_that_is_malformed_is_refused_with_file_and_field(tmp_path: Path, text: str, reason: str):
+    (tmp_path / "results.json").write_text(text)
+    message = refusal(str(tmp_path))
+    assert f"{tmp_path / 'results.json'}: " in message
+    assert reason in message
+
+
+def test_a_file_that_is_missing_is_refused(tmp_path: Path):
+    assert f"{tmp_path / 'nowhere'}: no such file" in refusal(str(tmp_path / "nowhere"))
+    assert f"{tmp_path / 'results.json'}: no such file" in refusal(str(tmp_path))
+
+
+def test_the_resolved_options_are_plain_json(run: Path):
+    assert json.loads(json.dumps(resolved(str(run)).options)) == resolved(str(run)).options

@@ -1,0 +1,100 @@
+"""The step that asks the designer: its state in the stage directory, cut off and repeated."""
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from envgen.breakdown import Breakdown, SizeBreakdown
+from envgen.dataset import write_dataset, write_table
+from envgen.files import write_json
+from envgen.prompts import PromptStyle
+from envgen.verifier import FailureCategory
+from infra.preset import load_preset
+from infra.steps import StepRecord
+from policy.train_log import TRAIN_LOG_SCHEMA
+from policy.train_spec import TRAIN_LOG_COLUMNS
+from tasks import design as step
+from tasks.run import RunRef
+
+SIZES = (3, 4, 5, 6)
+ADVANTAGES = ({3: 0.2, 4: 0.4, 5: 0.8, 6: 0.6}, {3: 0.0, 4: 0.2, 5: 0.4, 6: 0.8})
+VALUES = ({3: 0.1, 4: 0.2, 5: 0.4, 6: 0.3}, {3: 0.05, 4: 0.2, 5: 0.4, 6: 0.55})
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunRef:
+    """What the step reads of a run of two trained and evaluated stages."""
+    preset = load_preset("micro", {"design.designer": "bandit"})
+    ref = RunRef(directory=tmp_path, preset=preset)
+    write_dataset(ref.validation, [], PromptStyle.COMPACT, {})
+    counts = SizeBreakdown(n=4, valid=2, optimal=1, failures=dict.fromkeys(FailureCategory, 0) | {FailureCategory.CONFLICT: 2})
+    for stage, advantages in enumerate(ADVANTAGES):
+        row = dict.fromkeys(TRAIN_LOG_COLUMNS, 0) | {f"advantage_{size}": None for size in range(3, 11)}
+        row |= {f"advantage_{size}": value for size, value in advantages.items()} | {f"answers_{size}": 8 for size in SIZES}
+        write_table(ref.stage(stage) / "train_log.parquet", pa.Table.from_pylist([row], schema=TRAIN_LOG_SCHEMA))
+        write_json(ref.stage(stage) / "breakdown.json", Breakdown(sizes=dict.fromkeys(SIZES, counts)))
+    write_json(ref.stage(0) / "config.json", preset.default_config)
+    return ref
+
+
+def ask(run: RunRef, stage: int) -> StepRecord:
+    record = step.engineer.fn(run, stage, StepRecord(step="summarize", key=f"summary-{stage}", outputs={}, seconds=0))
+    write_json(run.stage(stage + 1) / "config.json", step.read_proposal(run, stage).config)
+    return record
+
+
+def values(run: RunRef, stage: int) -> dict[int, float]:
+    return {int(size): value for size, value in json.loads((run.stage(stage) / "designer_state.json").read_text())["values"].items()}
+
+
+def test_the_state_goes_from_stage_to_stage_through_the_stage_directory(run: RunRef):
+    for stage in (0, 1):
+        assert set(ask(run, stage).outputs) == {"proposal.json", "designer_state.json"}
+        assert values(run, stage) == pytest.approx(VALUES[stage])
+    assert "state" not in json.loads((run.stage(1) / "proposal.json").read_text())
+
+
+def test_a_finished_step_is_not_applied_again(run: RunRef):
+    ask(run, 0), ask(run, 1)
+    before = {path: path.stat().st_mtime_ns for path in run.directory.glob("stage-*/*.json") if path.name != "config.json"}
+    assert ask(run, 0).reused
+    assert ask(run, 1).reused
+    assert before == {path: path.stat().st_mtime_ns for path in before}
+
+
+@pytest.mark.parametrize("last", ["proposal.json", "designer_state.json"])
+def test_a_step_that_was_cut_off_is_repeated_from_the_state_before(run: RunRef, monkeypatch: pytest.MonkeyPatch, last: str):
+    """Cut off right after either file was written, before the record of the step."""
+
+    class Killed(BaseException):
+        pass
+
+    def write_and_die(path: Path, value: object) -> None:
+        write_json(path, value)
+        if path.name == last:
+            raise Killed
+
+    ask(run, 0)
+    with monkeypatch.context() as patch:
+        patch.setattr(step, "write_json", write_and_die)
+        with pytest.raises(Killed):
+            ask(run, 1)
+    assert (run.stage(1) / "proposal.json").exists()
+    assert not ask(run, 1).reused
+    assert values(run, 1) == pytest.approx(VALUES[1])
+
+
+def test_a_lost_state_file_is_written_again(run: RunRef):
+    ask(run, 0), ask(run, 1)
+    (run.stage(1) / "designer_state.json").unlink()
+    assert not ask(run, 1).reused
+    assert values(run, 1) == pytest.approx(VALUES[1])
+
+
+def test_another_state_before_is_another_step(run: RunRef):
+    ask(run, 0)
+    key = ask(run, 1).key
+    write_json(run.stage(0) / "designer_state.json", {})
+    assert ask(run, 1).key != key
