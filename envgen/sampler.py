@@ -92,7 +92,7 @@ def quotas(config: EnvConfig, count: int, agents: int) -> list[Quota]:
         quota = Quota(size=size, agents=agents, hole_ratio=wanted.hole_ratio, without_wait=total - with_wait, with_wait=with_wait)
         free = size * size - quota.holes
         if total and free < agents + 1:
-            most = max(0.0, (size * size - agents - 1) / (size * size))
+            most = max(0, ceil(100 * (size * size - agents) / (size * size)) - 1) / 100
             raise SamplingError(
                 f"map size {size}: hole_ratio {wanted.hole_ratio:g} leaves {free} free cells for {agents} agents, who need {agents + 1} to move; "
                 f"use hole_ratio at most {most:.2f}, fewer agents or a larger map"

@@ -513,7 +513,7 @@ def test_what_cannot_be_drawn_is_refused_with_a_way_out(envwright: Envwright, tm
     refused(
         envwright("generate", "config.yaml", "--count", "10", "--agents", "5", "-o", "data.parquet"),
         "leaves 5 free cells for 5 agents",
-        "use hole_ratio at most",
+        "use hole_ratio at most 0.44",
     )
     refused(
         envwright("generate", "config.yaml", "--count", "9000", "-o", "data.parquet"),
