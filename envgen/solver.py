@@ -20,7 +20,7 @@ from envgen.problem import MAX_AGENTS, Objective, Plan, Problem, Solution, to_te
 if TYPE_CHECKING:
     from envgen.search import Answers, Boards
 
-UNPROVEN_EXCESS, UNPROVEN_NODES = 16, 2_000
+UNPROVEN_EXCESS, UNPROVEN_NODES = 16, 200
 """Excess over the sum of distances that the cost tree tries, in so many joint moves, before a board is proven solvable."""
 LARGEST_EXCESS = 127
 """All that the cost tree can count."""
