@@ -85,12 +85,12 @@ def place(space, count, stride, free_low, free_high):
     low, high = flood(space.goals[0], stride, free_low, free_high)
     space.number[:] = -1
     free = 0
-    todo_low, todo_high = low, high
-    while (todo_low | todo_high) != NONE:
-        cell = lowest(todo_low, todo_high)
+    rest_low, rest_high = low, high
+    while (rest_low | rest_high) != NONE:
+        cell = lowest(rest_low, rest_high)
         bit_low, bit_high = word_pair(cell)
-        todo_low &= ~bit_low
-        todo_high &= ~bit_high
+        rest_low &= ~bit_low
+        rest_high &= ~bit_high
         space.cell[free] = cell
         space.number[cell] = free
         free += 1

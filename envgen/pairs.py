@@ -37,14 +37,14 @@ def _fill_table(space, pair, listed, other, steps, strict, stride, free_low, fre
     other_mdd, other_cost = space.mdds[other, 2 * space.excess[other] + strict], allowed_cost(space, other)
     for step in range(last_step, first_step - 1, -1):
         here, there = min(step, listed_cost), min(step + 1, listed_cost)
-        todo_low, todo_high = listed_mdd[here, 0], listed_mdd[here, 1]
+        rest_low, rest_high = listed_mdd[here, 0], listed_mdd[here, 1]
         mine_low, mine_high = other_mdd[min(step, other_cost), 0], other_mdd[min(step, other_cost), 1]
         alive = False
-        while (todo_low | todo_high) != NONE:
-            cell = lowest(todo_low, todo_high)
+        while (rest_low | rest_high) != NONE:
+            cell = lowest(rest_low, rest_high)
             cell_low, cell_high = word_pair(cell)
-            todo_low &= ~cell_low
-            todo_high &= ~cell_high
+            rest_low &= ~cell_low
+            rest_high &= ~cell_high
             partners_low, partners_high = mine_low & ~cell_low, mine_high & ~cell_high
             if step < last_meeting:
                 next_low, next_high = cell_low, cell_high

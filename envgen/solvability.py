@@ -102,7 +102,6 @@ def _clear(space):
 @inlined
 def _push_turns(space, members, agent, taken_low, taken_high, stride):
     """Push both turns of the block of 2x2 cells whose first corner is under `agent`, if four agents fill it; False if the table is full."""
-    component = space.component
     component, before, after = space.component, space.before, space.after
     corner = component.cell[before[agent]]
     across, below = corner + 1, corner + np.int64(stride)
@@ -139,7 +138,6 @@ def _solvable(space, members, steps, stride):
     The agents left out are at their goals and nobody's obstacle. NOT_FOUND is a proof; GIVEN_UP after `steps`
     positions, FULL if the table is too small.
     """
-    component = space.component
     _clear(space)
     component, before, after = space.component, space.before, space.after
     count = component.counters[COUNT]
