@@ -12,18 +12,18 @@ from policy.chat import ChatModel, Completion, Sampling, ask
 
 def _propose(context: DesignContext, options: DesignerOptions, brief: Brief) -> Proposal:
     assert brief.model is not None  # `design` sees to it
-    return _ask_model(brief.spec, context, brief.seed, brief.model)
+    return _ask_model(brief.spec, context, brief.seed, brief.model, brief.candidate)
 
 
-def _ask_model(spec: DesignSpec, context: DesignContext, seed: int, model: ChatModel) -> Proposal:
+def _ask_model(spec: DesignSpec, context: DesignContext, seed: int, model: ChatModel, candidate: int) -> Proposal:
     question = design_prompt(spec.variant, context)
     attempts: list[Attempt] = []
     completions: list[Completion] = []
     for attempt in range(spec.retries + 1):
         sampling = Sampling(
             max_tokens=spec.max_tokens,
-            temperature=spec.temperature if attempt == 0 else 1.0,
-            seed=seed_integer(seed, context.current.stage, "design", attempt),
+            temperature=spec.temperature if attempt == candidate == 0 else 1.0,
+            seed=seed_integer(seed, context.current.stage, "design", attempt, candidate),
             json_schema=answer_schema(context.space) if spec.schema_decoding else None,
         )
         try:

@@ -11,7 +11,7 @@ from typing import Any, Self
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from envgen.breakdown import Breakdown
+from envgen.breakdown import Breakdown, Difference
 from envgen.config import MAX_HOLE_RATIO, EnvConfig, MapSize
 
 
@@ -42,6 +42,10 @@ class StageRecord(BaseModel):
     breakdown: Breakdown
     advantage: dict[MapSize, float] = Field(default_factory=dict)
     """Map size -> mean absolute advantage of the answers of the stage's training; sizes without answers are left out."""
+    zero_variance: dict[MapSize, float] = Field(default_factory=dict)
+    """Map size -> share of the stage's training groups whose rewards are all equal; sizes without answers are left out."""
+    change: dict[MapSize, Difference] = Field(default_factory=dict)
+    """Map size -> valid rate after the stage minus that of the policy it started from, on the same instances."""
 
 
 class DesignContext(BaseModel):
@@ -62,6 +66,11 @@ class DesignContext(BaseModel):
     """Training instances of each stage."""
     epochs: float = Field(gt=0)
     """Passes over them in each stage."""
+
+    @property
+    def default_config(self) -> EnvConfig:
+        """The config of stage 0."""
+        return (*self.history, self.current)[0].config
 
 
 class Module(StrEnum):

@@ -60,6 +60,8 @@ class Brief:
     """Seed of the curriculum."""
     model: ChatModel | None
     """The chat model that the designer `asks`; None for the others."""
+    candidate: int = 0
+    """Which of several proposals of the same stage is asked for; a designer that always proposes the same need not look."""
 
     def proposal(self, context: DesignContext, raw: dict[str, Any], rationale: str, state: dict[str, Any] | None = None) -> Proposal:
         """The proposal of a raw config, `{"sizes": {"3": {"data_ratio": ..., "hole_ratio": ..., "wait_ratio": ...}}}`, projected."""

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 
+from engineer.anchor import anchored
 from engineer.context import DesignContext
 from engineer.contract import Brief, Designer, DesignerOptions
 from engineer.proposal import Proposal
@@ -20,8 +21,8 @@ MAX_STATE = 1_000_000
 """Characters of a designer's state at most."""
 
 
-def design(spec: DesignSpec, context: DesignContext, seed: int, model: ChatModel | None, fit: Fit) -> Proposal:
-    """The proposal of the configured designer; `model` answers for the designers that are models.
+def design(spec: DesignSpec, context: DesignContext, seed: int, model: ChatModel | None, fit: Fit, candidate: int = 0) -> Proposal:
+    """The proposal of the configured designer, mixed with the anchor; `model` answers for the designers that are models.
 
     Never raises for a bad answer: after the retries, if the designer fails or breaks its contract, or if nothing near
     the answer can be drawn, the previous config is kept and the reason recorded. ConfigError if there is no such
@@ -30,7 +31,8 @@ def design(spec: DesignSpec, context: DesignContext, seed: int, model: ChatModel
     designer = find_designer(spec.designer)
     options = read_options(spec, designer)
     assert model is not None or designer.asks is None, f"designer {spec.designer} needs a chat model"
-    proposal = _propose(designer, options, context, Brief(spec=spec, seed=seed, model=model))
+    proposal = _propose(designer, options, context, Brief(spec=spec, seed=seed, model=model, candidate=candidate))
+    proposal = _anchored(proposal, context, spec.anchor_share)
     if proposal.fallback is not None or proposal.config == context.current.config:
         return proposal
     try:
@@ -38,6 +40,18 @@ def design(spec: DesignSpec, context: DesignContext, seed: int, model: ChatModel
     except SamplingError as error:
         return proposal.model_copy(update={"config": context.current.config, "fallback": f"no data set can be drawn, the previous config is kept: {error}"})
     return proposal.model_copy(update={"config": config, "changes": (*proposal.changes, *notes)})
+
+
+def _anchored(proposal: Proposal, context: DesignContext, share: float) -> Proposal:
+    config = anchored(proposal.config, context.default_config, share) if share and proposal.fallback is None else proposal.config
+    if config == proposal.config:
+        return proposal
+    return proposal.model_copy(update={"config": config, "changes": (*proposal.changes, f"{share:.0%} of the default config was mixed in")})
+
+
+def kept(spec: DesignSpec, context: DesignContext, config: EnvConfig, reason: str) -> Proposal:
+    """The proposal that stands for a decision of the gate: nobody was asked, and what the designer remembers stays."""
+    return Proposal(stage=context.current.stage, designer=spec.designer, variant=spec.variant, config=config, fallback=reason, state=context.state)
 
 
 def _propose(designer: Designer, options: DesignerOptions, context: DesignContext, brief: Brief) -> Proposal:

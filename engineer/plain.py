@@ -26,7 +26,7 @@ def random_config(context: DesignContext, rng: np.random.Generator) -> EnvConfig
 
 
 def _propose_random(context: DesignContext, options: DesignerOptions, brief: Brief) -> Proposal:
-    config = random_config(context, generator(brief.seed, context.current.stage, "random-designer"))
+    config = random_config(context, generator(brief.seed, context.current.stage, "random-designer", brief.candidate))
     return brief.exactly(context, config, "Drawn at random from the config space.")
 
 

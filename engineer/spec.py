@@ -1,8 +1,10 @@
 """Which designer a curriculum uses, and how it is asked."""
 
-from typing import Any
+from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from engineer.gate import Gate
 
 
 class DesignSpec(BaseModel):
@@ -20,3 +22,17 @@ class DesignSpec(BaseModel):
     retries: int = Field(default=2, ge=0, le=10)
     schema_decoding: bool = True
     """Decode under the JSON schema of the answer."""
+    candidates: int = Field(default=1, ge=1, le=16)
+    """Proposals drawn after each stage; the one with the best pilot score is used."""
+    pilot: int = Field(default=32, ge=0, le=1000)
+    """Instances of each candidate's config that are rolled out in groups before it is used; 0: no pilot."""
+    anchor_share: float = Field(default=0.0, ge=0, le=1)
+    """Share of the default config in every proposal, see `engineer.anchor`."""
+    gate: Gate = "off"
+    """What a significant drop of the valid rate leads to, see `engineer.gate`."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.candidates > 1 and not self.pilot:
+            raise ValueError(f"candidates {self.candidates} needs a pilot to choose by; set pilot to 32 or so, or candidates to 1")
+        return self

@@ -1,7 +1,7 @@
 """Failure breakdown: what a policy got right and wrong, counted per map size, with intervals."""
 
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from typing import Self
 
 import numpy as np
@@ -47,6 +47,10 @@ class SizeBreakdown(BaseModel):
     failures: dict[FailureCategory, NonNegativeInt]
     arrived: float | None = Field(default=None, ge=0, le=1)
     """Mean share of agents whose path ends on their goal; None if only the counts are known."""
+    excess_cost: float | None = Field(default=None, ge=0)
+    """Mean sum of costs above the optimum over the valid answers; None without valid answers, or if only the counts are known."""
+    truncated: int | None = Field(default=None, ge=0)
+    """Answers that hit the token limit; None if only the counts are known."""
 
     @model_validator(mode="after")
     def _add_up(self) -> Self:
@@ -85,7 +89,9 @@ class Breakdown(BaseModel):
             valid=sum(p.valid for p in parts),
             optimal=sum(p.optimal for p in parts),
             failures={c: sum(p.failures.get(c, 0) for p in parts) for c in FailureCategory},
-            arrived=_mean_arrived(parts),
+            arrived=_mean((part.arrived, part.n) for part in parts),
+            excess_cost=_mean((part.excess_cost, part.valid) for part in parts),
+            truncated=None if any(part.truncated is None for part in parts) else sum(part.truncated or 0 for part in parts),
         )
 
 
@@ -109,10 +115,12 @@ def count_verdicts(sized: Iterable[tuple[int, Verdict]]) -> Breakdown:
     )
 
 
-def _mean_arrived(parts: Collection[SizeBreakdown]) -> float | None:
-    known = [part.arrived * part.n for part in parts if part.arrived is not None]
-    answers = sum(part.n for part in parts)
-    return math.fsum(known) / answers if answers and len(known) == len(parts) else None
+def _mean(weighted: Iterable[tuple[float | None, int]]) -> float | None:
+    """The mean of (value, weight) pairs; None without weight, or if a value with weight is unknown."""
+    counted = [(value, weight) for value, weight in weighted if weight]
+    if not counted or any(value is None for value, _ in counted):
+        return None
+    return math.fsum((value or 0.0) * weight for value, weight in counted) / sum(weight for _, weight in counted)
 
 
 def wilson(successes: float, total: int) -> Rate:

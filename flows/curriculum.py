@@ -6,6 +6,7 @@ prepare()
 
 from prefect import flow
 
+from engineer.gate import START
 from envgen.config import EnvConfig
 from infra.preset import Preset
 from infra.results import CurriculumResults
@@ -14,20 +15,25 @@ from infra.settings import Settings
 from infra.steps import StepRecord
 from tasks.data import generate, make_validation
 from tasks.design import engineer, read_proposal
+from tasks.gate import judge, read_gate
 from tasks.learn import evaluate_stage, evaluate_start, summarize, train
+from tasks.pilot import choose, score_candidates
 from tasks.publish import publish, record_lineage, write_manifest
-from tasks.run import RunRef, close_engine, log
+from tasks.run import Parent, RunRef, close_engine, log
 
 
 @flow(name="stage", flow_run_name="stage {number} · {variant} · {designer}")
-def stage(run: RunRef, number: int, config: EnvConfig, validation: StepRecord, parent: str, variant: str, designer: str) -> list[StepRecord]:
-    """One turn of the loop: generate, train, evaluate, summarize, engineer. `parent` identifies the weights it starts from."""
+def stage(run: RunRef, number: int, config: EnvConfig, validation: StepRecord, parent: Parent, variant: str, designer: str) -> list[StepRecord]:
+    """One turn of the loop: generate, train, evaluate, summarize, judge, engineer, pilot, choose."""
     data = generate(run, number, config, validation)
     checkpoint = train(run, number, data, parent)
     rollouts = evaluate_stage(run, number, checkpoint, validation)
     breakdown = summarize(run, number, rollouts)
-    proposal = engineer(run, number, breakdown)
-    steps = [data, checkpoint, rollouts, breakdown, proposal]
+    gate = judge(run, number, rollouts)
+    candidates = engineer(run, number, breakdown, gate)
+    pilots = score_candidates(run, number, candidates, gate)
+    proposal = choose(run, number, candidates, pilots)
+    steps = [data, checkpoint, rollouts, breakdown, gate, candidates, pilots, proposal]
     write_manifest(run, number, steps)
     return steps
 
@@ -52,14 +58,17 @@ def _stages(run: RunRef, opened: Curriculum) -> CurriculumResults:
     preset = run.preset
     validation = make_validation(run)
     start = evaluate_start(run, validation)
-    config, parent = preset.default_config, start.key
+    config = preset.default_config
+    identities = {START: start.key}
+    parent = START
     steps: dict[int, list[StepRecord]] = {}
     results = None
     for number in range(preset.stages):
         log.info("stage %d of %d%s", number, preset.stages - 1, "" if number else " (default config)")
-        steps[number] = stage(run, number, config, validation, parent, preset.design.variant, preset.design.designer)
+        steps[number] = stage(run, number, config, validation, Parent(stage=parent, identity=identities[parent]), preset.design.variant, preset.design.designer)
         results = publish(run, number + 1, steps)
         record_lineage(run, opened, number)
-        config, parent = read_proposal(run, number).config, steps[number][1].outputs["checkpoint"]
+        identities[number] = steps[number][1].outputs["checkpoint"]
+        config, parent = read_proposal(run, number).config, read_gate(run, number).in_force
     assert results is not None
     return results

@@ -1,11 +1,13 @@
 """`results.json`: what a curriculum has achieved so far, for programs; the report draws it for people."""
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from engineer.behaviour import ProposalBehaviour
+from engineer.gate import START, GateDecision
 from engineer.proposal import Proposal
 from envgen.breakdown import Breakdown, Difference
 from envgen.config import EnvConfig
+from policy.pilot_score import Piloted
 
 
 class TrainingSummary(BaseModel):
@@ -27,12 +29,18 @@ class StageResult(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     stage: int
+    parent: int = Field(default=START, ge=START)
+    """The stage whose checkpoint it started from; -1 is the start policy."""
     config: EnvConfig
     training: TrainingSummary
     breakdown: Breakdown
     valid_gain: Difference
     """Validation valid rate minus the start policy's."""
     optimal_gain: Difference
+    gate: GateDecision | None = None
+    """This stage against the best evaluation before it, and what followed; None where it was not judged."""
+    pilots: tuple[Piloted, ...] = ()
+    """The expected learning signal of the proposed configs, for the policy in force; empty without a pilot."""
     proposal: Proposal
     behaviour: ProposalBehaviour | None = None
     """What the proposal did with the config and the evidence; None where it was not measured."""
@@ -52,3 +60,9 @@ class CurriculumResults(BaseModel):
     start: Breakdown
     """The start policy on the validation set, before any training."""
     stages: tuple[StageResult, ...]
+
+    @property
+    def final_stage(self) -> int:
+        """The stage whose checkpoint the run ends with so far: the last, or the one the gate rolled back to; -1 is the start policy."""
+        gate = self.stages[-1].gate
+        return gate.in_force if gate else self.stages[-1].stage

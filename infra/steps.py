@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from envgen.files import digest, file_digest, write_json
 
-CODE_VERSIONS = {"validation": 2, "start": 2, "generate": 2, "train": 2, "evaluate": 2, "summarize": 2, "engineer": 2}
+CODE_VERSIONS = {"validation": 2, "start": 3, "generate": 2, "train": 3, "evaluate": 2, "summarize": 3, "gate": 1, "engineer": 3, "pilot": 1, "choose": 1}
 """Raised by hand when a step's code changes what it writes."""
 
 

@@ -101,5 +101,19 @@ def read_rollouts(path: Path) -> list[Rollout]:
 
 
 def breakdown_of(rollouts: Iterable[Rollout]) -> Breakdown:
-    """Failure breakdown of rollouts."""
-    return count_verdicts((r.instance.problem.size, r.verdict) for r in rollouts)
+    """Failure breakdown of rollouts, with the mean excess cost of valid answers and the number of truncated ones."""
+    by_size: dict[int, list[Rollout]] = {}
+    for rollout in rollouts:
+        by_size.setdefault(rollout.instance.problem.size, []).append(rollout)
+    counts = count_verdicts((size, rollout.verdict) for size, group in by_size.items() for rollout in group)
+    return Breakdown(
+        sizes={
+            size: part.model_copy(update={"excess_cost": _excess_cost(by_size[size]), "truncated": sum(rollout.truncated for rollout in by_size[size])})
+            for size, part in counts.sizes.items()
+        }
+    )
+
+
+def _excess_cost(rollouts: list[Rollout]) -> float | None:
+    excesses = [r.verdict.sum_of_costs - r.instance.solution.sum_of_costs for r in rollouts if r.verdict.sum_of_costs is not None]
+    return sum(excesses) / len(excesses) if excesses else None

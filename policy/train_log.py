@@ -23,9 +23,18 @@ def mean_advantages(log: dict[str, list[Any]]) -> dict[int, float]:
     The advantages are those the trainer used, so they are in its unit: divided by the group's standard deviation unless
     `trl.scale_rewards` says otherwise.
     """
+    return _means(log, "advantage")
+
+
+def zero_variance_shares(log: dict[str, list[Any]]) -> dict[int, float]:
+    """Map size -> share of a stage's training groups whose rewards are all equal; sizes without answers are left out."""
+    return _means(log, "zero_variance")
+
+
+def _means(log: dict[str, list[Any]], column: str) -> dict[int, float]:
     found = {}
     for size in range(MIN_SIZE, MAX_SIZE + 1):
-        steps = [(a, n) for a, n in zip(log[f"advantage_{size}"], log[f"answers_{size}"], strict=True) if n and a is not None]
+        steps = [(value, n) for value, n in zip(log[f"{column}_{size}"], log[f"answers_{size}"], strict=True) if n and value is not None]
         if steps:
-            found[size] = sum(a * n for a, n in steps) / sum(n for _, n in steps)
+            found[size] = sum(value * n for value, n in steps) / sum(n for _, n in steps)
     return found

@@ -23,11 +23,12 @@ TRAIN_LOG_COLUMNS = {
     "loss": "float64",
     "completion_tokens": "int32",
     "seconds": "float64",
-    **{f"{column}_{size}": "float64" for size in range(MIN_SIZE, MAX_SIZE + 1) for column in ("advantage", "answers")},
+    **{f"{column}_{size}": "float64" for size in range(MIN_SIZE, MAX_SIZE + 1) for column in ("advantage", "zero_variance", "answers")},
 }
 """Columns of `train_log.parquet`, one row a step: mean reward, shares of valid and optimal answers, share of groups
 whose rewards are all equal, mean token entropy, share of truncated answers, loss, tokens generated, wall time; for each
-map size the mean absolute advantage of its answers (empty without answers) and how many answers these were."""
+map size the mean absolute advantage of its answers and the share of them in groups whose rewards are all equal (both
+empty without answers), and how many answers these were."""
 
 RESERVED_OPTIONS = frozenset({"output_dir", "seed", "reward_weights", "temperature", "top_p", "top_k", "min_p", "report_to", "resume_from_checkpoint"})
 """Options that envwright sets itself: paths, seeds, rewards, and sampling, which is locked in training."""
@@ -52,6 +53,16 @@ class TrainSpec(BaseModel):
     """Options of `trl.GRPOConfig` under their own names."""
     seed: int
     dtype: str = "auto"
+
+
+def group_size(options: dict[str, Any]) -> int:
+    """Answers to each prompt under these options of `trl.GRPOConfig`."""
+    return int(options.get("num_generations", 8))
+
+
+def answer_tokens(options: dict[str, Any]) -> int:
+    """Longest answer in training under these options of `trl.GRPOConfig`."""
+    return int(options.get("max_completion_length", 256))
 
 
 def check_trl_options(options: dict[str, Any]) -> None:

@@ -25,26 +25,37 @@ from policy.train_spec import TrainSpec
 from policy.transformers_model import load
 
 LOGGED_SIZES = tuple(range(MIN_SIZE, MAX_SIZE + 1))
+SUMS = ("advantage", "answers", "flat")
+"""Sum of the absolute advantages, number of answers, number of answers in groups without reward variance."""
+ROUNDING = 1e-2
 
 
 class Trainer(GRPOTrainer):
-    """TRL's trainer, which also logs the absolute advantages of the answers it generates by map size."""
+    """TRL's trainer, which also logs by map size the absolute advantages of its answers and the groups without any."""
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         output = super()._generate_and_score_completions(inputs)
-        sums = advantage_sums([row["instance"]["size"] for row in inputs], output["advantages"])
-        everywhere = torch.as_tensor(self.accelerator.reduce(sums, reduction="sum"))
+        advantages = output["advantages"]
+        sizes = torch.tensor([row["instance"]["size"] for row in inputs], device=advantages.device)
+        # A group may lie across processes: its answers are next to each other only when all are gathered.
+        everywhere = torch.as_tensor(self.accelerator.gather(sizes)), torch.as_tensor(self.accelerator.gather(advantages))
+        sums = advantage_sums(*everywhere, group=int(self.num_generations or 1))
         # Every size each time: TRL averages over the entries of a step, which leaves a sum over a count as it is.
-        for size, (total, count) in zip(LOGGED_SIZES, everywhere.tolist(), strict=True):
-            self._metrics["train"][f"sizes/{size}/advantage"].append(total)
-            self._metrics["train"][f"sizes/{size}/answers"].append(count)
+        for size, entries in zip(LOGGED_SIZES, sums.tolist(), strict=True):
+            for name, value in zip(SUMS, entries, strict=True):
+                self._metrics["train"][f"sizes/{size}/{name}"].append(value)
         return output
 
 
-def advantage_sums(sizes: list[int], advantages: torch.Tensor) -> torch.Tensor:
-    """For each map size the sum of the absolute advantages and the number of answers, shape (sizes, 2)."""
-    of_size = torch.tensor(sizes, device=advantages.device) == torch.tensor(LOGGED_SIZES, device=advantages.device)[:, None]
-    return torch.stack([(of_size * advantages.abs()).sum(dim=1), of_size.sum(dim=1)], dim=1)
+def advantage_sums(sizes: torch.Tensor, advantages: torch.Tensor, group: int) -> torch.Tensor:
+    """For each map size the entries of `SUMS`, shape (sizes, 3), of answers of which `group` in a row belong to one prompt.
+
+    `sizes` and `advantages` have shape (answers,). A group is flat if no advantage in it exceeds rounding: with rewards that
+    differ, the largest is at least half of their range, or 1 where advantages are scaled.
+    """
+    of_size = sizes == torch.tensor(LOGGED_SIZES, device=sizes.device)[:, None]
+    flat = (advantages.view(-1, group).abs().amax(dim=1) < ROUNDING).repeat_interleave(group)
+    return torch.stack([(of_size * advantages.abs()).sum(dim=1), of_size.sum(dim=1), (of_size & flat).sum(dim=1)], dim=1)
 
 
 def train(spec: TrainSpec) -> None:
@@ -109,8 +120,9 @@ def training_log(history: list[dict[str, Any]], completions_per_step: int) -> pa
 def _advantages(entry: dict[str, Any]) -> dict[str, float | None]:
     columns = {}
     for size in LOGGED_SIZES:
-        total, answers = entry[f"sizes/{size}/advantage"], entry[f"sizes/{size}/answers"]
-        columns |= {f"advantage_{size}": total / answers if answers else None, f"answers_{size}": answers}
+        total, answers, flat = (entry[f"sizes/{size}/{name}"] for name in SUMS)
+        shares = {f"advantage_{size}": total / answers, f"zero_variance_{size}": flat / answers} if answers else {}
+        columns |= {f"answers_{size}": answers, f"advantage_{size}": None, f"zero_variance_{size}": None, **shares}
     return columns
 
 

@@ -1,12 +1,14 @@
-"""Ask the designer for the next environment config."""
+"""Ask the designer for the next environment config, pilot what it proposes, choose."""
 
 import json
 from typing import Any
 
 from prefect import task
+from pydantic import BaseModel, ConfigDict
 
 from engineer.context import DesignContext, StageRecord
-from engineer.designers import design
+from engineer.designers import design, kept
+from engineer.gate import START, GateDecision
 from engineer.proposal import Proposal
 from engineer.registry import find_designer
 from envgen.config import EnvConfig
@@ -14,40 +16,83 @@ from envgen.files import write_json
 from envgen.sampler import attainable
 from infra.settings import Settings
 from infra.steps import StepRecord, run_step
-from policy.train_log import mean_advantages, read_train_log
+from policy.evaluation import valid_gains
+from policy.rollouts import read_rollouts
+from policy.train_log import mean_advantages, read_train_log, zero_variance_shares
 from tasks.data import held_out
-from tasks.learn import read_breakdown
+from tasks.gate import config_of, parent_stage, read_gate
+from tasks.learn import ROLLOUTS, read_breakdown
 from tasks.run import RunRef, engine, log, task_options
 
-PROPOSAL, STATE = "proposal.json", "designer_state.json"
+CANDIDATES, PROPOSAL, STATE = "candidates.json", "proposal.json", "designer_state.json"
+
+
+class Candidate(BaseModel):
+    """A proposal, and what its designer remembers if it is chosen."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    proposal: Proposal
+    state: dict[str, Any]
+
+
+class Candidates(BaseModel):
+    """All that was proposed after a stage, in the order drawn."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    candidates: tuple[Candidate, ...]
+
+    @property
+    def configs(self) -> list[EnvConfig]:
+        """The different configs among them, in order of their first proposal."""
+        found: list[EnvConfig] = []
+        for candidate in self.candidates:
+            if candidate.proposal.config not in found:
+                found.append(candidate.proposal.config)
+        return found
 
 
 @task(**task_options("engineer"))
-def engineer(run: RunRef, stage: int, breakdown: StepRecord) -> StepRecord:
-    """Write `proposal.json`, the config of the next stage, and `designer_state.json`. Drawn once; a repeated call finds both.
-
-    The state follows from the context, which holds the state of the stage before: a step that was cut off between its two
-    files is not done, and its repetition starts from the same state.
-    """
+def engineer(run: RunRef, stage: int, breakdown: StepRecord, gate: StepRecord) -> StepRecord:
+    """Write `candidates.json`: what the designer proposes for the next stage. Drawn once; a repeated call finds it."""
     preset, directory = run.preset, run.stage(stage)
-    context = design_context(run, stage)
+    context, decision = design_context(run, stage), read_gate(run, stage)
+
+    def body() -> None:
+        proposals = _proposals(run, context, decision)
+        for number, proposal in enumerate(proposals):
+            name = f"candidate {number}" if len(proposals) > 1 else proposal.designer
+            log.info("stage %d: %s proposes: %s", stage, name, proposal.fallback or proposal.rationale or "(no reason given)")
+            for change in proposal.changes:
+                log.info("stage %d: projection: %s", stage, change)
+        write_json(directory / CANDIDATES, Candidates(candidates=tuple(Candidate(proposal=p, state=p.state) for p in proposals)))
+
+    # Without the number of stages: extending a run must not redraw what was proposed.
+    decides = {
+        "context": context.model_copy(update={"stages": 1}),
+        "breakdown": breakdown.key,
+        "gate": gate.key,
+        "design": preset.design,
+        "seed": preset.seed,
+    }
+    return run_step(directory, "engineer", decides, (CANDIDATES,), body)
+
+
+def _proposals(run: RunRef, context: DesignContext, decision: GateDecision) -> list[Proposal]:
+    preset, stage = run.preset, decision.stage
+    if decision.action != "go-on":
+        return [kept(preset.design, context, config_of(run, decision.against), f"by the gate: {decision.reason}")]
 
     def fit(config: EnvConfig) -> tuple[EnvConfig, list[str]]:
         return attainable(config, preset.instances, agents=preset.agents, seed=preset.seed, stage=stage + 1, held_out=held_out(run), workers=Settings().workers)
 
-    def body() -> None:
-        source = {"checkpoint": str(directory / "checkpoint"), "base": run.policy_before(0)}.get(find_designer(preset.design.designer).asks or "")
-        model = engine(source, preset.engine, directory / "logs" / "engine.log") if source else None
-        proposal = design(preset.design, context, preset.seed, model, fit)
-        log.info("stage %d: %s proposes: %s", stage, proposal.designer, proposal.fallback or proposal.rationale or "(no reason given)")
-        for change in proposal.changes:
-            log.info("stage %d: projection: %s", stage, change)
-        write_json(directory / PROPOSAL, proposal)
-        write_json(directory / STATE, proposal.state)
+    source = {"checkpoint": run.policy(stage), "base": run.policy(START)}.get(find_designer(preset.design.designer).asks or "")
+    model = engine(source, preset.engine, run.stage(stage) / "logs" / "engine.log") if source else None
+    return [design(preset.design, context, preset.seed, model, fit, candidate) for candidate in range(preset.design.candidates)]
 
-    # Without the number of stages: extending a run must not redraw what was proposed.
-    decides = {"context": context.model_copy(update={"stages": 1}), "breakdown": breakdown.key, "design": preset.design, "seed": preset.seed}
-    return run_step(directory, "engineer", decides, (PROPOSAL, STATE), body)
+
+def read_candidates(run: RunRef, stage: int) -> Candidates:
+    """What was proposed after a finished stage."""
+    return Candidates.model_validate_json((run.stage(stage) / CANDIDATES).read_bytes())
 
 
 def read_proposal(run: RunRef, stage: int) -> Proposal:
@@ -62,15 +107,7 @@ def read_state(run: RunRef, stage: int) -> dict[str, Any]:
 
 def design_context(run: RunRef, stage: int) -> DesignContext:
     """What the designer may read after a stage."""
-    records = [
-        StageRecord(
-            stage=n,
-            config=EnvConfig.model_validate_json((run.stage(n) / "config.json").read_bytes()),
-            breakdown=read_breakdown(run.stage(n)),
-            advantage=_advantage(run, n),
-        )
-        for n in range(stage + 1)
-    ]
+    records = [_record(run, number) for number in range(stage + 1)]
     return DesignContext(
         space=run.preset.space,
         current=records[-1],
@@ -83,5 +120,14 @@ def design_context(run: RunRef, stage: int) -> DesignContext:
     )
 
 
-def _advantage(run: RunRef, stage: int) -> dict[int, float]:
-    return mean_advantages(read_train_log(run.stage(stage) / "train_log.parquet"))
+def _record(run: RunRef, stage: int) -> StageRecord:
+    log = read_train_log(run.stage(stage) / "train_log.parquet")
+    before, after = (read_rollouts(run.evaluation(number) / ROLLOUTS) for number in (parent_stage(run, stage), stage))
+    return StageRecord(
+        stage=stage,
+        config=config_of(run, stage),
+        breakdown=read_breakdown(run.stage(stage)),
+        advantage=mean_advantages(log),
+        zero_variance=zero_variance_shares(log),
+        change=valid_gains(before, after),
+    )

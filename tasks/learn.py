@@ -5,6 +5,7 @@ from pathlib import Path
 
 from prefect import task
 
+from engineer.gate import START
 from envgen.breakdown import Breakdown
 from envgen.dataset import read_dataset
 from envgen.files import write_json
@@ -16,18 +17,18 @@ from policy.child import run_child
 from policy.evaluation import evaluate
 from policy.rollouts import breakdown_of, read_rollouts, write_rollouts
 from policy.train_spec import TrainSpec
-from tasks.run import RunRef, Throttle, engine, log, task_options
+from tasks.run import Parent, RunRef, Throttle, engine, log, task_options
 
 ROLLOUTS, BREAKDOWN = "rollouts.parquet", "breakdown.json"
 
 
 @task(**task_options("train"))
-def train(run: RunRef, stage: int, data: StepRecord, parent: str) -> StepRecord:
-    """GRPO in a child process: `checkpoint/` and `train_log.parquet`. `parent` identifies the weights it starts from."""
+def train(run: RunRef, stage: int, data: StepRecord, parent: Parent) -> StepRecord:
+    """GRPO in a child process: `checkpoint/` and `train_log.parquet`."""
     preset, directory = run.preset, run.stage(stage)
     work = directory / "work"
     spec = TrainSpec(
-        parent=run.policy_before(stage),
+        parent=run.policy(parent.stage),
         data=directory / "train.parquet",
         output=directory,
         work=work,
@@ -52,7 +53,7 @@ def train(run: RunRef, stage: int, data: StepRecord, parent: str) -> StepRecord:
 
     decides = {
         "data": data.key,
-        "parent": parent,
+        "parent": parent.identity,
         "rewards": preset.rewards,
         "trl": spec.trl,
         "seed": spec.seed,
@@ -67,7 +68,7 @@ def train(run: RunRef, stage: int, data: StepRecord, parent: str) -> StepRecord:
 @task(**task_options("evaluate-start"))
 def evaluate_start(run: RunRef, validation: StepRecord) -> StepRecord:
     """Rollouts and breakdown of the start policy."""
-    source = run.policy_before(0)
+    source = run.policy(START)
     decides = {"validation": validation.key, "model": model_identity(source), "answer": run.preset.max_answer_tokens, "dtype": run.preset.engine.dtype}
 
     def body() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 from prefect import task
 
 from engineer.behaviour import proposal_behaviour
-from envgen.config import EnvConfig
+from engineer.gate import START
 from envgen.files import file_digest, write_json
 from infra.lineage import DataSetRef, Recorder, flat
 from infra.preset import resolved_json
@@ -19,8 +19,10 @@ from policy.checkpoints import model_identity
 from policy.evaluation import gains, valid_gains
 from policy.rollouts import Rollout, read_rollouts
 from policy.train_log import read_train_log
-from tasks.design import read_proposal
+from tasks.design import CANDIDATES, read_candidates, read_proposal
+from tasks.gate import GATE, config_of, parent_stage, read_gate
 from tasks.learn import ROLLOUTS, read_breakdown
+from tasks.pilot import PILOT, read_pilots
 from tasks.run import RunRef, log, task_options
 
 MANIFEST = "manifest.json"
@@ -33,7 +35,8 @@ def write_manifest(run: RunRef, stage: int, steps: list[StepRecord]) -> None:
     if (directory / MANIFEST).exists() and all(step.reused for step in steps):
         return
     rollouts = read_rollouts(directory / ROLLOUTS)
-    proposal = read_proposal(run, stage)
+    proposals = [candidate.proposal for candidate in read_candidates(run, stage).candidates]
+    pilots = [piloted.score for piloted in read_pilots(run, stage).pilots if piloted.score]
     manifest = {
         "curriculum": run.name,
         "stage": stage,
@@ -44,8 +47,9 @@ def write_manifest(run: RunRef, stage: int, steps: list[StepRecord]) -> None:
         "tokens": {
             "training": _training(run, stage).completion_tokens,
             "evaluation": sum(r.completion_tokens for r in rollouts),
-            "engineer_prompt": proposal.prompt_tokens,
-            "engineer_completion": proposal.completion_tokens,
+            "engineer_prompt": sum(proposal.prompt_tokens for proposal in proposals),
+            "engineer_completion": sum(proposal.completion_tokens for proposal in proposals),
+            "pilot": sum(score.completion_tokens for score in pilots),
         },
         "code": code_version(),
         "libraries": library_versions(),
@@ -57,12 +61,8 @@ def write_manifest(run: RunRef, stage: int, steps: list[StepRecord]) -> None:
 def publish(run: RunRef, stages_done: int, steps: dict[int, list[StepRecord]]) -> CurriculumResults:
     """Rewrite `results.json` and `report.html` from all finished stages."""
     preset = run.preset
-    stages, start = [], read_rollouts(run.start / ROLLOUTS)
-    before = start
-    for number in range(stages_done):
-        after = read_rollouts(run.stage(number) / ROLLOUTS)
-        stages.append(_stage_result(run, number, (start, before, after), steps[number]))
-        before = after
+    evaluations = {number: read_rollouts(run.evaluation(number) / ROLLOUTS) for number in range(START, stages_done)}
+    stages = [_stage_result(run, number, evaluations, steps[number]) for number in range(stages_done)]
     results = CurriculumResults(
         curriculum=run.name,
         preset=preset.name,
@@ -77,21 +77,25 @@ def publish(run: RunRef, stages_done: int, steps: dict[int, list[StepRecord]]) -
     return results
 
 
-def _stage_result(run: RunRef, number: int, evaluations: tuple[list[Rollout], list[Rollout], list[Rollout]], steps: list[StepRecord]) -> StageResult:
-    """The result of a stage from the evaluations of the start policy, of the policy before the stage and of that after it."""
-    start, before, after = evaluations
-    valid, optimal = gains(start, after)
-    config, breakdown, proposal = _config(run, number), read_breakdown(run.stage(number)), read_proposal(run, number)
+def _stage_result(run: RunRef, number: int, evaluations: dict[int, list[Rollout]], steps: list[StepRecord]) -> StageResult:
+    """The result of a stage from the evaluations of the start policy (-1), and of the policies before and after the stage."""
+    parent = parent_stage(run, number)
+    before, after = evaluations[parent], evaluations[number]
+    valid, optimal = gains(evaluations[START], after)
+    config, breakdown, proposal = config_of(run, number), read_breakdown(run.stage(number)), read_proposal(run, number)
     return StageResult(
         stage=number,
+        parent=parent,
         config=config,
         training=_training(run, number),
         breakdown=breakdown,
         valid_gain=valid,
         optimal_gain=optimal,
+        gate=read_gate(run, number),
+        pilots=read_pilots(run, number).pilots,
         proposal=proposal,
         behaviour=proposal_behaviour(
-            _config(run, number - 1) if number else None, config, proposal.config, breakdown, gains(before, after)[0], valid_gains(before, after)
+            config_of(run, number - 1) if number else None, config, proposal.config, breakdown, gains(before, after)[0], valid_gains(before, after)
         ),
         seconds={step.step: step.seconds for step in steps},
     )
@@ -120,19 +124,21 @@ def _record(recorder: Recorder, run: RunRef, curriculum: Curriculum, stage: int)
     validation = DataSetRef(name=f"{preset.name}-validation", path=run.validation, digest=file_digest(run.validation))
     recorder.dataset(child, train, "training")
     recorder.dataset(child, validation, "validation")
-    parent = None
-    for number in range(-1, stage + 1):
-        parent = _record_checkpoint(recorder, run, root, child, key, number, parent)
-    model_id = str(parent)
+    models: dict[int, str] = {}
+    for number in range(START, stage + 1):
+        parent = None if number == START else models[parent_stage(run, number)]
+        models[number] = _record_checkpoint(recorder, run, root, child, key, number, parent)
+    model_id = models[stage]
     scores = _scores(run, stage)
     recorder.scores(child, model_id, validation, scores, stage)
+    recorder.tag(child, "gate", read_gate(run, stage).action)
     log_table = read_train_log(directory / "train_log.parquet")
     recorder.metrics(
         child,
         {f"train/{name}": list(zip(log_table["step"], log_table[name], strict=True)) for name in ("reward", "valid", "optimal", "zero_variance", "entropy")},
     )
     recorder.metrics(root, {name: [(stage, value)] for name, value in scores.items()})
-    for name in ("config.json", "breakdown.json", "proposal.json", MANIFEST):
+    for name in ("config.json", "breakdown.json", GATE, CANDIDATES, PILOT, "proposal.json", MANIFEST):
         recorder.artifact(child, directory / name)
     for name in ("results.json", "report.html"):
         recorder.artifact(root, run.directory / name)
@@ -142,8 +148,8 @@ def _record(recorder: Recorder, run: RunRef, curriculum: Curriculum, stage: int)
 
 def _record_checkpoint(recorder: Recorder, run: RunRef, root: str, child: str, key: str, number: int, parent: str | None) -> str:
     """The model id of a stage's checkpoint, or of the start policy (-1); ancestors are found, only the last is new."""
-    if number < 0:
-        source = Path(run.policy_before(0))
+    if number == START:
+        source = Path(run.policy(START))
         return recorder.checkpoint(
             root, f"start-{model_identity(str(source))[:32]}", f"start-{source.name}", source, parent=None, step=0, tags={"model": run.preset.model}
         )
@@ -175,10 +181,6 @@ def _scores(run: RunRef, stage: int) -> dict[str, float]:
     for size, counts in breakdown.sizes.items():
         scores |= {f"valid/{size}x{size}": counts.valid_rate.value, f"optimal/{size}x{size}": counts.optimal_rate.value}
     return scores
-
-
-def _config(run: RunRef, stage: int) -> EnvConfig:
-    return EnvConfig.model_validate_json((run.stage(stage) / "config.json").read_bytes())
 
 
 def _training(run: RunRef, stage: int) -> TrainingSummary:

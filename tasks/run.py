@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from engineer.gate import START
 from infra.preset import Preset
 from infra.run_directory import stage_directory
 from policy.checkpoints import resolve_model
@@ -42,9 +43,23 @@ class RunRef(BaseModel):
         """Directory of a stage."""
         return stage_directory(self.directory, number)
 
-    def policy_before(self, number: int) -> str:
-        """The model that stage `number` starts from."""
-        return resolve_model(self.preset.model) if number == 0 else str(self.stage(number - 1) / "checkpoint")
+    def policy(self, number: int) -> str:
+        """The model that stage `number` made; the start policy for -1."""
+        return resolve_model(self.preset.model) if number == START else str(self.stage(number) / "checkpoint")
+
+    def evaluation(self, number: int) -> Path:
+        """The directory with the evaluation of that model."""
+        return self.start if number == START else self.stage(number)
+
+
+class Parent(BaseModel):
+    """The policy that a stage starts from."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    stage: int
+    """The stage that made it; -1 is the start policy."""
+    identity: str
+    """What decides its weights: the digest of its checkpoint, or the key of the start policy's evaluation."""
 
 
 class Throttle:

@@ -117,10 +117,10 @@ def test_a_design_context_takes_nothing_that_it_does_not_name():
 
 def test_a_design_context_holds_no_reward_and_no_instance_by_type():
     parts = set(DesignContext.model_json_schema()["$defs"])
-    assert parts == {"ConfigSpace", "StageRecord", "EnvConfig", "SizeConfig", "Breakdown", "SizeBreakdown", "FailureCategory"}
+    assert parts == {"ConfigSpace", "StageRecord", "EnvConfig", "SizeConfig", "Breakdown", "SizeBreakdown", "FailureCategory", "Difference"}
     assert set(DesignContext.model_fields) == {"space", "current", "history", "state", "previous_rationale", "stages", "instances", "epochs"}
     assert DesignContext.model_fields["instances"].annotation is int, "a number of instances, not the instances"
-    assert set(StageRecord.model_fields) == {"stage", "config", "breakdown", "advantage"}
+    assert set(StageRecord.model_fields) == {"stage", "config", "breakdown", "advantage", "zero_variance", "change"}
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,11 @@ from envgen.prompts import PromptStyle
 from envgen.sampler import sample
 from policy.checkpoints import resolve_model
 from policy.rewards import RewardWeights
-from policy.train_log import mean_advantages, read_train_log
+from policy.train_log import mean_advantages, read_train_log, zero_variance_shares
 from policy.train_spec import TRAIN_LOG_COLUMNS, TrainSpec
 
-EMPTY = {f"{column}_{size}": [None, None] if column == "advantage" else [0, 0] for size in range(3, 11) for column in ("advantage", "answers")}
+EMPTY = {f"{column}_{size}": [None, None] for size in range(3, 11) for column in ("advantage", "zero_variance")}
+EMPTY |= {f"answers_{size}": [0, 0] for size in range(3, 11)}
 OPTIONS = {
     "per_device_train_batch_size": 32,
     "num_generations": 4,
@@ -31,14 +32,18 @@ def test_absolute_advantages_are_summed_by_map_size():
 
     from policy.training import advantage_sums
 
-    sums = advantage_sums([4, 4, 3, 10], torch.tensor([1.5, -0.5, -0.25, 0.0]))
-    assert sums.tolist() == [[0.25, 1], [2, 2], [0, 0], [0, 0], [0, 0], [0, 0], [0, 0], [0, 1]]
+    sums = advantage_sums(torch.tensor([4, 4, 3, 3, 10, 10]), torch.tensor([1.5, -0.5, -0.25, 0.0, 0.0, 1e-4]), 2)
+    nothing = [0, 0, 0]
+    assert sums[:2].tolist() == [[0.25, 2, 0], [2, 2, 0]]
+    assert sums[2:7].tolist() == [nothing] * 5
+    assert sums[7].tolist() == pytest.approx([1e-4, 2, 2])
 
 
 def test_a_stage_weighs_its_steps_by_their_answers():
     log = EMPTY | {"advantage_3": [0.5, 1.0], "answers_3": [8, 24], "advantage_5": [None, 0.0], "answers_5": [0, 4]}
     assert mean_advantages(log) == {3: 0.875, 5: 0.0}
     assert mean_advantages(EMPTY) == {}
+    assert zero_variance_shares(EMPTY | {"zero_variance_3": [0.5, 0.25], "answers_3": [8, 24]}) == {3: 0.3125}
 
 
 @pytest.fixture(scope="module")
@@ -69,6 +74,8 @@ def test_training_logs_the_answers_and_the_mean_absolute_advantage_of_each_map_s
     assert sum(log["answers_4"]) == 16
     assert sum(sum(log[f"answers_{size}"]) for size in range(5, 11)) == 0
     assert set(mean_advantages(log)) == {3, 4}
+    for step, flat in enumerate(log["zero_variance"]):
+        assert sum((log[f"zero_variance_{size}"][step] or 0) * log[f"answers_{size}"][step] for size in (3, 4)) == pytest.approx(32 * flat)
 
 
 def test_the_logged_advantages_are_those_of_groups_with_mixed_rewards(log):

@@ -1,4 +1,4 @@
-"""The step that asks the designer: its state in the stage directory, cut off and repeated."""
+"""The steps that ask the designer and choose: the designer's state in the stage directory, cut off and repeated."""
 
 import json
 from pathlib import Path
@@ -6,16 +6,19 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from envgen.breakdown import Breakdown, SizeBreakdown
 from envgen.dataset import write_dataset, write_table
 from envgen.files import write_json
-from envgen.prompts import PromptStyle
-from envgen.verifier import FailureCategory
+from envgen.prompts import PromptStyle, answer
+from envgen.sampler import sample
+from envgen.verifier import verify
 from infra.preset import load_preset
 from infra.steps import StepRecord
+from policy.rollouts import Rollout, breakdown_of, write_rollouts
 from policy.train_log import TRAIN_LOG_SCHEMA
 from policy.train_spec import TRAIN_LOG_COLUMNS
-from tasks import design as step
+from tasks import pilot as step
+from tasks.design import engineer, read_proposal
+from tasks.gate import judge
 from tasks.run import RunRef
 
 SIZES = (3, 4, 5, 6)
@@ -26,22 +29,30 @@ VALUES = ({3: 0.1, 4: 0.2, 5: 0.4, 6: 0.3}, {3: 0.05, 4: 0.2, 5: 0.4, 6: 0.55})
 @pytest.fixture
 def run(tmp_path: Path) -> RunRef:
     """What the step reads of a run of two trained and evaluated stages."""
-    preset = load_preset("micro", {"design.designer": "bandit"})
+    preset = load_preset("micro", {"design.designer": "bandit", "design.pilot": 0})
     ref = RunRef(directory=tmp_path, preset=preset)
     write_dataset(ref.validation, [], PromptStyle.COMPACT, {})
-    counts = SizeBreakdown(n=4, valid=2, optimal=1, failures=dict.fromkeys(FailureCategory, 0) | {FailureCategory.CONFLICT: 2})
+    instances = sample(preset.default_config, 8, agents=2, seed=3, purpose="validation")[0]
+    answers = [answer(instance.solution.plan) if index % 2 else "" for index, instance in enumerate(instances)]
+    rollouts = [
+        Rollout(instance=i, completion=text, completion_tokens=3, truncated=False, verdict=verify(i, text)) for i, text in zip(instances, answers, strict=True)
+    ]
+    write_rollouts(ref.start / "rollouts.parquet", rollouts, PromptStyle.COMPACT)
     for stage, advantages in enumerate(ADVANTAGES):
-        row = dict.fromkeys(TRAIN_LOG_COLUMNS, 0) | {f"advantage_{size}": None for size in range(3, 11)}
+        row = dict.fromkeys(TRAIN_LOG_COLUMNS, 0) | {f"{column}_{size}": None for size in range(3, 11) for column in ("advantage", "zero_variance")}
         row |= {f"advantage_{size}": value for size, value in advantages.items()} | {f"answers_{size}": 8 for size in SIZES}
         write_table(ref.stage(stage) / "train_log.parquet", pa.Table.from_pylist([row], schema=TRAIN_LOG_SCHEMA))
-        write_json(ref.stage(stage) / "breakdown.json", Breakdown(sizes=dict.fromkeys(SIZES, counts)))
+        write_rollouts(ref.stage(stage) / "rollouts.parquet", rollouts, PromptStyle.COMPACT)
+        write_json(ref.stage(stage) / "breakdown.json", breakdown_of(rollouts))
     write_json(ref.stage(0) / "config.json", preset.default_config)
     return ref
 
 
 def ask(run: RunRef, stage: int) -> StepRecord:
-    record = step.engineer.fn(run, stage, StepRecord(step="summarize", key=f"summary-{stage}", outputs={}, seconds=0))
-    write_json(run.stage(stage + 1) / "config.json", step.read_proposal(run, stage).config)
+    judged = judge.fn(run, stage, StepRecord(step="evaluate", key=f"evaluate-{stage}", outputs={"rollouts.parquet": "same"}, seconds=0))
+    candidates = engineer.fn(run, stage, StepRecord(step="summarize", key=f"summary-{stage}", outputs={}, seconds=0), judged)
+    record = step.choose.fn(run, stage, candidates, step.score_candidates.fn(run, stage, candidates, judged))
+    write_json(run.stage(stage + 1) / "config.json", read_proposal(run, stage).config)
     return record
 
 
@@ -64,9 +75,9 @@ def test_a_finished_step_is_not_applied_again(run: RunRef):
     assert before == {path: path.stat().st_mtime_ns for path in before}
 
 
-@pytest.mark.parametrize("last", ["proposal.json", "designer_state.json"])
+@pytest.mark.parametrize("last", ["pilot.json", "proposal.json", "designer_state.json"])
 def test_a_step_that_was_cut_off_is_repeated_from_the_state_before(run: RunRef, monkeypatch: pytest.MonkeyPatch, last: str):
-    """Cut off right after either file was written, before the record of the step."""
+    """Cut off right after a file was written, before the record of its step."""
 
     class Killed(BaseException):
         pass
@@ -81,7 +92,7 @@ def test_a_step_that_was_cut_off_is_repeated_from_the_state_before(run: RunRef, 
         patch.setattr(step, "write_json", write_and_die)
         with pytest.raises(Killed):
             ask(run, 1)
-    assert (run.stage(1) / "proposal.json").exists()
+    assert (run.stage(1) / last).exists()
     assert not ask(run, 1).reused
     assert values(run, 1) == pytest.approx(VALUES[1])
 
@@ -96,5 +107,5 @@ def test_a_lost_state_file_is_written_again(run: RunRef):
 def test_another_state_before_is_another_step(run: RunRef):
     ask(run, 0)
     key = ask(run, 1).key
-    write_json(run.stage(0) / "designer_state.json", {})
+    write_json(run.stage(0) / "designer_state.json", {"values": {}})
     assert ask(run, 1).key != key

@@ -17,9 +17,12 @@ from envgen.sampler import sample
 from envgen.verifier import verify
 from infra.preset import load_preset
 from infra.run_directory import read_results
+from infra.steps import StepRecord
 from policy.evaluation import gains, valid_gains
 from policy.rollouts import Rollout, breakdown_of, write_rollouts
 from policy.train_log import TRAIN_LOG_SCHEMA
+from tasks.gate import judge
+from tasks.pilot import Pilots
 from tasks.publish import publish
 from tasks.run import RunRef
 
@@ -54,6 +57,8 @@ def run(tmp_path: Path) -> tuple[RunRef, list[list[Rollout]]]:
         directory = run.stage(stage)
         evaluated(directory, evaluations[stage + 1])
         write_json(directory / "config.json", CONFIGS[stage])
+        judge.fn(run, stage, StepRecord(step="evaluate", key="", outputs={"rollouts.parquet": ""}, seconds=0))
+        write_json(directory / "pilot.json", Pilots(pilots=()))
         write_json(directory / "proposal.json", Proposal(stage=stage, designer="checkpoint", variant="V6", config=CONFIGS[stage + 1]))
         write_table(directory / "train_log.parquet", pa.table(log).cast(TRAIN_LOG_SCHEMA))
     return run, evaluations

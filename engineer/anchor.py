@@ -1,0 +1,25 @@
+"""A share of the default config in every proposal, against drift (EnvGen, arXiv 2403.12014)."""
+
+from envgen.config import EnvConfig, SizeConfig
+
+
+def anchored(config: EnvConfig, default: EnvConfig, share: float) -> EnvConfig:
+    """The config of a data set of which `share` (0 to 1) comes from `default` and the rest from `config`.
+
+    For each map size: r = (1 - a) r_config + a r_default, and hole and wait ratio are the means over its instances. A data set
+    drawn from it has the same sizes, the same number of wait instances and the same mean number of holes as the two drawn
+    apart; the holes are no longer of two kinds. EnvGen mixes instances; one config a stage holds them as a mean.
+    """
+    sizes = {}
+    for size in sorted(config.sizes.keys() | default.sizes.keys()):
+        parts = [(weight * c.data_ratio, c) for weight, c in ((1 - share, config.sizes.get(size)), (share, default.sizes.get(size))) if c]
+        total = sum(part for part, _ in parts)
+        knobs = parts[0][1]
+        if total > 0:
+            knobs = SizeConfig(
+                data_ratio=min(total, 1.0),
+                hole_ratio=sum(part * c.hole_ratio for part, c in parts) / total,
+                wait_ratio=min(sum(part * c.wait_ratio for part, c in parts) / total, 1.0),
+            )
+        sizes[size] = knobs
+    return EnvConfig(sizes=sizes)

@@ -1,0 +1,70 @@
+"""The gate: whether a stage made the policy worse than the best stage before it, and what then happens."""
+
+from typing import Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from envgen.breakdown import Difference
+
+START = -1
+"""The number of the start policy where stages are counted."""
+
+Gate = Literal["off", "keep-config", "rollback"]
+"""`off`: a drop is recorded and nothing done. `keep-config`: the next stage trains the same checkpoint on the config of the best
+stage. `rollback`: it trains the checkpoint of the best stage on the config of the best stage."""
+
+
+class GateDecision(BaseModel):
+    """The comparison of a stage with the best one before it, and its consequence."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    stage: int = Field(ge=0)
+    gate: Gate
+    against: int = Field(ge=START)
+    """The best evaluation before this stage; -1 is the start policy."""
+    valid: Difference
+    """Valid rate after this stage minus that of `against`, on the same instances."""
+    action: Literal["go-on", "keep-config", "rollback"]
+    reason: str
+    best: int = Field(ge=START)
+    """The best evaluation so far, this stage included."""
+    in_force: int = Field(ge=START)
+    """The stage whose checkpoint the next stage starts from, and that the run ends with if there is none."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if (self.in_force == self.stage) == (self.action == "rollback"):
+            raise ValueError(f"action {self.action} does not fit: stage {self.in_force} is in force after stage {self.stage}")
+        return self
+
+    @property
+    def dropped(self) -> bool:
+        """Whether the valid rate fell: its paired 95 % interval lies below 0."""
+        return self.valid.high < 0
+
+
+def decide(gate: Gate, stage: int, against: int, valid: Difference) -> GateDecision:
+    """The decision after a stage; `valid` is its valid rate minus that of `against`, the best evaluation before it.
+
+    Only a drop whose 95 % interval lies below 0 has consequences. The best of several evaluations is too high on average,
+    so that a stage that is no worse may be stopped; the interval does not correct for it.
+    """
+    dropped = valid.high < 0
+    best = stage if valid.value > 0 else against
+    action = gate if dropped and gate != "off" else "go-on"
+    found = f"valid rate {valid} against {name_of(against)}"
+    if not dropped:
+        reason = f"{found}: no drop is shown"
+    elif action == "keep-config":
+        reason = f"{found}: a drop; the next stage uses the config of {name_of(against)}"
+    elif action == "rollback":
+        reason = f"{found}: a drop; the next stage starts from {name_of(against)} with its config"
+    else:
+        reason = f"{found}: a drop; the gate is off"
+    in_force = against if action == "rollback" else stage
+    return GateDecision(stage=stage, gate=gate, against=against, valid=valid, action=action, reason=reason, best=best, in_force=in_force)
+
+
+def name_of(stage: int) -> str:
+    """`stage 2`, or `the start policy` for -1."""
+    return "the start policy" if stage == START else f"stage {stage}"

@@ -1,0 +1,61 @@
+"""Pilot: what a config would teach the policy, from a few groups of its answers, before training is spent on it."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from envgen.breakdown import wilson
+from envgen.problem import Instance
+from envgen.prompts import PromptStyle, prompt
+from envgen.verifier import verify_batch
+from policy.chat import ChatModel, Sampling, ask
+from policy.pilot_score import Mean, PilotScore
+from policy.rewards import RewardWeights, terms
+
+_SCALE_FLOOR = 1e-4
+"""Added to a group's standard deviation before it divides, as TRL's GRPO does."""
+
+
+def pilot(
+    model: ChatModel,
+    instances: list[Instance],
+    group_size: int,
+    style: PromptStyle,
+    sampling: Sampling,
+    rewards: RewardWeights,
+    progress: Callable[[int], None] | None = None,
+) -> PilotScore:
+    """Answer each instance `group_size` times and score the rewards; raises ModelError."""
+    repeated = [instance for instance in instances for _ in range(group_size)]
+    completions = model.complete([ask(prompt(instance.problem, style)) for instance in repeated], sampling, progress)
+    verdicts = verify_batch(repeated, [completion.text for completion in completions])
+    weights = rewards.model_dump()
+    values = np.array([sum(weights[name] * term for name, term in terms(verdict).items()) for verdict in verdicts])
+    grouped = values.reshape(len(instances), group_size)
+    return PilotScore(
+        groups=len(instances),
+        group_size=group_size,
+        mixed=wilson(int(mixed_groups(grouped).sum()), len(instances)),
+        advantage=_bootstrapped(absolute_advantages(grouped)),
+        valid=_bootstrapped(np.array([verdict.valid for verdict in verdicts], dtype=float).reshape(grouped.shape).mean(axis=1)),
+        prompt_tokens=sum(completion.prompt_tokens for completion in completions),
+        completion_tokens=sum(completion.completion_tokens for completion in completions),
+    )
+
+
+def mixed_groups(rewards: np.ndarray) -> np.ndarray:
+    """Whether the rewards of a group differ; rewards have shape (groups, answers), the result (groups,)."""
+    return ~np.isclose(rewards.max(axis=1), rewards.min(axis=1))
+
+
+def absolute_advantages(rewards: np.ndarray) -> np.ndarray:
+    """Mean absolute advantage of each group: |r - mean| / (s + 1e-4), s the sample standard deviation (GRPO, 2402.03300)."""
+    spread = rewards.std(axis=1, ddof=1, keepdims=True)
+    return (np.abs(rewards - rewards.mean(axis=1, keepdims=True)) / (spread + _SCALE_FLOOR)).mean(axis=1)
+
+
+def _bootstrapped(values: np.ndarray, resamples: int = 9_999) -> Mean:
+    """Mean of values, one a group, with a percentile bootstrap interval over the groups."""
+    weights = np.random.default_rng(0).multinomial(len(values), np.full(len(values), 1 / len(values)), size=resamples)
+    low, high = np.percentile(weights @ values / len(values), [2.5, 97.5])
+    return Mean(value=float(values.mean()), low=float(low), high=float(high))

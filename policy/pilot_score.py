@@ -1,0 +1,43 @@
+"""What a pilot found: the learning signal to be expected of a config."""
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from envgen.breakdown import Rate
+from envgen.config import EnvConfig
+
+
+class Mean(BaseModel):
+    """A mean over groups with its 95 % bootstrap interval."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    value: float
+    low: float
+    high: float
+
+
+class PilotScore(BaseModel):
+    """The learning signal to be expected of a config."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    groups: int = Field(ge=1)
+    """Instances, each answered by a group."""
+    group_size: int = Field(ge=2)
+    """Answers to each instance."""
+    mixed: Rate
+    """Share of groups whose rewards are not all equal: only these teach a group-relative method anything."""
+    advantage: Mean
+    """Mean absolute advantage of an answer, scaled by the group's standard deviation as in training; about 0 to 1."""
+    valid: Mean
+    """Share of valid answers."""
+    prompt_tokens: int
+    completion_tokens: int
+
+
+class Piloted(BaseModel):
+    """One config and its score."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    config: EnvConfig
+    score: PilotScore | None
+    error: str | None = None
+    """Why there is no score."""
