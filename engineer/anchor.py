@@ -2,6 +2,9 @@
 
 from envgen.config import EnvConfig, SizeConfig
 
+DIGITS = 12
+"""A mean of equal ratios must not leave their range by a rounding error."""
+
 
 def anchored(config: EnvConfig, default: EnvConfig, share: float) -> EnvConfig:
     """The config of a data set of which `share` (0 to 1) comes from `default` and the rest from `config`.
@@ -17,9 +20,9 @@ def anchored(config: EnvConfig, default: EnvConfig, share: float) -> EnvConfig:
         knobs = parts[0][1]
         if total > 0:
             knobs = SizeConfig(
-                data_ratio=min(total, 1.0),
-                hole_ratio=sum(part * c.hole_ratio for part, c in parts) / total,
-                wait_ratio=min(sum(part * c.wait_ratio for part, c in parts) / total, 1.0),
+                data_ratio=round(total, DIGITS),
+                hole_ratio=round(sum(part * c.hole_ratio for part, c in parts) / total, DIGITS),
+                wait_ratio=round(sum(part * c.wait_ratio for part, c in parts) / total, DIGITS),
             )
         sizes[size] = knobs
     return EnvConfig(sizes=sizes)

@@ -61,10 +61,12 @@ def run(
     console.print("starting the orchestrator ...")
     open_run(directory, resolved)
     from flows.curriculum import curriculum
-    from flows.tables import rates_table
+    from flows.tables import gate_notes, rates_table
 
     results = curriculum(resolved, name)
     console.print(rates_table(results))
+    for note in gate_notes(results):
+        console.print(note, markup=False)
     console.print(f"report: {directory / 'report.html'}")
 
 

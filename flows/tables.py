@@ -6,6 +6,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.tree import Tree
 
+from engineer.gate import name_of
 from envgen.breakdown import Breakdown, Difference, Rate
 from envgen.errors import RunDirectoryError
 from infra.lineage import Ancestor
@@ -24,6 +25,13 @@ def rates_table(results: CurriculumResults) -> Table:
     for stage in results.stages:
         _row(table, f"stage {stage.stage}", stage.breakdown, stage.valid_gain, stage.optimal_gain)
     return table
+
+
+def gate_notes(results: CurriculumResults) -> list[str]:
+    """A line for each stage that did worse than the best one before it, and one for the policy that the run ends with."""
+    drops = [f"stage {stage.stage}: {stage.gate.reason}" for stage in results.stages if stage.gate and stage.gate.dropped]
+    final = results.final.stage
+    return drops + ([] if final == results.stages[-1].stage else [f"the run ends with {name_of(final)}"])
 
 
 def lineage_tree(checkpoint: Path, chain: list[Ancestor]) -> Tree:

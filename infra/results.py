@@ -1,5 +1,7 @@
 """`results.json`: what a curriculum has achieved so far, for programs; the report draws it for people."""
 
+from typing import NamedTuple
+
 from pydantic import BaseModel, ConfigDict, Field
 
 from engineer.behaviour import ProposalBehaviour
@@ -62,7 +64,22 @@ class CurriculumResults(BaseModel):
     stages: tuple[StageResult, ...]
 
     @property
-    def final_stage(self) -> int:
-        """The stage whose checkpoint the run ends with so far: the last, or the one the gate rolled back to; -1 is the start policy."""
-        gate = self.stages[-1].gate
-        return gate.in_force if gate else self.stages[-1].stage
+    def final(self) -> "FinalPolicy":
+        """The policy that the run ends with so far: that of the last stage, or the one that the gate rolled back to."""
+        last = self.stages[-1]
+        number = last.gate.in_force if last.gate else last.stage
+        if number == START:
+            nothing = Difference(value=0, low=0, high=0)
+            return FinalPolicy(START, self.start, nothing, nothing)
+        found = next(stage for stage in self.stages if stage.stage == number)
+        return FinalPolicy(number, found.breakdown, found.valid_gain, found.optimal_gain)
+
+
+class FinalPolicy(NamedTuple):
+    """The policy that a run ends with, and what it gained over the start policy."""
+
+    stage: int
+    """The stage that made it; -1 is the start policy."""
+    breakdown: Breakdown
+    valid_gain: Difference
+    optimal_gain: Difference

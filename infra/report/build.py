@@ -8,6 +8,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from engineer.behaviour import budgets
+from engineer.gate import name_of
 from envgen.breakdown import wilson
 from envgen.errors import RunDirectoryError
 from envgen.files import write_text
@@ -70,7 +71,7 @@ def _environment() -> Environment:
     )
     for function in (text.percent, text.share, text.interval, text.points, text.points_interval, text.count, text.duration, text.label):
         environment.filters[function.__name__] = function
-    environment.globals["wilson"] = wilson
+    environment.globals |= {"wilson": wilson, "name_of": name_of}
     return environment
 
 

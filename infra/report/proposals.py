@@ -6,6 +6,7 @@ from engineer.proposal import Proposal
 from envgen.config import EnvConfig, SizeConfig
 from infra.report.text import share
 from infra.results import CurriculumResults
+from policy.pilot_score import Piloted
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,8 @@ class Card:
     """One proposal."""
 
     proposal: Proposal
+    pilots: tuple[Piloted, ...]
+    """The pilot scores of all configs that were proposed."""
     sizes: tuple[SizeChanges, ...]
     proposed_next: bool
     """Whether its stage has not run yet."""
@@ -53,6 +56,7 @@ def cards(results: CurriculumResults) -> list[Card]:
     return [
         Card(
             proposal=stage.proposal,
+            pilots=stage.pilots,
             sizes=_changes(stage.config, stage.proposal.config),
             proposed_next=follower is None,
             overruled=follower is not None and any(knob.changed for row in _changes(stage.proposal.config, follower) for knob in row.knobs),

@@ -1,5 +1,6 @@
 """Numbers and sentences of the report."""
 
+from engineer.gate import name_of
 from envgen.breakdown import Difference, Rate
 from envgen.verifier import FailureCategory
 from infra.results import CurriculumResults
@@ -57,16 +58,21 @@ def label(category: FailureCategory) -> str:
 
 def headline(results: CurriculumResults) -> str:
     """What the curriculum did to the valid rate, in one sentence that claims no more than the interval allows."""
-    last = results.stages[-1]
-    return _change(
-        "Valid rate on the validation set", results.start.overall.valid_rate, last.breakdown.overall.valid_rate, last.valid_gain, len(results.stages)
+    _, final, gain, _ = results.final
+    return _change("Valid rate on the validation set", results.start.overall.valid_rate, final.overall.valid_rate, gain, len(results.stages)) + _ends_with(
+        results
     )
 
 
 def optimal_headline(results: CurriculumResults) -> str:
     """The same for the optimal rate."""
-    last = results.stages[-1]
-    return _change("Optimal rate", results.start.overall.optimal_rate, last.breakdown.overall.optimal_rate, last.optimal_gain, len(results.stages))
+    _, final, _, gain = results.final
+    return _change("Optimal rate", results.start.overall.optimal_rate, final.overall.optimal_rate, gain, len(results.stages))
+
+
+def _ends_with(results: CurriculumResults) -> str:
+    stage = results.final.stage
+    return "" if stage == results.stages[-1].stage else f" The gate rolled back: the run ends with {name_of(stage)}."
 
 
 def _change(what: str, before: Rate, after: Rate, gain: Difference, stages: int) -> str:

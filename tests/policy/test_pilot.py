@@ -1,0 +1,67 @@
+"""The pilot: expected learning signal of a few groups of answers."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from envgen.config import EnvConfig, SizeConfig
+from envgen.prompts import PromptStyle, answer
+from envgen.sampler import sample
+from policy.chat import Completion, Conversation, Sampling
+from policy.pilot import absolute_advantages, mixed_groups, pilot
+from policy.rewards import RewardWeights
+
+GROUP = 4
+CONFIG = EnvConfig(sizes={3: SizeConfig(data_ratio=1, hole_ratio=0.2, wait_ratio=0.25)})
+
+
+class Scripted:
+    """Answers the n-th conversation with the n-th text."""
+
+    def __init__(self, texts: list[str]) -> None:
+        self.texts = texts
+
+    def complete(self, conversations: Sequence[Conversation], sampling: Sampling, progress: Callable[[int], None] | None = None) -> list[Completion]:
+        assert len(conversations) == len(self.texts)
+        return [Completion(text=text, prompt_tokens=10, completion_tokens=5, finish_reason="stop") for text in self.texts]
+
+
+def test_a_pilot_counts_the_groups_that_teach():
+    instances = sample(CONFIG, 6, agents=2, seed=1)[0]
+    right = [0, 4, 2, 1, 4, 0]  # of four answers to each instance
+    texts = [answer(i.solution.plan) if n < k else "" for i, k in zip(instances, right, strict=True) for n in range(GROUP)]
+    score = pilot(Scripted(texts), instances, GROUP, PromptStyle.COMPACT, Sampling(max_tokens=8), RewardWeights())
+    assert (score.groups, score.group_size) == (6, 4)
+    assert score.mixed.value == pytest.approx(2 / 6)
+    # Two of four: |a| = 0.5 / sqrt(1/3) each. One of four: (0.75 + 3 * 0.25) / 4 over 0.5.
+    assert score.advantage.value == pytest.approx((0.5 / (1 / 3) ** 0.5 + 0.375 / 0.5) / 6, abs=1e-3)
+    assert score.advantage.low < score.advantage.value < score.advantage.high
+    assert score.valid.value == pytest.approx(11 / 24)
+    assert (score.prompt_tokens, score.completion_tokens) == (240, 120)
+
+
+def test_groups_of_equal_rewards_have_no_advantage():
+    rewards = np.array([[0.1 + 0.2, 0.3, 0.3], [1.5, 1.5, 1.5]])
+    assert not mixed_groups(rewards).any()
+    assert absolute_advantages(rewards) == pytest.approx([0, 0], abs=1e-9)
+
+
+@settings(derandomize=True, deadline=None)
+@given(st.integers(2, 12).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n))), st.floats(0.1, 10))
+def test_the_advantage_of_a_share_of_right_answers_is_that_of_a_coin(counts: tuple[int, int], reward: float):
+    """|a| = 2 p (1 - p) / s with s^2 = n / (n - 1) p (1 - p), whatever the reward is worth."""
+    n, right = counts
+    p = right / n
+    expected = 2 * (p * (1 - p) * (n - 1) / n) ** 0.5
+    assert absolute_advantages(np.array([[reward] * right + [0.0] * (n - right)]))[0] == pytest.approx(expected, abs=5e-3)
+
+
+def test_the_advantages_are_those_of_the_trainer():
+    torch = pytest.importorskip("torch")
+    rewards = np.random.default_rng(0).choice([0.0, 1.0, 1.5], size=(20, 8))
+    grouped = torch.tensor(rewards, dtype=torch.float32)
+    theirs = ((grouped - grouped.mean(dim=1, keepdim=True)) / (grouped.std(dim=1, keepdim=True) + 1e-4)).abs().mean(dim=1)
+    assert absolute_advantages(rewards) == pytest.approx(theirs.tolist(), abs=1e-5)
