@@ -8,6 +8,8 @@ from rich.tree import Tree
 
 from envgen.breakdown import Breakdown, Difference, Rate
 from envgen.errors import RunDirectoryError
+from infra.comparison import text
+from infra.comparison.results import ComparisonResults
 from infra.lineage import Ancestor
 from infra.results import CurriculumResults
 
@@ -23,6 +25,16 @@ def rates_table(results: CurriculumResults) -> Table:
     _row(table, "start", results.start, None, None)
     for stage in results.stages:
         _row(table, f"stage {stage.stage}", stage.breakdown, stage.valid_gain, stage.optimal_gain)
+    return table
+
+
+def comparison_table(results: ComparisonResults) -> Table:
+    """Engineer variants side by side, at most 100 columns wide."""
+    table = Table(title=text.title(results), caption=text.caption(results), box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), collapse_padding=True)
+    for name in text.HEADINGS:
+        table.add_column(name, justify="left" if name in ("engineer", "rate") else "right", no_wrap=name != "engineer")
+    for row in text.rows(results):
+        table.add_row(*row)
     return table
 
 

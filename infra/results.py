@@ -52,3 +52,8 @@ class CurriculumResults(BaseModel):
     start: Breakdown
     """The start policy on the validation set, before any training."""
     stages: tuple[StageResult, ...]
+
+
+def final_stage(results: CurriculumResults) -> int:
+    """The stage whose policy is in force at the end of a curriculum: the last one."""
+    return results.stages[-1].stage
