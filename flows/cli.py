@@ -70,6 +70,44 @@ def run(
     console.print(f"report: {directory / 'report.html'}")
 
 
+@app.command(epilog=example("envwright compare tiny --engineers checkpoint,random,fixed --seeds 0,1,2 --variants V1,V6"))
+def compare(
+    preset: Annotated[str, typer.Argument(help="A shipped preset, or the path of a YAML file.")],
+    engineers: Annotated[str, typer.Option(help="Designers with commas between them; one that reads a context may name its variant: checkpoint:V1.")],
+    seeds: Annotated[str, typer.Option(help="Seeds with commas between them. Stage 0 is trained once, with the first.")] = "0,1,2",
+    variants: Annotated[str | None, typer.Option(help="Context variants for every designer that reads a context; without it the preset's.")] = None,
+    stages: Annotated[int | None, typer.Option(help="Number of stages.")] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", help="Any field of the preset, as a.b=c; may be repeated.")] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Curricula at a time.")] = 1,
+    name: Annotated[str | None, typer.Option(help="Name of the comparison's directory.")] = None,
+) -> None:
+    """Engineer variants side by side from one shared stage 0, with intervals; the same command continues, and may add some."""
+    from infra.comparison.results import read_comparison_results
+    from infra.comparison.spec import open_comparison, plan
+    from infra.settings import Settings
+
+    spec = plan(preset, engineers, seeds, variants=variants, stages=stages, settings=set_ or [], name=name)
+    directory = Settings().run_directory(spec.name)
+    show_log()
+    labels = ", ".join(engineer.label for engineer in spec.engineers)
+    console.print(f"{spec.name}: {len(spec.engineers)} engineers ({labels}), seeds {seeds}, {spec.preset.stages} stages", highlight=False, soft_wrap=True)
+    console.print("starting the orchestrator ...")
+    open_comparison(directory, spec)
+    from flows.compare import compare as compare_flow
+    from flows.tables import comparison_table
+
+    failure = None
+    try:
+        compare_flow(spec, spec.name, jobs)
+    except ChildError as error:
+        failure = error
+    if (directory / "comparison_results.json").exists():
+        Console(width=max(console.width, 100)).print(comparison_table(read_comparison_results(directory)))
+        console.print(f"comparison: {directory / 'comparison.md'}", soft_wrap=True)
+    if failure:
+        raise failure
+
+
 @app.command(epilog=example("envwright solve problems.jsonl -o solutions.jsonl"))
 def solve(
     problems: Annotated[str, typer.Argument(help=f"Problems: {SOURCES}.")],

@@ -9,6 +9,8 @@ from rich.tree import Tree
 from engineer.gate import name_of
 from envgen.breakdown import Breakdown, Difference, Rate
 from envgen.errors import RunDirectoryError
+from infra.comparison import text
+from infra.comparison.results import ComparisonResults
 from infra.lineage import Ancestor
 from infra.results import CurriculumResults
 
@@ -32,6 +34,16 @@ def gate_notes(results: CurriculumResults) -> list[str]:
     drops = [f"stage {stage.stage}: {stage.gate.reason}" for stage in results.stages if stage.gate and stage.gate.dropped]
     final = results.final.stage
     return drops + ([] if final == results.stages[-1].stage else [f"the run ends with {name_of(final)}"])
+
+
+def comparison_table(results: ComparisonResults) -> Table:
+    """Engineer variants side by side, at most 100 columns wide."""
+    table = Table(title=text.title(results), caption=text.caption(results), box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), collapse_padding=True)
+    for name in text.HEADINGS:
+        table.add_column(name, justify="left" if name in ("engineer", "rate") else "right", no_wrap=name != "engineer")
+    for row in text.rows(results):
+        table.add_row(*row)
+    return table
 
 
 def lineage_tree(checkpoint: Path, chain: list[Ancestor]) -> Tree:

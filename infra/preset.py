@@ -60,6 +60,8 @@ class Preset(BaseModel):
     model: str
     """`tiny` (shipped), a checkpoint directory or a hub id."""
     seed: int = Field(default=0, ge=0)
+    stage0_seed: int | None = Field(default=None, ge=0)
+    """Seed of stage 0; the curriculum's seed if left out. Runs that are compared share it."""
     stages: int = Field(default=3, ge=1, le=100)
     agents: int = Field(default=2, ge=MIN_AGENTS, le=MAX_AGENTS)
     instances: int = Field(ge=1)
@@ -86,6 +88,10 @@ class Preset(BaseModel):
         if tuple(self.default_config.sizes) != self.space.map_sizes:
             raise ValueError(f"default_config names the map sizes {list(self.default_config.sizes)}, space names {list(self.space.map_sizes)}; name the same")
         return self
+
+    def stage_seed(self, stage: int) -> int:
+        """The seed that a stage's training data and training are drawn with."""
+        return self.stage0_seed if stage == 0 and self.stage0_seed is not None else self.seed
 
 
 # Broken text, a date such as 2020-13-45, or endless nesting.

@@ -32,19 +32,22 @@ def default_name(preset: Preset) -> str:
     return f"{preset.name}-{preset.design.designer}-{preset.design.variant}-s{preset.seed}"
 
 
+def new_curriculum(name: str, preset: Preset) -> Curriculum:
+    """The curriculum that a run of this name and preset is."""
+    return Curriculum(name=name, preset=preset, preset_digest=_digest(preset))
+
+
 def open_run(directory: Path, preset: Preset) -> Curriculum:
     """Claim a new run directory, or check that an existing one was made by the same preset.
 
     The number of stages may differ, so that a run can be extended. RunDirectoryError names the fields that differ.
     """
     path = directory / MODEL_FILE
-    wanted = Curriculum(name=directory.name, preset=preset, preset_digest=_digest(preset))
+    wanted = new_curriculum(directory.name, preset)
     if path.exists():
         found = read_curriculum(directory)
-        old, new = resolved_json(found.preset), resolved_json(preset)
-        changed = sorted(field for field in new if field not in FREE_FIELDS and old.get(field) != new[field])
-        if changed:
-            details = "; ".join(f"{field}: {_short(old.get(field))} there, {_short(new[field])} here" for field in changed)
+        details = changed_fields(found.preset, preset, FREE_FIELDS)
+        if details:
             raise RunDirectoryError(
                 f"{directory} was made by another preset ({details}). Ways out: give this run its own name with --name, "
                 f"go back to the settings of the run, or move the directory away"
@@ -55,6 +58,13 @@ def open_run(directory: Path, preset: Preset) -> Curriculum:
         raise RunDirectoryError(f"{directory} exists and is no curriculum ({MODEL_FILE} is missing); give the run another --name, or move the directory away")
     write_json(path, wanted)
     return wanted
+
+
+def changed_fields(there: Preset, here: Preset, free: set[str]) -> str:
+    """The fields outside `free` in which two presets differ, with both values; empty if there are none."""
+    old, new = resolved_json(there), resolved_json(here)
+    changed = sorted(field for field in new if field not in free and old.get(field) != new[field])
+    return "; ".join(f"{field}: {_short(old.get(field))} there, {_short(new[field])} here" for field in changed)
 
 
 @contextmanager

@@ -14,6 +14,8 @@ class Settings(BaseSettings):
     """Folder of the curricula."""
     workers: int = min(os.cpu_count() or 1, 8)
     """Processes that draw instances."""
+    parent_run: str | None = None
+    """MLflow run under which curricula are recorded: that of the comparison they belong to."""
 
     @property
     def tracking_uri(self) -> str:

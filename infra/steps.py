@@ -17,6 +17,8 @@ from envgen.files import digest, file_digest, write_json
 
 CODE_VERSIONS = {"validation": 2, "start": 3, "generate": 2, "train": 3, "evaluate": 2, "summarize": 3, "gate": 1, "engineer": 3, "pilot": 1, "choose": 1}
 """Raised by hand when a step's code changes what it writes."""
+RECORDS = ".steps"
+"""Folder of the records, in the directory that the steps write to."""
 
 
 class StepRecord(BaseModel):
@@ -40,9 +42,9 @@ def step_key(step: str, decides: dict[str, Any]) -> str:
 def run_step(directory: Path, step: str, decides: dict[str, Any], outputs: tuple[str, ...], body: Callable[[], None]) -> StepRecord:
     """Run `body`, which writes `outputs` into `directory`, unless a record with the same key matches the files there."""
     key = step_key(step, decides)
-    record_path = directory / ".steps" / f"{step}.json"
-    with lock(directory / ".steps" / f"{step}.lock"):
-        record = _read(record_path)
+    record_path = directory / RECORDS / f"{step}.json"
+    with lock(directory / RECORDS / f"{step}.lock"):
+        record = read_record(directory, step)
         if record and record.key == key and _matches(record, directory):
             return record.model_copy(update={"reused": True})
         record_path.unlink(missing_ok=True)
@@ -63,9 +65,10 @@ def lock(path: Path) -> Iterator[None]:
         yield
 
 
-def _read(path: Path) -> StepRecord | None:
+def read_record(directory: Path, step: str) -> StepRecord | None:
+    """The record that a step left in a directory, whether or not its files are still the same; None if there is none."""
     try:
-        return StepRecord.model_validate_json(path.read_bytes())
+        return StepRecord.model_validate_json((directory / RECORDS / f"{step}.json").read_bytes())
     except (FileNotFoundError, ValidationError):
         return None
 

@@ -32,6 +32,7 @@ def make_validation(run: RunRef) -> StepRecord:
 def generate(run: RunRef, stage: int, config: EnvConfig, validation: StepRecord) -> StepRecord:
     """Write `config.json` and `train.parquet` of a stage; no validation instance is in it."""
     preset, directory = run.preset, run.stage(stage)
+    seed = preset.stage_seed(stage)
 
     def body() -> None:
         write_json(directory / "config.json", config)
@@ -39,13 +40,13 @@ def generate(run: RunRef, stage: int, config: EnvConfig, validation: StepRecord)
             config,
             preset.instances,
             agents=preset.agents,
-            seed=preset.seed,
+            seed=seed,
             stage=stage,
             held_out=held_out(run),
             workers=Settings().workers,
             progress=lambda line: log.info("stage %d: %s", stage, line),
         )
-        origin = {"config": config, "seed": preset.seed, "stage": stage, "report": report}
+        origin = {"config": config, "seed": seed, "stage": stage, "report": report}
         write_dataset(directory / "train.parquet", instances, preset.prompt_style, origin)
 
     decides = {
@@ -53,7 +54,7 @@ def generate(run: RunRef, stage: int, config: EnvConfig, validation: StepRecord)
         "instances": preset.instances,
         "agents": preset.agents,
         "style": preset.prompt_style,
-        "seed": preset.seed,
+        "seed": seed,
         "stage": stage,
         "validation": validation.key,
     }

@@ -34,7 +34,7 @@ def train(run: RunRef, stage: int, data: StepRecord, parent: Parent) -> StepReco
         work=work,
         rewards=preset.rewards,
         trl={**preset.trl, "num_train_epochs": preset.epochs},
-        seed=seed_integer(preset.seed, stage, "train"),
+        seed=seed_integer(preset.stage_seed(stage), stage, "train"),
         dtype=preset.engine.dtype,
     )
     throttle = Throttle()

@@ -114,9 +114,10 @@ def record_lineage(run: RunRef, curriculum: Curriculum, stage: int) -> None:
 
 def _record(recorder: Recorder, run: RunRef, curriculum: Curriculum, stage: int) -> None:
     preset, directory = run.preset, run.stage(stage)
-    key = f"{curriculum.preset_digest[:16]}-{run.name}"
+    under = Settings().parent_run
+    key = f"{curriculum.preset_digest[:16]}-{under + '-' if under else ''}{run.name}"
     tags = {"preset": preset.name, "designer": preset.design.designer, "variant": preset.design.variant, "seed": str(preset.seed)}
-    root = recorder.run(key, run.name, tags={**tags, "level": "curriculum"}, params=flat(resolved_json(preset)))
+    root = recorder.run(key, run.name, parent=under, tags={**tags, "level": "curriculum"}, params=flat(resolved_json(preset)))
     child = recorder.run(
         f"{key}-stage-{stage}", f"stage {stage} · {preset.design.variant} · {preset.design.designer}", parent=root, tags={**tags, "level": "stage"}
     )

@@ -1,0 +1,94 @@
+"""The flow of a comparison: one shared stage 0, then a curriculum in a child process for every engineer variant and seed."""
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextvars import copy_context
+from pathlib import Path
+
+from flows.environment import prepare
+
+prepare()
+
+from prefect import flow
+from prefect.client.orchestration import get_client
+from prefect.runtime import flow_run
+
+from envgen.errors import ChildError
+from flows.compare_children import Children
+from infra.comparison.fork import fork
+from infra.comparison.gather import finished
+from infra.comparison.results import ComparisonResults
+from infra.comparison.spec import SHARED, Child, ComparisonSpec, open_comparison
+from infra.run_directory import exclusive
+from infra.settings import Settings
+from tasks.compare import earlier_failures, open_record, publish_comparison
+from tasks.run import log
+
+
+@flow(name="compare", flow_run_name="{name}")
+def compare(spec: ComparisonSpec, name: str, jobs: int = 1) -> ComparisonResults:
+    """Run every engineer variant with every seed from one shared stage 0, `jobs` at a time, and sum up what they show.
+
+    A repeated call with the same name continues; engineers, seeds and stages may be added. A curriculum that fails costs no
+    other one: the rest is finished and published, then ChildError is raised.
+    """
+    directory = Settings().run_directory(name)
+    with exclusive(directory):
+        whole = open_comparison(directory, spec)
+        record = open_record(directory, whole)
+        children = Children(directory, _environment(jobs, record), flow_run.id)
+        results = _run_all(directory, whole, [child for child in whole.children if child in spec.children], children, jobs)
+    if results.failed:
+        names = ", ".join(f"{child.engineer}-s{child.seed}" for child in results.failed)
+        raise ChildError(f"{len(results.failed)} of {len(results.children)} curricula failed: {names}. Run the same command again to continue them")
+    return results
+
+
+def _run_all(directory: Path, spec: ComparisonSpec, wanted: list[Child], children: Children, jobs: int) -> ComparisonResults:
+    todo = [child for child in wanted if not finished(directory / child.name, spec.preset_of(child))]
+    log.info("%d curricula, %d of them finished already; %d at a time", len(wanted), len(wanted) - len(todo), jobs)
+    shared = directory / SHARED
+    if any(not (directory / child.name).exists() for child in todo) and not finished(shared, spec.shared_preset):
+        log.info("stage 0, shared by all")
+        children.run(SHARED, "stage 0, shared", spec.shared_preset)
+    failures = {name: reason for name, reason in earlier_failures(directory).items() if name not in {child.name for child in todo}}
+
+    def start(child: Child) -> None:
+        preset = spec.preset_of(child)
+        fork(shared, directory / child.name, preset)
+        children.run(child.name, child.title, preset)
+
+    def ended(child: Child, error: BaseException | None) -> None:
+        if error is None:
+            log.info("%s: finished", child.title)
+        else:
+            failures[child.name] = str(error) or type(error).__name__
+            log.error("%s: failed: %s", child.title, failures[child.name])
+        publish_comparison(directory, spec, failures)
+
+    _each(todo, jobs, start, ended, children.stop)
+    return publish_comparison(directory, spec, failures, last=True)
+
+
+def _each(todo: list[Child], jobs: int, start: Callable[[Child], None], ended: Callable[[Child, BaseException | None], None], stop: Callable[[], None]) -> None:
+    """Start every child, `jobs` at a time, each in a thread that lives as long as it; tell of each end in this thread."""
+    with ThreadPoolExecutor(max_workers=jobs) as pool:
+        # Each thread gets a context of its own, so that its log lines belong to this flow run.
+        futures = {pool.submit(copy_context().run, start, child): child for child in todo}
+        try:
+            for future in as_completed(futures):
+                ended(futures[future], future.exception())
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            stop()
+            raise
+
+
+def _environment(jobs: int, record: str | None) -> dict[str, str]:
+    """What children are told besides their spec: the server of this flow, the record above theirs, and their share of the cores."""
+    share = str(max(1, (os.cpu_count() or 1) // jobs))
+    shared = {name: os.environ.get(name, share) for name in ("OMP_NUM_THREADS", "ENVWRIGHT_WORKERS")} if jobs > 1 else {}
+    with get_client(sync_client=True) as client:
+        server = str(client.api_url).rstrip("/")
+    return shared | {"PREFECT_API_URL": server} | ({"ENVWRIGHT_PARENT_RUN": record} if record else {})

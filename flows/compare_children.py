@@ -1,0 +1,79 @@
+"""The child processes of a comparison, seen from the comparison."""
+
+import logging
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from subprocess import Popen
+from uuid import UUID
+
+from prefect.client.orchestration import get_client
+from prefect.states import Crashed
+
+from envgen.errors import ChildError
+from flows.compare_child import CurriculumSpec
+from infra.preset import Preset
+from policy.child import run_child, stop_child
+from tasks.run import log
+
+
+class Children:
+    """Runs curricula of a comparison in child processes and can stop them all."""
+
+    def __init__(self, directory: Path, environment: Mapping[str, str], parent: str | None) -> None:
+        self.directory, self.environment, self.parent = directory, environment, parent
+        self._running: set[Popen] = set()
+        self._lock = threading.Lock()
+        self._stopped = False
+
+    def run(self, name: str, title: str, preset: Preset) -> None:
+        """Run one curriculum to its end in a child of this thread; ChildError if it fails. Its output is in `logs/`."""
+        spec = CurriculumSpec(directory=(self.directory / name).resolve(), title=title, preset=preset, parent=UUID(self.parent) if self.parent else None)
+        flow_runs: list[str] = []
+
+        def progress(entry: dict) -> None:
+            if "flow_run" in entry:
+                flow_runs.append(entry["flow_run"])
+            else:
+                log.log(entry.get("level", logging.INFO), "%s: %s", title, entry.get("message", ""))
+
+        specs, logs = self.directory / ".specs", self.directory / "logs"
+        specs.mkdir(exist_ok=True)
+        children: list[Popen] = []
+
+        def started(child: Popen) -> None:
+            children.append(child)
+            with self._lock:
+                self._running.add(child)
+                stopped = self._stopped
+            if stopped:
+                stop_child(child)
+
+        try:
+            run_child("flows.compare_child", spec, specs / f"{name}.json", logs / f"{name}.log", progress, environment=self.environment, started=started)
+        except ChildError as error:
+            _crashed(flow_runs, str(error))
+            raise
+        finally:
+            with self._lock:
+                self._running.difference_update(children)
+
+    def stop(self) -> None:
+        """End all children, and those that are about to start."""
+        with self._lock:
+            self._stopped = True
+            running = list(self._running)
+        for child in running:
+            stop_child(child)
+
+
+def _crashed(flow_runs: list[str], reason: str) -> None:
+    """Tell Prefect about a curriculum that could not say itself how it ended."""
+    try:
+        with get_client(sync_client=True) as client:
+            for flow_run in flow_runs:
+                state = client.read_flow_run(UUID(flow_run)).state
+                if state is None or not state.is_final():
+                    client.set_flow_run_state(UUID(flow_run), Crashed(message=reason[-2000:]), force=True)
+    except Exception as error:  # the state in Prefect is a view only
+        log.warning("Prefect was not told of the end of a curriculum: %s", error)

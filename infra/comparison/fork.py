@@ -1,0 +1,52 @@
+"""Start a curriculum from the finished stage 0 of another one: files are linked or copied, and the steps find themselves done."""
+
+import os
+import shutil
+from pathlib import Path
+
+from envgen.files import sync_directory, write_json
+from infra.preset import Preset
+from infra.run_directory import MODEL_FILE, new_curriculum, stage_directory
+from infra.steps import RECORDS, read_record
+
+_ROOT_STEPS, _START_STEPS, STAGE_STEPS = ("validation",), ("start",), ("generate", "train", "evaluate", "summarize")
+
+
+def fork(source: Path, target: Path, preset: Preset) -> None:
+    """Make the run directory `target` of a preset with what stage 0 of `source` has; nothing happens if it exists.
+
+    What the engineer wrote is left behind. The directory appears under its name when it is complete. A step whose files are
+    missing or damaged is not done, and is simply done again.
+    """
+    if target.exists():
+        return
+    partial = target.with_name(f".{target.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    _take(source, partial, _ROOT_STEPS)
+    _take(source / "start", partial / "start", _START_STEPS)
+    _take(stage_directory(source, 0), stage_directory(partial, 0), STAGE_STEPS)
+    write_json(partial / MODEL_FILE, new_curriculum(target.name, preset))
+    os.replace(partial, target)
+    sync_directory(target.parent)
+
+
+def _take(source: Path, target: Path, steps: tuple[str, ...]) -> None:
+    (target / RECORDS).mkdir(parents=True, exist_ok=True)
+    for step in steps:
+        record = read_record(source, step)
+        if record is None:
+            continue
+        for name in record.outputs:
+            if (source / name).is_dir():
+                shutil.copytree(source / name, target / name, copy_function=_link)
+            elif (source / name).exists():
+                _link(source / name, target / name)
+        write_json(target / RECORDS / f"{step}.json", record)
+
+
+def _link(source: str | Path, target: str | Path) -> None:
+    """A second name of the file where the disk can do that, else a copy. No step writes into a file that is there."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)

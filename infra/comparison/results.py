@@ -1,0 +1,103 @@
+"""`comparison_results.json`: what a comparison has shown so far, for programs."""
+
+from enum import StrEnum
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from envgen.breakdown import Difference, Rate
+from envgen.errors import RunDirectoryError
+
+RESULTS_FILE = "comparison_results.json"
+BASELINES = ("random", "fixed")
+"""Engineers that the others are measured against, where they are part of the comparison."""
+
+
+class State(StrEnum):
+    """How far a curriculum of a comparison is."""
+
+    FINISHED = "finished"
+    """All stages are done."""
+    FAILED = "failed"
+    """It ended with an error."""
+    WAITING = "waiting"
+    """It was not started, or was cut off."""
+
+
+class ChildResult(BaseModel):
+    """One curriculum of a comparison."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    engineer: str
+    seed: int
+    state: State
+    reason: str = ""
+    """Why it failed: the message and the last lines of its output."""
+
+
+class Against(BaseModel):
+    """Differences to a baseline at the end, over the seeds that both have finished, paired by seed and instance."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    seeds: int
+    valid: Difference
+    optimal: Difference
+
+
+class EngineerResult(BaseModel):
+    """One engineer variant, over the seeds that finished."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    label: str
+    designer: str
+    variant: str
+    seeds: tuple[int, ...]
+    """Those that finished; all figures are over them."""
+    valid: Rate | None = None
+    """At the end, under the policy that is then in force."""
+    optimal: Rate | None = None
+    valid_area: Rate | None = None
+    """Mean height of the curve of the valid rate from the shared stage 0 to the last stage."""
+    optimal_area: Rate | None = None
+    valid_curve: tuple[Rate, ...] = ()
+    """Of the start policy, then after each stage."""
+    optimal_curve: tuple[Rate, ...] = ()
+    final_by_seed: dict[int, float] = {}
+    """Seed -> valid rate at the end."""
+    tokens: dict[str, float] = {}
+    """Training, evaluation, engineer: tokens of a run, mean over seeds, without the shared part."""
+    seconds: float | None = None
+    """Seconds of a run's steps, mean over seeds, without the shared part."""
+    against: dict[str, Against] = {}
+    """Baseline -> differences to it."""
+
+
+class ComparisonResults(BaseModel):
+    """All that a comparison has shown so far."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    comparison: str
+    preset: str
+    stages: int
+    instances: int
+    """Of the validation set."""
+    seeds: tuple[int, ...]
+    stage0_seed: int
+    engineers: tuple[EngineerResult, ...]
+    children: tuple[ChildResult, ...]
+
+    @property
+    def failed(self) -> tuple[ChildResult, ...]:
+        """The curricula that ended with an error."""
+        return tuple(child for child in self.children if child.state is State.FAILED)
+
+
+def read_comparison_results(directory: Path) -> ComparisonResults:
+    """`comparison_results.json` of a comparison; RunDirectoryError if nothing has finished."""
+    path = directory / RESULTS_FILE
+    try:
+        return ComparisonResults.model_validate_json(path.read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
+        raise RunDirectoryError(f"{directory}: {RESULTS_FILE} is missing; nothing has finished yet, or this is no comparison") from None
+    except ValidationError as error:
+        raise RunDirectoryError(f"{path}: damaged, or made by another version: {error.errors()[0]['msg']}; run the same command again to rewrite it") from None

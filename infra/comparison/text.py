@@ -1,0 +1,80 @@
+"""The table of a comparison as text: for the terminal and for `comparison.md`."""
+
+from envgen.breakdown import Difference, Rate
+from infra.comparison.results import BASELINES, ComparisonResults, EngineerResult, State
+
+HEADINGS = ("engineer", "seeds", "rate", "final %", "area", "to random", "to fixed", "tokens", "time")
+NOTE = (
+    "final: at the end; area: mean height of the curve from stage 0 on, in %; to random, to fixed: points, paired by seed and "
+    "instance. [95 % intervals] from resampling seeds and instances. Tokens and time: a run, without the shared stage 0."
+)
+
+
+def rows(results: ComparisonResults) -> list[tuple[str, ...]]:
+    """Two rows for each engineer variant, valid and optimal, under `HEADINGS`."""
+    return [row for engineer in results.engineers for row in _engineer(results, engineer)]
+
+
+def _engineer(results: ComparisonResults, engineer: EngineerResult) -> list[tuple[str, ...]]:
+    seeds = f"{len(engineer.seeds)}/{len(results.seeds)}" + failed_mark(results, engineer.label)
+    tokens = short_count(sum(engineer.tokens.values())) if engineer.tokens else ""
+    time = short_time(engineer.seconds) if engineer.seconds is not None else ""
+    return [
+        (engineer.label, seeds, "valid", *_numbers(engineer, "valid"), tokens, time),
+        ("", "", "optimal", *_numbers(engineer, "optimal"), "", ""),
+    ]
+
+
+def _numbers(engineer: EngineerResult, name: str) -> tuple[str, str, str, str]:
+    final, area = (engineer.valid, engineer.valid_area) if name == "valid" else (engineer.optimal, engineer.optimal_area)
+    if final is None or area is None:
+        return "-", "-", "", ""
+    to_random, to_fixed = (_percent(_to(engineer, base, name), "+") for base in BASELINES)
+    return _percent(final, ""), f"{100 * area.value:.1f}", to_random, to_fixed
+
+
+def _to(engineer: EngineerResult, baseline: str, name: str) -> Difference | None:
+    against = engineer.against.get(baseline)
+    return against and (against.valid if name == "valid" else against.optimal)
+
+
+def failed_mark(results: ComparisonResults, label: str) -> str:
+    """`!` if a curriculum of this engineer variant failed."""
+    return "!" if any(child.engineer == label and child.state is State.FAILED for child in results.children) else ""
+
+
+def caption(results: ComparisonResults) -> str:
+    """What the table's columns are, and which curricula failed."""
+    failed = ", ".join(f"{child.engineer}-s{child.seed}" for child in results.failed)
+    return NOTE + (f" ! failed: {failed}." if failed else "")
+
+
+def title(results: ComparisonResults) -> str:
+    """Headline of the table."""
+    return f"{results.comparison}: {results.stages} stages, validation on {results.instances} instances, shared stage 0 of seed {results.stage0_seed}"
+
+
+def markdown(results: ComparisonResults) -> str:
+    """The table as Markdown."""
+    lines = [HEADINGS, tuple("---" if heading in ("engineer", "rate") else "---:" for heading in HEADINGS), *rows(results)]
+    table = "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+    return f"# {title(results)}\n\n{table}\n\n{caption(results)}\n"
+
+
+def short_count(number: float) -> str:
+    """`870`, `12k`, `3.4M`."""
+    for size, suffix in ((1e6, "M"), (1e3, "k")):
+        if number >= size:
+            return f"{number / size:.1f}{suffix}" if number < 10 * size else f"{number / size:.0f}{suffix}"
+    return f"{number:.0f}"
+
+
+def short_time(seconds: float) -> str:
+    """`42 s`, `31 min`, `2.4 h`."""
+    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min" if seconds < 6_000 else f"{seconds / 3600:.1f} h"
+
+
+def _percent(number: Rate | Difference | None, sign: str) -> str:
+    if number is None:
+        return ""
+    return f"{100 * number.value:{sign}.1f} [{100 * number.low:{sign}.1f},{100 * number.high:{sign}.1f}]"

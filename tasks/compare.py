@@ -1,0 +1,50 @@
+"""Open the record of a comparison, and publish what its curricula have shown so far."""
+
+from pathlib import Path
+
+from prefect import task
+
+from envgen.errors import RunDirectoryError
+from envgen.files import digest, write_json, write_text
+from infra.comparison.gather import gather
+from infra.comparison.results import RESULTS_FILE, ComparisonResults, read_comparison_results
+from infra.comparison.spec import ComparisonSpec
+from infra.comparison.text import markdown
+from infra.lineage import Recorder, flat
+from infra.preset import resolved_json
+from infra.settings import Settings
+from tasks.run import log, task_options
+
+
+@task(**task_options("open-record"))
+def open_record(directory: Path, spec: ComparisonSpec) -> str | None:
+    """The MLflow run of the comparison, made if it is new; None if MLflow cannot be reached. It also makes MLflow's database."""
+    settings = Settings()
+    try:
+        return _run(Recorder(settings.tracking_uri, settings.runs / "mlartifacts"), directory, spec)
+    except Exception as error:  # a lost record is not worth a lost run
+        log.warning("comparison not recorded at %s: %s", settings.tracking_uri, error)
+        return None
+
+
+@task(**task_options("publish-comparison"))
+def publish_comparison(directory: Path, spec: ComparisonSpec, failures: dict[str, str], last: bool = False) -> ComparisonResults:
+    """Rewrite `comparison_results.json` and what people read from all finished curricula."""
+    results = gather(directory, spec, failures)
+    write_json(directory / RESULTS_FILE, results)
+    write_text(directory / "comparison.md", markdown(results))
+    return results
+
+
+def earlier_failures(directory: Path) -> dict[str, str]:
+    """Why curricula failed in an earlier call, by name."""
+    try:
+        return {f"{child.engineer}-s{child.seed}": child.reason for child in read_comparison_results(directory).failed}
+    except RunDirectoryError:
+        return {}
+
+
+def _run(recorder: Recorder, directory: Path, spec: ComparisonSpec) -> str:
+    kept = resolved_json(spec.preset.model_copy(update={"stages": 1, "description": ""}))
+    tags = {"preset": spec.preset.name, "level": "comparison"}
+    return recorder.run(f"{digest(kept)[:16]}-comparison-{directory.name}", directory.name, tags=tags, params=flat({"preset": kept}))
