@@ -1,5 +1,6 @@
 """Results of a run directory that is made here, without training."""
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from engineer.behaviour import proposal_behaviour
 from engineer.proposal import Proposal
 from envgen.config import EnvConfig, SizeConfig
-from envgen.dataset import write_table
+from envgen.dataset import write_dataset, write_table
 from envgen.files import write_json
 from envgen.problem import Instance
 from envgen.prompts import PromptStyle, answer
@@ -21,7 +22,8 @@ from infra.steps import StepRecord
 from policy.evaluation import gains, valid_gains
 from policy.rollouts import Rollout, breakdown_of, write_rollouts
 from policy.train_log import TRAIN_LOG_SCHEMA
-from tasks.gate import judge
+from tasks.design import engineer, read_candidates
+from tasks.gate import judge, parent_stage, read_gate
 from tasks.pilot import Pilots
 from tasks.publish import publish
 from tasks.run import RunRef
@@ -32,6 +34,16 @@ def shares(small: float) -> EnvConfig:
 
 
 CONFIGS = (shares(0.5), shares(0.8), shares(0.6))
+OPTIONS_CONFIGS = [
+    EnvConfig(sizes={s: SizeConfig(data_ratio=share, hole_ratio=0.2, wait_ratio=0.25) for s, share in zip((3, 4, 5, 6), row, strict=True)})
+    for row in ((0.25, 0.25, 0.25, 0.25), (0.25, 0.25, 0.5, 0))
+]
+OPTIONS = {"configs": [config.model_dump() for config in OPTIONS_CONFIGS]}
+
+
+def judge_again(run: RunRef) -> None:
+    for stage in (0, 1):
+        judge.fn(run, stage, StepRecord(step="evaluate", key="", outputs={"rollouts.parquet": ""}, seconds=0))
 
 
 def rollouts(instances: list[Instance], correct: int) -> list[Rollout]:
@@ -57,10 +69,11 @@ def run(tmp_path: Path) -> tuple[RunRef, list[list[Rollout]]]:
         directory = run.stage(stage)
         evaluated(directory, evaluations[stage + 1])
         write_json(directory / "config.json", CONFIGS[stage])
-        judge.fn(run, stage, StepRecord(step="evaluate", key="", outputs={"rollouts.parquet": ""}, seconds=0))
         write_json(directory / "pilot.json", Pilots(pilots=()))
         write_json(directory / "proposal.json", Proposal(stage=stage, designer="checkpoint", variant="V6", config=CONFIGS[stage + 1]))
         write_table(directory / "train_log.parquet", pa.table(log).cast(TRAIN_LOG_SCHEMA))
+    write_dataset(run.validation, instances, PromptStyle.BOARD, {})
+    judge_again(run)
     return run, evaluations
 
 
@@ -78,3 +91,38 @@ def test_each_stage_is_published_with_the_behaviour_of_its_proposal(run: tuple[R
     assert [stage.valid_gain.value for stage in results.stages] == pytest.approx([0.6, -0.2])
     assert behaviours[0].undone is None
     assert behaviours[1].undone == pytest.approx(2 / 3)  # of the 30 points that 3x3 gained it loses 20
+
+
+def test_a_stage_that_is_rolled_back_does_not_end_the_run(tmp_path: Path, run: tuple[RunRef, list[list[Rollout]]]):
+    reference, (start, first, _) = run
+    judged = RunRef(directory=reference.directory, preset=load_preset("micro", {"design.gate": "rollback"}))
+    judge_again(judged)
+    assert [(gate.action, gate.against, gate.in_force, gate.best) for gate in map(partial(read_gate, judged), (0, 1))] == [
+        ("go-on", -1, 0, 0),
+        ("rollback", 0, 0, 0),
+    ]
+    results = publish.fn(judged, 2, {0: [], 1: []})
+    assert results.final.stage == 0
+    assert results.final.breakdown == breakdown_of(first)
+    assert results.final.valid_gain == gains(start, first)[0]
+    page = (reference.directory / "report.html").read_text()
+    assert "The gate rolled back: the run ends with stage 0." in page
+    assert "<strong>rolled back</strong> to stage 0" in page
+
+
+@pytest.mark.parametrize(("gate", "parent", "config"), [("off", 1, OPTIONS_CONFIGS[1]), ("keep-config", 1, CONFIGS[0]), ("rollback", 0, CONFIGS[0])])
+def test_the_next_stage_starts_where_the_gate_says(run: tuple[RunRef, list[list[Rollout]]], gate: str, parent: int, config: EnvConfig):
+    """The run of the fixture: stage 1 does harm. After it the gate decides on policy and config, or lets the designer go on."""
+    judged = RunRef(directory=run[0].directory, preset=load_preset("micro", {"design.gate": gate, "design.designer": "replay", "design.options": OPTIONS}))
+    judge_again(judged)
+    for number in (0, 1):
+        write_json(judged.stage(number) / "designer_state.json", {"seen": number})
+    summary = StepRecord(step="summarize", key="", outputs={}, seconds=0)
+    engineer.fn(judged, 1, summary, summary)
+    [candidate] = read_candidates(judged, 1).candidates
+    assert parent_stage(judged, 2) == parent
+    assert candidate.proposal.config == config
+    if gate != "off":
+        assert candidate.proposal.fallback is not None
+        assert candidate.proposal.fallback.startswith("by the gate: valid rate")
+        assert candidate.state == {"seen": 0}, "what the designer remembers stays"
