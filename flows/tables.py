@@ -11,6 +11,8 @@ from envgen.errors import RunDirectoryError
 from infra.lineage import Ancestor
 from infra.results import CurriculumResults
 
+KEPT = ", the previous config is kept"
+
 
 def rates_table(results: CurriculumResults) -> Table:
     """Valid and optimal rate of the start policy and of every stage, with intervals."""
@@ -24,6 +26,21 @@ def rates_table(results: CurriculumResults) -> Table:
     for stage in results.stages:
         _row(table, f"stage {stage.stage}", stage.breakdown, stage.valid_gain, stage.optimal_gain)
     return table
+
+
+def engineer_lines(results: CurriculumResults) -> list[str]:
+    """What a person should know about the proposals: where the previous config was kept and why, and what the engineer used."""
+    proposals = [stage.proposal for stage in results.stages]
+    # The headline says it once; the reasons say it too, each in its sentence.
+    lines = [f"stage {p.stage}: the previous config was kept: {p.fallback.replace(KEPT, '')}" for p in proposals if p.fallback is not None]
+    prompt, completion, requests = (sum(getattr(p, name) for p in proposals) for name in ("prompt_tokens", "completion_tokens", "requests"))
+    if prompt + completion + requests:
+        costs = [p.cost for p in proposals if p.cost is not None]
+        used = [f"{prompt} prompt tokens", f"{completion} completion tokens"]
+        used += [f"{requests} requests"] if requests else []
+        used += [f"cost {sum(costs):.4g}"] if costs else []
+        lines.append("engineer: " + ", ".join(used))
+    return lines
 
 
 def lineage_tree(checkpoint: Path, chain: list[Ancestor]) -> Tree:
