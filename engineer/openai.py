@@ -22,11 +22,12 @@ class OpenAIOptions(Endpoint, DesignerOptions):
 
     @model_validator(mode="before")
     @classmethod
-    def _refuse_key(cls, given: Any) -> Any:
-        for name in given if isinstance(given, dict) else ():
-            if name not in cls.model_fields and any(word in str(name).lower() for word in ("key", "token", "secret", "password")):
-                # Not a ValueError: its message would show the value.
-                raise ConfigError(f"design.options of designer 'openai': {name} is no option; put the key into the environment variable api_key_env names")
+    def _know(cls, given: dict[str, Any]) -> dict[str, Any]:
+        unknown = sorted(set(given) - set(cls.model_fields))
+        if unknown:
+            # Not a ValueError: its message would show the value, which may be a key.
+            known = ", ".join(sorted(cls.model_fields))
+            raise ConfigError(f"design.options of designer 'openai': there is no {unknown[0]!r}; known are {known}, and a key belongs in the environment")
         return given
 
     def cost(self, prompt_tokens: int, completion_tokens: int) -> float | None:

@@ -13,13 +13,15 @@ _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,99}")
 
 
 class Endpoint(BaseModel):
-    """An endpoint, a model there, and the patience of its caller. It names the key's variable and never holds the key."""
+    """An endpoint, a model there, and the patience of its caller. It names the key's variable and never holds the key.
+
+    An answer is there, or given up, within (retries + 1) * timeout + retries * max_wait seconds."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
     base_url: str = "https://api.openai.com/v1"
     """Address up to `/v1`, as `http://localhost:8000/v1`."""
-    model: str = Field(min_length=1, max_length=500)
-    """Name of the model at the endpoint; no default."""
+    model: str = ""
+    """Name of the model at the endpoint; has to be given."""
     api_key_env: str = "OPENAI_API_KEY"
     """Name of the environment variable that holds the key; a server without keys needs none. Default OPENAI_API_KEY."""
     timeout: float = Field(default=120, gt=0, le=3600)
@@ -36,7 +38,9 @@ class Endpoint(BaseModel):
 
 def check_endpoint(endpoint: Endpoint) -> None:
     """ValueError if the address is none, or a key may have been given; the message repeats neither."""
-    # No value is shown: whoever mistakes these fields for the key's place has put it there.
+    # Checked here and not by the fields, whose errors show what was given: whoever mistakes one for the key's place has put it there.
+    if not 0 < len(endpoint.model) <= 500:
+        raise ValueError("model: expected the name of a model at the endpoint, of at most 500 characters")
     if not _VARIABLE.fullmatch(endpoint.api_key_env):
         raise ValueError("api_key_env: expected the name of an environment variable (capitals, digits, underscores), never the key itself")
     try:
