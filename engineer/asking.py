@@ -12,10 +12,11 @@ from policy.chat import ChatModel, Completion, Sampling, ask
 
 def _propose(context: DesignContext, options: DesignerOptions, brief: Brief) -> Proposal:
     assert brief.model is not None  # `design` sees to it
-    return _ask_model(brief.spec, context, brief.seed, brief.model, brief.candidate)
+    return ask_model(brief.spec, context, brief.seed, brief.model, brief.candidate)
 
 
-def _ask_model(spec: DesignSpec, context: DesignContext, seed: int, model: ChatModel, candidate: int) -> Proposal:
+def ask_model(spec: DesignSpec, context: DesignContext, seed: int, model: ChatModel, candidate: int = 0) -> Proposal:
+    """The proposal that a chat model answers with."""
     question = design_prompt(spec.variant, context)
     attempts: list[Attempt] = []
     completions: list[Completion] = []

@@ -42,5 +42,9 @@ class Proposal(BaseModel):
     """Why the previous config was kept, if it was."""
     prompt_tokens: int = Field(default=0, ge=0)
     completion_tokens: int = Field(default=0, ge=0)
+    requests: int = Field(default=0, ge=0)
+    """Requests sent to an endpoint, retries included; 0 for designers without one."""
+    cost: float | None = Field(default=None, ge=0)
+    """Of all requests, in the currency of the prices given; None without prices."""
     state: dict[str, Any] = Field(default_factory=dict, exclude=True)
     """What the designer is given back a stage later, as JSON values; stored beside the proposal, not in it."""

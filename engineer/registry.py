@@ -19,6 +19,7 @@ GROUP = "envwright.designers"
 _OURS = {
     "checkpoint": "engineer.asking:CHECKPOINT",
     "base": "engineer.asking:BASE",
+    "openai": "engineer.openai:OPENAI",
     "random": "engineer.plain:RANDOM",
     "fixed": "engineer.plain:FIXED",
     "frontier": "engineer.frontier:FRONTIER",

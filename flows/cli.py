@@ -61,12 +61,12 @@ def run(
     console.print("starting the orchestrator ...")
     open_run(directory, resolved)
     from flows.curriculum import curriculum
-    from flows.tables import gate_notes, rates_table
+    from flows.tables import closing_lines, rates_table
 
     results = curriculum(resolved, name)
     console.print(rates_table(results))
-    for note in gate_notes(results):
-        console.print(note, markup=False)
+    for line in closing_lines(results):
+        console.print(printable(line), soft_wrap=True, markup=False, highlight=False)
     console.print(f"report: {directory / 'report.html'}")
 
 

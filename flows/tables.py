@@ -7,12 +7,15 @@ from rich.table import Table
 from rich.tree import Tree
 
 from engineer.gate import name_of
+from engineer.proposal import Proposal
 from envgen.breakdown import Breakdown, Difference, Rate
 from envgen.errors import RunDirectoryError
 from infra.comparison import text
 from infra.comparison.results import ComparisonResults
 from infra.lineage import Ancestor
 from infra.results import CurriculumResults
+
+KEPT = ", the previous config is kept"
 
 
 def rates_table(results: CurriculumResults) -> Table:
@@ -29,13 +32,6 @@ def rates_table(results: CurriculumResults) -> Table:
     return table
 
 
-def gate_notes(results: CurriculumResults) -> list[str]:
-    """A line for each stage that did worse than the best one before it, and one for the policy that the run ends with."""
-    drops = [f"stage {stage.stage}: {stage.gate.reason}" for stage in results.stages if stage.gate and stage.gate.dropped]
-    final = results.final.stage
-    return drops + ([] if final == results.stages[-1].stage else [f"the run ends with {name_of(final)}"])
-
-
 def comparison_table(results: ComparisonResults) -> Table:
     """Engineer variants side by side, at most 100 columns wide."""
     table = Table(title=text.title(results), caption=text.caption(results), box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), collapse_padding=True)
@@ -44,6 +40,32 @@ def comparison_table(results: ComparisonResults) -> Table:
     for row in text.rows(results):
         table.add_row(*row)
     return table
+
+
+def closing_lines(results: CurriculumResults) -> list[str]:
+    """What a person should know at the end: drops and what followed, configs that were kept and why, what the engineer used."""
+    lines = []
+    for stage in results.stages:
+        kept = stage.proposal.fallback
+        if stage.gate and stage.gate.dropped:
+            lines.append(f"stage {stage.stage}: {stage.gate.reason}")
+        if kept is not None and not stage.overruled:
+            # The headline says it once; the reasons say it too, each in its sentence.
+            lines.append(f"stage {stage.stage}: the previous config was kept: {kept.replace(KEPT, '')}")
+    if results.final.stage != results.stages[-1].stage:
+        lines.append(f"the run ends with {name_of(results.final.stage)}")
+    return lines + _usage([proposal for stage in results.stages for proposal in (stage.proposal, *stage.rejected)])
+
+
+def _usage(proposals: list[Proposal]) -> list[str]:
+    prompt, completion, requests = (sum(getattr(p, name) for p in proposals) for name in ("prompt_tokens", "completion_tokens", "requests"))
+    if not prompt + completion + requests:
+        return []
+    costs = [p.cost for p in proposals if p.cost is not None]
+    used = [f"{prompt} prompt tokens", f"{completion} completion tokens"]
+    used += [f"{requests} requests"] if requests else []
+    used += [f"cost {sum(costs):.4g}"] if costs else []
+    return ["engineer: " + ", ".join(used)]
 
 
 def lineage_tree(checkpoint: Path, chain: list[Ancestor]) -> Tree:

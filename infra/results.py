@@ -44,10 +44,17 @@ class StageResult(BaseModel):
     pilots: tuple[Piloted, ...] = ()
     """The expected learning signal of the proposed configs, for the policy in force; empty without a pilot."""
     proposal: Proposal
+    rejected: tuple[Proposal, ...] = ()
+    """The candidates that another one was preferred to."""
     behaviour: ProposalBehaviour | None = None
     """What the proposal did with the config and the evidence; None where it was not measured."""
     seconds: dict[str, float]
     """Wall time per step of the stage."""
+
+    @property
+    def overruled(self) -> bool:
+        """Whether the gate acted, so that no proposal was asked for."""
+        return self.gate is not None and self.gate.action != "go-on"
 
 
 class CurriculumResults(BaseModel):

@@ -94,6 +94,7 @@ def _stage_result(run: RunRef, number: int, evaluations: dict[int, list[Rollout]
         gate=read_gate(run, number),
         pilots=read_pilots(run, number).pilots,
         proposal=proposal,
+        rejected=tuple(c.proposal for c in read_candidates(run, number).candidates if c.proposal != proposal),
         behaviour=proposal_behaviour(
             config_of(run, number - 1) if number else None, config, proposal.config, breakdown, gains(before, after)[0], valid_gains(before, after)
         ),

@@ -102,7 +102,13 @@ def test_the_engineer_sees_no_orchestrator_no_record_and_of_the_policy_only_the_
     assert importers("engineer", HEAVY | {"prefect", "mlflow"}) == []
     policy = {name for path in sources("engineer") for name in imports_of(path) if name.startswith("policy.")}
     assert policy
-    assert {name for name in policy if name != "policy.chat" and not name.startswith("policy.chat.")} == set()
+    side = ("policy.chat", "policy.endpoint", "policy.openai_model")
+    assert {name for name in policy if not any(name == module or name.startswith(f"{module}.") for module in side)} == set()
+
+
+def test_the_client_library_of_endpoints_is_loaded_only_when_a_model_is_asked():
+    _, modules = load("engineer.*", "policy.endpoint", "infra.preset")
+    assert not modules & {"openai", "httpx2", "torch"}
 
 
 def test_only_tasks_and_flows_know_prefect_and_only_infra_records():

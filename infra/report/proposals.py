@@ -43,6 +43,8 @@ class Card:
     """Whether its stage has not run yet."""
     overruled: bool
     """Whether the stage after it was trained on another config."""
+    by_gate: bool
+    """Whether the gate decided instead of the designer."""
 
     @property
     def unchanged(self) -> bool:
@@ -57,6 +59,7 @@ def cards(results: CurriculumResults) -> list[Card]:
         Card(
             proposal=stage.proposal,
             pilots=stage.pilots,
+            by_gate=stage.overruled,
             sizes=_changes(stage.config, stage.proposal.config),
             proposed_next=follower is None,
             overruled=follower is not None and any(knob.changed for row in _changes(stage.proposal.config, follower) for knob in row.knobs),

@@ -15,7 +15,7 @@ from engineer.registry import find_designer, known_designers, resolve
 from engineer.spec import DesignSpec
 from envgen.errors import ConfigError
 
-OURS = ["checkpoint", "base", "random", "fixed", "frontier", "bandit", "progress", "levels", "replay"]
+OURS = ["checkpoint", "base", "openai", "random", "fixed", "frontier", "bandit", "progress", "levels", "replay"]
 HEAD = """
 from pydantic import Field
 from engineer.contract import Brief, Designer, DesignerOptions

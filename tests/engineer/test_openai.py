@@ -1,0 +1,139 @@
+"""The designer behind an OpenAI-compatible endpoint, asked over HTTP."""
+
+import json
+import logging
+from typing import Any
+
+import pytest
+from contexts import LATEST, SPACE, assert_legal, design_context, env_config
+from misbehaving import answers, closed_port, drips_body, endless_body, hangs, sends, serving
+
+from engineer.answer import answer_schema, answer_text
+from engineer.context import design_prompt
+from engineer.designers import design
+from engineer.proposal import Proposal
+from engineer.registry import resolve
+from engineer.spec import DesignSpec
+from envgen.errors import ConfigError
+
+KEY = "sk-secret-0123456789abcdef"
+WANTED = env_config({3: (0.4, 0.3, 0.5), 5: (0.6, 0.2, 0.25)})
+GOOD = answer_text("More data for 5x5.", WANTED)
+
+
+@pytest.fixture(autouse=True)
+def _key(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+
+
+def spec_of(url: str, retries: int = 2, **options: Any) -> DesignSpec:
+    quick = {"base_url": url, "model": "m", "timeout": 20, "retries": 1, "backoff": 0.01, "max_wait": 0.1}
+    return resolve(DesignSpec(designer="openai", options={**quick, **options}, retries=retries), SPACE, 4)
+
+
+def proposal_of(url: str, **options: Any) -> Proposal:
+    return design(spec_of(url, **options), design_context(), 7, None, lambda config: (config, []))
+
+
+def test_an_endpoint_is_asked_the_design_question_and_its_answer_becomes_the_next_config():
+    with serving(answers(GOOD)) as server:
+        proposal = proposal_of(server.url)
+    assert (proposal.config, proposal.rationale, proposal.fallback) == (WANTED, "More data for 5x5.", None)
+    assert (proposal.designer, proposal.stage, proposal.requests, proposal.cost) == ("openai", 2, 1, None)
+    [(question, headers)] = server.asked
+    assert question["messages"] == [{"role": "user", "content": design_prompt("V6", design_context())}]
+    assert question["response_format"]["json_schema"]["schema"] == answer_schema(SPACE)
+    assert headers["authorization"] == f"Bearer {KEY}"
+
+
+def test_tokens_requests_and_cost_of_everything_asked_are_kept():
+    with serving(answers("no", prompt_tokens=1000, completion_tokens=10), sends("oops", 503), answers(GOOD, prompt_tokens=500, completion_tokens=30)) as server:
+        proposal = proposal_of(server.url, prompt_price=2, completion_price=10)
+    assert proposal.fallback is None
+    assert len(proposal.attempts) == 2
+    assert (proposal.prompt_tokens, proposal.completion_tokens, proposal.requests) == (1500, 40, 3)
+    assert proposal.cost == pytest.approx((1500 * 2 + 40 * 10) / 1e6)
+
+
+BROKEN = {
+    "hangs": (hangs, "no complete answer within 0.5 s"),
+    "drips": (drips_body, "no complete answer within 0.5 s"),
+    "fails": (sends("oops", 500), "status 500, 'oops'"),
+    "is too busy": (sends("later", 429, Retry_After="9999"), "status 429, 'later'"),
+    "wants another key and repeats this one": (
+        sends({"error": f"not {KEY}"}, 401),
+        "set the environment variable OPENAI_API_KEY to a key that is accepted there",
+    ),
+    "sends garbage": (sends("<html>"), "the body is no JSON"),
+    "sends another shape": (sends({"text": "hi"}), "the body is no chat completion"),
+    "has no choice": (sends({"choices": []}), "the body is no chat completion"),
+    "sends a body without end": (endless_body, "the body is longer than"),
+    "is cut off": (answers(GOOD[:40], finish="length"), "the previous config is kept"),
+    "breaks the schema": (answers('{"config": [1]}'), "the previous config is kept"),
+    "wants no data at all": (answers('{"config": {"sizes": {"3": {"data_ratio": 0}, "5": {"data_ratio": 0}}}}'), "every data_ratio is 0"),
+}
+
+
+@pytest.mark.parametrize(("behaviour", "reason"), BROKEN.values(), ids=list(BROKEN))
+def test_an_endpoint_that_fails_costs_only_the_redesign(behaviour, reason: str, caplog: pytest.LogCaptureFixture):
+    caplog.set_level(logging.DEBUG)
+    with serving(behaviour) as server:
+        proposal = proposal_of(server.url, timeout=0.5 if behaviour in (hangs, drips_body) else 20)
+    assert proposal.config == LATEST
+    assert "the previous config is kept" in (proposal.fallback or "")
+    assert reason in (proposal.fallback or "")
+    assert proposal.requests == len(server.asked) > 0
+    assert KEY not in proposal.model_dump_json() + caplog.text
+    assert Proposal.model_validate_json(proposal.model_dump_json()) == proposal
+
+
+def test_an_endpoint_that_is_down_costs_only_the_redesign():
+    url = f"http://127.0.0.1:{closed_port()}/v1"
+    proposal = proposal_of(url)
+    assert proposal.config == LATEST
+    assert f"the model could not answer, the previous config is kept: {url}: model 'm': no answer: ConnectError" in (proposal.fallback or "")
+    assert proposal.requests == 2
+
+
+def test_a_key_in_an_answer_is_not_stored():
+    said = json.loads(GOOD) | {"rationale": f"Your key is {KEY}."}
+    with serving(answers(json.dumps(said))) as server:
+        proposal = proposal_of(server.url)
+    assert_legal(proposal.config, SPACE)
+    assert proposal.rationale == "Your key is [key]."
+    assert KEY not in proposal.model_dump_json()
+
+
+def test_a_variable_that_holds_no_key_is_named(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("OPENAI_API_KEY", f"{KEY} {KEY}")
+    proposal = proposal_of("http://127.0.0.1:9/v1")
+    assert "the environment variable OPENAI_API_KEY holds characters that no key has" in (proposal.fallback or "")
+    assert KEY not in proposal.model_dump_json()
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({}, "model: expected the name of a model"),
+        ({"api_key_env": KEY}, "model: expected the name of a model"),
+        ({"model": "m", "timeout": 0}, "timeout: Input should be greater than 0"),
+        ({"model": "m", "retries": 21}, "retries: Input should be less than or equal to 20"),
+        ({"model": "m", "prompt_price": 1}, "prompt_price and completion_price: give both or neither"),
+        ({"model": "m", "base_url": f"https://{KEY}@host/v1"}, "base_url: expected an address without user"),
+        ({"model": "m", "api_key_env": KEY}, "api_key_env: expected the name of an environment variable"),
+        ({"model": "m", "api_key": KEY}, "there is no 'api_key'; known are "),
+        ({"bearer": KEY}, "and a key belongs in the environment"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused_and_a_key_among_them_is_not_repeated(options: dict, reason: str):
+    with pytest.raises(ConfigError) as refused:
+        resolve(DesignSpec(designer="openai", options=options), SPACE, 4)
+    assert str(refused.value).startswith("design.options of designer 'openai': ")
+    assert reason in str(refused.value)
+    assert KEY not in str(refused.value)
+
+
+def test_options_are_filled_in_without_the_key():
+    options = spec_of("http://localhost:1/v1").options
+    assert (options["api_key_env"], options["token_limit"], options["prompt_price"]) == ("OPENAI_API_KEY", "max_tokens", None)
+    assert KEY not in json.dumps(options)

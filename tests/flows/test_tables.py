@@ -1,0 +1,74 @@
+"""What a run says at its end."""
+
+import pytest
+
+from engineer.gate import decide
+from engineer.proposal import Proposal
+from envgen.breakdown import Breakdown, Difference, SizeBreakdown
+from envgen.config import EnvConfig, SizeConfig
+from envgen.verifier import FailureCategory
+from flows.tables import closing_lines
+from infra.results import CurriculumResults, StageResult, TrainingSummary
+
+CONFIG = EnvConfig(sizes={3: SizeConfig(data_ratio=1, hole_ratio=0.2, wait_ratio=0)})
+BREAKDOWN = Breakdown(sizes={3: SizeBreakdown(n=4, valid=4, optimal=4, failures=dict.fromkeys(FailureCategory, 0))})
+SAME = Difference(value=0, low=0, high=0)
+
+
+def results(*proposals: dict) -> CurriculumResults:
+    stages = [
+        StageResult(
+            stage=stage,
+            config=CONFIG,
+            training=TrainingSummary(steps=1, seconds=1, completion_tokens=1, mean_reward=0, zero_variance_share=0),
+            breakdown=BREAKDOWN,
+            valid_gain=SAME,
+            optimal_gain=SAME,
+            proposal=Proposal(stage=stage, designer="openai", variant="V6", config=CONFIG, **fields),
+            seconds={},
+        )
+        for stage, fields in enumerate(proposals)
+    ]
+    names = {"curriculum": "first", "preset": "tiny", "designer": "openai", "variant": "V6", "seed": 7}
+    return CurriculumResults.model_validate({**names, "start": BREAKDOWN, "stages": stages})
+
+
+def test_a_run_that_needs_no_words_has_none():
+    assert closing_lines(results({}, {})) == []
+
+
+def test_every_stage_that_kept_its_config_says_why():
+    reasons = ("the model could not answer, the previous config is kept: http://host/v1: status 500", "designer 'tidal' failed")
+    assert closing_lines(results({"fallback": reasons[0]}, {}, {"fallback": reasons[1]})) == [
+        "stage 0: the previous config was kept: the model could not answer: http://host/v1: status 500",
+        "stage 2: the previous config was kept: designer 'tidal' failed",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("used", "line"),
+    [
+        ({"prompt_tokens": 1000, "completion_tokens": 20}, "engineer: 2000 prompt tokens, 40 completion tokens"),
+        (
+            {"prompt_tokens": 1000, "completion_tokens": 20, "requests": 3, "cost": 0.0012},
+            "engineer: 2000 prompt tokens, 40 completion tokens, 6 requests, cost 0.0024",
+        ),
+        ({"requests": 2, "cost": 0.0}, "engineer: 0 prompt tokens, 0 completion tokens, 4 requests, cost 0"),
+    ],
+)
+def test_what_the_engineer_used_is_summed_over_the_stages(used: dict, line: str):
+    assert closing_lines(results(used, used)) == [line]
+
+
+def test_a_drop_says_what_followed_and_the_policy_that_the_run_ends_with():
+    drop = Difference(value=-0.2, low=-0.3, high=-0.1)
+    start = results({}, {"fallback": "by the gate: a drop"})
+    stages = [
+        stage.model_copy(update={"gate": decide("rollback", stage.stage, stage.stage - 1, change)})
+        for stage, change in zip(start.stages, (SAME, drop), strict=True)
+    ]
+    lines = closing_lines(start.model_copy(update={"stages": tuple(stages)}))
+    assert lines == [
+        "stage 1: valid rate -20.0% [-30.0%, -10.0%] against stage 0: a drop; the next stage starts from stage 0 with its config",
+        "the run ends with stage 0",
+    ]

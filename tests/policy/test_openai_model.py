@@ -1,0 +1,310 @@
+import gzip
+import json
+import logging
+import pickle
+import time
+import traceback
+from typing import Any
+
+import pytest
+from misbehaving import (
+    Server,
+    answers,
+    closed_port,
+    completion,
+    drips_body,
+    drips_headers,
+    endless_body,
+    hangs,
+    hangs_up,
+    no_http,
+    sends,
+    serving,
+)
+
+from envgen.errors import ModelError
+from policy.chat import Message, Sampling, ask
+from policy.endpoint import Endpoint, check_endpoint, read_key
+from policy.openai_model import MAX_BODY, OpenAIModel, _retry_after
+
+KEY = "sk-secret-0123456789abcdef"
+QUICK = {"model": "m", "timeout": 20, "retries": 2, "backoff": 0.01, "max_wait": 0.2}
+SLOW = (hangs, drips_body, drips_headers)
+
+
+def model_at(url: str, key: str = KEY, **options: Any) -> OpenAIModel:
+    return OpenAIModel(Endpoint.model_validate({"base_url": url, **QUICK, **options}), key)
+
+
+def failure(model: OpenAIModel) -> str:
+    """What the model says when it cannot answer; the key is nowhere in it, nor does it hold on to the request."""
+    with pytest.raises(ModelError) as raised:
+        model.complete([ask("Well?")], Sampling(max_tokens=9))
+    error = raised.value
+    assert error.__context__ is None
+    assert error.__cause__ is None
+    assert KEY not in "".join(traceback.format_exception(error))
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)
+    assert len(str(error)) < 1000
+    return str(error)
+
+
+def test_conversations_are_answered_in_order_with_what_was_asked_for():
+    schema = {"type": "object", "properties": {"a": {"type": "number"}}, "required": ["a"], "additionalProperties": False}
+    done: list[int] = []
+    with serving(answers("one"), answers("two", finish="length", prompt_tokens=7, completion_tokens=3)) as server:
+        model = model_at(server.url, model="big/model")
+        first, second = model.complete([ask("1"), ask("2")], Sampling(max_tokens=9, temperature=0.5, seed=3, json_schema=schema), done.append)
+    assert (first.text, first.finish_reason, first.prompt_tokens, first.completion_tokens) == ("one", "stop", 11, 5)
+    assert (second.text, second.finish_reason, second.prompt_tokens, second.completion_tokens) == ("two", "length", 7, 3)
+    assert done == [1, 2]
+    question, headers = server.asked[1]
+    assert question == {
+        "model": "big/model",
+        "messages": [{"role": "user", "content": "2"}],
+        "temperature": 0.5,
+        "seed": 3,
+        "max_tokens": 9,
+        "response_format": {"type": "json_schema", "json_schema": {"name": "answer", "strict": True, "schema": schema}},
+    }
+    assert headers["authorization"] == f"Bearer {KEY}"
+    assert model.usage.model_dump() == {"requests": 2, "retries": 0, "prompt_tokens": 18, "completion_tokens": 8}
+
+
+def test_free_text_is_asked_for_without_a_schema_and_under_the_limit_s_other_name():
+    with serving(answers("yes")) as server:
+        model_at(server.url, token_limit="max_completion_tokens").complete([(Message(role="system", content="Be brief."), *ask("?"))], Sampling(max_tokens=9))
+    question, _ = server.asked[0]
+    assert question["max_completion_tokens"] == 9
+    assert not {"max_tokens", "response_format"} & set(question)
+    assert [m["role"] for m in question["messages"]] == ["system", "user"]
+
+
+def test_asking_for_nothing_sends_nothing():
+    model = model_at(f"http://127.0.0.1:{closed_port()}/v1")
+    assert model.complete([], Sampling(max_tokens=9)) == []
+    assert model.usage.requests == 0
+
+
+FLEETING = {
+    "breaks the connection": (hangs_up, "no answer: "),
+    "hangs": (hangs, "no complete answer within 0.5 s"),
+    "drips its body for ever": (drips_body, "no complete answer within 0.5 s"),
+    "drips its headers for ever": (drips_headers, "no complete answer within 0.5 s"),
+    "speaks no HTTP": (no_http, "no answer: RemoteProtocolError"),
+    "is too busy": (sends({"error": {"message": "slow down"}}, 429), 'status 429, \'{"error": {"message": "slow down"}}\''),
+    "fails": (sends("oops", 500), "status 500, 'oops'"),
+    "is not reached by its gateway": (sends("<html>bad gateway</html>", 502), "status 502"),
+    "gives up itself": (sends("", 408), "status 408, ''"),
+    "sends garbage": (sends("<html>welcome</html>"), "the body is no JSON: '<html>welcome</html>'"),
+    "sends bytes that are no text": (sends(b"\xff\xfe\x00"), "the body is no JSON"),
+    "sends nothing": (sends(b""), "the body is no JSON: ''"),
+    "sends endless nesting": (sends("[" * 100_000), "the body is no JSON"),
+    "sends half a character": (sends(b'{"choices": [{"message": {"content": "\\ud800"}}]}'), "the body is no JSON"),
+    "sends a list": (sends([1, 2]), "the body is no chat completion: the body: "),
+    "sends JSON of another shape": (sends({"answer": 42}), "the body is no chat completion: choices: Field required"),
+    "sends no choice": (sends({"choices": []}), "the body is no chat completion: choices: List should have at least 1 item"),
+    "sends a choice without a message": (sends({"choices": [{"text": "old"}]}), "choices.0.message: Field required"),
+    "sends a number as its answer": (sends(completion(3)), "choices.0.message.content: Input should be a valid string"),
+    "sends an empty answer": (answers(""), "the answer is empty"),
+    "calls a tool instead": (answers(None, finish="tool_calls"), "the answer is empty"),
+    "sends a huge body": (sends(completion("x" * 12_000_000)), f"the body is longer than {MAX_BODY:,} bytes"),
+    "fails with a huge body": (sends(b"x" * 12_000_000, 500), f"the body is longer than {MAX_BODY:,} bytes"),
+    "sends a body without end": (endless_body, f"the body is longer than {MAX_BODY:,} bytes"),
+    "sends a small body that unpacks to a huge one": (sends(gzip.compress(b" " * 50_000_000), Content_Encoding="gzip"), "the body is compressed"),
+}
+
+
+@pytest.mark.parametrize(("behaviour", "reason"), FLEETING.values(), ids=list(FLEETING))
+def test_a_server_that_fails_is_asked_again_and_then_named_with_the_reason(behaviour, reason: str):
+    start = time.monotonic()
+    with serving(behaviour) as server:
+        model = model_at(server.url, timeout=0.5 if behaviour in SLOW else 20)
+        said = failure(model)
+    assert time.monotonic() - start < 20
+    assert said.startswith(f"{server.url}: model 'm': ")
+    assert said.endswith("(requests sent: 3)")
+    assert reason in said
+    assert len(server.asked) == model.usage.requests == 3
+    assert model.usage.retries == 2
+
+
+@pytest.mark.parametrize("behaviour", [behaviour for behaviour, _ in FLEETING.values()], ids=list(FLEETING))
+def test_a_server_that_recovers_costs_a_retry(behaviour):
+    with serving(behaviour, answers("here I am")) as server:
+        model = model_at(server.url, timeout=1.5 if behaviour in SLOW else 20)
+        [found] = model.complete([ask("Well?")], Sampling(max_tokens=9))
+    assert found.text == "here I am"
+    assert (model.usage.requests, model.usage.retries) == (2, 1)
+
+
+def test_a_server_that_is_down_is_tried_again_and_named():
+    model = model_at(f"http://127.0.0.1:{closed_port()}/v1")
+    assert "no answer: ConnectError" in failure(model)
+    assert (model.usage.requests, model.usage.retries) == (3, 2)
+
+
+LASTING = {
+    301: "set base_url to the address it redirects to",
+    400: "if it does not know JSON schemas set schema_decoding to false",
+    401: "set the environment variable OPENAI_API_KEY to a key that is accepted there",
+    403: "set the environment variable OPENAI_API_KEY to a key that is accepted there",
+    404: "check base_url (it ends in /v1 as a rule) and model",
+}
+
+
+@pytest.mark.parametrize("status", LASTING)
+def test_a_refusal_is_final_and_says_what_to_do(status: int):
+    with serving(sends({"error": {"message": "no"}}, status, Location="http://127.0.0.1:9/")) as server:
+        model = model_at(server.url)
+        said = failure(model)
+    assert f"status {status}, " in said
+    assert LASTING[status] in said
+    assert server.url in said
+    assert model.usage.requests == 1
+
+
+def test_a_missing_key_is_called_missing():
+    with serving(sends("{}", 401)) as server:
+        assert "it is not set now" in failure(model_at(server.url, key=""))
+        assert "it is not set now" not in failure(model_at(server.url))
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "answered"),
+    [
+        (sends({"error": {"message": f"Incorrect API key provided: {KEY}."}}, 401, f"No {KEY}", X_Request_Id=KEY), False),
+        (sends("x" * 190 + KEY, 403), False),
+        (sends(KEY * 50, 500, Retry_After=KEY), False),
+        (sends(f"no JSON, but {KEY}", 200, f"Fine {KEY}", X_Request_Id=KEY), False),
+        (sends({"choices": [], KEY: KEY}), False),
+        (answers(f"Your key is {KEY}."), True),
+    ],
+)
+def test_a_key_that_the_server_repeats_is_seen_nowhere(behaviour, answered: bool, caplog: pytest.LogCaptureFixture):
+    caplog.set_level(logging.DEBUG)
+    with serving(behaviour) as server:
+        model = model_at(server.url)
+        if answered:
+            assert model.complete([ask("Well?")], Sampling(max_tokens=9))[0].text == "Your key is [key]."
+        else:
+            assert KEY[:12] not in failure(model)
+    assert KEY not in caplog.text
+    assert KEY not in repr(model)
+    assert KEY not in model.usage.model_dump_json()
+
+
+def waited(server: Server, **options: Any) -> float:
+    start = time.monotonic()
+    model_at(server.url, **options).complete([ask("Well?")], Sampling(max_tokens=9))
+    return time.monotonic() - start
+
+
+@pytest.mark.parametrize(("asked_for", "at_least", "at_most"), [("0.6", 0.6, 5), ("3600", 1, 5), ("Wed, 21 Oct 2065 07:28:00 GMT", 1, 5)])
+def test_a_server_that_asks_to_wait_is_obeyed_up_to_a_bound(asked_for: str, at_least: float, at_most: float):
+    with serving(sends("", 429, Retry_After=asked_for), answers("now")) as server:
+        assert at_least <= waited(server, max_wait=1) < at_most
+        assert len(server.asked) == 2
+
+
+@pytest.mark.parametrize(
+    "header", [None, "", "soon", "-5", "nan", "inf", "1e999", "9" * 5000, "Wed, 21 Oct 2015 07:28:00 GMT", "Wed, 99 Oct 99999999 07:28:00 GMT"]
+)
+def test_a_wait_that_makes_no_sense_is_no_wait(header: str | None):
+    assert _retry_after(header) == 0
+
+
+def test_tokens_of_failed_requests_count_too():
+    broken = completion("", prompt_tokens=100, completion_tokens=50)
+    shapeless = {"choices": [], "usage": {"prompt_tokens": 30, "completion_tokens": 2}}
+    with serving(sends(broken), sends(shapeless), answers("at last")) as server:
+        model = model_at(server.url)
+        model.complete([ask("Well?")], Sampling(max_tokens=9))
+    assert model.usage.model_dump() == {"requests": 3, "retries": 2, "prompt_tokens": 141, "completion_tokens": 57}
+
+
+@pytest.mark.parametrize(
+    "usage", [None, 3, {}, {"prompt_tokens": -1, "completion_tokens": "9"}, {"prompt_tokens": 1e300, "completion_tokens": True}, {"prompt_tokens": 10**12}]
+)
+def test_a_report_of_tokens_that_makes_no_sense_counts_as_none(usage: object):
+    with serving(sends({**completion("yes"), "usage": usage})) as server:
+        [found] = model_at(server.url).complete([ask("Well?")], Sampling(max_tokens=9))
+    assert (found.text, found.prompt_tokens, found.completion_tokens) == ("yes", 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("finish", "read_as"),
+    [("stop", "stop"), ("length", "length"), ("content_filter", "length"), ("tool_calls", "stop"), (None, "stop"), ("new in 2031", "stop")],
+)
+def test_every_reason_to_finish_is_read_as_whole_or_cut_off(finish: str | None, read_as: str):
+    with serving(answers("text", finish=finish)) as server:
+        assert model_at(server.url).complete([ask("?")], Sampling(max_tokens=9))[0].finish_reason == read_as
+
+
+def test_an_answer_of_full_length_that_is_empty_is_not_asked_for_again():
+    with serving(answers("", finish="length")) as server:
+        [found] = model_at(server.url).complete([ask("?")], Sampling(max_tokens=9))
+        assert (found.text, found.finish_reason, len(server.asked)) == ("", "length", 1)
+
+
+def test_it_answers_inside_of_a_running_event_loop():
+    import asyncio
+
+    async def inside() -> str:
+        return model_at(server.url).complete([ask("?")], Sampling(max_tokens=9))[0].text
+
+    with serving(answers("yes")) as server:
+        assert asyncio.run(inside()) == "yes"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"api_key_env": KEY},
+        {"api_key_env": "0123456789abcdef0123456789abcdef"},
+        {"api_key_env": "a1b2c3d4secret"},
+        {"api_key_env": ""},
+        {"base_url": f"https://me:{KEY}@host/v1"},
+        {"base_url": f"https://{KEY}@host/v1"},
+        {"base_url": f"https://host/v1?key={KEY}"},
+        {"base_url": f"https://host/v1#{KEY}"},
+        {"base_url": f"http://host:{KEY}/v1"},
+        {"base_url": "http://host:99999/v1"},
+        {"base_url": "http://[::1/v1"},
+        {"base_url": "ftp://host/v1"},
+        {"base_url": "host/v1"},
+        {"base_url": "http://"},
+        {"base_url": "http://host/v1\nX: y"},
+        {"base_url": ""},
+        {"base_url": f"http://host/{KEY * 50}"},
+        {"api_key_env": KEY * 50},
+    ],
+)
+def test_an_endpoint_that_cannot_be_or_holds_a_key_is_refused_without_repeating_it(fields: dict):
+    with pytest.raises(ValueError, match=f"^{next(iter(fields))}: expected ") as refused:
+        check_endpoint(Endpoint.model_validate({"model": "m", **fields}))
+    assert "secret" not in str(refused.value)
+    assert "0123" not in str(refused.value)
+
+
+@pytest.mark.parametrize("url", ["https://api.openai.com/v1", "http://localhost:8000/v1", "http://[::1]:8000/v1", "https://a.b/c/openai/v1/"])
+def test_an_endpoint_s_address_may_be_anywhere(url: str):
+    check_endpoint(Endpoint(model="m", base_url=url, api_key_env="MY_KEY_2"))
+
+
+def test_the_key_is_read_from_the_environment(monkeypatch: pytest.MonkeyPatch):
+    endpoint = Endpoint(model="m", api_key_env="MY_KEY")
+    monkeypatch.delenv("MY_KEY", raising=False)
+    assert read_key(endpoint) == ""
+    monkeypatch.setenv("MY_KEY", f" {KEY}\n")
+    assert read_key(endpoint) == KEY
+    for wrong in (f"{KEY}\nX: y", f"Bearer {KEY}", f"{KEY}ä"):
+        monkeypatch.setenv("MY_KEY", wrong)
+        with pytest.raises(ModelError, match="MY_KEY holds characters that no key has") as refused:
+            read_key(endpoint)
+        assert KEY not in str(refused.value)
+
+
+def test_an_endpoint_is_stored_without_any_key(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    assert KEY not in json.dumps(Endpoint(model="m").model_dump())
