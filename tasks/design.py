@@ -12,6 +12,7 @@ from engineer.registry import find_designer
 from envgen.config import EnvConfig
 from envgen.files import write_json
 from envgen.sampler import attainable
+from infra.preset import Preset
 from infra.settings import Settings
 from infra.steps import StepRecord, run_step
 from policy.train_log import mean_advantages, read_train_log
@@ -19,6 +20,8 @@ from tasks.data import held_out
 from tasks.learn import read_breakdown
 from tasks.run import RunRef, engine, log, task_options
 
+_OF_THE_MACHINE = ("hub_", "push_", "logging_", "log_", "save_", "run_name", "vllm_", "dataloader_", "deepspeed", "fsdp", "model_init_kwargs")
+"""Beginnings of options that say where training runs and what it leaves behind, not how the policy learns; some hold secrets."""
 PROPOSAL, STATE = "proposal.json", "designer_state.json"
 
 
@@ -40,6 +43,8 @@ def engineer(run: RunRef, stage: int, breakdown: StepRecord) -> StepRecord:
         model = engine(source, preset.engine, directory / "logs" / "engine.log") if source else None
         proposal = design(preset.design, context, preset.seed, model, fit)
         log.info("stage %d: %s proposes: %s", stage, proposal.designer, proposal.fallback or proposal.rationale or "(no reason given)")
+        for cut in proposal.cuts:
+            log.info("stage %d: left out of the prompt: %s", stage, cut)
         for change in proposal.changes:
             log.info("stage %d: projection: %s", stage, change)
         write_json(directory / PROPOSAL, proposal)
@@ -80,7 +85,22 @@ def design_context(run: RunRef, stage: int) -> DesignContext:
         stages=run.preset.stages,
         instances=run.preset.instances,
         epochs=run.preset.epochs,
+        training=training_facts(run.preset),
     )
+
+
+def training_facts(preset: Preset) -> dict[str, Any]:
+    """How a preset trains, as plain JSON values that a prompt may show. What TRL decides by default is left out."""
+    options = {name: value for name, value in preset.model_dump(mode="json")["trl"].items() if not name.startswith(_OF_THE_MACHINE)}
+    named = {"group_size": options.pop("num_generations", None), "learning_rate": options.pop("learning_rate", None)}
+    return {
+        "algorithm": "GRPO",
+        "agents": preset.agents,
+        **{name: value for name, value in named.items() if value is not None},
+        "answer_tokens": preset.max_answer_tokens,
+        "reward": {term: weight for term, weight in preset.rewards if weight},
+        "hyperparameters": options,
+    }
 
 
 def _advantage(run: RunRef, stage: int) -> dict[int, float]:
