@@ -9,7 +9,7 @@ _PIECES = re.compile(r"[A-Za-z]+|\S")
 
 BUDGETS: dict[Wording, dict[Module, int]] = {
     "full": {
-        Module.FAILURES: 1_200,
+        Module.FAILURES: 1_400,
         Module.GUIDELINE: 240,
         Module.HISTORY: 2_400,
         Module.HISTORY_WITHOUT_DEFAULT: 2_400,
@@ -29,8 +29,7 @@ BUDGETS: dict[Wording, dict[Module, int]] = {
 }
 """Wording -> module -> tokens at most, as `tokens` counts them. A module that is longer is cut from its least informative end.
 
-`full`: failures of all eight map sizes with every figure, and four earlier stages of eight map sizes. `compact`: failures and
-three earlier stages of eight map sizes; with four map sizes a whole
+In both wordings the failures and three earlier stages of all eight map sizes fit. In `compact`, with four map sizes, a whole
 prompt and an answer of 160 tokens fit the 1,024 of the tiny policy, whatever the stage."""
 
 

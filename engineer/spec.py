@@ -17,7 +17,9 @@ class DesignSpec(BaseModel):
     options: dict[str, Any] = Field(default_factory=dict)
     """Parameters of the designer, checked by its own model; see its docstring."""
     variant: str = "V6"
+    """A context variant: `engineer.context.VARIANTS`."""
     wording: Wording = "full"
+    """`compact` if the model that is asked is the tiny policy."""
     max_tokens: int = Field(default=1024, ge=16)
     temperature: float = Field(default=0.0, ge=0)
     """Of the answer, and of its repair if it cannot be read; 0 is greedy."""

@@ -16,7 +16,7 @@ from engineer.context import VARIANTS, ConfigSpace, DesignContext, Module, Stage
 from engineer.lessons import TAUGHT, lessons
 from engineer.prompt import design_prompt, module_text
 from engineer.spec import Wording
-from envgen.breakdown import Breakdown
+from envgen.breakdown import Breakdown, Difference, SizeBreakdown
 from policy.checkpoints import TINY_DIRECTORY
 
 WORDINGS: tuple[Wording, ...] = ("compact", "full")
@@ -236,6 +236,24 @@ def test_what_was_not_measured_is_left_out():
     assert said(Module.TRAINING, design_context()) == BOOKKEEPING.strip()
 
 
+class Measured(SizeBreakdown):
+    excess_cost: float | None = None
+    truncated: int | None = None
+
+
+def measured(part: SizeBreakdown, excess_cost: float | None = None, truncated: int | None = None) -> SizeBreakdown:
+    return Measured(**dict(part), excess_cost=excess_cost, truncated=truncated)
+
+
+def test_excess_costs_and_cut_answers_are_shown_where_they_are_known():
+    record = RECORDS[2].model_copy(update={"zero_variance": {5: 0.25}})
+    parts = {3: measured(RECORDS[2].breakdown.sizes[3], excess_cost=0.416, truncated=0), 5: measured(RECORDS[2].breakdown.sizes[5], truncated=7)}
+    current = record.model_copy(update={"breakdown": record.breakdown.model_copy(update={"sizes": parts})})
+    rows = said(Module.FAILURES, design_context().model_copy(update={"current": current}), "full").splitlines()
+    assert rows[1].endswith("goal not reached 0; valid plans cost 0.42 more than the optimum on average; 0 answers cut off at their token limit")
+    assert rows[2].endswith("goal not reached 5; 7 answers cut off at their token limit; no reward variance in 25% of its training groups")
+
+
 def test_text_of_a_model_is_shown_as_it_is_and_never_run_as_a_template():
     text = "{{ context.space }} {% include 'question.j2' %} <b>&amp;</b>"
     assert said(Module.RATIONALE, design_context(rationale=text)) == f"Your reason a stage ago: {text}"
@@ -262,9 +280,12 @@ def test_tokens_are_digits_marks_and_quarters_of_words(text: str, count: int):
 def long_context(sizes: tuple[int, ...], stage: int, **more: object) -> DesignContext:
     """The context after many stages; valid rates fall with the map size."""
     space = ConfigSpace(map_sizes=sizes, min_hole_ratio=0.2, max_hole_ratio=0.4)
-    config = env_config({size: (1 / len(sizes), 0.35, 0.75) for size in sizes})
+    configs = [env_config({size: (1 / len(sizes), holes, waits) for size in sizes}) for holes, waits in ((0.35, 0.75), (0.25, 0.5))]
     breakdown = Breakdown(sizes={size: size_breakdown(1000, 1000 - 95 * size, 11) for size in sizes})
-    records = [StageRecord(stage=n, config=config, breakdown=breakdown) for n in range(stage + 1)]
+    change = dict.fromkeys(sizes, Difference(value=-0.1, low=-0.15, high=-0.12))
+    records = [
+        StageRecord(stage=n, config=configs[n % 2], breakdown=breakdown, zero_variance=dict.fromkeys(sizes, 0.75), change=change) for n in range(stage + 1)
+    ]
     context = DesignContext(space=space, current=records[-1], history=tuple(records[:-1]), stages=100, instances=40_000, epochs=2.5)
     return context.model_copy(update={"training": measured_context().training, **more})
 
@@ -282,8 +303,11 @@ def test_a_long_history_loses_its_oldest_stages_and_says_so(wording: Wording):
 
 
 def test_three_earlier_stages_of_every_map_size_and_all_failures_are_never_cut():
-    assert design_prompt("V3", long_context(tuple(range(3, 11)), 3), "compact").cuts == ()
-    assert design_prompt("V3", long_context(tuple(range(3, 11)), 3), "full").cuts == ()
+    context = long_context(tuple(range(3, 11)), 3)
+    sizes = {size: measured(b, excess_cost=10.25, truncated=100) for size, b in context.current.breakdown.sizes.items()}
+    current = context.current.model_copy(update={"breakdown": context.current.breakdown.model_copy(update={"sizes": sizes})})
+    for wording in WORDINGS:
+        assert design_prompt("V3", context.model_copy(update={"current": current}), wording).cuts == ()
 
 
 @pytest.mark.parametrize("wording", WORDINGS)
@@ -302,10 +326,10 @@ def test_failures_lose_the_sizes_nearest_to_all_or_nothing_and_name_them(wording
     monkeypatch.setitem(BUDGETS[wording], Module.FAILURES, 300)
     text, cuts = module_text(Module.FAILURES, long_context(tuple(range(3, 11)), 0), wording)
     # Valid are 71 % of 3x3, 62, 52, 43, 34, 24, 14 and 5 % of 10x10.
-    left_out = "3 map sizes left out: 8x8, 9x9, 10x10" if wording == "compact" else "5 map sizes left out: 3x3, 7x7, 8x8, 9x9, 10x10"
+    left_out = "3 map sizes left out: 8x8, 9x9, 10x10" if wording == "compact" else "6 map sizes left out: 3x3, 4x4, 7x7, 8x8, 9x9, 10x10"
     assert text.splitlines()[-1] == f"{left_out}."
     assert cuts == (f"failures: {left_out}, its budget is 300 tokens",)
-    assert [line.split("x")[0] for line in text.splitlines()[1:-1]] == (list("34567") if wording == "compact" else list("456"))
+    assert [line.split("x")[0] for line in text.splitlines()[1:-1]] == (list("34567") if wording == "compact" else list("56"))
 
 
 @pytest.mark.parametrize("wording", WORDINGS)
