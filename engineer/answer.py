@@ -12,6 +12,8 @@ MAX_CHARACTERS = 20_000
 MAX_RATIONALE = 600
 MAX_DEPTH = 20
 SHARE_DIGITS = 4
+MAX_NAMED = 5
+"""Map sizes outside of the space that are named one by one; the rest is counted."""
 KNOBS = ("data_ratio", "hole_ratio", "wait_ratio")
 
 
@@ -74,9 +76,11 @@ def project(raw: dict[str, Any], space: ConfigSpace, previous: EnvConfig) -> tup
     """
     changes: list[str] = []
     given = raw["sizes"]
-    for name in given:
-        if name not in {str(size) for size in space.map_sizes}:
-            changes.append(f"map size {str(name)[:20]!r} is not in {list(space.map_sizes)} and was dropped")
+    names = {str(size) for size in space.map_sizes}
+    outside = [name for name in given if name not in names]
+    changes += [f"map size {str(name)[:20]!r} is not in {list(space.map_sizes)} and was dropped" for name in outside[:MAX_NAMED]]
+    if len(outside) > MAX_NAMED:
+        changes.append(f"{len(outside) - MAX_NAMED} more map sizes are not in {list(space.map_sizes)} and were dropped")
     knobs: dict[int, dict[str, float]] = {}
     for size in space.map_sizes:
         entry = given.get(str(size))
@@ -94,14 +98,25 @@ def project(raw: dict[str, Any], space: ConfigSpace, previous: EnvConfig) -> tup
 
 
 def _knob(entry: Any, knob: str, old: float, size: int, space: ConfigSpace, changes: list[str]) -> float:
-    value = entry.get(knob) if isinstance(entry, dict) else None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    value = _number(entry.get(knob)) if isinstance(entry, dict) else None
+    if value is None:
         changes.append(f"{size}x{size} {knob} was missing or no number, the previous {old:g} was kept")
         return old
     low, high = (space.min_hole_ratio, space.max_hole_ratio) if knob == "hole_ratio" else (0.0, 1.0)
     if not low <= value <= high:
         changes.append(f"{size}x{size} {knob} {value:.6g} was clamped to {low:g}..{high:g}")
-    return float(min(max(value, low), high))
+    # Zero is added because it turns -0.0, which is within the range, into 0.0.
+    return min(max(value, low), high) + 0.0
+
+
+def _number(value: Any) -> float | None:
+    """A finite number as a float; None for all else."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        return float(value) if math.isfinite(value) else None
+    except OverflowError:
+        return None
 
 
 def _refuse_constant(name: str) -> float:

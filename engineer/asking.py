@@ -1,13 +1,25 @@
-"""The designers that are models: `checkpoint`, the policy just trained, and `base`, the start policy."""
+"""The designers that are models: `checkpoint`, the policy just trained, and `base`, the start policy.
+
+A model answers once. If its answer cannot be read, the conversation goes on with one repair turn: the model sees its answer
+and the error, and is asked for the JSON again. If that fails too, the previous config is kept.
+"""
 
 from engineer.answer import AnswerError, answer_schema, parse_answer, project
-from engineer.context import DesignContext, design_prompt
+from engineer.context import DesignContext
 from engineer.contract import Brief, Designer, DesignerOptions
-from engineer.proposal import Attempt, Proposal
+from engineer.prompt import design_prompt
+from engineer.proposal import Attempt, Proposal, shortened
 from engineer.spec import DesignSpec
 from envgen.errors import ModelError
 from envgen.seeds import seed_integer
-from policy.chat import ChatModel, Completion, Sampling, ask
+from policy.chat import ChatModel, Completion, Conversation, Message, Sampling, ask
+
+TURNS = 2
+"""The answer and its repair."""
+MAX_QUOTED = 2_000
+"""Characters of an unreadable answer that its repair turn repeats."""
+MAX_REASON = 500
+"""Characters of a model's own error that are stored."""
 
 
 def _propose(context: DesignContext, options: DesignerOptions, brief: Brief) -> Proposal:
@@ -16,48 +28,63 @@ def _propose(context: DesignContext, options: DesignerOptions, brief: Brief) -> 
 
 
 def ask_model(spec: DesignSpec, context: DesignContext, seed: int, model: ChatModel, candidate: int = 0) -> Proposal:
-    """The proposal that a chat model answers with."""
-    question = design_prompt(spec.variant, context)
-    attempts: list[Attempt] = []
-    completions: list[Completion] = []
-    for attempt in range(spec.retries + 1):
-        sampling = Sampling(
-            max_tokens=spec.max_tokens,
-            temperature=spec.temperature if attempt == candidate == 0 else 1.0,
-            seed=seed_integer(seed, context.current.stage, "design", attempt, candidate),
-            json_schema=answer_schema(context.space) if spec.schema_decoding else None,
-        )
-        try:
-            [completion] = model.complete([ask(question)], sampling)
-        except ModelError as error:
-            reason = f"the model could not answer, the previous config is kept: {error}"
-            return _from_model(spec, context, question, attempts, completions).model_copy(update={"fallback": reason})
-        completions.append(completion)
-        try:
-            rationale, raw = parse_answer(completion.text)
-            config, changes = project(raw, context.space, context.current.config)
-        except AnswerError as error:
-            attempts.append(Attempt(text=completion.text, finish_reason=completion.finish_reason, error=str(error)))
-            continue
-        attempts.append(Attempt(text=completion.text, finish_reason=completion.finish_reason))
-        return _from_model(spec, context, question, attempts, completions).model_copy(
-            update={"rationale": rationale, "proposed": raw, "config": config, "changes": changes}
-        )
-    reason = f"none of {len(attempts)} answers could be read, the previous config is kept; the last one: {attempts[-1].error}"
-    return _from_model(spec, context, question, attempts, completions).model_copy(update={"fallback": reason})
-
-
-def _from_model(spec: DesignSpec, context: DesignContext, question: str, attempts: list[Attempt], completions: list[Completion]) -> Proposal:
-    return Proposal(
-        stage=context.current.stage,
-        designer=spec.designer,
-        variant=spec.variant,
-        prompt=question,
-        attempts=tuple(attempts),
-        config=context.current.config,
-        prompt_tokens=sum(c.prompt_tokens for c in completions),
-        completion_tokens=sum(c.completion_tokens for c in completions),
+    """The proposal that a model answers to the design question, repaired once; never raises for a bad answer."""
+    prompt = design_prompt(spec.variant, context, spec.wording)
+    proposal = Proposal(
+        stage=context.current.stage, designer=spec.designer, variant=spec.variant, prompt=prompt.text, cuts=prompt.cuts, config=context.current.config
     )
+    conversation = ask(prompt.text)
+    for turn in range(TURNS):
+        try:
+            [completion] = model.complete([conversation], _sampling(spec, context, seed, candidate, turn))
+        except ModelError as error:
+            reason = f"the model could not answer, the previous config is kept: {str(error)[:MAX_REASON]}{_unread(proposal)}"
+            return proposal.model_copy(update={"fallback": reason})
+        read, error = _read(completion, context, spec)
+        proposal = proposal.model_copy(
+            update={
+                **read,
+                "attempts": (*proposal.attempts, Attempt(text=completion.text, finish_reason=completion.finish_reason, error=error)),
+                "prompt_tokens": proposal.prompt_tokens + completion.prompt_tokens,
+                "completion_tokens": proposal.completion_tokens + completion.completion_tokens,
+            }
+        )
+        if error is None:
+            return proposal
+        conversation = _repair(conversation, completion.text, error)
+    return proposal.model_copy(update={"fallback": f"the model could not repair its answer, the previous config is kept{_unread(proposal)}"})
+
+
+def _sampling(spec: DesignSpec, context: DesignContext, seed: int, candidate: int, turn: int) -> Sampling:
+    return Sampling(
+        max_tokens=spec.max_tokens,
+        # Greedy answers would all be the same.
+        temperature=max(spec.temperature, 1.0) if candidate else spec.temperature,
+        seed=seed_integer(seed, context.current.stage, "design", turn, candidate),
+        json_schema=answer_schema(context.space) if spec.schema_decoding else None,
+    )
+
+
+def _read(completion: Completion, context: DesignContext, spec: DesignSpec) -> tuple[dict, str | None]:
+    """The fields of a proposal that an answer decides, and why it could not be read, if it could not."""
+    try:
+        rationale, raw = parse_answer(completion.text)
+        config, changes = project(raw, context.space, context.current.config)
+    except AnswerError as error:
+        cut = f"; it was cut off at {spec.max_tokens} tokens" if completion.finish_reason == "length" else ""
+        return {}, f"{error}{cut}"
+    return {"rationale": rationale, "proposed": raw, "config": config, "changes": changes}, None
+
+
+def _unread(proposal: Proposal) -> str:
+    return "".join(f"; answer {number} could not be read: {attempt.error}" for number, attempt in enumerate(proposal.attempts, 1))
+
+
+def _repair(conversation: Conversation, answer: str, error: str) -> Conversation:
+    # Some chat models refuse an empty message.
+    quoted = shortened(answer, MAX_QUOTED) if answer.strip() else "(nothing)"
+    request = f"Your answer could not be used: {error}. Answer again, with the complete JSON only, in the form that was asked for."
+    return (*conversation, Message(role="assistant", content=quoted), Message(role="user", content=request))
 
 
 CHECKPOINT = Designer(_propose, asks="checkpoint")

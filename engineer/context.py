@@ -1,15 +1,13 @@
-"""What a designer may know, and the modules that put it into words.
+"""What a designer may know, and which of it a context variant shows; `engineer.prompt` puts it into words.
 
 Modules after arXiv 2606.17682: F failure breakdown, G guideline, H history of earlier stages, S the rationale of the
-proposal before, T training details. The paper does not publish its wording; every sentence here is ours.
+proposal before, T training details.
 """
 
 from enum import StrEnum
-from pathlib import Path
 from typing import Any, Self
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from envgen.breakdown import Breakdown, Difference
 from envgen.config import MAX_HOLE_RATIO, EnvConfig, MapSize
@@ -66,6 +64,9 @@ class DesignContext(BaseModel):
     """Training instances of each stage."""
     epochs: float = Field(gt=0)
     """Passes over them in each stage."""
+    training: dict[str, JsonValue] = Field(default_factory=dict)
+    """How the policy is trained, as words and numbers to read: `algorithm`, `agents`, `group_size`, `learning_rate`,
+    `answer_tokens`, `reward` (term -> weight), `hyperparameters` (name -> value). Any may be missing."""
 
     @property
     def default_config(self) -> EnvConfig:
@@ -88,32 +89,21 @@ class Module(StrEnum):
     """S: what the designer wrote a stage ago."""
     BOOKKEEPING = "bookkeeping"
     """T: stage, instances and epochs only."""
+    TRAINING = "training"
+    """T in full: the bookkeeping, and algorithm, reward and hyperparameters."""
 
+
+_V4 = (Module.FAILURES, Module.GUIDELINE, Module.HISTORY_WITHOUT_DEFAULT)
 
 VARIANTS: dict[str, tuple[Module, ...]] = {
     "V1": (Module.FAILURES,),
     "V2": (Module.FAILURES, Module.GUIDELINE),
     "V3": (Module.FAILURES, Module.GUIDELINE, Module.HISTORY),
-    "V4": (Module.FAILURES, Module.GUIDELINE, Module.HISTORY_WITHOUT_DEFAULT),
-    "V5": (Module.FAILURES, Module.GUIDELINE, Module.HISTORY_WITHOUT_DEFAULT, Module.RATIONALE),
-    "V6": (Module.FAILURES, Module.GUIDELINE, Module.HISTORY_WITHOUT_DEFAULT, Module.BOOKKEEPING),
-    "V6S": (Module.FAILURES, Module.GUIDELINE, Module.HISTORY_WITHOUT_DEFAULT, Module.RATIONALE, Module.BOOKKEEPING),
+    "V4": _V4,
+    "V5": (*_V4, Module.RATIONALE),
+    "V6": (*_V4, Module.BOOKKEEPING),
+    "V6S": (*_V4, Module.RATIONALE, Module.BOOKKEEPING),
+    "full-details": (*_V4, Module.TRAINING),
+    "no-history": (Module.FAILURES, Module.GUIDELINE, Module.BOOKKEEPING),
 }
 """Context variants. Readings of the paper differ on whether its V6 shows the rationale (S): V6 leaves it out, V6S has it."""
-
-_TEMPLATES = Environment(
-    loader=FileSystemLoader(Path(__file__).parent / "templates"), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False
-)
-
-
-def module_text(module: Module, context: DesignContext) -> str:
-    """One context module in words; empty if there is nothing to say yet."""
-    shown = {"history": context.history, "history-without-default": tuple(r for r in context.history if r.stage > 0)}
-    template = "history" if module in shown else module.value
-    return _TEMPLATES.get_template(f"{template}.j2").render(context=context, records=shown.get(module, ())).strip()
-
-
-def design_prompt(variant: str, context: DesignContext) -> str:
-    """The user message that asks for the next config, with the modules of a context variant; KeyError if unknown."""
-    modules = [text for module in VARIANTS[variant] if (text := module_text(module, context))]
-    return _TEMPLATES.get_template("question.j2").render(context=context, modules=modules).strip()

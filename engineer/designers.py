@@ -24,7 +24,7 @@ MAX_STATE = 1_000_000
 def design(spec: DesignSpec, context: DesignContext, seed: int, model: ChatModel | None, fit: Fit, candidate: int = 0) -> Proposal:
     """The proposal of the configured designer, mixed with the anchor; `model` answers for the designers that are models.
 
-    Never raises for a bad answer: after the retries, if the designer fails or breaks its contract, or if nothing near
+    Never raises for a bad answer: after the repair turn, if the designer fails or breaks its contract, or if nothing near
     the answer can be drawn, the previous config is kept and the reason recorded. ConfigError if there is no such
     designer, or its options are wrong.
     """

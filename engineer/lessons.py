@@ -3,7 +3,8 @@
 import numpy as np
 
 from engineer.answer import answer_text
-from engineer.context import VARIANTS, ConfigSpace, DesignContext, StageRecord, design_prompt
+from engineer.context import ConfigSpace, DesignContext, StageRecord
+from engineer.prompt import design_prompt
 from engineer.teacher import DATA_UNITS, teach
 from envgen.breakdown import Breakdown, SizeBreakdown
 from envgen.config import EnvConfig, SizeConfig
@@ -11,17 +12,18 @@ from envgen.seeds import generator
 from envgen.verifier import FailureCategory
 
 EVALUATED = 150
+TAUGHT = ("V1", "V2", "V3", "V4", "V5", "V6", "V6S")
+"""Context variants of the lessons: fixed, so that the start policy can be made again."""
 
 
 def lessons(space: ConfigSpace, count: int, seed: int) -> list[tuple[str, str]]:
-    """(question, answer) pairs over made-up stages, in every context variant in turn, answered by the rule."""
+    """(question, answer) pairs over made-up stages, in every taught variant in turn, in the compact wording, answered by the rule."""
     rng = generator(seed, "lessons")
-    variants = list(VARIANTS)
     found = []
     for index in range(count):
         context = random_context(rng, space)
         designed, rationale = teach(context)
-        found.append((design_prompt(variants[index % len(variants)], context), answer_text(rationale, designed)))
+        found.append((design_prompt(TAUGHT[index % len(TAUGHT)], context, "compact").text, answer_text(rationale, designed)))
     return found
 
 

@@ -48,7 +48,7 @@ def _propose(context: DesignContext, options: OpenAIOptions, brief: Brief) -> Pr
     from policy.openai_model import OpenAIModel  # the client library takes two seconds to import
 
     model = OpenAIModel(options, read_key(options))
-    proposal = ask_model(brief.spec, context, brief.seed, model)
+    proposal = ask_model(brief.spec, context, brief.seed, model, brief.candidate)
     used = model.usage
     counted = {"prompt_tokens": used.prompt_tokens, "completion_tokens": used.completion_tokens, "requests": used.requests}
     return proposal.model_copy(update={**counted, "cost": options.cost(used.prompt_tokens, used.completion_tokens)})

@@ -1,17 +1,30 @@
 """What a designer proposes, and the record of how it became a config."""
 
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from envgen.config import EnvConfig
+
+MAX_TEXT = 20_000
+"""Characters of an answer that are stored."""
+
+
+def shortened(text: str, limit: int = MAX_TEXT) -> str:
+    """A text of at most `limit` characters, which says how much of its end is missing."""
+    if len(text) <= limit:
+        return text
+    # The note's length depends on the number in it, which has at most as many digits as the whole length.
+    kept = limit - len(f" [{len(text)} more characters]")
+    return f"{text[:kept]} [{len(text) - kept} more characters]"
 
 
 class Attempt(BaseModel):
     """One answer of a model to the design question."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
-    text: str
+    text: Annotated[str, AfterValidator(shortened)]
+    """At most `MAX_TEXT` characters of it."""
     finish_reason: str
     """`stop` or `length`."""
     error: str | None = None
@@ -29,6 +42,8 @@ class Proposal(BaseModel):
     """Context variant whose modules the designer was shown."""
     prompt: str = ""
     """What a model was asked; empty for designers without a model."""
+    cuts: tuple[str, ...] = ()
+    """What the prompt leaves out to stay within the budgets of its modules, one sentence each."""
     attempts: tuple[Attempt, ...] = ()
     rationale: str = ""
     """Why, in the designer's words."""

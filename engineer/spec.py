@@ -1,10 +1,13 @@
 """Which designer a curriculum uses, and how it is asked."""
 
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from engineer.gate import Gate
+
+Wording = Literal["full", "compact"]
+"""How a prompt is worded: `full` for models that read instructions, `compact` for the shipped tiny policy, which was trained on these very texts."""
 
 
 class DesignSpec(BaseModel):
@@ -16,10 +19,12 @@ class DesignSpec(BaseModel):
     options: dict[str, Any] = Field(default_factory=dict)
     """Parameters of the designer, checked by its own model; see its docstring."""
     variant: str = "V6"
+    """A context variant: `engineer.context.VARIANTS`."""
+    wording: Wording = "full"
+    """`compact` if the model that is asked is the tiny policy."""
     max_tokens: int = Field(default=1024, ge=16)
     temperature: float = Field(default=0.0, ge=0)
-    """Of the first answer; retries are sampled at 1."""
-    retries: int = Field(default=2, ge=0, le=10)
+    """Of the answer, and of its repair if it cannot be read; 0 is greedy."""
     schema_decoding: bool = True
     """Decode under the JSON schema of the answer."""
     candidates: int = Field(default=1, ge=1, le=16)

@@ -14,6 +14,7 @@ from engineer.registry import find_designer
 from envgen.config import EnvConfig
 from envgen.files import write_json
 from envgen.sampler import attainable
+from infra.preset import Preset
 from infra.settings import Settings
 from infra.steps import StepRecord, run_step
 from policy.evaluation import valid_gains
@@ -51,6 +52,10 @@ class Candidates(BaseModel):
         return found
 
 
+_OF_THE_MACHINE = ("hub_", "push_", "logging_", "log_", "save_", "run_name", "vllm_", "dataloader_", "deepspeed", "fsdp", "model_init_kwargs")
+"""Beginnings of options that say where training runs and what it leaves behind, not how the policy learns; some hold secrets."""
+
+
 @task(**task_options("engineer"))
 def engineer(run: RunRef, stage: int, breakdown: StepRecord, gate: StepRecord) -> StepRecord:
     """Write `candidates.json`: what the designer proposes for the next stage. Drawn once; a repeated call finds it."""
@@ -62,6 +67,8 @@ def engineer(run: RunRef, stage: int, breakdown: StepRecord, gate: StepRecord) -
         for number, proposal in enumerate(proposals):
             name = f"candidate {number}" if len(proposals) > 1 else proposal.designer
             log.info("stage %d: %s proposes: %s", stage, name, proposal.fallback or proposal.rationale or "(no reason given)")
+            for cut in proposal.cuts:
+                log.info("stage %d: left out of the prompt: %s", stage, cut)
             for change in proposal.changes:
                 log.info("stage %d: projection: %s", stage, change)
         write_json(directory / CANDIDATES, Candidates(candidates=tuple(Candidate(proposal=p, state=p.state) for p in proposals)))
@@ -117,7 +124,22 @@ def design_context(run: RunRef, stage: int) -> DesignContext:
         stages=run.preset.stages,
         instances=run.preset.instances,
         epochs=run.preset.epochs,
+        training=training_facts(run.preset),
     )
+
+
+def training_facts(preset: Preset) -> dict[str, Any]:
+    """How a preset trains, as plain JSON values that a prompt may show. What TRL decides by default is left out."""
+    options = {name: value for name, value in preset.model_dump(mode="json")["trl"].items() if not name.startswith(_OF_THE_MACHINE)}
+    named = {"group_size": options.pop("num_generations", None), "learning_rate": options.pop("learning_rate", None)}
+    return {
+        "algorithm": "GRPO",
+        "agents": preset.agents,
+        **{name: value for name, value in named.items() if value is not None},
+        "answer_tokens": preset.max_answer_tokens,
+        "reward": {term: weight for term, weight in preset.rewards if weight},
+        "hyperparameters": options,
+    }
 
 
 def _record(run: RunRef, stage: int) -> StageRecord:

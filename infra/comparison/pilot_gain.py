@@ -75,10 +75,10 @@ def rank_correlations(pairs: Sequence[PilotPair]) -> tuple[RankCorrelation, ...]
 
 def spearman(first: np.ndarray, second: np.ndarray) -> float | None:
     """Pearson's correlation of the ranks, ties at their mean rank; None if one side is constant."""
-    ranks = [_ranks(values) for values in (first, second)]
-    if any(rank.std() == 0 for rank in ranks):
+    one, other = _ranks(first), _ranks(second)
+    if one.std() == 0 or other.std() == 0:
         return None
-    return float(np.corrcoef(*ranks)[0, 1])
+    return float(np.corrcoef(one, other)[0, 1])
 
 
 def _ranks(values: np.ndarray) -> np.ndarray:

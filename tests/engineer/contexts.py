@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from hypothesis import settings
 
 from engineer.context import ConfigSpace, DesignContext, StageRecord
-from envgen.breakdown import Breakdown, SizeBreakdown
+from envgen.breakdown import Breakdown, Difference, SizeBreakdown
 from envgen.config import SUM_TOLERANCE, EnvConfig, SizeConfig
 from envgen.verifier import FailureCategory
 from policy.chat import Completion, Conversation, Sampling
@@ -48,6 +48,24 @@ def design_context(stage: int = 2, rationale: str = "Less of 5x5.") -> DesignCon
         instances=480,
         epochs=2,
     )
+
+
+TRAINING = {
+    "algorithm": "GRPO",
+    "agents": 2,
+    "group_size": 8,
+    "learning_rate": 0.0003,
+    "answer_tokens": 40,
+    "reward": {"valid": 1.0, "optimal": 0.5},
+    "hyperparameters": {"beta": 0.0, "loss_type": "dapo", "bf16": False},
+}
+
+
+def measured_context() -> DesignContext:
+    """The context after the last stage with all that can be known of it and of its training."""
+    known = {"zero_variance": {3: 0.875, 5: 0.25}, "change": {3: Difference(value=0.05, low=-0.02, high=0.12), 5: Difference(value=0.2, low=0.1, high=0.3)}}
+    context = design_context()
+    return context.model_copy(update={"current": context.current.model_copy(update=known), "training": TRAINING})
 
 
 def assert_legal(config: EnvConfig, space: ConfigSpace) -> None:

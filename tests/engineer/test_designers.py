@@ -7,11 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engineer.answer import answer_schema, answer_text
-from engineer.context import VARIANTS, ConfigSpace, design_prompt
+from engineer.asking import MAX_QUOTED
+from engineer.context import VARIANTS, ConfigSpace
 from engineer.designers import design
 from engineer.lessons import random_context
-from engineer.proposal import Proposal
-from engineer.spec import DesignSpec
+from engineer.prompt import design_prompt
+from engineer.proposal import MAX_TEXT, Proposal
+from engineer.spec import DesignSpec, Wording
 from envgen.config import EnvConfig
 from envgen.errors import ModelError, SamplingError
 from policy.chat import Message
@@ -42,12 +44,13 @@ def test_a_good_answer_becomes_the_next_config(designer: str):
     assert len(model.asked) == 1
 
 
+@pytest.mark.parametrize("wording", ["compact", "full"])
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_a_model_is_asked_the_prompt_of_its_variant(variant: str):
+def test_a_model_is_asked_the_prompt_of_its_variant_and_wording(variant: str, wording: Wording):
     model = ListModel(GOOD)
-    proposal = proposal_of(model, variant=variant, max_tokens=99, temperature=0.5)
+    proposal = proposal_of(model, variant=variant, wording=wording, max_tokens=99, temperature=0.5)
     [(conversation, sampling)] = model.asked
-    assert conversation == (Message(role="user", content=design_prompt(variant, design_context())),)
+    assert conversation == (Message(role="user", content=design_prompt(variant, design_context(), wording).text),)
     assert proposal.prompt == conversation[0].content
     assert (sampling.max_tokens, sampling.temperature, sampling.json_schema) == (99, 0.5, answer_schema(SPACE))
 
@@ -58,37 +61,107 @@ def test_without_schema_decoding_the_answer_is_free_text():
     assert model.asked[0][1].json_schema is None
 
 
-def test_an_unreadable_answer_is_asked_for_again_with_another_draw():
-    model = ListModel("no", '{"config": {"sizes": {"3": {}}', GOOD)
-    proposal = proposal_of(model, retries=2)
-    assert proposal.config == WANTED
-    assert proposal.fallback is None
-    assert [a.error is None for a in proposal.attempts] == [False, False, True]
-    assert proposal.attempts[0].error == "the answer holds no JSON object"
-    samplings = [sampling for _, sampling in model.asked]
-    assert [s.temperature for s in samplings] == [0.0, 1.0, 1.0]
-    assert len({s.seed for s in samplings}) == 3
-    assert len({conversation for conversation, _ in model.asked}) == 1
+def test_an_unreadable_answer_is_repaired_in_the_same_conversation():
+    model = ListModel("no", GOOD)
+    proposal = proposal_of(model, temperature=0.5)
+    assert (proposal.config, proposal.rationale, proposal.fallback) == (WANTED, "More data for 5x5.", None)
+    assert [(a.text, a.error) for a in proposal.attempts] == [("no", "the answer holds no JSON object"), (GOOD, None)]
+    (first, _), (second, _) = model.asked
+    assert second[:1] == first
+    assert [(m.role, m.content) for m in second[1:]] == [
+        ("assistant", "no"),
+        (
+            "user",
+            "Your answer could not be used: the answer holds no JSON object. Answer again, with the complete JSON only, in the form that was asked for.",
+        ),
+    ]
 
 
-@pytest.mark.parametrize("retries", [0, 1, 3])
-def test_after_the_retries_the_previous_config_is_kept_with_the_reason(retries: int):
-    model = ListModel(*["no"] * retries, "[" * 100_000)
-    proposal = proposal_of(model, retries=retries, fit=lambda config: pytest.fail("nothing to fit"))
+def test_a_repair_is_drawn_like_the_answer_with_a_seed_of_its_own():
+    model = ListModel("no", GOOD)
+    proposal_of(model, temperature=0.5)
+    first, second = (sampling for _, sampling in model.asked)
+    assert second == first.model_copy(update={"seed": second.seed})
+    assert second.seed != first.seed
+
+
+def test_a_repair_quotes_no_more_than_the_beginning_of_an_answer():
+    model = ListModel("x" * 10_000_000, GOOD)
+    proposal = proposal_of(model)
+    quoted = model.asked[1][0][1].content
+    assert MAX_QUOTED - 5 < len(quoted) <= MAX_QUOTED
+    assert quoted.startswith("xxx")
+    assert quoted.endswith("more characters]")
+    kept, _, note = proposal.attempts[0].text.partition(" [")
+    assert len(proposal.attempts[0].text) <= MAX_TEXT
+    assert note == f"{10_000_000 - len(kept)} more characters]"
+    assert Proposal.model_validate_json(proposal.model_dump_json()) == proposal
+
+
+def test_an_empty_answer_is_quoted_as_nothing():
+    model = ListModel(" \n", GOOD)
+    proposal_of(model)
+    assert model.asked[1][0][1].content == "(nothing)"
+
+
+def test_after_one_repair_the_previous_config_is_kept_with_both_errors():
+    model = ListModel("no", '{"config": {"sizes": {"3": {}}', "never asked for")
+    proposal = proposal_of(model, fit=lambda config: pytest.fail("nothing to fit"))
     assert proposal.config == LATEST
+    assert [a.text for a in proposal.attempts] == ["no", '{"config": {"sizes": {"3": {}}']
+    first, second = (a.error for a in proposal.attempts)
     assert proposal.fallback == (
-        f"none of {retries + 1} answers could be read, the previous config is kept; the last one: the answer has 100000 characters; at most 20000 are read"
+        f"the model could not repair its answer, the previous config is kept; answer 1 could not be read: {first}; answer 2 could not be read: {second}"
     )
     assert (proposal.proposed, proposal.rationale) == (None, "")
-    assert [a.text for a in proposal.attempts] == ["no"] * retries + ["[" * 100_000]
-    assert model.answers == []
+    assert (proposal.prompt_tokens, proposal.completion_tokens) == (200, 14)
+    assert model.answers == ["never asked for"]
 
 
-def test_an_answer_without_any_share_is_retried_too():
+def test_the_error_says_that_an_answer_was_cut_off():
+    class Cut(ListModel):
+        def complete(self, conversations, sampling, progress=None):
+            return [c.model_copy(update={"finish_reason": "length"}) for c in super().complete(conversations, sampling)]
+
+    model = Cut('{"rationale": "', GOOD)
+    proposal = proposal_of(model, max_tokens=99)
+    assert [(a.error, a.finish_reason) for a in proposal.attempts] == [
+        ("the answer holds no JSON object; it was cut off at 99 tokens", "length"),
+        (None, "length"),
+    ]
+    assert "it was cut off at 99 tokens" in model.asked[1][0][2].content
+
+
+def test_a_repair_that_does_not_fit_the_model_keeps_the_first_error_in_the_reason():
+    class Small(ListModel):
+        def complete(self, conversations, sampling, progress=None):
+            if len(conversations[0]) > 1:
+                raise ModelError("a prompt of 2000 tokens exceeds the model's 1024")
+            return super().complete(conversations, sampling)
+
+    proposal = proposal_of(Small("no"))
+    assert proposal.config == LATEST
+    assert proposal.fallback == (
+        "the model could not answer, the previous config is kept: a prompt of 2000 tokens exceeds the model's 1024; "
+        "answer 1 could not be read: the answer holds no JSON object"
+    )
+    assert [a.text for a in proposal.attempts] == ["no"]
+
+
+def test_an_answer_without_any_share_is_repaired_too():
     zero = GOOD.replace('"data_ratio":0.40', '"data_ratio":0').replace('"data_ratio":0.60', '"data_ratio":0')
     proposal = proposal_of(ListModel(zero, GOOD))
     assert [a.error for a in proposal.attempts] == ["every data_ratio is 0", None]
     assert proposal.config == WANTED
+
+
+def test_what_the_prompt_leaves_out_is_recorded():
+    context = design_context(rationale="word " * 500)
+    proposal = design(DesignSpec(variant="V6S", wording="compact"), context, 0, ListModel(GOOD), as_it_is)
+    [cut] = proposal.cuts
+    assert cut.startswith("rationale: 4")
+    assert cut == design_prompt("V6S", context, "compact").cuts[0]
+    assert proposal_of(ListModel(GOOD)).cuts == ()
 
 
 def test_what_projection_changed_is_recorded_beside_what_was_proposed():
@@ -134,11 +207,6 @@ def test_a_proposal_of_the_config_that_is_there_needs_no_fitting():
     text = answer_text("Keep it.", LATEST)
     proposal = proposal_of(ListModel(text), fit=lambda config: pytest.fail("its data set was drawn before"))
     assert (proposal.config, proposal.fallback) == (LATEST, None)
-
-
-def test_tokens_of_all_attempts_are_summed():
-    proposal = proposal_of(ListModel("no", "no", GOOD))
-    assert (proposal.prompt_tokens, proposal.completion_tokens) == (300, 21)
 
 
 def test_the_same_seed_and_stage_ask_with_the_same_draw_and_others_do_not():

@@ -56,6 +56,13 @@ def test_the_presets_of_the_readme_are_shipped():
     assert {"tiny", "micro"} <= set(SHIPPED)
 
 
+def test_presets_of_the_tiny_policy_ask_it_in_the_wording_it_was_taught(file: Path):
+    for name in SHIPPED:
+        preset = load_preset(name)
+        assert preset.design.wording == ("compact" if preset.model == "tiny" else "full")
+    assert load_preset(str(file)).design.wording == "full"
+
+
 def test_a_preset_is_sparse_and_defaults_are_filled_in(file: Path):
     preset = load_preset(str(file))
     resolved = resolved_json(preset)
@@ -87,7 +94,13 @@ BROKEN = {
     "map sizes that differ": ("map_sizes: [3, 4]", "map_sizes: [3, 4, 5]", "default_config names the map sizes [3, 4], space names [3, 4, 5]"),
     "map sizes that do not ascend": ("map_sizes: [3, 4]", "map_sizes: [4, 3]", "space: Value error, map_sizes [4, 3] must ascend"),
     "a map size that is too large": ("map_sizes: [3, 4]", "map_sizes: [3, 11]", "space.map_sizes.1: Input should be less than or equal to 10 (got 11)"),
-    "an unknown variant": ("model: tiny", "model: tiny\ndesign: {variant: V9}", "design.variant 'V9' is not one of V1, V2, V3, V4, V5, V6, V6S"),
+    "an unknown variant": (
+        "model: tiny",
+        "model: tiny\ndesign: {variant: V9}",
+        "design.variant 'V9' is not one of V1, V2, V3, V4, V5, V6, V6S, full-details, no-history",
+    ),
+    "an unknown wording": ("model: tiny", "model: tiny\ndesign: {wording: terse}", "design.wording: Input should be 'full' or 'compact' (got 'terse')"),
+    "retries of an answer": ("model: tiny", "model: tiny\ndesign: {retries: 2}", "design.retries: Extra inputs are not permitted (got 2)"),
     "an unknown designer": (
         "model: tiny",
         "model: tiny\ndesign: {designer: oracle}",

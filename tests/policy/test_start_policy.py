@@ -5,8 +5,8 @@ import json
 import pytest
 
 from engineer.answer import AnswerError, parse_answer
-from engineer.context import design_prompt
 from engineer.lessons import random_context
+from engineer.prompt import design_prompt
 from envgen.prompts import PromptStyle
 from envgen.seeds import generator
 from infra.preset import load_preset
@@ -34,7 +34,7 @@ def test_it_answers_design_questions_in_readable_json_without_help(start):
     rng = generator(7, "unseen designs")
     contexts = [random_context(rng, load_preset("tiny").space) for _ in range(40)]
     readable = 0
-    for completion in start.complete([ask(design_prompt("V6", context)) for context in contexts], Sampling(max_tokens=160)):
+    for completion in start.complete([ask(design_prompt("V6", context, "compact").text) for context in contexts], Sampling(max_tokens=160)):
         try:
             parse_answer(completion.text)
             readable += 1

@@ -6,6 +6,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from engineer.context import DesignContext
+from engineer.proposal import Proposal
 from envgen.dataset import write_dataset, write_table
 from envgen.files import write_json
 from envgen.prompts import PromptStyle, answer
@@ -16,8 +18,9 @@ from infra.steps import StepRecord
 from policy.rollouts import Rollout, breakdown_of, write_rollouts
 from policy.train_log import TRAIN_LOG_SCHEMA
 from policy.train_spec import TRAIN_LOG_COLUMNS
+from tasks import design as asking
 from tasks import pilot as step
-from tasks.design import engineer, read_proposal
+from tasks.design import design_context, engineer, read_proposal, training_facts
 from tasks.gate import judge
 from tasks.run import RunRef
 
@@ -109,3 +112,37 @@ def test_another_state_before_is_another_step(run: RunRef):
     key = ask(run, 1).key
     write_json(run.stage(0) / "designer_state.json", {"values": {}})
     assert ask(run, 1).key != key
+
+
+def test_the_training_facts_of_a_preset_are_plain_values_without_paths_or_secrets():
+    secret = {"trl.hub_token": "hf_secret", "trl.run_name": "mine", "rewards.format": 0.25}
+    assert training_facts(load_preset("micro", secret)) == {
+        "algorithm": "GRPO",
+        "agents": 2,
+        "group_size": 4,
+        "learning_rate": 1e-4,
+        "answer_tokens": 40,
+        "reward": {"format": 0.25, "valid": 1.0, "optimal": 0.5},
+        "hyperparameters": {
+            "per_device_train_batch_size": 32,
+            "max_completion_length": 24,
+            "beta": 0.0,
+            "bf16": False,
+            "gradient_checkpointing": False,
+        },
+    }
+
+
+def test_the_designer_reads_how_the_policy_is_trained_and_holds_nothing_that_trains_it(run: RunRef):
+    context = design_context(run, 0)
+    assert context.training == training_facts(run.preset)
+    assert DesignContext.model_validate_json(context.model_dump_json()) == context
+
+
+def test_what_the_prompt_leaves_out_is_logged(run: RunRef, monkeypatch: pytest.MonkeyPatch):
+    lines: list[str] = []
+    proposal = Proposal(stage=0, designer="bandit", variant="V6", config=run.preset.default_config, cuts=("history: 2 earlier stages left out",))
+    monkeypatch.setattr(asking, "design", lambda *_: proposal)
+    monkeypatch.setattr(asking.log, "info", lambda text, *values: lines.append(text % values))
+    ask(run, 0)
+    assert "stage 0: left out of the prompt: history: 2 earlier stages left out" in lines
