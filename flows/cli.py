@@ -101,7 +101,7 @@ def compare(
         failure = error
     if (directory / "comparison_results.json").exists():
         Console(width=max(console.width, 100)).print(comparison_table(read_comparison_results(directory)))
-        console.print(f"comparison: {directory / 'comparison.md'}", soft_wrap=True)
+        console.print(f"comparison: {directory / 'comparison.html'}", soft_wrap=True)
     if failure:
         raise failure
 
