@@ -48,7 +48,7 @@ def failed_mark(results: ComparisonResults, label: str) -> str:
 def caption(results: ComparisonResults) -> str:
     """What the table's columns are, and which curricula failed."""
     failed = ", ".join(f"{child.engineer}-s{child.seed}" for child in results.failed)
-    return NOTE + (f" ! failed: {failed}." if failed else "")
+    return NOTE + (f"\n! failed: {failed}." if failed else "")
 
 
 def title(results: ComparisonResults) -> str:
