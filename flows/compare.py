@@ -14,7 +14,7 @@ from prefect import flow
 from prefect.client.orchestration import get_client
 from prefect.runtime import flow_run
 
-from envgen.errors import ChildError
+from envgen.errors import ChildError, RunDirectoryError
 from flows.compare_children import Children
 from infra.comparison.fork import fork
 from infra.comparison.gather import finished
@@ -58,6 +58,8 @@ def _run_all(directory: Path, spec: ComparisonSpec, wanted: list[Child], childre
         preset = spec.preset_of(child)
         fork(shared, directory / child.name, preset)
         children.run(child.name, child.title, preset)
+        if not finished(directory / child.name, preset):
+            raise RunDirectoryError(f"{directory / child.name}: ended without an error, but its results are not complete or not readable")
 
     def ended(child: Child, error: BaseException | None) -> None:
         if error is None:
