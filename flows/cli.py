@@ -77,7 +77,7 @@ def compare(
     seeds: Annotated[str, typer.Option(help="Seeds with commas between them. Stage 0 is trained once, with the first.")] = "0,1,2",
     variants: Annotated[str | None, typer.Option(help="Context variants for every designer that reads a context; without it the preset's.")] = None,
     stages: Annotated[int | None, typer.Option(help="Number of stages.")] = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", help="Any field of the preset, as a.b=c; may be repeated.")] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", help="Any field of the preset, as a.b=c; design.options are those of design.designer.")] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Curricula at a time.")] = 1,
     name: Annotated[str | None, typer.Option(help="Name of the comparison's directory.")] = None,
 ) -> None:
@@ -103,7 +103,7 @@ def compare(
         failure = error
     if (directory / "comparison_results.json").exists():
         Console(width=max(console.width, 100)).print(comparison_table(read_comparison_results(directory)))
-        console.print(f"comparison: {directory / 'comparison.md'}", soft_wrap=True)
+        console.print(f"comparison: {directory / 'comparison.html'}", soft_wrap=True)
     if failure:
         raise failure
 

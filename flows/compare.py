@@ -14,7 +14,7 @@ from prefect import flow
 from prefect.client.orchestration import get_client
 from prefect.runtime import flow_run
 
-from envgen.errors import ChildError
+from envgen.errors import ChildError, RunDirectoryError
 from flows.compare_children import Children
 from infra.comparison.fork import fork
 from infra.comparison.gather import finished
@@ -58,6 +58,8 @@ def _run_all(directory: Path, spec: ComparisonSpec, wanted: list[Child], childre
         preset = spec.preset_of(child)
         fork(shared, directory / child.name, preset)
         children.run(child.name, child.title, preset)
+        if not finished(directory / child.name, preset):
+            raise RunDirectoryError(f"{directory / child.name}: ended without an error, but its results are not complete or not readable")
 
     def ended(child: Child, error: BaseException | None) -> None:
         if error is None:
@@ -87,8 +89,12 @@ def _each(todo: list[Child], jobs: int, start: Callable[[Child], None], ended: C
 
 def _environment(jobs: int, record: str | None) -> dict[str, str]:
     """What children are told besides their spec: the server of this flow, the record above theirs, and their share of the cores."""
-    share = str(max(1, (os.cpu_count() or 1) // jobs))
-    shared = {name: os.environ.get(name, share) for name in ("OMP_NUM_THREADS", "ENVWRIGHT_WORKERS")} if jobs > 1 else {}
     with get_client(sync_client=True) as client:
         server = str(client.api_url).rstrip("/")
-    return shared | {"PREFECT_API_URL": server} | ({"ENVWRIGHT_PARENT_RUN": record} if record else {})
+    return _cores(jobs) | {"PREFECT_API_URL": server} | ({"ENVWRIGHT_PARENT_RUN": record} if record else {})
+
+
+def _cores(jobs: int) -> dict[str, str]:
+    """How many threads and processes each of `jobs` children may start; what the user has set is left alone."""
+    share = str(max(1, (os.cpu_count() or 1) // jobs))
+    return {name: os.environ.get(name, share) for name in ("OMP_NUM_THREADS", "ENVWRIGHT_WORKERS")} if jobs > 1 else {}

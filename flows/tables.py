@@ -34,9 +34,10 @@ def rates_table(results: CurriculumResults) -> Table:
 
 def comparison_table(results: ComparisonResults) -> Table:
     """Engineer variants side by side, at most 100 columns wide."""
-    table = Table(title=text.title(results), caption=text.caption(results), box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), collapse_padding=True)
+    table = Table(title=text.title(results), caption=text.caption(results), caption_justify="left", box=SIMPLE_HEAD, show_edge=False, padding=(0, 0))
     for name in text.HEADINGS:
-        table.add_column(name, justify="left" if name in ("engineer", "rate") else "right", no_wrap=name != "engineer")
+        words = name in ("engineer", "rate")
+        table.add_column(name, justify="left" if words else "right", no_wrap=name != "engineer", overflow="fold", min_width=14 if name == "engineer" else None)
     for row in text.rows(results):
         table.add_row(*row)
     return table

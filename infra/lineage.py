@@ -90,6 +90,16 @@ class Recorder:
         for first in range(0, len(todo), BATCH):
             self.client.log_batch(run_id, metrics=todo[first : first + BATCH])
 
+    def latest(self, run_id: str, points: dict[str, list[tuple[int, float]]]) -> None:
+        """Log (step, value) points unless the run's latest value at that step is the same: for figures that change as more is known."""
+        now = int(time.time() * 1000)
+        todo = []
+        for name, series in points.items():
+            known = {m.step: m.value for m in sorted(self.client.get_metric_history(run_id, name), key=lambda m: m.timestamp)}
+            todo += [Metric(name, value, now, step) for step, value in series if known.get(step) != value]
+        for first in range(0, len(todo), BATCH):
+            self.client.log_batch(run_id, metrics=todo[first : first + BATCH])
+
     def dataset(self, run_id: str, data: DataSetRef, context: str) -> None:
         """Tie a data set to a run as its input in a context."""
         known = _datasets(self.client.get_run(run_id))

@@ -6,7 +6,9 @@ from prefect import task
 
 from envgen.errors import RunDirectoryError
 from envgen.files import digest, write_json, write_text
+from infra.comparison.chart import write_chart
 from infra.comparison.gather import gather
+from infra.comparison.page import PAGE, write_page
 from infra.comparison.results import RESULTS_FILE, ComparisonResults, read_comparison_results
 from infra.comparison.spec import ComparisonSpec
 from infra.comparison.text import markdown
@@ -29,11 +31,42 @@ def open_record(directory: Path, spec: ComparisonSpec) -> str | None:
 
 @task(**task_options("publish-comparison"))
 def publish_comparison(directory: Path, spec: ComparisonSpec, failures: dict[str, str], last: bool = False) -> ComparisonResults:
-    """Rewrite `comparison_results.json` and what people read from all finished curricula."""
+    """Rewrite `comparison_results.json` and what people read from all finished curricula; with `last` the record in MLflow too."""
     results = gather(directory, spec, failures)
     write_json(directory / RESULTS_FILE, results)
     write_text(directory / "comparison.md", markdown(results))
+    write_page(directory, results, write_chart(directory, results))
+    if last:
+        _record(directory, spec, results)
     return results
+
+
+def _record(directory: Path, spec: ComparisonSpec, results: ComparisonResults) -> None:
+    settings = Settings()
+    try:
+        recorder = Recorder(settings.tracking_uri, settings.runs / "mlartifacts")
+        run = _run(recorder, directory, spec)
+        recorder.latest(run, metrics(results))
+        for name in (RESULTS_FILE, "comparison.md", PAGE, "comparison.png", "comparison.svg"):
+            if (directory / name).exists():
+                recorder.artifact(run, directory / name)
+        recorder.finish(run)
+    except Exception as error:  # a lost record is not worth a lost run
+        log.warning("comparison not recorded at %s: %s; run the same command again to record it", settings.tracking_uri, error)
+
+
+def metrics(results: ComparisonResults) -> dict[str, list[tuple[int, float]]]:
+    """What MLflow can chart: the curves with the stage as step, then final rates and differences. Means over the finished seeds."""
+    points: dict[str, list[tuple[int, float]]] = {}
+    for engineer in results.engineers:
+        for name, curve, final in (("valid", engineer.valid_curve, engineer.valid), ("optimal", engineer.optimal_curve, engineer.optimal)):
+            # The start policy is the same for all, and MLflow's charts begin at step 0.
+            points[f"{name}/{engineer.label}"] = [(stage, rate.value) for stage, rate in enumerate(curve[1:])]
+            if final:
+                points[f"final_{name}/{engineer.label}"] = [(0, final.value)]
+            for baseline, against in engineer.against.items():
+                points[f"{name}_to_{baseline}/{engineer.label}"] = [(0, (against.valid if name == "valid" else against.optimal).value)]
+    return points
 
 
 def earlier_failures(directory: Path) -> dict[str, str]:

@@ -22,7 +22,6 @@ SPEC_FILE = "comparison.json"
 SHARED = "shared"
 _READS_WITHOUT_ASKING = {"openai"}
 """Designers that read the context although they ask no model of the run."""
-_OWN_FIELDS = {"seed": "--seeds", "stage0_seed": "--seeds", "design.designer": "--engineers", "design.variant": "--variants"}
 
 
 class EngineerVariant(BaseModel):
@@ -46,7 +45,7 @@ class ComparisonSpec(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
     name: str
     preset: Preset
-    """Its seed is that of the shared stage 0; its designer is replaced by each engineer variant."""
+    """Its seed is that of the shared stage 0; its designer is replaced by each engineer variant, which has its options if it is the same."""
     engineers: tuple[EngineerVariant, ...] = Field(min_length=1)
     seeds: tuple[int, ...] = Field(min_length=1)
 
@@ -95,9 +94,8 @@ def plan(
 ) -> ComparisonSpec:
     """The comparison that a command line asks for, every curriculum of it checked; ConfigError says what is wrong."""
     overrides = dict(map(parse_override, settings))
-    for field, option in _OWN_FIELDS.items():
-        if field in overrides:
-            raise ConfigError(f"--set {field}: a comparison sets it for each curriculum; use {option}")
+    for field in {"seed", "stage0_seed"} & set(overrides):
+        raise ConfigError(f"--set {field}: a comparison sets it for each curriculum; use --seeds")
     if stages is not None:
         overrides["stages"] = stages
     numbers = _seeds(seeds)

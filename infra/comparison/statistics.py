@@ -6,8 +6,15 @@ other, and a resample's value is the mean over the chosen rows and columns (Owen
 Applied Statistics 1:386). Its variance errs on the wide side. Intervals are 95 % percentile intervals.
 
 With few seeds the interval over seeds is coarse: three seeds have ten different resamples, and the spread between runs is
-then known badly and is on average seen too small, by a factor of (n - 1) / n in its variance. With one seed only instances are
-resampled, and the interval says nothing about how another seed would have fared.
+then known badly and on average seen too small, by a factor of (n - 1) / n in its variance. With one seed only instances are
+resampled, and the interval says nothing about how another seed would have fared. How often intervals of differences between two
+equal arms held zero (simulated, 324 instances, 300 trials), by seeds and by the standard deviation of the rate between runs:
+
+    seeds    0 points    3 points    10 points
+        1       95 %        76 %
+        3      100 %        96 %         81 %
+        5      100 %        97 %         90 %
+       10      100 %        99 %         93 %
 """
 
 from collections.abc import Sequence

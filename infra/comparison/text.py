@@ -5,8 +5,9 @@ from infra.comparison.results import BASELINES, ComparisonResults, EngineerResul
 
 HEADINGS = ("engineer", "seeds", "rate", "final %", "area", "to random", "to fixed", "tokens", "time")
 NOTE = (
-    "final: at the end; area: mean height of the curve from stage 0 on, in %; to random, to fixed: points, paired by seed and "
-    "instance. [95 % intervals] from resampling seeds and instances. Tokens and time: a run, without the shared stage 0."
+    "Valid plans, and optimal ones (opt.); final: at the end; area: mean height of the curve from stage 0 on, in %; to random, to "
+    "fixed: points, paired by seed and instance. [95 % intervals] from resampling seeds and instances. Tokens and time: a run, "
+    "without the shared stage 0."
 )
 
 
@@ -21,11 +22,12 @@ def _engineer(results: ComparisonResults, engineer: EngineerResult) -> list[tupl
     time = short_time(engineer.seconds) if engineer.seconds is not None else ""
     return [
         (engineer.label, seeds, "valid", *_numbers(engineer, "valid"), tokens, time),
-        ("", "", "optimal", *_numbers(engineer, "optimal"), "", ""),
+        ("", "", "opt.", *_numbers(engineer, "optimal"), "", ""),
     ]
 
 
 def _numbers(engineer: EngineerResult, name: str) -> tuple[str, str, str, str]:
+    """Final rate, area under the curve, and differences to the baselines."""
     final, area = (engineer.valid, engineer.valid_area) if name == "valid" else (engineer.optimal, engineer.optimal_area)
     if final is None or area is None:
         return "-", "-", "", ""
@@ -46,7 +48,7 @@ def failed_mark(results: ComparisonResults, label: str) -> str:
 def caption(results: ComparisonResults) -> str:
     """What the table's columns are, and which curricula failed."""
     failed = ", ".join(f"{child.engineer}-s{child.seed}" for child in results.failed)
-    return NOTE + (f" ! failed: {failed}." if failed else "")
+    return NOTE + (f"\n! failed: {failed}." if failed else "")
 
 
 def title(results: ComparisonResults) -> str:
@@ -77,4 +79,4 @@ def short_time(seconds: float) -> str:
 def _percent(number: Rate | Difference | None, sign: str) -> str:
     if number is None:
         return ""
-    return f"{100 * number.value:{sign}.1f} [{100 * number.low:{sign}.1f},{100 * number.high:{sign}.1f}]"
+    return f"{100 * number.value:{sign}.1f}{'' if sign else ' '}[{100 * number.low:{sign}.1f},{100 * number.high:{sign}.1f}]"

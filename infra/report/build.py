@@ -34,7 +34,7 @@ def write_report(run: Path) -> Path:
     configs = [*(stage.config for stage in results.stages), results.stages[-1].proposal.config]
     shares = budgets(configs)
     page = (
-        _environment()
+        environment()
         .get_template("report.html.j2")
         .render(
             results=results,
@@ -60,9 +60,10 @@ def write_report(run: Path) -> Path:
     return target
 
 
-def _environment() -> Environment:
+def environment(*folders: Path) -> Environment:
+    """Templates and filters of the report; templates in `folders` are found first."""
     environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
+        loader=FileSystemLoader([*folders, Path(__file__).parent]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -97,7 +97,7 @@ def test_the_installed_command_lists_its_commands_and_explains_bad_usage(tmp_pat
     done = started("--help", folder=tmp_path)
     assert done.code == 0
     assert all(f" {command} " in done.out for command in COMMANDS)
-    assert {"run", "generate", "solve", "verify", "report", "lineage", "doctor", "bootstrap", "convert", "render", "play"} <= set(COMMANDS)
+    assert {"run", "generate", "solve", "verify", "report", "lineage", "doctor", "bootstrap", "convert", "render", "play", "compare"} <= set(COMMANDS)
     refused(started("frobnicate", folder=tmp_path), "No such command 'frobnicate'")
 
 
@@ -746,3 +746,22 @@ def test_plans_of_least_makespan_can_be_asked_for(envwright: Envwright, tmp_path
     assert found["makespan"]["wait_required"] == found["sum-of-costs"]["wait_required"]
     refused(envwright("solve", "problems.jsonl", "--objective", "money", "-o", "never.jsonl"), "money")
     assert not (tmp_path / "never.jsonl").exists()
+
+
+# compare
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--engineers", "randm"], "did you mean 'random'"),
+        (["--engineers", "checkpoint:V7"], "there is no context variant 'V7'; did you mean"),
+        (["--engineers", "random,random"], "random would be run twice"),
+        (["--engineers", "random", "--seeds", "0,0"], "a seed is named twice"),
+        (["--engineers", "random", "--set", "instances=0"], "instances"),
+        (["--engineers", "replay"], "replay"),
+    ],
+)
+def test_a_comparison_that_cannot_be_run_is_refused_before_anything_runs(envwright: Envwright, tmp_path: Path, arguments: list[str], complaint: str):
+    refused(envwright("compare", "micro", *arguments), complaint)
+    assert list(tmp_path.iterdir()) == []

@@ -102,6 +102,17 @@ def test_more_points_than_a_batch_holds_are_all_kept(store: Store):
     assert len(recorder.client.get_metric_history(run, "b")) == 700
 
 
+def test_figures_that_change_are_logged_again_and_others_are_not(store: Store):
+    recorder = store.recorder()
+    run = recorder.run("changing", "changing")
+    recorder.latest(run, {"valid/a": [(0, 0.5), (1, 0.6)]})
+    recorder.latest(run, {"valid/a": [(0, 0.5), (1, 0.7), (2, 0.8)]})
+    history = recorder.client.get_metric_history(run, "valid/a")
+    assert sorted((m.step, m.value) for m in history) == [(0, 0.5), (1, 0.6), (1, 0.7), (2, 0.8)]
+    recorder.latest(run, {"valid/a": [(0, 0.5), (1, 0.7), (2, 0.8)]})
+    assert len(recorder.client.get_metric_history(run, "valid/a")) == 4
+
+
 def test_a_stage_hangs_below_its_curriculum_and_names_data_and_models(store: Store, tmp_path: Path):
     recorder = store.recorder()
     ids = record(recorder, tmp_path, "tree", 2)

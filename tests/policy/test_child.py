@@ -98,6 +98,20 @@ def test_progress_lines_arrive_as_dicts_and_the_rest_is_the_log(folder: Path):
     assert json.loads((folder / "work" / "spec.json").read_text())["steps"] == 3
 
 
+def test_a_child_can_be_given_an_environment_and_be_stopped_from_elsewhere(folder: Path):
+    (folder / "shows.py").write_text("import os, time; print('progress {\"got\": \"' + os.environ['GIVEN'] + '\"}', flush=True); time.sleep(600)")
+    children: list[subprocess.Popen] = []
+    seen: list[dict] = []
+
+    def progress(entry: dict) -> None:
+        seen.append(entry)
+        stop_child(children[0])
+
+    with pytest.raises(ChildError, match="signal 15"):
+        run_child("shows", Spec(), folder / "spec.json", folder / "log", progress, environment={"GIVEN": "this"}, started=children.append)
+    assert seen == [{"got": "this"}]
+
+
 def test_the_log_of_an_earlier_run_is_kept(folder: Path):
     run(folder, "works", steps=0)
     run(folder, "works", steps=0)
