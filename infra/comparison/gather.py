@@ -12,6 +12,7 @@ from envgen.dataset import read_table
 from envgen.errors import DataError, RunDirectoryError
 from infra.comparison import statistics
 from infra.comparison.fork import STAGE_STEPS
+from infra.comparison.pilot_gain import PilotPair, pilot_pairs, rank_correlations
 from infra.comparison.results import BASELINES, Against, ChildResult, ComparisonResults, EngineerResult, State
 from infra.comparison.spec import Child, ComparisonSpec, EngineerVariant
 from infra.preset import Preset
@@ -34,6 +35,8 @@ class Finished:
     """Identities of the instances, in order."""
     tokens: dict[str, float]
     seconds: float
+    pilots: tuple[PilotPair, ...]
+    """What pilots said of its configs, and the gains that followed."""
 
 
 def finished(directory: Path, preset: Preset) -> Finished | None:
@@ -63,6 +66,7 @@ def _read(directory: Path, results: CurriculumResults) -> Finished:
         ids=ids[0],
         tokens=_tokens([manifest["tokens"] for manifest in manifests]),
         seconds=seconds,
+        pilots=tuple(pilot_pairs(directory.name, results)),
     )
 
 
@@ -83,6 +87,7 @@ def gather(directory: Path, spec: ComparisonSpec, failures: Mapping[str, str]) -
     known = [one for one in found.values() if one]
     if len({one.ids for one in known}) > 1:
         raise DataError(f"{directory}: the curricula were evaluated on different instances, so that they cannot be compared; move the directory away")
+    pilots = tuple(pair for one in known for pair in one.pilots)
     runs = {engineer.label: {seed: one for seed in spec.seeds if (one := found[Child(engineer=engineer, seed=seed).name])} for engineer in spec.engineers}
     return ComparisonResults(
         comparison=spec.name,
@@ -93,6 +98,8 @@ def gather(directory: Path, spec: ComparisonSpec, failures: Mapping[str, str]) -
         stage0_seed=spec.preset.seed,
         engineers=tuple(_engineer(engineer, runs[engineer.label], {name: runs[name] for name in BASELINES if name in runs}) for engineer in spec.engineers),
         children=tuple(_child(child, found[child.name] is not None, failures) for child in spec.children),
+        pilots=pilots,
+        pilot_gain=rank_correlations(pilots),
     )
 
 

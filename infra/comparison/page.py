@@ -6,7 +6,7 @@ from markupsafe import Markup
 
 from envgen.files import write_text
 from infra.comparison.results import BASELINES, ComparisonResults
-from infra.comparison.text import short_count, short_time
+from infra.comparison.text import pilot_lines, short_count, short_time
 from infra.report.build import environment
 from infra.report.charts import PALETTE
 
@@ -19,7 +19,7 @@ def write_page(directory: Path, results: ComparisonResults, figure: str) -> Path
     templates.filters |= {"short_count": short_count, "short_time": short_time}
     intervals = sum(len(engineer.against) for engineer in results.engineers) * 2
     page = templates.get_template("comparison.html.j2").render(
-        results=results, figure=Markup(figure), palette=PALETTE, baselines=BASELINES, intervals=intervals, chance=0.05 * intervals
+        results=results, figure=Markup(figure), palette=PALETTE, baselines=BASELINES, intervals=intervals, chance=0.05 * intervals, pilots=pilot_lines(results)
     )
     write_text(directory / PAGE, page)
     return directory / PAGE

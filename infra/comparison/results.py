@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from envgen.breakdown import Difference, Rate
 from envgen.errors import RunDirectoryError
+from infra.comparison.pilot_gain import PilotPair, RankCorrelation
 
 RESULTS_FILE = "comparison_results.json"
 BASELINES = ("random", "fixed")
@@ -65,7 +66,7 @@ class EngineerResult(BaseModel):
     final_by_seed: dict[int, float] = {}
     """Seed -> valid rate at the end."""
     tokens: dict[str, float] = {}
-    """Training, evaluation, engineer: tokens of a run, mean over seeds, without the shared part."""
+    """Training, evaluation, engineer, pilot: tokens of a run, mean over seeds, without the shared part."""
     seconds: float | None = None
     """Seconds of a run's steps, mean over seeds, without the shared part."""
     against: dict[str, Against] = {}
@@ -85,6 +86,10 @@ class ComparisonResults(BaseModel):
     stage0_seed: int
     engineers: tuple[EngineerResult, ...]
     children: tuple[ChildResult, ...]
+    pilots: tuple[PilotPair, ...] = ()
+    """Every stage whose config was piloted: the pilot's scores and the gain that followed."""
+    pilot_gain: tuple[RankCorrelation, ...] = ()
+    """Whether the pilot's scores order the gains that followed; empty with fewer than three curricula."""
 
     @property
     def failed(self) -> tuple[ChildResult, ...]:

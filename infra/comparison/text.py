@@ -9,6 +9,7 @@ NOTE = (
     "fixed: points, paired by seed and instance. [95 % intervals] from resampling seeds and instances. Tokens and time: a run, "
     "without the shared stage 0."
 )
+SCORES = {"advantage": "the mean |advantage|", "mixed": "the share of groups with mixed rewards"}
 
 
 def rows(results: ComparisonResults) -> list[tuple[str, ...]]:
@@ -48,7 +49,17 @@ def failed_mark(results: ComparisonResults, label: str) -> str:
 def caption(results: ComparisonResults) -> str:
     """What the table's columns are, and which curricula failed."""
     failed = ", ".join(f"{child.engineer}-s{child.seed}" for child in results.failed)
-    return NOTE + (f"\n! failed: {failed}." if failed else "")
+    said = pilot_lines(results)
+    return NOTE + (f"\n! failed: {failed}." if failed else "") + "".join(f"\n{line}" for line in said)
+
+
+def pilot_lines(results: ComparisonResults) -> list[str]:
+    """Whether the pilots' scores order the gains that followed, a sentence each."""
+    return [
+        f"Pilot: rank correlation of {SCORES[found.score]} with the gain of the stage that followed {found.value:+.2f} "
+        f"[{found.low:+.2f},{found.high:+.2f}], {found.stages} stages of {found.runs} runs."
+        for found in results.pilot_gain
+    ]
 
 
 def title(results: ComparisonResults) -> str:

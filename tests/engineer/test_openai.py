@@ -9,8 +9,8 @@ from contexts import LATEST, SPACE, assert_legal, design_context, env_config
 from misbehaving import answers, closed_port, drips_body, endless_body, hangs, sends, serving
 
 from engineer.answer import answer_schema, answer_text
-from engineer.context import design_prompt
 from engineer.designers import design
+from engineer.prompt import design_prompt
 from engineer.proposal import Proposal
 from engineer.registry import resolve
 from engineer.spec import DesignSpec
@@ -26,9 +26,9 @@ def _key(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
 
 
-def spec_of(url: str, retries: int = 2, **options: Any) -> DesignSpec:
+def spec_of(url: str, **options: Any) -> DesignSpec:
     quick = {"base_url": url, "model": "m", "timeout": 20, "retries": 1, "backoff": 0.01, "max_wait": 0.1}
-    return resolve(DesignSpec(designer="openai", options={**quick, **options}, retries=retries), SPACE, 4)
+    return resolve(DesignSpec(designer="openai", options={**quick, **options}), SPACE, 4)
 
 
 def proposal_of(url: str, **options: Any) -> Proposal:
@@ -41,7 +41,7 @@ def test_an_endpoint_is_asked_the_design_question_and_its_answer_becomes_the_nex
     assert (proposal.config, proposal.rationale, proposal.fallback) == (WANTED, "More data for 5x5.", None)
     assert (proposal.designer, proposal.stage, proposal.requests, proposal.cost) == ("openai", 2, 1, None)
     [(question, headers)] = server.asked
-    assert question["messages"] == [{"role": "user", "content": design_prompt("V6", design_context())}]
+    assert question["messages"] == [{"role": "user", "content": design_prompt("V6", design_context(), "full").text}]
     assert question["response_format"]["json_schema"]["schema"] == answer_schema(SPACE)
     assert headers["authorization"] == f"Bearer {KEY}"
 

@@ -16,9 +16,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engineer.context import VARIANTS
 from engineer.designers import design
-from engineer.lessons import random_context
+from engineer.lessons import TAUGHT, random_context
 from engineer.registry import resolve
 from engineer.spec import DesignSpec
 from infra.preset import load_preset
@@ -85,9 +84,9 @@ def test_a_vllm_server_designs_legal_configs_under_the_schema(server: str, monke
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     space = load_preset("tiny").space
     options = {"base_url": server, "model": "tiny", "timeout": 60, "prompt_price": 1, "completion_price": 2}
-    for number, variant in enumerate(VARIANTS):
+    for number, variant in enumerate(TAUGHT):
         context = random_context(np.random.default_rng(number), space)
-        spec = resolve(DesignSpec(designer="openai", variant=variant, options=options, max_tokens=256), space, 3)
+        spec = resolve(DesignSpec(designer="openai", variant=variant, wording="compact", options=options, max_tokens=256), space, 3)
         proposal = design(spec, context, 0, None, lambda config: (config, []))
         assert proposal.fallback is None, proposal.fallback
         assert [(a.error, a.finish_reason) for a in proposal.attempts] == [(None, "stop")]
@@ -104,7 +103,7 @@ def test_a_vllm_server_designs_legal_configs_under_the_schema(server: str, monke
 def test_a_vllm_server_that_refuses_the_request_costs_only_the_redesign(server: str):
     context = random_context(np.random.default_rng(0), load_preset("tiny").space)
     for model, max_tokens, reason in (("large", 256, "status 404"), ("tiny", 2000, "status 400")):
-        spec = DesignSpec(designer="openai", options={"base_url": server, "model": model}, max_tokens=max_tokens)
+        spec = DesignSpec(designer="openai", options={"base_url": server, "model": model}, wording="compact", max_tokens=max_tokens)
         proposal = design(spec, context, 0, None, lambda config: (config, []))
         assert proposal.config == context.current.config
         assert reason in (proposal.fallback or "")

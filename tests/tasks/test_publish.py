@@ -22,7 +22,7 @@ from infra.steps import StepRecord
 from policy.evaluation import gains, valid_gains
 from policy.rollouts import Rollout, breakdown_of, write_rollouts
 from policy.train_log import TRAIN_LOG_SCHEMA
-from tasks.design import engineer, read_candidates
+from tasks.design import Candidate, Candidates, engineer, read_candidates
 from tasks.gate import judge, parent_stage, read_gate
 from tasks.pilot import Pilots
 from tasks.publish import publish
@@ -70,7 +70,9 @@ def run(tmp_path: Path) -> tuple[RunRef, list[list[Rollout]]]:
         evaluated(directory, evaluations[stage + 1])
         write_json(directory / "config.json", CONFIGS[stage])
         write_json(directory / "pilot.json", Pilots(pilots=()))
-        write_json(directory / "proposal.json", Proposal(stage=stage, designer="checkpoint", variant="V6", config=CONFIGS[stage + 1]))
+        chosen, other = (Proposal(stage=stage, designer="checkpoint", variant="V6", config=CONFIGS[n]) for n in (stage + 1, stage))
+        write_json(directory / "candidates.json", Candidates(candidates=tuple(Candidate(proposal=p, state={}) for p in (other, chosen))))
+        write_json(directory / "proposal.json", chosen)
         write_table(directory / "train_log.parquet", pa.table(log).cast(TRAIN_LOG_SCHEMA))
     write_dataset(run.validation, instances, PromptStyle.BOARD, {})
     judge_again(run)
@@ -89,6 +91,7 @@ def test_each_stage_is_published_with_the_behaviour_of_its_proposal(run: tuple[R
     behaviours = [stage.behaviour for stage in results.stages if stage.behaviour]
     assert [b.valid_change.value for b in behaviours] == pytest.approx([0.6, -0.8])
     assert [stage.valid_gain.value for stage in results.stages] == pytest.approx([0.6, -0.2])
+    assert [[proposal.config for proposal in stage.rejected] for stage in results.stages] == [[CONFIGS[0]], [CONFIGS[1]]]
     assert behaviours[0].undone is None
     assert behaviours[1].undone == pytest.approx(2 / 3)  # of the 30 points that 3x3 gained it loses 20
 
