@@ -16,6 +16,7 @@ from envgen.errors import ConfigError, DataError, SamplingError, describe_valida
 from envgen.problem import MAX_AGENTS
 from envgen.prompts import PromptStyle
 from envgen.sampler import MIN_AGENTS, quotas
+from policy.checkpoints import TINY
 from policy.engine import EngineConfig
 from policy.rewards import RewardWeights
 from policy.train_spec import check_trl_options
@@ -80,6 +81,15 @@ class Preset(BaseModel):
     design: DesignSpec = DesignSpec()
     trl: dict[str, Any] = Field(default_factory=dict)
     """Options of `trl.GRPOConfig` under their own names."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _word_for_the_tiny_policy(cls, raw: Any) -> Any:
+        """The shipped policy was taught the compact wording and cannot hold the full one."""
+        if not isinstance(raw, dict) or raw.get("model") != TINY:
+            return raw
+        design = raw.get("design", {})
+        return raw | {"design": {"wording": "compact", **design}} if isinstance(design, dict) else raw
 
     @model_validator(mode="after")
     def _check(self) -> Self:

@@ -57,10 +57,9 @@ def test_the_presets_of_the_readme_are_shipped():
 
 
 def test_presets_of_the_tiny_policy_ask_it_in_the_wording_it_was_taught(file: Path):
-    for name in SHIPPED:
-        preset = load_preset(name)
-        assert preset.design.wording == ("compact" if preset.model == "tiny" else "full")
-    assert load_preset(str(file)).design.wording == "full"
+    assert [load_preset(name).design.wording for name in ("tiny", "micro", str(file))] == ["compact"] * 3
+    assert load_preset(str(file), {"design.wording": "full"}).design.wording == "full"
+    assert load_preset(str(file), {"model": "Qwen/Qwen3-4B"}).design.wording == "full"
 
 
 def test_a_preset_is_sparse_and_defaults_are_filled_in(file: Path):

@@ -1,0 +1,49 @@
+"""The gate in a real run: training that wrecks the policy is undone, and the run ends with what it had."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+WRECKING = ["--set", "trl.learning_rate=0.1", "--set", "design.candidates=2"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_run_that_wrecks_its_policy_ends_with_the_start_policy(tmp_path: Path):
+    environment = {
+        **os.environ,
+        "ENVWRIGHT_RUNS": str(tmp_path / "runs"),
+        "PREFECT_HOME": str(tmp_path / "prefect"),
+        "OMP_NUM_THREADS": "1",
+        "COLUMNS": "160",
+    }
+
+    def envwright(*arguments: str) -> str:
+        done = subprocess.run([sys.executable, "-m", "flows.cli", *arguments], env=environment, capture_output=True, text=True, timeout=600)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    said = envwright("run", "micro", "--engineer", "random", "--set", "design.gate=rollback", "--set", "design.anchor_share=0.5", *WRECKING, "--name", "undone")
+    assert "a drop; the next stage starts from the start policy with its config" in said
+    assert "the run ends with the start policy" in said
+    run = tmp_path / "runs" / "undone"
+    results = json.loads((run / "results.json").read_text())
+    default = json.loads((run / "curriculum.json").read_text())["preset"]["default_config"]
+    assert [(stage["parent"], stage["gate"]["action"], stage["gate"]["in_force"]) for stage in results["stages"]] == [(-1, "rollback", -1)] * 2
+    assert all(stage["config"] == default for stage in results["stages"])
+    assert all(stage["gate"]["valid"]["high"] < 0 for stage in results["stages"])
+    assert all(len(stage["pilots"]) == 1 and stage["pilots"][0]["score"]["groups"] == 32 for stage in results["stages"])
+    assert "The gate rolled back: the run ends with the start policy." in (run / "report.html").read_text()
+    assert "trained from start-" in envwright("lineage", str(run / "stage-01" / "checkpoint"))
+
+    off = envwright("run", "micro", "--engineer", "random", "--set", "design.anchor_share=0.5", *WRECKING, "--name", "wrecked")
+    assert "a drop; the gate is off" in off
+    wrecked = json.loads((tmp_path / "runs" / "wrecked" / "results.json").read_text())["stages"]
+    assert [stage["parent"] for stage in wrecked] == [-1, 0]
+    assert [(stage["gate"]["action"], len(stage["pilots"])) for stage in wrecked] == [("go-on", 2)] * 2
+    assert all("50% of the default config was mixed in" in stage["proposal"]["changes"] for stage in wrecked)
+    assert wrecked[1]["breakdown"]["sizes"]["3"]["valid"] < results["start"]["sizes"]["3"]["valid"]
