@@ -5,10 +5,10 @@ import math
 from typing import Any
 
 from engineer.context import ConfigSpace
+from engineer.proposal import MAX_TEXT
 from envgen.config import EnvConfig, SizeConfig
 from envgen.files import canonical_json
 
-MAX_CHARACTERS = 20_000
 MAX_RATIONALE = 600
 MAX_DEPTH = 20
 SHARE_DIGITS = 4
@@ -46,8 +46,8 @@ def parse_answer(text: str) -> tuple[str, dict[str, Any]]:
     by the length limit; NaN, infinities, duplicate keys, deep nesting and halves of surrogate pairs are refused: what is
     read here is stored as JSON again.
     """
-    if len(text) > MAX_CHARACTERS:
-        raise AnswerError(f"the answer has {len(text)} characters; at most {MAX_CHARACTERS} are read")
+    if len(text) > MAX_TEXT:
+        raise AnswerError(f"the answer has {len(text)} characters; at most {MAX_TEXT} are read")
     start, end = text.find("{"), text.rfind("}")
     if start < 0 or end < start:
         raise AnswerError("the answer holds no JSON object")

@@ -1,4 +1,4 @@
-"""The designers that are models: `checkpoint`, the policy just trained, and `base`, the start policy.
+"""How a model is asked, and the designers `checkpoint`, the policy just trained, and `base`, the start policy.
 
 A model answers once. If its answer cannot be read, the conversation goes on with one repair turn: the model sees its answer
 and the error, and is asked for the JSON again. If that fails too, the previous config is kept.

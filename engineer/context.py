@@ -36,6 +36,8 @@ class StageRecord(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     stage: int = Field(ge=0)
+    parent: int = Field(default_factory=lambda given: given["stage"] - 1, ge=-1)
+    """The stage whose checkpoint it started from; -1 is the start policy. Not the one before it if that one was undone."""
     config: EnvConfig
     breakdown: Breakdown
     advantage: dict[MapSize, float] = Field(default_factory=dict)

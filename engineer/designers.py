@@ -43,9 +43,9 @@ def design(spec: DesignSpec, context: DesignContext, seed: int, model: ChatModel
 
 
 def _anchored(proposal: Proposal, context: DesignContext, share: float) -> Proposal:
-    config = anchored(proposal.config, context.default_config, share) if share and proposal.fallback is None else proposal.config
-    if config == proposal.config:
+    if not share or proposal.config == context.current.config:  # a config that is kept would drift to the default
         return proposal
+    config = anchored(proposal.config, context.default_config, share)
     return proposal.model_copy(update={"config": config, "changes": (*proposal.changes, f"{share:.0%} of the default config was mixed in")})
 
 

@@ -1,5 +1,6 @@
 """The gate: whether a stage made the policy worse than the best stage before it, and what then happens."""
 
+import math
 from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -24,6 +25,8 @@ class GateDecision(BaseModel):
     """The best evaluation before this stage; -1 is the start policy."""
     valid: Difference
     """Valid rate after this stage minus that of `against`, on the same instances."""
+    p_value: float = Field(ge=0, le=1)
+    """Of the exact sign test on the instances that only one of the two solved."""
     action: Literal["go-on", "keep-config", "rollback"]
     reason: str
     best: int = Field(ge=START)
@@ -39,30 +42,44 @@ class GateDecision(BaseModel):
 
     @property
     def dropped(self) -> bool:
-        """Whether the valid rate fell: its paired 95 % interval lies below 0."""
-        return self.valid.high < 0
+        """Whether the valid rate fell, see `fell`."""
+        return fell(self.valid, self.p_value)
 
 
-def decide(gate: Gate, stage: int, against: int, valid: Difference) -> GateDecision:
+def sign_test(wins: int, losses: int) -> float:
+    """Two-sided p-value of the exact sign test (McNemar's, exact): how often a fair coin splits as unevenly or more."""
+    fewer, tosses = min(wins, losses), wins + losses
+    return min(1.0, 2 * sum(math.comb(tosses, heads) for heads in range(fewer + 1)) / 2**tosses)
+
+
+def fell(valid: Difference, p_value: float) -> bool:
+    """Whether a drop is shown: the paired 95 % interval lies below 0 and the sign test has p < 0.05.
+
+    The bootstrap alone is too sure of itself where few instances changed: four lost and none won exclude 0 from its interval.
+    """
+    return valid.high < 0 and p_value < 0.05
+
+
+def decide(gate: Gate, stage: int, against: int, valid: Difference, p_value: float) -> GateDecision:
     """The decision after a stage; `valid` is its valid rate minus that of `against`, the best evaluation before it.
 
-    Only a drop whose 95 % interval lies below 0 has consequences. The best of several evaluations is too high on average,
+    Only a drop that is shown has consequences. The best of several evaluations is too high on average,
     so that a stage that is no worse may be stopped; the interval does not correct for it.
     """
-    dropped = valid.high < 0
+    dropped = fell(valid, p_value)
     best = stage if valid.value > 0 else against
     action = gate if dropped and gate != "off" else "go-on"
-    found = f"valid rate {valid} against {name_of(against)}"
+    found = f"valid rate {valid} against {name_of(against)}, p = {p_value:.2g}"
     if not dropped:
         reason = f"{found}: no drop is shown"
     elif action == "keep-config":
-        reason = f"{found}: a drop; the next stage uses the config of {name_of(against)}"
+        reason = f"{found}: a drop; the next stage uses the config of {name_of(max(against, 0))}"
     elif action == "rollback":
-        reason = f"{found}: a drop; the next stage starts from {name_of(against)} with its config"
+        reason = f"{found}: a drop; the next stage starts from {name_of(against)} with the config of {name_of(max(against, 0))}"
     else:
         reason = f"{found}: a drop; the gate is off"
     in_force = against if action == "rollback" else stage
-    return GateDecision(stage=stage, gate=gate, against=against, valid=valid, action=action, reason=reason, best=best, in_force=in_force)
+    return GateDecision(stage=stage, gate=gate, against=against, valid=valid, p_value=p_value, action=action, reason=reason, best=best, in_force=in_force)
 
 
 def name_of(stage: int) -> str:

@@ -29,9 +29,10 @@ def progress_shares(before: dict[int, float], after: dict[int, float], uniform: 
 
 
 def _propose(context: DesignContext, options: ProgressOptions, brief: Brief) -> Proposal:
-    if not context.history:
+    earlier = next((record for record in context.history if record.stage == context.current.parent), None)
+    if earlier is None:
         return brief.exactly(context, context.current.config, "Progress shows after two stages; the config is kept.")
-    before, after = valid_rates(context, context.history[-1]), valid_rates(context, context.current)
+    before, after = valid_rates(context, earlier), valid_rates(context, context.current)
     after = {size: rate for size, rate in after.items() if size in before}
     shares = share_out(context, after, lambda old: progress_shares(before, after, options.uniform))
     if shares is None:

@@ -138,6 +138,13 @@ def _points(change: Difference) -> str:
     return f"{round(100 * change.value):+d} points [{round(100 * change.low):+d}, {round(100 * change.high):+d}]"
 
 
+def _origin(record: StageRecord) -> str:
+    """Where a stage started from, if not from the one before it."""
+    if record.parent == record.stage - 1:
+        return ""
+    return f" (what came before it was undone; it started from {'the start policy' if record.parent < 0 else f'stage {record.parent}'})"
+
+
 def _knobs(record: StageRecord, size: int, before: StageRecord | None) -> str:
     """The knobs of a map size, each with its edit against the stage before."""
     new, old = record.config.sizes[size], before.config.sizes.get(size) if before else None
@@ -152,4 +159,4 @@ _TEMPLATES = Environment(
     loader=FileSystemLoader(Path(__file__).parent / "templates"), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False
 )
 _TEMPLATES.filters |= {"percent": _percent, "points": _points}
-_TEMPLATES.globals |= {"knobs_of": _knobs}
+_TEMPLATES.globals |= {"knobs_of": _knobs, "origin": _origin}

@@ -7,7 +7,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from envgen.config import EnvConfig
 
 MAX_TEXT = 20_000
-"""Characters of an answer that are stored."""
+"""Characters of an answer that are read, and stored."""
 
 
 def shortened(text: str, limit: int = MAX_TEXT) -> str:

@@ -15,11 +15,11 @@ from infra.settings import Settings
 from infra.steps import StepRecord
 from tasks.data import generate, make_validation
 from tasks.design import engineer, read_proposal
-from tasks.gate import judge, read_gate
+from tasks.gate import judge
 from tasks.learn import evaluate_stage, evaluate_start, summarize, train
 from tasks.pilot import choose, score_candidates
 from tasks.publish import publish, record_lineage, write_manifest
-from tasks.run import Parent, RunRef, close_engine, log
+from tasks.run import Parent, RunRef, close_engine, log, read_gate
 
 
 @flow(name="stage", flow_run_name="stage {number} · {variant} · {designer}")

@@ -9,7 +9,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from engineer.context import VARIANTS, ConfigSpace
-from engineer.registry import resolve
+from engineer.registry import find_designer, resolve
 from engineer.spec import DesignSpec
 from envgen.config import MAX_HOLE_RATIO, EnvConfig, MapSize, SizeConfig
 from envgen.errors import ConfigError, DataError, SamplingError, describe_validation_error
@@ -21,6 +21,8 @@ from policy.engine import EngineConfig
 from policy.rewards import RewardWeights
 from policy.train_spec import check_trl_options
 
+TINY_DESIGN_TOKENS = 160
+"""Longest design answer of the tiny policy; the question and one repair share its context of 1,024 tokens."""
 PRESETS = Path(__file__).parent / "presets"
 
 
@@ -82,15 +84,6 @@ class Preset(BaseModel):
     trl: dict[str, Any] = Field(default_factory=dict)
     """Options of `trl.GRPOConfig` under their own names."""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _word_for_the_tiny_policy(cls, raw: Any) -> Any:
-        """The shipped policy was taught the compact wording and cannot hold the full one."""
-        if not isinstance(raw, dict) or raw.get("model") != TINY:
-            return raw
-        design = raw.get("design", {})
-        return raw | {"design": {"wording": "compact", **design}} if isinstance(design, dict) else raw
-
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.design.variant not in VARIANTS:
@@ -98,6 +91,12 @@ class Preset(BaseModel):
         if tuple(self.default_config.sizes) != self.space.map_sizes:
             raise ValueError(f"default_config names the map sizes {list(self.default_config.sizes)}, space names {list(self.space.map_sizes)}; name the same")
         return self
+
+    def asked_design(self) -> DesignSpec:
+        """The design spec that a designer works with: the shipped tiny policy was taught the compact wording and short answers."""
+        if self.model != TINY or find_designer(self.design.designer).asks is None:
+            return self.design
+        return self.design.model_copy(update={"wording": "compact", "max_tokens": min(self.design.max_tokens, TINY_DESIGN_TOKENS)})
 
     def stage_seed(self, stage: int) -> int:
         """The seed that a stage's training data and training are drawn with."""
@@ -112,6 +111,11 @@ class _Loader(yaml.SafeLoader):
     """Safe YAML in which `1e-4` is a number, as in YAML 1.2; PyYAML wants `1.0e-4`."""
 
 
+# And in which `gate: off` is a word: in YAML 1.2 only true and false are booleans.
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:bool"] for first, resolvers in _Loader.yaml_implicit_resolvers.items()
+}
+_Loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"true|True|TRUE|false|False|FALSE"), list("tTfF"))
 _Loader.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)[eE][-+]?[0-9]+$"), list("-+.0123456789"))
 
 

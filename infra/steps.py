@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from envgen.files import digest, file_digest, write_json
 
-CODE_VERSIONS = {"validation": 2, "start": 3, "generate": 2, "train": 3, "evaluate": 2, "summarize": 3, "gate": 1, "engineer": 3, "pilot": 1, "choose": 1}
+CODE_VERSIONS = {"validation": 2, "start": 3, "generate": 2, "train": 3, "evaluate": 2, "summarize": 4, "gate": 1, "engineer": 3, "pilot": 1, "choose": 1}
 """Raised by hand when a step's code changes what it writes."""
 RECORDS = ".steps"
 """Folder of the records, in the directory that the steps write to."""

@@ -33,7 +33,6 @@ class Usage(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     requests: int = 0
-    retries: int = 0
     prompt_tokens: int = 0
     """As reported by the server."""
     completion_tokens: int = 0
@@ -81,7 +80,7 @@ class OpenAIModel:
         async def attempt() -> Completion:
             nonlocal attempts
             attempts += 1
-            self._count(requests=1, retries=int(attempts > 1))
+            self._count(requests=1)
             return await self._request(client, conversation, sampling)
 
         retrying = AsyncRetrying(
@@ -163,7 +162,10 @@ class OpenAIModel:
         if status == 404:
             return "; check base_url (it ends in /v1 as a rule) and model"
         if status in {400, 422}:
-            return "; if it does not know JSON schemas set schema_decoding to false, if it calls the limit of an answer otherwise set token_limit"
+            return (
+                "; if it does not know JSON schemas set schema_decoding to false, if it calls the limit of an answer otherwise set token_limit, "
+                "if it refuses the temperature set design.temperature"
+            )
         return "; set base_url to the address it redirects to" if 300 <= status < 400 else ""
 
     def _wait(self, state: RetryCallState) -> float:

@@ -23,9 +23,10 @@ def pilot(
     style: PromptStyle,
     sampling: Sampling,
     rewards: RewardWeights,
+    scale: str = "group",
     progress: Callable[[int], None] | None = None,
 ) -> PilotScore:
-    """Answer each instance `group_size` times and score the rewards; raises ModelError."""
+    """Answer each instance `group_size` times and score the rewards; `scale` is that of `absolute_advantages`. Raises ModelError."""
     repeated = [instance for instance in instances for _ in range(group_size)]
     completions = model.complete([ask(prompt(instance.problem, style)) for instance in repeated], sampling, progress)
     verdicts = verify_batch(repeated, [completion.text for completion in completions])
@@ -36,7 +37,7 @@ def pilot(
         groups=len(instances),
         group_size=group_size,
         mixed=wilson(int(mixed_groups(grouped).sum()), len(instances)),
-        advantage=_bootstrapped(absolute_advantages(grouped)),
+        advantage=_bootstrapped(absolute_advantages(grouped, scale)),
         valid=_bootstrapped(np.array([verdict.valid for verdict in verdicts], dtype=float).reshape(grouped.shape).mean(axis=1)),
         prompt_tokens=sum(completion.prompt_tokens for completion in completions),
         completion_tokens=sum(completion.completion_tokens for completion in completions),
@@ -48,10 +49,17 @@ def mixed_groups(rewards: np.ndarray) -> np.ndarray:
     return ~np.isclose(rewards.max(axis=1), rewards.min(axis=1))
 
 
-def absolute_advantages(rewards: np.ndarray) -> np.ndarray:
-    """Mean absolute advantage of each group: |r - mean| / (s + 1e-4), s the sample standard deviation (GRPO, 2402.03300)."""
-    spread = rewards.std(axis=1, ddof=1, keepdims=True)
-    return (np.abs(rewards - rewards.mean(axis=1, keepdims=True)) / (spread + _SCALE_FLOOR)).mean(axis=1)
+def absolute_advantages(rewards: np.ndarray, scale: str = "group") -> np.ndarray:
+    """Mean absolute advantage of each group: |r - mean of the group| / (s + 1e-4).
+
+    s is the sample standard deviation of the `group` (GRPO, 2402.03300) or of the whole `batch`; with `none` nothing is divided
+    (2503.20783). `rewards` has shape (groups, answers), the result (groups,).
+    """
+    distance = np.abs(rewards - rewards.mean(axis=1, keepdims=True))
+    if scale == "none":
+        return distance.mean(axis=1)
+    spread = rewards.std(axis=1, ddof=1, keepdims=True) if scale == "group" else rewards.std(ddof=1)
+    return (distance / (spread + _SCALE_FLOOR)).mean(axis=1)
 
 
 def _bootstrapped(values: np.ndarray, resamples: int = 9_999) -> Mean:

@@ -33,6 +33,10 @@ empty without answers), and how many answers these were."""
 RESERVED_OPTIONS = frozenset({"output_dir", "seed", "reward_weights", "temperature", "top_p", "top_k", "min_p", "report_to", "resume_from_checkpoint"})
 """Options that envwright sets itself: paths, seeds, rewards, and sampling, which is locked in training."""
 
+DEFAULTS = {"num_generations": 8, "max_completion_length": 512, "scale_rewards": "group"}
+"""Options that the pilot needs too, so that they are given to the trainer even where a preset leaves them out."""
+_SMALLEST = {"num_generations": 2, "max_completion_length": 1}
+
 _OPTION_SOURCES = (("trl", "trainer/base_config.py"), ("trl", "trainer/grpo_config.py"), ("transformers", "training_args.py"))
 
 
@@ -57,12 +61,18 @@ class TrainSpec(BaseModel):
 
 def group_size(options: dict[str, Any]) -> int:
     """Answers to each prompt under these options of `trl.GRPOConfig`."""
-    return int(options.get("num_generations", 8))
+    return int(options.get("num_generations", DEFAULTS["num_generations"]))
 
 
 def answer_tokens(options: dict[str, Any]) -> int:
     """Longest answer in training under these options of `trl.GRPOConfig`."""
-    return int(options.get("max_completion_length", 256))
+    return int(options.get("max_completion_length", DEFAULTS["max_completion_length"]))
+
+
+def reward_scale(options: dict[str, Any]) -> str:
+    """What advantages are divided by under these options of `trl.GRPOConfig`: the standard deviation of the `group`, of the `batch`, or `none`."""
+    scale = options.get("scale_rewards", DEFAULTS["scale_rewards"])
+    return ("group" if scale else "none") if isinstance(scale, bool) else str(scale)
 
 
 def check_trl_options(options: dict[str, Any]) -> None:
@@ -71,6 +81,9 @@ def check_trl_options(options: dict[str, Any]) -> None:
     The names are read from the sources of the installed packages, so that no check has to import torch.
     """
     known = _grpo_option_names()
+    for name, least in _SMALLEST.items():
+        if name in options and (not isinstance(options[name], int) or isinstance(options[name], bool) or options[name] < least):
+            raise ConfigError(f"trl.{name}: {options[name]!r} is no whole number of at least {least}; give one, or leave it out for {DEFAULTS[name]}")
     for name in options:
         if name in RESERVED_OPTIONS:
             raise ConfigError(f"trl.{name}: envwright sets this option itself; remove it")

@@ -21,7 +21,7 @@ from envgen.problem import MAX_SIZE, MIN_SIZE
 from policy.progress import ProgressLines
 from policy.rewards import reward_functions, weighted_terms
 from policy.train_log import TRAIN_LOG_SCHEMA
-from policy.train_spec import TrainSpec
+from policy.train_spec import DEFAULTS, TrainSpec
 from policy.transformers_model import load
 
 LOGGED_SIZES = tuple(range(MIN_SIZE, MAX_SIZE + 1))
@@ -147,6 +147,7 @@ def _arguments(spec: TrainSpec) -> GRPOConfig:
         "save_total_limit": 2,
         "use_cpu": not torch.cuda.is_available(),
         "dataloader_pin_memory": torch.cuda.is_available(),
+        **DEFAULTS,
         **spec.trl,
         "output_dir": str(spec.work),
         "seed": spec.seed,

@@ -1,6 +1,7 @@
-"""Ask the designer for the next environment config, pilot what it proposes, choose."""
+"""Ask the designer for the next environment config."""
 
 import json
+from functools import lru_cache
 from typing import Any
 
 from prefect import task
@@ -17,13 +18,12 @@ from envgen.sampler import attainable
 from infra.preset import Preset
 from infra.settings import Settings
 from infra.steps import StepRecord, run_step
-from policy.evaluation import valid_gains
-from policy.rollouts import read_rollouts
 from policy.train_log import mean_advantages, read_train_log, zero_variance_shares
+from policy.train_spec import answer_tokens, group_size
 from tasks.data import held_out
-from tasks.gate import config_of, parent_stage, read_gate
-from tasks.learn import ROLLOUTS, read_breakdown
-from tasks.run import RunRef, engine, log, task_options
+from tasks.gate import config_of, read_gate
+from tasks.learn import read_breakdown, read_changes
+from tasks.run import RunRef, engine, log, parent_stage, policy_identity, task_options
 
 CANDIDATES, PROPOSAL, STATE = "candidates.json", "proposal.json", "designer_state.json"
 
@@ -78,23 +78,31 @@ def engineer(run: RunRef, stage: int, breakdown: StepRecord, gate: StepRecord) -
         "context": context.model_copy(update={"stages": 1}),
         "breakdown": breakdown.key,
         "gate": gate.key,
-        "design": preset.design,
+        "design": preset.asked_design(),
+        "model": policy_identity(run, asked) if (asked := _asked(run, stage)) is not None else None,
         "seed": preset.seed,
     }
     return run_step(directory, "engineer", decides, (CANDIDATES,), body)
 
 
 def _proposals(run: RunRef, context: DesignContext, decision: GateDecision) -> list[Proposal]:
-    preset, stage = run.preset, decision.stage
+    preset, stage, asked = run.preset, decision.stage, _asked(run, decision.stage)
+    spec = preset.asked_design()
     if decision.action != "go-on":
-        return [kept(preset.design, context, config_of(run, decision.against), f"by the gate: {decision.reason}")]
+        return [kept(spec, context, config_of(run, decision.against), f"by the gate: {decision.reason}")]
 
-    def fit(config: EnvConfig) -> tuple[EnvConfig, list[str]]:
+    @lru_cache  # several candidates may be one config
+    def fit(config_json: str) -> tuple[EnvConfig, list[str]]:
+        config = EnvConfig.model_validate_json(config_json)
         return attainable(config, preset.instances, agents=preset.agents, seed=preset.seed, stage=stage + 1, held_out=held_out(run), workers=Settings().workers)
 
-    source = {"checkpoint": run.policy(stage), "base": run.policy(START)}.get(find_designer(preset.design.designer).asks or "")
-    model = engine(source, preset.engine, run.stage(stage) / "logs" / "engine.log") if source else None
-    return [design(preset.design, context, preset.seed, model, fit, candidate) for candidate in range(preset.design.candidates)]
+    model = None if asked is None else engine(run.policy(asked), preset.engine, run.stage(stage) / "logs" / "engine.log")
+    return [design(spec, context, preset.seed, model, lambda config: fit(config.model_dump_json()), candidate) for candidate in range(preset.design.candidates)]
+
+
+def _asked(run: RunRef, stage: int) -> int | None:
+    """The stage whose policy the designer asks, -1 for the start policy; None if it asks none."""
+    return {"checkpoint": stage, "base": START}.get(find_designer(run.preset.design.designer).asks or "")
 
 
 def read_candidates(run: RunRef, stage: int) -> Candidates:
@@ -131,12 +139,15 @@ def design_context(run: RunRef, stage: int) -> DesignContext:
 def training_facts(preset: Preset) -> dict[str, Any]:
     """How a preset trains, as plain JSON values that a prompt may show. What TRL decides by default is left out."""
     options = {name: value for name, value in preset.model_dump(mode="json")["trl"].items() if not name.startswith(_OF_THE_MACHINE)}
-    named = {"group_size": options.pop("num_generations", None), "learning_rate": options.pop("learning_rate", None)}
+    for shown in ("num_generations", "max_completion_length"):
+        options.pop(shown, None)
+    rate = {"learning_rate": options.pop("learning_rate")} if "learning_rate" in options else {}
     return {
         "algorithm": "GRPO",
         "agents": preset.agents,
-        **{name: value for name, value in named.items() if value is not None},
-        "answer_tokens": preset.max_answer_tokens,
+        "group_size": group_size(preset.trl),
+        **rate,
+        "answer_tokens": answer_tokens(preset.trl),
         "reward": {term: weight for term, weight in preset.rewards if weight},
         "hyperparameters": options,
     }
@@ -144,12 +155,12 @@ def training_facts(preset: Preset) -> dict[str, Any]:
 
 def _record(run: RunRef, stage: int) -> StageRecord:
     log = read_train_log(run.stage(stage) / "train_log.parquet")
-    before, after = (read_rollouts(run.evaluation(number) / ROLLOUTS) for number in (parent_stage(run, stage), stage))
     return StageRecord(
         stage=stage,
+        parent=parent_stage(run, stage),
         config=config_of(run, stage),
         breakdown=read_breakdown(run.stage(stage)),
         advantage=mean_advantages(log),
         zero_variance=zero_variance_shares(log),
-        change=valid_gains(before, after),
+        change=read_changes(run.stage(stage)),
     )

@@ -2,16 +2,14 @@
 
 from prefect import task
 
-from engineer.gate import START, GateDecision, decide
+from engineer.gate import START, decide, sign_test
 from envgen.config import EnvConfig
 from envgen.files import file_digest, write_json
 from infra.steps import StepRecord, run_step
 from policy.evaluation import gains
 from policy.rollouts import read_rollouts
 from tasks.learn import ROLLOUTS
-from tasks.run import RunRef, log, task_options
-
-GATE = "gate.json"
+from tasks.run import GATE, RunRef, log, read_gate, task_options
 
 
 @task(**task_options("gate"))
@@ -22,22 +20,14 @@ def judge(run: RunRef, stage: int, rollouts: StepRecord) -> StepRecord:
 
     def body() -> None:
         before, after = (read_rollouts(run.evaluation(number) / ROLLOUTS) for number in (against, stage))
-        decision = decide(gate, stage, against, gains(before, after)[0])
+        pairs = [(old.verdict.valid, new.verdict.valid) for old, new in zip(before, after, strict=True)]
+        p_value = sign_test(wins=pairs.count((False, True)), losses=pairs.count((True, False)))
+        decision = decide(gate, stage, against, gains(before, after)[0], p_value)
         log.log(30 if decision.dropped else 20, "stage %d: gate: %s", stage, decision.reason)
         write_json(directory / GATE, decision)
 
     decides = {"gate": gate, "against": against, "best": file_digest(run.evaluation(against) / ROLLOUTS), "rollouts": rollouts.outputs[ROLLOUTS]}
     return run_step(directory, "gate", decides, (GATE,), body)
-
-
-def read_gate(run: RunRef, stage: int) -> GateDecision:
-    """The decision after a finished stage."""
-    return GateDecision.model_validate_json((run.stage(stage) / GATE).read_bytes())
-
-
-def parent_stage(run: RunRef, stage: int) -> int:
-    """The stage whose checkpoint a stage started from; -1 is the start policy."""
-    return read_gate(run, stage - 1).in_force if stage else START
 
 
 def config_of(run: RunRef, stage: int) -> EnvConfig:

@@ -4,22 +4,31 @@ import shutil
 from pathlib import Path
 
 from prefect import task
+from pydantic import BaseModel, ConfigDict
 
 from engineer.gate import START
-from envgen.breakdown import Breakdown
+from envgen.breakdown import Breakdown, Difference
 from envgen.dataset import read_dataset
-from envgen.files import write_json
+from envgen.files import file_digest, write_json
 from envgen.seeds import seed_integer
 from infra.steps import StepRecord, run_step
 from policy.chat import Sampling
 from policy.checkpoints import model_identity
 from policy.child import run_child
-from policy.evaluation import evaluate
+from policy.evaluation import evaluate, valid_gains
 from policy.rollouts import breakdown_of, read_rollouts, write_rollouts
 from policy.train_spec import TrainSpec
-from tasks.run import Parent, RunRef, Throttle, engine, log, task_options
+from tasks.run import Parent, RunRef, Throttle, engine, log, parent_stage, task_options
 
-ROLLOUTS, BREAKDOWN = "rollouts.parquet", "breakdown.json"
+ROLLOUTS, BREAKDOWN, CHANGES = "rollouts.parquet", "breakdown.json", "changes.json"
+
+
+class Changes(BaseModel):
+    """What a stage changed on the validation set, against the policy that it started from."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    valid: dict[int, Difference]
+    """Map size -> change of the valid rate, paired over the instances."""
 
 
 @task(**task_options("train"))
@@ -93,15 +102,26 @@ def evaluate_stage(run: RunRef, stage: int, checkpoint: StepRecord, validation: 
 
 @task(**task_options("summarize"))
 def summarize(run: RunRef, stage: int, rollouts: StepRecord) -> StepRecord:
-    """The failure breakdown of a stage's rollouts."""
-    directory = run.stage(stage)
-    decides = {"rollouts": rollouts.outputs[ROLLOUTS]}
-    return run_step(directory, "summarize", decides, (BREAKDOWN,), lambda: write_json(directory / BREAKDOWN, breakdown_of(read_rollouts(directory / ROLLOUTS))))
+    """The failure breakdown of a stage's rollouts, and the change against the policy that it started from."""
+    directory, before = run.stage(stage), run.evaluation(parent_stage(run, stage)) / ROLLOUTS
+
+    def body() -> None:
+        after = read_rollouts(directory / ROLLOUTS)
+        write_json(directory / BREAKDOWN, breakdown_of(after))
+        write_json(directory / CHANGES, Changes(valid=valid_gains(read_rollouts(before), after)))
+
+    decides = {"rollouts": rollouts.outputs[ROLLOUTS], "before": file_digest(before)}
+    return run_step(directory, "summarize", decides, (BREAKDOWN, CHANGES), body)
 
 
 def read_breakdown(directory: Path) -> Breakdown:
     """The breakdown in a stage directory, or in `start`."""
     return Breakdown.model_validate_json((directory / BREAKDOWN).read_bytes())
+
+
+def read_changes(directory: Path) -> dict[int, Difference]:
+    """Map size -> change of the valid rate over a finished stage."""
+    return Changes.model_validate_json((directory / CHANGES).read_bytes()).valid
 
 
 def _evaluate(run: RunRef, source: str, directory: Path) -> None:

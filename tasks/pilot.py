@@ -5,7 +5,7 @@ from pydantic import BaseModel, ConfigDict
 
 from envgen.config import EnvConfig
 from envgen.errors import ModelError, SamplingError
-from envgen.files import write_json
+from envgen.files import file_digest, write_json
 from envgen.sampler import sample
 from envgen.seeds import seed_integer
 from infra.settings import Settings
@@ -13,11 +13,10 @@ from infra.steps import StepRecord, run_step
 from policy.chat import Sampling
 from policy.pilot import pilot
 from policy.pilot_score import Piloted, PilotScore
-from policy.train_spec import answer_tokens, group_size
+from policy.train_spec import answer_tokens, group_size, reward_scale
 from tasks.data import held_out
 from tasks.design import CANDIDATES, PROPOSAL, STATE, read_candidates
-from tasks.gate import read_gate
-from tasks.run import RunRef, engine, log, task_options
+from tasks.run import RunRef, Throttle, engine, log, policy_identity, read_gate, task_options
 
 PILOT = "pilot.json"
 
@@ -42,7 +41,19 @@ def score_candidates(run: RunRef, stage: int, candidates: StepRecord, gate: Step
             log.info("stage %d: pilot of config %d: %s", stage, number, piloted.error or _in_words(piloted.score))
         write_json(directory / PILOT, Pilots(pilots=pilots))
 
-    decides = {"candidates": candidates.outputs[CANDIDATES], "gate": gate.key, "pilot": preset.design.pilot, "rewards": preset.rewards, "seed": preset.seed}
+    decides = {
+        "candidates": candidates.outputs[CANDIDATES],
+        "gate": gate.key,
+        "policy": policy_identity(run, decision.in_force),
+        "validation": file_digest(run.validation),
+        "pilot": preset.design.pilot,
+        "trl": [group_size(preset.trl), answer_tokens(preset.trl), reward_scale(preset.trl)],
+        "rewards": preset.rewards,
+        "agents": preset.agents,
+        "style": preset.prompt_style,
+        "dtype": preset.engine.dtype,
+        "seed": preset.seed,
+    }
     return run_step(directory, "pilot", decides, (PILOT,), body)
 
 
@@ -54,7 +65,14 @@ def _pilot(run: RunRef, stage: int, policy: int, config: EnvConfig) -> Piloted:
         model = engine(run.policy(policy), preset.engine, run.stage(stage) / "logs" / "engine.log")
         # As in training: temperature 1, the same answer length and group size.
         sampling = Sampling(max_tokens=answer_tokens(preset.trl), temperature=1.0, seed=seed_integer(preset.seed, stage, "pilot"))
-        return Piloted(config=config, score=pilot(model, instances, group_size(preset.trl), preset.prompt_style, sampling, preset.rewards))
+        throttle, answers = Throttle(), preset.design.pilot * group_size(preset.trl)
+
+        def progress(done: int) -> None:
+            if throttle.ready():
+                log.info("stage %d: pilot: %d of %d answers", stage, done, answers)
+
+        how = (preset.prompt_style, sampling, preset.rewards, reward_scale(preset.trl), progress)
+        return Piloted(config=config, score=pilot(model, instances, group_size(preset.trl), *how))
     except (ModelError, SamplingError) as error:  # a score is not worth a run
         return Piloted(config=config, score=None, error=str(error))
 

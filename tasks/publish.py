@@ -6,6 +6,7 @@ from prefect import task
 
 from engineer.behaviour import proposal_behaviour
 from engineer.gate import START
+from engineer.proposal import Proposal
 from envgen.files import file_digest, write_json
 from infra.lineage import DataSetRef, Recorder, flat
 from infra.preset import resolved_json
@@ -20,10 +21,10 @@ from policy.evaluation import gains, valid_gains
 from policy.rollouts import Rollout, read_rollouts
 from policy.train_log import read_train_log
 from tasks.design import CANDIDATES, read_candidates, read_proposal
-from tasks.gate import GATE, config_of, parent_stage, read_gate
+from tasks.gate import config_of
 from tasks.learn import ROLLOUTS, read_breakdown
 from tasks.pilot import PILOT, read_pilots
-from tasks.run import RunRef, log, task_options
+from tasks.run import GATE, RunRef, log, parent_stage, read_gate, task_options
 
 MANIFEST = "manifest.json"
 
@@ -61,8 +62,8 @@ def write_manifest(run: RunRef, stage: int, steps: list[StepRecord]) -> None:
 def publish(run: RunRef, stages_done: int, steps: dict[int, list[StepRecord]]) -> CurriculumResults:
     """Rewrite `results.json` and `report.html` from all finished stages."""
     preset = run.preset
-    evaluations = {number: read_rollouts(run.evaluation(number) / ROLLOUTS) for number in range(START, stages_done)}
-    stages = [_stage_result(run, number, evaluations, steps[number]) for number in range(stages_done)]
+    start = read_rollouts(run.start / ROLLOUTS)
+    stages = [_stage_result(run, number, start, steps[number]) for number in range(stages_done)]
     results = CurriculumResults(
         curriculum=run.name,
         preset=preset.name,
@@ -77,11 +78,11 @@ def publish(run: RunRef, stages_done: int, steps: dict[int, list[StepRecord]]) -
     return results
 
 
-def _stage_result(run: RunRef, number: int, evaluations: dict[int, list[Rollout]], steps: list[StepRecord]) -> StageResult:
-    """The result of a stage from the evaluations of the start policy (-1), and of the policies before and after the stage."""
+def _stage_result(run: RunRef, number: int, start: list[Rollout], steps: list[StepRecord]) -> StageResult:
+    """The result of a stage; `start` is the evaluation of the start policy."""
     parent = parent_stage(run, number)
-    before, after = evaluations[parent], evaluations[number]
-    valid, optimal = gains(evaluations[START], after)
+    before, after = (read_rollouts(run.evaluation(stage) / ROLLOUTS) for stage in (parent, number))
+    valid, optimal = gains(start, after)
     config, breakdown, proposal = config_of(run, number), read_breakdown(run.stage(number)), read_proposal(run, number)
     return StageResult(
         stage=number,
@@ -94,12 +95,19 @@ def _stage_result(run: RunRef, number: int, evaluations: dict[int, list[Rollout]
         gate=read_gate(run, number),
         pilots=read_pilots(run, number).pilots,
         proposal=proposal,
-        rejected=tuple(c.proposal for c in read_candidates(run, number).candidates if c.proposal != proposal),
+        rejected=_rejected(run, number, proposal),
         behaviour=proposal_behaviour(
-            config_of(run, number - 1) if number else None, config, proposal.config, breakdown, gains(before, after)[0], valid_gains(before, after)
+            config_of(run, parent) if number else None, config, proposal.config, breakdown, gains(before, after)[0], valid_gains(before, after)
         ),
         seconds={step.step: step.seconds for step in steps},
     )
+
+
+def _rejected(run: RunRef, stage: int, chosen: Proposal) -> tuple[Proposal, ...]:
+    """The other candidates; one that is equal to the chosen one was paid for too."""
+    proposals = [candidate.proposal for candidate in read_candidates(run, stage).candidates]
+    proposals.remove(chosen)
+    return tuple(proposals)
 
 
 @task(**task_options("lineage"))

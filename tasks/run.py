@@ -8,13 +8,15 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from engineer.gate import START
+from engineer.gate import START, GateDecision
 from infra.preset import Preset
 from infra.run_directory import stage_directory
-from policy.checkpoints import resolve_model
+from infra.steps import read_record
+from policy.checkpoints import model_identity, resolve_model
 from policy.engine import EngineChatModel, EngineConfig
 
 log = logging.getLogger("envwright")
+GATE = "gate.json"
 
 
 class RunRef(BaseModel):
@@ -60,6 +62,22 @@ class Parent(BaseModel):
     """The stage that made it; -1 is the start policy."""
     identity: str
     """What decides its weights: the digest of its checkpoint, or the key of the start policy's evaluation."""
+
+
+def read_gate(run: RunRef, stage: int) -> GateDecision:
+    """The decision after a finished stage."""
+    return GateDecision.model_validate_json((run.stage(stage) / GATE).read_bytes())
+
+
+def parent_stage(run: RunRef, stage: int) -> int:
+    """The stage whose checkpoint a stage started from; -1 is the start policy."""
+    return read_gate(run, stage - 1).in_force if stage else START
+
+
+def policy_identity(run: RunRef, stage: int) -> str:
+    """What decides the weights that a finished stage made; those of the start policy for -1."""
+    record = None if stage == START else read_record(run.stage(stage), "train")
+    return record.outputs["checkpoint"] if record else model_identity(run.policy(stage))
 
 
 class Throttle:

@@ -19,6 +19,10 @@ class Cell:
     """Its interval or bounds."""
 
 
+BY_GATE = Cell("by the gate")
+"""Where nobody proposed anything."""
+
+
 @dataclass(frozen=True)
 class Row:
     """One measure of all proposals."""
@@ -35,13 +39,13 @@ def rows(results: CurriculumResults) -> list[Row]:
         return []
 
     def row(name: str, unit: str, cell: Callable[[ProposalBehaviour], Cell]) -> Row:
-        return Row(name, unit, tuple(cell(behaviour) for _, behaviour in measured))
+        return Row(name, unit, tuple(BY_GATE if stage.overruled else cell(behaviour) for stage, behaviour in measured))
 
     return [
         row("Edit of the shares", "points, sum over map sizes, 0 to 200", lambda b: _edited(b.edit.data_ratio)),
         row("Edit of the hole ratios", "points, sum over map sizes", lambda b: _edited(b.edit.hole_ratio)),
         row("Edit of the wait ratios", "points, sum over map sizes", lambda b: _edited(b.edit.wait_ratio)),
-        Row("Map sizes left as they were", "of those trained on", tuple(_of(b.preserved, _trained(stage)) for stage, b in measured)),
+        Row("Map sizes left as they were", "of those trained on", tuple(BY_GATE if s.overruled else _of(b.preserved, _trained(s)) for s, b in measured)),
         row(
             "Map sizes that worked and were left", "of those that worked", lambda b: _of(b.worked_preserved, len(b.worked)) if b.worked else Cell("none worked")
         ),
@@ -49,7 +53,7 @@ def rows(results: CurriculumResults) -> list[Row]:
         row(f"Data on sizes over 95{SPACE}% valid", "stage → proposed", lambda b: _shift(b.shares.solved, b.proposed_shares.solved)),
         row("Signal gained", "−1 to 1", _signal),
         row("Agreement with the failures", "−1 to 1", lambda b: _number(b.agreement)),
-        row("Valid rate against the evaluation before", "points", lambda b: Cell(points(b.valid_change.value), points_interval(b.valid_change))),
+        Row("Valid rate against the policy before", "points", tuple(Cell(points(b.valid_change.value), points_interval(b.valid_change)) for _, b in measured)),
         row("Edit taken back after a drop", "−1 to 1", lambda b: _number(b.undone) if b.dropped else Cell("no drop")),
     ]
 

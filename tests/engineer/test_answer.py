@@ -5,9 +5,9 @@ from contexts import DEFAULT, SPACE, assert_legal, env_config, repeatable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engineer.answer import KNOBS, MAX_CHARACTERS, MAX_RATIONALE, AnswerError, answer_schema, answer_text, parse_answer, project
+from engineer.answer import KNOBS, MAX_RATIONALE, AnswerError, answer_schema, answer_text, parse_answer, project
 from engineer.context import ConfigSpace
-from engineer.proposal import Proposal
+from engineer.proposal import MAX_TEXT, Proposal
 from envgen.config import EnvConfig
 from envgen.files import write_json
 
@@ -212,7 +212,7 @@ HOSTILE = {
     "half a surrogate pair as text of a knob": answer(changed("3", hole_ratio="\ud800")),
     "10 MB of text": "x" * 10_000_000,
     "10 MB of objects": '{"a":{}}' * 1_250_000,
-    "a good answer that is too long": answer(rationale="x" * MAX_CHARACTERS),
+    "a good answer that is too long": answer(rationale="x" * MAX_TEXT),
     "a config that is a list": '{"config": [1, 2]}',
     "sizes that are a list": '{"config": {"sizes": [1, 2]}}',
     "a config that is missing": '{"rationale": "x"}',

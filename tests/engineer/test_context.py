@@ -28,7 +28,7 @@ def test_a_design_context_holds_no_reward_and_no_instance_by_type():
     fields = {"space", "current", "history", "state", "previous_rationale", "stages", "instances", "epochs", "training"}
     assert set(DesignContext.model_fields) == fields
     assert DesignContext.model_fields["instances"].annotation is int, "a number of instances, not the instances"
-    assert set(StageRecord.model_fields) == {"stage", "config", "breakdown", "advantage", "zero_variance", "change"}
+    assert set(StageRecord.model_fields) == {"stage", "parent", "config", "breakdown", "advantage", "zero_variance", "change"}
 
 
 def test_training_facts_are_plain_values_and_no_objects():

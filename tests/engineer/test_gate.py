@@ -1,10 +1,12 @@
 """The gate: which drops count, and what follows from them."""
 
+import numpy as np
 import pytest
 from pydantic import ValidationError
+from scipy.stats import binomtest
 
-from engineer.gate import START, GateDecision, decide
-from envgen.breakdown import Difference
+from engineer.gate import START, GateDecision, decide, sign_test
+from envgen.breakdown import Difference, paired_difference
 
 DROP, RISE, SAME, DOUBT = (
     Difference(value=value, low=low, high=high) for value, low, high in ((-0.1, -0.15, -0.05), (0.1, 0.05, 0.15), (0.0, 0.0, 0.0), (-0.1, -0.25, 0.001))
@@ -14,32 +16,46 @@ DROP, RISE, SAME, DOUBT = (
 @pytest.mark.parametrize("gate", ["off", "keep-config", "rollback"])
 @pytest.mark.parametrize("valid", [RISE, SAME, DOUBT])
 def test_without_a_shown_drop_the_run_goes_on(gate, valid):
-    decision = decide(gate, 2, 1, valid)
+    decision = decide(gate, 2, 1, valid, 0.001)
     assert (decision.action, decision.in_force, decision.dropped) == ("go-on", 2, False)
     assert "no drop is shown" in decision.reason
 
 
 @pytest.mark.parametrize(("gate", "action", "in_force"), [("off", "go-on", 3), ("keep-config", "keep-config", 3), ("rollback", "rollback", 1)])
 def test_a_drop_has_the_consequence_that_was_asked_for(gate, action, in_force):
-    decision = decide(gate, 3, 1, DROP)
+    decision = decide(gate, 3, 1, DROP, 0.001)
     assert decision.dropped
     assert (decision.action, decision.in_force, decision.best) == (action, in_force, 1)
-    assert "-10.0% [-15.0%, -5.0%] against stage 1: a drop" in decision.reason
+    assert "-10.0% [-15.0%, -5.0%] against stage 1, p = 0.001: a drop" in decision.reason
 
 
 def test_the_best_is_the_highest_rate_and_of_equals_the_earlier():
-    assert decide("rollback", 4, 2, RISE).best == 4
-    assert decide("rollback", 4, 2, SAME).best == 2
-    assert decide("rollback", 4, 2, DOUBT).best == 2
+    assert decide("rollback", 4, 2, RISE, 0.001).best == 4
+    assert decide("rollback", 4, 2, SAME, 0.001).best == 2
+    assert decide("rollback", 4, 2, DOUBT, 0.001).best == 2
 
 
 def test_a_first_stage_that_does_harm_is_rolled_back_to_the_start_policy():
-    decision = decide("rollback", 0, START, DROP)
+    decision = decide("rollback", 0, START, DROP, 0.001)
     assert (decision.action, decision.in_force) == ("rollback", START)
-    assert "the next stage starts from the start policy" in decision.reason
+    assert "the next stage starts from the start policy with the config of stage 0" in decision.reason
 
 
 def test_a_record_that_contradicts_itself_is_refused():
-    fields = decide("rollback", 3, 1, DROP).model_dump() | {"in_force": 3}
+    fields = decide("rollback", 3, 1, DROP, 0.001).model_dump() | {"in_force": 3}
     with pytest.raises(ValidationError, match="stage 3 is in force"):
         GateDecision(**fields)
+
+
+def test_the_sign_test_is_exact():
+    assert [sign_test(0, losses) for losses in (0, 1, 4, 5, 6)] == [1.0, 1.0, 0.125, 0.0625, 0.03125]
+    for wins in range(12):
+        for losses in range(12):
+            assert sign_test(wins, losses) == pytest.approx(binomtest(wins, wins + losses).pvalue if wins + losses else 1)
+
+
+def test_few_changed_instances_are_no_drop_however_sure_the_bootstrap_is():
+    before, after = np.ones(54), np.array([0] * 4 + [1] * 50)
+    valid = paired_difference(before, after)
+    assert valid.high < 0
+    assert not decide("rollback", 1, 0, valid, sign_test(0, 4)).dropped

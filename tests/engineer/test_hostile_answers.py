@@ -12,7 +12,7 @@ from contexts import DEFAULT, LATEST, SPACE, ListModel, assert_legal, design_con
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engineer.answer import KNOBS, MAX_CHARACTERS, MAX_NAMED, AnswerError, answer_text, parse_answer, project
+from engineer.answer import KNOBS, MAX_NAMED, AnswerError, answer_text, parse_answer, project
 from engineer.designers import design
 from engineer.proposal import MAX_TEXT, Attempt, Proposal, shortened
 from engineer.spec import DesignSpec
@@ -40,7 +40,7 @@ def nested(depth: int) -> str:
 HORRORS = {
     "braces nested 100,000 deep": "{" * 100_000 + "}" * 100_000,
     "objects nested 100,000 deep": nested(100_000),
-    "objects nested as deep as is read": nested(MAX_CHARACTERS // 6 - 1),
+    "objects nested as deep as is read": nested(MAX_TEXT // 6 - 1),
     "lists nested as deep as is read": with_knob("[" * 9_900 + "]" * 9_900),
     "a size nested as deep as is read": with_size(nested(3_300)),
     "10 MB of open braces": "{" * 10_000_000,

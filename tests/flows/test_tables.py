@@ -63,12 +63,10 @@ def test_what_the_engineer_used_is_summed_over_the_stages(used: dict, line: str)
 def test_a_drop_says_what_followed_and_the_policy_that_the_run_ends_with():
     drop = Difference(value=-0.2, low=-0.3, high=-0.1)
     start = results({}, {"fallback": "by the gate: a drop"})
-    stages = [
-        stage.model_copy(update={"gate": decide("rollback", stage.stage, stage.stage - 1, change)})
-        for stage, change in zip(start.stages, (SAME, drop), strict=True)
-    ]
+    gates = [decide("rollback", stage, stage - 1, change, 0.001) for stage, change in enumerate((SAME, drop))]
+    stages = [stage.model_copy(update={"gate": gate}) for stage, gate in zip(start.stages, gates, strict=True)]
     lines = closing_lines(start.model_copy(update={"stages": tuple(stages)}))
     assert lines == [
-        "stage 1: valid rate -20.0% [-30.0%, -10.0%] against stage 0: a drop; the next stage starts from stage 0 with its config",
+        "stage 1: valid rate -20.0% [-30.0%, -10.0%] against stage 0, p = 0.001: a drop; the next stage starts from stage 0 with the config of stage 0",
         "the run ends with stage 0",
     ]

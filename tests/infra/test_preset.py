@@ -57,9 +57,17 @@ def test_the_presets_of_the_readme_are_shipped():
 
 
 def test_presets_of_the_tiny_policy_ask_it_in_the_wording_it_was_taught(file: Path):
-    assert [load_preset(name).design.wording for name in ("tiny", "micro", str(file))] == ["compact"] * 3
-    assert load_preset(str(file), {"design.wording": "full"}).design.wording == "full"
-    assert load_preset(str(file), {"model": "Qwen/Qwen3-4B"}).design.wording == "full"
+    for designer in ("checkpoint", "base"):
+        asked = load_preset("tiny", {"design.designer": designer}).asked_design()
+        assert (asked.wording, asked.max_tokens) == ("compact", 160)
+    large = {"design.designer": "openai", "design.options.base_url": "http://localhost:8000/v1", "design.options.model": "large"}
+    for asked in (load_preset("tiny", large).asked_design(), load_preset(str(file), {"model": "Qwen/Qwen3-4B"}).asked_design()):
+        assert (asked.wording, asked.max_tokens) == ("full", 1024)
+
+
+def test_off_is_a_word_and_true_is_a_boolean(file: Path):
+    preset = load_preset(str(file), dict(map(parse_override, ["design.gate=off", "trl.bf16=true"])))
+    assert (preset.design.gate, preset.trl["bf16"]) == ("off", True)
 
 
 def test_a_preset_is_sparse_and_defaults_are_filled_in(file: Path):

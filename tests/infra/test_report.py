@@ -237,7 +237,7 @@ def test_the_behaviour_of_each_proposal_stands_in_a_table_with_units(page: Page,
         "Data on sizes over 95 % valid|stage → proposed": ["0 % → 0 %", "0 % → 0 %"],
         "Signal gained|−1 to 1": ["–", "none moved"],
         "Agreement with the failures|−1 to 1": ["–", "–"],
-        "Valid rate against the evaluation before|points": [f"{points(g.value)}|{points_interval(g)}".replace("\u00a0", " ") for g in gains],
+        "Valid rate against the policy before|points": [f"{points(g.value)}|{points_interval(g)}".replace("\u00a0", " ") for g in gains],
         "Edit taken back after a drop|−1 to 1": ["no drop", "no drop"],
     }
 

@@ -28,7 +28,7 @@ def test_a_run_that_wrecks_its_policy_ends_with_the_start_policy(tmp_path: Path)
         return done.stdout
 
     said = envwright("run", "micro", "--engineer", "random", "--set", "design.gate=rollback", "--set", "design.anchor_share=0.5", *WRECKING, "--name", "undone")
-    assert "a drop; the next stage starts from the start policy with its config" in said
+    assert "a drop; the next stage starts from the start policy with the config of stage 0" in said
     assert "the run ends with the start policy" in said
     run = tmp_path / "runs" / "undone"
     results = json.loads((run / "results.json").read_text())

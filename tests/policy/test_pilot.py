@@ -59,9 +59,12 @@ def test_the_advantage_of_a_share_of_right_answers_is_that_of_a_coin(counts: tup
     assert absolute_advantages(np.array([[reward] * right + [0.0] * (n - right)]))[0] == pytest.approx(expected, abs=5e-3)
 
 
-def test_the_advantages_are_those_of_the_trainer():
+def test_the_advantages_follow_the_scale_of_the_trainer():
     torch = pytest.importorskip("torch")
     rewards = np.random.default_rng(0).choice([0.0, 1.0, 1.5], size=(20, 8))
     grouped = torch.tensor(rewards, dtype=torch.float32)
     theirs = ((grouped - grouped.mean(dim=1, keepdim=True)) / (grouped.std(dim=1, keepdim=True) + 1e-4)).abs().mean(dim=1)
     assert absolute_advantages(rewards) == pytest.approx(theirs.tolist(), abs=1e-5)
+    plain = np.abs(rewards - rewards.mean(axis=1, keepdims=True)).mean(axis=1)
+    assert absolute_advantages(rewards, "none") == pytest.approx(plain)
+    assert absolute_advantages(rewards, "batch") == pytest.approx(plain / (rewards.std(ddof=1) + 1e-4))

@@ -9,14 +9,14 @@ from envgen.errors import ConfigError, DataError
 from infra.preset import PRESETS, load_preset
 from policy.rewards import RewardWeights
 from policy.train_log import TRAIN_LOG_SCHEMA, read_train_log
-from policy.train_spec import RESERVED_OPTIONS, TRAIN_LOG_COLUMNS, TrainSpec, check_trl_options
+from policy.train_spec import DEFAULTS, RESERVED_OPTIONS, TRAIN_LOG_COLUMNS, TrainSpec, check_trl_options, reward_scale
 
 KNOWN = ["learning_rate", "beta", "loss_type", "num_generations", "max_completion_length", "per_device_train_batch_size", "bf16", "use_vllm", "save_steps"]
 
 
 @pytest.mark.parametrize("name", KNOWN)
 def test_an_option_of_the_installed_trainer_is_accepted(name: str):
-    check_trl_options({name: 1})
+    check_trl_options({name: 2})
 
 
 def test_no_options_are_fine():
@@ -53,7 +53,23 @@ def test_the_names_read_from_the_sources_are_those_of_the_class():
 
     names = {field.name for field in dataclasses.fields(GRPOConfig)}
     assert set(KNOWN) <= names
-    check_trl_options(dict.fromkeys(names - RESERVED_OPTIONS))
+    check_trl_options(dict.fromkeys(names - RESERVED_OPTIONS, 2))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("num_generations", None), ("num_generations", 1), ("max_completion_length", 2.5), ("max_completion_length", True)]
+)
+def test_a_group_or_an_answer_of_no_size_is_refused(name: str, value: object):
+    with pytest.raises(ConfigError, match=f"trl.{name}: {value} is no whole number of at least"):
+        check_trl_options({name: value})
+
+
+def test_what_the_pilot_assumes_is_what_the_installed_trainer_would_do():
+    from trl import GRPOConfig
+
+    assert {field.name: field.default for field in dataclasses.fields(GRPOConfig) if field.name in DEFAULTS} == DEFAULTS
+    scales = [reward_scale(options) for options in ({}, {"scale_rewards": False}, {"scale_rewards": True}, {"scale_rewards": "batch"})]
+    assert scales == ["group", "none", "group", "batch"]
 
 
 def test_a_spec_survives_its_file():

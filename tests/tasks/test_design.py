@@ -22,6 +22,7 @@ from tasks import design as asking
 from tasks import pilot as step
 from tasks.design import design_context, engineer, read_proposal, training_facts
 from tasks.gate import judge
+from tasks.learn import Changes
 from tasks.run import RunRef
 
 SIZES = (3, 4, 5, 6)
@@ -47,6 +48,7 @@ def run(tmp_path: Path) -> RunRef:
         write_table(ref.stage(stage) / "train_log.parquet", pa.Table.from_pylist([row], schema=TRAIN_LOG_SCHEMA))
         write_rollouts(ref.stage(stage) / "rollouts.parquet", rollouts, PromptStyle.COMPACT)
         write_json(ref.stage(stage) / "breakdown.json", breakdown_of(rollouts))
+        write_json(ref.stage(stage) / "changes.json", Changes(valid={}))
     write_json(ref.stage(0) / "config.json", preset.default_config)
     return ref
 
@@ -121,11 +123,10 @@ def test_the_training_facts_of_a_preset_are_plain_values_without_paths_or_secret
         "agents": 2,
         "group_size": 4,
         "learning_rate": 1e-4,
-        "answer_tokens": 40,
+        "answer_tokens": 24,
         "reward": {"format": 0.25, "valid": 1.0, "optimal": 0.5},
         "hyperparameters": {
             "per_device_train_batch_size": 32,
-            "max_completion_length": 24,
             "beta": 0.0,
             "bf16": False,
             "gradient_checkpointing": False,

@@ -23,10 +23,11 @@ from policy.evaluation import gains, valid_gains
 from policy.rollouts import Rollout, breakdown_of, write_rollouts
 from policy.train_log import TRAIN_LOG_SCHEMA
 from tasks.design import Candidate, Candidates, engineer, read_candidates
-from tasks.gate import judge, parent_stage, read_gate
+from tasks.gate import judge
+from tasks.learn import Changes
 from tasks.pilot import Pilots
 from tasks.publish import publish
-from tasks.run import RunRef
+from tasks.run import RunRef, parent_stage, read_gate
 
 
 def shares(small: float) -> EnvConfig:
@@ -70,6 +71,7 @@ def run(tmp_path: Path) -> tuple[RunRef, list[list[Rollout]]]:
         evaluated(directory, evaluations[stage + 1])
         write_json(directory / "config.json", CONFIGS[stage])
         write_json(directory / "pilot.json", Pilots(pilots=()))
+        write_json(directory / "changes.json", Changes(valid={}))
         chosen, other = (Proposal(stage=stage, designer="checkpoint", variant="V6", config=CONFIGS[n]) for n in (stage + 1, stage))
         write_json(directory / "candidates.json", Candidates(candidates=tuple(Candidate(proposal=p, state={}) for p in (other, chosen))))
         write_json(directory / "proposal.json", chosen)
