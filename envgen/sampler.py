@@ -10,6 +10,7 @@ which board is the k-th of its class depends on nothing that was asked before it
 """
 
 import logging
+import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
@@ -26,6 +27,7 @@ from envgen.columns import pack_cells, problem_of, solution_of
 from envgen.config import EnvConfig
 from envgen.errors import ConfigError, SamplingError
 from envgen.problem import MAX_AGENTS, Instance, identities
+from envgen.processes import die_with_parent
 from envgen.seeds import generator
 from envgen.solver import solve_boards
 
@@ -184,7 +186,9 @@ def _shrink(config: EnvConfig, quota: Quota, share: float, wait_ratio: float, sh
 
 
 def _pool(workers: int) -> AbstractContextManager[Executor | None]:
-    return ProcessPoolExecutor(workers, mp_context=get_context("spawn")) if workers > 1 else nullcontext()
+    if workers < 2:
+        return nullcontext()
+    return ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=die_with_parent, initargs=(os.getpid(),))
 
 
 class Drawn(NamedTuple):

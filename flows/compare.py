@@ -23,6 +23,7 @@ from infra.comparison.spec import SHARED, Child, ComparisonSpec, open_comparison
 from infra.run_directory import exclusive
 from infra.settings import Settings
 from tasks.compare import earlier_failures, open_record, publish_comparison
+from tasks.publish import unrecorded
 from tasks.run import log
 
 
@@ -38,15 +39,22 @@ def compare(spec: ComparisonSpec, name: str, jobs: int = 1) -> ComparisonResults
         whole = open_comparison(directory, spec)
         record = open_record(directory, whole)
         children = Children(directory, _environment(jobs, record), flow_run.id)
-        results = _run_all(directory, whole, [child for child in whole.children if child in spec.children], children, jobs)
-    if results.failed:
-        names = ", ".join(f"{child.engineer}-s{child.seed}" for child in results.failed)
-        raise ChildError(f"{len(results.failed)} of {len(results.children)} curricula failed: {names}. Run the same command again to continue them")
+        wanted = [child for child in whole.children if child in spec.children]
+        results = _run_all(directory, whole, wanted, children, jobs)
+    _complain(results, wanted)
     return results
 
 
+def _complain(results: ComparisonResults, wanted: list[Child]) -> None:
+    """ChildError if curricula of this call failed; those of an earlier call, for other engineers or seeds, are only marked in the table."""
+    failed = {f"{child.engineer}-s{child.seed}" for child in results.failed}
+    names = [child.name for child in wanted if child.name in failed]
+    if names:
+        raise ChildError(f"{len(names)} of {len(wanted)} curricula failed: {', '.join(names)}. Run the same command again to continue them")
+
+
 def _run_all(directory: Path, spec: ComparisonSpec, wanted: list[Child], children: Children, jobs: int) -> ComparisonResults:
-    todo = [child for child in wanted if not finished(directory / child.name, spec.preset_of(child))]
+    todo = _todo(directory, spec, wanted)
     log.info("%d curricula, %d of them finished already; %d at a time", len(wanted), len(wanted) - len(todo), jobs)
     shared = directory / SHARED
     if any(not (directory / child.name).exists() for child in todo) and not finished(shared, spec.shared_preset):
@@ -71,6 +79,11 @@ def _run_all(directory: Path, spec: ComparisonSpec, wanted: list[Child], childre
 
     _each(todo, jobs, start, ended, children.stop)
     return publish_comparison(directory, spec, failures, last=True)
+
+
+def _todo(directory: Path, spec: ComparisonSpec, wanted: list[Child]) -> list[Child]:
+    """The children that are not finished, and those whose record was lost: their steps are done, so that they only record."""
+    return [child for child in wanted if not finished(directory / child.name, spec.preset_of(child)) or unrecorded(directory / child.name)]
 
 
 def _each(todo: list[Child], jobs: int, start: Callable[[Child], None], ended: Callable[[Child, BaseException | None], None], stop: Callable[[], None]) -> None:

@@ -4,7 +4,6 @@ What it logs goes to standard output for its log file, and as progress lines to 
 is known, the curriculum shows as a child of it.
 """
 
-import json
 import logging
 import sys
 from pathlib import Path
@@ -15,7 +14,7 @@ from pydantic import BaseModel, ConfigDict
 
 from envgen.errors import EnvwrightError
 from infra.preset import Preset
-from policy.child import PROGRESS
+from policy.child import tell
 
 if TYPE_CHECKING:
     from prefect import Flow
@@ -38,12 +37,7 @@ class ProgressHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Print one record."""
-        say({"level": record.levelno, "message": record.getMessage()})
-
-
-def say(entry: dict) -> None:
-    """Tell the comparison something."""
-    print(PROGRESS + json.dumps(entry), flush=True)
+        tell({"level": record.levelno, "message": record.getMessage()})
 
 
 def run(spec: CurriculumSpec) -> None:
@@ -79,7 +73,7 @@ def _linked(flow: "Flow", parameters: dict, spec: CurriculumSpec) -> "FlowRun | 
     except Exception as error:  # a missing link is not worth a lost run
         logging.getLogger("envwright").warning("Prefect does not show this run under its comparison: %s", error)
         return None
-    say({"flow_run": str(flow_run.id)})
+    tell({"flow_run": str(flow_run.id)})
     return flow_run
 
 

@@ -8,11 +8,12 @@ from rich.tree import Tree
 
 from engineer.gate import name_of
 from engineer.proposal import Proposal
-from envgen.breakdown import Breakdown, Difference, Rate
+from envgen.breakdown import Breakdown, Difference
 from envgen.errors import RunDirectoryError
 from infra.comparison import text
 from infra.comparison.results import ComparisonResults
 from infra.lineage import Ancestor
+from infra.report.text import with_interval
 from infra.results import CurriculumResults
 
 KEPT = ", the previous config is kept"
@@ -92,10 +93,4 @@ def lineage_tree(checkpoint: Path, chain: list[Ancestor]) -> Tree:
 
 def _row(table: Table, name: str, breakdown: Breakdown, valid: Difference | None, optimal: Difference | None) -> None:
     overall = breakdown.overall
-    table.add_row(name, _percent(overall.valid_rate, ""), _percent(valid, "+"), _percent(overall.optimal_rate, ""), _percent(optimal, "+"))
-
-
-def _percent(number: Rate | Difference | None, sign: str) -> str:
-    if number is None:
-        return ""
-    return f"{100 * number.value:{sign}.1f} [{100 * number.low:{sign}.1f},{100 * number.high:{sign}.1f}]"
+    table.add_row(name, with_interval(overall.valid_rate), with_interval(valid, "+"), with_interval(overall.optimal_rate), with_interval(optimal, "+"))

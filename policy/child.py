@@ -1,13 +1,15 @@
 """Child processes: work that needs torch runs in its own interpreter, streams its output and dies with its parent."""
 
-import ctypes
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,22 +17,24 @@ from pydantic import BaseModel
 
 from envgen.errors import ChildError
 from envgen.files import write_json
+from envgen.processes import die_with_parent
 
 PROGRESS = "progress "
 TAIL_LINES = 15
-_PR_SET_PDEATHSIG = 1
 
 
 def start_child(module: str, arguments: list[str], added: Mapping[str, str] | None = None, /, **options: Any) -> subprocess.Popen:
     """Start `python -m module arguments` in its own process group; it is killed if this process dies. `added` goes into its environment."""
     environment = {**os.environ, "PYTHONUNBUFFERED": "1", "TOKENIZERS_PARALLELISM": "false", "HF_HUB_DISABLE_PROGRESS_BARS": "1", **(added or {})}
-    libc = ctypes.CDLL(None, use_errno=True)
-
-    def die_with_parent() -> None:
-        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-
-    preexec = die_with_parent if sys.platform == "linux" else None
+    preexec = partial(die_with_parent, os.getpid()) if sys.platform == "linux" else None
     return subprocess.Popen([sys.executable, "-m", module, *arguments], env=environment, preexec_fn=preexec, process_group=0, **options)
+
+
+def tell(entry: dict) -> None:
+    """Tell the parent something, as a progress line of `run_child`."""
+    # One write with the newline in it: what another thread writes cannot come in between.
+    sys.stdout.write(PROGRESS + json.dumps(entry) + "\n")
+    sys.stdout.flush()
 
 
 def run_child(
@@ -45,8 +49,9 @@ def run_child(
 ) -> None:
     """Run a child on a JSON spec to its end. Its output goes to `log_path`, its progress lines to `progress` as dicts.
 
-    The calling thread has to live as long as the child. `environment` adds to that of this process; `started` gets the child,
-    so that another thread can stop it. Raises ChildError with the last lines of the output if it fails.
+    The calling thread has to live as long as the child. What the child leaves behind in its process group ends with it.
+    `environment` adds to that of this process; `started` gets the child, so that another thread can stop it. Raises ChildError
+    with the last lines of the output if it fails.
     """
     write_json(spec_path, spec)
     log_path.parent.mkdir(parents=True, exist_ok=True)
@@ -54,13 +59,22 @@ def run_child(
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "errors": "replace"}
     child = start_child(module, [str(spec_path)], environment, **streams)
     assert child.stdout is not None
+
+    def watch() -> None:
+        child.wait()
+        # What it leaves behind may hold the pipe open, whose end is awaited below.
+        _signal(child, signal.SIGKILL)
+
+    watcher = threading.Thread(target=watch, name=f"end of {module}", daemon=True)
+    watcher.start()
     try:
         if started:
             started(child)
         with open(log_path, "a", encoding="utf-8") as log:
             for line in child.stdout:
-                if line.startswith(PROGRESS):
-                    progress(json.loads(line[len(PROGRESS) :]))
+                entry = _entry(line)
+                if entry is not None:
+                    progress(entry)
                 else:
                     log.write(line)
                     log.flush()
@@ -68,17 +82,34 @@ def run_child(
         code = child.wait()
     finally:
         stop_child(child)
+        watcher.join()
     if code:
         reason = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
         raise ChildError(f"{module} {reason}; its output is in {log_path}. Last lines:\n" + "\n".join(tail))
 
 
 def stop_child(child: subprocess.Popen, patience: float = 10) -> None:
-    """End a child and everything in its process group, if it still runs; by force after `patience` seconds."""
+    """End a child, by force after `patience` seconds, and what is left of its process group, also if the child has ended."""
     if child.poll() is None:
-        os.killpg(child.pid, signal.SIGTERM)
-        try:
+        _signal(child, signal.SIGTERM)
+        with suppress(subprocess.TimeoutExpired):
             child.wait(patience)
-        except subprocess.TimeoutExpired:
-            os.killpg(child.pid, signal.SIGKILL)
-            child.wait()
+    _signal(child, signal.SIGKILL)
+    child.wait()
+
+
+def _signal(child: subprocess.Popen, number: signal.Signals) -> None:
+    """Send a signal to the process group of a child, if anything is left of it."""
+    with suppress(ProcessLookupError):
+        os.killpg(child.pid, number)
+
+
+def _entry(line: str) -> dict | None:
+    """What a progress line says; None if the line is log text, as is one that something else wrote into."""
+    if not line.startswith(PROGRESS):
+        return None
+    try:
+        found = json.loads(line[len(PROGRESS) :])
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None

@@ -1,12 +1,11 @@
 """Progress of a training child: one JSON line a log entry on standard output, read by the parent."""
 
-import json
 import time
 from typing import Any
 
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-from policy.child import PROGRESS
+from policy.child import tell
 
 
 class ProgressLines(TrainerCallback):
@@ -20,4 +19,4 @@ class ProgressLines(TrainerCallback):
         if logs and "train_runtime" not in logs:
             numbers = {key: value for key, value in logs.items() if isinstance(value, int | float)}
             entry = {"step": state.global_step, "steps": state.max_steps, "elapsed": round(time.monotonic() - self.started, 2), **numbers}
-            print(PROGRESS + json.dumps(entry), flush=True)
+            tell(entry)

@@ -27,6 +27,8 @@ from tasks.pilot import PILOT, read_pilots
 from tasks.run import GATE, RunRef, log, parent_stage, read_gate, task_options
 
 MANIFEST = "manifest.json"
+_UNRECORDED = ".unrecorded"
+"""In the directory of a stage that MLflow does not know yet."""
 
 
 @task(**task_options("manifest"))
@@ -113,12 +115,19 @@ def _rejected(run: RunRef, stage: int, chosen: Proposal) -> tuple[Proposal, ...]
 @task(**task_options("lineage"))
 def record_lineage(run: RunRef, curriculum: Curriculum, stage: int) -> None:
     """Record a finished stage in MLflow. If MLflow cannot be reached the run goes on, and the next resume records it."""
-    settings = Settings()
+    settings, marker = Settings(), run.stage(stage) / _UNRECORDED
+    marker.touch()
     try:
         recorder = Recorder(settings.tracking_uri, settings.runs / "mlartifacts")
         _record(recorder, run, curriculum, stage)
+        marker.unlink()
     except Exception as error:  # a lost record is not worth a lost run
         log.warning("stage %d: lineage not recorded at %s: %s; run the same command again to record it", stage, settings.tracking_uri, error)
+
+
+def unrecorded(directory: Path) -> bool:
+    """Whether MLflow lacks a finished stage of a run directory."""
+    return any(directory.glob(f"stage-*/{_UNRECORDED}"))
 
 
 def _record(recorder: Recorder, run: RunRef, curriculum: Curriculum, stage: int) -> None:

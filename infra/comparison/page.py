@@ -6,7 +6,7 @@ from markupsafe import Markup
 
 from envgen.files import write_text
 from infra.comparison.results import BASELINES, ComparisonResults
-from infra.comparison.text import pilot_lines, short_count, short_time
+from infra.comparison.text import pilot_lines, short_count
 from infra.report.build import environment
 from infra.report.charts import PALETTE
 
@@ -16,7 +16,7 @@ PAGE = "comparison.html"
 def write_page(directory: Path, results: ComparisonResults, figure: str) -> Path:
     """Write the page with a figure, an SVG element that may be empty, and return its path."""
     templates = environment(Path(__file__).parent)
-    templates.filters |= {"short_count": short_count, "short_time": short_time}
+    templates.filters["short_count"] = short_count
     intervals = sum(len(engineer.against) for engineer in results.engineers) * 2
     page = templates.get_template("comparison.html.j2").render(
         results=results, figure=Markup(figure), palette=PALETTE, baselines=BASELINES, intervals=intervals, chance=0.05 * intervals, pilots=pilot_lines(results)

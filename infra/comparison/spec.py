@@ -60,8 +60,9 @@ class ComparisonSpec(BaseModel):
 
     @property
     def shared_preset(self) -> Preset:
-        """The preset of the shared curriculum: stage 0 only."""
-        return self._designed("fixed", self.preset.design.variant, self.preset.seed, 1)
+        """The preset of the shared curriculum: stage 0 only, without pilot and gate, as nothing follows it."""
+        preset = self._designed("fixed", self.preset.design.variant, self.preset.seed, 1)
+        return preset.model_copy(update={"design": preset.design.model_copy(update={"candidates": 1, "pilot": 0, "gate": "off"})})
 
     def _designed(self, designer: str, variant: str, seed: int, stages: int) -> Preset:
         design = self.preset.design

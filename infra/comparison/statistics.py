@@ -22,17 +22,28 @@ from functools import lru_cache
 
 import numpy as np
 
-from envgen.breakdown import Difference, Rate
+from envgen.breakdown import Difference, Rate, wilson
 
 RESAMPLES = 4_999
 _CHUNK = 500
 _QUANTILES = (2.5, 97.5)
+_NO_WIDTH = 1e-9
+"""What rounding makes of an interval without width."""
 
 
 def rate(outcomes: np.ndarray) -> Rate:
-    """The mean of outcomes between 0 and 1, of shape (seeds, instances), with its interval."""
+    """The mean of outcomes between 0 and 1, of shape (seeds, instances), with its interval.
+
+    Where all outcomes are the same, as at 0 % and 100 %, no resample differs and the interval would have no width; it is then
+    joined with the Wilson interval over the instances.
+    """
     low, high = _interval(outcomes)
-    return Rate(value=float(outcomes.mean()), low=low, high=high)
+    value = float(outcomes.mean())
+    if high - low < _NO_WIDTH:
+        instances = outcomes.shape[1]
+        over_instances = wilson(value * instances, instances)
+        low, high = min(low, over_instances.low), max(high, over_instances.high)
+    return Rate(value=value, low=low, high=high)
 
 
 def difference(outcomes: np.ndarray, baseline: np.ndarray) -> Difference:

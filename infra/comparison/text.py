@@ -1,7 +1,8 @@
 """The table of a comparison as text: for the terminal and for `comparison.md`."""
 
-from envgen.breakdown import Difference, Rate
+from envgen.breakdown import Difference
 from infra.comparison.results import BASELINES, ComparisonResults, EngineerResult, State
+from infra.report.text import duration, with_interval
 
 HEADINGS = ("engineer", "seeds", "rate", "final %", "area", "to random", "to fixed", "tokens", "time")
 NOTE = (
@@ -20,7 +21,7 @@ def rows(results: ComparisonResults) -> list[tuple[str, ...]]:
 def _engineer(results: ComparisonResults, engineer: EngineerResult) -> list[tuple[str, ...]]:
     seeds = f"{len(engineer.seeds)}/{len(results.seeds)}" + failed_mark(results, engineer.label)
     tokens = short_count(sum(engineer.tokens.values())) if engineer.tokens else ""
-    time = short_time(engineer.seconds) if engineer.seconds is not None else ""
+    time = duration(engineer.seconds) if engineer.seconds is not None else ""
     return [
         (engineer.label, seeds, "valid", *_numbers(engineer, "valid"), tokens, time),
         ("", "", "opt.", *_numbers(engineer, "optimal"), "", ""),
@@ -32,8 +33,8 @@ def _numbers(engineer: EngineerResult, name: str) -> tuple[str, str, str, str]:
     final, area = (engineer.valid, engineer.valid_area) if name == "valid" else (engineer.optimal, engineer.optimal_area)
     if final is None or area is None:
         return "-", "-", "", ""
-    to_random, to_fixed = (_percent(_to(engineer, base, name), "+") for base in BASELINES)
-    return _percent(final, ""), f"{100 * area.value:.1f}", to_random, to_fixed
+    to_random, to_fixed = (with_interval(_to(engineer, base, name), "+", gap="") for base in BASELINES)
+    return with_interval(final), f"{100 * area.value:.1f}", to_random, to_fixed
 
 
 def _to(engineer: EngineerResult, baseline: str, name: str) -> Difference | None:
@@ -80,14 +81,3 @@ def short_count(number: float) -> str:
         if number >= size:
             return f"{number / size:.1f}{suffix}" if number < 10 * size else f"{number / size:.0f}{suffix}"
     return f"{number:.0f}"
-
-
-def short_time(seconds: float) -> str:
-    """`42 s`, `31 min`, `2.4 h`."""
-    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min" if seconds < 6_000 else f"{seconds / 3600:.1f} h"
-
-
-def _percent(number: Rate | Difference | None, sign: str) -> str:
-    if number is None:
-        return ""
-    return f"{100 * number.value:{sign}.1f}{'' if sign else ' '}[{100 * number.low:{sign}.1f},{100 * number.high:{sign}.1f}]"

@@ -24,6 +24,13 @@ def interval(rate: Rate) -> str:
     return f"[{100 * rate.low:.1f},{SPACE}{100 * rate.high:.1f}]"
 
 
+def with_interval(number: Rate | Difference | None, sign: str = "", gap: str = " ") -> str:
+    """A rate, or with the sign `+` a difference, in percent with its interval, as tables in plain text have it: `42.3 [38.1,46.6]`."""
+    if number is None:
+        return ""
+    return f"{100 * number.value:{sign}.1f}{gap}[{100 * number.low:{sign}.1f},{100 * number.high:{sign}.1f}]"
+
+
 def points(value: float) -> str:
     """A difference of rates in percentage points, always with its sign: `+11.3`, `−2.0`."""
     return signed(100 * value, 1)

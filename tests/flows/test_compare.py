@@ -2,11 +2,21 @@
 
 import threading
 import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from flows.compare import _cores, _each
+from envgen.errors import ChildError
+from flows.compare import _complain, _cores, _each, _todo
+from infra.comparison.gather import gather
 from infra.comparison.spec import Child, plan
+from infra.preset import Preset
+from infra.steps import StepRecord, step_key
+from tasks.data import generate, make_validation
+from tasks.learn import evaluate_stage, evaluate_start, summarize, train
+from tasks.run import Parent, RunRef
 
 CHILDREN = plan("micro", "fixed,random,levels,frontier", "0,1").children
 
@@ -58,6 +68,52 @@ def test_an_interruption_stops_what_runs_and_starts_nothing_more():
         _each(CHILDREN, 2, start, interrupt, stopped.set)
     assert stopped.is_set()
     assert len(started) <= 3
+
+
+def test_only_what_this_call_asked_for_makes_it_fail(tmp_path: Path):
+    spec = plan("micro", "fixed,random,levels", "0")
+    fixed, _, levels = spec.children
+    results = gather(tmp_path, spec, {"levels-s0": "killed", "random-s0": "killed"})
+    _complain(results, [fixed])
+    with pytest.raises(ChildError, match="1 of 2 curricula failed: levels-s0\\. Run"):
+        _complain(results, [fixed, levels])
+
+
+def test_a_finished_child_whose_record_was_lost_is_done_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    spec = plan("micro", "fixed,random,levels", "0")
+    fixed, random, levels = spec.children
+    monkeypatch.setattr("flows.compare.finished", lambda directory, preset: directory.name != "levels-s0")
+    (tmp_path / random.name / "stage-01").mkdir(parents=True)
+    (tmp_path / random.name / "stage-01" / ".unrecorded").touch()
+    assert _todo(tmp_path, spec, [fixed, random, levels]) == [random, levels]
+    assert _todo(tmp_path, spec, [fixed]) == []
+
+
+def stage_0_keys(directory: Path, preset: Preset) -> dict[str, str]:
+    run = RunRef(directory=directory, preset=preset)
+    validation = make_validation.fn(run)
+    start = evaluate_start.fn(run, validation)
+    data = generate.fn(run, 0, preset.default_config, validation)
+    checkpoint = train.fn(run, 0, data, Parent(stage=-1, identity=start.key))
+    rollouts = evaluate_stage.fn(run, 0, checkpoint, validation)
+    return {step.step: step.key for step in (validation, start, data, checkpoint, rollouts, summarize.fn(run, 0, rollouts))}
+
+
+def test_the_shared_stage_0_pilots_for_nothing_and_has_the_keys_of_its_children(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def keyed(directory: Path, step: str, decides: dict[str, Any], outputs: tuple[str, ...], body: Callable[[], None]) -> StepRecord:
+        key = step_key(step, decides)
+        return StepRecord(step=step, key=key, outputs=dict.fromkeys(outputs, key), seconds=0)
+
+    for module in ("tasks.data", "tasks.learn"):
+        monkeypatch.setattr(f"{module}.run_step", keyed)
+    spec = plan("micro", "fixed,random", "3,1", settings=["design.candidates=3", "design.pilot=8", "design.gate=rollback"])
+    design = spec.shared_preset.design
+    assert (design.candidates, design.pilot, design.gate) == (1, 0, "off")
+    assert spec.preset_of(spec.children[0]).design.candidates == 3
+    shared = stage_0_keys(tmp_path / "shared", spec.shared_preset)
+    assert set(shared) == {"validation", "start", "generate", "train", "evaluate", "summarize"}
+    for child in spec.children:
+        assert stage_0_keys(tmp_path / child.name, spec.preset_of(child)) == shared
 
 
 def test_children_that_run_side_by_side_share_the_cores(monkeypatch: pytest.MonkeyPatch):

@@ -100,9 +100,16 @@ def shares_stage_0(directory: Path) -> None:
 
 def uses_tokens(directory: Path, results: ComparisonResults) -> None:
     tokens = json.loads((directory / "random-s3" / "stage-01" / "manifest.json").read_text())["tokens"]
-    assert results.engineers[1].tokens == {"training": tokens["training"], "evaluation": tokens["evaluation"], "engineer": 0}
+    first = json.loads((directory / "random-s3" / "stage-00" / "manifest.json").read_text())["tokens"]
+    assert results.engineers[1].tokens == {
+        "training": tokens["training"],
+        "evaluation": tokens["evaluation"],
+        "engineer": 0,
+        "pilot": first["pilot"] + tokens["pilot"],
+    }
     own = read_results(directory / "random-s3").stages
-    assert results.engineers[1].seconds == pytest.approx(own[0].seconds["engineer"] + sum(own[1].seconds.values()))
+    redesign = sum(own[0].seconds[step] for step in ("gate", "engineer", "pilot", "choose"))
+    assert results.engineers[1].seconds == pytest.approx(redesign + sum(own[1].seconds.values()))
 
 
 def shows_in_prefect(database: Path) -> None:

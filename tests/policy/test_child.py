@@ -6,12 +6,13 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from pydantic import BaseModel
 
 from envgen.errors import ChildError
-from policy.child import TAIL_LINES, run_child, start_child, stop_child
+from policy.child import TAIL_LINES, run_child, start_child, stop_child, tell
 
 # Children of several temperaments; real modules, started as the training is.
 MODULES = {
@@ -41,6 +42,17 @@ grandchild = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60
 pathlib.Path(spec["pid_file"]).write_text(f"{os.getpid()} {grandchild.pid} .")
 print("progress {}", flush=True)
 time.sleep(600)
+""",
+    "pooled": """
+import json, os, pathlib, signal, sys
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+if __name__ == "__main__":
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+        list(pool.map(abs, range(8)))
+        pids = [str(pid) for pid in pool._processes]
+        pathlib.Path(json.load(open(sys.argv[1]))["pid_file"]).write_text(" ".join(pids))
+        os.kill(os.getpid(), signal.SIGKILL)
 """,
     "stubborn": """
 import signal, time
@@ -158,6 +170,42 @@ def test_an_error_of_the_listener_ends_the_child_and_all_that_it_started(folder:
     child, grandchild = map(int, (folder / "pids").read_text().split()[:2])
     assert not running(child)
     wait_until(lambda: not running(grandchild))
+
+
+@pytest.mark.timeout(60)
+def test_workers_that_outlive_a_killed_child_hold_nothing_up_and_are_ended(folder: Path):
+    with pytest.raises(ChildError, match="killed by signal 9"):
+        run(folder, "pooled", pid_file=folder / "pids")
+    workers = list(map(int, (folder / "pids").read_text().split()))
+    assert len(workers) == 2
+    wait_until(lambda: not any(map(running, workers)))
+
+
+def test_what_an_ended_child_has_left_is_ended_too(folder: Path):
+    (folder / "leaves.py").write_text("import subprocess, sys; print(subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']).pid)")
+    child = start_child("leaves", [], stdout=subprocess.PIPE, text=True)
+    assert child.stdout is not None
+    left = int(child.stdout.readline())
+    child.wait()
+    assert running(left)
+    stop_child(child)
+    child.stdout.close()
+    wait_until(lambda: not running(left))
+
+
+def test_a_progress_line_is_a_single_write(monkeypatch: pytest.MonkeyPatch):
+    written = []
+    monkeypatch.setattr(sys, "stdout", SimpleNamespace(write=written.append, flush=lambda: None))
+    tell({"step": 1})
+    assert written == ['progress {"step": 1}\n']
+
+
+def test_a_progress_line_that_is_no_object_is_log_text(folder: Path):
+    (folder / "mixes.py").write_text("print('progress {\"a\": another thread spoke'); print('progress 5'); print('progress {\"a\": 1}')")
+    seen: list[dict] = []
+    run(folder, "mixes", seen.append)
+    assert seen == [{"a": 1}]
+    assert (folder / "logs" / "child.log").read_text().splitlines() == ['progress {"a": another thread spoke', "progress 5"]
 
 
 def test_a_child_dies_with_its_parent(folder: Path):

@@ -17,7 +17,7 @@ from envgen.prompts import PromptStyle, answer
 from envgen.sampler import sample
 from envgen.verifier import verify
 from infra.preset import load_preset
-from infra.run_directory import read_results
+from infra.run_directory import new_curriculum, read_results
 from infra.steps import StepRecord
 from policy.evaluation import gains, valid_gains
 from policy.rollouts import Rollout, breakdown_of, write_rollouts
@@ -26,7 +26,7 @@ from tasks.design import Candidate, Candidates, engineer, read_candidates
 from tasks.gate import judge
 from tasks.learn import Changes
 from tasks.pilot import Pilots
-from tasks.publish import publish
+from tasks.publish import publish, record_lineage, unrecorded
 from tasks.run import RunRef, parent_stage, read_gate
 
 
@@ -113,6 +113,26 @@ def test_a_stage_that_is_rolled_back_does_not_end_the_run(tmp_path: Path, run: t
     page = (reference.directory / "report.html").read_text()
     assert "The gate rolled back: the run ends with stage 0." in page
     assert "<strong>rolled back</strong> to stage 0" in page
+
+
+def test_a_stage_without_its_record_is_marked_until_it_is_recorded(run: tuple[RunRef, list[list[Rollout]]], monkeypatch: pytest.MonkeyPatch):
+    reference, _ = run
+    curriculum = new_curriculum("run", reference.preset)
+
+    def refuse(*_: object) -> None:
+        raise ConnectionError("no server")
+
+    assert not unrecorded(reference.directory)
+    with monkeypatch.context() as patch:
+        patch.setattr("tasks.publish.Recorder", refuse)
+        record_lineage.fn(reference, curriculum, 0)
+    assert unrecorded(reference.directory)
+    monkeypatch.setattr("tasks.publish.Recorder", lambda *_: None)
+    monkeypatch.setattr("tasks.publish._record", lambda *_: None)
+    record_lineage.fn(reference, curriculum, 1)
+    assert unrecorded(reference.directory), "stage 0 still is not recorded"
+    record_lineage.fn(reference, curriculum, 0)
+    assert not unrecorded(reference.directory)
 
 
 @pytest.mark.parametrize(("gate", "parent", "config"), [("off", 1, OPTIONS_CONFIGS[1]), ("keep-config", 1, CONFIGS[0]), ("rollback", 0, CONFIGS[0])])

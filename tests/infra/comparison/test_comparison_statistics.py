@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from envgen.breakdown import wilson
 from infra.comparison.statistics import area, difference, rate, resampled_means
 
 
@@ -91,6 +92,22 @@ def test_pairing_makes_the_interval_narrow_where_instances_decide():
     better[:, :6] = True
     paired = difference(better, base)
     assert paired.high - paired.low < rate(better).high - rate(better).low
+
+
+@pytest.mark.parametrize("seeds", [1, 3])
+def test_nothing_and_everything_right_have_an_interval_over_the_instances(seeds: int):
+    none, every = rate(np.zeros((seeds, 40), dtype=bool)), rate(np.ones((seeds, 40), dtype=bool))
+    assert none == wilson(0, 40)
+    assert every == wilson(40, 40)
+    assert 0.05 < none.high < 0.15
+    assert (none.low, every.high) == (0, 1)
+
+
+def test_an_interval_with_width_is_left_as_it_is():
+    values = np.zeros((1, 40), dtype=bool)
+    values[0, :3] = True
+    low, high = np.percentile(resampled_means(values), [2.5, 97.5])
+    assert (rate(values).low, rate(values).high) == (low, high)
 
 
 def test_the_same_arrays_give_the_same_interval():

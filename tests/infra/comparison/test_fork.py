@@ -18,10 +18,14 @@ STEPS = {
         "train": ("checkpoint", "train_log.parquet"),
         "evaluate": ("rollouts.parquet",),
         "summarize": ("breakdown.json",),
-        "engineer": ("proposal.json", "designer_state.json"),
+        "gate": ("gate.json",),
+        "engineer": ("candidates.json",),
+        "pilot": ("pilot.json",),
+        "choose": ("proposal.json", "designer_state.json"),
     },
 }
-SHARED = [(part, step) for part, steps in STEPS.items() for step in steps if step != "engineer"]
+OWN = ("gate", "engineer", "pilot", "choose")
+SHARED = [(part, step) for part, steps in STEPS.items() for step in steps if step not in OWN]
 
 
 def finish(run: Path, part: str, step: str) -> bool:
@@ -53,13 +57,14 @@ def shared(tmp_path: Path) -> Path:
 PRESET = load_preset("micro", {"design.designer": "random", "seed": 7})
 
 
-def test_the_steps_of_the_shared_stage_are_done_in_the_fork_and_the_engineers_is_not(shared: Path, tmp_path: Path):
+def test_the_steps_of_the_shared_stage_are_done_in_the_fork_and_those_of_the_redesign_are_not(shared: Path, tmp_path: Path):
     fork(shared, tmp_path / "random-s7", PRESET)
     assert all(finish(tmp_path / "random-s7", part, step) for part, step in SHARED)
-    assert not finish(tmp_path / "random-s7", "stage-00", "engineer")
     stage = tmp_path / "random-s7" / "stage-00"
-    assert not (stage / "manifest.json").exists()
-    assert not (stage / "logs").exists()
+    for name in ("gate.json", "candidates.json", "pilot.json", "proposal.json", "designer_state.json", "manifest.json", "logs"):
+        assert (shared / "stage-00" / name).exists()
+        assert not (stage / name).exists()
+    assert not any(finish(tmp_path / "random-s7", "stage-00", step) for step in OWN)
 
 
 def test_the_fork_is_a_run_of_its_own_preset(shared: Path, tmp_path: Path):

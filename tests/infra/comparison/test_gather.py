@@ -16,7 +16,7 @@ from infra.comparison.gather import Finished, gather
 from infra.comparison.page import write_page
 from infra.comparison.results import ComparisonResults, State, read_comparison_results
 from infra.comparison.spec import plan
-from infra.comparison.text import markdown, short_count, short_time
+from infra.comparison.text import markdown, short_count
 from tasks import compare as publishing
 
 SPEC = plan("micro", "checkpoint,random,fixed,levels", "0,1")
@@ -126,4 +126,3 @@ def test_what_mlflow_charts_has_the_stage_as_step(results: ComparisonResults):
 
 def test_numbers_are_short():
     assert [short_count(n) for n in (7, 999, 1200, 52_300, 3_400_000)] == ["7", "999", "1.2k", "52k", "3.4M"]
-    assert [short_time(s) for s in (42.4, 1900, 9000)] == ["42 s", "32 min", "2.5 h"]
