@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from envgen.errors import ChildError
+from envgen.files import write_text
 from flows.compare import _complain, _cores, _each, _todo
 from infra.comparison.gather import gather
 from infra.comparison.spec import Child, plan
@@ -96,6 +97,7 @@ def stage_0_keys(directory: Path, preset: Preset) -> dict[str, str]:
     data = generate.fn(run, 0, preset.default_config, validation)
     checkpoint = train.fn(run, 0, data, Parent(stage=-1, identity=start.key))
     rollouts = evaluate_stage.fn(run, 0, checkpoint, validation)
+    write_text(run.start / "rollouts.parquet", "the same answers")
     return {step.step: step.key for step in (validation, start, data, checkpoint, rollouts, summarize.fn(run, 0, rollouts))}
 
 
