@@ -64,7 +64,7 @@ def engineer(run: RunRef, stage: int, breakdown: StepRecord, gate: StepRecord) -
 
     def body() -> None:
         proposals = _proposals(run, context, decision)
-        for number, proposal in enumerate(proposals):
+        for number, proposal in enumerate(proposals, start=1):
             name = f"candidate {number}" if len(proposals) > 1 else proposal.designer
             log.info("stage %d: %s proposes: %s", stage, name, proposal.fallback or proposal.rationale or "(no reason given)")
             for cut in proposal.cuts:

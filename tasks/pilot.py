@@ -37,7 +37,7 @@ def score_candidates(run: RunRef, stage: int, candidates: StepRecord, gate: Step
     def body() -> None:
         configs = read_candidates(run, stage).configs if preset.design.pilot else []
         pilots = tuple(_pilot(run, stage, decision.in_force, config) for config in configs)
-        for number, piloted in enumerate(pilots):
+        for number, piloted in enumerate(pilots, start=1):
             log.info("stage %d: pilot of config %d: %s", stage, number, piloted.error or _in_words(piloted.score))
         write_json(directory / PILOT, Pilots(pilots=pilots))
 
