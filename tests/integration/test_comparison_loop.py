@@ -21,7 +21,9 @@ SMALL = ["--set", "epochs=1", "--set", "validation.instances=2"]
 
 
 def environment(folder: Path) -> dict[str, str]:
-    return {**os.environ, "ENVWRIGHT_RUNS": str(folder / "runs"), "PREFECT_HOME": str(folder / "prefect"), "OMP_NUM_THREADS": "1", "COLUMNS": "100"}
+    # MLflow puts the store that another test opened into the environment.
+    ours = {name: value for name, value in os.environ.items() if name != "MLFLOW_TRACKING_URI"}
+    return {**ours, "ENVWRIGHT_RUNS": str(folder / "runs"), "PREFECT_HOME": str(folder / "prefect"), "OMP_NUM_THREADS": "1", "COLUMNS": "100"}
 
 
 def wait_for(path: Path, process: subprocess.Popen, log: Path) -> None:
