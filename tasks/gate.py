@@ -1,5 +1,7 @@
 """Compare a stage with the best one before it, and say which policy and config the next stage starts from."""
 
+import logging
+
 from prefect import task
 
 from engineer.gate import START, decide, sign_test
@@ -23,7 +25,7 @@ def judge(run: RunRef, stage: int, rollouts: StepRecord) -> StepRecord:
         pairs = [(old.verdict.valid, new.verdict.valid) for old, new in zip(before, after, strict=True)]
         p_value = sign_test(wins=pairs.count((False, True)), losses=pairs.count((True, False)))
         decision = decide(gate, stage, against, gains(before, after)[0], p_value)
-        log.log(30 if decision.dropped else 20, "stage %d: gate: %s", stage, decision.reason)
+        log.log(logging.WARNING if decision.dropped else logging.INFO, "stage %d: gate: %s", stage, decision.reason)
         write_json(directory / GATE, decision)
 
     decides = {"gate": gate, "against": against, "best": file_digest(run.evaluation(against) / ROLLOUTS), "rollouts": rollouts.outputs[ROLLOUTS]}
