@@ -21,7 +21,7 @@ class DesignSpec(BaseModel):
     variant: str = "V6"
     """A context variant: `engineer.context.VARIANTS`."""
     wording: Wording = "full"
-    """`compact` if the model that is asked is the tiny policy."""
+    """Not read where the shipped tiny policy is asked, which gets `compact`: see `Preset.asked_design`."""
     max_tokens: int = Field(default=1024, ge=16)
     temperature: float = Field(default=0.0, ge=0)
     """Of the answer, and of its repair if it cannot be read; 0 is greedy."""

@@ -37,6 +37,13 @@ def gains(before: list[Rollout], after: list[Rollout]) -> tuple[Difference, Diff
     return _change(before, after, lambda r: r.verdict.valid), _change(before, after, lambda r: r.verdict.optimal)
 
 
+def solved_by_one(before: list[Rollout], after: list[Rollout]) -> tuple[int, int]:
+    """How many instances only `after` solved, and how many only `before` did; DataError if they are not the same instances."""
+    _check_paired(before, after)
+    pairs = [(old.verdict.valid, new.verdict.valid) for old, new in zip(before, after, strict=True)]
+    return pairs.count((False, True)), pairs.count((True, False))
+
+
 def valid_gains(before: list[Rollout], after: list[Rollout]) -> dict[int, Difference]:
     """Map size, ascending -> change of its valid rate, likewise paired."""
     _check_paired(before, after)

@@ -8,7 +8,7 @@ from engineer.gate import START, decide, sign_test
 from envgen.config import EnvConfig
 from envgen.files import file_digest, write_json
 from infra.steps import StepRecord, run_step
-from policy.evaluation import gains
+from policy.evaluation import gains, solved_by_one
 from policy.rollouts import read_rollouts
 from tasks.learn import ROLLOUTS
 from tasks.run import GATE, RunRef, log, read_gate, task_options
@@ -22,9 +22,7 @@ def judge(run: RunRef, stage: int, rollouts: StepRecord) -> StepRecord:
 
     def body() -> None:
         before, after = (read_rollouts(run.evaluation(number) / ROLLOUTS) for number in (against, stage))
-        pairs = [(old.verdict.valid, new.verdict.valid) for old, new in zip(before, after, strict=True)]
-        p_value = sign_test(wins=pairs.count((False, True)), losses=pairs.count((True, False)))
-        decision = decide(gate, stage, against, gains(before, after)[0], p_value)
+        decision = decide(gate, stage, against, gains(before, after)[0], sign_test(*solved_by_one(before, after)))
         log.log(logging.WARNING if decision.dropped else logging.INFO, "stage %d: gate: %s", stage, decision.reason)
         write_json(directory / GATE, decision)
 
