@@ -16,16 +16,19 @@ from envgen.errors import ChildError, ConfigError, EnvwrightError
 from envgen.files import write_text
 from envgen.problem import Objective
 from envgen.prompts import PromptStyle
+from flows.approval_cli import commands as approval_commands
 from policy.checkpoints import resolve_model
 
 SOLVED_AT_ONCE = 256
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, rich_markup_mode="markdown", help="Reinforcement learning in which the policy redesigns its own environment."
 )
+app.add_typer(approval_commands)
 console = Console()
 
 SOURCES = ".jsonl (one JSON object a line), .parquet, MovingAI .scen with its .map beside it, .txt, or the name of a board, as crossing"
-BAD_INPUT, FAILED = 2, 1
+BAD_INPUT, FAILED, WAITING = 2, 1, 3
+"""Exit codes. WAITING: the run is sound, and goes on when a person has decided on a proposal."""
 ANSWER = "the path of a text, or the text itself, 'Agent 0: (0,1) (0,2) ...' with a line an agent."
 
 
@@ -45,14 +48,14 @@ def run(
     name: Annotated[str | None, typer.Option(help="Name of the run directory.")] = None,
 ) -> None:
     """Run one curriculum here and now; the same command continues a run that was cut off."""
-    from infra.preset import load_preset, parse_override
-    from infra.run_directory import default_name, open_run
+    from flows.parameters import chosen_curriculum, curriculum_options
+    from infra.preset import parse_override
+    from infra.run_directory import open_run
     from infra.settings import Settings
 
-    chosen = {"design.designer": engineer, "design.variant": variant, "stages": stages, "seed": seed}
-    overrides = {key: value for key, value in chosen.items() if value is not None} | dict(map(parse_override, set_ or []))
-    resolved = load_preset(preset, overrides)
-    name = name or default_name(resolved)
+    settings = dict(map(parse_override, set_ or [])) or None
+    options = curriculum_options({"designer": engineer, "variant": variant, "stages": stages, "seed": seed, "settings": settings})
+    resolved, name = chosen_curriculum(preset, name, options)
     directory = Settings().run_directory(name)
     show_log()
     console.print(
@@ -62,12 +65,17 @@ def run(
     open_run(directory, resolved)
     from flows.curriculum import curriculum
     from flows.tables import closing_lines, rates_table
+    from tasks.approval import must_ask
+    from tasks.run import RunRef
 
-    results = curriculum(resolved, name)
+    results = curriculum(preset, name, options)
     console.print(rates_table(results))
     for line in closing_lines(results):
         console.print(printable(line), soft_wrap=True, markup=False, highlight=False)
     console.print(f"report: {directory / 'report.html'}")
+    if must_ask(RunRef(directory=directory, preset=resolved), results.stages[-1].stage):
+        console.print(f"waiting for a decision: envwright approve {name}, or envwright reject {name}; then run the same command again", soft_wrap=True)
+        raise typer.Exit(WAITING)
 
 
 @app.command(epilog=example("envwright compare tiny --engineers checkpoint,random,fixed --seeds 0,1,2 --variants V1,V6"))
@@ -82,11 +90,15 @@ def compare(
     name: Annotated[str | None, typer.Option(help="Name of the comparison's directory.")] = None,
 ) -> None:
     """Engineer variants side by side from one shared stage 0, with intervals; the same command continues, and may add some."""
+    from flows.parameters import ComparisonOptions
     from infra.comparison.results import read_comparison_results
     from infra.comparison.spec import open_comparison, plan
+    from infra.preset import parse_override
     from infra.settings import Settings
 
-    spec = plan(preset, engineers, seeds, variants=variants, stages=stages, settings=set_ or [], name=name)
+    settings = dict(map(parse_override, set_ or [])) | ({} if stages is None else {"stages": stages})
+    spec = plan(preset, engineers, seeds, variants=variants, settings=settings, name=name)
+    options = ComparisonOptions(engineers=engineers.split(","), seeds=list(spec.seeds), variants=variants.split(",") if variants else [], settings=settings)
     directory = Settings().run_directory(spec.name)
     show_log()
     labels = ", ".join(engineer.label for engineer in spec.engineers)
@@ -98,7 +110,7 @@ def compare(
 
     failure = None
     try:
-        compare_flow(spec, spec.name, jobs)
+        compare_flow(preset, spec.name, options, jobs)
     except ChildError as error:
         failure = error
     if (directory / "comparison_results.json").exists():

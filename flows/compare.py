@@ -16,25 +16,39 @@ from prefect.runtime import flow_run
 
 from envgen.errors import ChildError, RunDirectoryError
 from flows.compare_children import Children
+from flows.parameters import USUAL_COMPARISON, ComparisonOptions, Jobs, chosen_comparison
 from infra.comparison.fork import fork
 from infra.comparison.gather import finished
 from infra.comparison.results import ComparisonResults
 from infra.comparison.spec import SHARED, Child, ComparisonSpec, open_comparison
-from infra.run_directory import exclusive
+from infra.lease import exclusive
 from infra.settings import Settings
 from tasks.compare import earlier_failures, open_record, publish_comparison
 from tasks.publish import unrecorded
 from tasks.run import log
 
 
-@flow(name="compare", flow_run_name="{name}")
-def compare(spec: ComparisonSpec, name: str, jobs: int = 1) -> ComparisonResults:
+def _run_name() -> str:
+    """The name of the comparison that this flow run is asked for."""
+    given = flow_run.parameters
+    return given["name"] or f"compare {given['preset']}"
+
+
+@flow(name="compare", flow_run_name=_run_name)
+def compare(preset: str, name: str | None = None, options: ComparisonOptions = USUAL_COMPARISON, jobs: Jobs = 1) -> ComparisonResults:
     """Run every engineer variant with every seed from one shared stage 0, `jobs` at a time, and sum up what they show.
 
     A repeated call with the same name continues; engineers, seeds and stages may be added. A curriculum that fails costs no
     other one: the rest is finished and published, then ChildError is raised.
+
+    Args:
+        preset: A shipped preset (tiny, micro, qwen3-0.6b, qwen3-4b), or the path of a YAML file on the machine that runs it.
+        name: Name of the comparison's directory. Left out, it is made from the preset. An existing name continues that comparison.
+        options: Engineers, seeds, and what all curricula change in the preset.
+        jobs: Curricula at a time; they share the cores.
     """
-    directory = Settings().run_directory(name)
+    spec = chosen_comparison(preset, name, options)
+    directory = Settings().run_directory(spec.name)
     with exclusive(directory):
         whole = open_comparison(directory, spec)
         record = open_record(directory, whole)

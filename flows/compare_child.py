@@ -46,11 +46,12 @@ def run(spec: CurriculumSpec) -> None:
 
     show_log()
     logging.getLogger("envwright").addHandler(ProgressHandler())
+    from prefect import Flow
     from prefect.flow_engine import run_flow
 
-    from flows.curriculum import curriculum
+    from flows.curriculum import run_curriculum
 
-    flow = curriculum.with_options(flow_run_name=spec.title)
+    flow = Flow(run_curriculum, name="curriculum", flow_run_name=spec.title)
     parameters = {"preset": spec.preset, "name": str(spec.directory)}
     run_flow(flow, flow_run=_linked(flow, parameters, spec), parameters=parameters)
 

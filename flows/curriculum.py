@@ -5,45 +5,74 @@ from flows.environment import prepare
 prepare()
 
 from prefect import flow
+from prefect.runtime import flow_run
+from pydantic import ValidationError
 
 from engineer.gate import START
 from envgen.config import EnvConfig
+from envgen.errors import EnvwrightError
+from flows.approval import next_config
+from flows.parameters import AS_IN_PRESET, CurriculumOptions, chosen_curriculum
+from infra.lease import exclusive
 from infra.preset import Preset
 from infra.results import CurriculumResults
-from infra.run_directory import Curriculum, exclusive, open_run
+from infra.run_directory import Curriculum, open_run
 from infra.settings import Settings
 from infra.steps import StepRecord
 from tasks.data import generate, make_validation
-from tasks.design import engineer, read_proposal
+from tasks.design import engineer
 from tasks.gate import judge
 from tasks.learn import evaluate_stage, evaluate_start, summarize, train
 from tasks.pilot import choose, score_candidates
 from tasks.publish import publish, record_lineage, write_manifest
 from tasks.run import Parent, RunRef, close_engine, log, read_gate
+from tasks.stage_artifacts import show_breakdown, show_config, show_proposal, show_rates
 
 
 @flow(name="stage", flow_run_name="stage {number} · {variant} · {designer}")
 def stage(run: RunRef, number: int, config: EnvConfig, validation: StepRecord, parent: Parent, variant: str, designer: str) -> list[StepRecord]:
     """One turn of the loop: generate, train, evaluate, summarize, judge, engineer, pilot, choose."""
     data = generate(run, number, config, validation)
+    show_config(run, number, config)
     checkpoint = train(run, number, data, parent)
     rollouts = evaluate_stage(run, number, checkpoint, validation)
     breakdown = summarize(run, number, rollouts)
+    show_breakdown(run, number)
     gate = judge(run, number, rollouts)
     candidates = engineer(run, number, breakdown, gate)
     pilots = score_candidates(run, number, candidates, gate)
     proposal = choose(run, number, candidates, pilots)
+    show_proposal(run, number)
     steps = [data, checkpoint, rollouts, breakdown, gate, candidates, pilots, proposal]
     write_manifest(run, number, steps)
     return steps
 
 
-@flow(name="curriculum", flow_run_name="{name}")
-def curriculum(preset: Preset, name: str) -> CurriculumResults:
+def _run_name() -> str:
+    """The name of the curriculum that this flow run is asked for."""
+    given = flow_run.parameters
+    try:
+        return chosen_curriculum(given["preset"], given["name"], CurriculumOptions.model_validate(given["options"]))[1]
+    except (EnvwrightError, ValidationError):  # the flow itself says what is wrong
+        return f"curriculum {given.get('preset')}"
+
+
+@flow(name="curriculum", flow_run_name=_run_name)
+def curriculum(preset: str, name: str | None = None, options: CurriculumOptions = AS_IN_PRESET) -> CurriculumResults:
     """Train a policy in stages; after each stage the designer writes the next environment config.
 
-    A repeated call with the same preset and name continues after the last complete step.
+    A repeated call that means the same run continues after the last complete step.
+
+    Args:
+        preset: A shipped preset (tiny, micro, qwen3-0.6b, qwen3-4b), or the path of a YAML file on the machine that runs it.
+        name: Name of the run directory. Left out, it is made from preset, designer, variant and seed. An existing name continues that run.
+        options: What this run changes in its preset.
     """
+    return run_curriculum(*chosen_curriculum(preset, name, options))
+
+
+def run_curriculum(preset: Preset, name: str) -> CurriculumResults:
+    """The curriculum of a preset in the run directory of a name; inside a flow run."""
     directory = Settings().run_directory(name)
     with exclusive(directory):
         opened = open_run(directory, preset)
@@ -58,7 +87,7 @@ def _stages(run: RunRef, opened: Curriculum) -> CurriculumResults:
     preset = run.preset
     validation = make_validation(run)
     start = evaluate_start(run, validation)
-    config = preset.default_config
+    config: EnvConfig | None = preset.default_config
     identities = {START: start.key}
     parent = START
     steps: dict[int, list[StepRecord]] = {}
@@ -67,8 +96,11 @@ def _stages(run: RunRef, opened: Curriculum) -> CurriculumResults:
         log.info("stage %d of %d%s", number, preset.stages - 1, "" if number else " (default config)")
         steps[number] = stage(run, number, config, validation, Parent(stage=parent, identity=identities[parent]), preset.design.variant, preset.design.designer)
         results = publish(run, number + 1, steps)
+        show_rates(run, number, results)
         record_lineage(run, opened, number)
         identities[number] = steps[number][1].outputs["checkpoint"]
-        config, parent = read_proposal(run, number).config, read_gate(run, number).in_force
+        config, parent = next_config(run, number), read_gate(run, number).in_force
+        if config is None:
+            return publish(run, number + 1, steps)
     assert results is not None
     return results

@@ -51,6 +51,8 @@ def closing_lines(results: CurriculumResults) -> list[str]:
         kept = stage.proposal.fallback
         if stage.gate and stage.gate.dropped:
             lines.append(f"stage {stage.stage}: {stage.gate.reason}")
+        if stage.decision:
+            lines.append(f"stage {stage.stage}: the proposal was {stage.decision}")
         if kept is not None and not stage.overruled:
             # The headline says it once; the reasons say it too, each in its sentence.
             lines.append(f"stage {stage.stage}: the previous config was kept: {kept.replace(KEPT, '')}")

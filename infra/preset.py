@@ -3,7 +3,7 @@
 import json
 import re
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -60,6 +60,8 @@ class Preset(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
     name: str = Field(pattern=r"^[A-Za-z0-9._-]+$")
     description: str = ""
+    approval: Literal["none", "required"] = "none"
+    """`required`: before each stage after the first a person decides on the proposed config."""
     model: str
     """`tiny` (shipped), a checkpoint directory or a hub id."""
     seed: int = Field(default=0, ge=0)

@@ -9,6 +9,7 @@ from engineer.gate import START, GateDecision
 from engineer.proposal import Proposal
 from envgen.breakdown import Breakdown, Difference
 from envgen.config import EnvConfig
+from infra.decision import Decision
 from policy.pilot_score import Piloted
 
 
@@ -44,6 +45,8 @@ class StageResult(BaseModel):
     pilots: tuple[Piloted, ...] = ()
     """The expected learning signal of the proposed configs, for the policy in force; empty without a pilot."""
     proposal: Proposal
+    decision: Decision | None = None
+    """What a person decided on the proposal; None if nobody was asked, or has not answered."""
     rejected: tuple[Proposal, ...] = ()
     """The candidates that another one was preferred to."""
     behaviour: ProposalBehaviour | None = None

@@ -1,8 +1,5 @@
 """A curriculum's directory: made once for one preset, resumed by the same, refused to any other."""
 
-import fcntl
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -13,7 +10,7 @@ from infra.preset import Preset, resolved_json
 from infra.results import CurriculumResults
 
 MODEL_FILE = "curriculum.json"
-FREE_FIELDS = {"stages", "description"}
+FREE_FIELDS = {"stages", "description", "approval"}
 """Fields of the preset in which a resumed run may differ."""
 
 
@@ -67,19 +64,6 @@ def changed_fields(there: Preset, here: Preset, free: set[str]) -> str:
     return "; ".join(f"{field}: {_short(old.get(field))} there, {_short(new[field])} here" for field in changed)
 
 
-@contextmanager
-def exclusive(directory: Path) -> Iterator[None]:
-    """Be the only process that writes a run directory; RunDirectoryError if another one is at it. A dead holder holds nothing."""
-    locks = directory.parent / ".locks"
-    locks.mkdir(parents=True, exist_ok=True)
-    with open(locks / f"{directory.name}.lock", "w") as handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise RunDirectoryError(f"{directory}: another process is working on this run; wait for it, or give this run another --name") from None
-        yield
-
-
 def read_curriculum(directory: Path) -> Curriculum:
     """The curriculum of an existing run directory; RunDirectoryError if there is none."""
     path = directory / MODEL_FILE
@@ -89,11 +73,6 @@ def read_curriculum(directory: Path) -> Curriculum:
         raise RunDirectoryError(f"{directory}: no curriculum there ({MODEL_FILE} is missing); give the name or the path of a run") from None
     except ValidationError as error:
         raise RunDirectoryError(f"{path}: damaged, or made by another version: {error.errors()[0]['msg']}; move the directory away") from None
-
-
-def stage_directory(directory: Path, stage: int) -> Path:
-    """`stage-NN` of a run."""
-    return directory / f"stage-{stage:02d}"
 
 
 def read_results(directory: Path) -> CurriculumResults:

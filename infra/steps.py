@@ -15,7 +15,19 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from envgen.files import digest, file_digest, write_json
 
-CODE_VERSIONS = {"validation": 2, "start": 3, "generate": 2, "train": 3, "evaluate": 2, "summarize": 4, "gate": 1, "engineer": 3, "pilot": 1, "choose": 1}
+CODE_VERSIONS = {
+    "validation": 2,
+    "start": 3,
+    "generate": 2,
+    "train": 3,
+    "evaluate": 2,
+    "summarize": 4,
+    "gate": 1,
+    "engineer": 3,
+    "pilot": 1,
+    "choose": 1,
+    "benchmark": 1,
+}
 """Raised by hand when a step's code changes what it writes."""
 RECORDS = ".steps"
 """Folder of the records, in the directory that the steps write to."""
@@ -75,3 +87,8 @@ def read_record(directory: Path, step: str) -> StepRecord | None:
 
 def _matches(record: StepRecord, directory: Path) -> bool:
     return all((directory / name).exists() and file_digest(directory / name) == sha for name, sha in record.outputs.items())
+
+
+def stage_directory(run: Path, stage: int) -> Path:
+    """`stage-NN` of a run."""
+    return run / f"stage-{stage:02d}"

@@ -9,14 +9,22 @@ from policy.child import tell
 
 
 class ProgressLines(TrainerCallback):
-    """Print `progress {json}` with step, steps, seconds and the numbers the trainer logs."""
+    """Print `progress {json}` with step, steps, what this process has done of them in how many seconds, and the numbers the trainer logs."""
 
     def __init__(self) -> None:
-        self.started = time.monotonic()
+        self._started, self._first_step, self._first_tokens = time.monotonic(), 0, 0.0
+
+    def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        """Called by the trainer before its first step, or the first after those of the checkpoint that it resumed from."""
+        self._started, self._first_step, self._first_tokens = time.monotonic(), state.global_step, state.num_input_tokens_seen
 
     def on_log(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, logs: dict[str, Any] | None = None, **kwargs: Any) -> None:
         """Called by the trainer at every log entry."""
         if logs and "train_runtime" not in logs:
             numbers = {key: value for key, value in logs.items() if isinstance(value, int | float)}
-            entry = {"step": state.global_step, "steps": state.max_steps, "elapsed": round(time.monotonic() - self.started, 2), **numbers}
-            tell(entry)
+            here = {
+                "steps_here": state.global_step - self._first_step,
+                "tokens_here": state.num_input_tokens_seen - self._first_tokens,
+                "elapsed": round(time.monotonic() - self._started, 2),
+            }
+            tell({"step": state.global_step, "steps": state.max_steps, **here, **numbers})

@@ -7,6 +7,7 @@ from typing import Any
 from prefect import task
 from pydantic import BaseModel, ConfigDict
 
+from engineer.answer import MAX_RATIONALE
 from engineer.context import DesignContext, StageRecord
 from engineer.designers import design, kept
 from engineer.gate import START, GateDecision
@@ -15,6 +16,7 @@ from engineer.registry import find_designer
 from envgen.config import EnvConfig
 from envgen.files import write_json
 from envgen.sampler import attainable
+from infra.decision import PROPOSAL, read_decision
 from infra.preset import Preset
 from infra.settings import Settings
 from infra.steps import StepRecord, run_step
@@ -25,7 +27,7 @@ from tasks.gate import config_of, read_gate
 from tasks.learn import read_breakdown, read_changes
 from tasks.run import RunRef, engine, log, parent_stage, policy_identity, task_options
 
-CANDIDATES, PROPOSAL, STATE = "candidates.json", "proposal.json", "designer_state.json"
+CANDIDATES, STATE = "candidates.json", "designer_state.json"
 
 
 class Candidate(BaseModel):
@@ -93,11 +95,16 @@ def _proposals(run: RunRef, context: DesignContext, decision: GateDecision) -> l
 
     @lru_cache  # several candidates may be one config
     def fit(config_json: str) -> tuple[EnvConfig, list[str]]:
-        config = EnvConfig.model_validate_json(config_json)
-        return attainable(config, preset.instances, agents=preset.agents, seed=preset.seed, stage=stage + 1, held_out=held_out(run), workers=Settings().workers)
+        return possible(run, stage + 1, EnvConfig.model_validate_json(config_json))
 
     model = None if asked is None else engine(run.policy(asked), preset.engine, run.stage(stage) / "logs" / "engine.log")
     return [design(spec, context, preset.seed, model, lambda config: fit(config.model_dump_json()), candidate) for candidate in range(preset.design.candidates)]
+
+
+def possible(run: RunRef, stage: int, config: EnvConfig) -> tuple[EnvConfig, list[str]]:
+    """The config nearest to `config` of which the instances of a stage can be drawn, and what was changed."""
+    preset = run.preset
+    return attainable(config, preset.instances, agents=preset.agents, seed=preset.seed, stage=stage, held_out=held_out(run), workers=Settings().workers)
 
 
 def _asked(run: RunRef, stage: int) -> int | None:
@@ -128,12 +135,21 @@ def design_context(run: RunRef, stage: int) -> DesignContext:
         current=records[-1],
         history=tuple(records[:-1]),
         state=read_state(run, stage - 1) if stage else {},
-        previous_rationale=read_proposal(run, stage - 1).rationale if stage else "",
+        previous_rationale=_rationale(run, stage - 1) if stage else "",
         stages=run.preset.stages,
         instances=run.preset.instances,
         epochs=run.preset.epochs,
         training=training_facts(run.preset),
     )
+
+
+def _rationale(run: RunRef, stage: int) -> str:
+    """Why the stage after `stage` got its config: the designer's words, or those of the person who decided otherwise."""
+    decision = read_decision(run.stage(stage))
+    if decision is None or (decision.decision == "approve" and not decision.edited):
+        return read_proposal(run, stage).rationale
+    done = "edited the proposed config" if decision.edited else "kept the config before"
+    return f"A person {done}{f': {decision.comment}' if decision.comment else '.'}"[:MAX_RATIONALE]
 
 
 def training_facts(preset: Preset) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from policy.child import run_child
 from policy.evaluation import evaluate, valid_gains
 from policy.rollouts import breakdown_of, read_rollouts, write_rollouts
 from policy.train_spec import TrainSpec
+from tasks.artifacts import TrainingProgress
 from tasks.run import Parent, RunRef, Throttle, engine, log, parent_stage, task_options
 
 ROLLOUTS, BREAKDOWN, CHANGES = "rollouts.parquet", "breakdown.json", "changes.json"
@@ -46,19 +47,9 @@ def train(run: RunRef, stage: int, data: StepRecord, parent: Parent) -> StepReco
         seed=seed_integer(preset.stage_seed(stage), stage, "train"),
         dtype=preset.engine.dtype,
     )
-    throttle = Throttle()
-
-    def progress(entry: dict) -> None:
-        if "reward" in entry and (throttle.ready() or entry["step"] == entry["steps"]):
-            left = entry["elapsed"] / entry["step"] * (entry["steps"] - entry["step"])
-            log.info(
-                "stage %d: step %d of %d, reward %.2f, valid %.0f %%, groups without signal %.0f %%, about %.0f s left",
-                *(stage, entry["step"], entry["steps"], entry["reward"], 100 * entry["rewards/valid/mean"]),
-                *(100 * entry["frac_reward_zero_std"], left),
-            )
 
     def body() -> None:
-        run_child("policy.training", spec, work / "spec.json", directory / "logs" / "training.log", progress)
+        run_child("policy.training", spec, work / "spec.json", directory / "logs" / "training.log", TrainingProgress(run, stage))
 
     decides = {
         "data": data.key,

@@ -8,14 +8,16 @@ from envgen.errors import ModelError, SamplingError
 from envgen.files import file_digest, write_json
 from envgen.sampler import sample
 from envgen.seeds import seed_integer
+from infra.decision import PROPOSAL
 from infra.settings import Settings
+from infra.stage_view import pilot_text
 from infra.steps import StepRecord, run_step
 from policy.chat import Sampling
 from policy.pilot import pilot
-from policy.pilot_score import Piloted, PilotScore
+from policy.pilot_score import Piloted
 from policy.train_spec import answer_tokens, group_size, reward_scale
 from tasks.data import held_out
-from tasks.design import CANDIDATES, PROPOSAL, STATE, read_candidates
+from tasks.design import CANDIDATES, STATE, read_candidates
 from tasks.run import RunRef, Throttle, engine, log, policy_identity, read_gate, task_options
 
 PILOT = "pilot.json"
@@ -38,7 +40,7 @@ def score_candidates(run: RunRef, stage: int, candidates: StepRecord, gate: Step
         configs = read_candidates(run, stage).configs if preset.design.pilot else []
         pilots = tuple(_pilot(run, stage, decision.in_force, config) for config in configs)
         for number, piloted in enumerate(pilots, start=1):
-            log.info("stage %d: pilot of config %d: %s", stage, number, piloted.error or _in_words(piloted.score))
+            log.info("stage %d: pilot of config %d: %s", stage, number, pilot_text(piloted))
         write_json(directory / PILOT, Pilots(pilots=pilots))
 
     decides = {
@@ -75,15 +77,6 @@ def _pilot(run: RunRef, stage: int, policy: int, config: EnvConfig) -> Piloted:
         return Piloted(config=config, score=pilot(model, instances, group_size(preset.trl), *how))
     except (ModelError, SamplingError) as error:  # a score is not worth a run
         return Piloted(config=config, score=None, error=str(error))
-
-
-def _in_words(score: PilotScore | None) -> str:
-    assert score is not None
-    mixed, advantage = score.mixed, score.advantage
-    return (
-        f"{mixed} of {score.groups} groups with mixed rewards, mean |advantage| {advantage.value:.2f} [{advantage.low:.2f}, {advantage.high:.2f}], "
-        f"{score.completion_tokens:,} tokens"
-    )
 
 
 def read_pilots(run: RunRef, stage: int) -> Pilots:

@@ -8,6 +8,7 @@ from engineer.behaviour import proposal_behaviour
 from engineer.gate import START
 from engineer.proposal import Proposal
 from envgen.files import file_digest, write_json
+from infra.decision import read_decision
 from infra.lineage import DataSetRef, Recorder, flat
 from infra.preset import resolved_json
 from infra.report.build import write_report
@@ -97,6 +98,7 @@ def _stage_result(run: RunRef, number: int, start: list[Rollout], steps: list[St
         gate=read_gate(run, number),
         pilots=read_pilots(run, number).pilots,
         proposal=proposal,
+        decision=read_decision(run.stage(number)),
         rejected=_rejected(run, number, proposal),
         behaviour=proposal_behaviour(
             config_of(run, parent) if number else None, config, proposal.config, breakdown, gains(before, after)[0], valid_gains(before, after)

@@ -10,8 +10,7 @@ from pydantic import BaseModel, ConfigDict
 
 from engineer.gate import START, GateDecision
 from infra.preset import Preset
-from infra.run_directory import stage_directory
-from infra.steps import read_record
+from infra.steps import read_record, stage_directory
 from policy.checkpoints import model_identity, resolve_model
 from policy.engine import EngineChatModel, EngineConfig
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from envgen.files import sync_directory, write_json
 from infra.preset import Preset
-from infra.run_directory import MODEL_FILE, new_curriculum, stage_directory
-from infra.steps import RECORDS, read_record
+from infra.run_directory import MODEL_FILE, new_curriculum
+from infra.steps import RECORDS, read_record, stage_directory
 
 _ROOT_STEPS, _START_STEPS, STAGE_STEPS = ("validation",), ("start",), ("generate", "train", "evaluate", "summarize")
 

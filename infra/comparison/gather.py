@@ -17,7 +17,8 @@ from infra.comparison.results import BASELINES, Against, ChildResult, Comparison
 from infra.comparison.spec import Child, ComparisonSpec, EngineerVariant
 from infra.preset import Preset
 from infra.results import CurriculumResults
-from infra.run_directory import FREE_FIELDS, changed_fields, read_curriculum, read_results, stage_directory
+from infra.run_directory import FREE_FIELDS, changed_fields, read_curriculum, read_results
+from infra.steps import stage_directory
 
 _COLUMNS = pa.schema([pa.field("id", pa.string(), nullable=False), *(pa.field(name, pa.bool_(), nullable=False) for name in ("valid", "optimal"))])
 RATES = ("valid", "optimal")

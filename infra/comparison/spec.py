@@ -5,8 +5,9 @@ own that starts from one shared stage 0.
 """
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -15,7 +16,7 @@ from engineer.registry import find_designer, resolve
 from engineer.spec import DesignSpec
 from envgen.errors import ConfigError, RunDirectoryError, describe_validation_error
 from envgen.files import write_json
-from infra.preset import Preset, load_preset, parse_override, resolved_json
+from infra.preset import Preset, load_preset, resolved_json
 from infra.run_directory import FREE_FIELDS, changed_fields
 
 SPEC_FILE = "comparison.json"
@@ -91,16 +92,25 @@ class Child(BaseModel):
 
 
 def plan(
-    preset: str, engineers: str, seeds: str, *, variants: str | None = None, stages: int | None = None, settings: Iterable[str] = (), name: str | None = None
+    preset: str,
+    engineers: str,
+    seeds: str,
+    *,
+    variants: str | None = None,
+    stages: int | None = None,
+    settings: Mapping[str, Any] | None = None,
+    name: str | None = None,
 ) -> ComparisonSpec:
     """The comparison that a command line asks for, every curriculum of it checked; ConfigError says what is wrong."""
-    overrides = dict(map(parse_override, settings))
+    overrides = dict(settings or {})
     for field in {"seed", "stage0_seed"} & set(overrides):
         raise ConfigError(f"--set {field}: a comparison sets it for each curriculum; use --seeds")
     if stages is not None:
         overrides["stages"] = stages
     numbers = _seeds(seeds)
     base = load_preset(preset, overrides | {"seed": numbers[0]})
+    if base.approval != "none":
+        raise ConfigError(f"approval: {base.approval} asks a person before each stage, which a comparison cannot; use --set approval=none")
     chosen = _engineers(engineers, variants, base.design.variant)
     spec = ComparisonSpec(name=name or f"compare-{base.name}", preset=base, engineers=tuple(chosen), seeds=tuple(numbers))
     check(spec)

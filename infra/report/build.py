@@ -15,7 +15,8 @@ from envgen.files import write_text
 from envgen.verifier import FailureCategory
 from infra.report import behaviour, charts, failures, proposals, text
 from infra.results import CurriculumResults
-from infra.run_directory import read_results, stage_directory
+from infra.run_directory import read_results
+from infra.steps import stage_directory
 from policy.rollouts import read_rollouts
 from policy.train_log import read_train_log
 

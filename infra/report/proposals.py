@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from engineer.proposal import Proposal
 from envgen.config import EnvConfig, SizeConfig
+from infra.decision import Decision
 from infra.report.text import share
 from infra.results import CurriculumResults
 from policy.pilot_score import Piloted
@@ -20,6 +21,11 @@ class Change:
     def changed(self) -> bool:
         """Whether old and new differ as far as they are shown."""
         return self.old != self.new
+
+    @property
+    def text(self) -> str:
+        """`30 %`, or `30 % → 35 %` if it changed."""
+        return f"{self.old or 'none'} → {self.new or 'none'}" if self.changed else self.new or "none"
 
 
 @dataclass(frozen=True)
@@ -43,6 +49,8 @@ class Card:
     """Whether its stage has not run yet."""
     overruled: bool
     """Whether the stage after it was trained on another config."""
+    decision: Decision | None
+    """What a person decided on it, if anybody was asked."""
     by_gate: bool
     """Whether the gate decided instead of the designer."""
 
@@ -59,16 +67,18 @@ def cards(results: CurriculumResults) -> list[Card]:
         Card(
             proposal=stage.proposal,
             pilots=stage.pilots,
+            decision=stage.decision,
             by_gate=stage.overruled,
-            sizes=_changes(stage.config, stage.proposal.config),
+            sizes=changes_between(stage.config, stage.proposal.config),
             proposed_next=follower is None,
-            overruled=follower is not None and any(knob.changed for row in _changes(stage.proposal.config, follower) for knob in row.knobs),
+            overruled=follower is not None and any(knob.changed for row in changes_between(stage.proposal.config, follower) for knob in row.knobs),
         )
         for stage, follower in zip(results.stages, followers, strict=True)
     ]
 
 
-def _changes(old: EnvConfig, new: EnvConfig) -> tuple[SizeChanges, ...]:
+def changes_between(old: EnvConfig, new: EnvConfig) -> tuple[SizeChanges, ...]:
+    """What a new config changes, one entry a map size of either."""
     return tuple(
         SizeChanges(size, tuple(Change(before, after) for before, after in zip(_knobs(old.sizes.get(size)), _knobs(new.sizes.get(size)), strict=True)))
         for size in sorted(old.sizes.keys() | new.sizes.keys())

@@ -108,7 +108,7 @@ def test_the_shared_stage_0_pilots_for_nothing_and_has_the_keys_of_its_children(
 
     for module in ("tasks.data", "tasks.learn"):
         monkeypatch.setattr(f"{module}.run_step", keyed)
-    spec = plan("micro", "fixed,random", "3,1", settings=["design.candidates=3", "design.pilot=8", "design.gate=rollback"])
+    spec = plan("micro", "fixed,random", "3,1", settings={"design.candidates": 3, "design.pilot": 8, "design.gate": "rollback"})
     design = spec.shared_preset.design
     assert (design.candidates, design.pilot, design.gate) == (1, 0, "off")
     assert spec.preset_of(spec.children[0]).design.candidates == 3

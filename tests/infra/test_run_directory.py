@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from envgen.errors import RunDirectoryError
+from infra.lease import exclusive
 from infra.preset import Preset, load_preset, resolved_json
-from infra.run_directory import default_name, exclusive, open_run, read_curriculum, read_results, stage_directory
+from infra.run_directory import default_name, open_run, read_curriculum, read_results
+from infra.steps import stage_directory
 
 
 def preset(**overrides: Any) -> Preset:
@@ -119,7 +121,7 @@ def test_stage_directories_sort_by_their_number(tmp_path: Path):
 HOLD = """
 import sys
 from pathlib import Path
-from infra.run_directory import exclusive
+from infra.lease import exclusive
 with exclusive(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()

@@ -32,7 +32,7 @@ def test_all_curricula_share_the_seed_of_stage_0():
 
 
 def test_options_belong_to_the_designer_that_the_preset_names():
-    spec = plan("micro", "levels,frontier", "0", settings=["design.designer=frontier", "design.options.low=0.1"])
+    spec = plan("micro", "levels,frontier", "0", settings={"design.designer": "frontier", "design.options.low": 0.1})
     levels, frontier = (spec.preset_of(child).design for child in spec.children)
     assert frontier.options["low"] == 0.1
     assert "low" not in levels.options
@@ -52,8 +52,8 @@ def test_options_belong_to_the_designer_that_the_preset_names():
         ("random", "0,-1", {}, "'-1' is no seed"),
         ("random", "0,x", {}, "'x' is no seed"),
         ("random", "", {}, "--seeds ''"),
-        ("random", "0", {"settings": ["seed=3"]}, "--set seed: a comparison sets it for each curriculum; use --seeds"),
-        ("random", "0", {"settings": ["instances=0"]}, "instances"),
+        ("random", "0", {"settings": {"seed": 3}}, "--set seed: a comparison sets it for each curriculum; use --seeds"),
+        ("random", "0", {"settings": {"instances": 0}}, "instances"),
         ("random", "0", {"stages": 0}, "stages"),
         ("replay", "0", {}, "replay"),
     ],
@@ -94,7 +94,7 @@ def test_fewer_stages_take_none_away(tmp_path: Path):
 def test_another_preset_is_refused_with_the_fields_that_differ(tmp_path: Path):
     open_comparison(tmp_path, wanted())
     with pytest.raises(RunDirectoryError, match=r"instances: 16 there, 24 here.*--name"):
-        open_comparison(tmp_path, wanted(settings=["instances=24"]))
+        open_comparison(tmp_path, wanted(settings={"instances": 24}))
 
 
 def test_a_directory_of_something_else_is_refused(tmp_path: Path):

@@ -1,0 +1,114 @@
+"""Ask a person about a proposed config: the form that a suspended run shows, and what the run does with the answer.
+
+The proposal is stored before it is shown, and the answer before it is used. The form has no default decision: Prefect gives
+a form's defaults to a run that crashed while it was suspended and is then retried, and nobody has seen those.
+"""
+
+from typing import Any
+
+from prefect import suspend_flow_run
+from prefect.context import FlowRunContext
+from prefect.input import RunInput
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+
+from engineer.context import ConfigSpace
+from envgen.config import EnvConfig
+from envgen.errors import ConfigError, SamplingError
+from envgen.files import write_json
+from flows.suspended import WAITING
+from infra.decision import MAX_COMMENT, Decision, Verdict, read_decision, store_decision
+from infra.stage_view import proposal_markdown
+from tasks.approval import decided, must_ask, previous_config, proposal_digest
+from tasks.design import read_proposal
+from tasks.pilot import read_pilots
+from tasks.run import RunRef, log
+
+ASKED_AT_MOST = 50
+"""Times that one run asks about one proposal: after each crash while it waited, and after each edit that is not possible."""
+
+
+def next_config(run: RunRef, stage: int) -> EnvConfig | None:
+    """The config of the stage after `stage`; None if the run stops here, or waits for a decision that cannot be asked for in Prefect.
+
+    Where a decision is missing a run with a deployment is suspended with a form, and runs anew once that is submitted.
+    """
+    if must_ask(run, stage):
+        _ask(run, stage)
+    decision = read_decision(run.stage(stage))
+    if decision is None:
+        return None if must_ask(run, stage) else read_proposal(run, stage).config
+    log.info("stage %d: proposal %s", stage, decision)
+    return None if decision.decision == "stop" else decision.config
+
+
+def _ask(run: RunRef, stage: int) -> None:
+    """Suspend this flow run with a form until the decision is stored; without a deployment there is nothing to suspend."""
+    context = FlowRunContext.get()
+    flow_run = context.flow_run if context else None
+    if flow_run is None or flow_run.deployment_id is None or flow_run.parent_task_run_id is not None:
+        log.info("stage %d: the proposal waits for a decision: envwright approve %s, or envwright reject %s", stage, run.name, run.name)
+        return
+    seen, problem = proposal_digest(run, stage), ""
+    write_json(run.directory / WAITING, {"flow_run": str(flow_run.id), "stage": stage, "proposal": seen})
+    for attempt in range(ASKED_AT_MOST):
+        form = approval_form(run, stage, problem)
+        log.info("stage %d: waiting for a decision on the proposal, in the form of this run or with envwright approve %s", stage, run.name)
+        try:
+            answer: Any = suspend_flow_run(wait_for_input=form, key=f"stage-{stage + 1}-{seen[:12]}-{attempt}")
+        except ValidationError:
+            # The run was crashed, retried or resumed without an answer: this key is used up and nothing was decided.
+            log.warning("stage %d: the run went on without a decision; asking again", stage)
+            continue
+        if read_decision(run.stage(stage)):
+            return  # decided in a shell while the form was open
+        try:
+            store_decision(run.directory, _decision(run, stage, answer, seen))
+            return
+        except (ConfigError, SamplingError) as error:
+            problem = str(error)
+            log.warning("stage %d: the edited config is not possible: %s", stage, problem)
+    raise ConfigError(f"stage {stage}: asked {ASKED_AT_MOST} times without a usable decision; decide with envwright approve {run.name}, then retry this run")
+
+
+def _decision(run: RunRef, stage: int, answer: Any, seen: str) -> Decision:
+    return decided(run, stage, answer.decision, via="form", seen=seen, edit=_raw(answer.config), comment=answer.comment, by=answer.by)
+
+
+def approval_form(run: RunRef, stage: int, problem: str = "") -> type[RunInput]:
+    """The form for the proposal of a stage: the decision, without default, and the proposed config to edit. `problem` says why it is shown again."""
+    proposal = read_proposal(run, stage)
+    config = _config_form(run.preset.space)
+    given = {_field(size): knobs.model_dump() for size, knobs in proposal.config.sizes.items()}
+    form = create_model(
+        "Approval",
+        __base__=RunInput,
+        decision=(
+            Verdict,
+            Field(title="Decision", description="approve: use the config below, edits count. reject: keep the previous config. stop: end the run here."),
+        ),
+        config=(config, Field(default=config.model_validate(given), title=f"Config of stage {stage + 1}", description="Shares are scaled to sum to 1.")),
+        comment=(str, Field(default="", max_length=MAX_COMMENT, title="Comment", description="Kept with the decision; the next design question shows it.")),
+        by=(str, Field(default="", max_length=200, title="Your name", description="Kept with the decision.")),
+    )
+    text = proposal_markdown(stage, proposal, previous_config(run, stage), read_pilots(run, stage).pilots)
+    return form.with_initial_data(description=f"**The edited config is not possible:** {problem}\n\n{text}" if problem else text)
+
+
+def _config_form(space: ConfigSpace) -> type[BaseModel]:
+    """The config as nested boxes, one a map size; no ratio has a default, so that a partial answer is refused."""
+    share = (float, Field(ge=0, le=1, title="data_ratio", description="Share of the instances."))
+    holes = (float, Field(ge=space.min_hole_ratio, le=space.max_hole_ratio, title="hole_ratio", description="Share of cells that are holes."))
+    waits = (float, Field(ge=0, le=1, title="wait_ratio", description="Share of instances that need a wait."))
+    strict = ConfigDict(extra="forbid")
+    size_form = create_model("MapSizeForm", __config__=strict, data_ratio=share, hole_ratio=holes, wait_ratio=waits)
+    fields: dict[str, Any] = {_field(size): (size_form, Field(title=f"{size}x{size}")) for size in space.map_sizes}
+    return create_model("ConfigForm", __config__=strict, **fields)
+
+
+def _field(size: int) -> str:
+    return f"size_{size}"
+
+
+def _raw(config: BaseModel) -> dict[str, Any]:
+    """The config of a submitted form as designers write one."""
+    return {"sizes": {name.removeprefix("size_"): knobs for name, knobs in config.model_dump().items()}}

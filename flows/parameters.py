@@ -1,0 +1,134 @@
+"""What the flows take as parameters: forms that the Prefect UI can show, and the presets that they mean.
+
+Only what is given overrides the preset: a field that is left out keeps the preset's value, whatever default the form shows.
+"""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, ValidationError, model_serializer
+from pydantic.config import JsonDict
+
+from engineer.context import VARIANTS
+from engineer.gate import Gate
+from engineer.registry import known_designers
+from envgen.errors import ConfigError, describe_validation_error
+from envgen.prompts import PromptStyle
+from infra.comparison.spec import ComparisonSpec, plan
+from infra.preset import Preset, load_preset
+from infra.run_directory import default_name
+
+_VARIANTS: JsonDict = {"enum": list(VARIANTS)}
+_DESIGNERS: JsonDict = {"enum": list(known_designers())}
+
+
+class _Form(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @model_serializer(mode="wrap")
+    def _given(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """What was given, and nothing else: stored as parameters of a flow run, it means the same when the run is retried."""
+        return {name: value for name, value in serialize(self).items() if name in self.model_fields_set}
+
+
+class CurriculumOptions(_Form):
+    """What a curriculum changes in its preset."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", title="Curriculum")
+    designer: str = Field(
+        default="checkpoint",
+        title="Designer",
+        description="Who writes the next environment config: checkpoint asks the policy just trained, base the start policy, the others are rules.",
+        json_schema_extra=_DESIGNERS,
+    )
+    variant: str = Field(default="V6", title="Context variant", description="What a model that designs is shown.", json_schema_extra=_VARIANTS)
+    stages: int = Field(default=3, ge=1, le=100, title="Stages", description="Turns of the loop. A finished run can be extended by more.")
+    seed: int = Field(default=0, ge=0, title="Seed", description="Of everything random. The same preset and seed give the same data sets.")
+    approval: Literal["none", "required"] = Field(
+        default="none", title="Approval", description="required: wait for a person's decision on each proposed config before the next stage starts."
+    )
+    gate: Gate = Field(
+        default="off",
+        title="Gate",
+        description="What a significant drop of the valid rate leads to: nothing, the config of the best stage, or its config and checkpoint.",
+    )
+    candidates: int = Field(default=1, ge=1, le=16, title="Candidates", description="Proposals drawn after each stage; the one with the best pilot is used.")
+    pilot: int = Field(default=32, ge=0, le=1000, title="Pilot", description="Instances answered in groups to score a config before it is used. 0: no pilot.")
+    anchor_share: float = Field(default=0.0, ge=0, le=1, title="Anchor share", description="Share of the default config mixed into every proposal.")
+    settings: dict[str, Any] = Field(
+        default_factory=dict, title="Other settings", description='Any other field of the preset, dotted: {"instances": 300, "trl.learning_rate": 1e-4}.'
+    )
+
+    @property
+    def overrides(self) -> dict[str, Any]:
+        """Dotted field of the preset -> value, of what was given."""
+        given = self.model_dump()
+        settings = given.pop("settings", {})
+        of_the_run = {"stages", "seed", "approval"}
+        return {(name if name in of_the_run else f"design.{name}"): value for name, value in given.items()} | settings
+
+
+AS_IN_PRESET = CurriculumOptions()
+
+
+class ComparisonOptions(_Form):
+    """Which curricula a comparison consists of."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", title="Comparison")
+    engineers: list[str] = Field(
+        default=["checkpoint", "random", "fixed"],
+        min_length=1,
+        title="Engineers",
+        description=f"Designers; one that reads a context may name its variant, as checkpoint:V1. Known are {', '.join(known_designers())}.",
+    )
+    seeds: list[Annotated[int, Field(ge=0)]] = Field(
+        default=[0, 1, 2], min_length=1, title="Seeds", description="Stage 0 is trained once, with the first of them."
+    )
+    variants: list[Annotated[str, Field(json_schema_extra=_VARIANTS)]] = Field(
+        default_factory=list, title="Context variants", description="For every designer that reads a context. Empty: the preset's."
+    )
+    stages: int = Field(default=3, ge=1, le=100, title="Stages", description="Of each curriculum, the shared stage 0 included.")
+    settings: dict[str, Any] = Field(default_factory=dict, title="Other settings", description="Any other field of the preset, dotted.")
+
+
+USUAL_COMPARISON = ComparisonOptions()
+
+
+class BenchmarkOptions(_Form):
+    """How a model is asked."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", title="Benchmark")
+    preset: str = Field(default="tiny", title="Preset", description="Whose validation set is answered where no data set is given.")
+    style: PromptStyle = Field(default=PromptStyle.BOARD, title="Prompt style", description="board for models that read, compact for the tiny policy.")
+    answer_tokens: int = Field(default=2048, ge=8, le=100_000, title="Answer tokens", description="Longest answer.")
+    batch_size: int = Field(default=64, ge=1, le=10_000, title="Batch size", description="Prompts generated together; not used for an endpoint.")
+
+
+USUAL_BENCHMARK = BenchmarkOptions()
+Jobs = Annotated[int, Field(ge=1, le=64)]
+
+
+def curriculum_options(given: dict[str, Any]) -> CurriculumOptions:
+    """The options with these values; what is None was not given. ConfigError names the field."""
+    try:
+        return CurriculumOptions.model_validate({name: value for name, value in given.items() if value is not None})
+    except ValidationError as error:
+        raise ConfigError(describe_validation_error(error, "options")) from None
+
+
+def chosen_curriculum(preset: str, name: str | None, options: CurriculumOptions) -> tuple[Preset, str]:
+    """The preset and the name of the curriculum that is asked for; ConfigError says what is wrong."""
+    resolved = load_preset(preset, options.overrides)
+    return resolved, name or default_name(resolved)
+
+
+def chosen_comparison(preset: str, name: str | None, options: ComparisonOptions) -> ComparisonSpec:
+    """The comparison that is asked for, every curriculum of it checked; ConfigError says what is wrong."""
+    return plan(
+        preset,
+        ",".join(options.engineers),
+        ",".join(map(str, options.seeds)),
+        variants=",".join(options.variants) or None,
+        stages=options.stages if "stages" in options.model_fields_set else None,
+        settings=options.settings,
+        name=name,
+    )

@@ -1,0 +1,128 @@
+"""Who works on a run directory: one process at a time, on this machine and on others that share the folder.
+
+Two things guard a directory. A file lock, which the kernel frees when its holder dies, keeps out processes of this machine. A
+lease, a small file that its holder renews, keeps out other machines, whose locks a shared folder may not know; one that was
+not renewed for `STALE_SECONDS` is stale, and the next process takes it. Clocks of the machines have to agree to some seconds.
+"""
+
+import fcntl
+import getpass
+import logging
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from uuid import uuid4
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from envgen.errors import RunDirectoryError
+from envgen.files import write_json
+
+RENEW_SECONDS = 15.0
+STALE_SECONDS = 120.0
+_log = logging.getLogger("envwright.lease")
+
+
+class Lease(BaseModel):
+    """Who holds a run directory."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    token: str
+    """Differs between any two leases."""
+    host: str
+    pid: int
+    user: str
+    taken_at: float
+    """Seconds since 1970."""
+    renewed_at: float
+
+    @property
+    def age(self) -> float:
+        """Seconds since it was renewed."""
+        return max(0.0, time.time() - self.renewed_at)
+
+    def __str__(self) -> str:
+        """Who, since when, and how fresh."""
+        held = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(self.taken_at))
+        return f"process {self.pid} on {self.host}{f' of {self.user}' if self.user else ''}, since {held}, last seen {self.age:.0f} s ago"
+
+
+@contextmanager
+def exclusive(directory: Path) -> Iterator[None]:
+    """Be the only process that writes a run directory; RunDirectoryError names the one that is at it. A dead holder holds nothing."""
+    locks = directory.parent / ".locks"
+    locks.mkdir(parents=True, exist_ok=True)
+    path = locks / f"{directory.name}.lease.json"
+    with open(locks / f"{directory.name}.lock", "w") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise RunDirectoryError(_taken(directory, read_lease(path))) from None
+        before = read_lease(path)
+        # On this machine the lock has just shown that the holder is dead.
+        if before and before.host != socket.gethostname() and before.age < STALE_SECONDS:
+            left = STALE_SECONDS - before.age
+            raise RunDirectoryError(f"{_taken(directory, before)}. If that process is dead, its lease can be taken in {left:.0f} s")
+        if before:
+            _log.info("taking over the run directory from %s", before)
+        with _held(path):
+            yield
+
+
+def read_lease(path: Path) -> Lease | None:
+    """The lease in a file; None if there is none, or none that can be read."""
+    try:
+        return Lease.model_validate_json(path.read_bytes())
+    except (FileNotFoundError, ValidationError):
+        return None
+
+
+@contextmanager
+def _held(path: Path) -> Iterator[None]:
+    """Hold a lease: write it, renew it in a thread, and give it back."""
+    now = time.time()
+    mine = Lease(token=uuid4().hex, host=socket.gethostname(), pid=os.getpid(), user=this_person(), taken_at=now, renewed_at=now)
+    write_json(path, mine)
+    ended = threading.Event()
+    renewer = threading.Thread(target=_renew, args=(path, mine, ended), name="lease", daemon=True)
+    renewer.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        renewer.join()
+        found = read_lease(path)
+        if found and found.token == mine.token:
+            path.unlink(missing_ok=True)
+
+
+def _renew(path: Path, mine: Lease, ended: threading.Event) -> None:
+    """Renew a lease until told to end. If another process has taken it, as after a long sleep of this machine, interrupt this one."""
+    while not ended.wait(RENEW_SECONDS):
+        found = read_lease(path)
+        if found and found.token != mine.token:
+            _log.error("the lease of this run was taken by %s; this process stops, complete steps are kept", found)
+            os.kill(os.getpid(), signal.SIGINT)
+            return
+        try:
+            write_json(path, mine.model_copy(update={"renewed_at": time.time()}))
+        except OSError as error:  # a full disk ends the run where it matters, not here
+            _log.warning("the lease of this run could not be renewed: %s", error)
+
+
+def _taken(directory: Path, lease: Lease | None) -> str:
+    who = f" ({lease})" if lease else ""
+    return f"{directory}: another process is working on this run{who}; wait for it, or give this run another --name"
+
+
+def this_person() -> str:
+    """The name of who uses this machine; empty if it has none."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return ""

@@ -1,0 +1,74 @@
+"""Artifacts of the Prefect UI: how they are written, and the progress of training.
+
+Artifacts are a view: one that cannot be written is a line in the log, never the end of a run. Their keys hold run and stage, as
+Prefect keeps one history a key.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+from prefect.artifacts import create_progress_artifact, create_table_artifact, update_progress_artifact
+
+from envgen.breakdown import Breakdown
+from infra.stage_view import breakdown_table
+from tasks.run import RunRef, Throttle, log
+
+
+class TrainingProgress:
+    """Tells of a stage's training as it goes: a line in the log and a bar in the UI, both at a bearable rate."""
+
+    def __init__(self, run: RunRef, stage: int) -> None:
+        key = stage_key(run, stage, "training")
+        self._bar: UUID | None = show(create_progress_artifact, progress=0.0, key=key, description=f"Training of stage {stage}: starting")
+        self._stage, self._throttle = stage, Throttle()
+
+    def __call__(self, entry: dict[str, Any]) -> None:
+        """Take a progress entry of the trainer."""
+        if "reward" not in entry or not (self._throttle.ready() or entry["step"] == entry["steps"]):
+            return
+        text = progress_text(entry)
+        log.info("stage %d: %s", self._stage, text)
+        if self._bar is not None:
+            show(
+                update_progress_artifact,
+                artifact_id=self._bar,
+                progress=100 * entry["step"] / entry["steps"],
+                description=f"Training of stage {self._stage}: {text}",
+            )
+
+
+def progress_text(entry: dict[str, Any]) -> str:
+    """A progress entry of the trainer in words; the speed is that of this process, not of those that it resumed from."""
+    here, elapsed = entry["steps_here"], entry["elapsed"]
+    left = f", about {elapsed / here * (entry['steps'] - entry['step']):.0f} s left" if here else ""
+    speed = f", {entry['tokens_here'] / elapsed:,.0f} tokens/s" if elapsed else ""
+    return (
+        f"step {entry['step']} of {entry['steps']}, reward {entry['reward']:.2f}, valid {100 * entry['rewards/valid/mean']:.0f} %, "
+        f"groups without signal {100 * entry['frac_reward_zero_std']:.0f} %{speed}{left}"
+    )
+
+
+def show_table(name: str, breakdown: Breakdown) -> None:
+    """The failure breakdown of a benchmark."""
+    show(create_table_artifact, table=breakdown_table(breakdown), key=artifact_key(name), description="Failure breakdown, 95 % Wilson intervals")
+
+
+def stage_key(run: RunRef, stage: int, what: str) -> str:
+    """The key of an artifact of a stage."""
+    return artifact_key(f"{run.name}-stage-{stage}-{what}")
+
+
+def artifact_key(text: str) -> str:
+    """A text as the key of an artifact: small letters, digits and dashes, as Prefect wants them."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+
+
+def show(create: Callable[..., Any], **what: Any) -> Any:
+    """What `create` returns for `what`; None, and a warning, if Prefect does not take it."""
+    try:
+        return create(**what)
+    except Exception as error:  # a view that is missing is not worth a run
+        log.warning("an artifact is not shown in Prefect: %s", error)
+        return None

@@ -1,0 +1,62 @@
+"""The parameters of the flows: what a form shows, what it means, what is stored."""
+
+import json
+
+import pytest
+from prefect.utilities.callables import parameter_schema
+
+from envgen.errors import ConfigError
+from flows.benchmark import benchmark
+from flows.compare import compare
+from flows.curriculum import curriculum
+from flows.parameters import ComparisonOptions, CurriculumOptions, chosen_comparison, chosen_curriculum, curriculum_options
+
+
+@pytest.mark.parametrize("flow", [curriculum, compare, benchmark])
+def test_every_field_of_a_form_has_a_title_and_says_what_it_is(flow):
+    schema = parameter_schema(flow.fn)
+    assert all(len(field["description"]) > 20 for name, field in schema.properties.items() if name != "options"), schema.properties
+    options = next(model for name, model in schema.definitions.items() if name.endswith("Options"))
+    for name, field in options["properties"].items():
+        assert field["title"] and field["description"], name
+
+
+def test_numbers_of_the_form_have_ranges_and_choices_are_listed():
+    fields = CurriculumOptions.model_json_schema()["properties"]
+    assert (fields["stages"]["minimum"], fields["stages"]["maximum"]) == (1, 100)
+    assert fields["anchor_share"]["maximum"] == 1
+    assert {"checkpoint", "frontier"} <= set(fields["designer"]["enum"])
+    assert fields["approval"]["enum"] == ["none", "required"]
+
+
+def test_what_is_left_out_keeps_the_value_of_the_preset():
+    preset, name = chosen_curriculum("micro", None, CurriculumOptions(seed=3))
+    assert (preset.stages, preset.seed, name) == (2, 3, "micro-checkpoint-V6-s3")
+
+
+def test_what_is_given_overrides_the_preset_even_with_the_default_of_the_form():
+    preset, name = chosen_curriculum("micro", "mine", CurriculumOptions(stages=3, gate="rollback", approval="required", settings={"instances": 24}))
+    assert (preset.stages, preset.design.gate, preset.approval, preset.instances, name) == (3, "rollback", "required", 24, "mine")
+
+
+def test_stored_parameters_mean_the_same_when_they_are_read_again():
+    options = CurriculumOptions(designer="random", settings={"instances": 24})
+    stored = json.loads(options.model_dump_json())
+    assert stored == {"designer": "random", "settings": {"instances": 24}}
+    assert CurriculumOptions.model_validate(stored).overrides == options.overrides
+
+
+def test_a_bad_option_names_the_field_and_the_value():
+    with pytest.raises(ConfigError, match=r"stages: .*greater than or equal to 1 \(got 0\)"):
+        curriculum_options({"stages": 0, "seed": None})
+
+
+def test_the_form_of_a_comparison_means_the_same_as_the_command_line():
+    spec = chosen_comparison("micro", None, ComparisonOptions(engineers=["fixed", "checkpoint:V1"], seeds=[4, 5]))
+    assert [engineer.label for engineer in spec.engineers] == ["fixed", "checkpoint-V1"]
+    assert (spec.seeds, spec.preset.stages, spec.name) == ((4, 5), 2, "compare-micro")
+
+
+def test_a_comparison_refuses_to_ask_a_person():
+    with pytest.raises(ConfigError, match="approval"):
+        chosen_comparison("micro", None, ComparisonOptions(settings={"approval": "required"}))
