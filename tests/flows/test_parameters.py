@@ -18,7 +18,8 @@ def test_every_field_of_a_form_has_a_title_and_says_what_it_is(flow):
     assert all(len(field["description"]) > 20 for name, field in schema.properties.items() if name != "options"), schema.properties
     options = next(model for name, model in schema.definitions.items() if name.endswith("Options"))
     for name, field in options["properties"].items():
-        assert field["title"] and field["description"], name
+        assert field["title"], name
+        assert field["description"], name
 
 
 def test_numbers_of_the_form_have_ranges_and_choices_are_listed():

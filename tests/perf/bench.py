@@ -171,11 +171,27 @@ def bench_processes(add: Row) -> None:
     add("3,150 instances in the shape of the paper's suite", f"{time.perf_counter() - started:.2f} s", "", "", "5 s")
 
 
+def bench_orchestration(add: Row) -> None:
+    """What Prefect adds to a stage, beside the same steps as plain functions."""
+    from overhead import STAGE_SECONDS, UPDATES, overhead
+
+    flows, plain, update = overhead()
+    added = flows - plain + UPDATES * update
+    add(
+        f"orchestration of a stage: {flows:.2f} s as flows with nothing to compute, {UPDATES} progress updates of {1000 * update:.0f} ms",
+        f"{added:.2f} s a stage",
+        f"{plain:.2f} s as plain functions",
+        f"{100 * added / STAGE_SECONDS:.1f} % of {STAGE_SECONDS} s",
+        "5 %",
+    )
+
+
 PARTS: dict[str, Callable[[Row, argparse.Namespace], None]] = {
     "solver": lambda add, _: bench_solver(add),
     "verifier": lambda add, _: bench_verifier(add),
     "processes": lambda add, _: bench_processes(add),
     "sampling": lambda add, arguments: bench_sampling(add, arguments.per_class),
+    "orchestration": lambda add, _: bench_orchestration(add),
     "worst": lambda add, arguments: bench_worst_board(add, arguments.draws),
 }
 

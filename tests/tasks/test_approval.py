@@ -1,0 +1,181 @@
+"""A person's decision: what is stored, what follows, and what can never count as one."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engineer.proposal import Proposal
+from envgen.config import EnvConfig, SizeConfig
+from envgen.dataset import write_dataset
+from envgen.errors import ConfigError, RunDirectoryError
+from envgen.files import write_json
+from envgen.prompts import PromptStyle
+from flows.approval import approval_form, next_config
+from infra.decision import read_decision, store_decision
+from infra.preset import load_preset
+from tasks.approval import decided, last_stage, must_ask, proposal_digest
+from tasks.pilot import Pilots
+from tasks.run import RunRef
+
+PREVIOUS = EnvConfig(sizes={size: SizeConfig(data_ratio=0.25, hole_ratio=0.3, wait_ratio=0.25) for size in (3, 4, 5, 6)})
+PROPOSED = EnvConfig(
+    sizes={size: SizeConfig(data_ratio=share, hole_ratio=0.3, wait_ratio=0.25) for size, share in zip((3, 4, 5, 6), (0.1, 0.3, 0.3, 0.3), strict=True)}
+)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunRef:
+    """A run whose stage 0 has proposed."""
+    ref = RunRef(directory=tmp_path / "mine", preset=load_preset("micro", {"approval": "required"}))
+    write_dataset(ref.validation, [], PromptStyle.COMPACT, {})
+    write_json(ref.stage(0) / "config.json", PREVIOUS)
+    gate = {"stage": 0, "gate": "off", "against": -1, "valid": {"value": 0, "low": 0, "high": 0}, "p_value": 1, "action": "go-on", "reason": ""}
+    write_json(ref.stage(0) / "gate.json", {**gate, "best": 0, "in_force": 0})
+    write_json(ref.stage(0) / "pilot.json", Pilots(pilots=()))
+    propose(ref, PROPOSED)
+    return ref
+
+
+def propose(run: RunRef, config: EnvConfig, rationale: str = "less of 3x3 <script>") -> None:
+    write_json(run.stage(0) / "proposal.json", Proposal(stage=0, designer="fixed", variant="V6", rationale=rationale, config=config))
+
+
+def decide(run: RunRef, verdict: Any, **more: Any) -> EnvConfig | None:
+    store_decision(run.directory, decided(run, 0, verdict, via="shell", seen=proposal_digest(run, 0), **more))
+    return next_config(run, 0)
+
+
+def edited(**knobs: float) -> dict[str, Any]:
+    raw = PROPOSED.model_dump(mode="json")
+    raw["sizes"]["6"] |= knobs
+    return raw
+
+
+def test_without_a_decision_there_is_no_next_config_and_with_one_there_is(run: RunRef):
+    assert must_ask(run, 0)
+    assert next_config(run, 0) is None
+    assert decide(run, "approve") == PROPOSED
+    assert not must_ask(run, 0)
+
+
+def test_where_nobody_has_to_be_asked_the_proposal_is_used(run: RunRef):
+    free = run.model_copy(update={"preset": run.preset.model_copy(update={"approval": "none"})})
+    assert next_config(free, 0) == PROPOSED
+
+
+def test_after_the_last_stage_nobody_is_asked(run: RunRef):
+    last = run.model_copy(update={"preset": run.preset.model_copy(update={"stages": 1})})
+    assert not must_ask(last, 0)
+
+
+def test_a_rejected_proposal_keeps_the_config_before(run: RunRef):
+    assert decide(run, "reject", comment="too hard") == PREVIOUS
+    found = read_decision(run.stage(0))
+    assert found is not None
+    assert (found.decision, found.edited, found.comment) == ("reject", False, "too hard")
+
+
+def test_stop_ends_the_run_until_somebody_decides_otherwise(run: RunRef):
+    assert decide(run, "stop") is None
+    assert not must_ask(run, 0)
+    assert decide(run, "approve") == PROPOSED
+
+
+def test_an_edit_is_recorded_as_one_with_what_had_to_be_changed(run: RunRef):
+    config = decide(run, "approve", edit=edited(data_ratio=0.1, hole_ratio=0.25))
+    assert config is not None
+    assert config.sizes[6].hole_ratio == 0.25
+    assert sum(size.data_ratio for size in config.sizes.values()) == pytest.approx(1)
+    found = read_decision(run.stage(0))
+    assert found is not None
+    assert found.edited
+    assert found.changes == ("data_ratio summed to 0.8 and was scaled to 1",)
+
+
+def test_what_was_submitted_as_it_was_shown_is_no_edit(run: RunRef):
+    assert decide(run, "approve", edit=PROPOSED.model_dump(mode="json")) == PROPOSED
+    found = read_decision(run.stage(0))
+    assert found is not None
+    assert not found.edited
+
+
+@pytest.mark.parametrize(
+    ("edit", "said"),
+    [
+        (edited(hole_ratio=0.9), "6.hole_ratio: 0.9 is no number from 0.2 to 0.4"),
+        (edited(wait_ratio=float("nan")), "6.wait_ratio: nan"),
+        (edited(depth=0.5), "6.depth: there is no such ratio"),
+        ({"sizes": {"9": {"data_ratio": 1.0}}}, "map size 9"),
+        ({"sizes": {str(size): {"data_ratio": 0} for size in (3, 4, 5, 6)}}, "every data_ratio is 0"),
+    ],
+)
+def test_an_edit_that_is_not_legal_is_refused_and_nothing_stored(run: RunRef, edit: dict[str, Any], said: str):
+    with pytest.raises(ConfigError, match=said):
+        decide(run, "approve", edit=edit)
+    assert read_decision(run.stage(0)) is None
+
+
+def test_a_decision_on_another_proposal_counts_for_nothing(run: RunRef):
+    decide(run, "approve")
+    propose(run, PREVIOUS)
+    assert read_decision(run.stage(0)) is None
+    assert must_ask(run, 0)
+
+
+def test_a_proposal_that_changed_since_it_was_shown_cannot_be_approved(run: RunRef):
+    seen = decided(run, 0, "approve", via="form", seen=proposal_digest(run, 0))
+    propose(run, PREVIOUS)
+    with pytest.raises(RunDirectoryError, match="is not the proposal that was shown"):
+        store_decision(run.directory, seen)
+
+
+def test_once_the_next_stage_has_begun_its_decision_stands(run: RunRef):
+    decide(run, "approve")
+    write_json(run.stage(1) / "config.json", PROPOSED)
+    with pytest.raises(RunDirectoryError, match="stage 1 has begun"):
+        decide(run, "reject")
+
+
+def test_approval_that_is_asked_for_late_does_not_stop_a_stage_that_has_begun_with_the_proposal(run: RunRef):
+    write_json(run.stage(1) / "config.json", PROPOSED)
+    assert not must_ask(run, 0)
+    write_json(run.stage(1) / "config.json", PREVIOUS)
+    assert must_ask(run, 0)
+
+
+def test_a_damaged_decision_is_no_approval(run: RunRef):
+    (run.stage(0) / "decision.json").write_text('{"decision": "approve"}')
+    with pytest.raises(RunDirectoryError, match=r"decision.json: damaged"):
+        next_config(run, 0)
+
+
+def test_the_form_has_no_default_decision_and_no_partial_config(run: RunRef):
+    schema = approval_form(run, 0).model_json_schema()
+    assert schema["required"] == ["decision"]
+    shown = schema["properties"]["config"]["default"]
+    assert shown["size_3"] == PROPOSED.sizes[3].model_dump()
+    size = schema["$defs"]["MapSizeForm"]
+    assert size["required"] == ["data_ratio", "hole_ratio", "wait_ratio"]
+    assert (size["properties"]["hole_ratio"]["minimum"], size["properties"]["hole_ratio"]["maximum"]) == (0.2, 0.4)
+
+
+def test_the_words_of_a_model_do_nothing_in_the_form(run: RunRef):
+    text = str(approval_form(run, 0)._description)
+    assert "<script>" not in text.replace("\\<script\\>", "")
+    assert "25 % → 10 %" in text.replace("\u00a0", " ")
+
+
+def test_the_last_stage_with_a_proposal_is_the_one_to_decide_on(run: RunRef):
+    assert last_stage(run) == 0
+    (run.stage(0) / "proposal.json").unlink()
+    with pytest.raises(RunDirectoryError, match="no stage has proposed"):
+        last_stage(run)
+
+
+def test_a_decision_is_readable_by_people_and_programs(run: RunRef):
+    decide(run, "approve", comment="fine", by="ada")
+    stored = json.loads((run.stage(0) / "decision.json").read_text())
+    assert {"stage", "decision", "config", "edited", "comment", "by", "via", "proposal", "decided_at"} <= set(stored)
+    assert str(read_decision(run.stage(0))).startswith("approved by ada (shell, ")
