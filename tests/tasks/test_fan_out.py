@@ -20,10 +20,8 @@ from tasks.fan_out import fan_out, task_runner
 from tasks.run import RunRef
 
 VALIDATION = StepRecord(step="validation", key="of-the-validation-set", outputs={}, seconds=0)
-NO_WAITS_LEFT = EnvConfig(
-    sizes={3: SizeConfig(data_ratio=0.5, hole_ratio=0, wait_ratio=1), 5: SizeConfig(data_ratio=0.5, hole_ratio=0.3, wait_ratio=0.25)},
-)
-"""An open 3x3 board with two agents hardly ever needs a wait."""
+RARE = EnvConfig(sizes={5: SizeConfig(data_ratio=0.5, hole_ratio=0, wait_ratio=1), 6: SizeConfig(data_ratio=0.5, hole_ratio=0.3, wait_ratio=0.25)})
+"""Of the open 5x5 boards with two agents 208 need a wait."""
 
 
 @pytest.fixture(scope="module")
@@ -62,11 +60,13 @@ def test_every_way_to_fan_out_gives_the_same_bits(fanout: Fanout, tmp_path: Path
 @pytest.mark.usefixtures("_server")
 @pytest.mark.parametrize("fanout", [Fanout.THREADS, Fanout.PROCESSES])
 def test_a_class_that_runs_out_of_boards_is_the_same_error(fanout: Fanout, tmp_path: Path):
-    run = run_in(tmp_path)
-    with pytest.raises(SamplingError) as plain:
-        sample(NO_WAITS_LEFT, run.preset.instances, seed=run.preset.stage_seed(0))
+    run = RunRef(directory=tmp_path, preset=load_preset("micro", {"instances": 416}))
+    taken = sample(RARE, 60, seed=1)[0]
+    write_dataset(run.validation, taken, PromptStyle.COMPACT, {})
+    with pytest.raises(SamplingError, match="distinct boards that need a wait after") as plain:
+        sample(RARE, 416, seed=run.preset.stage_seed(0), held_out=frozenset(instance.problem.id for instance in taken))
     with pytest.raises(SamplingError) as fanned:
-        fan_out(run, 0, NO_WAITS_LEFT, fanout, 2)
+        fan_out(run, 0, RARE, fanout, 2)
     assert str(fanned.value) == str(plain.value)
 
 
