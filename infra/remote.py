@@ -138,8 +138,11 @@ def _push_part(there: Remote, directory: Path, name: str, deeper: Iterable[Path]
     files = {str(path.relative_to(directory)): path for path in [*directory.iterdir(), *deeper] if _wanted(path, directory)}
     digests = {relative: file_digest(path) for relative, path in files.items()}
     try:
-        known = there.read(f"{part}/{INDEX}", _DIGESTS) or {}
+        known = there.read(f"{part}/{INDEX}", _DIGESTS)
     except RemoteError:
+        known = None
+    if known is None:
+        there.fs.makedirs(part, exist_ok=True)
         known = {}
     sizes = _sizes(there.fs, part)
     kept = {relative for relative, sha in digests.items() if known.get(relative) == sha and sizes.get(relative) == files[relative].stat().st_size}
@@ -204,6 +207,7 @@ def _fetch(there: Remote, name: str, digests: dict[str, str], target: Path, plac
     """Download files into a folder, check them, then `place` the folder; nothing is left of it if anything is wrong."""
     shutil.rmtree(target, ignore_errors=True)
     try:
+        target.mkdir(parents=True)
         for relative, sha in digests.items():
             (target / relative).parent.mkdir(parents=True, exist_ok=True)
             try:
@@ -238,7 +242,6 @@ def _read_index(there: Remote, name: str) -> dict[str, str]:
 
 
 def _write_index(fs: AbstractFileSystem, part: str, digests: dict[str, str]) -> None:
-    fs.makedirs(part, exist_ok=True)
     fs.pipe_file(f"{part}/{INDEX}", json.dumps(digests, indent=1, sort_keys=True).encode())
 
 
