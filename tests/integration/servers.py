@@ -66,8 +66,8 @@ def postgres_binaries() -> Path:
 
 
 @contextmanager
-def postgres(folder: Path, *databases: str) -> Iterator[str]:
-    """A PostgreSQL server with empty databases; yields `user@host:port`. Its data folder is outside of `folder`, which its user may not enter."""
+def postgres(script: Path) -> Iterator[str]:
+    """A new PostgreSQL server after an SQL script; yields `user@host:port`. Its folder is its user's own: that of a test may be closed to it."""
     binaries, port = postgres_binaries(), free_port()
     # PostgreSQL refuses to run as root.
     user = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"] if os.geteuid() == 0 else []
@@ -82,8 +82,9 @@ def postgres(folder: Path, *databases: str) -> Iterator[str]:
         options = f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={data} -c fsync=off"
         run("pg_ctl", "-D", f"{data}/db", "-l", f"{data}/log", "-w", "-o", options, "start")
         try:
-            for name in databases:
-                run("createdb", "-h", "127.0.0.1", "-p", str(port), "-U", "envwright", name)
+            connection = f"host=127.0.0.1 port={port} user=envwright dbname=postgres"
+            done = subprocess.run([binaries / "psql", "-v", "ON_ERROR_STOP=1", "-f", script, connection], capture_output=True, text=True, timeout=60)
+            assert done.returncode == 0, done.stderr
             yield f"envwright@127.0.0.1:{port}"
         finally:
             run("pg_ctl", "-D", f"{data}/db", "-m", "immediate", "-w", "stop")

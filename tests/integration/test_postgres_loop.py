@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from servers import free_port, postgres, s3, served
 
+DATABASES = Path(__file__).parents[2] / "infra" / "deploy" / "databases.sql"
 NAME = "micro-checkpoint-V6-s0"
 
 
@@ -26,7 +27,7 @@ def test_a_curriculum_is_recorded_in_postgres_and_a_bucket(tmp_path: Path):
     prefect_port, mlflow_port = free_port(), free_port()
     prefect_url, mlflow_url = f"http://127.0.0.1:{prefect_port}/api", f"http://127.0.0.1:{mlflow_port}"
     prefect_server = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(prefect_port), "--analytics-off"]
-    with postgres(tmp_path, "prefect", "mlflow") as host, s3(tmp_path) as keys:
+    with postgres(DATABASES) as host, s3(tmp_path) as keys:
         database = {"PREFECT_SERVER_DATABASE_CONNECTION_URL": f"postgresql+asyncpg://{host}/prefect", "PREFECT_HOME": str(tmp_path / "server")}
         store = ["--backend-store-uri", f"postgresql+psycopg2://{host}/mlflow", "--artifacts-destination", "s3://envwright/mlflow"]
         mlflow_server = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(mlflow_port), "--workers", "1", *store]
