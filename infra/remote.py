@@ -12,67 +12,18 @@ import shutil
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
-from typing import TypeVar
 
-import fsspec
 from fsspec import AbstractFileSystem
-from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from envgen.errors import ConfigError
 from envgen.files import file_digest, move_directory
+from infra.remote_folder import CLAIM, DIGESTS, MANIFEST_FILES, STAGES, Remote, RemoteError
 from infra.run_directory import MODEL_FILE
 
 MANIFEST = "manifest.json"
 INDEX = ".digests.json"
-_EXTRAS = {"s3": "s3", "s3a": "s3"}
-_WORK, _STAGES = "work", "stage-*"
+_WORK = "work"
 
 log = logging.getLogger("envwright.remote")
-
-
-class RemoteError(Exception):
-    """A copy that cannot be used: another run's, or damaged."""
-
-
-class _Claim(BaseModel):
-    preset_digest: str
-
-
-class _Manifest(BaseModel):
-    files: dict[str, str]
-
-
-_Document = TypeVar("_Document")
-_DIGESTS, _CLAIM, _MANIFEST = TypeAdapter(dict[str, str]), TypeAdapter(_Claim), TypeAdapter(_Manifest)
-
-
-class Remote:
-    """The folder of one run at a remote."""
-
-    def __init__(self, url: str, run: str) -> None:
-        self.fs, root = _filesystem(url)
-        self.root = f"{root.rstrip('/')}/{run}"
-        self.name = f"{url.rstrip('/')}/{run}"
-
-    def part(self, name: str) -> str:
-        """The folder of a stage; of the run itself for ''."""
-        return f"{self.root}/{name}" if name else self.root
-
-    def read(self, path: str, kind: TypeAdapter[_Document]) -> _Document | None:
-        """A small document; None if it is not there, RemoteError if it is damaged."""
-        try:
-            return kind.validate_json(self.fs.cat_file(path))
-        except FileNotFoundError:
-            return None
-        except ValidationError:
-            raise RemoteError(f"{PurePosixPath(path).name} is damaged") from None
-
-    def stages(self) -> list[str]:
-        """Names of the stage folders, complete or not."""
-        with suppress(FileNotFoundError):
-            names = (PurePosixPath(entry).name for entry in self.fs.ls(self.root, detail=False))
-            return sorted(name for name in names if PurePosixPath(name).match(_STAGES))
-        return []
 
 
 def push(directory: Path, remote: str) -> int:
@@ -83,7 +34,7 @@ def push(directory: Path, remote: str) -> int:
     there = Remote(remote, directory.name)
     _same_run(there, directory)
     sent = _push_part(there, directory, "", [*directory.glob(".steps/*"), *directory.glob("start/**/*")])
-    for stage in sorted(directory.glob(_STAGES)):
+    for stage in sorted(directory.glob(STAGES)):
         if (stage / MANIFEST).is_file():
             sent += _push_stage(there, stage)
     return sent
@@ -112,8 +63,8 @@ def pull(remote: str, directory: Path) -> list[str]:
 
 def _same_run(there: Remote, directory: Path) -> None:
     """RemoteError if the remote holds a run of another preset under this name."""
-    ours, theirs = directory / MODEL_FILE, there.read(f"{there.root}/{MODEL_FILE}", _CLAIM)
-    if theirs and ours.exists() and _CLAIM.validate_json(ours.read_bytes()) != theirs:
+    ours, theirs = directory / MODEL_FILE, there.read(f"{there.root}/{MODEL_FILE}", CLAIM)
+    if theirs and ours.exists() and CLAIM.validate_json(ours.read_bytes()) != theirs:
         raise RemoteError(f"{there.name} is a run of another preset; give this run its own --name, or set another ENVWRIGHT_REMOTE")
 
 
@@ -138,7 +89,7 @@ def _push_part(there: Remote, directory: Path, name: str, deeper: Iterable[Path]
     files = {str(path.relative_to(directory)): path for path in [*directory.iterdir(), *deeper] if _wanted(path, directory)}
     digests = {relative: file_digest(path) for relative, path in files.items()}
     try:
-        known = there.read(f"{part}/{INDEX}", _DIGESTS)
+        known = there.read(f"{part}/{INDEX}", DIGESTS)
     except RemoteError:
         known = None
     if known is None:
@@ -188,7 +139,7 @@ def _pull_stage(there: Remote, directory: Path, name: str) -> bool:
     """Fetch a stage that is complete there and not here."""
     if (directory / name / MANIFEST).exists():
         return False
-    manifest = there.read(f"{there.part(name)}/{MANIFEST}", _MANIFEST)
+    manifest = there.read(f"{there.part(name)}/{MANIFEST}", MANIFEST_FILES)
     if manifest is None:
         raise RemoteError(f"{MANIFEST} is missing, so the stage is not complete there")
 
@@ -223,7 +174,7 @@ def _fetch(there: Remote, name: str, digests: dict[str, str], target: Path, plac
 
 def _beside(path: Path) -> Path:
     """Where a download waits until it is checked: never a file of the run, whatever interrupts it."""
-    run = path.parent if path.match(_STAGES) else path
+    run = path.parent if path.match(STAGES) else path
     return run.parent / f".{run.name}.fetched"
 
 
@@ -234,7 +185,7 @@ def _move(source: Path, target: Path) -> None:
 
 def _read_index(there: Remote, name: str) -> dict[str, str]:
     """The digests of a part's files; RemoteError for what would be written outside of the run directory."""
-    index = there.read(f"{there.part(name)}/{INDEX}", _DIGESTS) or {}
+    index = there.read(f"{there.part(name)}/{INDEX}", DIGESTS) or {}
     for relative in index:
         if PurePosixPath(relative).is_absolute() or ".." in PurePosixPath(relative).parts:
             raise RemoteError(f"{INDEX} names {relative!r}, which lies outside")
@@ -252,17 +203,3 @@ def _sizes(fs: AbstractFileSystem, part: str) -> dict[str, int]:
     except FileNotFoundError:
         return {}
     return {str(PurePosixPath(path).relative_to(str(fs._strip_protocol(part)))): int(entry["size"]) for path, entry in found.items()}
-
-
-def _filesystem(url: str) -> tuple[AbstractFileSystem, str]:
-    """The file system of a URL and the path in it; ConfigError if fsspec does not know it or lacks a package."""
-    protocol = url.partition("://")[0]
-    extra = _EXTRAS.get(protocol)
-    try:
-        fs, root = fsspec.url_to_fs(url, use_listings_cache=False)
-    except ImportError as error:
-        remedy = f"pip install -c constraints.txt -e '.[{extra}]'" if extra else f"install the fsspec package for {protocol}"
-        raise ConfigError(f"ENVWRIGHT_REMOTE: {url!r} needs a package that is not installed ({error}); {remedy}") from None
-    except ValueError as error:
-        raise ConfigError(f"ENVWRIGHT_REMOTE: {url!r} is no URL that fsspec knows ({error}); give one as s3://bucket/prefix or file:///folder") from None
-    return fs, root

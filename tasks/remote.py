@@ -10,16 +10,26 @@ from infra.settings import Settings
 from tasks.run import log, task_options
 
 
+def remote_of(directory: Path) -> str | None:
+    """The remote folder that holds a run's copy: runs of a comparison lie in its folder there too. None if no remote is set."""
+    settings = Settings()
+    if not settings.remote:
+        return None
+    runs, run = settings.runs.resolve(), directory.resolve()
+    folder = run.parent.relative_to(runs).parts if run.parent.is_relative_to(runs) else ()
+    return "/".join([settings.remote.rstrip("/"), *folder])
+
+
 def fetch_run(directory: Path) -> None:
     """Fetch what the remote has of a run and this machine has not; nothing if no remote is set."""
-    remote = Settings().remote
+    remote = remote_of(directory)
     if remote:
         _fetch(directory, remote)
 
 
 def copy_run(directory: Path) -> None:
     """Copy the finished stages of a run to the remote; nothing if none is set. What could not be sent goes with the next stage."""
-    remote = Settings().remote
+    remote = remote_of(directory)
     if remote:
         _copy(directory, remote)
 
@@ -28,7 +38,7 @@ def copy_run(directory: Path) -> None:
 def _fetch(directory: Path, remote: str) -> None:
     try:
         for name in pull(remote, directory):
-            log.info("%s fetched from %s/%s", name, remote.rstrip("/"), directory.name)
+            log.info("%s fetched from %s/%s", name, remote, directory.name)
     except ConfigError:
         raise
     except Exception as error:  # whatever a file system raises: the run can do without
@@ -38,6 +48,6 @@ def _fetch(directory: Path, remote: str) -> None:
 @task(**task_options("copy"))
 def _copy(directory: Path, remote: str) -> None:
     try:
-        log.info("%d files copied to %s/%s", push(directory, remote), remote.rstrip("/"), directory.name)
+        log.info("%d files copied to %s/%s", push(directory, remote), remote, directory.name)
     except Exception as error:  # whatever a file system raises: a lost copy is not worth a lost run
         log.warning("not copied to %s: %s; what is missing there goes with the next stage", remote, error)

@@ -9,7 +9,7 @@ from infra.preset import load_preset
 from infra.remote import MANIFEST
 from infra.run_directory import open_run
 from tasks import remote as tasks_remote
-from tasks.remote import copy_run, fetch_run
+from tasks.remote import copy_run, fetch_run, remote_of
 
 
 @pytest.fixture(autouse=True)
@@ -63,3 +63,11 @@ def test_a_remote_that_can_never_work_is_refused_at_the_start(run: Path, monkeyp
     monkeypatch.setenv("ENVWRIGHT_REMOTE", "nowhere://x")
     with pytest.raises(ConfigError, match="ENVWRIGHT_REMOTE"):
         fetch_run(run)
+
+
+def test_the_runs_of_two_comparisons_keep_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("ENVWRIGHT_RUNS", str(tmp_path / "runs"))
+    monkeypatch.setenv("ENVWRIGHT_REMOTE", "s3://bucket/copies/")
+    assert remote_of(tmp_path / "runs" / "alone") == "s3://bucket/copies"
+    assert remote_of(tmp_path / "runs" / "comparison" / "random-s0") == "s3://bucket/copies/comparison"
+    assert remote_of(tmp_path / "elsewhere" / "run") == "s3://bucket/copies"
