@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
+from prefect.client.orchestration import PrefectClient
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "infra" / "deploy"
@@ -74,7 +75,9 @@ def test_the_job_template_names_what_the_manifests_make():
 def test_prefect_renders_a_job_with_a_gpu_and_shared_memory():
     worker = pytest.importorskip("prefect_kubernetes.worker", reason="prefect-kubernetes is not installed (pip install -e '.[kubernetes]')")
     values = {"gpus": 2, "shared_memory": "8Gi", "command": "prefect flow-run execute"}
-    configuration = asyncio.run(worker.KubernetesWorkerJobConfiguration.from_template_and_values(POOL, values))
+    # A template without blocks asks no server; without a client given, one would be started.
+    client = PrefectClient("http://127.0.0.1:1/api")
+    configuration = asyncio.run(worker.KubernetesWorkerJobConfiguration.from_template_and_values(POOL, values, client=client))
     pod = configuration.job_manifest["spec"]["template"]["spec"]
     container = pod["containers"][0]
     assert container["resources"]["limits"]["nvidia.com/gpu"] == 2
