@@ -6,8 +6,9 @@ workers on other hosts must see the runs folder under the same path.
 
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from prefect import task
 from prefect.task_runners import ProcessPoolTaskRunner, TaskRunner, ThreadPoolTaskRunner
@@ -38,8 +39,6 @@ class SizeRequest(BaseModel):
     style: PromptStyle
     shard: Path
     """File to write."""
-    parent: int | None
-    """Process that this one must not outlive; None if it may be on another host, or is the same."""
 
 
 class Shard(BaseModel):
@@ -57,7 +56,7 @@ def fan_out(run: RunRef, stage: int, config: EnvConfig, fanout: Fanout, workers:
     shards = (run.stage(stage) / "work" / "shards").resolve()
     try:
         with task_runner(fanout, max(1, min(workers, len(todo)))) as runner:
-            futures = [runner.submit(draw_size, {"request": _request(run, stage, config, quota, shards, fanout)}) for quota in todo]
+            futures = [runner.submit(draw_size, {"request": _request(run, stage, config, quota, shards)}) for quota in todo]
             drawn = {quota.size: future.result() for quota, future in zip(todo, futures, strict=True)}
         instances = [instance for shard in drawn.values() for instance in _read(shard)]
     finally:
@@ -71,8 +70,6 @@ def fan_out(run: RunRef, stage: int, config: EnvConfig, fanout: Fanout, workers:
 @task(**task_options("draw"), task_run_name="draw {request.quota.size}x{request.quota.size}")
 def draw_size(request: SizeRequest) -> Shard:
     """Draw one map size and leave it as a Parquet shard."""
-    if request.parent is not None:
-        die_with_parent(request.parent)
     if not request.validation.is_file():
         raise DataError(
             f"{request.validation}: not there for this worker; ENVWRIGHT_RUNS has to be a folder that all workers see under the same path, "
@@ -89,7 +86,7 @@ def task_runner(fanout: Fanout, workers: int) -> TaskRunner[Any]:
     if fanout is Fanout.THREADS:
         return ThreadPoolTaskRunner(max_workers=workers)
     if fanout is Fanout.PROCESSES:
-        return ProcessPoolTaskRunner(max_workers=workers)
+        return _MortalProcesses(max_workers=workers)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
         from prefect_ray import RayTaskRunner
@@ -102,7 +99,23 @@ def task_runner(fanout: Fanout, workers: int) -> TaskRunner[Any]:
     return RayTaskRunner(init_kwargs={} if os.environ.get("RAY_ADDRESS") else {"num_cpus": workers, "include_dashboard": False})
 
 
-def _request(run: RunRef, stage: int, config: EnvConfig, quota: Quota, shards: Path, fanout: Fanout) -> SizeRequest:
+class _MortalProcesses(ProcessPoolTaskRunner):
+    """Prefect's processes; the kernel ends them when this process is killed, also those that wait for a first task."""
+
+    def __enter__(self) -> Self:
+        super().__enter__()
+        executor: Any = self._executor
+        # Prefect has no option for an initializer; processes start at the first submit, which is later.
+        executor._initializer, executor._initargs = _start_mortal, (os.getpid(), executor._initializer, executor._initargs)
+        return self
+
+
+def _start_mortal(parent: int, initializer: Callable[..., None], arguments: tuple[Any, ...]) -> None:
+    die_with_parent(parent)
+    initializer(*arguments)
+
+
+def _request(run: RunRef, stage: int, config: EnvConfig, quota: Quota, shards: Path) -> SizeRequest:
     return SizeRequest(
         quota=quota,
         wait_ratio=config.sizes[quota.size].wait_ratio,
@@ -111,7 +124,6 @@ def _request(run: RunRef, stage: int, config: EnvConfig, quota: Quota, shards: P
         validation=run.validation.resolve(),
         style=run.preset.prompt_style,
         shard=shards / f"{quota.size}x{quota.size}.parquet",
-        parent=os.getpid() if fanout is Fanout.PROCESSES else None,
     )
 
 

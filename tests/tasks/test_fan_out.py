@@ -1,4 +1,6 @@
+import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -103,3 +105,29 @@ def test_a_missing_ray_names_what_to_install(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "prefect_ray", None)
     with pytest.raises(ConfigError, match=r"'ray' needs prefect-ray.*pip install -c constraints\.txt -e '\.\[ray\]'"):
         task_runner(Fanout.RAY, 2)
+
+
+KILLED = """
+import os, signal
+from infra.settings import Fanout
+from tasks.fan_out import task_runner
+
+if __name__ == "__main__":
+    with task_runner(Fanout.PROCESSES, 2) as runner:
+        workers = [runner._executor.submit(os.getpid), runner._executor.submit(os.getpid)]
+        print(*runner._executor._processes, flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
+@pytest.mark.timeout(120)
+def test_processes_that_are_still_starting_end_with_a_killed_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "killed.py").write_text(KILLED)
+    monkeypatch.setenv("PYTHONPATH", f"{Path(__file__).parents[2]}:{tmp_path}")
+    with subprocess.Popen([sys.executable, "-m", "killed"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        assert process.stdout is not None
+        workers = [int(word) for word in process.stdout.readline().split()]
+    assert workers
+    while any(Path(f"/proc/{worker}/exe").exists() and "zombie" not in Path(f"/proc/{worker}/status").read_text() for worker in workers):
+        time.sleep(0.1)
