@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+CLUSTER_STAMP := $(VENV)/.cluster
 VLLM := .venv-vllm
 VLLM_STAMP := $(VLLM)/.installed
 
@@ -14,7 +15,7 @@ demo: $(STAMP)
 test: $(STAMP)
 	$(BIN)/python -m pytest
 
-test-all: $(STAMP) $(VLLM_STAMP)
+test-all: $(CLUSTER_STAMP) $(VLLM_STAMP)
 	ENVWRIGHT_VLLM_REQUIRED=1 $(BIN)/python -m pytest -m "not gpu"
 
 vllm: $(VLLM_STAMP)
@@ -39,6 +40,11 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	touch $(STAMP)
+
+# What only the slow tests of Ray and Kubernetes need (0.3 GB).
+$(CLUSTER_STAMP): $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,ray,kubernetes]'
+	touch $(CLUSTER_STAMP)
 
 # A server to ask, in an environment of its own: vLLM wants other versions of numba and xgrammar.
 $(VLLM_STAMP): requirements-vllm.txt

@@ -57,6 +57,10 @@ class SizeReport(BaseModel):
     draws: int = Field(ge=0)
     """Boards drawn until both wait classes were full."""
 
+    def line(self, size: int) -> str:
+        """What was achieved for this map size, as a log says it."""
+        return f"{size}x{size}: {self.instances} instances, {self.wait_instances} need a wait, {self.draws} boards drawn"
+
 
 class SamplingReport(BaseModel):
     """What a data set asked for and what it got, per map size."""
@@ -103,6 +107,14 @@ def quotas(config: EnvConfig, count: int, agents: int) -> list[Quota]:
     return found
 
 
+def checked_quotas(config: EnvConfig, count: int, agents: int) -> list[Quota]:
+    """`quotas`, with a warning for a class of which more than half is asked for, and SamplingError for one that is known to hold too little."""
+    found = quotas(config, count, agents)
+    for quota in found:
+        _check_capacity(quota)
+    return found
+
+
 def sample(
     config: EnvConfig,
     count: int,
@@ -123,25 +135,42 @@ def sample(
     """
     instances: list[Instance] = []
     reports = {}
+    todo = checked_quotas(config, count, agents)
     with _pool(workers) as pool:
-        for quota in quotas(config, count, agents):
-            _check_capacity(quota)
-            kept, draws = _fill(quota, partial(draw_boards, quota, seed, stage, purpose), held_out, pool, workers)
-            if len(kept[False]) < quota.without_wait or len(kept[True]) < quota.with_wait:
-                raise SamplingError(_shortage(quota, kept, draws))
-            drawn = kept[False] + kept[True]
+        for quota in todo:
+            wait_ratio = config.sizes[quota.size].wait_ratio
+            drawn, report = sample_size(quota, wait_ratio, seed=seed, stage=stage, purpose=purpose, held_out=held_out, pool=pool, workers=workers)
             instances += drawn
-            reports[quota.size] = SizeReport(
-                instances=len(drawn),
-                wait_instances=len(kept[True]),
-                holes=quota.holes,
-                requested_wait_ratio=config.sizes[quota.size].wait_ratio,
-                achieved_wait_ratio=len(kept[True]) / len(drawn) if drawn else 0.0,
-                draws=draws,
-            )
+            reports[quota.size] = report
             if progress and drawn:
-                progress(f"{quota.size}x{quota.size}: {len(drawn)} instances, {len(kept[True])} need a wait, {draws} boards drawn")
+                progress(report.line(quota.size))
     return instances, SamplingReport(sizes=reports)
+
+
+def sample_size(
+    quota: Quota,
+    wait_ratio: float,
+    *,
+    seed: int,
+    stage: int = 0,
+    purpose: str = "train",
+    held_out: frozenset[str] = frozenset(),
+    pool: Executor | None = None,
+    workers: int = 1,
+) -> tuple[list[Instance], SizeReport]:
+    """The part of `sample` that one map size is; what it draws depends on no other map size. `wait_ratio` is what was asked for."""
+    kept, draws = _fill(quota, partial(draw_boards, quota, seed, stage, purpose), held_out, pool, workers)
+    if len(kept[False]) < quota.without_wait or len(kept[True]) < quota.with_wait:
+        raise SamplingError(_shortage(quota, kept, draws))
+    drawn = kept[False] + kept[True]
+    return drawn, SizeReport(
+        instances=len(drawn),
+        wait_instances=len(kept[True]),
+        holes=quota.holes,
+        requested_wait_ratio=wait_ratio,
+        achieved_wait_ratio=len(kept[True]) / len(drawn) if drawn else 0.0,
+        draws=draws,
+    )
 
 
 def attainable(

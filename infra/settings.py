@@ -1,9 +1,23 @@
 """Where things are on this machine, from the environment (`ENVWRIGHT_...`) with defaults in the working directory."""
 
 import os
+from enum import StrEnum
 from pathlib import Path
 
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+class Fanout(StrEnum):
+    """What shares out the drawing of a stage's training data; the data is the same with each."""
+
+    POOL = "pool"
+    """Processes that share the draws of one map size after another."""
+    THREADS = "threads"
+    """Prefect's threads, a map size each."""
+    PROCESSES = "processes"
+    """Prefect's processes, a map size each."""
+    RAY = "ray"
+    """Ray workers, a map size each: here, or on the cluster that `RAY_ADDRESS` names."""
 
 
 class Settings(BaseSettings):
@@ -14,6 +28,10 @@ class Settings(BaseSettings):
     """Folder of the curricula."""
     workers: int = min(os.cpu_count() or 1, 8)
     """Processes that draw instances."""
+    fanout: Fanout = Fanout.POOL
+    """What shares out the drawing of training data."""
+    remote: str | None = None
+    """URL (fsspec: `s3://bucket/prefix`, `file:///mnt/copies`) under which finished stages are copied, and from which missing ones are fetched."""
     parent_run: str | None = None
     """MLflow run under which curricula are recorded: that of the comparison they belong to."""
 

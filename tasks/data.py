@@ -6,10 +6,11 @@ from envgen.config import EnvConfig
 from envgen.dataset import read_dataset, write_dataset
 from envgen.files import write_json
 from envgen.problem import Instance
-from envgen.sampler import sample
+from envgen.sampler import SamplingReport, sample
 from infra.preset import Preset
-from infra.settings import Settings
+from infra.settings import Fanout, Settings
 from infra.steps import StepRecord, run_step
+from tasks.fan_out import fan_out
 from tasks.run import RunRef, log, task_options
 
 
@@ -36,16 +37,7 @@ def generate(run: RunRef, stage: int, config: EnvConfig, validation: StepRecord)
 
     def body() -> None:
         write_json(directory / "config.json", config)
-        instances, report = sample(
-            config,
-            preset.instances,
-            agents=preset.agents,
-            seed=seed,
-            stage=stage,
-            held_out=held_out(run),
-            workers=Settings().workers,
-            progress=lambda line: log.info("stage %d: %s", stage, line),
-        )
+        instances, report = _draw(run, stage, config)
         origin = {"config": config, "seed": seed, "stage": stage, "report": report}
         write_dataset(directory / "train.parquet", instances, preset.prompt_style, origin)
 
@@ -59,6 +51,22 @@ def generate(run: RunRef, stage: int, config: EnvConfig, validation: StepRecord)
         "validation": validation.key,
     }
     return run_step(directory, "generate", decides, ("config.json", "train.parquet"), body)
+
+
+def _draw(run: RunRef, stage: int, config: EnvConfig) -> tuple[list[Instance], SamplingReport]:
+    preset, settings = run.preset, Settings()
+    if settings.fanout is not Fanout.POOL:
+        return fan_out(run, stage, config, settings.fanout, settings.workers)
+    return sample(
+        config,
+        preset.instances,
+        agents=preset.agents,
+        seed=preset.stage_seed(stage),
+        stage=stage,
+        held_out=held_out(run),
+        workers=settings.workers,
+        progress=lambda line: log.info("stage %d: %s", stage, line),
+    )
 
 
 def validation_instances(preset: Preset) -> list[Instance]:

@@ -1,0 +1,74 @@
+"""The folder of one run at a remote: what fsspec reaches, and the small documents in it."""
+
+from contextlib import suppress
+from pathlib import PurePosixPath
+from typing import TypeVar
+
+import fsspec
+from fsspec import AbstractFileSystem
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from envgen.errors import ConfigError
+
+_EXTRAS = {"s3": "s3", "s3a": "s3"}
+"""Protocol -> extra of this package that brings what it needs."""
+STAGES = "stage-*"
+
+
+class RemoteError(Exception):
+    """A copy that cannot be used: another run's, or damaged."""
+
+
+class _Claim(BaseModel):
+    preset_digest: str
+
+
+class _Manifest(BaseModel):
+    files: dict[str, str]
+
+
+_Document = TypeVar("_Document")
+DIGESTS, CLAIM, MANIFEST_FILES = TypeAdapter(dict[str, str]), TypeAdapter(_Claim), TypeAdapter(_Manifest)
+
+
+class Remote:
+    """The folder of one run at a remote."""
+
+    def __init__(self, url: str, run: str) -> None:
+        self.fs, root = _filesystem(url)
+        self.root = f"{root.rstrip('/')}/{run}"
+        self.name = f"{url.rstrip('/')}/{run}"
+
+    def part(self, name: str) -> str:
+        """The folder of a stage; of the run itself for ''."""
+        return f"{self.root}/{name}" if name else self.root
+
+    def read(self, path: str, kind: TypeAdapter[_Document]) -> _Document | None:
+        """A small document; None if it is not there, RemoteError if it is damaged."""
+        try:
+            return kind.validate_json(self.fs.cat_file(path))
+        except FileNotFoundError:
+            return None
+        except ValidationError:
+            raise RemoteError(f"{PurePosixPath(path).name} is damaged") from None
+
+    def stages(self) -> list[str]:
+        """Names of the stage folders, complete or not."""
+        with suppress(FileNotFoundError):
+            names = (PurePosixPath(entry).name for entry in self.fs.ls(self.root, detail=False))
+            return sorted(name for name in names if PurePosixPath(name).match(STAGES))
+        return []
+
+
+def _filesystem(url: str) -> tuple[AbstractFileSystem, str]:
+    """The file system of a URL and the path in it; ConfigError if fsspec does not know it or lacks a package."""
+    protocol = url.partition("://")[0]
+    extra = _EXTRAS.get(protocol)
+    try:
+        fs, root = fsspec.url_to_fs(url, use_listings_cache=False)
+    except ImportError as error:
+        remedy = f"pip install -c constraints.txt -e '.[{extra}]'" if extra else f"install the fsspec package for {protocol}"
+        raise ConfigError(f"ENVWRIGHT_REMOTE: {url!r} needs a package that is not installed ({error}); {remedy}") from None
+    except ValueError as error:
+        raise ConfigError(f"ENVWRIGHT_REMOTE: {url!r} is no URL that fsspec knows ({error}); give one as s3://bucket/prefix or file:///folder") from None
+    return fs, root
