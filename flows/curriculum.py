@@ -17,8 +17,9 @@ from tasks.data import generate, make_validation
 from tasks.design import engineer, read_proposal
 from tasks.gate import judge
 from tasks.learn import evaluate_stage, evaluate_start, summarize, train
+from tasks.lineage import record_lineage
 from tasks.pilot import choose, score_candidates
-from tasks.publish import publish, record_lineage, write_manifest
+from tasks.publish import publish, write_manifest
 from tasks.run import Parent, RunRef, close_engine, log, read_gate
 
 
