@@ -1,23 +1,46 @@
 """Record a finished stage in MLflow."""
 
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
+import pyarrow.parquet as pq
 from prefect import task
 
 from engineer.gate import START
+from engineer.proposal import shortened
+from engineer.registry import find_designer
 from envgen.files import file_digest
 from infra.lineage import DataSetRef, Recorder, flat
+from infra.lineage.facts import CURRICULUM, PREFIX, Facts, config_changes, quoted
+from infra.lineage.prompts import prompt_version
+from infra.lineage.registry import name_best
+from infra.lineage.traces import Call, record_call, trace_id_of
 from infra.preset import resolved_json
 from infra.run_directory import Curriculum
 from infra.settings import Settings
-from policy.checkpoints import model_identity
+from infra.steps import lock
+from policy.rollouts import Rollout, read_rollouts
 from policy.train_log import read_train_log
-from tasks.design import CANDIDATES, read_proposal
-from tasks.learn import read_breakdown
+from tasks.design import CANDIDATES, PROPOSAL, read_candidates, read_proposal
+from tasks.gate import config_of
+from tasks.learn import ROLLOUTS
 from tasks.pilot import PILOT
 from tasks.publish import MANIFEST
-from tasks.run import GATE, RunRef, log, parent_stage, read_gate, task_options
+from tasks.run import GATE, RunRef, log, parent_stage, policy_identity, read_gate, task_options
 
+DECISION = "decision.json"
+"""What a person decided on the proposal of a stage; there only if somebody was asked."""
+RECORDED = PREFIX + "recorded"
+"""Tag of a stage's run once all of it is recorded: the version of this code, and the digest of the manifest."""
+VERSION = 1
+"""Raised by hand when a stage is recorded in another way."""
+SERIES = ("reward", "valid", "optimal", "zero_variance", "entropy")
+LONGEST_TEXT = 1000
+"""Characters of a tag that holds a text."""
 _UNRECORDED = ".unrecorded"
 """In the directory of a stage that MLflow does not know yet."""
 
@@ -40,73 +63,201 @@ def unrecorded(directory: Path) -> bool:
     return any(directory.glob(f"stage-*/{_UNRECORDED}"))
 
 
+@dataclass(frozen=True)
+class _Record:
+    """The record of a curriculum while stages are added to it."""
+
+    recorder: Recorder
+    run: RunRef
+    key: str
+    root: str
+    """Id of the curriculum's run."""
+    models: dict[int, str]
+    """Stage -> model id of its checkpoint."""
+    prompts: dict[int, dict[str, str]]
+    """Stage -> name and version of the prompt that its proposal was asked for with."""
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """What runs are compared by."""
+        preset = self.run.preset
+        return {"variant": preset.design.variant, "designer": preset.design.designer, "seed": str(preset.seed), "preset": preset.name}
+
+    @property
+    def validation(self) -> DataSetRef:
+        """The validation set."""
+        return DataSetRef(name=f"{self.run.preset.name}-validation", path=self.run.validation, digest=file_digest(self.run.validation))
+
+    def training(self, stage: int) -> DataSetRef:
+        """The training data of a stage."""
+        path = self.run.stage(stage) / "train.parquet"
+        return DataSetRef(name=f"{self.run.name}-stage-{stage:02d}", path=path, digest=file_digest(path))
+
+
 def _record(recorder: Recorder, run: RunRef, curriculum: Curriculum, stage: int) -> None:
-    preset, directory = run.preset, run.stage(stage)
+    """Record a stage, and those before it that are not recorded."""
     under = Settings().parent_run
     key = f"{curriculum.preset_digest[:16]}-{under + '-' if under else ''}{run.name}"
-    tags = {"preset": preset.name, "designer": preset.design.designer, "variant": preset.design.variant, "seed": str(preset.seed)}
-    root = recorder.run(key, run.name, parent=under, tags={**tags, "level": "curriculum"}, params=flat(resolved_json(preset)))
-    child = recorder.run(
-        f"{key}-stage-{stage}", f"stage {stage} · {preset.design.variant} · {preset.design.designer}", parent=root, tags={**tags, "level": "stage"}
+    known = recorder.runs(key)
+    done = [number for number in range(stage + 1) if number in known and known[number].data.tags.get(RECORDED) == _recorded(run, number)]
+    if len(done) > stage:
+        return
+    record = _Record(
+        recorder=recorder,
+        run=run,
+        key=key,
+        root=_root(recorder, run, key, under),
+        models=recorder.models(key),
+        prompts={number: _named(found.data.tags, ("prompt", "prompt_version")) for number, found in known.items()},
     )
-    train = DataSetRef(name=f"{run.name}-stage-{stage:02d}", path=directory / "train.parquet", digest=file_digest(directory / "train.parquet"))
-    validation = DataSetRef(name=f"{preset.name}-validation", path=run.validation, digest=file_digest(run.validation))
-    recorder.dataset(child, train, "training")
-    recorder.dataset(child, validation, "validation")
-    models: dict[int, str] = {}
-    for number in range(START, stage + 1):
-        parent = None if number == START else models[parent_stage(run, number)]
-        models[number] = _record_checkpoint(recorder, run, root, child, key, number, parent)
-    model_id = models[stage]
-    scores = _scores(run, stage)
-    recorder.scores(child, model_id, validation, scores, stage)
-    recorder.tag(child, "gate", read_gate(run, stage).action)
-    log_table = read_train_log(directory / "train_log.parquet")
-    recorder.metrics(
-        child,
-        {f"train/{name}": list(zip(log_table["step"], log_table[name], strict=True)) for name in ("reward", "valid", "optimal", "zero_variance", "entropy")},
-    )
-    recorder.metrics(root, {name: [(stage, value)] for name, value in scores.items()})
-    for name in ("config.json", "breakdown.json", GATE, CANDIDATES, PILOT, "proposal.json", MANIFEST):
-        recorder.artifact(child, directory / name)
+    if START not in record.models:
+        _record_start(record)
+    for number in range(stage + 1):
+        if number not in done:
+            _record_stage(record, number)
     for name in ("results.json", "report.html"):
-        recorder.artifact(root, run.directory / name)
+        recorder.artifact(record.root, run.directory / name)
+    recorder.finish(record.root)
+
+
+def _root(recorder: Recorder, run: RunRef, key: str, under: str | None) -> str:
+    preset = run.preset
+    columns = {"variant": preset.design.variant, "designer": preset.design.designer, "seed": str(preset.seed)}
+    tags = {**columns, "preset": preset.name, "level": "curriculum"}
+    return recorder.run(key, run.name, parent=under, tags=tags, params={**columns, **flat({"preset": resolved_json(preset)})})
+
+
+def _record_start(record: _Record) -> None:
+    """The start policy and its evaluation, as a run of its own below the curriculum's: what the stages are measured against."""
+    run, recorder = record.run, record.recorder
+    child = _child(record, START, "start policy", "start")
+    source = run.policy(START)
+    path = Path(source).resolve() if Path(source).is_dir() else source
+    facts = _facts(record, START, str(path), digest=policy_identity(run, START))
+    record.models[START] = recorder.checkpoint(child, f"{record.key}-start", f"{run.name}-start", facts, step=0)
+    recorder.inputs(child, {"validation": record.validation})
+    recorder.scores(child, record.models[START], record.validation, scores(read_rollouts(run.start / ROLLOUTS)), 0)
     recorder.finish(child)
-    recorder.finish(root)
 
 
-def _record_checkpoint(recorder: Recorder, run: RunRef, root: str, child: str, key: str, number: int, parent: str | None) -> str:
-    """The model id of a stage's checkpoint, or of the start policy (-1); ancestors are found, only the last is new."""
-    if number == START:
-        source = Path(run.policy(START))
-        return recorder.checkpoint(
-            root, f"start-{model_identity(str(source))[:32]}", f"start-{source.name}", source, parent=None, step=0, tags={"model": run.preset.model}
-        )
-    directory = run.stage(number)
-    proposal = read_proposal(run, number - 1) if number else None
-    tags = {
-        "stage": str(number),
-        "config": file_digest(directory / "config.json"),
-        "dataset": file_digest(directory / "train.parquet"),
-        "proposal": file_digest(run.stage(number - 1) / "proposal.json") if number else "default config",
-        "designer": proposal.designer if proposal else "default config",
-        "variant": proposal.variant if proposal else "",
+def _record_stage(record: _Record, stage: int) -> None:
+    run, recorder, directory = record.run, record.recorder, record.run.stage(stage)
+    gate = read_gate(run, stage)
+    name = f"stage {stage} · {run.preset.design.variant} · {run.preset.design.designer}"
+    child = _child(record, stage, name, "stage", gate=gate.action)
+    parent = record.models[parent_stage(run, stage)]
+    recorder.inputs(child, {"training": record.training(stage), "validation": record.validation}, parent)
+    facts = _facts(record, stage, str((directory / "checkpoint").resolve()), digest=policy_identity(run, stage), parent=parent, gate=gate.action)
+    record.models[stage] = recorder.checkpoint(child, f"{record.key}-checkpoint-{stage}", f"{run.name}-stage-{stage:02d}", facts, step=stage)
+    rates = scores(read_rollouts(directory / ROLLOUTS))
+    recorder.scores(child, record.models[stage], record.validation, rates, stage)
+    table = read_train_log(directory / "train_log.parquet")
+    recorder.metrics(child, {f"train/{series}": list(zip(table["step"], table[series], strict=True)) for series in SERIES})
+    recorder.metrics(record.root, {rate: [(stage, value)] for rate, value in rates.items()})
+    with lock(Settings().runs / ".locks" / "registry.lock"):  # MLflow's search-then-create is not atomic
+        record.prompts[stage] = _record_calls(record, stage, child)
+        if gate.best == stage:
+            tags = {CURRICULUM: quoted(record.key), "stage": str(stage), **record.columns}
+            name_best(recorder, run.preset.name, record.models[stage], rates["valid"], record.validation.digest, tags)
+    for file in ("config.json", "breakdown.json", GATE, CANDIDATES, PILOT, PROPOSAL, MANIFEST):
+        recorder.artifact(child, directory / file)
+    recorder.finish(child, {RECORDED: _recorded(run, stage), **record.prompts[stage]})
+
+
+def _child(record: _Record, stage: int, name: str, level: str, **more: str) -> str:
+    """The run of a stage."""
+    columns = {**record.columns, "stage": str(stage), **more}
+    tags = {**columns, "level": level, CURRICULUM: quoted(record.key), PREFIX + "stage": str(stage)}
+    return record.recorder.run(f"{record.key}-{level}-{stage}", name, parent=record.root, tags=tags, params={**columns, "curriculum": record.run.name})
+
+
+def _record_calls(record: _Record, stage: int, child: str) -> dict[str, str]:
+    """A trace for every proposal that a model was asked for; name and version of the prompt, if one was."""
+    run = record.run
+    proposals = [one.proposal for one in read_candidates(run, stage).candidates]
+    if not any(proposal.prompt for proposal in proposals):
+        return {}
+    prompt = prompt_version(record.recorder, run.preset.asked_design().wording, run.preset.design.variant)
+    asked = {"checkpoint": record.models[stage], "base": record.models[START]}.get(find_designer(run.preset.design.designer).asks or "")
+    chosen = proposals.index(read_proposal(run, stage))
+    stored = datetime.fromtimestamp((run.stage(stage) / CANDIDATES).stat().st_mtime, UTC)
+    for number, proposal in enumerate(proposals):
+        tags = {**record.columns, "stage": str(stage), "candidate": str(number + 1), "chosen": str(number == chosen).lower()}
+        record_call(record.recorder, Call(proposal, record.key, number, child, prompt, asked, stored, tags))
+    record.recorder.client.link_prompt_version_to_run(child, prompt)
+    return {"prompt": prompt.name, "prompt_version": str(prompt.version)}
+
+
+def _facts(record: _Record, stage: int, path: str, **more: Any) -> Facts:
+    """What a checkpoint was made from; of the start policy only what it is."""
+    run = record.run
+    names = {"curriculum": record.key, "run": run.name, "preset": run.preset.name, "seed": run.preset.seed}
+    evaluated = {"validation": record.validation.name, "validation_digest": record.validation.digest, "validation_instances": _rows(run.validation)}
+    made = {} if stage == START else {**_data_facts(record, stage), **(_design_facts(record, stage - 1) if stage else {})}
+    return Facts.model_validate({**names, "stage": stage, "path": path, **evaluated, **made, **more})
+
+
+def _data_facts(record: _Record, stage: int) -> dict[str, Any]:
+    run, data = record.run, record.training(stage)
+    before = config_of(run, stage - 1) if stage else None
+    return {
+        "dataset": data.name,
+        "dataset_digest": data.digest,
+        "instances": _rows(data.path),
+        "config": file_digest(run.stage(stage) / "config.json"),
+        "changes": shortened(config_changes(before, config_of(run, stage)), LONGEST_TEXT) if before else "the default config",
     }
-    stage_run = recorder.run(f"{key}-stage-{number}", "", parent=root)
-    return recorder.checkpoint(
-        stage_run,
-        f"{key}-checkpoint-{number}",
-        f"{run.name}-stage-{number:02d}",
-        directory / "checkpoint",
-        parent=parent,
-        step=number,
-        tags={f"envwright.{name}": value for name, value in tags.items()},
+
+
+def _design_facts(record: _Record, stage: int) -> dict[str, Any]:
+    """Who proposed the config of the stage after `stage`, what was shown, and who decided."""
+    run, proposal = record.run, read_proposal(record.run, stage)
+    prompt, candidates = record.prompts.get(stage, {}), [one.proposal for one in read_candidates(run, stage).candidates]
+    return {
+        "proposal": file_digest(run.stage(stage) / PROPOSAL),
+        "fallback": shortened(proposal.fallback, LONGEST_TEXT) if proposal.fallback else None,
+        "designer": proposal.designer,
+        "variant": proposal.variant,
+        **prompt,
+        "trace": trace_id_of(record.key, candidates.index(proposal), proposal) if prompt else None,
+        **_decision_facts(run.stage(stage) / DECISION),
+    }
+
+
+def _decision_facts(path: Path) -> dict[str, Any]:
+    if not path.exists():
+        return {}
+    decision = json.loads(path.read_bytes())
+    comment = shortened(decision["comment"], LONGEST_TEXT)
+    rest = {f"decision_{name}": decision[name] for name in ("edited", "by", "via")}
+    return {"decision": decision["decision"], **rest, "decision_at": decision["decided_at"], "decision_comment": comment}
+
+
+def scores(rollouts: list[Rollout]) -> dict[str, float]:
+    """Valid and optimal rates of an evaluation: of all, and by map size, by number of agents and by whether somebody has to wait."""
+    groups: dict[str, list[Rollout]] = {"": rollouts}
+    by: tuple[Callable[[Rollout], str], ...] = (
+        lambda r: f"/{r.instance.problem.size}x{r.instance.problem.size}",
+        lambda r: f"/agents-{r.instance.problem.num_agents}",
+        lambda r: "/wait" if r.instance.solution.wait_required else "/no-wait",
     )
+    for rollout in rollouts:
+        for name in by:
+            groups.setdefault(name(rollout), []).append(rollout)
+    rates = {}
+    for group, members in groups.items():
+        rates[f"valid{group}"] = sum(r.verdict.valid for r in members) / len(members)
+        rates[f"optimal{group}"] = sum(r.verdict.optimal for r in members) / len(members)
+    return rates
 
 
-def _scores(run: RunRef, stage: int) -> dict[str, float]:
-    breakdown = read_breakdown(run.stage(stage))
-    scores = {"valid": breakdown.overall.valid_rate.value, "optimal": breakdown.overall.optimal_rate.value}
-    for size, counts in breakdown.sizes.items():
-        scores |= {f"valid/{size}x{size}": counts.valid_rate.value, f"optimal/{size}x{size}": counts.optimal_rate.value}
-    return scores
+def _recorded(run: RunRef, stage: int) -> str:
+    return f"{VERSION}-{file_digest(run.stage(stage) / MANIFEST)}"
+
+
+def _rows(path: Path) -> int:
+    return pq.read_metadata(path).num_rows
+
+
+def _named(tags: dict[str, str], names: tuple[str, ...]) -> dict[str, str]:
+    return {name: tags[name] for name in names if name in tags}
