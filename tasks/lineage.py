@@ -157,7 +157,7 @@ def _record_stage(record: _Record, stage: int) -> None:
     with lock(Settings().runs / ".locks" / "registry.lock"):  # MLflow's search-then-create is not atomic
         record.prompts[stage] = _record_calls(record, stage, child)
         if gate.best == stage:
-            tags = {CURRICULUM: quoted(record.key), "stage": str(stage), **record.columns}
+            tags = {CURRICULUM: quoted(record.key), "run": run.name, "stage": str(stage), **record.columns}
             name_best(recorder, run.preset.name, record.models[stage], rates["valid"], record.validation.digest, tags)
     for file in ("config.json", "breakdown.json", GATE, CANDIDATES, PILOT, PROPOSAL, MANIFEST):
         recorder.artifact(child, directory / file)
