@@ -19,6 +19,7 @@ from mlflow.entities import Trace, ViewType
 
 from engineer.proposal import Attempt
 from envgen.files import file_digest, write_json
+from envgen.problem import Instance
 from infra.comparison.fork import fork
 from infra.lineage.ancestry import ancestry
 from infra.preset import Preset
@@ -200,7 +201,7 @@ def test_a_proposal_is_a_trace_of_answers_and_what_was_read(tracked: MlflowClien
         ("read answer 2", "PARSER", "OK"),
     ]
     assert all(span.parent_id == root.span_id for span in calls)
-    assert [(span.end_time_ns - span.start_time_ns) / 1e9 for span in (root, calls[0], calls[2])] == [2.5, 1.5, 0.5]
+    assert [((span.end_time_ns or 0) - span.start_time_ns) / 1e9 for span in (root, calls[0], calls[2])] == [2.5, 1.5, 0.5]
     assert [message["role"] for message in calls[2].inputs["messages"]] == ["user", "assistant", "user"]
     assert calls[0].outputs["choices"][0] == {"index": 0, "message": {"role": "assistant", "content": "{"}, "finish_reason": "length"}
     assert calls[0].get_attribute("mlflow.chat.tokenUsage") == {"input_tokens": 15, "output_tokens": 6, "total_tokens": 21}
@@ -224,7 +225,8 @@ def test_calls_that_failed_and_those_of_old_files_are_traces_too(tracked: Mlflow
     assert [(span.name, span.status.description) for span in failed.data.spans if span.parent_id] == [("no answer", "the model could not answer: it is down")]
     [chat] = [span for span in answered.data.spans if span.span_type == "CHAT_MODEL"]
     assert chat.end_time_ns == chat.start_time_ns
-    assert chat.get_attribute("mlflow.chat.tokenUsage")["total_tokens"] == 42, "those of the proposal are those of its only answer"
+    of_the_proposal = {"input_tokens": 30, "output_tokens": 12, "total_tokens": 42}
+    assert chat.get_attribute("mlflow.chat.tokenUsage") == of_the_proposal, "it has only this answer"
     assert ancestry(str(os.environ["MLFLOW_TRACKING_URI"]), str(run.stage(1) / "checkpoint"))[0].fallback == silent.fallback
 
 
@@ -242,8 +244,8 @@ def test_the_alias_best_follows_the_gates_of_a_preset(tracked: MlflowClient, tmp
     def best() -> str:
         return tracked.get_model_version_by_alias("envwright-alias", "best").tags["run"]
 
-    def recorded(name: str, *correct: int, **more: list) -> tuple[RunRef, Curriculum]:
-        made = finished_run(tmp_path / "runs" / name, correct, preset("alias"), **more)
+    def recorded(name: str, *correct: int, validation: list[Instance] | None = None) -> tuple[RunRef, Curriculum]:
+        made = finished_run(tmp_path / "runs" / name, correct, preset("alias"), validation)
         record(*made)
         return made
 
