@@ -19,7 +19,7 @@ from infra.lineage.facts import CURRICULUM, PREFIX, Facts, config_changes, quote
 from infra.lineage.prompts import prompt_version
 from infra.lineage.registry import name_best
 from infra.lineage.traces import Call, record_call, trace_id_of
-from infra.preset import resolved_json
+from infra.preset import Preset, resolved_json
 from infra.run_directory import Curriculum
 from infra.settings import Settings
 from infra.steps import lock
@@ -39,6 +39,8 @@ RECORDED = PREFIX + "recorded"
 VERSION = 1
 """Raised by hand when a stage is recorded in another way."""
 SERIES = ("reward", "valid", "optimal", "zero_variance", "entropy")
+_SHORT = {"preset.name", "preset.seed", "preset.design.designer", "preset.design.variant"}
+"""Parameters that curricula have under short names: MLflow's compare view opens with the first three in which they differ."""
 LONGEST_TEXT = 1000
 """Characters of a tag that holds a text."""
 _UNRECORDED = ".unrecorded"
@@ -78,12 +80,6 @@ class _Record:
     """Stage -> name and version of the prompt that its proposal was asked for with."""
 
     @property
-    def columns(self) -> dict[str, str]:
-        """What runs are compared by."""
-        preset = self.run.preset
-        return {"variant": preset.design.variant, "designer": preset.design.designer, "seed": str(preset.seed), "preset": preset.name}
-
-    @property
     def validation(self) -> DataSetRef:
         """The validation set."""
         return DataSetRef(name=f"{self.run.preset.name}-validation", path=self.run.validation, digest=file_digest(self.run.validation))
@@ -111,6 +107,7 @@ def _record(recorder: Recorder, run: RunRef, curriculum: Curriculum, stage: int)
         prompts={number: _named(found.data.tags, ("prompt", "prompt_version")) for number, found in known.items()},
     )
     if START not in record.models:
+        recorder.inputs(record.root, {"validation": record.validation})
         _record_start(record)
     for number in range(stage + 1):
         if number not in done:
@@ -122,9 +119,14 @@ def _record(recorder: Recorder, run: RunRef, curriculum: Curriculum, stage: int)
 
 def _root(recorder: Recorder, run: RunRef, key: str, under: str | None) -> str:
     preset = run.preset
-    columns = {"variant": preset.design.variant, "designer": preset.design.designer, "seed": str(preset.seed)}
-    tags = {**columns, "preset": preset.name, "level": "curriculum"}
-    return recorder.run(key, run.name, parent=under, tags=tags, params={**columns, **flat({"preset": resolved_json(preset)})})
+    tags = _columns(preset) | {"level": "curriculum"}
+    settings = {name: value for name, value in flat({"preset": resolved_json(preset)}).items() if name not in _SHORT}
+    return recorder.run(key, run.name, parent=under, tags=tags, params=_columns(preset) | settings)
+
+
+def _columns(preset: Preset) -> dict[str, str]:
+    """What runs are compared by."""
+    return {"variant": preset.design.variant, "designer": preset.design.designer, "seed": str(preset.seed), "preset": preset.name}
 
 
 def _record_start(record: _Record) -> None:
@@ -157,7 +159,7 @@ def _record_stage(record: _Record, stage: int) -> None:
     with lock(Settings().runs / ".locks" / "registry.lock"):  # MLflow's search-then-create is not atomic
         record.prompts[stage] = _record_calls(record, stage, child)
         if gate.best == stage:
-            tags = {CURRICULUM: quoted(record.key), "run": run.name, "stage": str(stage), **record.columns}
+            tags = {CURRICULUM: quoted(record.key), "run": run.name, "stage": str(stage), **_columns(run.preset)}
             name_best(recorder, run.preset.name, record.models[stage], rates["valid"], record.validation.digest, tags)
     for file in ("config.json", "breakdown.json", GATE, CANDIDATES, PILOT, PROPOSAL, MANIFEST):
         recorder.artifact(child, directory / file)
@@ -166,7 +168,7 @@ def _record_stage(record: _Record, stage: int) -> None:
 
 def _child(record: _Record, stage: int, name: str, level: str, **more: str) -> str:
     """The run of a stage."""
-    columns = {**record.columns, "stage": str(stage), **more}
+    columns = {**_columns(record.run.preset), "stage": str(stage), **more}
     tags = {**columns, "level": level, CURRICULUM: quoted(record.key), PREFIX + "stage": str(stage)}
     return record.recorder.run(f"{record.key}-{level}-{stage}", name, parent=record.root, tags=tags, params={**columns, "curriculum": record.run.name})
 
@@ -182,7 +184,7 @@ def _record_calls(record: _Record, stage: int, child: str) -> dict[str, str]:
     chosen = proposals.index(read_proposal(run, stage))
     stored = datetime.fromtimestamp((run.stage(stage) / CANDIDATES).stat().st_mtime, UTC)
     for number, proposal in enumerate(proposals):
-        tags = {**record.columns, "stage": str(stage), "candidate": str(number + 1), "chosen": str(number == chosen).lower()}
+        tags = {**_columns(run.preset), "stage": str(stage), "candidate": str(number + 1), "chosen": str(number == chosen).lower()}
         record_call(record.recorder, Call(proposal, record.key, number, child, prompt, asked, stored, tags))
     record.recorder.client.link_prompt_version_to_run(child, prompt)
     return {"prompt": prompt.name, "prompt_version": str(prompt.version)}

@@ -176,7 +176,9 @@ def test_runs_have_the_columns_that_variants_are_compared_by(tracked: MlflowClie
     runs = stage_runs(tracked, "columns")
     names = {"variant": "V6", "designer": "checkpoint", "seed": "0"}
     assert runs[0].data.params == {**names, "stage": "0", "preset": "columns", "curriculum": "columns", "gate": "go-on"}
-    assert names.items() <= runs[None].data.params.items()
+    assert (names | {"preset": "columns"}).items() <= runs[None].data.params.items()
+    assert not {"preset.seed", "preset.design.variant"} & set(runs[None].data.params), "each is there once"
+    assert [i.dataset.name for i in runs[None].inputs.dataset_inputs] == ["columns-validation"]
     assert runs[None].data.params["preset.trl.learning_rate"] == "0.0001"
     groups = {"", "/3x3", "/4x4", "/agents-2", "/agents-3", "/wait", "/no-wait"}
     assert {name for name in runs[0].data.metrics if not name.startswith("train/")} == {rate + group for rate in ("valid", "optimal") for group in groups}
