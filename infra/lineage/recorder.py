@@ -15,6 +15,7 @@ from mlflow.entities import DatasetInput, InputTag, LoggedModel, LoggedModelInpu
 from pydantic import BaseModel, ConfigDict
 
 from infra.lineage.facts import CURRICULUM, KEY, STAGE, Facts, quoted, tagged
+from infra.lineage.views import VIEWS
 
 EXPERIMENT = "envwright"
 DIGEST_LENGTH = 36
@@ -44,6 +45,9 @@ class Recorder:
         found = self._client.get_experiment_by_name(EXPERIMENT)
         location = artifacts.resolve().as_uri() if local else None
         self.experiment = found.experiment_id if found else self._client.create_experiment(EXPERIMENT, artifact_location=location)
+        for tag, view in VIEWS.items():
+            if not found or found.tags.get(tag) != view:
+                self._client.set_experiment_tag(self.experiment, tag, view)
         self._longest, self._end = longest, time.monotonic() + longest
 
     @property

@@ -1,3 +1,4 @@
+import json
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -236,6 +237,15 @@ def test_what_a_config_changes_is_said_in_words():
     assert config_changes(old, other) == "3x3: data 0.50 to 1.00; 4x4: left out"
     assert config_changes(other, old) == "3x3: data 1.00 to 0.50; 4x4: new"
     assert config_changes(old, old) == "nothing"
+
+
+def test_the_experiment_has_views_with_the_columns_that_count(store: Store):
+    store.recorder()
+    experiment = store.recorder().client.get_experiment_by_name("envwright")
+    assert experiment is not None
+    views = {name.removeprefix("mlflow.sharedViewState."): json.loads(view) for name, view in experiment.tags.items() if name.startswith("mlflow.shared")}
+    assert [view["searchFilter"] for _, view in sorted(views.items())] == ["tags.level = 'curriculum'", "tags.level = 'stage'"]
+    assert "params.`variant`" in views["curricula"]["selectedColumns"]
 
 
 def test_files_are_kept_with_their_run_and_replaced_by_name(store: Store, tmp_path: Path):
