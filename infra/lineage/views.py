@@ -9,13 +9,15 @@ import json
 _RATES = ("valid", "optimal", "valid/wait", "valid/no-wait")
 
 
-def _view(level: str, params: tuple[str, ...]) -> str:
+def _view(level: str, params: tuple[str, ...], order: str, ascending: bool) -> str:
     columns = [f"params.`{name}`" for name in params] + [f"metrics.`{name}`" for name in _RATES]
-    return json.dumps({"selectedColumns": columns, "searchFilter": f"tags.level = '{level}'", "chartsSearchFilter": "^(valid|optimal)$"})
+    # Ordered by time, stages would be folded away under their curricula.
+    shown = {"selectedColumns": columns, "orderByKey": order, "orderByAsc": ascending}
+    return json.dumps({**shown, "searchFilter": f"tags.level = '{level}'", "chartsSearchFilter": "^(valid|optimal)$"})
 
 
 VIEWS = {
-    "mlflow.sharedViewState.curricula": _view("curriculum", ("variant", "designer", "seed", "preset")),
-    "mlflow.sharedViewState.stages": _view("stage", ("curriculum", "variant", "designer", "seed", "stage", "gate")),
+    "mlflow.sharedViewState.curricula": _view("curriculum", ("variant", "designer", "seed", "preset"), "metrics.`valid`", False),
+    "mlflow.sharedViewState.stages": _view("stage", ("curriculum", "variant", "designer", "seed", "stage", "gate"), "params.`curriculum`", True),
 }
 """Tags of the experiment."""
