@@ -27,26 +27,30 @@ def ancestry(tracking_uri: str, checkpoint: str) -> list[Ancestor]:
     """
     database = Path(tracking_uri.removeprefix("sqlite:///"))
     if tracking_uri.startswith("sqlite:///") and not database.exists():
-        raise RunDirectoryError(f"{database}: no such database, so nothing was recorded there; check MLFLOW_TRACKING_URI or ENVWRIGHT_RUNS")
+        raise _unknown(checkpoint)
     try:
         client = connect(tracking_uri)
         found = client.get_experiment_by_name(EXPERIMENT)
         model = _find(client, found.experiment_id, checkpoint) if found else None
-        return _chain(model) if model else _unknown(checkpoint, tracking_uri)
+        chain = _chain(model) if model and CURRICULUM in model.tags else []
     except MlflowException as error:
         if error.error_code in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE", "NOT_FOUND"):
-            _unknown(checkpoint, tracking_uri)
-        raise RunDirectoryError(f"MLflow at {tracking_uri} cannot be read: {str(error)[:300]}; check MLFLOW_TRACKING_URI") from None
+            raise _unknown(checkpoint) from None
+        raise RunDirectoryError(f"MLflow cannot be read: {str(error)[:300]}; check MLFLOW_TRACKING_URI") from None
+    if not chain:
+        raise _unknown(checkpoint)
+    return chain
 
 
-def _unknown(checkpoint: str, tracking_uri: str) -> list[Ancestor]:
-    raise RunDirectoryError(f"{checkpoint}: MLflow at {tracking_uri} knows no such checkpoint; check the path, and MLFLOW_TRACKING_URI or ENVWRIGHT_RUNS")
+def _unknown(checkpoint: str) -> RunDirectoryError:
+    return RunDirectoryError(f"{checkpoint}: MLflow knows no such checkpoint; check the path, and MLFLOW_TRACKING_URI or ENVWRIGHT_RUNS")
 
 
 def _chain(model: LoggedModel) -> list[Ancestor]:
     found = _search(model.experiment_id, tagged(CURRICULUM, Ancestor.of(model).curriculum))
     known = {one.model_id: Ancestor.of(one) for one in found}
-    chain, following = [], known.pop(model.model_id, None)
+    chain: list[Ancestor] = []
+    following = known.pop(model.model_id, None)
     while following:
         chain.append(following)
         following = known.pop(following.parent, None) if following.parent else None

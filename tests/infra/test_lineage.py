@@ -1,4 +1,5 @@
 import json
+import socket
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -207,10 +208,27 @@ def test_a_registered_model_that_nobody_registered_is_refused(store: Store, name
         ancestry(store.uri, name)
 
 
+def test_a_model_that_somebody_else_recorded_is_refused(store: Store):
+    recorder = store.recorder()
+    model = mlflow.create_external_model(name="foreign", experiment_id=recorder.experiment)
+    try:
+        with pytest.raises(RunDirectoryError, match="knows no such checkpoint"):
+            ancestry(store.uri, f"models:/{model.model_id}")
+    finally:
+        recorder.client.delete_logged_model(model.model_id)
+
+
 def test_a_store_that_is_not_there_is_refused_and_not_made(tmp_path: Path):
-    with pytest.raises(RunDirectoryError, match="no such database"):
+    with pytest.raises(RunDirectoryError, match="knows no such checkpoint"):
         ancestry(f"sqlite:///{tmp_path}/mlflow.db", "runs/stage-00/checkpoint")
     assert not list(tmp_path.iterdir())
+
+
+def test_a_server_that_does_not_answer_is_no_unknown_checkpoint():
+    with socket.socket() as held:  # bound, and nobody listens
+        held.bind(("127.0.0.1", 0))
+        with pytest.raises(RunDirectoryError, match=r"MLflow cannot be read: .*; check MLFLOW_TRACKING_URI"):
+            ancestry(f"http://127.0.0.1:{held.getsockname()[1]}", "runs/stage-00/checkpoint")
 
 
 def test_a_recorder_stops_when_its_time_is_up(store: Store):
