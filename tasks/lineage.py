@@ -1,7 +1,6 @@
 """Record a finished stage in MLflow."""
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,6 +14,7 @@ from engineer.proposal import shortened
 from engineer.registry import find_designer
 from envgen.files import file_digest
 from infra.lineage import DataSetRef, Recorder, flat
+from infra.lineage.columns import scores
 from infra.lineage.facts import CURRICULUM, PREFIX, Facts, config_changes, quoted
 from infra.lineage.prompts import prompt_version
 from infra.lineage.registry import name_best
@@ -23,7 +23,7 @@ from infra.preset import Preset, resolved_json
 from infra.run_directory import Curriculum
 from infra.settings import Settings
 from infra.steps import lock
-from policy.rollouts import Rollout, read_rollouts
+from policy.rollouts import read_rollouts
 from policy.train_log import read_train_log
 from tasks.design import CANDIDATES, PROPOSAL, read_candidates, read_proposal
 from tasks.gate import config_of
@@ -95,7 +95,8 @@ def _record(recorder: Recorder, run: RunRef, curriculum: Curriculum, stage: int)
     under = Settings().parent_run
     key = f"{curriculum.preset_digest[:16]}-{under + '-' if under else ''}{run.name}"
     known = recorder.runs(key)
-    done = [number for number in range(stage + 1) if number in known and known[number].data.tags.get(RECORDED) == _recorded(run, number)]
+    tags = {number: known[number].data.tags for number in range(stage + 1) if number in known}
+    done = [number for number in tags if tags[number].get(RECORDED) == _recorded(run, number)]
     if len(done) > stage:
         return
     record = _Record(
@@ -104,9 +105,10 @@ def _record(recorder: Recorder, run: RunRef, curriculum: Curriculum, stage: int)
         key=key,
         root=_root(recorder, run, key, under),
         models=recorder.models(key),
-        prompts={number: _named(found.data.tags, ("prompt", "prompt_version")) for number, found in known.items()},
+        # The templates may have changed since: what was recorded of these proposals holds.
+        prompts={number: _named(of, ("prompt", "prompt_version")) for number, of in tags.items() if of.get(RECORDED, "").endswith(_manifest(run, number))},
     )
-    if START not in record.models:
+    if START not in known or known[START].info.status != "FINISHED":
         recorder.inputs(record.root, {"validation": record.validation})
         _record_start(record)
     for number in range(stage + 1):
@@ -179,11 +181,13 @@ def _record_calls(record: _Record, stage: int, child: str) -> dict[str, str]:
     proposals = [one.proposal for one in read_candidates(run, stage).candidates]
     if not any(proposal.prompt for proposal in proposals):
         return {}
-    prompt = prompt_version(record.recorder, run.preset.asked_design().wording, run.preset.design.variant)
+    prompt = prompt_version(record.recorder, run.preset.asked_design().wording, run.preset.design.variant, record.prompts.get(stage))
     asked = {"checkpoint": record.models[stage], "base": record.models[START]}.get(find_designer(run.preset.design.designer).asks or "")
     chosen = proposals.index(read_proposal(run, stage))
     stored = datetime.fromtimestamp((run.stage(stage) / CANDIDATES).stat().st_mtime, UTC)
     for number, proposal in enumerate(proposals):
+        if not proposal.prompt:
+            continue
         tags = {**_columns(run.preset), "stage": str(stage), "candidate": str(number + 1), "chosen": str(number == chosen).lower()}
         record_call(record.recorder, Call(proposal, record.key, number, child, prompt, asked, stored, tags))
     record.recorder.client.link_prompt_version_to_run(child, prompt)
@@ -235,26 +239,12 @@ def _decision_facts(path: Path) -> dict[str, Any]:
     return {"decision": decision["decision"], **rest, "decision_at": decision["decided_at"], "decision_comment": comment}
 
 
-def scores(rollouts: list[Rollout]) -> dict[str, float]:
-    """Valid and optimal rates of an evaluation: of all, and by map size, by number of agents and by whether somebody has to wait."""
-    groups: dict[str, list[Rollout]] = {"": rollouts}
-    by: tuple[Callable[[Rollout], str], ...] = (
-        lambda r: f"/{r.instance.problem.size}x{r.instance.problem.size}",
-        lambda r: f"/agents-{r.instance.problem.num_agents}",
-        lambda r: "/wait" if r.instance.solution.wait_required else "/no-wait",
-    )
-    for rollout in rollouts:
-        for name in by:
-            groups.setdefault(name(rollout), []).append(rollout)
-    rates = {}
-    for group, members in groups.items():
-        rates[f"valid{group}"] = sum(r.verdict.valid for r in members) / len(members)
-        rates[f"optimal{group}"] = sum(r.verdict.optimal for r in members) / len(members)
-    return rates
-
-
 def _recorded(run: RunRef, stage: int) -> str:
-    return f"{VERSION}-{file_digest(run.stage(stage) / MANIFEST)}"
+    return f"{VERSION}-{_manifest(run, stage)}"
+
+
+def _manifest(run: RunRef, stage: int) -> str:
+    return file_digest(run.stage(stage) / MANIFEST)
 
 
 def _rows(path: Path) -> int:

@@ -10,8 +10,13 @@ from infra.lineage.recorder import Recorder
 from infra.lineage.registry import registry_name
 
 
-def prompt_version(recorder: Recorder, wording: Wording, variant: str) -> PromptVersion:
-    """The version of the prompt `envwright-<wording>-<variant>` that has the text of the templates, registered if there is none."""
+def prompt_version(recorder: Recorder, wording: Wording, variant: str, recorded: dict[str, str] | None = None) -> PromptVersion:
+    """The version of the prompt `envwright-<wording>-<variant>` that has the text of the templates, registered if there is none.
+
+    `recorded` holds `prompt` and `prompt_version` if they were recorded before; they stay, whatever the templates are today.
+    """
+    if recorded and (known := recorder.client.get_prompt_version(recorded["prompt"], recorded["prompt_version"])):
+        return known
     name, text = registry_name(f"{wording}-{variant}"), template_text(variant, wording)
     sha = digest(text)
     # Without the condition on `mlflow.prompt.is_prompt` MLflow leaves prompts out.

@@ -240,6 +240,11 @@ def test_a_prompt_gets_a_new_version_only_when_its_text_is_new(tracked: MlflowCl
         record(run, curriculum)
         versions.append(stage_runs(tracked, f"prompt-{number}")[0].data.tags["prompt_version"])
     assert versions == ["1", "1", "2", "1"]
+    stage = stage_runs(tracked, "prompt-3")[0]
+    tracked.set_tag(stage.info.run_id, "envwright.recorded", stage.data.tags["envwright.recorded"].replace("-", "-older-"))
+    monkeypatch.setattr("infra.lineage.prompts.template_text", lambda *_: "{{ of today }}")
+    record(run, curriculum)
+    assert stage_runs(tracked, "prompt-3")[0].data.tags["prompt_version"] == "1", "a proposal keeps the prompt that it was asked with"
 
 
 def test_the_alias_best_follows_the_gates_of_a_preset(tracked: MlflowClient, tmp_path: Path):
