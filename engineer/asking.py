@@ -4,6 +4,9 @@ A model answers once. If its answer cannot be read, the conversation goes on wit
 and the error, and is asked for the JSON again. If that fails too, the previous config is kept.
 """
 
+import time
+from datetime import UTC, datetime
+
 from engineer.answer import AnswerError, answer_schema, parse_answer, project
 from engineer.context import DesignContext
 from engineer.contract import Brief, Designer, DesignerOptions
@@ -35,16 +38,18 @@ def ask_model(spec: DesignSpec, context: DesignContext, seed: int, model: ChatMo
     )
     conversation = ask(prompt.text)
     for turn in range(TURNS):
+        started, clock = datetime.now(UTC), time.monotonic()
         try:
             [completion] = model.complete([conversation], _sampling(spec, context, seed, candidate, turn))
         except ModelError as error:
             reason = f"the model could not answer, the previous config is kept: {str(error)[:MAX_REASON]}{_unread(proposal)}"
             return proposal.model_copy(update={"fallback": reason})
+        seconds = round(time.monotonic() - clock, 3)
         read, error = _read(completion, context, spec)
         proposal = proposal.model_copy(
             update={
                 **read,
-                "attempts": (*proposal.attempts, Attempt(text=completion.text, finish_reason=completion.finish_reason, error=error)),
+                "attempts": (*proposal.attempts, Attempt(**completion.model_dump(), error=error, started=started, seconds=seconds)),
                 "prompt_tokens": proposal.prompt_tokens + completion.prompt_tokens,
                 "completion_tokens": proposal.completion_tokens + completion.completion_tokens,
             }
@@ -53,6 +58,15 @@ def ask_model(spec: DesignSpec, context: DesignContext, seed: int, model: ChatMo
             return proposal
         conversation = _repair(conversation, completion.text, error)
     return proposal.model_copy(update={"fallback": f"the model could not repair its answer, the previous config is kept{_unread(proposal)}"})
+
+
+def conversations(proposal: Proposal) -> list[Conversation]:
+    """What a model was asked for a proposal: one conversation an attempt, and the one that it could not answer, if there was one."""
+    asked = [ask(proposal.prompt)] if proposal.prompt else []
+    for attempt in proposal.attempts:
+        if attempt.error is not None and len(asked) < TURNS:
+            asked.append(_repair(asked[-1], attempt.text, attempt.error))
+    return asked
 
 
 def _sampling(spec: DesignSpec, context: DesignContext, seed: int, candidate: int, turn: int) -> Sampling:

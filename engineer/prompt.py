@@ -46,19 +46,29 @@ def design_prompt(variant: str, context: DesignContext, wording: Wording) -> Tex
     return Text(question, tuple(cut for _, cuts in modules for cut in cuts))
 
 
+def template_text(variant: str, wording: Wording) -> str:
+    """The templates behind the design questions of a context variant, each under its name; KeyError if unknown."""
+    assert _TEMPLATES.loader is not None
+    names = [f"{wording}/{name}.j2" for name in ("question", *map(_template, VARIANTS[variant]))]
+    return "\n\n".join(f"{{# {name} #}}\n{_TEMPLATES.loader.get_source(_TEMPLATES, name)[0].strip()}" for name in names)
+
+
 def module_text(module: Module, context: DesignContext, wording: Wording) -> Text:
     """One context module in words, within its budget; empty if there is nothing to say yet."""
     of, budget = _PARTS.get(module, _nothing)(module, context), BUDGETS[wording][module]
-    template = Module.HISTORY if module is Module.HISTORY_WITHOUT_DEFAULT else module
 
     def text(kept: int) -> str:
         note = of.left_out(of.parts[kept:]) if kept < len(of.parts) else ""
-        return _render(wording, template, context=context, note=note, **of.shown(of.parts[:kept]))
+        return _render(wording, _template(module), context=context, note=note, **of.shown(of.parts[:kept]))
 
     kept = _most(len(of.parts), lambda count: tokens(text(count)) <= budget)
     if kept == len(of.parts):
         return Text(text(kept))
     return Text(text(kept), (f"{module}: {of.left_out(of.parts[kept:])}, its budget is {budget} tokens",))
+
+
+def _template(module: Module) -> Module:
+    return Module.HISTORY if module is Module.HISTORY_WITHOUT_DEFAULT else module
 
 
 def _most(count: int, fits: Callable[[int], bool]) -> int:

@@ -17,6 +17,7 @@ from envgen.files import write_text
 from envgen.problem import Objective
 from envgen.prompts import PromptStyle
 from flows.approval_cli import commands as approval_commands
+from flows.terminal import printable
 from policy.checkpoints import resolve_model
 
 SOLVED_AT_ONCE = 256
@@ -261,14 +262,20 @@ def report(run: Annotated[str, typer.Argument(help="Name or path of a run.")]) -
 
 
 @app.command(epilog=example("envwright lineage runs/tiny-checkpoint-V6-s0/stage-02/checkpoint"))
-def lineage(checkpoint: Annotated[Path, typer.Argument(help="A checkpoint directory.")]) -> None:
-    """What a checkpoint was made from, down to the start policy."""
+def lineage(
+    checkpoint: Annotated[str, typer.Argument(help="A checkpoint directory, also one that was moved or deleted; or models:/NAME@ALIAS, models:/NAME/VERSION.")],
+    json_: Annotated[bool, typer.Option("--json", help="Print the chain as JSON, newest first.")] = False,
+) -> None:
+    """What a checkpoint was made from, down to the base model, out of MLflow's record alone."""
     from flows.tables import lineage_tree
-    from infra.lineage import Recorder
+    from infra.lineage.ancestry import ancestry
     from infra.settings import Settings
 
-    settings = Settings()
-    console.print(lineage_tree(checkpoint, Recorder(settings.tracking_uri, settings.runs / "mlartifacts").ancestry(checkpoint)))
+    chain = ancestry(Settings().tracking_uri, checkpoint)
+    if json_:
+        typer.echo(json.dumps([ancestor.model_dump(mode="json") for ancestor in chain], indent=1))
+    else:
+        console.print(lineage_tree(chain))
 
 
 @app.command(epilog=example("envwright doctor"))
@@ -304,11 +311,6 @@ def bootstrap(
 
     bootstrap_flow(output, chosen, recipe, continue_from)
     console.print(f"start policy: {output}")
-
-
-def printable(text: str) -> str:
-    """The text without the characters that would steer a terminal."""
-    return "".join(c if c.isprintable() else " " for c in text)
 
 
 def _style(name: str) -> PromptStyle:

@@ -24,7 +24,7 @@ from infra.comparison.spec import SHARED, Child, ComparisonSpec, open_comparison
 from infra.lease import exclusive
 from infra.settings import Settings
 from tasks.compare import earlier_failures, open_record, publish_comparison
-from tasks.publish import unrecorded
+from tasks.lineage import unrecorded
 from tasks.run import log
 
 

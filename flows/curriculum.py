@@ -23,10 +23,12 @@ from tasks.data import generate, make_validation
 from tasks.design import engineer
 from tasks.gate import judge
 from tasks.learn import evaluate_stage, evaluate_start, summarize, train
+from tasks.lineage import record_lineage
 from tasks.pilot import choose, score_candidates
-from tasks.publish import publish, record_lineage, write_manifest
+from tasks.publish import publish, write_manifest
+from tasks.remote import copy_run, fetch_run
 from tasks.run import Parent, RunRef, close_engine, log, read_gate
-from tasks.stage_artifacts import show_breakdown, show_config, show_proposal, show_rates
+from tasks.stage_artifacts import show_breakdown, show_config, show_links, show_proposal, show_rates
 
 
 @flow(name="stage", flow_run_name="stage {number} · {variant} · {designer}")
@@ -75,6 +77,7 @@ def run_curriculum(preset: Preset, name: str) -> CurriculumResults:
     """The curriculum of a preset in the run directory of a name; inside a flow run."""
     directory = Settings().run_directory(name)
     with exclusive(directory):
+        fetch_run(directory)
         opened = open_run(directory, preset)
         run = RunRef(directory=directory, preset=preset)
         try:
@@ -97,10 +100,13 @@ def _stages(run: RunRef, opened: Curriculum) -> CurriculumResults:
         steps[number] = stage(run, number, config, validation, Parent(stage=parent, identity=identities[parent]), preset.design.variant, preset.design.designer)
         results = publish(run, number + 1, steps)
         show_rates(run, number, results)
-        record_lineage(run, opened, number)
+        show_links(run, number, record_lineage(run, opened, number))
+        copy_run(run.directory)
         identities[number] = steps[number][1].outputs["checkpoint"]
         config, parent = next_config(run, number), read_gate(run, number).in_force
         if config is None:
-            return publish(run, number + 1, steps)
+            results = publish(run, number + 1, steps)
+            copy_run(run.directory)
+            break
     assert results is not None
     return results

@@ -1,22 +1,23 @@
 """What commands print: tables and trees."""
 
-from pathlib import Path
-
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
+from rich.text import Text
 from rich.tree import Tree
 
 from engineer.gate import name_of
 from engineer.proposal import Proposal
 from envgen.breakdown import Breakdown, Difference
-from envgen.errors import RunDirectoryError
+from flows.terminal import printable
 from infra.comparison import text
 from infra.comparison.results import ComparisonResults
-from infra.lineage import Ancestor
+from infra.lineage.facts import Ancestor
 from infra.report.text import with_interval
 from infra.results import CurriculumResults
 
 KEPT = ", the previous config is kept"
+SHA256 = 64
+"""Hex digits of a digest; what is shorter is the id of a model at a hub."""
 
 
 def rates_table(results: CurriculumResults) -> Table:
@@ -72,25 +73,55 @@ def _usage(proposals: list[Proposal]) -> list[str]:
     return ["engineer: " + ", ".join(used)]
 
 
-def lineage_tree(checkpoint: Path, chain: list[Ancestor]) -> Tree:
-    """The ancestry of a checkpoint as a tree, newest first; RunDirectoryError if it is unknown."""
-    if not chain:
-        raise RunDirectoryError(f"{checkpoint}: MLflow knows no such checkpoint; check the path, and MLFLOW_TRACKING_URI or ENVWRIGHT_RUNS")
-    tree = Tree(f"[bold]{chain[0].checkpoint}[/bold]")
-    node = tree
+def lineage_tree(chain: list[Ancestor]) -> Tree:
+    """A checkpoint and what it was made from, newest first, down to the base model."""
+    tree = node = Tree(_plain(_title(chain[0])))
     for index, ancestor in enumerate(chain):
         if index:
-            node = node.add(f"trained from [bold]{ancestor.checkpoint}[/bold]")
-        node.add(f"path {ancestor.path}")
-        for context, dataset in sorted(ancestor.datasets.items()):
-            if index + 1 < len(chain):
-                node.add(f"{context} data {dataset}")
-        for name, value in sorted(ancestor.tags.items()):
-            node.add(f"{name} {value}")
-        rates = [f"{name} {ancestor.metrics[name]:.1%}" for name in ("valid", "optimal") if name in ancestor.metrics]
-        if rates:
-            node.add("validation " + ", ".join(rates))
+            node = node.add(_plain(f"trained from {_title(ancestor)}"))
+        for line in _origin(ancestor):
+            node.add(_plain(line))
     return tree
+
+
+def _title(ancestor: Ancestor) -> str:
+    what = f"stage {ancestor.stage} of {ancestor.run}" if ancestor.stage >= 0 else f"{name_of(ancestor.stage)} of {ancestor.run}"
+    rates = [f"{name} {rate:.1%}" for name, rate in (("valid", ancestor.valid), ("optimal", ancestor.optimal)) if rate is not None]
+    return f"{what}: {', '.join(rates) or 'not evaluated'}"
+
+
+def _origin(ancestor: Ancestor) -> list[str]:
+    """What made a checkpoint, a line each."""
+    lines = [f"checkpoint {ancestor.path}, digest {_short(ancestor.digest)}"]
+    if ancestor.validation_digest:
+        lines.append(f"evaluated on {ancestor.validation}, {ancestor.validation_instances} instances, digest {_short(ancestor.validation_digest)}")
+    if ancestor.dataset_digest:
+        lines.append(f"data set {ancestor.dataset}, {ancestor.instances} instances, digest {_short(ancestor.dataset_digest)}")
+    if ancestor.config:
+        lines.append(f"config {_short(ancestor.config)}, changes: {ancestor.changes}")
+    if ancestor.proposal:
+        lines.append(f"proposal {_short(ancestor.proposal)}{': ' + ancestor.fallback if ancestor.fallback else ''}")
+        asked = f", prompt {ancestor.prompt} version {ancestor.prompt_version}, trace {ancestor.trace}" if ancestor.prompt else ""
+        lines.append(f"designer {ancestor.designer}, context {ancestor.variant}{asked}")
+        lines.append(f"decision: {_decision(ancestor)}")
+    return lines + ([f"gate: {ancestor.gate}"] if ancestor.gate else [])
+
+
+def _decision(ancestor: Ancestor) -> str:
+    if ancestor.decision is None:
+        return "nobody was asked"
+    how = "an edited config, " if ancestor.decision_edited else ""
+    comment = f": {ancestor.decision_comment}" if ancestor.decision_comment else ""
+    return f"{ancestor.decision}, {how}by {ancestor.decision_by} ({ancestor.decision_via}) at {ancestor.decision_at}{comment}"
+
+
+def _short(digest: str) -> str:
+    return digest[:12] if len(digest) == SHA256 else digest
+
+
+def _plain(text: str) -> Text:
+    """A text that may hold a model's words: no markup is read in it, and no control character reaches the terminal."""
+    return Text(printable(text), overflow="fold")
 
 
 def _row(table: Table, name: str, breakdown: Breakdown, valid: Difference | None, optimal: Difference | None) -> None:

@@ -44,7 +44,8 @@ def show_rates(run: RunRef, stage: int, results: CurriculumResults) -> None:
     show(create_image_artifact, image_url=f"data:image/png;base64,{picture}", key=stage_key(run, stage, "rates"), description=what)
 
 
-def show_links(run: RunRef, stage: int, links: dict[str, str]) -> None:
-    """Where to read on: names and addresses."""
-    text = "\n".join(f"- [{name}]({address})" if address.startswith("http") else f"- {name}: `{address}`" for name, address in links.items())
+def show_links(run: RunRef, stage: int, addresses: dict[str, str]) -> None:
+    """Where to read on: addresses by name, and the report."""
+    places = {**addresses, "report": str((run.directory / "report.html").resolve())}
+    text = "\n".join(f"- [{name}]({place})" if place.startswith("http") else f"- {name}: `{place}`" for name, place in places.items())
     show(create_markdown_artifact, markdown=text, key=stage_key(run, stage, "links"), description=f"Links of stage {stage}")

@@ -1,4 +1,5 @@
 import json
+from datetime import UTC, datetime
 
 import numpy as np
 import pytest
@@ -7,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engineer.answer import answer_schema, answer_text
-from engineer.asking import MAX_QUOTED
+from engineer.asking import MAX_QUOTED, conversations
 from engineer.context import VARIANTS, ConfigSpace
 from engineer.designers import design
 from engineer.lessons import random_context
 from engineer.prompt import design_prompt
-from engineer.proposal import MAX_TEXT, Proposal
+from engineer.proposal import MAX_TEXT, Attempt, Proposal
 from engineer.spec import DesignSpec, Wording
 from envgen.config import EnvConfig
 from envgen.errors import ModelError, SamplingError
@@ -75,6 +76,21 @@ def test_an_unreadable_answer_is_repaired_in_the_same_conversation():
             "Your answer could not be used: the answer holds no JSON object. Answer again, with the complete JSON only, in the form that was asked for.",
         ),
     ]
+
+
+@pytest.mark.parametrize("answers", [(GOOD,), ("no", GOOD), ("no", "no")])
+def test_a_proposal_tells_what_was_asked_when_and_for_how_many_tokens(answers: tuple[str, ...]):
+    model, before = ListModel(*answers), datetime.now(UTC)
+    proposal = proposal_of(model)
+    assert conversations(proposal) == [conversation for conversation, _ in model.asked]
+    assert [(a.prompt_tokens, a.completion_tokens) for a in proposal.attempts] == [(100, 7)] * len(answers)
+    started = [a.started for a in proposal.attempts if a.started]
+    assert started[0] >= before
+    assert started == sorted(started)
+    assert all(a.seconds is not None for a in proposal.attempts)
+    assert Proposal.model_validate_json(proposal.model_dump_json()) == proposal
+    without = {name: value for name, value in proposal.attempts[0].model_dump().items() if name in ("text", "finish_reason", "error")}
+    assert Attempt.model_validate(without).started is None, "files of before can be read"
 
 
 def test_a_repair_is_drawn_like_the_answer_with_a_seed_of_its_own():

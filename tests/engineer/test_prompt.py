@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from engineer.budgets import BUDGETS, tokens
 from engineer.context import VARIANTS, ConfigSpace, DesignContext, Module, StageRecord
 from engineer.lessons import TAUGHT, lessons
-from engineer.prompt import design_prompt, module_text
+from engineer.prompt import design_prompt, module_text, template_text
 from engineer.spec import Wording
 from envgen.breakdown import Breakdown, Difference, SizeBreakdown
 from policy.checkpoints import TINY_DIRECTORY
@@ -374,3 +374,14 @@ print(sorted({"torch", "transformers", "trl", "vllm", "prefect", "mlflow"} & set
 """
     done = subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parent, capture_output=True, text=True, timeout=120)
     assert done.stdout.split() == [*(str(len(PROMPTS["full", v])) for v in VARIANTS), "[]"], done.stderr
+
+
+@pytest.mark.parametrize("wording", WORDINGS)
+def test_the_templates_of_a_variant_are_those_that_its_question_uses(wording: Wording):
+    folder = Path(__file__).parents[2] / "engineer" / "templates" / wording
+    text = template_text("V6", wording)
+    for name in ("question", "failures", "guideline", "history", "bookkeeping"):
+        assert f"{{# {wording}/{name}.j2 #}}\n{(folder / f'{name}.j2').read_text().strip()}" in text
+    assert "rationale.j2" not in text
+    assert template_text("V6S", wording).count(".j2 #}") == 6
+    assert len({template_text(variant, wording) for variant in VARIANTS}) >= len(VARIANTS) - 1, "V3 and V4 differ in what fills them only"

@@ -1,13 +1,17 @@
 """What a run says at its end."""
 
+from io import StringIO
+
 import pytest
+from rich.console import Console
 
 from engineer.gate import decide
 from engineer.proposal import Proposal
 from envgen.breakdown import Breakdown, Difference, SizeBreakdown
 from envgen.config import EnvConfig, SizeConfig
 from envgen.verifier import FailureCategory
-from flows.tables import closing_lines
+from flows.tables import closing_lines, lineage_tree
+from infra.lineage.facts import Ancestor
 from infra.results import CurriculumResults, StageResult, TrainingSummary
 
 CONFIG = EnvConfig(sizes={3: SizeConfig(data_ratio=1, hole_ratio=0.2, wait_ratio=0)})
@@ -69,4 +73,30 @@ def test_a_drop_says_what_followed_and_the_policy_that_the_run_ends_with():
     assert lines == [
         "stage 1: valid rate -20.0% [-30.0%, -10.0%] against stage 0, p = 0.001: a drop; the next stage starts from stage 0 with the config of stage 0",
         "the run ends with stage 0",
+    ]
+
+
+def ancestor(stage: int, **facts: object) -> Ancestor:
+    names = {"curriculum": "key", "run": "first", "preset": "tiny", "seed": 0, "path": f"/runs/first/stage-{stage}", "digest": f"{stage + 1}" * 64}
+    return Ancestor.model_validate({**names, "stage": stage, "checkpoint": "c", "model_id": f"m-{stage}", **facts})
+
+
+def test_a_chain_is_told_from_the_newest_checkpoint_down_to_the_base_model():
+    designed = {"proposal": "a" * 64, "designer": "checkpoint", "variant": "V6", "config": "b" * 64, "changes": "nothing", "valid": 0.5, "optimal": 0.25}
+    person = {"decision": "approve", "decision_by": "Ada", "decision_via": "form", "decision_at": "2026", "decision_comment": "[red]no\x1b[2J[/red]"}
+    chain = [ancestor(1, **designed, **person), ancestor(0, config="c" * 64, changes="the default config"), ancestor(-1, digest="hub/model")]
+    console = Console(width=120, record=True, file=StringIO())
+    console.print(lineage_tree(chain))
+    assert [line.rstrip() for line in console.export_text().splitlines()] == [
+        "stage 1 of first: valid 50.0%, optimal 25.0%",
+        "├── checkpoint /runs/first/stage-1, digest 222222222222",
+        "├── config bbbbbbbbbbbb, changes: nothing",
+        "├── proposal aaaaaaaaaaaa",
+        "├── designer checkpoint, context V6",
+        "├── decision: approve, by Ada (form) at 2026: [red]no [2J[/red]",
+        "└── trained from stage 0 of first: not evaluated",
+        "    ├── checkpoint /runs/first/stage-0, digest 111111111111",
+        "    ├── config cccccccccccc, changes: the default config",
+        "    └── trained from the start policy of first: not evaluated",
+        "        └── checkpoint /runs/first/stage--1, digest hub/model",
     ]

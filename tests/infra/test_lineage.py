@@ -1,11 +1,19 @@
+import json
+import socket
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
+import mlflow
 import pytest
 from mlflow.entities import ViewType
 
+from envgen.config import EnvConfig, SizeConfig
+from envgen.errors import RunDirectoryError
+from envgen.files import file_digest
 from infra.lineage import DataSetRef, Recorder, flat
+from infra.lineage.ancestry import ancestry
+from infra.lineage.facts import Facts, config_changes
 
 KEY = "envwright.key"
 SERIES = {"train/reward": [(1, 0.25), (2, 0.5), (3, 0.75)], "train/valid": [(1, 0.1), (2, 0.2)]}
@@ -18,8 +26,12 @@ class Store:
 
     folder: Path
 
+    @property
+    def uri(self) -> str:
+        return f"sqlite:///{self.folder}/deep/mlflow.db"
+
     def recorder(self) -> Recorder:
-        return Recorder(f"sqlite:///{self.folder}/deep/mlflow.db", self.folder / "artifacts")
+        return Recorder(self.uri, self.folder / "artifacts")
 
 
 @pytest.fixture(scope="session")
@@ -29,26 +41,23 @@ def store(tmp_path_factory) -> Store:
     return found
 
 
-def record(recorder: Recorder, folder: Path, name: str, stages: int, start: str = "start") -> dict[str, str]:
+def facts(name: str, stage: int, path: Path, **more: str | int | None) -> Facts:
+    given = {"curriculum": name, "run": name, "preset": "micro", "seed": 0, "stage": stage, "path": str(path), "digest": f"{name}-{stage}"}
+    return Facts.model_validate(given | more)
+
+
+def record(recorder: Recorder, folder: Path, name: str, stages: int) -> dict[str, str]:
     """Record a start policy and some stages as a curriculum does; returns the ids of all that was made."""
     ids = {"root": recorder.run(name, name, tags={"seed": "0"}, params={"a.b": "1", "model": "tiny"})}
     validation = DataSetRef(name=f"{name}-validation", path=folder / "validation.parquet", digest=VALIDATION_DIGEST)
-    parent = recorder.checkpoint(ids["root"], start, start, folder / start, parent=None, step=0, tags={"model": "tiny"})
+    parent = recorder.checkpoint(ids["root"], f"{name}-start", f"{name}-start", facts(name, -1, folder / "start"), step=0)
     ids["start"] = parent
     for stage in range(stages):
         child = recorder.run(f"{name}-stage-{stage}", f"stage {stage}", parent=ids["root"])
         train = DataSetRef(name=f"{name}-train-{stage}", path=folder / f"stage-{stage}" / "train.parquet", digest=str(stage) * 64)
-        recorder.dataset(child, train, "training")
-        recorder.dataset(child, validation, "validation")
-        parent = recorder.checkpoint(
-            child,
-            f"{name}-checkpoint-{stage}",
-            f"{name}-{stage}",
-            folder / name / f"stage-{stage}",
-            parent=parent,
-            step=stage,
-            tags={"envwright.stage": str(stage)},
-        )
+        recorder.inputs(child, {"training": train, "validation": validation}, parent)
+        made = facts(name, stage, folder / name / f"stage-{stage}", parent=parent, dataset=train.name, dataset_digest=train.digest, instances=16)
+        parent = recorder.checkpoint(child, f"{name}-checkpoint-{stage}", f"{name}-{stage}", made, step=stage)
         recorder.scores(child, parent, validation, {"valid": 0.5 + stage / 10, "optimal": 0.25}, stage)
         recorder.metrics(child, SERIES)
         recorder.metrics(ids["root"], {"valid": [(stage, 0.5 + stage / 10)]})
@@ -136,40 +145,125 @@ def test_scores_are_tied_to_the_checkpoint_and_its_data_set(store: Store, tmp_pa
 
 
 def test_ancestry_leads_from_the_newest_checkpoint_to_the_start_policy(store: Store, tmp_path: Path):
-    recorder = store.recorder()
-    ids = record(recorder, tmp_path, "line", 2, start="line-start")
-    newest, middle, oldest = recorder.ancestry(tmp_path / "line" / "stage-1")
+    ids = record(store.recorder(), tmp_path, "line", 2)
+    newest, middle, oldest = ancestry(store.uri, str(tmp_path / "line" / "stage-1"))
     assert [a.checkpoint for a in (newest, middle, oldest)] == ["line-1", "line-0", "line-start"]
     assert [a.parent for a in (newest, middle, oldest)] == [ids["model-0"], ids["start"], None]
-    assert newest.datasets == {"training": f"line-train-1 {'1' * 36}", "validation": f"line-validation {VALIDATION_DIGEST[:36]}"}
-    assert newest.tags == {"stage": "1"}
-    assert newest.metrics == {"valid": 0.6, "optimal": 0.25}
-    assert newest.run == "stage 1"
-    assert newest.path == str(tmp_path / "line" / "stage-1")
-    assert recorder.ancestry(tmp_path / "line" / "stage-0") == [middle, oldest]
-    assert recorder.ancestry(tmp_path / "line-start") == [oldest]
+    assert (newest.dataset, newest.dataset_digest, newest.instances) == ("line-train-1", "1" * 64, 16)
+    assert (newest.valid, newest.optimal, oldest.valid) == (0.6, 0.25, None)
+    assert (newest.path, newest.stage, oldest.stage) == (str(tmp_path / "line" / "stage-1"), 1, -1)
+    assert ancestry(store.uri, str(tmp_path / "line" / "stage-0")) == [middle, oldest]
+    assert ancestry(store.uri, f"models:/{ids['model-1']}") == [newest, middle, oldest]
 
 
-def test_curricula_share_the_start_policy_that_they_have_in_common(store: Store, tmp_path: Path):
-    one = record(store.recorder(), tmp_path, "one", 1, start="common")
-    other = record(store.recorder(), tmp_path, "other", 1, start="common")
-    assert one["start"] == other["start"]
-    assert not (set(one.values()) & set(other.values())) - {one["start"]}
+def test_one_search_returns_the_whole_chain(store: Store, tmp_path: Path):
+    recorder = store.recorder()
+    record(recorder, tmp_path, "searched", 3)
+    wanted = "tags.`envwright.curriculum` = 'searched'"
+    found = mlflow.search_logged_models(experiment_ids=[recorder.experiment], filter_string=wanted, output_format="list")
+    parents = {model.model_id: model.tags.get("envwright.parent") for model in found}
+    assert len(parents) == 4
+    assert set(parents.values()) == {None, *parents} - {next(m.model_id for m in found if m.name == "searched-2")}
+
+
+def test_a_checkpoint_that_was_moved_is_known_by_its_digest(store: Store, tmp_path: Path):
+    """Two runs share the weights of a stage, as those of a comparison do; the one with the same name is meant."""
+    recorder, digests = store.recorder(), set()
+    for name in ("moved-a", "moved-b"):
+        weights = tmp_path / "old" / name / "stage-00" / "checkpoint"
+        weights.mkdir(parents=True)
+        (weights / "model.safetensors").write_text("weights")
+        digests.add(file_digest(weights))
+        run = recorder.run(name, name)
+        recorder.checkpoint(run, name, name, facts(name, 0, weights, digest=file_digest(weights)), step=0)
+    assert len(digests) == 1
+    (tmp_path / "old").rename(tmp_path / "new")
+    for name in ("moved-a", "moved-b"):
+        [found] = ancestry(store.uri, str(tmp_path / "new" / name / "stage-00" / "checkpoint"))
+        assert found.run == name
+        [deleted] = ancestry(store.uri, str(tmp_path / "old" / name / "stage-00" / "checkpoint"))
+        assert deleted == found
+
+
+def test_other_weights_under_a_recorded_path_are_not_taken_for_it(store: Store, tmp_path: Path):
+    weights = tmp_path / "checkpoint"
+    weights.mkdir()
+    (weights / "model.safetensors").write_text("first")
+    recorder = store.recorder()
+    recorder.checkpoint(recorder.run("other", "other"), "other", "other", facts("other", 0, weights, digest=file_digest(weights)), step=0)
+    (weights / "model.safetensors").write_text("second")
+    with pytest.raises(RunDirectoryError, match="knows no such checkpoint"):
+        ancestry(store.uri, str(weights))
 
 
 @pytest.mark.parametrize("name", ["nowhere", "it's", 'a "b"', "100%_\\", "a`b", "x' OR tags.`envwright.key` != '"])
-def test_a_checkpoint_that_nobody_recorded_has_no_ancestry(store: Store, tmp_path: Path, name: str):
-    assert store.recorder().ancestry(tmp_path / name) == []
+def test_a_checkpoint_that_nobody_recorded_is_refused(store: Store, tmp_path: Path, name: str):
+    with pytest.raises(RunDirectoryError, match="knows no such checkpoint"):
+        ancestry(store.uri, str(tmp_path / name))
+
+
+@pytest.mark.parametrize("name", ["models:/envwright-nobody@best", "models:/envwright-nobody/1", "models:/m-0", "models:/", "models:/a@b@c", "models:/a/b/c"])
+def test_a_registered_model_that_nobody_registered_is_refused(store: Store, name: str):
+    with pytest.raises(RunDirectoryError, match="knows no such checkpoint"):
+        ancestry(store.uri, name)
+
+
+def test_a_model_that_somebody_else_recorded_is_refused(store: Store):
+    recorder = store.recorder()
+    model = mlflow.create_external_model(name="foreign", experiment_id=recorder.experiment)
+    try:
+        with pytest.raises(RunDirectoryError, match="knows no such checkpoint"):
+            ancestry(store.uri, f"models:/{model.model_id}")
+    finally:
+        recorder.client.delete_logged_model(model.model_id)
+
+
+def test_a_store_that_is_not_there_is_refused_and_not_made(tmp_path: Path):
+    with pytest.raises(RunDirectoryError, match="knows no such checkpoint"):
+        ancestry(f"sqlite:///{tmp_path}/mlflow.db", "runs/stage-00/checkpoint")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_server_that_does_not_answer_is_no_unknown_checkpoint():
+    with socket.socket() as held:  # bound, and nobody listens
+        held.bind(("127.0.0.1", 0))
+        with pytest.raises(RunDirectoryError, match=r"MLflow cannot be read: .*; check MLFLOW_TRACKING_URI"):
+            ancestry(f"http://127.0.0.1:{held.getsockname()[1]}", "runs/stage-00/checkpoint")
+
+
+def test_a_recorder_stops_when_its_time_is_up(store: Store):
+    recorder = Recorder(store.uri, store.folder / "artifacts", longest=0)
+    with pytest.raises(TimeoutError, match="not done after 0 s"):
+        recorder.run("late", "late")
 
 
 @pytest.mark.parametrize("name", ["it's", 'a "b"', "Qwen2.5-7B", "50 % of: a`b"])
 def test_any_name_is_recorded_once_and_found(store: Store, tmp_path: Path, name: str):
     recorder = store.recorder()
-    first = record(recorder, tmp_path, name, 1, start=f"start of {name}")
-    assert record(recorder, tmp_path, name, 1, start=f"start of {name}") == first
-    newest, oldest = recorder.ancestry(tmp_path / name / "stage-0")
+    first = record(recorder, tmp_path, name, 1)
+    assert record(recorder, tmp_path, name, 1) == first
+    newest, oldest = ancestry(store.uri, str(tmp_path / name / "stage-0"))
     assert newest.path == str(tmp_path / name / "stage-0")
-    assert oldest.path == str(tmp_path / f"start of {name}")
+    assert newest.curriculum == oldest.curriculum == name
+
+
+def test_what_a_config_changes_is_said_in_words():
+    old = EnvConfig(sizes={3: SizeConfig(data_ratio=0.5, hole_ratio=0.3, wait_ratio=0.25), 4: SizeConfig(data_ratio=0.5, hole_ratio=0.3, wait_ratio=0.25)})
+    new = EnvConfig(sizes={3: SizeConfig(data_ratio=0.5, hole_ratio=0.3, wait_ratio=0.25), 4: SizeConfig(data_ratio=0.5, hole_ratio=0.2, wait_ratio=1)})
+    other = EnvConfig(sizes={3: SizeConfig(data_ratio=1, hole_ratio=0.3, wait_ratio=0.25)})
+    assert config_changes(old, new) == "4x4: holes 0.30 to 0.20, waits 0.25 to 1.00"
+    assert config_changes(old, other) == "3x3: data 0.50 to 1.00; 4x4: left out"
+    assert config_changes(other, old) == "3x3: data 1.00 to 0.50; 4x4: new"
+    assert config_changes(old, old) == "nothing"
+
+
+def test_the_experiment_has_views_with_the_columns_that_count(store: Store):
+    store.recorder()
+    experiment = store.recorder().client.get_experiment_by_name("envwright")
+    assert experiment is not None
+    views = {name.removeprefix("mlflow.sharedViewState."): json.loads(view) for name, view in experiment.tags.items() if name.startswith("mlflow.shared")}
+    assert [view["searchFilter"] for _, view in sorted(views.items())] == ["tags.level = 'curriculum'", "tags.level = 'stage'"]
+    assert "params.`variant`" in views["curricula"]["selectedColumns"]
 
 
 def test_files_are_kept_with_their_run_and_replaced_by_name(store: Store, tmp_path: Path):

@@ -85,9 +85,9 @@ def test_lineage_leads_from_the_last_checkpoint_to_the_start_policy(finished):
     folder, _ = finished
     shown = envwright(folder, "lineage", str(folder / "runs" / NAME / "stage-01" / "checkpoint"))
     assert shown.returncode == 0, shown.stderr
-    order = [shown.stdout.index(name) for name in (f"{NAME}-stage-01", f"{NAME}-stage-00", "start-")]
+    order = [shown.stdout.index(name) for name in (f"stage 1 of {NAME}", f"stage 0 of {NAME}", f"the start policy of {NAME}")]
     assert order == sorted(order)
-    assert "designer checkpoint" in shown.stdout
+    assert "designer checkpoint, context V6, prompt envwright-compact-V6 version 1, trace tr-" in shown.stdout
 
 
 @pytest.mark.timeout(600)

@@ -25,8 +25,9 @@ from policy.train_log import TRAIN_LOG_SCHEMA
 from tasks.design import Candidate, Candidates, engineer, read_candidates
 from tasks.gate import judge
 from tasks.learn import Changes
+from tasks.lineage import record_lineage, unrecorded
 from tasks.pilot import Pilots
-from tasks.publish import publish, record_lineage, unrecorded
+from tasks.publish import publish
 from tasks.run import RunRef, parent_stage, read_gate
 
 
@@ -124,11 +125,11 @@ def test_a_stage_without_its_record_is_marked_until_it_is_recorded(run: tuple[Ru
 
     assert not unrecorded(reference.directory)
     with monkeypatch.context() as patch:
-        patch.setattr("tasks.publish.Recorder", refuse)
+        patch.setattr("tasks.lineage.Recorder", refuse)
         record_lineage.fn(reference, curriculum, 0)
     assert unrecorded(reference.directory)
-    monkeypatch.setattr("tasks.publish.Recorder", lambda *_: None)
-    monkeypatch.setattr("tasks.publish._record", lambda *_: None)
+    monkeypatch.setattr("tasks.lineage.Recorder", lambda *_: None)
+    monkeypatch.setattr("tasks.lineage._record", lambda *_: None)
     record_lineage.fn(reference, curriculum, 1)
     assert unrecorded(reference.directory), "stage 0 still is not recorded"
     record_lineage.fn(reference, curriculum, 0)

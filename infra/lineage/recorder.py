@@ -1,0 +1,205 @@
+"""Idempotent writes to one MLflow experiment."""
+
+import json
+import logging
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import mlflow
+from mlflow import MlflowClient
+from mlflow.data.meta_dataset import MetaDataset
+from mlflow.data.sources import LocalArtifactDatasetSource  # type: ignore[attr-defined]
+from mlflow.entities import DatasetInput, InputTag, LoggedModel, LoggedModelInput, LoggedModelOutput, Metric, Param, Run, RunTag
+from pydantic import BaseModel, ConfigDict
+
+from infra.lineage.facts import CURRICULUM, KEY, STAGE, Facts, quoted, tagged
+from infra.lineage.views import VIEWS
+
+EXPERIMENT = "envwright"
+DIGEST_LENGTH = 36
+METRICS_AT_ONCE, PARAMETERS_AT_ONCE = 1000, 100
+"""What MLflow accepts in one call."""
+LONGEST = 60.0
+"""Seconds after which a recorder refuses to go on: MLflow may be slow, the run must not be."""
+
+
+class DataSetRef(BaseModel):
+    """A data set as lineage names it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    name: str
+    path: Path
+    digest: str
+
+
+class Recorder:
+    """Idempotent writes to one MLflow experiment, made if it is new; TimeoutError once `longest` seconds have passed."""
+
+    def __init__(self, tracking_uri: str, artifacts: Path, longest: float = LONGEST) -> None:
+        local = tracking_uri.startswith("sqlite:///")
+        if local:
+            Path(tracking_uri.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
+        self._client, self.tracking_uri = connect(tracking_uri), tracking_uri
+        found = self._client.get_experiment_by_name(EXPERIMENT)
+        location = artifacts.resolve().as_uri() if local else None
+        self.experiment = found.experiment_id if found else self._client.create_experiment(EXPERIMENT, artifact_location=location)
+        for tag, view in VIEWS.items():
+            if not found or found.tags.get(tag) != view:
+                self._client.set_experiment_tag(self.experiment, tag, view)
+        self._longest, self._end = longest, time.monotonic() + longest
+
+    @property
+    def client(self) -> MlflowClient:
+        """The client, while there is time."""
+        if time.monotonic() > self._end:
+            raise TimeoutError(f"MLflow was not done after {self._longest:g} s")
+        return self._client
+
+    def addresses(self, run_id: str) -> dict[str, str]:
+        """Where the MLflow UI shows a run and the views of the experiment; only the id where there is no server."""
+        if not self.tracking_uri.startswith("http"):
+            return {"MLflow run": run_id}
+        experiment = f"{self.tracking_uri.rstrip('/')}/#/experiments/{self.experiment}"
+        view = f"{experiment}/runs?workflowType=machine_learning&viewStateShareKey"
+        return {
+            "MLflow run": f"{experiment}/runs/{run_id}",
+            "curricula in MLflow, as a chart": f"{view}=curricula&compareRunsMode=CHART",
+            "stages in MLflow": f"{view}=stages",
+        }
+
+    def run(self, key: str, name: str, *, parent: str | None = None, tags: dict[str, str] | None = None, params: dict[str, Any] | None = None) -> str:
+        """The id of the run with this key, made if it is new; parameters already there are left alone, tags are set anew."""
+        found = self.find_run(key)
+        if found:
+            run_id, known_params, known_tags = found.info.run_id, found.data.params, found.data.tags
+        else:
+            links = {"mlflow.parentRunId": parent} if parent else {}
+            run_id = self.client.create_run(self.experiment, run_name=name, tags={KEY: quoted(key), **links, **(tags or {})}).info.run_id
+            known_params, known_tags = {}, tags or {}
+        self._settings(
+            run_id,
+            {k: v for k, v in (params or {}).items() if k not in known_params},
+            {k: v for k, v in (tags or {}).items() if known_tags.get(k) != v},
+        )
+        return run_id
+
+    def find_run(self, key: str) -> Run | None:
+        """The run with a key."""
+        found = self.client.search_runs([self.experiment], tagged(KEY, key), max_results=1)
+        return found[0] if found else None
+
+    def runs(self, curriculum: str) -> dict[int, Run]:
+        """The stage runs of a curriculum by stage."""
+        found = self.client.search_runs([self.experiment], tagged(CURRICULUM, curriculum), max_results=1000)
+        return {int(run.data.tags[STAGE]): run for run in found}
+
+    def models(self, curriculum: str) -> dict[int, str]:
+        """The model ids of a curriculum's checkpoints by stage."""
+        found = mlflow.search_logged_models(experiment_ids=[self.experiment], filter_string=tagged(CURRICULUM, curriculum), output_format="list")
+        return {int(model.tags[STAGE]): model.model_id for model in found}
+
+    def metrics(self, run_id: str, points: dict[str, list[tuple[int, float]]]) -> None:
+        """Log (step, value) points, only those later than what the run has."""
+        last = {name: max(m.step for m in history) for name, history in self._histories(run_id, points).items()}
+        self._points(run_id, {name: [(step, value) for step, value in series if step > last.get(name, -1)] for name, series in points.items()})
+
+    def latest(self, run_id: str, points: dict[str, list[tuple[int, float]]]) -> None:
+        """Log (step, value) points unless the run's latest value at that step is the same: for figures that change as more is known."""
+        known = {name: {m.step: m.value for m in sorted(history, key=lambda m: m.timestamp)} for name, history in self._histories(run_id, points).items()}
+        self._points(run_id, {name: [(step, value) for step, value in series if known.get(name, {}).get(step) != value] for name, series in points.items()})
+
+    def inputs(self, run_id: str, datasets: dict[str, DataSetRef], model: str | None = None) -> None:
+        """Tie data sets, by their context (training, validation), and a model to a run as its inputs."""
+        found = self.client.get_run(run_id).inputs
+        known = {(i.dataset.name, i.dataset.digest) for i in found.dataset_inputs} if found else set()
+        new = [_input(data, context) for context, data in datasets.items() if (data.name, data.digest[:DIGEST_LENGTH]) not in known]
+        models = [LoggedModelInput(model)] if model and not (found and any(i.model_id == model for i in found.model_inputs)) else []
+        if new or models:
+            self.client.log_inputs(run_id, datasets=new, models=models)
+
+    def checkpoint(self, run_id: str, key: str, name: str, facts: Facts, *, step: int) -> str:
+        """The id of the LoggedModel with this key, made by `run_id` if it is new; its tags say the facts. The bytes stay where they are."""
+        model, tags = self.model(key), facts.tags()
+        if model is None:
+            model = mlflow.create_external_model(
+                name=re.sub(r"[/:.%\"']", "-", name),  # characters that MLflow refuses in the name of a model
+                source_run_id=run_id,
+                experiment_id=self.experiment,
+                model_type="checkpoint",
+                tags={KEY: quoted(key), **tags},
+            )
+        elif changed := {tag: value for tag, value in tags.items() if model.tags.get(tag) != value}:
+            self.client.set_logged_model_tags(model.model_id, changed)
+        outputs = self.client.get_run(run_id).outputs
+        if not outputs or all(o.model_id != model.model_id for o in outputs.model_outputs):
+            self.client.log_outputs(run_id, [LoggedModelOutput(model.model_id, step)])
+        return model.model_id
+
+    def model(self, key: str) -> LoggedModel | None:
+        """The LoggedModel with a key."""
+        found = self.client.search_logged_models([self.experiment], filter_string=tagged(KEY, key), max_results=1)
+        return found[0] if found else None
+
+    def scores(self, run_id: str, model_id: str, data: DataSetRef, scores: dict[str, float], step: int) -> None:
+        """Tie scores to a checkpoint and the data set they were measured on, as metrics of the run too."""
+        known = {m.key for m in self.client.get_logged_model(model_id).metrics or []}
+        about = {"model_id": model_id, "dataset_name": data.name, "dataset_digest": data.digest[:DIGEST_LENGTH], "run_id": run_id}
+        todo = [Metric(name, value, _now(), step, **about) for name, value in scores.items() if name not in known]
+        if todo:
+            self.client.log_batch(run_id, metrics=todo)
+
+    def artifact(self, run_id: str, path: Path) -> None:
+        """Store a small file with the run; the same name is replaced."""
+        self.client.log_artifact(run_id, str(path))
+
+    def finish(self, run_id: str, tags: dict[str, str] | None = None) -> None:
+        """Mark a run as finished, with tags that say so."""
+        self._settings(run_id, {}, tags or {})
+        self.client.set_terminated(run_id, "FINISHED")
+
+    def _settings(self, run_id: str, params: dict[str, Any], tags: dict[str, str]) -> None:
+        entities = [Param(k, str(v)) for k, v in params.items()]
+        for first in range(0, len(entities), PARAMETERS_AT_ONCE):
+            self.client.log_batch(run_id, params=entities[first : first + PARAMETERS_AT_ONCE])
+        if tags:
+            self.client.log_batch(run_id, tags=[RunTag(k, v) for k, v in tags.items()])
+
+    def _histories(self, run_id: str, names: dict[str, Any]) -> dict[str, list[Metric]]:
+        """What a run has of the named metrics; those it has nothing of are left out."""
+        known = self.client.get_run(run_id).data.metrics
+        return {name: self.client.get_metric_history(run_id, name) for name in names if name in known}
+
+    def _points(self, run_id: str, points: dict[str, list[tuple[int, float]]]) -> None:
+        now = _now()
+        todo = [Metric(name, value, now, step) for name, series in points.items() for step, value in series]
+        for first in range(0, len(todo), METRICS_AT_ONCE):
+            self.client.log_batch(run_id, metrics=todo[first : first + METRICS_AT_ONCE])
+
+
+def connect(tracking_uri: str) -> MlflowClient:
+    """A client of an MLflow store, which the rest of this process uses too."""
+    logging.getLogger("mlflow").setLevel(logging.WARNING)
+    mlflow.set_tracking_uri(tracking_uri)
+    return MlflowClient()
+
+
+def _input(data: DataSetRef, context: str) -> DatasetInput:
+    dataset = MetaDataset(LocalArtifactDatasetSource(data.path.resolve().as_uri()), name=data.name, digest=data.digest[:DIGEST_LENGTH])
+    return DatasetInput(dataset._to_mlflow_entity(), [InputTag("mlflow.data.context", context)])
+
+
+def _now() -> int:
+    return int(time.time() * 1000)
+
+
+def flat(value: dict[str, Any], prefix: str = "") -> dict[str, str]:
+    """Nested settings as dotted MLflow parameters, values as short JSON."""
+    found: dict[str, str] = {}
+    for key, item in value.items():
+        if isinstance(item, dict) and item:
+            found |= flat(item, f"{prefix}{key}.")
+        else:
+            found[prefix + key] = item if isinstance(item, str) else json.dumps(item)
+    return found

@@ -1,0 +1,23 @@
+"""Views of the experiment that need no set-up, kept where MLflow's own Share button keeps views: in tags of the experiment.
+
+`#/experiments/ID/runs?workflowType=machine_learning&viewStateShareKey=curricula` lists curricula, `...=stages` their stages;
+with `&compareRunsMode=CHART` the first charts both rates by stage, a line a curriculum.
+"""
+
+import json
+
+_RATES = ("valid", "optimal", "valid/wait", "valid/no-wait")
+
+
+def _view(level: str, params: tuple[str, ...], order: str, ascending: bool) -> str:
+    columns = [f"params.`{name}`" for name in params] + [f"metrics.`{name}`" for name in _RATES]
+    # Ordered by time, stages would be folded away under their curricula.
+    shown = {"selectedColumns": columns, "orderByKey": order, "orderByAsc": ascending}
+    return json.dumps({**shown, "searchFilter": f"tags.level = '{level}'", "chartsSearchFilter": "^(valid|optimal)$"})
+
+
+VIEWS = {
+    "mlflow.sharedViewState.curricula": _view("curriculum", ("variant", "designer", "seed", "preset"), "metrics.`valid`", False),
+    "mlflow.sharedViewState.stages": _view("stage", ("curriculum", "variant", "designer", "seed", "stage", "gate"), "params.`curriculum`", True),
+}
+"""Tags of the experiment."""

@@ -1,0 +1,325 @@
+"""What MLflow knows of a curriculum once its stages are recorded: in a database, and on a server."""
+
+import json
+import logging
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from finished_runs import MICRO, asked, finished_run, instances, shares
+from mlflow import MlflowClient
+from mlflow.entities import Trace, ViewType
+
+from engineer.proposal import Attempt
+from envgen.files import file_digest, write_json
+from envgen.problem import Instance
+from infra.comparison.fork import fork
+from infra.decision import Decision
+from infra.lineage.ancestry import ancestry
+from infra.preset import Preset
+from infra.run_directory import Curriculum, new_curriculum
+from infra.steps import StepRecord
+from policy.checkpoints import TINY_DIRECTORY
+from tasks.lineage import record_lineage, unrecorded
+from tasks.run import RunRef
+
+
+def decide(run: RunRef) -> Decision:
+    """A person's decision on the proposal of stage 0."""
+    decision = Decision(
+        stage=0,
+        decision="approve",
+        edited=True,
+        config=shares(0.6),
+        comment="more [bold]small[/bold] boards, 'please'",
+        by="Ada",
+        via="form",
+        proposal=file_digest(run.stage(0) / "proposal.json"),
+        decided_at=datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC),
+    )
+    write_json(run.stage(0) / "decision.json", decision)
+    return decision
+
+
+@pytest.fixture(scope="session", params=["database", pytest.param("server", marks=pytest.mark.slow)])
+def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("store")
+    if request.param == "database":
+        yield f"sqlite:///{folder}/mlflow.db"
+        return
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = ["--host", "127.0.0.1", "--port", str(free.getsockname()[1])]
+    stores = ["--backend-store-uri", f"sqlite:///{folder}/mlflow.db", "--artifacts-destination", str(folder / "artifacts")]
+    environment = {**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+    with open(folder / "server.log", "w") as log:
+        command = [sys.executable, "-m", "mlflow", "server", "--workers", "1", *address, *stores]
+        server = subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
+    uri = f"http://127.0.0.1:{address[-1]}"
+    try:
+        _await(uri, server, folder / "server.log")
+        yield uri
+    finally:
+        os.killpg(server.pid, 15)
+        server.wait()
+
+
+def _await(uri: str, server: subprocess.Popen, log: Path) -> None:
+    deadline = time.monotonic() + 240
+    while server.poll() is None and time.monotonic() < deadline:
+        try:
+            if urllib.request.urlopen(f"{uri}/health", timeout=5).status == 200:
+                return
+        except OSError:
+            time.sleep(0.2)
+    raise AssertionError(log.read_text())
+
+
+@pytest.fixture(autouse=True)
+def tracked(store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MlflowClient:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", store)
+    monkeypatch.setenv("ENVWRIGHT_RUNS", str(tmp_path / "runs"))
+    return MlflowClient(store)
+
+
+def preset(name: str, **design: object) -> Preset:
+    return MICRO.model_copy(update={"name": name, "design": MICRO.design.model_copy(update=design)})
+
+
+def record(run: RunRef, curriculum: Curriculum, *stages: int) -> None:
+    for stage in stages or range(run.preset.stages):
+        record_lineage.fn(run, curriculum, stage)
+    assert not unrecorded(run.directory)
+
+
+def stage_runs(client: MlflowClient, name: str) -> dict:
+    """The runs of a curriculum by stage; its own is at None."""
+    experiment = client.get_experiment_by_name("envwright")
+    assert experiment is not None
+    found = [run for run in client.search_runs([experiment.experiment_id], max_results=1000) if run.data.params.get("curriculum") == name]
+    [root] = {run.data.tags["mlflow.parentRunId"] for run in found}
+    return {None: client.get_run(root), **{int(run.data.params["stage"]): client.get_run(run.info.run_id) for run in found}}
+
+
+def traces(client: MlflowClient, run_id: str) -> list[Trace]:
+    experiment = client.get_experiment_by_name("envwright")
+    assert experiment is not None
+    found = client.search_traces(locations=[experiment.experiment_id], run_id=run_id)
+    return sorted(found, key=lambda trace: trace.info.tags["candidate"])
+
+
+def everything(client: MlflowClient) -> list[str]:
+    """All that MLflow holds, as text that can be compared."""
+    experiment = client.get_experiment_by_name("envwright")
+    assert experiment is not None
+    where = [experiment.experiment_id]
+    runs = client.search_runs(where, run_view_type=ViewType.ALL, max_results=1000)
+    held = [f"{json.dumps(run.data.to_dictionary(), sort_keys=True)} {run.inputs} {run.outputs} {run.info.status}" for run in runs]
+    held += [str([(m.step, m.value) for m in client.get_metric_history(run.info.run_id, name)]) for run in runs for name in run.data.metrics]
+    held += [
+        f"{m.name} {sorted(m.tags.items())} {sorted((x.key, x.value) for x in m.metrics or [])}" for m in client.search_logged_models(where, max_results=100)
+    ]
+    held += [f"{trace.info.to_dict()} {[span.to_dict() for span in trace.data.spans]}" for trace in client.search_traces(locations=where, max_results=500)]
+    held += [f"{model.name} {model.aliases} {model.latest_versions}" for model in client.search_registered_models()]
+    return sorted(held)
+
+
+def test_the_chain_holds_all_that_made_a_checkpoint_though_the_run_is_gone(store: str, tmp_path: Path):
+    run, curriculum = finished_run(tmp_path / "runs" / "chain", (3, 5, 7), preset("chain"))
+    decision = decide(run)
+    record(run, curriculum)
+    digests = {name: file_digest(run.directory / name) for name in ("stage-01/train.parquet", "stage-01/config.json", "stage-00/proposal.json")}
+    checkpoint = run.stage(1) / "checkpoint"
+    weights = file_digest(checkpoint)
+    shutil.rmtree(run.directory)
+    last, first, start = ancestry(store, str(checkpoint))
+    assert (last.stage, first.stage, start.stage) == (1, 0, -1)
+    assert (last.path, last.digest) == (str(checkpoint), weights)
+    assert (last.valid, first.valid, start.valid) == (0.7, 0.5, 0.3)
+    assert last.optimal == 0.7
+    assert (last.dataset, last.dataset_digest, last.instances) == ("chain-stage-01", digests["stage-01/train.parquet"], 8)
+    assert (last.config, last.changes) == (digests["stage-01/config.json"], "3x3: data 0.50 to 0.60; 4x4: data 0.50 to 0.40")
+    assert (last.proposal, last.designer, last.variant, last.gate) == (digests["stage-00/proposal.json"], "checkpoint", "V6", "go-on")
+    assert (last.prompt, last.prompt_version) == ("envwright-compact-V6", 1)
+    assert (last.decision, last.decision_edited, last.decision_by, last.decision_via) == ("approve", True, "Ada", "form")
+    assert (last.decision_comment, last.decision_at) == (decision.comment, "2026-01-02T03:04:05Z")
+    assert (first.proposal, first.designer, first.changes, first.decision, first.prompt) == (None, None, "the default config", None, None)
+    assert (start.path, start.digest, start.dataset, start.parent) == (str(TINY_DIRECTORY), file_digest(TINY_DIRECTORY), None, None)
+    assert ancestry(store, "models:/envwright-chain@best") == [last, first, start]
+    assert ancestry(store, "models:/envwright-chain/1") == [first, start]
+
+
+def test_recording_a_curriculum_again_changes_nothing(tracked: MlflowClient, tmp_path: Path):
+    run, curriculum = finished_run(tmp_path / "runs" / "again", (3, 5, 7), preset("again"))
+    record(run, curriculum)
+    before = everything(tracked)
+    record(run, curriculum)
+    assert everything(tracked) == before
+    for stage in (0, 1):
+        tracked.delete_tag(stage_runs(tracked, "again")[stage].info.run_id, "envwright.recorded")
+    record(run, curriculum)
+    assert everything(tracked) == before, "a record that was cut off before its last write is only completed"
+
+
+def test_stages_that_were_missed_are_recorded_with_the_next_one(tracked: MlflowClient, tmp_path: Path):
+    run, curriculum = finished_run(tmp_path / "runs" / "missed", (3, 5, 7, 2), preset("missed"))
+    record(run, curriculum, 2)
+    assert sorted(stage_runs(tracked, "missed"), key=str) == sorted([-1, 0, 1, 2, None], key=str)
+    root = stage_runs(tracked, "missed")[None]
+    assert [(m.step, m.value) for m in tracked.get_metric_history(root.info.run_id, "valid")] == [(0, 0.5), (1, 0.7), (2, 0.2)]
+
+
+def test_runs_have_the_columns_that_variants_are_compared_by(tracked: MlflowClient, tmp_path: Path):
+    posed = instances(agents=2)[:10] + instances(agents=3)[10:]
+    run, curriculum = finished_run(tmp_path / "runs" / "columns", (3, 5), preset("columns"), validation=posed)
+    record(run, curriculum)
+    runs = stage_runs(tracked, "columns")
+    names = {"variant": "V6", "designer": "checkpoint", "seed": "0"}
+    assert runs[0].data.params == {**names, "stage": "0", "preset": "columns", "curriculum": "columns", "gate": "go-on"}
+    assert (names | {"preset": "columns"}).items() <= runs[None].data.params.items()
+    assert not {"preset.seed", "preset.design.variant"} & set(runs[None].data.params), "each is there once"
+    assert [i.dataset.name for i in runs[None].inputs.dataset_inputs] == ["columns-validation"]
+    assert runs[None].data.params["preset.trl.learning_rate"] == "0.0001"
+    groups = {"", "/3x3", "/4x4", "/agents-2", "/agents-3", "/wait", "/no-wait"}
+    assert {name for name in runs[0].data.metrics if not name.startswith("train/")} == {rate + group for rate in ("valid", "optimal") for group in groups}
+    waiting = [number % 10 < 5 for number, instance in enumerate(posed) if instance.solution.wait_required]
+    assert runs[0].data.metrics["valid/wait"] == pytest.approx(sum(waiting) / len(waiting))
+    assert runs[-1].data.metrics["valid"] == 0.3
+    assert runs[0].data.tags["prompt"] == "envwright-compact-V6"
+
+
+def test_a_proposal_is_a_trace_of_answers_and_what_was_read(tracked: MlflowClient, tmp_path: Path):
+    run, curriculum = finished_run(tmp_path / "runs" / "traced", (3, 5), preset("traced"))
+    record(run, curriculum)
+    stage = stage_runs(tracked, "traced")[0]
+    other, chosen = traces(tracked, stage.info.run_id)
+    assert [trace.info.tags["chosen"] for trace in (other, chosen)] == ["false", "true"]
+    root, *calls = sorted(chosen.data.spans, key=lambda span: (span.parent_id is not None, span.start_time_ns, span.name))
+    assert [(span.name, span.span_type, span.status.status_code.value) for span in (root, *calls)] == [
+        ("design stage 1", "AGENT", "OK"),
+        ("answer 1", "CHAT_MODEL", "OK"),
+        ("read answer 1", "PARSER", "ERROR"),
+        ("answer 2", "CHAT_MODEL", "OK"),
+        ("read answer 2", "PARSER", "OK"),
+    ]
+    assert all(span.parent_id == root.span_id for span in calls)
+    assert [((span.end_time_ns or 0) - span.start_time_ns) / 1e9 for span in (root, calls[0], calls[2])] == [2.5, 1.5, 0.5]
+    assert [message["role"] for message in calls[2].inputs["messages"]] == ["user", "assistant", "user"]
+    assert calls[0].outputs["choices"][0] == {"index": 0, "message": {"role": "assistant", "content": "{"}, "finish_reason": "length"}
+    assert calls[0].get_attribute("mlflow.chat.tokenUsage") == {"input_tokens": 15, "output_tokens": 6, "total_tokens": 21}
+    assert calls[1].outputs == {"error": "no JSON"}
+    assert calls[3].outputs["projection"] == ["shares were scaled"]
+    assert chosen.info.token_usage == {"input_tokens": 30, "output_tokens": 12, "total_tokens": 42}
+    assert (chosen.info.execution_duration, chosen.info.state.value) == (2500, "OK")
+    assert json.loads(chosen.info.tags["mlflow.linkedPrompts"]) == [{"name": "envwright-compact-V6", "version": "1"}]
+    [model] = [output.model_id for output in stage.outputs.model_outputs]
+    assert chosen.info.trace_metadata["mlflow.modelId"] == model, "the checkpoint answered"
+
+
+def test_calls_that_failed_and_those_of_old_files_are_traces_too(tracked: MlflowClient, tmp_path: Path):
+    silent = asked(0, shares(0.5), attempts=(), fallback="the model could not answer: it is down")
+    old = asked(1, shares(0.6), attempts=(Attempt(text="{}", finish_reason="stop"),))
+    run, curriculum = finished_run(tmp_path / "runs" / "failed", (3, 5, 6), preset("failed"), proposals=(silent, old))
+    record(run, curriculum)
+    runs = stage_runs(tracked, "failed")
+    failed, answered = (traces(tracked, runs[stage].info.run_id)[1] for stage in (0, 1))
+    assert failed.info.state.value == "ERROR"
+    assert [(span.name, span.status.description) for span in failed.data.spans if span.parent_id] == [("no answer", "the model could not answer: it is down")]
+    [chat] = [span for span in answered.data.spans if span.span_type == "CHAT_MODEL"]
+    assert chat.end_time_ns == chat.start_time_ns
+    of_the_proposal = {"input_tokens": 30, "output_tokens": 12, "total_tokens": 42}
+    assert chat.get_attribute("mlflow.chat.tokenUsage") == of_the_proposal, "it has only this answer"
+    assert ancestry(str(os.environ["MLFLOW_TRACKING_URI"]), str(run.stage(1) / "checkpoint"))[0].fallback == silent.fallback
+
+
+def test_a_prompt_gets_a_new_version_only_when_its_text_is_new(tracked: MlflowClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    versions = []
+    for number, text in enumerate(("{{ one }}", "{{ one }}", "{% if two %}{{ two }}{% endif %}", "{{ one }}")):
+        monkeypatch.setattr("infra.lineage.prompts.template_text", lambda *_, text=text: text)
+        run, curriculum = finished_run(tmp_path / "runs" / f"prompt-{number}", (3, 5), preset("prompted", variant="V5"))
+        record(run, curriculum)
+        versions.append(stage_runs(tracked, f"prompt-{number}")[0].data.tags["prompt_version"])
+    assert versions == ["1", "1", "2", "1"]
+    stage = stage_runs(tracked, "prompt-3")[0]
+    tracked.set_tag(stage.info.run_id, "envwright.recorded", stage.data.tags["envwright.recorded"].replace("-", "-older-"))
+    monkeypatch.setattr("infra.lineage.prompts.template_text", lambda *_: "{{ of today }}")
+    record(run, curriculum)
+    assert stage_runs(tracked, "prompt-3")[0].data.tags["prompt_version"] == "1", "a proposal keeps the prompt that it was asked with"
+
+
+def test_the_alias_best_follows_the_gates_of_a_preset(tracked: MlflowClient, tmp_path: Path):
+    def best() -> str:
+        return tracked.get_model_version_by_alias("envwright-alias", "best").tags["run"]
+
+    def recorded(name: str, *correct: int, validation: list[Instance] | None = None) -> tuple[RunRef, Curriculum]:
+        made = finished_run(tmp_path / "runs" / name, correct, preset("alias"), validation)
+        record(*made)
+        return made
+
+    first = recorded("first", 3, 5, 7, 6)
+    versions = tracked.search_model_versions("name = 'envwright-alias'")
+    assert sorted((v.tags["run"], v.tags["stage"]) for v in versions) == [("first", "0"), ("first", "1")], "stage 2 is no best"
+    assert tracked.get_model_version_by_alias("envwright-alias", "best").tags["stage"] == "1"
+    recorded("worse", 3, 6)
+    assert best() == "first"
+    recorded("other-set", 3, 9, validation=instances(seed=8))
+    assert best() == "first", "rates on another validation set say nothing"
+    recorded("better", 3, 8)
+    assert best() == "better"
+    for run in stage_runs(tracked, "first").values():
+        tracked.set_tag(run.info.run_id, "envwright.recorded", "by an older version")
+    record(*first)
+    assert best() == "better", "an older record is only made again"
+
+
+def test_a_start_policy_that_stays_best_is_not_registered(tracked: MlflowClient, tmp_path: Path):
+    record(*finished_run(tmp_path / "runs" / "useless", (5, 3), preset("useless")))
+    assert not tracked.search_registered_models("name = 'envwright-useless'")
+
+
+def test_curricula_with_a_common_stage_have_chains_of_their_own(store: str, tmp_path: Path):
+    shared, _ = finished_run(tmp_path / "runs" / "comparison" / "shared", (3, 5), preset("common"))
+    for step, directory, outputs in (
+        ("validation", shared.directory, ("validation.parquet",)),
+        ("start", shared.start, ("rollouts.parquet", "breakdown.json")),
+        ("train", shared.stage(0), ("checkpoint", "train_log.parquet")),
+    ):
+        found = StepRecord(step=step, key="", outputs={name: file_digest(directory / name) for name in outputs}, seconds=0)
+        write_json(directory / ".steps" / f"{step}.json", found)
+    for variant in ("V1", "V6"):
+        directory, wanted = shared.directory.with_name(f"checkpoint-{variant}-s0"), preset("common", variant=variant).model_copy(update={"stages": 2})
+        fork(shared.directory, directory, wanted)
+        weights = (directory / "stage-00" / "checkpoint" / "config.json").stat()
+        assert weights.st_nlink > 1
+        shutil.move(directory, tmp_path / "forked")
+        run, _ = finished_run(directory, (3, 5, 6), wanted)
+        shutil.rmtree(run.stage(0) / "checkpoint")
+        shutil.move(tmp_path / "forked" / "stage-00" / "checkpoint", run.stage(0) / "checkpoint")
+        shutil.rmtree(tmp_path / "forked")
+        record(run, new_curriculum(directory.name, wanted))
+    for variant in ("V1", "V6"):
+        directory = shared.directory.with_name(f"checkpoint-{variant}-s0")
+        chain = ancestry(store, str(directory / "stage-01" / "checkpoint"))
+        assert [(one.run, one.stage) for one in chain] == [(directory.name, 1), (directory.name, 0), (directory.name, -1)]
+        assert ancestry(store, str(directory / "stage-00" / "checkpoint")) == chain[1:]
+    stages = {ancestry(store, str(shared.directory.with_name(f"checkpoint-{variant}-s0") / "stage-00" / "checkpoint"))[0].digest for variant in ("V1", "V6")}
+    assert len(stages) == 1, "the same weights"
+
+
+def test_a_server_that_is_down_costs_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture):
+    run, curriculum = finished_run(tmp_path / "runs" / "down", (3, 5), preset("down"))
+    with socket.socket() as held:  # bound, and nobody listens
+        held.bind(("127.0.0.1", 0))
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{held.getsockname()[1]}")
+        with caplog.at_level(logging.WARNING, "envwright"):
+            record_lineage.fn(run, curriculum, 0)
+    assert unrecorded(run.directory)
+    assert "stage 0: lineage not recorded at http://127.0.0.1" in caplog.text
