@@ -43,7 +43,7 @@ class Recorder:
             Path(tracking_uri.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
         self._client, self.tracking_uri = connect(tracking_uri), tracking_uri
         found = self._client.get_experiment_by_name(EXPERIMENT)
-        location = artifacts.resolve().as_uri() if local else None
+        location = None if tracking_uri.startswith("http") else artifacts.resolve().as_uri()
         self.experiment = found.experiment_id if found else self._client.create_experiment(EXPERIMENT, artifact_location=location)
         for tag, view in VIEWS.items():
             if not found or found.tags.get(tag) != view:
