@@ -16,12 +16,14 @@ from envgen.errors import ChildError, ConfigError, EnvwrightError
 from envgen.files import write_text
 from envgen.problem import Objective
 from envgen.prompts import PromptStyle
+from flows.server_cli import commands
 from policy.checkpoints import resolve_model
 
 SOLVED_AT_ONCE = 256
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, rich_markup_mode="markdown", help="Reinforcement learning in which the policy redesigns its own environment."
 )
+app.add_typer(commands)
 console = Console()
 
 SOURCES = ".jsonl (one JSON object a line), .parquet, MovingAI .scen with its .map beside it, .txt, or the name of a board, as crossing"
