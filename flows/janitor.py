@@ -21,11 +21,11 @@ class JanitorOptions(BaseModel):
     """When a run counts as dead, and what becomes of it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
-    max_silence: int = Field(120, ge=120)
+    max_silence: int = Field(default=120, ge=120)
     """Seconds without a heartbeat after which a running run is dead: at least four heartbeats of 30 s, because a server restarts."""
-    max_start: int = Field(900, ge=120)
+    max_start: int = Field(default=900, ge=120)
     """Seconds a run may stay pending, from the worker that takes it to its first line: a first import from a slow disk takes minutes."""
-    resume: int = Field(0, ge=0)
+    resume: int = Field(default=0, ge=0)
     """Crashes after which a run is still scheduled again by itself; 0 leaves that to a person."""
 
 

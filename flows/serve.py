@@ -17,11 +17,13 @@ from pydantic import BaseModel, ConfigDict
 from envgen.errors import ConfigError, RunDirectoryError
 from infra.run_directory import exclusive
 from infra.serving import marked, project_file
+from infra.serving.pending import crash_pending
 from infra.serving.ports import holder, is_free, next_free
 from infra.serving.services import Service, Worker, stop_all, wait_until_ready
 from infra.settings import Settings
 
 PREFECT_PORT, MLFLOW_PORT = 4200, 5000
+POOLS = ("local", "gpu")
 Say = Callable[[str], None]
 _WATCH, _LONGEST_DELAY, _SETTLED = 0.5, 60.0, 60.0
 
@@ -88,7 +90,7 @@ def serve(addresses: Addresses, limit: int, say: Say) -> None:
     with _alone(folder), _signals() as stopped, _guarded(addresses) as mark:
         environment = _environment(addresses, settings, mark)
         servers = _servers(addresses, settings, environment, folder)
-        workers = [_worker(pool, environment, folder) for pool in ("local", "gpu")]
+        workers = [_worker(pool, environment, folder) for pool in POOLS]
         try:
             if not _start(addresses, servers, workers, limit, environment, folder, say, stopped):
                 return
@@ -96,6 +98,7 @@ def serve(addresses: Addresses, limit: int, say: Say) -> None:
         finally:
             say("stopping ...")
             stop_all(workers)
+            crash_pending(addresses.api, POOLS)
             stop_all(servers)
             marked.kill_marked(mark)
             say("everything is stopped")

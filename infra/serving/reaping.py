@@ -4,12 +4,10 @@ The current state of every run is read. Prefect's own recipe, an automation that
 that have just been suspended as crashed, because events are handled in the order they arrive in.
 """
 
-import socket
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from uuid import UUID
 
-import psutil
 from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.filters import (
     FlowRunFilter,
@@ -31,9 +29,9 @@ _PAGE = 200
 def reap(client: SyncPrefectClient, *, max_silence: float, max_start: float, resume: int, now: datetime) -> list[str]:
     """Mark dead runs of deployments as crashed, and what still runs below a run that has ended; what was done, in sentences.
 
-    A RUNNING run is dead after `max_silence` seconds without a heartbeat. A PENDING one is dead after `max_start` seconds, or after
-    `max_silence` if its process was one of this machine and is gone: no other worker takes it, and it fills a place of its queue.
-    A run is scheduled again as long as its history holds at most `resume` crashes.
+    A RUNNING run is dead after `max_silence` seconds without a heartbeat. A PENDING one is dead after `max_start` seconds: the
+    worker that took it is gone, no other takes it, and it fills a place of its queue. A run is scheduled again as long as its
+    history holds at most `resume` crashes.
     """
     done = []
     for run in _in_state(client, StateType.RUNNING, deployed=True):
@@ -42,7 +40,7 @@ def reap(client: SyncPrefectClient, *, max_silence: float, max_start: float, res
             done += _crash(client, run, f"no sign of life for {silent:.0f} s", resume)
     for run in _in_state(client, StateType.PENDING, deployed=True):
         waited = (now - _since(run)).total_seconds()
-        if waited > (max_silence if _process_gone(run) else max_start):
+        if waited > max_start:
             done += _crash(client, run, f"taken by a worker {waited:.0f} s ago and never started", resume)
     return [*done, *_end_subflows(client), *_end_tasks(client)]
 
@@ -62,15 +60,10 @@ def _last_sign(client: SyncPrefectClient, run: FlowRun, now: datetime) -> dateti
     wanted = EventFilter(
         any_resource=EventAnyResourceFilter(id=[f"prefect.flow-run.{run.id}"]),
         event=EventNameFilter(name=SIGNS_OF_LIFE),
-        occurred=EventOccurredFilter(since=_since(run), until=now + timedelta(hours=1)),
+        occurred=EventOccurredFilter(since=_since(run), until=now + timedelta(hours=1)),  # type: ignore[arg-type]
         order=EventOrder.DESC,
     )
     return max([_since(run), *(event.occurred for event in client.read_events(wanted, limit=1).events)])
-
-
-def _process_gone(run: FlowRun) -> bool:
-    host, _, number = (run.infrastructure_pid or "").rpartition(":")
-    return host == socket.gethostname() and number.isdigit() and not psutil.pid_exists(int(number))
 
 
 def _crash(client: SyncPrefectClient, run: FlowRun, reason: str, resume: int) -> Iterator[str]:

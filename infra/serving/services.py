@@ -3,7 +3,7 @@
 import subprocess
 import time
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -18,7 +18,8 @@ START_LIMIT = 240.0
 """Seconds a server may take to answer."""
 _STOP_PATIENCE = 30.0
 _POLL = 0.3
-_direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+"""Opens addresses of this machine, which no proxy knows."""
 
 
 @dataclass
@@ -51,7 +52,7 @@ class Service:
     def answers(self) -> bool:
         """Whether its health address answers."""
         try:
-            with _direct.open(str(self.health), timeout=5):
+            with direct.open(str(self.health), timeout=5):
                 return True
         except OSError:
             return False
@@ -98,7 +99,7 @@ def _end_runs(worker: psutil.Process) -> None:
     worker.resume()
 
 
-def wait_until_ready(services: list[Service], say: Callable[[str], None], stopped: Callable[[float], bool]) -> bool:
+def wait_until_ready(services: Sequence[Service], say: Callable[[str], None], stopped: Callable[[float], bool]) -> bool:
     """Wait until all answer; False if `stopped`, which waits for so many seconds, says so. ChildError if one ends or takes too long."""
     waiting, began = list(services), time.monotonic()
     while waiting:
@@ -116,7 +117,7 @@ def wait_until_ready(services: list[Service], say: Callable[[str], None], stoppe
     return True
 
 
-def stop_all(services: list[Service]) -> None:
+def stop_all(services: Sequence[Service]) -> None:
     """Stop services at the same time."""
     if services:
         with ThreadPoolExecutor(len(services)) as pool:

@@ -1,0 +1,78 @@
+"""Real servers for tests: a Prefect server of its own, and what it says."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@contextmanager
+def prefect_server(folder: Path, **settings: str) -> Iterator[str]:
+    """The API address of a Prefect server with a new database."""
+    port = free_port()
+    environment = {**os.environ, "PREFECT_HOME": str(folder / "prefect"), "PREFECT_SERVER_ANALYTICS_ENABLED": "false", **settings}
+    with open(folder / "server.log", "w") as log:
+        command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
+        process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
+    url = f"http://127.0.0.1:{port}/api"
+    try:
+        deadline = time.monotonic() + 120
+        while not answers(f"{url}/health"):
+            assert process.poll() is None, (folder / "server.log").read_text()
+            assert time.monotonic() < deadline, "the server did not start"
+            time.sleep(0.3)
+        yield url
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def answers(url: str) -> bool:
+    try:
+        urllib.request.urlopen(url, timeout=5).close()
+    except OSError:
+        return False
+    return True
+
+
+def ask(url: str, body: dict | None = None) -> Any:
+    """What a server answers to a POST."""
+    request = urllib.request.Request(url, data=json.dumps(body or {}).encode(), headers={"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        return json.load(answer)
+
+
+def flow_runs(api: str) -> list[dict]:
+    return ask(f"{api}/flow_runs/filter")
+
+
+def states(api: str) -> dict[str, str]:
+    """Flow run -> type of its state."""
+    return {run["name"]: run["state"]["type"] for run in flow_runs(api)}
+
+
+def processes_with(**environment: str) -> list[str]:
+    """Command lines of the processes that carry variables in their environment."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.status() != psutil.STATUS_ZOMBIE and environment.items() <= process.environ().items():
+                found.append(f"{process.pid}: {' '.join(process.cmdline())}")
+        except (psutil.Error, OSError):
+            continue
+    return found
