@@ -17,9 +17,9 @@ from pydantic import BaseModel, ConfigDict
 from envgen.errors import ConfigError, RunDirectoryError
 from infra.run_directory import exclusive
 from infra.serving import marked, project_file
-from infra.serving.pending import crash_pending
 from infra.serving.ports import holder, is_free, next_free
 from infra.serving.services import Service, Worker, stop_all, wait_until_ready
+from infra.serving.taken import crash_taken
 from infra.settings import Settings
 
 PREFECT_PORT, MLFLOW_PORT = 4200, 5000
@@ -98,7 +98,7 @@ def serve(addresses: Addresses, limit: int, say: Say) -> None:
         finally:
             say("stopping ...")
             stop_all(workers)
-            crash_pending(addresses.api, POOLS)
+            crash_taken(addresses.api, POOLS, {process for worker in workers for process in worker.runs})
             stop_all(servers)
             marked.kill_marked(mark)
             say("everything is stopped")

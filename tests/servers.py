@@ -22,10 +22,11 @@ def free_port() -> int:
 
 
 @contextmanager
-def prefect_server(folder: Path, **settings: str) -> Iterator[str]:
+def prefect_server(folder: Path) -> Iterator[str]:
     """The API address of a Prefect server with a new database."""
     port = free_port()
-    environment = {**os.environ, "PREFECT_HOME": str(folder / "prefect"), "PREFECT_SERVER_ANALYTICS_ENABLED": "false", **settings}
+    environment = {**os.environ, "PREFECT_HOME": str(folder / "prefect"), "PREFECT_SERVER_ANALYTICS_ENABLED": "false"}
+    environment["PREFECT_UI_URL"] = f"http://127.0.0.1:{port}"
     with open(folder / "server.log", "w") as log:
         command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
         process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)

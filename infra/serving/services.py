@@ -77,18 +77,22 @@ class Service:
         return "\n".join(lines[-TAIL_LINES:])
 
 
+@dataclass
 class Worker(Service):
     """A Prefect worker, which kills its runs at its end without telling the server: they are ended before it."""
+
+    runs: set[int] = field(default_factory=set)
+    """Processes of runs that were ended with it."""
 
     def stop(self) -> None:
         """Let the runs of the worker say that they crashed, then end it."""
         if self.process is not None and not self.ended:
             with suppress(psutil.Error):
-                _end_runs(psutil.Process(self.process.pid))
+                self.runs |= _end_runs(psutil.Process(self.process.pid))
         super().stop()
 
 
-def _end_runs(worker: psutil.Process) -> None:
+def _end_runs(worker: psutil.Process) -> set[int]:
     worker.suspend()  # it would take the next run
     runs = worker.children()
     for run in runs:
@@ -97,6 +101,7 @@ def _end_runs(worker: psutil.Process) -> None:
     while any(run.is_running() and run.status() != psutil.STATUS_ZOMBIE for run in runs) and time.monotonic() < deadline:
         time.sleep(0.1)
     worker.resume()
+    return {run.pid for run in runs}
 
 
 def wait_until_ready(services: Sequence[Service], say: Callable[[str], None], stopped: Callable[[float], bool]) -> bool:
