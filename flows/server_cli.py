@@ -13,8 +13,12 @@ console = Console()
 Limit = Annotated[int, typer.Option(min=1, help="Runs at a time on the work pool `local`; more wait for their turn.")]
 
 
-def _say(text: str) -> None:
-    console.print(f"{time.strftime('%H:%M:%S')}  {text}", soft_wrap=True, markup=False, highlight=False)
+def _plain(text: str) -> None:
+    console.print(text, soft_wrap=True, markup=False, highlight=False)
+
+
+def _stamped(text: str) -> None:
+    _plain(f"{time.strftime('%H:%M:%S')}  {text}")
 
 
 @commands.command(epilog="Example: `envwright serve`")
@@ -29,7 +33,7 @@ def serve(
     from flows.serve import serve as serve_all
 
     confirm = (lambda question: typer.confirm(question, default=True)) if sys.stdin.isatty() and sys.stdout.isatty() else None
-    serve_all(choose_addresses(host, prefect_port, mlflow_port, limit, confirm), limit, _say)
+    serve_all(choose_addresses(host, prefect_port, mlflow_port, limit, confirm), limit, _stamped)
 
 
 @commands.command(epilog="Example: `envwright deploy`")
@@ -41,4 +45,12 @@ def deploy(
     from infra.serving.deploy import PROJECT
     from infra.serving.deploy import deploy as deploy_all
 
-    deploy_all(file or PROJECT / "prefect.yaml", limit, lambda text: console.print(text.strip(), soft_wrap=True, markup=False, highlight=False))
+    deploy_all(file or PROJECT / "prefect.yaml", limit, _plain)
+
+
+@commands.command(epilog="Example: `envwright notify https://hooks.example.org/abc`")
+def notify(url: Annotated[str, typer.Argument(help="A webhook; it is sent JSON with the fields text, run, state and url.")]) -> None:
+    """Have the Prefect server call a webhook when a run fails, crashes or waits for approval."""
+    from infra.serving.notify import notify as notify_all
+
+    notify_all(url, _plain)
