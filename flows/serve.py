@@ -242,7 +242,9 @@ def _alone(folder: Path) -> Iterator[None]:
 def _signals() -> Iterator[Callable[[float], bool]]:
     """Until its end, signals that ask for the end of this process only set what the yielded function waits for, so many seconds."""
     event = threading.Event()
-    before = {number: signal.signal(number, lambda *_: event.set()) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    # nohup ignores the end of the terminal.
+    hangup = [] if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else [signal.SIGHUP]
+    before = {number: signal.signal(number, lambda *_: event.set()) for number in (signal.SIGINT, signal.SIGTERM, *hangup)}
     try:
         yield event.wait
     finally:

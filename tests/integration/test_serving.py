@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from servers import answers, ask, free_port, processes_with, states
+from servers import ask, free_port, processes_with, states
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 ROOT = Path(__file__).parents[2]
@@ -68,6 +68,22 @@ def serving(folder: Path) -> Iterator[Served]:
         wait_until(lambda: not served.left())
 
 
+RECORD = """
+import sys; from pathlib import Path; from infra.lineage import Recorder
+recorder = Recorder(sys.argv[1], Path("runs/mlartifacts")); run = recorder.run("key", "name"); note = Path("note.txt"); note.write_text("x")
+recorder.artifact(run, note)
+print(run, [a.path for a in recorder.client.list_artifacts(run)], list(Path("runs/mlartifacts").rglob("note.txt")))
+"""
+
+
+def recorded(served: Served, tracking: str) -> str:
+    """What is known of a run with an artifact that is recorded at a tracking server or database."""
+    command = [sys.executable, "-c", RECORD, tracking]
+    done = subprocess.run(command, cwd=served.folder, env=served.environment, capture_output=True, text=True, timeout=120)
+    assert "note.txt" in done.stdout.rpartition("[")[2], done.stdout + done.stderr
+    return done.stdout
+
+
 def wait_until(condition, seconds: float = 30) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
@@ -77,7 +93,7 @@ def wait_until(condition, seconds: float = 30) -> None:
 
 def test_a_deployment_runs_from_the_same_folder_and_ctrl_c_leaves_nothing(tmp_path: Path):
     with serving(tmp_path) as served:
-        assert answers(f"http://127.0.0.1:{served.mlflow}/health")
+        assert recorded(served, f"http://127.0.0.1:{served.mlflow}") == recorded(served, f"sqlite:///{tmp_path}/runs/mlflow.db")
         done = served.run("deployment", "run", "janitor/every-two-minutes", "--watch")
         assert done.returncode == 0, done.stdout + done.stderr
         assert "Completed" in done.stdout
