@@ -93,15 +93,29 @@ class Worker(Service):
 
 
 def _end_runs(worker: psutil.Process) -> set[int]:
+    """Ask the runs of a worker to end and wait for that; their processes."""
     worker.suspend()  # it would take the next run
-    runs = worker.children()
-    for run in runs:
-        run.terminate()
-    deadline = time.monotonic() + _STOP_PATIENCE
-    while any(run.is_running() and run.status() != psutil.STATUS_ZOMBIE for run in runs) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    worker.resume()
+    try:
+        runs = worker.children()
+        going = runs
+        # A signal that comes while a flow begins is lost; one that comes while it reports its crash would cut that off.
+        for _ in range(3):
+            for run in going:
+                with suppress(psutil.NoSuchProcess):
+                    run.terminate()
+            deadline = time.monotonic() + _STOP_PATIENCE / 4
+            while (going := [run for run in going if _alive(run)]) and time.monotonic() < deadline:
+                time.sleep(0.1)
+    finally:
+        worker.resume()
     return {run.pid for run in runs}
+
+
+def _alive(process: psutil.Process) -> bool:
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def wait_until_ready(services: Sequence[Service], say: Callable[[str], None], stopped: Callable[[float], bool]) -> bool:
@@ -126,4 +140,4 @@ def stop_all(services: Sequence[Service]) -> None:
     """Stop services at the same time."""
     if services:
         with ThreadPoolExecutor(len(services)) as pool:
-            list(pool.map(Service.stop, services))
+            list(pool.map(lambda service: service.stop(), services))

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import psutil
@@ -101,15 +102,17 @@ def test_a_deployment_runs_from_the_same_folder_and_ctrl_c_leaves_nothing(tmp_pa
         for _ in range(2):
             assert served.run("deployment", "run", "curriculum/tiny", "-p", "preset=micro").returncode == 0
         wait_until(lambda: "RUNNING" in states(served.api).values(), 120)
+        ended = datetime.now(UTC).isoformat()
         served.process.send_signal(signal.SIGINT)
         assert served.process.wait(120) == 0, served.out.read_text()
         assert served.left() == []
         assert not (tmp_path / "prefect.toml").exists()
         assert (tmp_path / "runs" / ".prefect" / "prefect.db").exists()
     with serving(tmp_path) as served:
-        ended = {run["state"]["type"] for run in ask(f"{served.api}/flow_runs/filter") if run["start_time"] and run["created"] < run["start_time"]}
-        assert {"CRASHED", "COMPLETED"} <= ended, "history is kept, and nothing runs for ever"
-        assert "taken by another" not in served.out.read_text()
+        after = [run["state"]["type"] for run in ask(f"{served.api}/flow_runs/filter") if run["created"] < ended]
+        assert {"CRASHED", "COMPLETED"} <= set(after), "history is kept"
+        assert "PENDING" not in after
+        assert after.count("RUNNING") <= 1, "the one that waited has the place of the one that was cut off"
 
 
 def test_a_kill_leaves_nothing_either(tmp_path: Path):
