@@ -12,74 +12,28 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict
-
 from envgen.errors import ConfigError, RunDirectoryError
 from infra.run_directory import exclusive
 from infra.serving import marked, project_file
-from infra.serving.ports import holder, is_free, next_free
+from infra.serving.addresses import Addresses
 from infra.serving.services import Service, Worker, stop_all, wait_until_ready
 from infra.serving.taken import crash_taken
 from infra.settings import Settings
 
-PREFECT_PORT, MLFLOW_PORT = 4200, 5000
 POOLS = ("local", "gpu")
 Say = Callable[[str], None]
 _WATCH, _LONGEST_DELAY, _SETTLED = 0.5, 60.0, 60.0
 
 
-class Addresses(BaseModel):
-    """Where the two servers listen."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-    host: str
-    prefect: int
-    mlflow: int
-
-    @property
-    def local_host(self) -> str:
-        """The host under which processes of this machine reach the servers."""
-        return {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(self.host, f"[{self.host}]" if ":" in self.host else self.host)
-
-    @property
-    def shown_host(self) -> str:
-        """The host under which a browser reaches them, also from elsewhere where they are exposed."""
-        return socket.gethostname() if self.host in {"0.0.0.0", "::"} else self.local_host
-
-    @property
-    def loopback(self) -> bool:
-        """Whether only this machine reaches them."""
-        return self.host in {"localhost", "::1"} or self.host.startswith("127.")
-
-    @property
-    def api(self) -> str:
-        """Prefect's API, for processes of this machine."""
-        return f"http://{self.local_host}:{self.prefect}/api"
-
-    @property
-    def tracking(self) -> str:
-        """MLflow, for processes of this machine."""
-        return f"http://{self.local_host}:{self.mlflow}"
-
-
-def choose_addresses(host: str, prefect: int | None, mlflow: int | None, limit: int, confirm: Callable[[str], bool] | None) -> Addresses:
-    """The ports to use. Where one is taken, `confirm` is asked for others unless the ports were given; else ConfigError with a command that works."""
-    wanted = {"--prefect-port": prefect or PREFECT_PORT, "--mlflow-port": mlflow or MLFLOW_PORT}
-    if len(set(wanted.values())) == 1:
-        raise ConfigError(f"--prefect-port and --mlflow-port are both {prefect or PREFECT_PORT}; give two ports")
-    taken = {option: port for option, port in wanted.items() if not is_free(host, port)}
-    chosen = dict(wanted)
-    for option, port in taken.items():
-        chosen[option] = next_free(host, port, chosen.values())
-    if taken:
-        complaint = "; ".join(f"{option} {port} is taken by {holder(port)}" for option, port in taken.items())
-        flags = {"--host": host} if host != "127.0.0.1" else {}
-        options = {**flags, **chosen} | ({"--limit": limit} if limit != 1 else {})
-        command = "envwright serve " + " ".join(f"{option} {value}" for option, value in options.items())
-        free = ", ".join(str(chosen[option]) for option in taken)
-        if prefect or mlflow or confirm is None or not confirm(f"{complaint}. Use {free} instead?"):
-            raise ConfigError(f"{complaint}. The next free: {command}")
-    return Addresses(host=host, prefect=chosen["--prefect-port"], mlflow=chosen["--mlflow-port"])
+@contextmanager
+def alone() -> Iterator[None]:
+    """Be the only `envwright serve` over the runs of this folder; ConfigError if another one is."""
+    runs = Settings().runs.resolve()
+    try:
+        with exclusive(runs / ".serve"):
+            yield
+    except RunDirectoryError:
+        raise ConfigError(f"{runs}: another envwright serve is at work there; end it, or name another folder: export ENVWRIGHT_RUNS=FOLDER") from None
 
 
 def serve(addresses: Addresses, limit: int, say: Say) -> None:
@@ -87,7 +41,7 @@ def serve(addresses: Addresses, limit: int, say: Say) -> None:
     settings = Settings()
     folder = settings.runs.resolve() / ".serve"
     folder.mkdir(parents=True, exist_ok=True)
-    with _alone(folder), _signals() as stopped, _guarded(addresses) as mark:
+    with _signals() as stopped, _guarded(addresses) as mark:
         environment = _environment(addresses, settings, mark)
         servers = _servers(addresses, settings, environment, folder)
         workers = [_worker(pool, environment, folder) for pool in POOLS]
@@ -227,15 +181,6 @@ def _servers(addresses: Addresses, settings: Settings, environment: dict[str, st
 def _worker(pool: str, environment: dict[str, str], folder: Path) -> Worker:
     arguments = ["worker", "start", "--pool", pool, "--type", "process", "--name", f"{pool} on {socket.gethostname()}"]
     return Worker(f"worker {pool}", "prefect", arguments, environment, folder / f"worker-{pool}.log")
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    try:
-        with exclusive(folder):
-            yield
-    except RunDirectoryError:
-        raise ConfigError(f"{folder.parent}: another envwright serve is at work there; end it, or name another folder: export ENVWRIGHT_RUNS=FOLDER") from None
 
 
 @contextmanager

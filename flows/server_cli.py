@@ -29,11 +29,13 @@ def serve(
     limit: Limit = 1,
 ) -> None:
     """Prefect server, MLflow server and workers on this machine; Ctrl-C ends them all."""
-    from flows.serve import choose_addresses
+    from flows.serve import alone
     from flows.serve import serve as serve_all
+    from infra.serving.addresses import choose_addresses
 
     confirm = (lambda question: typer.confirm(question, default=True)) if sys.stdin.isatty() and sys.stdout.isatty() else None
-    serve_all(choose_addresses(host, prefect_port, mlflow_port, limit, confirm), limit, _stamped)
+    with alone():
+        serve_all(choose_addresses(host, prefect_port, mlflow_port, limit, confirm), limit, _stamped)
 
 
 @commands.command(epilog="Example: `envwright deploy`")

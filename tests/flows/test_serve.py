@@ -11,8 +11,7 @@ import yaml
 from servers import free_port
 
 from envgen.errors import ConfigError
-from flows import serve
-from infra.serving import project_file
+from infra.serving import addresses, project_file
 
 ROOT = Path(__file__).parents[2]
 
@@ -41,19 +40,18 @@ def test_a_taken_port_is_named_with_its_holder_and_a_command_that_works(taken: i
     assert (options["--mlflow-port"], options["--limit"]) == (str(other), "3")
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", int(options["--prefect-port"])))
-    assert not (tmp_path / "runs").exists()
 
 
 def test_ports_that_nobody_gave_are_replaced_if_a_person_agrees(taken: int, monkeypatch):
-    monkeypatch.setattr(serve, "PREFECT_PORT", taken)
-    monkeypatch.setattr(serve, "MLFLOW_PORT", free_port())
+    monkeypatch.setattr(addresses, "PREFECT_PORT", taken)
+    monkeypatch.setattr(addresses, "MLFLOW_PORT", free_port())
     asked: list[str] = []
-    chosen = serve.choose_addresses("127.0.0.1", None, None, 1, lambda question: not asked.append(question))
-    assert taken < chosen.prefect != chosen.mlflow == serve.MLFLOW_PORT
+    chosen = addresses.choose_addresses("127.0.0.1", None, None, 1, lambda question: not asked.append(question))
+    assert taken < chosen.prefect != chosen.mlflow == addresses.MLFLOW_PORT
     assert f"Use {chosen.prefect} instead?" in asked[0]
     for prefect, confirm in ((None, lambda question: False), (None, None), (taken, lambda question: True)):
         with pytest.raises(ConfigError, match=f"envwright serve --prefect-port {chosen.prefect}"):
-            serve.choose_addresses("127.0.0.1", prefect, None, 1, confirm)
+            addresses.choose_addresses("127.0.0.1", prefect, None, 1, confirm)
 
 
 @pytest.mark.parametrize(

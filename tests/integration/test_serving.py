@@ -128,7 +128,7 @@ def test_a_kill_leaves_nothing_either(tmp_path: Path):
 def test_a_worker_is_started_again_and_the_end_of_a_server_is_the_end_of_all(tmp_path: Path):
     with serving(tmp_path) as served:
         second = subprocess.run(
-            [sys.executable, "-m", "flows.cli", "serve", "--prefect-port", str(free_port()), "--mlflow-port", str(free_port())],
+            [sys.executable, "-m", "flows.cli", "serve", "--prefect-port", str(served.prefect)],
             cwd=tmp_path,
             env=served.environment,
             capture_output=True,
