@@ -17,6 +17,7 @@ from envgen.files import write_text
 from envgen.problem import Objective
 from envgen.prompts import PromptStyle
 from flows.approval_cli import commands as approval_commands
+from flows.server_cli import commands as server_commands
 from flows.terminal import printable
 from policy.checkpoints import resolve_model
 
@@ -25,6 +26,7 @@ app = typer.Typer(
     no_args_is_help=True, add_completion=False, rich_markup_mode="markdown", help="Reinforcement learning in which the policy redesigns its own environment."
 )
 app.add_typer(approval_commands)
+app.add_typer(server_commands)
 console = Console()
 
 SOURCES = ".jsonl (one JSON object a line), .parquet, MovingAI .scen with its .map beside it, .txt, or the name of a board, as crossing"

@@ -1,6 +1,11 @@
 """Process-wide settings of Prefect, set before it is imported. What the user has set is left alone."""
 
+import logging
 import os
+import socket
+from urllib.parse import urlsplit
+
+from infra.serving import project_file
 
 _DEFAULTS = {
     "PREFECT_LOGGING_EXTRA_LOGGERS": "envwright",
@@ -12,6 +17,21 @@ _DEFAULTS = {
 
 
 def prepare() -> None:
-    """Fill in the defaults."""
+    """Fill in the defaults, and remove the `prefect.toml` that a killed `envwright serve` left behind."""
     for name, value in _DEFAULTS.items():
         os.environ.setdefault(name, value)
+    server = project_file.named_server()
+    if server and "PREFECT_API_URL" not in os.environ and _nobody_listens(server):
+        project_file.remove(server)
+        logging.getLogger("envwright").warning("%s named %s, where no server is any more: removed, this run does without", project_file.FILE, server)
+
+
+def _nobody_listens(server: str) -> bool:
+    address = urlsplit(server)
+    try:
+        socket.create_connection((address.hostname or "", address.port or 80), timeout=5).close()
+    except ConnectionRefusedError:
+        return True
+    except OSError:
+        return False  # it may be slow: Prefect will say
+    return False

@@ -23,7 +23,7 @@ class Fanout(StrEnum):
 class Settings(BaseSettings):
     """Machine settings; nothing in here changes a result."""
 
-    model_config = SettingsConfigDict(env_prefix="ENVWRIGHT_", frozen=True)
+    model_config = SettingsConfigDict(env_prefix="ENVWRIGHT_", env_ignore_empty=True, frozen=True)
     runs: Path = Path("runs")
     """Folder of the curricula."""
     workers: int = min(os.cpu_count() or 1, 8)

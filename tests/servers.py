@@ -22,25 +22,30 @@ def free_port() -> int:
 
 
 @contextmanager
-def prefect_server(folder: Path) -> Iterator[str]:
-    """The API address of a Prefect server with a new database."""
-    port = free_port()
-    environment = {**os.environ, "PREFECT_HOME": str(folder / "prefect"), "PREFECT_SERVER_ANALYTICS_ENABLED": "false"}
-    environment["PREFECT_UI_URL"] = f"http://127.0.0.1:{port}"
-    with open(folder / "server.log", "w") as log:
-        command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
-        process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
-    url = f"http://127.0.0.1:{port}/api"
+def served(command: list[str], health: str, log: Path, **environment: str) -> Iterator[None]:
+    """Run a server from when `health` answers until the end of the block."""
+    with open(log, "w") as output:
+        process = subprocess.Popen(command, env={**os.environ, **environment}, cwd=log.parent, stdout=output, stderr=output)
     try:
-        deadline = time.monotonic() + 120
-        while not answers(f"{url}/health"):
-            assert process.poll() is None, (folder / "server.log").read_text()
-            assert time.monotonic() < deadline, "the server did not start"
-            time.sleep(0.3)
-        yield url
+        deadline = time.monotonic() + 180
+        while not answers(health):
+            assert process.poll() is None, log.read_text()
+            assert time.monotonic() < deadline, f"{command} did not start: {log.read_text()}"
+            time.sleep(0.2)
+        yield
     finally:
         process.terminate()
         process.wait(30)
+
+
+@contextmanager
+def prefect_server(folder: Path) -> Iterator[str]:
+    """The API address of a Prefect server with a new database."""
+    port = free_port()
+    command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
+    settings = {"PREFECT_HOME": str(folder / "prefect"), "PREFECT_SERVER_ANALYTICS_ENABLED": "false", "PREFECT_UI_URL": f"http://127.0.0.1:{port}"}
+    with served(command, f"http://127.0.0.1:{port}/api/health", folder / "server.log", **settings):
+        yield f"http://127.0.0.1:{port}/api"
 
 
 def answers(url: str) -> bool:

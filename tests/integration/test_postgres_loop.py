@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from servers import free_port, postgres, s3, served
+from servers import free_port, served
+from stores import postgres, s3
 
 DATABASES = Path(__file__).parents[2] / "infra" / "deploy" / "databases.sql"
 NAME = "micro-checkpoint-V6-s0"

@@ -1,46 +1,17 @@
-"""Real servers on free ports of this machine, for the time of a test."""
+"""Real stores on free ports of this machine, for the time of a test: an S3 server and PostgreSQL."""
 
 import os
 import shutil
-import socket
 import subprocess
 import sys
-import time
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from servers import free_port, served
 
 KEYS = {"AWS_ACCESS_KEY_ID": "envwright", "AWS_SECRET_ACCESS_KEY": "not-secret", "AWS_DEFAULT_REGION": "us-east-1"}
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-@contextmanager
-def served(command: list[str], health: str, log: Path, **environment: str) -> Iterator[None]:
-    """Run a server from when `health` answers until the end of the block."""
-    with open(log, "w") as output:
-        process = subprocess.Popen(command, env={**os.environ, **environment}, cwd=log.parent, stdout=output, stderr=output)
-    try:
-        deadline = time.monotonic() + 180
-        while True:
-            try:
-                urllib.request.urlopen(health, timeout=5).close()
-                break
-            except OSError:
-                assert process.poll() is None, log.read_text()
-                assert time.monotonic() < deadline, f"{command} did not start: {log.read_text()}"
-                time.sleep(0.2)
-        yield
-    finally:
-        process.terminate()
-        process.wait(30)
 
 
 @contextmanager

@@ -1,0 +1,211 @@
+"""`envwright serve`: Prefect server, MLflow server and workers on this machine, brought up, watched and taken down together."""
+
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from envgen.errors import ConfigError, RunDirectoryError
+from infra.lease import exclusive
+from infra.serving import marked, project_file
+from infra.serving.addresses import Addresses
+from infra.serving.services import Service, Worker, stop_all, wait_until_ready
+from infra.serving.taken import crash_taken
+from infra.settings import Settings
+
+POOLS = ("local", "gpu")
+Say = Callable[[str], None]
+_WATCH, _LONGEST_DELAY, _SETTLED = 0.5, 60.0, 60.0
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Be the only `envwright serve` over the runs of this folder; ConfigError if another one is."""
+    runs = Settings().runs.resolve()
+    try:
+        with exclusive(runs / ".serve"):
+            yield
+    except RunDirectoryError:
+        raise ConfigError(f"{runs}: another envwright serve is at work there; end it, or name another folder: export ENVWRIGHT_RUNS=FOLDER") from None
+
+
+def serve(addresses: Addresses, limit: int, say: Say) -> None:
+    """Bring everything up, keep it up until a signal asks for the end, and take it down. ChildError if a server fails."""
+    settings = Settings()
+    folder = settings.runs.resolve() / ".serve"
+    folder.mkdir(parents=True, exist_ok=True)
+    with _signals() as stopped, _guarded(addresses) as mark:
+        environment = _environment(addresses, settings, mark)
+        servers = _servers(addresses, settings, environment, folder)
+        workers = [_worker(pool, environment, folder) for pool in POOLS]
+        try:
+            if not _start(addresses, servers, workers, limit, environment, folder, say, stopped):
+                return
+            _watch(servers, workers, say, stopped)
+        finally:
+            say("stopping ...")
+            stop_all(workers)
+            crash_taken(addresses.api, POOLS, {process for worker in workers for process in worker.runs})
+            stop_all(servers)
+            marked.kill_marked(mark)
+            say("everything is stopped")
+
+
+def _start(
+    addresses: Addresses,
+    servers: list[Service],
+    workers: list[Worker],
+    limit: int,
+    environment: dict[str, str],
+    folder: Path,
+    say: Say,
+    stopped: Callable[[float], bool],
+) -> bool:
+    """Whether all came up; False if a signal came first."""
+    began = time.monotonic()
+    say(f"starting {' and '.join(server.name for server in servers)}; a new database takes half a minute (logs: {folder})")
+    for server in servers:
+        server.start()
+    if not wait_until_ready(servers, say, stopped):
+        return False
+    written = project_file.write(addresses.api)
+    deployer = Service("envwright deploy", "flows.cli", ["deploy", "--limit", str(limit)], environment, folder / "deploy.log")
+    say("making work pools and deployments ...")
+    deployer.start()
+    try:
+        while not deployer.ended:
+            if stopped(0.1):
+                return False
+    finally:
+        deployer.stop()
+    if deployer.process is None or deployer.process.returncode:
+        raise deployer.failure("failed")
+    for worker in workers:
+        worker.start()
+    _tell(addresses, servers, written, time.monotonic() - began, say)
+    return True
+
+
+def _watch(servers: list[Service], workers: list[Worker], say: Say, stopped: Callable[[float], bool]) -> None:
+    """Until a signal comes: a server that ends is a failure, a worker that ends is started again."""
+    delays, due = {worker.name: 1.0 for worker in workers}, {}
+    while not stopped(_WATCH):
+        for server in servers:
+            if server.ended:
+                raise server.failure("ended; the rest is taken down")
+        now = time.monotonic()
+        for worker in workers:
+            if not worker.ended:
+                continue
+            if worker.name not in due:
+                delays[worker.name] = 1.0 if now - worker.started > _SETTLED else min(2 * delays[worker.name], _LONGEST_DELAY)
+                due[worker.name] = now + delays[worker.name]
+                say(f"{worker.name} ended with exit code {worker.process.returncode}; starting it again in {delays[worker.name]:.0f} s ({worker.log})")  # type: ignore[union-attr]
+            elif now >= due[worker.name]:
+                del due[worker.name]
+                worker.stop()
+                worker.start()
+
+
+def _tell(addresses: Addresses, servers: list[Service], written: bool, seconds: float, say: Say) -> None:
+    say(f"ready after {seconds:.0f} s")
+    say(f"  Prefect  http://{addresses.shown_host}:{addresses.prefect}")
+    if len(servers) > 1:
+        say(f"  MLflow   http://{addresses.shown_host}:{addresses.mlflow}")
+    else:
+        say(f"  MLflow   {Settings().tracking_uri} (MLFLOW_TRACKING_URI)")
+    if not addresses.loopback:
+        say(f"warning: --host {addresses.host}: there is no authentication. Whoever reaches these ports can run code as you, and read the runs")
+    if not written:
+        say(f"{project_file.FILE} is yours and was left alone; in other terminals first: export PREFECT_API_URL={addresses.api}")
+    say("in another terminal in this folder: prefect deployment run curriculum/tiny --watch")
+    say("Ctrl-C ends it all")
+
+
+def _environment(addresses: Addresses, settings: Settings, mark: str) -> dict[str, str]:
+    """What servers and workers are told, over what is in this process' environment."""
+    home = os.environ.get("PREFECT_HOME") or str(settings.runs.resolve() / ".prefect")
+    ui = f"http://{addresses.shown_host}:{addresses.prefect}"
+    direct = ",".join(filter(None, [os.environ.get("NO_PROXY") or os.environ.get("no_proxy"), "127.0.0.1,localhost", addresses.local_host]))
+    return {
+        marked.VARIABLE: mark,
+        "NO_PROXY": direct,
+        "no_proxy": direct,
+        "ENVWRIGHT_RUNS": str(settings.runs.resolve()),
+        "MLFLOW_TRACKING_URI": settings.tracking_uri if _remote(settings) else addresses.tracking,
+        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+        "MLFLOW_DISABLE_TELEMETRY": "true",
+        "PREFECT_HOME": home,
+        "PREFECT_LOCAL_STORAGE_PATH": os.environ.get("PREFECT_LOCAL_STORAGE_PATH") or f"{home}/storage",
+        "PREFECT_API_URL": addresses.api,
+        "PREFECT_UI_URL": ui,
+        "PREFECT_UI_API_URL": f"{ui}/api",
+        "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem",
+        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+        "PREFECT_WORKER_QUERY_SECONDS": os.environ.get("PREFECT_WORKER_QUERY_SECONDS") or "2",
+        "DO_NOT_TRACK": "1",
+    }
+
+
+def _remote(settings: Settings) -> bool:
+    """Whether another MLflow server is in charge."""
+    return settings.tracking_uri.startswith(("http://", "https://"))
+
+
+def _servers(addresses: Addresses, settings: Settings, environment: dict[str, str], folder: Path) -> list[Service]:
+    bound = ["--host", addresses.host, "--port"]
+    prefect = Service(
+        "Prefect server", "prefect", ["server", "start", *bound, str(addresses.prefect)], environment, folder / "prefect.log", f"{addresses.api}/health"
+    )
+    if _remote(settings):
+        return [prefect]
+    # The folder that runs without a server write to, so that both see the same artifacts.
+    artifacts = ["--no-serve-artifacts", "--default-artifact-root", (settings.runs.resolve() / "mlartifacts").as_uri()]
+    hosts = [] if addresses.loopback else ["--allowed-hosts", "*"]
+    store = ["--backend-store-uri", settings.tracking_uri, "--workers", "1", *artifacts, *hosts]
+    return [
+        prefect,
+        Service(
+            "MLflow server", "mlflow", ["server", *bound, str(addresses.mlflow), *store], environment, folder / "mlflow.log", f"{addresses.tracking}/health"
+        ),
+    ]
+
+
+def _worker(pool: str, environment: dict[str, str], folder: Path) -> Worker:
+    arguments = ["worker", "start", "--pool", pool, "--type", "process", "--name", f"{pool} on {socket.gethostname()}"]
+    return Worker(f"worker {pool}", "prefect", arguments, environment, folder / f"worker-{pool}.log")
+
+
+@contextmanager
+def _signals() -> Iterator[Callable[[float], bool]]:
+    """Until its end, signals that ask for the end of this process only set what the yielded function waits for, so many seconds."""
+    event = threading.Event()
+    # nohup ignores the end of the terminal.
+    hangup = [] if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else [signal.SIGHUP]
+    before = {number: signal.signal(number, lambda *_: event.set()) for number in (signal.SIGINT, signal.SIGTERM, *hangup)}
+    try:
+        yield event.wait
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _guarded(addresses: Addresses) -> Iterator[str]:
+    """The mark of what is started here. Whatever becomes of this process, another one kills all that carries it."""
+    mark = f"{os.getpid()}-{secrets.token_hex(8)}"
+    command = [sys.executable, "-m", "infra.serving.guard", mark, addresses.api, str(project_file.FILE.resolve())]
+    guard = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+    try:
+        yield mark
+    finally:
+        assert guard.stdin is not None
+        guard.stdin.close()
+        guard.wait(60)

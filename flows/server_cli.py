@@ -1,0 +1,58 @@
+"""The commands of `envwright` that need a Prefect server: `serve`, `deploy`, `notify`."""
+
+import sys
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+commands = typer.Typer()
+console = Console()
+Limit = Annotated[int, typer.Option(min=1, help="Runs at a time on the work pool `local`; more wait for their turn.")]
+
+
+def _plain(text: str) -> None:
+    console.print(text, soft_wrap=True, markup=False, highlight=False)
+
+
+def _stamped(text: str) -> None:
+    _plain(f"{time.strftime('%H:%M:%S')}  {text}")
+
+
+@commands.command(epilog="Example: `envwright serve`")
+def serve(
+    host: Annotated[str, typer.Option(help="Address to listen on. Another one than loopback exposes both servers, without authentication.")] = "127.0.0.1",
+    prefect_port: Annotated[int | None, typer.Option(min=1, max=65535, help="Port of Prefect: 4200.")] = None,
+    mlflow_port: Annotated[int | None, typer.Option(min=1, max=65535, help="Port of MLflow: 5000.")] = None,
+    limit: Limit = 1,
+) -> None:
+    """Prefect server, MLflow server and workers on this machine; Ctrl-C ends them all."""
+    from flows.serve import alone
+    from flows.serve import serve as serve_all
+    from infra.serving.addresses import choose_addresses
+
+    confirm = (lambda question: typer.confirm(question, default=True)) if sys.stdin.isatty() and sys.stdout.isatty() else None
+    with alone():
+        serve_all(choose_addresses(host, prefect_port, mlflow_port, limit, confirm), limit, _stamped)
+
+
+@commands.command(epilog="Example: `envwright deploy`")
+def deploy(
+    file: Annotated[Path | None, typer.Option(help="Deployments other than those of this project's prefect.yaml.")] = None,
+    limit: Limit = 1,
+) -> None:
+    """Make or update the work pools and deployments on the Prefect server that is configured."""
+    from infra.serving.deploy import PROJECT
+    from infra.serving.deploy import deploy as deploy_all
+
+    deploy_all(file or PROJECT / "prefect.yaml", limit, _plain)
+
+
+@commands.command(epilog="Example: `envwright notify https://hooks.example.org/abc`")
+def notify(url: Annotated[str, typer.Argument(help="A webhook; it is sent JSON with the fields text, run, state and url.")]) -> None:
+    """Have the Prefect server call a webhook when a run fails, crashes or waits for approval."""
+    from infra.serving.notify import notify as notify_all
+
+    notify_all(url, _plain)

@@ -1,0 +1,97 @@
+"""Work pools and deployments on a Prefect server: made, or brought to what they should be."""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.schemas.actions import WorkPoolCreate, WorkPoolUpdate
+from prefect.exceptions import ObjectNotFound
+from prefect.settings import PREFECT_API_URL
+
+from envgen.errors import ChildError, ConfigError
+from infra.settings import Settings
+
+PROJECT = Path(__file__).resolve().parents[2]
+"""Where the flows are: entrypoints are relative to it, and runs work in it."""
+LOCAL, GPU = "local", "gpu"
+POOLS: dict[str, int | None] = {LOCAL: None, GPU: 1}
+"""Work pools of process workers, with how many runs each holds at a time."""
+DEFAULT_QUEUE, JANITOR_QUEUE = "default", "janitor"
+START_ONE = "start one with `envwright serve`, or name one: export PREFECT_API_URL=http://HOST:4200/api"
+
+
+def deploy(file: Path, limit: int, say: Callable[[str], None]) -> None:
+    """Make or correct the work pools, and make or update every deployment of `file`.
+
+    `limit` is how many runs the default queue of the local pool holds at a time. ConfigError if no server answers.
+    """
+    if not file.is_file():
+        raise ConfigError(f"{file}: no such file; deployments are made from a checkout of envwright, whose root holds prefect.yaml")
+    url = check_server()
+    with get_client(sync_client=True) as client:
+        for name, concurrency in POOLS.items():
+            say(_ensure_pool(client, name, concurrency))
+        _ensure_queue(client, LOCAL, DEFAULT_QUEUE, limit)
+        _ensure_queue(client, LOCAL, JANITOR_QUEUE, None)
+    for name in _deploy_all(file, url):
+        say(f"deployment {name}: made or updated")
+
+
+def check_server() -> str:
+    """The address of the Prefect server that is configured; ConfigError if there is none or it does not answer."""
+    url = PREFECT_API_URL.value()
+    if not url:
+        raise ConfigError(f"PREFECT_API_URL is not set, so there is no server to talk to; {START_ONE}")
+    with get_client(sync_client=True) as client:
+        problem = client.api_healthcheck()
+    if problem is not None:
+        raise ConfigError(f"PREFECT_API_URL={url}: no Prefect server answers there ({str(problem) or type(problem).__name__}); {START_ONE}")
+    return str(url)
+
+
+def _ensure_pool(client: SyncPrefectClient, name: str, concurrency: int | None) -> str:
+    try:
+        pool = client.read_work_pool(name)
+    except ObjectNotFound:
+        client.create_work_pool(WorkPoolCreate(name=name, type="process", concurrency_limit=concurrency))
+        return f"work pool {name}: made"
+    if pool.type != "process":
+        raise ConfigError(f"work pool {name}: is of type {pool.type}, expected process, and Prefect cannot change that; prefect work-pool delete {name}")
+    if pool.concurrency_limit != concurrency:
+        client.update_work_pool(name, WorkPoolUpdate(concurrency_limit=concurrency))
+        return f"work pool {name}: runs at a time {pool.concurrency_limit or 'without limit'} -> {concurrency or 'without limit'}"
+    return f"work pool {name}: as it should be"
+
+
+def _ensure_queue(client: SyncPrefectClient, pool: str, name: str, concurrency: int | None) -> None:
+    # The synchronous client has no calls for the queues of a pool.
+    try:
+        client.request("PATCH", f"/work_pools/{pool}/queues/{name}", json={"concurrency_limit": concurrency})  # type: ignore[arg-type]
+    except httpx.HTTPStatusError as error:
+        if error.response.status_code != httpx.codes.NOT_FOUND:
+            raise
+        client.request("POST", f"/work_pools/{pool}/queues", json={"name": name, "concurrency_limit": concurrency})  # type: ignore[arg-type]
+
+
+def _deploy_all(file: Path, url: str) -> list[str]:
+    """Prefect's own `deploy --all`, with every placeholder of the file filled in."""
+    settings = Settings()
+    values = {
+        "COLUMNS": "300",
+        "PWD": str(PROJECT),
+        "PREFECT_API_URL": url,
+        "ENVWRIGHT_RUNS": str(settings.runs.resolve()),
+        "MLFLOW_TRACKING_URI": settings.tracking_uri,
+    }
+    command = [sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--all", "--prefect-file", str(file.resolve())]
+    done = subprocess.run(command, cwd=PROJECT, env={**os.environ, **values}, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    if done.returncode:
+        # A refusal of the server repeats the whole deployment on one line.
+        lines = [line[:500] for line in (done.stdout + done.stderr).splitlines() if line.strip()][-20:]
+        raise ChildError(f"prefect deploy ended with exit code {done.returncode}:\n" + "\n".join(lines))
+    return sorted(set(re.findall(r"Deployment '(\S+)' successfully created", done.stdout)))

@@ -1,0 +1,102 @@
+"""Runs that a Prefect server still holds for running although nobody works on them.
+
+The current state of every run is read. Prefect's own recipe, an automation that waits for the next heartbeat, also marks runs
+that have just been suspended as crashed, because events are handled in the order they arrive in.
+"""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from prefect.client.orchestration import SyncPrefectClient
+from prefect.client.schemas.filters import (
+    FlowRunFilter,
+    FlowRunFilterDeploymentId,
+    FlowRunFilterState,
+    FlowRunFilterStateType,
+    TaskRunFilter,
+    TaskRunFilterState,
+    TaskRunFilterStateType,
+)
+from prefect.client.schemas.objects import TERMINAL_STATES, FlowRun, StateType
+from prefect.events.filters import EventAnyResourceFilter, EventFilter, EventNameFilter, EventOccurredFilter, EventOrder
+from prefect.states import Crashed, Scheduled
+
+SIGNS_OF_LIFE = ["prefect.flow-run.heartbeat", "prefect.flow-run.Running"]
+_PAGE = 200
+
+
+def reap(client: SyncPrefectClient, *, max_silence: float, max_start: float, resume: int, now: datetime) -> list[str]:
+    """Mark dead runs of deployments as crashed, and what still runs below a run that has ended; what was done, in sentences.
+
+    A RUNNING run is dead after `max_silence` seconds without a heartbeat. A PENDING one is dead after `max_start` seconds: the
+    worker that took it is gone, no other takes it, and it fills a place of its queue. A run is scheduled again as long as its
+    history holds at most `resume` crashes.
+    """
+    done = []
+    for run in _in_state(client, StateType.RUNNING, deployed=True):
+        silent = (now - _last_sign(client, run, now)).total_seconds()
+        if silent > max_silence:
+            done += _crash(client, run, f"no sign of life for {silent:.0f} s", resume)
+    for run in _in_state(client, StateType.PENDING, deployed=True):
+        waited = (now - _since(run)).total_seconds()
+        if waited > max_start:
+            done += _crash(client, run, f"taken by a worker {waited:.0f} s ago and never started", resume)
+    return [*done, *_end_subflows(client), *_end_tasks(client)]
+
+
+def _in_state(client: SyncPrefectClient, state: StateType, *, deployed: bool) -> list[FlowRun]:
+    wanted = FlowRunFilter(state=FlowRunFilterState(type=FlowRunFilterStateType(any_=[state])), deployment_id=FlowRunFilterDeploymentId(is_null_=not deployed))
+    return client.read_flow_runs(flow_run_filter=wanted, limit=_PAGE)
+
+
+def _since(run: FlowRun) -> datetime:
+    """When a run entered its state."""
+    assert run.state is not None
+    return run.state.timestamp
+
+
+def _last_sign(client: SyncPrefectClient, run: FlowRun, now: datetime) -> datetime:
+    wanted = EventFilter(
+        any_resource=EventAnyResourceFilter(id=[f"prefect.flow-run.{run.id}"]),
+        event=EventNameFilter(name=SIGNS_OF_LIFE),
+        occurred=EventOccurredFilter(since=_since(run), until=now + timedelta(hours=1)),  # type: ignore[arg-type]
+        order=EventOrder.DESC,
+    )
+    return max([_since(run), *(event.occurred for event in client.read_events(wanted, limit=1).events)])
+
+
+def _crash(client: SyncPrefectClient, run: FlowRun, reason: str, resume: int) -> Iterator[str]:
+    current = client.read_flow_run(run.id).state
+    if current is None or run.state is None or current.id != run.state.id:
+        return  # it moved on in the meantime
+    client.set_flow_run_state(run.id, Crashed(message=f"{reason} (janitor)"))
+    # The run's own counter also counts resumes after a suspension.
+    crashes = sum(state.type == StateType.CRASHED for state in client.read_flow_run_states(run.id))
+    if crashes <= resume:
+        client.set_flow_run_state(run.id, Scheduled(message=f"resumed by the janitor, {crashes} of {resume} times"), force=True)
+    yield f"{run.name}: {reason}: crashed" + (f", scheduled again ({crashes} of {resume})" if crashes <= resume else "")
+
+
+def _end_subflows(client: SyncPrefectClient) -> Iterator[str]:
+    """Subflow runs live in the process of their parent and end with it."""
+    while ended := [run for run in _in_state(client, StateType.RUNNING, deployed=False) if _orphaned(client, run)]:
+        for run in ended:
+            client.set_flow_run_state(run.id, Crashed(message="the run above it has ended (janitor)"), force=True)
+            yield f"{run.name}: the run above it has ended: crashed"
+
+
+def _orphaned(client: SyncPrefectClient, run: FlowRun) -> bool:
+    parent: UUID | None = client.read_task_run(run.parent_task_run_id).flow_run_id if run.parent_task_run_id else None
+    state = client.read_flow_run(parent).state if parent else None
+    return state is not None and state.is_final()
+
+
+def _end_tasks(client: SyncPrefectClient) -> list[str]:
+    """Task runs of flow runs that have ended; one sentence for all, there can be many."""
+    ended = FlowRunFilter(state=FlowRunFilterState(type=FlowRunFilterStateType(any_=sorted(TERMINAL_STATES))))
+    going = TaskRunFilter(state=TaskRunFilterState(type=TaskRunFilterStateType(any_=[StateType.RUNNING, StateType.PENDING]), name=None))
+    tasks = client.read_task_runs(flow_run_filter=ended, task_run_filter=going, limit=_PAGE)
+    for task in tasks:
+        client.set_task_run_state(task.id, Crashed(message="its flow run has ended (janitor)"), force=True)
+    return [f"{len(tasks)} task runs of flow runs that have ended: crashed"] if tasks else []

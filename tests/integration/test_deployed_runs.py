@@ -1,0 +1,202 @@
+"""Deployments, the janitor and notifications against a real Prefect server."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from servers import ask, prefect_server
+
+from policy.child import start_child, stop_child
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+DEPLOYMENTS = """
+pull: [{prefect.deployments.steps.set_working_directory: {directory: "{{ $PWD }}"}}]
+deployments:
+  - {name: here, entrypoint: "tests/integration/served_flows.py:sleeper", work_pool: {name: local, work_queue_name: default, job_variables: {env: &env
+      {PREFECT_FLOWS_HEARTBEAT_FREQUENCY: "30", ENVWRIGHT_RUNS: "{{ $ENVWRIGHT_RUNS }}", MLFLOW_TRACKING_URI: "{{ $MLFLOW_TRACKING_URI }}"}}}}
+  - {name: nowhere, entrypoint: "tests/integration/served_flows.py:sleeper", work_pool: {name: gpu, job_variables: {env: *env}}}
+"""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory) -> Iterator[str]:
+    with prefect_server(tmp_path_factory.mktemp("server")) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def deployments(server: str, tmp_path_factory) -> dict[str, str]:
+    """Deployment -> id."""
+    file = tmp_path_factory.mktemp("project") / "deployments.yaml"
+    file.write_text(DEPLOYMENTS)
+    first = deployed(server, file)
+    assert deployed(server, file, "--limit", "2") == first, "a second call makes nothing new"
+    return first
+
+
+def envwright(server: str, *arguments: str) -> subprocess.CompletedProcess:
+    command = [sys.executable, "-m", "flows.cli", *arguments]
+    return subprocess.run(command, env={**os.environ, "PREFECT_API_URL": server}, capture_output=True, text=True, timeout=120)
+
+
+def deployed(server: str, file: Path, *more: str) -> dict[str, str]:
+    done = envwright(server, "deploy", "--file", str(file), *more)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return {deployment["name"]: deployment["id"] for deployment in ask(f"{server}/deployments/filter")}
+
+
+def pools(server: str) -> dict[str, tuple]:
+    return {pool["name"]: (pool["type"], pool["concurrency_limit"]) for pool in ask(f"{server}/work_pools/filter")}
+
+
+def started(server: str, deployment: str, state: str, **parameters: float) -> str:
+    """A new run of a deployment that the server is told to be in a state; its id."""
+    run = ask(f"{server}/deployments/{deployment}/create_flow_run", {"parameters": parameters})
+    told(server, run["id"], state)
+    return run["id"]
+
+
+def told(server: str, run: str, state: str, name: str | None = None) -> None:
+    ask(f"{server}/flow_runs/{run}/set_state", {"state": {"type": state, "name": name or state.capitalize()}, "force": True})
+
+
+def reap(server: str, **options: float) -> list[str]:
+    """Call the janitor's work in a process of its own."""
+    code = (
+        "import json, sys; from datetime import datetime, timedelta, UTC; from prefect.client.orchestration import get_client; "
+        "from infra.serving.reaping import reap; o = json.loads(sys.argv[1]); now = datetime.now(UTC) + timedelta(seconds=o.pop('later', 0))\n"
+        "with get_client(sync_client=True) as client: print(json.dumps(reap(client, now=now, **o)))"
+    )
+    defaults = {"max_silence": 120, "max_start": 900, "resume": 0}
+    command = [sys.executable, "-c", code, json.dumps(defaults | options)]
+    done = subprocess.run(command, env={**os.environ, "PREFECT_API_URL": server}, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def state(server: str, run: str) -> str:
+    return next(found["state"]["name"] for found in ask(f"{server}/flow_runs/filter") if found["id"] == run)
+
+
+def eventually(condition, seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.3)
+
+
+def test_deploy_gives_pools_and_placeholders_what_they_should_have(server, deployments):
+    assert pools(server) == {"local": ("process", None), "gpu": ("process", 1)}
+    queues = {queue["name"]: queue["concurrency_limit"] for queue in ask(f"{server}/work_pools/local/queues/filter")}
+    assert queues == {"default": 2, "janitor": None}
+    [here] = [deployment for deployment in ask(f"{server}/deployments/filter") if deployment["name"] == "here"]
+    assert here["job_variables"]["env"]["ENVWRIGHT_RUNS"] == os.environ["ENVWRIGHT_RUNS"]
+    assert here["job_variables"]["env"]["MLFLOW_TRACKING_URI"].startswith("sqlite:///")
+    assert Path(here["pull_steps"][0]["prefect.deployments.steps.set_working_directory"]["directory"]).is_absolute()
+
+
+def test_deploy_without_a_server_says_how_to_get_one(tmp_path):
+    done = envwright("http://127.0.0.1:9/api", "deploy")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "http://127.0.0.1:9/api" in done.stderr
+    assert "envwright serve" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_janitor_tells_the_dead_from_the_living_and_the_suspended(server, deployments):
+    worker = start_child("prefect", ["worker", "start", "--pool", "local"], {"PREFECT_API_URL": server, "PREFECT_WORKER_QUERY_SECONDS": "2"})
+    try:
+        live = ask(f"{server}/deployments/{deployments['here']}/create_flow_run", {"parameters": {"seconds": 300}})["id"]
+        eventually(lambda: state(server, live) == "Running")
+        dead = started(server, deployments["nowhere"], "RUNNING")
+        stuck = started(server, deployments["nowhere"], "PENDING")
+        suspended = started(server, deployments["nowhere"], "PENDING")
+        told(server, suspended, "PAUSED", "Suspended")
+        time.sleep(45)
+        [line] = reap(server, max_silence=40)
+        assert "no sign of life" in line
+        assert [state(server, run) for run in (live, dead, stuck, suspended)] == ["Running", "Crashed", "Pending", "Suspended"]
+        reap(server, max_silence=3000, max_start=40)
+        assert [state(server, run) for run in (live, stuck, suspended)] == ["Running", "Crashed", "Suspended"]
+        assert reap(server) == []
+    finally:
+        stop_child(worker)
+    told(server, live, "CANCELLED")
+
+
+def test_a_run_is_resumed_as_often_as_allowed_whatever_its_run_count(server, deployments):
+    run = started(server, deployments["nowhere"], "RUNNING")
+    for expected in ("Scheduled", "Scheduled", "Crashed"):
+        told(server, run, "RUNNING")
+        assert len(reap(server, resume=2, later=300)) == 1
+        assert state(server, run) == expected
+
+
+def test_what_runs_below_a_run_that_has_ended_is_ended_too(server, deployments):
+    root = started(server, deployments["nowhere"], "RUNNING")
+    task = ask(f"{server}/task_runs/", {"flow_run_id": root, "task_key": "stage", "dynamic_key": "0", "state": {"type": "RUNNING"}})["id"]
+    [flow] = {found["flow_id"] for found in ask(f"{server}/flow_runs/filter") if found["id"] == root}
+    child = ask(f"{server}/flow_runs/", {"flow_id": flow, "parent_task_run_id": task, "state": {"type": "RUNNING"}})["id"]
+    plain = ask(f"{server}/task_runs/", {"flow_run_id": child, "task_key": "train", "dynamic_key": "0", "state": {"type": "RUNNING"}})["id"]
+    assert reap(server) == []
+    told(server, root, "FAILED")
+    done = reap(server)
+    assert len(done) == 2, done
+    assert state(server, child) == "Crashed"
+    tasks = {found["id"]: found["state"]["type"] for found in ask(f"{server}/task_runs/filter")}
+    assert (tasks[task], tasks[plain]) == ("CRASHED", "CRASHED")
+    assert reap(server) == []
+
+
+@pytest.fixture
+def inbox() -> Iterator[tuple[str, list[dict]]]:
+    """The address of a webhook and what it got."""
+    got: list[dict] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            got.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as webhook:
+        threading.Thread(target=webhook.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{webhook.server_port}/hook", got
+        webhook.shutdown()
+
+
+def test_a_failure_and_a_suspension_are_told_to_the_webhook(server, inbox):
+    address, got = inbox
+    for url in ("http://127.0.0.1:9/old", address):
+        done = envwright(server, "notify", url)
+        assert done.returncode == 0, done.stderr
+    assert len(ask(f"{server}/automations/filter")) == 2, "the second call changes the first one's"
+    refused = envwright(server, "notify", "hooks.example.org")
+    assert refused.returncode == 2
+    assert "hooks.example.org" in refused.stderr
+
+    code = "from tests.integration.served_flows import failing; failing(return_state=True)"
+    subprocess.run([sys.executable, "-c", code], env={**os.environ, "PREFECT_API_URL": server}, check=True, capture_output=True, timeout=60)
+    eventually(lambda: len(got) == 1)
+    [flow] = [found["id"] for found in ask(f"{server}/flows/filter") if found["name"] == "curriculum"]
+    waiting = ask(f"{server}/flow_runs/", {"flow_id": flow, "name": "waits", "state": {"type": "RUNNING"}})["id"]
+    told(server, waiting, "PAUSED", "Suspended")
+    eventually(lambda: len(got) == 2)
+
+    failed, suspended = got
+    assert failed["state"] == "Failed"
+    assert 'the "map" is gone' in failed["text"]
+    assert (suspended["run"], suspended["state"]) == ("waits", "Suspended")
+    assert UUID(suspended["url"].rpartition("/")[2]) == UUID(waiting)
+    assert "approval" in suspended["text"]

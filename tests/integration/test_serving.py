@@ -1,0 +1,148 @@
+"""`envwright serve` as a whole: what it starts, what it leaves, and what it says when something dies."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import psutil
+import pytest
+from servers import ask, free_port, processes_with, states
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+ROOT = Path(__file__).parents[2]
+CONFIGURED = {"PREFECT_HOME", "PREFECT_LOCAL_STORAGE_PATH", "PREFECT_API_URL", "MLFLOW_TRACKING_URI", "ENVWRIGHT_RUNS"}
+
+
+class Served:
+    """An `envwright serve` in a folder of its own, and what it printed."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.prefect, self.mlflow = folder, free_port(), free_port()
+        self.environment = {name: value for name, value in os.environ.items() if name not in CONFIGURED} | {"PYTHONPATH": str(ROOT)}
+        self.out = folder / "serve.out"
+        command = [sys.executable, "-u", "-m", "flows.cli", "serve", "--prefect-port", str(self.prefect), "--mlflow-port", str(self.mlflow)]
+        with open(self.out, "w") as out:
+            self.process = subprocess.Popen(command, cwd=folder, env=self.environment, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
+
+    @property
+    def api(self) -> str:
+        return f"http://127.0.0.1:{self.prefect}/api"
+
+    def wait_for(self, text: str, seconds: float = 240) -> None:
+        deadline = time.monotonic() + seconds
+        while text not in self.out.read_text():
+            assert self.process.poll() is None, self.out.read_text()
+            assert time.monotonic() < deadline, f"{text!r} is not in: {self.out.read_text()}"
+            time.sleep(0.2)
+
+    def left(self) -> list[str]:
+        """Processes that were started by it, whoever their parent is now."""
+        return processes_with(ENVWRIGHT_RUNS=str(self.folder / "runs"))
+
+    def the(self, *words: str) -> psutil.Process:
+        """The process of it with these words in its command line."""
+        [line] = [line for line in self.left() if all(word in line for word in words)]
+        return psutil.Process(int(line.partition(":")[0]))
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess:
+        """Run Prefect's command in the folder, as in another terminal."""
+        command = [sys.executable, "-m", "prefect", *arguments]
+        return subprocess.run(command, cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=180)
+
+
+@contextmanager
+def serving(folder: Path) -> Iterator[Served]:
+    served = Served(folder)
+    try:
+        served.wait_for("Ctrl-C ends it all")
+        yield served
+    finally:
+        if served.process.poll() is None:
+            served.process.kill()
+        served.process.wait()
+        wait_until(lambda: not served.left())
+
+
+RECORD = """
+import sys; from pathlib import Path; from infra.lineage import Recorder
+recorder = Recorder(sys.argv[1], Path("runs/mlartifacts")); run = recorder.run("key", "name"); note = Path("note.txt"); note.write_text("x")
+recorder.artifact(run, note)
+print(run, [a.path for a in recorder.client.list_artifacts(run)], list(Path("runs/mlartifacts").rglob("note.txt")))
+"""
+
+
+def recorded(served: Served, tracking: str) -> str:
+    """What is known of a run with an artifact that is recorded at a tracking server or database."""
+    command = [sys.executable, "-c", RECORD, tracking]
+    done = subprocess.run(command, cwd=served.folder, env=served.environment, capture_output=True, text=True, timeout=120)
+    assert "note.txt" in done.stdout.rpartition("[")[2], done.stdout + done.stderr
+    return done.stdout
+
+
+def wait_until(condition, seconds: float = 30) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.2)
+
+
+def test_a_deployment_runs_from_the_same_folder_and_ctrl_c_leaves_nothing(tmp_path: Path):
+    with serving(tmp_path) as served:
+        assert recorded(served, f"http://127.0.0.1:{served.mlflow}") == recorded(served, f"sqlite:///{tmp_path}/runs/mlflow.db")
+        done = served.run("deployment", "run", "janitor/every-two-minutes", "--watch")
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "Completed" in done.stdout
+        # A run in its first seconds and one that waits for its place are there when the end comes.
+        for _ in range(2):
+            assert served.run("deployment", "run", "curriculum/tiny", "-p", "preset=micro").returncode == 0
+        wait_until(lambda: "RUNNING" in states(served.api).values(), 120)
+        ended = datetime.now(UTC).isoformat()
+        served.process.send_signal(signal.SIGINT)
+        assert served.process.wait(120) == 0, served.out.read_text()
+        assert served.left() == []
+        assert not (tmp_path / "prefect.toml").exists()
+        assert (tmp_path / "runs" / ".prefect" / "prefect.db").exists()
+    with serving(tmp_path) as served:
+        after = [run["state"]["type"] for run in ask(f"{served.api}/flow_runs/filter") if run["created"] < ended]
+        assert {"CRASHED", "COMPLETED"} <= set(after), "history is kept"
+        assert "PENDING" not in after
+        assert after.count("RUNNING") <= 1, "the one that waited has the place of the one that was cut off"
+
+
+def test_a_kill_leaves_nothing_either(tmp_path: Path):
+    with serving(tmp_path) as served:
+        assert served.run("deployment", "run", "curriculum/tiny", "-p", "preset=micro").returncode == 0
+        wait_until(lambda: any("prefect.engine" in line for line in served.left()), 60)
+        assert len(served.left()) >= 6
+        served.process.kill()
+        wait_until(lambda: not served.left())
+        wait_until(lambda: not (tmp_path / "prefect.toml").exists())
+
+
+def test_a_worker_is_started_again_and_the_end_of_a_server_is_the_end_of_all(tmp_path: Path):
+    with serving(tmp_path) as served:
+        second = subprocess.run(
+            [sys.executable, "-m", "flows.cli", "serve", "--prefect-port", str(served.prefect)],
+            cwd=tmp_path,
+            env=served.environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert second.returncode == 2
+        assert "another envwright serve" in second.stderr
+        served.the("worker start", "--pool gpu").kill()
+        served.wait_for("worker gpu ended with exit code -9; starting it again", 30)
+        wait_until(lambda: any("--pool gpu" in line for line in served.left()))
+        served.the("mlflow server").terminate()
+        assert served.process.wait(120) == 1
+        assert "MLflow server ended" in served.out.read_text()
+        assert "mlflow.log" in served.out.read_text()
+        assert served.left() == []
+        assert not (tmp_path / "prefect.toml").exists()
