@@ -22,7 +22,7 @@ def _run_name() -> str:
 
 
 @flow(name="benchmark", flow_run_name=_run_name)
-def benchmark(model: str, data: str | None = None, options: BenchmarkOptions = USUAL_BENCHMARK) -> Breakdown:
+def benchmark(model: str, data: str = "", options: BenchmarkOptions = USUAL_BENCHMARK) -> Breakdown:
     """Answer every instance of a data set with a model and judge the answers: `rollouts.parquet` and `breakdown.json`.
 
     The same model, data and options find the answers that are there.
@@ -32,7 +32,7 @@ def benchmark(model: str, data: str | None = None, options: BenchmarkOptions = U
         data: A Parquet file of instances. Left out, the validation set of the preset in the options is answered.
         options: How the model is asked.
     """
-    spec = BenchmarkSpec(model=model, data=data, **dict(options))
+    spec = BenchmarkSpec(model=model, data=data or None, **dict(options))
     directory = Settings().runs / "benchmarks" / benchmark_name(spec)
     with exclusive(directory):
         try:

@@ -58,7 +58,7 @@ def run(
 
     settings = dict(map(parse_override, set_ or [])) or None
     options = curriculum_options({"designer": engineer, "variant": variant, "stages": stages, "seed": seed, "settings": settings})
-    resolved, name = chosen_curriculum(preset, name, options)
+    resolved, name = chosen_curriculum(preset, name or "", options)
     directory = Settings().run_directory(name)
     show_log()
     console.print(

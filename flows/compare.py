@@ -35,7 +35,7 @@ def _run_name() -> str:
 
 
 @flow(name="compare", flow_run_name=_run_name)
-def compare(preset: str, name: str | None = None, options: ComparisonOptions = USUAL_COMPARISON, jobs: Jobs = 1) -> ComparisonResults:
+def compare(preset: str, name: str = "", options: ComparisonOptions = USUAL_COMPARISON, jobs: Jobs = 1) -> ComparisonResults:
     """Run every engineer variant with every seed from one shared stage 0, `jobs` at a time, and sum up what they show.
 
     A repeated call with the same name continues; engineers, seeds and stages may be added. A curriculum that fails costs no

@@ -60,7 +60,7 @@ def _run_name() -> str:
 
 
 @flow(name="curriculum", flow_run_name=_run_name)
-def curriculum(preset: str, name: str | None = None, options: CurriculumOptions = AS_IN_PRESET) -> CurriculumResults:
+def curriculum(preset: str, name: str = "", options: CurriculumOptions = AS_IN_PRESET) -> CurriculumResults:
     """Train a policy in stages; after each stage the designer writes the next environment config.
 
     A repeated call that means the same run continues after the last complete step.

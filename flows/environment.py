@@ -17,7 +17,8 @@ _DEFAULTS = {
 
 
 def prepare() -> None:
-    """Fill in the defaults, and remove the `prefect.toml` that a killed `envwright serve` left behind."""
+    """Fill in the defaults, let a run's own log lines through, and remove the `prefect.toml` that a killed `envwright serve` left behind."""
+    logging.getLogger("envwright").setLevel(logging.INFO)
     for name, value in _DEFAULTS.items():
         os.environ.setdefault(name, value)
     server = project_file.named_server()

@@ -115,13 +115,13 @@ def curriculum_options(given: dict[str, Any]) -> CurriculumOptions:
         raise ConfigError(describe_validation_error(error, "options")) from None
 
 
-def chosen_curriculum(preset: str, name: str | None, options: CurriculumOptions) -> tuple[Preset, str]:
+def chosen_curriculum(preset: str, name: str, options: CurriculumOptions) -> tuple[Preset, str]:
     """The preset and the name of the curriculum that is asked for; ConfigError says what is wrong."""
     resolved = load_preset(preset, options.overrides)
     return resolved, name or default_name(resolved)
 
 
-def chosen_comparison(preset: str, name: str | None, options: ComparisonOptions) -> ComparisonSpec:
+def chosen_comparison(preset: str, name: str, options: ComparisonOptions) -> ComparisonSpec:
     """The comparison that is asked for, every curriculum of it checked; ConfigError says what is wrong."""
     return plan(
         preset,
@@ -130,5 +130,5 @@ def chosen_comparison(preset: str, name: str | None, options: ComparisonOptions)
         variants=",".join(options.variants) or None,
         stages=options.stages if "stages" in options.model_fields_set else None,
         settings=options.settings,
-        name=name,
+        name=name or None,
     )

@@ -31,7 +31,7 @@ def test_numbers_of_the_form_have_ranges_and_choices_are_listed():
 
 
 def test_what_is_left_out_keeps_the_value_of_the_preset():
-    preset, name = chosen_curriculum("micro", None, CurriculumOptions(seed=3))
+    preset, name = chosen_curriculum("micro", "", CurriculumOptions(seed=3))
     assert (preset.stages, preset.seed, name) == (2, 3, "micro-checkpoint-V6-s3")
 
 
@@ -53,11 +53,11 @@ def test_a_bad_option_names_the_field_and_the_value():
 
 
 def test_the_form_of_a_comparison_means_the_same_as_the_command_line():
-    spec = chosen_comparison("micro", None, ComparisonOptions(engineers=["fixed", "checkpoint:V1"], seeds=[4, 5]))
+    spec = chosen_comparison("micro", "", ComparisonOptions(engineers=["fixed", "checkpoint:V1"], seeds=[4, 5]))
     assert [engineer.label for engineer in spec.engineers] == ["fixed", "checkpoint-V1"]
     assert (spec.seeds, spec.preset.stages, spec.name) == ((4, 5), 2, "compare-micro")
 
 
 def test_a_comparison_refuses_to_ask_a_person():
     with pytest.raises(ConfigError, match="approval"):
-        chosen_comparison("micro", None, ComparisonOptions(settings={"approval": "required"}))
+        chosen_comparison("micro", "", ComparisonOptions(settings={"approval": "required"}))

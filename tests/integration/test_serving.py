@@ -1,74 +1,16 @@
 """`envwright serve` as a whole: what it starts, what it leaves, and what it says when something dies."""
 
-import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-import psutil
 import pytest
-from servers import ask, free_port, processes_with, states
+from servers import ask, states
+from serving import Served, serving, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
-ROOT = Path(__file__).parents[2]
-CONFIGURED = {"PREFECT_HOME", "PREFECT_LOCAL_STORAGE_PATH", "PREFECT_API_URL", "MLFLOW_TRACKING_URI", "ENVWRIGHT_RUNS"}
-
-
-class Served:
-    """An `envwright serve` in a folder of its own, and what it printed."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.prefect, self.mlflow = folder, free_port(), free_port()
-        self.environment = {name: value for name, value in os.environ.items() if name not in CONFIGURED} | {"PYTHONPATH": str(ROOT)}
-        self.out = folder / "serve.out"
-        command = [sys.executable, "-u", "-m", "flows.cli", "serve", "--prefect-port", str(self.prefect), "--mlflow-port", str(self.mlflow)]
-        with open(self.out, "w") as out:
-            self.process = subprocess.Popen(command, cwd=folder, env=self.environment, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
-
-    @property
-    def api(self) -> str:
-        return f"http://127.0.0.1:{self.prefect}/api"
-
-    def wait_for(self, text: str, seconds: float = 240) -> None:
-        deadline = time.monotonic() + seconds
-        while text not in self.out.read_text():
-            assert self.process.poll() is None, self.out.read_text()
-            assert time.monotonic() < deadline, f"{text!r} is not in: {self.out.read_text()}"
-            time.sleep(0.2)
-
-    def left(self) -> list[str]:
-        """Processes that were started by it, whoever their parent is now."""
-        return processes_with(ENVWRIGHT_RUNS=str(self.folder / "runs"))
-
-    def the(self, *words: str) -> psutil.Process:
-        """The process of it with these words in its command line."""
-        [line] = [line for line in self.left() if all(word in line for word in words)]
-        return psutil.Process(int(line.partition(":")[0]))
-
-    def run(self, *arguments: str) -> subprocess.CompletedProcess:
-        """Run Prefect's command in the folder, as in another terminal."""
-        command = [sys.executable, "-m", "prefect", *arguments]
-        return subprocess.run(command, cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=180)
-
-
-@contextmanager
-def serving(folder: Path) -> Iterator[Served]:
-    served = Served(folder)
-    try:
-        served.wait_for("Ctrl-C ends it all")
-        yield served
-    finally:
-        if served.process.poll() is None:
-            served.process.kill()
-        served.process.wait()
-        wait_until(lambda: not served.left())
-
-
 RECORD = """
 import sys; from pathlib import Path; from infra.lineage import Recorder
 recorder = Recorder(sys.argv[1], Path("runs/mlartifacts")); run = recorder.run("key", "name"); note = Path("note.txt"); note.write_text("x")
@@ -83,13 +25,6 @@ def recorded(served: Served, tracking: str) -> str:
     done = subprocess.run(command, cwd=served.folder, env=served.environment, capture_output=True, text=True, timeout=120)
     assert "note.txt" in done.stdout.rpartition("[")[2], done.stdout + done.stderr
     return done.stdout
-
-
-def wait_until(condition, seconds: float = 30) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.2)
 
 
 def test_a_deployment_runs_from_the_same_folder_and_ctrl_c_leaves_nothing(tmp_path: Path):
