@@ -7,7 +7,7 @@ CLUSTER_STAMP := $(VENV)/.cluster
 VLLM := .venv-vllm
 VLLM_STAMP := $(VLLM)/.installed
 
-.PHONY: demo test test-all vllm lint bench capacity clean
+.PHONY: demo test test-all vllm lint bench chaos capacity clean
 
 demo: $(STAMP)
 	$(BIN)/envwright run tiny
@@ -29,6 +29,9 @@ lint: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[bench]"
 	$(BIN)/python tests/perf/bench.py
+
+chaos: $(STAMP)
+	$(BIN)/python tests/chaos/kill_matrix.py
 
 capacity: $(STAMP)
 	$(BIN)/python tests/perf/capacity_table.py
