@@ -46,28 +46,29 @@ def _ask(run: RunRef, stage: int) -> None:
     context = FlowRunContext.get()
     flow_run = context.flow_run if context else None
     if flow_run is None or flow_run.deployment_id is None or flow_run.parent_task_run_id is not None:
-        log.info("stage %d: the proposal waits for a decision: envwright approve %s, or envwright reject %s", stage, run.name, run.name)
+        log.info("stage %d: the proposal waits for a decision: envwright approve %s, or envwright reject %s", stage, run.argument, run.argument)
         return
     seen, problem = proposal_digest(run, stage), ""
     write_json(run.directory / WAITING, {"flow_run": str(flow_run.id), "stage": stage, "proposal": seen})
     for attempt in range(ASKED_AT_MOST):
         form = approval_form(run, stage, problem)
-        log.info("stage %d: waiting for a decision on the proposal, in the form of this run or with envwright approve %s", stage, run.name)
+        log.info("stage %d: waiting for a decision on the proposal, in the form of this run or with envwright approve %s", stage, run.argument)
         try:
             answer: Any = suspend_flow_run(wait_for_input=form, key=f"stage-{stage + 1}-{seen[:12]}-{attempt}")
         except ValidationError:
             # The run was crashed, retried or resumed without an answer: this key is used up and nothing was decided.
             log.warning("stage %d: the run went on without a decision; asking again", stage)
             continue
-        if read_decision(run.stage(stage)):
-            return  # decided in a shell while the form was open
+        if already := read_decision(run.stage(stage)):
+            log.warning("stage %d: the form says %s, but the proposal was %s before", stage, answer.decision, already)
+            return
         try:
             store_decision(run.directory, _decision(run, stage, answer, seen))
             return
         except (ConfigError, SamplingError) as error:
             problem = str(error)
             log.warning("stage %d: the edited config is not possible: %s", stage, problem)
-    raise ConfigError(f"stage {stage}: asked {ASKED_AT_MOST} times without a usable decision; decide with envwright approve {run.name}, then retry this run")
+    raise ConfigError(f"stage {stage}: asked {ASKED_AT_MOST} times without a decision; decide with envwright approve {run.argument}, then retry this run")
 
 
 def _decision(run: RunRef, stage: int, answer: Any, seen: str) -> Decision:

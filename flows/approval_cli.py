@@ -61,14 +61,15 @@ def _decide(name: str, verdict: "Verdict", comment: str, by: str | None, yes: bo
 
     directory = Settings().run_directory(name)
     run = RunRef(directory=directory, preset=read_curriculum(directory).preset)
+    stage = last_stage(run)
+    # The digest first: what is shown after it is what is decided on, or storing is refused.
+    seen, proposal = proposal_digest(run, stage), read_proposal(run, stage)
+    raw = _edited(proposal.config.model_dump(mode="json"), config, edits or [])
+    decision = decided(run, stage, verdict, via="shell", seen=seen, edit=raw, comment=comment, by=this_person() if by is None else by)
+    console.print(Markdown(proposal_markdown(stage, proposal, previous_config(run, stage), read_pilots(run, stage).pilots)))
+    if not yes and sys.stdin.isatty() and not typer.confirm(f"{verdict} this proposal for stage {stage + 1}?"):
+        raise typer.Exit(1)
     with exclusive(directory):
-        stage = last_stage(run)
-        proposal, seen = read_proposal(run, stage), proposal_digest(run, stage)
-        raw = _edited(proposal.config.model_dump(mode="json"), config, edits or [])
-        decision = decided(run, stage, verdict, via="shell", seen=seen, edit=raw, comment=comment, by=this_person() if by is None else by)
-        console.print(Markdown(proposal_markdown(stage, proposal, previous_config(run, stage), read_pilots(run, stage).pilots)))
-        if not yes and sys.stdin.isatty() and not typer.confirm(f"{verdict} this proposal for stage {stage + 1}?"):
-            raise typer.Exit(1)
         store_decision(directory, decision)
     _tell(run, decision)
 

@@ -65,7 +65,7 @@ def run(
         f"[bold]{name}[/bold]: preset {resolved.name}, designer {resolved.design.designer}, context {resolved.design.variant}, {resolved.stages} stages"
     )
     console.print("starting the orchestrator ...")
-    open_run(directory, resolved)
+    opened = open_run(directory, resolved)
     from flows.curriculum import curriculum
     from flows.tables import closing_lines, rates_table
     from tasks.approval import must_ask
@@ -76,8 +76,11 @@ def run(
     for line in closing_lines(results):
         console.print(printable(line), soft_wrap=True, markup=False, highlight=False)
     console.print(f"report: {directory / 'report.html'}")
-    if must_ask(RunRef(directory=directory, preset=resolved), results.stages[-1].stage):
-        console.print(f"waiting for a decision: envwright approve {name}, or envwright reject {name}; then run the same command again", soft_wrap=True)
+    run = RunRef(directory=directory, preset=opened.preset)
+    if must_ask(run, results.stages[-1].stage):
+        console.print(
+            f"waiting for a decision: envwright approve {run.argument}, or envwright reject {run.argument}; then run the same command again", soft_wrap=True
+        )
         raise typer.Exit(WAITING)
 
 

@@ -13,6 +13,7 @@ from envgen.config import EnvConfig
 from envgen.errors import EnvwrightError
 from flows.approval import next_config
 from flows.parameters import AS_IN_PRESET, CurriculumOptions, chosen_curriculum
+from infra.decision import read_decision
 from infra.lease import exclusive
 from infra.preset import Preset
 from infra.results import CurriculumResults
@@ -79,7 +80,7 @@ def run_curriculum(preset: Preset, name: str) -> CurriculumResults:
     with exclusive(directory):
         fetch_run(directory)
         opened = open_run(directory, preset)
-        run = RunRef(directory=directory, preset=preset)
+        run = RunRef(directory=directory, preset=opened.preset)
         try:
             return _stages(run, opened)
         finally:
@@ -104,6 +105,8 @@ def _stages(run: RunRef, opened: Curriculum) -> CurriculumResults:
         copy_run(run.directory)
         identities[number] = steps[number][1].outputs["checkpoint"]
         config, parent = next_config(run, number), read_gate(run, number).in_force
+        if read_decision(run.stage(number)):
+            copy_run(run.directory)
         if config is None:
             results = publish(run, number + 1, steps)
             copy_run(run.directory)

@@ -1,6 +1,6 @@
 """What the flows take as parameters: forms that the Prefect UI can show, and the presets that they mean.
 
-Only what is given overrides the preset: a field that is left out keeps the preset's value, whatever default the form shows.
+Only what is given overrides the preset: a field that is left out, or left empty in the form, keeps the preset's value.
 """
 
 from typing import Annotated, Any, Literal
@@ -21,8 +21,14 @@ _VARIANTS: JsonDict = {"enum": list(VARIANTS)}
 _DESIGNERS: JsonDict = {"enum": list(known_designers())}
 
 
+def _without_defaults(schema: dict[str, Any]) -> None:
+    """Leave the fields of a form empty: the UI would send the defaults that it shows, and override the preset with them."""
+    for field in schema["properties"].values():
+        field.pop("default", None)
+
+
 class _Form(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", json_schema_extra=_without_defaults)
 
     @model_serializer(mode="wrap")
     def _given(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -33,7 +39,7 @@ class _Form(BaseModel):
 class CurriculumOptions(_Form):
     """What a curriculum changes in its preset."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", title="Curriculum")
+    model_config = ConfigDict(title="Curriculum")
     designer: str = Field(
         default="checkpoint",
         title="Designer",
@@ -41,10 +47,12 @@ class CurriculumOptions(_Form):
         json_schema_extra=_DESIGNERS,
     )
     variant: str = Field(default="V6", title="Context variant", description="What a model that designs is shown.", json_schema_extra=_VARIANTS)
-    stages: int = Field(default=3, ge=1, le=100, title="Stages", description="Turns of the loop. A finished run can be extended by more.")
+    stages: int = Field(default=3, ge=1, le=100, title="Stages", description="Turns of the loop, 3 in most presets. A finished run can be extended by more.")
     seed: int = Field(default=0, ge=0, title="Seed", description="Of everything random. The same preset and seed give the same data sets.")
     approval: Literal["none", "required"] = Field(
-        default="none", title="Approval", description="required: wait for a person's decision on each proposed config before the next stage starts."
+        default="none",
+        title="Approval",
+        description="required: wait for a person's decision on each proposed config before the next stage starts. A run that has it keeps it until none is chosen.",
     )
     gate: Gate = Field(
         default="off",
@@ -73,7 +81,7 @@ AS_IN_PRESET = CurriculumOptions()
 class ComparisonOptions(_Form):
     """Which curricula a comparison consists of."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", title="Comparison")
+    model_config = ConfigDict(title="Comparison")
     engineers: list[str] = Field(
         default=["checkpoint", "random", "fixed"],
         min_length=1,
@@ -96,7 +104,7 @@ USUAL_COMPARISON = ComparisonOptions()
 class BenchmarkOptions(_Form):
     """How a model is asked."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", title="Benchmark")
+    model_config = ConfigDict(title="Benchmark")
     preset: str = Field(default="tiny", title="Preset", description="Whose validation set is answered where no data set is given.")
     style: PromptStyle = Field(default=PromptStyle.BOARD, title="Prompt style", description="board for models that read, compact for the tiny policy.")
     answer_tokens: int = Field(default=2048, ge=8, le=100_000, title="Answer tokens", description="Longest answer.")

@@ -10,6 +10,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from engineer.proposal import Proposal
 from envgen.config import EnvConfig
 from envgen.errors import RunDirectoryError
 from envgen.files import file_digest, write_json
@@ -69,8 +70,11 @@ def store_decision(run: Path, decision: Decision) -> Decision:
     with lock(directory / RECORDS / "decision.lock"):
         if not (directory / PROPOSAL).exists() or file_digest(directory / PROPOSAL) != decision.proposal:
             raise RunDirectoryError(f"{directory / PROPOSAL}: is not the proposal that was shown; look at it again, and decide anew")
-        if begun_with(run, decision.stage) is not None and (known := read_decision(directory)):
-            raise RunDirectoryError(f"{run}: stage {decision.stage + 1} has begun, its config was {known}; decide on the proposal after it")
+        begun, known = begun_with(run, decision.stage), read_decision(directory)
+        if begun and (known or begun == Proposal.model_validate_json((directory / PROPOSAL).read_bytes()).config):
+            raise RunDirectoryError(
+                f"{run}: stage {decision.stage + 1} has begun, its config was {known or 'not asked about'}; decide on the proposal after it"
+            )
         write_json(directory / DECISION, decision)
     return decision
 

@@ -2,7 +2,8 @@
 
 Two things guard a directory. A file lock, which the kernel frees when its holder dies, keeps out processes of this machine. A
 lease, a small file that its holder renews, keeps out other machines, whose locks a shared folder may not know; one that was
-not renewed for `STALE_SECONDS` is stale, and the next process takes it. Clocks of the machines have to agree to some seconds.
+not renewed for `STALE_SECONDS` is stale, and the next process takes it: it waits so long where it cannot know whether the holder
+lives. Clocks of the machines have to agree to some seconds.
 """
 
 import fcntl
@@ -25,6 +26,7 @@ from envgen.files import write_json
 
 RENEW_SECONDS = 15.0
 STALE_SECONDS = 120.0
+LOOK_SECONDS = 2.0
 _log = logging.getLogger("envwright.lease")
 
 
@@ -35,6 +37,7 @@ class Lease(BaseModel):
     token: str
     """Differs between any two leases."""
     host: str
+    """Name of the machine, and which of its starts."""
     pid: int
     user: str
     taken_at: float
@@ -55,6 +58,7 @@ class Lease(BaseModel):
 @contextmanager
 def exclusive(directory: Path) -> Iterator[None]:
     """Be the only process that writes a run directory; RunDirectoryError names the one that is at it. A dead holder holds nothing."""
+    directory = directory.resolve()
     locks = directory.parent / ".locks"
     locks.mkdir(parents=True, exist_ok=True)
     path = locks / f"{directory.name}.lease.json"
@@ -65,20 +69,32 @@ def exclusive(directory: Path) -> Iterator[None]:
             raise RunDirectoryError(_taken(directory, read_lease(path))) from None
         before = read_lease(path)
         # On this machine the lock has just shown that the holder is dead.
-        if before and before.host != socket.gethostname() and before.age < STALE_SECONDS:
-            left = STALE_SECONDS - before.age
-            raise RunDirectoryError(f"{_taken(directory, before)}. If that process is dead, its lease can be taken in {left:.0f} s")
+        if before and before.host != this_host():
+            _wait_until_stale(directory, path, before)
         if before:
             _log.info("taking over the run directory from %s", before)
         with _held(path):
             yield
 
 
+def _wait_until_stale(directory: Path, path: Path, before: Lease) -> None:
+    """Wait until the lease of another machine is stale; RunDirectoryError if it is renewed meanwhile, so that its holder lives."""
+    if before.age < STALE_SECONDS:
+        _log.warning("%s is leased by %s; if that process does not renew it, it is taken over in %.0f s", directory, before, STALE_SECONDS - before.age)
+    while before.age < STALE_SECONDS:
+        time.sleep(min(LOOK_SECONDS, STALE_SECONDS))
+        found = read_lease(path)
+        if found is None:
+            return
+        if (found.token, found.renewed_at) != (before.token, before.renewed_at):
+            raise RunDirectoryError(_taken(directory, found))
+
+
 def read_lease(path: Path) -> Lease | None:
     """The lease in a file; None if there is none, or none that can be read."""
     try:
         return Lease.model_validate_json(path.read_bytes())
-    except (FileNotFoundError, ValidationError):
+    except (OSError, ValidationError):
         return None
 
 
@@ -86,7 +102,7 @@ def read_lease(path: Path) -> Lease | None:
 def _held(path: Path) -> Iterator[None]:
     """Hold a lease: write it, renew it in a thread, and give it back."""
     now = time.time()
-    mine = Lease(token=uuid4().hex, host=socket.gethostname(), pid=os.getpid(), user=this_person(), taken_at=now, renewed_at=now)
+    mine = Lease(token=uuid4().hex, host=this_host(), pid=os.getpid(), user=this_person(), taken_at=now, renewed_at=now)
     write_json(path, mine)
     ended = threading.Event()
     renewer = threading.Thread(target=_renew, args=(path, mine, ended), name="lease", daemon=True)
@@ -102,12 +118,12 @@ def _held(path: Path) -> Iterator[None]:
 
 
 def _renew(path: Path, mine: Lease, ended: threading.Event) -> None:
-    """Renew a lease until told to end. If another process has taken it, as after a long sleep of this machine, interrupt this one."""
+    """Renew a lease until told to end. If another process has taken it, as after a long sleep of this machine, end this one."""
     while not ended.wait(RENEW_SECONDS):
         found = read_lease(path)
         if found and found.token != mine.token:
             _log.error("the lease of this run was taken by %s; this process stops, complete steps are kept", found)
-            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), signal.SIGTERM)  # not SIGINT, which shells let their background processes ignore
             return
         try:
             write_json(path, mine.model_copy(update={"renewed_at": time.time()}))
@@ -118,6 +134,15 @@ def _renew(path: Path, mine: Lease, ended: threading.Event) -> None:
 def _taken(directory: Path, lease: Lease | None) -> str:
     who = f" ({lease})" if lease else ""
     return f"{directory}: another process is working on this run{who}; wait for it, or give this run another --name"
+
+
+def this_host() -> str:
+    """The name of this machine, and which of its starts this is."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()[:8]
+    except OSError:
+        boot = ""
+    return f"{socket.gethostname()} {boot}".strip()
 
 
 def this_person() -> str:

@@ -60,8 +60,8 @@ class Preset(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
     name: str = Field(pattern=r"^[A-Za-z0-9._-]+$")
     description: str = ""
-    approval: Literal["none", "required"] = "none"
-    """`required`: before each stage after the first a person decides on the proposed config."""
+    approval: Literal["none", "required"] | None = None
+    """`required`: before each stage after the first a person decides on the proposed config. Left out: as the run that is continued has it, none for a new one."""
     model: str
     """`tiny` (shipped), a checkpoint directory or a hub id."""
     seed: int = Field(default=0, ge=0)
@@ -92,6 +92,10 @@ class Preset(BaseModel):
             raise ValueError(f"design.variant {self.design.variant!r} is not one of {', '.join(VARIANTS)}")
         if tuple(self.default_config.sizes) != self.space.map_sizes:
             raise ValueError(f"default_config names the map sizes {list(self.default_config.sizes)}, space names {list(self.space.map_sizes)}; name the same")
+        low, high = self.space.min_hole_ratio, self.space.max_hole_ratio
+        for size, knobs in self.default_config.sizes.items():
+            if not low <= knobs.hole_ratio <= high:
+                raise ValueError(f"default_config.sizes.{size}.hole_ratio {knobs.hole_ratio:g} is outside of the space, {low:g} to {high:g}; move it inside")
         return self
 
     def asked_design(self) -> DesignSpec:

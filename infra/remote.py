@@ -16,6 +16,7 @@ from pathlib import Path, PurePosixPath
 from fsspec import AbstractFileSystem
 
 from envgen.files import file_digest, move_directory
+from infra.decision import DECISION
 from infra.remote_folder import CLAIM, DIGESTS, MANIFEST_FILES, STAGES, Remote, RemoteError
 from infra.run_directory import MODEL_FILE
 
@@ -73,7 +74,7 @@ def _push_stage(there: Remote, stage: Path) -> int:
     part, ours = there.part(stage.name), (stage / MANIFEST).read_bytes()
     try:
         if there.fs.cat_file(f"{part}/{MANIFEST}") == ours:
-            return 0
+            return _push_decision(there, stage)
         there.fs.rm_file(f"{part}/{MANIFEST}")
         there.fs.rm_file(f"{part}/{INDEX}")
     except FileNotFoundError:
@@ -81,6 +82,17 @@ def _push_stage(there: Remote, stage: Path) -> int:
     sent = _push_part(there, stage, stage.name, stage.rglob("*"))
     there.fs.pipe_file(f"{part}/{MANIFEST}", ours)
     return sent + 1
+
+
+def _push_decision(there: Remote, stage: Path) -> int:
+    """Send a person's decision: it is made after the stage was sent."""
+    part, decision = there.part(stage.name), stage / DECISION
+    index = _read_index(there, stage.name)
+    if not decision.exists() or index.get(DECISION) == file_digest(decision):
+        return 0
+    there.fs.put_file(str(decision), f"{part}/{DECISION}")
+    _write_index(there.fs, part, {**index, DECISION: file_digest(decision)})
+    return 1
 
 
 def _push_part(there: Remote, directory: Path, name: str, deeper: Iterable[Path]) -> int:

@@ -35,9 +35,10 @@ def new_curriculum(name: str, preset: Preset) -> Curriculum:
 
 
 def open_run(directory: Path, preset: Preset) -> Curriculum:
-    """Claim a new run directory, or check that an existing one was made by the same preset.
+    """Claim a new run directory, or check that an existing one was made by the same preset; the curriculum with this call's number of stages.
 
-    The number of stages may differ, so that a run can be extended. RunDirectoryError names the fields that differ.
+    The number of stages may differ, so that a run can be extended, and approval may be turned on and off; left out, it stays as it was.
+    RunDirectoryError names the fields that differ.
     """
     path = directory / MODEL_FILE
     wanted = new_curriculum(directory.name, preset)
@@ -49,9 +50,12 @@ def open_run(directory: Path, preset: Preset) -> Curriculum:
                 f"{directory} was made by another preset ({details}). Ways out: give this run its own name with --name, "
                 f"go back to the settings of the run, or move the directory away"
             )
-        if found.preset.stages >= preset.stages:
-            return wanted
-    elif directory.exists() and any(directory.iterdir()):
+        approval = preset.approval or found.preset.approval
+        stored = preset.model_copy(update={"approval": approval, "stages": max(found.preset.stages, preset.stages)})
+        if (stored.approval, stored.stages) != (found.preset.approval, found.preset.stages):
+            write_json(path, new_curriculum(directory.name, stored))
+        return new_curriculum(directory.name, preset.model_copy(update={"approval": approval}))
+    if directory.exists() and any(directory.iterdir()):
         raise RunDirectoryError(f"{directory} exists and is no curriculum ({MODEL_FILE} is missing); give the run another --name, or move the directory away")
     write_json(path, wanted)
     return wanted

@@ -42,4 +42,4 @@ class Settings(BaseSettings):
 
     def run_directory(self, name: str) -> Path:
         """The directory of a curriculum, given by name or by path."""
-        return Path(name) if "/" in name or Path(name).is_dir() else self.runs / name
+        return Path(name).resolve() if "/" in name or Path(name).is_dir() else self.runs / name

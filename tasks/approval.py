@@ -47,7 +47,7 @@ def decided(
 ) -> Decision:
     """The decision on the proposal of a stage whose digest is `seen`; `edit` is a raw config, `{"sizes": {"3": {knob: value}}}`.
 
-    A ratio outside of the config space is refused with ConfigError, and so is an edit with another decision than to approve.
+    Edits count with `approve` only. A ratio outside of the config space is refused with ConfigError.
     Shares are scaled to sum to 1; a class with too few boards is shrunk as for a designer. Both are told in `changes`.
     """
     proposed = read_proposal(run, stage).config
@@ -57,10 +57,9 @@ def decided(
         config, changes = _edited(run, stage, edit)
         for change in changes:
             log.info("stage %d: the edited config: %s", stage, change)
-    elif edited and via == "shell":
-        raise ConfigError(f"an edited config was given with the decision {verdict}; edits only go with approve")
     elif verdict == "reject":
-        config = previous_config(run, stage)
+        config, notes = possible(run, stage + 1, previous_config(run, stage))
+        changes = tuple(notes)
     return Decision(
         stage=stage,
         decision=verdict,

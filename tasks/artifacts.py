@@ -6,14 +6,37 @@ Prefect keeps one history a key.
 
 import re
 from collections.abc import Callable
-from typing import Any
+from functools import wraps
+from typing import Any, ParamSpec
 from uuid import UUID
 
 from prefect.artifacts import create_progress_artifact, create_table_artifact, update_progress_artifact
 
 from envgen.breakdown import Breakdown
+from infra.settings import Settings
 from infra.stage_view import breakdown_table
 from tasks.run import RunRef, Throttle, log
+
+P = ParamSpec("P")
+
+
+def show(create: Callable[..., Any], *args: Any, **what: Any) -> Any:
+    """What `create` returns for `what`; None, and a warning, if Prefect does not take it."""
+    try:
+        return create(*args, **what)
+    except Exception as error:  # a view that is missing is not worth a run
+        log.warning("an artifact is not shown in Prefect: %s", error)
+        return None
+
+
+def view(make: Callable[P, None]) -> Callable[P, None]:
+    """A function that shows something, whose failure is a line in the log."""
+
+    @wraps(make)
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> None:
+        show(make, *args, **kwargs)
+
+    return guarded
 
 
 class TrainingProgress:
@@ -50,25 +73,20 @@ def progress_text(entry: dict[str, Any]) -> str:
     )
 
 
+@view
 def show_table(name: str, breakdown: Breakdown) -> None:
     """The failure breakdown of a benchmark."""
-    show(create_table_artifact, table=breakdown_table(breakdown), key=artifact_key(name), description="Failure breakdown, 95 % Wilson intervals")
+    create_table_artifact(table=breakdown_table(breakdown), key=artifact_key(name), description="Failure breakdown, 95 % Wilson intervals")
 
 
 def stage_key(run: RunRef, stage: int, what: str) -> str:
     """The key of an artifact of a stage."""
-    return artifact_key(f"{run.name}-stage-{stage}-{what}")
+    directory, runs = run.directory.resolve(), Settings().runs.resolve()
+    # Runs of two comparisons have the same names.
+    name = str(directory.relative_to(runs)) if directory.is_relative_to(runs) else str(directory)
+    return artifact_key(f"{name}-stage-{stage}-{what}")
 
 
 def artifact_key(text: str) -> str:
     """A text as the key of an artifact: small letters, digits and dashes, as Prefect wants them."""
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
-
-
-def show(create: Callable[..., Any], **what: Any) -> Any:
-    """What `create` returns for `what`; None, and a warning, if Prefect does not take it."""
-    try:
-        return create(**what)
-    except Exception as error:  # a view that is missing is not worth a run
-        log.warning("an artifact is not shown in Prefect: %s", error)
-        return None

@@ -36,8 +36,9 @@ def generate(run: RunRef, stage: int, config: EnvConfig, validation: StepRecord)
     seed = preset.stage_seed(stage)
 
     def body() -> None:
-        write_json(directory / "config.json", config)
         instances, report = _draw(run, stage, config)
+        # Not before: with its config a stage has begun, and what was decided on it stands.
+        write_json(directory / "config.json", config)
         origin = {"config": config, "seed": seed, "stage": stage, "report": report}
         write_dataset(directory / "train.parquet", instances, preset.prompt_style, origin)
 

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict
 
 from engineer.gate import START, GateDecision
 from infra.preset import Preset
+from infra.settings import Settings
 from infra.steps import read_record, stage_directory
 from policy.checkpoints import model_identity, resolve_model
 from policy.engine import EngineChatModel, EngineConfig
@@ -29,6 +30,11 @@ class RunRef(BaseModel):
     def name(self) -> str:
         """Name of the curriculum."""
         return self.directory.name
+
+    @property
+    def argument(self) -> str:
+        """What a command is told to find it: the name, or the path of a run that lies elsewhere."""
+        return self.name if self.directory.parent.resolve() == Settings().runs.resolve() else str(self.directory.resolve())
 
     @property
     def validation(self) -> Path:

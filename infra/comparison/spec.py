@@ -109,7 +109,7 @@ def plan(
         overrides["stages"] = stages
     numbers = _seeds(seeds)
     base = load_preset(preset, overrides | {"seed": numbers[0]})
-    if base.approval != "none":
+    if base.approval == "required":
         raise ConfigError(f"approval: {base.approval} asks a person before each stage, which a comparison cannot; use --set approval=none")
     chosen = _engineers(engineers, variants, base.design.variant)
     spec = ComparisonSpec(name=name or f"compare-{base.name}", preset=base, engineers=tuple(chosen), seeds=tuple(numbers))

@@ -2,9 +2,10 @@
 
 import json
 import os
-import socket
+import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 
 from envgen.errors import RunDirectoryError
 from infra import lease
-from infra.lease import exclusive, read_lease
+from infra.lease import exclusive, read_lease, this_host
 
 HOLD = """
 import sys
@@ -40,7 +41,7 @@ def test_the_refusal_names_the_holder_and_the_age_of_its_lease(tmp_path: Path):
     with subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path / "mine")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
-        with pytest.raises(RunDirectoryError, match=rf"process {holder.pid} on {socket.gethostname()}.*last seen \d+ s ago"), exclusive(tmp_path / "mine"):
+        with pytest.raises(RunDirectoryError, match=rf"process {holder.pid} on {this_host()}.*last seen \d+ s ago"), exclusive(tmp_path / "mine"):
             pass
         holder.kill()
     assert read_lease(lease_file(tmp_path / "mine")), "a killed holder leaves its lease behind"
@@ -51,11 +52,29 @@ def test_the_refusal_names_the_holder_and_the_age_of_its_lease(tmp_path: Path):
     assert not lease_file(tmp_path / "mine").exists()
 
 
-def test_a_fresh_lease_of_another_machine_is_respected(tmp_path: Path):
+def test_the_same_directory_is_guarded_whatever_it_is_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "mine")
+    monkeypatch.chdir(tmp_path / "mine")
+    for other in (Path(), tmp_path / "link"):
+        with exclusive(tmp_path / "mine"), pytest.raises(RunDirectoryError, match="another process is working"), exclusive(other):
+            pass
+
+
+def test_a_lease_that_another_machine_renews_is_respected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(lease, "LOOK_SECONDS", 0.05)
     foreign(tmp_path / "mine", 10)
-    with pytest.raises(RunDirectoryError, match=r"process 7 on elsewhere of ada.*can be taken in 1[01]\d s"), exclusive(tmp_path / "mine"):
+    threading.Timer(0.3, foreign, (tmp_path / "mine", 0)).start()
+    with pytest.raises(RunDirectoryError, match=r"process 7 on elsewhere of ada.*last seen 0 s ago"), exclusive(tmp_path / "mine"):
         pass
     assert json.loads(lease_file(tmp_path / "mine").read_text())["token"] == "theirs"
+
+
+def test_a_fresh_lease_of_another_machine_is_taken_once_it_is_stale(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(lease, "LOOK_SECONDS", 0.05)
+    foreign(tmp_path / "mine", lease.STALE_SECONDS - 0.5)
+    with exclusive(tmp_path / "mine"):
+        assert read_lease(lease_file(tmp_path / "mine")) != "theirs"
 
 
 def test_a_stale_lease_of_another_machine_is_taken(tmp_path: Path):
@@ -63,7 +82,7 @@ def test_a_stale_lease_of_another_machine_is_taken(tmp_path: Path):
     with exclusive(tmp_path / "mine"):
         found = read_lease(lease_file(tmp_path / "mine"))
         assert found is not None
-        assert found.host == socket.gethostname()
+        assert found.host == this_host()
 
 
 def test_a_damaged_lease_keeps_nobody_out(tmp_path: Path):
@@ -85,9 +104,12 @@ def test_a_lease_is_renewed_while_it_is_held(tmp_path: Path, monkeypatch: pytest
         assert (now.token, now.taken_at) == (first.token, first.taken_at)
 
 
-def test_a_process_whose_lease_was_taken_is_interrupted_and_leaves_the_new_one_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(lease, "RENEW_SECONDS", 0.05)
-    with pytest.raises(KeyboardInterrupt), exclusive(tmp_path / "mine"):
+def test_a_process_whose_lease_was_taken_ends_though_it_runs_in_the_background_and_leaves_the_new_one_alone(tmp_path: Path):
+    code = HOLD.replace("from infra.lease import exclusive", "from infra import lease; from infra.lease import exclusive; lease.RENEW_SECONDS = 0.05")
+    in_background = ["sh", "-c", '"$@" < /dev/zero & wait $!', "sh", sys.executable, "-c", code.replace("sys.stdin.read()", "import time; time.sleep(60)")]
+    with subprocess.Popen([*in_background, str(tmp_path / "mine")], stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
         foreign(tmp_path / "mine", 0)
-        time.sleep(20)
+        assert holder.wait(30) == 128 + signal.SIGTERM
     assert json.loads(lease_file(tmp_path / "mine").read_text())["token"] == "theirs"
