@@ -78,9 +78,8 @@ def run(
     console.print(f"report: {directory / 'report.html'}")
     run = RunRef(directory=directory, preset=opened.preset)
     if must_ask(run, results.stages[-1].stage):
-        console.print(
-            f"waiting for a decision: envwright approve {run.argument}, or envwright reject {run.argument}; then run the same command again", soft_wrap=True
-        )
+        commands = f"envwright approve {run.argument}, or envwright reject {run.argument}"
+        console.print(f"waiting for a decision: {commands}; then run the same command again", soft_wrap=True)
         raise typer.Exit(WAITING)
 
 

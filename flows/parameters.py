@@ -52,7 +52,7 @@ class CurriculumOptions(_Form):
     approval: Literal["none", "required"] = Field(
         default="none",
         title="Approval",
-        description="required: wait for a person's decision on each proposed config before the next stage starts. A run that has it keeps it until none is chosen.",
+        description="required: a person decides on each proposed config before the next stage starts. A run keeps this until none is chosen.",
     )
     gate: Gate = Field(
         default="off",

@@ -22,7 +22,7 @@ def resume_suspended(directory: Path) -> str:
         if run.state is None or run.state.is_final():
             return ""
         if not run.state.is_paused():
-            return f"flow run {run.name} is {run.state.name.lower()} already"
+            return f"flow run {run.name} is {(run.state.name or '').lower()} already"
         # Not resume_flow_run, which wants the form filled in: the decision is in the run directory, where the flow looks first.
         client.set_flow_run_state(flow_run_id, Scheduled(name="Resuming", message="decided in a shell"), force=True)
     return f"flow run {run.name} goes on"

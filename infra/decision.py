@@ -72,9 +72,7 @@ def store_decision(run: Path, decision: Decision) -> Decision:
             raise RunDirectoryError(f"{directory / PROPOSAL}: is not the proposal that was shown; look at it again, and decide anew")
         begun, known = begun_with(run, decision.stage), read_decision(directory)
         if begun and (known or begun == Proposal.model_validate_json((directory / PROPOSAL).read_bytes()).config):
-            raise RunDirectoryError(
-                f"{run}: stage {decision.stage + 1} has begun, its config was {known or 'not asked about'}; decide on the proposal after it"
-            )
+            raise RunDirectoryError(f"{run}: stage {decision.stage + 1} has begun, its config was {known or 'not asked about'}; decide on the next proposal")
         write_json(directory / DECISION, decision)
     return decision
 

@@ -61,7 +61,7 @@ class Preset(BaseModel):
     name: str = Field(pattern=r"^[A-Za-z0-9._-]+$")
     description: str = ""
     approval: Literal["none", "required"] | None = None
-    """`required`: before each stage after the first a person decides on the proposed config. Left out: as the run that is continued has it, none for a new one."""
+    """`required`: before each stage after the first a person decides on the proposed config. Left out: as in the run that is continued."""
     model: str
     """`tiny` (shipped), a checkpoint directory or a hub id."""
     seed: int = Field(default=0, ge=0)

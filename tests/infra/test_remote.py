@@ -81,6 +81,16 @@ def test_what_is_there_is_not_sent_again(run: Path, remote: str):
     assert push(run, remote) == 5, "four files of the stage and its manifest"
 
 
+def test_a_decision_made_after_its_stage_was_sent_is_sent_too(run: Path, remote: str, tmp_path: Path):
+    push(run, remote)
+    write_json(run / "stage-01" / "decision.json", {"decision": "reject"})
+    assert push(run, remote) == 1
+    assert push(run, remote) == 0
+    back = tmp_path / "there" / "mine"
+    pull(remote, back)
+    assert (back / "stage-01" / "decision.json").read_bytes() == (run / "stage-01" / "decision.json").read_bytes()
+
+
 def test_what_is_here_is_not_fetched(run: Path, remote: str):
     push(run, remote)
     write_text(run / "results.json", "newer")

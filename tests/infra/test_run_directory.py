@@ -25,6 +25,17 @@ def test_a_new_directory_is_claimed(tmp_path: Path):
     assert json.loads((directory / "curriculum.json").read_text())["preset"] == resolved_json(preset())
 
 
+def test_a_run_that_needs_approval_keeps_needing_it_until_somebody_says_otherwise(tmp_path: Path):
+    directory = tmp_path / "mine"
+    assert open_run(directory, preset()).preset.approval is None
+    assert open_run(directory, preset(approval="required")).preset.approval == "required"
+    assert open_run(directory, preset(stages=1)).preset.approval == "required"
+    found = read_curriculum(directory).preset
+    assert (found.approval, found.stages) == ("required", 2)
+    assert open_run(directory, preset(approval="none")).preset.approval == "none"
+    assert open_run(directory, preset()).preset.approval == "none"
+
+
 def test_an_empty_directory_is_claimed(tmp_path: Path):
     open_run(tmp_path, preset())
     assert (tmp_path / "curriculum.json").is_file()

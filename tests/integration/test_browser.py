@@ -87,7 +87,9 @@ def start_from_the_form(served: Served, page: Page, shoot: Callable[[str], None]
     choose(form, "Approval (Optional)", "required", page)
     shoot("form")
     page.get_by_role("button", name="Submit").click()
-    page.wait_for_url("**/runs/flow-run/**")
+    wait_until(lambda: any(run["deployment_id"] == deployment["id"] for run in flow_runs(served.api)), 60)
+    [run] = [run for run in flow_runs(served.api) if run["deployment_id"] == deployment["id"]]
+    assert run["parameters"] == {"preset": "micro", "name": NAME, "options": {"approval": "required"}}, "fields that are left empty are not sent"
 
 
 def approve_an_edited_config(served: Served, page: Page, shoot: Callable[[str], None]) -> None:

@@ -138,6 +138,12 @@ def test_once_the_next_stage_has_begun_its_decision_stands(run: RunRef):
         decide(run, "reject")
 
 
+def test_a_stage_that_began_without_anybody_being_asked_is_not_redone_by_a_late_decision(run: RunRef):
+    write_json(run.stage(1) / "config.json", PROPOSED)
+    with pytest.raises(RunDirectoryError, match="stage 1 has begun, its config was not asked about"):
+        decide(run, "reject")
+
+
 def test_approval_that_is_asked_for_late_does_not_stop_a_stage_that_has_begun_with_the_proposal(run: RunRef):
     write_json(run.stage(1) / "config.json", PROPOSED)
     assert not must_ask(run, 0)
