@@ -167,10 +167,19 @@ def differences(base: Path, run: Path, done: dict[str, int]) -> list[str]:
     found += [f"done twice: {name}" for name in again]
     if len(json.loads((run / "results.json").read_text())["stages"]) != 2:
         found.append("results.json does not hold two stages")
+    # A training that was resumed may end in other weights; the same weights have to lead to the same proposals.
+    if file_digest(stage_directory(base, 1) / "checkpoint") == file_digest(stage_directory(run, 1) / "checkpoint") and proposed(base) != proposed(run):
+        found.append("the same checkpoint proposed something else")
     steps = [read_steps(directory) for directory in (base, run)]
     if steps[0] != steps[1]:
         found.append(f"training steps {steps[1]}, without a kill {steps[0]}")
     return found
+
+
+def proposed(run: Path) -> list[tuple[dict, str]]:
+    """Config and reason of all that was proposed after stage 1."""
+    candidates = json.loads((stage_directory(run, 1) / "candidates.json").read_text())["candidates"]
+    return [(candidate["proposal"]["config"], candidate["proposal"]["rationale"]) for candidate in candidates]
 
 
 def read_steps(run: Path) -> list[int]:
