@@ -59,7 +59,7 @@ class DesignContext(BaseModel):
     state: dict[str, Any] = Field(default_factory=dict)
     """What the designer's last proposal carried as its state; empty after stage 0."""
     previous_rationale: str = ""
-    """The rationale of the proposal that led to the current config; empty after stage 0."""
+    """Why the current config was chosen: the rationale of its proposal, or the words of the person who decided otherwise; empty after stage 0."""
     stages: int = Field(ge=1)
     """Stages of the whole curriculum."""
     instances: int = Field(ge=1)

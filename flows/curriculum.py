@@ -31,10 +31,15 @@ from tasks.remote import copy_run, fetch_run
 from tasks.run import Parent, RunRef, close_engine, log, read_gate
 from tasks.stage_artifacts import show_breakdown, show_config, show_links, show_proposal, show_rates
 
+Steps = dict[int, list[StepRecord]]
+"""Stage -> its steps."""
+
 
 @flow(name="stage", flow_run_name="stage {number} · {variant} · {designer}")
-def stage(run: RunRef, number: int, config: EnvConfig, validation: StepRecord, parent: Parent, variant: str, designer: str) -> list[StepRecord]:
-    """One turn of the loop: generate, train, evaluate, summarize, judge, engineer, pilot, choose."""
+def stage(
+    run: RunRef, opened: Curriculum, number: int, config: EnvConfig, validation: StepRecord, parent: Parent, earlier: Steps, variant: str, designer: str
+) -> tuple[list[StepRecord], CurriculumResults]:
+    """One turn of the loop: generate, train, evaluate, summarize, judge, engineer, pilot, choose; then publish and record."""
     data = generate(run, number, config, validation)
     show_config(run, number, config)
     checkpoint = train(run, number, data, parent)
@@ -48,7 +53,11 @@ def stage(run: RunRef, number: int, config: EnvConfig, validation: StepRecord, p
     show_proposal(run, number)
     steps = [data, checkpoint, rollouts, breakdown, gate, candidates, pilots, proposal]
     write_manifest(run, number, steps)
-    return steps
+    results = publish(run, number + 1, {**earlier, number: steps})
+    show_rates(run, number, results)
+    show_links(run, number, record_lineage(run, opened, number))
+    copy_run(run.directory)
+    return steps, results
 
 
 def _run_name() -> str:
@@ -94,15 +103,12 @@ def _stages(run: RunRef, opened: Curriculum) -> CurriculumResults:
     config: EnvConfig | None = preset.default_config
     identities = {START: start.key}
     parent = START
-    steps: dict[int, list[StepRecord]] = {}
+    steps: Steps = {}
     results = None
     for number in range(preset.stages):
         log.info("stage %d of %d%s", number, preset.stages - 1, "" if number else " (default config)")
-        steps[number] = stage(run, number, config, validation, Parent(stage=parent, identity=identities[parent]), preset.design.variant, preset.design.designer)
-        results = publish(run, number + 1, steps)
-        show_rates(run, number, results)
-        show_links(run, number, record_lineage(run, opened, number))
-        copy_run(run.directory)
+        before = Parent(stage=parent, identity=identities[parent])
+        steps[number], results = stage(run, opened, number, config, validation, before, dict(steps), preset.design.variant, preset.design.designer)
         identities[number] = steps[number][1].outputs["checkpoint"]
         config, parent = next_config(run, number), read_gate(run, number).in_force
         if read_decision(run.stage(number)):

@@ -97,7 +97,7 @@ def approve_an_edited_config(served: Served, page: Page, shoot: Callable[[str], 
     page.get_by_role("button", name="Resume").click()
     form = page.locator(".p-modal")
     form.get_by_text("Config of stage 1").wait_for()
-    form.get_by_text("Proposed config for stage 1").wait_for()
+    form.get_by_text("Proposed config for stage 1").scroll_into_view_if_needed()
     shoot("approval")
     choose(form, "Decision", "approve", page)
     form.locator("input[type=number]").first.fill("0.05")
@@ -124,15 +124,17 @@ def test_a_run_is_started_approved_and_inspected_in_the_browser(tmp_path: Path, 
 def see_the_artifacts(served: Served, page: Page, shoot: Callable[[str], None]) -> None:
     stage = run_of(served, "stage 1 · V6 · checkpoint")
     found = ask(f"{served.api}/artifacts/filter", {"artifacts": {"operator": "and_"}, "flow_runs": {"id": {"any_": [stage["id"]]}}})
-    assert {artifact["type"] for artifact in found} >= {"table", "markdown", "progress"}, found
+    assert {artifact["type"] for artifact in found} == {"table", "markdown", "progress", "image"}, found
     messages = [entry["message"] for entry in ask(f"{served.api}/logs/filter", {"limit": 200})]
     assert any("step 4 of 4, reward" in message for message in messages), "training tells of itself in the log of the run"
-    page.goto(f"http://127.0.0.1:{served.prefect}/runs/flow-run/{stage['id']}?tab=Artifacts")
-    page.get_by_text("stage-1-config", exact=False).first.wait_for()
+    page.goto(f"http://127.0.0.1:{served.prefect}/runs/flow-run/{stage['id']}")
+    page.get_by_text("Artifacts", exact=True).first.click()
+    page.get_by_text(f"{NAME}-stage-1-config").wait_for()
     shoot("artifacts")
-    for what, text in (("config", "→"), ("proposal", "Proposed config for stage 2"), ("rates", "Valid and optimal rate"), ("breakdown", "hole collision")):
-        page.goto(f"http://127.0.0.1:{served.prefect}/artifacts/key/{NAME}-stage-1-{what}")
-        page.get_by_text(text).first.wait_for()
+    shown = {artifact["key"].removeprefix(f"{NAME}-stage-1-"): artifact["id"] for artifact in found}
+    for what, text in (("config", "→"), ("proposal", "Proposed config for stage 2"), ("breakdown", "hole collision"), ("links", "MLflow run"), ("rates", "")):
+        page.goto(f"http://127.0.0.1:{served.prefect}/artifacts/artifact/{shown[what]}")
+        (page.get_by_text(text) if text else page.locator("img[src^='data:image/png']")).first.wait_for()
         shoot(f"artifact-{what}")
     page.goto(f"http://127.0.0.1:{served.prefect}/runs/flow-run/{run_of(served, NAME)['id']}")
     page.get_by_text("Completed").first.wait_for()
