@@ -64,13 +64,14 @@ def _linked(flow: "Flow", parameters: dict, spec: CurriculumSpec) -> "FlowRun | 
     from prefect.client.orchestration import get_client
     from prefect.states import Pending
 
+    from infra.serving.names import TAG
+
     try:
         with get_client(sync_client=True) as client:
             placeholder = Task(name=spec.title, fn=flow.fn)
             task_run = client.create_task_run(placeholder, flow_run_id=spec.parent, dynamic_key=spec.directory.name, name=spec.title, state=Pending())
-            flow_run = client.create_flow_run(
-                flow, name=spec.title, parameters=flow.serialize_parameters(parameters), parent_task_run_id=task_run.id, state=Pending()
-            )
+            given = flow.serialize_parameters(parameters)
+            flow_run = client.create_flow_run(flow, name=spec.title, parameters=given, parent_task_run_id=task_run.id, state=Pending(), tags=[TAG])
     except Exception as error:  # a missing link is not worth a lost run
         logging.getLogger("envwright").warning("Prefect does not show this run under its comparison: %s", error)
         return None

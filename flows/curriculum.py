@@ -4,7 +4,7 @@ from flows.environment import prepare
 
 prepare()
 
-from prefect import flow
+from prefect import flow, tags
 from prefect.runtime import flow_run
 from pydantic import ValidationError
 
@@ -18,6 +18,7 @@ from infra.lease import exclusive
 from infra.preset import Preset
 from infra.results import CurriculumResults
 from infra.run_directory import Curriculum, open_run
+from infra.serving.names import TAG
 from infra.settings import Settings
 from infra.steps import StepRecord
 from tasks.data import generate, make_validation
@@ -86,7 +87,7 @@ def curriculum(preset: str, name: str = "", options: CurriculumOptions = AS_IN_P
 def run_curriculum(preset: Preset, name: str) -> CurriculumResults:
     """The curriculum of a preset in the run directory of a name; inside a flow run."""
     directory = Settings().run_directory(name)
-    with exclusive(directory):
+    with exclusive(directory), tags(TAG):
         fetch_run(directory)
         opened = open_run(directory, preset)
         run = RunRef(directory=directory, preset=opened.preset)

@@ -15,7 +15,7 @@ from packaging.version import Version
 from rich.console import Console
 
 from infra.serving.project_file import named_server
-from infra.settings import Settings
+from infra.settings import Settings, without_password
 from infra.versions import code_version, library_versions
 from policy.checkpoints import TINY_DIRECTORY
 
@@ -52,8 +52,8 @@ def examine(console: Console) -> bool:
     folder_problems = list(_folder_problems(settings.runs))
     console.print(f"runs: {settings.runs.resolve()} {'(not writable)' if folder_problems else '(writable)'}")
     console.print(f"start policy: {'shipped' if (TINY_DIRECTORY / 'config.json').is_file() else 'missing; make it with envwright bootstrap'}")
-    console.print(f"MLflow: {settings.tracking_uri} {_reach(settings.tracking_uri)}")
-    api = os.environ.get("PREFECT_API_URL") or named_server() or ""
+    mlflow, api = without_password(settings.tracking_uri), without_password(os.environ.get("PREFECT_API_URL") or named_server() or "")
+    console.print(f"MLflow: {mlflow} {_reach(mlflow)}")
     console.print(f"Prefect: {api + ' ' + _reach(api) if api else 'no server configured; a temporary one is started for each run'}")
     problems = [*version_problems(versions), *_wheel_problems(versions), *folder_problems]
     if device.returncode:

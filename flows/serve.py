@@ -16,11 +16,11 @@ from envgen.errors import ConfigError, RunDirectoryError
 from infra.lease import exclusive
 from infra.serving import marked, project_file
 from infra.serving.addresses import Addresses
+from infra.serving.names import POOLS
 from infra.serving.services import Service, Worker, stop_all, wait_until_ready
 from infra.serving.taken import crash_taken
-from infra.settings import Settings
+from infra.settings import Settings, without_password
 
-POOLS = ("local", "gpu")
 Say = Callable[[str], None]
 _WATCH, _LONGEST_DELAY, _SETTLED = 0.5, 60.0, 60.0
 
@@ -52,7 +52,7 @@ def serve(addresses: Addresses, limit: int, say: Say) -> None:
         finally:
             say("stopping ...")
             stop_all(workers)
-            crash_taken(addresses.api, POOLS, {process for worker in workers for process in worker.runs})
+            crash_taken(addresses.api, [*POOLS], {process for worker in workers for process in worker.runs})
             stop_all(servers)
             marked.kill_marked(mark)
             say("everything is stopped")
@@ -120,7 +120,7 @@ def _tell(addresses: Addresses, servers: list[Service], written: bool, seconds: 
     if len(servers) > 1:
         say(f"  MLflow   http://{addresses.shown_host}:{addresses.mlflow}")
     else:
-        say(f"  MLflow   {Settings().tracking_uri} (MLFLOW_TRACKING_URI)")
+        say(f"  MLflow   {without_password(Settings().tracking_uri)} (MLFLOW_TRACKING_URI)")
     if not addresses.loopback:
         say(f"warning: --host {addresses.host}: there is no authentication. Whoever reaches these ports can run code as you, and read the runs")
     if not written:
@@ -169,13 +169,10 @@ def _servers(addresses: Addresses, settings: Settings, environment: dict[str, st
     # The folder that runs without a server write to, so that both see the same artifacts.
     artifacts = ["--no-serve-artifacts", "--default-artifact-root", (settings.runs.resolve() / "mlartifacts").as_uri()]
     hosts = [] if addresses.loopback else ["--allowed-hosts", "*"]
-    store = ["--backend-store-uri", settings.tracking_uri, "--workers", "1", *artifacts, *hosts]
-    return [
-        prefect,
-        Service(
-            "MLflow server", "mlflow", ["server", *bound, str(addresses.mlflow), *store], environment, folder / "mlflow.log", f"{addresses.tracking}/health"
-        ),
-    ]
+    options = ["server", *bound, str(addresses.mlflow), "--workers", "1", *artifacts, *hosts]
+    # Everybody on this machine can read command lines, and the address may hold a password.
+    store = {**environment, "MLFLOW_BACKEND_STORE_URI": settings.tracking_uri}
+    return [prefect, Service("MLflow server", "mlflow", options, store, folder / "mlflow.log", f"{addresses.tracking}/health")]
 
 
 def _worker(pool: str, environment: dict[str, str], folder: Path) -> Worker:

@@ -42,12 +42,13 @@ def serve(
 def deploy(
     file: Annotated[Path | None, typer.Option(help="Deployments other than those of this project's prefect.yaml.")] = None,
     limit: Limit = 1,
+    keep_pools: Annotated[bool, typer.Option("--keep-pools", help="Leave work pools that exist as they are: of Kubernetes, with limits of your own.")] = False,
 ) -> None:
     """Make or update the work pools and deployments on the Prefect server that is configured."""
     from infra.serving.deploy import PROJECT
     from infra.serving.deploy import deploy as deploy_all
 
-    deploy_all(file or PROJECT / "prefect.yaml", limit, _plain)
+    deploy_all(file or PROJECT / "prefect.yaml", limit, _plain, keep_pools=keep_pools)
 
 
 @commands.command(epilog="Example: `envwright notify https://hooks.example.org/abc`")

@@ -9,6 +9,7 @@ from fsspec import AbstractFileSystem
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from envgen.errors import ConfigError
+from infra.settings import without_password
 
 _EXTRAS = {"s3": "s3", "s3a": "s3"}
 """Protocol -> extra of this package that brings what it needs."""
@@ -37,7 +38,7 @@ class Remote:
     def __init__(self, url: str, run: str) -> None:
         self.fs, root = _filesystem(url)
         self.root = f"{root.rstrip('/')}/{run}"
-        self.name = f"{url.rstrip('/')}/{run}"
+        self.name = f"{without_password(url).rstrip('/')}/{run}"
 
     def part(self, name: str) -> str:
         """The folder of a stage; of the run itself for ''."""
@@ -62,13 +63,15 @@ class Remote:
 
 def _filesystem(url: str) -> tuple[AbstractFileSystem, str]:
     """The file system of a URL and the path in it; ConfigError if fsspec does not know it or lacks a package."""
-    protocol = url.partition("://")[0]
+    protocol, shown = url.partition("://")[0], without_password(url)
     extra = _EXTRAS.get(protocol)
     try:
         fs, root = fsspec.url_to_fs(url, use_listings_cache=False)
     except ImportError as error:
         remedy = f"pip install -c constraints.txt -e '.[{extra}]'" if extra else f"install the fsspec package for {protocol}"
-        raise ConfigError(f"ENVWRIGHT_REMOTE: {url!r} needs a package that is not installed ({error}); {remedy}") from None
+        raise ConfigError(f"ENVWRIGHT_REMOTE: {shown!r} needs a package that is not installed ({error}); {remedy}") from None
     except ValueError as error:
-        raise ConfigError(f"ENVWRIGHT_REMOTE: {url!r} is no URL that fsspec knows ({error}); give one as s3://bucket/prefix or file:///folder") from None
+        raise ConfigError(
+            f"ENVWRIGHT_REMOTE: {shown!r} is no URL that fsspec knows ({without_password(error)}); give one as s3://bucket/prefix or file:///folder"
+        ) from None
     return fs, root

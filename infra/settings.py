@@ -1,10 +1,15 @@
 """Where things are on this machine, from the environment (`ENVWRIGHT_...`) with defaults in the working directory."""
 
 import os
+import re
 from enum import StrEnum
 from pathlib import Path
 
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+# SQLAlchemy takes passwords with a slash or an @ in them.
+_LOGIN = re.compile(r"(?<=://)(?:[^:/?#@\s]*:\S*|[^/?#\s]*)@")
+_SECRET = re.compile(r"(?i)([?&][^=&\s]*(?:password|passwd|pwd|secret|token|key|sig)[^=&\s]*=)[^&#\s]*")
 
 
 class Fanout(StrEnum):
@@ -43,3 +48,8 @@ class Settings(BaseSettings):
     def run_directory(self, name: str) -> Path:
         """The directory of a curriculum, given by name or by path."""
         return Path(name).resolve() if "/" in name or Path(name).is_dir() else self.runs / name
+
+
+def without_password(text: object) -> str:
+    """A text as it may be shown: the addresses in it without user, password and other secrets."""
+    return _SECRET.sub(r"\1***", _LOGIN.sub("", str(text)))

@@ -14,7 +14,7 @@ from infra.comparison.spec import ComparisonSpec
 from infra.comparison.text import markdown
 from infra.lineage import Recorder, flat
 from infra.preset import resolved_json
-from infra.settings import Settings
+from infra.settings import Settings, without_password
 from tasks.run import log, task_options
 
 
@@ -25,7 +25,7 @@ def open_record(directory: Path, spec: ComparisonSpec) -> str | None:
     try:
         return _run(Recorder(settings.tracking_uri, settings.runs / "mlartifacts"), directory, spec)
     except Exception as error:  # a lost record is not worth a lost run
-        log.warning("comparison not recorded at %s: %s", settings.tracking_uri, error)
+        log.warning("comparison not recorded at %s: %s", without_password(settings.tracking_uri), without_password(error))
         return None
 
 
@@ -52,7 +52,8 @@ def _record(directory: Path, spec: ComparisonSpec, results: ComparisonResults) -
                 recorder.artifact(run, directory / name)
         recorder.finish(run)
     except Exception as error:  # a lost record is not worth a lost run
-        log.warning("comparison not recorded at %s: %s; run the same command again to record it", settings.tracking_uri, error)
+        place = without_password(settings.tracking_uri)
+        log.warning("comparison not recorded at %s: %s; run the same command again to record it", place, without_password(error))
 
 
 def metrics(results: ComparisonResults) -> dict[str, list[tuple[int, float]]]:

@@ -21,7 +21,7 @@ from infra.lineage.registry import name_best
 from infra.lineage.traces import Call, record_call, trace_id_of
 from infra.preset import Preset, resolved_json
 from infra.run_directory import Curriculum
-from infra.settings import Settings
+from infra.settings import Settings, without_password
 from infra.steps import lock
 from policy.rollouts import read_rollouts
 from policy.train_log import read_train_log
@@ -56,7 +56,8 @@ def record_lineage(run: RunRef, curriculum: Curriculum, stage: int) -> dict[str,
         marker.unlink()
         return recorder.addresses(recorded)
     except Exception as error:  # a lost record is not worth a lost run
-        log.warning("stage %d: lineage not recorded at %s: %s; run the same command again to record it", stage, settings.tracking_uri, error)
+        place = without_password(settings.tracking_uri)
+        log.warning("stage %d: lineage not recorded at %s: %s; run the same command again to record it", stage, place, without_password(error))
         return {}
 
 

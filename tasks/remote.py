@@ -6,7 +6,7 @@ from prefect import task
 
 from envgen.errors import ConfigError
 from infra.remote import pull, push
-from infra.settings import Settings
+from infra.settings import Settings, without_password
 from tasks.run import log, task_options
 
 
@@ -38,16 +38,16 @@ def copy_run(directory: Path) -> None:
 def _fetch(directory: Path, remote: str) -> None:
     try:
         for name in pull(remote, directory):
-            log.info("%s fetched from %s/%s", name, remote, directory.name)
+            log.info("%s fetched from %s/%s", name, without_password(remote), directory.name)
     except ConfigError:
         raise
     except Exception as error:  # whatever a file system raises: the run can do without
-        log.warning("nothing fetched from %s: %s; the run goes on with what is here", remote, error)
+        log.warning("nothing fetched from %s: %s; the run goes on with what is here", without_password(remote), without_password(error))
 
 
 @task(**task_options("copy"))
 def _copy(directory: Path, remote: str) -> None:
     try:
-        log.info("%d files copied to %s/%s", push(directory, remote), remote, directory.name)
+        log.info("%d files copied to %s/%s", push(directory, remote), without_password(remote), directory.name)
     except Exception as error:  # whatever a file system raises: a lost copy is not worth a lost run
-        log.warning("not copied to %s: %s; what is missing there goes with the next stage", remote, error)
+        log.warning("not copied to %s: %s; what is missing there goes with the next stage", without_password(remote), without_password(error))

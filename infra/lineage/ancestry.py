@@ -11,6 +11,7 @@ from envgen.errors import RunDirectoryError
 from envgen.files import file_digest
 from infra.lineage.facts import CURRICULUM, DIGEST, PATH, Ancestor, quoted, tagged
 from infra.lineage.recorder import EXPERIMENT, connect
+from infra.settings import without_password
 
 REGISTRY = "models:/"
 
@@ -36,7 +37,7 @@ def ancestry(tracking_uri: str, checkpoint: str) -> list[Ancestor]:
     except MlflowException as error:
         if error.error_code in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE", "NOT_FOUND"):
             raise _unknown(checkpoint) from None
-        raise RunDirectoryError(f"MLflow cannot be read: {str(error)[:300]}; check MLFLOW_TRACKING_URI") from None
+        raise RunDirectoryError(f"MLflow cannot be read: {without_password(error)[:300]}; check MLFLOW_TRACKING_URI") from None
     if not chain:
         raise _unknown(checkpoint)
     return chain

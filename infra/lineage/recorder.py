@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict
 
 from infra.lineage.facts import CURRICULUM, KEY, STAGE, Facts, quoted, tagged
 from infra.lineage.views import VIEWS
+from infra.settings import without_password
 
 EXPERIMENT = "envwright"
 DIGEST_LENGTH = 36
@@ -61,7 +62,7 @@ class Recorder:
         """Where the MLflow UI shows a run and the views of the experiment; only the id where there is no server."""
         if not self.tracking_uri.startswith("http"):
             return {"MLflow run": run_id}
-        experiment = f"{self.tracking_uri.rstrip('/')}/#/experiments/{self.experiment}"
+        experiment = f"{without_password(self.tracking_uri).rstrip('/')}/#/experiments/{self.experiment}"
         view = f"{experiment}/runs?workflowType=machine_learning&viewStateShareKey"
         return {
             "MLflow run": f"{experiment}/runs/{run_id}",

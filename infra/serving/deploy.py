@@ -4,38 +4,39 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import httpx
+import yaml
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.actions import WorkPoolCreate, WorkPoolUpdate
 from prefect.exceptions import ObjectNotFound
 from prefect.settings import PREFECT_API_URL
 
 from envgen.errors import ChildError, ConfigError
-from infra.settings import Settings
+from infra.serving.names import DEFAULT_QUEUE, JANITOR_QUEUE, LOCAL, POOLS
+from infra.settings import Settings, without_password
 
 PROJECT = Path(__file__).resolve().parents[2]
 """Where the flows are: entrypoints are relative to it, and runs work in it."""
-LOCAL, GPU = "local", "gpu"
-POOLS: dict[str, int | None] = {LOCAL: None, GPU: 1}
-"""Work pools of process workers, with how many runs each holds at a time."""
-DEFAULT_QUEUE, JANITOR_QUEUE = "default", "janitor"
 START_ONE = "start one with `envwright serve`, or name one: export PREFECT_API_URL=http://HOST:4200/api"
 
 
-def deploy(file: Path, limit: int, say: Callable[[str], None]) -> None:
+def deploy(file: Path, limit: int, say: Callable[[str], None], *, keep_pools: bool = False) -> None:
     """Make or correct the work pools, and make or update every deployment of `file`.
 
-    `limit` is how many runs the default queue of the local pool holds at a time. ConfigError if no server answers.
+    `limit` is how many runs the default queue of the local pool holds at a time. With `keep_pools`
+    a pool that exists is left as it is, of whatever type. ConfigError if no server answers.
     """
     if not file.is_file():
         raise ConfigError(f"{file}: no such file; deployments are made from a checkout of envwright, whose root holds prefect.yaml")
     url = check_server()
     with get_client(sync_client=True) as client:
         for name, concurrency in POOLS.items():
-            say(_ensure_pool(client, name, concurrency))
+            say(_ensure_pool(client, name, concurrency, keep_pools))
         _ensure_queue(client, LOCAL, DEFAULT_QUEUE, limit)
         _ensure_queue(client, LOCAL, JANITOR_QUEUE, None)
     for name in _deploy_all(file, url):
@@ -50,18 +51,22 @@ def check_server() -> str:
     with get_client(sync_client=True) as client:
         problem = client.api_healthcheck()
     if problem is not None:
-        raise ConfigError(f"PREFECT_API_URL={url}: no Prefect server answers there ({str(problem) or type(problem).__name__}); {START_ONE}")
+        reason = without_password(problem) or type(problem).__name__
+        raise ConfigError(f"PREFECT_API_URL={without_password(url)}: no Prefect server answers there ({reason}); {START_ONE}")
     return str(url)
 
 
-def _ensure_pool(client: SyncPrefectClient, name: str, concurrency: int | None) -> str:
+def _ensure_pool(client: SyncPrefectClient, name: str, concurrency: int | None, keep: bool) -> str:
     try:
         pool = client.read_work_pool(name)
     except ObjectNotFound:
         client.create_work_pool(WorkPoolCreate(name=name, type="process", concurrency_limit=concurrency))
         return f"work pool {name}: made"
+    if keep:
+        return f"work pool {name}: left as it is, of type {pool.type}"
     if pool.type != "process":
-        raise ConfigError(f"work pool {name}: is of type {pool.type}, expected process, and Prefect cannot change that; prefect work-pool delete {name}")
+        remedy = f"use it with --keep-pools, or prefect work-pool delete {name}"
+        raise ConfigError(f"work pool {name}: is of type {pool.type}, expected process, and Prefect cannot change that; {remedy}")
     if pool.concurrency_limit != concurrency:
         client.update_work_pool(name, WorkPoolUpdate(concurrency_limit=concurrency))
         return f"work pool {name}: runs at a time {pool.concurrency_limit or 'without limit'} -> {concurrency or 'without limit'}"
@@ -88,10 +93,29 @@ def _deploy_all(file: Path, url: str) -> list[str]:
         "ENVWRIGHT_RUNS": str(settings.runs.resolve()),
         "MLFLOW_TRACKING_URI": settings.tracking_uri,
     }
-    command = [sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--all", "--prefect-file", str(file.resolve())]
-    done = subprocess.run(command, cwd=PROJECT, env={**os.environ, **values}, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    # An address with credentials stays in the environment of the workers: the server shows job variables to everybody.
+    hidden = {name for name, value in values.items() if without_password(value) != value}
+    with _file_without(hidden, file) as given:
+        command = [sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--all", "--prefect-file", str(given)]
+        done = subprocess.run(command, cwd=PROJECT, env={**os.environ, **values}, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     if done.returncode:
         # A refusal of the server repeats the whole deployment on one line.
-        lines = [line[:500] for line in (done.stdout + done.stderr).splitlines() if line.strip()][-20:]
+        lines = [line[:500] for line in without_password(done.stdout + done.stderr).splitlines() if line.strip()][-20:]
         raise ChildError(f"prefect deploy ended with exit code {done.returncode}:\n" + "\n".join(lines))
     return sorted(set(re.findall(r"Deployment '(\S+)' successfully created", done.stdout)))
+
+
+@contextmanager
+def _file_without(hidden: Collection[str], file: Path) -> Iterator[Path]:
+    """A copy of a project file whose job variables lack some environment variables: an empty one would hide that of the worker."""
+    if not hidden:
+        yield file.resolve()
+        return
+    project = yaml.safe_load(file.read_text())
+    for deployment in project["deployments"]:
+        variables = (deployment.get("work_pool") or {}).get("job_variables") or {}
+        variables["env"] = {name: value for name, value in (variables.get("env") or {}).items() if name not in hidden}
+    with TemporaryDirectory() as folder:
+        copy = Path(folder) / file.name
+        copy.write_text(yaml.safe_dump(project, sort_keys=False))
+        yield copy

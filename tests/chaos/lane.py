@@ -88,7 +88,7 @@ class Lane:
         code = (
             "from flows.curriculum import curriculum\n"
             f"flow = curriculum.from_source(source={str(ROOT)!r}, entrypoint='flows/curriculum.py:curriculum')\n"
-            "print(flow.deploy(name='chaos', work_pool_name='lane', ignore_warnings=True, print_next_steps=False))\n"
+            "print(flow.deploy(name='chaos', work_pool_name='lane', tags=['envwright'], ignore_warnings=True, print_next_steps=False))\n"
         )
         done = subprocess.run([sys.executable, "-c", code], env=self.environment, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE)
         assert done.returncode == 0, done.stderr

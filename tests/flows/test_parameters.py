@@ -9,10 +9,11 @@ from envgen.errors import ConfigError
 from flows.benchmark import benchmark
 from flows.compare import compare
 from flows.curriculum import curriculum
+from flows.janitor import janitor
 from flows.parameters import ComparisonOptions, CurriculumOptions, chosen_comparison, chosen_curriculum, curriculum_options
 
 
-@pytest.mark.parametrize("flow", [curriculum, compare, benchmark])
+@pytest.mark.parametrize("flow", [curriculum, compare, benchmark, janitor])
 def test_every_field_of_a_form_has_a_title_and_says_what_it_is(flow):
     schema = parameter_schema(flow.fn)
     assert all(len(field["description"]) > 20 for name, field in schema.properties.items() if name != "options"), schema.properties

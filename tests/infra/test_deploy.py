@@ -13,6 +13,9 @@ from typing import Any
 import pytest
 import yaml
 from prefect.client.orchestration import PrefectClient
+from servers import ask, prefect_server
+
+from infra.serving.names import TAG
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "infra" / "deploy"
@@ -52,6 +55,31 @@ def test_the_image_takes_every_room_and_every_extra_of_the_servers():
     for room in ("envgen", "policy", "engineer", "infra", "tasks", "flows"):
         assert f"COPY {room} {room}" in text
     assert ".[kubernetes,postgres,ray,s3]" in text
+    files = re.findall(r"^COPY (.* )\./$", text, re.M)[0].split()
+    assert "prefect.yaml" in files
+    assert all(f"!{name}" in (ROOT / ".dockerignore").read_text().splitlines() for name in files), "the build sees them"
+
+
+def test_the_worker_starts_once_the_image_has_made_its_deployments():
+    deployments, worker = (COMPOSE["services"][name] for name in ("deployments", "worker"))
+    assert deployments["command"].startswith("envwright deploy")
+    assert (deployments["image"], deployments["restart"]) == (worker["image"], "no")
+    assert deployments["environment"] == worker["environment"]
+    assert deployments["depends_on"]["prefect"] == {"condition": "service_healthy"}
+    assert worker["depends_on"]["deployments"] == {"condition": "service_completed_successfully"}
+    assert "--limit" not in worker["command"], "the janitor has to run beside a curriculum"
+
+
+def test_the_cluster_makes_its_deployments_with_the_image_and_the_secret_of_its_jobs():
+    [container] = named("Job")["spec"]["template"]["spec"]["containers"]
+    assert container["command"] == ["envwright", "deploy", "--keep-pools"]
+    assert container["image"] == POOL["variables"]["properties"]["image"]["default"]
+    assert container["envFrom"] == [{"secretRef": {"name": named("Secret")["metadata"]["name"]}}]
+
+
+def test_every_deployment_carries_the_tag_that_the_janitor_looks_for():
+    project = yaml.safe_load((ROOT / "prefect.yaml").read_text())
+    assert all(TAG in deployment["tags"] for deployment in project["deployments"])
 
 
 @pytest.mark.skipif(not shutil.which("docker-compose"), reason="docker-compose is not installed")
@@ -88,13 +116,27 @@ def test_prefect_renders_a_job_with_a_gpu_and_shared_memory():
 
 
 @pytest.mark.slow
-def test_a_prefect_server_takes_the_pool(tmp_path: Path):
+def test_a_prefect_server_takes_the_pool_and_deployments_for_it_without_credentials(tmp_path: Path):
     pytest.importorskip("prefect_kubernetes", reason="prefect-kubernetes is not installed (pip install -e '.[kubernetes]')")
-    command = ["work-pool", "create", "gpu", "--type", "kubernetes", "--base-job-template", str(DEPLOY / "kubernetes-pool.json")]
-    environment = {**os.environ, "PREFECT_HOME": str(tmp_path), "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120"}
-    done = subprocess.run([sys.executable, "-m", "prefect", *command], env=environment, capture_output=True, text=True, timeout=200)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "Created work pool 'gpu'" in done.stdout
+    with prefect_server(tmp_path) as url:
+        environment = {**os.environ, "PREFECT_HOME": str(tmp_path / "home"), "PREFECT_API_URL": url, "MLFLOW_TRACKING_URI": "http://me:hidden@mlflow.example"}
+
+        def call(*command: str) -> subprocess.CompletedProcess:
+            return subprocess.run([sys.executable, "-m", *command], env=environment, capture_output=True, text=True, timeout=200)
+
+        template = ["--base-job-template", str(DEPLOY / "kubernetes-pool.json")]
+        made = call("prefect", "work-pool", "create", "gpu", "--type", "kubernetes", *template)
+        assert "Created work pool 'gpu'" in made.stdout, made.stdout + made.stderr
+        refused = call("flows.cli", "deploy")
+        assert (refused.returncode, "--keep-pools" in refused.stderr) == (2, True), refused.stdout + refused.stderr
+        done = call("flows.cli", "deploy", "--keep-pools")
+        assert done.returncode == 0, done.stdout + done.stderr
+        found = {deployment["name"]: deployment for deployment in ask(f"{url}/deployments/filter")}
+        variables = found["qwen3-4b"]["job_variables"]["env"]
+        assert (found["qwen3-4b"]["work_pool_name"], found["qwen3-4b"]["tags"]) == ("gpu", ["envwright", "curriculum"])
+        assert variables["ENVWRIGHT_RUNS"] == os.environ["ENVWRIGHT_RUNS"]
+        assert "MLFLOW_TRACKING_URI" not in variables
+        assert "hidden" not in json.dumps(found) + done.stdout + done.stderr
 
 
 def test_the_batch_script_is_shell_and_passes_the_linter():

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.request
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -20,9 +21,11 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 DEPLOYMENTS = """
 pull: [{prefect.deployments.steps.set_working_directory: {directory: "{{ $PWD }}"}}]
 deployments:
-  - {name: here, entrypoint: "tests/integration/served_flows.py:sleeper", work_pool: {name: local, work_queue_name: default, job_variables: {env: &env
+  - {name: here, tags: [envwright], entrypoint: "tests/integration/served_flows.py:sleeper",
+     work_pool: {name: local, work_queue_name: default, job_variables: {env: &env
       {PREFECT_FLOWS_HEARTBEAT_FREQUENCY: "30", ENVWRIGHT_RUNS: "{{ $ENVWRIGHT_RUNS }}", MLFLOW_TRACKING_URI: "{{ $MLFLOW_TRACKING_URI }}"}}}}
-  - {name: nowhere, entrypoint: "tests/integration/served_flows.py:sleeper", work_pool: {name: gpu, job_variables: {env: *env}}}
+  - {name: nowhere, tags: [envwright, other], entrypoint: "tests/integration/served_flows.py:sleeper", work_pool: {name: gpu, job_variables: {env: *env}}}
+  - {name: theirs, entrypoint: "tests/integration/served_flows.py:sleeper", work_pool: {name: gpu}}
 """
 
 
@@ -72,8 +75,9 @@ def reap(server: str, **options: float) -> list[str]:
     """Call the janitor's work in a process of its own."""
     code = (
         "import json, sys; from datetime import datetime, timedelta, UTC; from prefect.client.orchestration import get_client; "
-        "from infra.serving.reaping import reap; o = json.loads(sys.argv[1]); now = datetime.now(UTC) + timedelta(seconds=o.pop('later', 0))\n"
-        "with get_client(sync_client=True) as client: print(json.dumps(reap(client, now=now, **o)))"
+        "from infra.serving import reaping; o = json.loads(sys.argv[1]); now = datetime.now(UTC) + timedelta(seconds=o.pop('later', 0)); "
+        "reaping._PAGE = o.pop('page', reaping._PAGE)\n"
+        "with get_client(sync_client=True) as client: print(json.dumps(reaping.reap(client, now=now, **o)))"
     )
     defaults = {"max_silence": 120, "max_start": 900, "resume": 0}
     command = [sys.executable, "-c", code, json.dumps(defaults | options)]
@@ -84,6 +88,24 @@ def reap(server: str, **options: float) -> list[str]:
 
 def state(server: str, run: str) -> str:
     return next(found["state"]["name"] for found in ask(f"{server}/flow_runs/filter") if found["id"] == run)
+
+
+def task_state(server: str, run: str) -> str:
+    return next(found["state"]["type"] for found in ask(f"{server}/task_runs/filter") if found["id"] == run)
+
+
+def below(server: str, root: str, *tags: str) -> tuple[str, str, str]:
+    """What runs below a run: a task, the subflow that it stands for, and a task of that."""
+    task = ask(f"{server}/task_runs/", {"flow_run_id": root, "task_key": "stage", "dynamic_key": "0", "state": {"type": "RUNNING"}})["id"]
+    [flow] = {found["flow_id"] for found in ask(f"{server}/flow_runs/filter") if found["id"] == root}
+    child = ask(f"{server}/flow_runs/", {"flow_id": flow, "parent_task_run_id": task, "tags": tags, "state": {"type": "RUNNING"}})["id"]
+    plain = ask(f"{server}/task_runs/", {"flow_run_id": child, "task_key": "train", "dynamic_key": "0", "state": {"type": "RUNNING"}})["id"]
+    return task, child, plain
+
+
+def removed(url: str) -> None:
+    with urllib.request.urlopen(urllib.request.Request(url, method="DELETE"), timeout=30):
+        pass
 
 
 def eventually(condition, seconds: float = 60) -> None:
@@ -132,6 +154,37 @@ def test_the_janitor_tells_the_dead_from_the_living_and_the_suspended(server, de
     told(server, live, "CANCELLED")
 
 
+def test_runs_of_others_are_left_alone(server, deployments):
+    running, waiting = (started(server, deployments["theirs"], state) for state in ("RUNNING", "PENDING"))
+    task, child, plain = below(server, running)
+    told(server, running, "FAILED")
+    assert reap(server, later=3600) == []
+    assert [state(server, run) for run in (running, waiting, child)] == ["Failed", "Pending", "Running"]
+    assert {task_state(server, run) for run in (task, plain)} == {"RUNNING"}
+    told(server, child, "CANCELLED")
+    told(server, waiting, "CANCELLED")
+
+
+def test_a_run_whose_parent_was_deleted_is_ended_and_stops_nothing(server, deployments):
+    root, dead = (started(server, deployments["nowhere"], "RUNNING") for _ in range(2))
+    _, child, _ = below(server, root, "envwright")
+    removed(f"{server}/flow_runs/{root}")
+    assert reap(server) == [], "it may be a root run"
+    done = reap(server, later=300)
+    assert [state(server, run) for run in (child, dead)] == ["Crashed", "Crashed"], done
+    assert reap(server, later=300) == []
+
+
+def test_more_than_fits_on_a_page_is_found(server, deployments):
+    roots = [started(server, deployments["nowhere"], "RUNNING") for _ in range(3)]
+    for number in range(5):
+        ask(f"{server}/task_runs/", {"flow_run_id": roots[0], "task_key": "draw", "dynamic_key": str(number), "state": {"type": "RUNNING"}})
+    done = reap(server, page=2, later=300)
+    assert len(done) == 4, done
+    assert done[-1] == "5 task runs of flow runs that have ended: crashed"
+    assert {state(server, root) for root in roots} == {"Crashed"}
+
+
 def test_a_run_is_resumed_as_often_as_allowed_whatever_its_run_count(server, deployments):
     run = started(server, deployments["nowhere"], "RUNNING")
     for expected in ("Scheduled", "Scheduled", "Crashed"):
@@ -142,17 +195,13 @@ def test_a_run_is_resumed_as_often_as_allowed_whatever_its_run_count(server, dep
 
 def test_what_runs_below_a_run_that_has_ended_is_ended_too(server, deployments):
     root = started(server, deployments["nowhere"], "RUNNING")
-    task = ask(f"{server}/task_runs/", {"flow_run_id": root, "task_key": "stage", "dynamic_key": "0", "state": {"type": "RUNNING"}})["id"]
-    [flow] = {found["flow_id"] for found in ask(f"{server}/flow_runs/filter") if found["id"] == root}
-    child = ask(f"{server}/flow_runs/", {"flow_id": flow, "parent_task_run_id": task, "state": {"type": "RUNNING"}})["id"]
-    plain = ask(f"{server}/task_runs/", {"flow_run_id": child, "task_key": "train", "dynamic_key": "0", "state": {"type": "RUNNING"}})["id"]
+    task, child, plain = below(server, root, "envwright")
     assert reap(server) == []
     told(server, root, "FAILED")
     done = reap(server)
     assert len(done) == 2, done
     assert state(server, child) == "Crashed"
-    tasks = {found["id"]: found["state"]["type"] for found in ask(f"{server}/task_runs/filter")}
-    assert (tasks[task], tasks[plain]) == ("CRASHED", "CRASHED")
+    assert (task_state(server, task), task_state(server, plain)) == ("CRASHED", "CRASHED")
     assert reap(server) == []
 
 

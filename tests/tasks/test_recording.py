@@ -318,8 +318,9 @@ def test_a_server_that_is_down_costs_a_warning(tmp_path: Path, monkeypatch: pyte
     run, curriculum = finished_run(tmp_path / "runs" / "down", (3, 5), preset("down"))
     with socket.socket() as held:  # bound, and nobody listens
         held.bind(("127.0.0.1", 0))
-        monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{held.getsockname()[1]}")
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://me:hidden@127.0.0.1:{held.getsockname()[1]}")
         with caplog.at_level(logging.WARNING, "envwright"):
             record_lineage.fn(run, curriculum, 0)
     assert unrecorded(run.directory)
     assert "stage 0: lineage not recorded at http://127.0.0.1" in caplog.text
+    assert "hidden" not in caplog.text

@@ -60,9 +60,10 @@ def test_a_store_that_cannot_be_reached_stops_no_run(run: Path, monkeypatch: pyt
 
 
 def test_a_remote_that_can_never_work_is_refused_at_the_start(run: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("ENVWRIGHT_REMOTE", "nowhere://x")
-    with pytest.raises(ConfigError, match="ENVWRIGHT_REMOTE"):
+    monkeypatch.setenv("ENVWRIGHT_REMOTE", "nowhere://me:hidden@x")
+    with pytest.raises(ConfigError, match="ENVWRIGHT_REMOTE") as refused:
         fetch_run(run)
+    assert "hidden" not in str(refused.value)
 
 
 def test_the_runs_of_two_comparisons_keep_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
