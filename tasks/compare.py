@@ -46,7 +46,7 @@ def _record(directory: Path, spec: ComparisonSpec, results: ComparisonResults) -
     try:
         recorder = Recorder(settings.tracking_uri, settings.runs / "mlartifacts")
         run = _run(recorder, directory, spec)
-        recorder.latest(run, metrics(results))
+        recorder.metrics(run, metrics(results))
         for name in (RESULTS_FILE, "comparison.md", PAGE, "comparison.png", "comparison.svg"):
             if (directory / name).exists():
                 recorder.artifact(run, directory / name)

@@ -17,7 +17,7 @@ from infra.lineage import DataSetRef, Recorder, flat
 from infra.lineage.columns import scores
 from infra.lineage.facts import CURRICULUM, PREFIX, Facts, config_changes, quoted
 from infra.lineage.prompts import prompt_version
-from infra.lineage.registry import name_best
+from infra.lineage.registry import name_best, withdraw
 from infra.lineage.traces import Call, record_call, trace_id_of
 from infra.preset import Preset, resolved_json
 from infra.run_directory import Curriculum
@@ -75,10 +75,14 @@ class _Record:
     key: str
     root: str
     """Id of the curriculum's run."""
-    models: dict[int, str]
-    """Stage -> model id of its checkpoint."""
+    models: dict[tuple[int, str], str]
+    """Stage and digest of a checkpoint -> its model id."""
     prompts: dict[int, dict[str, str]]
     """Stage -> name and version of the prompt that its proposal was asked for with."""
+
+    def model(self, stage: int) -> str:
+        """The model id of the checkpoint that a stage has now."""
+        return self.models[stage, policy_identity(self.run, stage)]
 
     @property
     def validation(self) -> DataSetRef:
@@ -109,7 +113,7 @@ def _record(recorder: Recorder, run: RunRef, curriculum: Curriculum, stage: int)
         # The templates may have changed since: what was recorded of these proposals holds.
         prompts={number: _named(of, ("prompt", "prompt_version")) for number, of in tags.items() if of.get(RECORDED, "").endswith(_manifest(run, number))},
     )
-    if START not in known or known[START].info.status != "FINISHED":
+    if START not in known or known[START].data.tags.get(RECORDED) != _start_recorded(run):
         recorder.inputs(record.root, {"validation": record.validation})
         _record_start(record)
     last = ""
@@ -139,11 +143,10 @@ def _record_start(record: _Record) -> None:
     child = _child(record, START, "start policy", "start")
     source = run.policy(START)
     path = Path(source).resolve() if Path(source).is_dir() else source
-    facts = _facts(record, START, str(path), digest=policy_identity(run, START))
-    record.models[START] = recorder.checkpoint(child, f"{record.key}-start", f"{run.name}-start", facts, step=0)
+    model = _checkpoint(record, child, f"{run.name}-start", _facts(record, START, str(path)), step=0)
     recorder.inputs(child, {"validation": record.validation})
-    recorder.scores(child, record.models[START], record.validation, scores(read_rollouts(run.start / ROLLOUTS)), 0)
-    recorder.finish(child)
+    recorder.scores(child, model, record.validation, scores(read_rollouts(run.start / ROLLOUTS)), 0)
+    recorder.finish(child, {RECORDED: _start_recorded(run)})
 
 
 def _record_stage(record: _Record, stage: int) -> str:
@@ -151,30 +154,39 @@ def _record_stage(record: _Record, stage: int) -> str:
     gate = read_gate(run, stage)
     name = f"stage {stage} · {run.preset.design.variant} · {run.preset.design.designer}"
     child = _child(record, stage, name, "stage", gate=gate.action)
-    parent = record.models[parent_stage(run, stage)]
+    parent = record.model(parent_stage(run, stage))
     recorder.inputs(child, {"training": record.training(stage), "validation": record.validation}, parent)
-    facts = _facts(record, stage, str((directory / "checkpoint").resolve()), digest=policy_identity(run, stage), parent=parent, gate=gate.action)
-    record.models[stage] = recorder.checkpoint(child, f"{record.key}-checkpoint-{stage}", f"{run.name}-stage-{stage:02d}", facts, step=stage)
+    facts = _facts(record, stage, str((directory / "checkpoint").resolve()), parent=parent, gate=gate.action)
+    model = _checkpoint(record, child, f"{run.name}-stage-{stage:02d}", facts, step=stage)
     rates = scores(read_rollouts(directory / ROLLOUTS))
-    recorder.scores(child, record.models[stage], record.validation, rates, stage)
+    recorder.scores(child, model, record.validation, rates, stage)
     table = read_train_log(directory / "train_log.parquet")
     recorder.metrics(child, {f"train/{series}": list(zip(table["step"], table[series], strict=True)) for series in SERIES})
     recorder.metrics(record.root, {rate: [(stage, value)] for rate, value in rates.items()})
     with lock(Settings().runs / ".locks" / "registry.lock"):  # MLflow's search-then-create is not atomic
         record.prompts[stage] = _record_calls(record, stage, child)
-        if gate.best == stage:
+        best = model if gate.best == stage else None
+        withdraw(recorder, run.preset.name, record.key, stage, best)
+        if best:
             tags = {CURRICULUM: quoted(record.key), "run": run.name, "stage": str(stage), **_columns(run.preset)}
-            name_best(recorder, run.preset.name, record.models[stage], rates["valid"], record.validation.digest, tags)
+            name_best(recorder, run.preset.name, best, rates["valid"], record.validation.digest, tags)
     for file in ("config.json", "breakdown.json", GATE, CANDIDATES, PILOT, PROPOSAL, MANIFEST):
         recorder.artifact(child, directory / file)
     recorder.finish(child, {RECORDED: _recorded(run, stage), **record.prompts[stage]})
     return child
 
 
+def _checkpoint(record: _Record, child: str, name: str, facts: Facts, step: int) -> str:
+    """The model id of a checkpoint: other weights are another model, so that the record of those that a stage had before stays true."""
+    digest = facts.digest
+    record.models[facts.stage, digest] = record.recorder.checkpoint(child, f"{record.key}-checkpoint-{facts.stage}-{digest}", name, facts, step=step)
+    return record.models[facts.stage, digest]
+
+
 def _child(record: _Record, stage: int, name: str, level: str, **more: str) -> str:
-    """The run of a stage."""
-    columns = {**_columns(record.run.preset), "stage": str(stage), **more}
-    tags = {**columns, "level": level, CURRICULUM: quoted(record.key), PREFIX + "stage": str(stage)}
+    """The run of a stage. What may change when the stage is done again, `more`, is only tags: parameters stay as they are."""
+    columns = {**_columns(record.run.preset), "stage": str(stage)}
+    tags = {**columns, **more, "level": level, CURRICULUM: quoted(record.key), PREFIX + "stage": str(stage)}
     return record.recorder.run(f"{record.key}-{level}-{stage}", name, parent=record.root, tags=tags, params={**columns, "curriculum": record.run.name})
 
 
@@ -185,7 +197,8 @@ def _record_calls(record: _Record, stage: int, child: str) -> dict[str, str]:
     if not any(proposal.prompt for proposal in proposals):
         return {}
     prompt = prompt_version(record.recorder, run.preset.asked_design().wording, run.preset.design.variant, record.prompts.get(stage))
-    asked = {"checkpoint": record.models[stage], "base": record.models[START]}.get(find_designer(run.preset.design.designer).asks or "")
+    whom = {"checkpoint": stage, "base": START}.get(find_designer(run.preset.design.designer).asks or "")
+    asked = None if whom is None else record.model(whom)
     chosen = proposals.index(read_proposal(run, stage))
     stored = datetime.fromtimestamp((run.stage(stage) / CANDIDATES).stat().st_mtime, UTC)
     for number, proposal in enumerate(proposals):
@@ -200,7 +213,7 @@ def _record_calls(record: _Record, stage: int, child: str) -> dict[str, str]:
 def _facts(record: _Record, stage: int, path: str, **more: Any) -> Facts:
     """What a checkpoint was made from; of the start policy only what it is."""
     run = record.run
-    names = {"curriculum": record.key, "run": run.name, "preset": run.preset.name, "seed": run.preset.seed}
+    names = {"curriculum": record.key, "run": run.name, "preset": run.preset.name, "seed": run.preset.seed, "digest": policy_identity(run, stage)}
     evaluated = {"validation": record.validation.name, "validation_digest": record.validation.digest, "validation_instances": _rows(run.validation)}
     made = {} if stage == START else {**_data_facts(record, stage), **(_design_facts(record, stage - 1) if stage else {})}
     return Facts.model_validate({**names, "stage": stage, "path": path, **evaluated, **made, **more})
@@ -248,6 +261,10 @@ def _decision_facts(directory: Path) -> dict[str, Any]:
 
 def _recorded(run: RunRef, stage: int) -> str:
     return f"{VERSION}-{_manifest(run, stage)}"
+
+
+def _start_recorded(run: RunRef) -> str:
+    return f"{VERSION}-{file_digest(run.start / ROLLOUTS)}"
 
 
 def _manifest(run: RunRef, stage: int) -> str:

@@ -84,7 +84,7 @@ class Ancestor(Facts):
         """The ancestor that a LoggedModel records."""
         tags = {name: model.tags[PREFIX + name] for name in Facts.model_fields if PREFIX + name in model.tags}
         facts = {name: unquoted(value) if name in SEARCHED else value for name, value in tags.items()}
-        rates = {m.key: m.value for m in model.metrics or [] if m.key in ("valid", "optimal")}
+        rates = {m.key: m.value for m in sorted(model.metrics or [], key=lambda m: m.timestamp) if m.key in ("valid", "optimal")}
         return cls.model_validate({**facts, **rates, "checkpoint": model.name, "model_id": model.model_id})
 
 

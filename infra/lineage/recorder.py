@@ -2,6 +2,7 @@
 
 import json
 import logging
+import math
 import re
 import time
 from pathlib import Path
@@ -14,7 +15,7 @@ from mlflow.data.sources import LocalArtifactDatasetSource  # type: ignore[attr-
 from mlflow.entities import DatasetInput, InputTag, LoggedModel, LoggedModelInput, LoggedModelOutput, Metric, Param, Run, RunTag
 from pydantic import BaseModel, ConfigDict
 
-from infra.lineage.facts import CURRICULUM, KEY, STAGE, Facts, quoted, tagged
+from infra.lineage.facts import CURRICULUM, DIGEST, KEY, STAGE, Facts, quoted, tagged, unquoted
 from infra.lineage.views import VIEWS
 from infra.settings import without_password
 
@@ -96,20 +97,16 @@ class Recorder:
         found = self.client.search_runs([self.experiment], tagged(CURRICULUM, curriculum), max_results=1000)
         return {int(run.data.tags[STAGE]): run for run in found}
 
-    def models(self, curriculum: str) -> dict[int, str]:
-        """The model ids of a curriculum's checkpoints by stage."""
+    def models(self, curriculum: str) -> dict[tuple[int, str], str]:
+        """The model ids of a curriculum's checkpoints by stage and digest: a stage that was done again has more than one."""
         found = mlflow.search_logged_models(experiment_ids=[self.experiment], filter_string=tagged(CURRICULUM, curriculum), output_format="list")
-        return {int(model.tags[STAGE]): model.model_id for model in found}
+        return {(int(model.tags[STAGE]), unquoted(model.tags[DIGEST])): model.model_id for model in found}
 
     def metrics(self, run_id: str, points: dict[str, list[tuple[int, float]]]) -> None:
-        """Log (step, value) points, only those later than what the run has."""
-        last = {name: max(m.step for m in history) for name, history in self._histories(run_id, points).items()}
-        self._points(run_id, {name: [(step, value) for step, value in series if step > last.get(name, -1)] for name, series in points.items()})
-
-    def latest(self, run_id: str, points: dict[str, list[tuple[int, float]]]) -> None:
-        """Log (step, value) points unless the run's latest value at that step is the same: for figures that change as more is known."""
-        known = {name: {m.step: m.value for m in sorted(history, key=lambda m: m.timestamp)} for name, history in self._histories(run_id, points).items()}
-        self._points(run_id, {name: [(step, value) for step, value in series if known.get(name, {}).get(step) != value] for name, series in points.items()})
+        """Log (step, value) points unless the run's latest value at that step is the same; MLflow keeps the older ones beside them."""
+        known = {name: {m.step: m.value for m in sorted(history, key=_moment)} for name, history in self._histories(run_id, points).items()}
+        new = {name: [(step, value) for step, value in series if _differ(known.get(name, {}).get(step), value)] for name, series in points.items()}
+        self._points(run_id, new)
 
     def inputs(self, run_id: str, datasets: dict[str, DataSetRef], model: str | None = None) -> None:
         """Tie data sets, by their context (training, validation), and a model to a run as its inputs."""
@@ -144,10 +141,11 @@ class Recorder:
         return found[0] if found else None
 
     def scores(self, run_id: str, model_id: str, data: DataSetRef, scores: dict[str, float], step: int) -> None:
-        """Tie scores to a checkpoint and the data set they were measured on, as metrics of the run too."""
-        known = {m.key for m in self.client.get_logged_model(model_id).metrics or []}
+        """Tie scores to a checkpoint and the data set they were measured on, as metrics of the run too; the latest count."""
+        measured = self.client.get_logged_model(model_id).metrics or []
+        known = [{m.key: m.value for m in sorted(measured, key=_moment)}, self.client.get_run(run_id).data.metrics]
         about = {"model_id": model_id, "dataset_name": data.name, "dataset_digest": data.digest[:DIGEST_LENGTH], "run_id": run_id}
-        todo = [Metric(name, value, _now(), step, **about) for name, value in scores.items() if name not in known]
+        todo = [Metric(name, value, _now(), step, **about) for name, value in scores.items() if any(_differ(has.get(name), value) for has in known)]
         if todo:
             self.client.log_batch(run_id, metrics=todo)
 
@@ -189,6 +187,14 @@ def connect(tracking_uri: str) -> MlflowClient:
 def _input(data: DataSetRef, context: str) -> DatasetInput:
     dataset = MetaDataset(LocalArtifactDatasetSource(data.path.resolve().as_uri()), name=data.name, digest=data.digest[:DIGEST_LENGTH])
     return DatasetInput(dataset._to_mlflow_entity(), [InputTag("mlflow.data.context", context)])
+
+
+def _moment(metric: Metric) -> int:
+    return metric.timestamp
+
+
+def _differ(known: float | None, value: float) -> bool:
+    return known is None or (known != value and not (math.isnan(known) and math.isnan(value)))
 
 
 def _now() -> int:

@@ -9,8 +9,8 @@ import json
 _RATES = ("valid", "optimal", "valid/wait", "valid/no-wait")
 
 
-def _view(level: str, params: tuple[str, ...], order: str, ascending: bool) -> str:
-    columns = [f"params.`{name}`" for name in params] + [f"metrics.`{name}`" for name in _RATES]
+def _view(level: str, params: tuple[str, ...], order: str, ascending: bool, tags: tuple[str, ...] = ()) -> str:
+    columns = [f"params.`{name}`" for name in params] + [f"tags.`{name}`" for name in tags] + [f"metrics.`{name}`" for name in _RATES]
     # Ordered by time, stages would be folded away under their curricula.
     shown = {"selectedColumns": columns, "orderByKey": order, "orderByAsc": ascending}
     return json.dumps({**shown, "searchFilter": f"tags.level = '{level}'", "chartsSearchFilter": "^(valid|optimal)$"})
@@ -18,6 +18,6 @@ def _view(level: str, params: tuple[str, ...], order: str, ascending: bool) -> s
 
 VIEWS = {
     "mlflow.sharedViewState.curricula": _view("curriculum", ("variant", "designer", "seed", "preset"), "metrics.`valid`", False),
-    "mlflow.sharedViewState.stages": _view("stage", ("curriculum", "variant", "designer", "seed", "stage", "gate"), "params.`curriculum`", True),
+    "mlflow.sharedViewState.stages": _view("stage", ("curriculum", "variant", "designer", "seed", "stage"), "params.`curriculum`", True, ("gate",)),
 }
 """Tags of the experiment."""

@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
-from lane import Lane, command_line
+from lane import Lane, command_line, copy_stage_zero
 
 from envgen.files import file_digest
 from infra.steps import read_record, stage_directory
@@ -134,12 +134,6 @@ def run_cell(cell: Cell, lane: Lane, base: Path) -> Outcome:
     except Exception as error:  # a cell that cannot be carried out is a finding too
         lane.up()
         return Outcome(cell, "?", (f"{type(error).__name__}: {error}",), time.monotonic() - started)
-
-
-def copy_stage_zero(base: Path, run: Path) -> None:
-    """A run directory with the finished stage 0 of another."""
-    shutil.copytree(base, run, ignore=shutil.ignore_patterns("stage-01", "results.json", "report.html"))
-    (run / "stage-01" / ".steps").mkdir(parents=True)
 
 
 def finished_steps(run: Path) -> dict[str, int]:

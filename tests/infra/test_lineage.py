@@ -114,11 +114,11 @@ def test_more_points_than_a_batch_holds_are_all_kept(store: Store):
 def test_figures_that_change_are_logged_again_and_others_are_not(store: Store):
     recorder = store.recorder()
     run = recorder.run("changing", "changing")
-    recorder.latest(run, {"valid/a": [(0, 0.5), (1, 0.6)]})
-    recorder.latest(run, {"valid/a": [(0, 0.5), (1, 0.7), (2, 0.8)]})
+    recorder.metrics(run, {"valid/a": [(0, 0.5), (1, 0.6)]})
+    recorder.metrics(run, {"valid/a": [(0, 0.5), (1, 0.7), (2, 0.8)]})
     history = recorder.client.get_metric_history(run, "valid/a")
     assert sorted((m.step, m.value) for m in history) == [(0, 0.5), (1, 0.6), (1, 0.7), (2, 0.8)]
-    recorder.latest(run, {"valid/a": [(0, 0.5), (1, 0.7), (2, 0.8)]})
+    recorder.metrics(run, {"valid/a": [(0, 0.5), (1, 0.7), (2, 0.8)]})
     assert len(recorder.client.get_metric_history(run, "valid/a")) == 4
 
 

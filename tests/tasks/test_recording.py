@@ -13,12 +13,14 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from finished_runs import MICRO, asked, finished_run, instances, shares
 from mlflow import MlflowClient
 from mlflow.entities import Trace, ViewType
 
 from engineer.proposal import Attempt
+from envgen.dataset import read_table, write_table
 from envgen.files import file_digest, write_json
 from envgen.problem import Instance
 from infra.comparison.fork import fork
@@ -28,6 +30,7 @@ from infra.preset import Preset
 from infra.run_directory import Curriculum, new_curriculum
 from infra.steps import StepRecord
 from policy.checkpoints import TINY_DIRECTORY
+from policy.train_log import TRAIN_LOG_SCHEMA
 from tasks.lineage import record_lineage, unrecorded
 from tasks.run import RunRef
 
@@ -183,7 +186,8 @@ def test_runs_have_the_columns_that_variants_are_compared_by(tracked: MlflowClie
     record(run, curriculum)
     runs = stage_runs(tracked, "columns")
     names = {"variant": "V6", "designer": "checkpoint", "seed": "0"}
-    assert runs[0].data.params == {**names, "stage": "0", "preset": "columns", "curriculum": "columns", "gate": "go-on"}
+    assert runs[0].data.params == {**names, "stage": "0", "preset": "columns", "curriculum": "columns"}
+    assert runs[0].data.tags["gate"] == "go-on"
     assert (names | {"preset": "columns"}).items() <= runs[None].data.params.items()
     assert not {"preset.seed", "preset.design.variant"} & set(runs[None].data.params), "each is there once"
     assert [i.dataset.name for i in runs[None].inputs.dataset_inputs] == ["columns-validation"]
@@ -278,6 +282,63 @@ def test_the_alias_best_follows_the_gates_of_a_preset(tracked: MlflowClient, tmp
         tracked.set_tag(run.info.run_id, "envwright.recorded", "by an older version")
     record(*first)
     assert best() == "better", "an older record is only made again"
+
+
+def done_again(run: RunRef, weights: str, *correct: int) -> None:
+    """Replace the last stage: other weights, other answers, another training log."""
+    shutil.rmtree(run.directory)
+    finished_run(run.directory, correct, run.preset)
+    last = run.stage(len(correct) - 2)
+    write_json(last / "checkpoint" / "config.json", {"weights": weights})
+    log = read_table(last / "train_log.parquet", TRAIN_LOG_SCHEMA)
+    rewards = pa.array([correct[-1] / 10] * len(log), TRAIN_LOG_SCHEMA.field("reward").type)
+    write_table(last / "train_log.parquet", log.set_column(log.schema.get_field_index("reward"), "reward", rewards))
+    write_json(last / "manifest.json", {"weights": weights})
+
+
+def test_a_stage_that_was_done_again_is_told_of_as_it_is_now(store: str, tracked: MlflowClient, tmp_path: Path):
+    def current(run_id: str, name: str) -> dict[int, float]:
+        return {m.step: m.value for m in sorted(tracked.get_metric_history(run_id, name), key=lambda m: m.timestamp)}
+
+    def best() -> tuple[str, str, str]:
+        version = tracked.get_model_version_by_alias("envwright-redone", "best")
+        return version.tags["stage"], version.tags["envwright.valid"], ancestry(store, "models:/envwright-redone@best")[0].digest
+
+    run, curriculum = finished_run(tmp_path / "runs" / "redone", (3, 5, 7), preset("redone", gate="keep-config"))
+    models, moved = {}, tmp_path / "moved"
+    for weights, right, gate in (("first", 7, "go-on"), ("second", 6, "go-on"), ("third", 1, "keep-config"), ("first", 7, "go-on")):
+        done_again(run, weights, 3, 5, right)
+        record(run, curriculum)
+        before = everything(tracked)
+        record(run, curriculum)
+        assert everything(tracked) == before
+        checkpoint = run.stage(1) / "checkpoint"
+        last, first, _ = ancestry(store, str(checkpoint))
+        assert (last.digest, last.valid, last.optimal, last.parent) == (file_digest(checkpoint), right / 10, right / 10, first.model_id)
+        assert models.setdefault(weights, last.model_id) == last.model_id
+        runs = stage_runs(tracked, "redone")
+        assert (runs[1].data.metrics["valid"], runs[1].data.tags["gate"], last.gate) == (right / 10, gate, gate)
+        assert current(runs[None].info.run_id, "valid") == {0: 0.5, 1: right / 10}
+        assert set(current(runs[1].info.run_id, "train/reward").values()) == {right / 10}
+        stage, of = (0, first) if gate == "keep-config" else (1, last)
+        assert best() == (str(stage), str(of.valid), of.digest)
+        shutil.copytree(checkpoint, moved / weights, dirs_exist_ok=True)
+    assert len(set(models.values())) == 3, "other weights are another model"
+    assert ancestry(store, str(moved / "second"))[0].valid == 0.6, "what a stage had before is still known by its bytes"
+
+
+def test_an_evaluation_that_was_done_again_replaces_the_rates_of_the_same_weights(store: str, tracked: MlflowClient, tmp_path: Path):
+    run, curriculum = finished_run(tmp_path / "runs" / "rescored", (3, 5, 7), preset("rescored"))
+    for number, right in enumerate(((3, 5, 7), (2, 4, 6), (3, 5, 7))):
+        done_again(run, "same", *right)
+        write_json(run.stage(0) / "manifest.json", {"evaluation": number})
+        write_json(run.stage(1) / "manifest.json", {"evaluation": number})
+        record(run, curriculum)
+        chain = ancestry(store, str(run.stage(1) / "checkpoint"))
+        assert [one.valid for one in chain] == [n / 10 for n in reversed(right)]
+        version = tracked.get_model_version_by_alias("envwright-rescored", "best")
+        assert (version.tags["stage"], float(version.tags["envwright.valid"])) == ("1", right[-1] / 10)
+    assert len(tracked.search_model_versions("name = 'envwright-rescored'")) == 2
 
 
 def test_a_start_policy_that_stays_best_is_not_registered(tracked: MlflowClient, tmp_path: Path):
