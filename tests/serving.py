@@ -20,7 +20,11 @@ class Served:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.prefect, self.mlflow = folder, free_port(), free_port()
-        self.environment = {name: value for name, value in os.environ.items() if name not in CONFIGURED} | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+        self.environment = {name: value for name, value in os.environ.items() if name not in CONFIGURED} | {
+            "PYTHONPATH": str(ROOT),
+            "OMP_NUM_THREADS": "1",
+            "ENVWRIGHT_WORKERS": "1",
+        }
         self.out = folder / "serve.out"
         command = [sys.executable, "-u", "-m", "flows.cli", "serve", "--prefect-port", str(self.prefect), "--mlflow-port", str(self.mlflow)]
         with open(self.out, "w") as out:
