@@ -97,7 +97,10 @@ def approve_an_edited_config(served: Served, page: Page, shoot: Callable[[str], 
     page.get_by_role("button", name="Resume").click()
     form = page.locator(".p-modal")
     form.get_by_text("Config of stage 1").wait_for()
-    form.get_by_text("Proposed config for stage 1").scroll_into_view_if_needed()
+    form.get_by_text("Proposed config for stage 1").wait_for()
+    page.wait_for_timeout(3_000)
+    # The first field has the focus, and the words above it are scrolled away.
+    form.evaluate("form => form.querySelectorAll('*').forEach(part => { part.scrollTop = 0 })")
     shoot("approval")
     choose(form, "Decision", "approve", page)
     form.locator("input[type=number]").first.fill("0.05")
