@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from servers import answers, free_port
+from servers import answers, free_port, processes_with
 
 SETTINGS = {"trl.save_steps": 1, "instances": 8, "validation.instances": 2, "design.pilot": 4}
 """The micro preset made smaller still, with a trainer checkpoint after each step."""
@@ -157,13 +157,15 @@ class Deployed:
         return look
 
     def suspended(self, flow_run: str, since: str | None = None) -> str:
-        """Wait until a flow run is suspended, anew if the id of an earlier state is given; the id of its state."""
+        """Wait until a flow run is suspended and its process has ended, anew if the id of an earlier state is given; the id of its state."""
 
         def there() -> bool:
             state = self.state(flow_run)
             return state["name"] == "Suspended" and state["id"] != since
 
         until(there, "the run is suspended", self.problem(flow_run))
+        # Prefect's worker loses a run that is resumed while the process that suspended it is still ending.
+        until(lambda: not processes_with(PREFECT__FLOW_RUN_ID=flow_run), "its process ends")
         return self.state(flow_run)["id"]
 
     def completed(self, flow_run: str) -> None:
