@@ -1,6 +1,8 @@
 """Wake the flow run that is suspended for a decision, after the decision was stored in a shell."""
 
 import json
+import time
+from datetime import UTC, datetime
 from pathlib import Path
 from uuid import UUID
 
@@ -9,6 +11,8 @@ from prefect.states import Scheduled
 
 WAITING = ".waiting.json"
 """In a run directory: which flow run is suspended for a decision."""
+SETTLE_SECONDS = 10.0
+"""A suspended run is left alone for so long."""
 
 
 def resume_suspended(directory: Path) -> str:
@@ -23,6 +27,8 @@ def resume_suspended(directory: Path) -> str:
             return ""
         if not run.state.is_paused():
             return f"flow run {run.name} is {(run.state.name or '').lower()} already"
+        # A worker cannot start the run while the process that suspended it is still ending.
+        time.sleep(max(0.0, SETTLE_SECONDS - (datetime.now(UTC) - run.state.timestamp).total_seconds()))
         # Not resume_flow_run, which wants the form filled in: the decision is in the run directory, where the flow looks first.
         client.set_flow_run_state(flow_run_id, Scheduled(name="Resuming", message="decided in a shell"), force=True)
     return f"flow run {run.name} goes on"
