@@ -89,7 +89,7 @@ def task_runner(fanout: Fanout, workers: int) -> TaskRunner[Any]:
         return _MortalProcesses(max_workers=workers)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
-        from prefect_ray import RayTaskRunner
+        from prefect_ray import RayTaskRunner  # pyright: ignore[reportMissingImports]  # an extra
     except ImportError:
         raise ConfigError(
             "ENVWRIGHT_FANOUT: 'ray' needs prefect-ray, which is not installed; run pip install -c constraints.txt -e '.[ray]', "
