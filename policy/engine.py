@@ -1,6 +1,7 @@
 """A chat model in a child process, so that the caller never imports torch and its memory is free when it is closed."""
 
 import json
+import logging
 import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -11,6 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from envgen.errors import ModelError
 from policy.chat import Completion, Conversation, Sampling
 from policy.child import start_child, stop_child
+
+_log = logging.getLogger("envwright.engine")
 
 
 class EngineConfig(BaseModel):
@@ -39,6 +42,10 @@ class Reply(BaseModel):
     error: str | None = None
 
 
+class _ChildEndedError(Exception):
+    """The child ended in the middle of a call."""
+
+
 class EngineChatModel:
     """A `ChatModel` whose model lives in a child process; started by the first call, reusable, closed explicitly."""
 
@@ -47,24 +54,38 @@ class EngineChatModel:
         self._child: subprocess.Popen | None = None
 
     def complete(self, conversations: Sequence[Conversation], sampling: Sampling, progress: Callable[[int], None] | None = None) -> list[Completion]:
-        """Complete every conversation in order; raises ModelError if the child fails."""
+        """Complete every conversation in order. A child that is killed is started again, once; ModelError if it fails for another reason, or again."""
+        request = Request(conversations=list(conversations), sampling=sampling)
+        try:
+            return self._ask(request, progress)
+        except _ChildEndedError:
+            _log.warning("%s: the process that runs the model ended unexpectedly and is started again; its output is in %s", self.source, self.log_path)
+        try:
+            return self._ask(request, progress)
+        except _ChildEndedError:
+            raise ModelError(f"{self.source}: the process that runs the model ended unexpectedly, twice; its output is in {self.log_path}") from None
+
+    def _ask(self, request: Request, progress: Callable[[int], None] | None) -> list[Completion]:
         child = self._running_child()
         assert child.stdin is not None
         assert child.stdout is not None
         try:
-            child.stdin.write(Request(conversations=list(conversations), sampling=sampling).model_dump_json() + "\n")
+            child.stdin.write(request.model_dump_json() + "\n")
             child.stdin.flush()
         except BrokenPipeError:
-            raise self._failure() from None
+            self.close()
+            raise _ChildEndedError from None
         for line in child.stdout:
-            reply = Reply.model_validate_json(line)
+            # A line that was cut off is the last one of a killed child.
+            reply = Reply.model_validate_json(line) if line.endswith("\n") else Reply()
             if reply.error is not None:
                 raise ModelError(reply.error)
             if reply.completions is not None:
                 return reply.completions
             if progress and reply.done is not None:
                 progress(reply.done)
-        raise self._failure()
+        self.close()
+        raise _ChildEndedError
 
     def close(self) -> None:
         """End the child."""
@@ -79,7 +100,3 @@ class EngineChatModel:
             with open(self.log_path, "a", encoding="utf-8") as log:
                 self._child = start_child("policy.engine_child", [spec], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True)
         return self._child
-
-    def _failure(self) -> ModelError:
-        self.close()
-        return ModelError(f"{self.source}: the process that runs the model ended unexpectedly; its output is in {self.log_path}")

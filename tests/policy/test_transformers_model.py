@@ -71,9 +71,11 @@ def test_a_model_in_a_child_answers_like_one_here_reports_progress_and_can_be_ki
         with pytest.raises(ModelError, match="lower max_tokens"):
             engine.complete([ask("x" * 600)], Sampling(max_tokens=8))
         assert engine.complete([QUESTIONS[0]], Sampling(max_tokens=2))[0].completion_tokens == 2
+        whole = engine.complete(QUESTIONS, Sampling(max_tokens=12))
         engine._child.kill()  # type: ignore[union-attr]
-        with pytest.raises(ModelError, match=r"engine\.log"):
-            engine.complete(QUESTIONS, Sampling(max_tokens=12))
+        assert engine.complete(QUESTIONS, Sampling(max_tokens=12)) == whole, "a killed child is started again"
+        with pytest.raises(ModelError, match=r"unexpectedly, twice; .*engine\.log"):
+            engine.complete(QUESTIONS, Sampling(max_tokens=12), lambda _: engine._child.kill())  # type: ignore[union-attr]
         assert len(engine.complete(QUESTIONS, Sampling(max_tokens=2))) == len(QUESTIONS), "the next call starts a new child"
     finally:
         engine.close()
