@@ -7,7 +7,7 @@ CLUSTER_STAMP := $(VENV)/.cluster
 VLLM := .venv-vllm
 VLLM_STAMP := $(VLLM)/.installed
 
-.PHONY: demo test test-all vllm lint bench chaos capacity clean
+.PHONY: demo test test-all test-long vllm lint bench chaos capacity clean
 
 demo: $(STAMP)
 	$(BIN)/envwright run tiny
@@ -16,7 +16,11 @@ test: $(STAMP)
 	$(BIN)/python -m pytest
 
 test-all: $(CLUSTER_STAMP) $(VLLM_STAMP)
-	ENVWRIGHT_VLLM_REQUIRED=1 $(BIN)/python -m pytest -m "not gpu"
+	ENVWRIGHT_VLLM_REQUIRED=1 $(BIN)/python -m pytest -m "not gpu and not long"
+
+# What does not fit into three quarters of an hour; needs PostgreSQL's server and Chromium.
+test-long: $(STAMP)
+	ENVWRIGHT_POSTGRES_REQUIRED=1 ENVWRIGHT_BROWSER_REQUIRED=1 $(BIN)/python -m pytest -m long
 
 vllm: $(VLLM_STAMP)
 

@@ -10,7 +10,7 @@ from deployed import Deployed, copy_stage_zero, run_command
 
 from flows.cli import WAITING
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(600)]
 NAMES = ("asked-again", "rejected", "stopped", "restarted")
 
 

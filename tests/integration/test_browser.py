@@ -15,7 +15,7 @@ from playwright.sync_api import Locator, Page, sync_playwright
 from servers import ask, flow_runs
 from serving import Served, serving, wait_until
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(900)]
 FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
 NAME = "from-the-form"
 SLOW = 120_000

@@ -23,6 +23,7 @@ def ask(url: str, body: dict[str, Any]) -> Any:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(1200)
 def test_a_curriculum_is_recorded_in_postgres_and_a_bucket(tmp_path: Path):
     prefect_port, mlflow_port = free_port(), free_port()

@@ -27,6 +27,7 @@ def python(environment: dict[str, str], *arguments: str) -> str:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_a_run_fetched_from_a_bucket_is_not_run_again(tmp_path: Path):
     with s3(tmp_path) as keys:
