@@ -12,11 +12,13 @@ from prefect.input import RunInput
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from engineer.context import ConfigSpace
+from engineer.proposal import shortened
 from envgen.config import EnvConfig
 from envgen.errors import ConfigError, SamplingError
 from envgen.files import write_json
 from flows.suspended import WAITING
 from infra.decision import MAX_COMMENT, Decision, Verdict, read_decision, store_decision
+from infra.lineage.facts import config_changes
 from infra.stage_view import proposal_markdown
 from tasks.approval import decided, must_ask, previous_config, proposal_digest
 from tasks.design import read_proposal
@@ -25,6 +27,8 @@ from tasks.run import RunRef, log
 
 ASKED_AT_MOST = 50
 """Times that one run asks about one proposal: after each crash while it waited, and after each edit that is not possible."""
+LONGEST_CHANGE = 300
+"""Characters of the change that the first field of the form repeats."""
 
 
 def next_config(run: RunRef, stage: int) -> EnvConfig | None:
@@ -77,7 +81,7 @@ def _decision(run: RunRef, stage: int, answer: Any, seen: str) -> Decision:
 
 def approval_form(run: RunRef, stage: int, problem: str = "") -> type[RunInput]:
     """The form for the proposal of a stage: the decision, without default, and the proposed config to edit. `problem` says why it is shown again."""
-    proposal = read_proposal(run, stage)
+    proposal, previous = read_proposal(run, stage), previous_config(run, stage)
     config = _config_form(run.preset.space)
     given = {_field(size): knobs.model_dump() for size, knobs in proposal.config.sizes.items()}
     form = create_model(
@@ -85,13 +89,18 @@ def approval_form(run: RunRef, stage: int, problem: str = "") -> type[RunInput]:
         __base__=RunInput,
         decision=(
             Verdict,
-            Field(title="Decision", description="approve: use the config below, edits count. reject: keep the previous config. stop: end the run here."),
+            Field(
+                title="Decision",
+                # The dialog opens scrolled down to this field: what is decided on has to stand here too.
+                description="approve: use the config below, edits count. reject: keep the previous config. stop: end the run here. "
+                f"The proposal changes {shortened(config_changes(previous, proposal.config), LONGEST_CHANGE)}; why, and its pilot: further up.",
+            ),
         ),
         config=(config, Field(default=config.model_validate(given), title=f"Config of stage {stage + 1}", description="Shares are scaled to sum to 1.")),
         comment=(str, Field(default="", max_length=MAX_COMMENT, title="Comment", description="Kept with the decision; the next design question shows it.")),
         by=(str, Field(default="", max_length=200, title="Your name", description="Kept with the decision.")),
     )
-    text = proposal_markdown(stage, proposal, previous_config(run, stage), read_pilots(run, stage).pilots)
+    text = proposal_markdown(stage, proposal, previous, read_pilots(run, stage).pilots)
     return form.with_initial_data(description=f"**The edited config is not possible:** {problem}\n\n{text}" if problem else text)
 
 

@@ -4,6 +4,9 @@ import os
 
 import pytest
 
+# Before anything imports torch: two threads that wait for each other beside other work are ten times slower than one.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 
 @pytest.fixture(scope="session", autouse=True)
 def _isolated_environment(tmp_path_factory):

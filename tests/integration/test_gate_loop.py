@@ -40,7 +40,7 @@ def test_a_run_that_wrecks_its_policy_ends_with_the_start_policy(tmp_path: Path)
     assert all(stage["gate"]["valid"]["high"] < 0 for stage in results["stages"])
     assert all(len(stage["pilots"]) == 1 and stage["pilots"][0]["score"]["groups"] == 32 for stage in results["stages"])
     assert "The gate rolled back: the run ends with the start policy." in (run / "report.html").read_text()
-    assert "trained from start-" in envwright("lineage", str(run / "stage-01" / "checkpoint"))
+    assert "trained from the start policy of undone" in envwright("lineage", str(run / "stage-01" / "checkpoint"))
 
     off = envwright("run", "micro", "--engineer", "random", "--set", "design.anchor_share=0.5", *WRECKING, "--name", "wrecked")
     assert "a drop; the gate is off" in off
