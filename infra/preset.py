@@ -19,7 +19,7 @@ from envgen.sampler import MIN_AGENTS, quotas
 from policy.checkpoints import TINY
 from policy.engine import EngineConfig
 from policy.rewards import RewardWeights
-from policy.train_spec import check_trl_options
+from policy.train_spec import TrainingSettings, check_training, check_trl_options
 
 TINY_DESIGN_TOKENS = 160
 """Longest design answer of the tiny policy; the question and one repair share its context of 1,024 tokens."""
@@ -83,6 +83,7 @@ class Preset(BaseModel):
     engine: EngineConfig = EngineConfig()
     rewards: RewardWeights = RewardWeights()
     design: DesignSpec = DesignSpec()
+    training: TrainingSettings = TrainingSettings()
     trl: dict[str, Any] = Field(default_factory=dict)
     """Options of `trl.GRPOConfig` under their own names."""
 
@@ -137,6 +138,7 @@ def load_preset(name: str, overrides: dict[str, Any] | None = None) -> Preset:
     try:
         preset = Preset.model_validate(raw)
         check_trl_options(preset.trl)
+        check_training(preset.training)
         preset = preset.model_copy(update={"design": resolve(preset.design, preset.space, preset.stages)})
         for _, config, count in [("stage 0", preset.default_config, preset.instances), *preset.validation.configs(preset.space.map_sizes)]:
             quotas(config, count, preset.agents)

@@ -4,9 +4,9 @@ import ast
 import difflib
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from envgen.errors import ConfigError
 from envgen.problem import MAX_SIZE, MIN_SIZE
@@ -37,7 +37,24 @@ DEFAULTS = {"num_generations": 8, "max_completion_length": 512, "scale_rewards":
 """Options that the pilot needs too, so that they are given to the trainer even where a preset leaves them out."""
 _SMALLEST = {"num_generations": 2, "max_completion_length": 1}
 
-_OPTION_SOURCES = (("trl", "trainer/base_config.py"), ("trl", "trainer/grpo_config.py"), ("transformers", "training_args.py"))
+_TRL_SOURCES = (("trl", "trainer/base_config.py"), ("trl", "trainer/grpo_config.py"), ("transformers", "training_args.py"))
+_LORA_SOURCES = (("peft", "tuners/lora/config.py"), ("peft", "config.py"))
+LAUNCH = Path(__file__).parent / "accelerate"
+"""Shipped configs of `accelerate launch`."""
+
+
+class TrainingSettings(BaseModel):
+    """How the weights are held and on how many processes they are trained."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    dtype: Literal["auto", "float32", "bfloat16"] = "float32"
+    """Of the weights while they are trained. bfloat16 halves the memory, but rounds away the updates of a small learning rate."""
+    lora: dict[str, Any] | None = None
+    """Options of `peft.LoraConfig` under their own names; the adapter is merged into the checkpoint of the stage."""
+    launch: str | None = None
+    """Config of `accelerate launch`: a shipped one (one-gpu, ddp, fsdp2, zero3, cpu), or the path of a YAML file. None: one process without it."""
+    processes: int | None = Field(default=None, ge=1, le=1024)
+    """Training processes, one a GPU; needs `launch`, whose own number is used if this is left out."""
 
 
 class TrainSpec(BaseModel):
@@ -56,7 +73,7 @@ class TrainSpec(BaseModel):
     trl: dict[str, Any]
     """Options of `trl.GRPOConfig` under their own names."""
     seed: int
-    dtype: str = "auto"
+    training: TrainingSettings = TrainingSettings()
 
 
 def group_size(options: dict[str, Any]) -> int:
@@ -80,22 +97,45 @@ def check_trl_options(options: dict[str, Any]) -> None:
 
     The names are read from the sources of the installed packages, so that no check has to import torch.
     """
-    known = _grpo_option_names()
     for name, least in _SMALLEST.items():
         if name in options and (not isinstance(options[name], int) or isinstance(options[name], bool) or options[name] < least):
             raise ConfigError(f"trl.{name}: {options[name]!r} is no whole number of at least {least}; give one, or leave it out for {DEFAULTS[name]}")
+    if reserved := sorted(RESERVED_OPTIONS & options.keys()):
+        raise ConfigError(f"trl.{reserved[0]}: envwright sets this option itself; remove it")
+    _check_names("trl", options, "trl.GRPOConfig", _TRL_SOURCES)
+
+
+def check_training(settings: TrainingSettings) -> None:
+    """Refuse options that the installed `LoraConfig` does not have, and a launch config that is not there; raises ConfigError."""
+    _check_names("training.lora", settings.lora or {}, "peft.LoraConfig", _LORA_SOURCES)
+    if settings.launch is not None:
+        launch_config(settings.launch)
+    elif settings.processes is not None:
+        shipped = ", ".join(sorted(path.stem for path in LAUNCH.glob("*.yaml")))
+        raise ConfigError(f"training.processes: {settings.processes} needs training.launch; set it to one of {shipped}, or to the path of a YAML file")
+
+
+def launch_config(name: str) -> Path:
+    """The file of a config of `accelerate launch`; ConfigError if there is none."""
+    path = Path(name) if name.endswith((".yaml", ".yml")) else LAUNCH / f"{name}.yaml"
+    if not path.is_file():
+        shipped = ", ".join(sorted(found.stem for found in LAUNCH.glob("*.yaml")))
+        raise ConfigError(f"training.launch: {name!r} is no config of accelerate launch; the shipped ones are {shipped}, or give the path of a YAML file")
+    return path
+
+
+def _check_names(field: str, options: dict[str, Any], owner: str, sources: tuple[tuple[str, str], ...]) -> None:
+    known = _option_names(sources)
     for name in options:
-        if name in RESERVED_OPTIONS:
-            raise ConfigError(f"trl.{name}: envwright sets this option itself; remove it")
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else "see the documentation of trl.GRPOConfig"
-            raise ConfigError(f"trl.{name}: the installed trl.GRPOConfig has no such option; {hint}")
+            hint = f"did you mean {near[0]!r}?" if near else f"see the documentation of {owner}"
+            raise ConfigError(f"{field}.{name}: the installed {owner} has no such option; {hint}")
 
 
-def _grpo_option_names() -> set[str]:
+def _option_names(sources: tuple[tuple[str, str], ...]) -> set[str]:
     names: set[str] = set()
-    for package, file in _OPTION_SOURCES:
+    for package, file in sources:
         spec = find_spec(package)
         if spec is None or spec.origin is None:
             raise ConfigError(f"{package} is not installed; install envwright with its dependencies")

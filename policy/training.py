@@ -61,7 +61,7 @@ def advantage_sums(sizes: torch.Tensor, advantages: torch.Tensor, group: int) ->
 def train(spec: TrainSpec) -> None:
     """Train, then put the checkpoint and the training log under their final names in `spec.output`."""
     set_seed(spec.seed)
-    model, tokenizer = load(spec.parent, spec.dtype)
+    model, tokenizer = load(spec.parent, spec.training.dtype)
     trainer = Trainer(
         model=model,
         reward_funcs=list(reward_functions(spec.rewards)),

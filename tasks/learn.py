@@ -45,7 +45,7 @@ def train(run: RunRef, stage: int, data: StepRecord, parent: Parent) -> StepReco
         rewards=preset.rewards,
         trl={**preset.trl, "num_train_epochs": preset.epochs},
         seed=seed_integer(preset.stage_seed(stage), stage, "train"),
-        dtype=preset.engine.dtype,
+        training=preset.training,
     )
 
     def body() -> None:
@@ -57,7 +57,8 @@ def train(run: RunRef, stage: int, data: StepRecord, parent: Parent) -> StepReco
         "rewards": preset.rewards,
         "trl": spec.trl,
         "seed": spec.seed,
-        "dtype": spec.dtype,
+        "dtype": spec.training.dtype,
+        "lora": spec.training.lora,
     }
     record = run_step(directory, "train", decides, ("checkpoint", "train_log.parquet"), body)
     # Only now: until the record is written, the trainer's checkpoints are what a resume starts from.

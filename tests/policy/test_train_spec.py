@@ -9,7 +9,18 @@ from envgen.errors import ConfigError, DataError
 from infra.preset import PRESETS, load_preset
 from policy.rewards import RewardWeights
 from policy.train_log import TRAIN_LOG_SCHEMA, read_train_log
-from policy.train_spec import DEFAULTS, RESERVED_OPTIONS, TRAIN_LOG_COLUMNS, TrainSpec, check_trl_options, reward_scale
+from policy.train_spec import (
+    DEFAULTS,
+    LAUNCH,
+    RESERVED_OPTIONS,
+    TRAIN_LOG_COLUMNS,
+    TrainingSettings,
+    TrainSpec,
+    check_training,
+    check_trl_options,
+    launch_config,
+    reward_scale,
+)
 
 KNOWN = ["learning_rate", "beta", "loss_type", "num_generations", "max_completion_length", "per_device_train_batch_size", "bf16", "use_vllm", "save_steps"]
 
@@ -95,3 +106,25 @@ def test_a_training_log_is_read_back_by_column(tmp_path: Path):
     assert log["entropy"] == [None] * 3
     with pytest.raises(DataError, match="no such file"):
         read_train_log(tmp_path / "nowhere.parquet")
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"launch": "dpd"}, "training.launch: 'dpd' is no config of accelerate launch; the shipped ones are cpu, ddp, fsdp2, one-gpu, zero3"),
+        ({"processes": 2}, "training.processes: 2 needs training.launch"),
+        ({"lora": {"rr": 2}}, "training.lora.rr: the installed peft.LoraConfig has no such option; did you mean 'r'?"),
+    ],
+)
+def test_settings_that_cannot_be_launched_are_refused(settings: dict, message: str):
+    with pytest.raises(ConfigError) as refusal:
+        check_training(TrainingSettings.model_validate(settings))
+    assert message in str(refusal.value)
+
+
+@pytest.mark.parametrize("config", sorted(path.stem for path in LAUNCH.glob("*.yaml")))
+def test_shipped_launch_configs_are_read_by_accelerate(config: str):
+    from accelerate.commands.config.config_args import load_config_from_file
+
+    check_training(TrainingSettings(launch=config, processes=4, lora={"r": 8, "target_modules": "all-linear"}))
+    assert load_config_from_file(str(launch_config(config))).num_processes >= 1

@@ -62,7 +62,6 @@ def log(tmp_path_factory) -> dict[str, list]:
             rewards=RewardWeights(),
             trl=OPTIONS,
             seed=3,
-            dtype="float32",
         )
     )
     return read_train_log(folder / "train_log.parquet")
