@@ -97,7 +97,11 @@ def test_memory_that_runs_out_is_recognised_whoever_says_so():
         ),
         (
             {"per_device_train_batch_size": 1, "gradient_accumulation_steps": 64, "gradient_checkpointing": True},
-            ["per_device_train_batch_size=1 --set trl.gradient_accumulation_steps=64", "training.launch=fsdp2", "trl.torch_empty_cache_steps=1"],
+            ["training.launch=fsdp2", "trl.use_liger_kernel=true", "trl.torch_empty_cache_steps=1"],
+        ),
+        (
+            {"per_device_train_batch_size": 5, "gradient_accumulation_steps": 2},
+            ["per_device_train_batch_size=1 --set trl.gradient_accumulation_steps=10", "training.launch=fsdp2", "trl.use_liger_kernel=true"],
         ),
     ],
 )
