@@ -1,7 +1,7 @@
-"""`make bench`: speeds of the testbed on one core, of training and of orchestration, as ratios to a peer within one run where there is one, medians of several repeats.
+"""`make bench`: speeds of the testbed on one core, of training and of orchestration; medians of several repeats.
 
-The peer is w9-pathfinding (C++ core, from the package index): its conflict-based search, optimal in the sum of costs,
-on the same boards in the same process. Its answers are held against ours.
+Where there is a peer, both run in one process or in turn, and the ratio counts. The testbed's is w9-pathfinding (C++ core, from the
+package index): its conflict-based search, optimal in the sum of costs, on the same boards. Its answers are held against ours.
 """
 
 import argparse
