@@ -1,6 +1,7 @@
 """A curriculum's directory: made once for one preset, resumed by the same, refused to any other."""
 
 from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -8,6 +9,7 @@ from envgen.errors import RunDirectoryError
 from envgen.files import digest, write_json
 from infra.preset import Preset, resolved_json
 from infra.results import CurriculumResults
+from policy.train_spec import deciding_options
 
 MODEL_FILE = "curriculum.json"
 FREE_FIELDS = {"stages", "description", "approval"}
@@ -38,6 +40,7 @@ def open_run(directory: Path, preset: Preset) -> Curriculum:
     """Claim a new run directory, or check that an existing one was made by the same preset; the curriculum with this call's number of stages.
 
     The number of stages may differ, so that a run can be extended, and approval may be turned on and off; left out, it stays as it was.
+    Options that decide memory and speed only (`policy.train_spec.MEMORY_OPTIONS`) may differ, so that a run that ran out of memory can go on.
     RunDirectoryError names the fields that differ.
     """
     path = directory / MODEL_FILE
@@ -63,7 +66,7 @@ def open_run(directory: Path, preset: Preset) -> Curriculum:
 
 def changed_fields(there: Preset, here: Preset, free: set[str]) -> str:
     """The fields outside `free` in which two presets differ, with both values; empty if there are none."""
-    old, new = resolved_json(there), resolved_json(here)
+    old, new = _deciding(there), _deciding(here)
     changed = sorted(field for field in new if field not in free and old.get(field) != new[field])
     return "; ".join(f"{field}: {_short(old.get(field))} there, {_short(new[field])} here" for field in changed)
 
@@ -91,7 +94,13 @@ def read_results(directory: Path) -> CurriculumResults:
 
 
 def _digest(preset: Preset) -> str:
-    return digest({field: value for field, value in resolved_json(preset).items() if field not in FREE_FIELDS})
+    return digest({field: value for field, value in _deciding(preset).items() if field not in FREE_FIELDS})
+
+
+def _deciding(preset: Preset) -> dict[str, Any]:
+    """The preset as JSON, of its training options only those that decide what is learned."""
+    options = deciding_options(preset.trl, preset.training)
+    return {**resolved_json(preset), "trl": options.pop("trl"), "training": options}
 
 
 def _short(value: object) -> str:

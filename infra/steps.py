@@ -19,7 +19,7 @@ CODE_VERSIONS = {
     "validation": 2,
     "start": 3,
     "generate": 2,
-    "train": 3,
+    "train": 4,
     "evaluate": 2,
     "summarize": 4,
     "gate": 1,

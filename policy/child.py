@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -44,11 +44,13 @@ def run_child(
     log_path: Path,
     progress: Callable[[dict], None],
     *,
+    launcher: Sequence[str] = (),
     environment: Mapping[str, str] | None = None,
     started: Callable[[subprocess.Popen], None] | None = None,
 ) -> None:
     """Run a child on a JSON spec to its end. Its output goes to `log_path`, its progress lines to `progress` as dicts.
 
+    `launcher` is a module that starts others, with its options (`accelerate.commands.launch`, `--config_file`, ...).
     The calling thread has to live as long as the child. What the child leaves behind in its process group ends with it.
     `environment` adds to that of this process; `started` gets the child, so that another thread can stop it. Raises ChildError
     with the last lines of the output if it fails.
@@ -57,7 +59,8 @@ def run_child(
     log_path.parent.mkdir(parents=True, exist_ok=True)
     tail: deque[str] = deque(maxlen=TAIL_LINES)
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "errors": "replace"}
-    child = start_child(module, [str(spec_path)], environment, **streams)
+    first, *arguments = [*launcher, "-m", module, str(spec_path)] if launcher else [module, str(spec_path)]
+    child = start_child(first, arguments, environment, **streams)
     assert child.stdout is not None
 
     def watch() -> None:

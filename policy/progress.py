@@ -20,7 +20,7 @@ class ProgressLines(TrainerCallback):
 
     def on_log(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, logs: dict[str, Any] | None = None, **kwargs: Any) -> None:
         """Called by the trainer at every log entry."""
-        if logs and "train_runtime" not in logs:
+        if state.is_world_process_zero and logs and "train_runtime" not in logs:
             numbers = {key: value for key, value in logs.items() if isinstance(value, int | float)}
             here = {
                 "steps_here": state.global_step - self._first_step,

@@ -2,14 +2,17 @@
 
 import ast
 import difflib
+import json
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
+import yaml
 from pydantic import BaseModel, ConfigDict, Field
 
 from envgen.errors import ConfigError
 from envgen.problem import MAX_SIZE, MIN_SIZE
+from envgen.prompts import PromptStyle
 from policy.rewards import RewardWeights
 
 TRAIN_LOG_COLUMNS = {
@@ -20,18 +23,47 @@ TRAIN_LOG_COLUMNS = {
     "zero_variance": "float64",
     "entropy": "float64",
     "clipped": "float64",
+    "mismatch": "float64",
+    "mismatch_max": "float64",
     "loss": "float64",
     "completion_tokens": "int32",
     "seconds": "float64",
     **{f"{column}_{size}": "float64" for size in range(MIN_SIZE, MAX_SIZE + 1) for column in ("advantage", "zero_variance", "answers")},
 }
 """Columns of `train_log.parquet`, one row a step: mean reward, shares of valid and optimal answers, share of groups
-whose rewards are all equal, mean token entropy, share of truncated answers, loss, tokens generated, wall time; for each
-map size the mean absolute advantage of its answers and the share of them in groups whose rewards are all equal (both
-empty without answers), and how many answers these were."""
+whose rewards are all equal, mean token entropy, share of truncated answers, mean and largest absolute difference between
+the log-probabilities of vLLM and of the trainer (empty without vLLM), loss, tokens generated, wall time; for each map size
+the mean absolute advantage of its answers and the share of them in groups whose rewards are all equal (both empty without
+answers), and how many answers these were."""
 
 RESERVED_OPTIONS = frozenset({"output_dir", "seed", "reward_weights", "temperature", "top_p", "top_k", "min_p", "report_to", "resume_from_checkpoint"})
 """Options that envwright sets itself: paths, seeds, rewards, and sampling, which is locked in training."""
+
+MEMORY_OPTIONS = frozenset(
+    {
+        "per_device_train_batch_size",
+        "gradient_accumulation_steps",
+        "gradient_checkpointing",
+        "gradient_checkpointing_kwargs",
+        "use_liger_kernel",
+        "liger_kernel_config",
+        "torch_empty_cache_steps",
+        "vllm_gpu_memory_utilization",
+        "vllm_enable_sleep_mode",
+        "vllm_max_model_length",
+        "vllm_tensor_parallel_size",
+        "vllm_server_base_url",
+        "vllm_server_host",
+        "vllm_server_port",
+        "vllm_server_timeout",
+        "vllm_group_port",
+        "save_steps",
+        "save_total_limit",
+        "dataloader_num_workers",
+    }
+)
+"""Options that decide memory, speed and what a crash costs, and what is learned only by rounding, as long as a step has as
+many answers: a run may go on with others."""
 
 DEFAULTS = {"num_generations": 8, "max_completion_length": 512, "scale_rewards": "group"}
 """Options that the pilot needs too, so that they are given to the trainer even where a preset leaves them out."""
@@ -69,6 +101,8 @@ class TrainSpec(BaseModel):
     """Stage directory: receives `checkpoint/` and `train_log.parquet`."""
     work: Path
     """Trainer checkpoints and other leftovers of this stage."""
+    style: PromptStyle = PromptStyle.BOARD
+    """Of the canary's prompts."""
     rewards: RewardWeights
     trl: dict[str, Any]
     """Options of `trl.GRPOConfig` under their own names."""
@@ -84,6 +118,28 @@ def group_size(options: dict[str, Any]) -> int:
 def answer_tokens(options: dict[str, Any]) -> int:
     """Longest answer in training under these options of `trl.GRPOConfig`."""
     return int(options.get("max_completion_length", DEFAULTS["max_completion_length"]))
+
+
+def deciding_options(options: dict[str, Any], settings: TrainingSettings) -> dict[str, Any]:
+    """What decides the result of training: options outside `MEMORY_OPTIONS`, answers a step, dtype and LoRA."""
+    kept = {name: value for name, value in options.items() if name not in MEMORY_OPTIONS}
+    return {"trl": kept, "answers_a_step": answers_a_step(options, settings), "dtype": settings.dtype, "lora": settings.lora}
+
+
+def answers_a_step(options: dict[str, Any], settings: TrainingSettings) -> int:
+    """Answers that an optimizer step learns from, over all processes; 8 a process unless said otherwise, as in `transformers.TrainingArguments`."""
+    return int(options.get("per_device_train_batch_size", 8)) * int(options.get("gradient_accumulation_steps", 1)) * process_count(settings)
+
+
+def process_count(settings: TrainingSettings) -> int:
+    """Training processes; ConfigError if the launch config names none."""
+    if settings.launch is None or settings.processes is not None:
+        return settings.processes or 1
+    path = launch_config(settings.launch)
+    try:
+        return int(yaml.safe_load(path.read_text(encoding="utf-8"))["num_processes"])
+    except (OSError, ValueError, KeyError, TypeError, yaml.YAMLError):
+        raise ConfigError(f"training.launch: {path} names no num_processes; add it, or set training.processes") from None
 
 
 def reward_scale(options: dict[str, Any]) -> str:
@@ -124,6 +180,13 @@ def launch_config(name: str) -> Path:
     return path
 
 
+def launcher(settings: TrainingSettings) -> tuple[str, ...]:
+    """Module and options that start the training processes; empty for one process that needs no launcher."""
+    if settings.launch is None:
+        return ()
+    return ("accelerate.commands.launch", "--config_file", str(launch_config(settings.launch)), "--num_processes", str(process_count(settings)))
+
+
 def _check_names(field: str, options: dict[str, Any], owner: str, sources: tuple[tuple[str, str], ...]) -> None:
     known = _option_names(sources)
     for name in options:
@@ -146,3 +209,16 @@ def _option_names(sources: tuple[tuple[str, str], ...]) -> set[str]:
             if isinstance(node, ast.ClassDef):
                 names |= {item.target.id for item in node.body if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name)}
     return names
+
+
+def last_checkpoint(work: Path) -> Path | None:
+    """The latest complete trainer checkpoint; the trainer's state is the last file that it writes."""
+    complete = [path for path in work.glob("checkpoint-*") if (path / "trainer_state.json").is_file() and _readable(path / "trainer_state.json")]
+    return max(complete, key=lambda path: int(path.name.rpartition("-")[2]), default=None)
+
+
+def _readable(state: Path) -> bool:
+    try:
+        return bool(json.loads(state.read_text()))
+    except ValueError:
+        return False

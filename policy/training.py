@@ -1,10 +1,11 @@
 """One stage of GRPO in a child process: `python -m policy.training SPEC.json`.
 
 GRPO is a configured use of TRL's trainer; `trl` in the spec holds its own option names. The child writes complete
-trainer checkpoints while it runs and resumes from the last one after a crash.
+trainer checkpoints while it runs and resumes from the last one after a crash. Under `accelerate launch` it runs in several
+processes, of which the first writes what the stage keeps.
 """
 
-import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,16 +13,22 @@ from typing import Any
 import pyarrow as pa
 import torch
 from datasets import Dataset
+from peft import LoraConfig
 from transformers import set_seed
 from trl import GRPOConfig, GRPOTrainer
 
 from envgen.dataset import SCHEMA, read_table, write_table
-from envgen.files import move_directory
+from envgen.files import move_directory, write_json
 from envgen.problem import MAX_SIZE, MIN_SIZE
+from envgen.processes import die_with_parent
+from policy.canary import CANARY, Canary
+from policy.child import tell
+from policy.finishing import canary_texts, save, scores_after, scores_before
+from policy.out_of_memory import OUT_OF_MEMORY, is_out_of_memory
 from policy.progress import ProgressLines
 from policy.rewards import reward_functions, weighted_terms
 from policy.train_log import TRAIN_LOG_SCHEMA
-from policy.train_spec import DEFAULTS, TrainSpec
+from policy.train_spec import DEFAULTS, TrainSpec, last_checkpoint
 from policy.transformers_model import load
 
 LOGGED_SIZES = tuple(range(MIN_SIZE, MAX_SIZE + 1))
@@ -59,38 +66,40 @@ def advantage_sums(sizes: torch.Tensor, advantages: torch.Tensor, group: int) ->
 
 
 def train(spec: TrainSpec) -> None:
-    """Train, then put the checkpoint and the training log under their final names in `spec.output`."""
+    """Train, then put checkpoint, training log and canary under their final names in `spec.output`. Runs once in each training process."""
+    # First: from here on transformers knows how the weights are to be split while they are loaded.
+    arguments = _arguments(spec)
     set_seed(spec.seed)
     model, tokenizer = load(spec.parent, spec.training.dtype)
     trainer = Trainer(
         model=model,
         reward_funcs=list(reward_functions(spec.rewards)),
-        args=_arguments(spec),
+        args=arguments,
         train_dataset=training_rows(spec.data),
         processing_class=tokenizer,
         callbacks=[ProgressLines()],
+        peft_config=LoraConfig(**spec.training.lora, task_type="CAUSAL_LM") if spec.training.lora is not None else None,
     )
+    texts = canary_texts(tokenizer, spec.data, spec.style)
+    before = scores_before(trainer, texts)
     resume = last_checkpoint(spec.work)
-    print(f"resuming from {resume.name}" if resume else "starting from the first step", flush=True)
+    if trainer.accelerator.is_main_process:
+        print(f"resuming from {resume.name}" if resume else "starting from the first step", flush=True)
     trainer.train(resume_from_checkpoint=str(resume) if resume else None)
-    per_step = trainer.args.train_batch_size * trainer.args.gradient_accumulation_steps * trainer.accelerator.num_processes
-    write_table(spec.output / "train_log.parquet", training_log(trainer.state.log_history, per_step))
-    partial = spec.work / "checkpoint.partial"
-    trainer.save_model(str(partial))
-    (partial / "training_args.bin").unlink(missing_ok=True)  # a pickle of paths on this machine
-    move_directory(partial, spec.output / "checkpoint")
+    canary = Canary(sequences=texts.sequences, answers=texts.answers, before=before, after=scores_after(trainer, texts))
+    partial = save(trainer, spec)
+    if trainer.accelerator.is_main_process:
+        per_step = trainer.args.train_batch_size * trainer.args.gradient_accumulation_steps * trainer.accelerator.num_processes
+        write_table(spec.output / "train_log.parquet", training_log(trainer.state.log_history, per_step))
+        write_json(spec.output / CANARY, canary)
+        move_directory(partial, spec.output / "checkpoint")
+    trainer.accelerator.wait_for_everyone()
 
 
 def training_rows(data: Path) -> Dataset:
     """Prompts as conversations, each with its instance for the reward functions."""
     rows = read_table(data, SCHEMA).to_pylist()
     return Dataset.from_list([{"prompt": [{"role": "user", "content": row["prompt"]}], "instance": row} for row in rows])
-
-
-def last_checkpoint(work: Path) -> Path | None:
-    """The latest complete trainer checkpoint; the trainer's state is the last file that it writes."""
-    complete = [path for path in work.glob("checkpoint-*") if (path / "trainer_state.json").is_file() and _readable(path / "trainer_state.json")]
-    return max(complete, key=lambda path: int(path.name.rpartition("-")[2]), default=None)
 
 
 def training_log(history: list[dict[str, Any]], completions_per_step: int) -> pa.Table:
@@ -108,6 +117,8 @@ def training_log(history: list[dict[str, Any]], completions_per_step: int) -> pa
                 "zero_variance": entry["frac_reward_zero_std"],
                 "entropy": entry.get("entropy"),
                 "clipped": entry["completions/clipped_ratio"],
+                "mismatch": entry.get("sampling/sampling_logp_difference/mean"),
+                "mismatch_max": entry.get("sampling/sampling_logp_difference/max"),
                 "loss": entry["loss"],
                 "completion_tokens": round(entry["completions/mean_length"] * completions_per_step),
                 "seconds": entry["step_time"],
@@ -124,13 +135,6 @@ def _advantages(entry: dict[str, Any]) -> dict[str, float | None]:
         shares = {f"advantage_{size}": total / answers, f"zero_variance_{size}": flat / answers} if answers else {}
         columns |= {f"answers_{size}": answers, f"advantage_{size}": None, f"zero_variance_{size}": None, **shares}
     return columns
-
-
-def _readable(state: Path) -> bool:
-    try:
-        return bool(json.loads(state.read_text()))
-    except ValueError:
-        return False
 
 
 def _arguments(spec: TrainSpec) -> GRPOConfig:
@@ -156,5 +160,20 @@ def _arguments(spec: TrainSpec) -> GRPOConfig:
     return GRPOConfig(**options)
 
 
+def main(spec: TrainSpec) -> None:
+    """Train; if memory runs out, tell the parent before the error ends this process."""
+    try:
+        train(spec)
+    except Exception as error:
+        if is_out_of_memory(error):
+            tell({OUT_OF_MEMORY: str(error).strip().splitlines()[0]})
+        raise
+
+
 if __name__ == "__main__":
-    train(TrainSpec.model_validate_json(Path(sys.argv[1]).read_text()))
+    # A launcher puts its processes into sessions of their own, which do not end with it.
+    die_with_parent(os.getppid())
+    if not torch.cuda.is_available():
+        # Several processes would each call their device cpu:0, which PyTorch cannot load an optimizer's state to.
+        os.environ["ACCELERATE_TORCH_DEVICE"] = "cpu"
+    main(TrainSpec.model_validate_json(Path(sys.argv[1]).read_text()))

@@ -2,6 +2,7 @@
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 from prefect import task
 from pydantic import BaseModel, ConfigDict
@@ -9,19 +10,23 @@ from pydantic import BaseModel, ConfigDict
 from engineer.gate import START
 from envgen.breakdown import Breakdown, Difference
 from envgen.dataset import read_dataset
+from envgen.errors import ChildError
 from envgen.files import file_digest, write_json
 from envgen.seeds import seed_integer
-from infra.steps import StepRecord, run_step
+from infra.steps import StepRecord, run_step, step_key
+from policy.canary import CANARY
 from policy.chat import Sampling
 from policy.checkpoints import model_identity
 from policy.child import run_child
 from policy.evaluation import evaluate, valid_gains
+from policy.out_of_memory import OUT_OF_MEMORY, memory_advice
 from policy.rollouts import breakdown_of, read_rollouts, write_rollouts
-from policy.train_spec import TrainSpec
+from policy.train_spec import TrainSpec, deciding_options, last_checkpoint, launcher
 from tasks.artifacts import TrainingProgress
 from tasks.run import Parent, RunRef, Throttle, engine, log, parent_stage, task_options
 
-ROLLOUTS, BREAKDOWN, CHANGES = "rollouts.parquet", "breakdown.json", "changes.json"
+ROLLOUTS, BREAKDOWN, CHANGES, WEIGHTS = "rollouts.parquet", "breakdown.json", "changes.json", "weights.json"
+WORK = "work"
 
 
 class Changes(BaseModel):
@@ -34,36 +39,50 @@ class Changes(BaseModel):
 
 @task(**task_options("train"))
 def train(run: RunRef, stage: int, data: StepRecord, parent: Parent) -> StepRecord:
-    """GRPO in a child process: `checkpoint/` and `train_log.parquet`."""
+    """GRPO in child processes: `checkpoint/`, `train_log.parquet` and `canary.json`."""
     preset, directory = run.preset, run.stage(stage)
-    work = directory / "work"
+    options = {**preset.trl, "num_train_epochs": preset.epochs}
+    decides = {
+        "data": data.key,
+        "parent": parent.identity,
+        "rewards": preset.rewards,
+        "seed": seed_integer(preset.stage_seed(stage), stage, "train"),
+        **deciding_options(options, preset.training),
+    }
+    # Its own for each key: nothing goes on from the trainer's checkpoints of other settings.
+    work = directory / WORK / step_key("train", decides)[:12]
     spec = TrainSpec(
         parent=run.policy(parent.stage),
         data=directory / "train.parquet",
         output=directory,
         work=work,
+        style=preset.prompt_style,
         rewards=preset.rewards,
-        trl={**preset.trl, "num_train_epochs": preset.epochs},
-        seed=seed_integer(preset.stage_seed(stage), stage, "train"),
+        trl=options,
+        seed=decides["seed"],
         training=preset.training,
     )
-
-    def body() -> None:
-        run_child("policy.training", spec, work / "spec.json", directory / "logs" / "training.log", TrainingProgress(run, stage))
-
-    decides = {
-        "data": data.key,
-        "parent": parent.identity,
-        "rewards": preset.rewards,
-        "trl": spec.trl,
-        "seed": spec.seed,
-        "dtype": spec.training.dtype,
-        "lora": spec.training.lora,
-    }
-    record = run_step(directory, "train", decides, ("checkpoint", "train_log.parquet"), body)
+    record = run_step(directory, "train", decides, ("checkpoint", "train_log.parquet", CANARY), lambda: _train(run, stage, spec))
     # Only now: until the record is written, the trainer's checkpoints are what a resume starts from.
-    shutil.rmtree(work, ignore_errors=True)
+    shutil.rmtree(directory / WORK, ignore_errors=True)
     return record
+
+
+def _train(run: RunRef, stage: int, spec: TrainSpec) -> None:
+    show, out_of_memory = TrainingProgress(run, stage), []
+
+    def progress(entry: dict[str, Any]) -> None:
+        out_of_memory.extend([entry[OUT_OF_MEMORY]] if OUT_OF_MEMORY in entry else [])
+        show(entry)
+
+    log_path = run.stage(stage) / "logs" / "training.log"
+    try:
+        run_child("policy.training", spec, spec.work / "spec.json", log_path, progress, launcher=launcher(spec.training))
+    except ChildError as error:
+        if not out_of_memory:
+            raise
+        advice = memory_advice(out_of_memory[0], spec.trl, spec.training, last_checkpoint(spec.work))
+        raise ChildError(f"stage {stage}: {advice}. The trainer's output is in {log_path}") from error
 
 
 @task(**task_options("evaluate-start"))

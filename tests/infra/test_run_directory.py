@@ -71,6 +71,7 @@ def test_fewer_stages_and_another_description_are_no_other_preset(tmp_path: Path
         ({"instances": 24}, "instances: 16 there, 24 here"),
         ({"seed": 3}, "seed: 0 there, 3 here"),
         ({"trl__learning_rate": 0.5}, "trl: "),
+        ({"trl__per_device_train_batch_size": 16}, "training: "),
         ({"design__variant": "V1"}, "design: "),
         ({"instances": 24, "agents": 3}, "agents: 2 there, 3 here; instances: 16 there, 24 here"),
     ],
@@ -85,6 +86,14 @@ def test_another_preset_is_refused_with_the_fields_that_differ(tmp_path: Path, o
     assert str(directory) in str(refused.value)
     assert "--name" in str(refused.value)
     assert (directory / "curriculum.json").read_bytes() == before
+
+
+def test_a_run_that_ran_out_of_memory_goes_on_with_smaller_parts_of_the_same_step(tmp_path: Path):
+    first = open_run(tmp_path, preset())
+    parts = {"trl__per_device_train_batch_size": 16, "trl__gradient_accumulation_steps": 2, "trl__gradient_checkpointing": True}
+    smaller = open_run(tmp_path, preset(**parts))
+    assert smaller.preset.trl["per_device_train_batch_size"] == 16
+    assert smaller.preset_digest == first.preset_digest
 
 
 def test_a_directory_of_something_else_is_refused_and_left_alone(tmp_path: Path):

@@ -1,7 +1,7 @@
-"""`make bench`: speeds of the testbed on one core, as ratios to a peer within one run where there is one, medians of several repeats.
+"""`make bench`: speeds of the testbed on one core, of training and of orchestration; medians of several repeats.
 
-The peer is w9-pathfinding (C++ core, from the package index): its conflict-based search, optimal in the sum of costs,
-on the same boards in the same process. Its answers are held against ours.
+Where there is a peer, both run in one process or in turn, and the ratio counts. The testbed's is w9-pathfinding (C++ core, from the
+package index): its conflict-based search, optimal in the sum of costs, on the same boards. Its answers are held against ours.
 """
 
 import argparse
@@ -186,12 +186,22 @@ def bench_orchestration(add: Row) -> None:
     )
 
 
+def bench_training(add: Row) -> None:
+    """A GRPO step of ours beside a bare TRL script that draws and learns the same, and what rewards take of it."""
+    from training_speed import step_seconds
+
+    ours, bare, rewards = step_seconds()
+    add("GRPO step, 128 answers of the tiny policy", f"{ours:.2f} s", f"bare TRL {bare:.2f} s", f"{bare / ours:.2f}x", "0.97x")
+    add("rewards, of that step", f"{100 * rewards:.1f} %", "", "", "")
+
+
 PARTS: dict[str, Callable[[Row, argparse.Namespace], None]] = {
     "solver": lambda add, _: bench_solver(add),
     "verifier": lambda add, _: bench_verifier(add),
     "processes": lambda add, _: bench_processes(add),
     "sampling": lambda add, arguments: bench_sampling(add, arguments.per_class),
     "orchestration": lambda add, _: bench_orchestration(add),
+    "training": lambda add, _: bench_training(add),
     "worst": lambda add, arguments: bench_worst_board(add, arguments.draws),
 }
 
@@ -204,7 +214,7 @@ def main() -> None:
     parser.add_argument("--only", choices=list(PARTS), action="append", help="only these parts")
     arguments = parser.parse_args()
     solve(drawn(4, 2, 0.2, 1)[0])
-    table = Table(*COLUMNS, title="envwright's testbed on one core")
+    table = Table(*COLUMNS, title="envwright: speeds")
 
     def add(*cells: str) -> None:
         # A part can take many minutes: what is measured is said at once, and again in the table.

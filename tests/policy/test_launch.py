@@ -1,0 +1,112 @@
+"""Training as it is really started: by a launcher in two processes, with LoRA, killed and resumed with other memory options."""
+
+import os
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from envgen.config import EnvConfig, SizeConfig
+from envgen.dataset import write_dataset
+from envgen.errors import ChildError
+from envgen.prompts import PromptStyle
+from envgen.sampler import sample
+from policy.canary import CANARY, Canary, check_weights
+from policy.checkpoints import resolve_model
+from policy.child import run_child
+from policy.rewards import RewardWeights
+from policy.scoring import token_logprobs
+from policy.train_log import read_train_log
+from policy.train_spec import TrainingSettings, TrainSpec, answers_a_step, last_checkpoint, launch_config, launcher
+
+OPTIONS = {
+    "per_device_train_batch_size": 16,
+    "num_generations": 4,
+    "max_completion_length": 24,
+    "learning_rate": 3e-3,
+    "beta": 0.0,
+    "bf16": False,
+    "gradient_checkpointing": False,
+    "num_train_epochs": 2,
+    "save_steps": 1,
+}
+
+
+def spec_of(folder: Path, training: TrainingSettings, **options) -> TrainSpec:
+    data = folder / "train.parquet"
+    if not data.exists():
+        config = EnvConfig(sizes={3: SizeConfig(data_ratio=1, hole_ratio=0.2, wait_ratio=0.25)})
+        write_dataset(data, sample(config, 16, agents=2, seed=5)[0], PromptStyle.COMPACT, {})
+    return TrainSpec(
+        parent=resolve_model("tiny"),
+        data=data,
+        output=folder,
+        work=folder / "work",
+        style=PromptStyle.COMPACT,
+        rewards=RewardWeights(),
+        trl={**OPTIONS, **options},
+        seed=3,
+        training=training,
+    )
+
+
+def train(spec: TrainSpec, progress: Callable[[dict], None] = lambda entry: None, started: Callable[[subprocess.Popen], None] | None = None) -> None:
+    run_child("policy.training", spec, spec.work / "spec.json", spec.output / "training.log", progress, launcher=launcher(spec.training), started=started)
+
+
+def check_of(folder: Path, weights: str):
+    """What the canary of a finished stage says of a checkpoint."""
+    from policy.transformers_model import load
+
+    model, _ = load(weights)
+    return check_weights(Canary.model_validate_json((folder / CANARY).read_bytes()), lambda texts: token_logprobs(model.eval(), texts, "cpu"), "float32")
+
+
+@pytest.mark.slow
+def test_two_processes_train_one_policy_and_a_killed_stage_goes_on_with_smaller_parts(tmp_path: Path):
+    two = TrainingSettings(launch="cpu")
+    whole = spec_of(tmp_path, two)
+    seen: list[dict] = []
+    child: list[subprocess.Popen] = []
+
+    def kill_after_two_steps(entry: dict) -> None:
+        seen.append(entry)
+        if entry["step"] == 2:
+            os.kill(child[0].pid, signal.SIGKILL)
+
+    with pytest.raises(ChildError, match="killed by signal 9"):
+        train(whole, kill_after_two_steps, child.append)
+    saved = last_checkpoint(whole.work)
+    assert saved is not None
+    assert [entry["step"] for entry in seen] == [1, 2], "only the first process tells of its progress"
+    parts = spec_of(tmp_path, two, per_device_train_batch_size=8, gradient_accumulation_steps=2)
+    assert answers_a_step(parts.trl, two) == answers_a_step(whole.trl, two) == 32
+
+    train(parts)
+    assert f"resuming from {saved.name}" in (tmp_path / "training.log").read_text()
+    log = read_train_log(tmp_path / "train_log.parquet")
+    assert log["step"] == [1, 2, 3, 4]
+    assert [log["answers_3"][step] for step in range(4)] == [32] * 4
+    assert check_of(tmp_path, str(tmp_path / "checkpoint")).verdict == "same"
+    start = check_of(tmp_path, resolve_model("tiny"))
+    assert start.verdict == "other"
+    assert start.followed == pytest.approx(0, abs=1e-3)
+    assert not (tmp_path / "checkpoint" / "training_args.bin").exists()
+
+
+@pytest.mark.slow
+def test_an_adapter_trained_on_split_weights_is_merged_into_a_checkpoint_that_stands_alone(tmp_path: Path):
+    from safetensors.torch import load_file
+
+    config = tmp_path / "fsdp2.yaml"
+    config.write_text(launch_config("fsdp2").read_text().replace("use_cpu: false", "use_cpu: true").replace("bf16", '"no"'))
+    train(spec_of(tmp_path, TrainingSettings(launch=str(config), processes=2, lora={"r": 4, "lora_alpha": 8, "target_modules": "all-linear"})))
+    there = load_file(Path(resolve_model("tiny")) / "model.safetensors")
+    here = load_file(tmp_path / "checkpoint" / "model.safetensors")
+    assert here.keys() == there.keys()
+    changed = {name for name in here if not here[name].equal(there[name])}
+    assert changed
+    assert all("proj" in name for name in changed), "an adapter touches the linear layers only"
+    assert check_of(tmp_path, str(tmp_path / "checkpoint")).verdict == "same"
