@@ -49,6 +49,10 @@ def run(
     seed: Annotated[int | None, typer.Option(help="Seed of the curriculum.")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help="Any field of the preset, as a.b=c; may be repeated.")] = None,
     name: Annotated[str | None, typer.Option(help="Name of the run directory.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the resolved config and estimates of memory, tokens and hours, and stop.")] = False,
+    gpu_memory: Annotated[float | None, typer.Option(min=1, help="With --dry-run: GiB of one of your GPUs.")] = None,
+    throughput: Annotated[str | None, typer.Option(metavar="GEN,TRAIN", help="With --dry-run: tokens a second that all GPUs generate and train on.")] = None,
+    answer_length: Annotated[int | None, typer.Option(help="With --dry-run: mean tokens of an answer.")] = None,
 ) -> None:
     """Run one curriculum here and now; the same command continues a run that was cut off."""
     from flows.parameters import chosen_curriculum, curriculum_options
@@ -59,6 +63,12 @@ def run(
     settings = dict(map(parse_override, set_ or [])) or None
     options = curriculum_options({"designer": engineer, "variant": variant, "stages": stages, "seed": seed, "settings": settings})
     resolved, name = chosen_curriculum(preset, name or "", options)
+    if dry_run:
+        from flows.dry_run import show_dry_run
+
+        return show_dry_run(resolved, console, gpu_memory, throughput, answer_length)
+    if given := [flag for flag, value in (("gpu-memory", gpu_memory), ("throughput", throughput), ("answer-length", answer_length)) if value is not None]:
+        raise ConfigError(f"--{given[0]}: only --dry-run reads it; add that, or leave it out")
     directory = Settings().run_directory(name)
     show_log()
     console.print(

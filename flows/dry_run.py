@@ -1,0 +1,138 @@
+"""`envwright run PRESET --dry-run`: what a curriculum would be and take, without starting or writing anything."""
+
+from importlib.util import find_spec
+
+import yaml
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from envgen.errors import ConfigError
+from infra.preset import Preset, resolved_json
+from infra.workload import Throughput, Work, Workload, prompt_tokens, workload
+from policy.memory import TRAINING, MemoryEstimate, Moment, estimate_memory
+from policy.shapes import model_shape
+from policy.sharding import needed_packages
+
+_KNOBS = {
+    "weights": "training.lora with training.dtype bfloat16, or training.launch fsdp2 on several GPUs",
+    "gradients": "training.lora",
+    "optimizer state": "trl.optim adamw_8bit, or training.lora",
+    "activations": "trl.per_device_train_batch_size down and trl.gradient_accumulation_steps up, trl.max_completion_length, trl.gradient_checkpointing",
+    "LM head": "trl.per_device_train_batch_size",
+    "weights in bfloat16": "training.dtype bfloat16 with training.lora",
+    "vLLM's KV cache": "trl.vllm_gpu_memory_utilization",
+    "vLLM's weights": "trl.vllm_enable_sleep_mode, trl.vllm_mode server",
+    "reference model": "trl.beta 0",
+    "KV cache": "trl.use_vllm, trl.steps_per_generation",
+    "logits": "trl.steps_per_generation",
+}
+"""Part of the memory -> options that make it smaller."""
+_ENGINE_KNOBS = {"KV cache": "engine.batch_size, max_answer_tokens", "weights": "engine.dtype", "logits": "engine.batch_size"}
+_NAMED = 3
+"""Parts whose options are named where memory does not suffice."""
+
+
+def parse_throughput(text: str) -> Throughput:
+    """`GEN,TRAIN` in tokens a second; ConfigError otherwise."""
+    try:
+        generated, trained = (float(part) for part in text.split(","))
+        return Throughput(generated=generated, trained=trained)
+    except ValueError:
+        raise ConfigError(
+            f"--throughput {text!r}: expected GEN,TRAIN, the tokens a second that all GPUs generate and train on, for example 4000,9000"
+        ) from None
+
+
+def show_dry_run(preset: Preset, console: Console, gpu_memory: float | None, throughput: str | None, answer_length: int | None) -> None:
+    """Print config, memory, tokens and hours of a preset; ConfigError or ModelError if it cannot be run at all."""
+    rate = parse_throughput(throughput) if throughput else None
+    work, asked = workload(preset, answer_length), prompt_tokens(preset)
+    longest = max(preset.max_answer_tokens, preset.asked_design().max_tokens)
+    shape = model_shape(preset.model)
+    estimate = estimate_memory(shape, preset.training, preset.trl, preset.engine, asked, longest, gpu_memory)
+    console.print(yaml.safe_dump(resolved_json(preset), sort_keys=False), markup=False, highlight=False, soft_wrap=True)
+    console.print(memory_table(estimate))
+    lines = [*_sizes(estimate, shape.parameters, asked), *_verdict(estimate, gpu_memory), *_missing(preset)]
+    for line in lines:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    console.print(tokens_table(work, rate))
+    for line in _assumptions(work, answer_length, rate):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def memory_table(estimate: MemoryEstimate) -> Table:
+    """GiB of each part at each moment, and their sums."""
+    table = Table(title="Memory of one GPU in GiB, estimated", box=SIMPLE_HEAD, pad_edge=False, title_justify="left")
+    table.add_column("part")
+    for moment in estimate.moments:
+        table.add_column(moment.name, justify="right", max_width=18)
+    for part in dict.fromkeys(part for moment in estimate.moments for part in moment.parts):
+        table.add_row(part, *(f"{moment.parts[part]:.2f}" if part in moment.parts else "" for moment in estimate.moments))
+    table.add_section()
+    table.add_row("sum", *(f"{moment.total:.2f}" for moment in estimate.moments))
+    return table
+
+
+def tokens_table(work: Workload, rate: Throughput | None) -> Table:
+    """Answers, tokens and, at a stated rate, hours of a curriculum's parts."""
+    table = Table(title="Tokens, estimated", box=SIMPLE_HEAD, pad_edge=False, title_justify="left")
+    for name in ("part", "answers", "prompt", "generated", "trained on", *(["hours"] if rate else [])):
+        table.add_column(name, justify="left" if name == "part" else "right")
+    rows = {
+        "training, a stage": work.training,
+        "evaluation, a policy": work.evaluation,
+        "pilot, a stage": work.pilot,
+        "design, a stage": work.design,
+        "a stage": work.stage,
+        f"the curriculum, {work.stages} stages": work.total,
+    }
+    for name, part in rows.items():
+        table.add_row(name, *_row(part, rate))
+    return table
+
+
+def _row(work: Work, rate: Throughput | None) -> list[str]:
+    counts = [f"{work.answers:,}", *(f"{count / 1e6:,.1f} M" for count in (work.prompt_tokens, work.generated, work.trained))]
+    return counts + ([f"{rate.hours(work):,.1f}"] if rate else [])
+
+
+def _sizes(estimate: MemoryEstimate, parameters: int, asked: int) -> list[str]:
+    batches, trained = estimate.batches, estimate.trainable
+    held = [one.sequences for one in estimate.moments if one.sequences is not None]
+    return [
+        f"{parameters:,} weights, {'all of them' if trained == parameters else f'{trained:,} more of adapters, which alone are'} trained",
+        f"the longest prompt has about {asked} tokens, with its answer {estimate.length}",
+        f"GPUs: {batches.processes}, each with {batches.per_device} answers a pass; {batches.answers} answers to {batches.prompts} prompts at a time",
+        *(f"vLLM's cache holds {count} answers of full length at a time; each GPU generates {batches.generated}" for count in held),
+    ]
+
+
+def _verdict(estimate: MemoryEstimate, gpu_memory: float | None) -> list[str]:
+    peak = estimate.peak
+    most = f"the most is {peak.total:.1f} GiB, while {peak.name}"
+    if gpu_memory is None:
+        shared = ["vLLM's cache is as large as all its answers need; --gpu-memory 80 counts what it takes of a card of 80 GiB"]
+        return [most, *(shared if any("vLLM's KV cache" in moment.parts for moment in estimate.moments) else [])]
+    if any(moment.sequences == 0 for moment in estimate.moments):
+        return [f"does not fit: vLLM's share of {gpu_memory:g} GiB holds no answer of full length; raise trl.vllm_gpu_memory_utilization"]
+    if peak.total <= gpu_memory:
+        return [f"fits: {most}, of {gpu_memory:g} GiB"]
+    return [f"does not fit: {most}, of {gpu_memory:g} GiB; what helps:", *(f"  {line}" for line in _helps(peak))]
+
+
+def _helps(moment: Moment) -> list[str]:
+    knobs = _KNOBS if moment.name == TRAINING or any("optimizer" in part for part in moment.parts) else _ENGINE_KNOBS
+    largest = sorted((part for part in moment.parts if part in knobs), key=lambda part: -moment.parts[part])[:_NAMED]
+    return [f"{part}, {moment.parts[part]:.1f} GiB: {knobs[part]}" for part in largest]
+
+
+def _missing(preset: Preset) -> list[str]:
+    wanted = [*needed_packages(preset.trl.get("optim")), *(["vllm"] if preset.trl.get("use_vllm") else [])]
+    return [f"not installed here, and needed for training: {name}" for name in wanted if find_spec(name) is None]
+
+
+def _assumptions(work: Workload, answer_length: int | None, rate: Throughput | None) -> list[str]:
+    how = "as given" if answer_length else "half of trl.max_completion_length: an assumption, --answer-length changes it"
+    hours = "hours are at the rates given" if rate else "no hours without --throughput GEN,TRAIN, the tokens a second that your GPUs generate and train on"
+    return [f"{work.optimizer_steps} optimizer steps a stage; answers in training have {work.answer_length} tokens on average ({how})", hours]

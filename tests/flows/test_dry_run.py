@@ -1,0 +1,69 @@
+import io
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from envgen.errors import ConfigError
+from flows.dry_run import parse_throughput, show_dry_run
+from infra.preset import load_preset, resolved_json
+
+
+def shown(name: str, gpu_memory: float | None = None, throughput: str | None = None, length: int | None = None, **settings: object) -> str:
+    console = Console(width=160, record=True, file=io.StringIO())
+    show_dry_run(load_preset(name, {key.replace("__", "."): value for key, value in settings.items()}), console, gpu_memory, throughput, length)
+    return console.export_text()
+
+
+def test_a_dry_run_prints_config_memory_tokens_and_hours_and_leaves_nothing(tmp_path: Path):
+    command = ["run", "qwen3-4b", "--seed", "7", "--dry-run", "--gpu-memory", "79", "--throughput", "3000,8000", "--answer-length", "2000"]
+    environment = {**os.environ, "COLUMNS": "160", "ENVWRIGHT_RUNS": str(tmp_path / "runs"), "HOME": str(tmp_path), "PREFECT_HOME": str(tmp_path / "prefect")}
+    done = subprocess.run([sys.executable, "-m", "flows.cli", *command], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert list(tmp_path.iterdir()) == []
+    for text in ("name: qwen3-4b", "seed: 7", "optimizer state", "fits: the most is", "500 optimizer steps a stage", "2000 tokens on average (as given)"):
+        assert text in done.stdout
+    assert "hours" in done.stdout
+
+
+def test_the_config_printed_is_the_resolved_one():
+    import yaml
+
+    text = shown("tiny", design__designer="random").partition("Memory of one GPU")[0]
+    assert yaml.safe_load(text) == resolved_json(load_preset("tiny", {"design.designer": "random"}))
+
+
+def test_a_card_that_is_too_small_is_answered_with_what_helps():
+    text = shown("qwen3-4b", gpu_memory=40)
+    assert "does not fit: the most is" in text
+    assert "optimizer state, 9.8 GiB: trl.optim adamw_8bit, or training.lora" in text
+    assert "holds no answer of full length; raise trl.vllm_gpu_memory_utilization" in shown("qwen3-4b", gpu_memory=12)
+
+
+def test_an_engine_that_is_too_large_is_answered_with_its_own_options():
+    text = shown("qwen3-4b-lora", gpu_memory=22, engine__batch_size=64)
+    assert "while evaluating, in a process of its own, of 22 GiB; what helps:" in text
+    assert "KV cache, 39.9 GiB: engine.batch_size, max_answer_tokens" in text
+
+
+def test_without_a_rate_there_are_tokens_and_no_hours():
+    text = shown("qwen3-0.6b")
+    assert "no hours without --throughput GEN,TRAIN" in text
+    assert "an assumption, --answer-length changes it" in text
+    assert "--gpu-memory 80 counts what it takes" in text
+
+
+@pytest.mark.parametrize("text", ["", "3000", "a,b", "1,2,3", "0,5", "-1,5"])
+def test_a_rate_that_is_none_is_refused(text: str):
+    with pytest.raises(ConfigError, match=r"--throughput .* expected GEN,TRAIN"):
+        parse_throughput(text)
+
+
+def test_numbers_that_only_a_dry_run_reads_are_refused_without_it(tmp_path: Path):
+    command = [sys.executable, "-m", "flows.cli", "run", "micro", "--gpu-memory", "80"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, "--gpu-memory: only --dry-run reads it" in done.stderr) == (2, True), done.stderr
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,126 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from envgen.errors import ConfigError
+from policy.engine import EngineConfig
+from policy.memory import EVALUATING, GENERATING, GIB, TRAINING, MemoryEstimate, Moment, cache_bytes, estimate_memory
+from policy.shapes import ModelShape, model_shape
+from policy.sharding import Sharding, needed_packages, optimizer_bytes
+from policy.train_spec import TrainingSettings
+
+SHAPE = model_shape("Qwen/Qwen3-4B")
+WEIGHTS = SHAPE.parameters
+TRL: dict[str, Any] = {"per_device_train_batch_size": 1, "gradient_accumulation_steps": 16, "num_generations": 8, "max_completion_length": 8000}
+VLLM: dict[str, Any] = TRL | {"use_vllm": True, "vllm_mode": "colocate", "vllm_enable_sleep_mode": True, "vllm_gpu_memory_utilization": 0.5}
+
+
+def estimated(trl: dict[str, Any] = TRL, shape: ModelShape = SHAPE, gpu_memory: float | None = None, **training: Any) -> MemoryEstimate:
+    return estimate_memory(shape, TrainingSettings(**training), trl, EngineConfig(batch_size=4, dtype="bfloat16"), 500, 8000, gpu_memory)
+
+
+def moment(estimate: MemoryEstimate, name: str) -> Moment:
+    return next(one for one in estimate.moments if one.name == name)
+
+
+def test_weights_gradients_and_adam_take_16_bytes_a_weight():
+    parts = moment(estimated(), TRAINING).parts
+    assert sum(parts[name] for name in ("weights", "gradients", "optimizer state")) == pytest.approx(16 * WEIGHTS / GIB)
+    halved = moment(estimated(dtype="bfloat16"), TRAINING).parts
+    assert sum(halved[name] for name in ("weights", "gradients", "optimizer state")) == pytest.approx(8 * WEIGHTS / GIB)
+
+
+def test_a_hub_models_own_precision_is_that_of_auto():
+    assert estimated(dtype="auto") == estimated(dtype="bfloat16")
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "each"),
+    [(None, 8), ("adamw_torch", 8), ("paged_adamw_32bit", 8), ("lion_32bit", 4), ("sgd", 0), ("adafactor", 0), ("unheard_of", 8)],
+)
+def test_an_optimizer_keeps_its_values(optimizer: str | None, each: int):
+    assert optimizer_bytes(optimizer, 1000, 100, 4) == 1000 * each
+
+
+def test_eight_bits_spare_the_embedding():
+    assert optimizer_bytes("adamw_8bit", 1000, 100, 4) == pytest.approx(900 * 2 * (1 + 1 / 64) + 100 * 8)
+    assert optimizer_bytes("adamw_8bit", 1000, 0, 4) < 1000 * 2.1
+    assert [needed_packages(name) for name in ("adamw_8bit", "paged_adamw_32bit", "adamw_torch", None)] == [("bitsandbytes",)] * 2 + [()] * 2
+
+
+def test_adapters_leave_the_model_without_gradients():
+    estimate = estimated(dtype="bfloat16", lora={"r": 32, "target_modules": "all-linear"})
+    parts = moment(estimate, TRAINING).parts
+    assert estimate.trainable == SHAPE.lora_parameters({"r": 32, "target_modules": "all-linear"})
+    assert parts["weights"] == pytest.approx((2 * WEIGHTS + 4 * estimate.trainable) / GIB)
+    assert (parts["gradients"], parts["optimizer state"]) == (4 * estimate.trainable / GIB, 8 * estimate.trainable / GIB)
+
+
+@pytest.mark.parametrize(("launch", "each"), [("ddp", 16), ("fsdp2", 16 / 8), ("zero3", 16 / 8)])
+def test_a_launch_config_says_what_is_split(launch: str, each: float):
+    parts = moment(estimated(launch=launch, processes=8), TRAINING).parts
+    assert sum(parts[name] for name in ("weights", "gradients", "optimizer state")) == pytest.approx(each * WEIGHTS / GIB)
+    assert ("weights gathered" in parts) == (launch != "ddp")
+
+
+def test_zero_2_keeps_weights_whole(tmp_path: Path):
+    path = tmp_path / "zero2.yaml"
+    path.write_text("distributed_type: DEEPSPEED\nnum_processes: 4\ndeepspeed_config: {zero_stage: 2}\n")
+    sharding = Sharding.of(TrainingSettings(launch=str(path)))
+    assert (sharding.processes, sharding.weights, sharding.gradients, sharding.optimizer) == (4, 1, 4, 4)
+    path.write_text("- a list")
+    with pytest.raises(ConfigError, match="holds list, expected a config of accelerate launch"):
+        Sharding.of(TrainingSettings(launch=str(path)))
+
+
+def test_checkpointing_and_smaller_batches_save_activations():
+    whole, kept, doubled = (
+        moment(estimated(TRL | options), TRAINING).parts["activations"]
+        for options in ({"gradient_checkpointing": False}, {"gradient_checkpointing": True}, {"per_device_train_batch_size": 2})
+    )
+    assert kept * 5 < whole
+    assert kept * 1.5 < doubled
+
+
+def test_a_cache_of_transformers_holds_all_answers_that_are_generated_together():
+    parts = moment(estimated(dtype="bfloat16"), GENERATING).parts
+    assert cache_bytes(SHAPE) == 147_456
+    assert parts["KV cache"] == pytest.approx(16 * 8500 * 147_456 / GIB)
+    assert moment(estimated(dtype="bfloat16"), EVALUATING).parts["KV cache"] == pytest.approx(4 * 8500 * 147_456 / GIB)
+
+
+def test_vllm_takes_its_share_of_a_known_card_and_sleeps_while_a_step_is_trained():
+    known = estimated(VLLM, gpu_memory=80)
+    parts = moment(known, GENERATING).parts
+    assert sum(size for name, size in parts.items() if name.startswith("vLLM")) == pytest.approx(40)
+    assert moment(known, GENERATING).sequences == int(parts["vLLM's KV cache"] * GIB // (8500 * 147_456)) > 16
+    assert moment(known, TRAINING).parts["vLLM asleep"] < 2
+    awake = moment(estimated(VLLM | {"vllm_enable_sleep_mode": False}, gpu_memory=80), TRAINING).parts
+    assert sum(size for name, size in awake.items() if name.startswith("vLLM")) == pytest.approx(40)
+
+
+def test_vllm_on_an_unknown_card_is_counted_with_the_cache_that_its_answers_need():
+    unknown = moment(estimated(VLLM), GENERATING)
+    assert unknown.sequences is None
+    assert unknown.parts["vLLM's KV cache"] == pytest.approx(16 * 8500 * 147_456 / GIB)
+
+
+def test_a_vllm_server_takes_nothing_here():
+    assert not any("vLLM" in name for one in estimated(VLLM | {"vllm_mode": "server"}).moments for name in one.parts)
+
+
+def test_a_reference_model_is_loaded_for_a_penalty_only():
+    assert "reference model" not in moment(estimated(TRL | {"beta": 0.0}), TRAINING).parts
+    assert moment(estimated(TRL | {"beta": 0.04}), TRAINING).parts["reference model"] == pytest.approx(4 * WEIGHTS / GIB)
+
+
+def test_the_largest_moment_counts():
+    estimate = estimated(VLLM, gpu_memory=80)
+    assert estimate.peak.total == max(one.total for one in estimate.moments)
+    assert estimate.peak.allocated < estimate.peak.total == pytest.approx(sum(estimate.peak.parts.values()))
+
+
+def test_batches_of_broken_groups_are_refused():
+    with pytest.raises(ConfigError, match=r"trl.num_generations: 8 does not divide the 12 answers that are generated together"):
+        estimated(TRL | {"gradient_accumulation_steps": 12})
