@@ -7,7 +7,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field
 
 from envgen.errors import ConfigError
-from policy.train_spec import TrainingSettings, launch_config
+from policy.train_spec import TrainingSettings, launch_config, process_count
 
 _QUANTISED = 1 + 4 / 256
 """Bytes of an 8-bit value with its share of a float32 scale for 256 of them (2110.02861)."""
@@ -44,13 +44,12 @@ class Sharding(BaseModel):
     def of(cls, training: TrainingSettings) -> Self:
         """What the launch config says: FSDP and ZeRO-3 split all, ZeRO-2 not the weights, ZeRO-1 the optimizer's state only.
 
-        Parts that a config moves to the CPU are counted as if they stayed. ConfigError if there is no such config.
+        Parts that a config moves to the CPU are counted as if they stayed. ConfigError if there is no such
+        config, or it names no number of processes.
         """
         if training.launch is None:
             return cls()
-        path = launch_config(training.launch)
-        config = _mapping(path)
-        processes = training.processes or int(config.get("num_processes") or 1)
+        config, processes = _mapping(launch_config(training.launch)), process_count(training)
         kind = str(config.get("distributed_type", "NO"))
         deepspeed = kind == "DEEPSPEED"
         stage = int((config.get("deepspeed_config") or {}).get("zero_stage", 2)) if deepspeed else 3 if kind == "FSDP" else 0

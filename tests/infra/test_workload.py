@@ -34,6 +34,7 @@ def test_steps_that_a_preset_states_are_those_of_a_stage(name: str):
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_the_installed_trainer_takes_the_options_of_a_preset(name: str, tmp_path, monkeypatch: pytest.MonkeyPatch):
+    from peft import LoraConfig
     from trl import GRPOConfig
 
     preset = load_preset(name)
@@ -42,6 +43,8 @@ def test_the_installed_trainer_takes_the_options_of_a_preset(name: str, tmp_path
     options = GRPOConfig(output_dir=str(tmp_path), use_cpu=True, report_to=[], num_train_epochs=preset.epochs, **preset.trl)
     assert options.generation_batch_size == workload(preset).training.answers // workload(preset).optimizer_steps
     assert options.steps_per_generation == options.gradient_accumulation_steps  # no answer is older than a step
+    if preset.training.lora is not None:
+        assert LoraConfig(**preset.training.lora, task_type="CAUSAL_LM").r == 32
     assert preset.trl["mask_truncated_completions"] is (name in QWEN)
 
 

@@ -71,7 +71,7 @@ def test_zero_2_keeps_weights_whole(tmp_path: Path):
     assert (sharding.processes, sharding.weights, sharding.gradients, sharding.optimizer) == (4, 1, 4, 4)
     path.write_text("- a list")
     with pytest.raises(ConfigError, match="holds list, expected a config of accelerate launch"):
-        Sharding.of(TrainingSettings(launch=str(path)))
+        Sharding.of(TrainingSettings(launch=str(path), processes=2))
 
 
 def test_checkpointing_and_smaller_batches_save_activations():

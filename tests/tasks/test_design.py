@@ -128,6 +128,7 @@ def test_the_training_facts_of_a_preset_are_plain_values_without_paths_or_secret
         "hyperparameters": {
             "per_device_train_batch_size": 32,
             "beta": 0.0,
+            "mask_truncated_completions": False,
             "bf16": False,
             "gradient_checkpointing": False,
         },
