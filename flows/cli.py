@@ -221,7 +221,8 @@ def generate(
     seed: Annotated[int, typer.Option(min=0, help="Seed; the same seed gives the same file.")] = 0,
     style: Annotated[str, typer.Option(help="Prompt style: board or compact.")] = "board",
 ) -> None:
-    """A data set drawn from an environment config, with exact counts and labels."""
+    """A data set drawn from an environment config, with exact counts and labels; no instance of the benchmark suite is in it."""
+    from envgen.benchmark import suite_identities
     from envgen.dataset import write_dataset
     from envgen.sampler import sample
     from infra.preset import load_env_config
@@ -229,7 +230,8 @@ def generate(
 
     prompt_style = _style(style)
     wanted = load_env_config(config)
-    instances, report = sample(wanted, count, agents=agents, seed=seed, workers=Settings().workers, progress=console.print)
+    kept_apart = suite_identities(agents)
+    instances, report = sample(wanted, count, agents=agents, seed=seed, held_out=kept_apart, workers=Settings().workers, progress=console.print)
     write_dataset(output, instances, prompt_style, {"config": wanted, "seed": seed, "agents": agents, "report": report})
     console.print(f"{len(instances)} instances -> {output}")
 
