@@ -42,7 +42,7 @@ def benchmark(
 
     results = benchmark_flow(model, data, options, name)
     for table in benchmark_tables(results):
-        Console(width=max(console.width, 79)).print(table)
+        Console(width=max(console.width, 79)).print(table, "")
     _plain(closing_line(results))
     _plain(f"results: {directory / 'benchmark.json'}, figure: {directory / 'benchmark.png'}, answers: {directory / 'rollouts.parquet'}")
 

@@ -48,7 +48,7 @@ def _by_size(results: BenchmarkResults) -> Table:
 
 
 def _rates(title: str, caption: str, heads: Sequence[tuple[str, str | int | None]], rows: Sequence[tuple[str, Callable]]) -> Table:
-    """Valid rates, then optimal ones; a column for each head, at most 79 columns of text for four heads."""
+    """Valid rates, then optimal ones; a column for each head. Four heads fit into 79 columns of a terminal."""
     table = _table(title, caption, ["", *(name for name, _ in heads)])
     for kind in KINDS:
         table.add_row(Text(f"{kind} %", style="bold"))
@@ -70,7 +70,7 @@ def _published_models(results: BenchmarkResults) -> Table:
 
 
 def _published_variants(results: BenchmarkResults) -> Table:
-    table = _table("Valid % by wait subset, beside the paper's context variants", BELOW, ["", *SUBSETS, "all"])
+    table = _table("Valid % by wait subset, beside published context variants", BELOW, ["", *SUBSETS, "all"])
     ours = [results.score(subset=subset) for subset in (*SUBSETS, None)]
     table.add_row(_this(results), *(f"{100 * score.valid_rate.value:.1f}" for score in ours if score))
     table.add_section()
@@ -85,7 +85,7 @@ def _this(results: BenchmarkResults) -> Text:
 
 
 def _table(title: str, caption: str, heads: Sequence[str]) -> Table:
-    table = Table(title=Text(title), caption=Text(caption) if caption else None, box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    table = Table(title=Text(title), caption=Text(caption) if caption else None, box=SIMPLE_HEAD, show_edge=False, padding=0, min_width=len(BELOW))
     for index, name in enumerate(heads):
         table.add_column(Text(printable(name)), justify="right" if index else "left", no_wrap=True)
     return table

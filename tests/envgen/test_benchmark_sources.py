@@ -1,6 +1,9 @@
 """Rows of the public benchmark read back, from JSON lines and through the hub's library."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -94,3 +97,10 @@ def test_a_folder_without_the_configs_is_explained(tmp_path: Path, monkeypatch: 
     (tmp_path / "copy").mkdir()
     with pytest.raises(DataError, match=r"copy: config benchmark_wr_025 cannot be fetched \(.*check the id and the network, or save its rows"):
         read_source(str(tmp_path / "copy"))
+
+
+def test_a_data_set_that_cannot_be_fetched_is_explained(tmp_path: Path):
+    script = "from envgen.benchmark_sources import PUBLIC, read_source; read_source(PUBLIC)"
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=120)
+    assert "DataError: LARK-Lab/MAPF-FrozenLake-Benchmark: config benchmark_wr_025 cannot be fetched" in done.stderr
