@@ -27,7 +27,7 @@ def benchmark(
     name: Annotated[str, typer.Option(help="Name of the directory under runs/benchmarks.")] = "",
 ) -> None:
     """Valid and optimal rate of any model on the 3,150 instances of the benchmark suite, with intervals, beside the published rates."""
-    from flows.benchmark_tables import benchmark_tables, closing_line
+    from flows.benchmark_tables import benchmark_tables, closing_lines
     from flows.parameters import benchmark_options, chosen_benchmark
     from infra.benchmark.spec import benchmark_directory
 
@@ -43,7 +43,8 @@ def benchmark(
     results = benchmark_flow(model, data, options, name)
     for table in benchmark_tables(results):
         Console(width=max(console.width, 79)).print(table, "")
-    _plain(closing_line(results))
+    for line in closing_lines(results):
+        _plain(line)
     _plain(f"results: {directory / 'benchmark.json'}, figure: {directory / 'benchmark.png'}, answers: {directory / 'rollouts.parquet'}")
 
 

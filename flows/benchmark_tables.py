@@ -10,7 +10,7 @@ from envgen.benchmark import AGENTS, EVERYTHING, SUBSETS
 from flows.terminal import printable
 from infra.benchmark.published import MARK, MODELS, VARIANTS
 from infra.benchmark.results import BenchmarkResults, Score
-from infra.report.text import with_interval
+from infra.report.text import label, with_interval
 
 Cell = Callable[[str | int | None], Score | None]
 KINDS = ("valid", "optimal")
@@ -27,10 +27,12 @@ def benchmark_tables(results: BenchmarkResults) -> list[Table]:
     return tables
 
 
-def closing_line(results: BenchmarkResults) -> str:
-    """What the answers took."""
+def closing_lines(results: BenchmarkResults) -> list[str]:
+    """What went wrong first in the answers that are not valid, and what all answers took."""
     overall = results.overall
-    return f"{overall.completion_tokens:,} tokens in {results.seconds:,.0f} s; {overall.truncated:,} of {overall.n:,} answers were cut off at the token limit"
+    failures = [f"{label(category)} {number:,}" for category, number in overall.failures.items() if number]
+    took = f"{overall.completion_tokens:,} tokens in {results.seconds:,.0f} s; {overall.truncated:,} of {overall.n:,} answers were cut off at the token limit"
+    return [f"failures: {', '.join(failures) or 'none'}", took]
 
 
 def _by_subset(results: BenchmarkResults) -> Table:

@@ -13,7 +13,7 @@ from envgen.benchmark import EVERYTHING, Item, load_suite
 from envgen.errors import ConfigError, ModelError, RunDirectoryError
 from envgen.prompts import PromptStyle, answer
 from envgen.verifier import FailureCategory, verify
-from flows.benchmark_tables import benchmark_tables, closing_line
+from flows.benchmark_tables import benchmark_tables, closing_lines
 from infra.benchmark.chart import CHART_FILE, write_chart
 from infra.benchmark.published import ENGINEER_BY_SIZE, MODELS, VARIANTS
 from infra.benchmark.results import RESULTS_FILE, Asked, BenchmarkResults, count, scores_table, write_results
@@ -84,7 +84,7 @@ def test_the_tables_show_rates_with_intervals_and_mark_what_is_published():
     assert all(f"{variant.overall:.2f}" in text for variant in VARIANTS)
     assert text.count("below the line: published, on the authors' instances, not ours") == 2
     assert "10x10" in text
-    assert closing_line(WHOLE) == "31,500 tokens in 2 s; 787 of 3,150 answers were cut off at the token limit"
+    assert closing_lines(WHOLE) == ["failures: parse error 1,575", "31,500 tokens in 2 s; 787 of 3,150 answers were cut off at the token limit"]
 
 
 def test_instances_of_one_subset_and_two_agents_are_compared_with_nothing():
