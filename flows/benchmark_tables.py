@@ -40,11 +40,13 @@ def _by_subset(results: BenchmarkResults) -> Table:
     title = f"{printable(results.asked.model)} on {printable(results.asked.data)}, {results.overall.n:,} instances"
     heads: list[tuple[str, str | None]] = [*((subset, subset) for subset in subsets), ("all", None)]
     rows = [(f"{agents} agents", lambda subset, agents=agents: results.score(subset=subset, agents=agents)) for agents in results.agents]
-    return _rates(title, "", heads, [*rows, ("all", lambda subset: results.score(subset=subset))])
+    together = [("all", lambda subset: results.score(subset=subset))] if len(rows) > 1 else []
+    return _rates(title, "", heads, [*rows, *together])
 
 
 def _by_size(results: BenchmarkResults) -> Table:
-    heads: list[tuple[str, int | None]] = [*((f"{agents} agents", agents) for agents in results.agents), ("all", None)]
+    heads: list[tuple[str, int | None]] = [(f"{agents} agents", agents) for agents in results.agents]
+    heads += [("all", None)] if len(heads) > 1 else []
     rows = [(f"{size}x{size}", lambda agents, size=size: results.score(agents=agents, size=size)) for size in results.sizes]
     return _rates("By map size", "95 % Wilson intervals", heads, rows)
 

@@ -31,7 +31,7 @@ class BenchmarkSpec(BaseModel):
     model: str = Field(min_length=1)
     """`tiny`, a checkpoint directory, a hub id, or `base_url#model` of an OpenAI-compatible endpoint."""
     data: str
-    """A source of `envgen.benchmark_sources`; empty: the shipped suite, or the validation set of `preset`."""
+    """A source of `infra.benchmark.sources`; empty: the shipped suite, or the validation set of `preset`."""
     preset: str
     """A preset whose validation set is answered; empty unless it is."""
     limit: int | None = Field(ge=1)
@@ -54,7 +54,7 @@ class BenchmarkSpec(BaseModel):
 
 def benchmark_name(spec: BenchmarkSpec) -> str:
     """The name of a benchmark's directory: readable, and its own for each spec."""
-    data = Path(spec.data).stem if spec.data else spec.preset or "suite"
+    data = Path(spec.data).stem if spec.data else f"{spec.preset}-validation" if spec.preset else "suite"
     readable = re.sub(r"[^A-Za-z0-9._-]+", "-", f"{spec.model}-{data}").strip("-")
     return f"{readable[-80:]}-{digest(spec)[:8]}"
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from envgen.benchmark import EVERYTHING, SUBSETS, Item, load_suite
-from envgen.benchmark_sources import read_source
 from envgen.errors import DataError
 from envgen.problem import Instance, to_text
 from envgen.prompts import PromptStyle, prompt
+from infra.benchmark.sources import read_source
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +100,7 @@ def test_a_folder_without_the_configs_is_explained(tmp_path: Path, monkeypatch: 
 
 
 def test_a_data_set_that_cannot_be_fetched_is_explained(tmp_path: Path):
-    script = "from envgen.benchmark_sources import PUBLIC, read_source; read_source(PUBLIC)"
+    script = "from infra.benchmark.sources import PUBLIC, read_source; read_source(PUBLIC)"
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=120)
     assert "DataError: LARK-Lab/MAPF-FrozenLake-Benchmark: config benchmark_wr_025 cannot be fetched" in done.stderr
