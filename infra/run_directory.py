@@ -1,6 +1,7 @@
 """A curriculum's directory: made once for one preset, resumed by the same, refused to any other."""
 
 from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -63,7 +64,7 @@ def open_run(directory: Path, preset: Preset) -> Curriculum:
 
 def changed_fields(there: Preset, here: Preset, free: set[str]) -> str:
     """The fields outside `free` in which two presets differ, with both values; empty if there are none."""
-    old, new = resolved_json(there), resolved_json(here)
+    old, new = _held(there), _held(here)
     changed = sorted(field for field in new if field not in free and old.get(field) != new[field])
     return "; ".join(f"{field}: {_short(old.get(field))} there, {_short(new[field])} here" for field in changed)
 
@@ -91,7 +92,12 @@ def read_results(directory: Path) -> CurriculumResults:
 
 
 def _digest(preset: Preset) -> str:
-    return digest({field: value for field, value in resolved_json(preset).items() if field not in FREE_FIELDS})
+    return digest({field: value for field, value in _held(preset).items() if field not in FREE_FIELDS})
+
+
+def _held(preset: Preset) -> dict[str, Any]:
+    """A preset's fields, of its engine only what decides answers: a run may be continued on another machine."""
+    return {**resolved_json(preset), "engine": preset.engine.decides}
 
 
 def _short(value: object) -> str:

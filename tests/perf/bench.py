@@ -23,10 +23,12 @@ from w9_pathfinding.mapf import CBS
 from envgen.capacity import enumerated_capacity
 from envgen.columns import pack, problem_of
 from envgen.config import EnvConfig, SizeConfig
+from envgen.errors import ModelError
 from envgen.problem import MAX_AGENTS, Instance, Problem
 from envgen.prompts import answer
 from envgen.sampler import MIN_AGENTS, Quota, draw_boards, sample
 from envgen.solver import solve, solve_boards, solve_many
+from policy.engine_config import EngineConfig
 
 Row = Callable[[str, str, str, str, str], None]
 """Takes what was measured, the speed, what it is held against, their ratio, and the bar."""
@@ -186,11 +188,25 @@ def bench_orchestration(add: Row) -> None:
     )
 
 
+def bench_evaluation(add: Row) -> None:
+    """Our evaluation of the tiny policy through each engine that is installed, against a bare call of that engine."""
+    from engine_speed import evaluation_speed
+
+    for backend in ("transformers", "vllm"):
+        try:
+            ours, bare, ratio = evaluation_speed(EngineConfig(backend=backend, dtype="float32", batch_size=128))
+        except ModelError as error:
+            console.print(f"{backend}: {error}")
+            continue
+        add(f"evaluation of the tiny policy on {backend}", f"{ours:,.0f} answers/s", f"bare call {bare:,.0f}/s", f"{ratio:.3f}", "0.97")
+
+
 PARTS: dict[str, Callable[[Row, argparse.Namespace], None]] = {
     "solver": lambda add, _: bench_solver(add),
     "verifier": lambda add, _: bench_verifier(add),
     "processes": lambda add, _: bench_processes(add),
     "sampling": lambda add, arguments: bench_sampling(add, arguments.per_class),
+    "evaluation": lambda add, _: bench_evaluation(add),
     "orchestration": lambda add, _: bench_orchestration(add),
     "worst": lambda add, arguments: bench_worst_board(add, arguments.draws),
 }
@@ -204,7 +220,7 @@ def main() -> None:
     parser.add_argument("--only", choices=list(PARTS), action="append", help="only these parts")
     arguments = parser.parse_args()
     solve(drawn(4, 2, 0.2, 1)[0])
-    table = Table(*COLUMNS, title="envwright's testbed on one core")
+    table = Table(*COLUMNS, title="envwright on one core")
 
     def add(*cells: str) -> None:
         # A part can take many minutes: what is measured is said at once, and again in the table.
