@@ -14,10 +14,12 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 from rich.console import Console
 
+from envgen.errors import ModelError
 from infra.serving.project_file import named_server
 from infra.settings import Settings, without_password
 from infra.versions import code_version, library_versions
 from policy.checkpoints import TINY_DIRECTORY
+from policy.interpreter import vllm_python, vllm_version
 
 # What was seen to work together; anything outside is known to fail or unknown.
 TESTED = {
@@ -49,13 +51,15 @@ def examine(console: Console) -> bool:
     device = subprocess.run([sys.executable, "-c", _DEVICES], capture_output=True, text=True, timeout=120)
     console.print(f"device: {device.stdout.strip() or 'torch cannot be imported: ' + device.stderr.strip()[-200:]}", highlight=False)
     settings = Settings()
+    vllm, vllm_problems = _vllm(settings.vllm_python)
+    console.print(f"vLLM: {vllm}", highlight=False)
     folder_problems = list(_folder_problems(settings.runs))
     console.print(f"runs: {settings.runs.resolve()} {'(not writable)' if folder_problems else '(writable)'}")
     console.print(f"start policy: {'shipped' if (TINY_DIRECTORY / 'config.json').is_file() else 'missing; make it with envwright bootstrap'}")
     mlflow, api = without_password(settings.tracking_uri), without_password(os.environ.get("PREFECT_API_URL") or named_server() or "")
     console.print(f"MLflow: {mlflow} {_reach(mlflow)}")
     console.print(f"Prefect: {api + ' ' + _reach(api) if api else 'no server configured; a temporary one is started for each run'}")
-    problems = [*version_problems(versions), *_wheel_problems(versions), *folder_problems]
+    problems = [*version_problems(versions), *_wheel_problems(versions), *vllm_problems, *folder_problems]
     if device.returncode:
         problems.append("torch cannot be imported; install it again: pip install torch==2.13.0")
     for problem in problems:
@@ -76,6 +80,17 @@ def version_problems(versions: dict[str, str]) -> list[str]:
             reason = f" ({REASONS[name]})" if name in REASONS else ""
             problems.append(f"{name} {number} is outside of the tested {allowed}{reason}; install: pip install '{name}{allowed}'")
     return problems
+
+
+def _vllm(given: Path | None) -> tuple[str, list[str]]:
+    """What `engine.backend: vllm` would run on, and what is wrong with it; that there is none is wrong only where one was named."""
+    try:
+        python = vllm_python(given)
+        number = vllm_version(python)
+    except ModelError as error:
+        return ("not usable", [str(error)]) if given else ("none found; needed for engine.backend: vllm only", [])
+    tested = python == sys.executable or SpecifierSet(TESTED["vllm"]).contains(Version(number), prereleases=True)
+    return f"{number} under {python}", [] if tested else [f"vllm {number} under {python} is outside of the tested {TESTED['vllm']}; install one of these there"]
 
 
 def _wheel_problems(versions: dict[str, str]) -> Iterator[str]:

@@ -17,7 +17,7 @@ from envgen.problem import MAX_AGENTS
 from envgen.prompts import PromptStyle
 from envgen.sampler import MIN_AGENTS, quotas
 from policy.checkpoints import TINY
-from policy.engine import EngineConfig
+from policy.engine_config import EngineConfig
 from policy.rewards import RewardWeights
 from policy.train_spec import TrainingSettings, check_training, check_trl_options
 

@@ -66,7 +66,7 @@ def open_run(directory: Path, preset: Preset) -> Curriculum:
 
 def changed_fields(there: Preset, here: Preset, free: set[str]) -> str:
     """The fields outside `free` in which two presets differ, with both values; empty if there are none."""
-    old, new = _deciding(there), _deciding(here)
+    old, new = _held(there), _held(here)
     changed = sorted(field for field in new if field not in free and old.get(field) != new[field])
     return "; ".join(f"{field}: {_short(old.get(field))} there, {_short(new[field])} here" for field in changed)
 
@@ -94,13 +94,13 @@ def read_results(directory: Path) -> CurriculumResults:
 
 
 def _digest(preset: Preset) -> str:
-    return digest({field: value for field, value in _deciding(preset).items() if field not in FREE_FIELDS})
+    return digest({field: value for field, value in _held(preset).items() if field not in FREE_FIELDS})
 
 
-def _deciding(preset: Preset) -> dict[str, Any]:
-    """The preset as JSON, of its training options only those that decide what is learned."""
+def _held(preset: Preset) -> dict[str, Any]:
+    """The preset as JSON, of engine and training only what decides answers and what is learned: a run may be continued on another machine."""
     options = deciding_options(preset.trl, preset.training)
-    return {**resolved_json(preset), "trl": options.pop("trl"), "training": options}
+    return {**resolved_json(preset), "engine": preset.engine.decides, "trl": options.pop("trl"), "training": options}
 
 
 def _short(value: object) -> str:

@@ -20,7 +20,7 @@ CODE_VERSIONS = {
     "start": 3,
     "generate": 2,
     "train": 4,
-    "evaluate": 2,
+    "evaluate": 3,
     "summarize": 4,
     "gate": 1,
     "engineer": 3,

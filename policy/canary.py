@@ -57,6 +57,10 @@ class WeightsCheck(BaseModel):
     """Standard error of `followed`."""
     verdict: Literal["same", "too small a change to tell", "other"]
 
+    def __str__(self) -> str:
+        change = "" if self.moved is None else f", training changed {self.moved:.2g}"
+        return f"{self.verdict}; log-probabilities are off by {self.off:.2g} nats a token{change}"
+
 
 def canary_conversations(instances: Sequence[Instance], style: PromptStyle) -> list[tuple[Message, Message]]:
     """Question and optimal answer of the first boards of a data set."""

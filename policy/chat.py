@@ -1,6 +1,6 @@
 """Chat model: anything that answers messages."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -37,16 +37,29 @@ class Completion(BaseModel):
 
 
 Conversation = tuple[Message, ...]
+Progress = Callable[[Mapping[int, Completion]], None]
+"""Told of new completions, under the index of their conversation in the call; every completion is told once, in any order."""
 
 
 class ChatModel(Protocol):
     """Answers conversations in order, one completion each."""
 
-    def complete(self, conversations: Sequence[Conversation], sampling: Sampling, progress: Callable[[int], None] | None = None) -> list[Completion]:
-        """Complete every conversation; `progress` is told how many are done. Raises ModelError."""
+    def complete(self, conversations: Sequence[Conversation], sampling: Sampling, progress: Progress | None = None) -> list[Completion]:
+        """Complete every conversation; `progress` is told of completions as they are there. Raises ModelError."""
         ...
 
 
 def ask(text: str) -> Conversation:
     """A conversation of one user message."""
     return (Message(role="user", content=text),)
+
+
+def equal_groups(conversations: Sequence[Conversation]) -> list[list[int]]:
+    """The indices of equal conversations together, in the order of their first ones.
+
+    Which of its answers a model draws for a conversation depends on the rank in its group: a group is asked as a whole, or its answers repeat.
+    """
+    groups: dict[Conversation, list[int]] = {}
+    for index, conversation in enumerate(conversations):
+        groups.setdefault(conversation, []).append(index)
+    return list(groups.values())

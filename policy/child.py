@@ -23,11 +23,24 @@ PROGRESS = "progress "
 TAIL_LINES = 15
 
 
-def start_child(module: str, arguments: list[str], added: Mapping[str, str] | None = None, /, **options: Any) -> subprocess.Popen:
-    """Start `python -m module arguments` in its own process group; it is killed if this process dies. `added` goes into its environment."""
+_LAUNCH = "import runpy, sys; sys.path.append(sys.argv.pop(1)); runpy.run_module(sys.argv.pop(1), run_name='__main__', alter_sys=True)"
+"""Finds envwright behind all else that an interpreter has: beside envwright may lie libraries of other versions."""
+
+
+def start_child(
+    module: str, arguments: list[str], added: Mapping[str, str] | None = None, /, *, python: str = sys.executable, **options: Any
+) -> subprocess.Popen:
+    """Start `python -m module arguments` in its own process group; it is killed if this process dies. `added` goes into its environment.
+
+    Another interpreter than this one sees envwright and its own libraries.
+    """
     environment = {**os.environ, "PYTHONUNBUFFERED": "1", "TOKENIZERS_PARALLELISM": "false", "HF_HUB_DISABLE_PROGRESS_BARS": "1", **(added or {})}
     preexec = partial(die_with_parent, os.getpid()) if sys.platform == "linux" else None
-    return subprocess.Popen([sys.executable, "-m", module, *arguments], env=environment, preexec_fn=preexec, process_group=0, **options)
+    command = [python, "-m", module]
+    if python != sys.executable:
+        environment["PYTHONPATH"] = ""
+        command = [python, "-P", "-c", _LAUNCH, str(Path(__file__).parents[1]), module]
+    return subprocess.Popen([*command, *arguments], env=environment, preexec_fn=preexec, process_group=0, **options)
 
 
 def tell(entry: dict) -> None:

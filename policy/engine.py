@@ -1,102 +1,153 @@
-"""A chat model in a child process, so that the caller never imports torch and its memory is free when it is closed."""
+"""A chat model in child processes, so that the caller never imports torch and its memory is free when it is closed."""
 
-import json
 import logging
-import subprocess
+import selectors
+import sys
+from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Literal
-
-from pydantic import BaseModel, ConfigDict, Field
 
 from envgen.errors import ModelError
-from policy.chat import Completion, Conversation, Sampling
-from policy.child import start_child, stop_child
+from policy.chat import Completion, Conversation, Progress, Sampling, equal_groups
+from policy.engine_config import EngineConfig
+from policy.interpreter import vllm_python
+from policy.replica import EndedError, Replica, Reply, Request
 
 _log = logging.getLogger("envwright.engine")
 
-
-class EngineConfig(BaseModel):
-    """How the model is loaded."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-    batch_size: int = Field(default=64, ge=1)
-    """Prompts generated together."""
-    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
-
-
-class Request(BaseModel):
-    """One call over the pipe: a line of JSON."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-    conversations: list[Conversation]
-    sampling: Sampling
-
-
-class Reply(BaseModel):
-    """One line of answer: progress, the completions, or an error."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-    done: int | None = None
-    completions: list[Completion] | None = None
-    error: str | None = None
-
-
-class _ChildEndedError(Exception):
-    """The child ended in the middle of a call."""
+Group = list[int]
+"""Indices that one replica answers together."""
 
 
 class EngineChatModel:
-    """A `ChatModel` whose model lives in a child process; started by the first call, reusable, closed explicitly."""
+    """A `ChatModel` whose model lives in child processes, `config.replicas` of them; started by the first call, reusable, closed explicitly."""
 
-    def __init__(self, source: str, config: EngineConfig, log_path: Path) -> None:
+    def __init__(self, source: str, config: EngineConfig, log_path: Path, vllm: Path | None = None) -> None:
+        """`vllm` names the interpreter of the backend vllm; ModelError if there is none."""
         self.source, self.config, self.log_path = source, config, log_path
-        self._child: subprocess.Popen | None = None
+        python = vllm_python(vllm) if config.backend == "vllm" else sys.executable
+        self.replicas = [Replica(number, source, config, log_path, python) for number in range(config.replicas)]
 
-    def complete(self, conversations: Sequence[Conversation], sampling: Sampling, progress: Callable[[int], None] | None = None) -> list[Completion]:
-        """Complete every conversation in order. A child that is killed is started again, once; ModelError if it fails for another reason, or again."""
-        request = Request(conversations=list(conversations), sampling=sampling)
-        try:
-            return self._ask(request, progress)
-        except _ChildEndedError:
+    def complete(self, conversations: Sequence[Conversation], sampling: Sampling, progress: Progress | None = None) -> list[Completion]:
+        """Complete every conversation in order.
+
+        A process that is killed is started again, once, and asked for what it owes; ModelError if it fails for another reason, or again.
+        """
+        found: dict[int, Completion] = {}
+
+        def request(indices: Group) -> Request:
+            return Request(conversations={index: conversations[index] for index in indices}, sampling=sampling)
+
+        def take(reply: Reply) -> None:
+            new = {index: completion for index, completion in reply.completions.items() if index not in found}
+            found.update(new)
+            if progress and new:
+                progress(new)
+
+        lengths = [sum(len(message.content) for message in conversation) for conversation in conversations]
+        self._share(sorted(equal_groups(conversations), key=lambda group: -lengths[group[0]]), request, take)
+        return [found[index] for index in range(len(conversations))]
+
+    def score(self, sequences: Sequence[Sequence[int]]) -> list[list[float]]:
+        """For each sequence of n >= 1 token ids the n - 1 values log p(token_t | tokens before t), t >= 1, at temperature 1.
+
+        Raises ModelError as `complete` does, and if a sequence is empty or too long for the model.
+        """
+        found: dict[int, list[float]] = {}
+
+        def request(indices: Group) -> Request:
+            return Request(sequences={index: list(sequences[index]) for index in indices})
+
+        order = sorted(range(len(sequences)), key=lambda index: -len(sequences[index]))
+        self._share([[index] for index in order], request, lambda reply: found.update(reply.scores))
+        return [found[index] for index in range(len(sequences))]
+
+    def _share(self, groups: Sequence[Group], request: Callable[[Group], Request], take: Callable[[Reply], None]) -> None:
+        """Hand out the groups, the longest first, and a few at a time if there are several replicas, so that all have work until the end."""
+        work = _Work(deque(groups), {replica: {} for replica in self.replicas}, 2 * self.config.batch_size if len(self.replicas) > 1 else sys.maxsize)
+        ended: set[Replica] = set()
+        refusal: str | None = None
+
+        def again(replica: Replica) -> None:
+            if replica in ended:
+                raise ModelError(f"{self.source}: the process that runs the model ended unexpectedly, twice; its output is in {self.log_path}") from None
+            ended.add(replica)
+            work.give_back(replica)
             _log.warning("%s: the process that runs the model ended unexpectedly and is started again; its output is in %s", self.source, self.log_path)
-        try:
-            return self._ask(request, progress)
-        except _ChildEndedError:
-            raise ModelError(f"{self.source}: the process that runs the model ended unexpectedly, twice; its output is in {self.log_path}") from None
 
-    def _ask(self, request: Request, progress: Callable[[int], None] | None) -> list[Completion]:
-        child = self._running_child()
-        assert child.stdin is not None
-        assert child.stdout is not None
         try:
-            child.stdin.write(request.model_dump_json() + "\n")
-            child.stdin.flush()
-        except BrokenPipeError:
-            self.close()
-            raise _ChildEndedError from None
-        for line in child.stdout:
-            # A line that was cut off is the last one of a killed child.
-            reply = Reply.model_validate_json(line) if line.endswith("\n") else Reply()
-            if reply.error is not None:
-                raise ModelError(reply.error)
-            if reply.completions is not None:
-                return reply.completions
-            if progress and reply.done is not None:
-                progress(reply.done)
-        self.close()
-        raise _ChildEndedError
+            while work.left():
+                for replica in self.replicas:
+                    if (indices := work.hand_out(replica)) and not _sent(replica, request(indices)):
+                        again(replica)
+                for replica in _ready([replica for replica in self.replicas if work.owed[replica]]):
+                    try:
+                        replies = replica.receive()
+                    except EndedError:
+                        again(replica)
+                        continue
+                    for reply in replies:
+                        take(reply)
+                        if reply.error is not None:
+                            # What is under way is awaited: its answers are paid for.
+                            refusal = refusal or reply.error
+                            work.waiting.clear()
+                        work.settle(replica, [*reply.completions, *reply.scores, *reply.refused])
+        finally:
+            for replica in self.replicas:
+                if work.owed[replica]:  # what it goes on to say belongs to no later call
+                    replica.close()
+        if refusal is not None:
+            raise ModelError(refusal)
 
     def close(self) -> None:
-        """End the child."""
-        if self._child is not None:
-            stop_child(self._child)
-            self._child = None
+        """End the processes."""
+        for replica in self.replicas:
+            replica.close()
 
-    def _running_child(self) -> subprocess.Popen:
-        if self._child is None:
-            self.log_path.parent.mkdir(parents=True, exist_ok=True)
-            spec = json.dumps({"source": self.source, **self.config.model_dump()})
-            with open(self.log_path, "a", encoding="utf-8") as log:
-                self._child = start_child("policy.engine_child", [spec], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True)
-        return self._child
+
+class _Work:
+    """Which groups wait, and which a replica owes."""
+
+    def __init__(self, waiting: deque[Group], owed: dict[Replica, dict[int, Group]], window: int) -> None:
+        """`owed` holds for each replica the indices that it was asked for, with their groups; `window` is how many may be before it is asked for more."""
+        self.waiting, self.owed, self.window = waiting, owed, window
+
+    def left(self) -> bool:
+        """Whether anything is to be done."""
+        return bool(self.waiting) or any(self.owed.values())
+
+    def hand_out(self, replica: Replica) -> Group:
+        """The indices that a replica is to be asked next; none if it has enough."""
+        indices = []
+        while self.waiting and len(self.owed[replica]) < self.window:
+            group = self.waiting.popleft()
+            self.owed[replica] |= dict.fromkeys(group, group)
+            indices += group
+        return indices
+
+    def settle(self, replica: Replica, done: list[int]) -> None:
+        """Strike out what is done."""
+        for index in done:
+            del self.owed[replica][index]
+
+    def give_back(self, replica: Replica) -> None:
+        """Let a replica's groups wait again, whole ones: which answers are sampled depends on the rank in the group."""
+        self.waiting.extendleft({group[0]: group for group in self.owed[replica].values()}.values())
+        self.owed[replica] = {}
+
+
+def _sent(replica: Replica, request: Request) -> bool:
+    try:
+        replica.send(request)
+    except EndedError:
+        return False
+    return True
+
+
+def _ready(replicas: list[Replica]) -> list[Replica]:
+    """The replicas that have said something, after waiting for one that does."""
+    with selectors.DefaultSelector() as selector:
+        for replica in replicas:
+            selector.register(replica, selectors.EVENT_READ)
+        return [key.fileobj for key, _ in selector.select()] if replicas else []  # type: ignore[misc]

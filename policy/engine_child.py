@@ -1,42 +1,97 @@
-"""The child of `policy.engine`: loads a model, answers requests on standard input until it is closed."""
+"""The child of `policy.replica`: loads a model, answers requests on standard input until it is closed."""
 
 import json
 import os
 import sys
+import threading
 from collections.abc import Callable
+from queue import SimpleQueue
+from typing import IO, TYPE_CHECKING
 
 from envgen.errors import ModelError
-from policy.chat import ChatModel
-from policy.engine import Reply, Request
+from envgen.processes import die_with_parent
+from policy.engine_config import EngineConfig
+from policy.replica import Reply, Request
+
+if TYPE_CHECKING:
+    from policy.local_model import LocalModel
 
 
 def main(spec: dict) -> None:
-    """Answer requests, one line each. Standard output carries replies only; whatever libraries print goes to standard error."""
-    replies = os.fdopen(os.dup(1), "w", buffering=1, encoding="utf-8")
+    """Answer requests, one line each, of which more may come at any time. Whatever libraries print on standard output goes to standard error."""
+    requests: SimpleQueue[str] = SimpleQueue()
+    lines = _own("r", 0)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    replies = _own("w", 1)
     os.dup2(2, 1)
+    threading.Thread(target=_read, args=(lines, requests), daemon=True).start()
 
     def reply(**fields: object) -> None:
-        replies.write(Reply.model_validate(fields).model_dump_json() + "\n")
+        replies.write(Reply.model_validate(fields).model_dump_json(exclude_defaults=True) + "\n")
+        replies.flush()
 
-    model = None
-    for line in sys.stdin:
-        request = Request.model_validate_json(line)
-        try:
-            model = model or _load(spec)
-            reply(completions=model.complete(request.conversations, request.sampling, progress=_reporter(reply)))
-        except ModelError as error:
-            reply(error=str(error))
+    model: LocalModel | None = None
+    while True:
+        while not (model and model.waiting) or not requests.empty():
+            line = requests.get()
+            if not line:
+                return
+            request = Request.model_validate_json(line)
+            try:
+                model = model or _load(spec)
+                _take(model, request, reply)
+            except ModelError as error:
+                reply(error=str(error), refused=[*request.conversations, *request.sequences])
+        if finished := model.step():
+            reply(completions=finished)
 
 
-def _load(spec: dict) -> ChatModel:
+def _own(mode: str, descriptor: int) -> IO[str]:
+    """A pipe of this process under another number, so that what libraries and forks do to the standard one leaves it alone."""
+    return os.fdopen(os.dup(descriptor), mode, encoding="utf-8")
+
+
+def _read(lines: IO[str], requests: SimpleQueue[str]) -> None:
+    for line in lines:
+        requests.put(line)
+    requests.put("")
+
+
+def _load(spec: dict) -> "LocalModel":
+    config = EngineConfig.model_validate(spec["config"])
+    _note(f"loads {spec['source']} with {config.backend}")
+    if config.backend == "vllm":
+        from policy.vllm_model import VllmModel
+
+        return VllmModel(spec["source"], config)
     from policy.transformers_model import TransformersModel
 
-    return TransformersModel(spec["source"], batch_size=spec["batch_size"], dtype=spec["dtype"])
+    return TransformersModel(spec["source"], batch_size=config.batch_size, dtype=config.dtype)
 
 
-def _reporter(reply: Callable[..., None]) -> Callable[[int], None]:
-    return lambda done: reply(done=done)
+def _take(model: "LocalModel", request: Request, reply: Callable[..., None]) -> None:
+    if request.sequences:
+        _note(f"scores {len(request.sequences)} sequences")
+        reply(scores=dict(zip(request.sequences, model.score(list(request.sequences.values())), strict=True)))
+    if request.sampling is not None:
+        under = " under a schema" if request.sampling.json_schema is not None else ""
+        _note(f"is asked for {len(request.conversations)} answers of up to {request.sampling.max_tokens} tokens{under}")
+        model.add(request.conversations, request.sampling)
+
+
+def _note(words: str) -> None:
+    """Say something in the log."""
+    print(f"engine {os.getpid()}: {words}", file=sys.stderr, flush=True)
+
+
+def _die_together() -> None:
+    """Let this process die with the one that started it."""
+    die_with_parent(os.getppid())
 
 
 if __name__ == "__main__":
+    # vLLM runs its core in a process of its own, forked or started anew, which would outlive this one and hold the GPU.
+    os.register_at_fork(after_in_child=_die_together)
     main(json.loads(sys.argv[1]))
+elif __name__ == "__mp_main__":
+    _die_together()

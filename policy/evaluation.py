@@ -9,13 +9,11 @@ from envgen.errors import DataError
 from envgen.problem import Instance
 from envgen.prompts import PromptStyle, prompt
 from envgen.verifier import verify_batch
-from policy.chat import ChatModel, Sampling, ask
+from policy.chat import ChatModel, Progress, Sampling, ask
 from policy.rollouts import Rollout
 
 
-def evaluate(
-    model: ChatModel, instances: list[Instance], style: PromptStyle, sampling: Sampling, progress: Callable[[int], None] | None = None
-) -> list[Rollout]:
+def evaluate(model: ChatModel, instances: list[Instance], style: PromptStyle, sampling: Sampling, progress: Progress | None = None) -> list[Rollout]:
     """One rollout an instance, in order."""
     completions = model.complete([ask(prompt(i.problem, style)) for i in instances], sampling, progress)
     verdicts = verify_batch(instances, [completion.text for completion in completions])

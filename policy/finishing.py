@@ -49,9 +49,9 @@ def scores_after(trainer: Any, texts: CanaryTexts) -> Scores:
 def _scores(model: Any, trainer: Any, texts: CanaryTexts) -> Scores:
     training = model.training
     model.eval()
-    # Rows one at a time: a few long answers over a large vocabulary are gigabytes of logits.
     with trainer.accelerator.autocast():
-        found = token_logprobs(model, texts.sequences, next(model.parameters()).device, batch_size=1)
+        # One text at a time: the weights, gradients and optimizer's state are still there.
+        found = token_logprobs(model, texts.sequences, next(model.parameters()).device, at_once=1)
     model.train(training)
     return ends(found, texts.answers)
 

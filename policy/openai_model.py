@@ -3,20 +3,21 @@
 import logging
 import math
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
+from concurrent.futures import as_completed
 from email.utils import parsedate_to_datetime
 from typing import Any
 
 import httpx2
 import openai
-from anyio import fail_after
+from anyio import Semaphore, fail_after
 from anyio.from_thread import start_blocking_portal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import from_json
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt, wait_random_exponential
 
 from envgen.errors import ModelError
-from policy.chat import Completion, Conversation, Sampling
+from policy.chat import Completion, Conversation, Progress, Sampling
 from policy.endpoint import Endpoint
 
 MAX_BODY = 1_000_000
@@ -45,20 +46,34 @@ class OpenAIModel:
         self.endpoint, self._key = endpoint, key
         self.usage = Usage()
 
-    def complete(self, conversations: Sequence[Conversation], sampling: Sampling, progress: Callable[[int], None] | None = None) -> list[Completion]:
-        """Complete every conversation in order; ModelError names the endpoint, what it did and what to do."""
-        done: list[Completion] = []
+    def complete(self, conversations: Sequence[Conversation], sampling: Sampling, progress: Progress | None = None) -> list[Completion]:
+        """Complete every conversation, `endpoint.concurrency` at a time; ModelError names the endpoint, what it did and what to do.
+
+        After a failure no further one is asked; answers under way are awaited and told, as they are paid for.
+        """
+        done: dict[int, Completion] = {}
+        failures: list[str] = []
         # Only a cancelled task ends with its deadline: a read timeout of the client starts anew with each byte.
         with start_blocking_portal() as portal, portal.wrap_async_context_manager(self._client()) as client:
-            for conversation in conversations:
-                found = portal.call(self._answer, client, conversation, sampling)
-                if isinstance(found, str):
-                    # Raised here, where no exception of the client hangs on to it: those hold the request with its headers.
-                    raise ModelError(found)
-                done.append(found)
-                if progress:
-                    progress(len(done))
-        return done
+            places = portal.call(_places, self.endpoint.concurrency)
+
+            async def answer(conversation: Conversation) -> Completion | str | None:
+                async with places:
+                    found = None if failures else await self._answer(client, conversation, sampling)
+                    if isinstance(found, str):
+                        failures.append(found)
+                    return found
+
+            asked = {portal.start_task_soon(answer, conversation): index for index, conversation in enumerate(conversations)}
+            for future in as_completed(asked):
+                if isinstance(found := future.result(), Completion):
+                    done[asked[future]] = found
+                    if progress:
+                        progress({asked[future]: found})
+        if failures:
+            # Raised here, where no exception of the client hangs on to it: those hold the request with its headers.
+            raise ModelError(failures[0])
+        return [done[index] for index in range(len(conversations))]
 
     def _client(self) -> openai.AsyncOpenAI:
         # These log status lines and headers as the server sent them, and a server may repeat the key there.
@@ -223,6 +238,10 @@ class _Bounded(httpx2.AsyncByteStream):
 
     async def aclose(self) -> None:
         await self._stream.aclose()
+
+
+async def _places(number: int) -> Semaphore:
+    return Semaphore(number)
 
 
 async def _bound(response: httpx2.Response) -> None:

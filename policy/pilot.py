@@ -1,14 +1,12 @@
 """Pilot: what a config would teach the policy, from a few groups of its answers, before training is spent on it."""
 
-from collections.abc import Callable
-
 import numpy as np
 
 from envgen.breakdown import wilson
 from envgen.problem import Instance
 from envgen.prompts import PromptStyle, prompt
 from envgen.verifier import verify_batch
-from policy.chat import ChatModel, Sampling, ask
+from policy.chat import ChatModel, Progress, Sampling, ask
 from policy.pilot_score import Mean, PilotScore
 from policy.rewards import RewardWeights, terms
 
@@ -24,7 +22,7 @@ def pilot(
     sampling: Sampling,
     rewards: RewardWeights,
     scale: str = "group",
-    progress: Callable[[int], None] | None = None,
+    progress: Progress | None = None,
 ) -> PilotScore:
     """Answer each instance `group_size` times and score the rewards; `scale` is that of `absolute_advantages`. Raises ModelError."""
     repeated = [instance for instance in instances for _ in range(group_size)]

@@ -1,75 +1,83 @@
 """Chat model on Hugging Face transformers: batched, left-padded, greedy or sampled, optionally under a JSON schema."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModelForCausalLM, LogitsProcessor, LogitsProcessorList
 
 from envgen.errors import ModelError
-from policy.chat import Completion, Conversation, Sampling
+from policy.chat import Completion
 from policy.checkpoints import resolve_model
+from policy.local_model import LocalModel, Question, end_tokens, load_tokenizer
+from policy.scoring import token_logprobs
 
 
-class TransformersModel:
+class TransformersModel(LocalModel):
     """A causal language model with a chat template, answering on one device."""
 
     def __init__(self, source: str, *, batch_size: int = 64, dtype: str = "auto", device: str | None = None) -> None:
         """Load a checkpoint directory or a hub id; raises ModelError if it cannot be loaded."""
-        self.source, self.batch_size = source, batch_size
+        self.batch_size = batch_size
         self.device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-        self.model, self.tokenizer = load(source, dtype)
+        self.model, tokenizer = load(source, dtype)
         self.model.to(self.device).eval()
-
-    def complete(self, conversations: Sequence[Conversation], sampling: Sampling, progress: Callable[[int], None] | None = None) -> list[Completion]:
-        """Complete every conversation in order. Batches hold prompts of similar length; answers do not depend on the order asked."""
-        prompts = [self.tokenizer.apply_chat_template([m.model_dump() for m in c], tokenize=False, add_generation_prompt=True) for c in conversations]
-        encoded = self.tokenizer(prompts, add_special_tokens=False)["input_ids"] if prompts else []
         limit = getattr(self.model.config, "max_position_embeddings", None)
-        longest = max(map(len, encoded), default=0)
-        if limit and longest + sampling.max_tokens > limit:
-            raise ModelError(
-                f"{self.source}: a prompt of {longest} tokens and an answer of up to {sampling.max_tokens} exceed the model's {limit}; lower max_tokens"
-            )
-        order = sorted(range(len(encoded)), key=lambda i: (len(encoded[i]), prompts[i]))
-        done: dict[int, Completion] = {}
-        torch.manual_seed(sampling.seed)
-        for first in range(0, len(order), self.batch_size):
-            batch = order[first : first + self.batch_size]
-            done.update(zip(batch, self._generate([encoded[i] for i in batch], sampling), strict=True))
-            if progress:
-                progress(len(done))
-        return [done[i] for i in range(len(conversations))]
+        super().__init__(source, tokenizer, end_tokens(self.model.generation_config.eos_token_id), limit)
+
+    def step(self) -> dict[int, Completion]:
+        """Answer a batch of the shortest prompts that wait."""
+        batch = sorted(self.waiting.values(), key=lambda question: (len(question.tokens), question.tokens, question.seed))[: self.batch_size]
+        # Questions of one call are answered alike; another call's wait.
+        batch = [question for question in batch if question.sampling == batch[0].sampling]
+        if not batch:
+            return {}
+        rows = self._generate(batch)
+        for question in batch:
+            del self.waiting[question.index]
+        return {question.index: self.completion(question, row) for question, row in zip(batch, rows, strict=True)}
 
     @torch.inference_mode()
-    def _generate(self, encoded: list[list[int]], sampling: Sampling) -> list[Completion]:
-        inputs = self.tokenizer.pad({"input_ids": encoded}, padding_side="left", return_tensors="pt").to(self.device)
-        options: dict[str, Any] = {"do_sample": sampling.temperature > 0}
-        if sampling.temperature > 0:
-            options |= {"temperature": sampling.temperature, "top_p": 1.0, "top_k": 0}
+    def _generate(self, batch: list[Question]) -> list[list[int]]:
+        sampling = batch[0].sampling
+        inputs = self.tokenizer.pad({"input_ids": [question.tokens for question in batch]}, padding_side="left", return_tensors="pt").to(self.device)
+        processors = LogitsProcessorList()
         if sampling.json_schema is not None:
-            options["logits_processor"] = [self._schema_processor(json.dumps(sampling.json_schema))]
-        output = self.model.generate(**inputs, **options, max_new_tokens=sampling.max_tokens, pad_token_id=self.tokenizer.pad_token_id)
-        return [self._completion(len(ids), row) for ids, row in zip(encoded, output[:, inputs["input_ids"].shape[1] :].tolist(), strict=True)]
+            processors.append(self._schema_processor(json.dumps(sampling.json_schema)))
+        if sampling.temperature > 0:
+            processors.append(_Draw(sampling.temperature, [question.seed for question in batch], self.device))
+        options = {"do_sample": False, "max_new_tokens": sampling.max_tokens, "pad_token_id": self.tokenizer.pad_token_id}
+        output = self.model.generate(**inputs, **options, logits_processor=processors)
+        return output[:, inputs["input_ids"].shape[1] :].tolist()
 
-    def _completion(self, prompt_tokens: int, row: list[int]) -> Completion:
-        ends = self.model.generation_config.eos_token_id
-        ends = set(ends) if isinstance(ends, list) else {ends}
-        length = next((i for i, token in enumerate(row) if token in ends), None)
-        text = self.tokenizer.decode(row if length is None else row[:length], skip_special_tokens=True)
-        return Completion(
-            text=text,
-            prompt_tokens=prompt_tokens,
-            completion_tokens=len(row) if length is None else length + 1,
-            finish_reason="length" if length is None else "stop",
-        )
+    def score(self, sequences: Sequence[Sequence[int]]) -> list[list[float]]:
+        """Log-probabilities from one padded forward pass a batch, in float32."""
+        self.check_lengths(sequences, self.limit)
+        return token_logprobs(self.model, sequences, self.device)
 
     def _schema_processor(self, schema: str) -> Any:
-        from xgrammar.contrib.hf import LogitsProcessor
+        from xgrammar.contrib.hf import LogitsProcessor as SchemaProcessor
 
-        return LogitsProcessor(_compiled(self.tokenizer, self.model.config.vocab_size, schema))
+        return SchemaProcessor(_compiled(self.tokenizer, self.model.config.vocab_size, schema))
+
+
+class _Draw(LogitsProcessor):
+    """Makes the largest score a draw at a temperature: argmax(score / T + G) with Gumbel noise G (Gumbel-max trick, 1411.0030).
+
+    Each row has a generator of its own, so that its draws do not depend on the company in the batch.
+    """
+
+    def __init__(self, temperature: float, seeds: list[int], device: str) -> None:
+        self.temperature = temperature
+        self.generators = [torch.Generator(device).manual_seed(seed) for seed in seeds]
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        noise = torch.empty_like(scores)
+        for row, generator in zip(noise, self.generators, strict=True):
+            row.exponential_(generator=generator)
+        return scores / self.temperature - noise.log_()
 
 
 @lru_cache(maxsize=8)
@@ -82,14 +90,8 @@ def _compiled(tokenizer: Any, vocab_size: int, schema: str) -> Any:
 
 def load(source: str, dtype: str = "auto") -> tuple[Any, Any]:
     """Model and tokenizer of a checkpoint directory or hub id; ModelError says what is missing."""
-    source = resolve_model(source)
+    tokenizer = load_tokenizer(source)
     try:
-        tokenizer = AutoTokenizer.from_pretrained(source, padding_side="left")
-        model = AutoModelForCausalLM.from_pretrained(source, dtype=dtype)
+        return AutoModelForCausalLM.from_pretrained(resolve_model(source), dtype=dtype), tokenizer
     except (OSError, ValueError) as error:
         raise ModelError(f"{source}: cannot be loaded: {error}") from None
-    if tokenizer.pad_token is None:
-        tokenizer.pad_token = tokenizer.eos_token
-    if tokenizer.chat_template is None:
-        raise ModelError(f"{source}: its tokenizer has no chat template; use an instruction-tuned model")
-    return model, tokenizer

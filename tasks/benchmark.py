@@ -14,15 +14,16 @@ from infra.benchmark.spec import BenchmarkSpec, open_benchmark
 from infra.preset import load_preset
 from infra.steps import run_step
 from infra.versions import code_version
+from policy.answers import KeptAnswers
 from policy.chat import ChatModel, Sampling
 from policy.checkpoints import model_identity, resolve_model
 from policy.endpoint import Endpoint, read_key
-from policy.engine import EngineConfig
+from policy.engine_config import EngineConfig
 from policy.evaluation import evaluate
 from policy.rollouts import breakdown_of, read_rollouts, write_rollouts
 from tasks.data import validation_instances
-from tasks.learn import BREAKDOWN, ROLLOUTS
-from tasks.run import Throttle, engine, log, task_options
+from tasks.learn import BREAKDOWN, PARTIAL, ROLLOUTS
+from tasks.run import Throttle, engine, log, reporting, task_options
 
 
 @task(**task_options("benchmark"))
@@ -39,8 +40,11 @@ def answer_all(directory: Path, spec: BenchmarkSpec) -> BenchmarkResults:
     open_benchmark(directory, spec)
 
     def body() -> None:
-        model = _endpoint_model(endpoint) if endpoint else engine(source, EngineConfig(batch_size=spec.batch_size), directory / "logs" / "engine.log")
-        _answer(model, instances, spec, directory)
+        config = EngineConfig(batch_size=spec.batch_size)
+        model = _endpoint_model(endpoint) if endpoint else engine(source, config, directory / "logs" / "engine.log")
+        kept = KeptAnswers(model, directory / PARTIAL, {"model": decides["model"], **({} if endpoint else config.decides)})
+        _answer(kept, instances, spec, directory)
+        kept.forget()
 
     record = run_step(directory, "benchmark", decides, (ROLLOUTS, BREAKDOWN), body)
     asked = Asked(
@@ -81,12 +85,7 @@ def _data_key(spec: BenchmarkSpec, items: list[Item]) -> str | list[str]:
 
 
 def _answer(model: ChatModel, instances: list[Instance], spec: BenchmarkSpec, directory: Path) -> None:
-    throttle = Throttle()
-
-    def progress(done: int) -> None:
-        if throttle.ready():
-            log.info("%d of %d instances answered", done, len(instances))
-
+    progress = reporting(f"%d of {len(instances)} instances answered")
     write_rollouts(directory / ROLLOUTS, evaluate(model, instances, spec.style, Sampling(max_tokens=spec.answer_tokens), progress), spec.style)
     write_json(directory / BREAKDOWN, breakdown_of(read_rollouts(directory / ROLLOUTS)))
 

@@ -14,7 +14,8 @@ from envgen.errors import ChildError
 from envgen.files import file_digest, write_json
 from envgen.seeds import seed_integer
 from infra.steps import StepRecord, run_step, step_key
-from policy.canary import CANARY
+from policy.answers import KeptAnswers
+from policy.canary import CANARY, Canary, check_weights, refuse_stale
 from policy.chat import Sampling
 from policy.checkpoints import model_identity
 from policy.child import run_child
@@ -23,9 +24,11 @@ from policy.out_of_memory import OUT_OF_MEMORY, memory_advice
 from policy.rollouts import breakdown_of, read_rollouts, write_rollouts
 from policy.train_spec import TrainSpec, deciding_options, last_checkpoint, launcher
 from tasks.artifacts import TrainingProgress
-from tasks.run import Parent, RunRef, Throttle, engine, log, parent_stage, task_options
+from tasks.run import Parent, RunRef, close_engine, engine, log, parent_stage, reporting, task_options
 
 ROLLOUTS, BREAKDOWN, CHANGES, WEIGHTS = "rollouts.parquet", "breakdown.json", "changes.json", "weights.json"
+PARTIAL = "rollouts.partial.jsonl"
+"""The answers of an evaluation that was cut off."""
 WORK = "work"
 
 
@@ -69,6 +72,8 @@ def train(run: RunRef, stage: int, data: StepRecord, parent: Parent) -> StepReco
 
 
 def _train(run: RunRef, stage: int, spec: TrainSpec) -> None:
+    # Its memory is for the trainer, and what it has loaded may be about to change.
+    close_engine()
     show, out_of_memory = TrainingProgress(run, stage), []
 
     def progress(entry: dict[str, Any]) -> None:
@@ -89,10 +94,11 @@ def _train(run: RunRef, stage: int, spec: TrainSpec) -> None:
 def evaluate_start(run: RunRef, validation: StepRecord) -> StepRecord:
     """Rollouts and breakdown of the start policy."""
     source = run.policy(START)
-    decides = {"validation": validation.key, "model": model_identity(source), "answer": run.preset.max_answer_tokens, "dtype": run.preset.engine.dtype}
+    identity = model_identity(source)
+    decides = {"validation": validation.key, "model": identity, "answer": run.preset.max_answer_tokens, **run.preset.engine.decides}
 
     def body() -> None:
-        _evaluate(run, source, run.start)
+        _evaluate(run, source, identity, run.start)
         write_json(run.start / BREAKDOWN, breakdown_of(read_rollouts(run.start / ROLLOUTS)))
 
     return run_step(run.start, "start", decides, (ROLLOUTS, BREAKDOWN), body)
@@ -100,15 +106,28 @@ def evaluate_start(run: RunRef, validation: StepRecord) -> StepRecord:
 
 @task(**task_options("evaluate"))
 def evaluate_stage(run: RunRef, stage: int, checkpoint: StepRecord, validation: StepRecord) -> StepRecord:
-    """Rollouts of a stage's checkpoint on the validation set."""
-    directory = run.stage(stage)
-    decides = {
-        "validation": validation.key,
-        "checkpoint": checkpoint.outputs["checkpoint"],
-        "answer": run.preset.max_answer_tokens,
-        "dtype": run.preset.engine.dtype,
-    }
-    return run_step(directory, "evaluate", decides, (ROLLOUTS,), lambda: _evaluate(run, str(directory / "checkpoint"), directory))
+    """Rollouts of a stage's checkpoint on the validation set, after a check that these are the weights that answer."""
+    directory, identity = run.stage(stage), checkpoint.outputs["checkpoint"]
+    decides = {"validation": validation.key, "checkpoint": identity, "answer": run.preset.max_answer_tokens, **run.preset.engine.decides}
+    source = str(directory / "checkpoint")
+
+    def body() -> None:
+        _check_weights(run, stage, source)
+        _evaluate(run, source, identity, directory)
+
+    return run_step(directory, "evaluate", decides, (ROLLOUTS, WEIGHTS), body)
+
+
+def _check_weights(run: RunRef, stage: int, source: str) -> None:
+    """Write `weights.json`; ModelError if the engine answers with other weights than those that were trained."""
+    directory, preset = run.stage(stage), run.preset
+    model = engine(source, preset.engine, directory / "logs" / "engine.log")
+    check = check_weights(Canary.model_validate_json((directory / CANARY).read_bytes()), model.score, preset.engine.dtype)
+    if check.verdict == "other":
+        close_engine()
+    refuse_stale(check, source)
+    log.info("stage %d: weights of the engine and of the trainer: %s", stage, check)
+    write_json(directory / WEIGHTS, check)
 
 
 @task(**task_options("summarize"))
@@ -135,15 +154,15 @@ def read_changes(directory: Path) -> dict[int, Difference]:
     return Changes.model_validate_json((directory / CHANGES).read_bytes()).valid
 
 
-def _evaluate(run: RunRef, source: str, directory: Path) -> None:
+def _evaluate(run: RunRef, source: str, identity: str, directory: Path) -> None:
     preset = run.preset
     instances = read_dataset(run.validation)
     model = engine(source, preset.engine, directory / "logs" / "engine.log")
-    throttle = Throttle()
-
-    def progress(done: int) -> None:
-        if throttle.ready():
-            log.info("%s: %d of %d validation instances answered", directory.name, done, len(instances))
-
-    rollouts = evaluate(model, instances, preset.prompt_style, Sampling(max_tokens=preset.max_answer_tokens), progress)
-    write_rollouts(directory / ROLLOUTS, rollouts, preset.prompt_style)
+    kept = KeptAnswers(model, directory / PARTIAL, {"model": identity, **preset.engine.decides})
+    progress = reporting(f"{directory.name}: %d of {len(instances)} validation instances answered")
+    write_rollouts(
+        directory / ROLLOUTS,
+        evaluate(kept, instances, preset.prompt_style, Sampling(max_tokens=preset.max_answer_tokens), progress),
+        preset.prompt_style,
+    )
+    kept.forget()

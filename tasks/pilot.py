@@ -18,7 +18,7 @@ from policy.pilot_score import Piloted
 from policy.train_spec import answer_tokens, group_size, reward_scale
 from tasks.data import held_out
 from tasks.design import CANDIDATES, STATE, read_candidates
-from tasks.run import RunRef, Throttle, engine, log, policy_identity, read_gate, task_options
+from tasks.run import RunRef, engine, log, policy_identity, read_gate, reporting, task_options
 
 PILOT = "pilot.json"
 
@@ -53,7 +53,7 @@ def score_candidates(run: RunRef, stage: int, candidates: StepRecord, gate: Step
         "rewards": preset.rewards,
         "agents": preset.agents,
         "style": preset.prompt_style,
-        "dtype": preset.engine.dtype,
+        **preset.engine.decides,
         "seed": preset.seed,
     }
     return run_step(directory, "pilot", decides, (PILOT,), body)
@@ -67,12 +67,7 @@ def _pilot(run: RunRef, stage: int, policy: int, config: EnvConfig) -> Piloted:
         model = engine(run.policy(policy), preset.engine, run.stage(stage) / "logs" / "engine.log")
         # As in training: temperature 1, the same answer length and group size.
         sampling = Sampling(max_tokens=answer_tokens(preset.trl), temperature=1.0, seed=seed_integer(preset.seed, stage, "pilot"))
-        throttle, answers = Throttle(), preset.design.pilot * group_size(preset.trl)
-
-        def progress(done: int) -> None:
-            if throttle.ready():
-                log.info("stage %d: pilot: %d of %d answers", stage, done, answers)
-
+        progress = reporting(f"stage {stage}: pilot: %d of {preset.design.pilot * group_size(preset.trl)} answers")
         how = (preset.prompt_style, sampling, preset.rewards, reward_scale(preset.trl), progress)
         return Piloted(config=config, score=pilot(model, instances, group_size(preset.trl), *how))
     except (ModelError, SamplingError) as error:  # a score is not worth a run

@@ -3,6 +3,7 @@
 import logging
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,10 @@ from engineer.gate import START, GateDecision
 from infra.preset import Preset
 from infra.settings import Settings
 from infra.steps import read_record, stage_directory
+from policy.chat import Completion, Progress
 from policy.checkpoints import model_identity, resolve_model
-from policy.engine import EngineChatModel, EngineConfig
+from policy.engine import EngineChatModel
+from policy.engine_config import EngineConfig
 
 log = logging.getLogger("envwright")
 GATE = "gate.json"
@@ -99,18 +102,34 @@ class Throttle:
         return True
 
 
+def reporting(words: str) -> Progress:
+    """A callback that logs how many answers are there, every ten seconds at most; `words` have a place for the number."""
+    throttle, told = Throttle(), 0
+
+    def progress(new: Mapping[int, Completion]) -> None:
+        nonlocal told
+        told += len(new)
+        if throttle.ready():
+            log.info(words, told)
+
+    return progress
+
+
 _engine: EngineChatModel | None = None
 _engine_lock = threading.Lock()
 
 
 def engine(source: str, config: EngineConfig, log_path: Path) -> EngineChatModel:
-    """The one running chat model of this process; another source replaces it, so a stage starts each engine once."""
+    """The one running chat model of this process; another source replaces it, so a stage starts each engine once.
+
+    Found by the path of its weights: whoever writes weights closes it first. ModelError if the backend is not installed.
+    """
     global _engine
     with _engine_lock:
         if _engine is None or (_engine.source, _engine.config) != (source, config):
             if _engine is not None:
                 _engine.close()
-            _engine = EngineChatModel(source, config, log_path)
+            _engine = EngineChatModel(source, config, log_path, Settings().vllm_python)
         return _engine
 
 

@@ -18,10 +18,10 @@ class Handler(BaseHTTPRequestHandler):
     server: "Server"
     protocol_version = "HTTP/1.1"
     timeout = 20
+    question: dict
 
     def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        self.question: dict = json.loads(body)
+        self.question = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.server.asked.append((self.question, {name.lower(): value for name, value in self.headers.items()}))
         behaviours = self.server.behaviours
         try:

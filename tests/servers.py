@@ -1,4 +1,4 @@
-"""Real servers for tests: a Prefect server of its own, and what it says."""
+"""Real servers for tests: a Prefect server of its own, and what it says; where vLLM is."""
 
 import json
 import os
@@ -13,6 +13,16 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import pytest
+
+
+def vllm_or_skip() -> Path:
+    """The interpreter that has vLLM: ENVWRIGHT_VLLM_PYTHON, or that of `make vllm`. Without one the test is skipped, or fails if ENVWRIGHT_VLLM_REQUIRED."""
+    python = Path(os.environ.get("ENVWRIGHT_VLLM_PYTHON") or Path(__file__).parents[1] / ".venv-vllm" / "bin" / "python")
+    if not python.exists():
+        message = f"no vLLM at {python}; install it with `make vllm`, or set ENVWRIGHT_VLLM_PYTHON"
+        pytest.fail(message) if os.environ.get("ENVWRIGHT_VLLM_REQUIRED") else pytest.skip(message)
+    return python
 
 
 def free_port() -> int:

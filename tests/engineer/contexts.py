@@ -1,6 +1,6 @@
 """Design contexts and real chat models for the tests of `engineer`."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from hypothesis import settings
 
@@ -8,7 +8,7 @@ from engineer.context import ConfigSpace, DesignContext, StageRecord
 from envgen.breakdown import Breakdown, Difference, SizeBreakdown
 from envgen.config import SUM_TOLERANCE, EnvConfig, SizeConfig
 from envgen.verifier import FailureCategory
-from policy.chat import Completion, Conversation, Sampling
+from policy.chat import Completion, Conversation, Progress, Sampling
 
 repeatable = settings(derandomize=True, deadline=None)
 
@@ -84,7 +84,7 @@ class ListModel:
         self.answers = list(answers)
         self.asked: list[tuple[Conversation, Sampling]] = []
 
-    def complete(self, conversations: Sequence[Conversation], sampling: Sampling, progress: Callable[[int], None] | None = None) -> list[Completion]:
+    def complete(self, conversations: Sequence[Conversation], sampling: Sampling, progress: Progress | None = None) -> list[Completion]:
         found = []
         for conversation in conversations:
             self.asked.append((conversation, sampling))

@@ -672,6 +672,17 @@ def test_doctor_finds_this_installation_ready(tmp_path: Path):
     assert not (tmp_path / "runs").exists(), "looking changes nothing"
 
 
+@pytest.mark.parametrize(("number", "fine"), [("0.31.0", True), ("0.40.1", False), (None, False)])
+def test_doctor_tells_which_vllm_would_answer(envwright: Envwright, tmp_path: Path, number: str | None, fine: bool):
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\n{f'echo {number}' if number else 'exit 1'}\n")
+    python.chmod(0o755)
+    done = envwright("doctor", ENVWRIGHT_VLLM_PYTHON=str(python))
+    assert done.code == (0 if fine else 2), done.out
+    assert (f"vLLM: {number} under {python}" if number else "vLLM: not usable") in done.out
+    assert ("outside of the tested" in done.out, "has no vLLM" in done.out) == (bool(number) and not fine, not number)
+
+
 def test_doctor_fails_where_runs_cannot_be_written(envwright: Envwright):
     done = envwright("doctor", ENVWRIGHT_RUNS="/proc/runs")
     assert done.code == 2

@@ -57,6 +57,16 @@ def test_a_run_is_extended_by_more_stages_and_keeps_its_identity(tmp_path: Path)
     assert longer.preset_digest == first.preset_digest, "lineage finds the run by it"
 
 
+def test_a_run_is_continued_with_more_of_a_machine_but_not_with_another_engine(tmp_path: Path):
+    first = open_run(tmp_path, preset())
+    wider = preset(engine__batch_size=512, engine__replicas=8)
+    found = open_run(tmp_path, wider)
+    assert found.preset.engine == wider.engine
+    assert found.preset_digest == first.preset_digest
+    with pytest.raises(RunDirectoryError, match=r"engine: .*vllm"):
+        open_run(tmp_path, preset(engine__backend="vllm"))
+
+
 def test_fewer_stages_and_another_description_are_no_other_preset(tmp_path: Path):
     longer = open_run(tmp_path, preset(stages=5))
     shorter = open_run(tmp_path, preset(stages=1, description="again"))

@@ -6,7 +6,6 @@ ENVWRIGHT_VLLM_REQUIRED, so that a missing server fails there.
 
 import os
 import signal
-import socket
 import subprocess
 import time
 import urllib.request
@@ -15,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from servers import free_port, vllm_or_skip
 
 from engineer.designers import design
 from engineer.lessons import TAUGHT, random_context
@@ -24,29 +24,20 @@ from infra.preset import load_preset
 from policy.checkpoints import TINY_DIRECTORY
 from policy.child import stop_child
 
-PYTHON = Path(os.environ.get("ENVWRIGHT_VLLM_PYTHON") or Path(__file__).parents[2] / ".venv-vllm" / "bin" / "python")
 START = 300
 """Seconds that the server may take to start."""
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a vLLM server."""
-    if not PYTHON.exists():
-        message = f"no vLLM server at {PYTHON}; install it with `make vllm`, or set ENVWRIGHT_VLLM_PYTHON"
-        pytest.fail(message) if os.environ.get("ENVWRIGHT_VLLM_REQUIRED") else pytest.skip(message)
+    python = vllm_or_skip()
     port, folder = free_port(), tmp_path_factory.mktemp("vllm")
     # PYTHONPATH would show the server this checkout's libraries.
     environment = {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "VIRTUAL_ENV"}}
     environment |= {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", "HF_HUB_OFFLINE": "1"}
     environment |= {"VLLM_CACHE_ROOT": str(folder / "cache")}
-    command = [str(PYTHON), "-m", "vllm.entrypoints.openai.api_server", "--model", str(TINY_DIRECTORY), "--served-model-name", "tiny"]
+    command = [str(python), "-m", "vllm.entrypoints.openai.api_server", "--model", str(TINY_DIRECTORY), "--served-model-name", "tiny"]
     command += ["--host", "127.0.0.1", "--port", str(port), "--dtype", "float32", "--max-model-len", "1024", "--max-num-seqs", "4", "--enforce-eager"]
     with open(folder / "server.log", "w") as log:
         process = subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=log, process_group=0)

@@ -24,10 +24,12 @@ from envgen.benchmark import PER_HOLE_RATIO, SUBSETS, blocks
 from envgen.capacity import enumerated_capacity
 from envgen.columns import pack, problem_of
 from envgen.config import EnvConfig, SizeConfig
+from envgen.errors import ModelError
 from envgen.problem import MAX_AGENTS, Instance, Problem
 from envgen.prompts import answer
 from envgen.sampler import MIN_AGENTS, Quota, draw_boards, sample
 from envgen.solver import solve, solve_boards, solve_many
+from policy.engine_config import EngineConfig
 
 Row = Callable[[str, str, str, str, str], None]
 """Takes what was measured, the speed, what it is held against, their ratio, and the bar."""
@@ -193,11 +195,25 @@ def bench_training(add: Row) -> None:
     add("rewards, of that step", f"{100 * rewards:.1f} %", "", "", "")
 
 
+def bench_evaluation(add: Row) -> None:
+    """Our evaluation of the tiny policy through each engine that is installed, against a bare call of that engine."""
+    from engine_speed import evaluation_speed
+
+    for backend in ("transformers", "vllm"):
+        try:
+            ours, bare, ratio = evaluation_speed(EngineConfig(backend=backend, dtype="float32", batch_size=128))
+        except ModelError as error:
+            console.print(f"{backend}: {error}")
+            continue
+        add(f"evaluation of the tiny policy on {backend}", f"{ours:,.0f} answers/s", f"bare call {bare:,.0f}/s", f"{ratio:.3f}", "0.97")
+
+
 PARTS: dict[str, Callable[[Row, argparse.Namespace], None]] = {
     "solver": lambda add, _: bench_solver(add),
     "verifier": lambda add, _: bench_verifier(add),
     "processes": lambda add, _: bench_processes(add),
     "sampling": lambda add, arguments: bench_sampling(add, arguments.per_class),
+    "evaluation": lambda add, _: bench_evaluation(add),
     "orchestration": lambda add, _: bench_orchestration(add),
     "training": lambda add, _: bench_training(add),
     "worst": lambda add, arguments: bench_worst_board(add, arguments.draws),

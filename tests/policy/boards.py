@@ -6,7 +6,7 @@ from envgen.config import EnvConfig, SizeConfig
 from envgen.problem import Instance
 from envgen.prompts import PromptStyle, answer, prompt
 from envgen.sampler import sample
-from policy.chat import Completion, Conversation, Sampling
+from policy.chat import Completion, Conversation, Progress, Sampling
 
 
 def draw_instances(count: int = 12, seed: int = 0) -> list[Instance]:
@@ -40,12 +40,12 @@ class Solver:
         self.respond, self.finish = respond, finish
         self.samplings: list[Sampling] = []
 
-    def complete(self, conversations: Sequence[Conversation], sampling: Sampling, progress: Callable[[int], None] | None = None) -> list[Completion]:
+    def complete(self, conversations: Sequence[Conversation], sampling: Sampling, progress: Progress | None = None) -> list[Completion]:
         self.samplings.append(sampling)
         found = []
         for (message,) in conversations:
             text = self.respond(self.by_prompt[message.content])
             found.append(Completion(text=text, prompt_tokens=len(message.content), completion_tokens=len(text), finish_reason=self.finish))
             if progress:
-                progress(len(found))
+                progress({len(found) - 1: found[-1]})
         return found

@@ -51,7 +51,7 @@ def test_all_is_asked_at_once_with_the_given_sampling_and_progress_is_told():
     model, told = Solver(INSTANCES, PromptStyle.COMPACT), []
     evaluate(model, INSTANCES, PromptStyle.COMPACT, GREEDY, told.append)
     assert model.samplings == [GREEDY]
-    assert told == list(range(1, len(INSTANCES) + 1))
+    assert [(index, completion.text) for new in told for index, completion in new.items()] == [(n, optimal(i)) for n, i in enumerate(INSTANCES)]
 
 
 def test_no_instances_need_no_answers():

@@ -2,12 +2,15 @@ import gzip
 import json
 import logging
 import pickle
+import threading
 import time
 import traceback
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 from misbehaving import (
+    Handler,
     Server,
     answers,
     closed_port,
@@ -23,7 +26,7 @@ from misbehaving import (
 )
 
 from envgen.errors import ModelError
-from policy.chat import Message, Sampling, ask
+from policy.chat import Completion, Message, Sampling, ask
 from policy.endpoint import Endpoint, check_endpoint, read_key
 from policy.openai_model import MAX_BODY, OpenAIModel, _retry_after
 
@@ -51,13 +54,13 @@ def failure(model: OpenAIModel) -> str:
 
 def test_conversations_are_answered_in_order_with_what_was_asked_for():
     schema = {"type": "object", "properties": {"a": {"type": "number"}}, "required": ["a"], "additionalProperties": False}
-    done: list[int] = []
+    done: list[Mapping[int, Completion]] = []
     with serving(answers("one"), answers("two", finish="length", prompt_tokens=7, completion_tokens=3)) as server:
-        model = model_at(server.url, model="big/model")
+        model = model_at(server.url, model="big/model", concurrency=1)
         first, second = model.complete([ask("1"), ask("2")], Sampling(max_tokens=9, temperature=0.5, seed=3, json_schema=schema), done.append)
     assert (first.text, first.finish_reason, first.prompt_tokens, first.completion_tokens) == ("one", "stop", 11, 5)
     assert (second.text, second.finish_reason, second.prompt_tokens, second.completion_tokens) == ("two", "length", 7, 3)
-    assert done == [1, 2]
+    assert done == [{0: first}, {1: second}]
     question, headers = server.asked[1]
     assert question == {
         "model": "big/model",
@@ -308,3 +311,58 @@ def test_the_key_is_read_from_the_environment(monkeypatch: pytest.MonkeyPatch):
 def test_an_endpoint_is_stored_without_any_key(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     assert KEY not in json.dumps(Endpoint(model="m").model_dump())
+
+
+def content(handler: Handler) -> str:
+    return handler.question["messages"][0]["content"]
+
+
+@pytest.mark.parametrize("concurrency", [1, 4])
+def test_so_many_conversations_are_under_way_at_once_and_each_is_told_once(concurrency: int):
+    under_way, counts = threading.Semaphore(0), []
+
+    def counts_and_echoes(handler: Handler) -> None:
+        under_way.release()
+        time.sleep(0.1)
+        counts.append(under_way._value)
+        under_way.acquire()
+        answers(content(handler))(handler)
+
+    told: list[Mapping[int, Completion]] = []
+    with serving(counts_and_echoes) as server:
+        found = model_at(server.url, concurrency=concurrency).complete([ask(str(n)) for n in range(12)], Sampling(max_tokens=9), told.append)
+    assert max(counts) == concurrency
+    assert [completion.text for completion in found] == [str(n) for n in range(12)]
+    assert sorted(index for new in told for index in new) == list(range(12))
+    assert {index: completion for new in told for index, completion in new.items()} == dict(enumerate(found))
+
+
+def test_answers_that_arrive_in_another_order_are_returned_in_that_of_the_questions():
+    arrived: list[int] = []
+
+    def echoes_the_last_first(handler: Handler) -> None:
+        time.sleep(0.5 - 0.05 * int(content(handler)))
+        arrived.append(int(content(handler)))
+        answers(content(handler))(handler)
+
+    with serving(echoes_the_last_first) as server:
+        found = model_at(server.url, concurrency=10).complete([ask(str(n)) for n in range(10)], Sampling(max_tokens=9))
+    assert arrived != sorted(arrived)
+    assert [completion.text for completion in found] == [str(n) for n in range(10)]
+
+
+def test_after_a_failure_nothing_more_is_asked_and_what_was_under_way_is_told():
+    def refuses_the_first(handler: Handler) -> None:
+        if content(handler) == "0":
+            sends("no", 400)(handler)
+        else:
+            time.sleep(0.3)
+            answers("paid for")(handler)
+
+    told: list[Mapping[int, Completion]] = []
+    with serving(refuses_the_first) as server:
+        with pytest.raises(ModelError, match="status 400") as raised:
+            model_at(server.url, concurrency=3).complete([ask(str(n)) for n in range(50)], Sampling(max_tokens=9), told.append)
+        assert raised.value.__context__ is None
+        assert len(server.asked) == 3
+    assert sorted(index for new in told for index in new) == [1, 2]

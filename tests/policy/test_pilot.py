@@ -1,6 +1,6 @@
 """The pilot: expected learning signal of a few groups of answers."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from envgen.config import EnvConfig, SizeConfig
 from envgen.prompts import PromptStyle, answer
 from envgen.sampler import sample
-from policy.chat import Completion, Conversation, Sampling
+from policy.chat import Completion, Conversation, Progress, Sampling
 from policy.pilot import absolute_advantages, mixed_groups, pilot
 from policy.rewards import RewardWeights
 
@@ -24,7 +24,7 @@ class Scripted:
     def __init__(self, texts: list[str]) -> None:
         self.texts = texts
 
-    def complete(self, conversations: Sequence[Conversation], sampling: Sampling, progress: Callable[[int], None] | None = None) -> list[Completion]:
+    def complete(self, conversations: Sequence[Conversation], sampling: Sampling, progress: Progress | None = None) -> list[Completion]:
         assert len(conversations) == len(self.texts)
         return [Completion(text=text, prompt_tokens=10, completion_tokens=5, finish_reason="stop") for text in self.texts]
 

@@ -8,8 +8,7 @@ from engineer.context import ConfigSpace
 from envgen.config import EnvConfig, SizeConfig
 from envgen.errors import ModelError
 from policy.chat import Sampling, ask
-from policy.engine import EngineChatModel, EngineConfig
-from policy.transformers_model import TransformersModel
+from policy.transformers_model import TransformersModel, _Draw
 
 QUESTIONS = [ask(text) for text in ("Solve 3x3.", "Solve 3x3.\nHoles: (0,1) (1,1)", "a", "Agent 0: (0,0) to (2,2)\nAgent 1: (1,0) to (0,2)")]
 
@@ -29,6 +28,50 @@ def test_sampled_answers_repeat_with_the_seed_and_change_with_it(model):
     first, again, other = (model.complete(QUESTIONS, Sampling(max_tokens=12, temperature=1.0, seed=seed)) for seed in (1, 1, 2))
     assert first == again
     assert first != other
+
+
+def test_sampled_answers_depend_neither_on_the_order_nor_on_what_else_is_asked(model):
+    drawn = Sampling(max_tokens=12, temperature=1.0, seed=1)
+    asked = [QUESTIONS[0], *QUESTIONS, QUESTIONS[0], QUESTIONS[2]]
+    found = model.complete(asked, drawn)
+    first, *_ = group = [found[index] for index in (0, 1, 5)]
+    assert len({completion.text for completion in group}) == 3, "equal prompts get answers of their own"
+    assert model.complete([QUESTIONS[0]], drawn) == [first]
+    assert sorted(model.complete(asked[::-1], drawn), key=str) == sorted(found, key=str)
+
+
+def test_a_token_is_drawn_with_its_probability_at_the_temperature():
+    import torch
+
+    chances, draws, temperature = torch.tensor([0.5, 0.3, 0.15, 0.05, 0.0]), 20_000, 0.7
+    scores = (chances.log() * temperature).repeat(draws, 1)
+    drawn = _Draw(temperature, list(range(draws)), "cpu")(torch.empty(0), scores).argmax(dim=1)
+    shares = drawn.bincount(minlength=5) / draws
+    assert shares.tolist() == pytest.approx(chances.tolist(), abs=4 * (0.25 / draws) ** 0.5)
+    assert shares[4] == 0, "what a schema forbids is never drawn"
+
+
+def test_scores_are_the_log_probabilities_of_each_token_given_those_before(model, random_checkpoint):
+    import torch
+
+    sequences = [[5, 9, 2, 7], [3], list(range(20)), [8, 8]]
+    scores = model.score(sequences)
+    assert [len(score) for score in scores] == [3, 0, 19, 1]
+    for sequence, score in zip(sequences, scores, strict=True):
+        with torch.inference_mode():
+            known = model.model(torch.tensor([sequence])).logits[0].double().log_softmax(-1)
+        assert score == pytest.approx([known[t - 1, sequence[t]].item() for t in range(1, len(sequence))], abs=1e-5)
+    other = TransformersModel(str(random_checkpoint), dtype="float32")
+    with torch.no_grad():
+        other.model.model.layers[0].mlp.up_proj.weight *= 1.5
+    assert max(abs(a - b) for x, y in zip(scores, other.score(sequences), strict=True) for a, b in zip(x, y, strict=True)) > 1e-4
+    assert model.score([]) == []
+
+
+@pytest.mark.parametrize("sequence", [[], [1] * 513])
+def test_a_sequence_that_cannot_be_scored_is_refused(model, sequence: list[int]):
+    with pytest.raises(ModelError, match=f"a sequence of {len(sequence)} tokens cannot be scored; give 1 to 512"):
+        model.score([[1, 2], sequence])
 
 
 def test_an_answer_cut_off_by_the_limit_says_so(model):
@@ -60,22 +103,3 @@ def test_even_random_weights_answer_in_the_schema(model):
 def test_what_is_no_checkpoint_is_refused(tmp_path):
     with pytest.raises(ModelError, match=r"config\.json is missing"):
         TransformersModel(str(tmp_path))
-
-
-def test_a_model_in_a_child_answers_like_one_here_reports_progress_and_can_be_killed(random_checkpoint, model, tmp_path):
-    engine = EngineChatModel(str(random_checkpoint), EngineConfig(batch_size=3, dtype="float32"), tmp_path / "engine.log")
-    try:
-        done: list[int] = []
-        assert engine.complete(QUESTIONS, Sampling(max_tokens=12), done.append) == model.complete(QUESTIONS, Sampling(max_tokens=12))
-        assert done == [3, 4]
-        with pytest.raises(ModelError, match="lower max_tokens"):
-            engine.complete([ask("x" * 600)], Sampling(max_tokens=8))
-        assert engine.complete([QUESTIONS[0]], Sampling(max_tokens=2))[0].completion_tokens == 2
-        whole = engine.complete(QUESTIONS, Sampling(max_tokens=12))
-        engine._child.kill()  # type: ignore[union-attr]
-        assert engine.complete(QUESTIONS, Sampling(max_tokens=12)) == whole, "a killed child is started again"
-        with pytest.raises(ModelError, match=r"unexpectedly, twice; .*engine\.log"):
-            engine.complete(QUESTIONS, Sampling(max_tokens=12), lambda _: engine._child.kill())  # type: ignore[union-attr]
-        assert len(engine.complete(QUESTIONS, Sampling(max_tokens=2))) == len(QUESTIONS), "the next call starts a new child"
-    finally:
-        engine.close()

@@ -1,0 +1,40 @@
+"""How a model is loaded and asked. Imports no model library."""
+
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+
+class EngineConfig(BaseModel):
+    """Which engine answers for a policy, and with how much of the machine."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    backend: Literal["transformers", "vllm"] = "transformers"
+    """What generates: Hugging Face transformers, or vLLM, which is much faster on a GPU and has an installation of its own."""
+    batch_size: int = Field(default=64, ge=1)
+    """Answers generated together, by each replica: a batch of transformers, `max_num_seqs` of vLLM. Decides memory and speed, not answers."""
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    """Of weights and activations; `auto` is that of the checkpoint."""
+    replicas: int = Field(default=1, ge=1, le=64)
+    """Processes that share the conversations, each with the whole model on GPUs of its own (data parallel); 1 to 64."""
+    tensor_parallel: int = Field(default=1, ge=1, le=64)
+    """GPUs over which each replica splits the model; vllm only; 1 to 64."""
+    gpu_memory_utilization: float | None = Field(default=None, gt=0, le=1)
+    """Share of a GPU's memory for weights and cache, above 0 to 1; vllm only. Left out, vLLM decides (0.92)."""
+    max_model_len: int | None = Field(default=None, ge=16)
+    """Tokens of prompt and answer at most; vllm only. Less than the model's own limit, which it is if left out, saves memory."""
+
+    @model_validator(mode="after")
+    def _read(self) -> Self:
+        """Refuse what the backend would not read."""
+        if self.backend != "vllm":
+            for name in ("tensor_parallel", "gpu_memory_utilization", "max_model_len"):
+                value = getattr(self, name)
+                if value != type(self).model_fields[name].default:
+                    raise ValueError(f"{name}: {value} is read by the backend vllm only, and backend is {self.backend}; set it to vllm, or leave {name} out")
+        return self
+
+    @property
+    def decides(self) -> dict[str, Any]:
+        """What of it decides answers, for content keys; the rest decides speed and memory."""
+        return {"dtype": self.dtype} if self.backend == "transformers" else {"dtype": self.dtype, "backend": self.backend}

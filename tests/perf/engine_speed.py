@@ -1,0 +1,68 @@
+"""Throughput of our evaluation against a bare engine call on the same prompts, both warm, in turns."""
+
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from envgen.files import write_json
+from envgen.prompts import PromptStyle, prompt
+from infra.preset import load_preset
+from infra.settings import Settings
+from policy.answers import KeptAnswers
+from policy.chat import Sampling
+from policy.checkpoints import TINY_DIRECTORY
+from policy.engine import EngineChatModel
+from policy.engine_config import EngineConfig
+from policy.evaluation import evaluate
+from policy.interpreter import vllm_python
+from tasks.data import validation_instances
+
+REPEATS = 9
+STYLE, SAMPLING = PromptStyle.COMPACT, Sampling(max_tokens=40)
+
+
+def evaluation_speed(config: EngineConfig) -> tuple[float, float, float]:
+    """(ours, bare, ratio): answers a second of the preset `tiny`'s validation set, medians; the ratio is the median of those of each turn.
+
+    Ours is `evaluate` through an engine in its process, with kept answers and verdicts; bare is `tests/perf/bare_engine.py`.
+    ModelError if the engine is not installed.
+    """
+    instances = validation_instances(load_preset("tiny"))
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        python = vllm_python(Settings().vllm_python) if config.backend == "vllm" else sys.executable
+        engine = EngineChatModel(str(TINY_DIRECTORY), config, folder / "engine.log", Settings().vllm_python)
+        spec = {"source": str(TINY_DIRECTORY), "backend": config.backend, "dtype": config.dtype, "batch_size": config.batch_size}
+        write_json(folder / "spec.json", {**spec, "max_tokens": SAMPLING.max_tokens, "prompts": [prompt(i.problem, STYLE) for i in instances]})
+        command = [python, str(Path(__file__).with_name("bare_engine.py")), str(folder / "spec.json")]
+        with open(folder / "bare.log", "w") as log:
+            bare_process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True)
+
+        def bare() -> float:
+            assert bare_process.stdin is not None
+            assert bare_process.stdout is not None
+            bare_process.stdin.write("\n")
+            bare_process.stdin.flush()
+            line = bare_process.stdout.readline()
+            assert line, (folder / "bare.log").read_text()[-2000:]
+            return float(line)
+
+        def ours() -> float:
+            kept = KeptAnswers(engine, folder / "partial.jsonl", {})
+            started = time.perf_counter()
+            evaluate(kept, instances, STYLE, SAMPLING)
+            seconds = time.perf_counter() - started
+            kept.forget()
+            return seconds
+
+        try:
+            _ = ours(), bare()  # the first answers are not counted
+            turns = [(ours(), bare()) if turn % 2 else (bare(), ours())[::-1] for turn in range(REPEATS)]
+        finally:
+            engine.close()
+            bare_process.communicate()
+    seconds, bare_seconds = (statistics.median(side) for side in zip(*turns, strict=True))
+    return len(instances) / seconds, len(instances) / bare_seconds, statistics.median(bare / ours for ours, bare in turns)

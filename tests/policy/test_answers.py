@@ -1,0 +1,140 @@
+"""Answers that survive a killed evaluation."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from boards import Solver, detour, draw_instances
+
+from envgen.errors import ModelError
+from envgen.prompts import PromptStyle, prompt
+from policy.answers import KeptAnswers
+from policy.chat import Completion, Sampling, ask
+from policy.checkpoints import TINY_DIRECTORY
+from policy.engine import EngineChatModel
+from policy.engine_config import EngineConfig
+from policy.evaluation import evaluate
+from policy.rollouts import read_rollouts, write_rollouts
+
+INSTANCES = draw_instances(20)
+STYLE = PromptStyle.COMPACT
+GREEDY = Sampling(max_tokens=40)
+ASKED = [ask(prompt(instance.problem, STYLE)) for instance in INSTANCES]
+
+
+class Fails:
+    """Answers so many conversations, then fails."""
+
+    def __init__(self, model: Solver, number: int) -> None:
+        self.model, self.number = model, number
+
+    def complete(self, conversations, sampling, progress=None) -> list[Completion]:
+        self.model.complete(conversations[: self.number], sampling, progress)
+        raise ModelError("out of memory, or so")
+
+
+class Counts(Solver):
+    """Remembers how many conversations each call was about."""
+
+    def complete(self, conversations, sampling, progress=None) -> list[Completion]:
+        self.asked = len(conversations)
+        return super().complete(conversations, sampling, progress)
+
+
+def cut_off(path: Path, number: int, **decides: str) -> None:
+    with pytest.raises(ModelError):
+        KeptAnswers(Fails(Solver(INSTANCES, STYLE), number), path, decides).complete(ASKED, GREEDY)
+
+
+def test_a_repeated_call_asks_only_for_what_is_owed_and_tells_all(tmp_path):
+    path, solver, told = tmp_path / "deep" / "partial.jsonl", Counts(INSTANCES, STYLE, detour), []
+    cut_off(path, 7, model="a")
+    kept = KeptAnswers(solver, path, {"model": "a"})
+    found = kept.complete(ASKED, GREEDY, told.append)
+    assert solver.asked == 13
+    whole = Solver(INSTANCES, STYLE).complete(ASKED, GREEDY)
+    assert found[:7] == whole[:7], "the answers that were there, though this model would give others"
+    assert sorted(index for new in told for index in new) == list(range(20))
+    solver.asked = 0
+    assert kept.complete(ASKED[::-1], GREEDY) == found[::-1], "the order decides nothing"
+    assert solver.asked == 0
+    kept.forget()
+    assert not path.exists()
+    kept.forget()
+
+
+@pytest.mark.parametrize(
+    ("decides", "sampling"), [({"model": "b"}, GREEDY), ({"model": "a", "backend": "vllm"}, GREEDY), ({"model": "a"}, Sampling(max_tokens=41))]
+)
+def test_answers_of_another_model_or_sampling_are_not_taken(tmp_path, decides: dict, sampling: Sampling):
+    cut_off(tmp_path / "partial.jsonl", 7, model="a")
+    solver = Counts(INSTANCES, STYLE)
+    KeptAnswers(solver, tmp_path / "partial.jsonl", decides).complete(ASKED, sampling)
+    assert solver.asked == 20
+
+
+@pytest.mark.parametrize("torn", [10, 1, 3])
+def test_a_torn_last_line_costs_one_answer(tmp_path, torn: int):
+    path, solver = tmp_path / "partial.jsonl", Counts(INSTANCES, STYLE)
+    cut_off(path, 7)
+    path.write_bytes(path.read_bytes()[:-torn])
+    for owed in (13 if torn == 1 else 14, 0):
+        solver.asked = 0
+        assert KeptAnswers(solver, path, {}).complete(ASKED, GREEDY) == Solver(INSTANCES, STYLE).complete(ASKED, GREEDY)
+        assert solver.asked == owed
+
+
+def test_equal_questions_are_asked_again_together(tmp_path):
+    """Which answer is drawn depends on the rank among equal questions: the rest of a group alone would draw the first answers again."""
+    asked = [ASKED[0]] * 4 + ASKED[1:3]
+    with pytest.raises(ModelError):
+        KeptAnswers(Fails(Solver(INSTANCES, STYLE), 2), tmp_path / "partial.jsonl", {}).complete(asked, GREEDY)
+    solver = Counts(INSTANCES, STYLE)
+    KeptAnswers(solver, tmp_path / "partial.jsonl", {}).complete(asked, GREEDY)
+    assert solver.asked == 6
+    KeptAnswers(solver, tmp_path / "partial.jsonl", {}).complete([*asked, ASKED[5]], GREEDY)
+    assert solver.asked == 1
+
+
+EVALUATE = """
+import sys
+from pathlib import Path
+from boards import draw_instances
+from test_answers import STYLE, GREEDY, kept_engine
+from policy.evaluation import evaluate
+evaluate(kept_engine(Path(sys.argv[1])), draw_instances(20), STYLE, GREEDY)
+"""
+
+
+def kept_engine(folder: Path) -> KeptAnswers:
+    config = EngineConfig(batch_size=1, dtype="float32")
+    return KeptAnswers(EngineChatModel(str(TINY_DIRECTORY), config, folder / "engine.log"), folder / "partial.jsonl", config.decides)
+
+
+@pytest.mark.timeout(120)
+def test_a_killed_evaluation_is_continued_and_ends_as_one_that_nobody_killed(tmp_path):
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), str(Path(__file__).parents[2])])}
+    process = subprocess.Popen([sys.executable, "-c", EVALUATE, str(tmp_path)], env=environment)
+    partial = tmp_path / "partial.jsonl"
+    while not partial.exists() or partial.read_bytes().count(b"\n") < 5:
+        assert process.poll() is None
+        time.sleep(0.005)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    there = partial.read_bytes().count(b"\n")
+    assert there < len(INSTANCES), "the process was killed too late"
+    kept = kept_engine(tmp_path)
+    whole = EngineChatModel(str(TINY_DIRECTORY), EngineConfig(batch_size=1, dtype="float32"), tmp_path / "whole.log")
+    try:
+        write_rollouts(tmp_path / "continued.parquet", evaluate(kept, INSTANCES, STYLE, GREEDY), STYLE)
+        write_rollouts(tmp_path / "whole.parquet", evaluate(whole, INSTANCES, STYLE, GREEDY), STYLE)
+    finally:
+        kept.model.close()
+        whole.close()
+    assert f"is asked for {len(INSTANCES) - there} answers" in (tmp_path / "engine.log").read_text()
+    assert (tmp_path / "continued.parquet").read_bytes() == (tmp_path / "whole.parquet").read_bytes()
+    assert read_rollouts(tmp_path / "continued.parquet") == read_rollouts(tmp_path / "whole.parquet")
