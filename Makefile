@@ -7,7 +7,7 @@ CLUSTER_STAMP := $(VENV)/.cluster
 VLLM := .venv-vllm
 VLLM_STAMP := $(VLLM)/.installed
 
-.PHONY: demo test test-all test-long vllm lint bench chaos capacity clean
+.PHONY: demo test test-all test-long vllm lint bench chaos capacity suite clean
 
 demo: $(STAMP)
 	$(BIN)/envwright run tiny
@@ -39,6 +39,10 @@ chaos: $(STAMP)
 
 capacity: $(STAMP)
 	$(BIN)/python tests/perf/capacity_table.py
+
+# The digest that it prints belongs into envgen/benchmark.py.
+suite: $(STAMP)
+	$(BIN)/python -c "from envgen.benchmark import write_suite; print(write_suite())"
 
 # torch first: with the tested version in place, nothing asks for another build of it.
 $(STAMP): pyproject.toml constraints.txt

@@ -29,6 +29,8 @@ class BenchmarkRow(BaseModel):
     sample_id: str = Field(max_length=200)
     num_agents: StrictInt
     text: str
+    subset: str = Field(default="", max_length=40)
+    """Wait subset, where a file says it; not a column of the public data set, which has a config for each."""
 
     def problem(self) -> Problem:
         """The problem of the text, its id is `sample_id`; ValueError if text and `num_agents` disagree."""

@@ -1,5 +1,6 @@
 """Data sets of instances as Parquet, with an explicit schema and their origin in the file's metadata."""
 
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
@@ -62,15 +63,15 @@ def to_table(instances: list[Instance], style: PromptStyle) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=SCHEMA)
 
 
-def write_dataset(path: Path, instances: list[Instance], style: PromptStyle, origin: dict, names: list[str] | None = None) -> None:
-    """Write a data set atomically; `origin` (config, seed, sampling report) goes into the file's metadata, `names` into the column `NAME`."""
+def write_dataset(path: Path, instances: list[Instance], style: PromptStyle, origin: dict, extra: Sequence[tuple[pa.Field, Sequence]] = ()) -> None:
+    """Write a data set atomically; `origin` (config, seed, sampling report) goes into the file's metadata, `extra` into columns of its own, as `NAME`."""
     metadata = {
         "envwright.origin": canonical_json(origin),
         "envwright.versions": canonical_json({"envwright": version("envwright"), "pyarrow": pa.__version__}),
     }
     table = to_table(instances, style)
-    if names is not None:
-        table = table.append_column(NAME, pa.array(names, NAME.type))
+    for field, values in extra:
+        table = table.append_column(field, pa.array(values, field.type))
     write_table(path, table.replace_schema_metadata(metadata))
 
 

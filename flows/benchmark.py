@@ -1,4 +1,4 @@
-"""The flow of a benchmark: any model on any data set, in a directory of its own."""
+"""The flow of a benchmark: any model on the benchmark suite or other instances, in a directory of its own."""
 
 from flows.environment import prepare
 
@@ -7,37 +7,40 @@ prepare()
 from prefect import flow
 from prefect.runtime import flow_run
 
-from envgen.breakdown import Breakdown
-from flows.parameters import USUAL_BENCHMARK, BenchmarkOptions
+from flows.parameters import USUAL_BENCHMARK, BenchmarkOptions, chosen_benchmark
+from infra.benchmark.results import BenchmarkResults
+from infra.benchmark.spec import benchmark_directory
 from infra.lease import exclusive
-from infra.settings import Settings
-from tasks.artifacts import show_table
-from tasks.benchmark import BenchmarkSpec, answer_all, benchmark_name
+from tasks.artifacts import show_benchmark
+from tasks.benchmark import answer_all
 from tasks.run import close_engine
 
 
 def _run_name() -> str:
     """The model and the data set that this flow run is asked for."""
-    return f"{flow_run.parameters['model']} on {flow_run.parameters['data'] or 'the validation set'}"
+    options = BenchmarkOptions.model_validate(flow_run.parameters.get("options") or {})
+    data = flow_run.parameters.get("data") or (f"the validation set of {options.preset}" if options.preset else "the benchmark suite")
+    return f"{flow_run.parameters['model']} on {data}"
 
 
 @flow(name="benchmark", flow_run_name=_run_name)
-def benchmark(model: str, data: str = "", options: BenchmarkOptions = USUAL_BENCHMARK) -> Breakdown:
-    """Answer every instance of a data set with a model and judge the answers: `rollouts.parquet` and `breakdown.json`.
+def benchmark(model: str, data: str = "", options: BenchmarkOptions = USUAL_BENCHMARK, name: str = "") -> BenchmarkResults:
+    """Answer every instance of a benchmark with a model and judge the answers: `benchmark.json`, `benchmark.png`, `rollouts.parquet`, `breakdown.json`.
 
     The same model, data and options find the answers that are there.
 
     Args:
         model: tiny, a checkpoint directory, a hub id, or base_url#model of an OpenAI-compatible endpoint.
-        data: A Parquet file of instances. Left out, the validation set of the preset in the options is answered.
+        data: A Parquet file of instances, JSON lines or the hub id of the public data set. Left out, the suite that is shipped.
         options: How the model is asked.
+        name: Name of the directory under runs/benchmarks. Left out, one that tells model, data and options.
     """
-    spec = BenchmarkSpec(model=model, data=data or None, **dict(options))
-    directory = Settings().runs / "benchmarks" / benchmark_name(spec)
+    spec = chosen_benchmark(model, data, options)
+    directory = benchmark_directory(spec, name)
     with exclusive(directory):
         try:
-            breakdown = answer_all(directory, spec)
+            results = answer_all(directory, spec)
         finally:
             close_engine()
-    show_table(directory.name, breakdown)
-    return breakdown
+    show_benchmark(directory, results)
+    return results

@@ -2,10 +2,7 @@
 
 import errno
 import json
-import logging
-import os
 import sys
-import time
 from pathlib import Path
 from typing import Annotated
 
@@ -17,8 +14,9 @@ from envgen.files import write_text
 from envgen.problem import Objective
 from envgen.prompts import PromptStyle
 from flows.approval_cli import commands as approval_commands
+from flows.benchmark_cli import commands as benchmark_commands
 from flows.server_cli import commands as server_commands
-from flows.terminal import printable
+from flows.terminal import printable, show_log
 from policy.checkpoints import resolve_model
 
 SOLVED_AT_ONCE = 256
@@ -26,6 +24,7 @@ app = typer.Typer(
     no_args_is_help=True, add_completion=False, rich_markup_mode="markdown", help="Reinforcement learning in which the policy redesigns its own environment."
 )
 app.add_typer(approval_commands)
+app.add_typer(benchmark_commands)
 app.add_typer(server_commands)
 console = Console()
 
@@ -231,7 +230,8 @@ def generate(
     seed: Annotated[int, typer.Option(min=0, help="Seed; the same seed gives the same file.")] = 0,
     style: Annotated[str, typer.Option(help="Prompt style: board or compact.")] = "board",
 ) -> None:
-    """A data set drawn from an environment config, with exact counts and labels."""
+    """A data set drawn from an environment config, with exact counts and labels; no instance of the benchmark suite is in it."""
+    from envgen.benchmark import suite_identities
     from envgen.dataset import write_dataset
     from envgen.sampler import sample
     from infra.preset import load_env_config
@@ -239,7 +239,8 @@ def generate(
 
     prompt_style = _style(style)
     wanted = load_env_config(config)
-    instances, report = sample(wanted, count, agents=agents, seed=seed, workers=Settings().workers, progress=console.print)
+    kept_apart = suite_identities(agents)
+    instances, report = sample(wanted, count, agents=agents, seed=seed, held_out=kept_apart, workers=Settings().workers, progress=console.print)
     write_dataset(output, instances, prompt_style, {"config": wanted, "seed": seed, "agents": agents, "report": report})
     console.print(f"{len(instances)} instances -> {output}")
 
@@ -340,26 +341,6 @@ def _ask(text: str) -> str:
     if not sys.stdin.isatty():
         console.print(printable(line), markup=False, highlight=False)
     return line
-
-
-class ConsoleHandler(logging.Handler):
-    """Log records as lines of the console, with the time of day."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Print one record."""
-        style = "yellow" if record.levelno >= logging.WARNING else None
-        stamp = time.strftime("%H:%M:%S", time.localtime(record.created))
-        # A model's words are hostile text: no control characters reach the terminal.
-        message = printable(record.getMessage())
-        console.print(f"{stamp}  {message}", style=style, soft_wrap=True, markup=False, highlight=False)
-
-
-def show_log() -> None:
-    """Show envwright's own log on the screen; Prefect's goes to its server. Call before anything imports Prefect."""
-    os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
-    logger = logging.getLogger("envwright")
-    logger.setLevel(logging.INFO)
-    logger.addHandler(ConsoleHandler())
 
 
 def main() -> None:

@@ -42,7 +42,7 @@ class ProgressHandler(logging.Handler):
 
 def run(spec: CurriculumSpec) -> None:
     """Run the curriculum; it continues where it was cut off."""
-    from flows.cli import show_log
+    from flows.terminal import show_log
 
     show_log()
     logging.getLogger("envwright").addHandler(ProgressHandler())

@@ -3,7 +3,7 @@
 Only what is given overrides the preset: a field that is left out, or left empty in the form, keeps the preset's value.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, ValidationError, model_serializer
 from pydantic.config import JsonDict
@@ -13,6 +13,7 @@ from engineer.gate import Gate
 from engineer.registry import known_designers
 from envgen.errors import ConfigError, describe_validation_error
 from envgen.prompts import PromptStyle
+from infra.benchmark.spec import ANSWER_TOKENS, BenchmarkSpec, planned
 from infra.comparison.spec import ComparisonSpec, plan
 from infra.preset import Preset, load_preset
 from infra.run_directory import default_name
@@ -34,6 +35,9 @@ class _Form(BaseModel):
     def _given(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """What was given, and nothing else: stored as parameters of a flow run, it means the same when the run is retried."""
         return {name: value for name, value in serialize(self).items() if name in self.model_fields_set}
+
+
+Form = TypeVar("Form", bound=_Form)
 
 
 class CurriculumOptions(_Form):
@@ -105,10 +109,17 @@ class BenchmarkOptions(_Form):
     """How a model is asked."""
 
     model_config = ConfigDict(title="Benchmark")
-    preset: str = Field(default="tiny", title="Preset", description="Whose validation set is answered where no data set is given.")
-    style: PromptStyle = Field(default=PromptStyle.BOARD, title="Prompt style", description="board for models that read, compact for the tiny policy.")
-    answer_tokens: int = Field(default=2048, ge=8, le=100_000, title="Answer tokens", description="Longest answer.")
+    preset: str = Field(default="", title="Preset", description="Answer the validation set of this preset instead of the benchmark suite.")
+    style: PromptStyle = Field(
+        default=PromptStyle.BOARD,
+        title="Prompt style",
+        description="board for models that read, compact for those that the tiny policy became. Left out, the context of a checkpoint decides.",
+    )
+    answer_tokens: int = Field(default=ANSWER_TOKENS, ge=8, le=100_000, title="Answer tokens", description="Longest answer. Left out, the style decides.")
     batch_size: int = Field(default=64, ge=1, le=10_000, title="Batch size", description="Prompts generated together; not used for an endpoint.")
+    limit: int | None = Field(
+        default=None, ge=1, title="Limit", description="Answer at most so many instances of each wait subset, number of agents and map size; all if left out."
+    )
 
 
 USUAL_BENCHMARK = BenchmarkOptions()
@@ -117,10 +128,7 @@ Jobs = Annotated[int, Field(ge=1, le=64)]
 
 def curriculum_options(given: dict[str, Any]) -> CurriculumOptions:
     """The options with these values; what is None was not given. ConfigError names the field."""
-    try:
-        return CurriculumOptions.model_validate({name: value for name, value in given.items() if value is not None})
-    except ValidationError as error:
-        raise ConfigError(describe_validation_error(error, "options")) from None
+    return _options(CurriculumOptions, given)
 
 
 def chosen_curriculum(preset: str, name: str, options: CurriculumOptions) -> tuple[Preset, str]:
@@ -140,3 +148,29 @@ def chosen_comparison(preset: str, name: str, options: ComparisonOptions) -> Com
         settings=options.settings,
         name=name or None,
     )
+
+
+def benchmark_options(given: dict[str, Any]) -> BenchmarkOptions:
+    """The options with these values; what is None was not given. ConfigError names the field."""
+    return _options(BenchmarkOptions, given)
+
+
+def chosen_benchmark(model: str, data: str, options: BenchmarkOptions) -> BenchmarkSpec:
+    """The benchmark that is asked for; ConfigError or ModelError says what is wrong."""
+    given = options.model_fields_set
+    return planned(
+        model,
+        data,
+        options.preset,
+        limit=options.limit,
+        style=options.style if "style" in given else None,
+        answer_tokens=options.answer_tokens if "answer_tokens" in given else None,
+        batch_size=options.batch_size,
+    )
+
+
+def _options(form: type[Form], given: dict[str, Any]) -> Form:
+    try:
+        return form.model_validate({name: value for name, value in given.items() if value is not None})
+    except ValidationError as error:
+        raise ConfigError(describe_validation_error(error, "options")) from None

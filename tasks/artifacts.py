@@ -4,17 +4,19 @@ Artifacts are a view: one that cannot be written is a line in the log, never the
 Prefect keeps one history a key.
 """
 
+import base64
 import re
 from collections.abc import Callable
 from functools import wraps
+from pathlib import Path
 from typing import Any, ParamSpec
 from uuid import UUID
 
-from prefect.artifacts import create_progress_artifact, create_table_artifact, update_progress_artifact
+from prefect.artifacts import create_image_artifact, create_progress_artifact, create_table_artifact, update_progress_artifact
 
-from envgen.breakdown import Breakdown
+from infra.benchmark.chart import CHART_FILE
+from infra.benchmark.results import BenchmarkResults, scores_table
 from infra.settings import Settings
-from infra.stage_view import breakdown_table
 from tasks.run import RunRef, Throttle, log
 
 P = ParamSpec("P")
@@ -74,9 +76,16 @@ def progress_text(entry: dict[str, Any]) -> str:
 
 
 @view
-def show_table(name: str, breakdown: Breakdown) -> None:
-    """The failure breakdown of a benchmark."""
-    create_table_artifact(table=breakdown_table(breakdown), key=artifact_key(name), description="Failure breakdown, 95 % Wilson intervals")
+def show_benchmark(directory: Path, results: BenchmarkResults) -> None:
+    """The scores of a benchmark by wait subset, agents and map size, and their figure."""
+    what = f"{results.asked.model} on {results.asked.data}, 95 % Wilson intervals"
+    create_table_artifact(table=scores_table(results), key=artifact_key(directory.name), description=what)
+    show_picture(artifact_key(f"{directory.name}-rates"), (directory / CHART_FILE).read_bytes(), what)
+
+
+def show_picture(key: str, png: bytes, description: str) -> None:
+    """A picture that needs no server to be seen."""
+    create_image_artifact(image_url=f"data:image/png;base64,{base64.b64encode(png).decode()}", key=key, description=description)
 
 
 def stage_key(run: RunRef, stage: int, what: str) -> str:

@@ -1,77 +1,83 @@
-"""Answer a data set with any model: a checkpoint, a hub id, or an endpoint."""
+"""Answer a benchmark with any model: a checkpoint, a hub id, or an endpoint."""
 
-import re
 from pathlib import Path
 
 from prefect import task
-from pydantic import BaseModel, ConfigDict, Field
 
-from envgen.breakdown import Breakdown
-from envgen.dataset import read_dataset
-from envgen.errors import ConfigError
+from envgen.benchmark import EVERYTHING, SUITE_SHA256, Item, limited
 from envgen.files import digest, file_digest, write_json
 from envgen.problem import Instance
-from envgen.prompts import PromptStyle
+from infra.benchmark.chart import write_chart
+from infra.benchmark.results import Asked, BenchmarkResults, count, write_results
+from infra.benchmark.sources import read_source
+from infra.benchmark.spec import BenchmarkSpec, open_benchmark
 from infra.preset import load_preset
 from infra.steps import run_step
+from infra.versions import code_version
 from policy.chat import ChatModel, Sampling
 from policy.checkpoints import model_identity, resolve_model
-from policy.endpoint import Endpoint, check_endpoint, read_key
+from policy.endpoint import Endpoint, read_key
 from policy.engine import EngineConfig
 from policy.evaluation import evaluate
 from policy.rollouts import breakdown_of, read_rollouts, write_rollouts
 from tasks.data import validation_instances
-from tasks.learn import BREAKDOWN, ROLLOUTS, read_breakdown
+from tasks.learn import BREAKDOWN, ROLLOUTS
 from tasks.run import Throttle, engine, log, task_options
 
 
-class BenchmarkSpec(BaseModel):
-    """A model, a data set, and how it is asked."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-    model: str = Field(min_length=1)
-    """`tiny`, a checkpoint directory, a hub id, or `base_url#model` of an OpenAI-compatible endpoint."""
-    data: str | None
-    """A Parquet data set; None: the validation set of `preset`."""
-    preset: str
-    style: PromptStyle
-    answer_tokens: int = Field(ge=8)
-    batch_size: int = Field(ge=1)
-
-    @property
-    def endpoint(self) -> Endpoint | None:
-        """The endpoint that `model` names, if it does."""
-        address, mark, name = self.model.partition("#")
-        return Endpoint(base_url=address, model=name) if mark and address.startswith(("http://", "https://")) else None
-
-
-def benchmark_name(spec: BenchmarkSpec) -> str:
-    """The name of a benchmark's directory: readable, and its own for each spec."""
-    readable = re.sub(r"[^A-Za-z0-9._-]+", "-", f"{spec.model}-{Path(spec.data).stem if spec.data else spec.preset}").strip("-")
-    return f"{readable[-80:]}-{digest(spec)[:8]}"
-
-
 @task(**task_options("benchmark"))
-def answer_all(directory: Path, spec: BenchmarkSpec) -> Breakdown:
-    """Write the rollouts and the failure breakdown of a model on a data set; found if they are there."""
-    instances = read_dataset(Path(spec.data)) if spec.data else validation_instances(load_preset(spec.preset))
+def answer_all(directory: Path, spec: BenchmarkSpec) -> BenchmarkResults:
+    """Write the rollouts of a model on a benchmark, found if they are there; the breakdown, the scores and their figure follow from them."""
+    items = read_benchmark(spec)
+    instances = [item.instance for item in items]
     endpoint = spec.endpoint
     source = spec.model if endpoint else resolve_model(spec.model)
-    decides = {
-        "model": source if endpoint else model_identity(source),
-        "data": file_digest(Path(spec.data)) if spec.data else [instance.problem.id for instance in instances],
-        "style": spec.style,
-        "answer": spec.answer_tokens,
-    }
+    identity, data = source if endpoint else model_identity(source), _data_key(spec, items)
+    decides = {"model": identity, "data": data, "style": spec.style, "answer": spec.answer_tokens}
+    if spec.limit is not None:
+        decides["limit"] = spec.limit
+    open_benchmark(directory, spec)
 
     def body() -> None:
         model = _endpoint_model(endpoint) if endpoint else engine(source, EngineConfig(batch_size=spec.batch_size), directory / "logs" / "engine.log")
         _answer(model, instances, spec, directory)
 
     record = run_step(directory, "benchmark", decides, (ROLLOUTS, BREAKDOWN), body)
-    breakdown = read_breakdown(directory)
-    log.info("%s: valid %s, optimal %s%s", spec.model, breakdown.overall.valid_rate, breakdown.overall.optimal_rate, " (found)" if record.reused else "")
-    return breakdown
+    asked = Asked(
+        model=spec.model,
+        model_identity=identity,
+        data=spec.asks,
+        data_digest=data if isinstance(data, str) else digest(data),
+        limit=spec.limit,
+        style=spec.style,
+        answer_tokens=spec.answer_tokens,
+        code=code_version(),
+    )
+    results = BenchmarkResults(asked=asked, seconds=record.seconds, scores=count(items, read_rollouts(directory / ROLLOUTS)))
+    write_results(directory, results)
+    write_chart(directory, results)
+    overall = results.overall
+    log.info("%s: valid %s, optimal %s%s", spec.model, overall.valid_rate, overall.optimal_rate, " (found)" if record.reused else "")
+    return results
+
+
+def read_benchmark(spec: BenchmarkSpec) -> list[Item]:
+    """The instances that a spec asks, in order."""
+    if spec.preset:
+        items = [Item(instance, instance.problem.id, EVERYTHING) for instance in validation_instances(load_preset(spec.preset))]
+    else:
+        throttle = Throttle()
+        items = read_source(spec.data, lambda done: log.info("%s: %d rows solved", spec.data, done) if throttle.ready() else None)
+    return items if spec.limit is None else limited(items, spec.limit)
+
+
+def _data_key(spec: BenchmarkSpec, items: list[Item]) -> str | list[str]:
+    """What decides which instances are asked."""
+    if spec.preset:
+        return [item.instance.problem.id for item in items]
+    if not spec.data:
+        return SUITE_SHA256
+    return file_digest(Path(spec.data)) if spec.data.endswith(".parquet") else digest([item.instance.problem for item in items])
 
 
 def _answer(model: ChatModel, instances: list[Instance], spec: BenchmarkSpec, directory: Path) -> None:
@@ -88,8 +94,4 @@ def _answer(model: ChatModel, instances: list[Instance], spec: BenchmarkSpec, di
 def _endpoint_model(endpoint: Endpoint) -> ChatModel:
     from policy.openai_model import OpenAIModel  # the client library takes two seconds to import
 
-    try:
-        check_endpoint(endpoint)
-    except ValueError as error:
-        raise ConfigError(f"model: {error}") from None
     return OpenAIModel(endpoint, read_key(endpoint))

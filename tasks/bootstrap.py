@@ -6,6 +6,7 @@ from prefect import task
 
 from engineer.context import ConfigSpace
 from engineer.lessons import lessons
+from envgen.benchmark import suite_identities
 from infra.preset import Preset
 from infra.settings import Settings
 from policy.child import run_child
@@ -17,9 +18,9 @@ from tasks.run import Throttle, log, task_options
 
 @task(**task_options("bootstrap"))
 def bootstrap_policy(output: Path, preset: Preset, recipe: BootstrapRecipe, continue_from: Path | None) -> None:
-    """Train a start policy in a child process and put it at `output`; boards of the validation set are held out."""
-    held_out = frozenset(i.problem.id for i in validation_instances(preset))
-    log.info("drawing %d boards and %d lessons; the %d validation boards are held out", recipe.boards, recipe.designs, len(held_out))
+    """Train a start policy in a child process and put it at `output`; boards of the validation set and the benchmark suite are held out."""
+    held_out = suite_identities(recipe.agents).union(i.problem.id for i in validation_instances(preset))
+    log.info("drawing %d boards and %d lessons; %d boards are held out", recipe.boards, recipe.designs, len(held_out))
     boards = board_examples(recipe, held_out, Settings().workers)
     space = ConfigSpace(map_sizes=recipe.map_sizes, min_hole_ratio=min(recipe.hole_ratios), max_hole_ratio=max(recipe.hole_ratios))
     examples = output.with_name(f"{output.name}-examples.parquet")

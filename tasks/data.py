@@ -2,6 +2,7 @@
 
 from prefect import task
 
+from envgen.benchmark import SUITE_SHA256, suite_identities
 from envgen.config import EnvConfig
 from envgen.dataset import read_dataset, write_dataset
 from envgen.files import write_json
@@ -26,12 +27,14 @@ def make_validation(run: RunRef) -> StepRecord:
         write_dataset(run.validation, instances, preset.prompt_style, {"validation": spec.model_dump(mode="json")})
 
     decides = {"spec": spec, "map_sizes": preset.space.map_sizes, "agents": preset.agents, "style": preset.prompt_style}
+    if suite_identities(preset.agents):
+        decides["benchmark"] = SUITE_SHA256
     return run_step(run.directory, "validation", decides, ("validation.parquet",), body)
 
 
 @task(**task_options("generate"))
 def generate(run: RunRef, stage: int, config: EnvConfig, validation: StepRecord) -> StepRecord:
-    """Write `config.json` and `train.parquet` of a stage; no validation instance is in it."""
+    """Write `config.json` and `train.parquet` of a stage; no instance of the validation set or the benchmark suite is in it."""
     preset, directory = run.preset, run.stage(stage)
     seed = preset.stage_seed(stage)
 
@@ -71,14 +74,15 @@ def _draw(run: RunRef, stage: int, config: EnvConfig) -> tuple[list[Instance], S
 
 
 def validation_instances(preset: Preset) -> list[Instance]:
-    """The validation set of a preset, drawn anew."""
+    """The validation set of a preset, drawn anew; no instance of the benchmark suite is in it."""
+    benchmark = suite_identities(preset.agents)
     instances: list[Instance] = []
     for purpose, config, count in preset.validation.configs(preset.space.map_sizes):
-        held = frozenset(i.problem.id for i in instances)
+        held = benchmark.union(i.problem.id for i in instances)
         instances += sample(config, count, agents=preset.agents, seed=preset.validation.seed, purpose=purpose, held_out=held)[0]
     return instances
 
 
 def held_out(run: RunRef) -> frozenset[str]:
-    """Identities of the validation set."""
-    return frozenset(i.problem.id for i in read_dataset(run.validation))
+    """Identities that training must not see: those of the validation set and of the benchmark suite."""
+    return suite_identities(run.preset.agents).union(i.problem.id for i in read_dataset(run.validation))

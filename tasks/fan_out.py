@@ -14,6 +14,7 @@ from prefect import task
 from prefect.task_runners import ProcessPoolTaskRunner, TaskRunner, ThreadPoolTaskRunner
 from pydantic import BaseModel, ConfigDict
 
+from envgen.benchmark import suite_identities
 from envgen.config import EnvConfig
 from envgen.dataset import read_dataset, write_dataset
 from envgen.errors import ConfigError, DataError
@@ -35,7 +36,7 @@ class SizeRequest(BaseModel):
     seed: int
     stage: int
     validation: Path
-    """Data set whose boards must not be drawn."""
+    """Data set whose boards must not be drawn, besides those of the benchmark suite."""
     style: PromptStyle
     shard: Path
     """File to write."""
@@ -75,7 +76,7 @@ def draw_size(request: SizeRequest) -> Shard:
             f"{request.validation}: not there for this worker; ENVWRIGHT_RUNS has to be a folder that all workers see under the same path, "
             f"or draw on this host with ENVWRIGHT_FANOUT=pool"
         )
-    held_out = frozenset(instance.problem.id for instance in read_dataset(request.validation))
+    held_out = suite_identities(request.quota.agents).union(instance.problem.id for instance in read_dataset(request.validation))
     instances, report = sample_size(request.quota, request.wait_ratio, seed=request.seed, stage=request.stage, held_out=held_out)
     write_dataset(request.shard, instances, request.style, {"seed": request.seed, "stage": request.stage, "report": report})
     return Shard(path=request.shard, digest=file_digest(request.shard), report=report)

@@ -1,15 +1,13 @@
 """What a stage leaves in the Prefect UI: tables, a plot, the proposal in words and links."""
 
-import base64
-
-from prefect.artifacts import create_image_artifact, create_markdown_artifact, create_table_artifact
+from prefect.artifacts import create_markdown_artifact, create_table_artifact
 
 from envgen.config import EnvConfig
 from infra.report.charts import rates_png
 from infra.results import CurriculumResults
 from infra.stage_view import breakdown_table, config_table, proposal_markdown
 from tasks.approval import previous_config
-from tasks.artifacts import stage_key, view
+from tasks.artifacts import show_picture, stage_key, view
 from tasks.design import read_proposal
 from tasks.gate import config_of
 from tasks.learn import read_breakdown
@@ -43,9 +41,8 @@ def show_proposal(run: RunRef, stage: int) -> None:
 @view
 def show_rates(run: RunRef, stage: int, results: CurriculumResults) -> None:
     """The rates of the start policy and after each stage, as a picture."""
-    picture = base64.b64encode(rates_png([results.start.overall, *(one.breakdown.overall for one in results.stages)])).decode()
-    what = f"Valid and optimal rate up to stage {stage}"
-    create_image_artifact(image_url=f"data:image/png;base64,{picture}", key=stage_key(run, stage, "rates"), description=what)
+    picture = rates_png([results.start.overall, *(one.breakdown.overall for one in results.stages)])
+    show_picture(stage_key(run, stage, "rates"), picture, f"Valid and optimal rate up to stage {stage}")
 
 
 @view

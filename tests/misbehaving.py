@@ -21,7 +21,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
-        self.server.asked.append((json.loads(body), {name.lower(): value for name, value in self.headers.items()}))
+        self.question: dict = json.loads(body)
+        self.server.asked.append((self.question, {name.lower(): value for name, value in self.headers.items()}))
         behaviours = self.server.behaviours
         try:
             (behaviours.pop(0) if len(behaviours) > 1 else behaviours[0])(self)

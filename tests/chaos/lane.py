@@ -48,7 +48,7 @@ class Lane(Deployed):
         module = "policy.training" if at == "training" else "policy.engine_child"
         if at == "training":
             work = run / "stage-01" / "work"
-            until(lambda: any(work.glob("checkpoint-*/trainer_state.json")), f"{run.name} has a trainer checkpoint", problem)
+            until(lambda: any(work.glob("*/checkpoint-*/trainer_state.json")), f"{run.name} has a trainer checkpoint", problem)
         else:
             until((run / "stage-01" / "logs" / "engine.log").exists, f"{run.name} starts its engine", problem)
         child = until(lambda: self._child(module), f"a child runs {module}", problem)

@@ -109,7 +109,7 @@ def test_a_run_killed_in_the_middle_of_training_ends_with_the_same_data(finished
         process = subprocess.Popen([*RUN, "--set", "trl.save_steps=1"], env=environment(tmp_path), stdout=out, stderr=out, start_new_session=True)
         work = tmp_path / "runs" / NAME / "stage-00" / "work"
         deadline = time.monotonic() + 240
-        while not list(work.glob("checkpoint-*/trainer_state.json")):
+        while not list(work.glob("*/checkpoint-*/trainer_state.json")):
             assert process.poll() is None, (tmp_path / "out.txt").read_text()
             assert time.monotonic() < deadline, "no trainer checkpoint appeared"
             time.sleep(0.05)

@@ -2,13 +2,21 @@ from pathlib import Path
 
 import pytest
 
-from envgen.dataset import write_dataset
+from envgen import benchmark
+from envgen.benchmark import suite_identities
+from envgen.config import EnvConfig, SizeConfig
+from envgen.dataset import read_dataset, write_dataset
+from envgen.problem import Instance
 from envgen.prompts import PromptStyle
+from envgen.sampler import sample
 from infra.preset import load_preset
 from infra.steps import StepRecord
-from tasks.data import generate
+from tasks import data
+from tasks.data import generate, make_validation
 from tasks.run import RunRef
 
+TWO_AGENTS = "4ba9d0b1a101cdd40006807d10fe0bc9d47fa6fbb387704ae096fc67823a8bc0"
+"""Key of the validation set of the preset micro."""
 VALIDATION = StepRecord(step="validation", key="of-the-validation-set", outputs={}, seconds=0)
 
 
@@ -24,3 +32,45 @@ def test_runs_that_share_the_seed_of_stage_0_share_its_data_and_no_other(tmp_pat
     other = generated(tmp_path / "other", stage, seed=4, stage0_seed=3)
     assert ((one.key, one.outputs) == (other.key, other.outputs)) is (stage == 0)
     assert (one.outputs["train.parquet"] == other.outputs["train.parquet"]) is (stage == 0)
+
+
+CROWDED = EnvConfig(sizes={3: SizeConfig(data_ratio=1, hole_ratio=0.5, wait_ratio=0.4)})
+"""Of the 867 distinct boards with three agents, 30 are in the benchmark suite."""
+
+
+def crowded(folder: Path, agents: int) -> RunRef:
+    space = {"space.map_sizes": [3], "space.max_hole_ratio": 0.5, "default_config.sizes": CROWDED.model_dump(mode="json")["sizes"], "instances": 450}
+    validation = {"validation.hole_ratios": [0.5], "validation.instances": 60}
+    return RunRef(directory=folder, preset=load_preset("micro", {"agents": agents, **space, **validation}))
+
+
+def identities(instances: list[Instance]) -> set[str]:
+    return {instance.problem.id for instance in instances}
+
+
+def test_neither_validation_nor_training_data_hold_an_instance_of_the_benchmark_suite(tmp_path: Path):
+    run = crowded(tmp_path, 3)
+    record = make_validation.fn(run)
+    generate.fn(run, 0, CROWDED, record)
+    suite = suite_identities(3)
+    assert len(identities(sample(CROWDED, 700, agents=3, seed=0)[0]) & suite) > 10, "they would, if the suite were not held out"
+    validation, train = (identities(read_dataset(path)) for path in (run.validation, run.stage(0) / "train.parquet"))
+    assert not validation & train
+    assert not (validation | train) & suite
+
+
+def test_data_of_two_agents_does_not_depend_on_the_suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    expected = make_validation.fn(RunRef(directory=tmp_path / "with", preset=load_preset("micro")))
+    monkeypatch.setattr(benchmark, "SUITE", tmp_path / "missing.parquet")
+    benchmark._identities.cache_clear()
+    found = make_validation.fn(RunRef(directory=tmp_path / "without", preset=load_preset("micro")))
+    assert (found.key, found.outputs) == (expected.key, expected.outputs)
+    assert found.key == TWO_AGENTS, "the key of a step whose output is the same stays the same"
+
+
+def test_the_suite_is_part_of_the_key_of_more_agents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    keys = []
+    for digest in ("a", "b"):
+        monkeypatch.setattr(data, "SUITE_SHA256", digest)
+        keys.append(make_validation.fn(crowded(tmp_path / digest, 3)).key)
+    assert keys[0] != keys[1]

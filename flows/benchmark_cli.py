@@ -1,0 +1,52 @@
+"""`envwright benchmark`: a model on the benchmark suite, or on the public data set."""
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from envgen.prompts import PromptStyle
+from flows.terminal import printable, show_log
+
+commands = typer.Typer()
+console = Console()
+
+MODEL = "tiny, a checkpoint directory, a hub id, or base_url#model of an OpenAI-compatible endpoint."
+DATA = "Instances other than the shipped suite: .parquet, .jsonl of rows sample_id, num_agents, text, or the hub id of the public data set."
+
+
+@commands.command(epilog="Example: `envwright benchmark tiny`")
+def benchmark(
+    model: Annotated[str, typer.Argument(help=MODEL)],
+    data: Annotated[str, typer.Option(help=DATA)] = "",
+    preset: Annotated[str | None, typer.Option(help="Answer the validation set of this preset instead.")] = None,
+    style: Annotated[PromptStyle | None, typer.Option(help="Prompt style; without it the context of a checkpoint decides.")] = None,
+    answer_tokens: Annotated[int | None, typer.Option(help="Longest answer: 8,192, or 128 in the compact style.")] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Prompts generated together, 64; not used for an endpoint.")] = None,
+    limit: Annotated[int | None, typer.Option(help="Answer at most so many instances of each wait subset, number of agents and map size.")] = None,
+    name: Annotated[str, typer.Option(help="Name of the directory under runs/benchmarks.")] = "",
+) -> None:
+    """Valid and optimal rate of any model on the 3,150 instances of the benchmark suite, with intervals, beside the published rates."""
+    from flows.benchmark_tables import benchmark_tables, closing_lines
+    from flows.parameters import benchmark_options, chosen_benchmark
+    from infra.benchmark.spec import benchmark_directory
+
+    given = {"preset": preset, "style": style, "answer_tokens": answer_tokens, "batch_size": batch_size, "limit": limit}
+    options = benchmark_options(given)
+    spec = chosen_benchmark(model, data, options)
+    directory = benchmark_directory(spec, name)
+    show_log()
+    _plain(f"{spec.model} on {spec.asks}: {spec.style} prompts, answers of up to {spec.answer_tokens:,} tokens")
+    _plain("starting the orchestrator ...")
+    from flows.benchmark import benchmark as benchmark_flow
+
+    results = benchmark_flow(model, data, options, name)
+    for table in benchmark_tables(results):
+        Console(width=max(console.width, 79)).print(table, "")
+    for line in closing_lines(results):
+        _plain(line)
+    _plain(f"results: {directory / 'benchmark.json'}, figure: {directory / 'benchmark.png'}, answers: {directory / 'rollouts.parquet'}")
+
+
+def _plain(text: str) -> None:
+    console.print(printable(text), soft_wrap=True, markup=False, highlight=False)

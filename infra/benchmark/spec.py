@@ -1,0 +1,119 @@
+"""What a benchmark asks: a model, instances, and how; and the directory that belongs to it."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from envgen.errors import ConfigError, RunDirectoryError
+from envgen.files import digest, write_json
+from envgen.prompts import PromptStyle
+from infra.settings import Settings
+from policy.checkpoints import resolve_model
+from policy.endpoint import Endpoint, check_endpoint
+
+SPEC = "spec.json"
+SUITE_NAME = "the benchmark suite"
+"""What the shipped suite is called where a data set is named."""
+ANSWER_TOKENS, COMPACT_ANSWER_TOKENS = 8192, 128
+"""Longest answers: of a model that thinks before, and of one that only answers. Optimal answers to the suite have up to 105 tokens of the tiny policy."""
+BOARD_PROMPT_TOKENS = 2048
+"""More than a prompt in the board style has."""
+LEAST_BOARD_CONTEXT = 2 * BOARD_PROMPT_TOKENS
+
+
+class BenchmarkSpec(BaseModel):
+    """A model, a data set, and how it is asked."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    model: str = Field(min_length=1)
+    """`tiny`, a checkpoint directory, a hub id, or `base_url#model` of an OpenAI-compatible endpoint."""
+    data: str
+    """A source of `infra.benchmark.sources`; empty: the shipped suite, or the validation set of `preset`."""
+    preset: str
+    """A preset whose validation set is answered; empty unless it is."""
+    limit: int | None = Field(ge=1)
+    """Instances of each wait subset, number of agents and map size at most."""
+    style: PromptStyle
+    answer_tokens: int = Field(ge=8)
+    batch_size: int = Field(ge=1)
+
+    @property
+    def endpoint(self) -> Endpoint | None:
+        """The endpoint that `model` names, if it does."""
+        address, mark, name = self.model.partition("#")
+        return Endpoint(base_url=address, model=name) if mark and address.startswith(("http://", "https://")) else None
+
+    @property
+    def asks(self) -> str:
+        """What is answered, in words."""
+        return self.data or (f"the validation set of {self.preset}" if self.preset else SUITE_NAME)
+
+
+def benchmark_name(spec: BenchmarkSpec) -> str:
+    """The name of a benchmark's directory: readable, and its own for each spec."""
+    data = Path(spec.data).stem if spec.data else f"{spec.preset}-validation" if spec.preset else "suite"
+    readable = re.sub(r"[^A-Za-z0-9._-]+", "-", f"{spec.model}-{data}").strip("-")
+    return f"{readable[-80:]}-{digest(spec)[:8]}"
+
+
+def benchmark_directory(spec: BenchmarkSpec, name: str = "") -> Path:
+    """Where a benchmark is kept: under its own name unless one is given."""
+    return Settings().runs / "benchmarks" / (name or benchmark_name(spec))
+
+
+def open_benchmark(directory: Path, spec: BenchmarkSpec) -> None:
+    """Claim a directory for a spec; RunDirectoryError if another one, or something else, is there."""
+    path, wanted = directory / SPEC, spec.model_dump(mode="json")
+    if not path.exists():
+        if directory.exists() and any(directory.iterdir()):
+            raise RunDirectoryError(f"{directory} exists and is no benchmark ({SPEC} is missing); give another --name, or move the directory away")
+        return write_json(path, spec)
+    try:
+        found: dict[str, Any] = json.loads(path.read_bytes())
+    except ValueError:
+        raise RunDirectoryError(f"{path}: is damaged; move the directory away") from None
+    changed = [f"{field}: {found.get(field)!r} there, {wanted[field]!r} here" for field in wanted if found.get(field) != wanted[field]]
+    if changed:
+        raise RunDirectoryError(f"{directory} was made by another benchmark ({'; '.join(changed)}); give this one its own --name, or move the directory away")
+
+
+def planned(model: str, data: str, preset: str, limit: int | None, style: PromptStyle | None, answer_tokens: int | None, batch_size: int) -> BenchmarkSpec:
+    """The spec of a benchmark, style and answer length filled in for this model where they are None; ConfigError or ModelError says what is wrong.
+
+    A checkpoint whose context cannot hold the board style is asked in the compact one, which is what the tiny policy was taught.
+    """
+    if data and preset:
+        raise ConfigError(f"data {data!r} and preset {preset!r} are both given; choose one of them to answer")
+    spec = BenchmarkSpec(
+        model=model,
+        data=data,
+        preset=preset,
+        limit=limit,
+        style=style or PromptStyle.BOARD,
+        answer_tokens=answer_tokens or ANSWER_TOKENS,
+        batch_size=batch_size,
+    )
+    context = None
+    if spec.endpoint:
+        try:
+            check_endpoint(spec.endpoint)
+        except ValueError as error:
+            raise ConfigError(f"model: {error}") from None
+    else:
+        context = _context(Path(resolve_model(model)) / "config.json")
+    if style is None and context and context < LEAST_BOARD_CONTEXT:
+        style = PromptStyle.COMPACT
+    tokens = COMPACT_ANSWER_TOKENS if style is PromptStyle.COMPACT else min(ANSWER_TOKENS, (context or 2 * ANSWER_TOKENS) - BOARD_PROMPT_TOKENS)
+    return spec.model_copy(update={"style": style or PromptStyle.BOARD, "answer_tokens": answer_tokens or max(8, tokens)})
+
+
+def _context(config: Path) -> int | None:
+    """Tokens that a checkpoint's context holds; None if it is not known, as for a model at the hub."""
+    try:
+        length = json.loads(config.read_bytes()).get("max_position_embeddings")
+    except (OSError, ValueError, AttributeError):
+        return None
+    return length if isinstance(length, int) and length > 0 else None

@@ -1,0 +1,184 @@
+"""GRPO steps of a model of Qwen3-4B's shape, measured: `python tests/perf/gpu_step.py MODEL FOLDER TOKENS OUT.json [--rehearse]`, run by gpu.py."""
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+BOARDS = 64
+ANSWERS_A_STEP = 16
+"""Fewer than the preset's 128: more of them take longer, and without vLLM more memory while they are generated, as the estimate says too."""
+SMALL = {"hidden_size": 64, "layers": 2, "heads": 4, "kv_heads": 2, "head_dim": 16, "intermediate_size": 128, "vocab_size": 1024, "max_positions": 4096}
+"""The shape of a rehearsal."""
+
+
+def random_model(folder: Path, rehearse: bool) -> Path:
+    """A randomly initialised Qwen3 of the shape, with the tiny policy's tokenizer: no weights can be fetched where this has to run."""
+    import torch
+    from transformers import AutoTokenizer, Qwen3Config, Qwen3ForCausalLM
+
+    from policy.checkpoints import resolve_model
+
+    shape = _shape(rehearse)
+    tokenizer = AutoTokenizer.from_pretrained(resolve_model("tiny"))
+    config = Qwen3Config(
+        hidden_size=shape.hidden_size,
+        num_hidden_layers=shape.layers,
+        num_attention_heads=shape.heads,
+        num_key_value_heads=shape.kv_heads,
+        head_dim=shape.head_dim,
+        intermediate_size=shape.intermediate_size,
+        vocab_size=shape.vocab_size,
+        max_position_embeddings=shape.max_positions,
+        tie_word_embeddings=shape.tied,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+        dtype="bfloat16",
+    )
+    with torch.device("cuda" if torch.cuda.is_available() else "cpu"):
+        model = Qwen3ForCausalLM(config).to(torch.bfloat16)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def _shape(rehearse: bool):
+    from policy.shapes import ModelShape, model_shape
+
+    return ModelShape(**SMALL, tied=True, dtype="bfloat16") if rehearse else model_shape("Qwen/Qwen3-4B")
+
+
+def measure_step(model: Path, folder: Path, length: int, output: Path, rehearse: bool) -> None:
+    """Two GRPO steps under the preset's options, of which the second counts; what it took and how much of it was generation."""
+    import torch
+
+    from envgen.dataset import read_dataset, write_dataset
+    from envgen.prompts import PromptStyle
+    from envgen.sampler import sample
+    from infra.preset import load_preset
+    from policy import training
+    from policy.memory import estimate_memory
+    from policy.train_log import read_train_log
+    from policy.train_spec import TrainSpec
+
+    preset = load_preset("qwen3-4b")
+    folder.mkdir(parents=True)
+    write_dataset(folder / "train.parquet", sample(preset.default_config, BOARDS, agents=preset.agents, seed=0)[0], PromptStyle.BOARD, {})
+    options = {**preset.trl, **_possible(preset.trl), "max_completion_length": length, "max_steps": 2, "save_strategy": "no"}
+    options["gradient_accumulation_steps"] = ANSWERS_A_STEP // options["per_device_train_batch_size"]
+    # Every answer of a random model runs to the limit: masked, none would be learned from.
+    options["mask_truncated_completions"] = False
+    if options.get("use_vllm"):
+        options["vllm_max_model_length"] = length + 1024
+
+    generating = [0.0]
+
+    class Timed(training.Trainer):
+        def _generate(self, *arguments: Any, **named: Any) -> Any:
+            started = now()
+            try:
+                return super()._generate(*arguments, **named)
+            finally:
+                generating.append(now() - started)
+
+    training.Trainer = Timed
+    spec = TrainSpec(
+        parent=str(model),
+        data=folder / "train.parquet",
+        output=folder,
+        work=folder / "work",
+        rewards=preset.rewards,
+        trl=options,
+        seed=0,
+        training=preset.training,
+    )
+    training.train(spec)
+    log = read_train_log(folder / "train_log.parquet")
+    prompt_tokens = max(_prompt_lengths(model, read_dataset(folder / "train.parquet")))
+    shape = _shape(rehearse)
+    card = torch.cuda.get_device_properties(0).total_memory / 2**30 if torch.cuda.is_available() else None
+    estimate = estimate_memory(shape, preset.training, options, preset.engine, prompt_tokens, length, card)
+    moments = [moment for moment in estimate.moments if "evaluating" not in moment.name]
+    expected = max(moment.allocated for moment in moments)
+    measured = torch.cuda.max_memory_allocated() / 2**30 if torch.cuda.is_available() else None
+    seconds, generation, tokens = log["seconds"][-1], generating[-1], log["completion_tokens"][-1]
+    flops = model_flops(shape, ANSWERS_A_STEP * prompt_tokens + tokens, length)
+    ceiling = matmul_rate()
+    found = {
+        "options": {key: options[key] for key in sorted(options)},
+        "parameters": shape.parameters,
+        "answers_a_step": ANSWERS_A_STEP,
+        "prompt_tokens": prompt_tokens,
+        "generated_tokens": tokens,
+        "step_seconds": round(seconds, 2),
+        "generation_share": round(generation / seconds, 3),
+        "generated_tokens_per_second": round(tokens / generation, 1),
+        "trained_tokens_per_second": round((ANSWERS_A_STEP * prompt_tokens + tokens) / (seconds - generation), 1),
+        "peak_allocated_gib": measured and round(measured, 2),
+        "estimated_allocated_gib": round(expected, 2),
+        "estimate_off": measured and round(expected / measured - 1, 3),
+        "matmul_tflops": round(ceiling / 1e12, 1),
+        "model_flops_utilisation_while_training": round(flops / (seconds - generation) / ceiling, 3),
+        "model_flops_utilisation_of_the_step": round(flops / seconds / ceiling, 3),
+    }
+    output.write_text(json.dumps(found))
+
+
+def _possible(trl: dict[str, Any]) -> dict[str, Any]:
+    """Changes to a preset's options where what they need is not here."""
+    from importlib.util import find_spec
+
+    import torch
+
+    changes: dict[str, Any] = {}
+    if not torch.cuda.is_available() or not find_spec("vllm"):
+        changes |= {"use_vllm": False}
+    if not torch.cuda.is_available() or ("8bit" in str(trl.get("optim")) and not find_spec("bitsandbytes")):
+        changes |= {"optim": "adamw_torch"}
+    return changes if torch.cuda.is_available() else changes | {"bf16": False}
+
+
+def _prompt_lengths(model: Path, instances: list[Any]) -> list[int]:
+    from transformers import AutoTokenizer
+
+    from envgen.prompts import PromptStyle, prompt
+
+    tokenizer = AutoTokenizer.from_pretrained(model)
+    asked = [[{"role": "user", "content": prompt(instance.problem, PromptStyle.BOARD)}] for instance in instances]
+    return [len(tokenizer(tokenizer.apply_chat_template(one, tokenize=False, add_generation_prompt=True))["input_ids"]) for one in asked]
+
+
+def model_flops(shape: Any, tokens: int, length: int) -> float:
+    """Floating-point operations of a forward and a backward pass over `tokens` in sequences of `length`, without recomputation.
+
+    6 for each weight of a linear map and token, and 6 x layers x query size x length for attention, half of it behind the mask (2204.02311, appendix B).
+    """
+    linear = shape.layers * shape.layer_linear_parameters + shape.embedding_parameters
+    return tokens * (6.0 * linear + 6.0 * shape.layers * shape.query_size * length)
+
+
+def matmul_rate() -> float:
+    """FLOP/s of a large bfloat16 matrix product on random data: the ceiling that utilisation is measured against."""
+    import torch
+
+    size, device = (8192, "cuda") if torch.cuda.is_available() else (1024, "cpu")
+    one, other = (torch.randn(size, size, device=device, dtype=torch.bfloat16) for _ in range(2))
+    for _ in range(3):
+        one @ other
+    started = now()
+    for _ in range(10):
+        one @ other
+    return 10 * 2 * size**3 / (now() - started)
+
+
+def now() -> float:
+    import torch
+
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    return time.perf_counter()
+
+
+if __name__ == "__main__":
+    measure_step(Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), Path(sys.argv[4]), "--rehearse" in sys.argv)

@@ -1,0 +1,84 @@
+"""A benchmark with real models: the tiny policy, and a server that answers well and badly in turn."""
+
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from misbehaving import Handler, answers, completion, sends, serving
+
+from envgen.benchmark import SUITE_SHA256, limited, load_suite
+from envgen.benchmark_text import from_benchmark_text
+from envgen.dataset import write_dataset
+from envgen.errors import DataError
+from envgen.prompts import PromptStyle, answer, prompt
+from envgen.solver import solve
+from infra.benchmark.spec import BenchmarkSpec, planned
+from policy.rollouts import read_rollouts
+from tasks.benchmark import answer_all
+from tasks.run import close_engine
+
+USUAL = {"data": "", "preset": "", "limit": None, "style": None, "answer_tokens": None, "batch_size": 64}
+
+
+def spec_of(model: str, **given: object) -> BenchmarkSpec:
+    return planned(model, **{**USUAL, **given})
+
+
+def solves_three_agents(handler: Handler) -> None:
+    """The optimal plan where there are three agents, else no plan."""
+    question = handler.question["messages"][0]["content"]
+    solution = solve(problem := from_benchmark_text(question))
+    assert solution is not None
+    sends(completion(answer(solution.plan) if problem.num_agents == 3 else "no plan"))(handler)
+
+
+def test_an_endpoint_answers_the_suite_once_and_the_same_call_finds_the_answers(tmp_path: Path):
+    with serving(solves_three_agents) as server:
+        spec = spec_of(f"{server.url}#some-model", limit=1)
+        first = answer_all.fn(tmp_path / "b", spec)
+        again = answer_all.fn(tmp_path / "b", spec)
+        assert len(server.asked) == 63
+    assert again == first
+    assert {(s.agents, s.valid, s.optimal, s.n) for s in first.scores if s.subset is s.size is None} == {
+        (None, 24, 24, 63),
+        (3, 24, 24, 24),
+        (4, 0, 0, 21),
+        (5, 0, 0, 18),
+    }
+    assert (first.asked.style, first.asked.data_digest, first.asked.limit) == (PromptStyle.BOARD, SUITE_SHA256, 1)
+    assert first.overall.completion_tokens == 63 * 5
+    rollouts = read_rollouts(tmp_path / "b" / "rollouts.parquet")
+    assert [r.instance for r in rollouts] == [item.instance for item in limited(load_suite(), 1)]
+    assert json.loads((tmp_path / "b" / "benchmark.json").read_text())["asked"]["model"] == spec.model
+    assert (tmp_path / "b" / "benchmark.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_tiny_policy_answers_public_rows_in_its_own_style(tmp_path: Path):
+    items = limited(load_suite(), 1)[::8]
+    rows = [{"sample_id": i.name, "num_agents": i.instance.problem.num_agents, "text": prompt(i.instance.problem, PromptStyle.BOARD)} for i in items]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    try:
+        results = answer_all.fn(tmp_path / "b", spec_of("tiny", data=str(tmp_path / "rows.jsonl")))
+    finally:
+        close_engine()
+    assert (results.overall.n, results.subsets, results.asked.style) == (len(items), ["all"], PromptStyle.COMPACT)
+    completions = pq.read_table(tmp_path / "b" / "rollouts.parquet")["completion"].to_pylist()
+    assert all(text.startswith("Agent 0: (") for text in completions)
+
+
+def test_a_data_set_and_a_validation_set_are_answered_too(tmp_path: Path):
+    write_dataset(tmp_path / "d.parquet", [item.instance for item in load_suite()[:3]], PromptStyle.BOARD, {})
+    with serving(answers("no plan")) as server:
+        model = f"{server.url}#m"
+        of_file = answer_all.fn(tmp_path / "file", spec_of(model, data=str(tmp_path / "d.parquet")))
+        of_preset = answer_all.fn(tmp_path / "preset", spec_of(model, preset="micro"))
+    assert (of_file.overall.n, of_file.agents, of_file.subsets) == (3, [3], ["all"])
+    assert (of_preset.overall.n, of_preset.agents, of_preset.asked.data) == (32, [2], "the validation set of micro")
+
+
+def test_rows_that_are_wrong_leave_nothing_behind(tmp_path: Path):
+    with pytest.raises(DataError, match="line 1: sample_id: Field required"):
+        (tmp_path / "rows.jsonl").write_text("{}\n")
+        answer_all.fn(tmp_path / "b", spec_of("http://localhost:1/v1#m", data=str(tmp_path / "rows.jsonl")))
+    assert not (tmp_path / "b").exists()
