@@ -103,8 +103,9 @@ def _sizes(estimate: MemoryEstimate, parameters: int, asked: int) -> list[str]:
     return [
         f"{parameters:,} weights, {'all of them' if trained == parameters else f'{trained:,} more of adapters, which alone are'} trained",
         f"the longest prompt has about {asked} tokens, with its answer {estimate.length}",
-        f"GPUs: {batches.processes}, each with {batches.per_device} answers a pass; {batches.answers} answers to {batches.prompts} prompts at a time",
-        *(f"vLLM's cache holds {count} answers of full length at a time; each GPU generates {batches.generated}" for count in held),
+        f"GPUs: {batches.processes}, each with {batches.per_device} answers a pass and {batches.generated} generated together",
+        f"{batches.answers} answers to {batches.prompts} prompts at a time",
+        *(f"vLLM's cache holds {count} answers of full length at a time" for count in held),
     ]
 
 
