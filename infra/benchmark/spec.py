@@ -15,6 +15,8 @@ from policy.checkpoints import resolve_model
 from policy.endpoint import Endpoint, check_endpoint
 
 SPEC = "spec.json"
+FREE_FIELDS = {"batch_size"}
+"""Fields of a spec that do not decide the answers."""
 SUITE_NAME = "the benchmark suite"
 """What the shipped suite is called where a data set is named."""
 ANSWER_TOKENS, COMPACT_ANSWER_TOKENS = 8192, 128
@@ -72,10 +74,11 @@ def open_benchmark(directory: Path, spec: BenchmarkSpec) -> None:
             raise RunDirectoryError(f"{directory} exists and is no benchmark ({SPEC} is missing); give another --name, or move the directory away")
         return write_json(path, spec)
     try:
-        found: dict[str, Any] = json.loads(path.read_bytes())
-    except ValueError:
+        found: dict[str, Any] = dict(json.loads(path.read_bytes()))
+    except (ValueError, TypeError):
         raise RunDirectoryError(f"{path}: is damaged; move the directory away") from None
-    changed = [f"{field}: {found.get(field)!r} there, {wanted[field]!r} here" for field in wanted if found.get(field) != wanted[field]]
+    fixed = sorted(wanted.keys() - FREE_FIELDS)
+    changed = [f"{field}: {found.get(field)!r} there, {wanted[field]!r} here" for field in fixed if found.get(field) != wanted[field]]
     if changed:
         raise RunDirectoryError(f"{directory} was made by another benchmark ({'; '.join(changed)}); give this one its own --name, or move the directory away")
 
@@ -85,6 +88,8 @@ def planned(model: str, data: str, preset: str, limit: int | None, style: Prompt
 
     A checkpoint whose context cannot hold the board style is asked in the compact one, which is what the tiny policy was taught.
     """
+    if not model:
+        raise ConfigError("model: is empty; give tiny, a checkpoint directory, a hub id, or base_url#model of an OpenAI-compatible endpoint")
     if data and preset:
         raise ConfigError(f"data {data!r} and preset {preset!r} are both given; choose one of them to answer")
     spec = BenchmarkSpec(

@@ -170,6 +170,8 @@ def test_models_elsewhere_are_asked_as_models_that_read():
 def test_what_cannot_be_asked_is_refused_before_anything_is_written(tmp_path: Path):
     with pytest.raises(ConfigError, match=r"data 'd.jsonl' and preset 'tiny' are both given; choose one"):
         planned("tiny", **{**NOTHING_SAID, "data": "d.jsonl", "preset": "tiny"})
+    with pytest.raises(ConfigError, match="model: is empty; give tiny"):
+        planned("", **NOTHING_SAID)
     with pytest.raises(ModelError, match="no checkpoint there"):
         planned(str(tmp_path), **NOTHING_SAID)
     with pytest.raises(ConfigError, match="without user, password") as caught:
@@ -180,12 +182,13 @@ def test_what_cannot_be_asked_is_refused_before_anything_is_written(tmp_path: Pa
 def test_a_directory_belongs_to_one_benchmark(tmp_path: Path):
     spec = planned("tiny", **NOTHING_SAID)
     open_benchmark(tmp_path / "b", spec)
-    open_benchmark(tmp_path / "b", spec)
+    open_benchmark(tmp_path / "b", spec.model_copy(update={"batch_size": 3}))
     with pytest.raises(RunDirectoryError, match="was made by another benchmark \\(limit: None there, 3 here\\); give this one its own --name"):
         open_benchmark(tmp_path / "b", spec.model_copy(update={"limit": 3}))
-    (tmp_path / "b" / "spec.json").write_text("{")
-    with pytest.raises(RunDirectoryError, match="is damaged; move the directory away"):
-        open_benchmark(tmp_path / "b", spec)
+    for damage in ("{", "7"):
+        (tmp_path / "b" / "spec.json").write_text(damage)
+        with pytest.raises(RunDirectoryError, match="is damaged; move the directory away"):
+            open_benchmark(tmp_path / "b", spec)
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.tex").touch()
     with pytest.raises(RunDirectoryError, match="exists and is no benchmark"):
