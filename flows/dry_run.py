@@ -28,7 +28,12 @@ _KNOBS = {
     "logits": "trl.steps_per_generation",
 }
 """Part of the memory -> options that make it smaller."""
-_ENGINE_KNOBS = {"KV cache": "engine.batch_size, max_answer_tokens", "weights": "engine.dtype", "logits": "engine.batch_size"}
+_ENGINE_KNOBS = {
+    "KV cache": "engine.batch_size, max_answer_tokens",
+    "weights": "engine.dtype",
+    "logits": "engine.batch_size",
+    "vLLM's KV cache": "engine.gpu_memory_utilization",
+}
 _NAMED = 3
 """Parts whose options are named where memory does not suffice."""
 
@@ -99,13 +104,13 @@ def _row(work: Work, rate: Throughput | None) -> list[str]:
 
 def _sizes(estimate: MemoryEstimate, parameters: int, asked: int) -> list[str]:
     batches, trained = estimate.batches, estimate.trainable
-    held = [one.sequences for one in estimate.moments if one.sequences is not None]
+    held = [(one.name, one.sequences) for one in estimate.moments if one.sequences is not None]
     return [
         f"{parameters:,} weights, {'all of them' if trained == parameters else f'{trained:,} more of adapters, which alone are'} trained",
         f"the longest prompt has about {asked} tokens, with its answer {estimate.length}",
         f"GPUs: {batches.processes}, each with {batches.per_device} answers a pass and {batches.generated} generated together",
         f"{batches.answers} answers to {batches.prompts} prompts at a time",
-        *(f"vLLM's cache holds {count} answers of full length at a time" for count in held),
+        *(f"while {name}, vLLM's cache holds {count} answers of full length at a time" for name, count in held),
     ]
 
 
@@ -116,7 +121,8 @@ def _verdict(estimate: MemoryEstimate, gpu_memory: float | None) -> list[str]:
         shared = ["vLLM's cache is as large as all its answers need; --gpu-memory 80 counts what it takes of a card of 80 GiB"]
         return [most, *(shared if any("vLLM's KV cache" in moment.parts for moment in estimate.moments) else [])]
     if any(moment.sequences == 0 for moment in estimate.moments):
-        return [f"does not fit: vLLM's share of {gpu_memory:g} GiB holds no answer of full length; raise trl.vllm_gpu_memory_utilization"]
+        more = "raise trl.vllm_gpu_memory_utilization or engine.gpu_memory_utilization"
+        return [f"does not fit: vLLM's share of {gpu_memory:g} GiB holds no answer of full length; {more}"]
     if peak.total <= gpu_memory:
         return [f"fits: {most}, of {gpu_memory:g} GiB"]
     return [f"does not fit: {most}, of {gpu_memory:g} GiB; what helps:", *(f"  {line}" for line in _helps(peak))]

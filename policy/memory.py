@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict
 
 from policy.activations import Precision, pass_bytes, precision_of
 from policy.batches import Batches
-from policy.engine import EngineConfig
+from policy.engine_config import EngineConfig
 from policy.shapes import ModelShape
 from policy.sharding import Sharding, optimizer_bytes
 from policy.train_spec import TrainingSettings, answer_tokens
@@ -27,6 +27,8 @@ VLLM_WORK = 1.5
 """GiB of vLLM's own activations, sampler and CUDA graphs while it generates, beside weights and cache. Assumed."""
 TRL_SHARE = 0.3
 """Share of the GPU that vLLM takes if `vllm_gpu_memory_utilization` is left out: the default of TRL 1.16."""
+VLLM_SHARE = 0.92
+"""The same where `engine.gpu_memory_utilization` is left out: vLLM's own default."""
 GENERATING, TRAINING, EVALUATING = "generating answers to train on", "training a step", "evaluating, in a process of its own"
 LOGITS_COPIES = 3
 """float32 arrays of (batch, vocabulary) while transformers samples: logits, probabilities, and what the draw sorts out."""
@@ -187,15 +189,21 @@ def _training(run: _Run, gpu_memory: float | None) -> Moment:
 
 
 def _evaluating(shape: ModelShape, engine: EngineConfig, length: int, gpu_memory: float | None) -> Moment:
-    """The engine in its own process, which ends before training starts."""
+    """One replica of the engine in its own process, which ends before training starts."""
     size = BYTES[shape.dtype if engine.dtype == "auto" else engine.dtype]
+    if engine.backend == "vllm":
+        share = engine.gpu_memory_utilization or VLLM_SHARE
+        vllm, sequences = _vllm(shape, share, engine.tensor_parallel, engine.batch_size, length, gpu_memory, size)
+        return _moment(EVALUATING, vllm, {}, sequences)
     parts: dict[str, float] = {"weights": shape.parameters * size, "KV cache": engine.batch_size * length * cache_bytes(shape, size, size)}
     return _moment(EVALUATING, parts, {"logits": engine.batch_size * shape.vocab_size * 4 * LOGITS_COPIES})
 
 
-def _vllm(shape: ModelShape, share: float, parallel: int, slots: int, length: int, gpu_memory: float | None) -> tuple[dict[str, float], int | None]:
-    """Bytes of vLLM's weights in bfloat16, cache and work, and how many answers of full length its cache holds on a known card."""
-    weights, work, each = shape.parameters * 2 / parallel, VLLM_WORK * GIB, length * cache_bytes(shape) / parallel
+def _vllm(
+    shape: ModelShape, share: float, parallel: int, slots: int, length: int, gpu_memory: float | None, size: int = 2
+) -> tuple[dict[str, float], int | None]:
+    """Bytes of vLLM's weights, cache and work, and how many answers of full length its cache holds on a known card; `size` bytes a weight."""
+    weights, work, each = shape.parameters * size / parallel, VLLM_WORK * GIB, length * cache_bytes(shape, size, size) / parallel
     cache = slots * each if gpu_memory is None else max(0.0, share * gpu_memory * GIB - weights - work)
     return {"vLLM's weights": weights, "vLLM's KV cache": cache, "vLLM's work": work}, None if gpu_memory is None else int(cache // each)
 

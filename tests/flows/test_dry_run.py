@@ -44,7 +44,7 @@ def test_a_card_that_is_too_small_is_answered_with_what_helps():
 
 
 def test_an_engine_that_is_too_large_is_answered_with_its_own_options():
-    text = shown("qwen3-4b-lora", gpu_memory=22, engine__batch_size=64)
+    text = shown("qwen3-4b-lora", gpu_memory=22, engine={"batch_size": 64, "dtype": "bfloat16"})
     assert "while evaluating, in a process of its own, of 22 GiB; what helps:" in text
     assert "KV cache, 39.9 GiB: engine.batch_size, max_answer_tokens" in text
 

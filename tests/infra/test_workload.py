@@ -56,6 +56,9 @@ def test_a_preset_fits_its_card_by_estimate(name: str):
     estimate = estimate_memory(shape, preset.training, preset.trl, preset.engine, asked, longest, CARDS[name])
     assert CARDS[name] / 2 < estimate.peak.total < CARDS[name]
     assert all(moment.sequences is None or moment.sequences > 4 for moment in estimate.moments)
+    assert preset.engine.max_model_len is not None
+    assert asked + longest <= preset.engine.max_model_len <= shape.max_positions
+    assert preset.engine.replicas == Sharding.of(preset.training).processes
     assert estimate.length <= preset.trl["vllm_max_model_length"] <= shape.max_positions
 
 

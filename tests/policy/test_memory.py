@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from envgen.errors import ConfigError
-from policy.engine import EngineConfig
+from policy.engine_config import EngineConfig
 from policy.memory import EVALUATING, GENERATING, GIB, TRAINING, MemoryEstimate, Moment, cache_bytes, estimate_memory
 from policy.shapes import ModelShape, model_shape
 from policy.sharding import Sharding, needed_packages, optimizer_bytes
@@ -98,6 +98,17 @@ def test_vllm_takes_its_share_of_a_known_card_and_sleeps_while_a_step_is_trained
     assert moment(known, TRAINING).parts["vLLM asleep"] < 2
     awake = moment(estimated(VLLM | {"vllm_enable_sleep_mode": False}, gpu_memory=80), TRAINING).parts
     assert sum(size for name, size in awake.items() if name.startswith("vLLM")) == pytest.approx(40)
+
+
+def test_an_engine_on_vllm_takes_its_share_too():
+    config = EngineConfig(backend="vllm", batch_size=4, dtype="bfloat16", gpu_memory_utilization=0.5)
+    engine = moment(estimate_memory(SHAPE, TrainingSettings(), TRL, config, 500, 8000, 80), EVALUATING)
+    assert sum(size for name, size in engine.parts.items() if name.startswith("vLLM")) == pytest.approx(40)
+    assert engine.sequences == int(engine.parts["vLLM's KV cache"] * GIB // (8500 * 147_456))
+    default = moment(estimate_memory(SHAPE, TrainingSettings(), TRL, config.model_copy(update={"gpu_memory_utilization": None}), 500, 8000, 80), EVALUATING)
+    assert default.total == pytest.approx(0.92 * 80 + default.parts["CUDA context"])
+    unknown = moment(estimate_memory(SHAPE, TrainingSettings(), TRL, config, 500, 8000), EVALUATING)
+    assert unknown.parts["vLLM's KV cache"] == pytest.approx(4 * 8500 * 147_456 / GIB)
 
 
 def test_vllm_on_an_unknown_card_is_counted_with_the_cache_that_its_answers_need():
