@@ -42,8 +42,9 @@ class Usage(BaseModel):
 class OpenAIModel:
     """A `ChatModel`: one request a conversation, repeated while the reason of its failure may pass."""
 
-    def __init__(self, endpoint: Endpoint, key: str) -> None:
-        self.endpoint, self._key = endpoint, key
+    def __init__(self, endpoint: Endpoint, key: str, *, empty_answers: bool = False) -> None:
+        """With `empty_answers` an empty answer is one, to be judged; without it is asked for again, and at last a ModelError."""
+        self.endpoint, self._key, self._empty_answers = endpoint, key, empty_answers
         self.usage = Usage()
 
     def complete(self, conversations: Sequence[Conversation], sampling: Sampling, progress: Progress | None = None) -> list[Completion]:
@@ -149,7 +150,7 @@ class OpenAIModel:
         finish = "length" if choice.finish_reason in {"length", "content_filter"} else "stop"
         text = choice.message.content or ""
         # An empty answer of full length would be empty again: the model spent its tokens out of sight.
-        if not text and finish == "stop":
+        if not text and finish == "stop" and not self._empty_answers:
             raise _Trouble(f"the answer is empty; got {self._quoted(body)}")
         return Completion(text=self._redacted(text), prompt_tokens=prompt_tokens, completion_tokens=completion_tokens, finish_reason=finish)
 

@@ -93,4 +93,4 @@ def _answer(model: ChatModel, instances: list[Instance], spec: BenchmarkSpec, di
 def _endpoint_model(endpoint: Endpoint) -> ChatModel:
     from policy.openai_model import OpenAIModel  # the client library takes two seconds to import
 
-    return OpenAIModel(endpoint, read_key(endpoint))
+    return OpenAIModel(endpoint, read_key(endpoint), empty_answers=True)

@@ -250,6 +250,12 @@ def test_an_answer_of_full_length_that_is_empty_is_not_asked_for_again():
         assert (found.text, found.finish_reason, len(server.asked)) == ("", "length", 1)
 
 
+def test_where_answers_are_judged_an_empty_one_is_an_answer():
+    with serving(answers("")) as server:
+        [found] = OpenAIModel(model_at(server.url).endpoint, "", empty_answers=True).complete([ask("?")], Sampling(max_tokens=9))
+        assert (found.text, found.finish_reason, len(server.asked)) == ("", "stop", 1)
+
+
 def test_it_answers_inside_of_a_running_event_loop():
     import asyncio
 
