@@ -21,6 +21,7 @@ from infra.run_directory import Curriculum, open_run
 from infra.serving.names import TAG
 from infra.settings import Settings
 from infra.steps import StepRecord
+from policy.packages import check_packages
 from tasks.data import generate, make_validation
 from tasks.design import engineer
 from tasks.gate import judge
@@ -85,7 +86,8 @@ def curriculum(preset: str, name: str = "", options: CurriculumOptions = AS_IN_P
 
 
 def run_curriculum(preset: Preset, name: str) -> CurriculumResults:
-    """The curriculum of a preset in the run directory of a name; inside a flow run."""
+    """The curriculum of a preset in the run directory of a name; inside a flow run. ConfigError if a package is missing that training needs."""
+    check_packages(preset.trl, preset.training)
     directory = Settings().run_directory(name)
     with exclusive(directory), tags(TAG):
         fetch_run(directory)

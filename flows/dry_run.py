@@ -1,7 +1,5 @@
 """`envwright run PRESET --dry-run`: what a curriculum would be and take, without starting or writing anything."""
 
-from importlib.util import find_spec
-
 import yaml
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -11,8 +9,8 @@ from envgen.errors import ConfigError
 from infra.preset import Preset, resolved_json
 from infra.workload import Throughput, Work, Workload, prompt_tokens, workload
 from policy.memory import TRAINING, MemoryEstimate, Moment, estimate_memory
+from policy.packages import INSTALL, missing_packages
 from policy.shapes import model_shape
-from policy.sharding import needed_packages
 
 _KNOBS = {
     "weights": "training.lora with training.dtype bfloat16, or training.launch fsdp2 on several GPUs",
@@ -58,7 +56,9 @@ def show_dry_run(preset: Preset, console: Console, gpu_memory: float | None, thr
     estimate = estimate_memory(shape, preset.training, preset.trl, preset.engine, asked, longest, gpu_memory)
     console.print(yaml.safe_dump(resolved_json(preset), sort_keys=False), markup=False, highlight=False, soft_wrap=True)
     console.print(memory_table(estimate))
-    lines = [*_sizes(estimate, shape.parameters, asked), *_verdict(estimate, gpu_memory), *_missing(preset)]
+    absent = missing_packages(preset.trl, preset.training)
+    missing = [f"not installed here, and needed for {setting}: {INSTALL[package]}" for package, setting in absent.items()]
+    lines = [*_sizes(estimate, shape.parameters, asked), *_verdict(estimate, gpu_memory), *missing]
     for line in lines:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     console.print(tokens_table(work, rate))
@@ -132,11 +132,6 @@ def _helps(moment: Moment) -> list[str]:
     knobs = _KNOBS if moment.name == TRAINING or any("optimizer" in part for part in moment.parts) else _ENGINE_KNOBS
     largest = sorted((part for part in moment.parts if part in knobs), key=lambda part: -moment.parts[part])[:_NAMED]
     return [f"{part}, {moment.parts[part]:.1f} GiB: {knobs[part]}" for part in largest]
-
-
-def _missing(preset: Preset) -> list[str]:
-    wanted = [*needed_packages(preset.trl.get("optim")), *(["vllm"] if preset.trl.get("use_vllm") else [])]
-    return [f"not installed here, and needed for training: {name}" for name in wanted if find_spec(name) is None]
 
 
 def _assumptions(work: Workload, answer_length: int | None, rate: Throughput | None) -> list[str]:

@@ -70,12 +70,6 @@ def optimizer_bytes(optimizer: str | None, trained: int, embedding: int, value_b
     return (trained - embedding) * each + embedding * (8 if "adamw" in name else 4)
 
 
-def needed_packages(optimizer: str | None) -> tuple[str, ...]:
-    """Packages that an optimizer of `trl.optim` needs beside PyTorch."""
-    name = optimizer or DEFAULT_OPTIMIZER
-    return ("bitsandbytes",) if name in _BITSANDBYTES_8BIT or name.startswith("paged_") or name == "lion_32bit" else ()
-
-
 def _mapping(path: Path) -> dict[str, Any]:
     try:
         config = yaml.safe_load(path.read_text(encoding="utf-8"))
