@@ -13,6 +13,7 @@ from typing import Any, ParamSpec
 from uuid import UUID
 
 from prefect.artifacts import create_image_artifact, create_progress_artifact, create_table_artifact, update_progress_artifact
+from prefect.context import FlowRunContext, TaskRunContext
 
 from infra.benchmark.chart import CHART_FILE
 from infra.benchmark.results import BenchmarkResults, scores_table
@@ -23,7 +24,9 @@ P = ParamSpec("P")
 
 
 def show(create: Callable[..., Any], *args: Any, **what: Any) -> Any:
-    """What `create` returns for `what`; None, and a warning, if Prefect does not take it."""
+    """What `create` returns for `what`; None outside of a run of Prefect, and None with a warning if Prefect does not take it."""
+    if not (FlowRunContext.get() or TaskRunContext.get()):
+        return None
     try:
         return create(*args, **what)
     except Exception as error:  # a view that is missing is not worth a run

@@ -34,9 +34,9 @@ from tasks.run import GATE, RunRef, log, parent_stage, policy_identity, read_gat
 
 RECORDED = PREFIX + "recorded"
 """Tag of a stage's run once all of it is recorded: the version of this code, and the digest of the manifest."""
-VERSION = 1
+VERSION = 2
 """Raised by hand when a stage is recorded in another way."""
-SERIES = ("reward", "valid", "optimal", "zero_variance", "entropy")
+SERIES = ("reward", "valid", "optimal", "zero_variance", "entropy", "clipped", "mismatch", "mismatch_max")
 _SHORT = {"preset.name", "preset.seed", "preset.design.designer", "preset.design.variant"}
 """Parameters that curricula have under short names: MLflow's compare view opens with the first three in which they differ."""
 LONGEST_TEXT = 1000
@@ -161,7 +161,8 @@ def _record_stage(record: _Record, stage: int) -> str:
     rates = scores(read_rollouts(directory / ROLLOUTS))
     recorder.scores(child, model, record.validation, rates, stage)
     table = read_train_log(directory / "train_log.parquet")
-    recorder.metrics(child, {f"train/{series}": list(zip(table["step"], table[series], strict=True)) for series in SERIES})
+    series = {name: [(step, value) for step, value in zip(table["step"], table[name], strict=True) if value is not None] for name in SERIES}
+    recorder.metrics(child, {f"train/{name}": points for name, points in series.items() if points})
     recorder.metrics(record.root, {rate: [(stage, value)] for rate, value in rates.items()})
     with lock(Settings().runs / ".locks" / "registry.lock"):  # MLflow's search-then-create is not atomic
         record.prompts[stage] = _record_calls(record, stage, child)

@@ -82,17 +82,11 @@ def tiny(folder: Path, rehearse: bool) -> dict[str, Any]:
     environment = {**os.environ, "ENVWRIGHT_RUNS": str(folder / "runs"), "PREFECT_HOME": str(folder / "prefect"), "PYTHONPATH": str(ROOT)}
     started = time.perf_counter()
     _run([sys.executable, "-m", "flows.cli", "run", preset, "--name", "gpu"], environment)
-    results = json.loads((folder / "runs" / "gpu" / "results.json").read_text())
-    stages = [{key: stage["breakdown"]["overall"][key] for key in ("valid", "optimal", "total")} for stage in _with_overall(results)]
-    return {"preset": preset, "seconds": round(time.perf_counter() - started, 1), "stages": stages}
+    from infra.results import CurriculumResults
 
-
-def _with_overall(results: dict[str, Any]) -> list[dict[str, Any]]:
-    """Stages with the counts of all map sizes together."""
-    for stage in results["stages"]:
-        sizes = stage["breakdown"]["sizes"].values()
-        stage["breakdown"]["overall"] = {key: sum(size[key] for size in sizes) for key in ("valid", "optimal", "total")}
-    return results["stages"]
+    results = CurriculumResults.model_validate_json((folder / "runs" / "gpu" / "results.json").read_bytes())
+    rates = [{"valid": str(stage.breakdown.overall.valid_rate), "optimal": str(stage.breakdown.overall.optimal_rate)} for stage in results.stages]
+    return {"preset": preset, "seconds": round(time.perf_counter() - started, 1), "stages": rates}
 
 
 def step(folder: Path, rehearse: bool) -> dict[str, Any]:

@@ -3,8 +3,11 @@
 from pathlib import Path
 
 import pytest
+from finished_runs import instances
 
+from envgen.dataset import write_dataset
 from envgen.errors import ChildError
+from envgen.prompts import PromptStyle
 from infra.preset import load_preset
 from infra.steps import StepRecord
 from tasks import learn
@@ -20,7 +23,7 @@ def test_one_engine_answers_all_that_a_policy_is_asked_and_is_closed_before_trai
     run = RunRef(directory=tmp_path, preset=load_preset("micro", {"validation.instances": 1}))
     seen = []
 
-    def trainer(*given: object) -> None:
+    def trainer(*given: object, **named: object) -> None:
         """Stands in for the trainer, which would take minutes, and looks at what it finds."""
         seen.append(asked.replicas[0].pid)
         raise ChildError("looked")
@@ -37,3 +40,19 @@ def test_one_engine_answers_all_that_a_policy_is_asked_and_is_closed_before_trai
         assert seen == [None]
     finally:
         close_engine()
+
+
+def test_training_that_runs_out_of_memory_says_what_helps_and_where_it_goes_on(tmp_path: Path):
+    # A cache for a billion tokens is asked for at once, whatever is generated.
+    options = {"trl.max_completion_length": 10**9, "trl.generation_kwargs": {"cache_implementation": "static"}}
+    preset = load_preset("micro", options)
+    run = RunRef(directory=tmp_path / "run", preset=preset)
+    write_dataset(run.stage(0) / "train.parquet", instances()[:8], PromptStyle.COMPACT, {})
+    with pytest.raises(ChildError) as failure:
+        train.fn(run, 0, DONE, Parent(stage=-1, identity="start"))
+    said = str(failure.value)
+    assert said.startswith("stage 0: training ran out of memory: ")
+    assert "(1) --set trl.per_device_train_batch_size=16 --set trl.gradient_accumulation_steps=2" in said
+    assert "(2) --set trl.gradient_checkpointing=true" in said
+    assert "starts this stage's training anew" in said
+    assert "Traceback" not in said
