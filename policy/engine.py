@@ -150,4 +150,5 @@ def _ready(replicas: list[Replica]) -> list[Replica]:
     with selectors.DefaultSelector() as selector:
         for replica in replicas:
             selector.register(replica, selectors.EVENT_READ)
-        return [key.fileobj for key, _ in selector.select()] if replicas else []  # type: ignore[misc]
+        speaking = {key.fd for key, _ in selector.select()} if replicas else set()
+    return [replica for replica in replicas if replica.fileno() in speaking]

@@ -90,7 +90,7 @@ def _die_together() -> None:
 
 
 if __name__ == "__main__":
-    # vLLM runs its core in a process of its own, forked or started anew, which would outlive this one and hold the GPU.
+    # vLLM runs its core in processes of their own, forked or started anew, which would hold the GPU for seconds after the end of this one.
     os.register_at_fork(after_in_child=_die_together)
     main(json.loads(sys.argv[1]))
 elif __name__ == "__mp_main__":

@@ -46,16 +46,19 @@ class LocalModel(ABC):
 
         ModelError if one does not fit; then none is added.
         """
-        indices = list(conversations)
-        questions = []
-        for group in equal_groups(list(conversations.values())):
-            messages = [message.model_dump() for message in conversations[indices[group[0]]]]
-            prompt = self.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
-            tokens = self.tokenizer(prompt, add_special_tokens=False)["input_ids"]
-            for rank, place in enumerate(group):
-                seed = seed_integer(sampling.seed, prompt, rank) if sampling.temperature else 0
-                questions.append(Question(indices[place], tokens, seed, sampling))
-        longest = max((len(question.tokens) for question in questions), default=0)
+        if not conversations:
+            return []
+        indices, asked = list(conversations), list(conversations.values())
+        groups = equal_groups(asked)
+        messages = [[message.model_dump() for message in asked[group[0]]] for group in groups]
+        prompts = self.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+        encoded = self.tokenizer(prompts, add_special_tokens=False)["input_ids"]
+        questions = [
+            Question(indices[place], tokens, seed_integer(sampling.seed, prompt, rank) if sampling.temperature else 0, sampling)
+            for group, prompt, tokens in zip(groups, prompts, encoded, strict=True)
+            for rank, place in enumerate(group)
+        ]
+        longest = max(map(len, encoded))
         if self.limit and longest + sampling.max_tokens > self.limit:
             raise ModelError(
                 f"{self.source}: a prompt of {longest} tokens and an answer of up to {sampling.max_tokens} exceed the model's {self.limit}; lower max_tokens"

@@ -112,7 +112,7 @@ def device_slice(number: int, config: EngineConfig) -> list[str] | None:
     # Not asked of torch, which the parent never imports. NVIDIA's driver makes a file for each GPU.
     there = [str(index) for index, _ in enumerate(Path("/dev").glob("nvidia[0-9]*"))]
     if given is not None:
-        there = [name for part in given.split(",") if (name := part.strip())] if there or given.strip() else []
+        there = [name for part in given.split(",") if (name := part.strip())]
     needed = config.replicas * config.tensor_parallel
     if not there or needed == 1:
         return None

@@ -9,6 +9,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from typing import Any
 
 
 def transformers_call(spec: dict) -> Callable[[], object]:
@@ -17,7 +18,7 @@ def transformers_call(spec: dict) -> Callable[[], object]:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(spec["source"], padding_side="left")
-    model = AutoModelForCausalLM.from_pretrained(spec["source"], dtype=spec["dtype"]).eval()
+    model: Any = AutoModelForCausalLM.from_pretrained(spec["source"], dtype=spec["dtype"]).eval()
 
     @torch.inference_mode()
     def call() -> list[str]:
@@ -35,6 +36,8 @@ def transformers_call(spec: dict) -> Callable[[], object]:
 
 def vllm_call(spec: dict) -> Callable[[], object]:
     """`LLM.chat` on all prompts."""
+    # As for ours, so that the engines are the same.
+    os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
     os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
     os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", "nobind")
     os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")

@@ -19,6 +19,7 @@ from policy.engine import EngineChatModel
 from policy.engine_config import EngineConfig
 from policy.evaluation import evaluate
 from policy.rollouts import read_rollouts, write_rollouts
+from policy.transformers_model import TransformersModel
 
 INSTANCES = draw_instances(20)
 STYLE = PromptStyle.COMPACT
@@ -128,13 +129,12 @@ def test_a_killed_evaluation_is_continued_and_ends_as_one_that_nobody_killed(tmp
     there = partial.read_bytes().count(b"\n")
     assert there < len(INSTANCES), "the process was killed too late"
     kept = kept_engine(tmp_path)
-    whole = EngineChatModel(str(TINY_DIRECTORY), EngineConfig(batch_size=1, dtype="float32"), tmp_path / "whole.log")
     try:
         write_rollouts(tmp_path / "continued.parquet", evaluate(kept, INSTANCES, STYLE, GREEDY), STYLE)
-        write_rollouts(tmp_path / "whole.parquet", evaluate(whole, INSTANCES, STYLE, GREEDY), STYLE)
     finally:
+        assert isinstance(kept.model, EngineChatModel)
         kept.model.close()
-        whole.close()
+    write_rollouts(tmp_path / "whole.parquet", evaluate(TransformersModel("tiny", dtype="float32"), INSTANCES, STYLE, GREEDY), STYLE)
     assert f"is asked for {len(INSTANCES) - there} answers" in (tmp_path / "engine.log").read_text()
     assert (tmp_path / "continued.parquet").read_bytes() == (tmp_path / "whole.parquet").read_bytes()
     assert read_rollouts(tmp_path / "continued.parquet") == read_rollouts(tmp_path / "whole.parquet")
