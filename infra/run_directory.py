@@ -9,7 +9,7 @@ from envgen.errors import RunDirectoryError
 from envgen.files import digest, write_json
 from infra.preset import Preset, resolved_json
 from infra.results import CurriculumResults
-from policy.train_spec import deciding_options
+from policy.batches import deciding_options
 
 MODEL_FILE = "curriculum.json"
 FREE_FIELDS = {"stages", "description", "approval"}

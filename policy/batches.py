@@ -6,7 +6,7 @@ from typing import Any, Self
 from pydantic import BaseModel, ConfigDict
 
 from envgen.errors import ConfigError
-from policy.train_spec import group_size
+from policy.train_spec import MEMORY_OPTIONS, TrainingSettings, group_size, process_count
 
 
 class Batches(BaseModel):
@@ -69,3 +69,14 @@ class Batches(BaseModel):
         """Optimizer steps of a stage."""
         passes = instances // self.prompts * self.per_generation * self.iterations
         return ceil(epochs * ceil(passes / self.accumulation))
+
+
+def deciding_options(options: dict[str, Any], settings: TrainingSettings) -> dict[str, Any]:
+    """What decides the result of training: options outside `MEMORY_OPTIONS`, answers a step and a generation, dtype and LoRA."""
+    batches = Batches.of(options, process_count(settings))
+    kept = {name: value for name, value in options.items() if name not in MEMORY_OPTIONS and name not in ("steps_per_generation", "generation_batch_size")}
+    if options.get("loss_type") == "bnpo":
+        # Its loss is divided by the tokens of a pass, not of a step.
+        kept["per_device_train_batch_size"] = batches.per_device
+    sizes = {"answers_a_step": batches.per_device * batches.accumulation * batches.processes, "answers_together": batches.answers}
+    return {"trl": kept, **sizes, "dtype": settings.dtype, "lora": settings.lora}

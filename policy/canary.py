@@ -4,7 +4,6 @@ An engine that answers with other weights than those just trained (a failed sync
 process) answers just as fluently. Imports without torch.
 """
 
-import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
@@ -19,10 +18,11 @@ from policy.chat import Message
 CANARY = "canary.json"
 TEXTS = 8
 """Boards whose optimal answers are scored."""
-TOLERANCE = {"float32": 0.01, "bfloat16": 0.1, "float16": 0.1}
-"""Mean absolute difference of log-probabilities, in nats a token, that the arithmetic of an engine may make."""
-LARGEST_ERROR = 0.2
-"""Standard error up to which the share of training's change that an engine shows means anything."""
+ROUNDING = {"float32": 0.002, "bfloat16": 0.05}
+"""Nats a token, on average, below which a difference may be the arithmetic of a data type: assumed, ten times and more what a policy of a
+million weights showed (1e-7 in float32, 0.003 in bfloat16)."""
+GROSS = 0.5
+"""Nats a token that no arithmetic explains."""
 Scores = list[list[float]]
 Score = Callable[[list[list[int]]], Scores]
 """Token sequences -> for each the log-probability of every token after the first, given those before it."""
@@ -35,27 +35,25 @@ class Canary(BaseModel):
     sequences: list[list[int]]
     answers: list[int]
     """Tokens at the end of each sequence that are scored."""
+    dtype: Literal["float32", "bfloat16"]
+    """What the trainer computes with."""
     before: Scores | None
-    """Log-probabilities of these tokens under the weights that training started from; None where those cannot be asked alone (ZeRO-3)."""
+    """Log-probabilities of these tokens under the weights that training started from; None if a crash lost them."""
     after: Scores
     """The same under the trained weights."""
 
 
 class WeightsCheck(BaseModel):
-    """What the canary said of an engine."""
+    """What the canary said of an engine, in nats a token."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     off: float
-    """Mean absolute difference between engine and trainer, in nats a token."""
-    tolerance: float
-    """The largest that arithmetic explains."""
+    """Mean absolute difference between engine and trainer."""
     moved: float | None
     """Mean absolute difference that training made; None if unknown."""
-    followed: float | None
-    """Share of that change which the engine shows, least squares over the tokens: 1 with the trained weights, 0 with those before."""
-    error: float | None
-    """Standard error of `followed`."""
-    verdict: Literal["same", "too small a change to tell", "other"]
+    rounding: float
+    """What arithmetic may explain."""
+    verdict: Literal["same", "other", "too small a change to tell", "unknown what changed"]
 
     def __str__(self) -> str:
         change = "" if self.moved is None else f", training changed {self.moved:.2g}"
@@ -74,35 +72,34 @@ def ends(scores: Scores, answers: Sequence[int]) -> Scores:
 
 
 def check_weights(canary: Canary, score: Score, dtype: str) -> WeightsCheck:
-    """Compare an engine with the trained weights. It has others if it is off by more than arithmetic explains, or does not show what training changed."""
-    engine = ends(score(canary.sequences), canary.answers)
-    off, tolerance = distance(engine, canary.after), TOLERANCE.get(dtype, TOLERANCE["bfloat16"])
+    """Compare an engine with the trained weights.
+
+    It has others if training moved the scores by more than arithmetic can and the engine is not nearer to where they went than halfway,
+    or if it is off by `GROSS`. `dtype` is the engine's; of its arithmetic and the trainer's the coarser counts.
+    """
+    off = distance(ends(score(canary.sequences), canary.answers), canary.after)
     moved = None if canary.before is None else distance(canary.before, canary.after)
-    followed, error = _followed(canary.before, canary.after, engine) if canary.before and moved else (None, None)
-    told = followed if error is not None and error < LARGEST_ERROR else None
-    other = off > tolerance or (told is not None and told < 0.5)
-    verdict = "other" if other else "too small a change to tell" if told is None else "same"
-    return WeightsCheck(off=off, tolerance=tolerance, moved=moved, followed=followed, error=error, verdict=verdict)
+    rounding = ROUNDING["float32" if dtype == canary.dtype == "float32" else "bfloat16"]
+    if off > GROSS:
+        verdict = "other"
+    elif moved is None:
+        verdict = "unknown what changed"
+    elif moved < rounding:
+        verdict = "too small a change to tell"
+    else:
+        verdict = "other" if off > moved / 2 else "same"
+    return WeightsCheck(off=off, moved=moved, rounding=rounding, verdict=verdict)
 
 
 def refuse_stale(check: WeightsCheck, source: Path | str) -> None:
     """ModelError if the engine answers with other weights."""
     if check.verdict == "other":
-        shown = "" if check.followed is None else f", and shows {100 * check.followed:.0f} % of what training changed"
+        change = "" if check.moved is None else f", where training changed them by {check.moved:.3g}"
         raise ModelError(
             f"{source}: the engine does not answer with the trained weights: its log-probabilities of the canary's tokens are off by {check.off:.3g} nats "
-            f"a token, where arithmetic explains {check.tolerance:g}{shown}; run the same command again for a new engine, and if it stays, "
-            f"compare engine.dtype with training.dtype"
+            f"a token{change}; run the same command again for a new engine. If that stays, compare engine.dtype with training.dtype, or go on "
+            f"with --set training.canary=warn"
         )
-
-
-def _followed(before: Scores, after: Scores, engine: Scores) -> tuple[float, float]:
-    """Least-squares slope of (engine - before) on (after - before), and its standard error."""
-    pairs = [(a - b, e - b) for rows in zip(before, after, engine, strict=True) for b, a, e in zip(*rows, strict=True)]
-    total = sum(x * x for x, _ in pairs)
-    slope = sum(x * y for x, y in pairs) / total
-    rest = sum((y - slope * x) ** 2 for x, y in pairs)
-    return slope, math.sqrt(rest / max(len(pairs) - 1, 1) / total)
 
 
 def distance(one: Scores, other: Scores) -> float:

@@ -5,13 +5,20 @@ from typing import Any, NamedTuple
 
 import torch
 from peft import PeftModel
+from pydantic import TypeAdapter
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers.integrations.deepspeed import unset_hf_deepspeed_config
 
 from envgen.dataset import read_dataset
+from envgen.files import write_json
 from envgen.prompts import PromptStyle
-from policy.canary import Scores, canary_conversations, ends
+from policy.canary import Canary, Scores, canary_conversations, ends
 from policy.scoring import token_logprobs
 from policy.train_spec import TrainSpec
 from policy.transformers_model import load
+
+BEFORE = "canary-before.json"
+"""In the work folder: a stage that is resumed has no weights left from before its first step."""
 
 
 class CanaryTexts(NamedTuple):
@@ -33,25 +40,36 @@ def canary_texts(tokenizer: Any, data: Path, style: PromptStyle) -> CanaryTexts:
     return CanaryTexts(sequences, answers)
 
 
-def scores_before(trainer: Any, texts: CanaryTexts) -> Scores | None:
-    """Log-probabilities of the canary's answers before training, in the first process; None where no process holds the weights whole."""
-    plugin = trainer.accelerator.state.deepspeed_plugin
-    if not trainer.accelerator.is_main_process or (plugin is not None and plugin.zero_stage == 3):
-        return None
-    return _scores(trainer.model, trainer, texts)
+class ScoreBefore(TrainerCallback):
+    """Keeps the canary's scores before the first step, when the weights lie where they are trained, whole or split."""
+
+    def __init__(self, trainer: Any, texts: CanaryTexts, work: Path) -> None:
+        self._trainer, self._texts, self._work = trainer, texts, work
+
+    def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        """Called by the trainer in every process before its first step; after a resume there is nothing to score."""
+        if state.global_step == 0:
+            scores = _scores(self._trainer, self._texts)
+            if state.is_world_process_zero:
+                write_json(self._work / BEFORE, scores)
 
 
-def scores_after(trainer: Any, texts: CanaryTexts) -> Scores:
-    """The same under the trained weights. Every process takes part: the weights may be split over them."""
-    return _scores(trainer.model_wrapped, trainer, texts)
+def finished_canary(trainer: Any, texts: CanaryTexts, work: Path) -> Canary:
+    """The canary under the trained weights. Every process takes part: the weights may be split over them."""
+    path = work / BEFORE
+    before = TypeAdapter(Scores).validate_json(path.read_bytes()) if path.is_file() else None
+    coarse = trainer.args.bf16 or trainer.args.fp16 or next(trainer.model.parameters()).dtype != torch.float32
+    after = _scores(trainer, texts)
+    return Canary(sequences=texts.sequences, answers=texts.answers, dtype="bfloat16" if coarse else "float32", before=before, after=after)
 
 
-def _scores(model: Any, trainer: Any, texts: CanaryTexts) -> Scores:
+def _scores(trainer: Any, texts: CanaryTexts) -> Scores:
+    model = trainer.model_wrapped
     training = model.training
     model.eval()
     with trainer.accelerator.autocast():
         # One text at a time: the weights, gradients and optimizer's state are still there.
-        found = token_logprobs(model, texts.sequences, next(model.parameters()).device, at_once=1)
+        found = token_logprobs(model, texts.sequences, trainer.accelerator.device, at_once=1)
     model.train(training)
     return ends(found, texts.answers)
 
@@ -67,12 +85,12 @@ def save(trainer: Any, spec: TrainSpec) -> Path:
     else:
         adapter = spec.work / "adapter"
         trainer.save_model(str(adapter))
+        # Else ZeRO-3 would split these weights over processes that do not load them.
+        unset_hf_deepspeed_config()
         if trainer.accelerator.is_main_process:
             model, tokenizer = load(spec.parent, "float32")
             PeftModel.from_pretrained(model, str(adapter)).merge_and_unload().save_pretrained(str(partial))
             tokenizer.save_pretrained(str(partial))
     if trainer.accelerator.is_main_process:
         (partial / "training_args.bin").unlink(missing_ok=True)  # a pickle of paths on this machine
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()
     return partial

@@ -1,13 +1,10 @@
 """What each of several GPUs holds of a training state, and how large an optimizer's state is. Imports without torch."""
 
-from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field
 
-from envgen.errors import ConfigError
-from policy.train_spec import TrainingSettings, launch_config, process_count
+from policy.train_spec import TrainingSettings, launch_fields, process_count
 
 _QUANTISED = 1 + 4 / 256
 """Bytes of an 8-bit value with its share of a float32 scale for 256 of them (2110.02861)."""
@@ -39,6 +36,12 @@ class Sharding(BaseModel):
     optimizer: int = 1
     deepspeed: bool = False
     """DeepSpeed trains in bfloat16 and keeps a float32 copy of the weights in its optimizer (1910.02054)."""
+    fsdp: bool = False
+
+    @property
+    def checkpoints(self) -> str:
+        """The form of the trainer's checkpoints: what was written in one is not read in another, and DeepSpeed's not by another number of processes."""
+        return f"deepspeed-{self.processes}" if self.deepspeed else "fsdp" if self.fsdp else "plain"
 
     @classmethod
     def of(cls, training: TrainingSettings) -> Self:
@@ -49,12 +52,12 @@ class Sharding(BaseModel):
         """
         if training.launch is None:
             return cls()
-        config, processes = _mapping(launch_config(training.launch)), process_count(training)
+        config, processes = launch_fields(training.launch), process_count(training)
         kind = str(config.get("distributed_type", "NO"))
         deepspeed = kind == "DEEPSPEED"
         stage = int((config.get("deepspeed_config") or {}).get("zero_stage", 2)) if deepspeed else 3 if kind == "FSDP" else 0
         weights, gradients, optimizer = (processes if stage >= least else 1 for least in (3, 2, 1))
-        return cls(processes=processes, weights=weights, gradients=gradients, optimizer=optimizer, deepspeed=deepspeed)
+        return cls(processes=processes, weights=weights, gradients=gradients, optimizer=optimizer, deepspeed=deepspeed, fsdp=kind == "FSDP")
 
 
 def optimizer_bytes(optimizer: str | None, trained: int, embedding: int, value_bytes: int) -> float:
@@ -68,13 +71,3 @@ def optimizer_bytes(optimizer: str | None, trained: int, embedding: int, value_b
     if name not in _BITSANDBYTES_8BIT:
         return trained * each
     return (trained - embedding) * each + embedding * (8 if "adamw" in name else 4)
-
-
-def _mapping(path: Path) -> dict[str, Any]:
-    try:
-        config = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, yaml.YAMLError) as error:
-        raise ConfigError(f"training.launch: {path} is not readable as YAML: {error}") from None
-    if not isinstance(config, dict):
-        raise ConfigError(f"training.launch: {path} holds {type(config).__name__}, expected a config of accelerate launch")
-    return config

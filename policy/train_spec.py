@@ -62,8 +62,8 @@ MEMORY_OPTIONS = frozenset(
         "dataloader_num_workers",
     }
 )
-"""Options that decide memory, speed and what a crash costs, and what is learned only by rounding, as long as a step has as
-many answers: a run may go on with others."""
+"""Options that decide memory, speed and what a crash costs, and what is learned only by rounding, as long as a step and a
+generation have as many answers: a run may go on with others."""
 
 DEFAULTS = {"num_generations": 8, "max_completion_length": 512, "scale_rewards": "group"}
 """Options that the pilot needs too, so that they are given to the trainer even where a preset leaves them out."""
@@ -87,6 +87,8 @@ class TrainingSettings(BaseModel):
     """Config of `accelerate launch`: a shipped one (one-gpu, ddp, fsdp2, zero3, cpu), or the path of a YAML file. None: one process without it."""
     processes: int | None = Field(default=None, ge=1, le=1024)
     """Training processes, one a GPU; needs `launch`, whose own number is used if this is left out."""
+    canary: Literal["stop", "warn"] = "stop"
+    """What to do if the engine that evaluates does not have the trained weights."""
 
 
 class TrainSpec(BaseModel):
@@ -120,26 +122,26 @@ def answer_tokens(options: dict[str, Any]) -> int:
     return int(options.get("max_completion_length", DEFAULTS["max_completion_length"]))
 
 
-def deciding_options(options: dict[str, Any], settings: TrainingSettings) -> dict[str, Any]:
-    """What decides the result of training: options outside `MEMORY_OPTIONS`, answers a step, dtype and LoRA."""
-    kept = {name: value for name, value in options.items() if name not in MEMORY_OPTIONS}
-    return {"trl": kept, "answers_a_step": answers_a_step(options, settings), "dtype": settings.dtype, "lora": settings.lora}
-
-
-def answers_a_step(options: dict[str, Any], settings: TrainingSettings) -> int:
-    """Answers that an optimizer step learns from, over all processes; 8 a process unless said otherwise, as in `transformers.TrainingArguments`."""
-    return int(options.get("per_device_train_batch_size", 8)) * int(options.get("gradient_accumulation_steps", 1)) * process_count(settings)
-
-
 def process_count(settings: TrainingSettings) -> int:
     """Training processes; ConfigError if the launch config names none."""
     if settings.launch is None or settings.processes is not None:
         return settings.processes or 1
-    path = launch_config(settings.launch)
     try:
-        return int(yaml.safe_load(path.read_text(encoding="utf-8"))["num_processes"])
-    except (OSError, ValueError, KeyError, TypeError, yaml.YAMLError):
-        raise ConfigError(f"training.launch: {path} names no num_processes; add it, or set training.processes") from None
+        return int(launch_fields(settings.launch)["num_processes"])
+    except (ValueError, KeyError, TypeError):
+        raise ConfigError(f"training.launch: {launch_config(settings.launch)} names no num_processes; add it, or set training.processes") from None
+
+
+def launch_fields(name: str) -> dict[str, Any]:
+    """The fields of a config of `accelerate launch`; ConfigError if it cannot be read."""
+    path = launch_config(name)
+    try:
+        fields = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, yaml.YAMLError) as error:
+        raise ConfigError(f"training.launch: {path} is not readable as YAML: {error}") from None
+    if not isinstance(fields, dict):
+        raise ConfigError(f"training.launch: {path} holds {type(fields).__name__}, expected a config of accelerate launch")
+    return fields
 
 
 def reward_scale(options: dict[str, Any]) -> str:
@@ -162,13 +164,25 @@ def check_trl_options(options: dict[str, Any]) -> None:
 
 
 def check_training(settings: TrainingSettings) -> None:
-    """Refuse options that the installed `LoraConfig` does not have, and a launch config that is not there; raises ConfigError."""
+    """Refuse options that the installed `LoraConfig` does not have, and a launch that cannot be; raises ConfigError."""
     _check_names("training.lora", settings.lora or {}, "peft.LoraConfig", _LORA_SOURCES)
-    if settings.launch is not None:
-        launch_config(settings.launch)
-    elif settings.processes is not None:
-        shipped = ", ".join(sorted(path.stem for path in LAUNCH.glob("*.yaml")))
-        raise ConfigError(f"training.processes: {settings.processes} needs training.launch; set it to one of {shipped}, or to the path of a YAML file")
+    if "task_type" in (settings.lora or {}):
+        raise ConfigError("training.lora.task_type: envwright sets this option itself; remove it")
+    if settings.launch is None:
+        if settings.processes is not None:
+            shipped = ", ".join(sorted(path.stem for path in LAUNCH.glob("*.yaml")))
+            raise ConfigError(f"training.processes: {settings.processes} needs training.launch; set it to one of {shipped}, or to the path of a YAML file")
+        return
+    kind, processes = distributed_type(settings), process_count(settings)
+    if kind == "NO" and processes > 1:
+        raise ConfigError(f"training.processes: {processes}, but training.launch {settings.launch} starts one; choose ddp, fsdp2 or zero3, or 1")
+    if kind == "MULTI_GPU" and processes == 1:
+        raise ConfigError(f"training.processes: 1, but training.launch {settings.launch} is for several; choose one-gpu, or more processes")
+
+
+def distributed_type(settings: TrainingSettings) -> str:
+    """What the launch config says of it, in accelerate's words: NO, MULTI_GPU, FSDP, DEEPSPEED."""
+    return "NO" if settings.launch is None else str(launch_fields(settings.launch).get("distributed_type", "NO"))
 
 
 def launch_config(name: str) -> Path:

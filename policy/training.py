@@ -21,9 +21,9 @@ from envgen.dataset import SCHEMA, read_table, write_table
 from envgen.files import move_directory, write_json
 from envgen.problem import MAX_SIZE, MIN_SIZE
 from envgen.processes import die_with_parent
-from policy.canary import CANARY, Canary
+from policy.canary import CANARY
 from policy.child import tell
-from policy.finishing import canary_texts, save, scores_after, scores_before
+from policy.finishing import ScoreBefore, canary_texts, finished_canary, save
 from policy.out_of_memory import OUT_OF_MEMORY, is_out_of_memory
 from policy.progress import ProgressLines
 from policy.rewards import reward_functions, weighted_terms
@@ -78,15 +78,15 @@ def train(spec: TrainSpec) -> None:
         train_dataset=training_rows(spec.data),
         processing_class=tokenizer,
         callbacks=[ProgressLines()],
-        peft_config=LoraConfig(**spec.training.lora, task_type="CAUSAL_LM") if spec.training.lora is not None else None,
+        peft_config=LoraConfig(task_type="CAUSAL_LM", **spec.training.lora) if spec.training.lora is not None else None,
     )
     texts = canary_texts(tokenizer, spec.data, spec.style)
-    before = scores_before(trainer, texts)
+    trainer.add_callback(ScoreBefore(trainer, texts, spec.work))
     resume = last_checkpoint(spec.work)
     if trainer.accelerator.is_main_process:
         print(f"resuming from {resume.name}" if resume else "starting from the first step", flush=True)
     trainer.train(resume_from_checkpoint=str(resume) if resume else None)
-    canary = Canary(sequences=texts.sequences, answers=texts.answers, before=before, after=scores_after(trainer, texts))
+    canary = finished_canary(trainer, texts, spec.work)
     partial = save(trainer, spec)
     if trainer.accelerator.is_main_process:
         per_step = trainer.args.train_batch_size * trainer.args.gradient_accumulation_steps * trainer.accelerator.num_processes
@@ -166,7 +166,7 @@ def main(spec: TrainSpec) -> None:
         train(spec)
     except Exception as error:
         if is_out_of_memory(error):
-            tell({OUT_OF_MEMORY: str(error).strip().splitlines()[0]})
+            tell({OUT_OF_MEMORY: (str(error).strip() or type(error).__name__).splitlines()[0]})
         raise
 
 

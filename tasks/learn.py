@@ -1,5 +1,6 @@
 """Train the policy of a stage and evaluate policies on the validation set."""
 
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from envgen.files import file_digest, write_json
 from envgen.seeds import seed_integer
 from infra.steps import StepRecord, run_step, step_key
 from policy.answers import KeptAnswers
+from policy.batches import deciding_options
 from policy.canary import CANARY, Canary, check_weights, refuse_stale
 from policy.chat import Sampling
 from policy.checkpoints import model_identity
@@ -22,7 +24,8 @@ from policy.child import run_child
 from policy.evaluation import evaluate, valid_gains
 from policy.out_of_memory import OUT_OF_MEMORY, memory_advice
 from policy.rollouts import breakdown_of, read_rollouts, write_rollouts
-from policy.train_spec import TrainSpec, deciding_options, last_checkpoint, launcher
+from policy.sharding import Sharding
+from policy.train_spec import TrainSpec, last_checkpoint, launcher, process_count
 from tasks.artifacts import TrainingProgress
 from tasks.run import Parent, RunRef, close_engine, engine, log, parent_stage, reporting, task_options
 
@@ -52,8 +55,8 @@ def train(run: RunRef, stage: int, data: StepRecord, parent: Parent) -> StepReco
         "seed": seed_integer(preset.stage_seed(stage), stage, "train"),
         **deciding_options(options, preset.training),
     }
-    # Its own for each key: nothing goes on from the trainer's checkpoints of other settings.
-    work = directory / WORK / step_key("train", decides)[:12]
+    # Its own for each key and form: nothing goes on from the trainer's checkpoints of other settings.
+    work = directory / WORK / f"{step_key('train', decides)[:12]}-{Sharding.of(preset.training).checkpoints}"
     spec = TrainSpec(
         parent=run.policy(parent.stage),
         data=directory / "train.parquet",
@@ -82,12 +85,19 @@ def _train(run: RunRef, stage: int, spec: TrainSpec) -> None:
 
     log_path = run.stage(stage) / "logs" / "training.log"
     try:
-        run_child("policy.training", spec, spec.work / "spec.json", log_path, progress, launcher=launcher(spec.training))
+        run_child("policy.training", spec, spec.work / "spec.json", log_path, progress, launcher=launcher(spec.training), environment=_one_gpu(spec))
     except ChildError as error:
         if not out_of_memory:
             raise
         advice = memory_advice(out_of_memory[0], spec.trl, spec.training, last_checkpoint(spec.work))
         raise ChildError(f"stage {stage}: {advice}. The trainer's output is in {log_path}") from error
+
+
+def _one_gpu(spec: TrainSpec) -> dict[str, str]:
+    """A single process sees the first GPU only: with several the trainer would wrap the model for all, which GRPO refuses."""
+    if process_count(spec.training) > 1:
+        return {}
+    return {"CUDA_VISIBLE_DEVICES": os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]}
 
 
 @task(**task_options("evaluate-start"))
@@ -123,10 +133,10 @@ def _check_weights(run: RunRef, stage: int, source: str) -> None:
     directory, preset = run.stage(stage), run.preset
     model = engine(source, preset.engine, directory / "logs" / "engine.log")
     check = check_weights(Canary.model_validate_json((directory / CANARY).read_bytes()), model.score, preset.engine.dtype)
-    if check.verdict == "other":
-        close_engine()
-    refuse_stale(check, source)
     log.info("stage %d: weights of the engine and of the trainer: %s", stage, check)
+    if preset.training.canary == "stop" and check.verdict == "other":
+        close_engine()
+        refuse_stale(check, source)
     write_json(directory / WEIGHTS, check)
 
 

@@ -113,6 +113,9 @@ def test_a_training_log_is_read_back_by_column(tmp_path: Path):
     [
         ({"launch": "dpd"}, "training.launch: 'dpd' is no config of accelerate launch; the shipped ones are cpu, ddp, fsdp2, one-gpu, zero3"),
         ({"processes": 2}, "training.processes: 2 needs training.launch"),
+        ({"launch": "one-gpu", "processes": 4}, "training.processes: 4, but training.launch one-gpu starts one"),
+        ({"launch": "ddp", "processes": 1}, "training.processes: 1, but training.launch ddp is for several"),
+        ({"lora": {"task_type": "CAUSAL_LM"}}, "training.lora.task_type: envwright sets this option itself; remove it"),
         ({"lora": {"rr": 2}}, "training.lora.rr: the installed peft.LoraConfig has no such option; did you mean 'r'?"),
     ],
 )
@@ -126,5 +129,5 @@ def test_settings_that_cannot_be_launched_are_refused(settings: dict, message: s
 def test_shipped_launch_configs_are_read_by_accelerate(config: str):
     from accelerate.commands.config.config_args import load_config_from_file
 
-    check_training(TrainingSettings(launch=config, processes=4, lora={"r": 8, "target_modules": "all-linear"}))
+    check_training(TrainingSettings(launch=config, processes=1 if config == "one-gpu" else 4, lora={"r": 8, "target_modules": "all-linear"}))
     assert load_config_from_file(str(launch_config(config))).num_processes >= 1
