@@ -75,6 +75,21 @@ class ModelShape(BaseModel):
         layer = self.layer_linear_parameters + 2 * self.hidden_size + 2 * self.head_dim
         return self.layers * layer + self.hidden_size + self.embedding_parameters * (1 if self.tied else 2)
 
+    @property
+    def config(self) -> dict[str, Any]:
+        """The shape under the names of `transformers.Qwen3Config`."""
+        return {
+            "hidden_size": self.hidden_size,
+            "num_hidden_layers": self.layers,
+            "num_attention_heads": self.heads,
+            "num_key_value_heads": self.kv_heads,
+            "head_dim": self.head_dim,
+            "intermediate_size": self.intermediate_size,
+            "vocab_size": self.vocab_size,
+            "max_position_embeddings": self.max_positions,
+            "tie_word_embeddings": self.tied,
+        }
+
     def lora_parameters(self, options: dict[str, Any]) -> int:
         """Weights of the adapters under these options of `peft.LoraConfig`: r x (inputs + outputs) of each map adapted (2106.09685).
 

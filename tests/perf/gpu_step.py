@@ -23,15 +23,7 @@ def random_model(folder: Path, rehearse: bool) -> Path:
     shape = _shape(rehearse)
     tokenizer = AutoTokenizer.from_pretrained(resolve_model("tiny"))
     config = Qwen3Config(
-        hidden_size=shape.hidden_size,
-        num_hidden_layers=shape.layers,
-        num_attention_heads=shape.heads,
-        num_key_value_heads=shape.kv_heads,
-        head_dim=shape.head_dim,
-        intermediate_size=shape.intermediate_size,
-        vocab_size=shape.vocab_size,
-        max_position_embeddings=shape.max_positions,
-        tie_word_embeddings=shape.tied,
+        **shape.config,
         eos_token_id=tokenizer.eos_token_id,
         pad_token_id=tokenizer.pad_token_id,
         dtype="bfloat16",

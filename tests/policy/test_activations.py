@@ -28,15 +28,7 @@ SHAPES = {
 def model_of(shape: ModelShape, how: str, checkpointing: bool) -> Any:
     torch.manual_seed(0)
     config = Qwen3Config(
-        hidden_size=shape.hidden_size,
-        num_hidden_layers=shape.layers,
-        num_attention_heads=shape.heads,
-        num_key_value_heads=shape.kv_heads,
-        head_dim=shape.head_dim,
-        intermediate_size=shape.intermediate_size,
-        vocab_size=shape.vocab_size,
-        max_position_embeddings=shape.max_positions,
-        tie_word_embeddings=shape.tied,
+        **shape.config,
     )
     model = Qwen3ForCausalLM(config).train()
     if how in ("bfloat16", "adapters"):

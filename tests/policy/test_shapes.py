@@ -17,15 +17,7 @@ def built(shape: ModelShape):
     from transformers import Qwen3Config, Qwen3ForCausalLM
 
     config = Qwen3Config(
-        hidden_size=shape.hidden_size,
-        num_hidden_layers=shape.layers,
-        num_attention_heads=shape.heads,
-        num_key_value_heads=shape.kv_heads,
-        head_dim=shape.head_dim,
-        intermediate_size=shape.intermediate_size,
-        vocab_size=shape.vocab_size,
-        tie_word_embeddings=shape.tied,
-        max_position_embeddings=shape.max_positions,
+        **shape.config,
     )
     with torch.device("meta"):
         return Qwen3ForCausalLM(config)
