@@ -44,9 +44,8 @@ def answer_all(directory: Path, spec: BenchmarkSpec) -> BenchmarkResults:
         model = _endpoint_model(endpoint) if endpoint else engine(source, config, directory / "logs" / "engine.log")
         kept = KeptAnswers(model, directory / PARTIAL, {"model": decides["model"], **({} if endpoint else config.decides)})
         _answer(kept, instances, spec, directory)
-        kept.forget()
 
-    record = run_step(directory, "benchmark", decides, (ROLLOUTS, BREAKDOWN), body)
+    record = run_step(directory, "benchmark", decides, (ROLLOUTS, BREAKDOWN), body, kept=PARTIAL)
     asked = Asked(
         model=spec.model,
         model_identity=identity,
