@@ -11,9 +11,9 @@ from envgen.errors import ConfigError, RunDirectoryError
 from envgen.files import digest, write_json
 from envgen.prompts import PromptStyle
 from infra.settings import Settings
-from policy.checkpoints import resolve_model
 from policy.endpoint import Endpoint, check_endpoint
 from policy.engine_config import EngineConfig
+from policy.shapes import known_positions
 
 SPEC = "spec.json"
 SUITE_NAME = "the benchmark suite"
@@ -124,18 +124,9 @@ def planned(model: str, data: str, preset: str, limit: int | None, style: Prompt
         except ValueError as error:
             raise ConfigError(f"model: {error}") from None
     else:
-        context = _context(Path(resolve_model(model)) / "config.json")
+        context = known_positions(model)
     if style is None and context and context < LEAST_BOARD_CONTEXT:
         style = PromptStyle.COMPACT
     room = min(length for length in (context, engine.max_model_len, 2 * ANSWER_TOKENS) if length)
     tokens = COMPACT_ANSWER_TOKENS if style is PromptStyle.COMPACT else min(ANSWER_TOKENS, room - BOARD_PROMPT_TOKENS)
     return spec.model_copy(update={"style": style or PromptStyle.BOARD, "answer_tokens": answer_tokens or max(8, tokens)})
-
-
-def _context(config: Path) -> int | None:
-    """Tokens that a checkpoint's context holds; None if it is not known, as for a model at the hub."""
-    try:
-        length = json.loads(config.read_bytes()).get("max_position_embeddings")
-    except (OSError, ValueError, AttributeError):
-        return None
-    return length if isinstance(length, int) and length > 0 else None
