@@ -6,11 +6,15 @@ from rich.console import Console
 from rich.table import Table
 
 from envgen.errors import ConfigError
+from infra.lengths import prompt_tokens
 from infra.preset import Preset, resolved_json
-from infra.workload import Throughput, Work, Workload, prompt_tokens, workload
+from infra.workload import Throughput, Work, Workload, workload
+from policy.batches import Batches
 from policy.memory import TRAINING, MemoryEstimate, Moment, estimate_memory
 from policy.packages import INSTALL, missing_packages
-from policy.shapes import model_shape
+from policy.shapes import ArchitectureError, model_shape
+from policy.sharding import Sharding
+from policy.train_spec import answer_tokens
 
 _KNOBS = {
     "weights": "training.lora with training.dtype bfloat16, or training.launch fsdp2 on several GPUs",
@@ -52,14 +56,18 @@ def show_dry_run(preset: Preset, console: Console, gpu_memory: float | None, thr
     rate = parse_throughput(throughput) if throughput else None
     work, asked = workload(preset, answer_length), prompt_tokens(preset)
     longest = max(preset.max_answer_tokens, preset.asked_design().max_tokens)
-    shape = model_shape(preset.model)
-    estimate = estimate_memory(shape, preset.training, preset.trl, preset.engine, asked, longest, gpu_memory)
+    try:
+        shape = model_shape(preset.model)
+        estimate = estimate_memory(shape, preset.training, preset.trl, preset.engine, asked, longest, gpu_memory)
+        lines = [_weights(estimate, shape.parameters), *_sizes(preset, asked), *_held(estimate), *_verdict(estimate, gpu_memory)]
+    except ArchitectureError as error:
+        estimate, lines = None, [*_sizes(preset, asked), str(error)]
     console.print(yaml.safe_dump(resolved_json(preset), sort_keys=False), markup=False, highlight=False, soft_wrap=True)
-    console.print(memory_table(estimate))
+    if estimate is not None:
+        console.print(memory_table(estimate))
     absent = missing_packages(preset.trl, preset.training)
     missing = [f"not installed here, and needed for {setting}: {INSTALL[package]}" for package, setting in absent.items()]
-    lines = [*_sizes(estimate, shape.parameters, asked), *_verdict(estimate, gpu_memory), *missing]
-    for line in lines:
+    for line in [*lines, *missing]:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     console.print(tokens_table(work, rate))
     for line in _assumptions(work, answer_length, rate):
@@ -102,15 +110,22 @@ def _row(work: Work, rate: Throughput | None) -> list[str]:
     return counts + ([f"{rate.hours(work):,.1f}"] if rate else [])
 
 
-def _sizes(estimate: MemoryEstimate, parameters: int, asked: int) -> list[str]:
-    batches, trained = estimate.batches, estimate.trainable
+def _weights(estimate: MemoryEstimate, parameters: int) -> str:
+    trained = estimate.trainable
+    return f"{parameters:,} weights, {'all of them' if trained == parameters else f'{trained:,} more of adapters, which alone are'} trained"
+
+
+def _held(estimate: MemoryEstimate) -> list[str]:
     held = [(one.name, one.sequences) for one in estimate.moments if one.sequences is not None]
+    return [f"while {name}, vLLM's cache holds {count} answers of full length at a time" for name, count in held]
+
+
+def _sizes(preset: Preset, asked: int) -> list[str]:
+    batches = Batches.of(preset.trl, Sharding.of(preset.training).processes)
     return [
-        f"{parameters:,} weights, {'all of them' if trained == parameters else f'{trained:,} more of adapters, which alone are'} trained",
-        f"the longest prompt has about {asked} tokens, with its answer {estimate.length}",
+        f"the longest prompt has about {asked} tokens, with its answer {asked + answer_tokens(preset.trl)}",
         f"GPUs: {batches.processes}, each with {batches.per_device} answers a pass and {batches.generated} generated together",
         f"{batches.answers} answers to {batches.prompts} prompts at a time",
-        *(f"while {name}, vLLM's cache holds {count} answers of full length at a time" for name, count in held),
     ]
 
 

@@ -16,9 +16,12 @@ from envgen.errors import ConfigError, DataError, SamplingError, describe_valida
 from envgen.problem import MAX_AGENTS
 from envgen.prompts import PromptStyle
 from envgen.sampler import MIN_AGENTS, quotas
+from infra.lengths import check_lengths
+from policy.batches import Batches
 from policy.checkpoints import TINY
 from policy.engine_config import EngineConfig
 from policy.rewards import RewardWeights
+from policy.sharding import Sharding
 from policy.train_spec import TrainingSettings, check_training, check_trl_options
 
 TINY_DESIGN_TOKENS = 160
@@ -139,9 +142,11 @@ def load_preset(name: str, overrides: dict[str, Any] | None = None) -> Preset:
         preset = Preset.model_validate(raw)
         check_trl_options(preset.trl)
         check_training(preset.training)
+        Batches.of(preset.trl, Sharding.of(preset.training).processes)
         preset = preset.model_copy(update={"design": resolve(preset.design, preset.space, preset.stages)})
         for _, config, count in [("stage 0", preset.default_config, preset.instances), *preset.validation.configs(preset.space.map_sizes)]:
             quotas(config, count, preset.agents)
+        check_lengths(preset)
     except ValidationError as error:
         raise ConfigError(describe_validation_error(error, str(path))) from None
     except (ConfigError, SamplingError) as error:

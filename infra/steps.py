@@ -51,20 +51,26 @@ def step_key(step: str, decides: dict[str, Any]) -> str:
     return digest({"step": step, "code": CODE_VERSIONS[step], **decides})
 
 
-def run_step(directory: Path, step: str, decides: dict[str, Any], outputs: tuple[str, ...], body: Callable[[], None]) -> StepRecord:
-    """Run `body`, which writes `outputs` into `directory`, unless a record with the same key matches the files there."""
+def run_step(directory: Path, step: str, decides: dict[str, Any], outputs: tuple[str, ...], body: Callable[[], None], *, kept: str | None = None) -> StepRecord:
+    """Run `body`, which writes `outputs` into `directory`, unless a record with the same key matches the files there.
+
+    `kept` names a file there in which `body` keeps what it need not do again if it is cut off; it is removed when the record is written, not before.
+    """
     key = step_key(step, decides)
     record_path = directory / RECORDS / f"{step}.json"
     with lock(directory / RECORDS / f"{step}.lock"):
         record = read_record(directory, step)
         if record and record.key == key and _matches(record, directory):
-            return record.model_copy(update={"reused": True})
-        record_path.unlink(missing_ok=True)
-        started = time.monotonic()
-        body()
-        digests = {name: file_digest(directory / name) for name in outputs}
-        record = StepRecord(step=step, key=key, outputs=digests, seconds=round(time.monotonic() - started, 3))
-        write_json(record_path, record)
+            record = record.model_copy(update={"reused": True})
+        else:
+            record_path.unlink(missing_ok=True)
+            started = time.monotonic()
+            body()
+            digests = {name: file_digest(directory / name) for name in outputs}
+            record = StepRecord(step=step, key=key, outputs=digests, seconds=round(time.monotonic() - started, 3))
+            write_json(record_path, record)
+        if kept is not None:
+            (directory / kept).unlink(missing_ok=True)
         return record
 
 

@@ -1,26 +1,14 @@
 """How many tokens a curriculum generates and trains on, under a stated mean length of answers."""
 
-import re
-from pathlib import Path
-
 from pydantic import BaseModel, ConfigDict, Field
 
 from engineer.registry import find_designer
 from envgen.errors import ConfigError
-from envgen.problem import Agent, Problem
-from envgen.prompts import prompt
+from infra.lengths import DESIGN_PROMPT_TOKENS, prompt_tokens
 from infra.preset import Preset
 from policy.batches import Batches
-from policy.checkpoints import resolve_model
 from policy.sharding import Sharding
 from policy.train_spec import answer_tokens
-
-_PIECES = re.compile(r"[A-Za-z']+|\d|[^\sA-Za-z\d]+|\n+")
-"""Words, digits, runs of punctuation and line ends: where Qwen's tokenizer cuts a text before it merges."""
-_CHAT_TOKENS = 10
-"""Of the chat template around one question."""
-DESIGN_PROMPT_TOKENS = 2000
-"""Of a design question with its context. Assumed."""
 
 
 class Work(BaseModel):
@@ -109,23 +97,6 @@ def workload(preset: Preset, answer_length: int | None = None) -> Workload:
         pilot=_work(preset.design.pilot * preset.design.candidates * batches.group, asked, mean),
         design=_work(questions, DESIGN_PROMPT_TOKENS, preset.asked_design().max_tokens // 2),
     )
-
-
-def prompt_tokens(preset: Preset) -> int:
-    """How many tokens the longest prompt has, that of the largest board: by the tokenizer of a checkpoint that is here, else about as Qwen's cuts it."""
-    size = max(preset.space.map_sizes)
-    cells = [divmod(size * size - 1 - index, size) for index in range(2 * preset.agents)]
-    agents = tuple(Agent(start=start, goal=goal) for start, goal in zip(cells[: preset.agents], cells[preset.agents :], strict=True))
-    return _tokens(preset.model, prompt(Problem(size=size, holes=(), agents=agents), preset.prompt_style)) + _CHAT_TOKENS
-
-
-def _tokens(model: str, text: str) -> int:
-    tokenizer = Path(resolve_model(model)) / "tokenizer.json"
-    if tokenizer.is_file():
-        from tokenizers import Tokenizer
-
-        return len(Tokenizer.from_file(str(tokenizer)).encode(text).ids)
-    return len(_PIECES.findall(text))
 
 
 def _work(answers: int, prompt_length: int, answer_length: int, passes: int = 0) -> Work:

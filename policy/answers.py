@@ -26,6 +26,7 @@ class KeptAnswers:
 
     An answer is found again by what decides it: conversation and sampling, the rank among equal conversations, and `decides`, which
     holds the identity of the model and how it is run. Killing the process loses no finished answer; a torn last line is passed over.
+    The file is its caller's to remove, once what was made of the answers is safe (`infra.steps.run_step`).
     """
 
     def __init__(self, model: ChatModel, path: Path, decides: Mapping[str, Any]) -> None:
@@ -54,10 +55,6 @@ class KeptAnswers:
 
             self.model.complete([conversations[index] for index in owed], sampling, keep)
         return [found[index] for index in range(len(conversations))]
-
-    def forget(self) -> None:
-        """Remove the file: what it was kept for is written."""
-        self.path.unlink(missing_ok=True)
 
     def _keys(self, conversations: Sequence[Conversation], sampling: Sampling) -> dict[int, str]:
         how = digest({"decides": self.decides, "sampling": sampling})

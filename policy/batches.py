@@ -27,19 +27,28 @@ class Batches(BaseModel):
 
     @classmethod
     def of(cls, trl: dict[str, Any], processes: int) -> Self:
-        """The sizes under these options; ConfigError if answers that are generated together are no whole groups."""
-        per_device, accumulation = int(trl.get("per_device_train_batch_size", 8)), int(trl.get("gradient_accumulation_steps", 1))
-        together = trl.get("generation_batch_size")
-        passes = together // (per_device * processes) if together else int(trl.get("steps_per_generation") or accumulation)
+        """The sizes under these options; ConfigError if the trainer would refuse them: what is generated together is whole passes and groups."""
+        per_device, accumulation = _count(trl, "per_device_train_batch_size", 8), _count(trl, "gradient_accumulation_steps", 1)
+        together, passes = _count(trl, "generation_batch_size", 0), _count(trl, "steps_per_generation", accumulation)
+        if together and trl.get("steps_per_generation") is not None:
+            raise ConfigError(
+                f"trl.generation_batch_size: {together} is given together with trl.steps_per_generation, {passes}; both say how much is generated: keep one"
+            )
+        if together % (per_device * processes):
+            raise ConfigError(
+                f"trl.generation_batch_size: {together} is no multiple of the {per_device * processes} answers that are trained on at a time "
+                f"({per_device} a pass, {processes} processes); give a multiple, or leave it out"
+            )
+        passes = together // (per_device * processes) or passes
         made = cls(
             per_device=per_device,
             accumulation=accumulation,
             per_generation=passes,
-            iterations=int(trl.get("num_iterations", 1)),
+            iterations=_count(trl, "num_iterations", 1),
             processes=processes,
             group=group_size(trl),
         )
-        if not made.answers or made.answers % made.group:
+        if made.answers % made.group:
             raise ConfigError(
                 f"trl.num_generations: {made.group} does not divide the {made.answers} answers that are generated together ({per_device} a pass, {passes} "
                 f"passes, {processes} processes); change it, per_device_train_batch_size or gradient_accumulation_steps"
@@ -80,3 +89,13 @@ def deciding_options(options: dict[str, Any], settings: TrainingSettings) -> dic
         kept["per_device_train_batch_size"] = batches.per_device
     sizes = {"answers_a_step": batches.per_device * batches.accumulation * batches.processes, "answers_together": batches.answers}
     return {"trl": kept, **sizes, "dtype": settings.dtype, "lora": settings.lora}
+
+
+def _count(trl: dict[str, Any], name: str, default: int) -> int:
+    """An option that is a whole number of at least 1; the default where it is left out or null."""
+    value = trl.get(name)
+    if value is None:
+        return default
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ConfigError(f"trl.{name}: {value!r} is no whole number of at least 1; give one, or leave it out")
+    return value

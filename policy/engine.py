@@ -11,6 +11,7 @@ from envgen.errors import ModelError
 from policy.chat import Completion, Conversation, Progress, Sampling, equal_groups
 from policy.engine_config import EngineConfig
 from policy.interpreter import vllm_python
+from policy.out_of_memory import is_out_of_memory
 from policy.replica import EndedError, Replica, Reply, Request
 
 _log = logging.getLogger("envwright.engine")
@@ -67,10 +68,12 @@ class EngineChatModel:
         work = _Work(deque(groups), {replica: {} for replica in self.replicas}, 2 * self.config.batch_size if len(self.replicas) > 1 else sys.maxsize)
         ended: set[Replica] = set()
         refusal: str | None = None
+        last_words = ""
 
         def again(replica: Replica) -> None:
             if replica in ended:
-                raise ModelError(f"{self.source}: the process that runs the model ended unexpectedly, twice; its output is in {self.log_path}") from None
+                said = f"{self.source}: the process that runs the model ended unexpectedly, twice{last_words}; its output is in {self.log_path}"
+                raise ModelError(f"{said}; if it was killed for its memory, {self.config.less_memory}") from None
             ended.add(replica)
             work.give_back(replica)
             _log.warning("%s: the process that runs the model ended unexpectedly and is started again; its output is in %s", self.source, self.log_path)
@@ -90,8 +93,14 @@ class EngineChatModel:
                         take(reply)
                         if reply.error is not None:
                             # What is under way is awaited: its answers are paid for.
-                            refusal = refusal or reply.error
+                            refusal = refusal or self._explained(reply.error)
                             work.waiting.clear()
+                        if reply.last_words is not None:
+                            last_words = f": {reply.last_words}"
+                            if _lacks_memory(reply.last_words):  # it would end so again
+                                refusal = refusal or self._explained(f"{self.source}{last_words}")
+                                work.waiting.clear()
+                                work.owed[replica] = {}
                         work.settle(replica, [*reply.completions, *reply.scores, *reply.refused])
         finally:
             for replica in self.replicas:
@@ -99,6 +108,11 @@ class EngineChatModel:
                     replica.close()
         if refusal is not None:
             raise ModelError(refusal)
+
+    def _explained(self, reason: str) -> str:
+        """A reason, with the remedy if it is that memory ran out; finished answers are the caller's already."""
+        advice = self.config.less_memory
+        return f"{reason}; {advice}. Its output is in {self.log_path}" if _lacks_memory(reason) and advice not in reason else reason
 
     def close(self) -> None:
         """End the processes."""
@@ -135,6 +149,10 @@ class _Work:
         """Let a replica's groups wait again, whole ones: which answers are sampled depends on the rank in the group."""
         self.waiting.extendleft({group[0]: group for group in self.owed[replica].values()}.values())
         self.owed[replica] = {}
+
+
+def _lacks_memory(reason: str) -> bool:
+    return is_out_of_memory(RuntimeError(reason))
 
 
 def _sent(replica: Replica, request: Request) -> bool:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def main(spec: dict) -> None:
-    """Answer requests, one line each, of which more may come at any time. Whatever libraries print on standard output goes to standard error."""
+    """Answer requests until there are no more; an error that ends it is told before. Whatever libraries print on standard output goes to standard error."""
     requests: SimpleQueue[str] = SimpleQueue()
     lines = _own("r", 0)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -30,6 +30,17 @@ def main(spec: dict) -> None:
         replies.write(Reply.model_validate(fields).model_dump_json(exclude_defaults=True) + "\n")
         replies.flush()
 
+    try:
+        _answer(spec, requests, reply)
+    except Exception as error:
+        # Whether memory ran out is judged where all libraries are; a bare MemoryError says nothing else.
+        said = "out of memory" if isinstance(error, MemoryError) and not str(error) else str(error)
+        reply(last_words=f"{type(error).__name__}: {said}")
+        raise
+
+
+def _answer(spec: dict, requests: SimpleQueue[str], reply: Callable[..., None]) -> None:
+    """Answer requests, one line each, of which more may come at any time."""
     model: LocalModel | None = None
     while True:
         while not (model and model.waiting) or not requests.empty():

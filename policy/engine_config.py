@@ -4,17 +4,20 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+Backend = Literal["transformers", "vllm"]
+Dtype = Literal["auto", "float32", "bfloat16", "float16"]
+
 
 class EngineConfig(BaseModel):
     """Which engine answers for a policy, and with how much of the machine."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
-    backend: Literal["transformers", "vllm"] = "transformers"
+    backend: Backend = "transformers"
     """What generates: Hugging Face transformers, or vLLM, which is much faster on a GPU and has an installation of its own."""
     batch_size: int = Field(default=64, ge=1)
     """Answers generated together, by each replica: a batch of transformers, `max_num_seqs` of vLLM. Decides memory and speed, not answers."""
-    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
-    """Of weights and activations; `auto` is that of the checkpoint."""
+    dtype: Dtype = "auto"
+    """Of weights and activations. `auto` is that of the checkpoint, but 16 bits on vLLM if that is float32, as it is of each stage's checkpoint."""
     replicas: int = Field(default=1, ge=1, le=64)
     """Processes that share the conversations, each with the whole model on GPUs of its own (data parallel); 1 to 64."""
     tensor_parallel: int = Field(default=1, ge=1, le=64)
@@ -33,6 +36,15 @@ class EngineConfig(BaseModel):
                 if value != type(self).model_fields[name].default:
                     raise ValueError(f"{name}: {value} is read by the backend vllm only, and backend is {self.backend}; set it to vllm, or leave {name} out")
         return self
+
+    @property
+    def less_memory(self) -> str:
+        """What to change where memory does not suffice."""
+        if self.backend == "transformers":
+            return f"lower the engine's batch_size, now {self.batch_size}"
+        length, share = self.max_model_len or "the model's own limit", self.gpu_memory_utilization or "vLLM's own 0.92"
+        either = "more of it is cache, less of it leaves room for others"
+        return f"lower the engine's max_model_len, now {length}, or change its gpu_memory_utilization, now {share}: {either}"
 
     @property
     def decides(self) -> dict[str, Any]:

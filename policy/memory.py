@@ -192,6 +192,7 @@ def _evaluating(shape: ModelShape, engine: EngineConfig, length: int, gpu_memory
     """One replica of the engine in its own process, which ends before training starts."""
     size = BYTES[shape.dtype if engine.dtype == "auto" else engine.dtype]
     if engine.backend == "vllm":
+        size = 2 if engine.dtype == "auto" else size  # vLLM halves a checkpoint in float32
         share = engine.gpu_memory_utilization or VLLM_SHARE
         vllm, sequences = _vllm(shape, share, engine.tensor_parallel, engine.batch_size, length, gpu_memory, size)
         return _moment(EVALUATING, vllm, {}, sequences)

@@ -35,6 +35,8 @@ class Reply(BaseModel):
     error: str | None = None
     refused: list[int] = []
     """The indices of the request that the error is about."""
+    last_words: str | None = None
+    """Why the process ends now, which it does unasked."""
 
 
 class EndedError(Exception):

@@ -103,8 +103,15 @@ class ModelShape(BaseModel):
         return self.layers * int(options.get("r", 8)) * sum(sum(self.linears[name]) for name in chosen)
 
 
+class ArchitectureError(ModelError):
+    """A model can be run, and its memory is not estimated."""
+
+
 def model_shape(model: str) -> ModelShape:
-    """The shape of `tiny`, of a checkpoint directory, or of a hub id; ids in `SHAPES` need no network. ModelError says what to do."""
+    """The shape of `tiny`, of a checkpoint directory, or of a hub id; ids in `SHAPES` need no network.
+
+    ArchitectureError for another one than Qwen3; ModelError says what to do.
+    """
     known = json.loads(SHAPES.read_text(encoding="utf-8"))
     if model in known:
         return ModelShape.model_validate(known[model])
@@ -112,6 +119,18 @@ def model_shape(model: str) -> ModelShape:
     if config.is_file():
         return _shape_of(json.loads(config.read_text(encoding="utf-8")), model)
     return _shape_of(_hub_config(model), model)
+
+
+def known_positions(model: str) -> int | None:
+    """Longest sequence of a model in tokens, prompt and answer, without asking the hub; None if it is not known. ModelError for a path without a checkpoint."""
+    known = json.loads(SHAPES.read_text(encoding="utf-8"))
+    if model in known:
+        return known[model]["max_positions"]
+    try:
+        length = json.loads((Path(resolve_model(model)) / "config.json").read_bytes()).get("max_position_embeddings")
+    except (OSError, ValueError, AttributeError):
+        return None
+    return length if isinstance(length, int) and length > 0 else None
 
 
 def _hub_config(model: str) -> dict[str, Any]:
@@ -128,7 +147,7 @@ def _hub_config(model: str) -> dict[str, Any]:
 
 def _shape_of(config: dict[str, Any], model: str) -> ModelShape:
     if config.get("model_type") != _FAMILY:
-        raise ModelError(f"{model}: memory is estimated for model_type {_FAMILY} only, this is {config.get('model_type')!r}; take a Qwen3")
+        raise ArchitectureError(f"{model}: memory is estimated for model_type {_FAMILY} only, this is {config.get('model_type')!r}: no estimate of its memory")
     dtype = str(config.get("dtype") or config.get("torch_dtype")).removeprefix("torch.")
     heads = config["num_attention_heads"]
     return ModelShape(

@@ -35,7 +35,8 @@ class VllmModel(LocalModel):
         try:
             self.engine = _start(resolve_model(source), config)
         except (RuntimeError, ValueError, OSError, ImportError) as error:
-            raise ModelError(f"{source}: vLLM does not start on it: {error}; what it said before is in the engine's log") from None
+            said = f"{source}: vLLM does not start on it: {error}; what it said before is in the engine's log"
+            raise ModelError(f"{said}; if it lacks memory, {config.less_memory}") from None
         model = self.engine.model_config
         super().__init__(source, tokenizer, end_tokens(model.try_get_generation_config().get("eos_token_id")), model.max_model_len)
 

@@ -18,7 +18,6 @@ from policy.answers import KeptAnswers
 from policy.chat import ChatModel, Sampling
 from policy.checkpoints import model_identity, resolve_model
 from policy.endpoint import Endpoint, read_key
-from policy.engine_config import EngineConfig
 from policy.evaluation import evaluate
 from policy.rollouts import breakdown_of, read_rollouts, write_rollouts
 from tasks.data import validation_instances
@@ -34,19 +33,17 @@ def answer_all(directory: Path, spec: BenchmarkSpec) -> BenchmarkResults:
     endpoint = spec.endpoint
     source = spec.model if endpoint else resolve_model(spec.model)
     identity, data = source if endpoint else model_identity(source), _data_key(spec, items)
-    decides = {"model": identity, "data": data, "style": spec.style, "answer": spec.answer_tokens}
+    decides = {"model": identity, "data": data, "style": spec.style, "answer": spec.answer_tokens, **spec.unusual}
     if spec.limit is not None:
         decides["limit"] = spec.limit
     open_benchmark(directory, spec)
 
     def body() -> None:
-        config = EngineConfig(batch_size=spec.batch_size)
-        model = _endpoint_model(endpoint) if endpoint else engine(source, config, directory / "logs" / "engine.log")
-        kept = KeptAnswers(model, directory / PARTIAL, {"model": decides["model"], **({} if endpoint else config.decides)})
+        model = _endpoint_model(endpoint) if endpoint else engine(source, spec.engine, directory / "logs" / "engine.log")
+        kept = KeptAnswers(model, directory / PARTIAL, {"model": decides["model"], **({} if endpoint else spec.engine.decides)})
         _answer(kept, instances, spec, directory)
-        kept.forget()
 
-    record = run_step(directory, "benchmark", decides, (ROLLOUTS, BREAKDOWN), body)
+    record = run_step(directory, "benchmark", decides, (ROLLOUTS, BREAKDOWN), body, kept=PARTIAL)
     asked = Asked(
         model=spec.model,
         model_identity=identity,
@@ -55,6 +52,7 @@ def answer_all(directory: Path, spec: BenchmarkSpec) -> BenchmarkResults:
         limit=spec.limit,
         style=spec.style,
         answer_tokens=spec.answer_tokens,
+        engine=None if endpoint else spec.engine,
         code=code_version(),
     )
     results = BenchmarkResults(asked=asked, seconds=record.seconds, scores=count(items, read_rollouts(directory / ROLLOUTS)))

@@ -111,7 +111,7 @@ def evaluate_start(run: RunRef, validation: StepRecord) -> StepRecord:
         _evaluate(run, source, identity, run.start)
         write_json(run.start / BREAKDOWN, breakdown_of(read_rollouts(run.start / ROLLOUTS)))
 
-    return run_step(run.start, "start", decides, (ROLLOUTS, BREAKDOWN), body)
+    return run_step(run.start, "start", decides, (ROLLOUTS, BREAKDOWN), body, kept=PARTIAL)
 
 
 @task(**task_options("evaluate"))
@@ -125,7 +125,7 @@ def evaluate_stage(run: RunRef, stage: int, checkpoint: StepRecord, validation: 
         _check_weights(run, stage, source)
         _evaluate(run, source, identity, directory)
 
-    return run_step(directory, "evaluate", decides, (ROLLOUTS, WEIGHTS), body)
+    return run_step(directory, "evaluate", decides, (ROLLOUTS, WEIGHTS), body, kept=PARTIAL)
 
 
 def _check_weights(run: RunRef, stage: int, source: str) -> None:
@@ -175,4 +175,3 @@ def _evaluate(run: RunRef, source: str, identity: str, directory: Path) -> None:
         evaluate(kept, instances, preset.prompt_style, Sampling(max_tokens=preset.max_answer_tokens), progress),
         preset.prompt_style,
     )
-    kept.forget()

@@ -12,6 +12,7 @@ from infra.decision import PROPOSAL
 from infra.settings import Settings
 from infra.stage_view import pilot_text
 from infra.steps import StepRecord, run_step
+from policy.answers import KeptAnswers
 from policy.chat import Sampling
 from policy.pilot import pilot
 from policy.pilot_score import Piloted
@@ -21,6 +22,8 @@ from tasks.design import CANDIDATES, STATE, read_candidates
 from tasks.run import RunRef, engine, log, policy_identity, read_gate, reporting, task_options
 
 PILOT = "pilot.json"
+PARTIAL = "pilot.partial.jsonl"
+"""The answers of a pilot that was cut off."""
 
 
 class Pilots(BaseModel):
@@ -56,7 +59,7 @@ def score_candidates(run: RunRef, stage: int, candidates: StepRecord, gate: Step
         **preset.engine.decides,
         "seed": preset.seed,
     }
-    return run_step(directory, "pilot", decides, (PILOT,), body)
+    return run_step(directory, "pilot", decides, (PILOT,), body, kept=PARTIAL)
 
 
 def _pilot(run: RunRef, stage: int, policy: int, config: EnvConfig) -> Piloted:
@@ -69,7 +72,8 @@ def _pilot(run: RunRef, stage: int, policy: int, config: EnvConfig) -> Piloted:
         sampling = Sampling(max_tokens=answer_tokens(preset.trl), temperature=1.0, seed=seed_integer(preset.seed, stage, "pilot"))
         progress = reporting(f"stage {stage}: pilot: %d of {preset.design.pilot * group_size(preset.trl)} answers")
         how = (preset.prompt_style, sampling, preset.rewards, reward_scale(preset.trl), progress)
-        return Piloted(config=config, score=pilot(model, instances, group_size(preset.trl), *how))
+        kept = KeptAnswers(model, run.stage(stage) / PARTIAL, {"model": policy_identity(run, policy), **preset.engine.decides})
+        return Piloted(config=config, score=pilot(kept, instances, group_size(preset.trl), *how))
     except (ModelError, SamplingError) as error:  # a score is not worth a run
         return Piloted(config=config, score=None, error=str(error))
 

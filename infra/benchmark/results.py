@@ -13,6 +13,7 @@ from envgen.files import write_json
 from envgen.prompts import PromptStyle
 from envgen.verifier import FailureCategory
 from infra.report.text import interval, percent
+from policy.engine_config import EngineConfig
 from policy.rollouts import Rollout
 
 RESULTS_FILE = "benchmark.json"
@@ -31,6 +32,8 @@ class Asked(BaseModel):
     """Instances of each wait subset, number of agents and map size at most."""
     style: PromptStyle
     answer_tokens: int
+    engine: EngineConfig | None = None
+    """What ran the model; None for an endpoint."""
     code: str
     """Version of envwright that judged the answers."""
 

@@ -11,18 +11,19 @@ from envgen.errors import ConfigError, RunDirectoryError
 from envgen.files import digest, write_json
 from envgen.prompts import PromptStyle
 from infra.settings import Settings
-from policy.checkpoints import resolve_model
 from policy.endpoint import Endpoint, check_endpoint
+from policy.engine_config import EngineConfig
+from policy.shapes import known_positions
 
 SPEC = "spec.json"
-FREE_FIELDS = {"batch_size"}
-"""Fields of a spec that do not decide the answers."""
 SUITE_NAME = "the benchmark suite"
 """What the shipped suite is called where a data set is named."""
 ANSWER_TOKENS, COMPACT_ANSWER_TOKENS = 8192, 128
 """Longest answers: of a model that thinks before, and of one that only answers. Optimal answers to the suite have up to 105 tokens of the tiny policy."""
 BOARD_PROMPT_TOKENS = 2048
 """More than a prompt in the board style has."""
+_NAMED_ONCE = {"batch_size": 64}
+"""A field of older specs and of the names of their directories, which are to be found."""
 LEAST_BOARD_CONTEXT = 2 * BOARD_PROMPT_TOKENS
 
 
@@ -40,7 +41,19 @@ class BenchmarkSpec(BaseModel):
     """Instances of each wait subset, number of agents and map size at most."""
     style: PromptStyle
     answer_tokens: int = Field(ge=8)
-    batch_size: int = Field(ge=1)
+    engine: EngineConfig = EngineConfig()
+    """Not used for an endpoint."""
+
+    @property
+    def unusual(self) -> dict[str, Any]:
+        """What decides answers of the engine and differs from an engine's defaults: no part of keys and names where nothing was chosen."""
+        usual = EngineConfig().decides
+        return {} if self.endpoint else {name: value for name, value in self.engine.decides.items() if usual.get(name) != value}
+
+    @property
+    def held(self) -> dict[str, Any]:
+        """What decides the answers, as JSON: of the engine only `unusual`, so that a benchmark goes on with another batch size or on more GPUs."""
+        return self.model_dump(mode="json", exclude={"engine"}) | ({"engine": self.unusual} if self.unusual else {})
 
     @property
     def endpoint(self) -> Endpoint | None:
@@ -55,10 +68,10 @@ class BenchmarkSpec(BaseModel):
 
 
 def benchmark_name(spec: BenchmarkSpec) -> str:
-    """The name of a benchmark's directory: readable, and its own for each spec."""
+    """The name of a benchmark's directory: readable, and its own for all that decides the answers."""
     data = Path(spec.data).stem if spec.data else f"{spec.preset}-validation" if spec.preset else "suite"
     readable = re.sub(r"[^A-Za-z0-9._-]+", "-", f"{spec.model}-{data}").strip("-")
-    return f"{readable[-80:]}-{digest(spec)[:8]}"
+    return f"{readable[-80:]}-{digest(spec.held | _NAMED_ONCE)[:8]}"
 
 
 def benchmark_directory(spec: BenchmarkSpec, name: str = "") -> Path:
@@ -68,22 +81,23 @@ def benchmark_directory(spec: BenchmarkSpec, name: str = "") -> Path:
 
 def open_benchmark(directory: Path, spec: BenchmarkSpec) -> None:
     """Claim a directory for a spec; RunDirectoryError if another one, or something else, is there."""
-    path, wanted = directory / SPEC, spec.model_dump(mode="json")
+    path, wanted = directory / SPEC, spec.held
     if not path.exists():
         if directory.exists() and any(directory.iterdir()):
             raise RunDirectoryError(f"{directory} exists and is no benchmark ({SPEC} is missing); give another --name, or move the directory away")
         return write_json(path, spec)
     try:
-        found: dict[str, Any] = dict(json.loads(path.read_bytes()))
+        stored: dict[str, Any] = dict(json.loads(path.read_bytes()))
+        found = BenchmarkSpec.model_validate({name: value for name, value in stored.items() if name not in _NAMED_ONCE}).held
     except (ValueError, TypeError):
         raise RunDirectoryError(f"{path}: is damaged; move the directory away") from None
-    fixed = sorted(wanted.keys() - FREE_FIELDS)
-    changed = [f"{field}: {found.get(field)!r} there, {wanted[field]!r} here" for field in fixed if found.get(field) != wanted[field]]
+    names = sorted(wanted.keys() | found.keys())
+    changed = [f"{name}: {found.get(name)!r} there, {wanted.get(name)!r} here" for name in names if found.get(name) != wanted.get(name)]
     if changed:
         raise RunDirectoryError(f"{directory} was made by another benchmark ({'; '.join(changed)}); give this one its own --name, or move the directory away")
 
 
-def planned(model: str, data: str, preset: str, limit: int | None, style: PromptStyle | None, answer_tokens: int | None, batch_size: int) -> BenchmarkSpec:
+def planned(model: str, data: str, preset: str, limit: int | None, style: PromptStyle | None, answer_tokens: int | None, engine: EngineConfig) -> BenchmarkSpec:
     """The spec of a benchmark, style and answer length filled in for this model where they are None; ConfigError or ModelError says what is wrong.
 
     A checkpoint whose context cannot hold the board style is asked in the compact one, which is what the tiny policy was taught.
@@ -99,26 +113,20 @@ def planned(model: str, data: str, preset: str, limit: int | None, style: Prompt
         limit=limit,
         style=style or PromptStyle.BOARD,
         answer_tokens=answer_tokens or ANSWER_TOKENS,
-        batch_size=batch_size,
+        engine=engine,
     )
     context = None
     if spec.endpoint:
+        if chosen := sorted(engine.model_dump(exclude={"batch_size"}, exclude_defaults=True)):
+            raise ConfigError(f"{chosen[0]}: is read where a model is run here, and an endpoint has an engine of its own; leave it out")
         try:
             check_endpoint(spec.endpoint)
         except ValueError as error:
             raise ConfigError(f"model: {error}") from None
     else:
-        context = _context(Path(resolve_model(model)) / "config.json")
+        context = known_positions(model)
     if style is None and context and context < LEAST_BOARD_CONTEXT:
         style = PromptStyle.COMPACT
-    tokens = COMPACT_ANSWER_TOKENS if style is PromptStyle.COMPACT else min(ANSWER_TOKENS, (context or 2 * ANSWER_TOKENS) - BOARD_PROMPT_TOKENS)
+    room = min(length for length in (context, engine.max_model_len, 2 * ANSWER_TOKENS) if length)
+    tokens = COMPACT_ANSWER_TOKENS if style is PromptStyle.COMPACT else min(ANSWER_TOKENS, room - BOARD_PROMPT_TOKENS)
     return spec.model_copy(update={"style": style or PromptStyle.BOARD, "answer_tokens": answer_tokens or max(8, tokens)})
-
-
-def _context(config: Path) -> int | None:
-    """Tokens that a checkpoint's context holds; None if it is not known, as for a model at the hub."""
-    try:
-        length = json.loads(config.read_bytes()).get("max_position_embeddings")
-    except (OSError, ValueError, AttributeError):
-        return None
-    return length if isinstance(length, int) and length > 0 else None

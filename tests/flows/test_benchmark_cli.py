@@ -42,6 +42,9 @@ def test_the_help_says_what_is_answered_and_shows_an_example(tmp_path: Path):
         (["tiny", "--answer-tokens", "1"], "answer_tokens: Input should be greater than or equal to 8"),
         (["tiny", "--data", "rows.jsonl", "--preset", "micro"], "data 'rows.jsonl' and preset 'micro' are both given"),
         (["http://host/v1?key=abc#m"], "expected an address without user, password, query or fragment"),
+        (["tiny", "--backend", "sglang"], "backend: Input should be 'transformers' or 'vllm' (got 'sglang')"),
+        (["tiny", "--max-model-len", "4096"], "max_model_len: 4096 is read by the backend vllm only"),
+        (["http://localhost:1/v1#m", "--backend", "vllm"], "backend: is read where a model is run here"),
         (["tiny", "--style", "haiku"], "Invalid value for '--style'"),
     ],
 )

@@ -49,6 +49,15 @@ def test_an_engine_that_is_too_large_is_answered_with_its_own_options():
     assert "KV cache, 39.9 GiB: engine.batch_size, max_answer_tokens" in text
 
 
+def test_of_another_architecture_all_but_its_memory_is_shown(tmp_path: Path):
+    (tmp_path / "config.json").write_text('{"model_type": "llama", "max_position_embeddings": 131072}')
+    text = shown("qwen3-4b", model=str(tmp_path), throughput="3000,8000")
+    assert "memory is estimated for model_type qwen3 only, this is 'llama'" in text
+    assert "Memory of one GPU" not in text
+    for said in ("128 answers to 16 prompts at a time", "500 optimizer steps a stage", "the curriculum, 3 stages"):
+        assert said in text
+
+
 def test_without_a_rate_there_are_tokens_and_no_hours():
     text = shown("qwen3-0.6b")
     assert "no hours without --throughput GEN,TRAIN" in text

@@ -18,6 +18,7 @@ from infra.benchmark.chart import CHART_FILE, write_chart
 from infra.benchmark.published import ENGINEER_BY_SIZE, MODELS, VARIANTS
 from infra.benchmark.results import RESULTS_FILE, Asked, BenchmarkResults, count, scores_table, write_results
 from infra.benchmark.spec import ANSWER_TOKENS, BenchmarkSpec, benchmark_directory, benchmark_name, open_benchmark, planned
+from policy.engine_config import EngineConfig
 from policy.rollouts import Rollout
 
 SUITE = load_suite()
@@ -130,7 +131,7 @@ def test_the_table_of_the_server_has_a_row_for_every_group_that_occurs():
     }
 
 
-NOTHING_SAID = {"data": "", "preset": "", "limit": None, "style": None, "answer_tokens": None, "batch_size": 64}
+NOTHING_SAID = {"data": "", "preset": "", "limit": None, "style": None, "answer_tokens": None, "engine": EngineConfig()}
 
 
 def checkpoint(folder: Path, **config: object) -> str:
@@ -182,7 +183,12 @@ def test_what_cannot_be_asked_is_refused_before_anything_is_written(tmp_path: Pa
 def test_a_directory_belongs_to_one_benchmark(tmp_path: Path):
     spec = planned("tiny", **NOTHING_SAID)
     open_benchmark(tmp_path / "b", spec)
-    open_benchmark(tmp_path / "b", spec.model_copy(update={"batch_size": 3}))
+    vllm = EngineConfig(backend="vllm", max_model_len=4096)
+    open_benchmark(tmp_path / "b", spec.model_copy(update={"engine": EngineConfig(batch_size=3, replicas=2)}))
+    with pytest.raises(RunDirectoryError, match=r"engine: None there, \{'backend': 'vllm'\} here"):
+        open_benchmark(tmp_path / "b", spec.model_copy(update={"engine": vllm}))
+    (tmp_path / "b" / "spec.json").write_text(json.dumps({**spec.model_dump(mode="json", exclude={"engine"}), "batch_size": 32}))
+    open_benchmark(tmp_path / "b", spec)  # made when the batch size was a field of its own
     with pytest.raises(RunDirectoryError, match="was made by another benchmark \\(limit: None there, 3 here\\); give this one its own --name"):
         open_benchmark(tmp_path / "b", spec.model_copy(update={"limit": 3}))
     for damage in ("{", "7"):
@@ -198,8 +204,17 @@ def test_a_directory_belongs_to_one_benchmark(tmp_path: Path):
 def test_names_tell_model_and_data_and_differ_with_every_option(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.setenv("ENVWRIGHT_RUNS", str(tmp_path))
     spec = planned("tiny", **NOTHING_SAID)
-    others: list[BenchmarkSpec] = [spec.model_copy(update=change) for change in ({"limit": 2}, {"data": "d/rows.jsonl"}, {"answer_tokens": 9})]
-    assert len({benchmark_name(one) for one in (spec, *others)}) == 4
+    changes = (
+        {"limit": 2},
+        {"data": "d/rows.jsonl"},
+        {"answer_tokens": 9},
+        {"engine": EngineConfig(dtype="bfloat16")},
+        {"engine": EngineConfig(backend="vllm")},
+    )
+    others: list[BenchmarkSpec] = [spec.model_copy(update=change) for change in changes]
+    assert len({benchmark_name(one) for one in (spec, *others)}) == 6
+    assert benchmark_name(spec) == "tiny-suite-d72b9536", "the directories of finished benchmarks are found"
+    assert benchmark_name(spec.model_copy(update={"engine": EngineConfig(batch_size=3, replicas=2)})) == benchmark_name(spec)
     assert benchmark_name(spec).startswith("tiny-suite-")
     assert benchmark_name(others[1]).startswith("tiny-rows-")
     assert benchmark_directory(spec, "mine") == tmp_path / "benchmarks" / "mine"

@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ SHIPPED = sorted(path.stem for path in PRESETS.glob("*.yaml"))
 
 SMALL = """
 name: small
+prompt_style: compact
 model: tiny
 instances: 10
 max_answer_tokens: 40
@@ -308,6 +310,28 @@ def test_a_learning_rate_without_a_point_is_a_number_in_a_file_too(file: Path):
 )
 def test_an_override_that_fits_nowhere_is_refused(key: str, value: object, expected: str):
     assert expected in complaint("micro", {key: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "said"),
+    [
+        (
+            "qwen3-4b",
+            {"max_answer_tokens": 20_000},
+            r"max_answer_tokens: 20000 .* of about \d+ exceed engine.max_model_len, 12288; lower the one",
+        ),
+        ("qwen3-4b", {"design.max_tokens": 11_000}, "design.max_tokens: 11000 tokens and a prompt of about 2000 exceed engine.max_model_len, 12288"),
+        ("qwen3-4b", {"trl.max_completion_length": 16_000}, r"trl.max_completion_length: 16000 .* exceed trl.vllm_max_model_length, 9216"),
+        ("qwen3-4b", {"max_answer_tokens": 41_000, "engine.max_model_len": None}, "max_answer_tokens: 41000 .* exceed the model's 40960;"),
+        ("tiny", {"trl.max_completion_length": 1020}, "trl.max_completion_length: 1020 .* exceed the model's 1024;"),
+    ],
+)
+def test_answers_without_room_are_refused(name: str, settings: dict[str, Any], said: str):
+    assert re.search(said, complaint(name, settings))
+
+
+def test_a_design_that_no_policy_writes_needs_no_room():
+    load_preset("qwen3-4b", {"design.max_tokens": 11_000, "design.designer": "random"})
 
 
 def test_validation_holds_the_same_number_of_every_class():

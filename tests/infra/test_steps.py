@@ -11,6 +11,7 @@ import pytest
 from pydantic import BaseModel
 
 from envgen.files import file_digest
+from infra import steps
 from infra.steps import StepRecord, lock, run_step, step_key
 
 OUTPUTS = ("config.json", "checkpoint")
@@ -40,6 +41,26 @@ def test_a_step_runs_once(tmp_path: Path):
     assert (first.reused, again.reused) == (False, True)
     assert again == first.model_copy(update={"reused": True})
     assert first.outputs == {name: file_digest(tmp_path / name) for name in OUTPUTS}
+
+
+def test_what_a_body_keeps_outlives_it_until_the_record_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def body() -> None:
+        write_outputs(tmp_path)
+        (tmp_path / "kept").touch()
+
+    def killed(path: Path, value: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(steps, "write_json", killed)
+        with pytest.raises(KeyboardInterrupt):
+            run_step(tmp_path, "generate", {}, OUTPUTS, body, kept="kept")
+    assert (tmp_path / "kept").exists()
+    run_step(tmp_path, "generate", {}, OUTPUTS, body, kept="kept")
+    assert not (tmp_path / "kept").exists()
+    (tmp_path / "kept").touch()  # killed between record and removal
+    assert run_step(tmp_path, "generate", {}, OUTPUTS, body, kept="kept").reused
+    assert not (tmp_path / "kept").exists()
 
 
 def test_a_stored_record_never_says_reused(tmp_path: Path):

@@ -7,8 +7,9 @@ import pytest
 from envgen.errors import ConfigError
 from envgen.problem import Agent, Problem
 from envgen.prompts import PromptStyle, prompt
+from infra.lengths import prompt_tokens
 from infra.preset import PRESETS, load_preset
-from infra.workload import Throughput, Work, prompt_tokens, workload
+from infra.workload import Throughput, Work, workload
 from policy.checkpoints import TINY_DIRECTORY
 from policy.memory import estimate_memory
 from policy.shapes import model_shape

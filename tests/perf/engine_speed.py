@@ -55,7 +55,7 @@ def evaluation_speed(config: EngineConfig) -> tuple[float, float, float]:
             started = time.perf_counter()
             evaluate(kept, instances, STYLE, SAMPLING)
             seconds = time.perf_counter() - started
-            kept.forget()
+            kept.path.unlink()
             return seconds
 
         try:

@@ -61,8 +61,10 @@ def measure_step(model: Path, folder: Path, length: int, output: Path, rehearse:
     options["gradient_accumulation_steps"] = ANSWERS_A_STEP // options["per_device_train_batch_size"]
     # Every answer of a random model runs to the limit: masked, none would be learned from.
     options["mask_truncated_completions"] = False
+    prompt_tokens = max(_prompt_lengths(model, read_dataset(folder / "train.parquet")))
     if options.get("use_vllm"):
-        options["vllm_max_model_length"] = length + 1024
+        # The tiny policy's tokenizer makes more of a prompt than Qwen's.
+        options["vllm_max_model_length"] = length + prompt_tokens
 
     generating = [0.0]
 
@@ -87,7 +89,6 @@ def measure_step(model: Path, folder: Path, length: int, output: Path, rehearse:
     )
     training.train(spec)
     log = read_train_log(folder / "train_log.parquet")
-    prompt_tokens = max(_prompt_lengths(model, read_dataset(folder / "train.parquet")))
     shape = _shape(rehearse)
     card = torch.cuda.get_device_properties(0).total_memory / 2**30 if torch.cuda.is_available() else None
     estimate = estimate_memory(shape, preset.training, options, preset.engine, prompt_tokens, length, card)

@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 
 from envgen.errors import ConfigError
+from infra.preset import load_preset
 from policy.batches import Batches
 from policy.checkpoints import TINY_DIRECTORY
 
@@ -47,6 +48,25 @@ def test_steps_are_those_of_the_installed_trainer(trl: dict[str, Any], tmp_path:
     assert Batches.of(trl | {"num_generations": 4}, 1).optimizer_steps(37, 1.5) == expected
 
 
-def test_a_batch_that_is_no_multiple_of_a_pass_is_refused():
-    with pytest.raises(ConfigError, match="does not divide the 0 answers"):
-        Batches.of({"per_device_train_batch_size": 8, "generation_batch_size": 4}, 1)
+@pytest.mark.parametrize(
+    ("trl", "said"),
+    [
+        ({"generation_batch_size": 4}, "generation_batch_size: 4 is no multiple of the 8 answers that are trained on at a time"),
+        ({"generation_batch_size": 36, "num_generations": 4}, "generation_batch_size: 36 is no multiple of the 8 answers"),
+        ({"generation_batch_size": 32, "steps_per_generation": 4}, "32 is given together with trl.steps_per_generation, 4; both say"),
+        ({"num_generations": 7}, "num_generations: 7 does not divide the 8 answers"),
+    ],
+)
+def test_what_the_installed_trainer_refuses_is_refused_when_a_preset_is_read(trl: dict[str, Any], said: str, tmp_path: Path):
+    from trl import GRPOConfig
+
+    with pytest.raises(ValueError, match=r"generation_batch_size|num_generations"):
+        GRPOConfig(output_dir=str(tmp_path), report_to=[], use_cpu=True, bf16=False, per_device_train_batch_size=8, **trl)
+    with pytest.raises(ConfigError, match=said):
+        load_preset("micro", {"trl.per_device_train_batch_size": 8, "trl.gradient_accumulation_steps": 1, **{f"trl.{key}": trl[key] for key in trl}})
+
+
+@pytest.mark.parametrize("value", ["many", 0, 2.5, True])
+def test_a_batch_that_is_no_whole_number_is_refused(value: object):
+    with pytest.raises(ConfigError, match=r"trl\.per_device_train_batch_size: .* is no whole number of at least 1"):
+        load_preset("micro", {"trl.per_device_train_batch_size": value})

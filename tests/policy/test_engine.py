@@ -1,6 +1,8 @@
 """A model in child processes: real ones, with a tiny model made on the spot."""
 
+import json
 import os
+import shutil
 import signal
 import sys
 from collections.abc import Mapping
@@ -83,6 +85,22 @@ def test_a_killed_child_is_asked_again_only_for_what_it_owes(random_checkpoint, 
         engine.close()
 
 
+def test_a_child_that_runs_out_of_memory_says_so_with_the_remedy_and_the_next_call_has_another(random_checkpoint, here, tmp_path):
+    greedy = tmp_path / "greedy"
+    shutil.copytree(random_checkpoint, greedy)
+    for name, fields in {"config.json": {"max_position_embeddings": 2 * 10**12}, "generation_config.json": {"cache_implementation": "static"}}.items():
+        (greedy / name).write_text(json.dumps({**json.loads((greedy / name).read_text()), **fields}))
+    engine = EngineChatModel(str(greedy), EngineConfig(batch_size=2, dtype="float32"), tmp_path / "engine.log")
+    try:
+        # A cache for a trillion tokens has no room in any address space.
+        with pytest.raises(ModelError, match=r"greedy: RuntimeError: .*memory.*; lower the engine's batch_size, now 2\. Its output is in .*engine\.log"):
+            engine.complete(QUESTIONS, Sampling(max_tokens=10**12))
+        assert [one.text for one in engine.complete(QUESTIONS, GREEDY)] == [one.text for one in here.complete(QUESTIONS, GREEDY)]
+    finally:
+        engine.close()
+    assert (tmp_path / "engine.log").read_text().count("loads ") == 2
+
+
 def test_two_replicas_answer_as_one_and_one_of_them_may_die(random_checkpoint, here, tmp_path):
     asked = [ask(f"Solve {n}x{n}.") for n in range(20) for _ in range(1 + n % 3)]
     engine = EngineChatModel(str(random_checkpoint), EngineConfig(batch_size=2, dtype="float32", replicas=2), tmp_path / "engine.log")
@@ -127,6 +145,7 @@ def test_what_only_vllm_reads_is_refused_on_transformers(fields: dict):
 
 def test_only_backend_and_dtype_decide_answers():
     assert EngineConfig(batch_size=3, replicas=4).decides == EngineConfig().decides == {"dtype": "auto"}, "the keys of finished runs stay"
+    assert "max_model_len, now 99, or change its gpu_memory_utilization, now vLLM's own 0.92" in EngineConfig(backend="vllm", max_model_len=99).less_memory
     assert EngineConfig(backend="vllm", max_model_len=99, tensor_parallel=2).decides == {"dtype": "auto", "backend": "vllm"}
 
 

@@ -110,6 +110,13 @@ def test_an_engine_on_vllm_takes_its_share_too():
     assert unknown.parts["vLLM's KV cache"] == pytest.approx(4 * 8500 * 147_456 / GIB)
 
 
+def test_vllm_holds_a_checkpoint_in_float32_in_16_bits_unless_told_otherwise():
+    stored = SHAPE.model_copy(update={"dtype": "float32"})
+    for config, each in ((EngineConfig(backend="vllm"), 2), (EngineConfig(backend="vllm", dtype="float32"), 4)):
+        parts = moment(estimate_memory(stored, TrainingSettings(), TRL, config, 500, 8000), EVALUATING).parts
+        assert parts["vLLM's weights"] == pytest.approx(each * WEIGHTS / GIB)
+
+
 def test_vllm_on_an_unknown_card_is_counted_with_the_cache_that_its_answers_need():
     unknown = moment(estimated(VLLM), GENERATING)
     assert unknown.sequences is None

@@ -6,7 +6,7 @@ import pytest
 
 from envgen.errors import ModelError
 from policy.checkpoints import TINY_DIRECTORY
-from policy.shapes import SHAPES, ModelShape, model_shape
+from policy.shapes import SHAPES, ArchitectureError, ModelShape, model_shape
 
 KNOWN = sorted(json.loads(SHAPES.read_text()))
 
@@ -57,7 +57,7 @@ def test_a_checkpoint_tells_its_own_shape(tmp_path: Path):
 
 def test_another_architecture_is_refused(tmp_path: Path):
     (tmp_path / "config.json").write_text('{"model_type": "llama"}')
-    with pytest.raises(ModelError, match="estimated for model_type qwen3 only, this is 'llama'"):
+    with pytest.raises(ArchitectureError, match="estimated for model_type qwen3 only, this is 'llama'"):
         model_shape(str(tmp_path))
 
 

@@ -14,11 +14,12 @@ from envgen.errors import DataError
 from envgen.prompts import PromptStyle, answer, prompt
 from envgen.solver import solve
 from infra.benchmark.spec import BenchmarkSpec, planned
+from policy.engine_config import EngineConfig
 from policy.rollouts import read_rollouts
 from tasks.benchmark import answer_all
 from tasks.run import close_engine
 
-USUAL = {"data": "", "preset": "", "limit": None, "style": None, "answer_tokens": None, "batch_size": 64}
+USUAL = {"data": "", "preset": "", "limit": None, "style": None, "answer_tokens": None, "engine": EngineConfig()}
 
 
 def spec_of(model: str, **given: object) -> BenchmarkSpec:

@@ -1,6 +1,7 @@
 """The steps that ask the designer and choose: the designer's state in the stage directory, cut off and repeated."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ from envgen.sampler import sample
 from envgen.verifier import verify
 from infra.preset import load_preset
 from infra.steps import StepRecord
+from policy.checkpoints import TINY_DIRECTORY
 from policy.rollouts import Rollout, breakdown_of, write_rollouts
 from policy.train_log import TRAIN_LOG_SCHEMA
 from policy.train_spec import TRAIN_LOG_COLUMNS
@@ -23,7 +25,7 @@ from tasks import pilot as step
 from tasks.design import design_context, engineer, read_proposal, training_facts
 from tasks.gate import judge
 from tasks.learn import Changes
-from tasks.run import RunRef
+from tasks.run import RunRef, close_engine
 
 SIZES = (3, 4, 5, 6)
 ADVANTAGES = ({3: 0.2, 4: 0.4, 5: 0.8, 6: 0.6}, {3: 0.0, 4: 0.2, 5: 0.4, 6: 0.8})
@@ -100,6 +102,29 @@ def test_a_step_that_was_cut_off_is_repeated_from_the_state_before(run: RunRef, 
     assert (run.stage(1) / last).exists()
     assert not ask(run, 1).reused
     assert values(run, 1) == pytest.approx(VALUES[1])
+
+
+@pytest.mark.timeout(120)
+def test_a_pilot_that_was_cut_off_asks_nothing_again(run: RunRef, monkeypatch: pytest.MonkeyPatch):
+    def killed(path: Path, value: object) -> None:
+        raise KeyboardInterrupt
+
+    piloted = run.model_copy(update={"preset": load_preset("micro", {"design.designer": "fixed", "design.pilot": 2, "trl.num_generations": 2})})
+    shutil.copytree(TINY_DIRECTORY, run.stage(0) / "checkpoint")
+    log = run.stage(0) / "logs" / "engine.log"
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(step, "write_json", killed)
+            with pytest.raises(KeyboardInterrupt):
+                ask(piloted, 0)
+        assert log.read_text().count("is asked for 4 answers") == 1
+        ask(piloted, 0)
+    finally:
+        close_engine()
+    assert log.read_text().count("is asked for") == 1
+    [scored] = step.read_pilots(run, 0).pilots
+    assert scored.score is not None
+    assert not list(run.stage(0).glob("*.partial*"))
 
 
 def test_a_lost_state_file_is_written_again(run: RunRef):

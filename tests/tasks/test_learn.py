@@ -44,8 +44,8 @@ def test_one_engine_answers_all_that_a_policy_is_asked_and_is_closed_before_trai
 
 def test_training_that_runs_out_of_memory_says_what_helps_and_where_it_goes_on(tmp_path: Path):
     # A cache for a billion tokens is asked for at once, whatever is generated.
-    options = {"trl.max_completion_length": 10**9, "trl.generation_kwargs": {"cache_implementation": "static"}}
-    preset = load_preset("micro", options)
+    micro = load_preset("micro", {"trl.generation_kwargs": {"cache_implementation": "static"}})
+    preset = micro.model_copy(update={"trl": {**micro.trl, "max_completion_length": 10**9}})
     run = RunRef(directory=tmp_path / "run", preset=preset)
     write_dataset(run.stage(0) / "train.parquet", instances()[:8], PromptStyle.COMPACT, {})
     with pytest.raises(ChildError) as failure:
