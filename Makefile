@@ -57,7 +57,7 @@ $(CLUSTER_STAMP): $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,ray,kubernetes]'
 	touch $(CLUSTER_STAMP)
 
-# A server to ask, in an environment of its own: vLLM wants other versions of numba and xgrammar.
+# For the tests of the engine, and a server to ask; in an environment of its own: vLLM wants other versions of numba and xgrammar.
 $(VLLM_STAMP): requirements-vllm.txt
 	$(PYTHON) -m venv --clear $(VLLM)
 	$(VLLM)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements-vllm.txt

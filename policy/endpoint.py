@@ -34,8 +34,6 @@ class Endpoint(BaseModel):
     """Longest wait before any retry in seconds, also when the server asks for a longer one; 0 to 3600, default 60."""
     token_limit: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     """What the endpoint calls the limit of an answer; OpenAI's own newer models want `max_completion_tokens`."""
-    concurrency: int = Field(default=16, ge=1, le=256)
-    """Conversations that are asked at the same time, where there are several; 1 to 256, default 16. A designer asks one."""
 
 
 def check_endpoint(endpoint: Endpoint) -> None:

@@ -23,6 +23,8 @@ from policy.endpoint import Endpoint
 MAX_BODY = 1_000_000
 """Bytes of a response that are read at most."""
 MAX_TOKENS = 10**9
+CONCURRENCY = 16
+"""Conversations that are asked at the same time."""
 QUOTED = 200
 """Characters of a server's words in a message at most."""
 SECRET = 8
@@ -42,13 +44,16 @@ class Usage(BaseModel):
 class OpenAIModel:
     """A `ChatModel`: one request a conversation, repeated while the reason of its failure may pass."""
 
-    def __init__(self, endpoint: Endpoint, key: str, *, empty_answers: bool = False) -> None:
-        """With `empty_answers` an empty answer is one, to be judged; without it is asked for again, and at last a ModelError."""
-        self.endpoint, self._key, self._empty_answers = endpoint, key, empty_answers
+    def __init__(self, endpoint: Endpoint, key: str, *, empty_answers: bool = False, concurrency: int = CONCURRENCY) -> None:
+        """With `empty_answers` an empty answer is one, to be judged; without it is asked for again, and at last a ModelError.
+
+        `concurrency` is how many conversations, of several, are asked at the same time.
+        """
+        self.endpoint, self.concurrency, self._key, self._empty_answers = endpoint, concurrency, key, empty_answers
         self.usage = Usage()
 
     def complete(self, conversations: Sequence[Conversation], sampling: Sampling, progress: Progress | None = None) -> list[Completion]:
-        """Complete every conversation, `endpoint.concurrency` at a time; ModelError names the endpoint, what it did and what to do.
+        """Complete every conversation, `concurrency` at a time; ModelError names the endpoint, what it did and what to do.
 
         After a failure no further one is asked; answers under way are awaited and told, as they are paid for.
         """
@@ -56,7 +61,7 @@ class OpenAIModel:
         failures: list[str] = []
         # Only a cancelled task ends with its deadline: a read timeout of the client starts anew with each byte.
         with start_blocking_portal() as portal, portal.wrap_async_context_manager(self._client()) as client:
-            places = portal.call(_places, self.endpoint.concurrency)
+            places = portal.call(_places, self.concurrency)
 
             async def answer(conversation: Conversation) -> Completion | str | None:
                 async with places:

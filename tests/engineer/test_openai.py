@@ -46,6 +46,12 @@ def test_an_endpoint_is_asked_the_design_question_and_its_answer_becomes_the_nex
     assert headers["authorization"] == f"Bearer {KEY}"
 
 
+def test_the_options_are_those_that_unfinished_runs_hold_fast():
+    """A field more would be another preset to every run that was made before it."""
+    asked = {"base_url", "model", "api_key_env", "timeout", "retries", "backoff", "max_wait", "token_limit"}
+    assert set(spec_of("http://localhost:1/v1").options) == asked | {"prompt_price", "completion_price"}
+
+
 def test_tokens_requests_and_cost_of_everything_asked_are_kept():
     with serving(answers("no", prompt_tokens=1000, completion_tokens=10), sends("oops", 503), answers(GOOD, prompt_tokens=500, completion_tokens=30)) as server:
         proposal = proposal_of(server.url, prompt_price=2, completion_price=10)

@@ -28,15 +28,15 @@ from misbehaving import (
 from envgen.errors import ModelError
 from policy.chat import Completion, Message, Sampling, ask
 from policy.endpoint import Endpoint, check_endpoint, read_key
-from policy.openai_model import MAX_BODY, OpenAIModel, _retry_after
+from policy.openai_model import CONCURRENCY, MAX_BODY, OpenAIModel, _retry_after
 
 KEY = "sk-secret-0123456789abcdef"
 QUICK = {"model": "m", "timeout": 20, "retries": 2, "backoff": 0.01, "max_wait": 0.2}
 SLOW = (hangs, drips_body, drips_headers)
 
 
-def model_at(url: str, key: str = KEY, **options: Any) -> OpenAIModel:
-    return OpenAIModel(Endpoint.model_validate({"base_url": url, **QUICK, **options}), key)
+def model_at(url: str, key: str = KEY, concurrency: int = CONCURRENCY, **options: Any) -> OpenAIModel:
+    return OpenAIModel(Endpoint.model_validate({"base_url": url, **QUICK, **options}), key, concurrency=concurrency)
 
 
 def failure(model: OpenAIModel) -> str:
