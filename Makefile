@@ -16,11 +16,11 @@ test: $(STAMP)
 	$(BIN)/python -m pytest
 
 test-all: $(CLUSTER_STAMP) $(VLLM_STAMP)
-	ENVWRIGHT_VLLM_REQUIRED=1 $(BIN)/python -m pytest -m "not gpu and not long"
+	ENVWRIGHT_VLLM_REQUIRED=1 $(BIN)/python -m pytest -m "not gpu and not long" --durations=15
 
 # What does not fit into three quarters of an hour; needs PostgreSQL's server and Chromium.
-test-long: $(STAMP)
-	ENVWRIGHT_POSTGRES_REQUIRED=1 ENVWRIGHT_BROWSER_REQUIRED=1 $(BIN)/python -m pytest -m long
+test-long: $(STAMP) $(VLLM_STAMP)
+	ENVWRIGHT_POSTGRES_REQUIRED=1 ENVWRIGHT_BROWSER_REQUIRED=1 ENVWRIGHT_VLLM_REQUIRED=1 $(BIN)/python -m pytest -m long
 
 vllm: $(VLLM_STAMP)
 

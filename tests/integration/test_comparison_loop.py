@@ -52,6 +52,7 @@ def stamps(run: Path) -> dict[Path, int]:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.timeout(900)
 def test_a_comparison_is_killed_resumed_and_finished_beside_a_curriculum_that_fails(tmp_path: Path):

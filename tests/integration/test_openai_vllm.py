@@ -70,6 +70,7 @@ def _kill_group(group: int) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_a_vllm_server_designs_legal_configs_under_the_schema(server: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
@@ -90,6 +91,7 @@ def test_a_vllm_server_designs_legal_configs_under_the_schema(server: str, monke
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_a_vllm_server_that_refuses_the_request_costs_only_the_redesign(server: str):
     context = random_context(np.random.default_rng(0), load_preset("tiny").space)
