@@ -1,11 +1,14 @@
 """Throughput of our evaluation against a bare engine call on the same prompts, both warm, in turns."""
 
+import os
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+
+import psutil
 
 from envgen.files import write_json
 from envgen.prompts import PromptStyle, prompt
@@ -24,8 +27,10 @@ REPEATS = 9
 STYLE, SAMPLING = PromptStyle.COMPACT, Sampling(max_tokens=40)
 
 
-def evaluation_speed(config: EngineConfig) -> tuple[float, float, float]:
-    """(ours, bare, ratio): answers a second of the preset `tiny`'s validation set, medians; the ratio is the median of those of each turn.
+def evaluation_speed(config: EngineConfig) -> tuple[float, float, float, float]:
+    """(ours, bare, ratio, ratio of CPU time): answers a second of the preset `tiny`'s validation set, medians; ratios are medians of those of each turn.
+
+    On a machine with other work wall time jumps by a tenth between two turns; CPU time, of all processes that take part, does not.
 
     Ours is `evaluate` through an engine in its process, with kept answers and verdicts; bare is `tests/perf/bare_engine.py`.
     ModelError if the engine is not installed.
@@ -41,22 +46,24 @@ def evaluation_speed(config: EngineConfig) -> tuple[float, float, float]:
         with open(folder / "bare.log", "w") as log:
             bare_process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True)
 
-        def bare() -> float:
+        def bare() -> tuple[float, float]:
             assert bare_process.stdin is not None
             assert bare_process.stdout is not None
+            used = _cpu_seconds(bare_process.pid)
             bare_process.stdin.write("\n")
             bare_process.stdin.flush()
             line = bare_process.stdout.readline()
             assert line, (folder / "bare.log").read_text()[-2000:]
-            return float(line)
+            return float(line), _cpu_seconds(bare_process.pid) - used
 
-        def ours() -> float:
+        def ours() -> tuple[float, float]:
             kept = KeptAnswers(engine, folder / "partial.jsonl", {})
-            started = time.perf_counter()
+            pids = [os.getpid(), *(replica.pid for replica in engine.replicas if replica.pid)]
+            used, started = sum(map(_cpu_seconds, pids)), time.perf_counter()
             evaluate(kept, instances, STYLE, SAMPLING)
             seconds = time.perf_counter() - started
             kept.path.unlink()
-            return seconds
+            return seconds, sum(map(_cpu_seconds, pids)) - used
 
         try:
             _ = ours(), bare()  # the first answers are not counted
@@ -64,5 +71,13 @@ def evaluation_speed(config: EngineConfig) -> tuple[float, float, float]:
         finally:
             engine.close()
             bare_process.communicate()
-    seconds, bare_seconds = (statistics.median(side) for side in zip(*turns, strict=True))
-    return len(instances) / seconds, len(instances) / bare_seconds, statistics.median(bare / ours for ours, bare in turns)
+    seconds, bare_seconds = (statistics.median(side[0] for side in sides) for sides in zip(*turns, strict=True))
+    wall, cpu = (statistics.median(bare[clock] / ours[clock] for ours, bare in turns) for clock in (0, 1))
+    return len(instances) / seconds, len(instances) / bare_seconds, wall, cpu
+
+
+def _cpu_seconds(pid: int) -> float:
+    """What a process and its children have used of the processor so far."""
+    process = psutil.Process(pid)
+    times = [one.cpu_times() for one in (process, *process.children(recursive=True))] if pid != os.getpid() else [process.cpu_times()]
+    return sum(one.user + one.system for one in times)
