@@ -194,11 +194,16 @@ def launch_config(name: str) -> Path:
     return path
 
 
-def launcher(settings: TrainingSettings) -> tuple[str, ...]:
-    """Module and options that start the training processes; empty for one process that needs no launcher."""
+def launcher(settings: TrainingSettings, options: dict[str, Any]) -> tuple[str, ...]:
+    """Module and options that start the training processes; empty for one process that needs no launcher.
+
+    The precision is that of the options of `trl.GRPOConfig`, not of the config: one says what is computed, the other where.
+    """
     if settings.launch is None:
         return ()
-    return ("accelerate.commands.launch", "--config_file", str(launch_config(settings.launch)), "--num_processes", str(process_count(settings)))
+    precision = "fp16" if options.get("fp16") else "no" if options.get("bf16") is False else "bf16"
+    where = ("--config_file", str(launch_config(settings.launch)), "--num_processes", str(process_count(settings)))
+    return ("accelerate.commands.launch", *where, "--mixed_precision", precision)
 
 
 def _check_names(field: str, options: dict[str, Any], owner: str, sources: tuple[tuple[str, str], ...]) -> None:

@@ -85,7 +85,7 @@ def _train(run: RunRef, stage: int, spec: TrainSpec) -> None:
 
     log_path = run.stage(stage) / "logs" / "training.log"
     try:
-        run_child("policy.training", spec, spec.work / "spec.json", log_path, progress, launcher=launcher(spec.training), environment=_one_gpu(spec))
+        run_child("policy.training", spec, spec.work / "spec.json", log_path, progress, launcher=launcher(spec.training, spec.trl), environment=_one_gpu(spec))
     except ChildError as error:
         if not out_of_memory:
             raise

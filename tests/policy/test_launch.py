@@ -54,7 +54,9 @@ def spec_of(folder: Path, training: TrainingSettings, **options) -> TrainSpec:
 
 
 def train(spec: TrainSpec, progress: Callable[[dict], None] = lambda entry: None, started: Callable[[subprocess.Popen], None] | None = None) -> None:
-    run_child("policy.training", spec, spec.work / "spec.json", spec.output / "training.log", progress, launcher=launcher(spec.training), started=started)
+    run_child(
+        "policy.training", spec, spec.work / "spec.json", spec.output / "training.log", progress, launcher=launcher(spec.training, spec.trl), started=started
+    )
 
 
 def check_of(folder: Path, weights: str):
@@ -100,7 +102,7 @@ def test_an_adapter_trained_on_split_weights_is_merged_into_a_checkpoint_that_st
     from safetensors.torch import load_file
 
     config = tmp_path / "fsdp2.yaml"
-    config.write_text(launch_config("fsdp2").read_text().replace("use_cpu: false", "use_cpu: true").replace("bf16", '"no"'))
+    config.write_text(launch_config("fsdp2").read_text().replace("use_cpu: false", "use_cpu: true"))
     train(spec_of(tmp_path, TrainingSettings(launch=str(config), processes=2, lora={"r": 4, "lora_alpha": 8, "target_modules": "all-linear"})))
     there = load_file(Path(resolve_model("tiny")) / "model.safetensors")
     here = load_file(tmp_path / "checkpoint" / "model.safetensors")

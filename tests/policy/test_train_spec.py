@@ -19,6 +19,7 @@ from policy.train_spec import (
     check_training,
     check_trl_options,
     launch_config,
+    launcher,
     reward_scale,
 )
 
@@ -131,3 +132,9 @@ def test_shipped_launch_configs_are_read_by_accelerate(config: str):
 
     check_training(TrainingSettings(launch=config, processes=1 if config == "one-gpu" else 4, lora={"r": 8, "target_modules": "all-linear"}))
     assert load_config_from_file(str(launch_config(config))).num_processes >= 1
+
+
+@pytest.mark.parametrize(("options", "precision"), [({}, "bf16"), ({"bf16": True}, "bf16"), ({"bf16": False}, "no"), ({"fp16": True, "bf16": False}, "fp16")])
+def test_the_launcher_is_told_the_precision_that_the_trainer_is_told(options: dict, precision: str):
+    assert launcher(TrainingSettings(launch="ddp"), options)[-2:] == ("--mixed_precision", precision)
+    assert launcher(TrainingSettings(), options) == ()
