@@ -10,6 +10,7 @@ from policy.chat import Sampling, ask
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_a_bootstrapped_policy_loads_answers_and_can_be_continued(tmp_path):
     environment = {**os.environ, "PREFECT_HOME": str(tmp_path / "prefect"), "OMP_NUM_THREADS": "1"}

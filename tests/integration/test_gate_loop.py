@@ -8,28 +8,14 @@ from pathlib import Path
 
 import pytest
 
-WRECKING = ["--set", "trl.learning_rate=0.1", "--set", "design.candidates=2"]
+MICRO = ["run", "micro", "--engineer", "random"]
+WRECKING = ["--set", "trl.learning_rate=0.1", "--set", "design.candidates=2", "--set", "design.anchor_share=0.5"]
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_a_run_that_wrecks_its_policy_ends_with_the_start_policy(tmp_path: Path):
-    # MLflow puts the store that another test opened into the environment.
-    ours = {name: value for name, value in os.environ.items() if name != "MLFLOW_TRACKING_URI"}
-    environment = {
-        **ours,
-        "ENVWRIGHT_RUNS": str(tmp_path / "runs"),
-        "PREFECT_HOME": str(tmp_path / "prefect"),
-        "OMP_NUM_THREADS": "1",
-        "COLUMNS": "160",
-    }
-
-    def envwright(*arguments: str) -> str:
-        done = subprocess.run([sys.executable, "-m", "flows.cli", *arguments], env=environment, capture_output=True, text=True, timeout=600)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
-
-    said = envwright("run", "micro", "--engineer", "random", "--set", "design.gate=rollback", "--set", "design.anchor_share=0.5", *WRECKING, "--name", "undone")
+    said = envwright(tmp_path, *MICRO, "--set", "design.gate=rollback", *WRECKING, "--name", "undone")
     assert "a drop; the next stage starts from the start policy with the config of stage 0" in said
     assert "the run ends with the start policy" in said
     run = tmp_path / "runs" / "undone"
@@ -40,12 +26,27 @@ def test_a_run_that_wrecks_its_policy_ends_with_the_start_policy(tmp_path: Path)
     assert all(stage["gate"]["valid"]["high"] < 0 for stage in results["stages"])
     assert all(len(stage["pilots"]) == 1 and stage["pilots"][0]["score"]["groups"] == 32 for stage in results["stages"])
     assert "The gate rolled back: the run ends with the start policy." in (run / "report.html").read_text()
-    assert "trained from the start policy of undone" in envwright("lineage", str(run / "stage-01" / "checkpoint"))
+    assert "trained from the start policy of undone" in envwright(tmp_path, "lineage", str(run / "stage-01" / "checkpoint"))
 
-    off = envwright("run", "micro", "--engineer", "random", "--set", "design.anchor_share=0.5", *WRECKING, "--name", "wrecked")
+
+@pytest.mark.slow
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_without_the_gate_the_same_run_ends_wrecked(tmp_path: Path):
+    off = envwright(tmp_path, *MICRO, *WRECKING, "--name", "wrecked")
     assert "a drop; the gate is off" in off
-    wrecked = json.loads((tmp_path / "runs" / "wrecked" / "results.json").read_text())["stages"]
+    results = json.loads((tmp_path / "runs" / "wrecked" / "results.json").read_text())
+    wrecked = results["stages"]
     assert [stage["parent"] for stage in wrecked] == [-1, 0]
     assert [(stage["gate"]["action"], len(stage["pilots"])) for stage in wrecked] == [("go-on", 2)] * 2
     assert all("50% of the default config was mixed in" in stage["proposal"]["changes"] for stage in wrecked)
     assert wrecked[1]["breakdown"]["sizes"]["3"]["valid"] < results["start"]["sizes"]["3"]["valid"]
+
+
+def envwright(folder: Path, *arguments: str) -> str:
+    # MLflow puts the store that another test opened into the environment.
+    ours = {name: value for name, value in os.environ.items() if name != "MLFLOW_TRACKING_URI"}
+    environment = {**ours, "ENVWRIGHT_RUNS": str(folder / "runs"), "PREFECT_HOME": str(folder / "prefect"), "OMP_NUM_THREADS": "1", "COLUMNS": "160"}
+    done = subprocess.run([sys.executable, "-m", "flows.cli", *arguments], env=environment, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
