@@ -102,7 +102,7 @@ def stage_0_keys(directory: Path, preset: Preset) -> dict[str, str]:
 
 
 def test_the_shared_stage_0_pilots_for_nothing_and_has_the_keys_of_its_children(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    def keyed(directory: Path, step: str, decides: dict[str, Any], outputs: tuple[str, ...], body: Callable[[], None]) -> StepRecord:
+    def keyed(directory: Path, step: str, decides: dict[str, Any], outputs: tuple[str, ...], body: Callable[[], None], kept: str | None = None) -> StepRecord:
         key = step_key(step, decides)
         return StepRecord(step=step, key=key, outputs=dict.fromkeys(outputs, key), seconds=0)
 
