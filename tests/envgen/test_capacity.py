@@ -17,6 +17,7 @@ def test_five_agents_on_five_cells_cannot_move():
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_whole_table_is_what_enumeration_counts():
     for name, counts in json.loads(TABLE.read_text()).items():
         size, agents, holes = map(int, name.split())

@@ -41,6 +41,7 @@ def states(url: str) -> list[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_a_preempted_job_goes_back_to_the_queue_and_its_flow_run_is_taken_up_again(tmp_path: Path):
     port = free_port()
