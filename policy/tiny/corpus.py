@@ -1,5 +1,6 @@
 """What the tiny policy is taught about boards before any reinforcement learning: optimal plans where nobody has to wait."""
 
+from itertools import product
 from pathlib import Path
 
 import pyarrow as pa
@@ -27,16 +28,15 @@ def board_examples(recipe: BootstrapRecipe, held_out: frozenset[str], workers: i
     way (the optimum exceeds the sum of distances) are preferred up to half: there coordination can be learned.
     """
     kept: list[Instance] = []
-    each = recipe.boards // (len(recipe.map_sizes) * len(recipe.hole_ratios))
-    for size in recipe.map_sizes:
-        for hole_ratio in recipe.hole_ratios:
-            pool = min(DRAWN_PER_KEPT * each, LARGEST_POOL_3X3) if size == MIN_SIZE else DRAWN_PER_KEPT * each
-            easy = EnvConfig(sizes={size: SizeConfig(data_ratio=1, hole_ratio=hole_ratio, wait_ratio=0)})
-            drawn, _ = sample(easy, pool, agents=recipe.agents, seed=recipe.seed, purpose=f"bootstrap-{hole_ratio}", held_out=held_out, workers=workers)
-            excesses = [excess(i) for i in drawn]
-            meeting = [i for i, more in zip(drawn, excesses, strict=True) if more > 0][: each // 2]
-            apart = [i for i, more in zip(drawn, excesses, strict=True) if more == 0]
-            kept += meeting + apart[: each - len(meeting)]
+    each = recipe.boards // (len(recipe.agents) * len(recipe.map_sizes) * len(recipe.hole_ratios))
+    for agents, size, hole_ratio in product(recipe.agents, recipe.map_sizes, recipe.hole_ratios):
+        pool = min(DRAWN_PER_KEPT * each, LARGEST_POOL_3X3) if size == MIN_SIZE else DRAWN_PER_KEPT * each
+        easy = EnvConfig(sizes={size: SizeConfig(data_ratio=1, hole_ratio=hole_ratio, wait_ratio=0)})
+        drawn, _ = sample(easy, pool, agents=agents, seed=recipe.seed, purpose=f"bootstrap-{hole_ratio}", held_out=held_out, workers=workers)
+        excesses = [excess(i) for i in drawn]
+        meeting = [i for i, more in zip(drawn, excesses, strict=True) if more > 0][: each // 2]
+        apart = [i for i, more in zip(drawn, excesses, strict=True) if more == 0]
+        kept += meeting + apart[: each - len(meeting)]
     return [(prompt(i.problem, PromptStyle.COMPACT), answer(i.solution.plan)) for i in kept]
 
 

@@ -10,13 +10,15 @@ class BootstrapRecipe(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     seed: int = 0
-    agents: int = 2
+    agents: tuple[int, ...] = (2,)
     map_sizes: tuple[int, ...] = (3, 4, 5, 6)
     hole_ratios: tuple[float, ...] = (0.2, 0.3, 0.4)
     boards: int = Field(default=24_000, ge=1)
-    """Boards that need no wait, in equal parts of every map size and hole ratio as far as there are that many."""
+    """Boards that need no wait, in equal parts of every number of agents, map size and hole ratio as far as there are that many."""
     designs: int = Field(default=7_000, ge=0)
     """Design questions with the rule's answer."""
+    design_sizes: tuple[int, ...] = (3, 4, 5, 6)
+    """Map sizes of the configs in these questions."""
     hidden_size: int = 128
     layers: int = 4
     heads: int = 4

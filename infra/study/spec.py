@@ -1,0 +1,148 @@
+"""What a study consists of: `infra/study/NAME.yaml`, written before anything is run.
+
+A study asks whether redesigning the environment helps. It has rounds; a round has arms and seeds; every arm is run with every
+seed from one shared stage 0, and its final policy is judged on a test suite that nothing in the loop sees.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from envgen.benchmark import suite_identities
+from envgen.config import MAX_HOLE_RATIO, EnvConfig, MapSize, SizeConfig
+from envgen.errors import ConfigError, describe_validation_error
+from envgen.files import digest
+from envgen.problem import Instance
+from envgen.sampler import MAX_AGENTS, MIN_AGENTS, sample
+from infra.comparison.results import BASELINES
+from infra.comparison.spec import ComparisonSpec, plan
+from infra.preset import Preset, load_preset, read_yaml
+
+STUDIES = Path(__file__).parent
+Ratio = Annotated[float, Field(ge=0, le=1)]
+
+
+class TestSuite(BaseModel):
+    """The test suite: of each number of agents, map size, wait ratio and hole ratio the same number of instances."""
+
+    __test__ = False
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    boards: dict[Annotated[int, Field(ge=MIN_AGENTS, le=MAX_AGENTS)], tuple[MapSize, ...]] = Field(min_length=1)
+    """Number of agents -> map sizes."""
+    wait_ratios: tuple[Ratio, ...] = Field(min_length=1)
+    hole_ratios: tuple[Annotated[float, Field(ge=0, le=MAX_HOLE_RATIO)], ...] = Field(min_length=1)
+    instances: int = Field(ge=1)
+    """Instances of each combination."""
+    seed: int = Field(ge=0)
+
+    def draw(self) -> list[Instance]:
+        """The instances, the same on every machine; none of them is in the benchmark suite. SamplingError if there are too few."""
+        found: list[Instance] = []
+        for agents, size, wait, hole in self._parts():
+            config = EnvConfig(sizes={size: SizeConfig(data_ratio=1, hole_ratio=hole, wait_ratio=wait)})
+            held_out = suite_identities(agents).union(instance.problem.id for instance in found)
+            found += sample(config, self.instances, agents=agents, seed=self.seed, purpose=f"test-{wait}-{hole}-{size}", held_out=held_out)[0]
+        return found
+
+    def _parts(self) -> Iterator[tuple[int, int, float, float]]:
+        for agents, sizes in self.boards.items():
+            for size in sizes:
+                for wait in self.wait_ratios:
+                    for hole in self.hole_ratios:
+                        yield agents, size, wait, hole
+
+
+class ArmGroup(BaseModel):
+    """Arms that share all but the designer."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    name: str = Field(default="", pattern=r"^[a-z0-9-]*$")
+    """Part of the arms' names; empty for the loop as the preset has it."""
+    engineers: tuple[str, ...] = Field(min_length=1)
+    """As `envwright compare --engineers` takes them: random, checkpoint:V6."""
+    settings: dict[str, Any] = {}
+    """Dotted field of the preset -> value that these arms have instead."""
+
+    def arm(self, label: str) -> str:
+        """What an engineer variant of this group is called in the study."""
+        return f"{label}+{self.name}" if self.name else label
+
+
+class Round(BaseModel):
+    """Arms that are run with the same seeds and compared with each other."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    number: int = Field(ge=1)
+    seeds: tuple[int, ...] = Field(min_length=2)
+    groups: tuple[ArmGroup, ...] = Field(min_length=1)
+    primary: str
+    """The arm of the primary hypothesis."""
+
+    @property
+    def folder(self) -> str:
+        """Name of its folder."""
+        return f"round-{self.number}"
+
+
+class StudySpec(BaseModel):
+    """A study as it is registered."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    name: str = Field(pattern=r"^[a-z0-9-]+$")
+    preset: str
+    """A preset that all arms share."""
+    test: TestSuite
+    rounds: tuple[Round, ...] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        numbers = [one.number for one in self.rounds]
+        if len(set(numbers)) < len(numbers):
+            raise ValueError(f"rounds {numbers}: a number is used twice; number them 1, 2, ...")
+        seeds = [seed for one in self.rounds for seed in one.seeds]
+        if len(set(seeds)) < len(seeds):
+            raise ValueError(f"seeds {seeds}: a seed is used twice; a round needs fresh ones")
+        for one in self.rounds:
+            arms = [arm for arm, _, _ in self.arms(one)]
+            if len(set(arms)) < len(arms):
+                raise ValueError(f"round {one.number}: {arms} names an arm twice; give one of the groups a name")
+            if missing := {one.primary, *BASELINES} - set(arms):
+                raise ValueError(f"round {one.number}: arms {arms} lack {', '.join(sorted(missing))}; every round has its primary arm and both baselines")
+        preset = load_preset(self.preset)
+        if preset.agents in self.test.boards and (seen := set(self.test.boards[preset.agents]) & set(preset.space.map_sizes)):
+            raise ValueError(f"test.boards.{preset.agents}: {sorted(seen)} are trained on, so that the test is no transfer; leave them out")
+        return self
+
+    def round(self, number: int) -> Round:
+        """A round by its number; ConfigError if there is none."""
+        for one in self.rounds:
+            if one.number == number:
+                return one
+        raise ConfigError(f"round {number}: study {self.name} has the rounds {', '.join(str(one.number) for one in self.rounds)}")
+
+    def comparison(self, one: Round, group: ArmGroup) -> ComparisonSpec:
+        """The curricula of a group, as a comparison; ConfigError says what is wrong with them."""
+        return plan(self.preset, ",".join(group.engineers), ",".join(map(str, one.seeds)), settings=group.settings, name=group.name or "plain")
+
+    def arms(self, one: Round) -> list[tuple[str, ArmGroup, str]]:
+        """(arm, its group, label of its engineer variant) of a round, in order."""
+        return [(group.arm(engineer.label), group, engineer.label) for group in one.groups for engineer in self.comparison(one, group).engineers]
+
+    def registered(self, one: Round) -> str:
+        """Digest of all that is registered of a round: its arms and seeds, the resolved presets, the test suite."""
+        presets: list[Preset] = [self.comparison(one, group).preset for group in one.groups]
+        return digest({"round": one, "presets": presets, "test": self.test})
+
+
+def load_study(name: str) -> StudySpec:
+    """A shipped study by name, or a YAML file by path; ConfigError names file and field."""
+    path = Path(name) if name.endswith((".yaml", ".yml")) else STUDIES / f"{name}.yaml"
+    if not path.is_file():
+        shipped = ", ".join(sorted(found.stem for found in STUDIES.glob("*.yaml")))
+        raise ConfigError(f"{name}: no such study; the shipped ones are {shipped}, or give the path of a YAML file")
+    try:
+        return StudySpec.model_validate(read_yaml(path))
+    except ValidationError as error:
+        raise ConfigError(describe_validation_error(error, str(path))) from None
