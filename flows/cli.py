@@ -7,15 +7,17 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from pydantic import ValidationError
 from rich.console import Console
 
-from envgen.errors import ChildError, ConfigError, EnvwrightError
+from envgen.errors import ChildError, ConfigError, EnvwrightError, describe_validation_error
 from envgen.files import write_text
 from envgen.problem import Objective
 from envgen.prompts import PromptStyle
 from flows.approval_cli import commands as approval_commands
 from flows.benchmark_cli import commands as benchmark_commands
 from flows.server_cli import commands as server_commands
+from flows.study_cli import commands as study_commands
 from flows.terminal import printable, show_log
 from policy.checkpoints import resolve_model
 
@@ -26,6 +28,7 @@ app = typer.Typer(
 app.add_typer(approval_commands)
 app.add_typer(benchmark_commands)
 app.add_typer(server_commands)
+app.add_typer(study_commands)
 console = Console()
 
 SOURCES = ".jsonl (one JSON object a line), .parquet, MovingAI .scen with its .map beside it, .txt, or the name of a board, as crossing"
@@ -309,6 +312,9 @@ def bootstrap(
     continue_from: Annotated[Path | None, typer.Option("--continue", help="Train this start policy further instead of a new one.")] = None,
     steps: Annotated[int, typer.Option(min=1, help="Training steps.")] = 2800,
     boards: Annotated[int, typer.Option(min=12, help="Boards to learn from.")] = 24_000,
+    agents: Annotated[str, typer.Option(help="Numbers of agents of these boards, with commas between them.")] = "2",
+    sizes: Annotated[str, typer.Option(help="Their map sizes, with commas between them.")] = "3,4,5,6",
+    wait_ratio: Annotated[float, typer.Option(min=0, max=1, help="Share of the boards drawn that need a wait.")] = 0.0,
     designs: Annotated[int, typer.Option(min=1, help="Design questions to learn from.")] = 7_000,
     learning_rate: Annotated[float, typer.Option(min=1e-8, help="Peak learning rate.")] = 3e-3,
     seed: Annotated[int, typer.Option(min=0, help="Seed of boards, questions and weights.")] = 0,
@@ -318,7 +324,11 @@ def bootstrap(
     from policy.tiny.spec import BootstrapRecipe
 
     chosen = load_preset(preset)
-    recipe = BootstrapRecipe(seed=seed, boards=boards, designs=designs, learning_rate=learning_rate, steps=steps)
+    shape = {"agents": _numbers(agents, "--agents"), "map_sizes": _numbers(sizes, "--sizes"), "wait_ratio": wait_ratio}
+    try:
+        recipe = BootstrapRecipe(seed=seed, boards=boards, designs=designs, learning_rate=learning_rate, steps=steps, **shape)
+    except ValidationError as error:
+        raise ConfigError(describe_validation_error(error, "bootstrap")) from None
     if continue_from is not None:
         resolve_model(str(continue_from.resolve()))
     show_log()
@@ -326,6 +336,14 @@ def bootstrap(
 
     bootstrap_flow(output, chosen, recipe, continue_from)
     console.print(f"start policy: {output}")
+
+
+def _numbers(text: str, option: str) -> tuple[int, ...]:
+    """Whole numbers with commas between them."""
+    try:
+        return tuple(int(item) for item in text.split(","))
+    except ValueError:
+        raise ConfigError(f"{option} {text!r}: expected whole numbers with single commas between them, as 2,3") from None
 
 
 def _style(name: str) -> PromptStyle:

@@ -118,10 +118,10 @@ def _environment(jobs: int, record: str | None) -> dict[str, str]:
     """What children are told besides their spec: the server of this flow, the record above theirs, and their share of the cores."""
     with get_client(sync_client=True) as client:
         server = str(client.api_url).rstrip("/")
-    return _cores(jobs) | {"PREFECT_API_URL": server} | ({"ENVWRIGHT_PARENT_RUN": record} if record else {})
+    return share_of_cores(jobs) | {"PREFECT_API_URL": server} | ({"ENVWRIGHT_PARENT_RUN": record} if record else {})
 
 
-def _cores(jobs: int) -> dict[str, str]:
+def share_of_cores(jobs: int) -> dict[str, str]:
     """How many threads and processes each of `jobs` children may start; what the user has set is left alone."""
     share = str(max(1, (os.cpu_count() or 1) // jobs))
     return {name: os.environ.get(name, share) for name in ("OMP_NUM_THREADS", "ENVWRIGHT_WORKERS")} if jobs > 1 else {}

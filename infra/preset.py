@@ -18,7 +18,7 @@ from envgen.prompts import PromptStyle
 from envgen.sampler import MIN_AGENTS, quotas
 from infra.lengths import check_lengths
 from policy.batches import Batches
-from policy.checkpoints import TINY
+from policy.checkpoints import SHIPPED
 from policy.engine_config import EngineConfig
 from policy.rewards import RewardWeights
 from policy.sharding import Sharding
@@ -66,7 +66,7 @@ class Preset(BaseModel):
     approval: Literal["none", "required"] | None = None
     """`required`: before each stage after the first a person decides on the proposed config. Left out: as in the run that is continued."""
     model: str
-    """`tiny` (shipped), a checkpoint directory or a hub id."""
+    """`tiny` or `tiny-wide` (shipped), a checkpoint directory or a hub id."""
     seed: int = Field(default=0, ge=0)
     stage0_seed: int | None = Field(default=None, ge=0)
     """Seed of stage 0; the curriculum's seed if left out. Runs that are compared share it."""
@@ -103,8 +103,8 @@ class Preset(BaseModel):
         return self
 
     def asked_design(self) -> DesignSpec:
-        """The design spec that a designer works with: the shipped tiny policy was taught the compact wording and short answers."""
-        if self.model != TINY or find_designer(self.design.designer).asks is None:
+        """The design spec that a designer works with: the shipped policies were taught the compact wording and short answers."""
+        if self.model not in SHIPPED or find_designer(self.design.designer).asks is None:
             return self.design
         return self.design.model_copy(update={"wording": "compact", "max_tokens": min(self.design.max_tokens, TINY_DESIGN_TOKENS)})
 

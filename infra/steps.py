@@ -27,6 +27,7 @@ CODE_VERSIONS = {
     "pilot": 1,
     "choose": 1,
     "benchmark": 1,
+    "study-instances": 1,
 }
 """Raised by hand when a step's code changes what it writes."""
 RECORDS = ".steps"

@@ -6,17 +6,18 @@ from pathlib import Path
 from envgen.errors import ModelError
 from envgen.files import file_digest
 
-TINY = "tiny"
 TINY_DIRECTORY = Path(__file__).parent / "tiny" / "start"
+SHIPPED = {"tiny": TINY_DIRECTORY, "tiny-wide": TINY_DIRECTORY.with_name("start-wide")}
+"""Name -> directory of the start policies that come with the package; their cards say how they were made."""
 
 
 def resolve_model(name: str) -> str:
-    """The source that backends load: the shipped start policy for `tiny`, else a checkpoint directory or hub id as it is.
+    """The source that backends load: a shipped start policy for its name, else a checkpoint directory or hub id as it is.
 
     A name that looks like a path must be a checkpoint; ModelError otherwise.
     """
-    if name == TINY:
-        return str(TINY_DIRECTORY)
+    if name in SHIPPED:
+        return str(SHIPPED[name])
     path = Path(os.path.expanduser(name))  # unlike Path.expanduser(), leaves an unknown user as it is
     if name.startswith((".", "/", "~")) or path.exists():
         if not (path / "config.json").is_file():

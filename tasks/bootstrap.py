@@ -9,6 +9,7 @@ from engineer.lessons import lessons
 from envgen.benchmark import suite_identities
 from infra.preset import Preset
 from infra.settings import Settings
+from infra.study.spec import shipped_suites
 from policy.child import run_child
 from policy.tiny.corpus import board_examples, write_examples
 from policy.tiny.spec import BootstrapRecipe, BootstrapSpec
@@ -18,11 +19,12 @@ from tasks.run import Throttle, log, task_options
 
 @task(**task_options("bootstrap"))
 def bootstrap_policy(output: Path, preset: Preset, recipe: BootstrapRecipe, continue_from: Path | None) -> None:
-    """Train a start policy in a child process and put it at `output`; boards of the validation set and the benchmark suite are held out."""
-    held_out = suite_identities(recipe.agents).union(i.problem.id for i in validation_instances(preset))
+    """Train a start policy in a child process and put it at `output`; boards of the validation set, the benchmark suite and the studies' test suites are held out."""
+    unseen = [*validation_instances(preset), *(instance for suite in shipped_suites() for instance in suite.draw())]
+    held_out = frozenset(instance.problem.id for instance in unseen).union(*map(suite_identities, recipe.agents))
     log.info("drawing %d boards and %d lessons; %d boards are held out", recipe.boards, recipe.designs, len(held_out))
     boards = board_examples(recipe, held_out, Settings().workers)
-    space = ConfigSpace(map_sizes=recipe.map_sizes, min_hole_ratio=min(recipe.hole_ratios), max_hole_ratio=max(recipe.hole_ratios))
+    space = ConfigSpace(map_sizes=recipe.design_sizes, min_hole_ratio=min(recipe.hole_ratios), max_hole_ratio=max(recipe.hole_ratios))
     examples = output.with_name(f"{output.name}-examples.parquet")
     write_examples(examples, boards + lessons(space, recipe.designs, recipe.seed))
     throttle = Throttle()

@@ -36,6 +36,8 @@ class TestSuite(BaseModel):
     instances: int = Field(ge=1)
     """Instances of each combination."""
     seed: int = Field(ge=0)
+    answer_tokens: int = Field(ge=8)
+    """Longest answer."""
 
     def draw(self) -> list[Instance]:
         """The instances, the same on every machine; none of them is in the benchmark suite. SamplingError if there are too few."""
@@ -146,3 +148,8 @@ def load_study(name: str) -> StudySpec:
         return StudySpec.model_validate(read_yaml(path))
     except ValidationError as error:
         raise ConfigError(describe_validation_error(error, str(path))) from None
+
+
+def shipped_suites() -> list[TestSuite]:
+    """The test suites of the shipped studies, which no training may see."""
+    return [load_study(path.stem).test for path in sorted(STUDIES.glob("*.yaml"))]

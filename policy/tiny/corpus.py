@@ -1,4 +1,4 @@
-"""What the tiny policy is taught about boards before any reinforcement learning: optimal plans where nobody has to wait."""
+"""What the tiny policies are taught about boards before any reinforcement learning: optimal plans, mostly where nobody has to wait."""
 
 from itertools import product
 from pathlib import Path
@@ -18,11 +18,11 @@ EXAMPLES = pa.schema([pa.field("prompt", pa.string(), nullable=False), pa.field(
 
 DRAWN_PER_KEPT = 3
 LARGEST_POOL_3X3 = 1_000
-"""3x3 boards are few: with one hole about 1,300 distinct ones need no wait."""
+"""3x3 boards are few: with one hole about 1,300 distinct ones need no wait, and 63 need one; none of those is drawn."""
 
 
 def board_examples(recipe: BootstrapRecipe, held_out: frozenset[str], workers: int) -> list[tuple[str, str]]:
-    """Boards that need no wait with their optimal plans; boards in `held_out` are left out.
+    """Boards with their optimal plans; boards in `held_out` are left out.
 
     Of every map size and hole ratio more boards are drawn than kept, and those in which the agents get in each other's
     way (the optimum exceeds the sum of distances) are preferred up to half: there coordination can be learned.
@@ -30,9 +30,10 @@ def board_examples(recipe: BootstrapRecipe, held_out: frozenset[str], workers: i
     kept: list[Instance] = []
     each = recipe.boards // (len(recipe.agents) * len(recipe.map_sizes) * len(recipe.hole_ratios))
     for agents, size, hole_ratio in product(recipe.agents, recipe.map_sizes, recipe.hole_ratios):
-        pool = min(DRAWN_PER_KEPT * each, LARGEST_POOL_3X3) if size == MIN_SIZE else DRAWN_PER_KEPT * each
-        easy = EnvConfig(sizes={size: SizeConfig(data_ratio=1, hole_ratio=hole_ratio, wait_ratio=0)})
-        drawn, _ = sample(easy, pool, agents=agents, seed=recipe.seed, purpose=f"bootstrap-{hole_ratio}", held_out=held_out, workers=workers)
+        smallest = size == MIN_SIZE
+        pool = min(DRAWN_PER_KEPT * each, LARGEST_POOL_3X3) if smallest else DRAWN_PER_KEPT * each
+        config = EnvConfig(sizes={size: SizeConfig(data_ratio=1, hole_ratio=hole_ratio, wait_ratio=0 if smallest else recipe.wait_ratio)})
+        drawn, _ = sample(config, pool, agents=agents, seed=recipe.seed, purpose=f"bootstrap-{hole_ratio}", held_out=held_out, workers=workers)
         excesses = [excess(i) for i in drawn]
         meeting = [i for i, more in zip(drawn, excesses, strict=True) if more > 0][: each // 2]
         apart = [i for i, more in zip(drawn, excesses, strict=True) if more == 0]

@@ -1,8 +1,13 @@
 """The recipe of the start policy. Imports without torch."""
 
 from pathlib import Path
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
+
+from envgen.config import MapSize
+from envgen.problem import MAX_AGENTS
+from envgen.sampler import MIN_AGENTS
 
 
 class BootstrapRecipe(BaseModel):
@@ -10,14 +15,16 @@ class BootstrapRecipe(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     seed: int = 0
-    agents: tuple[int, ...] = (2,)
-    map_sizes: tuple[int, ...] = (3, 4, 5, 6)
+    agents: tuple[Annotated[int, Field(ge=MIN_AGENTS, le=MAX_AGENTS)], ...] = Field(default=(2,), min_length=1)
+    map_sizes: tuple[MapSize, ...] = Field(default=(3, 4, 5, 6), min_length=1)
     hole_ratios: tuple[float, ...] = (0.2, 0.3, 0.4)
+    wait_ratio: float = Field(default=0, ge=0, le=1)
+    """Share of the boards drawn that need a wait."""
     boards: int = Field(default=24_000, ge=1)
-    """Boards that need no wait, in equal parts of every number of agents, map size and hole ratio as far as there are that many."""
+    """Boards, in equal parts of every number of agents, map size and hole ratio as far as there are that many."""
     designs: int = Field(default=7_000, ge=0)
     """Design questions with the rule's answer."""
-    design_sizes: tuple[int, ...] = (3, 4, 5, 6)
+    design_sizes: tuple[MapSize, ...] = (3, 4, 5, 6)
     """Map sizes of the configs in these questions."""
     hidden_size: int = 128
     layers: int = 4

@@ -10,7 +10,7 @@ import pytest
 
 from envgen.errors import ChildError
 from envgen.files import write_text
-from flows.compare import _complain, _cores, _each, _todo
+from flows.compare import _complain, _each, _todo, share_of_cores
 from infra.comparison.gather import gather
 from infra.comparison.spec import Child, plan
 from infra.preset import Preset
@@ -118,10 +118,10 @@ def test_the_shared_stage_0_pilots_for_nothing_and_has_the_keys_of_its_children(
         assert stage_0_keys(tmp_path / child.name, spec.preset_of(child)) == shared
 
 
-def test_children_that_run_side_by_side_share_the_cores(monkeypatch: pytest.MonkeyPatch):
+def test_children_that_run_side_by_side_share_theshare_of_cores(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("os.cpu_count", lambda: 8)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setenv("ENVWRIGHT_WORKERS", "1")
-    assert _cores(3) == {"OMP_NUM_THREADS": "2", "ENVWRIGHT_WORKERS": "1"}
-    assert _cores(99)["OMP_NUM_THREADS"] == "1"
-    assert _cores(1) == {}
+    assert share_of_cores(3) == {"OMP_NUM_THREADS": "2", "ENVWRIGHT_WORKERS": "1"}
+    assert share_of_cores(99)["OMP_NUM_THREADS"] == "1"
+    assert share_of_cores(1) == {}

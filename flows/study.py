@@ -1,0 +1,69 @@
+"""The flow of a study: rounds of comparisons, then every final policy on a test suite that nothing in the loop sees."""
+
+import os
+from pathlib import Path
+
+from flows.environment import prepare
+
+prepare()
+
+from prefect import flow
+
+from flows.compare import compare, share_of_cores
+from flows.parameters import ComparisonOptions, Jobs
+from infra.comparison.fork import fork
+from infra.comparison.spec import SHARED, open_comparison
+from infra.lease import exclusive
+from infra.settings import Settings
+from infra.study.export import RoundFolder
+from infra.study.spec import StudySpec, load_study
+from tasks.run import close_engine, log
+from tasks.study import make_instances, store, answer_test_suite
+
+DATA = "study"
+"""Folder, in the directory of a study, of all that its tables and figures follow from."""
+
+
+def study_directory(spec: StudySpec) -> Path:
+    """Where a study runs."""
+    return Settings().run_directory(f"study-{spec.name}")
+
+
+@flow(name="study", flow_run_name="study {name}")
+def study(name: str, rounds: tuple[int, ...] = (), jobs: Jobs = 1) -> Path:
+    """Run the rounds of a study, and return the folder of what they gave; a repeated call continues.
+
+    Args:
+        name: A shipped study (small), or the path of a YAML file.
+        rounds: Numbers of the rounds to run; all if left out.
+        jobs: Curricula at a time; they share the cores.
+    """
+    spec = load_study(name)
+    chosen = [spec.round(number) for number in rounds] or list(spec.rounds)
+    directory = study_directory(spec)
+    data = directory / DATA
+    os.environ.update(share_of_cores(jobs))
+    with exclusive(directory):
+        make_instances(data, spec)
+        for one in chosen:
+            _run_round(data, RoundFolder(directory, spec, one), jobs)
+    return data
+
+
+def _run_round(data: Path, folder: RoundFolder, jobs: int) -> None:
+    spec, one = folder.spec, folder.round
+    log.info("round %d: %d arms, seeds %s", one.number, len(spec.arms(one)), ", ".join(map(str, one.seeds)))
+    first = folder.comparison(one.groups[0])
+    for group in one.groups:
+        directory, wanted = folder.comparison(group), spec.comparison(one, group)
+        options = ComparisonOptions(engineers=list(group.engineers), seeds=list(one.seeds), settings=group.settings)
+        wanted = open_comparison(directory, wanted.model_copy(update={"name": str(directory)}))
+        if directory != first:
+            # Of the groups of a round too, stage 0 is the same.
+            fork(first / SHARED, directory / SHARED, wanted.shared_preset)
+        compare(spec.preset, str(directory), options, jobs)
+    try:
+        answer_test_suite(data, folder, jobs)
+    finally:
+        close_engine()
+    store(data, folder)

@@ -1,0 +1,43 @@
+"""`envwright study`: does redesigning the environment help? Registered arms and seeds, a test suite, tables with intervals."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from envgen.errors import ConfigError
+from flows.terminal import show_log
+
+commands = typer.Typer()
+console = Console()
+
+
+@commands.command(epilog="Example: `envwright study small --jobs 2`")
+def study(
+    name: Annotated[str, typer.Argument(help="A shipped study (small), or the path of a YAML file.")],
+    rounds: Annotated[list[int] | None, typer.Option("--round", help="Run only the round of this number; may be repeated.")] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Curricula at a time.")] = 1,
+    data: Annotated[Path | None, typer.Option(help="Run nothing: draw tables and figures from the answers stored in this folder.")] = None,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Folder for study.md and its pictures; that of the study if left out.")] = None,
+) -> None:
+    """Run the registered rounds of a study, and write its tables and figures; the same command continues one that was cut off."""
+    from infra.study.page import write_page
+    from infra.study.spec import load_study
+
+    spec = load_study(name)
+    if data is not None:
+        if rounds:
+            raise ConfigError("--round chooses what is run, and --data runs nothing; leave one of them out")
+        return _plain(f"study: {write_page(output or data.parent, data, spec)}")
+    show_log()
+    _plain("starting the orchestrator ...")
+    from flows.study import study as study_flow
+
+    made = study_flow(name, tuple(rounds or ()), jobs)
+    _plain(f"study: {write_page(output or made.parent, made, spec)}")
+    _plain(f"data: {made}; 'envwright study {name} --data {made}' draws all of it again")
+
+
+def _plain(text: str) -> None:
+    console.print(text, soft_wrap=True, markup=False, highlight=False)

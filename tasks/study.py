@@ -1,0 +1,60 @@
+"""Test the policies of a study, and store what its tables follow from."""
+
+from pathlib import Path
+
+from prefect import task
+
+from engineer.gate import START
+from envgen.dataset import write_dataset
+from infra.benchmark.spec import BenchmarkSpec
+from infra.preset import Preset, load_preset
+from infra.steps import run_step, stage_directory
+from infra.study.export import RoundFolder, store_round
+from infra.study.spec import StudySpec
+from policy.checkpoints import resolve_model
+from tasks.benchmark import answer_all
+from tasks.data import validation_instances
+from tasks.run import log, task_options
+
+
+@task(**task_options("study-instances"))
+def make_instances(data: Path, spec: StudySpec) -> None:
+    """Write `test.parquet` and `validation.parquet`, the same for all rounds."""
+    preset = load_preset(spec.preset)
+
+    def body() -> None:
+        for name, instances in (("test", spec.test.draw()), ("validation", validation_instances(preset))):
+            log.info("%s set: %d instances", name, len(instances))
+            write_dataset(data / f"{name}.parquet", instances, preset.prompt_style, {"study": spec.name, "test": spec.test.model_dump(mode="json")})
+
+    decides = {"test": spec.test, "validation": preset.validation, "map_sizes": preset.space.map_sizes, "agents": preset.agents, "style": preset.prompt_style}
+    run_step(data, "study-instances", decides, ("test.parquet", "validation.parquet"), body)
+
+
+@task(**task_options("study-test"))
+def answer_test_suite(data: Path, folder: RoundFolder, replicas: int) -> None:
+    """Answers of every final policy, the start policy and the shared stage 0 to the test suite; found where they are there."""
+    preset = load_preset(folder.spec.preset)
+    policies = folder.policies()
+    for number, (policy, stage, directory) in enumerate(policies, start=1):
+        log.info("test suite: %s, stage %d (%d of %d)", policy, stage, number, len(policies))
+        source = resolve_model(preset.model) if stage == START else str((stage_directory(directory, stage) / "checkpoint").resolve())
+        answer_all(folder.test(policy, stage), _asked(data, folder.spec, preset, source, replicas))
+
+
+def _asked(data: Path, spec: StudySpec, preset: Preset, source: str, replicas: int) -> BenchmarkSpec:
+    return BenchmarkSpec(
+        model=source,
+        data=str((data / "test.parquet").resolve()),
+        preset="",
+        limit=None,
+        style=preset.prompt_style,
+        answer_tokens=spec.test.answer_tokens,
+        engine=preset.engine.model_copy(update={"replicas": replicas}),
+    )
+
+
+@task(**task_options("study-store"))
+def store(data: Path, folder: RoundFolder) -> None:
+    """Write what a round's tables and figures follow from."""
+    store_round(data, folder)

@@ -1,0 +1,93 @@
+"""What a study registers, and which registrations are refused."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from envgen.errors import ConfigError
+from infra.preset import load_preset
+from infra.study.spec import STUDIES, StudySpec, load_study, shipped_suites
+from tasks.data import validation_instances
+
+SHIPPED = sorted(path.stem for path in STUDIES.glob("*.yaml"))
+PLAIN = {
+    "name": "short",
+    "preset": "micro",
+    "test": {"boards": {2: [7], 3: [4]}, "wait_ratios": [0.5], "hole_ratios": [0.2], "instances": 4, "seed": 5, "answer_tokens": 64},
+    "rounds": [{"number": 1, "seeds": [1, 2], "primary": "checkpoint-V6", "groups": [{"engineers": ["fixed", "random", "checkpoint:V6"]}]}],
+}
+
+
+def study(folder: Path, **changes: object) -> StudySpec:
+    path = folder / "short.yaml"
+    path.write_text(yaml.safe_dump(PLAIN | changes))
+    return load_study(str(path))
+
+
+def a_round(**changes: object) -> list[dict]:
+    return [{**PLAIN["rounds"][0], **changes}]
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_a_shipped_study_asks_every_arm_with_at_least_five_seeds(name: str):
+    for one in load_study(name).rounds:
+        assert len(one.seeds) >= 5
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_the_test_suite_is_drawn_whole_and_shares_no_instance_with_validation(name: str):
+    spec = load_study(name)
+    drawn = [instance.problem for instance in spec.test.draw()]
+    cells = sum(map(len, spec.test.boards.values())) * len(spec.test.wait_ratios) * len(spec.test.hole_ratios)
+    assert len({problem.id for problem in drawn}) == len(drawn) == cells * spec.test.instances
+    seen = {instance.problem.id for instance in validation_instances(load_preset(spec.preset))}
+    assert not seen & {problem.id for problem in drawn}
+    assert {(problem.num_agents, problem.size) for problem in drawn} == {(agents, size) for agents, sizes in spec.test.boards.items() for size in sizes}
+
+
+def test_the_suites_of_all_shipped_studies_are_kept_from_training():
+    assert len(shipped_suites()) == len(SHIPPED)
+
+
+def test_arms_of_another_group_carry_its_name(tmp_path: Path):
+    groups = [{"engineers": ["fixed", "random"]}, {"name": "piloted", "engineers": ["random", "checkpoint:V6"], "settings": {"design.candidates": 3}}]
+    spec = study(tmp_path, rounds=a_round(groups=groups, primary="checkpoint-V6+piloted"))
+    one = spec.round(1)
+    assert [arm for arm, _, _ in spec.arms(one)] == ["fixed", "random", "random+piloted", "checkpoint-V6+piloted"]
+    assert [spec.comparison(one, group).preset.design.candidates for group in one.groups] == [1, 3]
+
+
+def test_what_is_registered_changes_with_all_that_decides_the_round(tmp_path: Path):
+    plain = study(tmp_path)
+    digests = {plain.registered(plain.round(1))}
+    for changes in ({"rounds": a_round(seeds=[1, 3])}, {"test": {**PLAIN["test"], "seed": 6}}, {"preset": "tiny"}):
+        other = study(tmp_path, **changes)
+        digests.add(other.registered(other.round(1)))
+    assert len(digests) == 4
+    again = study(tmp_path)
+    assert again.registered(again.round(1)) in digests
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"rounds": a_round(groups=[{"engineers": ["fixed", "checkpoint:V6"]}])}, "lack random"),
+        ({"rounds": a_round(primary="levels")}, "lack levels"),
+        ({"rounds": a_round(groups=[{"engineers": ["fixed", "random", "checkpoint:V6"]}, {"engineers": ["random"]}])}, "names an arm twice"),
+        ({"rounds": a_round() + a_round()}, "a number is used twice"),
+        ({"rounds": a_round() + [{**PLAIN["rounds"][0], "number": 2}]}, "a round needs fresh ones"),
+        ({"test": {**PLAIN["test"], "boards": {2: [5, 7]}}}, r"\[5\] are trained on"),
+        ({"tset": {}}, "tset"),
+    ],
+)
+def test_a_registration_that_could_not_answer_is_refused(tmp_path: Path, changes: dict, complaint: str):
+    with pytest.raises(ConfigError, match=complaint):
+        study(tmp_path, **changes)
+
+
+def test_an_unknown_study_or_round_is_answered_with_those_there_are(tmp_path: Path):
+    with pytest.raises(ConfigError, match="the shipped ones are .*small"):
+        load_study("large")
+    with pytest.raises(ConfigError, match="has the rounds 1"):
+        study(tmp_path).round(9)
