@@ -12,10 +12,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
 from scipy.stats import t as student
 
-from envgen.breakdown import Rate, wilson
+from envgen.breakdown import Difference, Rate, wilson
 
 ALPHA = 0.05
 """Two-sided: intervals hold in 95 % of cases."""
@@ -24,14 +23,9 @@ _NO_WIDTH = 1e-9
 """What rounding makes of an interval without width."""
 
 
-class Effect(BaseModel):
-    """A mean difference of rates, -1 to 1, over seeds and instances."""
+class Effect(Difference):
+    """A mean difference of rates over seeds and instances, -1 to 1; its interval is that of `effect`, no bootstrap."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-    value: float
-    low: float
-    """Of the 95 % interval, as is `high`."""
-    high: float
     error: float
     """Standard error of the value."""
     freedom: float

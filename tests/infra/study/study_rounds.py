@@ -74,7 +74,8 @@ def _answers(runs: tuple[StoredRun, ...], right: Right, sets: dict[SetName, list
     shared = [(SHARED, stage, name) for stage in (START, 0) for name in sets]
     own: list[tuple[str, int, SetName]] = []
     for one in runs:
-        own += [(one.policy, stage, "validation") for stage in range(1, STAGES)] + [(one.policy, STAGES - 1, "test")]
+        own += [(one.policy, stage, "validation") for stage in range(1, STAGES)]
+        own.append((one.policy, STAGES - 1, "test"))
     return [Answers(policy, stage, name, tuple(completions(sets[name], right(policy, stage, name)))) for policy, stage, name in [*shared, *own]]
 
 
