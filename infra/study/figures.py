@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 EFFECTS = "effects.png"
-_BAND = "#eceff2"
+_BAND = "#e6ebef"
 _SHOWN, _HIDDEN = COLOURS[0], "#ffffff"
 SCORES = {"advantage": "mean |advantage| in the pilot", "mixed": "share of pilot groups with mixed rewards"}
 """Score of a pilot -> its axis."""
@@ -42,12 +42,13 @@ def effects_figure(rounds: Sequence[RoundFindings]) -> "Figure":
 
     rows = {base: max(len(_against(one, base)) for one in rounds) for base in BASELINES}
     height = 1.3 + 0.42 * sum(rows.values()) + 0.8 * len(rows)
-    figure = Figure(figsize=(10, height), layout="constrained", facecolor="white")
+    figure = Figure(figsize=(10, height), facecolor="white")
+    figure.set_layout_engine("constrained", w_pad=0.12)
     panels = figure.subplots(len(rows), len(rounds), squeeze=False, height_ratios=[count + 0.4 for count in rows.values()])
     reach = 1.05 * max(max(abs(e.low), abs(e.high), e.detectable) for one in rounds for base in BASELINES for e in _against(one, base).values())
     for column, one in enumerate(rounds):
         for row, base in enumerate(BASELINES):
-            _forest(panels[row, column], _against(one, base), rows[base], 100 * reach, room=0.55 * len(rounds))
+            _forest(panels[row, column], _against(one, base), rows[base], 100 * reach)
             panels[row, column].set_title(f"Round {one.number}, minus {base}", loc="left", color=INK, fontsize=11)
         panels[-1, column].set_xlabel("points of the final valid rate on the test", color=MUTED)
     _explain(figure)
@@ -58,8 +59,8 @@ def _against(one: RoundFindings, base: str) -> dict[str, Effect]:
     return {arm.arm: arm.against[base] for arm in one.arms if base in arm.against}
 
 
-def _forest(axes: "Axes", effects: dict[str, Effect], rows: int, reach: float, room: float) -> None:
-    """A row for each effect in points; `room` is the share of the axis' width that is added for the numbers in words."""
+def _forest(axes: "Axes", effects: dict[str, Effect], rows: int, reach: float) -> None:
+    """A row for each effect, in points; `reach` ends the axis on both sides."""
     for row, found in enumerate(effects.values()):
         visible = 100 * found.detectable
         axes.barh(row, 2 * visible, left=-visible, height=0.78, color=_BAND, linewidth=0)
@@ -67,14 +68,14 @@ def _forest(axes: "Axes", effects: dict[str, Effect], rows: int, reach: float, r
         marks = {"marker": "o", "markersize": 7, "markerfacecolor": fill, "markeredgewidth": 1.6, "elinewidth": 1.8}
         value, low, high = (100 * end for end in (found.value, found.low, found.high))
         axes.errorbar(value, row, xerr=[[value - low], [high - value]], color=_SHOWN, **marks)
-        axes.text(1.08 * reach, row, f"{points(found.value)} {points_interval(found)}", va="center", color=INK, fontsize=9)
-    axes.axvline(0, color=INK, linewidth=1, ymax=1)
+        words = f"{points(found.value)} {points_interval(found)}"
+        axes.text(1.03, row, words, transform=axes.get_yaxis_transform(), va="center", color=INK, fontsize=9)
+    axes.axvline(0, color=INK, linewidth=1)
     _bare(axes)
     axes.grid(axis="x", color=GRID, linewidth=1)
     axes.set_yticks(range(len(effects)), list(effects), color=INK)
     axes.set_ylim(rows - 0.5, -0.5)
-    axes.set_xlim(-reach, reach * (1 + 2 * room))
-    axes.set_xticks([tick for tick in axes.get_xticks() if -reach <= tick <= reach])
+    axes.set_xlim(-reach, reach)
 
 
 def _explain(figure: "Figure") -> None:
