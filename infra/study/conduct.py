@@ -99,7 +99,7 @@ def conduct(runs: Sequence[StoredRun]) -> Conduct:
         configs=tuple(_config([run.results.stages[stage].config for run in runs]) for stage in stages),
         behaviour=_behaviour([stage for run in runs for stage in run.results.stages if not stage.overruled]),
         steps=tuple(sorted({sum(stage.training.steps for stage in run.results.stages) for run in runs})),
-        tokens={kind: float(np.mean([run.tokens[kind] for run in runs])) for kind in runs[0].tokens},
+        tokens={kind: float(np.mean([run.tokens.get(kind, 0.0) for run in runs])) for kind in runs[0].tokens},
         seconds=float(np.mean([run.seconds for run in runs])),
     )
 

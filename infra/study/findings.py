@@ -94,8 +94,10 @@ class RoundFindings(BaseModel):
 
 
 def find(data: RoundData) -> RoundFindings:
-    """All numbers of a round; DataError where an arm has fewer than two seeds in common with a baseline, or a policy's answers are missing."""
+    """All numbers of a round; DataError where an arm has fewer than two seeds, or too few in common with a baseline, or answers are missing."""
     stored = data.stored
+    if few := [arm for arm in stored.arms if len(data.runs(arm)) < 2]:
+        raise DataError(f"round {stored.round}: fewer than two curricula of {', '.join(few)}; finish the round")
     try:
         return RoundFindings(
             number=stored.round,
@@ -123,9 +125,8 @@ def change(data: RoundData, arm: str, baseline: str, name: RateName = "valid") -
 
 
 def pairs(arms: Iterable[str]) -> list[tuple[str, str]]:
-    """The (arm, baseline) pairs of a family: every arm but the baselines against both, and random against fixed."""
-    others = [(arm, base) for arm in arms if arm not in BASELINES for base in BASELINES]
-    return [*others, ("random", "fixed")]
+    """The (arm, baseline) pairs of a family, in the order of the arms: every arm but the baselines against both, and random against fixed."""
+    return [(arm, base) for arm in arms for base in BASELINES if arm not in BASELINES or (arm, base) == ("random", "fixed")]
 
 
 def pooled(rounds: list[RoundData], baseline: str = "random") -> dict[str, Effect]:

@@ -33,6 +33,7 @@ def write_page(output: Path, data: Path, spec: StudySpec) -> Path:
         missing=[one.number for one in spec.rounds if one.number not in {have.number for have in found}],
         pooled=pooled(read),
         registered={one.number: spec.registered(spec.round(one.number)) == one.registered for one in found},
+        primary={one.number: one.primary for one in spec.rounds},
         training={one.number: _training(spec, one.number) for one in found},
         headlines={one.number: _headline(spec, one) for one in found},
         learned=read_text(data / LEARNED).strip() if (data / LEARNED).exists() else "",
@@ -54,12 +55,12 @@ def _round(data: Path, spec: StudySpec, number: int) -> RoundData:
 
 
 def _headline(spec: StudySpec, found: RoundFindings) -> list[str]:
-    primary = found.arm(spec.round(found.number).primary)
-    return [text.verdict(primary, base, found.comparisons) for base in BASELINES if base in primary.against]
+    primary = spec.round(found.number).primary
+    return [text.verdict(found, primary, base) for base in BASELINES if base in found.arm(primary).against]
 
 
 def _training(spec: StudySpec, number: int) -> list[str]:
     """What a stage of a round trains on, a sentence for each different amount."""
     one = spec.round(number)
     presets: list[Preset] = [spec.comparison(one, group).preset for group in one.groups]
-    return list(dict.fromkeys(f"{preset.stages} stages of {preset.instances:,} instances, {preset.epochs} epochs each" for preset in presets))
+    return list(dict.fromkeys(f"{preset.stages} stages of {preset.instances:,} instances, {preset.epochs:g} epochs each" for preset in presets))

@@ -1,6 +1,6 @@
 """What a study found, in sentences and as the rows of tables. Rates in percent, differences in points."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from envgen.breakdown import Rate
 from envgen.verifier import FailureCategory
@@ -10,28 +10,29 @@ from infra.report.behaviour import UNDEFINED
 from infra.report.text import SPACE, count, interval, label, percent, points, points_interval, signed
 from infra.study.conduct import Mean
 from infra.study.effects import ALPHA, Effect
-from infra.study.findings import ArmFinding, RoundFindings
+from infra.study.findings import RoundFindings
 
 Rows = list[tuple[str, ...]]
 
 
-def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A Markdown table; the first column is on the left, the others on the right."""
-    lines = [headings, ["---", *["---:"] * (len(headings) - 1)], *rows]
+    lines = [columns, ["---", *["---:"] * (len(columns) - 1)], *rows]
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 
 
-def verdict(arm: ArmFinding, baseline: str, comparisons: int) -> str:
+def verdict(round_: RoundFindings, arm: str, baseline: str) -> str:
     """What the final valid rates of an arm and a baseline show, in one sentence that claims no more than the interval allows."""
-    found = arm.against[baseline]
+    found = round_.arm(arm).against[baseline]
+    ours, theirs = (f"`{one}` ({percent(round_.arm(one).valid.value)})" for one in (arm, baseline))
     numbers = f"{points(found.value)}{SPACE}points, 95{SPACE}% interval {points_interval(found)}"
     if not found.sign:
-        return f"`{arm.arm}` is **not distinguishable from** `{baseline}`: {numbers}. {_visible(found)}"
+        return f"{ours} is **not distinguishable from** {theirs}: {numbers}. {_visible(found)}"
     adjusted = found.adjusted_p if found.adjusted_p is not None else found.p
     stands = "and stays so" if adjusted <= ALPHA else "but not"
     side = "above" if found.sign > 0 else "below"
     return (
-        f"`{arm.arm}` is **{side}** `{baseline}`: {numbers}, {stands} after adjustment for the {comparisons} comparisons of the round "
+        f"{ours} is **{side}** {theirs}: {numbers}, {stands} after adjustment for the {round_.comparisons} comparisons of the round "
         f"(Holm, p {p_value(adjusted, '= ')}). {_visible(found)}"
     )
 
@@ -50,6 +51,23 @@ def _visible(found: Effect) -> str:
 def p_value(value: float, equals: str = "") -> str:
     """`0.012`, `< 0.001`; `equals` stands before a number that is written out."""
     return f"{equals}{value:.3f}" if value >= 0.0005 else "< 0.001"
+
+
+def round_headings(rounds: Sequence[RoundFindings]) -> list[str]:
+    """The rounds."""
+    return [f"round {one.number}" for one in rounds]
+
+
+def overview_rows(rounds: Sequence[RoundFindings], primary: Mapping[int, str], training: Mapping[int, Sequence[str]]) -> Rows:
+    """What each round consists of, a column a round; `primary` and `training` by its number."""
+    return [
+        ("arms", *(", ".join(names(one)) for one in rounds)),
+        ("primary arm", *(f"`{primary[one.number]}`" for one in rounds)),
+        ("seeds", *(", ".join(map(str, one.seeds)) for one in rounds)),
+        ("training", *("; or ".join(training[one.number]) for one in rounds)),
+        ("answers judged", *(f"{one.answers:,}" for one in rounds)),
+        ("made by version", *(one.code for one in rounds)),
+    ]
 
 
 def final_rows(found: RoundFindings) -> Rows:
@@ -71,43 +89,48 @@ def final_rows(found: RoundFindings) -> Rows:
 
 def difference_rows(found: RoundFindings, baseline: str) -> Rows:
     """Arm, difference to a baseline, p, p after Holm, smallest visible difference, the same at the family's Bonferroni level."""
+    effects = [(arm, found.arm(arm).against[baseline]) for arm in compared(found, baseline)]
     return [
-        (
-            f"`{arm.arm}`",
-            _effect(one),
-            p_value(one.p),
-            p_value(one.adjusted_p or 0.0),
-            f"{100 * one.detectable:.1f}",
-            f"{100 * (one.family_detectable or 0):.1f}",
-        )
-        for arm in found.arms
-        if (one := arm.against.get(baseline))
+        (f"`{arm}`", _effect(one), p_value(one.p), _defined(one.adjusted_p, p_value), _points(one.detectable), _defined(one.family_detectable, _points))
+        for arm, one in effects
     ]
 
 
 def pooled_rows(pooled: dict[str, Effect]) -> Rows:
     """Arm, seeds, difference to random over all rounds, p, smallest visible difference."""
-    return [(f"`{arm}`", str(one.seeds), _effect(one), p_value(one.p), f"{100 * one.detectable:.1f}") for arm, one in pooled.items()]
+    return [(f"`{arm}`", str(one.seeds), _effect(one), p_value(one.p), _points(one.detectable)) for arm, one in pooled.items()]
 
 
 def stratum_rate_rows(found: RoundFindings) -> Rows:
     """Stratum, instances, rate of the shared policies and of each arm."""
-    return [(one.name, str(one.instances), *(_rate(rate) for rate in one.rates.values())) for one in found.strata]
+    policies = [*(one.name for one in found.shared), *(arm.arm for arm in found.arms)]
+    return [(one.name, str(one.instances), *(_rate(one.rates[policy]) for policy in policies)) for one in found.strata]
 
 
 def stratum_difference_rows(found: RoundFindings, baseline: str) -> Rows:
-    """Stratum, difference of each arm to a baseline."""
-    return [(one.name, *map(_effect, one.against[baseline].values())) for one in found.strata]
+    """Stratum, difference of each arm to a baseline, in the order of `compared`."""
+    arms = compared(found, baseline)
+    return [(one.name, *(_effect(one.against[baseline][arm]) for arm in arms)) for one in found.strata]
 
 
 def names(found: RoundFindings) -> list[str]:
     """All arms, as headings."""
-    return [f"`{arm.arm}`" for arm in found.arms]
+    return headings([arm.arm for arm in found.arms])
+
+
+def headings(arms: Iterable[str]) -> list[str]:
+    """Arms as headings."""
+    return [f"`{arm}`" for arm in arms]
 
 
 def compared(found: RoundFindings, baseline: str) -> list[str]:
-    """The arms that are measured against a baseline, as headings."""
-    return [f"`{arm.arm}`" for arm in found.arms if baseline in arm.against]
+    """The arms that are measured against a baseline."""
+    return [arm.arm for arm in found.arms if baseline in arm.against]
+
+
+def config_headings(found: RoundFindings) -> list[str]:
+    """The stages after the shared one."""
+    return [f"stage {stage}" for stage in range(1, len(found.arms[0].conduct.configs))]
 
 
 def config_rows(found: RoundFindings) -> Rows:
@@ -182,6 +205,14 @@ def missing_seeds(found: RoundFindings) -> list[str]:
     """Which arms lack which seeds, a sentence each."""
     lacks = {arm.arm: [str(seed) for seed in found.seeds if seed not in arm.seeds] for arm in found.arms}
     return [f"`{arm}` has no results of seed {', '.join(seeds)}; its differences are over the other seeds." for arm, seeds in lacks.items() if seeds]
+
+
+def _defined(value: float | None, words: Callable[[float], str]) -> str:
+    return UNDEFINED if value is None else words(value)
+
+
+def _points(value: float) -> str:
+    return f"{100 * value:.1f}"
 
 
 def _rate(rate: Rate) -> str:
