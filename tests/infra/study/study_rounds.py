@@ -1,6 +1,7 @@
 """Rounds of a study made without training: what each policy answers is known."""
 
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -50,6 +51,12 @@ def rising(policy: str, stage: int, name: SetName) -> int:
     return 2 + (stage + 1) + (better if stage == 1 else 0)
 
 
+@cache
+def small_sets() -> dict[SetName, list[Instance]]:
+    """The sets of `SPEC`, drawn once for all tests."""
+    return instances(SPEC)
+
+
 def instances(spec: StudySpec) -> dict[SetName, list[Instance]]:
     return {"test": spec.test.draw(), "validation": sample(config(0.5, 0.25), 20, agents=2, seed=3, purpose="validation")[0]}
 
@@ -71,12 +78,12 @@ def write(data: Path, spec: StudySpec, number: int, right: Right = rising, sets:
 
 
 def _answers(runs: tuple[StoredRun, ...], right: Right, sets: dict[SetName, list[Instance]]) -> list[Answers]:
-    shared = [(SHARED, stage, name) for stage in (START, 0) for name in sets]
-    own: list[tuple[str, int, SetName]] = []
+    own: list[tuple[str, int, SetName]] = [(SHARED, stage, name) for stage in (START, 0) for name in sets]
     for one in runs:
-        own += [(one.policy, stage, "validation") for stage in range(1, STAGES)]
+        for stage in range(1, STAGES):
+            own.append((one.policy, stage, "validation"))
         own.append((one.policy, STAGES - 1, "test"))
-    return [Answers(policy, stage, name, tuple(completions(sets[name], right(policy, stage, name)))) for policy, stage, name in [*shared, *own]]
+    return [Answers(policy, stage, name, tuple(completions(sets[name], right(policy, stage, name)))) for policy, stage, name in own]
 
 
 def completions(found: list[Instance], right: int) -> list[str]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from study_rounds import ARMS, SPEC, instances, write
+from study_rounds import ARMS, SPEC, small_sets, write
 
 from envgen.breakdown import wilson
 from envgen.errors import DataError
@@ -17,7 +17,7 @@ from infra.study.records import RoundData, read_round
 
 @pytest.fixture(scope="module")
 def rounds(tmp_path_factory: pytest.TempPathFactory) -> list[RoundData]:
-    data, sets = tmp_path_factory.mktemp("data"), instances(SPEC)
+    data, sets = tmp_path_factory.mktemp("data"), small_sets()
     for number in (1, 2):
         write(data, SPEC, number, sets=sets)
     return [read_round(data, number) for number in (1, 2)]
@@ -102,7 +102,10 @@ def test_an_arm_that_lost_seeds_is_compared_over_those_it_has(rounds: list[Round
     found = find(dataclasses.replace(rounds[0], stored=short))
     assert (found.arm("random").seeds, found.arm("checkpoint-V6").against["random"].seeds, found.arm("checkpoint-V6").against["fixed"].seeds) == ((0, 2), 2, 3)
     lone = stored.model_copy(update={"runs": tuple(run for run in short.runs if run.policy != "random-s0")})
+    apart = stored.model_copy(update={"runs": tuple(run for run in short.runs if run.policy != "checkpoint-V6-s0")})
     with pytest.raises(DataError, match="1 seeds in common"):
+        find(dataclasses.replace(rounds[0], stored=apart))
+    with pytest.raises(DataError, match="fewer than two curricula of random"):
         find(dataclasses.replace(rounds[0], stored=lone))
 
 
