@@ -2,6 +2,7 @@
 
 import io
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,11 +15,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#56a0d8", "#6a51a3", "#1c2126")
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#56a0d8", "#6a51a3", "#1c2126")
 """Near those of Okabe and Ito, which stay apart for colour-blind readers."""
-_DASHES = ("-", (0, (5, 2)), (0, (1.2, 1.6)))
-_MARKERS = ("o", "s", "^", "D", "v", "P")
-_INK, _MUTED, _GRID, _FAINT = "#1c2126", "#5d6872", "#dde3e8", "#c3ccd4"
+DASHES = ("-", (0, (5, 2)), (0, (1.2, 1.6)))
+MARKERS = ("o", "s", "^", "D", "v", "P")
+INK, MUTED, GRID, FAINT = "#1c2126", "#5d6872", "#dde3e8", "#c3ccd4"
 _TOGETHER = 4
 """Up to so many engineer variants have their bands in one panel; more get a panel each below."""
 _COLUMNS = 5
@@ -29,7 +30,7 @@ def write_chart(directory: Path, results: ComparisonResults) -> str:
     shown = [engineer for engineer in results.engineers if engineer.valid_curve]
     if not shown:
         return ""
-    figure = _figure(results, shown)
+    figure = curves_figure(shown, results.instances)
     with atomic_path(directory / "comparison.png") as temporary:
         figure.savefig(temporary, format="png", dpi=150, metadata={"Software": None})
     svg = _svg(figure)
@@ -37,7 +38,8 @@ def write_chart(directory: Path, results: ComparisonResults) -> str:
     return svg[svg.index("<svg") :]
 
 
-def _figure(results: ComparisonResults, shown: list[EngineerResult]) -> "Figure":
+def curves_figure(shown: Sequence[EngineerResult], instances: int) -> "Figure":
+    """Learning curves of the valid rate on a validation set of so many instances; more than four engineer variants get a panel each below."""
     from matplotlib.figure import Figure
 
     many = len(shown) > _TOGETHER
@@ -50,33 +52,33 @@ def _figure(results: ComparisonResults, shown: list[EngineerResult]) -> "Figure"
     for index, engineer in enumerate(shown):
         _line(main, engineer, index, label=f"{engineer.label} ({_seeds(engineer)})", band=not many)
     _dress(main, names, limits)
-    main.set_ylabel("valid plans, % of the validation set", color=_MUTED)
+    main.set_ylabel("valid plans, % of the validation set", color=MUTED)
     beside = figure.add_subplot(grid[0, _COLUMNS - 1])
     beside.set_axis_off()
-    beside.legend(*main.get_legend_handles_labels(), loc="center left", borderaxespad=0, frameon=False, fontsize=9.5, handlelength=3.2, labelcolor=_INK)
+    beside.legend(*main.get_legend_handles_labels(), loc="center left", borderaxespad=0, frameon=False, fontsize=9.5, handlelength=3.2, labelcolor=INK)
     what = "mean over seeds" if many else "mean over seeds, 95 % intervals over seeds and instances"
-    main.set_title(f"Valid rate on {results.instances} instances, {what}", loc="left", color=_INK, fontsize=12)
+    main.set_title(f"Valid rate on {instances} instances, {what}", loc="left", color=INK, fontsize=12)
     for index, engineer in enumerate(shown if many else []):
         axes = figure.add_subplot(grid[1 + index // _COLUMNS, index % _COLUMNS])
         for other in shown:
-            axes.plot(*_points(other), color=_FAINT, linewidth=1)
+            axes.plot(*_points(other), color=FAINT, linewidth=1)
         _line(axes, engineer, index, label=None, band=True)
         _dress(axes, ["start", *(name.removeprefix("stage ") for name in names[1:])], limits)
-        axes.set_title(f"{engineer.label} ({_seeds(engineer)})", loc="left", color=_INK, fontsize=8.5)
+        axes.set_title(f"{engineer.label} ({_seeds(engineer)})", loc="left", color=INK, fontsize=8.5)
         axes.tick_params(labelsize=8.5)
     if many:
         note = "Below: each engineer variant with its 95 % interval over seeds and instances, among the others in grey; stages along the axis."
-        figure.supxlabel(note, x=0.012, ha="left", fontsize=9.5, color=_MUTED)
+        figure.supxlabel(note, x=0.012, ha="left", fontsize=9.5, color=MUTED)
     return figure
 
 
 def _line(axes: "Axes", engineer: EngineerResult, index: int, *, label: str | None, band: bool) -> None:
-    colour, (stages, values) = _COLOURS[index % len(_COLOURS)], _points(engineer)
-    marker = _MARKERS[index % len(_MARKERS)]
+    colour, (stages, values) = COLOURS[index % len(COLOURS)], _points(engineer)
+    marker = MARKERS[index % len(MARKERS)]
     if band:
         low, high = (np.array([100 * getattr(rate, end) for rate in engineer.valid_curve]) for end in ("low", "high"))
         axes.fill_between(stages, low, high, color=colour, alpha=0.15, linewidth=0)
-    dash = _DASHES[index // len(_COLOURS) % len(_DASHES)]
+    dash = DASHES[index // len(COLOURS) % len(DASHES)]
     axes.plot(stages, values, color=colour, linewidth=2, marker=marker, markersize=5, linestyle=dash, label=label)
 
 
@@ -86,16 +88,16 @@ def _points(engineer: EngineerResult) -> tuple[np.ndarray, np.ndarray]:
 
 def _dress(axes: "Axes", names: list[str], limits: tuple[float, float]) -> None:
     axes.spines[:].set_visible(False)
-    axes.tick_params(length=0, labelcolor=_MUTED)
+    axes.tick_params(length=0, labelcolor=MUTED)
     axes.set_axisbelow(True)
-    axes.grid(axis="y", color=_GRID, linewidth=1)
+    axes.grid(axis="y", color=GRID, linewidth=1)
     every = 1 if len(names) <= 9 else math.ceil(len(names) / 8)
     axes.set_xticks(range(0, len(names), every), names[::every])
     axes.set_xlim(-0.15, len(names) - 0.85)
     axes.set_ylim(*limits)
 
 
-def _limits(shown: list[EngineerResult]) -> tuple[float, float]:
+def _limits(shown: Sequence[EngineerResult]) -> tuple[float, float]:
     """Ends of the axis in %: round numbers around all intervals."""
     rates = [rate for engineer in shown for rate in engineer.valid_curve]
     low, high = 100 * min(rate.low for rate in rates), 100 * max(rate.high for rate in rates)

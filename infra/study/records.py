@@ -1,8 +1,8 @@
 """What a study keeps: every answer of its policies, and what its curricula did. All its tables and figures follow from that.
 
-    test.parquet, validation.parquet    instances with their optimal solutions, a data set each
-    round-N/answers.parquet             completions, a row for each policy and instance
-    round-N/curricula.json              results of every curriculum: configs, proposals, pilots, tokens, seconds
+test.parquet, validation.parquet    instances with their optimal solutions, a data set each
+round-N/answers.parquet             completions, a row for each policy and instance
+round-N/curricula.json              results of every curriculum: configs, proposals, pilots, tokens, seconds
 """
 
 from collections.abc import Iterable
@@ -144,7 +144,9 @@ def read_round(data: Path, number: int) -> RoundData:
     outcomes: dict[tuple[str, int, SetName], Outcomes] = {}
     for (policy, stage, name), part in rows.groupby(["policy", "stage", "set"], sort=True):
         if name not in by_id or part["id"].tolist() != list(by_id[name]):
-            raise DataError(f"{folder / ANSWERS}: {policy}, stage {stage}, set {name!r}: its ids are not those of {data / f'{name}.parquet'}; take the files of one run")
+            raise DataError(
+                f"{folder / ANSWERS}: {policy}, stage {stage}, set {name!r}: its ids are not those of {data / f'{name}.parquet'}; take the files of one run"
+            )
         outcomes[policy, int(stage), name] = _judged(instances[name], part["completion"].tolist())
     return RoundData(stored=stored, instances=instances, outcomes=outcomes)
 

@@ -1,0 +1,157 @@
+"""What the designers of a round did: the configs they made, how their proposals behaved, what they cost, and whether pilots knew."""
+
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict
+
+from engineer.behaviour import ProposalBehaviour, budgets
+from envgen.config import EnvConfig
+from infra.comparison.pilot_gain import PilotPair, RankCorrelation, pilot_pairs, rank_correlations
+from infra.results import StageResult
+from infra.study.records import StoredRun
+
+
+class Mean(BaseModel):
+    """A mean over the proposals of which it is defined."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    value: float
+    count: int
+
+
+class Behaviour(BaseModel):
+    """How the proposals of an arm behaved; formulas in `engineer.behaviour`. A gate's decisions are no proposals."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    proposals: int
+    edit_shares: Mean | None
+    """L1 distance of the shares of the data, 0 to 2."""
+    edit_holes: Mean | None
+    """L1 distance of the hole ratios, over sizes."""
+    edit_waits: Mean | None
+    """L1 distance of the wait ratios, over sizes."""
+    agreement: Mean | None
+    """-1 to 1."""
+    undone: Mean | None
+    """After a drop of the valid rate, -1 to 1."""
+    unsolved: Mean | None
+    """Share of the proposed data on sizes under 5 % valid."""
+    solved: Mean | None
+    """Share of the proposed data on sizes over 95 % valid."""
+    kept: int
+    """Proposals of which nothing could be used, so that the config before was kept."""
+    projected: int
+    """Proposals that had to be changed to be legal."""
+    answers: int
+    """Of a model to the design question, second attempts and rejected candidates included; 0 for designers that ask none."""
+    unreadable: int
+    """Answers in which no config could be read."""
+
+
+class StageConfig(BaseModel):
+    """The config that a stage of an arm trained on, mean over seeds."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    shares: dict[int, float]
+    """Map size -> share of the data."""
+    holes: dict[int, float | None]
+    """Map size -> hole ratio, over the seeds that have data there; None if no seed has."""
+    waits: dict[int, float | None]
+    """Map size -> wait ratio, the same."""
+    hole_ratio: float
+    """Mean over the data."""
+    wait_ratio: float
+    """Share of the data whose optimal plan needs a wait."""
+    size: float
+    """Mean map size of the data."""
+
+
+class Conduct(BaseModel):
+    """What the designer of an arm did."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    configs: tuple[StageConfig, ...]
+    """Of each stage, the shared stage 0 first."""
+    behaviour: Behaviour
+    steps: tuple[int, ...]
+    """Optimizer steps of all stages of a run, the different numbers that occur."""
+    tokens: dict[str, float]
+    """Kind -> tokens of a run, mean over seeds, without the shared stage 0."""
+    seconds: float
+    """Of a run, mean over seeds, without the shared stage 0 and the test."""
+
+
+class PilotFinding(BaseModel):
+    """Whether the pilots' scores order the gains of the stages that followed."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    pairs: tuple[PilotPair, ...]
+    pooled: tuple[RankCorrelation, ...]
+    by_stage: dict[int, tuple[RankCorrelation, ...]]
+    """Stage -> correlations over its runs only, since early stages gain more than late ones whatever they train on."""
+
+
+def conduct(runs: Sequence[StoredRun]) -> Conduct:
+    """What the designer of an arm did in its runs."""
+    stages = range(min(len(run.results.stages) for run in runs))
+    return Conduct(
+        configs=tuple(_config([run.results.stages[stage].config for run in runs]) for stage in stages),
+        behaviour=_behaviour([stage for run in runs for stage in run.results.stages if not stage.overruled]),
+        steps=tuple(sorted({sum(stage.training.steps for stage in run.results.stages) for run in runs})),
+        tokens={kind: float(np.mean([run.tokens.get(kind, 0.0) for run in runs])) for kind in runs[0].tokens},
+        seconds=float(np.mean([run.seconds for run in runs])),
+    )
+
+
+def pilot_finding(runs: Iterable[StoredRun]) -> PilotFinding:
+    """Pilots and gains of all runs of a round."""
+    found = [pair for run in runs for pair in pilot_pairs(run.policy, run.results)]
+    stages = sorted({pair.stage for pair in found})
+    by_stage = {stage: rank_correlations([pair for pair in found if pair.stage == stage]) for stage in stages}
+    return PilotFinding(pairs=tuple(found), pooled=rank_correlations(found), by_stage=by_stage)
+
+
+def _config(configs: list[EnvConfig]) -> StageConfig:
+    shares = budgets(configs)
+
+    def over_data(knob: str) -> float:
+        ratios = [[getattr(config.sizes[size], knob) if size in config.sizes else 0.0 for config in configs] for size in shares]
+        return float((np.array(list(shares.values())) * np.array(ratios)).sum(axis=0).mean())
+
+    def by_size(knob: str) -> dict[int, float | None]:
+        drawn = {size: [getattr(c.sizes[size], knob) for c in configs if size in c.sizes and c.sizes[size].data_ratio > 0] for size in shares}
+        return {size: float(np.mean(ratios)) if ratios else None for size, ratios in drawn.items()}
+
+    return StageConfig(
+        shares={size: float(np.mean(parts)) for size, parts in shares.items()},
+        holes=by_size("hole_ratio"),
+        waits=by_size("wait_ratio"),
+        hole_ratio=over_data("hole_ratio"),
+        wait_ratio=over_data("wait_ratio"),
+        size=float(sum(size * np.mean(parts) for size, parts in shares.items())),
+    )
+
+
+def _behaviour(stages: list[StageResult]) -> Behaviour:
+    measured = [stage.behaviour for stage in stages if stage.behaviour]
+
+    def mean(of: Callable[[ProposalBehaviour], float | None]) -> Mean | None:
+        values = [value for one in measured if (value := of(one)) is not None]
+        return Mean(value=float(np.mean(values)), count=len(values)) if values else None
+
+    answers = [attempt for stage in stages for proposal in (stage.proposal, *stage.rejected) for attempt in proposal.attempts]
+    return Behaviour(
+        proposals=len(stages),
+        edit_shares=mean(lambda one: one.edit.data_ratio),
+        edit_holes=mean(lambda one: one.edit.hole_ratio),
+        edit_waits=mean(lambda one: one.edit.wait_ratio),
+        agreement=mean(lambda one: one.agreement),
+        undone=mean(lambda one: one.undone),
+        unsolved=mean(lambda one: one.proposed_shares.unsolved),
+        solved=mean(lambda one: one.proposed_shares.solved),
+        kept=sum(stage.proposal.fallback is not None for stage in stages),
+        projected=sum(bool(stage.proposal.changes) for stage in stages),
+        answers=len(answers),
+        unreadable=sum(attempt.error is not None for attempt in answers),
+    )

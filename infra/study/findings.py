@@ -1,0 +1,203 @@
+"""The numbers of a round: rates on the test, differences between arms, strata, curves. Those of designing are in `infra.study.conduct`."""
+
+from collections.abc import Iterable
+from typing import Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict
+
+from envgen.breakdown import Rate, wilson
+from envgen.errors import DataError
+from envgen.problem import Instance
+from envgen.verifier import FailureCategory
+from infra.comparison.results import BASELINES, EngineerResult
+from infra.study.conduct import Conduct, PilotFinding, conduct, pilot_finding
+from infra.study.effects import Effect, effect, family, rate
+from infra.study.records import SHARED, Outcomes, RoundData
+
+RateName = Literal["valid", "optimal"]
+START_AND_STAGE_0 = {"start": -1, "stage 0": 0}
+"""The policies that all arms share, as tables name them."""
+
+
+class SharedPolicy(BaseModel):
+    """A policy that all arms of a round share, on the test; intervals are over instances only."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    name: str
+    valid: Rate
+    optimal: Rate
+    failures: dict[FailureCategory, float]
+    """Share of all answers."""
+
+
+class ArmFinding(BaseModel):
+    """One arm of a round, on the test unless said otherwise."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    arm: str
+    seeds: tuple[int, ...]
+    valid: Rate
+    optimal: Rate
+    by_seed: tuple[float, ...]
+    """Final valid rate of each seed."""
+    over_start: Effect
+    """Final valid rate minus that of the start policy."""
+    over_stage_0: Effect
+    """Final valid rate minus that after the shared stage 0."""
+    against: dict[str, Effect]
+    """Baseline -> difference of the final valid rates: the family of the round, with adjusted p-values."""
+    failures: dict[FailureCategory, float]
+    """Share of all answers of its final policies."""
+    curve: EngineerResult
+    """Valid rates on the validation set, as the figure of learning curves takes them."""
+    conduct: Conduct
+
+
+class Stratum(BaseModel):
+    """A part of the test, or another rate on it. Exploratory: nothing is adjusted for."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    name: str
+    instances: int
+    rates: dict[str, Rate]
+    """`start`, `stage 0` or an arm -> rate."""
+    against: dict[str, dict[str, Effect]]
+    """Baseline -> arm -> difference."""
+
+
+class RoundFindings(BaseModel):
+    """All numbers of a round."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    number: int
+    registered: str
+    code: str
+    seeds: tuple[int, ...]
+    instances: dict[str, int]
+    """Set -> number of instances."""
+    answers: int
+    """That were judged."""
+    shared: tuple[SharedPolicy, ...]
+    arms: tuple[ArmFinding, ...]
+    strata: tuple[Stratum, ...]
+    pilot: PilotFinding
+
+    @property
+    def comparisons(self) -> int:
+        """Size of the family."""
+        return sum(len(arm.against) for arm in self.arms)
+
+    def arm(self, name: str) -> ArmFinding:
+        """An arm by its name."""
+        return next(arm for arm in self.arms if arm.arm == name)
+
+
+def find(data: RoundData) -> RoundFindings:
+    """All numbers of a round; DataError where an arm has fewer than two seeds, or too few in common with a baseline, or answers are missing."""
+    stored = data.stored
+    if few := [arm for arm in stored.arms if len(data.runs(arm)) < 2]:
+        raise DataError(f"round {stored.round}: fewer than two curricula of {', '.join(few)}; finish the round")
+    try:
+        return RoundFindings(
+            number=stored.round,
+            registered=stored.registered,
+            code=stored.code,
+            seeds=stored.seeds,
+            instances={name: len(found) for name, found in data.instances.items()},
+            answers=sum(len(found.valid) for found in data.outcomes.values()),
+            shared=tuple(_shared(name, data.outcomes[SHARED, stage, "test"]) for name, stage in START_AND_STAGE_0.items()),
+            arms=tuple(_arms(data)),
+            strata=tuple(_strata(data)),
+            pilot=pilot_finding(stored.runs),
+        )
+    except KeyError as missing:
+        raise DataError(f"round {stored.round}: there are no answers of {missing.args[0]}; take the files of one run") from None
+
+
+def change(data: RoundData, arm: str, baseline: str, name: RateName = "valid") -> np.ndarray:
+    """Outcomes of an arm minus those of a baseline on the test, over the seeds of both: shape (seeds, instances), -1, 0 or 1."""
+    ours, theirs = ({run.seed: row for run, row in zip(data.runs(one), data.final(one, name), strict=True)} for one in (arm, baseline))
+    both = [seed for seed in ours if seed in theirs]
+    if len(both) < 2:
+        raise DataError(f"round {data.stored.round}: {arm} and {baseline} have {len(both)} seeds in common; finish at least two")
+    return np.stack([ours[seed].astype(np.int8) - theirs[seed] for seed in both])
+
+
+def pairs(arms: Iterable[str]) -> list[tuple[str, str]]:
+    """The (arm, baseline) pairs of a family, in the order of the arms: every arm but the baselines against both, and random against fixed."""
+    return [(arm, base) for arm in arms for base in BASELINES if arm not in BASELINES or (arm, base) == ("random", "fixed")]
+
+
+def pooled(rounds: list[RoundData], baseline: str = "random") -> dict[str, Effect]:
+    """Arm -> difference of the final valid rate to a baseline over the seeds of all rounds, for arms that are in each; one round has none."""
+    if len(rounds) < 2:
+        return {}
+    both = [arm for arm in rounds[0].stored.arms if arm != baseline and all(arm in one.stored.arms for one in rounds)]
+    return {arm: effect(np.concatenate([change(one, arm, baseline) for one in rounds])) for arm in both}
+
+
+def _arms(data: RoundData) -> list[ArmFinding]:
+    tested = pairs(data.stored.arms)
+    effects = dict(zip(tested, family([effect(change(data, *pair)) for pair in tested]), strict=True))
+    return [_arm(data, arm, {base: found for (one, base), found in effects.items() if one == arm}) for arm in data.stored.arms]
+
+
+def _arm(data: RoundData, arm: str, against: dict[str, Effect]) -> ArmFinding:
+    runs, valid = data.runs(arm), data.final(arm, "valid")
+    over = [effect(valid.astype(np.int8) - data.outcomes[SHARED, stage, "test"].valid) for stage in START_AND_STAGE_0.values()]
+    first = runs[0].results
+    return ArmFinding(
+        arm=arm,
+        seeds=tuple(run.seed for run in runs),
+        valid=rate(valid),
+        optimal=rate(data.final(arm, "optimal")),
+        by_seed=tuple(valid.mean(axis=1).tolist()),
+        over_start=over[0],
+        over_stage_0=over[1],
+        against=against,
+        failures=_failures([data.after(run, run.results.final.stage, "test") for run in runs]),
+        curve=EngineerResult(
+            label=arm,
+            designer=first.designer,
+            variant=first.variant,
+            seeds=tuple(run.seed for run in runs),
+            valid_curve=tuple(map(rate, data.curve(arm, "valid"))),
+        ),
+        conduct=conduct(runs),
+    )
+
+
+def _shared(name: str, found: Outcomes) -> SharedPolicy:
+    valid, optimal = (wilson(int(outcomes.sum()), len(outcomes)) for outcomes in (found.valid, found.optimal))
+    return SharedPolicy(name=name, valid=valid, optimal=optimal, failures=_failures([found]))
+
+
+def _failures(found: list[Outcomes]) -> dict[FailureCategory, float]:
+    categories = [verdict.category for one in found for verdict in one.verdicts]
+    return {category: sum(one is category for one in categories) / len(categories) for category in FailureCategory}
+
+
+def _strata(data: RoundData) -> list[Stratum]:
+    test = data.instances["test"]
+    parts = [(name, np.array(mask), "valid") for name, mask in _parts(test)]
+    every = np.ones(len(test), dtype=bool)
+    # One board has no interval.
+    return [_stratum(data, *part) for part in [*parts, ("all boards, optimal plans", every, "optimal")] if part[1].sum() > 1]
+
+
+def _parts(test: list[Instance]) -> Iterable[tuple[str, list[bool]]]:
+    kinds = [(instance.problem.num_agents, instance.problem.size) for instance in test]
+    for agents, size in sorted(set(kinds)):
+        yield f"{agents} agents, {size}×{size}", [kind == (agents, size) for kind in kinds]
+    for name, needed in (("a wait is needed", True), ("no wait is needed", False)):
+        yield name, [instance.solution.wait_required is needed for instance in test]
+
+
+def _stratum(data: RoundData, name: str, mask: np.ndarray, measured: RateName) -> Stratum:
+    shared = {one: getattr(data.outcomes[SHARED, stage, "test"], measured)[None, mask] for one, stage in START_AND_STAGE_0.items()}
+    finals = {arm: data.final(arm, measured)[:, mask] for arm in data.stored.arms}
+    against: dict[str, dict[str, Effect]] = {base: {} for base in BASELINES}
+    for arm, base in pairs(data.stored.arms):
+        against[base][arm] = effect(change(data, arm, base, measured)[:, mask])
+    return Stratum(name=name, instances=int(mask.sum()), rates={one: rate(outcomes) for one, outcomes in {**shared, **finals}.items()}, against=against)

@@ -1,0 +1,66 @@
+"""`study.md` and its pictures, made from the stored answers of a study and nothing else."""
+
+from pathlib import Path
+
+from envgen.errors import DataError
+from envgen.files import read_text, write_text
+from infra.comparison.results import BASELINES
+from infra.preset import Preset
+from infra.report.build import environment
+from infra.study import text
+from infra.study.figures import EFFECTS, write_figures
+from infra.study.findings import RoundFindings, find, pooled
+from infra.study.records import RoundData, read_round
+from infra.study.spec import StudySpec
+
+PAGE, FOLDER, LEARNED = "study.md", "study", "learned.md"
+
+
+def write_page(output: Path, data: Path, spec: StudySpec) -> Path:
+    """Write `study.md` and the pictures under `study/` for all rounds that `data` holds; the path of the page.
+
+    DataError where there is no round, a file of one is missing or damaged, or it belongs to another study.
+    """
+    read = [_round(data, spec, one.number) for one in spec.rounds if (data / one.folder).exists()]
+    if not read:
+        raise DataError(f"{data}: holds no round of study {spec.name}; run the study, or give the folder of its data")
+    found = [find(one) for one in read]
+    write_figures(output / FOLDER, found)
+    templates = environment(Path(__file__).parent).overlay(autoescape=False)
+    page = templates.get_template("study.md.j2").render(
+        spec=spec,
+        rounds=found,
+        missing=[one.number for one in spec.rounds if one.number not in {have.number for have in found}],
+        pooled=pooled(read),
+        registered={one.number: spec.registered(spec.round(one.number)) == one.registered for one in found},
+        primary={one.number: one.primary for one in spec.rounds},
+        training={one.number: _training(spec, one.number) for one in found},
+        headlines={one.number: _headline(spec, one) for one in found},
+        learned=read_text(data / LEARNED).strip() if (data / LEARNED).exists() else "",
+        baselines=BASELINES,
+        effects=EFFECTS,
+        text=text,
+    )
+    write_text(output / PAGE, page)
+    return output / PAGE
+
+
+def _round(data: Path, spec: StudySpec, number: int) -> RoundData:
+    found = read_round(data, number)
+    if (found.stored.study, found.stored.round) != (spec.name, number):
+        raise DataError(f"{data}: round-{number} holds round {found.stored.round} of study {found.stored.study}, not round {number} of {spec.name}")
+    if missing := {spec.round(number).primary, *BASELINES} - set(found.stored.arms):
+        raise DataError(f"{data}: round-{number} lacks the arms {', '.join(sorted(missing))}; take the files of one run")
+    return found
+
+
+def _headline(spec: StudySpec, found: RoundFindings) -> list[str]:
+    primary = spec.round(found.number).primary
+    return [text.verdict(found, primary, base) for base in BASELINES if base in found.arm(primary).against]
+
+
+def _training(spec: StudySpec, number: int) -> list[str]:
+    """What a stage of a round trains on, a sentence for each different amount."""
+    one = spec.round(number)
+    presets: list[Preset] = [spec.comparison(one, group).preset for group in one.groups]
+    return list(dict.fromkeys(f"{preset.stages} stages of {preset.instances:,} instances, {preset.epochs:g} epochs each" for preset in presets))

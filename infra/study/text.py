@@ -1,0 +1,240 @@
+"""What a study found, in sentences and as the rows of tables. Rates in percent, differences in points."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from envgen.breakdown import Rate
+from envgen.verifier import FailureCategory
+from infra.comparison.pilot_gain import RankCorrelation
+from infra.comparison.text import SCORES, short_count
+from infra.report.behaviour import UNDEFINED
+from infra.report.text import SPACE, count, interval, label, percent, points, points_interval, signed
+from infra.study.conduct import Mean
+from infra.study.effects import ALPHA, Effect
+from infra.study.findings import RoundFindings
+
+Rows = list[tuple[str, ...]]
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table; the first column is on the left, the others on the right."""
+    lines = [columns, ["---", *["---:"] * (len(columns) - 1)], *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+
+
+def verdict(round_: RoundFindings, arm: str, baseline: str) -> str:
+    """What the final valid rates of an arm and a baseline show, in one sentence that claims no more than the interval allows."""
+    found = round_.arm(arm).against[baseline]
+    ours, theirs = (f"`{one}` ({percent(round_.arm(one).valid.value)})" for one in (arm, baseline))
+    numbers = f"{points(found.value)}{SPACE}points, 95{SPACE}% interval {points_interval(found)}"
+    if not found.sign:
+        return f"{ours} is **not distinguishable from** {theirs}: {numbers}. {_visible(found)}"
+    adjusted = found.adjusted_p if found.adjusted_p is not None else found.p
+    stands = "and stays so" if adjusted <= ALPHA else "but not"
+    side = "above" if found.sign > 0 else "below"
+    return (
+        f"{ours} is **{side}** {theirs}: {numbers}, {stands} after adjustment for the {round_.comparisons} comparisons of the round "
+        f"(Holm, p {p_value(adjusted, '= ')}). {_visible(found)}"
+    )
+
+
+def pooled_verdict(arm: str, found: Effect, rounds: int) -> str:
+    """The same over all rounds together, against random; not adjusted."""
+    side = {1: "**above**", -1: "**below**", 0: "**not distinguishable from**"}[found.sign]
+    numbers = f"{points(found.value)}{SPACE}points, 95{SPACE}% interval {points_interval(found)}"
+    return f"Over the {found.seeds} seeds of {rounds} rounds `{arm}` is {side} `random`: {numbers}. {_visible(found)}"
+
+
+def _visible(found: Effect) -> str:
+    return f"The smallest difference that such a comparison finds in 80{SPACE}% of cases is {100 * found.detectable:.1f}{SPACE}points."
+
+
+def p_value(value: float, equals: str = "") -> str:
+    """`0.012`, `< 0.001`; `equals` stands before a number that is written out."""
+    return f"{equals}{value:.3f}" if value >= 0.0005 else "< 0.001"
+
+
+def round_headings(rounds: Sequence[RoundFindings]) -> list[str]:
+    """The rounds."""
+    return [f"round {one.number}" for one in rounds]
+
+
+def overview_rows(rounds: Sequence[RoundFindings], primary: Mapping[int, str], training: Mapping[int, Sequence[str]]) -> Rows:
+    """What each round consists of, a column a round; `primary` and `training` by its number."""
+    return [
+        ("arms", *(", ".join(names(one)) for one in rounds)),
+        ("primary arm", *(f"`{primary[one.number]}`" for one in rounds)),
+        ("seeds", *(", ".join(map(str, one.seeds)) for one in rounds)),
+        ("training", *("; or ".join(training[one.number]) for one in rounds)),
+        ("answers judged", *(f"{one.answers:,}" for one in rounds)),
+        ("made by version", *(one.code for one in rounds)),
+    ]
+
+
+def final_rows(found: RoundFindings) -> Rows:
+    """Policy, seeds, valid, optimal, valid against the start policy and against stage 0, valid rate of each seed."""
+    shared = [(one.name, "", _rate(one.valid), _rate(one.optimal), "", "", "") for one in found.shared]
+    return shared + [
+        (
+            f"`{arm.arm}`",
+            str(len(arm.seeds)),
+            _rate(arm.valid),
+            _rate(arm.optimal),
+            _effect(arm.over_start),
+            _effect(arm.over_stage_0),
+            ", ".join(f"{100 * value:.1f}" for value in arm.by_seed),
+        )
+        for arm in found.arms
+    ]
+
+
+def difference_rows(found: RoundFindings, baseline: str) -> Rows:
+    """Arm, difference to a baseline, p, p after Holm, smallest visible difference, the same at the family's Bonferroni level."""
+    effects = [(arm, found.arm(arm).against[baseline]) for arm in compared(found, baseline)]
+    return [
+        (f"`{arm}`", _effect(one), p_value(one.p), _defined(one.adjusted_p, p_value), _points(one.detectable), _defined(one.family_detectable, _points))
+        for arm, one in effects
+    ]
+
+
+def pooled_rows(pooled: dict[str, Effect]) -> Rows:
+    """Arm, seeds, difference to random over all rounds, p, smallest visible difference."""
+    return [(f"`{arm}`", str(one.seeds), _effect(one), p_value(one.p), _points(one.detectable)) for arm, one in pooled.items()]
+
+
+def stratum_rate_rows(found: RoundFindings) -> Rows:
+    """Stratum, instances, rate of the shared policies and of each arm."""
+    policies = [*(one.name for one in found.shared), *(arm.arm for arm in found.arms)]
+    return [(one.name, str(one.instances), *(_rate(one.rates[policy]) for policy in policies)) for one in found.strata]
+
+
+def stratum_difference_rows(found: RoundFindings, baseline: str) -> Rows:
+    """Stratum, difference of each arm to a baseline, in the order of `compared`."""
+    arms = compared(found, baseline)
+    return [(one.name, *(_effect(one.against[baseline][arm]) for arm in arms)) for one in found.strata]
+
+
+def names(found: RoundFindings) -> list[str]:
+    """All arms, as headings."""
+    return headings([arm.arm for arm in found.arms])
+
+
+def headings(arms: Iterable[str]) -> list[str]:
+    """Arms as headings."""
+    return [f"`{arm}`" for arm in arms]
+
+
+def compared(found: RoundFindings, baseline: str) -> list[str]:
+    """The arms that are measured against a baseline."""
+    return [arm.arm for arm in found.arms if baseline in arm.against]
+
+
+def config_headings(found: RoundFindings) -> list[str]:
+    """The stages after the shared one."""
+    return [f"stage {stage}" for stage in range(1, len(found.arms[0].conduct.configs))]
+
+
+def config_rows(found: RoundFindings) -> Rows:
+    """Arm, then for each stage after the shared one: share of boards that need a wait, mean map size, hole ratio."""
+    return [
+        (f"`{arm.arm}`", *(f"{percent(config.wait_ratio)}, {config.size:.1f}, {percent(config.hole_ratio)}" for config in arm.conduct.configs[1:]))
+        for arm in found.arms
+    ]
+
+
+def behaviour_rows(found: RoundFindings) -> Rows:
+    """A row a measure, a column an arm."""
+    all_of = [arm.conduct.behaviour for arm in found.arms]
+    return [
+        ("proposals", *(str(one.proposals) for one in all_of)),
+        ("edit of the shares, points over sizes", *(_mean(one.edit_shares) for one in all_of)),
+        ("edit of the hole ratios, points over sizes", *(_mean(one.edit_holes) for one in all_of)),
+        ("edit of the wait ratios, points over sizes", *(_mean(one.edit_waits) for one in all_of)),
+        ("agreement with the failures, −1 to 1", *(_signed(one.agreement) for one in all_of)),
+        ("edit taken back after a drop, −1 to 1", *(_signed(one.undone) for one in all_of)),
+        (f"data on sizes under 5{SPACE}% valid", *(_percent(one.unsolved) for one in all_of)),
+        (f"data on sizes over 95{SPACE}% valid", *(_percent(one.solved) for one in all_of)),
+        ("previous config kept, nothing usable", *(f"{one.kept} of {one.proposals}" for one in all_of)),
+        ("changed to be legal", *(f"{one.projected} of {one.proposals}" for one in all_of)),
+        ("answers of a model that could not be read", *(f"{one.unreadable} of {one.answers}" if one.answers else UNDEFINED for one in all_of)),
+    ]
+
+
+def cost_rows(found: RoundFindings, kinds: Sequence[str]) -> Rows:
+    """Arm, tokens of a run by kind, hours of a run."""
+    costs = [(arm.arm, arm.conduct) for arm in found.arms]
+    return [(f"`{arm}`", *(short_count(one.tokens.get(kind, 0.0)) for kind in kinds), f"{one.seconds / 3600:.2f}") for arm, one in costs]
+
+
+def token_kinds(found: RoundFindings) -> list[str]:
+    """The kinds of tokens that the runs of a round count, in order."""
+    return list(dict.fromkeys(kind for arm in found.arms for kind in arm.conduct.tokens))
+
+
+def failure_rows(found: RoundFindings) -> Rows:
+    """Policy, share of valid answers and of each failure category in %."""
+    policies = [(one.name, one.valid.value, one.failures) for one in found.shared]
+    policies += [(f"`{arm.arm}`", arm.valid.value, arm.failures) for arm in found.arms]
+    return [(name, f"{100 * valid:.1f}", *(f"{100 * shares[category]:.1f}" for category in FailureCategory)) for name, valid, shares in policies]
+
+
+def token_headings(kinds: Sequence[str]) -> list[str]:
+    """The kinds of tokens as headings."""
+    return [f"tokens, {kind}" for kind in kinds]
+
+
+def failure_names() -> list[str]:
+    """The failure categories in words."""
+    return [label(category) for category in FailureCategory]
+
+
+def pilot_rows(found: RoundFindings) -> Rows:
+    """Stages, number of them, rank correlation of each score with the gain."""
+    parts = [("all", found.pilot.pooled), *((f"stage {stage}", one) for stage, one in found.pilot.by_stage.items())]
+    return [(name, str(one[0].stages), *(_rho(one, score) for score in SCORES)) for name, one in parts if one]
+
+
+def steps_sentence(found: RoundFindings) -> str:
+    """How many optimizer steps the curricula of a round made."""
+    steps = sorted({number for arm in found.arms for number in arm.conduct.steps})
+    if len(steps) == 1:
+        return f"Every curriculum made {count(steps[0], 'optimizer step')}, stage 0 included."
+    return f"**The curricula made different numbers of optimizer steps**: from {steps[0]:,} to {steps[-1]:,}, stage 0 included."
+
+
+def missing_seeds(found: RoundFindings) -> list[str]:
+    """Which arms lack which seeds, a sentence each."""
+    lacks = {arm.arm: [str(seed) for seed in found.seeds if seed not in arm.seeds] for arm in found.arms}
+    return [f"`{arm}` has no results of seed {', '.join(seeds)}; its differences are over the other seeds." for arm, seeds in lacks.items() if seeds]
+
+
+def _defined(value: float | None, words: Callable[[float], str]) -> str:
+    return UNDEFINED if value is None else words(value)
+
+
+def _points(value: float) -> str:
+    return f"{100 * value:.1f}"
+
+
+def _rate(rate: Rate) -> str:
+    return f"{100 * rate.value:.1f} {interval(rate)}"
+
+
+def _effect(found: Effect) -> str:
+    return f"{points(found.value)} {points_interval(found)}"
+
+
+def _mean(mean: Mean | None) -> str:
+    return UNDEFINED if mean is None else f"{100 * mean.value:.1f}"
+
+
+def _percent(mean: Mean | None) -> str:
+    return UNDEFINED if mean is None else percent(mean.value)
+
+
+def _signed(mean: Mean | None) -> str:
+    return UNDEFINED if mean is None else f"{signed(mean.value, 2)} (n{SPACE}={SPACE}{mean.count})"
+
+
+def _rho(found: Sequence[RankCorrelation], score: str) -> str:
+    chosen = [one for one in found if one.score == score]
+    return f"{signed(chosen[0].value, 2)} [{signed(chosen[0].low, 2)},{SPACE}{signed(chosen[0].high, 2)}]" if chosen else UNDEFINED
