@@ -6,6 +6,15 @@ language-as-fixed-effect fallacy", Journal of Verbal Learning and Verbal Behavio
 mean squares of seeds, instances and residual, A, B and E, have the expectations e^2 + I a^2, e^2 + S b^2 and e^2, and the mean over
 all S I values has the variance (A + B - E) / (S I), which is estimated so. Its degrees of freedom are those of Satterthwaite (1946,
 "An approximate distribution of estimates of variance components", Biometrics Bulletin 2:110).
+
+How this fares, simulated with 840 instances that differ by 10 points and 1,500 rounds each, by seeds and by the standard deviation of the
+difference between seeds: how often a difference is shown where there is none, and how often a true one of the median size that
+`detectable` gives, which aims at 80 %:
+
+    seeds    none shown as one, 0 / 1 / 2 points    found, 0 / 1 / 2 points
+        3       2 % / 3 % / 3 %                        58 % / 63 % / 65 %
+        5       2 % / 3 % / 4 %                        71 % / 70 % / 70 %
+       10       3 % / 4 % / 5 %                        77 % / 75 % / 76 %
 """
 
 from collections.abc import Sequence
@@ -34,7 +43,7 @@ class Effect(Difference):
     p: float
     """Two-sided, of no difference."""
     detectable: float
-    """The smallest true difference that is found at a two-sided 5 % with a power of 80 %, see `detectable`."""
+    """The smallest true difference that is found at a two-sided 5 % with a nominal power of 80 %, see `detectable`."""
     adjusted_p: float | None = None
     """After Holm, see `family`; None outside of a family."""
     family_detectable: float | None = None
@@ -129,7 +138,10 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def detectable(error: float, freedom: float, alpha: float) -> float:
-    """(t_{1 - alpha/2} + t_{0.80}) times the standard error: the usual approximation to the difference that a test finds in 80 % of cases."""
+    """(t_{1 - alpha/2} + t_{0.80}) times the standard error: the usual approximation to the difference that a test finds in 80 % of cases.
+
+    It takes the error of this very sample for the true one, and with few seeds is too small: by a tenth or so with five, see above.
+    """
     return (_quantile(1 - alpha / 2, freedom) + _quantile(POWER, freedom)) * error
 
 

@@ -86,7 +86,7 @@ def _explain(figure: "Figure") -> None:
     handles = {
         "95 % interval misses zero": Line2D([], [], **point),
         "holds zero": Line2D([], [], markerfacecolor=_HIDDEN, **point),
-        "differences too small to be found in 80 % of such rounds": Patch(color=_BAND),
+        "under the smallest visible difference, nominal power 80 %": Patch(color=_BAND),
     }
     figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=3, frameon=False, fontsize=9.5, labelcolor=INK)
 

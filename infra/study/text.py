@@ -45,7 +45,7 @@ def pooled_verdict(arm: str, found: Effect, rounds: int) -> str:
 
 
 def _visible(found: Effect) -> str:
-    return f"The smallest difference that such a comparison finds in 80{SPACE}% of cases is {100 * found.detectable:.1f}{SPACE}points."
+    return f"The smallest difference visible here, at a nominal power of 80{SPACE}%, is {100 * found.detectable:.1f}{SPACE}points."
 
 
 def p_value(value: float, equals: str = "") -> str:
