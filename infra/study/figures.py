@@ -45,7 +45,8 @@ def effects_figure(rounds: Sequence[RoundFindings]) -> "Figure":
     figure = Figure(figsize=(10, height), facecolor="white")
     figure.set_layout_engine("constrained", w_pad=0.12)
     panels = figure.subplots(len(rows), len(rounds), squeeze=False, height_ratios=[count + 0.4 for count in rows.values()])
-    reach = 1.05 * max(max(abs(e.low), abs(e.high), e.detectable) for one in rounds for base in BASELINES for e in _against(one, base).values())
+    ends = [max(abs(e.low), abs(e.high), e.detectable) for one in rounds for base in BASELINES for e in _against(one, base).values()]
+    reach = 1.05 * max(0.01, *ends)  # a point at least, where nothing differs
     for column, one in enumerate(rounds):
         for row, base in enumerate(BASELINES):
             _forest(panels[row, column], _against(one, base), rows[base], 100 * reach)

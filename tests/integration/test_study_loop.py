@@ -22,13 +22,17 @@ SPEC = {
             "number": 1,
             "seeds": [1, 2],
             "primary": "random+piloted",
-            "groups": [{"engineers": ["fixed", "random"]}, {"name": "piloted", "engineers": ["random"], "settings": {"design.candidates": 2, "design.pilot": 2}}],
+            "groups": [
+                {"engineers": ["fixed", "random"]},
+                {"name": "piloted", "engineers": ["random"], "settings": {"design.candidates": 2, "design.pilot": 2}},
+            ],
         }
     ],
 }
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1200)
 def test_a_study_that_was_killed_goes_on_and_is_drawn_again_from_its_answers(tmp_path: Path):
     spec = tmp_path / "short.yaml"
     spec.write_text(yaml.safe_dump(SPEC))

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from envgen.errors import ModelError
-from policy.checkpoints import TINY_DIRECTORY, model_identity, resolve_model
+from policy.checkpoints import SHIPPED, model_identity, resolve_model
 
 
 @pytest.fixture
@@ -15,11 +15,13 @@ def checkpoint(tmp_path: Path) -> Path:
     return folder
 
 
-def test_tiny_is_the_shipped_start_policy():
-    assert resolve_model("tiny") == str(TINY_DIRECTORY)
-    assert (TINY_DIRECTORY / "config.json").is_file()
-    assert (TINY_DIRECTORY / "model.safetensors").is_file()
-    assert not list(TINY_DIRECTORY.rglob("*.bin")), "weights are never pickles"
+@pytest.mark.parametrize("name", sorted(SHIPPED))
+def test_a_shipped_start_policy_is_found_by_its_name(name: str):
+    directory = SHIPPED[name]
+    assert resolve_model(name) == str(directory)
+    assert (directory / "config.json").is_file()
+    assert (directory / "model.safetensors").is_file()
+    assert not list(directory.rglob("*.bin")), "weights are never pickles"
 
 
 def test_a_checkpoint_directory_is_taken_as_it_is(checkpoint: Path, monkeypatch):

@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from engineer.answer import AnswerError, parse_answer
@@ -10,8 +11,9 @@ from engineer.prompt import design_prompt
 from envgen.prompts import PromptStyle
 from envgen.seeds import generator
 from infra.preset import load_preset
+from infra.study.spec import load_study
 from policy.chat import Sampling, ask
-from policy.checkpoints import TINY_DIRECTORY
+from policy.checkpoints import SHIPPED
 from policy.evaluation import evaluate
 from policy.rollouts import breakdown_of
 from policy.transformers_model import TransformersModel
@@ -43,7 +45,18 @@ def test_it_answers_design_questions_in_readable_json_without_help(start):
     assert readable >= 36
 
 
-def test_it_is_small_and_has_a_model_card():
-    assert (TINY_DIRECTORY / "README.md").is_file()
-    assert (TINY_DIRECTORY / "model.safetensors").stat().st_size < 10_000_000
-    assert json.loads((TINY_DIRECTORY / "config.json").read_text())["architectures"] == ["Qwen3ForCausalLM"]
+@pytest.mark.parametrize("name", sorted(SHIPPED))
+def test_it_is_small_and_has_a_model_card(name: str):
+    directory = SHIPPED[name]
+    assert (directory / "README.md").is_file()
+    assert (directory / "model.safetensors").stat().st_size < 10_000_000
+    assert json.loads((directory / "config.json").read_text())["architectures"] == ["Qwen3ForCausalLM"]
+
+
+def test_the_wide_one_solves_some_boards_of_three_agents_and_of_larger_maps():
+    wide = TransformersModel("tiny-wide", batch_size=128, dtype="float32")
+    drawn = load_study("small").test.model_copy(update={"instances": 6}).draw()
+    rollouts = evaluate(wide, drawn, PromptStyle.COMPACT, Sampling(max_tokens=96))
+    for agents in (2, 3):
+        rate = np.mean([rollout.verdict.valid for rollout in rollouts if rollout.instance.problem.num_agents == agents])
+        assert 0.1 < rate < 0.4
