@@ -118,7 +118,7 @@ def test_the_shared_stage_0_pilots_for_nothing_and_has_the_keys_of_its_children(
         assert stage_0_keys(tmp_path / child.name, spec.preset_of(child)) == shared
 
 
-def test_children_that_run_side_by_side_share_theshare_of_cores(monkeypatch: pytest.MonkeyPatch):
+def test_children_that_run_side_by_side_share_the_cores(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("os.cpu_count", lambda: 8)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setenv("ENVWRIGHT_WORKERS", "1")
