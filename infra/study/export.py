@@ -14,7 +14,7 @@ from infra.comparison.spec import Child, ComparisonSpec
 from infra.run_directory import read_results
 from infra.steps import stage_directory
 from infra.study.records import SHARED, Answers, SetName, StoredRound, StoredRun, write_round
-from infra.study.spec import ArmGroup, Round, StudySpec
+from infra.study.spec import PLAIN, TESTS, ArmGroup, Round, StudySpec
 from infra.versions import code_version
 
 ROLLOUTS = "rollouts.parquet"
@@ -30,11 +30,11 @@ class RoundFolder:
 
     def comparison(self, group: ArmGroup) -> Path:
         """Directory of a group's comparison."""
-        return self.path / (group.name or "plain")
+        return self.path / (group.name or PLAIN)
 
     def test(self, policy: str, stage: int) -> Path:
         """Directory of a policy's answers to the test suite."""
-        return self.path / "tests" / (f"{policy}-stage-{stage:02d}" if stage > START else "start")
+        return self.path / TESTS / (f"{policy}-stage-{stage:02d}" if stage > START else "start")
 
     def children(self) -> Iterator[tuple[ArmGroup, ComparisonSpec, Child]]:
         """Every curriculum of the round."""

@@ -18,9 +18,13 @@ from envgen.problem import Instance
 from envgen.sampler import MAX_AGENTS, MIN_AGENTS, sample
 from infra.comparison.results import BASELINES
 from infra.comparison.spec import ComparisonSpec, plan
-from infra.preset import Preset, load_preset, read_yaml
+from infra.preset import Preset, read_yaml
+from infra.run_directory import FREE_FIELDS, changed_fields
 
 STUDIES = Path(__file__).parent
+PLAIN, TESTS = "plain", "tests"
+"""Folders of a round: the group without a name, and the answers to the test suite."""
+RESERVED = {PLAIN, TESTS}
 Ratio = Annotated[float, Field(ge=0, le=1)]
 
 
@@ -112,10 +116,21 @@ class StudySpec(BaseModel):
                 raise ValueError(f"round {one.number}: {arms} names an arm twice; give one of the groups a name")
             if missing := {one.primary, *BASELINES} - set(arms):
                 raise ValueError(f"round {one.number}: arms {arms} lack {', '.join(sorted(missing))}; every round has its primary arm and both baselines")
-        preset = load_preset(self.preset)
-        if preset.agents in self.test.boards and (seen := set(self.test.boards[preset.agents]) & set(preset.space.map_sizes)):
-            raise ValueError(f"test.boards.{preset.agents}: {sorted(seen)} are trained on, so that the test is no transfer; leave them out")
+            self._check_groups(one)
         return self
+
+    def _check_groups(self, one: Round) -> None:
+        """The groups of a round have folders of their own, one stage 0, and nothing of the test in training or validation; ValueError otherwise."""
+        names = [group.name or PLAIN for group in one.groups]
+        if len(set(names)) < len(names) or {group.name for group in one.groups} & RESERVED:
+            raise ValueError(f"round {one.number}: groups {names}: give each another name, but not {PLAIN} or {TESTS}, and only one of them none")
+        presets = [self.comparison(one, group).preset for group in one.groups]
+        for name, preset in zip(names, presets, strict=True):
+            if changed := changed_fields(presets[0], preset, FREE_FIELDS | {"design"}):
+                raise ValueError(f"round {one.number}: group {name} has another stage 0 than {names[0]} ({changed}); change only design and stages in a group")
+            known = {*preset.space.map_sizes, *preset.validation.map_sizes}
+            if seen := known & set(self.test.boards.get(preset.agents, ())):
+                raise ValueError(f"test.boards.{preset.agents}: {sorted(seen)} are trained on or validated on, so that the test is no transfer; leave them out")
 
     def round(self, number: int) -> Round:
         """A round by its number; ConfigError if there is none."""
@@ -126,7 +141,7 @@ class StudySpec(BaseModel):
 
     def comparison(self, one: Round, group: ArmGroup) -> ComparisonSpec:
         """The curricula of a group, as a comparison; ConfigError says what is wrong with them."""
-        return plan(self.preset, ",".join(group.engineers), ",".join(map(str, one.seeds)), settings=group.settings, name=group.name or "plain")
+        return plan(self.preset, ",".join(group.engineers), ",".join(map(str, one.seeds)), settings=group.settings, name=group.name or PLAIN)
 
     def arms(self, one: Round) -> list[tuple[str, ArmGroup, str]]:
         """(arm, its group, label of its engineer variant) of a round, in order."""

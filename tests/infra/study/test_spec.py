@@ -17,6 +17,7 @@ PLAIN = {
     "test": {"boards": {2: [7], 3: [4]}, "wait_ratios": [0.5], "hole_ratios": [0.2], "instances": 4, "seed": 5, "answer_tokens": 64},
     "rounds": [{"number": 1, "seeds": [1, 2], "primary": "checkpoint-V6", "groups": [{"engineers": ["fixed", "random", "checkpoint:V6"]}]}],
 }
+TWO = PLAIN["rounds"][0]["groups"]
 
 
 def study(folder: Path, **changes: object) -> StudySpec:
@@ -76,8 +77,12 @@ def test_what_is_registered_changes_with_all_that_decides_the_round(tmp_path: Pa
         ({"rounds": a_round(primary="levels")}, "lack levels"),
         ({"rounds": a_round(groups=[{"engineers": ["fixed", "random", "checkpoint:V6"]}, {"engineers": ["random"]}])}, "names an arm twice"),
         ({"rounds": a_round() + a_round()}, "a number is used twice"),
-        ({"rounds": a_round() + [{**PLAIN["rounds"][0], "number": 2}]}, "a round needs fresh ones"),
+        ({"rounds": [*a_round(), {**PLAIN["rounds"][0], "number": 2}]}, "a round needs fresh ones"),
         ({"test": {**PLAIN["test"], "boards": {2: [5, 7]}}}, r"\[5\] are trained on"),
+        ({"rounds": a_round(groups=[*TWO, {"engineers": ["frontier"]}])}, "give each another name"),
+        ({"rounds": a_round(groups=[*TWO, {"name": "tests", "engineers": ["frontier"]}])}, "give each another name"),
+        ({"rounds": a_round(groups=[*TWO, {"name": "more", "engineers": ["random"], "settings": {"instances": 32}}])}, "another stage 0 than plain .instances"),
+        ({"rounds": a_round(groups=[{**TWO[0], "settings": {"validation.map_sizes": [3, 4, 7]}}])}, r"\[7\] are trained on or validated on"),
         ({"tset": {}}, "tset"),
     ],
 )
@@ -87,7 +92,7 @@ def test_a_registration_that_could_not_answer_is_refused(tmp_path: Path, changes
 
 
 def test_an_unknown_study_or_round_is_answered_with_those_there_are(tmp_path: Path):
-    with pytest.raises(ConfigError, match="the shipped ones are .*small"):
+    with pytest.raises(ConfigError, match=r"the shipped ones are .*small"):
         load_study("large")
     with pytest.raises(ConfigError, match="has the rounds 1"):
         study(tmp_path).round(9)
