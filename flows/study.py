@@ -18,7 +18,7 @@ from infra.settings import Settings
 from infra.study.export import RoundFolder
 from infra.study.spec import StudySpec, load_study
 from tasks.run import close_engine, log
-from tasks.study import make_instances, store, answer_test_suite
+from tasks.study import answer_test_suite, make_instances, store
 
 DATA = "study"
 """Folder, in the directory of a study, of all that its tables and figures follow from."""

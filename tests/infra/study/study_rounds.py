@@ -22,7 +22,7 @@ from infra.study.spec import ArmGroup, Round, StudySpec, TestSuite
 from policy.pilot_score import Mean, Piloted, PilotScore
 
 ARMS = ("fixed", "random", "checkpoint-V6")
-SUITE = TestSuite(boards={3: (4,), 2: (7,)}, wait_ratios=(0.5,), hole_ratios=(0.2,), instances=10, seed=5)
+SUITE = TestSuite(boards={3: (4,), 2: (7,)}, wait_ratios=(0.5,), hole_ratios=(0.2,), instances=10, seed=5, answer_tokens=64)
 SPEC = StudySpec(
     name="small",
     preset="micro",

@@ -76,7 +76,7 @@ def test_what_is_registered_changes_with_all_that_decides_the_round(tmp_path: Pa
         ({"rounds": a_round(primary="levels")}, "lack levels"),
         ({"rounds": a_round(groups=[{"engineers": ["fixed", "random", "checkpoint:V6"]}, {"engineers": ["random"]}])}, "names an arm twice"),
         ({"rounds": a_round() + a_round()}, "a number is used twice"),
-        ({"rounds": a_round() + [{**PLAIN["rounds"][0], "number": 2}]}, "a round needs fresh ones"),
+        ({"rounds": [*a_round(), {**PLAIN["rounds"][0], "number": 2}]}, "a round needs fresh ones"),
         ({"test": {**PLAIN["test"], "boards": {2: [5, 7]}}}, r"\[5\] are trained on"),
         ({"tset": {}}, "tset"),
     ],
@@ -87,7 +87,7 @@ def test_a_registration_that_could_not_answer_is_refused(tmp_path: Path, changes
 
 
 def test_an_unknown_study_or_round_is_answered_with_those_there_are(tmp_path: Path):
-    with pytest.raises(ConfigError, match="the shipped ones are .*small"):
+    with pytest.raises(ConfigError, match=r"the shipped ones are .*small"):
         load_study("large")
     with pytest.raises(ConfigError, match="has the rounds 1"):
         study(tmp_path).round(9)
