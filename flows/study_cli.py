@@ -30,6 +30,9 @@ def study(
         if rounds:
             raise ConfigError("--round chooses what is run, and --data runs nothing; leave one of them out")
         return _plain(f"study: {write_page(output or data.parent, data, spec)}")
+    for one in [spec.round(number) for number in rounds or []] or spec.rounds:
+        arms = [arm for arm, _, _ in spec.arms(one)]
+        _plain(f"round {one.number}: {len(arms)} arms ({', '.join(arms)}), seeds {', '.join(map(str, one.seeds))}")
     show_log()
     _plain("starting the orchestrator ...")
     from flows.study import study as study_flow

@@ -19,7 +19,10 @@ from tasks.run import Throttle, log, task_options
 
 @task(**task_options("bootstrap"))
 def bootstrap_policy(output: Path, preset: Preset, recipe: BootstrapRecipe, continue_from: Path | None) -> None:
-    """Train a start policy in a child process and put it at `output`; boards of the validation set, the benchmark and the studies' test suites are held out."""
+    """Train a start policy in a child process and put it at `output`.
+
+    Boards of the preset's validation set, the benchmark suite and the test suites of the shipped studies are held out.
+    """
     unseen = [*validation_instances(preset), *(instance for suite in shipped_suites() for instance in suite.draw())]
     held_out = frozenset(instance.problem.id for instance in unseen).union(*map(suite_identities, recipe.agents))
     log.info("drawing %d boards and %d lessons; %d boards are held out", recipe.boards, recipe.designs, len(held_out))

@@ -6,14 +6,14 @@ from pathlib import Path
 import pyarrow as pa
 
 from engineer.gate import START
-from envgen.dataset import read_dataset, read_table
+from envgen.dataset import read_table
 from envgen.errors import RunDirectoryError
 from infra.comparison.gather import finished
 from infra.comparison.spec import SHARED as SHARED_DIRECTORY
 from infra.comparison.spec import Child, ComparisonSpec
 from infra.run_directory import read_results
 from infra.steps import stage_directory
-from infra.study.records import SHARED, Answers, SetName, StoredRound, StoredRun, write_round
+from infra.study.records import SHARED, Answers, SetName, StoredRound, StoredRun, read_instances, write_round
 from infra.study.spec import PLAIN, TESTS, ArmGroup, Round, StudySpec
 from infra.versions import code_version
 
@@ -74,8 +74,7 @@ def store_round(data: Path, folder: RoundFolder) -> None:
         seeds=one.seeds,
         runs=tuple(run for run, _ in folder.runs()),
     )
-    instances = {name: read_dataset(data / f"{name}.parquet") for name in ("test", "validation")}
-    write_round(data / one.folder, stored, instances, _answers(folder))
+    write_round(data / one.folder, stored, read_instances(data), _answers(folder))
 
 
 def _answers(folder: RoundFolder) -> Iterator[Answers]:

@@ -134,11 +134,16 @@ def write_round(folder: Path, stored: StoredRound, instances: dict[SetName, list
     write_json(folder / CURRICULA, stored)
 
 
+def read_instances(data: Path) -> dict[SetName, list[Instance]]:
+    """The instances of both sets; DataError if a file is missing or damaged."""
+    return {name: read_dataset(data / f"{name}.parquet") for name in SETS}
+
+
 def read_round(data: Path, number: int) -> RoundData:
     """A round of a study's data, with every answer judged anew; DataError if a file is missing, damaged or does not fit."""
     folder = data / f"round-{number}"
     stored = _read_stored(folder / CURRICULA)
-    instances: dict[SetName, list[Instance]] = {name: read_dataset(data / f"{name}.parquet") for name in SETS}
+    instances = read_instances(data)
     rows = read_table(folder / ANSWERS, ANSWER_SCHEMA).to_pandas()
     by_id = {name: {instance.problem.id: instance for instance in found} for name, found in instances.items()}
     outcomes: dict[tuple[str, int, SetName], Outcomes] = {}
