@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from engineer.gate import START
 from envgen.dataset import read_table
-from envgen.errors import RunDirectoryError
+from envgen.errors import DataError, RunDirectoryError
 from infra.comparison.gather import finished
 from infra.comparison.spec import SHARED as SHARED_DIRECTORY
 from infra.comparison.spec import Child, ComparisonSpec
@@ -74,20 +74,30 @@ def store_round(data: Path, folder: RoundFolder) -> None:
         seeds=one.seeds,
         runs=tuple(run for run, _ in folder.runs()),
     )
-    write_round(data / one.folder, stored, read_instances(data), _answers(folder))
+    instances = read_instances(data)
+    ids: dict[SetName, list[str]] = {name: [instance.problem.id for instance in found] for name, found in instances.items()}
+    write_round(data / one.folder, stored, instances, _answers(folder, ids))
 
 
-def _answers(folder: RoundFolder) -> Iterator[Answers]:
+def _answers(folder: RoundFolder, ids: dict[SetName, list[str]]) -> Iterator[Answers]:
+    for policy, stage, name, directory in _answered(folder):
+        yield _read(policy, stage, name, directory, ids[name])
+
+
+def _answered(folder: RoundFolder) -> Iterator[tuple[str, int, SetName, Path]]:
+    """(policy, stage, set, directory of its rollouts) of all that is stored."""
     shared = folder.comparison(folder.round.groups[0]) / SHARED_DIRECTORY
-    yield _read(SHARED, START, "validation", shared / "start")
-    yield _read(SHARED, 0, "validation", stage_directory(shared, 0))
+    yield SHARED, START, "validation", shared / "start"
+    yield SHARED, 0, "validation", stage_directory(shared, 0)
     for run, directory in folder.runs():
         for stage in run.results.stages[1:]:
-            yield _read(run.policy, stage.stage, "validation", stage_directory(directory, stage.stage))
+            yield run.policy, stage.stage, "validation", stage_directory(directory, stage.stage)
     for policy, stage, _ in folder.policies():
-        yield _read(policy, stage, "test", folder.test(policy, stage))
+        yield policy, stage, "test", folder.test(policy, stage)
 
 
-def _read(policy: str, stage: int, name: SetName, directory: Path) -> Answers:
+def _read(policy: str, stage: int, name: SetName, directory: Path, ids: list[str]) -> Answers:
     table = read_table(directory / ROLLOUTS, _COMPLETIONS)
+    if table["id"].to_pylist() != ids:
+        raise DataError(f"{directory / ROLLOUTS}: answers other instances than those of the study's {name} set, or in another order; take the files of one run")
     return Answers(policy=policy, stage=stage, set=name, completions=tuple(table["completion"].to_pylist()))

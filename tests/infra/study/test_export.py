@@ -7,8 +7,9 @@ import pytest
 from study_rounds import SPEC, completions, rising, run, small_sets
 
 from envgen.dataset import write_dataset
-from envgen.errors import RunDirectoryError
+from envgen.errors import DataError, RunDirectoryError
 from envgen.files import write_json
+from envgen.problem import Instance
 from envgen.prompts import PromptStyle
 from envgen.verifier import verify
 from infra.comparison.spec import SHARED as SHARED_DIRECTORY
@@ -21,8 +22,8 @@ from policy.rollouts import Rollout, write_rollouts
 SHORT = SPEC.model_copy(update={"rounds": (SPEC.round(2),)})
 
 
-def answered(directory: Path, name: SetName, right: int) -> None:
-    found = small_sets()[name]
+def answered(directory: Path, name: SetName, right: int, found: list[Instance] | None = None) -> None:
+    found = found or small_sets()[name]
     texts = completions(found, right)
     rollouts = [Rollout(instance=i, completion=t, completion_tokens=3, truncated=False, verdict=verify(i, t)) for i, t in zip(found, texts, strict=True)]
     write_rollouts(directory / "rollouts.parquet", rollouts, PromptStyle.COMPACT)
@@ -100,4 +101,10 @@ def test_a_round_that_is_not_finished_is_not_stored(folder: RoundFolder):
     group, _, child = list(folder.children())[-1]
     (folder.comparison(group) / child.name / "results.json").unlink()
     with pytest.raises(RunDirectoryError, match=f"{child.name}: not finished"):
+        store(folder)
+
+
+def test_answers_to_other_instances_or_in_another_order_are_not_stored(folder: RoundFolder):
+    answered(folder.test(SHARED, 0), "test", 3, small_sets()["test"][::-1])
+    with pytest.raises(DataError, match=r"shared-stage-00/rollouts.parquet: answers other instances than those of the study's test set"):
         store(folder)
