@@ -65,6 +65,8 @@ class StageConfig(BaseModel):
     """Share of the data whose optimal plan needs a wait."""
     size: float
     """Mean map size of the data."""
+    different: int
+    """How many different configs the seeds have; a designer that does not draw gives all seeds the same one after the shared stage 0."""
 
 
 class Conduct(BaseModel):
@@ -130,6 +132,7 @@ def _config(configs: list[EnvConfig]) -> StageConfig:
         hole_ratio=over_data("hole_ratio"),
         wait_ratio=over_data("wait_ratio"),
         size=float(sum(size * np.mean(parts) for size, parts in shares.items())),
+        different=len({config.model_dump_json() for config in configs}),
     )
 
 

@@ -8,7 +8,7 @@ from infra.comparison.pilot_gain import RankCorrelation
 from infra.comparison.text import SCORES, short_count
 from infra.report.behaviour import UNDEFINED
 from infra.report.text import SPACE, count, interval, label, percent, points, points_interval, signed
-from infra.study.conduct import Mean
+from infra.study.conduct import Mean, StageConfig
 from infra.study.effects import ALPHA, Effect
 from infra.study.findings import RoundFindings
 
@@ -134,11 +134,8 @@ def config_headings(found: RoundFindings) -> list[str]:
 
 
 def config_rows(found: RoundFindings) -> Rows:
-    """Arm, then for each stage after the shared one: share of boards that need a wait, mean map size, hole ratio."""
-    return [
-        (f"`{arm.arm}`", *(f"{percent(config.wait_ratio)}, {config.size:.1f}, {percent(config.hole_ratio)}" for config in arm.conduct.configs[1:]))
-        for arm in found.arms
-    ]
+    """Arm, then for each stage after the shared one: share of boards that need a wait, mean map size, hole ratio, number of different configs."""
+    return [(f"`{arm.arm}`", *map(_config, arm.conduct.configs[1:])) for arm in found.arms]
 
 
 def behaviour_rows(found: RoundFindings) -> Rows:
@@ -217,6 +214,10 @@ def _points(value: float) -> str:
 
 def _rate(rate: Rate) -> str:
     return f"{100 * rate.value:.1f} {interval(rate)}"
+
+
+def _config(config: StageConfig) -> str:
+    return f"{percent(config.wait_ratio)}, {config.size:.1f}, {percent(config.hole_ratio)}, {config.different}"
 
 
 def _effect(found: Effect) -> str:
