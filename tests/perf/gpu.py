@@ -18,11 +18,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from gpu_step import now, random_model
+
+from infra.versions import library_versions
 
 ROOT = Path(__file__).parents[2]
 RESULTS = Path(__file__).parent / "results"
@@ -36,7 +37,7 @@ def main() -> None:
     parser.add_argument("--only", default=",".join(PARTS), help="parts, with commas between them")
     parser.add_argument("--out", type=Path, help="file of the results; named after the hardware if left out")
     arguments = parser.parse_args()
-    found: dict[str, Any] = {"rehearsal": arguments.rehearse, "hardware": hardware(), "versions": versions()}
+    found: dict[str, Any] = {"rehearsal": arguments.rehearse, "hardware": hardware(), "versions": library_versions(PACKAGES)}
     name = f"rehearsal-{found['hardware']['name']}" if arguments.rehearse else found["hardware"]["name"]
     out = arguments.out or RESULTS / f"{name.lower().replace(' ', '-')}.json"
     for part in arguments.only.split(","):
@@ -63,17 +64,6 @@ def hardware() -> dict[str, Any]:
         return {"name": f"cpu {platform.machine()}", **memory}
     device = torch.cuda.get_device_properties(0)
     return {"name": device.name, "gpus": torch.cuda.device_count(), "gpu_memory_gib": round(device.total_memory / 2**30, 1), **memory}
-
-
-def versions() -> dict[str, str]:
-    """Versions of what matters and is there."""
-    found = {"python": platform.python_version()}
-    for package in PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found
 
 
 def tiny(folder: Path, rehearse: bool) -> dict[str, Any]:
