@@ -1,6 +1,7 @@
 """The flow of a study: rounds of comparisons, then every final policy on a test suite that nothing in the loop sees."""
 
 import os
+from itertools import product
 from pathlib import Path
 
 from flows.environment import prepare
@@ -15,8 +16,8 @@ from infra.comparison.fork import fork
 from infra.comparison.spec import SHARED, open_comparison
 from infra.lease import exclusive
 from infra.settings import Settings
-from infra.study.export import RoundFolder
-from infra.study.spec import StudySpec, load_study
+from infra.study.export import RoundFolder, register
+from infra.study.spec import ArmGroup, StudySpec, load_study
 from tasks.run import close_engine, log
 from tasks.study import answer_test_suite, make_instances, store
 
@@ -52,18 +53,23 @@ def study(name: str, rounds: tuple[int, ...] = (), jobs: Jobs = 1) -> Path:
 
 def _run_round(data: Path, folder: RoundFolder, jobs: int) -> None:
     spec, one = folder.spec, folder.round
+    register(folder)
     log.info("round %d: %d arms, seeds %s", one.number, len(spec.arms(one)), ", ".join(map(str, one.seeds)))
-    first = folder.comparison(one.groups[0])
-    for group in one.groups:
-        directory, wanted = folder.comparison(group), spec.comparison(one, group)
-        options = ComparisonOptions(engineers=list(group.engineers), seeds=list(one.seeds), settings=group.settings)
-        wanted = open_comparison(directory, wanted.model_copy(update={"name": str(directory)}))
-        if directory != first:
-            # Of the groups of a round too, stage 0 is the same.
-            fork(first / SHARED, directory / SHARED, wanted.shared_preset)
-        compare(spec.preset, str(directory), options, jobs)
+    for seeds, group in product(one.batches, one.groups):
+        _compare(folder, group, seeds, jobs)
     try:
         answer_test_suite(data, folder, jobs)
     finally:
         close_engine()
     store(data, folder)
+
+
+def _compare(folder: RoundFolder, group: ArmGroup, seeds: tuple[int, ...], jobs: int) -> None:
+    """The curricula of a group over seeds that share a stage 0, which the first group of the round trains."""
+    directory, shared = folder.comparison(group, seeds), folder.shared(seeds)
+    wanted = folder.spec.comparison(group, seeds).model_copy(update={"name": str(directory)})
+    opened = open_comparison(directory, wanted)
+    if directory / SHARED != shared:
+        fork(shared, directory / SHARED, opened.shared_preset)
+    options = ComparisonOptions(engineers=list(group.engineers), seeds=list(seeds), settings=group.settings)
+    compare(folder.spec.preset, str(directory), options, jobs)

@@ -131,10 +131,7 @@ _Loader.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(r"[-+]?(?:[0
 
 def load_preset(name: str, overrides: dict[str, Any] | None = None) -> Preset:
     """A shipped preset by name, or a YAML file by path, with dotted overrides; ConfigError names file and field."""
-    path = Path(name) if name.endswith((".yaml", ".yml")) else PRESETS / f"{name}.yaml"
-    if not path.is_file():
-        shipped = ", ".join(sorted(p.stem for p in PRESETS.glob("*.yaml")))
-        raise ConfigError(f"{name}: no such preset; the shipped ones are {shipped}, or give the path of a YAML file")
+    path = preset_path(name)
     raw = read_yaml(path)
     for key, value in (overrides or {}).items():
         _set(raw, key, value)
@@ -154,6 +151,15 @@ def load_preset(name: str, overrides: dict[str, Any] | None = None) -> Preset:
     if "num_train_epochs" in preset.trl:
         raise ConfigError(f"{path}: trl.num_train_epochs: set the preset's own 'epochs' instead")
     return preset
+
+
+def preset_path(name: str) -> Path:
+    """The file of a preset, shipped or given by path; ConfigError if there is none."""
+    path = Path(name) if name.endswith((".yaml", ".yml")) else PRESETS / f"{name}.yaml"
+    if not path.is_file():
+        shipped = ", ".join(sorted(p.stem for p in PRESETS.glob("*.yaml")))
+        raise ConfigError(f"{name}: no such preset; the shipped ones are {shipped}, or give the path of a YAML file")
+    return path
 
 
 def load_env_config(path: Path) -> EnvConfig:

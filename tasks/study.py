@@ -9,7 +9,7 @@ from envgen.dataset import write_dataset
 from infra.benchmark.spec import BenchmarkSpec
 from infra.preset import Preset, load_preset
 from infra.steps import run_step, stage_directory
-from infra.study.export import RoundFolder, store_round
+from infra.study.export import RoundFolder, policies_to_test, store_round
 from infra.study.spec import StudySpec
 from policy.checkpoints import resolve_model
 from tasks.benchmark import answer_all
@@ -35,7 +35,7 @@ def make_instances(data: Path, spec: StudySpec) -> None:
 def answer_test_suite(data: Path, folder: RoundFolder, replicas: int) -> None:
     """Answers of every final policy, the start policy and the shared stage 0 to the test suite; found where they are there."""
     preset = load_preset(folder.spec.preset)
-    policies = folder.policies()
+    policies = policies_to_test(folder)
     for number, (policy, stage, directory) in enumerate(policies, start=1):
         log.info("test suite: %s, stage %d (%d of %d)", policy, stage, number, len(policies))
         source = resolve_model(preset.model) if stage == START else str((stage_directory(directory, stage) / "checkpoint").resolve())
@@ -50,7 +50,7 @@ def _asked(data: Path, spec: StudySpec, preset: Preset, source: str, replicas: i
         limit=None,
         style=preset.prompt_style,
         answer_tokens=spec.test.answer_tokens,
-        engine=preset.engine.model_copy(update={"replicas": replicas}),
+        engine=preset.engine.model_copy(update={"replicas": max(replicas, preset.engine.replicas)}),
     )
 
 

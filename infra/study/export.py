@@ -1,6 +1,8 @@
 """Gather what a round's curricula left on disk into the files of `infra.study.records`."""
 
+import json
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 
 import pyarrow as pa
@@ -8,16 +10,16 @@ import pyarrow as pa
 from engineer.gate import START
 from envgen.dataset import read_table
 from envgen.errors import DataError, RunDirectoryError
+from envgen.files import write_json
 from infra.comparison.gather import finished
 from infra.comparison.spec import SHARED as SHARED_DIRECTORY
 from infra.comparison.spec import Child, ComparisonSpec
 from infra.run_directory import read_results
 from infra.steps import stage_directory
-from infra.study.records import SHARED, Answers, SetName, StoredRound, StoredRun, read_instances, write_round
+from infra.study.records import SHARED, Answers, SetName, StoredRound, StoredRun, read_instances, stage_0_policy, write_round
 from infra.study.spec import PLAIN, TESTS, ArmGroup, Round, StudySpec
-from infra.versions import code_version
 
-ROLLOUTS = "rollouts.parquet"
+ROLLOUTS, REGISTERED = "rollouts.parquet", "registered.json"
 _COMPLETIONS = pa.schema([pa.field("id", pa.string(), nullable=False), pa.field("completion", pa.string(), nullable=False)])
 
 
@@ -28,71 +30,98 @@ class RoundFolder:
         self.study, self.spec, self.round = study, spec, one
         self.path = study / one.folder
 
-    def comparison(self, group: ArmGroup) -> Path:
-        """Directory of a group's comparison."""
-        return self.path / (group.name or PLAIN)
+    def comparison(self, group: ArmGroup, seeds: tuple[int, ...]) -> Path:
+        """Directory of a group's comparison over seeds that share a stage 0."""
+        name = group.name or PLAIN
+        return self.path / (name if self.round.stage_0 == "one" else f"{name}-s{seeds[0]}")
+
+    def shared(self, seeds: tuple[int, ...]) -> Path:
+        """Directory of the stage 0 that these seeds share, over all groups."""
+        return self.comparison(self.round.groups[0], seeds) / SHARED_DIRECTORY
 
     def test(self, policy: str, stage: int) -> Path:
         """Directory of a policy's answers to the test suite."""
         return self.path / TESTS / (f"{policy}-stage-{stage:02d}" if stage > START else "start")
 
-    def children(self) -> Iterator[tuple[ArmGroup, ComparisonSpec, Child]]:
-        """Every curriculum of the round."""
-        for group in self.round.groups:
-            comparison = self.spec.comparison(self.round, group)
-            for child in comparison.children:
-                yield group, comparison, child
-
     def runs(self) -> list[tuple[StoredRun, Path]]:
         """Every finished curriculum with its directory; RunDirectoryError names the first that is not."""
-        return [(self._run(group, comparison, child), self.comparison(group) / child.name) for group, comparison, child in self.children()]
+        found = []
+        for group, seeds in product(self.round.groups, self.round.batches):
+            comparison = self.spec.comparison(group, seeds)
+            for child in comparison.children:
+                directory = self.comparison(group, seeds) / child.name
+                found.append((_run(group.arm(child.engineer.label), child, directory, comparison), directory))
+        return found
 
-    def policies(self) -> list[tuple[str, int, Path]]:
-        """(policy, stage, run directory) of every policy that is tested: the shared ones, then each final policy that a stage of its own made."""
-        shared = self.comparison(self.round.groups[0]) / SHARED_DIRECTORY
-        final = [(run.policy, run.results.final.stage, directory) for run, directory in self.runs()]
-        return [(SHARED, START, shared), (SHARED, 0, shared), *((policy, stage, directory) for policy, stage, directory in final if stage > 0)]
+    def shared_policies(self) -> list[tuple[str, int, Path]]:
+        """(policy, stage, run directory) of the start policy and of each shared stage 0."""
+        stages = [(stage_0_policy(self.round.stage_0, seeds[0]), 0, self.shared(seeds)) for seeds in self.round.batches]
+        return [(SHARED, START, stages[0][2]), *stages]
 
-    def _run(self, group: ArmGroup, comparison: ComparisonSpec, child: Child) -> StoredRun:
-        directory = self.comparison(group) / child.name
-        found = finished(directory, comparison.preset_of(child))
-        if found is None:
-            raise RunDirectoryError(f"{directory}: not finished; run the same command again")
-        results = read_results(directory)
-        return StoredRun(arm=group.arm(child.engineer.label), seed=child.seed, results=results, tokens=found.tokens, seconds=found.seconds)
+
+def _run(arm: str, child: Child, directory: Path, comparison: ComparisonSpec) -> StoredRun:
+    found = finished(directory, comparison.preset_of(child))
+    if found is None:
+        raise RunDirectoryError(f"{directory}: not finished; run the same command again")
+    return StoredRun(arm=arm, seed=child.seed, results=read_results(directory), tokens=found.tokens, seconds=found.seconds)
+
+
+def policies_to_test(folder: RoundFolder) -> list[tuple[str, int, Path]]:
+    """(policy, stage, run directory) of every policy that is tested: the shared ones, then each final policy that a stage of its own made."""
+    final = [(run.policy, run.results.final.stage, directory) for run, directory in folder.runs()]
+    return [*folder.shared_policies(), *((policy, stage, directory) for policy, stage, directory in final if stage > 0)]
+
+
+def register(folder: RoundFolder) -> None:
+    """Write down what a round is before it begins; RunDirectoryError if it was begun as another."""
+    path, wanted = folder.path / REGISTERED, folder.spec.registration(folder.round)
+    if not path.exists():
+        return write_json(path, wanted)
+    found = json.loads(path.read_bytes())
+    changed = [name for name in wanted if found.get(name) != wanted[name]]
+    if changed:
+        raise RunDirectoryError(
+            f"{path}: this round was begun with another {', '.join(changed)}; go back to that, or register a new one, with its own number and seeds"
+        )
 
 
 def store_round(data: Path, folder: RoundFolder) -> None:
     """Write a finished round, whose policies are all tested, under `data`; the instances are there."""
     spec, one = folder.spec, folder.round
+    runs = folder.runs()
     stored = StoredRound(
         study=spec.name,
         round=one.number,
         registered=spec.registered(one),
-        code=code_version(),
+        code=tuple(sorted({_code(stage) for run, directory in runs for stage in _stages(run, directory)})),
         arms=tuple(arm for arm, _, _ in spec.arms(one)),
         seeds=one.seeds,
-        runs=tuple(run for run, _ in folder.runs()),
+        stage_0=one.stage_0,
+        runs=tuple(run for run, _ in runs),
     )
     instances = read_instances(data)
     ids: dict[SetName, list[str]] = {name: [instance.problem.id for instance in found] for name, found in instances.items()}
-    write_round(data / one.folder, stored, instances, _answers(folder, ids))
+    answers = (_read(policy, stage, name, directory, ids[name]) for policy, stage, name, directory in _answered(folder, runs))
+    write_round(data / one.folder, stored, instances, answers)
 
 
-def _answers(folder: RoundFolder, ids: dict[SetName, list[str]]) -> Iterator[Answers]:
-    for policy, stage, name, directory in _answered(folder):
-        yield _read(policy, stage, name, directory, ids[name])
+def _stages(run: StoredRun, directory: Path) -> list[Path]:
+    """Directories of the stages that are a run's own."""
+    return [stage_directory(directory, stage.stage) for stage in run.results.stages[1:]]
 
 
-def _answered(folder: RoundFolder) -> Iterator[tuple[str, int, SetName, Path]]:
+def _code(stage: Path) -> str:
+    return json.loads((stage / "manifest.json").read_bytes())["code"]
+
+
+def _answered(folder: RoundFolder, runs: list[tuple[StoredRun, Path]]) -> Iterator[tuple[str, int, SetName, Path]]:
     """(policy, stage, set, directory of its rollouts) of all that is stored."""
-    shared = folder.comparison(folder.round.groups[0]) / SHARED_DIRECTORY
-    yield SHARED, START, "validation", shared / "start"
-    yield SHARED, 0, "validation", stage_directory(shared, 0)
-    for run, directory in folder.runs():
-        for stage in run.results.stages[1:]:
-            yield run.policy, stage.stage, "validation", stage_directory(directory, stage.stage)
-    for policy, stage, _ in folder.policies():
+    for policy, stage, directory in folder.shared_policies():
+        yield policy, stage, "validation", directory / "start" if stage == START else stage_directory(directory, stage)
+    for run, directory in runs:
+        for number, stage in enumerate(_stages(run, directory), start=1):
+            yield run.policy, number, "validation", stage
+    for policy, stage, _ in policies_to_test(folder):
         yield policy, stage, "test", folder.test(policy, stage)
 
 

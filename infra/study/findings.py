@@ -6,22 +6,24 @@ from typing import Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from envgen.breakdown import Rate, wilson
+from engineer.gate import START
+from envgen.breakdown import Rate
 from envgen.errors import DataError
 from envgen.problem import Instance
 from envgen.verifier import FailureCategory
 from infra.comparison.results import BASELINES, EngineerResult
 from infra.study.conduct import Conduct, PilotFinding, conduct, pilot_finding
 from infra.study.effects import Effect, effect, family, rate
-from infra.study.records import SHARED, Outcomes, RoundData
+from infra.study.records import SHARED, Outcomes, RoundData, stage_0_policy
+from infra.study.spec import Stage0
 
 RateName = Literal["valid", "optimal"]
-START_AND_STAGE_0 = {"start": -1, "stage 0": 0}
+START_AND_STAGE_0 = {"start": START, "stage 0": 0}
 """The policies that all arms share, as tables name them."""
 
 
 class SharedPolicy(BaseModel):
-    """A policy that all arms of a round share, on the test; intervals are over instances only."""
+    """What all arms of a round share, on the test; the interval of a single policy is over instances only."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     name: str
@@ -72,8 +74,9 @@ class RoundFindings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
     number: int
     registered: str
-    code: str
+    code: tuple[str, ...]
     seeds: tuple[int, ...]
+    stage_0: Stage0
     instances: dict[str, int]
     """Set -> number of instances."""
     answers: int
@@ -104,9 +107,10 @@ def find(data: RoundData) -> RoundFindings:
             registered=stored.registered,
             code=stored.code,
             seeds=stored.seeds,
+            stage_0=stored.stage_0,
             instances={name: len(found) for name, found in data.instances.items()},
             answers=sum(len(found.valid) for found in data.outcomes.values()),
-            shared=tuple(_shared(name, data.outcomes[SHARED, stage, "test"]) for name, stage in START_AND_STAGE_0.items()),
+            shared=tuple(_shared(name, _shared_outcomes(data, stage)) for name, stage in START_AND_STAGE_0.items()),
             arms=tuple(_arms(data)),
             strata=tuple(_strata(data)),
             pilot=pilot_finding(stored.runs),
@@ -129,12 +133,11 @@ def pairs(arms: Iterable[str]) -> list[tuple[str, str]]:
     return [(arm, base) for arm in arms for base in BASELINES if arm not in BASELINES or (arm, base) == ("random", "fixed")]
 
 
-def pooled(rounds: list[RoundData], baseline: str = "random") -> dict[str, Effect]:
-    """Arm -> difference of the final valid rate to a baseline over the seeds of all rounds, for arms that are in each; one round has none."""
-    if len(rounds) < 2:
+def pooled(rounds: list[RoundData], arms: list[str], baseline: str = "random") -> dict[str, Effect]:
+    """Arm -> difference of the final valid rate to a baseline over the seeds of all rounds; `arms` are the same in each, see `StudySpec.repeated`."""
+    if baseline not in arms:
         return {}
-    both = [arm for arm in rounds[0].stored.arms if arm != baseline and all(arm in one.stored.arms for one in rounds)]
-    return {arm: effect(np.concatenate([change(one, arm, baseline) for one in rounds])) for arm in both}
+    return {arm: effect(np.concatenate([change(one, arm, baseline) for one in rounds])) for arm in arms if arm != baseline}
 
 
 def _arms(data: RoundData) -> list[ArmFinding]:
@@ -145,7 +148,7 @@ def _arms(data: RoundData) -> list[ArmFinding]:
 
 def _arm(data: RoundData, arm: str, against: dict[str, Effect]) -> ArmFinding:
     runs, valid = data.runs(arm), data.final(arm, "valid")
-    over = [effect(valid.astype(np.int8) - data.outcomes[SHARED, stage, "test"].valid) for stage in START_AND_STAGE_0.values()]
+    over = [effect(valid.astype(np.int8) - data.shared(arm, stage, "valid")) for stage in START_AND_STAGE_0.values()]
     first = runs[0].results
     return ArmFinding(
         arm=arm,
@@ -168,9 +171,15 @@ def _arm(data: RoundData, arm: str, against: dict[str, Effect]) -> ArmFinding:
     )
 
 
-def _shared(name: str, found: Outcomes) -> SharedPolicy:
-    valid, optimal = (wilson(int(outcomes.sum()), len(outcomes)) for outcomes in (found.valid, found.optimal))
-    return SharedPolicy(name=name, valid=valid, optimal=optimal, failures=_failures([found]))
+def _shared_outcomes(data: RoundData, stage: int) -> list[Outcomes]:
+    """The start policy (-1), or the one stage 0, or that of each seed, on the test."""
+    policies = dict.fromkeys(SHARED if stage == START else stage_0_policy(data.stored.stage_0, seed) for seed in data.stored.seeds)
+    return [data.outcomes[policy, stage, "test"] for policy in policies]
+
+
+def _shared(name: str, found: list[Outcomes]) -> SharedPolicy:
+    valid, optimal = (rate(np.stack([getattr(one, measured) for one in found])) for measured in ("valid", "optimal"))
+    return SharedPolicy(name=name, valid=valid, optimal=optimal, failures=_failures(found))
 
 
 def _failures(found: list[Outcomes]) -> dict[FailureCategory, float]:
@@ -195,7 +204,7 @@ def _parts(test: list[Instance]) -> Iterable[tuple[str, list[bool]]]:
 
 
 def _stratum(data: RoundData, name: str, mask: np.ndarray, measured: RateName) -> Stratum:
-    shared = {one: getattr(data.outcomes[SHARED, stage, "test"], measured)[None, mask] for one, stage in START_AND_STAGE_0.items()}
+    shared = {one: np.stack([getattr(found, measured)[mask] for found in _shared_outcomes(data, stage)]) for one, stage in START_AND_STAGE_0.items()}
     finals = {arm: data.final(arm, measured)[:, mask] for arm in data.stored.arms}
     against: dict[str, dict[str, Effect]] = {base: {} for base in BASELINES}
     for arm, base in pairs(data.stored.arms):

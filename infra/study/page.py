@@ -5,7 +5,7 @@ from pathlib import Path
 from envgen.errors import DataError
 from envgen.files import read_text, write_text
 from infra.comparison.results import BASELINES
-from infra.preset import Preset
+from infra.preset import Preset, load_preset
 from infra.report.build import environment
 from infra.study import text
 from infra.study.figures import EFFECTS, write_figures
@@ -29,9 +29,10 @@ def write_page(output: Path, data: Path, spec: StudySpec) -> Path:
     templates = environment(Path(__file__).parent).overlay(autoescape=False)
     page = templates.get_template("study.md.j2").render(
         spec=spec,
+        preset=load_preset(spec.preset),
         rounds=found,
         missing=[one.number for one in spec.rounds if one.number not in {have.number for have in found}],
-        pooled=pooled(read),
+        pooled=pooled(read, spec.repeated()) if len(read) == len(spec.rounds) else {},
         registered={one.number: spec.registered(spec.round(one.number)) == one.registered for one in found},
         primary={one.number: one.primary for one in spec.rounds},
         training={one.number: _training(spec, one.number) for one in found},
@@ -56,11 +57,11 @@ def _round(data: Path, spec: StudySpec, number: int) -> RoundData:
 
 def _headline(spec: StudySpec, found: RoundFindings) -> list[str]:
     primary = spec.round(found.number).primary
-    return [text.verdict(found, primary, base) for base in BASELINES if base in found.arm(primary).against]
+    return [text.verdict(found, primary, base, alone=base == "random") for base in BASELINES if base in found.arm(primary).against]
 
 
 def _training(spec: StudySpec, number: int) -> list[str]:
     """What a stage of a round trains on, a sentence for each different amount."""
     one = spec.round(number)
-    presets: list[Preset] = [spec.comparison(one, group).preset for group in one.groups]
+    presets: list[Preset] = [spec.comparison(group, one.seeds).preset for group in one.groups]
     return list(dict.fromkeys(f"{preset.stages} stages of {preset.instances:,} instances, {preset.epochs:g} epochs each" for preset in presets))

@@ -21,13 +21,14 @@ from envgen.files import write_json
 from envgen.problem import Instance
 from envgen.verifier import Verdict, verify_batch
 from infra.results import CurriculumResults
+from infra.study.spec import Stage0
 
 SetName = Literal["test", "validation"]
 SETS: tuple[SetName, ...] = ("test", "validation")
 ANSWERS, CURRICULA = "answers.parquet", "curricula.json"
 ANSWER_SCHEMA = pa.schema(
     [
-        pa.field("policy", pa.string(), nullable=False, metadata={"doc": "`shared`, or ARM-sSEED"}),
+        pa.field("policy", pa.string(), nullable=False, metadata={"doc": "shared, shared-sSEED or ARM-sSEED"}),
         pa.field("stage", pa.int8(), nullable=False, metadata={"doc": "the stage that made the policy; -1 is the start policy"}),
         pa.field("set", pa.string(), nullable=False, metadata={"doc": "test or validation"}),
         pa.field("id", pa.string(), nullable=False),
@@ -35,7 +36,7 @@ ANSWER_SCHEMA = pa.schema(
     ]
 )
 SHARED = "shared"
-"""The start policy and the shared stage 0, in the column `policy`."""
+"""The start policy, and the stage 0 that all seeds share, in the column `policy`."""
 
 
 @dataclass(frozen=True)
@@ -75,10 +76,11 @@ class StoredRound(BaseModel):
     round: int
     registered: str
     """Digest of what was registered, see `StudySpec.registered`."""
-    code: str
-    """Version of the code that made it."""
+    code: tuple[str, ...]
+    """Versions of the code that its stages were made with."""
     arms: tuple[str, ...]
     seeds: tuple[int, ...]
+    stage_0: Stage0 = "one"
     runs: tuple[StoredRun, ...]
 
 
@@ -106,7 +108,12 @@ class RoundData:
 
     def after(self, run: StoredRun, stage: int, name: SetName) -> Outcomes:
         """The policy that a stage of a run made; stage 0 and the start policy (-1) are shared."""
-        return self.outcomes[(SHARED if stage <= 0 else run.policy, stage, name)]
+        policy = SHARED if stage == START else stage_0_policy(self.stored.stage_0, run.seed) if stage == 0 else run.policy
+        return self.outcomes[policy, stage, name]
+
+    def shared(self, arm: str, stage: int, rate: Literal["valid", "optimal"]) -> np.ndarray:
+        """Outcomes on the test of the start policy (-1) or of stage 0 for the seeds of an arm, of shape (seeds, instances)."""
+        return np.stack([getattr(self.after(run, stage, "test"), rate) for run in self.runs(arm)])
 
     def final(self, arm: str, rate: Literal["valid", "optimal"], name: SetName = "test") -> np.ndarray:
         """Outcomes of an arm's final policies, of shape (seeds, instances)."""
@@ -117,6 +124,11 @@ class RoundData:
         runs = self.runs(arm)
         stages = range(START, len(runs[0].results.stages))
         return [np.stack([getattr(self.after(run, stage, "validation"), rate) for run in runs]) for stage in stages]
+
+
+def stage_0_policy(stage_0: Stage0, seed: int) -> str:
+    """What the answers of the stage 0 are kept under from which a seed goes on."""
+    return SHARED if stage_0 == "one" else f"{SHARED}-s{seed}"
 
 
 def write_round(folder: Path, stored: StoredRound, instances: dict[SetName, list[Instance]], answers: Iterable[Answers]) -> None:

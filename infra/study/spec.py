@@ -1,25 +1,27 @@
 """What a study consists of: `infra/study/NAME.yaml`, written before anything is run.
 
 A study asks whether redesigning the environment helps. It has rounds; a round has arms and seeds; every arm is run with every
-seed from one shared stage 0, and its final policy is judged on a test suite that nothing in the loop sees.
+seed, from a stage 0 that the arms share, and its final policy is judged on a test suite that nothing in the loop sees.
 """
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from envgen.benchmark import suite_identities
 from envgen.config import MAX_HOLE_RATIO, EnvConfig, MapSize, SizeConfig
 from envgen.errors import ConfigError, describe_validation_error
-from envgen.files import digest
+from envgen.files import canonical_json, digest, file_digest
 from envgen.problem import Instance
 from envgen.sampler import MAX_AGENTS, MIN_AGENTS, sample
 from infra.comparison.results import BASELINES
 from infra.comparison.spec import ComparisonSpec, plan
-from infra.preset import Preset, read_yaml
+from infra.preset import load_preset, preset_path, read_yaml
 from infra.run_directory import FREE_FIELDS, changed_fields
+from policy.checkpoints import resolve_model
 
 STUDIES = Path(__file__).parent
 PLAIN, TESTS = "plain", "tests"
@@ -76,12 +78,18 @@ class ArmGroup(BaseModel):
         return f"{label}+{self.name}" if self.name else label
 
 
+Stage0 = Literal["one", "per-seed"]
+"""`one`: all seeds go on from one stage 0, so that a designer that draws nothing makes the same first decision for all of them. `per-seed`: each
+seed has a stage 0 of its own. Arms share it in both."""
+
+
 class Round(BaseModel):
     """Arms that are run with the same seeds and compared with each other."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     number: int = Field(ge=1)
     seeds: tuple[int, ...] = Field(min_length=2)
+    stage_0: Stage0 = "one"
     groups: tuple[ArmGroup, ...] = Field(min_length=1)
     primary: str
     """The arm of the primary hypothesis."""
@@ -90,6 +98,11 @@ class Round(BaseModel):
     def folder(self) -> str:
         """Name of its folder."""
         return f"round-{self.number}"
+
+    @property
+    def batches(self) -> list[tuple[int, ...]]:
+        """Seeds that go on from the same stage 0."""
+        return [self.seeds] if self.stage_0 == "one" else [(seed,) for seed in self.seeds]
 
 
 class StudySpec(BaseModel):
@@ -124,7 +137,7 @@ class StudySpec(BaseModel):
         names = [group.name or PLAIN for group in one.groups]
         if len(set(names)) < len(names) or {group.name for group in one.groups} & RESERVED:
             raise ValueError(f"round {one.number}: groups {names}: give each another name, but not {PLAIN} or {TESTS}, and only one of them none")
-        presets = [self.comparison(one, group).preset for group in one.groups]
+        presets = [self.comparison(group, one.seeds).preset for group in one.groups]
         for name, preset in zip(names, presets, strict=True):
             if changed := changed_fields(presets[0], preset, FREE_FIELDS | {"design"}):
                 raise ValueError(f"round {one.number}: group {name} has another stage 0 than {names[0]} ({changed}); change only design and stages in a group")
@@ -139,18 +152,40 @@ class StudySpec(BaseModel):
                 return one
         raise ConfigError(f"round {number}: study {self.name} has the rounds {', '.join(str(one.number) for one in self.rounds)}")
 
-    def comparison(self, one: Round, group: ArmGroup) -> ComparisonSpec:
-        """The curricula of a group, as a comparison; ConfigError says what is wrong with them."""
-        return plan(self.preset, ",".join(group.engineers), ",".join(map(str, one.seeds)), settings=group.settings, name=group.name or PLAIN)
+    def comparison(self, group: ArmGroup, seeds: tuple[int, ...]) -> ComparisonSpec:
+        """The curricula of a group with seeds that share a stage 0, as a comparison; ConfigError says what is wrong with them."""
+        return plan(self.preset, ",".join(group.engineers), ",".join(map(str, seeds)), settings=group.settings, name=group.name or PLAIN)
 
     def arms(self, one: Round) -> list[tuple[str, ArmGroup, str]]:
         """(arm, its group, label of its engineer variant) of a round, in order."""
-        return [(group.arm(engineer.label), group, engineer.label) for group in one.groups for engineer in self.comparison(one, group).engineers]
+        return [(group.arm(engineer.label), group, engineer.label) for group in one.groups for engineer in self.comparison(group, one.seeds).engineers]
+
+    def registration(self, one: Round) -> dict[str, Any]:
+        """All that is registered of a round: its arms and seeds, the test suite, the preset's file, and the weights that all start from.
+
+        What a file leaves out is left out here too: a default that a later version adds does not make another registration.
+        """
+        preset = {name: value for name, value in read_yaml(preset_path(self.preset)).items() if name != "description"}
+        start = resolve_model(load_preset(self.preset).model)
+        weights = Path(start) / "model.safetensors"
+        facts = {
+            "round": one.model_dump(mode="json", exclude_defaults=True),
+            "test": self.test.model_dump(mode="json"),
+            "preset": preset,
+            "start": file_digest(weights) if weights.is_file() else start,
+        }
+        return json.loads(canonical_json(facts))  # as it is when it has been stored and read
 
     def registered(self, one: Round) -> str:
-        """Digest of all that is registered of a round: its arms and seeds, the resolved presets, the test suite."""
-        presets: list[Preset] = [self.comparison(one, group).preset for group in one.groups]
-        return digest({"round": one, "presets": presets, "test": self.test})
+        """Digest of `registration`."""
+        return digest(self.registration(one))
+
+    def repeated(self) -> list[str]:
+        """Arms that are the same in all rounds, if there are several: with the same settings, and seeds that share their stage 0 in the same way."""
+        if len(self.rounds) < 2 or len({one.stage_0 for one in self.rounds}) > 1:
+            return []
+        found = [{arm: group.settings for arm, group, _ in self.arms(one)} for one in self.rounds]
+        return [arm for arm, settings in found[0].items() if all(arm in other and other[arm] == settings for other in found)]
 
 
 def load_study(name: str) -> StudySpec:

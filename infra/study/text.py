@@ -21,20 +21,19 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 
 
-def verdict(round_: RoundFindings, arm: str, baseline: str) -> str:
-    """What the final valid rates of an arm and a baseline show, in one sentence that claims no more than the interval allows."""
+def verdict(round_: RoundFindings, arm: str, baseline: str, alone: bool) -> str:
+    """What the final valid rates of an arm and a baseline show, in one sentence.
+
+    Of a comparison that is tested `alone` the interval decides; of one of a family the p-value after Holm.
+    """
     found = round_.arm(arm).against[baseline]
     ours, theirs = (f"`{one}` ({percent(round_.arm(one).valid.value)})" for one in (arm, baseline))
     numbers = f"{points(found.value)}{SPACE}points, 95{SPACE}% interval {points_interval(found)}"
-    if not found.sign:
-        return f"{ours} is **not distinguishable from** {theirs}: {numbers}. {_visible(found)}"
     adjusted = found.adjusted_p if found.adjusted_p is not None else found.p
-    stands = "and stays so" if adjusted <= ALPHA else "but not"
-    side = "above" if found.sign > 0 else "below"
-    return (
-        f"{ours} is **{side}** {theirs}: {numbers}, {stands} after adjustment for the {round_.comparisons} comparisons of the round "
-        f"(Holm, p {p_value(adjusted, '= ')}). {_visible(found)}"
-    )
+    holm = "" if alone else f"; after adjustment for {round_.comparisons} comparisons p {p_value(adjusted, '= ')}"
+    shown = found.sign if alone or adjusted <= ALPHA else 0
+    side = {1: "above", -1: "below", 0: "not distinguishable from"}[shown]
+    return f"{ours} is **{side}** {theirs}: {numbers}{holm}. {_visible(found)}"
 
 
 def pooled_verdict(arm: str, found: Effect, rounds: int) -> str:
@@ -64,9 +63,10 @@ def overview_rows(rounds: Sequence[RoundFindings], primary: Mapping[int, str], t
         ("arms", *(", ".join(names(one)) for one in rounds)),
         ("primary arm", *(f"`{primary[one.number]}`" for one in rounds)),
         ("seeds", *(", ".join(map(str, one.seeds)) for one in rounds)),
+        ("stage 0", *("one for all seeds" if one.stage_0 == "one" else "one for each seed" for one in rounds)),
         ("training", *("; or ".join(training[one.number]) for one in rounds)),
         ("answers judged", *(f"{one.answers:,}" for one in rounds)),
-        ("made by version", *(one.code for one in rounds)),
+        ("made by version", *(", ".join(one.code) for one in rounds)),
     ]
 
 

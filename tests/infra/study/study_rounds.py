@@ -72,7 +72,7 @@ def write(data: Path, spec: StudySpec, number: int, right: Right = rising, sets:
         write_dataset(data / f"{name}.parquet", found, PromptStyle.COMPACT, {})
     arms = tuple(arm for arm, _, _ in spec.arms(one))
     runs = tuple(run(arm, seed, right, sets["validation"]) for seed in one.seeds for arm in arms)
-    stored = StoredRound(study=spec.name, round=number, registered=spec.registered(one), code="1.0", arms=arms, seeds=one.seeds, runs=runs)
+    stored = StoredRound(study=spec.name, round=number, registered=spec.registered(one), code=("1.0",), arms=arms, seeds=one.seeds, runs=runs)
     write_round(data / one.folder, stored, sets, _answers(runs, right, sets))
     return stored
 

@@ -1,5 +1,6 @@
 """What a round's run directories become in the study's data."""
 
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -12,14 +13,12 @@ from envgen.files import write_json
 from envgen.problem import Instance
 from envgen.prompts import PromptStyle
 from envgen.verifier import verify
-from infra.comparison.spec import SHARED as SHARED_DIRECTORY
 from infra.run_directory import new_curriculum
 from infra.steps import stage_directory
-from infra.study.export import RoundFolder, store_round
+from infra.study.export import RoundFolder, policies_to_test, register, store_round
+from infra.study.findings import find
 from infra.study.records import SHARED, SetName, read_round
 from policy.rollouts import Rollout, write_rollouts
-
-SHORT = SPEC.model_copy(update={"rounds": (SPEC.round(2),)})
 
 
 def answered(directory: Path, name: SetName, right: int, found: list[Instance] | None = None) -> None:
@@ -30,30 +29,37 @@ def answered(directory: Path, name: SetName, right: int, found: list[Instance] |
 
 
 def finish(folder: RoundFolder) -> None:
-    """Leave what the curricula of a round leave: shared stage 0, one more stage each, tests of start, stage 0 and each final policy."""
-    for group in folder.round.groups:
-        shared = folder.comparison(group) / SHARED_DIRECTORY
-        answered(shared / "start", "validation", rising(SHARED, -1, "validation"))
-        answered(stage_directory(shared, 0), "validation", rising(SHARED, 0, "validation"))
-    for group, comparison, child in folder.children():
-        directory, made = folder.comparison(group) / child.name, run(group.arm(child.engineer.label), child.seed, rising, small_sets()["validation"])
-        write_json(directory / "curriculum.json", new_curriculum(child.name, comparison.preset_of(child)))
-        write_json(directory / "results.json", made.results.model_copy(update={"curriculum": child.name}))
-        answered(directory / "start", "validation", rising(SHARED, -1, "validation"))
-        for stage in made.results.stages:
-            where = stage_directory(directory, stage.stage)
-            answered(where, "validation", rising(made.policy if stage.stage else SHARED, stage.stage, "validation"))
-            write_json(where / "manifest.json", {"tokens": {"training": 100, "evaluation": 10, "engineer_prompt": 3, "pilot": 4}})
-        answered(folder.test(made.policy, 1), "test", rising(made.policy, 1, "test"))
-    for stage in (-1, 0):
-        answered(folder.test(SHARED, stage), "test", rising(SHARED, stage, "test"))
+    """Leave what the curricula of a round leave: stage 0, one more stage each, tests of start, stage 0 and each final policy."""
+    sets = small_sets()
+    for policy, stage, directory in folder.shared_policies():
+        answered(directory / "start" if stage < 0 else stage_directory(directory, 0), "validation", rising(policy, stage, "validation"))
+        answered(folder.test(policy, stage), "test", rising(policy, stage, "test"))
+    for group, seeds in product(folder.round.groups, folder.round.batches):
+        comparison = folder.spec.comparison(group, seeds)
+        for child in comparison.children:
+            directory, made = folder.comparison(group, seeds) / child.name, run(group.arm(child.engineer.label), child.seed, rising, sets["validation"])
+            write_json(directory / "curriculum.json", new_curriculum(child.name, comparison.preset_of(child)))
+            write_json(directory / "results.json", made.results.model_copy(update={"curriculum": child.name}))
+            answered(directory / "start", "validation", rising(SHARED, -1, "validation"))
+            for stage in made.results.stages:
+                where = stage_directory(directory, stage.stage)
+                answered(where, "validation", rising(made.policy if stage.stage else SHARED, stage.stage, "validation"))
+                manifest = {"code": f"1.{stage.stage}", "tokens": {"training": 100, "evaluation": 10, "engineer_prompt": 3, "pilot": 4}}
+                write_json(where / "manifest.json", manifest)
+            answered(folder.test(made.policy, 1), "test", rising(made.policy, 1, "test"))
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> RoundFolder:
-    found = RoundFolder(tmp_path / "study-small", SHORT, SHORT.round(2))
+@pytest.fixture(params=["one", "per-seed"])
+def folder(tmp_path: Path, request: pytest.FixtureRequest) -> RoundFolder:
+    one = SPEC.round(2).model_copy(update={"stage_0": request.param})
+    found = RoundFolder(tmp_path / "study-small", SPEC.model_copy(update={"rounds": (one,)}), one)
     finish(found)
     return found
+
+
+def stage_0(folder: RoundFolder) -> list[str]:
+    """What the answers of stage 0 are kept under."""
+    return [SHARED] if folder.round.stage_0 == "one" else [f"{SHARED}-s{seed}" for seed in folder.round.seeds]
 
 
 def store(folder: RoundFolder) -> Path:
@@ -65,46 +71,55 @@ def store(folder: RoundFolder) -> Path:
 
 
 def test_every_policy_is_tested_once_and_the_shared_ones_first(folder: RoundFolder):
-    policies = [(policy, stage) for policy, stage, _ in folder.policies()]
-    assert policies[:2] == [(SHARED, -1), (SHARED, 0)]
-    assert set(policies[2:]) == {(f"{arm}-s{seed}", 1) for arm, _, _ in SHORT.arms(folder.round) for seed in folder.round.seeds}
+    policies = [(policy, stage) for policy, stage, _ in policies_to_test(folder)]
+    first = [(SHARED, -1), *((policy, 0) for policy in stage_0(folder))]
+    assert policies[: len(first)] == first
+    assert set(policies[len(first) :]) == {(f"{arm}-s{seed}", 1) for arm, _, _ in folder.spec.arms(folder.round) for seed in folder.round.seeds}
     assert len(policies) == len(set(policies))
     assert len({folder.test(policy, stage) for policy, stage in policies}) == len(policies)
 
 
 def test_the_stored_answers_are_those_of_the_run_directories(folder: RoundFolder):
     data = read_round(store(folder), 2)
-    assert data.stored.registered == SHORT.registered(folder.round)
+    assert (data.stored.registered, data.stored.code) == (folder.spec.registered(folder.round), ("1.1",))
+    assert {policy for policy, stage, _ in data.outcomes if stage == 0} == set(stage_0(folder))
     for arm in data.stored.arms:
         for run_, valid in zip(data.runs(arm), data.final(arm, "valid"), strict=True):
             assert valid.mean() == rising(run_.policy, 1, "test") / 10
             assert run_.tokens == {"training": 100, "evaluation": 10, "engineer": 6, "pilot": 8}
-            assert [rows.mean().round(6) for rows in data.curve(arm, "valid")] == [
-                np.round(np.mean([rising(one.policy if stage > 0 else SHARED, stage, "validation") / 10 for one in data.runs(arm)]), 6) for stage in (-1, 0, 1)
-            ]
+        assert data.shared(arm, 0, "valid").mean() == rising(SHARED, 0, "test") / 10
+        heights = [np.mean([rising(one.policy if stage > 0 else SHARED, stage, "validation") / 10 for one in data.runs(arm)]) for stage in (-1, 0, 1)]
+        assert [rows.mean() for rows in data.curve(arm, "valid")] == pytest.approx(heights)
+    assert find(data).comparisons == 5
 
 
 def test_a_run_that_ended_on_the_shared_stage_has_the_answers_of_that(folder: RoundFolder):
-    _, _, child = next(folder.children())
-    path = folder.comparison(folder.round.groups[0]) / child.name / "results.json"
-    made = run("fixed", child.seed, rising, small_sets()["validation"]).results
-    last = made.stages[-1]
+    made, directory = folder.runs()[0]
+    last = made.results.stages[-1]
     assert last.gate is not None
     back = last.model_copy(update={"gate": last.gate.model_copy(update={"action": "rollback", "in_force": 0})})
-    write_json(path, made.model_copy(update={"curriculum": child.name, "stages": (*made.stages[:-1], back)}))
+    write_json(directory / "results.json", made.results.model_copy(update={"stages": (*made.results.stages[:-1], back)}))
     data = read_round(store(folder), 2)
-    assert (f"fixed-s{child.seed}", 1, "test") not in data.outcomes
+    assert (made.policy, 1, "test") not in data.outcomes
     assert data.final("fixed", "valid")[0].mean() == rising(SHARED, 0, "test") / 10
 
 
+def test_a_round_is_not_continued_as_another(folder: RoundFolder):
+    register(folder)
+    register(folder)
+    other = folder.round.model_copy(update={"seeds": (8, 9)})
+    with pytest.raises(RunDirectoryError, match="this round was begun with another round"):
+        register(RoundFolder(folder.study, folder.spec, other))
+
+
 def test_a_round_that_is_not_finished_is_not_stored(folder: RoundFolder):
-    group, _, child = list(folder.children())[-1]
-    (folder.comparison(group) / child.name / "results.json").unlink()
-    with pytest.raises(RunDirectoryError, match=f"{child.name}: not finished"):
+    _, directory = folder.runs()[-1]
+    (directory / "results.json").unlink()
+    with pytest.raises(RunDirectoryError, match=f"{directory.name}: not finished"):
         store(folder)
 
 
 def test_answers_to_other_instances_or_in_another_order_are_not_stored(folder: RoundFolder):
-    answered(folder.test(SHARED, 0), "test", 3, small_sets()["test"][::-1])
-    with pytest.raises(DataError, match=r"shared-stage-00/rollouts.parquet: answers other instances than those of the study's test set"):
+    answered(folder.test(stage_0(folder)[-1], 0), "test", 3, small_sets()["test"][::-1])
+    with pytest.raises(DataError, match=r"-stage-00/rollouts.parquet: answers other instances than those of the study's test set"):
         store(folder)

@@ -91,11 +91,20 @@ def test_pilots_are_paired_with_the_gain_of_their_stage(first: RoundFindings):
 
 
 def test_rounds_are_pooled_over_their_seeds_for_arms_of_both(rounds: list[RoundData]):
-    found = pooled(rounds)
+    found = pooled(rounds, SPEC.repeated())
     assert set(found) == {"fixed", "checkpoint-V6"}
     assert found["checkpoint-V6"].seeds == 5
     assert found["checkpoint-V6"].value == pytest.approx((0.2 + 0.2) / 5), "three seeds of 0.1, 0, 0.1 and two of 0.1"
-    assert pooled(rounds[:1]) == {}
+    assert pooled(rounds, []) == {}
+
+
+def test_arms_are_the_same_in_all_rounds_only_with_the_same_settings_and_stage_0():
+    first, second = SPEC.rounds
+    assert SPEC.repeated() == ["fixed", "random", "checkpoint-V6"]
+    assert SPEC.model_copy(update={"rounds": (first,)}).repeated() == []
+    assert SPEC.model_copy(update={"rounds": (first, second.model_copy(update={"stage_0": "per-seed"}))}).repeated() == []
+    gated = second.groups[0].model_copy(update={"settings": {"design.gate": "rollback"}})
+    assert SPEC.model_copy(update={"rounds": (first, second.model_copy(update={"groups": (gated,)}))}).repeated() == []
 
 
 def test_an_arm_that_lost_seeds_is_compared_over_those_it_has(rounds: list[RoundData]):

@@ -56,7 +56,7 @@ def test_arms_of_another_group_carry_its_name(tmp_path: Path):
     spec = study(tmp_path, rounds=a_round(groups=groups, primary="checkpoint-V6+piloted"))
     one = spec.round(1)
     assert [arm for arm, _, _ in spec.arms(one)] == ["fixed", "random", "random+piloted", "checkpoint-V6+piloted"]
-    assert [spec.comparison(one, group).preset.design.candidates for group in one.groups] == [1, 3]
+    assert [spec.comparison(group, one.seeds).preset.design.candidates for group in one.groups] == [1, 3]
 
 
 def test_what_is_registered_changes_with_all_that_decides_the_round(tmp_path: Path):
