@@ -15,6 +15,7 @@ BUDGETS: dict[Wording, dict[Module, int]] = {
         Module.HISTORY_WITHOUT_DEFAULT: 2_400,
         Module.RATIONALE: 240,
         Module.BOOKKEEPING: 80,
+        Module.WAITS: 480,
         Module.TRAINING: 400,
     },
     "compact": {
@@ -24,6 +25,7 @@ BUDGETS: dict[Wording, dict[Module, int]] = {
         Module.HISTORY_WITHOUT_DEFAULT: 960,
         Module.RATIONALE: 60,
         Module.BOOKKEEPING: 80,
+        Module.WAITS: 160,
         Module.TRAINING: 140,
     },
 }

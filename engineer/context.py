@@ -1,7 +1,7 @@
 """What a designer may know, and which of it a context variant shows; `engineer.prompt` puts it into words.
 
 Modules after arXiv 2606.17682: F failure breakdown, G guideline, H history of earlier stages, S the rationale of the
-proposal before, T training details.
+proposal before, T training details. W is ours: what the failures say of the wait ratio, which F does not.
 """
 
 from enum import StrEnum
@@ -91,6 +91,8 @@ class Module(StrEnum):
     """S: what the designer wrote a stage ago."""
     BOOKKEEPING = "bookkeeping"
     """T: stage, instances and epochs only."""
+    WAITS = "waits"
+    """W: valid rates of the current stage per map size, where a wait is needed and where none is."""
     TRAINING = "training"
     """T in full: the bookkeeping, and algorithm, reward and hyperparameters."""
 
@@ -105,7 +107,8 @@ VARIANTS: dict[str, tuple[Module, ...]] = {
     "V5": (*_V4, Module.RATIONALE),
     "V6": (*_V4, Module.BOOKKEEPING),
     "V6S": (*_V4, Module.RATIONALE, Module.BOOKKEEPING),
+    "V6W": (*_V4, Module.BOOKKEEPING, Module.WAITS),
     "full-details": (*_V4, Module.TRAINING),
     "no-history": (Module.FAILURES, Module.GUIDELINE, Module.BOOKKEEPING),
 }
-"""Context variants. Readings of the paper differ on whether its V6 shows the rationale (S): V6 leaves it out, V6S has it."""
+"""Context variants. Readings of the paper differ on whether its V6 shows the rationale (S): V6 leaves it out, V6S has it. V6W is ours."""

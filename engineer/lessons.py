@@ -1,9 +1,11 @@
 """Lessons in the engineer task: design questions over made-up stages with the rule's answers."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from engineer.answer import answer_text
-from engineer.context import ConfigSpace, DesignContext, StageRecord
+from engineer.context import VARIANTS, ConfigSpace, DesignContext, Module, StageRecord
 from engineer.prompt import design_prompt
 from engineer.teacher import DATA_UNITS, teach
 from envgen.breakdown import Breakdown, SizeBreakdown
@@ -13,18 +15,33 @@ from envgen.verifier import FailureCategory
 
 EVALUATED = 150
 TAUGHT = ("V1", "V2", "V3", "V4", "V5", "V6", "V6S")
-"""Context variants of the lessons: fixed, so that the start policy can be made again."""
+"""Context variants of the lessons: fixed, so that the start policies can be made again."""
 
 
-def lessons(space: ConfigSpace, count: int, seed: int) -> list[tuple[str, str]]:
-    """(question, answer) pairs over made-up stages, in every taught variant in turn, in the compact wording, answered by the rule."""
-    rng = generator(seed, "lessons")
+def lessons(space: ConfigSpace, count: int, seed: int, taught: Sequence[str] = TAUGHT) -> list[tuple[str, str]]:
+    """(question, answer) pairs over made-up stages, in every taught variant in turn, in the compact wording, answered by the rule.
+
+    What a variant does not show, the rule does not know either.
+    """
+    rng, waits = generator(seed, "lessons"), generator(seed, "lessons-waits")
     found = []
     for index in range(count):
-        context = random_context(rng, space)
+        variant, context = taught[index % len(taught)], random_context(rng, space)
+        if Module.WAITS in VARIANTS[variant]:
+            context = with_waits(context, waits)
         designed, rationale = teach(context)
-        found.append((design_prompt(TAUGHT[index % len(TAUGHT)], context, "compact").text, answer_text(rationale, designed)))
+        found.append((design_prompt(variant, context, "compact").text, answer_text(rationale, designed)))
     return found
+
+
+def with_waits(context: DesignContext, rng: np.random.Generator) -> DesignContext:
+    """The context with made-up counts of the current stage where a wait is needed, half of the answers: mostly fewer of them are valid."""
+    sizes = {}
+    for size, part in context.current.breakdown.sizes.items():
+        waiting = part.n // 2
+        least, most = max(0, part.valid - (part.n - waiting)), min(waiting, part.valid)
+        sizes[size] = part.model_copy(update={"waiting": waiting, "waiting_valid": least + round(rng.beta(1, 2) * (most - least))})
+    return context.model_copy(update={"current": context.current.model_copy(update={"breakdown": Breakdown(sizes=sizes)})})
 
 
 def random_context(rng: np.random.Generator, space: ConfigSpace) -> DesignContext:

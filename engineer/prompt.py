@@ -1,7 +1,7 @@
 """The design question in words. The paper does not publish its wording; every sentence in `templates` is ours.
 
 Each module is a template per wording. A module that exceeds its budget loses parts from its least informative end: the
-oldest stages, the map sizes whose valid rate is nearest 0 or 1, the end of a rationale, the last hyperparameters. What is
+oldest stages, the map sizes whose valid rate is nearest 0 or 1 (of the waits: the largest), the end of a rationale, the last hyperparameters. What is
 missing is said in the text, and in `Text.cuts`.
 """
 
@@ -96,6 +96,15 @@ def _failures(module: Module, context: DesignContext) -> _Parts:
     )
 
 
+def _waits(module: Module, context: DesignContext) -> _Parts:
+    sizes = {size: b for size, b in context.current.breakdown.sizes.items() if b.waiting_rate and b.moving_rate}
+    return _Parts(
+        list(sizes),
+        lambda kept: {"sizes": {size: sizes[size] for size in kept}},
+        lambda dropped: f"{_count(dropped, 'map size')} left out: {', '.join(f'{size}x{size}' for size in dropped)}",
+    )
+
+
 def _history(module: Module, context: DesignContext) -> _Parts:
     records = [r for r in context.history if r.stage > 0 or module is Module.HISTORY]
     followers = [*records, context.current]
@@ -129,6 +138,7 @@ _PARTS: dict[Module, Callable[[Module, DesignContext], _Parts]] = {
     Module.HISTORY_WITHOUT_DEFAULT: _history,
     Module.RATIONALE: _rationale,
     Module.TRAINING: _training,
+    Module.WAITS: _waits,
 }
 
 

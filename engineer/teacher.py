@@ -1,9 +1,11 @@
 """A plain rule that designs configs: the teacher of the tiny policy's engineer task.
 
-It follows the guideline: edit locally, move data towards sizes near 50 % valid, more waits where plans are valid.
+It follows the guideline: edit locally, move data towards sizes near 50 % valid, more waits where plans are valid. Where the context says how
+boards that need a wait fare, that decides the waits instead: they rise where such boards lag behind the others, which is where there is most to gain.
 """
 
 from engineer.context import ConfigSpace, DesignContext
+from envgen.breakdown import SizeBreakdown
 from envgen.config import EnvConfig, SizeConfig
 
 DATA_UNITS = 20
@@ -11,6 +13,8 @@ DATA_UNITS = 20
 LARGEST_STEP = 2
 """A size's share moves by at most this many units a stage, before all shares are scaled to sum to 1 again."""
 EASY, HARD, SOLVED = 0.60, 0.25, 0.85
+LAGS, LAGS_FAR, UNREADY = 0.25, 0.50, 0.40
+"""Points by which boards that need a wait lag behind the others, and the valid rate of those below which waits come too early."""
 
 
 def teach(context: DesignContext) -> tuple[EnvConfig, str]:
@@ -23,7 +27,8 @@ def teach(context: DesignContext) -> tuple[EnvConfig, str]:
     for size in space.map_sizes:
         old = current.config.sizes.get(size)
         wait, hole = (old.wait_ratio, old.hole_ratio) if old else (0.25, space.min_hole_ratio)
-        sizes[size] = SizeConfig(data_ratio=moved[size] / DATA_UNITS, hole_ratio=_holes(hole, rates[size], space), wait_ratio=_waits(wait, rates[size]))
+        waits = _waits(wait, _wait_steps(current.breakdown.sizes[size]))
+        sizes[size] = SizeConfig(data_ratio=moved[size] / DATA_UNITS, hole_ratio=_holes(hole, rates[size], space), wait_ratio=waits)
     return EnvConfig(sizes=sizes), _rationale(units, moved, rates)
 
 
@@ -51,9 +56,20 @@ def _round_to_total(exact: dict[int, float]) -> dict[int, int]:
     return units
 
 
-def _waits(old: float, rate: float) -> float:
-    steps = round(old * 4) + (1 if rate >= EASY else -1 if rate < HARD else 0)
-    return min(max(steps, 1), 3) / 4
+def _wait_steps(part: SizeBreakdown) -> int:
+    """Steps of 1/4 by which the wait ratio moves."""
+    waiting, moving = part.waiting_rate, part.moving_rate
+    if waiting is None or moving is None:
+        rate = part.valid / part.n
+        return 1 if rate >= EASY else -1 if rate < HARD else 0
+    if moving.value < UNREADY:
+        return -1
+    lag = moving.value - waiting.value
+    return 2 if lag >= LAGS_FAR else 1 if lag >= LAGS else 0
+
+
+def _waits(old: float, steps: int) -> float:
+    return min(max(round(old * 4) + steps, 1), 3) / 4
 
 
 def _holes(old: float, rate: float, space: ConfigSpace) -> float:

@@ -51,11 +51,20 @@ class SizeBreakdown(BaseModel):
     """Mean sum of costs above the optimum over the valid answers; None without valid answers, or if only the counts are known."""
     truncated: int | None = Field(default=None, ge=0)
     """Answers that hit the token limit; None if only the counts are known."""
+    waiting: int | None = Field(default=None, ge=0)
+    """Instances whose optimal plan needs a wait; None if only the counts are known."""
+    waiting_valid: int | None = Field(default=None, ge=0)
+    """Valid answers to them."""
 
     @model_validator(mode="after")
     def _add_up(self) -> Self:
         if self.optimal > self.valid or self.valid + sum(self.failures.values()) != self.n:
             raise ValueError(f"{self.valid} valid, {self.optimal} of them optimal, and {sum(self.failures.values())} failures do not make {self.n} answers")
+        if (self.waiting is None) != (self.waiting_valid is None):
+            raise ValueError(f"waiting {self.waiting} and waiting_valid {self.waiting_valid}: give both or none")
+        waiting, valid = self.waiting or 0, self.waiting_valid or 0
+        if valid > waiting or valid > self.valid or self.valid - valid > self.n - waiting:
+            raise ValueError(f"{waiting} of {self.n} answers where a wait is needed and {valid} of {self.valid} valid ones do not fit together")
         return self
 
     @property
@@ -67,6 +76,18 @@ class SizeBreakdown(BaseModel):
     def optimal_rate(self) -> Rate:
         """Share of answers that are valid and cost the optimum."""
         return wilson(self.optimal, self.n)
+
+    @property
+    def waiting_rate(self) -> Rate | None:
+        """Share of valid answers where a wait is needed; None where that is not known, or nowhere."""
+        return wilson(self.waiting_valid or 0, self.waiting) if self.waiting else None
+
+    @property
+    def moving_rate(self) -> Rate | None:
+        """Share of valid answers where no wait is needed; None where that is not known, or nowhere."""
+        if self.waiting is None or self.waiting == self.n:
+            return None
+        return wilson(self.valid - (self.waiting_valid or 0), self.n - self.waiting)
 
     @property
     def arrived_rate(self) -> Rate | None:
@@ -91,7 +112,9 @@ class Breakdown(BaseModel):
             failures={c: sum(p.failures.get(c, 0) for p in parts) for c in FailureCategory},
             arrived=_mean((part.arrived, part.n) for part in parts),
             excess_cost=_mean((part.excess_cost, part.valid) for part in parts),
-            truncated=None if any(part.truncated is None for part in parts) else sum(part.truncated or 0 for part in parts),
+            truncated=_sum(part.truncated for part in parts),
+            waiting=_sum(part.waiting for part in parts),
+            waiting_valid=_sum(part.waiting_valid for part in parts),
         )
 
 
@@ -113,6 +136,12 @@ def count_verdicts(sized: Iterable[tuple[int, Verdict]]) -> Breakdown:
             for size, verdicts in sorted(by_size.items())
         }
     )
+
+
+def _sum(counts: Iterable[int | None]) -> int | None:
+    """The sum of counts; None if one of them is unknown."""
+    known = list(counts)
+    return None if None in known else sum(count or 0 for count in known)
 
 
 def _mean(weighted: Iterable[tuple[float | None, int]]) -> float | None:

@@ -315,16 +315,19 @@ def bootstrap(
     agents: Annotated[str, typer.Option(help="Numbers of agents of these boards, with commas between them.")] = "2",
     sizes: Annotated[str, typer.Option(help="Their map sizes, with commas between them.")] = "3,4,5,6",
     wait_ratio: Annotated[float, typer.Option(min=0, max=1, help="Share of the boards drawn that need a wait.")] = 0.0,
+    variants: Annotated[str | None, typer.Option(help="Context variants of the design questions, with commas between them; V1 to V6S if left out.")] = None,
     designs: Annotated[int, typer.Option(min=1, help="Design questions to learn from.")] = 7_000,
     learning_rate: Annotated[float, typer.Option(min=1e-8, help="Peak learning rate.")] = 3e-3,
     seed: Annotated[int, typer.Option(min=0, help="Seed of boards, questions and weights.")] = 0,
 ) -> None:
     """Make a tiny start policy from nothing. The shipped one's card names the two calls that made it."""
+    from infra.comparison.spec import known_variant
     from infra.preset import load_preset
     from policy.tiny.spec import BootstrapRecipe
 
     chosen = load_preset(preset)
     shape = {"agents": _numbers(agents, "--agents"), "map_sizes": _numbers(sizes, "--sizes"), "wait_ratio": wait_ratio}
+    shape["design_variants"] = tuple(map(known_variant, variants.split(","))) if variants else ()
     try:
         recipe = BootstrapRecipe(seed=seed, boards=boards, designs=designs, learning_rate=learning_rate, steps=steps, **shape)
     except ValidationError as error:

@@ -17,11 +17,11 @@ from envgen.files import digest, file_digest, write_json
 
 CODE_VERSIONS = {
     "validation": 2,
-    "start": 3,
+    "start": 4,
     "generate": 2,
     "train": 4,
     "evaluate": 3,
-    "summarize": 4,
+    "summarize": 5,
     "gate": 1,
     "engineer": 3,
     "pilot": 1,

@@ -101,14 +101,21 @@ def read_rollouts(path: Path) -> list[Rollout]:
 
 
 def breakdown_of(rollouts: Iterable[Rollout]) -> Breakdown:
-    """Failure breakdown of rollouts, with the mean excess cost of valid answers and the number of truncated ones."""
+    """Failure breakdown of rollouts, with the mean excess cost of valid answers, the number of truncated ones, and those where a wait is needed."""
     by_size: dict[int, list[Rollout]] = {}
     for rollout in rollouts:
         by_size.setdefault(rollout.instance.problem.size, []).append(rollout)
     counts = count_verdicts((size, rollout.verdict) for size, group in by_size.items() for rollout in group)
     return Breakdown(
         sizes={
-            size: part.model_copy(update={"excess_cost": _excess_cost(by_size[size]), "truncated": sum(rollout.truncated for rollout in by_size[size])})
+            size: part.model_copy(
+                update={
+                    "excess_cost": _excess_cost(by_size[size]),
+                    "truncated": sum(rollout.truncated for rollout in by_size[size]),
+                    "waiting": sum(rollout.instance.solution.wait_required for rollout in by_size[size]),
+                    "waiting_valid": sum(rollout.verdict.valid for rollout in by_size[size] if rollout.instance.solution.wait_required),
+                }
+            )
             for size, part in counts.sizes.items()
         }
     )

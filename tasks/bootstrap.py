@@ -5,7 +5,7 @@ from pathlib import Path
 from prefect import task
 
 from engineer.context import ConfigSpace
-from engineer.lessons import lessons
+from engineer.lessons import TAUGHT, lessons
 from envgen.benchmark import suite_identities
 from infra.preset import Preset
 from infra.settings import Settings
@@ -29,7 +29,7 @@ def bootstrap_policy(output: Path, preset: Preset, recipe: BootstrapRecipe, cont
     boards = board_examples(recipe, held_out, Settings().workers)
     space = ConfigSpace(map_sizes=recipe.design_sizes, min_hole_ratio=min(recipe.hole_ratios), max_hole_ratio=max(recipe.hole_ratios))
     examples = output.with_name(f"{output.name}-examples.parquet")
-    write_examples(examples, boards + lessons(space, recipe.designs, recipe.seed))
+    write_examples(examples, boards + lessons(space, recipe.designs, recipe.seed, recipe.design_variants or TAUGHT))
     throttle = Throttle()
 
     def progress(entry: dict) -> None:

@@ -168,14 +168,14 @@ def read_comparison(directory: Path) -> ComparisonSpec:
 
 
 def _engineers(text: str, variants: str | None, default: str) -> list[EngineerVariant]:
-    over = [_variant(name) for name in _items(variants, "--variants")] if variants is not None else [default]
+    over = [known_variant(name) for name in _items(variants, "--variants")] if variants is not None else [default]
     found: list[EngineerVariant] = []
     for item in _items(text, "--engineers"):
         designer, colon, variant = item.partition(":")
         reads = find_designer(designer).asks is not None or designer in _READS_WITHOUT_ASKING
         if colon and not reads:
             raise ConfigError(f"--engineers {item}: {designer!r} reads no context, so that a variant changes nothing; write {designer}")
-        shown = [_variant(variant)] if colon else over if reads else [default]
+        shown = [known_variant(variant)] if colon else over if reads else [default]
         found += [EngineerVariant(designer=designer, variant=one, reads=reads) for one in shown]
     labels = [engineer.label for engineer in found]
     if repeated := sorted({label for label in labels if labels.count(label) > 1}):
@@ -183,7 +183,8 @@ def _engineers(text: str, variants: str | None, default: str) -> list[EngineerVa
     return found
 
 
-def _variant(name: str) -> str:
+def known_variant(name: str) -> str:
+    """The name of a context variant; ConfigError if there is none of that name."""
     if name not in VARIANTS:
         near = difflib.get_close_matches(name.upper(), VARIANTS, n=1, cutoff=0.3)
         hint = f"did you mean {near[0]}? " if near else ""

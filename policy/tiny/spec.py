@@ -26,6 +26,8 @@ class BootstrapRecipe(BaseModel):
     """Design questions with the rule's answer."""
     design_sizes: tuple[MapSize, ...] = (3, 4, 5, 6)
     """Map sizes of the configs in these questions."""
+    design_variants: tuple[str, ...] = ()
+    """Context variants of these questions; those of `engineer.lessons.TAUGHT` if left out."""
     hidden_size: int = 128
     layers: int = 4
     heads: int = 4

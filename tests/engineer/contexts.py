@@ -65,7 +65,12 @@ def measured_context() -> DesignContext:
     """The context after the last stage with all that can be known of it and of its training."""
     known = {"zero_variance": {3: 0.875, 5: 0.25}, "change": {3: Difference(value=0.05, low=-0.02, high=0.12), 5: Difference(value=0.2, low=0.1, high=0.3)}}
     context = design_context()
-    return context.model_copy(update={"current": context.current.model_copy(update=known), "training": TRAINING})
+    sizes = {
+        size: part.model_copy(update={"waiting": 10, "waiting_valid": max(part.valid - 30, part.valid // 20)})
+        for size, part in context.current.breakdown.sizes.items()
+    }
+    current = context.current.model_copy(update={**known, "breakdown": Breakdown(sizes=sizes)})
+    return context.model_copy(update={"current": current, "training": TRAINING})
 
 
 def assert_legal(config: EnvConfig, space: ConfigSpace) -> None:

@@ -14,6 +14,7 @@ LETTERS = {
     Module.HISTORY_WITHOUT_DEFAULT: "H(without default)",
     Module.RATIONALE: "S",
     Module.BOOKKEEPING: "T",
+    Module.WAITS: "W",
     Module.TRAINING: "T(full)",
 }
 

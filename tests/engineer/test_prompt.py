@@ -53,7 +53,11 @@ HISTORY = f"Earlier stages:\n{STAGE_0}{STAGE_1}"
 WITHOUT_DEFAULT = f"Earlier stages:\n{STAGE_1}"
 RATIONALE = "Your reason a stage ago: Less of 5x5.\n"
 BOOKKEEPING = "Training: stage 2 of stages 0 to 3 is done. Each stage has 480 instances and 2.00 epochs.\n"
-
+WAITS = """\
+Valid where a wait is needed, then where none is:
+3x3 100% 100%
+5x5 10% 63%
+"""
 TRAINING = f"""\
 {BOOKKEEPING}\
 Algorithm: GRPO, group size 8, learning rate 0.0003, answer tokens 40, agents 2.
@@ -122,6 +126,11 @@ FULL_HISTORY = FULL_HISTORY_HEAD + FULL_STAGE_0 + FULL_STAGE_1 + FULL_STAGE_2
 FULL_WITHOUT_DEFAULT = FULL_HISTORY_HEAD + FULL_STAGE_1_FIRST + FULL_STAGE_2
 FULL_RATIONALE = "\nYour reason for the current config, written a stage ago: Less of 5x5.\n"
 FULL_BOOKKEEPING = "\nTraining: stage 2 of stages 0 to 3 is done. Instances of each stage: 480; passes over them: 2.\n"
+FULL_WAITS = """
+Valid answers by whether an optimal plan needs a wait, which is what wait_ratio sets:
+3x3: where a wait is needed 100% [72%, 100%] of 10, where none is 100% [89%, 100%] of 30
+5x5: where a wait is needed 10% [2%, 40%] of 10, where none is 63% [46%, 78%] of 30
+"""
 FULL_TRAINING = f"""{FULL_BOOKKEEPING}\
 Algorithm: GRPO.
 Answers to each instance, compared with each other: 8.
@@ -140,6 +149,7 @@ MODULES: dict[Wording, dict[Module, str]] = {
         Module.HISTORY_WITHOUT_DEFAULT: WITHOUT_DEFAULT,
         Module.RATIONALE: RATIONALE,
         Module.BOOKKEEPING: BOOKKEEPING,
+        Module.WAITS: WAITS,
         Module.TRAINING: TRAINING,
     },
     "full": {
@@ -149,6 +159,7 @@ MODULES: dict[Wording, dict[Module, str]] = {
         Module.HISTORY_WITHOUT_DEFAULT: FULL_WITHOUT_DEFAULT,
         Module.RATIONALE: FULL_RATIONALE,
         Module.BOOKKEEPING: FULL_BOOKKEEPING,
+        Module.WAITS: FULL_WAITS,
         Module.TRAINING: FULL_TRAINING,
     },
 }
@@ -160,6 +171,7 @@ PROMPTS: dict[tuple[Wording, str], str] = {
     ("compact", "V5"): HEAD + FAILURES + GUIDELINE + WITHOUT_DEFAULT + RATIONALE + TAIL,
     ("compact", "V6"): HEAD + FAILURES + GUIDELINE + WITHOUT_DEFAULT + BOOKKEEPING + TAIL,
     ("compact", "V6S"): HEAD + FAILURES + GUIDELINE + WITHOUT_DEFAULT + RATIONALE + BOOKKEEPING + TAIL,
+    ("compact", "V6W"): HEAD + FAILURES + GUIDELINE + WITHOUT_DEFAULT + BOOKKEEPING + WAITS + TAIL,
     ("compact", "full-details"): HEAD + FAILURES + GUIDELINE + WITHOUT_DEFAULT + TRAINING + TAIL,
     ("compact", "no-history"): HEAD + FAILURES + GUIDELINE + BOOKKEEPING + TAIL,
     ("full", "V1"): FULL_HEAD + FULL_FAILURES + FULL_TAIL,
@@ -169,6 +181,7 @@ PROMPTS: dict[tuple[Wording, str], str] = {
     ("full", "V5"): FULL_HEAD + FULL_FAILURES + FULL_GUIDELINE + FULL_WITHOUT_DEFAULT + FULL_RATIONALE + FULL_TAIL,
     ("full", "V6"): FULL_HEAD + FULL_FAILURES + FULL_GUIDELINE + FULL_WITHOUT_DEFAULT + FULL_BOOKKEEPING + FULL_TAIL,
     ("full", "V6S"): FULL_HEAD + FULL_FAILURES + FULL_GUIDELINE + FULL_WITHOUT_DEFAULT + FULL_RATIONALE + FULL_BOOKKEEPING + FULL_TAIL,
+    ("full", "V6W"): FULL_HEAD + FULL_FAILURES + FULL_GUIDELINE + FULL_WITHOUT_DEFAULT + FULL_BOOKKEEPING + FULL_WAITS + FULL_TAIL,
     ("full", "full-details"): FULL_HEAD + FULL_FAILURES + FULL_GUIDELINE + FULL_WITHOUT_DEFAULT + FULL_TRAINING + FULL_TAIL,
     ("full", "no-history"): FULL_HEAD + FULL_FAILURES + FULL_GUIDELINE + FULL_BOOKKEEPING + FULL_TAIL,
 }

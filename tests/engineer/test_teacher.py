@@ -1,4 +1,7 @@
+import re
+
 import numpy as np
+import pytest
 from contexts import assert_legal, env_config, repeatable, size_breakdown
 from hypothesis import given
 from hypothesis import strategies as st
@@ -128,3 +131,25 @@ def test_lessons_repeat_themselves_and_differ_by_seed():
     assert few == lessons(SPACE, 14, seed=5)
     assert few[:7] == lessons(SPACE, 7, seed=5)
     assert not {question for question, _ in few} & {question for question, _ in lessons(SPACE, 14, seed=6)}
+
+
+def waits_after(moving: int, waiting: int, before: float) -> float:
+    """The rule's wait ratio where so many of 50 boards each are valid that need no wait, and that need one."""
+    part = size_breakdown(100, moving + waiting, 0).model_copy(update={"waiting": 50, "waiting_valid": waiting})
+    space = ConfigSpace(map_sizes=(4,), min_hole_ratio=0.2, max_hole_ratio=0.4)
+    record = StageRecord(stage=0, config=env_config({4: (1, 0.3, before)}), breakdown=Breakdown(sizes={4: part}))
+    return teach(DesignContext(space=space, current=record, stages=3, instances=100, epochs=1))[0].sizes[4].wait_ratio
+
+
+@pytest.mark.parametrize(
+    ("moving", "waiting", "before", "after"),
+    [(38, 4, 0.25, 0.75), (30, 15, 0.25, 0.5), (30, 25, 0.5, 0.5), (15, 0, 0.5, 0.25), (38, 4, 0.75, 0.75), (15, 0, 0.25, 0.25)],
+)
+def test_waits_rise_where_boards_that_need_one_lag_behind_and_fall_where_none_is_solved(moving: int, waiting: int, before: float, after: float):
+    assert waits_after(moving, waiting, before) == after
+
+
+def test_the_rule_knows_of_waits_only_what_the_variant_shows():
+    plain, shown = (lessons(SPACE, 60, seed=5, taught=(variant,)) for variant in ("V6", "V6W"))
+    assert [question for question, _ in plain] == [re.sub(r"Valid where a wait is needed(.|\n)*?(?=Answer with)", "", question) for question, _ in shown]
+    assert {answer == other for (_, answer), (_, other) in zip(plain, shown, strict=True)} == {True, False}
