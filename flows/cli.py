@@ -46,7 +46,7 @@ def example(text: str) -> str:
 def run(
     preset: Annotated[str, typer.Argument(help="A shipped preset, or the path of a YAML file.")],
     engineer: Annotated[str | None, typer.Option(help="Designer, by name: checkpoint, frontier, bandit, ...; an unknown name is answered with all.")] = None,
-    variant: Annotated[str | None, typer.Option(help="Context variant: V1 to V6, V6S, full-details, no-history.")] = None,
+    variant: Annotated[str | None, typer.Option(help="Context variant: V1 to V6, V6S, V6W, full-details, no-history.")] = None,
     stages: Annotated[int | None, typer.Option(help="Number of stages.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the curriculum.")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help="Any field of the preset, as a.b=c; may be repeated.")] = None,
