@@ -67,9 +67,9 @@ def _run_round(data: Path, folder: RoundFolder, jobs: int) -> None:
 def _compare(folder: RoundFolder, group: ArmGroup, seeds: tuple[int, ...], jobs: int) -> None:
     """The curricula of a group over seeds that share a stage 0, which the first group of the round trains."""
     directory, shared = folder.comparison(group, seeds), folder.shared(seeds)
-    wanted = folder.spec.comparison(group, seeds).model_copy(update={"name": str(directory)})
+    wanted = folder.spec.comparison(folder.round, group, seeds).model_copy(update={"name": str(directory)})
     opened = open_comparison(directory, wanted)
     if directory / SHARED != shared:
         fork(shared, directory / SHARED, opened.shared_preset)
-    options = ComparisonOptions(engineers=list(group.engineers), seeds=list(seeds), settings=group.settings)
+    options = ComparisonOptions(engineers=list(group.engineers), seeds=list(seeds), settings=folder.round.settings | group.settings)
     compare(folder.spec.preset, str(directory), options, jobs)

@@ -47,7 +47,7 @@ class RoundFolder:
         """Every finished curriculum with its directory; RunDirectoryError names the first that is not."""
         found = []
         for group, seeds in product(self.round.groups, self.round.batches):
-            comparison = self.spec.comparison(group, seeds)
+            comparison = self.spec.comparison(self.round, group, seeds)
             for child in comparison.children:
                 directory = self.comparison(group, seeds) / child.name
                 found.append((_run(group.arm(child.engineer.label), child, directory, comparison), directory))

@@ -35,6 +35,7 @@ def write_page(output: Path, data: Path, spec: StudySpec) -> Path:
         pooled=pooled(read, spec.repeated()) if len(read) == len(spec.rounds) else {},
         registered={one.number: spec.registered(spec.round(one.number)) == one.registered for one in found},
         primary={one.number: one.primary for one in spec.rounds},
+        models={one.number: spec.comparison(spec.round(one.number), spec.round(one.number).groups[0]).preset.model for one in found},
         training={one.number: _training(spec, one.number) for one in found},
         headlines={one.number: _headline(spec, one) for one in found},
         learned=read_text(data / LEARNED).strip() if (data / LEARNED).exists() else "",
@@ -63,5 +64,5 @@ def _headline(spec: StudySpec, found: RoundFindings) -> list[str]:
 def _training(spec: StudySpec, number: int) -> list[str]:
     """What a stage of a round trains on, a sentence for each different amount."""
     one = spec.round(number)
-    presets: list[Preset] = [spec.comparison(group, one.seeds).preset for group in one.groups]
+    presets: list[Preset] = [spec.comparison(one, group).preset for group in one.groups]
     return list(dict.fromkeys(f"{preset.stages} stages of {preset.instances:,} instances, {preset.epochs:g} epochs each" for preset in presets))

@@ -27,6 +27,8 @@ STUDIES = Path(__file__).parent
 PLAIN, TESTS = "plain", "tests"
 """Folders of a round: the group without a name, and the answers to the test suite."""
 RESERVED = {PLAIN, TESTS}
+_OF_THE_STUDY = ("agents", "space", "validation", "prompt_style")
+"""Fields of the preset that no round may change."""
 Ratio = Annotated[float, Field(ge=0, le=1)]
 
 
@@ -71,7 +73,7 @@ class ArmGroup(BaseModel):
     engineers: tuple[str, ...] = Field(min_length=1)
     """As `envwright compare --engineers` takes them: random, checkpoint:V6."""
     settings: dict[str, Any] = {}
-    """Dotted field of the preset -> value that these arms have instead."""
+    """Dotted field of the preset -> value that these arms have instead, above those of the round."""
 
     def arm(self, label: str) -> str:
         """What an engineer variant of this group is called in the study."""
@@ -90,6 +92,8 @@ class Round(BaseModel):
     number: int = Field(ge=1)
     seeds: tuple[int, ...] = Field(min_length=2)
     stage_0: Stage0 = "one"
+    settings: dict[str, Any] = {}
+    """Dotted field of the preset -> value that all arms of the round have instead."""
     groups: tuple[ArmGroup, ...] = Field(min_length=1)
     primary: str
     """The arm of the primary hypothesis."""
@@ -137,7 +141,10 @@ class StudySpec(BaseModel):
         names = [group.name or PLAIN for group in one.groups]
         if len(set(names)) < len(names) or {group.name for group in one.groups} & RESERVED:
             raise ValueError(f"round {one.number}: groups {names}: give each another name, but not {PLAIN} or {TESTS}, and only one of them none")
-        presets = [self.comparison(group, one.seeds).preset for group in one.groups]
+        presets, plain = [self.comparison(one, group).preset for group in one.groups], load_preset(self.preset)
+        for field in _OF_THE_STUDY:
+            if getattr(presets[0], field) != getattr(plain, field):
+                raise ValueError(f"round {one.number}: settings change {field}, which decides the study's instances; make another study of it")
         for name, preset in zip(names, presets, strict=True):
             if changed := changed_fields(presets[0], preset, FREE_FIELDS | {"design"}):
                 raise ValueError(f"round {one.number}: group {name} has another stage 0 than {names[0]} ({changed}); change only design and stages in a group")
@@ -152,13 +159,14 @@ class StudySpec(BaseModel):
                 return one
         raise ConfigError(f"round {number}: study {self.name} has the rounds {', '.join(str(one.number) for one in self.rounds)}")
 
-    def comparison(self, group: ArmGroup, seeds: tuple[int, ...]) -> ComparisonSpec:
-        """The curricula of a group with seeds that share a stage 0, as a comparison; ConfigError says what is wrong with them."""
-        return plan(self.preset, ",".join(group.engineers), ",".join(map(str, seeds)), settings=group.settings, name=group.name or PLAIN)
+    def comparison(self, one: Round, group: ArmGroup, seeds: tuple[int, ...] = ()) -> ComparisonSpec:
+        """The curricula of a group as a comparison, of all seeds or of some that share a stage 0; ConfigError says what is wrong with them."""
+        numbers = ",".join(map(str, seeds or one.seeds))
+        return plan(self.preset, ",".join(group.engineers), numbers, settings=one.settings | group.settings, name=group.name or PLAIN)
 
     def arms(self, one: Round) -> list[tuple[str, ArmGroup, str]]:
         """(arm, its group, label of its engineer variant) of a round, in order."""
-        return [(group.arm(engineer.label), group, engineer.label) for group in one.groups for engineer in self.comparison(group, one.seeds).engineers]
+        return [(group.arm(engineer.label), group, engineer.label) for group in one.groups for engineer in self.comparison(one, group).engineers]
 
     def registration(self, one: Round) -> dict[str, Any]:
         """All that is registered of a round: its arms and seeds, the test suite, the preset's file, and the weights that all start from.
@@ -166,7 +174,7 @@ class StudySpec(BaseModel):
         What a file leaves out is left out here too: a default that a later version adds does not make another registration.
         """
         preset = {name: value for name, value in read_yaml(preset_path(self.preset)).items() if name != "description"}
-        start = resolve_model(load_preset(self.preset).model)
+        start = resolve_model(self.comparison(one, one.groups[0]).preset.model)
         weights = Path(start) / "model.safetensors"
         facts = {
             "round": one.model_dump(mode="json", exclude_defaults=True),
@@ -184,7 +192,7 @@ class StudySpec(BaseModel):
         """Arms that are the same in all rounds, if there are several: with the same settings, and seeds that share their stage 0 in the same way."""
         if len(self.rounds) < 2 or len({one.stage_0 for one in self.rounds}) > 1:
             return []
-        found = [{arm: group.settings for arm, group, _ in self.arms(one)} for one in self.rounds]
+        found = [{arm: one.settings | group.settings for arm, group, _ in self.arms(one)} for one in self.rounds]
         return [arm for arm, settings in found[0].items() if all(arm in other and other[arm] == settings for other in found)]
 
 

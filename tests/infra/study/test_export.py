@@ -35,7 +35,7 @@ def finish(folder: RoundFolder) -> None:
         answered(directory / "start" if stage < 0 else stage_directory(directory, 0), "validation", rising(policy, stage, "validation"))
         answered(folder.test(policy, stage), "test", rising(policy, stage, "test"))
     for group, seeds in product(folder.round.groups, folder.round.batches):
-        comparison = folder.spec.comparison(group, seeds)
+        comparison = folder.spec.comparison(folder.round, group, seeds)
         for child in comparison.children:
             directory, made = folder.comparison(group, seeds) / child.name, run(group.arm(child.engineer.label), child.seed, rising, sets["validation"])
             write_json(directory / "curriculum.json", new_curriculum(child.name, comparison.preset_of(child)))

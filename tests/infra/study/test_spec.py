@@ -56,7 +56,7 @@ def test_arms_of_another_group_carry_its_name(tmp_path: Path):
     spec = study(tmp_path, rounds=a_round(groups=groups, primary="checkpoint-V6+piloted"))
     one = spec.round(1)
     assert [arm for arm, _, _ in spec.arms(one)] == ["fixed", "random", "random+piloted", "checkpoint-V6+piloted"]
-    assert [spec.comparison(group, one.seeds).preset.design.candidates for group in one.groups] == [1, 3]
+    assert [spec.comparison(one, group).preset.design.candidates for group in one.groups] == [1, 3]
 
 
 def test_what_is_registered_changes_with_all_that_decides_the_round(tmp_path: Path):
@@ -82,7 +82,8 @@ def test_what_is_registered_changes_with_all_that_decides_the_round(tmp_path: Pa
         ({"rounds": a_round(groups=[*TWO, {"engineers": ["frontier"]}])}, "give each another name"),
         ({"rounds": a_round(groups=[*TWO, {"name": "tests", "engineers": ["frontier"]}])}, "give each another name"),
         ({"rounds": a_round(groups=[*TWO, {"name": "more", "engineers": ["random"], "settings": {"instances": 32}}])}, "another stage 0 than plain .instances"),
-        ({"rounds": a_round(groups=[{**TWO[0], "settings": {"validation.map_sizes": [3, 4, 7]}}])}, r"\[7\] are trained on or validated on"),
+        ({"rounds": a_round(groups=[{**TWO[0], "settings": {"validation.map_sizes": [3, 4, 7]}}])}, "settings change validation"),
+        ({"rounds": a_round(settings={"agents": 3})}, "settings change agents"),
         ({"tset": {}}, "tset"),
     ],
 )
