@@ -1,6 +1,7 @@
 """Does the pilot's score predict the gain of the stage that follows? A rank correlation over the stages of a comparison."""
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
@@ -48,8 +49,22 @@ def pilot_pairs(run: str, results: CurriculumResults) -> list[PilotPair]:
     return found
 
 
-def rank_correlations(pairs: Sequence[PilotPair]) -> tuple[RankCorrelation, ...]:
-    """Spearman's rho (Spearman 1904, mean ranks for ties) of each score of the pilot with the gain.
+class Pair(Protocol):
+    """A stage of a run, with its gain and with scores under their names."""
+
+    @property
+    def run(self) -> str:
+        """Whose stage it is."""
+        ...
+
+    @property
+    def gain(self) -> float:
+        """-1 to 1."""
+        ...
+
+
+def rank_correlations(pairs: Sequence[Pair], scores: Sequence[str] = SCORES) -> tuple[RankCorrelation, ...]:
+    """Spearman's rho (Spearman 1904, mean ranks for ties) of each score, an attribute of the pairs, with the gain.
 
     The interval resamples whole runs, since the stages of a run depend on each other; with few runs it is coarse. Empty with fewer
     than three runs, or if a score or the gain is the same everywhere. The stages differ in more than their configs: early stages
@@ -63,7 +78,7 @@ def rank_correlations(pairs: Sequence[PilotPair]) -> tuple[RankCorrelation, ...]
     rng = np.random.default_rng(0)
     samples = [np.concatenate([members[run] for run in rng.integers(0, len(runs), len(runs))]) for _ in range(RESAMPLES)]
     found = []
-    for score in SCORES:
+    for score in scores:
         values = np.array([getattr(pair, score) for pair in pairs])
         value = spearman(values, gain)
         drawn = [rho for sample in samples if (rho := spearman(values[sample], gain[sample])) is not None]

@@ -11,6 +11,9 @@ from infra.comparison.pilot_gain import PilotPair, RankCorrelation, pilot_pairs,
 from infra.results import StageResult
 from infra.study.records import StoredRun
 
+CONFIG_SCORES = ("wait_ratio", "size", "hole_ratio")
+"""What of a config is correlated with the gain, see `ConfigPair`."""
+
 
 class Mean(BaseModel):
     """A mean over the proposals of which it is defined."""
@@ -84,14 +87,33 @@ class Conduct(BaseModel):
     """Of a run, mean over seeds, without the shared stage 0 and the test."""
 
 
-class PilotFinding(BaseModel):
-    """Whether the pilots' scores order the gains of the stages that followed."""
+class Correlations(BaseModel):
+    """Rank correlations with the gain of a stage."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
-    pairs: tuple[PilotPair, ...]
     pooled: tuple[RankCorrelation, ...]
     by_stage: dict[int, tuple[RankCorrelation, ...]]
     """Stage -> correlations over its runs only, since early stages gain more than late ones whatever they train on."""
+
+
+class PilotFinding(Correlations):
+    """Whether the pilots' scores order the gains of the stages that followed."""
+
+    pairs: tuple[PilotPair, ...]
+
+
+class ConfigPair(BaseModel):
+    """One redesigned stage: what it trained on, mean over the data, and what it gained."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    run: str
+    stage: int
+    wait_ratio: float
+    size: float
+    """Map size."""
+    hole_ratio: float
+    gain: float
+    """Valid rate after the stage minus that of the policy it started from, -1 to 1."""
 
 
 def conduct(runs: Sequence[StoredRun]) -> Conduct:
@@ -109,9 +131,22 @@ def conduct(runs: Sequence[StoredRun]) -> Conduct:
 def pilot_finding(runs: Iterable[StoredRun]) -> PilotFinding:
     """Pilots and gains of all runs of a round."""
     found = [pair for run in runs for pair in pilot_pairs(run.policy, run.results)]
-    stages = sorted({pair.stage for pair in found})
-    by_stage = {stage: rank_correlations([pair for pair in found if pair.stage == stage]) for stage in stages}
+    by_stage = {stage: rank_correlations([pair for pair in found if pair.stage == stage]) for stage in sorted({pair.stage for pair in found})}
     return PilotFinding(pairs=tuple(found), pooled=rank_correlations(found), by_stage=by_stage)
+
+
+def config_finding(runs: Iterable[StoredRun]) -> Correlations:
+    """Knobs of the configs of redesigned stages, and the gains of these stages."""
+    found = [_config_pair(run, stage) for run in runs for stage in run.results.stages if stage.stage and stage.behaviour]
+    by_stage = {stage: rank_correlations([pair for pair in found if pair.stage == stage], CONFIG_SCORES) for stage in sorted({pair.stage for pair in found})}
+    return Correlations(pooled=rank_correlations(found, CONFIG_SCORES), by_stage=by_stage)
+
+
+def _config_pair(run: StoredRun, stage: StageResult) -> ConfigPair:
+    knobs = _config([stage.config])
+    assert stage.behaviour is not None
+    gain = stage.behaviour.valid_change.value
+    return ConfigPair(run=run.policy, stage=stage.stage, wait_ratio=knobs.wait_ratio, size=knobs.size, hole_ratio=knobs.hole_ratio, gain=gain)
 
 
 def _config(configs: list[EnvConfig]) -> StageConfig:

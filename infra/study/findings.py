@@ -12,7 +12,7 @@ from envgen.errors import DataError
 from envgen.problem import Instance
 from envgen.verifier import FailureCategory
 from infra.comparison.results import BASELINES, EngineerResult
-from infra.study.conduct import Conduct, PilotFinding, conduct, pilot_finding
+from infra.study.conduct import Conduct, Correlations, PilotFinding, conduct, config_finding, pilot_finding
 from infra.study.effects import Effect, effect, family, rate
 from infra.study.records import SHARED, Outcomes, RoundData, stage_0_policy
 from infra.study.spec import Stage0
@@ -85,6 +85,8 @@ class RoundFindings(BaseModel):
     arms: tuple[ArmFinding, ...]
     strata: tuple[Stratum, ...]
     pilot: PilotFinding
+    configs: Correlations
+    """Exploratory: which configs went with gains."""
 
     @property
     def comparisons(self) -> int:
@@ -114,6 +116,7 @@ def find(data: RoundData) -> RoundFindings:
             arms=tuple(_arms(data)),
             strata=tuple(_strata(data)),
             pilot=pilot_finding(stored.runs),
+            configs=config_finding(stored.runs),
         )
     except KeyError as missing:
         raise DataError(f"round {stored.round}: there are no answers of {missing.args[0]}; take the files of one run") from None

@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from envgen.breakdown import Rate
 from envgen.verifier import FailureCategory
 from infra.comparison.pilot_gain import RankCorrelation
-from infra.comparison.text import SCORES, short_count
+from infra.comparison.text import short_count
 from infra.report.behaviour import UNDEFINED
 from infra.report.text import SPACE, count, interval, label, percent, points, points_interval, signed
-from infra.study.conduct import Mean, StageConfig
+from infra.study.conduct import Correlations, Mean, StageConfig
 from infra.study.effects import ALPHA, Effect
 from infra.study.findings import RoundFindings
 
@@ -185,10 +185,10 @@ def failure_names() -> list[str]:
     return [label(category) for category in FailureCategory]
 
 
-def pilot_rows(found: RoundFindings) -> Rows:
+def correlation_rows(found: Correlations, scores: Iterable[str]) -> Rows:
     """Stages, number of them, rank correlation of each score with the gain."""
-    parts = [("all", found.pilot.pooled), *((f"stage {stage}", one) for stage, one in found.pilot.by_stage.items())]
-    return [(name, str(one[0].stages), *(_rho(one, score) for score in SCORES)) for name, one in parts if one]
+    parts = [("all", found.pooled), *((f"stage {stage}", one) for stage, one in found.by_stage.items())]
+    return [(name, str(one[0].stages), *(_rho(one, score) for score in scores)) for name, one in parts if one]
 
 
 def steps_sentence(found: RoundFindings) -> str:

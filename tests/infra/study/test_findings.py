@@ -10,6 +10,7 @@ from study_rounds import ARMS, SPEC, small_sets, write
 from envgen.breakdown import wilson
 from envgen.errors import DataError
 from envgen.verifier import FailureCategory
+from infra.study.conduct import CONFIG_SCORES
 from infra.study.effects import effect, holm
 from infra.study.findings import RoundFindings, change, find, pooled
 from infra.study.records import RoundData, read_round
@@ -88,6 +89,12 @@ def test_pilots_are_paired_with_the_gain_of_their_stage(first: RoundFindings):
     assert {(pair.stage, round(pair.advantage, 1)) for pair in first.pilot.pairs} == {(1, 0.3), (1, 0.4), (1, 0.5)}
     assert len(first.pilot.pairs) == 9
     assert first.pilot.by_stage == {1: first.pilot.pooled}
+
+
+def test_knobs_are_correlated_with_the_gain_of_their_stage(first: RoundFindings):
+    assert {one.score for one in first.configs.pooled} <= set(CONFIG_SCORES)
+    assert all(one.stages == 9 for one in first.configs.pooled), "stage 0 is no redesign"
+    assert first.configs.by_stage == {1: first.configs.pooled}
 
 
 def test_rounds_are_pooled_over_their_seeds_for_arms_of_both(rounds: list[RoundData]):
