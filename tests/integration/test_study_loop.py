@@ -31,6 +31,7 @@ SPEC = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.timeout(1200)
 def test_a_study_that_was_killed_goes_on_and_is_drawn_again_from_its_answers(tmp_path: Path):
