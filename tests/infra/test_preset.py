@@ -106,7 +106,7 @@ BROKEN = {
     "an unknown variant": (
         "model: tiny",
         "model: tiny\ndesign: {variant: V9}",
-        "design.variant 'V9' is not one of V1, V2, V3, V4, V5, V6, V6S, full-details, no-history",
+        "design.variant 'V9' is not one of V1, V2, V3, V4, V5, V6, V6S, V6W, full-details, no-history",
     ),
     "an unknown wording": ("model: tiny", "model: tiny\ndesign: {wording: terse}", "design.wording: Input should be 'full' or 'compact' (got 'terse')"),
     "retries of an answer": ("model: tiny", "model: tiny\ndesign: {retries: 2}", "design.retries: Extra inputs are not permitted (got 2)"),
