@@ -55,7 +55,7 @@ def contents(directory: Path) -> dict[str, bytes]:
 
 
 def lasting(directory: Path) -> dict[str, bytes]:
-    return {name: content for name, content in contents(directory).items() if not name.endswith(".lock") and "/work/" not in name}
+    return {name: content for name, content in contents(directory).items() if not name.endswith(".lock") and "work" not in Path(name).parts}
 
 
 def damage(remote: str, run: Path, name: str, content: bytes) -> None:
