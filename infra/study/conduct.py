@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict
 
 from engineer.behaviour import ProposalBehaviour, budgets
 from envgen.config import EnvConfig
-from infra.comparison.pilot_gain import PilotPair, RankCorrelation, pilot_pairs, rank_correlations
+from infra.comparison.pilot_gain import SCORES, PilotPair, RankCorrelation, pilot_pairs, rank_correlations
 from infra.results import StageResult
 from infra.study.records import StoredRun
 
@@ -58,10 +58,8 @@ class StageConfig(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
     shares: dict[int, float]
     """Map size -> share of the data."""
-    holes: dict[int, float | None]
-    """Map size -> hole ratio, over the seeds that have data there; None if no seed has."""
     waits: dict[int, float | None]
-    """Map size -> wait ratio, the same."""
+    """Map size -> wait ratio, over the seeds that have data there; None if no seed has."""
     hole_ratio: float
     """Mean over the data."""
     wait_ratio: float
@@ -131,15 +129,17 @@ def conduct(runs: Sequence[StoredRun]) -> Conduct:
 def pilot_finding(runs: Iterable[StoredRun]) -> PilotFinding:
     """Pilots and gains of all runs of a round."""
     found = [pair for run in runs for pair in pilot_pairs(run.policy, run.results)]
-    by_stage = {stage: rank_correlations([pair for pair in found if pair.stage == stage]) for stage in sorted({pair.stage for pair in found})}
-    return PilotFinding(pairs=tuple(found), pooled=rank_correlations(found), by_stage=by_stage)
+    return PilotFinding(pairs=tuple(found), pooled=rank_correlations(found), by_stage=_by_stage(found, SCORES))
 
 
 def config_finding(runs: Iterable[StoredRun]) -> Correlations:
     """Knobs of the configs of redesigned stages, and the gains of these stages."""
     found = [_config_pair(run, stage) for run in runs for stage in run.results.stages if stage.stage and stage.behaviour]
-    by_stage = {stage: rank_correlations([pair for pair in found if pair.stage == stage], CONFIG_SCORES) for stage in sorted({pair.stage for pair in found})}
-    return Correlations(pooled=rank_correlations(found, CONFIG_SCORES), by_stage=by_stage)
+    return Correlations(pooled=rank_correlations(found, CONFIG_SCORES), by_stage=_by_stage(found, CONFIG_SCORES))
+
+
+def _by_stage(found: Sequence[PilotPair] | Sequence[ConfigPair], scores: Sequence[str]) -> dict[int, tuple[RankCorrelation, ...]]:
+    return {stage: rank_correlations([pair for pair in found if pair.stage == stage], scores) for stage in sorted({pair.stage for pair in found})}
 
 
 def _config_pair(run: StoredRun, stage: StageResult) -> ConfigPair:
@@ -156,14 +156,10 @@ def _config(configs: list[EnvConfig]) -> StageConfig:
         ratios = [[getattr(config.sizes[size], knob) if size in config.sizes else 0.0 for config in configs] for size in shares]
         return float((np.array(list(shares.values())) * np.array(ratios)).sum(axis=0).mean())
 
-    def by_size(knob: str) -> dict[int, float | None]:
-        drawn = {size: [getattr(c.sizes[size], knob) for c in configs if size in c.sizes and c.sizes[size].data_ratio > 0] for size in shares}
-        return {size: float(np.mean(ratios)) if ratios else None for size, ratios in drawn.items()}
-
+    waits = {size: [c.sizes[size].wait_ratio for c in configs if size in c.sizes and c.sizes[size].data_ratio > 0] for size in shares}
     return StageConfig(
         shares={size: float(np.mean(parts)) for size, parts in shares.items()},
-        holes=by_size("hole_ratio"),
-        waits=by_size("wait_ratio"),
+        waits={size: float(np.mean(ratios)) if ratios else None for size, ratios in waits.items()},
         hole_ratio=over_data("hole_ratio"),
         wait_ratio=over_data("wait_ratio"),
         size=float(sum(size * np.mean(parts) for size, parts in shares.items())),

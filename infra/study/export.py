@@ -66,9 +66,9 @@ def _run(arm: str, child: Child, directory: Path, comparison: ComparisonSpec) ->
     return StoredRun(arm=arm, seed=child.seed, results=read_results(directory), tokens=found.tokens, seconds=found.seconds)
 
 
-def policies_to_test(folder: RoundFolder) -> list[tuple[str, int, Path]]:
+def policies_to_test(folder: RoundFolder, runs: list[tuple[StoredRun, Path]]) -> list[tuple[str, int, Path]]:
     """(policy, stage, run directory) of every policy that is tested: the shared ones, then each final policy that a stage of its own made."""
-    final = [(run.policy, run.results.final.stage, directory) for run, directory in folder.runs()]
+    final = [(run.policy, run.results.final.stage, directory) for run, directory in runs]
     return [*folder.shared_policies(), *((policy, stage, directory) for policy, stage, directory in final if stage > 0)]
 
 
@@ -121,7 +121,7 @@ def _answered(folder: RoundFolder, runs: list[tuple[StoredRun, Path]]) -> Iterat
     for run, directory in runs:
         for number, stage in enumerate(_stages(run, directory), start=1):
             yield run.policy, number, "validation", stage
-    for policy, stage, _ in policies_to_test(folder):
+    for policy, stage, _ in policies_to_test(folder, runs):
         yield policy, stage, "test", folder.test(policy, stage)
 
 

@@ -71,7 +71,7 @@ def store(folder: RoundFolder) -> Path:
 
 
 def test_every_policy_is_tested_once_and_the_shared_ones_first(folder: RoundFolder):
-    policies = [(policy, stage) for policy, stage, _ in policies_to_test(folder)]
+    policies = [(policy, stage) for policy, stage, _ in policies_to_test(folder, folder.runs())]
     first = [(SHARED, -1), *((policy, 0) for policy in stage_0(folder))]
     assert policies[: len(first)] == first
     assert set(policies[len(first) :]) == {(f"{arm}-s{seed}", 1) for arm, _, _ in folder.spec.arms(folder.round) for seed in folder.round.seeds}
