@@ -6,6 +6,9 @@ STAMP := $(VENV)/.installed
 CLUSTER_STAMP := $(VENV)/.cluster
 VLLM := .venv-vllm
 VLLM_STAMP := $(VLLM)/.installed
+# Files of tests that run side by side; 0 runs one after the other.
+TEST_JOBS ?= 2
+SIDE_BY_SIDE := -n $(TEST_JOBS) --dist loadfile
 
 .PHONY: demo test test-all test-long vllm lint bench chaos capacity suite clean
 
@@ -13,10 +16,10 @@ demo: $(STAMP)
 	$(BIN)/envwright run tiny
 
 test: $(STAMP)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE)
 
 test-all: $(CLUSTER_STAMP) $(VLLM_STAMP)
-	ENVWRIGHT_VLLM_REQUIRED=1 $(BIN)/python -m pytest -m "not gpu and not long" --durations=15
+	ENVWRIGHT_VLLM_REQUIRED=1 $(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not gpu and not long" --durations=15
 
 # What does not fit into three quarters of an hour; needs PostgreSQL's server and Chromium.
 test-long: $(STAMP) $(VLLM_STAMP)
