@@ -7,7 +7,11 @@ from envgen.errors import ModelError
 from envgen.files import file_digest
 
 TINY_DIRECTORY = Path(__file__).parent / "tiny" / "start"
-SHIPPED = {"tiny": TINY_DIRECTORY, "tiny-wide": TINY_DIRECTORY.with_name("start-wide")}
+SHIPPED = {
+    "tiny": TINY_DIRECTORY,
+    "tiny-wide": TINY_DIRECTORY.with_name("start-wide"),
+    "tiny-waits": TINY_DIRECTORY.with_name("start-waits"),
+}
 """Name -> directory of the start policies that come with the package; their cards say how they were made."""
 
 

@@ -1,5 +1,6 @@
 """`study.md` and its pictures, made from the stored answers of a study and nothing else."""
 
+import json
 from pathlib import Path
 
 from envgen.errors import DataError
@@ -37,6 +38,7 @@ def write_page(output: Path, data: Path, spec: StudySpec) -> Path:
         primary={one.number: one.primary for one in spec.rounds},
         models={one.number: spec.comparison(spec.round(one.number), spec.round(one.number).groups[0]).preset.model for one in found},
         training={one.number: _training(spec, one.number) for one in found},
+        changed={one.number: _changed(spec, one.number) for one in found},
         headlines={one.number: _headline(spec, one) for one in found},
         learned=read_text(data / LEARNED).strip() if (data / LEARNED).exists() else "",
         baselines=BASELINES,
@@ -59,6 +61,11 @@ def _round(data: Path, spec: StudySpec, number: int) -> RoundData:
 def _headline(spec: StudySpec, found: RoundFindings) -> list[str]:
     primary = spec.round(found.number).primary
     return [text.verdict(found, primary, base, alone=base == "random") for base in BASELINES if base in found.arm(primary).against]
+
+
+def _changed(spec: StudySpec, number: int) -> list[str]:
+    """What all arms of a round have instead of the preset's, but the start policy."""
+    return [f"`{field}` {json.dumps(value)}" for field, value in spec.round(number).settings.items() if field != "model"]
 
 
 def _training(spec: StudySpec, number: int) -> list[str]:

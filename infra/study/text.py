@@ -57,8 +57,14 @@ def round_headings(rounds: Sequence[RoundFindings]) -> list[str]:
     return [f"round {one.number}" for one in rounds]
 
 
-def overview_rows(rounds: Sequence[RoundFindings], primary: Mapping[int, str], models: Mapping[int, str], training: Mapping[int, Sequence[str]]) -> Rows:
-    """What each round consists of, a column a round; `primary`, `models` and `training` by its number."""
+def overview_rows(
+    rounds: Sequence[RoundFindings],
+    primary: Mapping[int, str],
+    models: Mapping[int, str],
+    training: Mapping[int, Sequence[str]],
+    changed: Mapping[int, Sequence[str]],
+) -> Rows:
+    """What each round consists of, a column a round; `primary`, `models`, `training` and `changed` by its number."""
     return [
         ("arms", *(", ".join(names(one)) for one in rounds)),
         ("primary arm", *(f"`{primary[one.number]}`" for one in rounds)),
@@ -66,6 +72,7 @@ def overview_rows(rounds: Sequence[RoundFindings], primary: Mapping[int, str], m
         ("start policy", *(f"`{models[one.number]}`" for one in rounds)),
         ("stage 0", *("one for all seeds" if one.stage_0 == "one" else "one for each seed" for one in rounds)),
         ("training", *("; or ".join(training[one.number]) for one in rounds)),
+        ("instead of the preset's", *(", ".join(changed[one.number]) or UNDEFINED for one in rounds)),
         ("answers judged", *(f"{one.answers:,}" for one in rounds)),
         ("made by version", *(", ".join(one.code) for one in rounds)),
     ]

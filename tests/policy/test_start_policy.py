@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from engineer.answer import AnswerError, parse_answer
-from engineer.lessons import random_context
+from engineer.lessons import random_context, with_waits
 from engineer.prompt import design_prompt
+from engineer.teacher import teach
 from envgen.prompts import PromptStyle
 from envgen.seeds import generator
 from infra.preset import load_preset
@@ -60,3 +61,15 @@ def test_the_wide_one_solves_some_boards_of_three_agents_and_of_larger_maps():
     for agents in (2, 3):
         rate = np.mean([rollout.verdict.valid for rollout in rollouts if rollout.instance.problem.num_agents == agents])
         assert 0.1 < rate < 0.4
+
+
+def test_the_one_of_waits_asks_for_waits_where_the_rule_does():
+    model, rng = TransformersModel("tiny-waits", batch_size=32, dtype="float32"), generator(9, "unseen waits")
+    contexts = [with_waits(random_context(rng, load_preset("tiny-wide").space), rng) for _ in range(24)]
+    answers = model.complete([ask(design_prompt("V6W", context, "compact").text) for context in contexts], Sampling(max_tokens=160))
+    off, moved = [], []
+    for context, completion in zip(contexts, answers, strict=True):
+        rule, config = teach(context)[0], parse_answer(completion.text)[1]["sizes"]
+        off += [abs(config[str(size)]["wait_ratio"] - knobs.wait_ratio) for size, knobs in rule.sizes.items()]
+        moved += [abs(context.current.config.sizes[size].wait_ratio - knobs.wait_ratio) for size, knobs in rule.sizes.items()]
+    assert np.mean(off) < np.mean(moved) / 3, "keeping the config would be as good"

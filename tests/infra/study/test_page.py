@@ -71,6 +71,13 @@ def test_tables_hold_the_numbers_of_the_findings(page: str, data: Path):
     assert rows(page, "start")[0][2].startswith("20.0 [")
 
 
+@pytest.mark.usefixtures("_undrawn")
+def test_what_all_arms_of_a_round_have_instead_of_the_preset_is_said(data: Path, tmp_path: Path):
+    second = SPEC.rounds[1].model_copy(update={"settings": {"trl.beta": 0.1, "instances": 30}})
+    page = write_page(tmp_path, data, SPEC.model_copy(update={"rounds": (SPEC.rounds[0], second)})).read_text()
+    assert rows(page, "instead of the preset's") == [["instead of the preset's", "–", "`trl.beta` 0.1, `instances` 30"]]
+
+
 def interval(effect) -> str:
     return f"[{100 * effect.low:+.1f}, {100 * effect.high:+.1f}]".replace("-", "−")
 
