@@ -1,5 +1,6 @@
 """Make the start policy."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from prefect import task
@@ -19,14 +20,10 @@ from tasks.run import Throttle, log, task_options
 
 @task(**task_options("bootstrap"))
 def bootstrap_policy(output: Path, preset: Preset, recipe: BootstrapRecipe, continue_from: Path | None) -> None:
-    """Train a start policy in a child process and put it at `output`.
-
-    Boards of the preset's validation set, the benchmark suite and the test suites of the shipped studies are held out.
-    """
-    unseen = [*validation_instances(preset), *(instance for suite in shipped_suites() for instance in suite.draw())]
-    held_out = frozenset(instance.problem.id for instance in unseen).union(*map(suite_identities, recipe.agents))
-    log.info("drawing %d boards and %d lessons; %d boards are held out", recipe.boards, recipe.designs, len(held_out))
-    boards = board_examples(recipe, held_out, Settings().workers)
+    """Train a start policy in a child process and put it at `output`."""
+    unseen = held_out(preset, recipe.agents)
+    log.info("drawing %d boards and %d lessons; %d boards are held out", recipe.boards, recipe.designs, len(unseen))
+    boards = board_examples(recipe, unseen, Settings().workers)
     space = ConfigSpace(map_sizes=recipe.design_sizes, min_hole_ratio=min(recipe.hole_ratios), max_hole_ratio=max(recipe.hole_ratios))
     examples = output.with_name(f"{output.name}-examples.parquet")
     write_examples(examples, boards + lessons(space, recipe.designs, recipe.seed, recipe.design_variants or TAUGHT))
@@ -38,3 +35,9 @@ def bootstrap_policy(output: Path, preset: Preset, recipe: BootstrapRecipe, cont
 
     spec = BootstrapSpec(recipe=recipe, examples=examples, output=output, continue_from=continue_from)
     run_child("policy.tiny.bootstrap", spec, output.with_name(f"{output.name}-spec.json"), output.with_name(f"{output.name}.log"), progress)
+
+
+def held_out(preset: Preset, agents: Iterable[int]) -> frozenset[str]:
+    """Ids of the boards that no start policy is taught: the preset's validation set, the benchmark suite, the test suites of the shipped studies."""
+    unseen = [*validation_instances(preset), *(instance for suite in shipped_suites() for instance in suite.draw())]
+    return frozenset(instance.problem.id for instance in unseen).union(*map(suite_identities, agents))

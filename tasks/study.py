@@ -33,7 +33,7 @@ def make_instances(data: Path, spec: StudySpec) -> None:
 
 @task(**task_options("study-test"))
 def answer_test_suite(data: Path, folder: RoundFolder, replicas: int) -> None:
-    """Answers of every final policy, the start policy and the shared stage 0 to the test suite; found where they are there."""
+    """Answers of every final policy, the start policy and every stage 0 to the test suite; found where they are there."""
     preset = folder.spec.comparison(folder.round, folder.round.groups[0]).preset
     policies = policies_to_test(folder, folder.runs())
     for number, (policy, stage, directory) in enumerate(policies, start=1):

@@ -20,7 +20,7 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#56a0d8", "#6
 DASHES = ("-", (0, (5, 2)), (0, (1.2, 1.6)))
 MARKERS = ("o", "s", "^", "D", "v", "P")
 INK, MUTED, GRID, FAINT = "#1c2126", "#5d6872", "#dde3e8", "#c3ccd4"
-_TOGETHER = 4
+_TOGETHER = 3
 """Up to so many engineer variants have their bands in one panel; more get a panel each below."""
 _COLUMNS = 5
 
@@ -39,7 +39,7 @@ def write_chart(directory: Path, results: ComparisonResults) -> str:
 
 
 def curves_figure(shown: Sequence[EngineerResult], instances: int) -> "Figure":
-    """Learning curves of the valid rate on a validation set of so many instances; more than four engineer variants get a panel each below."""
+    """Learning curves of the valid rate on a validation set of so many instances; more than three engineer variants get a panel each below."""
     from matplotlib.figure import Figure
 
     many = len(shown) > _TOGETHER

@@ -133,7 +133,7 @@ def open_comparison(directory: Path, wanted: ComparisonSpec) -> ComparisonSpec:
     """
     path = directory / SPEC_FILE
     if not path.exists():
-        if directory.exists() and any(directory.iterdir()):
+        if directory.exists() and any(entry.suffix != ".partial" for entry in directory.iterdir()):
             raise RunDirectoryError(f"{directory} exists and is no comparison ({SPEC_FILE} is missing); give the comparison another --name")
         write_json(path, wanted)
         return wanted

@@ -37,8 +37,8 @@ def points(value: float) -> str:
 
 
 def signed(value: float, digits: int) -> str:
-    """A number with its sign: `+0.35`, `−2.0`."""
-    return f"{value:+.{digits}f}".replace("-", "−")
+    """A number with its sign: `+0.35`, `−2.0`; what rounds to zero is `+0.0`."""
+    return f"{round(value, digits) + 0.0:+.{digits}f}".replace("-", "−")
 
 
 def points_interval(difference: Difference) -> str:

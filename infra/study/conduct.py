@@ -1,15 +1,18 @@
 """What the designers of a round did: the configs they made, how their proposals behaved, what they cost, and whether pilots knew."""
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from engineer.behaviour import ProposalBehaviour, budgets
 from envgen.config import EnvConfig
+from infra.comparison.fork import STAGE_STEPS
 from infra.comparison.pilot_gain import SCORES, PilotPair, RankCorrelation, pilot_pairs, rank_correlations
 from infra.results import StageResult
 from infra.study.records import StoredRun
+from infra.study.spec import Stage0
 
 CONFIG_SCORES = ("wait_ratio", "size", "hole_ratio")
 """What of a config is correlated with the gain, see `ConfigPair`."""
@@ -67,7 +70,7 @@ class StageConfig(BaseModel):
     size: float
     """Mean map size of the data."""
     different: int
-    """How many different configs the seeds have; a designer that does not draw gives all seeds the same one after the shared stage 0."""
+    """How many different configs the seeds have; a designer that does not draw gives all seeds that share a stage 0 the same one."""
 
 
 class Conduct(BaseModel):
@@ -75,14 +78,14 @@ class Conduct(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     configs: tuple[StageConfig, ...]
-    """Of each stage, the shared stage 0 first."""
+    """Of each stage, stage 0 first."""
     behaviour: Behaviour
     steps: tuple[int, ...]
     """Optimizer steps of all stages of a run, the different numbers that occur."""
     tokens: dict[str, float]
-    """Kind -> tokens of a run, mean over seeds, without the shared stage 0."""
+    """Kind -> tokens of a run, mean over seeds, without stage 0."""
     seconds: float
-    """Of a run, mean over seeds, without the shared stage 0 and the test."""
+    """Of a run, mean over seeds, without stage 0 and the test."""
 
 
 class Correlations(BaseModel):
@@ -98,6 +101,9 @@ class PilotFinding(Correlations):
     """Whether the pilots' scores order the gains of the stages that followed."""
 
     pairs: tuple[PilotPair, ...]
+    """What is correlated."""
+    within_seeds: bool
+    """Whether scores and gains are differences to the other arms of the seed, see `_comparable`."""
 
 
 class ConfigPair(BaseModel):
@@ -114,6 +120,9 @@ class ConfigPair(BaseModel):
     """Valid rate after the stage minus that of the policy it started from, -1 to 1."""
 
 
+AnyPair = TypeVar("AnyPair", PilotPair, ConfigPair)
+
+
 def conduct(runs: Sequence[StoredRun]) -> Conduct:
     """What the designer of an arm did in its runs."""
     stages = range(min(len(run.results.stages) for run in runs))
@@ -126,16 +135,40 @@ def conduct(runs: Sequence[StoredRun]) -> Conduct:
     )
 
 
-def pilot_finding(runs: Iterable[StoredRun]) -> PilotFinding:
+def total_seconds(runs: Sequence[StoredRun], stage_0: Stage0) -> float:
+    """Wall time of all curricula of a round and of the stages 0 that they go on from, each counted once, without the test."""
+    roots = [runs[0]] if stage_0 == "one" else {run.seed: run for run in runs}.values()
+    return sum(run.seconds for run in runs) + sum(run.results.stages[0].seconds.get(step, 0.0) for run in roots for step in STAGE_STEPS)
+
+
+def pilot_finding(runs: Iterable[StoredRun], stage_0: Stage0) -> PilotFinding:
     """Pilots and gains of all runs of a round."""
-    found = [pair for run in runs for pair in pilot_pairs(run.policy, run.results)]
-    return PilotFinding(pairs=tuple(found), pooled=rank_correlations(found), by_stage=_by_stage(found, SCORES))
+    found = _comparable([(run.seed, pair) for run in runs for pair in pilot_pairs(run.policy, run.results)], SCORES, stage_0)
+    return PilotFinding(pairs=tuple(found), within_seeds=stage_0 == "per-seed", pooled=rank_correlations(found), by_stage=_by_stage(found, SCORES))
 
 
-def config_finding(runs: Iterable[StoredRun]) -> Correlations:
+def config_finding(runs: Iterable[StoredRun], stage_0: Stage0) -> Correlations:
     """Knobs of the configs of redesigned stages, and the gains of these stages."""
-    found = [_config_pair(run, stage) for run in runs for stage in run.results.stages if stage.stage and stage.behaviour]
+    pairs = [(run.seed, _config_pair(run, stage)) for run in runs for stage in run.results.stages if stage.stage and stage.behaviour]
+    found = _comparable(pairs, CONFIG_SCORES, stage_0)
     return Correlations(pooled=rank_correlations(found, CONFIG_SCORES), by_stage=_by_stage(found, CONFIG_SCORES))
+
+
+def _comparable(pairs: list[tuple[int, AnyPair]], scores: Sequence[str], stage_0: Stage0) -> list[AnyPair]:
+    """The pairs of (seed, pair) as they are correlated.
+
+    Where each seed has a stage 0 of its own, less the mean over the arms of the same seed and stage: a stage 0 that came out low
+    raises the gains of all arms that go on from it, and what their pilots say, without any config having helped.
+    """
+    if stage_0 == "one":
+        return [pair for _, pair in pairs]
+    members = {(seed, pair.stage): [other for one, other in pairs if (one, other.stage) == (seed, pair.stage)] for seed, pair in pairs}
+
+    def less_mean(seed: int, pair: AnyPair) -> AnyPair:
+        arms = members[seed, pair.stage]
+        return pair.model_copy(update={name: getattr(pair, name) - float(np.mean([getattr(arm, name) for arm in arms])) for name in (*scores, "gain")})
+
+    return [less_mean(seed, pair) for seed, pair in pairs]
 
 
 def _by_stage(found: Sequence[PilotPair] | Sequence[ConfigPair], scores: Sequence[str]) -> dict[int, tuple[RankCorrelation, ...]]:

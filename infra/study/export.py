@@ -10,13 +10,13 @@ import pyarrow as pa
 from engineer.gate import START
 from envgen.dataset import read_table
 from envgen.errors import DataError, RunDirectoryError
-from envgen.files import write_json
+from envgen.files import read_text, write_json
 from infra.comparison.gather import finished
 from infra.comparison.spec import SHARED as SHARED_DIRECTORY
 from infra.comparison.spec import Child, ComparisonSpec
 from infra.run_directory import read_results
 from infra.steps import stage_directory
-from infra.study.records import SHARED, Answers, SetName, StoredRound, StoredRun, read_instances, stage_0_policy, write_round
+from infra.study.records import SHARED, Answers, SetName, StoredRound, StoredRun, read_instances, shared_policy, write_round
 from infra.study.spec import PLAIN, TESTS, ArmGroup, Round, StudySpec
 
 ROLLOUTS, REGISTERED = "rollouts.parquet", "registered.json"
@@ -43,6 +43,10 @@ class RoundFolder:
         """Directory of a policy's answers to the test suite."""
         return self.path / TESTS / (f"{policy}-stage-{stage:02d}" if stage > START else "start")
 
+    def begun(self) -> bool:
+        """Whether there is a curriculum."""
+        return any(self.comparison(group, seeds).exists() for group, seeds in product(self.round.groups, self.round.batches))
+
     def runs(self) -> list[tuple[StoredRun, Path]]:
         """Every finished curriculum with its directory; RunDirectoryError names the first that is not."""
         found = []
@@ -54,8 +58,8 @@ class RoundFolder:
         return found
 
     def shared_policies(self) -> list[tuple[str, int, Path]]:
-        """(policy, stage, run directory) of the start policy and of each shared stage 0."""
-        stages = [(stage_0_policy(self.round.stage_0, seeds[0]), 0, self.shared(seeds)) for seeds in self.round.batches]
+        """(policy, stage, run directory) of the start policy and of every stage 0."""
+        stages = [(shared_policy(0, self.round.stage_0, seeds[0]), 0, self.shared(seeds)) for seeds in self.round.batches]
         return [(SHARED, START, stages[0][2]), *stages]
 
 
@@ -73,11 +77,18 @@ def policies_to_test(folder: RoundFolder, runs: list[tuple[StoredRun, Path]]) ->
 
 
 def register(folder: RoundFolder) -> None:
-    """Write down what a round is before it begins; RunDirectoryError if it was begun as another."""
+    """Write down what a round is before it begins; RunDirectoryError if it was begun as another, or nobody knows as what."""
     path, wanted = folder.path / REGISTERED, folder.spec.registration(folder.round)
     if not path.exists():
+        if folder.begun():
+            raise RunDirectoryError(f"{path}: is missing, though curricula of the round are there; put it back, or move {folder.path} away")
         return write_json(path, wanted)
-    found = json.loads(path.read_bytes())
+    try:
+        found = json.loads(read_text(path))
+    except (DataError, ValueError):
+        found = None
+    if not isinstance(found, dict):
+        raise RunDirectoryError(f"{path}: is damaged; put it back, or move {folder.path} away")
     changed = [name for name in wanted if found.get(name) != wanted[name]]
     if changed:
         raise RunDirectoryError(

@@ -37,21 +37,22 @@ def write_figures(folder: Path, rounds: Sequence[RoundFindings]) -> None:
 
 
 def effects_figure(rounds: Sequence[RoundFindings]) -> "Figure":
-    """Differences of the final valid rate on the test to each baseline, a row an arm, a column a round."""
+    """Differences of the final valid rate on the test to each baseline: a row of panels a round, a column a baseline, a line an arm."""
     from matplotlib.figure import Figure
 
-    rows = {base: max(len(_against(one, base)) for one in rounds) for base in BASELINES}
-    height = 1.3 + 0.42 * sum(rows.values()) + 0.8 * len(rows)
+    lines = [max(len(_against(one, base)) for base in BASELINES) for one in rounds]
+    height = 1.3 + 0.42 * sum(lines) + 0.6 * len(lines)
     figure = Figure(figsize=(10, height), facecolor="white")
     figure.set_layout_engine("constrained", w_pad=0.12)
-    panels = figure.subplots(len(rows), len(rounds), squeeze=False, height_ratios=[count + 0.4 for count in rows.values()])
+    panels = figure.subplots(len(rounds), len(BASELINES), squeeze=False, height_ratios=[count + 0.4 for count in lines])
     ends = [max(abs(e.low), abs(e.high), e.detectable) for one in rounds for base in BASELINES for e in _against(one, base).values()]
     reach = 1.05 * max(0.01, *ends)  # a point at least, where nothing differs
-    for column, one in enumerate(rounds):
-        for row, base in enumerate(BASELINES):
-            _forest(panels[row, column], _against(one, base), rows[base], 100 * reach)
+    for row, one in enumerate(rounds):
+        for column, base in enumerate(BASELINES):
+            _forest(panels[row, column], _against(one, base), lines[row], 100 * reach)
             panels[row, column].set_title(f"Round {one.number}, minus {base}", loc="left", color=INK, fontsize=11)
-        panels[-1, column].set_xlabel("points of the final valid rate on the test", color=MUTED)
+    for axes in panels[-1]:
+        axes.set_xlabel("points of the final valid rate on the test", color=MUTED)
     _explain(figure)
     return figure
 
@@ -85,7 +86,7 @@ def _explain(figure: "Figure") -> None:
 
     point = {"marker": "o", "markersize": 7, "color": _SHOWN, "markeredgewidth": 1.6}
     handles = {
-        "95 % interval misses zero": Line2D([], [], **point),
+        "95 % interval, unadjusted, misses zero": Line2D([], [], **point),
         "holds zero": Line2D([], [], markerfacecolor=_HIDDEN, **point),
         "under the smallest visible difference, nominal power 80 %": Patch(color=_BAND),
     }
@@ -98,15 +99,16 @@ def pilot_figure(pilot: PilotFinding) -> "Figure":
 
     figure = Figure(figsize=(10, 4.4), layout="constrained", facecolor="white")
     panels = figure.subplots(1, len(SCORES), sharey=True)
+    less = ", less the mean of its seed" if pilot.within_seeds else ""
     for axes, (score, name) in zip(panels, SCORES.items(), strict=True):
         for index, stage in enumerate(pilot.by_stage):
             _scatter(axes, [pair for pair in pilot.pairs if pair.stage == stage], score, index, _rho(pilot, stage, score))
         axes.axhline(0, color=INK, linewidth=1)
         _bare(axes)
         axes.grid(color=GRID, linewidth=1)
-        axes.set_xlabel(name, color=MUTED)
+        axes.set_xlabel(name + less, color=MUTED)
         axes.legend(loc="best", frameon=True, framealpha=0.85, edgecolor="none", fontsize=9, labelcolor=INK)
-    panels[0].set_ylabel("gain of the stage, points of the validation valid rate", color=MUTED)
+    panels[0].set_ylabel(f"gain of the stage{less}, points", color=MUTED)
     figure.suptitle(f"Pilot score and gain of the stage that followed, {count(len(pilot.pairs), 'stage')}", x=0.01, ha="left", color=INK, fontsize=12)
     return figure
 

@@ -12,9 +12,9 @@ from envgen.errors import DataError
 from envgen.problem import Instance
 from envgen.verifier import FailureCategory
 from infra.comparison.results import BASELINES, EngineerResult
-from infra.study.conduct import Conduct, Correlations, PilotFinding, conduct, config_finding, pilot_finding
+from infra.study.conduct import Conduct, Correlations, PilotFinding, conduct, config_finding, pilot_finding, total_seconds
 from infra.study.effects import Effect, effect, family, rate
-from infra.study.records import SHARED, Outcomes, RoundData, stage_0_policy
+from infra.study.records import Outcomes, RoundData, shared_policy
 from infra.study.spec import Stage0
 
 RateName = Literal["valid", "optimal"]
@@ -23,12 +23,14 @@ START_AND_STAGE_0 = {"start": START, "stage 0": 0}
 
 
 class SharedPolicy(BaseModel):
-    """What all arms of a round share, on the test; the interval of a single policy is over instances only."""
+    """What all arms of a round share, on the test: one policy, with intervals over instances only, or one of each seed."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     name: str
     valid: Rate
     optimal: Rate
+    by_seed: tuple[float, ...]
+    """Valid rate of each of its policies, in the order of the seeds if there are several."""
     failures: dict[FailureCategory, float]
     """Share of all answers."""
 
@@ -46,7 +48,7 @@ class ArmFinding(BaseModel):
     over_start: Effect
     """Final valid rate minus that of the start policy."""
     over_stage_0: Effect
-    """Final valid rate minus that after the shared stage 0."""
+    """Final valid rate minus that of the stage 0 that the seed went on from."""
     against: dict[str, Effect]
     """Baseline -> difference of the final valid rates: the family of the round, with adjusted p-values."""
     failures: dict[FailureCategory, float]
@@ -81,6 +83,8 @@ class RoundFindings(BaseModel):
     """Set -> number of instances."""
     answers: int
     """That were judged."""
+    seconds: float
+    """Wall time of all its curricula with their stages 0, without the test."""
     shared: tuple[SharedPolicy, ...]
     arms: tuple[ArmFinding, ...]
     strata: tuple[Stratum, ...]
@@ -112,11 +116,12 @@ def find(data: RoundData) -> RoundFindings:
             stage_0=stored.stage_0,
             instances={name: len(found) for name, found in data.instances.items()},
             answers=sum(len(found.valid) for found in data.outcomes.values()),
+            seconds=total_seconds(stored.runs, stored.stage_0),
             shared=tuple(_shared(name, _shared_outcomes(data, stage)) for name, stage in START_AND_STAGE_0.items()),
             arms=tuple(_arms(data)),
             strata=tuple(_strata(data)),
-            pilot=pilot_finding(stored.runs),
-            configs=config_finding(stored.runs),
+            pilot=pilot_finding(stored.runs, stored.stage_0),
+            configs=config_finding(stored.runs, stored.stage_0),
         )
     except KeyError as missing:
         raise DataError(f"round {stored.round}: there are no answers of {missing.args[0]}; take the files of one run") from None
@@ -134,13 +139,6 @@ def change(data: RoundData, arm: str, baseline: str, name: RateName = "valid") -
 def pairs(arms: Iterable[str]) -> list[tuple[str, str]]:
     """The (arm, baseline) pairs of a family, in the order of the arms: every arm but the baselines against both, and random against fixed."""
     return [(arm, base) for arm in arms for base in BASELINES if arm not in BASELINES or (arm, base) == ("random", "fixed")]
-
-
-def pooled(rounds: list[RoundData], arms: list[str], baseline: str = "random") -> dict[str, Effect]:
-    """Arm -> difference of the final valid rate to a baseline over the seeds of all rounds; `arms` are the same in each, see `StudySpec.repeated`."""
-    if baseline not in arms:
-        return {}
-    return {arm: effect(np.concatenate([change(one, arm, baseline) for one in rounds])) for arm in arms if arm != baseline}
 
 
 def _arms(data: RoundData) -> list[ArmFinding]:
@@ -176,13 +174,14 @@ def _arm(data: RoundData, arm: str, against: dict[str, Effect]) -> ArmFinding:
 
 def _shared_outcomes(data: RoundData, stage: int) -> list[Outcomes]:
     """The start policy (-1), or the one stage 0, or that of each seed, on the test."""
-    policies = dict.fromkeys(SHARED if stage == START else stage_0_policy(data.stored.stage_0, seed) for seed in data.stored.seeds)
+    policies = dict.fromkeys(shared_policy(stage, data.stored.stage_0, seed) for seed in data.stored.seeds)
     return [data.outcomes[policy, stage, "test"] for policy in policies]
 
 
 def _shared(name: str, found: list[Outcomes]) -> SharedPolicy:
     valid, optimal = (rate(np.stack([getattr(one, measured) for one in found])) for measured in ("valid", "optimal"))
-    return SharedPolicy(name=name, valid=valid, optimal=optimal, failures=_failures(found))
+    by_seed = tuple(float(one.valid.mean()) for one in found)
+    return SharedPolicy(name=name, valid=valid, optimal=optimal, by_seed=by_seed, failures=_failures(found))
 
 
 def _failures(found: list[Outcomes]) -> dict[FailureCategory, float]:

@@ -10,8 +10,8 @@ from infra.preset import Preset, load_preset
 from infra.report.build import environment
 from infra.study import text
 from infra.study.figures import EFFECTS, write_figures
-from infra.study.findings import RoundFindings, find, pooled
-from infra.study.records import RoundData, read_round
+from infra.study.findings import RoundFindings, find
+from infra.study.records import CURRICULA, RoundData, read_round
 from infra.study.spec import StudySpec
 
 PAGE, FOLDER, LEARNED = "study.md", "study", "learned.md"
@@ -22,7 +22,7 @@ def write_page(output: Path, data: Path, spec: StudySpec) -> Path:
 
     DataError where there is no round, a file of one is missing or damaged, or it belongs to another study.
     """
-    read = [_round(data, spec, one.number) for one in spec.rounds if (data / one.folder).exists()]
+    read = [_round(data, spec, one.number) for one in spec.rounds if (data / one.folder / CURRICULA).exists()]
     if not read:
         raise DataError(f"{data}: holds no round of study {spec.name}; run the study, or give the folder of its data")
     found = [find(one) for one in read]
@@ -33,7 +33,6 @@ def write_page(output: Path, data: Path, spec: StudySpec) -> Path:
         preset=load_preset(spec.preset),
         rounds=found,
         missing=[one.number for one in spec.rounds if one.number not in {have.number for have in found}],
-        pooled=pooled(read, spec.repeated()) if len(read) == len(spec.rounds) else {},
         registered={one.number: spec.registered(spec.round(one.number)) == one.registered for one in found},
         primary={one.number: one.primary for one in spec.rounds},
         models={one.number: spec.comparison(spec.round(one.number), spec.round(one.number).groups[0]).preset.model for one in found},
@@ -53,6 +52,10 @@ def _round(data: Path, spec: StudySpec, number: int) -> RoundData:
     found = read_round(data, number)
     if (found.stored.study, found.stored.round) != (spec.name, number):
         raise DataError(f"{data}: round-{number} holds round {found.stored.round} of study {found.stored.study}, not round {number} of {spec.name}")
+    registered, stored = spec.round(number), found.stored
+    parts = {"arms": ({arm for arm, _, _ in spec.arms(registered)}, {*stored.arms}), "seeds": ({*registered.seeds}, {*stored.seeds})}
+    if stored.registered == spec.registered(registered) and (changed := [name for name, (ours, theirs) in parts.items() if ours != theirs]):
+        raise DataError(f"{data}: round-{number} has other {' and '.join(changed)} than were registered under its own digest; take the files of one run")
     if missing := {spec.round(number).primary, *BASELINES} - set(found.stored.arms):
         raise DataError(f"{data}: round-{number} lacks the arms {', '.join(sorted(missing))}; take the files of one run")
     return found

@@ -7,12 +7,13 @@ round-N/curricula.json              results of every curriculum: configs, propos
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 import pyarrow as pa
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from engineer.gate import START
 from envgen.dataset import read_dataset, read_table, write_table
@@ -36,7 +37,7 @@ ANSWER_SCHEMA = pa.schema(
     ]
 )
 SHARED = "shared"
-"""The start policy, and the stage 0 that all seeds share, in the column `policy`."""
+"""In the column `policy`: the start policy, and stage 0 where all seeds share one; `shared-sSEED` is the stage 0 of a seed."""
 
 
 @dataclass(frozen=True)
@@ -58,9 +59,9 @@ class StoredRun(BaseModel):
     seed: int
     results: CurriculumResults
     tokens: dict[str, float]
-    """Training, evaluation, engineer, pilot; without the shared stage 0."""
+    """Training, evaluation, engineer, pilot; without stage 0."""
     seconds: float
-    """Of its steps, without the shared stage 0 and the test."""
+    """Of its steps, without stage 0 and the test."""
 
     @property
     def policy(self) -> str:
@@ -83,6 +84,13 @@ class StoredRound(BaseModel):
     stage_0: Stage0 = "one"
     runs: tuple[StoredRun, ...]
 
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        known, found = {*product(self.arms, self.seeds)}, [(run.arm, run.seed) for run in self.runs]
+        if odd := sorted({pair for pair in found if pair not in known or found.count(pair) > 1}):
+            raise ValueError(f"runs: {odd} are there twice, or of no arm and seed of the round")
+        return self
+
 
 @dataclass(frozen=True)
 class Outcomes:
@@ -100,7 +108,7 @@ class RoundData:
     stored: StoredRound
     instances: dict[SetName, list[Instance]]
     outcomes: dict[tuple[str, int, SetName], Outcomes]
-    """(policy, stage, set) -> verdicts. Of the test there are the start policy, the shared stage 0 and each final policy only."""
+    """(policy, stage, set) -> verdicts. Of the test there are the start policy, every stage 0 and each final policy only."""
 
     def runs(self, arm: str) -> list[StoredRun]:
         """The curricula of an arm, in the order of the seeds."""
@@ -108,7 +116,7 @@ class RoundData:
 
     def after(self, run: StoredRun, stage: int, name: SetName) -> Outcomes:
         """The policy that a stage of a run made; stage 0 and the start policy (-1) are shared."""
-        policy = SHARED if stage == START else stage_0_policy(self.stored.stage_0, run.seed) if stage == 0 else run.policy
+        policy = run.policy if stage > 0 else shared_policy(stage, self.stored.stage_0, run.seed)
         return self.outcomes[policy, stage, name]
 
     def shared(self, arm: str, stage: int, rate: Literal["valid", "optimal"]) -> np.ndarray:
@@ -126,13 +134,14 @@ class RoundData:
         return [np.stack([getattr(self.after(run, stage, "validation"), rate) for run in runs]) for stage in stages]
 
 
-def stage_0_policy(stage_0: Stage0, seed: int) -> str:
-    """What the answers of the stage 0 are kept under from which a seed goes on."""
-    return SHARED if stage_0 == "one" else f"{SHARED}-s{seed}"
+def shared_policy(stage: int, stage_0: Stage0, seed: int) -> str:
+    """What the answers of the start policy (-1) or of the stage 0 are kept under from which a seed goes on."""
+    return SHARED if stage == START or stage_0 == "one" else f"{SHARED}-s{seed}"
 
 
 def write_round(folder: Path, stored: StoredRound, instances: dict[SetName, list[Instance]], answers: Iterable[Answers]) -> None:
-    """Write both files of a round."""
+    """Write both files of a round; without `curricula.json`, which is written last, there is no round."""
+    (folder / CURRICULA).unlink(missing_ok=True)
     ids = {name: [instance.problem.id for instance in found] for name, found in instances.items()}
     columns: dict[str, list] = {field.name: [] for field in ANSWER_SCHEMA}
     for one in answers:

@@ -137,7 +137,7 @@ class StudySpec(BaseModel):
         return self
 
     def _check_groups(self, one: Round) -> None:
-        """The groups of a round have folders of their own, one stage 0, and nothing of the test in training or validation; ValueError otherwise."""
+        """The groups of a round have folders of their own, equal training, and nothing of the test in it or in validation; ValueError otherwise."""
         names = [group.name or PLAIN for group in one.groups]
         if len(set(names)) < len(names) or {group.name for group in one.groups} & RESERVED:
             raise ValueError(f"round {one.number}: groups {names}: give each another name, but not {PLAIN} or {TESTS}, and only one of them none")
@@ -146,8 +146,8 @@ class StudySpec(BaseModel):
             if getattr(presets[0], field) != getattr(plain, field):
                 raise ValueError(f"round {one.number}: settings change {field}, which decides the study's instances; make another study of it")
         for name, preset in zip(names, presets, strict=True):
-            if changed := changed_fields(presets[0], preset, FREE_FIELDS | {"design"}):
-                raise ValueError(f"round {one.number}: group {name} has another stage 0 than {names[0]} ({changed}); change only design and stages in a group")
+            if changed := changed_fields(presets[0], preset, FREE_FIELDS - {"stages"} | {"design"}):
+                raise ValueError(f"round {one.number}: group {name} is trained otherwise than {names[0]} ({changed}); change only design in a group")
             known = {*preset.space.map_sizes, *preset.validation.map_sizes}
             if seen := known & set(self.test.boards.get(preset.agents, ())):
                 raise ValueError(f"test.boards.{preset.agents}: {sorted(seen)} are trained on or validated on, so that the test is no transfer; leave them out")
@@ -187,13 +187,6 @@ class StudySpec(BaseModel):
     def registered(self, one: Round) -> str:
         """Digest of `registration`."""
         return digest(self.registration(one))
-
-    def repeated(self) -> list[str]:
-        """Arms that are the same in all rounds, if there are several: with the same settings, and seeds that share their stage 0 in the same way."""
-        if len(self.rounds) < 2 or len({one.stage_0 for one in self.rounds}) > 1:
-            return []
-        found = [{arm: one.settings | group.settings for arm, group, _ in self.arms(one)} for one in self.rounds]
-        return [arm for arm, settings in found[0].items() if all(arm in other and other[arm] == settings for other in found)]
 
 
 def load_study(name: str) -> StudySpec:

@@ -10,7 +10,7 @@ from infra.report.behaviour import UNDEFINED
 from infra.report.text import SPACE, count, interval, label, percent, points, points_interval, signed
 from infra.study.conduct import Correlations, Mean, StageConfig
 from infra.study.effects import ALPHA, Effect
-from infra.study.findings import RoundFindings
+from infra.study.findings import RoundFindings, SharedPolicy
 
 Rows = list[tuple[str, ...]]
 
@@ -34,13 +34,6 @@ def verdict(round_: RoundFindings, arm: str, baseline: str, alone: bool) -> str:
     shown = found.sign if alone or adjusted <= ALPHA else 0
     side = {1: "above", -1: "below", 0: "not distinguishable from"}[shown]
     return f"{ours} is **{side}** {theirs}: {numbers}{holm}. {_visible(found)}"
-
-
-def pooled_verdict(arm: str, found: Effect, rounds: int) -> str:
-    """The same over all rounds together, against random; not adjusted."""
-    side = {1: "**above**", -1: "**below**", 0: "**not distinguishable from**"}[found.sign]
-    numbers = f"{points(found.value)}{SPACE}points, 95{SPACE}% interval {points_interval(found)}"
-    return f"Over the {found.seeds} seeds of {rounds} rounds `{arm}` is {side} `random`: {numbers}. {_visible(found)}"
 
 
 def _visible(found: Effect) -> str:
@@ -79,8 +72,9 @@ def overview_rows(
 
 
 def final_rows(found: RoundFindings) -> Rows:
-    """Policy, seeds, valid, optimal, valid against the start policy and against stage 0, valid rate of each seed."""
-    shared = [(one.name, "", _rate(one.valid), _rate(one.optimal), "", "", "") for one in found.shared]
+    """Policy, seeds, valid, optimal, valid against the start policy and against stage 0, valid rate of each seed; valid on the validation set."""
+    validation = found.arms[0].curve.valid_curve
+    shared = [_shared_row(one, rate) for one, rate in zip(found.shared, validation, strict=False)]
     return shared + [
         (
             f"`{arm.arm}`",
@@ -89,10 +83,20 @@ def final_rows(found: RoundFindings) -> Rows:
             _rate(arm.optimal),
             _effect(arm.over_start),
             _effect(arm.over_stage_0),
-            ", ".join(f"{100 * value:.1f}" for value in arm.by_seed),
+            _of_seeds(arm.by_seed),
+            _rate(arm.curve.valid_curve[-1]),
         )
         for arm in found.arms
     ]
+
+
+def _shared_row(found: SharedPolicy, validation: Rate) -> tuple[str, ...]:
+    seeds, each = (str(len(found.by_seed)), _of_seeds(found.by_seed)) if len(found.by_seed) > 1 else ("", "")
+    return found.name, seeds, _rate(found.valid), _rate(found.optimal), "", "", each, _rate(validation)
+
+
+def _of_seeds(rates: Iterable[float]) -> str:
+    return ", ".join(f"{100 * value:.1f}" for value in rates)
 
 
 def difference_rows(found: RoundFindings, baseline: str) -> Rows:
@@ -102,11 +106,6 @@ def difference_rows(found: RoundFindings, baseline: str) -> Rows:
         (f"`{arm}`", _effect(one), p_value(one.p), _defined(one.adjusted_p, p_value), _points(one.detectable), _defined(one.family_detectable, _points))
         for arm, one in effects
     ]
-
-
-def pooled_rows(pooled: dict[str, Effect]) -> Rows:
-    """Arm, seeds, difference to random over all rounds, p, smallest visible difference."""
-    return [(f"`{arm}`", str(one.seeds), _effect(one), p_value(one.p), _points(one.detectable)) for arm, one in pooled.items()]
 
 
 def stratum_rate_rows(found: RoundFindings) -> Rows:
@@ -168,6 +167,13 @@ def cost_rows(found: RoundFindings, kinds: Sequence[str]) -> Rows:
     """Arm, tokens of a run by kind, hours of a run."""
     costs = [(arm.arm, arm.conduct) for arm in found.arms]
     return [(f"`{arm}`", *(short_count(one.tokens.get(kind, 0.0)) for kind in kinds), f"{one.seconds / 3600:.2f}") for arm, one in costs]
+
+
+def total_sentence(found: RoundFindings) -> str:
+    """What the whole round cost."""
+    curricula = sum(len(arm.seeds) for arm in found.arms)
+    tokens = sum(len(arm.seeds) * sum(arm.conduct.tokens.values()) for arm in found.arms)
+    return f"All {curricula:,} curricula together: {short_count(tokens)} tokens, and with their stages 0 {found.seconds / 3600:.1f} hours."
 
 
 def token_kinds(found: RoundFindings) -> list[str]:

@@ -182,6 +182,10 @@ def test_model_text_is_shown_as_text(page: Page):
     assert f"I cannot. {HOSTILE}" in page.text
 
 
+def test_what_rounds_to_zero_has_one_sign():
+    assert [points(value) for value in (-0.0004, 0.0004, -0.0006, 0.02)] == ["+0.0", "+0.0", "−0.1", "+2.0"]
+
+
 def test_every_drawing_is_well_formed_and_ids_are_unique(page: Page):
     charts = 2 + len(SIZES) + 1 + 1 + 2 * 2
     assert len(page.svgs) == charts + page.replays

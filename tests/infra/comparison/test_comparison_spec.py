@@ -103,6 +103,12 @@ def test_a_directory_of_something_else_is_refused(tmp_path: Path):
         open_comparison(tmp_path, wanted())
 
 
+def test_a_directory_that_was_claimed_while_the_power_went_is_claimed_again(tmp_path: Path):
+    (tmp_path / ".comparison.json.17.partial").write_text('{"name"')
+    opened = open_comparison(tmp_path, wanted())
+    assert read_comparison(tmp_path) == opened
+
+
 def test_a_damaged_spec_is_named(tmp_path: Path):
     (tmp_path / "comparison.json").write_text("{")
     with pytest.raises(RunDirectoryError, match="damaged"):

@@ -17,8 +17,8 @@ from envgen.prompts import PromptStyle, answer
 from envgen.sampler import sample
 from envgen.verifier import verify
 from infra.results import CurriculumResults, StageResult, TrainingSummary
-from infra.study.records import SHARED, Answers, SetName, StoredRound, StoredRun, write_round
-from infra.study.spec import ArmGroup, Round, StudySpec, TestSuite
+from infra.study.records import SHARED, Answers, SetName, StoredRound, StoredRun, shared_policy, write_round
+from infra.study.spec import ArmGroup, Round, Stage0, StudySpec, TestSuite
 from policy.pilot_score import Mean, Piloted, PilotScore
 
 ARMS = ("fixed", "random", "checkpoint-V6")
@@ -32,6 +32,7 @@ SPEC = StudySpec(
         Round(
             number=2,
             seeds=(3, 4),
+            stage_0="per-seed",
             groups=(
                 ArmGroup(engineers=("fixed", "random", "checkpoint:V6")),
                 ArmGroup(name="pilot", engineers=("random",), settings={"design.candidates": 4}),
@@ -46,9 +47,9 @@ STAGES = 2
 
 
 def rising(policy: str, stage: int, name: SetName) -> int:
-    """A tenth more a stage from 2 of 10; after stage 1 the checkpoint is one better than random, fixed as good as random."""
+    """A tenth more a stage from 2 of 10; after stage 1 the checkpoint is one better than random, fixed as good as random; seed 3 has a better stage 0."""
     better = policy.startswith("checkpoint") + (policy == "random-s1")
-    return 2 + (stage + 1) + (better if stage == 1 else 0)
+    return 2 + (stage + 1) + (better if stage == 1 else 0) + 2 * (policy == "shared-s3")
 
 
 @cache
@@ -71,15 +72,18 @@ def write(data: Path, spec: StudySpec, number: int, right: Right = rising, sets:
     for name, found in sets.items():
         write_dataset(data / f"{name}.parquet", found, PromptStyle.COMPACT, {})
     arms = tuple(arm for arm, _, _ in spec.arms(one))
-    runs = tuple(run(arm, seed, right, sets["validation"]) for seed in one.seeds for arm in arms)
-    stored = StoredRound(study=spec.name, round=number, registered=spec.registered(one), code=("1.0",), arms=arms, seeds=one.seeds, runs=runs)
-    write_round(data / one.folder, stored, sets, _answers(runs, right, sets))
+    runs = tuple(run(arm, seed, right, sets["validation"], one.stage_0) for seed in one.seeds for arm in arms)
+    stored = StoredRound(
+        study=spec.name, round=number, registered=spec.registered(one), code=("1.0",), arms=arms, seeds=one.seeds, stage_0=one.stage_0, runs=runs
+    )
+    write_round(data / one.folder, stored, sets, _answers(stored, right, sets))
     return stored
 
 
-def _answers(runs: tuple[StoredRun, ...], right: Right, sets: dict[SetName, list[Instance]]) -> list[Answers]:
-    own: list[tuple[str, int, SetName]] = [(SHARED, stage, name) for stage in (START, 0) for name in sets]
-    for one in runs:
+def _answers(stored: StoredRound, right: Right, sets: dict[SetName, list[Instance]]) -> list[Answers]:
+    shared = dict.fromkeys((shared_policy(stage, stored.stage_0, seed), stage) for stage in (START, 0) for seed in stored.seeds)
+    own: list[tuple[str, int, SetName]] = [(policy, stage, name) for policy, stage in shared for name in sets]
+    for one in stored.runs:
         for stage in range(1, STAGES):
             own.append((one.policy, stage, "validation"))
         own.append((one.policy, STAGES - 1, "test"))
@@ -91,12 +95,12 @@ def completions(found: list[Instance], right: int) -> list[str]:
     return [answer(instance.solution.plan) if n % 10 < right else "no plan" for n, instance in enumerate(found)]
 
 
-def run(arm: str, seed: int, right: Right, validation: list[Instance]) -> StoredRun:
+def run(arm: str, seed: int, right: Right, validation: list[Instance], stage_0: Stage0 = "one") -> StoredRun:
     policy = f"{arm}-s{seed}"
     stages: list[StageResult] = []
     before, start = outcomes(validation, right(SHARED, START, "validation")), breakdown(validation, right(SHARED, START, "validation"))
     for stage in range(STAGES):
-        count = right(policy if stage else SHARED, stage, "validation")
+        count = right(policy if stage else shared_policy(0, stage_0, seed), stage, "validation")
         now = outcomes(validation, count)
         trained = stages[-1].proposal.config if stages else config(0.5, 0.25)
         proposed = config(0.5, 0.25) if arm == "fixed" else config(0.2 + 0.1 * ((seed + stage) % 5), 0.5)
@@ -113,7 +117,7 @@ def _stage(arm: str, stage: int, trained: EnvConfig, proposed: EnvConfig, found:
     proposal = Proposal(
         stage=stage, designer=arm.split("-")[0], variant="V6", config=proposed, changes=changes, attempts=bad, fallback="kept" if stage and bad else None
     )
-    level = Mean(value=0.3 + seed / 10, low=0.2, high=0.9)
+    level = Mean(value=0.3 + seed / 10 + 0.01 * arm.startswith("checkpoint"), low=0.2, high=0.9)
     score = PilotScore(groups=4, group_size=2, mixed=wilson(1 + seed % 3, 4), advantage=level, valid=level, prompt_tokens=1, completion_tokens=1)
     return StageResult(
         stage=stage,
@@ -127,7 +131,7 @@ def _stage(arm: str, stage: int, trained: EnvConfig, proposed: EnvConfig, found:
         pilots=(Piloted(config=proposed, score=score),),
         proposal=proposal,
         behaviour=proposal_behaviour(None, trained, proposed, found, gain, {}),
-        seconds={"train": 1.0},
+        seconds={"train": 60.0},
     )
 
 

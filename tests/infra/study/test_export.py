@@ -17,7 +17,7 @@ from infra.run_directory import new_curriculum
 from infra.steps import stage_directory
 from infra.study.export import RoundFolder, policies_to_test, register, store_round
 from infra.study.findings import find
-from infra.study.records import SHARED, SetName, read_round
+from infra.study.records import SHARED, SetName, read_round, shared_policy
 from policy.rollouts import Rollout, write_rollouts
 
 
@@ -37,13 +37,18 @@ def finish(folder: RoundFolder) -> None:
     for group, seeds in product(folder.round.groups, folder.round.batches):
         comparison = folder.spec.comparison(folder.round, group, seeds)
         for child in comparison.children:
-            directory, made = folder.comparison(group, seeds) / child.name, run(group.arm(child.engineer.label), child.seed, rising, sets["validation"])
+            directory, made = (
+                folder.comparison(group, seeds) / child.name,
+                run(group.arm(child.engineer.label), child.seed, rising, sets["validation"], folder.round.stage_0),
+            )
             write_json(directory / "curriculum.json", new_curriculum(child.name, comparison.preset_of(child)))
             write_json(directory / "results.json", made.results.model_copy(update={"curriculum": child.name}))
             answered(directory / "start", "validation", rising(SHARED, -1, "validation"))
             for stage in made.results.stages:
                 where = stage_directory(directory, stage.stage)
-                answered(where, "validation", rising(made.policy if stage.stage else SHARED, stage.stage, "validation"))
+                answered(
+                    where, "validation", rising(made.policy if stage.stage else shared_policy(0, folder.round.stage_0, child.seed), stage.stage, "validation")
+                )
                 manifest = {"code": f"1.{stage.stage}", "tokens": {"training": 100, "evaluation": 10, "engineer_prompt": 3, "pilot": 4}}
                 write_json(where / "manifest.json", manifest)
             answered(folder.test(made.policy, 1), "test", rising(made.policy, 1, "test"))
@@ -87,8 +92,10 @@ def test_the_stored_answers_are_those_of_the_run_directories(folder: RoundFolder
         for run_, valid in zip(data.runs(arm), data.final(arm, "valid"), strict=True):
             assert valid.mean() == rising(run_.policy, 1, "test") / 10
             assert run_.tokens == {"training": 100, "evaluation": 10, "engineer": 6, "pilot": 8}
-        assert data.shared(arm, 0, "valid").mean() == rising(SHARED, 0, "test") / 10
-        heights = [np.mean([rising(one.policy if stage > 0 else SHARED, stage, "validation") / 10 for one in data.runs(arm)]) for stage in (-1, 0, 1)]
+        roots = [shared_policy(0, folder.round.stage_0, one.seed) for one in data.runs(arm)]
+        assert data.shared(arm, 0, "valid").mean(axis=1) == pytest.approx([rising(root, 0, "test") / 10 for root in roots])
+        last = [rising(one.policy, 1, "validation") for one in data.runs(arm)]
+        heights = [rising(SHARED, -1, "validation") / 10, np.mean([rising(root, 0, "validation") / 10 for root in roots]), np.mean(last) / 10]
         assert [rows.mean() for rows in data.curve(arm, "valid")] == pytest.approx(heights)
     assert find(data).comparisons == 5
 
@@ -101,15 +108,25 @@ def test_a_run_that_ended_on_the_shared_stage_has_the_answers_of_that(folder: Ro
     write_json(directory / "results.json", made.results.model_copy(update={"stages": (*made.results.stages[:-1], back)}))
     data = read_round(store(folder), 2)
     assert (made.policy, 1, "test") not in data.outcomes
-    assert data.final("fixed", "valid")[0].mean() == rising(SHARED, 0, "test") / 10
+    assert data.final("fixed", "valid")[0].mean() == rising(stage_0(folder)[0], 0, "test") / 10
 
 
-def test_a_round_is_not_continued_as_another(folder: RoundFolder):
-    register(folder)
-    register(folder)
-    other = folder.round.model_copy(update={"seeds": (8, 9)})
+def test_a_round_is_not_continued_as_another(tmp_path: Path):
+    spec, one = SPEC, SPEC.round(1)
+    register(RoundFolder(tmp_path, spec, one))
+    register(RoundFolder(tmp_path, spec, one))
     with pytest.raises(RunDirectoryError, match="this round was begun with another round"):
-        register(RoundFolder(folder.study, folder.spec, other))
+        register(RoundFolder(tmp_path, spec, one.model_copy(update={"seeds": (8, 9)})))
+
+
+@pytest.mark.parametrize("content", ["{", "[1]"])
+def test_a_round_whose_registration_was_lost_is_not_continued(folder: RoundFolder, content: str):
+    path = folder.path / "registered.json"
+    with pytest.raises(RunDirectoryError, match="is missing, though curricula of the round are there"):
+        register(folder)
+    path.write_text(content)
+    with pytest.raises(RunDirectoryError, match="is damaged"):
+        register(folder)
 
 
 def test_a_round_that_is_not_finished_is_not_stored(folder: RoundFolder):

@@ -12,7 +12,7 @@ from envgen.errors import DataError
 from envgen.verifier import FailureCategory
 from infra.study.conduct import CONFIG_SCORES
 from infra.study.effects import effect, holm
-from infra.study.findings import RoundFindings, change, find, pooled
+from infra.study.findings import RoundFindings, change, find
 from infra.study.records import RoundData, read_round
 
 
@@ -97,21 +97,29 @@ def test_knobs_are_correlated_with_the_gain_of_their_stage(first: RoundFindings)
     assert first.configs.by_stage == {1: first.configs.pooled}
 
 
-def test_rounds_are_pooled_over_their_seeds_for_arms_of_both(rounds: list[RoundData]):
-    found = pooled(rounds, SPEC.repeated())
-    assert set(found) == {"fixed", "checkpoint-V6"}
-    assert found["checkpoint-V6"].seeds == 5
-    assert found["checkpoint-V6"].value == pytest.approx((0.2 + 0.2) / 5), "three seeds of 0.1, 0, 0.1 and two of 0.1"
-    assert pooled(rounds, []) == {}
+def test_where_each_seed_has_a_stage_0_arms_are_measured_against_that_of_their_seed(rounds: list[RoundData]):
+    second = find(rounds[1])
+    assert (second.shared[0].by_seed, second.shared[1].by_seed) == ((0.2,), (0.5, 0.3)), "seeds 3 and 4"
+    assert second.shared[1].valid.value == pytest.approx(0.4)
+    fixed, checkpoint = second.arm("fixed"), second.arm("checkpoint-V6")
+    assert (fixed.over_start.value, fixed.over_stage_0.value, checkpoint.over_stage_0.value) == pytest.approx((0.2, 0.0, 0.1))
+    assert rounds[1].shared("fixed", 0, "valid").mean(axis=1) == pytest.approx([0.5, 0.3])
+    assert {one.rates["stage 0"].value for one in second.strata[:2]} == {0.4}
+    assert [rate.value for rate in fixed.curve.valid_curve] == pytest.approx([0.2, 0.4, 0.4])
 
 
-def test_arms_are_the_same_in_all_rounds_only_with_the_same_settings_and_stage_0():
-    first, second = SPEC.rounds
-    assert SPEC.repeated() == ["fixed", "random", "checkpoint-V6"]
-    assert SPEC.model_copy(update={"rounds": (first,)}).repeated() == []
-    assert SPEC.model_copy(update={"rounds": (first, second.model_copy(update={"stage_0": "per-seed"}))}).repeated() == []
-    gated = second.groups[0].model_copy(update={"settings": {"design.gate": "rollback"}})
-    assert SPEC.model_copy(update={"rounds": (first, second.model_copy(update={"groups": (gated,)}))}).repeated() == []
+def test_what_a_seeds_own_stage_0_does_to_all_arms_is_no_correlation(rounds: list[RoundData]):
+    shared, apart = find(rounds[0]).pilot, find(rounds[1]).pilot
+    assert (shared.within_seeds, apart.within_seeds) == (False, True)
+    for seed in (3, 4):
+        of_seed = [pair for pair in apart.pairs if pair.run.endswith(f"-s{seed}")]
+        assert len(of_seed) == 4
+        assert [sum(getattr(pair, name) for pair in of_seed) for name in ("gain", "advantage", "mixed")] == pytest.approx([0, 0, 0])
+
+
+def test_the_whole_cost_counts_every_stage_0_once(first: RoundFindings, rounds: list[RoundData]):
+    assert first.seconds == 9 * 1_800 + 60
+    assert find(rounds[1]).seconds == 8 * 1_800 + 2 * 60
 
 
 def test_an_arm_that_lost_seeds_is_compared_over_those_it_has(rounds: list[RoundData]):

@@ -1,12 +1,15 @@
 """The page of a study: right numbers and signs, the same bytes again, and nothing where the data is damaged."""
 
+import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from study_rounds import SPEC, rising, small_sets, write
 
 from envgen.errors import DataError
+from envgen.files import write_json
 from infra.report.text import SPACE
 from infra.study import page as writing
 from infra.study import text
@@ -78,6 +81,17 @@ def test_what_all_arms_of_a_round_have_instead_of_the_preset_is_said(data: Path,
     assert rows(page, "instead of the preset's") == [["instead of the preset's", "–", "`trl.beta` 0.1, `instances` 30"]]
 
 
+def test_a_stage_0_of_each_seed_has_the_rates_of_the_seeds(page: str):
+    first, second = (rows(part, "stage 0")[0] for part in page.split("## Round ")[1:])
+    assert (first[1], first[6]) == ("", "")
+    assert (second[1], second[2][:4], second[6]) == ("2", "40.0", "50.0, 30.0")
+    one, each = page.split("## Round ")[1:]
+    assert "Where that is 1, the seeds repeat" in one
+    assert "Where that is 1, the seeds repeat" not in each
+    assert "less the mean over the arms of the same seed and stage" in each
+    assert "All 8 curricula together: 19k tokens, and with their stages 0 4.0 hours." in each
+
+
 def interval(effect) -> str:
     return f"[{100 * effect.low:+.1f}, {100 * effect.high:+.1f}]".replace("-", "−")
 
@@ -105,14 +119,36 @@ def test_every_picture_of_the_page_is_there_and_all_files_are_the_same_again(wri
 
 
 @pytest.mark.usefixtures("_undrawn")
-def test_rounds_are_pooled_where_both_are_there_and_missing_ones_are_named(page: str, data: Path, tmp_path: Path):
-    assert "Over the 5 seeds of 2 rounds `checkpoint-V6` is" in page
+def test_missing_rounds_are_named_also_half_written_ones(data: Path, tmp_path: Path):
+    (tmp_path / "round-2").mkdir()
+    (tmp_path / "round-2" / "answers.parquet").symlink_to(data / "round-2" / "answers.parquet")
     for name in ("test.parquet", "validation.parquet", "round-1"):
         (tmp_path / name).symlink_to(data / name)
     alone = write_page(tmp_path / "output", tmp_path, SPEC).read_text()
     assert "Round 2 was not run." in alone
-    assert "## Rounds together" not in alone
     assert "Not written yet" in alone
+
+
+@pytest.mark.usefixtures("_undrawn")
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        (
+            lambda stored: {**stored, "seeds": stored["seeds"][:-1], "runs": [run for run in stored["runs"] if run["seed"] != stored["seeds"][-1]]},
+            "other seeds",
+        ),
+        (lambda stored: {**stored, "arms": [*stored["arms"], "frontier"]}, "other arms than were registered"),
+        (lambda stored: {**stored, "runs": [*stored["runs"], stored["runs"][0]]}, "there twice"),
+        (lambda stored: {**stored, "seeds": stored["seeds"][:-1]}, "of no arm and seed of the round"),
+    ],
+)
+def test_other_curricula_than_the_registered_ones_are_refused(data: Path, tmp_path: Path, change: Callable[[dict], dict], complaint: str):
+    for name in ("test.parquet", "validation.parquet", "round-2/answers.parquet"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).symlink_to(data / name)
+    write_json(tmp_path / "round-2" / "curricula.json", change(json.loads((data / "round-2" / "curricula.json").read_text())))
+    with pytest.raises(DataError, match=complaint):
+        write_page(tmp_path / "output", tmp_path, SPEC)
 
 
 @pytest.mark.usefixtures("_undrawn")
@@ -125,7 +161,6 @@ def test_another_registration_is_said(data: Path, tmp_path: Path):
     ("name", "content", "complaint"),
     [
         ("curricula.json", b"{", "damaged"),
-        ("curricula.json", None, "no such file"),
         ("answers.parquet", b"PAR1", "answers.parquet"),
         ("answers.parquet", None, "answers.parquet"),
     ],

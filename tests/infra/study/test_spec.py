@@ -7,7 +7,7 @@ import yaml
 
 from envgen.errors import ConfigError
 from infra.preset import load_preset
-from infra.study.spec import STUDIES, StudySpec, load_study, shipped_suites
+from infra.study.spec import STUDIES, StudySpec, load_study
 from tasks.data import validation_instances
 
 SHIPPED = sorted(path.stem for path in STUDIES.glob("*.yaml"))
@@ -47,10 +47,6 @@ def test_the_test_suite_is_drawn_whole_and_shares_no_instance_with_validation(na
     assert {(problem.num_agents, problem.size) for problem in drawn} == {(agents, size) for agents, sizes in spec.test.boards.items() for size in sizes}
 
 
-def test_the_suites_of_all_shipped_studies_are_kept_from_training():
-    assert len(shipped_suites()) == len(SHIPPED)
-
-
 def test_arms_of_another_group_carry_its_name(tmp_path: Path):
     groups = [{"engineers": ["fixed", "random"]}, {"name": "piloted", "engineers": ["random", "checkpoint:V6"], "settings": {"design.candidates": 3}}]
     spec = study(tmp_path, rounds=a_round(groups=groups, primary="checkpoint-V6+piloted"))
@@ -81,7 +77,11 @@ def test_what_is_registered_changes_with_all_that_decides_the_round(tmp_path: Pa
         ({"test": {**PLAIN["test"], "boards": {2: [5, 7]}}}, r"\[5\] are trained on"),
         ({"rounds": a_round(groups=[*TWO, {"engineers": ["frontier"]}])}, "give each another name"),
         ({"rounds": a_round(groups=[*TWO, {"name": "tests", "engineers": ["frontier"]}])}, "give each another name"),
-        ({"rounds": a_round(groups=[*TWO, {"name": "more", "engineers": ["random"], "settings": {"instances": 32}}])}, "another stage 0 than plain .instances"),
+        (
+            {"rounds": a_round(groups=[*TWO, {"name": "more", "engineers": ["random"], "settings": {"instances": 32}}])},
+            "trained otherwise than plain .instances",
+        ),
+        ({"rounds": a_round(groups=[*TWO, {"name": "long", "engineers": ["random"], "settings": {"stages": 4}}])}, "trained otherwise than plain .stages"),
         ({"rounds": a_round(groups=[{**TWO[0], "settings": {"validation.map_sizes": [3, 4, 7]}}])}, "settings change validation"),
         ({"rounds": a_round(settings={"agents": 3})}, "settings change agents"),
         ({"tset": {}}, "tset"),
