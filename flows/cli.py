@@ -226,7 +226,7 @@ def play(
 
 @app.command(epilog=example("envwright generate config.yaml --count 500 --agents 2 --seed 0 -o data.parquet"))
 def generate(
-    config: Annotated[Path, typer.Argument(help="Environment config: sizes -> data_ratio, hole_ratio, wait_ratio.")],
+    config: Annotated[Path, typer.Argument(help="Environment config, YAML: {sizes: {4: {data_ratio: 1, hole_ratio: 0.2, wait_ratio: 0.5}}}.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="Parquet file to write.")],
     count: Annotated[int, typer.Option(help="Number of instances.")],
     agents: Annotated[int, typer.Option(help="Agents on each board, 2 to 5.")] = 2,

@@ -164,8 +164,11 @@ def preset_path(name: str) -> Path:
 
 def load_env_config(path: Path) -> EnvConfig:
     """An environment config from a YAML file; ConfigError names file and field."""
+    raw = read_yaml(path)
+    if "default_config" in raw:
+        raise ConfigError(f"{path}: is a preset, not an environment config; give a file that holds its default_config alone, which begins with sizes:")
     try:
-        return EnvConfig.model_validate(read_yaml(path))
+        return EnvConfig.model_validate(raw)
     except ValidationError as error:
         raise ConfigError(describe_validation_error(error, str(path))) from None
 

@@ -7,14 +7,15 @@ mean squares of seeds, instances and residual, A, B and E, have the expectations
 all S I values has the variance (A + B - E) / (S I), which is estimated so. Its degrees of freedom are those of Satterthwaite (1946,
 "An approximate distribution of estimates of variance components", Biometrics Bulletin 2:110).
 
-How this fares, simulated with 840 instances that differ by 10 points and 1,500 rounds each, by seeds and by the standard deviation of the
-difference between seeds: how often a difference is shown where there is none, and how often a true one of the median size that
-`detectable` gives, which aims at 80 %:
+How this fares, simulated with 840 instances that differ by 10 points and 1,500 rounds each (`python tests/perf/study_power.py`), by seeds and
+by the standard deviation of the difference between seeds: how often a difference is shown where there is none, and how often a true one of
+the median size that `detectable` gives, which aims at 80 %; each figure is off by up to 2 % by chance:
 
     seeds    none shown as one, 0 / 1 / 2 points    found, 0 / 1 / 2 points
-        3       2 % / 3 % / 3 %                        58 % / 63 % / 65 %
-        5       2 % / 3 % / 4 %                        71 % / 70 % / 70 %
-       10       3 % / 4 % / 5 %                        77 % / 75 % / 76 %
+        3       2 % / 4 % / 6 %                        63 % / 67 % / 65 %
+        5       3 % / 4 % / 6 %                        74 % / 70 % / 73 %
+        6       4 % / 5 % / 6 %                        77 % / 75 % / 77 %
+       10       4 % / 5 % / 6 %                        77 % / 76 % / 75 %
 """
 
 from collections.abc import Sequence

@@ -88,7 +88,7 @@ def _explain(figure: "Figure") -> None:
     handles = {
         "95 % interval, unadjusted, misses zero": Line2D([], [], **point),
         "holds zero": Line2D([], [], markerfacecolor=_HIDDEN, **point),
-        "under the smallest visible difference, nominal power 80 %": Patch(color=_BAND),
+        "a true difference this small would probably be missed": Patch(color=_BAND),
     }
     figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=3, frameon=False, fontsize=9.5, labelcolor=INK)
 

@@ -14,12 +14,13 @@ from envgen.verifier import FailureCategory
 from infra.comparison.results import BASELINES, EngineerResult
 from infra.study.conduct import Conduct, Correlations, PilotFinding, conduct, config_finding, pilot_finding, total_seconds
 from infra.study.effects import Effect, effect, family, rate
-from infra.study.records import Outcomes, RoundData, shared_policy
+from infra.study.records import Outcomes, RoundData, SetName, shared_policy
 from infra.study.spec import Stage0
 
 RateName = Literal["valid", "optimal"]
 START_AND_STAGE_0 = {"start": START, "stage 0": 0}
 """The policies that all arms share, as tables name them."""
+ALL_OPTIMAL, VALIDATION = "all boards, optimal plans", "validation set"
 
 
 class SharedPolicy(BaseModel):
@@ -59,7 +60,7 @@ class ArmFinding(BaseModel):
 
 
 class Stratum(BaseModel):
-    """A part of the test, or another rate on it. Exploratory: nothing is adjusted for."""
+    """A part of the test, another rate on it, or the validation set. Exploratory: nothing is adjusted for."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     name: str
@@ -127,9 +128,9 @@ def find(data: RoundData) -> RoundFindings:
         raise DataError(f"round {stored.round}: there are no answers of {missing.args[0]}; take the files of one run") from None
 
 
-def change(data: RoundData, arm: str, baseline: str, name: RateName = "valid") -> np.ndarray:
-    """Outcomes of an arm minus those of a baseline on the test, over the seeds of both: shape (seeds, instances), -1, 0 or 1."""
-    ours, theirs = ({run.seed: row for run, row in zip(data.runs(one), data.final(one, name), strict=True)} for one in (arm, baseline))
+def change(data: RoundData, arm: str, baseline: str, name: RateName = "valid", where: SetName = "test") -> np.ndarray:
+    """Outcomes of an arm's final policies minus those of a baseline's, over the seeds of both: shape (seeds, instances), -1, 0 or 1."""
+    ours, theirs = ({run.seed: row for run, row in zip(data.runs(one), data.final(one, name, where), strict=True)} for one in (arm, baseline))
     both = [seed for seed in ours if seed in theirs]
     if len(both) < 2:
         raise DataError(f"round {data.stored.round}: {arm} and {baseline} have {len(both)} seeds in common; finish at least two")
@@ -172,10 +173,10 @@ def _arm(data: RoundData, arm: str, against: dict[str, Effect]) -> ArmFinding:
     )
 
 
-def _shared_outcomes(data: RoundData, stage: int) -> list[Outcomes]:
-    """The start policy (-1), or the one stage 0, or that of each seed, on the test."""
+def _shared_outcomes(data: RoundData, stage: int, where: SetName = "test") -> list[Outcomes]:
+    """The start policy (-1), or the one stage 0, or that of each seed."""
     policies = dict.fromkeys(shared_policy(stage, data.stored.stage_0, seed) for seed in data.stored.seeds)
-    return [data.outcomes[policy, stage, "test"] for policy in policies]
+    return [data.outcomes[policy, stage, where] for policy in policies]
 
 
 def _shared(name: str, found: list[Outcomes]) -> SharedPolicy:
@@ -192,9 +193,9 @@ def _failures(found: list[Outcomes]) -> dict[FailureCategory, float]:
 def _strata(data: RoundData) -> list[Stratum]:
     test = data.instances["test"]
     parts = [(name, np.array(mask), "valid") for name, mask in _parts(test)]
-    every = np.ones(len(test), dtype=bool)
     # One board has no interval.
-    return [_stratum(data, *part) for part in [*parts, ("all boards, optimal plans", every, "optimal")] if part[1].sum() > 1]
+    found = [_stratum(data, *part) for part in [*parts, (ALL_OPTIMAL, np.ones(len(test), dtype=bool), "optimal")] if part[1].sum() > 1]
+    return [*found, _stratum(data, VALIDATION, np.ones(len(data.instances["validation"]), dtype=bool), "valid", "validation")]
 
 
 def _parts(test: list[Instance]) -> Iterable[tuple[str, list[bool]]]:
@@ -205,10 +206,10 @@ def _parts(test: list[Instance]) -> Iterable[tuple[str, list[bool]]]:
         yield name, [instance.solution.wait_required is needed for instance in test]
 
 
-def _stratum(data: RoundData, name: str, mask: np.ndarray, measured: RateName) -> Stratum:
-    shared = {one: np.stack([getattr(found, measured)[mask] for found in _shared_outcomes(data, stage)]) for one, stage in START_AND_STAGE_0.items()}
-    finals = {arm: data.final(arm, measured)[:, mask] for arm in data.stored.arms}
+def _stratum(data: RoundData, name: str, mask: np.ndarray, measured: RateName, where: SetName = "test") -> Stratum:
+    shared = {one: np.stack([getattr(found, measured)[mask] for found in _shared_outcomes(data, stage, where)]) for one, stage in START_AND_STAGE_0.items()}
+    finals = {arm: data.final(arm, measured, where)[:, mask] for arm in data.stored.arms}
     against: dict[str, dict[str, Effect]] = {base: {} for base in BASELINES}
     for arm, base in pairs(data.stored.arms):
-        against[base][arm] = effect(change(data, arm, base, measured)[:, mask])
+        against[base][arm] = effect(change(data, arm, base, measured, where)[:, mask])
     return Stratum(name=name, instances=int(mask.sum()), rates={one: rate(outcomes) for one, outcomes in {**shared, **finals}.items()}, against=against)

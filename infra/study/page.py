@@ -14,7 +14,7 @@ from infra.study.findings import RoundFindings, find
 from infra.study.records import CURRICULA, RoundData, read_round
 from infra.study.spec import StudySpec
 
-PAGE, FOLDER, LEARNED = "study.md", "study", "learned.md"
+PAGE, FOLDER, LEARNED, REGISTRATION = "study.md", "study", "learned.md", "registration.md"
 
 
 def write_page(output: Path, data: Path, spec: StudySpec) -> Path:
@@ -27,6 +27,9 @@ def write_page(output: Path, data: Path, spec: StudySpec) -> Path:
         raise DataError(f"{data}: holds no round of study {spec.name}; run the study, or give the folder of its data")
     found = [find(one) for one in read]
     write_figures(output / FOLDER, found)
+    registration = data / REGISTRATION
+    if registration.exists() and data.resolve() != (output / FOLDER).resolve():
+        write_text(output / FOLDER / REGISTRATION, read_text(registration))
     templates = environment(Path(__file__).parent).overlay(autoescape=False)
     page = templates.get_template("study.md.j2").render(
         spec=spec,
@@ -39,6 +42,7 @@ def write_page(output: Path, data: Path, spec: StudySpec) -> Path:
         training={one.number: _training(spec, one.number) for one in found},
         changed={one.number: _changed(spec, one.number) for one in found},
         headlines={one.number: _headline(spec, one) for one in found},
+        registration=REGISTRATION if registration.exists() else "",
         learned=read_text(data / LEARNED).strip() if (data / LEARNED).exists() else "",
         baselines=BASELINES,
         effects=EFFECTS,

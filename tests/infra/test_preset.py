@@ -342,3 +342,8 @@ def test_validation_holds_the_same_number_of_every_class():
     classes = [(size, c.hole_ratio, c.wait_ratio) for _, config, _ in parts for size, c in config.sizes.items()]
     assert sorted(classes) == sorted((size, hole, wait) for size in (3, 5) for hole in (0.2, 0.3) for wait in (0.25, 0.75))
     assert {size for _, config, _ in ValidationSpec(map_sizes=(4,)).configs((3, 5)) for size in config.sizes} == {4}
+
+
+def test_a_preset_is_not_taken_for_an_environment_config():
+    with pytest.raises(ConfigError, match=r"tiny.yaml: is a preset, not an environment config; give a file that holds its default_config"):
+        load_env_config(PRESETS / "tiny.yaml")

@@ -51,8 +51,10 @@ def test_differences_are_those_of_the_change_and_one_family(first: RoundFindings
 
 def test_strata_split_the_test_and_add_up(first: RoundFindings):
     strata = {one.name: one for one in first.strata}
-    assert list(strata) == ["2 agents, 7×7", "3 agents, 4×4", "a wait is needed", "no wait is needed", "all boards, optimal plans"]
+    assert list(strata) == ["2 agents, 7×7", "3 agents, 4×4", "a wait is needed", "no wait is needed", "all boards, optimal plans", "validation set"]
     assert strata["a wait is needed"].instances + strata["no wait is needed"].instances == 20
+    assert strata["validation set"].rates["checkpoint-V6"].value == pytest.approx(0.5)
+    assert strata["validation set"].against["random"]["checkpoint-V6"].value == pytest.approx(0.2 / 3)
     for one in first.strata[:2]:
         assert one.rates["start"] == wilson(2, 10)
         assert one.against["random"]["checkpoint-V6"].value == pytest.approx(0.2 / 3)

@@ -31,6 +31,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write(folder, SPEC, 1, sets=sets)
     write(folder, SPEC, 2, right=apart, sets=sets)
     (folder / "learned.md").write_text("Waits matter <more> & more.\n")
+    (folder / "registration.md").write_text("We expect little.\n")
     return folder
 
 
@@ -103,10 +104,11 @@ def test_strata_stand_under_their_arms(page: str):
     assert (first[0], first[1][:4], first[2][:5]) == ("2 agents, 7×7", "+3.3", "+10.0")
 
 
-def test_what_was_learned_and_what_was_registered_are_on_the_page(page: str):
+def test_what_was_learned_and_what_was_registered_are_on_the_page(page: str, written: Path):
     assert "Waits matter <more> & more." in page
     assert page.count("is that of the registered study") == 2
     assert "(study/registration.md)" in page
+    assert (written.parent / "study" / "registration.md").read_text() == "We expect little.\n"
     assert "Every curriculum made 8 optimizer steps" in page
 
 
@@ -125,8 +127,9 @@ def test_missing_rounds_are_named_also_half_written_ones(data: Path, tmp_path: P
     for name in ("test.parquet", "validation.parquet", "round-1"):
         (tmp_path / name).symlink_to(data / name)
     alone = write_page(tmp_path / "output", tmp_path, SPEC).read_text()
-    assert "Round 2 was not run." in alone
+    assert "Round 2 is registered; no answers of it are stored here." in alone
     assert "Not written yet" in alone
+    assert "registration.md" not in alone
 
 
 @pytest.mark.usefixtures("_undrawn")

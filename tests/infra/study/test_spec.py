@@ -47,6 +47,15 @@ def test_the_test_suite_is_drawn_whole_and_shares_no_instance_with_validation(na
     assert {(problem.num_agents, problem.size) for problem in drawn} == {(agents, size) for agents, sizes in spec.test.boards.items() for size in sizes}
 
 
+def test_the_study_that_would_decide_asks_a_real_model_what_the_last_round_asked_the_tiny_one():
+    spec, last = load_study(str(Path(__file__).parents[3] / "docs" / "study" / "decide.yaml")), load_study("small").rounds[-1]
+    one = spec.round(1)
+    assert load_preset(spec.preset).model == "Qwen/Qwen3-4B"
+    assert {arm for arm, _, _ in load_study("small").arms(last)} <= {arm for arm, _, _ in spec.arms(one)}
+    assert (one.primary, one.stage_0) == (last.primary, last.stage_0)
+    assert len(one.seeds) >= 5
+
+
 def test_arms_of_another_group_carry_its_name(tmp_path: Path):
     groups = [{"engineers": ["fixed", "random"]}, {"name": "piloted", "engineers": ["random", "checkpoint:V6"], "settings": {"design.candidates": 3}}]
     spec = study(tmp_path, rounds=a_round(groups=groups, primary="checkpoint-V6+piloted"))
