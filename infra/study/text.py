@@ -10,7 +10,7 @@ from infra.report.behaviour import UNDEFINED
 from infra.report.text import SPACE, count, interval, label, percent, points, points_interval, signed
 from infra.study.conduct import Correlations, Mean, StageConfig
 from infra.study.effects import ALPHA, Effect
-from infra.study.findings import RoundFindings, SharedPolicy
+from infra.study.findings import VALIDATION, RoundFindings, SharedPolicy
 
 Rows = list[tuple[str, ...]]
 
@@ -73,8 +73,8 @@ def overview_rows(
 
 def final_rows(found: RoundFindings) -> Rows:
     """Policy, seeds, valid, optimal, valid against the start policy and against stage 0, valid rate of each seed; valid on the validation set."""
-    validation = found.arms[0].curve.valid_curve
-    shared = [_shared_row(one, rate) for one, rate in zip(found.shared, validation, strict=False)]
+    validation = next(one.rates for one in found.strata if one.name == VALIDATION)
+    shared = [_shared_row(one, validation[one.name]) for one in found.shared]
     return shared + [
         (
             f"`{arm.arm}`",
@@ -84,7 +84,7 @@ def final_rows(found: RoundFindings) -> Rows:
             _effect(arm.over_start),
             _effect(arm.over_stage_0),
             _of_seeds(arm.by_seed),
-            _rate(arm.curve.valid_curve[-1]),
+            _rate(validation[arm.arm]),
         )
         for arm in found.arms
     ]

@@ -37,18 +37,15 @@ def finish(folder: RoundFolder) -> None:
     for group, seeds in product(folder.round.groups, folder.round.batches):
         comparison = folder.spec.comparison(folder.round, group, seeds)
         for child in comparison.children:
-            directory, made = (
-                folder.comparison(group, seeds) / child.name,
-                run(group.arm(child.engineer.label), child.seed, rising, sets["validation"], folder.round.stage_0),
-            )
+            directory = folder.comparison(group, seeds) / child.name
+            made = run(group.arm(child.engineer.label), child.seed, rising, sets["validation"], folder.round.stage_0)
             write_json(directory / "curriculum.json", new_curriculum(child.name, comparison.preset_of(child)))
             write_json(directory / "results.json", made.results.model_copy(update={"curriculum": child.name}))
             answered(directory / "start", "validation", rising(SHARED, -1, "validation"))
             for stage in made.results.stages:
                 where = stage_directory(directory, stage.stage)
-                answered(
-                    where, "validation", rising(made.policy if stage.stage else shared_policy(0, folder.round.stage_0, child.seed), stage.stage, "validation")
-                )
+                policy = made.policy if stage.stage else shared_policy(0, folder.round.stage_0, child.seed)
+                answered(where, "validation", rising(policy, stage.stage, "validation"))
                 manifest = {"code": f"1.{stage.stage}", "tokens": {"training": 100, "evaluation": 10, "engineer_prompt": 3, "pilot": 4}}
                 write_json(where / "manifest.json", manifest)
             answered(folder.test(made.policy, 1), "test", rising(made.policy, 1, "test"))
