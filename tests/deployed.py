@@ -1,21 +1,18 @@
 """A Prefect server with a worker and a deployment of the curriculum, to start runs on and to answer them."""
 
-import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import psutil
-from servers import answers, free_port, processes_with
+from servers import answers, ask, free_port, processes_with
 
 SETTINGS = {"trl.save_steps": 1, "instances": 8, "validation.instances": 2, "design.pilot": 4}
 """The micro preset made smaller still, with a trainer checkpoint after each step."""
@@ -109,18 +106,8 @@ class Deployed:
         assert done.returncode == code, done.stdout + done.stderr
 
     def call(self, method: str, path: str, body: Any = None) -> Any:
-        """What the server's API answers; asked again while its database is locked, as Prefect's own client does."""
-        data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(self.api + path, data=data, method=method, headers={"Content-Type": "application/json"})
-        deadline = time.monotonic() + 60
-        while True:
-            try:
-                with urllib.request.urlopen(request, timeout=60) as answer:
-                    return json.load(answer)
-            except urllib.error.HTTPError as error:
-                if error.code != 503 or time.monotonic() > deadline:
-                    raise
-            time.sleep(1)
+        """What the server's API answers."""
+        return ask(self.api + path, body, method)
 
     def start(self, name: str, approval: str) -> str:
         """Start a deployment run of the curriculum in the run directory `name`; the id of the flow run."""

@@ -1,6 +1,5 @@
 """Real servers for tests: a Prefect server of its own, and what it says; where vLLM is."""
 
-import json
 import os
 import socket
 import subprocess
@@ -14,6 +13,8 @@ from typing import Any
 
 import psutil
 import pytest
+import urllib3
+from urllib3.util import Retry
 
 
 def vllm_or_skip() -> Path:
@@ -66,11 +67,15 @@ def answers(url: str) -> bool:
     return True
 
 
-def ask(url: str, body: dict | None = None) -> Any:
-    """What a server answers to a POST."""
-    request = urllib.request.Request(url, data=json.dumps(body or {}).encode(), headers={"Content-Type": "application/json"})
-    with urllib.request.urlopen(request, timeout=30) as answer:
-        return json.load(answer)
+# Prefect answers 503 while its SQLite database is locked, before anything is changed; its own client asks again too.
+_WHILE_LOCKED = Retry(connect=0, read=0, redirect=0, status=10, status_forcelist=[503], allowed_methods=None, backoff_factor=0.2, backoff_max=10)
+
+
+def ask(url: str, body: dict | None = None, method: str = "POST") -> Any:
+    """What a server answers, None for nothing; asked again while its database is locked."""
+    answer = urllib3.request(method, url, json=None if method == "GET" else body or {}, retries=_WHILE_LOCKED, timeout=60)
+    assert answer.status < 300, f"{method} {url}: {answer.status} {answer.data.decode()}"
+    return answer.json() if answer.data else None
 
 
 def flow_runs(api: str) -> list[dict]:

@@ -6,7 +6,6 @@ import subprocess
 import sys
 import threading
 import time
-import urllib.request
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -81,7 +80,7 @@ def reap(server: str, **options: float) -> list[str]:
     )
     defaults = {"max_silence": 120, "max_start": 900, "resume": 0}
     command = [sys.executable, "-c", code, json.dumps(defaults | options)]
-    done = subprocess.run(command, env={**os.environ, "PREFECT_API_URL": server}, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, env={**os.environ, "PREFECT_API_URL": server}, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -103,12 +102,7 @@ def below(server: str, root: str, *tags: str) -> tuple[str, str, str]:
     return task, child, plain
 
 
-def removed(url: str) -> None:
-    with urllib.request.urlopen(urllib.request.Request(url, method="DELETE"), timeout=30):
-        pass
-
-
-def eventually(condition, seconds: float = 60) -> None:
+def eventually(condition, seconds: float = 120) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "waited in vain"
@@ -142,8 +136,9 @@ def test_the_janitor_tells_the_dead_from_the_living_and_the_suspended(server, de
         stuck = started(server, deployments["nowhere"], "PENDING")
         suspended = started(server, deployments["nowhere"], "PENDING")
         told(server, suspended, "PAUSED", "Suspended")
-        time.sleep(45)
-        [line] = reap(server, max_silence=40)
+        # A living run gives a sign of life every 30 s, later on a busy machine.
+        time.sleep(75)
+        [line] = reap(server, max_silence=70)
         assert "no sign of life" in line
         assert [state(server, run) for run in (live, dead, stuck, suspended)] == ["Running", "Crashed", "Pending", "Suspended"]
         reap(server, max_silence=3000, max_start=40)
@@ -151,7 +146,8 @@ def test_the_janitor_tells_the_dead_from_the_living_and_the_suspended(server, de
         assert reap(server) == []
     finally:
         stop_child(worker)
-    told(server, live, "CANCELLED")
+        for run in ask(f"{server}/flow_runs/filter"):
+            told(server, run["id"], "CANCELLED")
 
 
 def test_runs_of_others_are_left_alone(server, deployments):
@@ -168,7 +164,7 @@ def test_runs_of_others_are_left_alone(server, deployments):
 def test_a_run_whose_parent_was_deleted_is_ended_and_stops_nothing(server, deployments):
     root, dead = (started(server, deployments["nowhere"], "RUNNING") for _ in range(2))
     _, child, _ = below(server, root, "envwright")
-    removed(f"{server}/flow_runs/{root}")
+    ask(f"{server}/flow_runs/{root}", method="DELETE")
     assert reap(server) == [], "it may be a root run"
     done = reap(server, later=300)
     assert [state(server, run) for run in (child, dead)] == ["Crashed", "Crashed"], done
@@ -235,8 +231,9 @@ def test_a_failure_and_a_suspension_are_told_to_the_webhook(server, inbox):
     assert refused.returncode == 2
     assert "hooks.example.org" in refused.stderr
 
-    code = "from tests.integration.served_flows import failing; failing(return_state=True)"
-    subprocess.run([sys.executable, "-c", code], env={**os.environ, "PREFECT_API_URL": server}, check=True, capture_output=True, timeout=60)
+    command = [sys.executable, "-c", "from served_flows import failing; failing(return_state=True)"]
+    done = subprocess.run(command, cwd=Path(__file__).parent, env={**os.environ, "PREFECT_API_URL": server}, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
     eventually(lambda: len(got) == 1)
     [flow] = [found["id"] for found in ask(f"{server}/flows/filter") if found["name"] == "curriculum"]
     waiting = ask(f"{server}/flow_runs/", {"flow_id": flow, "name": "waits", "state": {"type": "RUNNING"}})["id"]

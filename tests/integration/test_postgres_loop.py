@@ -1,25 +1,16 @@
 """The same command with PostgreSQL behind Prefect and MLflow, and MLflow's artifacts in an S3 bucket."""
 
-import json
 import os
 import subprocess
 import sys
-import urllib.request
 from pathlib import Path
-from typing import Any
 
 import pytest
-from servers import free_port, served
+from servers import ask, free_port, served, states
 from stores import postgres, s3
 
 DATABASES = Path(__file__).parents[2] / "infra" / "deploy" / "databases.sql"
 NAME = "micro-checkpoint-V6-s0"
-
-
-def ask(url: str, body: dict[str, Any]) -> Any:
-    request = urllib.request.Request(url, data=json.dumps(body).encode(), headers={"Content-Type": "application/json"})
-    with urllib.request.urlopen(request, timeout=60) as answer:
-        return json.load(answer)
 
 
 @pytest.mark.slow
@@ -48,14 +39,12 @@ def test_a_curriculum_is_recorded_in_postgres_and_a_bucket(tmp_path: Path):
 
 
 def _check_prefect(url: str) -> None:
-    runs = {run["name"]: run["state"]["type"] for run in ask(f"{url}/flow_runs/filter", {})}
-    assert runs == dict.fromkeys([NAME, "stage 0 · V6 · checkpoint", "stage 1 · V6 · checkpoint"], "COMPLETED")
+    assert states(url) == dict.fromkeys([NAME, "stage 0 · V6 · checkpoint", "stage 1 · V6 · checkpoint"], "COMPLETED")
 
 
 def _check_mlflow(url: str) -> None:
     api = f"{url}/api/2.0/mlflow"
-    with urllib.request.urlopen(f"{api}/experiments/get-by-name?experiment_name=envwright", timeout=60) as answer:
-        experiment = json.load(answer)["experiment"]
+    experiment = ask(f"{api}/experiments/get-by-name?experiment_name=envwright", method="GET")["experiment"]
     assert experiment["artifact_location"].startswith("mlflow-artifacts:/")
     runs = ask(f"{api}/runs/search", {"experiment_ids": [experiment["experiment_id"]]})["runs"]
     stages = [run for run in runs if {"key": "level", "value": "stage"} in run["data"]["tags"]]
