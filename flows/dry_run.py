@@ -62,7 +62,8 @@ def show_dry_run(preset: Preset, console: Console, gpu_memory: float | None, thr
         lines = [_weights(estimate, shape.parameters), *_sizes(preset, asked), *_held(estimate), *_verdict(estimate, gpu_memory)]
     except ArchitectureError as error:
         estimate, lines = None, [*_sizes(preset, asked), str(error)]
-    console.print(yaml.safe_dump(resolved_json(preset), sort_keys=False), markup=False, highlight=False, soft_wrap=True)
+    shown = preset.model_copy(update={"design": preset.asked_design()})
+    console.print(yaml.safe_dump(resolved_json(shown), sort_keys=False), markup=False, highlight=False, soft_wrap=True)
     if estimate is not None:
         console.print(memory_table(estimate))
     absent = missing_packages(preset.trl, preset.training)

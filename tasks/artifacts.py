@@ -70,7 +70,7 @@ class TrainingProgress:
 def progress_text(entry: dict[str, Any]) -> str:
     """A progress entry of the trainer in words; the speed is that of this process, not of those that it resumed from."""
     here, elapsed = entry["steps_here"], entry["elapsed"]
-    left = f", about {elapsed / here * (entry['steps'] - entry['step']):.0f} s left" if here else ""
+    left = f", about {elapsed / here * (entry['steps'] - entry['step']):.0f} s of this training left" if here else ""
     speed = f", {entry['tokens_here'] / elapsed:,.0f} tokens/s" if elapsed else ""
     return (
         f"step {entry['step']} of {entry['steps']}, reward {entry['reward']:.2f}, valid {100 * entry['rewards/valid/mean']:.0f} %, "

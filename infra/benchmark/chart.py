@@ -10,7 +10,7 @@ import numpy as np
 from envgen.files import atomic_path
 from infra.benchmark.published import ENGINEER_AGENTS, ENGINEER_BY_SIZE, MARK
 from infra.benchmark.results import BenchmarkResults, Score
-from infra.report.charts import PALETTE
+from infra.report.charts import PALETTE, strip_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -75,9 +75,7 @@ def _published(axes: "Axes") -> None:
 
 
 def _dress(axes: "Axes", agents: int, n: int, sizes: list[int]) -> None:
-    axes.spines[:].set_visible(False)
-    axes.tick_params(length=0, labelcolor=_MUTED)
-    axes.set_axisbelow(True)
+    strip_axes(axes)
     axes.grid(axis="y", color=_GRID, linewidth=1)
     axes.set_xticks(sizes, [str(size) for size in sizes])
     axes.set_xlim(min(sizes) - 0.5, max(sizes) + 0.5)

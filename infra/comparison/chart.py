@@ -10,6 +10,7 @@ import numpy as np
 
 from envgen.files import atomic_path, write_text
 from infra.comparison.results import ComparisonResults, EngineerResult
+from infra.report.charts import PALETTE, strip_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,7 +20,7 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#56a0d8", "#6
 """Near those of Okabe and Ito, which stay apart for colour-blind readers."""
 DASHES = ("-", (0, (5, 2)), (0, (1.2, 1.6)))
 MARKERS = ("o", "s", "^", "D", "v", "P")
-INK, MUTED, GRID, FAINT = "#1c2126", "#5d6872", "#dde3e8", "#c3ccd4"
+INK, MUTED, GRID, FAINT = *(PALETTE[name][0] for name in ("ink", "muted", "grid")), "#c3ccd4"
 _TOGETHER = 3
 """Up to so many engineer variants have their bands in one panel; more get a panel each below."""
 _COLUMNS = 5
@@ -87,9 +88,7 @@ def _points(engineer: EngineerResult) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _dress(axes: "Axes", names: list[str], limits: tuple[float, float]) -> None:
-    axes.spines[:].set_visible(False)
-    axes.tick_params(length=0, labelcolor=MUTED)
-    axes.set_axisbelow(True)
+    strip_axes(axes)
     axes.grid(axis="y", color=GRID, linewidth=1)
     every = 1 if len(names) <= 9 else math.ceil(len(names) / 8)
     axes.set_xticks(range(0, len(names), every), names[::every])

@@ -44,7 +44,8 @@ def ancestry(tracking_uri: str, checkpoint: str) -> list[Ancestor]:
 
 
 def _unknown(checkpoint: str) -> RunDirectoryError:
-    return RunDirectoryError(f"{checkpoint}: MLflow knows no such checkpoint; check the path, and MLFLOW_TRACKING_URI or ENVWRIGHT_RUNS")
+    missing = "" if checkpoint.startswith(REGISTRY) or Path(checkpoint).is_dir() else "there is no such folder, and "
+    return RunDirectoryError(f"{checkpoint}: {missing}MLflow knows no such checkpoint; check the path, and MLFLOW_TRACKING_URI or ENVWRIGHT_RUNS")
 
 
 def _chain(model: LoggedModel) -> list[Ancestor]:

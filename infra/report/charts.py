@@ -185,10 +185,16 @@ def _figure(width: int, height: int) -> "tuple[Figure, Axes]":
 
     figure = Figure(figsize=(width / 72, height / 72), layout="constrained")
     axes = figure.add_subplot()
-    axes.spines[:].set_visible(False)
-    axes.tick_params(length=0, labelsize=12, labelcolor=_MUTED, pad=5)
-    axes.set_axisbelow(True)
+    strip_axes(axes)
+    axes.tick_params(labelsize=12, pad=5)
     return figure, axes
+
+
+def strip_axes(axes: "Axes") -> None:
+    """Leave only the numbers along the axes, and put the grid behind the data."""
+    axes.spines[:].set_visible(False)
+    axes.tick_params(length=0, labelcolor=_MUTED)
+    axes.set_axisbelow(True)
 
 
 def _percent_axis(axes: "Axes", top: float) -> None:

@@ -9,6 +9,7 @@ from envgen.files import atomic_path
 from infra.comparison.chart import COLOURS, GRID, INK, MARKERS, MUTED, curves_figure
 from infra.comparison.pilot_gain import PilotPair
 from infra.comparison.results import BASELINES
+from infra.report.charts import strip_axes
 from infra.report.text import count, points, points_interval, signed
 from infra.study.conduct import PilotFinding
 from infra.study.effects import Effect
@@ -73,7 +74,7 @@ def _forest(axes: "Axes", effects: dict[str, Effect], rows: int, reach: float) -
         words = f"{points(found.value)} {points_interval(found)}"
         axes.text(1.03, row, words, transform=axes.get_yaxis_transform(), va="center", color=INK, fontsize=9)
     axes.axvline(0, color=INK, linewidth=1)
-    _bare(axes)
+    strip_axes(axes)
     axes.grid(axis="x", color=GRID, linewidth=1)
     axes.set_yticks(range(len(effects)), list(effects), color=INK)
     axes.set_ylim(rows - 0.5, -0.5)
@@ -104,7 +105,7 @@ def pilot_figure(pilot: PilotFinding) -> "Figure":
         for index, stage in enumerate(pilot.by_stage):
             _scatter(axes, [pair for pair in pilot.pairs if pair.stage == stage], score, index, _rho(pilot, stage, score))
         axes.axhline(0, color=INK, linewidth=1)
-        _bare(axes)
+        strip_axes(axes)
         axes.grid(color=GRID, linewidth=1)
         axes.set_xlabel(name + less, color=MUTED)
         axes.legend(loc="best", frameon=True, framealpha=0.85, edgecolor="none", fontsize=9, labelcolor=INK)
@@ -122,12 +123,6 @@ def _scatter(axes: "Axes", pairs: list[PilotPair], score: str, index: int, rho: 
 def _rho(pilot: PilotFinding, stage: int, score: str) -> str:
     found = [one.value for one in pilot.by_stage[stage] if one.score == score]
     return f", ρ = {signed(found[0], 2)}" if found and math.isfinite(found[0]) else ""
-
-
-def _bare(axes: "Axes") -> None:
-    axes.spines[:].set_visible(False)
-    axes.tick_params(length=0, labelcolor=MUTED)
-    axes.set_axisbelow(True)
 
 
 def _write(path: Path, figure: "Figure") -> None:

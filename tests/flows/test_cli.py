@@ -659,7 +659,7 @@ def test_a_report_of_what_is_no_run_is_refused(envwright: Envwright, tmp_path: P
 
 
 def test_lineage_of_a_checkpoint_that_nobody_recorded_is_refused(envwright: Envwright):
-    refused(envwright("lineage", "nowhere/checkpoint"), "nowhere/checkpoint: MLflow knows no such checkpoint; check the path")
+    refused(envwright("lineage", "nowhere/checkpoint"), "nowhere/checkpoint: there is no such folder, and MLflow knows no such checkpoint; check the path")
 
 
 def test_doctor_finds_this_installation_ready(tmp_path: Path):

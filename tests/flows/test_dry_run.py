@@ -36,6 +36,14 @@ def test_the_config_printed_is_the_resolved_one():
     assert yaml.safe_load(text) == resolved_json(load_preset("tiny", {"design.designer": "random"}))
 
 
+def test_the_wording_printed_is_the_one_that_the_designer_is_asked_in():
+    import yaml
+
+    design = yaml.safe_load(shown("tiny").partition("Memory of one GPU")[0])["design"]
+    assert design["wording"] == "compact"
+    assert yaml.safe_load(shown("qwen3-4b").partition("Memory of one GPU")[0])["design"]["wording"] == "full"
+
+
 def test_a_card_that_is_too_small_is_answered_with_what_helps():
     text = shown("qwen3-4b", gpu_memory=40)
     assert "does not fit: the most is" in text
