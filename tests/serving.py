@@ -69,7 +69,7 @@ def serving(folder: Path) -> Iterator[Served]:
         wait_until(lambda: not served.left())
 
 
-def wait_until(condition, seconds: float = 120) -> None:
+def wait_until(condition, seconds: float = 30) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "waited in vain"

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from infra.comparison.chart import INK, MUTED
+from infra.comparison.chart import INK
+from infra.report.charts import strip_axes
 from infra.study.conduct import StageConfig
 from infra.study.findings import ArmFinding, RoundFindings
 
@@ -67,8 +68,8 @@ def _draw(figure: "SubFigure", heat: _Heat, arms: Sequence[ArmFinding], title: s
 
 def _panel(axes: "Axes", table: np.ndarray, top: float) -> None:
     axes.imshow(table, cmap=_COLOURS, vmin=0, vmax=top, aspect="auto")
-    axes.spines[:].set_visible(False)
-    axes.tick_params(length=0, labelcolor=MUTED, labelsize=8.5)
+    strip_axes(axes)
+    axes.tick_params(labelsize=8.5)
     for (row, column), value in np.ndenumerate(table):
         if np.isfinite(value):
             colour = "white" if value <= _DARK * top else INK

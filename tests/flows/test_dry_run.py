@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 from rich.console import Console
 
 from envgen.errors import ConfigError
@@ -30,15 +31,11 @@ def test_a_dry_run_prints_config_memory_tokens_and_hours_and_leaves_nothing(tmp_
 
 
 def test_the_config_printed_is_the_resolved_one():
-    import yaml
-
     text = shown("tiny", design__designer="random").partition("Memory of one GPU")[0]
     assert yaml.safe_load(text) == resolved_json(load_preset("tiny", {"design.designer": "random"}))
 
 
 def test_the_wording_printed_is_the_one_that_the_designer_is_asked_in():
-    import yaml
-
     design = yaml.safe_load(shown("tiny").partition("Memory of one GPU")[0])["design"]
     assert design["wording"] == "compact"
     assert yaml.safe_load(shown("qwen3-4b").partition("Memory of one GPU")[0])["design"]["wording"] == "full"

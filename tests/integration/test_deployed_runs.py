@@ -80,7 +80,7 @@ def reap(server: str, **options: float) -> list[str]:
     )
     defaults = {"max_silence": 120, "max_start": 900, "resume": 0}
     command = [sys.executable, "-c", code, json.dumps(defaults | options)]
-    done = subprocess.run(command, env={**os.environ, "PREFECT_API_URL": server}, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, env={**os.environ, "PREFECT_API_URL": server}, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -102,7 +102,7 @@ def below(server: str, root: str, *tags: str) -> tuple[str, str, str]:
     return task, child, plain
 
 
-def eventually(condition, seconds: float = 120) -> None:
+def eventually(condition, seconds: float = 60) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "waited in vain"
@@ -232,7 +232,7 @@ def test_a_failure_and_a_suspension_are_told_to_the_webhook(server, inbox):
     assert "hooks.example.org" in refused.stderr
 
     command = [sys.executable, "-c", "from served_flows import failing; failing(return_state=True)"]
-    done = subprocess.run(command, cwd=Path(__file__).parent, env={**os.environ, "PREFECT_API_URL": server}, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=Path(__file__).parent, env={**os.environ, "PREFECT_API_URL": server}, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     eventually(lambda: len(got) == 1)
     [flow] = [found["id"] for found in ask(f"{server}/flows/filter") if found["name"] == "curriculum"]

@@ -36,7 +36,7 @@ def test_a_deployment_runs_from_the_same_folder_and_ctrl_c_leaves_nothing(tmp_pa
         # A run in its first seconds and one that waits for its place are there when the end comes.
         for _ in range(2):
             assert served.run("deployment", "run", "curriculum/tiny", "-p", "preset=micro").returncode == 0
-        wait_until(lambda: "RUNNING" in states(served.api).values())
+        wait_until(lambda: "RUNNING" in states(served.api).values(), 120)
         ended = datetime.now(UTC).isoformat()
         served.process.send_signal(signal.SIGINT)
         assert served.process.wait(120) == 0, served.out.read_text()
@@ -53,7 +53,7 @@ def test_a_deployment_runs_from_the_same_folder_and_ctrl_c_leaves_nothing(tmp_pa
 def test_a_kill_leaves_nothing_either(tmp_path: Path):
     with serving(tmp_path) as served:
         assert served.run("deployment", "run", "curriculum/tiny", "-p", "preset=micro").returncode == 0
-        wait_until(lambda: any("prefect.engine" in line for line in served.left()))
+        wait_until(lambda: any("prefect.engine" in line for line in served.left()), 60)
         assert len(served.left()) >= 6
         served.process.kill()
         wait_until(lambda: not served.left())
@@ -68,12 +68,12 @@ def test_a_worker_is_started_again_and_the_end_of_a_server_is_the_end_of_all(tmp
             env=served.environment,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=60,
         )
         assert second.returncode == 2
         assert "another envwright serve" in second.stderr
         served.the("worker start", "--pool gpu").kill()
-        served.wait_for("worker gpu ended with exit code -9; starting it again")
+        served.wait_for("worker gpu ended with exit code -9; starting it again", 30)
         wait_until(lambda: any("--pool gpu" in line for line in served.left()))
         served.the("mlflow server").terminate()
         assert served.process.wait(120) == 1
