@@ -17,7 +17,7 @@ def anchored(config: EnvConfig, default: EnvConfig, share: float) -> EnvConfig:
     for size in sorted(config.sizes.keys() | default.sizes.keys()):
         parts = [(weight * c.data_ratio, c) for weight, c in ((1 - share, config.sizes.get(size)), (share, default.sizes.get(size))) if c]
         total = sum(part for part, _ in parts)
-        knobs = parts[0][1]
+        knobs = parts[0][1].model_copy(update={"data_ratio": 0.0})
         if total > 0:
             knobs = SizeConfig(
                 data_ratio=round(total, DIGITS),

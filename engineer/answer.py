@@ -12,6 +12,8 @@ from envgen.files import canonical_json
 MAX_RATIONALE = 600
 MAX_DEPTH = 20
 SHARE_DIGITS = 4
+SHARE_ROUNDING = 0.005
+"""Shares are asked for with two digits, each off by at most this."""
 MAX_NAMED = 5
 """Map sizes outside of the space that are named one by one; the rest is counted."""
 KNOBS = ("data_ratio", "hole_ratio", "wait_ratio")
@@ -72,7 +74,7 @@ def project(raw: dict[str, Any], space: ConfigSpace, previous: EnvConfig) -> tup
     """The legal config nearest to a raw one, and what had to be changed, one sentence each.
 
     Ratios are clamped to their range, a missing or unreadable one keeps its previous value, map sizes outside of the
-    space are dropped, shares are scaled to sum to 1. AnswerError if no share is left.
+    space are dropped, shares are scaled to sum to 1, which is no change if they miss it by their rounding. AnswerError if no share is left.
     """
     changes: list[str] = []
     given = raw["sizes"]
@@ -89,7 +91,7 @@ def project(raw: dict[str, Any], space: ConfigSpace, previous: EnvConfig) -> tup
     total = sum(k["data_ratio"] for k in knobs.values())
     if total <= 0:
         raise AnswerError("every data_ratio is 0")
-    if abs(total - 1) > 10**-SHARE_DIGITS:
+    if abs(total - 1) > SHARE_ROUNDING * len(space.map_sizes) + 10**-SHARE_DIGITS:
         changes.append(f"data_ratio summed to {total:.4g} and was scaled to 1")
     shares = {size: round(k["data_ratio"] / total, SHARE_DIGITS) for size, k in knobs.items()}
     largest = max(shares, key=lambda size: shares[size])

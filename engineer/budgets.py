@@ -20,7 +20,7 @@ BUDGETS: dict[Wording, dict[Module, int]] = {
     },
     "compact": {
         Module.FAILURES: 500,
-        Module.GUIDELINE: 80,
+        Module.GUIDELINE: 100,
         Module.HISTORY: 960,
         Module.HISTORY_WITHOUT_DEFAULT: 960,
         Module.RATIONALE: 60,

@@ -1,90 +1,83 @@
 """A plain rule that designs configs: the teacher of the tiny policy's engineer task.
 
-It follows the guideline: edit locally, move data towards sizes near 50 % valid, more waits where plans are valid. Where the context says how
-boards that need a wait fare, that decides the waits instead: they rise where such boards lag behind the others, which is where there is most to gain.
+It follows the guideline: most data where about half of the answers are valid, more waits and holes where plans are mostly
+valid. Where the context says how boards that need a wait fare, that decides the waits instead: they rise where such
+boards lag behind the others. Every decision follows from the numbers of one map size as they are shown, whole percents
+and two digits, so that its rationale can cite them.
 """
+
+from math import floor
 
 from engineer.context import ConfigSpace, DesignContext
 from envgen.breakdown import SizeBreakdown
 from envgen.config import EnvConfig, SizeConfig
 
-DATA_UNITS = 20
-"""Shares are multiples of 1/20."""
-LARGEST_STEP = 2
-"""A size's share moves by at most this many units a stage, before all shares are scaled to sum to 1 again."""
-EASY, HARD, SOLVED = 0.60, 0.25, 0.85
-LAGS, LAGS_FAR, UNREADY = 0.25, 0.50, 0.40
-"""Points by which boards that need a wait lag behind the others, and the valid rate of those below which waits come too early."""
+WEIGHTS = ((10, 1), (30, 2), (70, 3), (90, 2), (101, 1))
+"""(percent valid, weight): the weight of a map size whose valid rate is below the first, and not below the one before."""
+WAIT_STEPS = 4
+"""Wait ratios are multiples of 1/4."""
+HOLE_STEPS = 10
+"""Hole ratios are multiples of 1/10."""
+READY, UNREADY = 30, 10
+"""Percent valid from which waits rise, and below which they fall, where nothing says how boards that need one fare."""
+LAGS, LAGS_FAR, TOO_EARLY = 10, 40, 40
+"""Points by which boards that need a wait lag behind the others, and percent valid of those below which waits fall."""
+SOLVED, UNSOLVED = 85, 20
+"""Percent valid from which holes rise, and below which they fall."""
 
 
 def teach(context: DesignContext) -> tuple[EnvConfig, str]:
-    """The next config by rule, and a rationale in words."""
-    space, current = context.space, context.current
-    rates = {size: current.breakdown.sizes[size].valid / current.breakdown.sizes[size].n for size in space.map_sizes}
-    units = _units(current.config, space)
-    moved = _move_units(units, rates)
-    sizes = {}
-    for size in space.map_sizes:
-        old = current.config.sizes.get(size)
-        wait, hole = (old.wait_ratio, old.hole_ratio) if old else (0.25, space.min_hole_ratio)
-        waits = _waits(wait, _wait_steps(current.breakdown.sizes[size]))
-        sizes[size] = SizeConfig(data_ratio=moved[size] / DATA_UNITS, hole_ratio=_holes(hole, rates[size], space), wait_ratio=waits)
-    return EnvConfig(sizes=sizes), _rationale(units, moved, rates)
+    """The next config by rule, and a rationale that names each map size, its rates, and what changes."""
+    parts, current = context.current.breakdown.sizes, context.current.config
+    weights = {size: _weight(parts[size].valid_percent) for size in context.space.map_sizes}
+    total = sum(weights.values())
+    sizes, clauses = {}, []
+    for size in context.space.map_sizes:
+        old = current.sizes.get(size) or SizeConfig(data_ratio=0, hole_ratio=context.space.min_hole_ratio, wait_ratio=0)
+        waits = min(max(_steps(old.wait_ratio, WAIT_STEPS) + _wait_steps(parts[size]), 0), WAIT_STEPS) / WAIT_STEPS
+        holes = _holes(old.hole_ratio, parts[size].valid_percent, context.space)
+        sizes[size] = SizeConfig(data_ratio=weights[size] / total, hole_ratio=holes, wait_ratio=waits)
+        clauses.append(f"{size}x{size} {_rates(parts[size])}: {_edits(old, sizes[size])}.")
+    return EnvConfig(sizes=sizes), " ".join(clauses)
 
 
-def _units(config: EnvConfig, space: ConfigSpace) -> dict[int, int]:
-    exact = {size: config.sizes[size].data_ratio * DATA_UNITS if size in config.sizes else 0.0 for size in space.map_sizes}
-    return _round_to_total(exact)
+def _weight(percent: int) -> int:
+    return next(weight for below, weight in WEIGHTS if percent < below)
 
 
-def _move_units(units: dict[int, int], rates: dict[int, float]) -> dict[int, int]:
-    signal = {size: 0.1 + 4 * rate * (1 - rate) for size, rate in rates.items()}
-    total = sum(signal.values())
-    exact = {}
-    for size, have in units.items():
-        target = signal[size] / total * DATA_UNITS
-        exact[size] = min(max(target, have - LARGEST_STEP), have + LARGEST_STEP)
-    scale = DATA_UNITS / sum(exact.values())
-    return _round_to_total({size: value * scale for size, value in exact.items()})
-
-
-def _round_to_total(exact: dict[int, float]) -> dict[int, int]:
-    units = {size: int(value) for size, value in exact.items()}
-    by_remainder = sorted(exact, key=lambda size: (units[size] - exact[size], size))
-    for i in range(DATA_UNITS - sum(units.values())):
-        units[by_remainder[i % len(by_remainder)]] += 1
-    return units
+def _steps(ratio: float, steps: int) -> int:
+    """A ratio, as it is shown, in whole steps of 1/steps."""
+    return floor(round(ratio, 2) * steps + 0.5)
 
 
 def _wait_steps(part: SizeBreakdown) -> int:
-    """Steps of 1/4 by which the wait ratio moves."""
-    waiting, moving = part.waiting_rate, part.moving_rate
+    """Steps by which the wait ratio moves."""
+    waiting, moving = part.waiting_percent, part.moving_percent
     if waiting is None or moving is None:
-        rate = part.valid / part.n
-        return 1 if rate >= EASY else -1 if rate < HARD else 0
-    if moving.value < UNREADY:
+        return 1 if part.valid_percent >= READY else -1 if part.valid_percent < UNREADY else 0
+    if moving < TOO_EARLY:
         return -1
-    lag = moving.value - waiting.value
-    return 2 if lag >= LAGS_FAR else 1 if lag >= LAGS else 0
+    return 2 if moving - waiting >= LAGS_FAR else 1 if moving - waiting >= LAGS else 0
 
 
-def _waits(old: float, steps: int) -> float:
-    return min(max(round(old * 4) + steps, 1), 3) / 4
+def _holes(old: float, percent: int, space: ConfigSpace) -> float:
+    step = 1 if percent >= SOLVED else -1 if percent < UNSOLVED else 0
+    return min(max((_steps(old, HOLE_STEPS) + step) / HOLE_STEPS, space.min_hole_ratio), space.max_hole_ratio)
 
 
-def _holes(old: float, rate: float, space: ConfigSpace) -> float:
-    tenths = round(old * 10) + (1 if rate >= SOLVED else 0)
-    return min(max(tenths / 10, space.min_hole_ratio), space.max_hole_ratio)
+def _rates(part: SizeBreakdown) -> str:
+    known = part.waiting_percent is not None and part.moving_percent is not None
+    return f"{part.valid_percent}% valid" + (f", waits {part.waiting_percent}%" if known else "")
 
 
-def _rationale(old: dict[int, int], new: dict[int, int], rates: dict[int, float]) -> str:
-    most, least = max(new, key=lambda s: (new[s] - old[s], s)), min(new, key=lambda s: (new[s] - old[s], s))
-    if new[most] == old[most]:
-        return "Keep the shares, they fit the failures."
-    return f"More data for {most}x{most}, which is {_level(rates[most])}; less for {least}x{least}, which is {_level(rates[least])}."
-
-
-def _level(rate: float) -> str:
-    if rate >= EASY:
-        return "mostly solved"
-    return "rarely solved" if rate < HARD else "solved about half of the time"
+def _edits(old: SizeConfig, new: SizeConfig) -> str:
+    """What changes, in the two digits that are shown."""
+    edits = []
+    for knob, more, less in (
+        ("data_ratio", "more data", "less data"),
+        ("wait_ratio", "more waits", "fewer waits"),
+        ("hole_ratio", "more holes", "fewer holes"),
+    ):
+        before, after = round(getattr(old, knob), 2), round(getattr(new, knob), 2)
+        edits += [more] if after > before else [less] if after < before else []
+    return ", ".join(edits) or "as it is"

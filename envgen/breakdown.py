@@ -90,6 +90,23 @@ class SizeBreakdown(BaseModel):
         return wilson(self.valid - (self.waiting_valid or 0), self.n - self.waiting)
 
     @property
+    def valid_percent(self) -> int:
+        """Share of valid answers in whole percent, as it is shown; 0 without answers."""
+        return round(100 * self.valid / self.n) if self.n else 0
+
+    @property
+    def waiting_percent(self) -> int | None:
+        """The same where a wait is needed; None where that is not known, or nowhere."""
+        return round(100 * (self.waiting_valid or 0) / self.waiting) if self.waiting else None
+
+    @property
+    def moving_percent(self) -> int | None:
+        """The same where no wait is needed; None where that is not known, or nowhere."""
+        if self.waiting is None or self.waiting == self.n:
+            return None
+        return round(100 * (self.valid - (self.waiting_valid or 0)) / (self.n - self.waiting))
+
+    @property
     def arrived_rate(self) -> Rate | None:
         """The mean share of agents that end on their goals. Its interval errs on the wide side, see `wilson`."""
         return None if self.arrived is None else wilson(self.arrived * self.n, self.n)

@@ -1,4 +1,4 @@
-"""Make the start policy of the tiny preset from nothing."""
+"""Make the base policy of the tiny presets from nothing."""
 
 from pathlib import Path
 
@@ -8,12 +8,11 @@ prepare()
 
 from prefect import flow
 
-from infra.preset import Preset
 from policy.tiny.spec import BootstrapRecipe
 from tasks.bootstrap import bootstrap_policy
 
 
 @flow(name="bootstrap")
-def bootstrap(output: Path, preset: Preset, recipe: BootstrapRecipe, continue_from: Path | None = None) -> None:
-    """Train a start policy that has seen no board of the preset's validation set."""
-    bootstrap_policy(output, preset, recipe, continue_from)
+def bootstrap(output: Path, recipe: BootstrapRecipe) -> None:
+    """Train a base policy that has seen no board that policies are judged on."""
+    bootstrap_policy(output, recipe)

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from pydantic import ValidationError
 from rich.console import Console
 
-from envgen.errors import ChildError, ConfigError, EnvwrightError, describe_validation_error
+from envgen.errors import ChildError, ConfigError, EnvwrightError
 from envgen.files import write_text
 from envgen.problem import Objective
 from envgen.prompts import PromptStyle
@@ -19,7 +18,6 @@ from flows.benchmark_cli import commands as benchmark_commands
 from flows.server_cli import commands as server_commands
 from flows.study_cli import commands as study_commands
 from flows.terminal import printable, show_log
-from policy.checkpoints import resolve_model
 
 SOLVED_AT_ONCE = 256
 app = typer.Typer(
@@ -305,48 +303,23 @@ def doctor() -> None:
         raise typer.Exit(BAD_INPUT)
 
 
-@app.command(epilog=example("envwright bootstrap -o start --steps 2800"))
+@app.command(epilog=example("envwright bootstrap -o base --set steps=200"))
 def bootstrap(
-    output: Annotated[Path, typer.Option("-o", "--output", help="Directory of the new start policy.")],
-    preset: Annotated[str, typer.Option(help="Preset whose validation set must stay unseen.")] = "tiny",
-    continue_from: Annotated[Path | None, typer.Option("--continue", help="Train this start policy further instead of a new one.")] = None,
-    steps: Annotated[int, typer.Option(min=1, help="Training steps.")] = 2800,
-    boards: Annotated[int, typer.Option(min=12, help="Boards to learn from.")] = 24_000,
-    agents: Annotated[str, typer.Option(help="Numbers of agents of these boards, with commas between them.")] = "2",
-    sizes: Annotated[str, typer.Option(help="Their map sizes, with commas between them.")] = "3,4,5,6",
-    wait_ratio: Annotated[float, typer.Option(min=0, max=1, help="Share of the boards drawn that need a wait.")] = 0.0,
-    variants: Annotated[str | None, typer.Option(help="Context variants of the design questions, with commas between them; V1 to V6S if left out.")] = None,
-    designs: Annotated[int, typer.Option(min=1, help="Design questions to learn from.")] = 7_000,
-    learning_rate: Annotated[float, typer.Option(min=1e-8, help="Peak learning rate.")] = 3e-3,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of boards, questions and weights.")] = 0,
+    output: Annotated[Path, typer.Option("-o", "--output", help="Directory of the new base policy; DIRECTORY-work beside it holds its checkpoints.")],
+    recipe: Annotated[Path | None, typer.Option(help="Recipe, YAML; that of the shipped base policy if left out.")] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", help="Any field of the recipe, as a=b; may be repeated.")] = None,
 ) -> None:
-    """Make a tiny start policy from nothing. The shipped one's card names the two calls that made it."""
-    from infra.comparison.spec import known_variant
-    from infra.preset import load_preset
-    from policy.tiny.spec import BootstrapRecipe
+    """Make a tiny base policy from nothing; the same command continues one that was cut off."""
+    from infra.preset import load_recipe, parse_override
 
-    chosen = load_preset(preset)
-    shape = {"agents": _numbers(agents, "--agents"), "map_sizes": _numbers(sizes, "--sizes"), "wait_ratio": wait_ratio}
-    shape["design_variants"] = tuple(map(known_variant, variants.split(","))) if variants else ()
-    try:
-        recipe = BootstrapRecipe(seed=seed, boards=boards, designs=designs, learning_rate=learning_rate, steps=steps, **shape)
-    except ValidationError as error:
-        raise ConfigError(describe_validation_error(error, "bootstrap")) from None
-    if continue_from is not None:
-        resolve_model(str(continue_from.resolve()))
+    chosen = load_recipe(recipe, dict(parse_override(text) for text in set_ or []))
+    if output.exists():
+        raise ConfigError(f"{output}: exists already; choose another -o, or remove it")
     show_log()
     from flows.bootstrap import bootstrap as bootstrap_flow
 
-    bootstrap_flow(output, chosen, recipe, continue_from)
-    console.print(f"start policy: {output}")
-
-
-def _numbers(text: str, option: str) -> tuple[int, ...]:
-    """Whole numbers with commas between them."""
-    try:
-        return tuple(int(item) for item in text.split(","))
-    except ValueError:
-        raise ConfigError(f"{option} {text!r}: expected whole numbers with single commas between them, as 2,3") from None
+    bootstrap_flow(output, chosen)
+    console.print(f"base policy: {output}")
 
 
 def _style(name: str) -> PromptStyle:

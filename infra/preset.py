@@ -22,11 +22,14 @@ from policy.checkpoints import SHIPPED
 from policy.engine_config import EngineConfig
 from policy.rewards import RewardWeights
 from policy.sharding import Sharding
+from policy.tiny.spec import RECIPE, BootstrapRecipe
 from policy.train_spec import TrainingSettings, check_training, check_trl_options
 
 TINY_DESIGN_TOKENS = 160
 """Longest design answer of the tiny policy; the question and one repair share its context of 1,024 tokens."""
 PRESETS = Path(__file__).parent / "presets"
+TUNING_SEED = 20_270
+"""Seed of the tuning set: `--set validation.seed=20270` judges on boards that are none of the validation set."""
 
 
 class ValidationSpec(BaseModel):
@@ -151,6 +154,18 @@ def load_preset(name: str, overrides: dict[str, Any] | None = None) -> Preset:
     if "num_train_epochs" in preset.trl:
         raise ConfigError(f"{path}: trl.num_train_epochs: set the preset's own 'epochs' instead")
     return preset
+
+
+def load_recipe(path: Path | None, overrides: dict[str, Any]) -> BootstrapRecipe:
+    """The recipe of a base policy, the shipped one for None, with dotted overrides; ConfigError names file and field."""
+    path = path or RECIPE
+    raw = read_yaml(path)
+    for key, value in overrides.items():
+        _set(raw, key, value)
+    try:
+        return BootstrapRecipe.model_validate(raw)
+    except ValidationError as error:
+        raise ConfigError(describe_validation_error(error, str(path))) from None
 
 
 def preset_path(name: str) -> Path:

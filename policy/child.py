@@ -20,6 +20,9 @@ from envgen.files import write_json
 from envgen.processes import die_with_parent
 
 PROGRESS = "progress "
+YIELDING = {"OMP_WAIT_POLICY": "PASSIVE"}
+"""Threads of a parallel loop that wait for each other give up their core, unless the user says otherwise: on two cores beside a busy
+process a training step took 1.8 times as long instead of 2.8 times, generation 1.2 times instead of 3.7 times; alone it costs a tenth of generation."""
 TAIL_LINES = 15
 
 
@@ -34,7 +37,7 @@ def start_child(
 
     Another interpreter than this one sees envwright and its own libraries.
     """
-    environment = {**os.environ, "PYTHONUNBUFFERED": "1", "TOKENIZERS_PARALLELISM": "false", "HF_HUB_DISABLE_PROGRESS_BARS": "1", **(added or {})}
+    environment = {**YIELDING, **os.environ, "PYTHONUNBUFFERED": "1", "TOKENIZERS_PARALLELISM": "false", "HF_HUB_DISABLE_PROGRESS_BARS": "1", **(added or {})}
     preexec = partial(die_with_parent, os.getpid()) if sys.platform == "linux" else None
     command = [python, "-m", module]
     if python != sys.executable:

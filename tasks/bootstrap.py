@@ -1,43 +1,80 @@
-"""Make the start policy."""
+"""Make the base policy."""
 
+import json
 from collections.abc import Iterable
 from pathlib import Path
 
 from prefect import task
 
-from engineer.context import ConfigSpace
-from engineer.lessons import TAUGHT, lessons
 from envgen.benchmark import suite_identities
-from infra.preset import Preset
-from infra.settings import Settings
+from envgen.breakdown import Rate
+from envgen.dataset import write_dataset
+from envgen.errors import ConfigError
+from envgen.files import canonical_json, write_json
+from envgen.prompts import PromptStyle
+from infra.preset import TUNING_SEED, load_preset
 from infra.study.spec import shipped_suites
 from policy.child import run_child
-from policy.tiny.corpus import board_examples, write_examples
+from policy.tiny.rates import Rates, evaluation_boards
 from policy.tiny.spec import BootstrapRecipe, BootstrapSpec
+from policy.train_spec import last_checkpoint
 from tasks.data import validation_instances
 from tasks.run import Throttle, log, task_options
 
+JUDGED_BY = ("tiny", "tiny-wide")
+"""Presets whose validation and tuning sets the base policy never sees."""
+EVALUATION_BOARDS = 40
+"""Of every number of agents, map size and hole ratio."""
+
 
 @task(**task_options("bootstrap"))
-def bootstrap_policy(output: Path, preset: Preset, recipe: BootstrapRecipe, continue_from: Path | None) -> None:
-    """Train a start policy in a child process and put it at `output`."""
-    unseen = held_out(preset, recipe.agents)
-    log.info("drawing %d boards and %d lessons; %d boards are held out", recipe.boards, recipe.designs, len(unseen))
-    boards = board_examples(recipe, unseen, Settings().workers)
-    space = ConfigSpace(map_sizes=recipe.design_sizes, min_hole_ratio=min(recipe.hole_ratios), max_hole_ratio=max(recipe.hole_ratios))
-    examples = output.with_name(f"{output.name}-examples.parquet")
-    write_examples(examples, boards + lessons(space, recipe.designs, recipe.seed, recipe.design_variants or TAUGHT))
+def bootstrap_policy(output: Path, recipe: BootstrapRecipe) -> None:
+    """Train a base policy in a child process and put it at `output`; goes on from the last checkpoint of a call that was cut off.
+
+    ConfigError if that call had another recipe.
+    """
+    work = output.with_name(f"{output.name}-work")
+    _claim(work, recipe)
+    log.info("drawing the boards to evaluate on")
+    boards = evaluation_boards(EVALUATION_BOARDS)
+    unseen = held_out({part.agents for part in recipe.boards}).union(board.problem.id for board in boards)
+    write_json(work / "held-out.json", sorted(unseen))
+    write_dataset(work / "evaluation.parquet", boards, PromptStyle.COMPACT, {})
+    log.info("%d steps; %d boards are never taught", recipe.steps, len(unseen))
     throttle = Throttle()
 
     def progress(entry: dict) -> None:
+        if "rates" in entry:
+            rates = Rates.model_validate(entry["rates"])
+            write_json(work / f"rates-{entry['step']:06d}.json", rates)
+            log.info("step %d of %d: %s", entry["step"], entry["steps"], "; ".join(_stratum(name, rate) for name, rate in rates.valid.items()))
         if "loss" in entry and (throttle.ready() or entry["step"] == entry["steps"]):
-            log.info("step %d of %d, loss %.3f", entry["step"], entry["steps"], entry["loss"])
+            left = (entry["steps"] - entry["step"]) * entry["elapsed"] / max(1, entry["steps_here"])
+            log.info("step %d of %d, loss %.3f, %.0f min left", entry["step"], entry["steps"], entry["loss"], left / 60)
 
-    spec = BootstrapSpec(recipe=recipe, examples=examples, output=output, continue_from=continue_from)
-    run_child("policy.tiny.bootstrap", spec, output.with_name(f"{output.name}-spec.json"), output.with_name(f"{output.name}.log"), progress)
+    spec = BootstrapSpec(recipe=recipe, held_out=work / "held-out.json", evaluation=work / "evaluation.parquet", work=work, output=output)
+    run_child("policy.tiny.bootstrap", spec, work / "spec.json", work / "bootstrap.log", progress)
 
 
-def held_out(preset: Preset, agents: Iterable[int]) -> frozenset[str]:
-    """Ids of the boards that no start policy is taught: the preset's validation set, the benchmark suite, the test suites of the shipped studies."""
-    unseen = [*validation_instances(preset), *(instance for suite in shipped_suites() for instance in suite.draw())]
+def held_out(agents: Iterable[int]) -> frozenset[str]:
+    """Ids of the boards that no base policy is taught: validation and tuning sets, the benchmark suite, the test suites of the shipped studies."""
+    unseen = [instance for suite in shipped_suites() for instance in suite.draw()]
+    for name in JUDGED_BY:
+        preset = load_preset(name)
+        tuning = preset.model_copy(update={"validation": preset.validation.model_copy(update={"seed": TUNING_SEED})})
+        unseen += validation_instances(preset) + validation_instances(tuning)
     return frozenset(instance.problem.id for instance in unseen).union(*map(suite_identities, agents))
+
+
+def _claim(work: Path, recipe: BootstrapRecipe) -> None:
+    """Note the recipe in the work folder; ConfigError if another one was begun there."""
+    path = work / "recipe.json"
+    if path.is_file() and json.loads(path.read_bytes()) != json.loads(canonical_json(recipe)):
+        step = last_checkpoint(work)
+        reached = f" and reached {step.name}" if step else ""
+        raise ConfigError(f"{work}: was begun with another recipe{reached}; repeat that call, choose another -o, or remove the folder")
+    write_json(path, recipe)
+
+
+def _stratum(name: str, rate: Rate) -> str:
+    return f"{name} {100 * rate.value:.0f} %"

@@ -1,39 +1,93 @@
-"""Make the start policy: a small Qwen3 trained on optimal plans of boards without waits and on the engineer task.
+"""Make the base policy: a small Qwen3, supervised on optimal plans of boards and on the engineer task.
 
-Run as a child process: `python -m policy.tiny.bootstrap SPEC.json`.
+Run as a child process: `python -m policy.tiny.bootstrap SPEC.json`. It writes complete checkpoints, says after each how
+many held-out boards it solves, and goes on from the last one after a crash.
 """
 
+import json
+import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import torch
-from datasets import Dataset
-from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
+from datasets import IterableDataset
+from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from trl import SFTConfig, SFTTrainer
+from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 
+from envgen.dataset import read_dataset
 from envgen.files import move_directory
+from envgen.processes import die_with_parent
+from envgen.prompts import PromptStyle
+from policy.chat import Message, Sampling
+from policy.child import tell
+from policy.evaluation import evaluate
 from policy.progress import ProgressLines
-from policy.tiny.corpus import read_examples
+from policy.tiny.corpus import Example, batches, board_examples, design_examples
+from policy.tiny.optimizer import MuonAdamW, parameters
+from policy.tiny.rates import LONGEST_ANSWER, Rates, rates_of
 from policy.tiny.spec import BootstrapRecipe, BootstrapSpec
 from policy.tiny.tokenizer import END, MAX_LENGTH, PAD, build_tokenizer
-from policy.transformers_model import load
+from policy.train_spec import last_checkpoint
+from policy.transformers_model import TransformersModel
+
+DESIGN_CHUNKS = 8
+"""Chunks of design questions whose words the tokenizer learns."""
+
+
+class BatchCollator(DataCollatorForLanguageModeling):
+    """Takes a batch that was put together when it was drawn."""
+
+    def torch_call(self, examples: list[dict[str, Any]]) -> dict[str, Any]:
+        """Padded on the right, so that causal attention needs no mask: what is behind a text is never looked at, and has no loss."""
+        [batch] = examples
+        rows = [{"input_ids": ids, "labels": labels} for ids, labels in zip(batch["input_ids"], batch["labels"], strict=True)]
+        padded = super().torch_call(rows)
+        places = torch.arange(padded["input_ids"].shape[1]).expand_as(padded["input_ids"])
+        return {"input_ids": padded["input_ids"], "labels": padded["labels"], "position_ids": places}
+
+
+class Evaluation(TrainerCallback):
+    """Evaluates each checkpoint on held-out boards."""
+
+    def __init__(self, boards: Path) -> None:
+        self._instances = read_dataset(boards)
+
+    def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        """Called by the trainer after each checkpoint."""
+        checkpoint = f"{args.output_dir}/checkpoint-{state.global_step}"
+        tell({"step": state.global_step, "steps": state.max_steps, "rates": self.rates(checkpoint).model_dump(mode="json")})
+
+    def rates(self, checkpoint: str) -> Rates:
+        """Valid rates of greedy answers."""
+        model = TransformersModel(checkpoint, batch_size=128, dtype="float32")
+        return rates_of(evaluate(model, self._instances, PromptStyle.COMPACT, Sampling(max_tokens=LONGEST_ANSWER)))
 
 
 def bootstrap(spec: BootstrapSpec) -> None:
-    """Train the start policy and put it at `spec.output` in Hugging Face layout."""
-    recipe, examples = spec.recipe, read_examples(spec.examples)
-    if spec.continue_from:
-        model, tokenizer = load(str(spec.continue_from), "float32")
-    else:
-        tokenizer = build_tokenizer(text for pair in examples for text in pair)
-        model = new_model(recipe, tokenizer)
-    print(f"{model.num_parameters() / 1e6:.2f} M parameters, {len(tokenizer)} tokens, {len(examples)} examples", flush=True)
-    rows = [{"prompt": [{"role": "user", "content": question}], "completion": [{"role": "assistant", "content": text}]} for question, text in examples]
-    partial = spec.output.with_name(f".{spec.output.name}.partial")
+    """Train the base policy and put it at `spec.output` in Hugging Face layout."""
+    recipe = spec.recipe
+    held_out = frozenset(json.loads(spec.held_out.read_text()))
+    torch.manual_seed(recipe.seed)
+    texts = [*board_examples(recipe, held_out, 0), *(example for chunk in range(DESIGN_CHUNKS) for example in design_examples(recipe, chunk))]
+    tokenizer = build_tokenizer(text for pair in texts for text in pair)
+    model = new_model(recipe, tokenizer)
+    resume = last_checkpoint(spec.work)
+    first = int(resume.name.rpartition("-")[2]) if resume else 0
+    print(f"{model.num_parameters() / 1e6:.2f} M parameters, {len(tokenizer)} tokens, from step {first}", flush=True)
     trainer = SFTTrainer(
-        model=model, args=_arguments(recipe, partial), train_dataset=Dataset.from_list(rows), processing_class=tokenizer, callbacks=[ProgressLines()]
+        model=model,
+        args=_arguments(recipe, spec.work),
+        train_dataset=IterableDataset.from_generator(_encoded, gen_kwargs={"recipe": recipe, "held_out": held_out, "first": first, "tokenizer": tokenizer}),
+        data_collator=BatchCollator(pad_token_id=int(model.config.pad_token_id)),
+        processing_class=tokenizer,
+        callbacks=[ProgressLines(), Evaluation(spec.evaluation)],
+        optimizer_cls_and_kwargs=(MuonAdamW, {**parameters(model), "muon_lr": recipe.muon_learning_rate, "adamw_lr": recipe.adamw_learning_rate}),
     )
-    trainer.train()
+    trainer.train(resume_from_checkpoint=str(resume) if resume else None)
+    partial = spec.work / "policy.partial"
     model.save_pretrained(partial)
     tokenizer.save_pretrained(partial)
     move_directory(partial, spec.output)
@@ -66,19 +120,45 @@ def new_model(recipe: BootstrapRecipe, tokenizer: PreTrainedTokenizerFast) -> Qw
     return model
 
 
-def _arguments(recipe: BootstrapRecipe, folder: Path) -> SFTConfig:
+def _encoded(recipe: BootstrapRecipe, held_out: frozenset[str], first: int, tokenizer: PreTrainedTokenizerFast) -> Iterator[dict[str, Any]]:
+    """Batches as token ids, with a loss on the answers alone."""
+    for batch in batches(recipe, held_out, first):
+        questions, answers = (tokenizer(texts, add_special_tokens=False)["input_ids"] for texts in zip(*map(_texts(tokenizer), batch), strict=True))
+        yield {
+            "input_ids": [question + answer for question, answer in zip(questions, answers, strict=True)],
+            "labels": [[-100] * len(question) + answer for question, answer in zip(questions, answers, strict=True)],
+        }
+
+
+def _texts(tokenizer: PreTrainedTokenizerFast) -> Any:
+    def texts(example: Example) -> tuple[str, str]:
+        question, answer = example
+        asked = tokenizer.apply_chat_template([Message(role="user", content=question).model_dump()], tokenize=False, add_generation_prompt=True)
+        return str(asked), answer + END
+
+    return texts
+
+
+def _arguments(recipe: BootstrapRecipe, work: Path) -> SFTConfig:
     return SFTConfig(
-        output_dir=str(folder),
+        output_dir=str(work),
         max_steps=recipe.steps,
-        per_device_train_batch_size=recipe.batch_size,
-        train_sampling_strategy="group_by_length",
-        learning_rate=recipe.learning_rate,
-        lr_scheduler_type="cosine",
-        warmup_steps=50,
-        weight_decay=0.01,
-        adam_beta2=0.98,
+        # The batches are put together where they are drawn, in a process of its own.
+        per_device_train_batch_size=1,
+        dataset_kwargs={"skip_prepare_dataset": True},
+        remove_unused_columns=False,
+        dataloader_num_workers=1,
+        dataloader_prefetch_factor=32,
+        # The batches begin behind those of the checkpoint.
+        ignore_data_skip=True,
+        lr_scheduler_type="warmup_stable_decay",
+        lr_scheduler_kwargs={
+            "num_decay_steps": recipe.steps - round(recipe.decay_from * recipe.steps),
+            "decay_type": "linear",
+            "min_lr_ratio": 0.02,
+        },
+        warmup_steps=recipe.warmup_steps,
         max_grad_norm=1.0,
-        completion_only_loss=True,
         max_length=MAX_LENGTH,
         packing=False,
         # bfloat16 autocast does not learn at this size on a CPU.
@@ -86,7 +166,9 @@ def _arguments(recipe: BootstrapRecipe, folder: Path) -> SFTConfig:
         gradient_checkpointing=False,
         use_cpu=not torch.cuda.is_available(),
         dataloader_pin_memory=False,
-        save_strategy="no",
+        save_strategy="steps",
+        save_steps=recipe.save_steps,
+        save_total_limit=2,
         report_to=[],
         disable_tqdm=True,
         logging_steps=20,
@@ -95,4 +177,5 @@ def _arguments(recipe: BootstrapRecipe, folder: Path) -> SFTConfig:
 
 
 if __name__ == "__main__":
+    die_with_parent(os.getppid())
     bootstrap(BootstrapSpec.model_validate_json(Path(sys.argv[1]).read_text()))

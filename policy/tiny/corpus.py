@@ -1,57 +1,88 @@
-"""What the tiny policies are taught about boards before any reinforcement learning: optimal plans, mostly where nobody has to wait."""
+"""What the base policy is taught: boards with optimal plans, few of which need a wait, then design questions too.
 
-from itertools import product
-from pathlib import Path
+Batches are numbered, and each follows from the recipe and its number: a bootstrap that was cut off goes on where it was.
+"""
 
-import pyarrow as pa
+import random
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import islice
 
+from engineer.lessons import lessons
 from envgen.config import EnvConfig, SizeConfig
-from envgen.dataset import read_table, write_table
 from envgen.problem import MIN_SIZE, Instance
 from envgen.prompts import PromptStyle, answer, prompt
 from envgen.sampler import sample
-from envgen.solver import solve_many
-from policy.tiny.spec import BootstrapRecipe
+from envgen.seeds import seed_integer
+from policy.tiny.spec import Boards, BootstrapRecipe
 
-EXAMPLES = pa.schema([pa.field("prompt", pa.string(), nullable=False), pa.field("completion", pa.string(), nullable=False)])
-
-
-DRAWN_PER_KEPT = 3
-LARGEST_POOL_3X3 = 1_000
-"""3x3 boards are few: with one hole about 1,300 distinct ones need no wait, and 63 need one; none of those is drawn."""
+BOARD_BATCHES, DESIGN_BATCHES = 64, 16
+"""Batches that are drawn together, so that those of a batch can be of similar length."""
+Example = tuple[str, str]
+"""A question and its answer."""
 
 
-def board_examples(recipe: BootstrapRecipe, held_out: frozenset[str], workers: int) -> list[tuple[str, str]]:
-    """Boards with their optimal plans; boards in `held_out` are left out.
-
-    Of every map size and hole ratio more boards are drawn than kept, and those in which the agents get in each other's
-    way (the optimum exceeds the sum of distances) are preferred up to half: there coordination can be learned.
-    """
-    kept: list[Instance] = []
-    each = recipe.boards // (len(recipe.agents) * len(recipe.map_sizes) * len(recipe.hole_ratios))
-    for agents, size, hole_ratio in product(recipe.agents, recipe.map_sizes, recipe.hole_ratios):
-        smallest = size == MIN_SIZE
-        pool = min(DRAWN_PER_KEPT * each, LARGEST_POOL_3X3) if smallest else DRAWN_PER_KEPT * each
-        config = EnvConfig(sizes={size: SizeConfig(data_ratio=1, hole_ratio=hole_ratio, wait_ratio=0 if smallest else recipe.wait_ratio)})
-        drawn, _ = sample(config, pool, agents=agents, seed=recipe.seed, purpose=f"bootstrap-{hole_ratio}", held_out=held_out, workers=workers)
-        excesses = [excess(i) for i in drawn]
-        meeting = [i for i, more in zip(drawn, excesses, strict=True) if more > 0][: each // 2]
-        apart = [i for i, more in zip(drawn, excesses, strict=True) if more == 0]
-        kept += meeting + apart[: each - len(meeting)]
-    return [(prompt(i.problem, PromptStyle.COMPACT), answer(i.solution.plan)) for i in kept]
+def batches(recipe: BootstrapRecipe, held_out: frozenset[str], first: int = 0) -> Iterator[list[Example]]:
+    """Batches number `first` to `steps - 1`; boards whose identity is in `held_out` are left out."""
+    boards = _Drawn(partial(board_examples, recipe, held_out), recipe.batch_size, BOARD_BATCHES, recipe.seed)
+    designs = _Drawn(partial(design_examples, recipe), recipe.design_batch_size, DESIGN_BATCHES, recipe.seed)
+    for number in range(first, recipe.steps):
+        before = designs_before(recipe, number)
+        of_designs = designs_before(recipe, number + 1) > before
+        yield designs.batch(before) if of_designs else boards.batch(number - before)
 
 
-def excess(instance: Instance) -> int:
-    """Steps by which the optimum exceeds the sum of the agents' distances."""
-    alone = solve_many([instance.problem.model_copy(update={"agents": (agent,)}) for agent in instance.problem.agents])
-    return instance.solution.sum_of_costs - sum(solution.sum_of_costs for solution in alone if solution)
+def designs_before(recipe: BootstrapRecipe, number: int) -> int:
+    """How many of the batches before this one are of design questions."""
+    return max(0, -(-(number - round(recipe.designs_from * recipe.steps)) // recipe.designs_every))
 
 
-def write_examples(path: Path, examples: list[tuple[str, str]]) -> None:
-    """Write (question, answer) pairs as Parquet."""
-    write_table(path, pa.Table.from_pylist([{"prompt": question, "completion": text} for question, text in examples], schema=EXAMPLES))
+def board_examples(recipe: BootstrapRecipe, held_out: frozenset[str], chunk: int) -> list[Example]:
+    """About BOARD_BATCHES batches of boards with their optimal plans, the same for the same chunk."""
+    total = sum(part.weight for part in recipe.boards)
+    instances: list[Instance] = []
+    for part in recipe.boards:
+        count = round(recipe.batch_size * BOARD_BATCHES * part.weight / total / len(part.hole_ratios))
+        for hole_ratio in part.hole_ratios:
+            drawn = partial(sample, seed=recipe.seed, stage=chunk, purpose=f"bootstrap-{hole_ratio}", held_out=held_out)
+            instances += drawn(_config(part, hole_ratio), max(1, count), agents=part.agents)[0]
+    return [(prompt(i.problem, PromptStyle.COMPACT), answer(i.solution.plan)) for i in instances]
 
 
-def read_examples(path: Path) -> list[tuple[str, str]]:
-    """(question, answer) pairs of a file; DataError if it is missing or of another schema."""
-    return [(row["prompt"], row["completion"]) for row in read_table(path, EXAMPLES).to_pylist()]
+def design_examples(recipe: BootstrapRecipe, chunk: int) -> list[Example]:
+    """DESIGN_BATCHES batches of design questions with the rule's answers, the same for the same chunk."""
+    return list(islice(lessons(seed_integer(recipe.seed, "designs", chunk)), recipe.design_batch_size * DESIGN_BATCHES))
+
+
+class _Drawn:
+    """Numbered batches of examples that are drawn many batches at a time."""
+
+    def __init__(self, draw: Callable[[int], list[Example]], size: int, together: int, seed: int) -> None:
+        self._draw, self._size, self._together, self._seed = draw, size, together, seed
+        self._chunk, self._batches = -1, []
+
+    def batch(self, number: int) -> list[Example]:
+        chunk, place = divmod(number, self._together)
+        if chunk != self._chunk:
+            self._chunk, self._batches = chunk, self._shuffled(chunk)
+        # Rounded counts may have left a chunk without its last batch.
+        return self._batches[place % len(self._batches)]
+
+    def _shuffled(self, chunk: int) -> list[list[Example]]:
+        shuffle = random.Random(seed_integer(self._seed, "batches", chunk)).shuffle
+        examples = self._draw(chunk)
+        shuffle(examples)
+        examples.sort(key=lambda example: len(example[0]) + len(example[1]))
+        found = [examples[start : start + self._size] for start in range(0, len(examples), self._size)]
+        shuffle(found)
+        return found
+
+
+def _config(part: Boards, hole_ratio: float) -> EnvConfig:
+    total = sum(part.map_sizes.values())
+    return EnvConfig(
+        sizes={
+            size: SizeConfig(data_ratio=share / total, hole_ratio=hole_ratio, wait_ratio=0 if size == MIN_SIZE else part.wait_ratio)
+            for size, share in part.map_sizes.items()
+        }
+    )

@@ -1,39 +1,70 @@
-"""The recipe of the start policy. Imports without torch."""
+"""The recipe of the base policy. Imports without torch."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from envgen.config import MapSize
+from envgen.config import MAX_HOLE_RATIO, MapSize
 from envgen.problem import MAX_AGENTS
 from envgen.sampler import MIN_AGENTS
 
+RECIPE = Path(__file__).parent / "recipe.yaml"
+"""The recipe of the shipped base policy."""
+HoleRatio = Annotated[float, Field(ge=0, le=MAX_HOLE_RATIO)]
 
-class BootstrapRecipe(BaseModel):
-    """Corpus, shape and training of the start policy."""
+
+class Boards(BaseModel):
+    """Boards with one number of agents."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
-    seed: int = 0
-    agents: tuple[Annotated[int, Field(ge=MIN_AGENTS, le=MAX_AGENTS)], ...] = Field(default=(2,), min_length=1)
-    map_sizes: tuple[MapSize, ...] = Field(default=(3, 4, 5, 6), min_length=1)
-    hole_ratios: tuple[float, ...] = (0.2, 0.3, 0.4)
-    wait_ratio: float = Field(default=0, ge=0, le=1)
-    """Share of the boards drawn that need a wait."""
-    boards: int = Field(default=24_000, ge=1)
-    """Boards, in equal parts of every number of agents, map size and hole ratio as far as there are that many."""
-    designs: int = Field(default=7_000, ge=0)
-    """Design questions with the rule's answer."""
-    design_sizes: tuple[MapSize, ...] = (3, 4, 5, 6)
-    """Map sizes of the configs in these questions."""
-    design_variants: tuple[str, ...] = ()
-    """Context variants of these questions; those of `engineer.lessons.TAUGHT` if left out."""
-    hidden_size: int = 128
-    layers: int = 4
-    heads: int = 4
-    learning_rate: float = Field(default=3e-3, gt=0)
-    steps: int = Field(default=2800, ge=1)
-    batch_size: int = Field(default=32, ge=1)
+    agents: int = Field(ge=MIN_AGENTS, le=MAX_AGENTS)
+    weight: float = Field(gt=0)
+    """Share of all boards, before the shares are scaled to sum to 1."""
+    map_sizes: dict[MapSize, Annotated[float, Field(gt=0)]] = Field(min_length=1)
+    """Map size -> share of these boards, before the shares are scaled to sum to 1."""
+    hole_ratios: tuple[HoleRatio, ...] = Field(min_length=1)
+    """In equal parts."""
+    wait_ratio: float = Field(default=0.03, ge=0, le=1)
+    """Share of the boards that need a wait; on 3x3 maps, where few such boards exist, none do."""
+
+
+class BootstrapRecipe(BaseModel):
+    """Corpus, shape and training of the base policy."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    seed: int = Field(default=0, ge=0)
+    hidden_size: int = Field(ge=8)
+    layers: int = Field(ge=1)
+    heads: int = Field(ge=1)
+    boards: tuple[Boards, ...] = Field(min_length=1)
+    steps: int = Field(ge=2)
+    """Optimizer steps, each on one batch."""
+    warmup_steps: int = Field(default=100, ge=0)
+    decay_from: float = Field(default=0.5, ge=0, le=1)
+    """Share of the steps after which the learning rates fall, linearly, to 2 % of their peak."""
+    designs_from: float = Field(default=0.5, ge=0, le=1)
+    """Share of the steps after which the design task is taught beside the boards."""
+    designs_every: int = Field(default=3, ge=2)
+    """From then on every so many batches one is of design questions."""
+    batch_size: int = Field(default=128, ge=1)
+    """Boards of a batch."""
+    design_batch_size: int = Field(default=32, ge=1)
+    """Design questions of a batch."""
+    muon_learning_rate: float = Field(default=0.02, gt=0)
+    """Peak, of the weight matrices."""
+    adamw_learning_rate: float = Field(default=4e-3, gt=0)
+    """Peak, of embeddings and norms."""
+    save_steps: int = Field(default=500, ge=1)
+    """Steps from one complete checkpoint, and one evaluation, to the next."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.hidden_size % (2 * self.heads):
+            raise ValueError(f"hidden_size {self.hidden_size} does not give {self.heads} heads an even number of dimensions each")
+        if self.warmup_steps > self.decay_from * self.steps:
+            raise ValueError(f"warmup_steps {self.warmup_steps} end after decay_from {self.decay_from:g} of {self.steps} steps; warm up for less")
+        return self
 
 
 class BootstrapSpec(BaseModel):
@@ -41,8 +72,10 @@ class BootstrapSpec(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     recipe: BootstrapRecipe
-    examples: Path
-    """(prompt, completion) rows to learn."""
+    held_out: Path
+    """JSON list of the identities of boards that must not be taught."""
+    evaluation: Path
+    """Boards to evaluate on, a data set."""
+    work: Path
+    """Checkpoints of the trainer."""
     output: Path
-    continue_from: Path | None = None
-    """A start policy to train further; its tokenizer is kept. A new one is made if left out."""

@@ -29,6 +29,11 @@ def test_sizes_of_one_config_only_keep_their_knobs():
     assert {size: tuple(knobs.model_dump().values()) for size, knobs in mixed.items()} == {3: (0.75, 0.4, 1.0), 5: (0.25, 0.2, 0.5)}
 
 
+def test_a_size_that_neither_part_has_data_of_has_none():
+    mixed = anchored(env_config({3: (0, 0.4, 1), 4: (1, 0.2, 0)}), env_config({3: (1, 0.4, 1), 4: (0, 0.2, 0)}), 1)
+    assert [knobs.data_ratio for knobs in mixed.sizes.values()] == [1, 0]
+
+
 @repeatable
 @given(ratios, ratios, st.lists(ratios, min_size=8, max_size=8))
 def test_wait_instances_and_holes_add_up(share: float, first: float, knobs: list[float]):

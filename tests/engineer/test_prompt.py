@@ -4,6 +4,7 @@ import hashlib
 import json
 import subprocess
 import sys
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -38,8 +39,9 @@ Answers of the policy after this stage:
 5x5: valid 50%, optimal 25%, parse error 0%, illegal move 0%, hole collision 0%, conflict 38%, goal not reached 12%
 """
 GUIDELINE = """\
-Guideline: change little at a time and keep what works. Give most data to sizes that are solved about half of the time, \
-less to sizes that are nearly always or nearly never solved. Ask for more waits where plans are mostly valid, for fewer where they mostly fail.
+Guideline: give most data to sizes that are solved about half of the time, less to sizes that are nearly always or nearly never solved. \
+Ask for more waits where boards that need one lag behind, or where plans are mostly valid; for fewer where plans mostly fail. \
+More holes only where nearly all is solved.
 """
 STAGE_0 = """\
 Stage 0, 3x3: data 0.50, holes 0.30, waits 0.25, then valid 90%
@@ -206,10 +208,10 @@ def test_a_variant_shows_its_modules_and_no_other(variant: str, wording: Wording
     assert design_prompt(variant, measured_context(), wording) == (PROMPTS[wording, variant], ())
 
 
-def test_the_compact_lessons_are_those_that_the_shipped_start_policy_was_taught():
-    space = ConfigSpace(map_sizes=(3, 4, 5, 6), min_hole_ratio=0.2, max_hole_ratio=0.4)
-    taught = hashlib.sha256(json.dumps(lessons(space, 140, seed=5)).encode()).hexdigest()
-    assert taught == "fe21daad7d9cf5fac329ca47b3d00fff4aa7e465bd90a0282709724572a63e30"
+def test_the_compact_lessons_are_those_that_the_shipped_base_policy_was_taught():
+    """A change here asks for a new base policy: `envwright bootstrap`."""
+    taught = hashlib.sha256(json.dumps(list(islice(lessons(5), 140))).encode()).hexdigest()
+    assert taught == "86deb6aab5bb0e23b93a8d21978b67b7afc982721ca3b35ab1206858851b1a9f"
     assert set(TAUGHT) < set(VARIANTS)
 
 

@@ -1,0 +1,47 @@
+"""How many boards of each kind a base policy solves."""
+
+from collections.abc import Iterable
+
+from pydantic import BaseModel, ConfigDict
+
+from envgen.breakdown import Rate, wilson
+from envgen.config import EnvConfig, SizeConfig
+from envgen.problem import Instance
+from envgen.sampler import sample
+from policy.rollouts import Rollout
+
+LONGEST_ANSWER = 128
+"""Tokens."""
+EVALUATED = ((2, 3), (2, 4), (2, 5), (2, 6), (2, 8), (2, 10), (3, 4), (3, 5), (3, 8), (4, 6), (5, 6))
+"""(agents, map size) of the boards that checkpoints are evaluated on."""
+HOLE_RATIOS = (0.2, 0.3, 0.4)
+SEED = 20_262
+
+
+class Rates(BaseModel):
+    """Valid rates of greedy answers by stratum, such as `2 agents, 4x4, no wait`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    valid: dict[str, Rate]
+
+
+def evaluation_boards(each: int) -> list[Instance]:
+    """The boards that checkpoints are evaluated on: `each` of every number of agents, map size and hole ratio, half of which need a wait.
+
+    3x3 boards need no wait.
+    """
+    instances = []
+    for agents, size in EVALUATED:
+        for hole_ratio in HOLE_RATIOS:
+            config = EnvConfig(sizes={size: SizeConfig(data_ratio=1, hole_ratio=hole_ratio, wait_ratio=0 if size == 3 else 0.5)})
+            instances += sample(config, each, agents=agents, seed=SEED, purpose=f"bootstrap-evaluation-{hole_ratio}")[0]
+    return instances
+
+
+def rates_of(rollouts: Iterable[Rollout]) -> Rates:
+    """The valid rate of each stratum."""
+    strata: dict[str, list[bool]] = {}
+    for rollout in rollouts:
+        problem, wait = rollout.instance.problem, rollout.instance.solution.wait_required
+        strata.setdefault(f"{problem.num_agents} agents, {problem.size}x{problem.size}, {'wait' if wait else 'no wait'}", []).append(rollout.verdict.valid)
+    return Rates(valid={name: wilson(sum(valid), len(valid)) for name, valid in strata.items()})
