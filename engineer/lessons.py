@@ -9,8 +9,7 @@ from engineer.context import VARIANTS, ConfigSpace, DesignContext, Module, Stage
 from engineer.prompt import design_prompt
 from engineer.teacher import HOLE_STEPS, WAIT_STEPS, teach
 from envgen.breakdown import Breakdown, SizeBreakdown
-from envgen.config import MAX_HOLE_RATIO, EnvConfig, SizeConfig
-from envgen.problem import MAX_SIZE, MIN_SIZE
+from envgen.config import MAX_HOLE_RATIO, MAX_SIZE, MIN_SIZE, EnvConfig, SizeConfig
 from envgen.seeds import generator
 from envgen.verifier import FailureCategory
 

@@ -21,11 +21,12 @@ from infra.run_directory import Curriculum, open_run
 from infra.serving.names import TAG
 from infra.settings import Settings
 from infra.steps import StepRecord
+from policy.child import dismiss
 from policy.packages import check_packages
 from tasks.data import generate, make_validation
 from tasks.design import engineer
 from tasks.gate import judge
-from tasks.learn import evaluate_stage, evaluate_start, summarize, train
+from tasks.learn import ROLLOUTS, evaluate_stage, evaluate_start, summarize, train, warm_engine, warm_trainer
 from tasks.lineage import record_lineage
 from tasks.pilot import choose, score_candidates
 from tasks.publish import publish, write_manifest
@@ -51,6 +52,7 @@ def stage(
     gate = judge(run, number, rollouts)
     candidates = engineer(run, number, breakdown, gate)
     pilots = score_candidates(run, number, candidates, gate)
+    warm_trainer(run, number + 1)
     proposal = choose(run, number, candidates, pilots)
     show_proposal(run, number)
     steps = [data, checkpoint, rollouts, breakdown, gate, candidates, pilots, proposal]
@@ -97,10 +99,14 @@ def run_curriculum(preset: Preset, name: str) -> CurriculumResults:
             return _stages(run, opened)
         finally:
             close_engine()
+            dismiss()
 
 
 def _stages(run: RunRef, opened: Curriculum) -> CurriculumResults:
     preset = run.preset
+    if not (run.start / ROLLOUTS).exists():
+        warm_engine(run)
+    warm_trainer(run, 0)
     validation = make_validation(run)
     start = evaluate_start(run, validation)
     config: EnvConfig | None = preset.default_config

@@ -1,5 +1,6 @@
 """Child processes: work that needs torch runs in its own interpreter, streams its output and dies with its parent."""
 
+import io
 import json
 import os
 import signal
@@ -18,6 +19,7 @@ from pydantic import BaseModel
 from envgen.errors import ChildError
 from envgen.files import write_json
 from envgen.processes import die_with_parent
+from policy.warm import IMPORTS, Order
 
 PROGRESS = "progress "
 YIELDING = {"OMP_WAIT_POLICY": "PASSIVE"}
@@ -30,6 +32,29 @@ _LAUNCH = "import runpy, sys; sys.path.append(sys.argv.pop(1)); runpy.run_module
 """Finds envwright behind all else that an interpreter has: beside envwright may lie libraries of other versions."""
 
 
+_waiting: dict[tuple[str, str], subprocess.Popen] = {}
+"""(module, its environment) -> a child of `policy.warm` that is not needed yet."""
+
+
+def warm_up(module: str, added: Mapping[str, str] | None = None, /) -> None:
+    """Let a child do the imports of `module` ahead of the next `start_piped` with the same environment; it dies with the calling thread."""
+    key = (module, json.dumps(added or {}, sort_keys=True))
+    if key in _waiting and _waiting[key].poll() is None:
+        return
+    streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    _waiting[key] = _start([sys.executable, "-m", "policy.warm", module, *IMPORTS[module]], added or {}, **streams)
+
+
+def dismiss() -> None:
+    """End the children that nobody needed."""
+    while _waiting:
+        _, child = _waiting.popitem()
+        stop_child(child)
+        for pipe in (child.stdin, child.stdout):
+            if pipe is not None:
+                pipe.close()
+
+
 def start_child(
     module: str, arguments: list[str], added: Mapping[str, str] | None = None, /, *, python: str = sys.executable, **options: Any
 ) -> subprocess.Popen:
@@ -37,13 +62,48 @@ def start_child(
 
     Another interpreter than this one sees envwright and its own libraries.
     """
-    environment = {**YIELDING, **os.environ, "PYTHONUNBUFFERED": "1", "TOKENIZERS_PARALLELISM": "false", "HF_HUB_DISABLE_PROGRESS_BARS": "1", **(added or {})}
+    if python == sys.executable:
+        return _start([python, "-m", module, *arguments], added or {}, **options)
+    found = [python, "-P", "-c", _LAUNCH, str(Path(__file__).parents[1]), module]
+    return _start([*found, *arguments], {**(added or {}), "PYTHONPATH": ""}, **options)
+
+
+def start_piped(
+    module: str, arguments: list[str], added: Mapping[str, str] | None = None, /, *, python: str = sys.executable, errors: Path | None = None
+) -> subprocess.Popen[bytes]:
+    """`start_child` with pipes as standard input and output, or the child that was warmed up for it.
+
+    Standard error is appended to the file `errors`; without one it goes where standard output does.
+    """
+    if python == sys.executable and (child := _ordered(module, arguments, added, errors)):
+        return child
+    streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    if errors is None:
+        return start_child(module, arguments, added, python=python, **streams, stderr=subprocess.STDOUT)
+    with open(errors, "a", encoding="utf-8") as log:
+        return start_child(module, arguments, added, python=python, **streams, stderr=log)
+
+
+def _ordered(module: str, arguments: list[str], added: Mapping[str, str] | None, errors: Path | None) -> subprocess.Popen[bytes] | None:
+    """The child that was warmed up for this, with its order; None if there is none."""
+    child = _waiting.pop((module, json.dumps(added or {}, sort_keys=True)), None)
+    if child is None:
+        return None
+    assert child.stdin is not None
+    order: Order = {"arguments": arguments, "errors": errors and str(errors.resolve())}
+    try:
+        child.stdin.write(json.dumps(order).encode() + b"\n")
+        child.stdin.flush()
+    except BrokenPipeError:  # it was killed, or could not do its imports: the one that is started instead says why
+        stop_child(child)
+        return None
+    return child
+
+
+def _start(command: list[str], added: Mapping[str, str], **streams: Any) -> subprocess.Popen:
+    environment = {**YIELDING, **os.environ, "PYTHONUNBUFFERED": "1", "TOKENIZERS_PARALLELISM": "false", "HF_HUB_DISABLE_PROGRESS_BARS": "1", **added}
     preexec = partial(die_with_parent, os.getpid()) if sys.platform == "linux" else None
-    command = [python, "-m", module]
-    if python != sys.executable:
-        environment["PYTHONPATH"] = ""
-        command = [python, "-P", "-c", _LAUNCH, str(Path(__file__).parents[1]), module]
-    return subprocess.Popen([*command, *arguments], env=environment, preexec_fn=preexec, process_group=0, **options)
+    return subprocess.Popen(command, env=environment, preexec_fn=preexec, process_group=0, **streams)
 
 
 def tell(entry: dict) -> None:
@@ -74,10 +134,12 @@ def run_child(
     write_json(spec_path, spec)
     log_path.parent.mkdir(parents=True, exist_ok=True)
     tail: deque[str] = deque(maxlen=TAIL_LINES)
-    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "errors": "replace"}
     first, *arguments = [*launcher, "-m", module, str(spec_path)] if launcher else [module, str(spec_path)]
-    child = start_child(first, arguments, environment, **streams)
+    child = start_piped(first, arguments, environment)
+    assert child.stdin is not None
     assert child.stdout is not None
+    child.stdin.close()
+    output = io.TextIOWrapper(child.stdout, encoding="utf-8", errors="replace")
 
     def watch() -> None:
         child.wait()
@@ -90,7 +152,7 @@ def run_child(
         if started:
             started(child)
         with open(log_path, "a", encoding="utf-8") as log:
-            for line in child.stdout:
+            for line in output:
                 entry = _entry(line)
                 if entry is not None:
                     progress(entry)

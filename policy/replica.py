@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict
 
 from envgen.errors import ModelError
 from policy.chat import Completion, Conversation, Sampling
-from policy.child import start_child, stop_child
+from policy.child import start_piped, stop_child
 from policy.engine_config import EngineConfig
 
 _CHUNK = 1 << 20
@@ -102,9 +102,7 @@ class Replica:
             spec = json.dumps({"source": self.source, "config": self.config.model_dump()})
             devices = device_slice(self.number, self.config)
             environment = {} if devices is None else {"CUDA_VISIBLE_DEVICES": ",".join(devices)}
-            with open(self.log_path, "a", encoding="utf-8") as log:
-                streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": log}
-                self._child = start_child("policy.engine_child", [spec], environment, python=self.python, **streams)
+            self._child = start_piped("policy.engine_child", [spec], environment, python=self.python, errors=self.log_path)
         return self._child
 
 

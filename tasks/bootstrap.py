@@ -2,19 +2,23 @@
 
 import json
 from collections.abc import Iterable
+from itertools import islice
 from pathlib import Path
 
 from prefect import task
 
+from engineer.lessons import lessons
 from envgen.benchmark import suite_identities
 from envgen.breakdown import Rate
 from envgen.dataset import write_dataset
 from envgen.errors import ConfigError
 from envgen.files import canonical_json, write_json
 from envgen.prompts import PromptStyle
+from envgen.seeds import seed_integer
 from infra.preset import TUNING_SEED, load_preset
 from infra.study.spec import shipped_suites
 from policy.child import run_child
+from policy.tiny.corpus import DESIGN_BATCHES, READ_BY_TOKENIZER, Example, design_chunks, write_examples
 from policy.tiny.rates import Rates, evaluation_boards
 from policy.tiny.spec import BootstrapRecipe, BootstrapSpec
 from policy.train_spec import last_checkpoint
@@ -23,6 +27,7 @@ from tasks.run import Throttle, log, task_options
 
 JUDGED_BY = ("tiny", "tiny-wide")
 """Presets whose validation and tuning sets the base policy never sees."""
+DESIGNS = "designs.parquet"
 EVALUATION_BOARDS = 40
 """Of every number of agents, map size and hole ratio."""
 
@@ -40,6 +45,9 @@ def bootstrap_policy(output: Path, recipe: BootstrapRecipe) -> None:
     unseen = held_out({part.agents for part in recipe.boards}).union(board.problem.id for board in boards)
     write_json(work / "held-out.json", sorted(unseen))
     write_dataset(work / "evaluation.parquet", boards, PromptStyle.COMPACT, {})
+    if not (work / DESIGNS).is_file():
+        log.info("drawing the design questions")
+        write_examples(work / DESIGNS, _designs(recipe))
     log.info("%d steps; %d boards are never taught", recipe.steps, len(unseen))
     throttle = Throttle()
 
@@ -52,8 +60,17 @@ def bootstrap_policy(output: Path, recipe: BootstrapRecipe) -> None:
             left = (entry["steps"] - entry["step"]) * entry["elapsed"] / max(1, entry["steps_here"])
             log.info("step %d of %d, loss %.3f, %.0f min left", entry["step"], entry["steps"], entry["loss"], left / 60)
 
-    spec = BootstrapSpec(recipe=recipe, held_out=work / "held-out.json", evaluation=work / "evaluation.parquet", work=work, output=output)
+    spec = BootstrapSpec(
+        recipe=recipe, held_out=work / "held-out.json", designs=work / DESIGNS, evaluation=work / "evaluation.parquet", work=work, output=output
+    )
     run_child("policy.tiny.bootstrap", spec, work / "spec.json", work / "bootstrap.log", progress)
+
+
+def _designs(recipe: BootstrapRecipe) -> list[Example]:
+    """Design questions with the rule's answers, chunk by chunk, enough for the tokenizer too."""
+    each = recipe.design_batch_size * DESIGN_BATCHES
+    chunks = max(design_chunks(recipe), -(-READ_BY_TOKENIZER // each))
+    return [example for chunk in range(chunks) for example in islice(lessons(seed_integer(recipe.seed, "designs", chunk)), each)]
 
 
 def held_out(agents: Iterable[int]) -> frozenset[str]:

@@ -20,12 +20,12 @@ from policy.batches import deciding_options
 from policy.canary import CANARY, Canary, check_weights, refuse_stale
 from policy.chat import Sampling
 from policy.checkpoints import model_identity
-from policy.child import run_child
+from policy.child import run_child, warm_up
 from policy.evaluation import evaluate, valid_gains
 from policy.out_of_memory import OUT_OF_MEMORY, memory_advice
 from policy.rollouts import breakdown_of, read_rollouts, write_rollouts
 from policy.sharding import Sharding
-from policy.train_spec import TrainSpec, last_checkpoint, launcher, process_count
+from policy.train_spec import TrainingSettings, TrainSpec, last_checkpoint, launcher, process_count
 from tasks.artifacts import TrainingProgress
 from tasks.run import Parent, RunRef, close_engine, engine, log, parent_stage, reporting, task_options
 
@@ -33,6 +33,8 @@ ROLLOUTS, BREAKDOWN, CHANGES, WEIGHTS = "rollouts.parquet", "breakdown.json", "c
 PARTIAL = "rollouts.partial.jsonl"
 """The answers of an evaluation that was cut off."""
 WORK = "work"
+WARM_UP_SECONDS = 20
+"""Before training is expected to end, the engine that will evaluate it begins its imports."""
 
 
 class Changes(BaseModel):
@@ -82,10 +84,20 @@ def _train(run: RunRef, stage: int, spec: TrainSpec) -> None:
     def progress(entry: dict[str, Any]) -> None:
         out_of_memory.extend([entry[OUT_OF_MEMORY]] if OUT_OF_MEMORY in entry else [])
         show(entry)
+        if entry.get("steps_here") and entry["elapsed"] / entry["steps_here"] * (entry["steps"] - entry["step"]) < WARM_UP_SECONDS:
+            warm_engine(run)
 
     log_path = run.stage(stage) / "logs" / "training.log"
     try:
-        run_child("policy.training", spec, spec.work / "spec.json", log_path, progress, launcher=launcher(spec.training, spec.trl), environment=_one_gpu(spec))
+        run_child(
+            "policy.training",
+            spec,
+            spec.work / "spec.json",
+            log_path,
+            progress,
+            launcher=launcher(spec.training, spec.trl),
+            environment=_one_gpu(spec.training),
+        )
     except ChildError as error:
         if not out_of_memory:
             raise
@@ -93,9 +105,22 @@ def _train(run: RunRef, stage: int, spec: TrainSpec) -> None:
         raise ChildError(f"stage {stage}: {advice}. The trainer's output is in {log_path}") from error
 
 
-def _one_gpu(spec: TrainSpec) -> dict[str, str]:
+def warm_trainer(run: RunRef, stage: int) -> None:
+    """Let the training child of a stage do its imports while data are drawn and reports are written."""
+    training = run.preset.training
+    if stage < run.preset.stages and training.launch is None and not (run.stage(stage) / "checkpoint").exists():
+        warm_up("policy.training", _one_gpu(training))
+
+
+def warm_engine(run: RunRef) -> None:
+    """Let the engine do its imports before it is asked anything; only one process of transformers is worth it."""
+    if run.preset.engine.backend == "transformers" and run.preset.engine.replicas == 1:
+        warm_up("policy.engine_child", {})
+
+
+def _one_gpu(training: TrainingSettings) -> dict[str, str]:
     """A single process sees the first GPU only: with several the trainer would wrap the model for all, which GRPO refuses."""
-    if process_count(spec.training) > 1:
+    if process_count(training) > 1:
         return {}
     return {"CUDA_VISIBLE_DEVICES": os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]}
 

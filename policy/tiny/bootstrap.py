@@ -25,16 +25,13 @@ from policy.chat import Message, Sampling
 from policy.child import tell
 from policy.evaluation import evaluate
 from policy.progress import ProgressLines
-from policy.tiny.corpus import Example, batches, board_examples, design_examples
+from policy.tiny.corpus import READ_BY_TOKENIZER, Example, batches, board_examples, read_examples
 from policy.tiny.optimizer import MuonAdamW, parameters
 from policy.tiny.rates import LONGEST_ANSWER, Rates, rates_of
 from policy.tiny.spec import BootstrapRecipe, BootstrapSpec
 from policy.tiny.tokenizer import END, MAX_LENGTH, PAD, build_tokenizer
 from policy.train_spec import last_checkpoint
 from policy.transformers_model import TransformersModel
-
-DESIGN_CHUNKS = 8
-"""Chunks of design questions whose words the tokenizer learns."""
 
 
 class BatchCollator(DataCollatorForLanguageModeling):
@@ -71,8 +68,10 @@ def bootstrap(spec: BootstrapSpec) -> None:
     recipe = spec.recipe
     held_out = frozenset(json.loads(spec.held_out.read_text()))
     torch.manual_seed(recipe.seed)
-    texts = [*board_examples(recipe, held_out, 0), *(example for chunk in range(DESIGN_CHUNKS) for example in design_examples(recipe, chunk))]
-    tokenizer = build_tokenizer(text for pair in texts for text in pair)
+    designs = read_examples(spec.designs)
+    tokenizer = build_tokenizer(text for pair in (*board_examples(recipe, held_out, 0), *designs[:READ_BY_TOKENIZER]) for text in pair)
+    pad = tokenizer.convert_tokens_to_ids(PAD)
+    assert isinstance(pad, int)
     model = new_model(recipe, tokenizer)
     resume = last_checkpoint(spec.work)
     first = int(resume.name.rpartition("-")[2]) if resume else 0
@@ -80,8 +79,8 @@ def bootstrap(spec: BootstrapSpec) -> None:
     trainer = SFTTrainer(
         model=model,
         args=_arguments(recipe, spec.work),
-        train_dataset=IterableDataset.from_generator(_encoded, gen_kwargs={"recipe": recipe, "held_out": held_out, "first": first, "tokenizer": tokenizer}),
-        data_collator=BatchCollator(pad_token_id=int(model.config.pad_token_id)),
+        train_dataset=IterableDataset.from_generator(lambda: _encoded(batches(recipe, held_out, designs, first), tokenizer)),
+        data_collator=BatchCollator(pad_token_id=pad),
         processing_class=tokenizer,
         callbacks=[ProgressLines(), Evaluation(spec.evaluation)],
         optimizer_cls_and_kwargs=(MuonAdamW, {**parameters(model), "muon_lr": recipe.muon_learning_rate, "adamw_lr": recipe.adamw_learning_rate}),
@@ -120,23 +119,18 @@ def new_model(recipe: BootstrapRecipe, tokenizer: PreTrainedTokenizerFast) -> Qw
     return model
 
 
-def _encoded(recipe: BootstrapRecipe, held_out: frozenset[str], first: int, tokenizer: PreTrainedTokenizerFast) -> Iterator[dict[str, Any]]:
+def _encoded(drawn: Iterator[list[Example]], tokenizer: PreTrainedTokenizerFast) -> Iterator[dict[str, Any]]:
     """Batches as token ids, with a loss on the answers alone."""
-    for batch in batches(recipe, held_out, first):
-        questions, answers = (tokenizer(texts, add_special_tokens=False)["input_ids"] for texts in zip(*map(_texts(tokenizer), batch), strict=True))
-        yield {
-            "input_ids": [question + answer for question, answer in zip(questions, answers, strict=True)],
-            "labels": [[-100] * len(question) + answer for question, answer in zip(questions, answers, strict=True)],
-        }
+    for batch in drawn:
+        questions = tokenizer([_asked(tokenizer, question) for question, _ in batch], add_special_tokens=False)["input_ids"]
+        answers = tokenizer([text + END for _, text in batch], add_special_tokens=False)["input_ids"]
+        pairs = list(zip(questions, answers, strict=True))  # type: ignore[arg-type]
+        yield {"input_ids": [asked + text for asked, text in pairs], "labels": [[-100] * len(asked) + text for asked, text in pairs]}
 
 
-def _texts(tokenizer: PreTrainedTokenizerFast) -> Any:
-    def texts(example: Example) -> tuple[str, str]:
-        question, answer = example
-        asked = tokenizer.apply_chat_template([Message(role="user", content=question).model_dump()], tokenize=False, add_generation_prompt=True)
-        return str(asked), answer + END
-
-    return texts
+def _asked(tokenizer: PreTrainedTokenizerFast, question: str) -> str:
+    message = Message(role="user", content=question).model_dump()
+    return str(tokenizer.apply_chat_template([message], tokenize=False, add_generation_prompt=True))
 
 
 def _arguments(recipe: BootstrapRecipe, work: Path) -> SFTConfig:

@@ -6,10 +6,12 @@ Batches are numbered, and each follows from the recipe and its number: a bootstr
 import random
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import islice
+from pathlib import Path
 
-from engineer.lessons import lessons
+import pyarrow as pa
+
 from envgen.config import EnvConfig, SizeConfig
+from envgen.dataset import read_table, write_table
 from envgen.problem import MIN_SIZE, Instance
 from envgen.prompts import PromptStyle, answer, prompt
 from envgen.sampler import sample
@@ -18,18 +20,22 @@ from policy.tiny.spec import Boards, BootstrapRecipe
 
 BOARD_BATCHES, DESIGN_BATCHES = 64, 16
 """Batches that are drawn together, so that those of a batch can be of similar length."""
+READ_BY_TOKENIZER = 4_096
+"""Design questions whose words the tokenizer learns."""
 Example = tuple[str, str]
 """A question and its answer."""
+_EXAMPLES = pa.schema([pa.field("prompt", pa.string(), nullable=False), pa.field("completion", pa.string(), nullable=False)])
 
 
-def batches(recipe: BootstrapRecipe, held_out: frozenset[str], first: int = 0) -> Iterator[list[Example]]:
-    """Batches number `first` to `steps - 1`; boards whose identity is in `held_out` are left out."""
+def batches(recipe: BootstrapRecipe, held_out: frozenset[str], designs: list[Example], first: int = 0) -> Iterator[list[Example]]:
+    """Batches number `first` to `steps - 1`; boards whose identity is in `held_out` are left out, `designs` are used in order."""
+    together = recipe.design_batch_size * DESIGN_BATCHES
     boards = _Drawn(partial(board_examples, recipe, held_out), recipe.batch_size, BOARD_BATCHES, recipe.seed)
-    designs = _Drawn(partial(design_examples, recipe), recipe.design_batch_size, DESIGN_BATCHES, recipe.seed)
+    questions = _Drawn(lambda chunk: designs[chunk * together :][:together], recipe.design_batch_size, DESIGN_BATCHES, recipe.seed)
     for number in range(first, recipe.steps):
         before = designs_before(recipe, number)
         of_designs = designs_before(recipe, number + 1) > before
-        yield designs.batch(before) if of_designs else boards.batch(number - before)
+        yield questions.batch(before) if of_designs else boards.batch(number - before)
 
 
 def designs_before(recipe: BootstrapRecipe, number: int) -> int:
@@ -49,9 +55,19 @@ def board_examples(recipe: BootstrapRecipe, held_out: frozenset[str], chunk: int
     return [(prompt(i.problem, PromptStyle.COMPACT), answer(i.solution.plan)) for i in instances]
 
 
-def design_examples(recipe: BootstrapRecipe, chunk: int) -> list[Example]:
-    """DESIGN_BATCHES batches of design questions with the rule's answers, the same for the same chunk."""
-    return list(islice(lessons(seed_integer(recipe.seed, "designs", chunk)), recipe.design_batch_size * DESIGN_BATCHES))
+def design_chunks(recipe: BootstrapRecipe) -> int:
+    """Chunks of DESIGN_BATCHES batches of design questions that a bootstrap takes."""
+    return -(-designs_before(recipe, recipe.steps) // DESIGN_BATCHES)
+
+
+def write_examples(path: Path, examples: list[Example]) -> None:
+    """Write examples as Parquet."""
+    write_table(path, pa.Table.from_pylist([{"prompt": question, "completion": text} for question, text in examples], schema=_EXAMPLES))
+
+
+def read_examples(path: Path) -> list[Example]:
+    """Examples of a file; DataError if it is missing or of another schema."""
+    return [(row["prompt"], row["completion"]) for row in read_table(path, _EXAMPLES).to_pylist()]
 
 
 class _Drawn:

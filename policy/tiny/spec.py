@@ -74,6 +74,8 @@ class BootstrapSpec(BaseModel):
     recipe: BootstrapRecipe
     held_out: Path
     """JSON list of the identities of boards that must not be taught."""
+    designs: Path
+    """Design questions with the answers to learn."""
     evaluation: Path
     """Boards to evaluate on, a data set."""
     work: Path
