@@ -96,8 +96,8 @@ def _random_config(rng: np.random.Generator, space: ConfigSpace) -> EnvConfig:
 
 def _random_breakdown(rng: np.random.Generator, space: ConfigSpace) -> Breakdown:
     """Valid rates between two ends that are drawn first, so that all sizes may be alike."""
-    ends = rng.uniform(0, 1, 2)
-    rates = np.sort(rng.uniform(*sorted(ends), len(space.map_sizes)))[::-1] + rng.normal(0, 0.05, len(space.map_sizes))
+    low, high = np.sort(rng.uniform(0, 1, 2))
+    rates = np.sort(rng.uniform(low, high, len(space.map_sizes)))[::-1] + rng.normal(0, 0.05, len(space.map_sizes))
     sizes = {}
     for size, rate in zip(space.map_sizes, np.clip(rates, 0, 1), strict=True):
         n = int(rng.integers(50, MOST_EVALUATED + 1))
