@@ -53,6 +53,7 @@ $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(BIN)/python -m envgen.precompile
 	touch $(STAMP)
 
 # What only the slow tests of Ray and Kubernetes need (0.3 GB).

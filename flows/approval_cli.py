@@ -23,7 +23,7 @@ BY = Annotated[str | None, typer.Option(help="Who decides; the user of this shel
 YES = Annotated[bool, typer.Option("--yes", help="Do not ask whether the proposal shown is meant.")]
 
 
-@commands.command(epilog="Example: `envwright approve tiny-checkpoint-V6-s0 --set 6.data_ratio=0.1 --comment 'fewer large maps'`")
+@commands.command(epilog="Example: `envwright approve tiny-checkpoint-V6W-s0 --set 6.data_ratio=0.1 --comment 'fewer large maps'`")
 def approve(
     run: RUN,
     set_: Annotated[list[str] | None, typer.Option("--set", help="Edit a ratio, as 4.hole_ratio=0.3; may be repeated. Shares are scaled to sum to 1.")] = None,
@@ -36,7 +36,7 @@ def approve(
     _decide(run, "approve", comment, by, yes, config, set_ or [])
 
 
-@commands.command(epilog="Example: `envwright reject tiny-checkpoint-V6-s0 --comment 'too many holes'`")
+@commands.command(epilog="Example: `envwright reject tiny-checkpoint-V6W-s0 --comment 'too many holes'`")
 def reject(
     run: RUN,
     stop: Annotated[bool, typer.Option("--stop", help="End the run here instead of training another stage.")] = False,

@@ -265,7 +265,7 @@ def verify(
     Console(stderr=True).print(f"{overall.n} answers: valid {overall.valid_rate}, optimal {overall.optimal_rate}")
 
 
-@app.command(epilog=example("envwright report tiny-checkpoint-V6-s0"))
+@app.command(epilog=example("envwright report tiny-checkpoint-V6W-s0"))
 def report(run: Annotated[str, typer.Argument(help="Name or path of a run.")]) -> None:
     """Write the HTML report of a run again."""
     from infra.report.build import write_report
@@ -277,7 +277,7 @@ def report(run: Annotated[str, typer.Argument(help="Name or path of a run.")]) -
     console.print(f"report: {write_report(directory)}")
 
 
-@app.command(epilog=example("envwright lineage runs/tiny-checkpoint-V6-s0/stage-02/checkpoint"))
+@app.command(epilog=example("envwright lineage runs/tiny-checkpoint-V6W-s0/stage-02/checkpoint"))
 def lineage(
     checkpoint: Annotated[str, typer.Argument(help="A checkpoint directory, also one that was moved or deleted; or models:/NAME@ALIAS, models:/NAME/VERSION.")],
     json_: Annotated[bool, typer.Option("--json", help="Print the chain as JSON, newest first.")] = False,
