@@ -5,6 +5,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextvars import copy_context
 from pathlib import Path
+from typing import TypeVar
 
 from flows.environment import prepare
 
@@ -26,6 +27,8 @@ from infra.settings import Settings
 from tasks.compare import earlier_failures, open_record, publish_comparison
 from tasks.lineage import unrecorded
 from tasks.run import log
+
+T = TypeVar("T")
 
 
 def _run_name() -> str:
@@ -52,7 +55,7 @@ def compare(preset: str, name: str = "", options: ComparisonOptions = USUAL_COMP
     with exclusive(directory):
         whole = open_comparison(directory, spec)
         record = open_record(directory, whole)
-        children = Children(directory, _environment(jobs, record), flow_run.id)
+        children = Children(directory, children_environment(jobs, record), flow_run.id)
         wanted = [child for child in whole.children if child in spec.children]
         results = _run_all(directory, whole, wanted, children, jobs)
     _complain(results, wanted)
@@ -91,7 +94,7 @@ def _run_all(directory: Path, spec: ComparisonSpec, wanted: list[Child], childre
             log.error("%s: failed: %s", child.title, failures[child.name])
         publish_comparison(directory, spec, failures)
 
-    _each(todo, jobs, start, ended, children.stop)
+    run_each(todo, jobs, start, ended, children.stop)
     return publish_comparison(directory, spec, failures, last=True)
 
 
@@ -100,7 +103,7 @@ def _todo(directory: Path, spec: ComparisonSpec, wanted: list[Child]) -> list[Ch
     return [child for child in wanted if not finished(directory / child.name, spec.preset_of(child)) or unrecorded(directory / child.name)]
 
 
-def _each(todo: list[Child], jobs: int, start: Callable[[Child], None], ended: Callable[[Child, BaseException | None], None], stop: Callable[[], None]) -> None:
+def run_each(todo: list[T], jobs: int, start: Callable[[T], None], ended: Callable[[T, BaseException | None], None], stop: Callable[[], None]) -> None:
     """Start every child, `jobs` at a time, each in a thread that lives as long as it; tell of each end in this thread."""
     with ThreadPoolExecutor(max_workers=jobs) as pool:
         # Each thread gets a context of its own, so that its log lines belong to this flow run.
@@ -114,7 +117,7 @@ def _each(todo: list[Child], jobs: int, start: Callable[[Child], None], ended: C
             raise
 
 
-def _environment(jobs: int, record: str | None) -> dict[str, str]:
+def children_environment(jobs: int, record: str | None) -> dict[str, str]:
     """What children are told besides their spec: the server of this flow, the record above theirs, and their share of the cores."""
     with get_client(sync_client=True) as client:
         server = str(client.api_url).rstrip("/")

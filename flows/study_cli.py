@@ -42,5 +42,24 @@ def study(
     _plain(f"data: {made}; 'envwright study {name} --data {made}' draws all of it again")
 
 
+@commands.command(epilog="Example: `envwright headroom tiny --jobs 2`")
+def headroom(
+    name: Annotated[str, typer.Argument(help="A shipped spec (tiny), or the path of a YAML file.")],
+    jobs: Annotated[int, typer.Option(min=1, help="Curricula at a time.")] = 1,
+) -> None:
+    """What designing could be worth: constant configs and a greedy look-ahead over them; the same command continues one that was cut off."""
+    from infra.headroom.page import markdown
+    from infra.headroom.spec import load_headroom
+
+    spec = load_headroom(name)
+    trained = len(spec.seeds) * len(spec.configs) * (2 * spec.stages - 1)
+    _plain(f"{len(spec.configs)} configs, {len(spec.seeds)} seeds, {spec.stages} stages: {trained} stages are trained")
+    show_log()
+    _plain("starting the orchestrator ...")
+    from flows.headroom import headroom as headroom_flow
+
+    _plain(markdown(headroom_flow(name, jobs)))
+
+
 def _plain(text: str) -> None:
     console.print(text, soft_wrap=True, markup=False, highlight=False)

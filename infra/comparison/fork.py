@@ -1,4 +1,4 @@
-"""Start a curriculum from the finished stage 0 of another one: files are linked or copied, and the steps find themselves done."""
+"""Start a curriculum from the finished first stages of another one: files are linked or copied, and the steps find themselves done."""
 
 import os
 import shutil
@@ -12,8 +12,8 @@ from infra.steps import RECORDS, read_record, stage_directory
 _ROOT_STEPS, _START_STEPS, STAGE_STEPS = ("validation",), ("start",), ("generate", "train", "evaluate", "summarize")
 
 
-def fork(source: Path, target: Path, preset: Preset) -> None:
-    """Make the run directory `target` of a preset with what stage 0 of `source` has; nothing happens if it exists.
+def fork(source: Path, target: Path, preset: Preset, stages: int = 1) -> None:
+    """Make the run directory `target` of a preset with what the first `stages` of `source` have; nothing happens if it exists.
 
     What the engineer wrote is left behind. The directory appears under its name when it is complete. A step whose files are
     missing or damaged is not done, and is simply done again.
@@ -24,7 +24,8 @@ def fork(source: Path, target: Path, preset: Preset) -> None:
     shutil.rmtree(partial, ignore_errors=True)
     _take(source, partial, _ROOT_STEPS)
     _take(source / "start", partial / "start", _START_STEPS)
-    _take(stage_directory(source, 0), stage_directory(partial, 0), STAGE_STEPS)
+    for number in range(stages):
+        _take(stage_directory(source, number), stage_directory(partial, number), STAGE_STEPS)
     write_json(partial / MODEL_FILE, new_curriculum(target.name, preset))
     os.replace(partial, target)
     sync_directory(target.parent)

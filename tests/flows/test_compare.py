@@ -10,7 +10,7 @@ import pytest
 
 from envgen.errors import ChildError
 from envgen.files import write_text
-from flows.compare import _complain, _each, _todo, share_of_cores
+from flows.compare import _complain, _todo, run_each, share_of_cores
 from infra.comparison.gather import gather
 from infra.comparison.spec import Child, plan
 from infra.preset import Preset
@@ -34,7 +34,7 @@ def test_every_child_is_started_at_most_so_many_at_a_time():
         with lock:
             running.remove(child.name)
 
-    _each(CHILDREN, 3, start, lambda child, error: ended.append((child.name, error)), lambda: None)
+    run_each(CHILDREN, 3, start, lambda child, error: ended.append((child.name, error)), lambda: None)
     assert max(most) <= 3
     assert sorted(ended) == sorted((child.name, None) for child in CHILDREN)
 
@@ -50,7 +50,7 @@ def test_a_child_that_fails_takes_no_other_with_it():
         assert threading.current_thread() is threading.main_thread(), "what is published is published by one thread"
         ended[child.name] = str(error or "")
 
-    _each(CHILDREN, 2, start, note, lambda: None)
+    run_each(CHILDREN, 2, start, note, lambda: None)
     assert ended == {child.name: "" for child in CHILDREN} | {"random-s0": "out of memory"}
 
 
@@ -66,7 +66,7 @@ def test_an_interruption_stops_what_runs_and_starts_nothing_more():
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        _each(CHILDREN, 2, start, interrupt, stopped.set)
+        run_each(CHILDREN, 2, start, interrupt, stopped.set)
     assert stopped.is_set()
     assert len(started) <= 3
 

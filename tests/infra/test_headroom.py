@@ -1,0 +1,105 @@
+"""What a headroom measurement is made of, and what it concludes."""
+
+import numpy as np
+import pytest
+
+from envgen.errors import ConfigError
+from infra.comparison.gather import Finished
+from infra.headroom import results as measured
+from infra.headroom.page import markdown, verdict
+from infra.headroom.results import gather
+from infra.headroom.spec import HeadroomSpec, load_headroom
+
+SPEC = {
+    "name": "small",
+    "preset": "micro",
+    "stages": 2,
+    "seeds": [1, 2],
+    "configs": {"uniform": {}, "waits": {"wait_ratio": {3: 0.5, 4: 1}}, "large": {"data_ratio": {5: 1, 6: 3}, "hole_ratio": 0.2}},
+}
+INSTANCES = 400
+
+
+def spec(**changes: object) -> HeadroomSpec:
+    return HeadroomSpec.model_validate(SPEC | changes)
+
+
+def test_the_shipped_spec_loads_and_all_its_curricula_are_legal():
+    shipped = load_headroom("tiny")
+    assert len(shipped.configs) >= 12
+    for name in shipped.configs:
+        assert shipped.constant(name, 31).design.designer == "fixed"
+        assert shipped.step((shipped.baseline, name), 31).design.options["configs"][0] == shipped.config(name).model_dump(mode="json")
+
+
+def test_an_edit_changes_what_it_names_and_nothing_else():
+    plain, waits, large = (spec().config(name).sizes for name in ("uniform", "waits", "large"))
+    assert [knobs.wait_ratio for knobs in waits.values()] == [0.5, 1, 0.25, 0.25]
+    assert [knobs.data_ratio for knobs in waits.values()] == [knobs.data_ratio for knobs in plain.values()]
+    assert [knobs.data_ratio for knobs in large.values()] == [0, 0, 0.25, 0.75]
+    assert {knobs.hole_ratio for knobs in large.values()} == {0.2}
+
+
+def test_a_step_trains_its_chain_in_order():
+    preset = spec().step(("waits", "large", "uniform"), 2)
+    assert (preset.seed, preset.stages, preset.default_config) == (2, 3, spec().config("waits"))
+    assert preset.design.options["configs"] == [spec().config(name).model_dump(mode="json") for name in ("large", "uniform")]
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"configs": {"a": {}, "b": {"wait_ratio": 2}}}, "configs.b"),
+        ({"configs": {"a": {}, "b": {"data_ratio": {3: 0}}}}, "every weight is 0"),
+        ({"configs": {"a": {}, "look-ahead": {}}}, "look-ahead"),
+        ({"seeds": [1, 1]}, "given twice"),
+    ],
+)
+def test_a_bad_spec_is_refused_by_name(changes: dict, named: str):
+    with pytest.raises(ValueError, match=named):
+        spec(**changes)
+
+
+def test_an_unknown_spec_names_those_there_are():
+    with pytest.raises(ConfigError, match="the shipped ones are tiny"):
+        load_headroom("nothing")
+
+
+def ended(rates: tuple[float, ...], seed: int) -> Finished:
+    """A curriculum whose base policy and stages solve these shares of the instances, the same ones first."""
+    order = np.random.default_rng(seed).permutation(INSTANCES)
+    outcomes = np.stack([np.isin(np.arange(INSTANCES), order[: round(rate * INSTANCES)]) for rate in rates])
+    return Finished(outcomes={"valid": outcomes, "optimal": outcomes}, final=len(rates) - 2, ids=(), tokens={}, seconds=0, pilots=())
+
+
+def summed_up(monkeypatch, tmp_path, ends: dict[str, float], chain: tuple[str, ...], ahead: float):
+    def found(directory, preset):
+        seed = preset.seed
+        rate = ahead if directory.name.startswith("look-ahead") else ends[directory.name.rpartition("-s")[0]]
+        return ended((0.3, 0.35, rate), seed)
+
+    monkeypatch.setattr(measured, "finished", found)
+    return gather(tmp_path, spec(), {1: chain, 2: chain})
+
+
+def test_a_preset_is_fit_if_configs_that_change_gain_far_more_than_can_be_seen(monkeypatch, tmp_path):
+    results = summed_up(monkeypatch, tmp_path, {"uniform": 0.4, "waits": 0.7, "large": 0.5}, ("waits", "large"), 0.8)
+    assert [arm.name for arm in results.arms] == ["uniform", "waits", "large", "look-ahead"]
+    assert results.best.name == "waits"
+    assert results.instances == INSTANCES // 2
+    assert results.fit
+    assert "is fit for a study" in verdict(results)
+    assert "| `waits` |" in markdown(results)
+    assert "Look-ahead, seed 2: waits, large" in markdown(results)
+
+
+def test_a_preset_whose_best_config_never_changes_is_not(monkeypatch, tmp_path):
+    results = summed_up(monkeypatch, tmp_path, {"uniform": 0.4, "waits": 0.7, "large": 0.5}, ("waits", "waits"), 0.7)
+    assert not results.fit
+    assert "chose the same config at every stage" in verdict(results)
+
+
+def test_a_preset_where_nothing_can_be_seen_is_not(monkeypatch, tmp_path):
+    results = summed_up(monkeypatch, tmp_path, {"uniform": 0.4, "waits": 0.4, "large": 0.4}, ("waits", "large"), 0.4)
+    assert not results.fit
+    assert "is not fit" in verdict(results)
