@@ -5,13 +5,14 @@ three configs and one evaluation: `earlier` (the stage before), `config` (the st
 one), and the breakdown that the designer saw. r_s is the share of map size s, scaled so that the shares sum to 1; a
 size that a config does not name has share 0. hole_ratio and wait_ratio of a size count only where it has data, since
 nothing is drawn with them elsewhere. p_s is the valid rate of size s on the validation set; a size without answers has
-none. What is not defined is None.
+none. What is not defined is None. Whether the reason given for a proposal says what is true is in `engineer.claims`.
 """
 
 from collections.abc import Mapping
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from engineer.claims import Claims, check_claims
 from envgen.breakdown import Breakdown, Difference, SizeBreakdown
 from envgen.config import MAX_HOLE_RATIO, EnvConfig
 
@@ -83,6 +84,8 @@ class ProposalBehaviour(BaseModel):
     """Valid rate after the stage minus that of the evaluation before (of the start policy for stage 0), paired."""
     undone: float | None = Field(ge=-1, le=1)
     """See `undone`; None also if the valid rate did not drop."""
+    claims: Claims | None = None
+    """Of the rationale, see `check_claims`; None where they were not checked."""
 
     @property
     def dropped(self) -> bool:
@@ -97,6 +100,7 @@ def proposal_behaviour(
     breakdown: Breakdown,
     valid_change: Difference,
     size_changes: Mapping[int, Difference],
+    rationale: str,
 ) -> ProposalBehaviour:
     """All measures of one proposal; `earlier` is None after stage 0, the changes are against the evaluation before."""
     preserved, worked = preserved_sizes(config, proposed), worked_sizes(config, size_changes)
@@ -111,6 +115,7 @@ def proposal_behaviour(
         agreement=agreement(config, proposed, breakdown),
         valid_change=valid_change,
         undone=undone(earlier, config, proposed) if earlier is not None and fell(valid_change) else None,
+        claims=check_claims(rationale, config, proposed, breakdown),
     )
 
 

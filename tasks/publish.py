@@ -97,7 +97,13 @@ def _stage_result(run: RunRef, number: int, start: list[Rollout], steps: list[St
         decision=read_decision(run.stage(number)),
         rejected=_rejected(run, number, proposal),
         behaviour=proposal_behaviour(
-            config_of(run, parent) if number else None, config, proposal.config, breakdown, gains(before, after)[0], valid_gains(before, after)
+            config_of(run, parent) if number else None,
+            config,
+            proposal.config,
+            breakdown,
+            gains(before, after)[0],
+            valid_gains(before, after),
+            proposal.rationale,
         ),
         seconds={step.step: step.seconds for step in steps},
     )

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from engineer.behaviour import ProposalBehaviour
-from infra.report.text import SPACE, points, points_interval, share, signed
+from infra.report.text import SPACE, claims, points, points_interval, share, signed
 from infra.results import CurriculumResults, StageResult
 
 UNDEFINED = "–"
@@ -55,6 +55,7 @@ def rows(results: CurriculumResults) -> list[Row]:
         row("Agreement with the failures", "−1 to 1", lambda b: _number(b.agreement)),
         Row("Valid rate against the policy before", "points", tuple(Cell(points(b.valid_change.value), points_interval(b.valid_change)) for _, b in measured)),
         row("Edit taken back after a drop", "−1 to 1", lambda b: _number(b.undone) if b.dropped else Cell("no drop")),
+        row("Rationale says what is true", "of its checkable claims", lambda b: Cell(claims(b.claims) if b.claims else UNDEFINED)),
     ]
 
 

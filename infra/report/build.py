@@ -71,7 +71,7 @@ def environment(*folders: Path) -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    for function in (text.percent, text.share, text.interval, text.points, text.points_interval, text.count, text.duration, text.label):
+    for function in (text.percent, text.share, text.interval, text.points, text.points_interval, text.count, text.claims, text.duration, text.label):
         environment.filters[function.__name__] = function
     environment.globals |= {"wilson": wilson, "name_of": name_of}
     return environment

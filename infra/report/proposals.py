@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from engineer.claims import Claims
 from engineer.proposal import Proposal
 from envgen.config import EnvConfig, SizeConfig
 from infra.decision import Decision
@@ -51,6 +52,8 @@ class Card:
     """Whether the stage after it was trained on another config."""
     decision: Decision | None
     """What a person decided on it, if anybody was asked."""
+    claims: Claims | None
+    """Of the rationale; None if there is none, or its claims were not checked."""
     by_gate: bool
     """Whether the gate decided instead of the designer."""
 
@@ -68,6 +71,7 @@ def cards(results: CurriculumResults) -> list[Card]:
             proposal=stage.proposal,
             pilots=stage.pilots,
             decision=stage.decision,
+            claims=stage.behaviour.claims if stage.behaviour and stage.proposal.rationale else None,
             by_gate=stage.overruled,
             sizes=changes_between(stage.config, stage.proposal.config),
             proposed_next=follower is None,

@@ -1,5 +1,6 @@
 """Numbers and sentences of the report."""
 
+from engineer.claims import Claims
 from engineer.gate import name_of
 from envgen.breakdown import Difference, Rate
 from envgen.verifier import FailureCategory
@@ -49,6 +50,11 @@ def points_interval(difference: Difference) -> str:
 def count(number: int, noun: str) -> str:
     """`1 stage`, `2,000 stages`."""
     return f"{number:,}{SPACE}{noun}{'' if number == 1 else 's'}"
+
+
+def claims(found: Claims) -> str:
+    """How many claims of a rationale hold: `6 of 7 claims`."""
+    return f"{found.true} of {count(found.checked, 'claim')}" if found.checked else "no checkable claim"
 
 
 def duration(seconds: float) -> str:

@@ -45,6 +45,8 @@ class Behaviour(BaseModel):
     """Share of the proposed data on sizes under 5 % valid."""
     solved: Mean | None
     """Share of the proposed data on sizes over 95 % valid."""
+    true_claims: Mean | None
+    """Share of the claims of a rationale that hold, of those that can be checked."""
     kept: int
     """Proposals of which nothing could be used, so that the config before was kept."""
     projected: int
@@ -217,6 +219,7 @@ def _behaviour(stages: list[StageResult]) -> Behaviour:
         undone=mean(lambda one: one.undone),
         unsolved=mean(lambda one: one.proposed_shares.unsolved),
         solved=mean(lambda one: one.proposed_shares.solved),
+        true_claims=mean(lambda one: one.claims.true / one.claims.checked if one.claims and one.claims.checked else None),
         kept=sum(stage.proposal.fallback is not None for stage in stages),
         projected=sum(bool(stage.proposal.changes) for stage in stages),
         answers=len(answers),

@@ -148,6 +148,7 @@ def config_rows(found: RoundFindings) -> Rows:
 def behaviour_rows(found: RoundFindings) -> Rows:
     """A row a measure, a column an arm."""
     all_of = [arm.conduct.behaviour for arm in found.arms]
+    claims = [one.true_claims for one in all_of]
     return [
         ("proposals", *(str(one.proposals) for one in all_of)),
         ("edit of the shares, points over sizes", *(_mean(one.edit_shares) for one in all_of)),
@@ -157,6 +158,8 @@ def behaviour_rows(found: RoundFindings) -> Rows:
         ("edit taken back after a drop, −1 to 1", *(_signed(one.undone) for one in all_of)),
         (f"data on sizes under 5{SPACE}% valid", *(_percent(one.unsolved) for one in all_of)),
         (f"data on sizes over 95{SPACE}% valid", *(_percent(one.solved) for one in all_of)),
+        # Rounds that ran before claims were checked have no such row.
+        *([("claims of the rationale that are true", *map(_percent, claims))] if any(claims) else []),
         ("previous config kept, nothing usable", *(f"{one.kept} of {one.proposals}" for one in all_of)),
         ("changed to be legal", *(f"{one.projected} of {one.proposals}" for one in all_of)),
         ("answers of a model that could not be read", *(f"{one.unreadable} of {one.answers}" if one.answers else UNDEFINED for one in all_of)),

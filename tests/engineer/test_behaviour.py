@@ -18,6 +18,7 @@ from engineer.behaviour import (
     undone,
     worked_sizes,
 )
+from engineer.claims import Claims
 from envgen.breakdown import Breakdown, Difference
 from envgen.config import EnvConfig, SizeConfig
 
@@ -151,7 +152,7 @@ def test_there_is_nothing_to_undo_without_an_edit():
 
 def test_self_correction_is_measured_only_after_a_drop_that_an_edit_preceded():
     def measured(earlier: EnvConfig | None, change: Difference) -> ProposalBehaviour:
-        return proposal_behaviour(earlier, MOVED, EVEN, SEEN, change, {4: ROSE, 5: ROSE, 6: FELL})
+        return proposal_behaviour(earlier, MOVED, EVEN, SEEN, change, {4: ROSE, 5: ROSE, 6: FELL}, "")
 
     assert measured(EVEN, FELL).undone == pytest.approx(1.0)
     assert measured(EVEN, FELL).dropped
@@ -161,12 +162,13 @@ def test_self_correction_is_measured_only_after_a_drop_that_an_edit_preceded():
 
 
 def test_the_first_proposal_has_every_measure_but_self_correction():
-    found = proposal_behaviour(None, EVEN, MOVED, SEEN, SAME, {4: ROSE, 5: ROSE, 6: FELL})
+    found = proposal_behaviour(None, EVEN, MOVED, SEEN, SAME, {4: ROSE, 5: ROSE, 6: FELL}, "3x3 100% valid, less data; more for 6x6")
     assert (found.preserved, found.worked, found.worked_preserved) == ((5,), (4, 5), (5,))
     assert found.shares == EvidenceShares(unsolved=0.25, solved=0.25, unseen=0)
     assert values(found.proposed_shares) == pytest.approx({"unsolved": 0.2, "solved": 0.1, "unseen": 0})
     assert found.agreement == pytest.approx(1.0)
     assert found.undone is None
+    assert found.claims == Claims(checked=3, false=("'6x6 more data': 0.25 → 0.20",))
     assert ProposalBehaviour.model_validate_json(found.model_dump_json()) == found
 
 
@@ -190,7 +192,7 @@ evidence = st.dictionaries(st.integers(3, 10), counts, min_size=1).map(lambda si
 @repeatable
 @given(configs(), configs(), configs(), evidence, st.sampled_from([ROSE, FELL, SAME]))
 def test_every_measure_stays_in_its_range(earlier: EnvConfig, config: EnvConfig, proposed: EnvConfig, seen: Breakdown, change: Difference):
-    found = proposal_behaviour(earlier, config, proposed, seen, change, dict.fromkeys(seen.sizes, change))  # the model refuses values out of range
+    found = proposal_behaviour(earlier, config, proposed, seen, change, dict.fromkeys(seen.sizes, change), "")  # the model refuses values out of range
     sizes = len(config.sizes)
     assert (found.edit.hole_ratio or 0) <= 0.5 * sizes
     assert (found.edit.wait_ratio or 0) <= sizes
@@ -206,7 +208,7 @@ def test_every_measure_stays_in_its_range(earlier: EnvConfig, config: EnvConfig,
 @repeatable
 @given(configs(), evidence)
 def test_a_config_that_is_kept_moves_nothing(config: EnvConfig, seen: Breakdown):
-    found = proposal_behaviour(config, config, config, seen, FELL, {})
+    found = proposal_behaviour(config, config, config, seen, FELL, {}, "")
     assert found.edit == EditSize(**UNCHANGED)
     assert found.preserved == tuple(sorted(size for size, knobs in config.sizes.items() if knobs.data_ratio > 0))
     assert found.signal_gain == SignalGain(value=0, low=0, high=0)

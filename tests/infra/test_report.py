@@ -1,3 +1,4 @@
+import html
 import json
 import re
 import subprocess
@@ -86,7 +87,9 @@ def stage_result(stage: int, config: EnvConfig, start: list[Rollout], after: lis
         valid_gain=gain(start, after),
         optimal_gain=gain(start, after),
         proposal=proposed,
-        behaviour=proposal_behaviour(EVEN if stage else None, config, proposed.config, breakdown_of(after), gain(start, after), {4: gain(start, after)}),
+        behaviour=proposal_behaviour(
+            EVEN if stage else None, config, proposed.config, breakdown_of(after), gain(start, after), {4: gain(start, after)}, proposed.rationale
+        ),
         seconds={"train": 61.0, "evaluate": 20.0},
     )
 
@@ -243,6 +246,7 @@ def test_the_behaviour_of_each_proposal_stands_in_a_table_with_units(page: Page,
         "Agreement with the failures|−1 to 1": ["–", "–"],
         "Valid rate against the policy before|points": [f"{points(g.value)}|{points_interval(g)}".replace("\u00a0", " ") for g in gains],
         "Edit taken back after a drop|−1 to 1": ["no drop", "no drop"],
+        "Rationale says what is true|of its checkable claims": ["no checkable claim", "no checkable claim"],
     }
 
 
@@ -250,6 +254,35 @@ def test_a_drop_is_shown_with_how_much_of_the_edit_before_it_was_taken_back(tmp_
     proposals = (proposal(0, MOVED), proposal(1, EVEN))
     shown = measures(report(write_run(tmp_path, validation, (3, 1), proposals)))
     assert shown["Edit taken back after a drop|−1 to 1"] == ["no drop", "+1.00"]
+
+
+def test_the_false_claims_of_a_rationale_are_marked_under_it(tmp_path: Path, validation: list[Instance]):
+    proposals = (
+        proposal(0, MOVED, rationale=f"More data for 4x4, 5x5 and 9x9; 3x3 100% valid: more data. {HOSTILE}"),
+        proposal(1, MOVED, rationale="4x4: as it is."),
+        proposal(2, MOVED, rationale="The config is fixed."),
+        proposal(3, MOVED),
+    )
+    page = report(write_run(tmp_path, validation, (5, 5, 5, 5), proposals))
+    assert re.findall(r"Says what is true: ([^<]+)</p>", page.source) == ["2 of 5\u00a0claims", "1 of 1\u00a0claim", "no checkable claim"]
+    [false] = re.findall(r'<ul class="notes false">(.*?)</ul>', page.source)
+    assert [html.unescape(claim) for claim in re.findall("<li>(.*?)</li>", false)] == [
+        "'9x9': no such map size",
+        "'3x3 more data': 0.50 → 0.00",
+        "'3x3 100% valid': 67% valid",
+    ]
+    assert measures(page)["Rationale says what is true|of its checkable claims"] == ["2 of 5 claims", "1 of 1 claim", *["no checkable claim"] * 2]
+
+
+def test_claims_that_were_not_checked_are_left_out(tmp_path: Path, validation: list[Instance]):
+    run = write_run(tmp_path, validation, (5,))
+    stored = json.loads((run / "results.json").read_text())
+    for stage in stored["stages"]:
+        del stage["behaviour"]["claims"]
+    (run / "results.json").write_text(json.dumps(stored))
+    page = report(run)
+    assert "Says what is true" not in page.text
+    assert measures(page)["Rationale says what is true|of its checkable claims"] == ["–"]
 
 
 def test_the_budget_of_each_map_size_is_drawn_for_each_stage_and_for_what_is_next(page: Page):

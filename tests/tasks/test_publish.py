@@ -40,6 +40,7 @@ OPTIONS_CONFIGS = [
     EnvConfig(sizes={s: SizeConfig(data_ratio=share, hole_ratio=0.2, wait_ratio=0.25) for s, share in zip((3, 4, 5, 6), row, strict=True)})
     for row in ((0.25, 0.25, 0.25, 0.25), (0.25, 0.25, 0.5, 0))
 ]
+RATIONALE = "More data for 3x3."
 OPTIONS = {"configs": [config.model_dump() for config in OPTIONS_CONFIGS]}
 
 
@@ -73,7 +74,7 @@ def run(tmp_path: Path) -> tuple[RunRef, list[list[Rollout]]]:
         write_json(directory / "config.json", CONFIGS[stage])
         write_json(directory / "pilot.json", Pilots(pilots=()))
         write_json(directory / "changes.json", Changes(valid={}))
-        chosen, other = (Proposal(stage=stage, designer="checkpoint", variant="V6", config=CONFIGS[n]) for n in (stage + 1, stage))
+        chosen, other = (Proposal(stage=stage, designer="checkpoint", variant="V6", config=CONFIGS[n], rationale=RATIONALE) for n in (stage + 1, stage))
         write_json(directory / "candidates.json", Candidates(candidates=tuple(Candidate(proposal=p, state={}) for p in (other, chosen))))
         write_json(directory / "proposal.json", chosen)
         write_table(directory / "train_log.parquet", pa.table(log).cast(TRAIN_LOG_SCHEMA))
@@ -88,14 +89,15 @@ def test_each_stage_is_published_with_the_behaviour_of_its_proposal(run: tuple[R
     assert read_results(reference.directory) == results
     assert (reference.directory / "report.html").is_file()
     assert [stage.behaviour for stage in results.stages] == [
-        proposal_behaviour(None, CONFIGS[0], CONFIGS[1], breakdown_of(first), gains(start, first)[0], valid_gains(start, first)),
-        proposal_behaviour(CONFIGS[0], CONFIGS[1], CONFIGS[2], breakdown_of(second), gains(first, second)[0], valid_gains(first, second)),
+        proposal_behaviour(None, CONFIGS[0], CONFIGS[1], breakdown_of(first), gains(start, first)[0], valid_gains(start, first), RATIONALE),
+        proposal_behaviour(CONFIGS[0], CONFIGS[1], CONFIGS[2], breakdown_of(second), gains(first, second)[0], valid_gains(first, second), RATIONALE),
     ]
     behaviours = [stage.behaviour for stage in results.stages if stage.behaviour]
     assert [b.valid_change.value for b in behaviours] == pytest.approx([0.6, -0.8])
     assert [stage.valid_gain.value for stage in results.stages] == pytest.approx([0.6, -0.2])
     assert [[proposal.config for proposal in stage.rejected] for stage in results.stages] == [[CONFIGS[0]], [CONFIGS[1]]]
     assert behaviours[0].undone is None
+    assert [b.claims.false for b in behaviours if b.claims] == [(), ("'3x3 more data': 0.80 → 0.60",)]
     assert behaviours[1].undone == pytest.approx(2 / 3)  # of the 30 points that 3x3 gained it loses 20
 
 

@@ -112,10 +112,18 @@ def run(arm: str, seed: int, right: Right, validation: list[Instance], stage_0: 
 
 
 def _stage(arm: str, stage: int, trained: EnvConfig, proposed: EnvConfig, found: Breakdown, gain: Difference, seed: int) -> StageResult:
+    rationale = "The config is fixed." if arm == "fixed" else "More waits for 4x4."
     changes = ("shares were scaled",) if arm == "checkpoint-V6" else ()
     bad = (Attempt(text="{", finish_reason="length", error="no JSON"), Attempt(text="{}", finish_reason="stop")) if arm == "checkpoint-V6" else ()
     proposal = Proposal(
-        stage=stage, designer=arm.split("-")[0], variant="V6", config=proposed, changes=changes, attempts=bad, fallback="kept" if stage and bad else None
+        stage=stage,
+        designer=arm.split("-")[0],
+        variant="V6",
+        config=proposed,
+        changes=changes,
+        attempts=bad,
+        rationale=rationale,
+        fallback="kept" if stage and bad else None,
     )
     level = Mean(value=0.3 + seed / 10 + 0.01 * arm.startswith("checkpoint"), low=0.2, high=0.9)
     score = PilotScore(groups=4, group_size=2, mixed=wilson(1 + seed % 3, 4), advantage=level, valid=level, prompt_tokens=1, completion_tokens=1)
@@ -130,7 +138,7 @@ def _stage(arm: str, stage: int, trained: EnvConfig, proposed: EnvConfig, found:
         gate=decide("off", stage, START, gain, 1.0),
         pilots=(Piloted(config=proposed, score=score),),
         proposal=proposal,
-        behaviour=proposal_behaviour(None, trained, proposed, found, gain, {}),
+        behaviour=proposal_behaviour(None, trained, proposed, found, gain, {}, proposal.rationale),
         seconds={"train": 60.0},
     )
 

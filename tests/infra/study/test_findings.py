@@ -83,6 +83,9 @@ def test_configs_and_behaviour_are_means_over_the_runs(first: RoundFindings):
     assert fixed.behaviour.edit_waits
     assert (fixed.behaviour.edit_waits.value, fixed.behaviour.agreement) == (0, None)
     behaviour = checkpoint.behaviour
+    assert behaviour.true_claims
+    assert (behaviour.true_claims.value, behaviour.true_claims.count) == (0.5, 6), "more waits are true after stage 0 and not again after stage 1"
+    assert fixed.behaviour.true_claims is None
     assert (behaviour.proposals, behaviour.kept, behaviour.projected, behaviour.answers, behaviour.unreadable) == (6, 3, 6, 12, 6)
     assert (checkpoint.steps, checkpoint.seconds, checkpoint.tokens["training"]) == ((8,), 1_800, 2_000)
 

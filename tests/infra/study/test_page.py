@@ -13,7 +13,7 @@ from envgen.files import write_json
 from infra.report.text import SPACE
 from infra.study import page as writing
 from infra.study import text
-from infra.study.findings import find
+from infra.study.findings import ArmFinding, find
 from infra.study.page import write_page
 from infra.study.records import SetName, read_round
 
@@ -73,6 +73,19 @@ def test_tables_hold_the_numbers_of_the_findings(page: str, data: Path):
     assert to_random[1].startswith("+6.7 [")
     assert to_fixed[1:4] == [f"+10.0 {interval(effect)}", text.p_value(effect.p), text.p_value(effect.adjusted_p or 0)]
     assert rows(page, "start")[0][2].startswith("20.0 [")
+
+
+def test_true_claims_stand_in_rounds_whose_rationales_were_checked(page: str, data: Path):
+    claims = "claims of the rationale that are true"
+    assert rows(page, claims)[0] == [claims, "–", "50.0 %", "50.0 %"]
+    found = find(read_round(data, 1))
+    assert claims in [row[0] for row in text.behaviour_rows(found)]
+    assert claims not in [row[0] for row in text.behaviour_rows(found.model_copy(update={"arms": tuple(map(unchecked, found.arms))}))]
+
+
+def unchecked(arm: ArmFinding) -> ArmFinding:
+    behaviour = arm.conduct.behaviour.model_copy(update={"true_claims": None})
+    return arm.model_copy(update={"conduct": arm.conduct.model_copy(update={"behaviour": behaviour})})
 
 
 @pytest.mark.usefixtures("_undrawn")
