@@ -68,7 +68,7 @@ class Headroom(BaseModel):
     def fit(self) -> bool:
         """Whether there is something to design: a visible gain over the first config, by configs that change over the stages."""
         gains = [arm.to_baseline for arm in (self.best, self.arms[-1]) if arm.to_baseline is not None]
-        return self.changes and any(gain.value >= FIT * gain.detectable for gain in gains)
+        return self.changes and any(gain.value > FIT * gain.detectable for gain in gains)
 
 
 def gather(directory: Path, spec: HeadroomSpec, chains: dict[int, tuple[str, ...]]) -> Headroom:
