@@ -9,7 +9,6 @@ from prefect import task
 
 from engineer.lessons import lessons
 from envgen.benchmark import suite_identities
-from envgen.breakdown import Rate
 from envgen.dataset import write_dataset
 from envgen.errors import ConfigError
 from envgen.files import canonical_json, write_json
@@ -55,7 +54,7 @@ def bootstrap_policy(output: Path, recipe: BootstrapRecipe) -> None:
         if "rates" in entry:
             rates = Rates.model_validate(entry["rates"])
             write_json(work / f"rates-{entry['step']:06d}.json", rates)
-            log.info("step %d of %d: %s", entry["step"], entry["steps"], "; ".join(_stratum(name, rate) for name, rate in rates.valid.items()))
+            log.info("step %d of %d, valid answers in %% (where a wait is needed):\n  %s", entry["step"], entry["steps"], "\n  ".join(rates.lines()))
         if "loss" in entry and (throttle.ready() or entry["step"] == entry["steps"]):
             left = (entry["steps"] - entry["step"]) * entry["elapsed"] / max(1, entry["steps_here"])
             log.info("step %d of %d, loss %.3f, %.0f min left", entry["step"], entry["steps"], entry["loss"], left / 60)
@@ -91,7 +90,3 @@ def _claim(work: Path, recipe: BootstrapRecipe) -> None:
         reached = f" and reached {step.name}" if step else ""
         raise ConfigError(f"{work}: was begun with another recipe{reached}; repeat that call, choose another -o, or remove the folder")
     write_json(path, recipe)
-
-
-def _stratum(name: str, rate: Rate) -> str:
-    return f"{name} {100 * rate.value:.0f} %"

@@ -24,6 +24,18 @@ class Rates(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
     valid: dict[str, Rate]
 
+    def lines(self) -> list[str]:
+        """The rates in percent, a line for each number of agents: `2 agents: 3x3 84, 4x4 88 (wait 5)`."""
+        found: dict[str, list[str]] = {}
+        for name, rate in self.valid.items():
+            agents, size, wait = name.split(", ")
+            sizes, percent = found.setdefault(agents, []), f"{100 * rate.value:.0f}"
+            if wait == "wait" and sizes and sizes[-1].startswith(f"{size} "):
+                sizes[-1] += f" (wait {percent})"
+            else:
+                sizes.append(f"{size} {percent}" if wait == "no wait" else f"{size} wait {percent}")
+        return [f"{agents}: {', '.join(sizes)}" for agents, sizes in found.items()]
+
 
 def evaluation_boards(each: int) -> list[Instance]:
     """The boards that checkpoints are evaluated on: `each` of every number of agents, map size and hole ratio, half of which need a wait.
