@@ -6,7 +6,7 @@ from pathlib import Path
 from envgen.errors import ModelError
 from envgen.files import file_digest
 
-TINY_DIRECTORY = Path(__file__).parent / "tiny" / "start"
+TINY_DIRECTORY = Path(__file__).parent / "tiny" / "base"
 SHIPPED = {
     "tiny": TINY_DIRECTORY,
     "tiny-wide": TINY_DIRECTORY.with_name("start-wide"),
