@@ -110,9 +110,11 @@ def compare(
     from infra.comparison.spec import open_comparison, plan
     from infra.preset import parse_override
     from infra.settings import Settings
+    from policy.checkpoints import resolve_model
 
     settings = dict(map(parse_override, set_ or [])) | ({} if stages is None else {"stages": stages})
     spec = plan(preset, engineers, seeds, variants=variants, settings=settings, name=name)
+    resolve_model(spec.preset.model)
     options = ComparisonOptions(engineers=engineers.split(","), seeds=list(spec.seeds), variants=variants.split(",") if variants else [], settings=settings)
     directory = Settings().run_directory(spec.name)
     show_log()

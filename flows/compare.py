@@ -45,7 +45,7 @@ def compare(preset: str, name: str = "", options: ComparisonOptions = USUAL_COMP
     other one: the rest is finished and published, then ChildError is raised.
 
     Args:
-        preset: A shipped preset (tiny, tiny-wide, micro, qwen3-0.6b, -1.7b, -4b, -4b-lora, -4b-8gpu), or the path of a YAML file on the machine that runs it.
+        preset: A shipped preset (tiny, micro, qwen3-0.6b, -1.7b, -4b, -4b-lora, -4b-8gpu), or the path of a YAML file on the machine that runs it.
         name: Name of the comparison's directory. Left out, it is made from the preset. An existing name continues that comparison.
         options: Engineers, seeds, and what all curricula change in the preset.
         jobs: Curricula at a time; they share the cores.

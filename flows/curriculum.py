@@ -80,7 +80,7 @@ def curriculum(preset: str, name: str = "", options: CurriculumOptions = AS_IN_P
     A repeated call that means the same run continues after the last complete step.
 
     Args:
-        preset: A shipped preset (tiny, tiny-wide, micro, qwen3-0.6b, -1.7b, -4b, -4b-lora, -4b-8gpu), or the path of a YAML file on the machine that runs it.
+        preset: A shipped preset (tiny, micro, qwen3-0.6b, -1.7b, -4b, -4b-lora, -4b-8gpu), or the path of a YAML file on the machine that runs it.
         name: Name of the run directory. Left out, it is made from preset, designer, variant and seed. An existing name continues that run.
         options: What this run changes in its preset.
     """

@@ -17,6 +17,7 @@ from infra.benchmark.spec import ANSWER_TOKENS, BenchmarkSpec, planned
 from infra.comparison.spec import ComparisonSpec, plan
 from infra.preset import Preset, load_preset
 from infra.run_directory import default_name
+from policy.checkpoints import resolve_model
 from policy.engine_config import Backend, Dtype, EngineConfig
 
 _VARIANTS: JsonDict = {"enum": list(VARIANTS)}
@@ -143,14 +144,15 @@ def curriculum_options(given: dict[str, Any]) -> CurriculumOptions:
 
 
 def chosen_curriculum(preset: str, name: str, options: CurriculumOptions) -> tuple[Preset, str]:
-    """The preset and the name of the curriculum that is asked for; ConfigError says what is wrong."""
+    """The preset and the name of the curriculum that is asked for; ConfigError or ModelError says what is wrong."""
     resolved = load_preset(preset, options.overrides)
+    resolve_model(resolved.model)
     return resolved, name or default_name(resolved)
 
 
 def chosen_comparison(preset: str, name: str, options: ComparisonOptions) -> ComparisonSpec:
-    """The comparison that is asked for, every curriculum of it checked; ConfigError says what is wrong."""
-    return plan(
+    """The comparison that is asked for, every curriculum of it checked; ConfigError or ModelError says what is wrong."""
+    spec = plan(
         preset,
         ",".join(options.engineers),
         ",".join(map(str, options.seeds)),
@@ -159,6 +161,8 @@ def chosen_comparison(preset: str, name: str, options: ComparisonOptions) -> Com
         settings=options.settings,
         name=name or None,
     )
+    resolve_model(spec.preset.model)
+    return spec
 
 
 def benchmark_options(given: dict[str, Any]) -> BenchmarkOptions:

@@ -35,12 +35,12 @@ def study(name: str, rounds: tuple[int, ...] = (), jobs: Jobs = 1) -> Path:
     """Run the rounds of a study, and return the folder of what they gave; a repeated call continues.
 
     Args:
-        name: A shipped study (small), or the path of a YAML file.
+        name: A shipped study (small, strong), or the path of a YAML file.
         rounds: Numbers of the rounds to run; all if left out.
         jobs: Curricula at a time; they share the cores.
     """
     spec = load_study(name)
-    chosen = [spec.round(number) for number in rounds] or list(spec.rounds)
+    chosen = spec.to_run(rounds)
     directory = study_directory(spec)
     data = directory / DATA
     os.environ.update(share_of_cores(jobs))

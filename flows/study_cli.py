@@ -15,7 +15,7 @@ console = Console()
 
 @commands.command(epilog="Example: `envwright study small --jobs 2`")
 def study(
-    name: Annotated[str, typer.Argument(help="A shipped study (small), or the path of a YAML file.")],
+    name: Annotated[str, typer.Argument(help="A shipped study (small, strong), or the path of a YAML file.")],
     rounds: Annotated[list[int] | None, typer.Option("--round", help="Run only the round of this number; may be repeated.")] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Curricula at a time.")] = 1,
     data: Annotated[Path | None, typer.Option(help="Run nothing: draw tables and figures from the answers stored in this folder.")] = None,
@@ -30,7 +30,7 @@ def study(
         if rounds:
             raise ConfigError("--round chooses what is run, and --data runs nothing; leave one of them out")
         return _plain(f"study: {write_page(output or data.parent, data, spec)}")
-    for one in [spec.round(number) for number in rounds or []] or spec.rounds:
+    for one in spec.to_run(rounds or []):
         arms = [arm for arm, _, _ in spec.arms(one)]
         _plain(f"round {one.number}: {len(arms)} arms ({', '.join(arms)}), seeds {', '.join(map(str, one.seeds))}")
     show_log()

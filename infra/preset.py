@@ -69,7 +69,7 @@ class Preset(BaseModel):
     approval: Literal["none", "required"] | None = None
     """`required`: before each stage after the first a person decides on the proposed config. Left out: as in the run that is continued."""
     model: str
-    """`tiny`, `tiny-wide` or `tiny-waits` (shipped), a checkpoint directory or a hub id."""
+    """`tiny` (shipped), a checkpoint directory or a hub id."""
     seed: int = Field(default=0, ge=0)
     stage0_seed: int | None = Field(default=None, ge=0)
     """Seed of stage 0; the curriculum's seed if left out. Runs that are compared share it."""

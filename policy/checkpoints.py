@@ -7,27 +7,42 @@ from envgen.errors import ModelError
 from envgen.files import file_digest
 
 TINY_DIRECTORY = Path(__file__).parent / "tiny" / "base"
-SHIPPED = {
-    "tiny": TINY_DIRECTORY,
-    "tiny-wide": TINY_DIRECTORY.with_name("start-wide"),
-    "tiny-waits": TINY_DIRECTORY.with_name("start-waits"),
+SHIPPED = {"tiny": TINY_DIRECTORY}
+"""Name -> directory of the policies that come with the package; their cards say how they were made."""
+FORMER = {
+    "tiny-wide": "a8792697f00a4191c5d7bf3177625a220347672a3109987d572d0fc14bab0001",
+    "tiny-waits": "42b3087807de8ae1f298a03ec4b23dcbd90db1211d53de5bcc18a82122e2e144",
 }
-"""Name -> directory of the start policies that come with the package; their cards say how they were made."""
+"""Policies that came with an earlier version, and that stored answers go back to -> SHA-256 of their weights."""
 
 
 def resolve_model(name: str) -> str:
-    """The source that backends load: a shipped start policy for its name, else a checkpoint directory or hub id as it is.
+    """The source that backends load: a shipped policy for its name, else a checkpoint directory or hub id as it is.
 
-    A name that looks like a path must be a checkpoint; ModelError otherwise.
+    A name that looks like a path must be a checkpoint; ModelError otherwise, and for a former policy.
     """
     if name in SHIPPED:
         return str(SHIPPED[name])
+    if name in FORMER:
+        raise ModelError(
+            f"{name}: the weights of this policy are not shipped any more; docs/study/registration.md says how to get them and how to name their folder as "
+            f"the model; for the shipped policy name tiny, for a new one run envwright bootstrap"
+        )
     path = Path(os.path.expanduser(name))  # unlike Path.expanduser(), leaves an unknown user as it is
     if name.startswith((".", "/", "~")) or path.exists():
         if not (path / "config.json").is_file():
             raise ModelError(f"{name}: no checkpoint there (config.json is missing); give a Hugging Face checkpoint directory or a hub id")
         return str(path)
     return name
+
+
+def weights_identity(model: str) -> str:
+    """SHA-256 of the weights that a name stands for, also of a former policy, which is not here; what has no such file stands for itself."""
+    if model in FORMER:
+        return FORMER[model]
+    source = resolve_model(model)
+    weights = Path(source) / "model.safetensors"
+    return file_digest(weights) if weights.is_file() else source
 
 
 def model_identity(source: str) -> str:

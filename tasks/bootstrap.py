@@ -15,7 +15,7 @@ from envgen.files import canonical_json, write_json
 from envgen.prompts import PromptStyle
 from envgen.seeds import seed_integer
 from infra.preset import TUNING_SEED, load_preset
-from infra.study.spec import shipped_suites
+from infra.study.spec import shipped_studies
 from policy.child import run_child
 from policy.tiny.corpus import DESIGN_BATCHES, READ_BY_TOKENIZER, Example, design_chunks, write_examples
 from policy.tiny.rates import Rates, evaluation_boards
@@ -24,8 +24,6 @@ from policy.train_spec import last_checkpoint
 from tasks.data import validation_instances
 from tasks.run import Throttle, log, task_options
 
-JUDGED_BY = ("tiny", "tiny-wide")
-"""Presets whose validation and tuning sets the base policy never sees."""
 DESIGNS = "designs.parquet"
 EVALUATION_BOARDS = 40
 """Of every number of agents, map size and hole ratio."""
@@ -73,9 +71,13 @@ def _designs(recipe: BootstrapRecipe) -> list[Example]:
 
 
 def held_out(agents: Iterable[int]) -> frozenset[str]:
-    """Ids of the boards that no base policy is taught: validation and tuning sets, the benchmark suite, the test suites of the shipped studies."""
-    unseen = [instance for suite in shipped_suites() for instance in suite.draw()]
-    for name in JUDGED_BY:
+    """Ids of the boards that no base policy is taught.
+
+    Those of the benchmark suite and of the shipped studies' test suites; validation and tuning sets of `tiny` and of the presets of these studies.
+    """
+    studies = shipped_studies()
+    unseen = [instance for study in studies for instance in study.test.draw()]
+    for name in {"tiny", *(study.preset for study in studies)}:
         preset = load_preset(name)
         tuning = preset.model_copy(update={"validation": preset.validation.model_copy(update={"seed": TUNING_SEED})})
         unseen += validation_instances(preset) + validation_instances(tuning)

@@ -15,6 +15,8 @@ from infra.study.records import CURRICULA, RoundData, read_round
 from infra.study.spec import StudySpec
 
 PAGE, FOLDER, LEARNED, REGISTRATION = "study.md", "study", "learned.md", "registration.md"
+COPIED = (REGISTRATION, "policies.md")
+"""Texts beside the data that are copied to where the pictures are; the first links to the others."""
 
 
 def write_page(output: Path, data: Path, spec: StudySpec) -> Path:
@@ -27,9 +29,10 @@ def write_page(output: Path, data: Path, spec: StudySpec) -> Path:
         raise DataError(f"{data}: holds no round of study {spec.name}; run the study, or give the folder of its data")
     found = [find(one) for one in read]
     write_figures(output / FOLDER, found)
-    registration = data / REGISTRATION
-    if registration.exists() and data.resolve() != (output / FOLDER).resolve():
-        write_text(output / FOLDER / REGISTRATION, read_text(registration))
+    if data.resolve() != (output / FOLDER).resolve():
+        for name in COPIED:
+            if (data / name).exists():
+                write_text(output / FOLDER / name, read_text(data / name))
     templates = environment(Path(__file__).parent).overlay(autoescape=False)
     page = templates.get_template("study.md.j2").render(
         spec=spec,
@@ -38,11 +41,11 @@ def write_page(output: Path, data: Path, spec: StudySpec) -> Path:
         missing=[one.number for one in spec.rounds if one.number not in {have.number for have in found}],
         registered={one.number: spec.registered(spec.round(one.number)) == one.registered for one in found},
         primary={one.number: one.primary for one in spec.rounds},
-        models={one.number: spec.comparison(spec.round(one.number), spec.round(one.number).groups[0]).preset.model for one in found},
+        models={one.number: spec.start(spec.round(one.number)) for one in found},
         training={one.number: _training(spec, one.number) for one in found},
         changed={one.number: _changed(spec, one.number) for one in found},
         headlines={one.number: _headline(spec, one) for one in found},
-        registration=REGISTRATION if registration.exists() else "",
+        registration=REGISTRATION if (data / REGISTRATION).exists() else "",
         learned=read_text(data / LEARNED).strip() if (data / LEARNED).exists() else "",
         baselines=BASELINES,
         effects=EFFECTS,

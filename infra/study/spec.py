@@ -5,7 +5,7 @@ seed, from a stage 0 that the arms share, and its final policy is judged on a te
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -13,15 +13,15 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from envgen.benchmark import suite_identities
 from envgen.config import MAX_HOLE_RATIO, EnvConfig, MapSize, SizeConfig
-from envgen.errors import ConfigError, describe_validation_error
-from envgen.files import canonical_json, digest, file_digest
+from envgen.errors import ConfigError, ModelError, describe_validation_error
+from envgen.files import canonical_json, digest
 from envgen.problem import Instance
 from envgen.sampler import MAX_AGENTS, MIN_AGENTS, sample
 from infra.comparison.results import BASELINES
 from infra.comparison.spec import ComparisonSpec, plan
 from infra.preset import load_preset, preset_path, read_yaml
 from infra.run_directory import FREE_FIELDS, changed_fields
-from policy.checkpoints import resolve_model
+from policy.checkpoints import resolve_model, weights_identity
 
 STUDIES = Path(__file__).parent
 PLAIN, TESTS = "plain", "tests"
@@ -115,7 +115,7 @@ class StudySpec(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
     name: str = Field(pattern=r"^[a-z0-9-]+$")
     preset: str
-    """A preset that all arms share."""
+    """A preset that all arms share; in the study's file the name of a shipped one, or the path of a YAML file from there."""
     test: TestSuite
     rounds: tuple[Round, ...] = Field(min_length=1)
 
@@ -159,6 +159,20 @@ class StudySpec(BaseModel):
                 return one
         raise ConfigError(f"round {number}: study {self.name} has the rounds {', '.join(str(one.number) for one in self.rounds)}")
 
+    def to_run(self, numbers: Iterable[int]) -> list[Round]:
+        """The rounds of these numbers, all rounds for none; ConfigError if there is no such round, or not the policy that it starts from."""
+        chosen = [self.round(number) for number in numbers] or list(self.rounds)
+        for one in chosen:
+            try:
+                resolve_model(self.start(one))
+            except ModelError as error:
+                raise ConfigError(f"study {self.name}, round {one.number}: cannot be run: {error}") from None
+        return chosen
+
+    def start(self, one: Round) -> str:
+        """The policy that all curricula of a round start from, as its preset names it."""
+        return self.comparison(one, one.groups[0]).preset.model
+
     def comparison(self, one: Round, group: ArmGroup, seeds: tuple[int, ...] = ()) -> ComparisonSpec:
         """The curricula of a group as a comparison, of all seeds or of some that share a stage 0; ConfigError says what is wrong with them."""
         numbers = ",".join(map(str, seeds or one.seeds))
@@ -174,13 +188,11 @@ class StudySpec(BaseModel):
         What a file leaves out is left out here too: a default that a later version adds does not make another registration.
         """
         preset = {name: value for name, value in read_yaml(preset_path(self.preset)).items() if name != "description"}
-        start = resolve_model(self.comparison(one, one.groups[0]).preset.model)
-        weights = Path(start) / "model.safetensors"
         facts = {
             "round": one.model_dump(mode="json", exclude_defaults=True),
             "test": self.test.model_dump(mode="json"),
             "preset": preset,
-            "start": file_digest(weights) if weights.is_file() else start,
+            "start": weights_identity(self.start(one)),
         }
         return json.loads(canonical_json(facts))  # as it is when it has been stored and read
 
@@ -195,12 +207,15 @@ def load_study(name: str) -> StudySpec:
     if not path.is_file():
         shipped = ", ".join(sorted(found.stem for found in STUDIES.glob("*.yaml")))
         raise ConfigError(f"{name}: no such study; the shipped ones are {shipped}, or give the path of a YAML file")
+    raw = read_yaml(path)
+    if str(raw.get("preset")).endswith((".yaml", ".yml")):
+        raw["preset"] = str(path.parent / str(raw["preset"]))
     try:
-        return StudySpec.model_validate(read_yaml(path))
+        return StudySpec.model_validate(raw)
     except ValidationError as error:
         raise ConfigError(describe_validation_error(error, str(path))) from None
 
 
-def shipped_suites() -> list[TestSuite]:
-    """The test suites of the shipped studies, which no training may see."""
-    return [load_study(path.stem).test for path in sorted(STUDIES.glob("*.yaml"))]
+def shipped_studies() -> list[StudySpec]:
+    """All of them; no training may see their test suites."""
+    return [load_study(path.stem) for path in sorted(STUDIES.glob("*.yaml"))]

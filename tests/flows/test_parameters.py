@@ -5,7 +5,7 @@ import json
 import pytest
 from prefect.utilities.callables import parameter_schema
 
-from envgen.errors import ConfigError
+from envgen.errors import ConfigError, ModelError
 from flows.benchmark import benchmark
 from flows.compare import compare
 from flows.curriculum import curriculum
@@ -34,6 +34,14 @@ def test_numbers_of_the_form_have_ranges_and_choices_are_listed():
 def test_what_is_left_out_keeps_the_value_of_the_preset():
     preset, name = chosen_curriculum("micro", "", CurriculumOptions(seed=3))
     assert (preset.stages, preset.seed, name) == (2, 3, "micro-checkpoint-V6-s3")
+
+
+def test_weights_that_are_not_there_are_said_before_anything_runs():
+    for settings, complaint in (({"model": "tiny-wide"}, "not shipped any more"), ({"model": "./nowhere"}, "no checkpoint there")):
+        with pytest.raises(ModelError, match=complaint):
+            chosen_curriculum("micro", "", CurriculumOptions(settings=settings))
+        with pytest.raises(ModelError, match=complaint):
+            chosen_comparison("micro", "", ComparisonOptions(settings=settings))
 
 
 def test_what_is_given_overrides_the_preset_even_with_the_default_of_the_form():

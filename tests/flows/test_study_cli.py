@@ -22,6 +22,9 @@ def envwright(*arguments: object) -> subprocess.CompletedProcess:
         (["small", "--data", "nowhere"], "nowhere: holds no round of study small"),
         (["small", "--data", "docs/study", "--round", "1"], "--data runs nothing"),
         (["small", "--round", "9"], "round 9: study small has the rounds 1"),
+        (["small"], "round 1: cannot be run: tiny-wide: the weights of this policy are not shipped any more; docs/study/registration.md"),
+        (["small", "--round", "2"], "round 2: cannot be run: tiny-waits: the weights"),
+        (["strong", "--data", "docs/study"], "docs/study: holds no round of study strong"),
     ],
 )
 def test_what_cannot_be_done_is_said_before_anything_runs(arguments: list[str], complaint: str):

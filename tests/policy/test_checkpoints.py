@@ -1,9 +1,12 @@
+import hashlib
 from pathlib import Path
 
 import pytest
 
 from envgen.errors import ModelError
-from policy.checkpoints import SHIPPED, model_identity, resolve_model
+from policy.checkpoints import FORMER, SHIPPED, model_identity, resolve_model, weights_identity
+
+DOCS = Path(__file__).parents[2] / "docs" / "study"
 
 
 @pytest.fixture
@@ -16,12 +19,25 @@ def checkpoint(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", sorted(SHIPPED))
-def test_a_shipped_start_policy_is_found_by_its_name(name: str):
+def test_a_shipped_policy_is_found_by_its_name(name: str):
     directory = SHIPPED[name]
     assert resolve_model(name) == str(directory)
     assert (directory / "config.json").is_file()
     assert (directory / "model.safetensors").is_file()
     assert not list(directory.rglob("*.bin")), "weights are never pickles"
+
+
+@pytest.mark.parametrize("name", sorted(FORMER))
+def test_a_former_policy_has_an_identity_and_no_weights(name: str):
+    with pytest.raises(ModelError, match=rf"^{name}: the weights .* not shipped any more; docs/study/registration.md .* envwright bootstrap"):
+        resolve_model(name)
+    assert weights_identity(name) == FORMER[name]
+    assert all(f"`{FORMER[name]}`" in (DOCS / text).read_text() for text in ("registration.md", "policies.md"))
+
+
+def test_the_weights_alone_have_an_identity_too(checkpoint: Path):
+    assert weights_identity(str(checkpoint)) == hashlib.sha256(b"weights").hexdigest()
+    assert weights_identity("Qwen/Qwen3-4B") == "Qwen/Qwen3-4B"
 
 
 def test_a_checkpoint_directory_is_taken_as_it_is(checkpoint: Path, monkeypatch):

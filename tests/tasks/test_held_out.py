@@ -1,16 +1,34 @@
-"""What a start policy is taught."""
+"""What the base policy is never taught."""
+
+import pytest
 
 from envgen.benchmark import suite_identities
-from infra.preset import load_preset
-from infra.study.spec import load_study
+from infra.preset import TUNING_SEED, load_preset
+from infra.study.spec import STUDIES, load_study
 from tasks.bootstrap import held_out
 from tasks.data import validation_instances
 
+STUDY_NAMES = sorted(path.stem for path in STUDIES.glob("*.yaml"))
 
-def test_no_start_policy_is_taught_a_board_that_a_policy_is_judged_on():
-    preset, spec = load_preset("tiny-wide"), load_study("small")
-    found = held_out(preset, (2, 3))
-    for name, judged in {"validation": validation_instances(preset), "test": spec.test.draw()}.items():
-        assert {instance.problem.id for instance in judged} <= found, name
+
+@pytest.fixture(scope="module")
+def found() -> frozenset[str]:
+    return held_out((2, 3))
+
+
+@pytest.mark.parametrize("name", ["tiny", load_study("small").preset], ids=["tiny", "of the study small"])
+def test_no_board_of_a_validation_or_tuning_set_is_taught(name: str, found: frozenset[str]):
+    for settings in ({}, {"validation.seed": TUNING_SEED}):
+        judged = {instance.problem.id for instance in validation_instances(load_preset(name, settings))}
+        assert judged
+        assert judged <= found
+
+
+@pytest.mark.parametrize("name", STUDY_NAMES)
+def test_no_board_of_a_test_suite_is_taught_however_many_agents_it_has(name: str, found: frozenset[str]):
+    assert {instance.problem.id for instance in load_study(name).test.draw()} <= found
+
+
+def test_no_board_of_the_benchmark_suite_with_as_many_agents_as_are_taught_is_taught(found: frozenset[str]):
     assert suite_identities(2) | suite_identities(3) <= found
-    assert suite_identities(3) - held_out(preset, (2,)), "only as many agents as are taught"
+    assert not suite_identities(4) & found, "only as many agents as are taught"

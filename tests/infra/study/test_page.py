@@ -32,6 +32,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write(folder, SPEC, 2, right=apart, sets=sets)
     (folder / "learned.md").write_text("Waits matter <more> & more.\n")
     (folder / "registration.md").write_text("We expect little.\n")
+    (folder / "policies.md").write_text("Small ones.\n")
     return folder
 
 
@@ -122,6 +123,7 @@ def test_what_was_learned_and_what_was_registered_are_on_the_page(page: str, wri
     assert page.count("is that of the registered study") == 2
     assert "(study/registration.md)" in page
     assert (written.parent / "study" / "registration.md").read_text() == "We expect little.\n"
+    assert (written.parent / "study" / "policies.md").read_text() == "Small ones.\n"
     assert "Every curriculum made 8 optimizer steps" in page
 
 

@@ -1,15 +1,18 @@
 """What a study registers, and which registrations are refused."""
 
+import json
+import shutil
 from pathlib import Path
 
 import pytest
 import yaml
 
 from envgen.errors import ConfigError
-from infra.preset import load_preset
+from infra.preset import PRESETS, load_preset
 from infra.study.spec import STUDIES, StudySpec, load_study
 from tasks.data import validation_instances
 
+DOCS = Path(__file__).parents[3] / "docs" / "study"
 SHIPPED = sorted(path.stem for path in STUDIES.glob("*.yaml"))
 PLAIN = {
     "name": "short",
@@ -48,12 +51,41 @@ def test_the_test_suite_is_drawn_whole_and_shares_no_instance_with_validation(na
 
 
 def test_the_study_that_would_decide_asks_a_real_model_what_the_last_round_asked_the_tiny_one():
-    spec, last = load_study(str(Path(__file__).parents[3] / "docs" / "study" / "decide.yaml")), load_study("small").rounds[-1]
+    spec, last = load_study(str(DOCS / "decide.yaml")), load_study("small").rounds[-1]
     one = spec.round(1)
     assert load_preset(spec.preset).model == "Qwen/Qwen3-4B"
     assert {arm for arm, _, _ in load_study("small").arms(last)} <= {arm for arm, _, _ in spec.arms(one)}
     assert (one.primary, one.stage_0) == (last.primary, last.stage_0)
     assert len(one.seeds) >= 5
+
+
+def test_rounds_whose_policies_are_not_here_are_what_was_registered_and_are_not_run():
+    spec = load_study("small")
+    assert load_preset(spec.preset).name == "tiny-wide"
+    for one, policy in zip(spec.rounds, ("tiny-wide", "tiny-waits"), strict=True):
+        stored = json.loads((DOCS / one.folder / "curricula.json").read_text())
+        assert spec.registered(one) == stored["registered"]
+        with pytest.raises(ConfigError, match=rf"round {one.number}: cannot be run: {policy}: .* docs/study/registration.md"):
+            spec.to_run([one.number])
+
+
+def test_rounds_are_run_by_their_numbers_or_all(tmp_path: Path):
+    assert [one.number for one in load_study("strong").to_run([])] == [3]
+    spec = study(tmp_path, rounds=[*a_round(), {**PLAIN["rounds"][0], "number": 2, "seeds": [3, 4]}])
+    assert [one.number for one in spec.to_run([])] == [1, 2]
+    assert [one.number for one in spec.to_run([2])] == [2]
+    elsewhere = study(tmp_path, rounds=a_round(settings={"model": str(tmp_path / "nowhere")}))
+    with pytest.raises(ConfigError, match=r"round 1: cannot be run: .*nowhere: no checkpoint there"):
+        elsewhere.to_run([])
+
+
+def test_a_preset_of_its_own_is_found_from_the_file_of_the_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "presets").mkdir()
+    shutil.copy(PRESETS / "micro.yaml", tmp_path / "presets" / "mine.yaml")
+    monkeypatch.chdir(tmp_path / "presets")
+    mine = study(tmp_path, preset="presets/mine.yaml")
+    assert load_preset(mine.preset) == load_preset("micro")
+    assert mine.registered(mine.round(1)) == study(tmp_path).registered(mine.round(1)), "where a preset is decides nothing"
 
 
 def test_arms_of_another_group_carry_its_name(tmp_path: Path):
