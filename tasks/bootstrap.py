@@ -18,7 +18,7 @@ from infra.preset import TUNING_SEED, load_preset
 from infra.study.spec import shipped_studies
 from policy.child import run_child
 from policy.tiny.corpus import DESIGN_BATCHES, READ_BY_TOKENIZER, Example, design_chunks, write_examples
-from policy.tiny.rates import Rates, evaluation_boards
+from policy.tiny.rates import Rates, evaluation_boards, rates_path
 from policy.tiny.spec import BootstrapRecipe, BootstrapSpec
 from policy.train_spec import last_checkpoint
 from tasks.data import validation_instances
@@ -51,7 +51,7 @@ def bootstrap_policy(output: Path, recipe: BootstrapRecipe) -> None:
     def progress(entry: dict) -> None:
         if "rates" in entry:
             rates = Rates.model_validate(entry["rates"])
-            write_json(work / f"rates-{entry['step']:06d}.json", rates)
+            write_json(rates_path(work, entry["step"]), rates)
             log.info("step %d of %d, valid answers in %% (where a wait is needed):\n  %s", entry["step"], entry["steps"], "\n  ".join(rates.lines()))
         if "loss" in entry and (throttle.ready() or entry["step"] == entry["steps"]):
             left = (entry["steps"] - entry["step"]) * entry["elapsed"] / max(1, entry["steps_here"])

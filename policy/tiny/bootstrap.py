@@ -27,7 +27,7 @@ from policy.evaluation import evaluate
 from policy.progress import ProgressLines
 from policy.tiny.corpus import READ_BY_TOKENIZER, Example, batches, board_examples, read_examples
 from policy.tiny.optimizer import MuonAdamW, parameters
-from policy.tiny.rates import LONGEST_ANSWER, Rates, rates_of
+from policy.tiny.rates import LONGEST_ANSWER, Rates, rates_of, rates_path
 from policy.tiny.spec import BootstrapRecipe, BootstrapSpec
 from policy.tiny.tokenizer import END, MAX_LENGTH, PAD, build_tokenizer
 from policy.train_spec import last_checkpoint
@@ -49,17 +49,20 @@ class BatchCollator(DataCollatorForLanguageModeling):
 class Evaluation(TrainerCallback):
     """Evaluates each checkpoint on held-out boards."""
 
-    def __init__(self, boards: Path) -> None:
-        self._instances = read_dataset(boards)
+    def __init__(self, spec: BootstrapSpec) -> None:
+        self._spec, self._instances = spec, read_dataset(spec.evaluation)
 
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Called by the trainer after each checkpoint."""
-        checkpoint = f"{args.output_dir}/checkpoint-{state.global_step}"
-        tell({"step": state.global_step, "steps": state.max_steps, "rates": self.rates(checkpoint).model_dump(mode="json")})
+        self.tell_rates(state.global_step)
 
-    def rates(self, checkpoint: str) -> Rates:
+    def tell_rates(self, step: int) -> None:
+        """Tell the parent the rates of the checkpoint of a step."""
+        tell({"step": step, "steps": self._spec.recipe.steps, "rates": self._rates(_checkpoint(self._spec, step)).model_dump(mode="json")})
+
+    def _rates(self, checkpoint: Path) -> Rates:
         """Valid rates of greedy answers."""
-        model = TransformersModel(checkpoint, batch_size=128, dtype="float32")
+        model = TransformersModel(str(checkpoint), batch_size=128, dtype="float32")
         return rates_of(evaluate(model, self._instances, PromptStyle.COMPACT, Sampling(max_tokens=LONGEST_ANSWER)))
 
 
@@ -73,21 +76,25 @@ def bootstrap(spec: BootstrapSpec) -> None:
     pad = tokenizer.convert_tokens_to_ids(PAD)
     assert isinstance(pad, int)
     model = new_model(recipe, tokenizer)
-    resume = last_checkpoint(spec.work)
+    resume, evaluation = last_checkpoint(spec.work), Evaluation(spec)
     first = int(resume.name.rpartition("-")[2]) if resume else 0
     print(f"{model.num_parameters() / 1e6:.2f} M parameters, {len(tokenizer)} tokens, from step {first}", flush=True)
-    trainer = SFTTrainer(
-        model=model,
-        args=_arguments(recipe, spec.work),
-        train_dataset=IterableDataset.from_generator(lambda: _encoded(batches(recipe, held_out, designs, first), tokenizer)),
-        data_collator=BatchCollator(pad_token_id=pad),
-        processing_class=tokenizer,
-        callbacks=[ProgressLines(), Evaluation(spec.evaluation)],
-        optimizer_cls_and_kwargs=(MuonAdamW, {**parameters(model), "muon_lr": recipe.muon_learning_rate, "adamw_lr": recipe.adamw_learning_rate}),
-    )
-    trainer.train(resume_from_checkpoint=str(resume) if resume else None)
+    if resume and not rates_path(spec.work, first).is_file():
+        evaluation.tell_rates(first)
+    if first < recipe.steps:
+        trainer = SFTTrainer(
+            model=model,
+            args=_arguments(recipe, spec.work),
+            train_dataset=IterableDataset.from_generator(lambda: _encoded(batches(recipe, held_out, designs, first), tokenizer)),
+            data_collator=BatchCollator(pad_token_id=pad),
+            processing_class=tokenizer,
+            callbacks=[ProgressLines(), evaluation],
+            optimizer_cls_and_kwargs=(MuonAdamW, {**parameters(model), "muon_lr": recipe.muon_learning_rate, "adamw_lr": recipe.adamw_learning_rate}),
+        )
+        trainer.train(resume_from_checkpoint=str(resume) if resume else None)
     partial = spec.work / "policy.partial"
-    model.save_pretrained(partial)
+    # From its checkpoint, which is all that is left of it after a crash behind the last step.
+    Qwen3ForCausalLM.from_pretrained(_checkpoint(spec, recipe.steps)).save_pretrained(partial)
     tokenizer.save_pretrained(partial)
     move_directory(partial, spec.output)
 
@@ -117,6 +124,10 @@ def new_model(recipe: BootstrapRecipe, tokenizer: PreTrainedTokenizerFast) -> Qw
     )
     model.generation_config.eos_token_id, model.generation_config.pad_token_id = end, pad
     return model
+
+
+def _checkpoint(spec: BootstrapSpec, step: int) -> Path:
+    return spec.work / f"checkpoint-{step}"
 
 
 def _encoded(drawn: Iterator[list[Example]], tokenizer: PreTrainedTokenizerFast) -> Iterator[dict[str, Any]]:

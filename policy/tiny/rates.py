@@ -1,6 +1,7 @@
 """How many boards of each kind a base policy solves."""
 
 from collections.abc import Iterable
+from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
@@ -35,6 +36,11 @@ class Rates(BaseModel):
             else:
                 sizes.append(f"{size} {percent}" if wait == "no wait" else f"{size} wait {percent}")
         return [f"{agents}: {', '.join(sizes)}" for agents, sizes in found.items()]
+
+
+def rates_path(work: Path, step: int) -> Path:
+    """Where the rates of a checkpoint are kept, beside it."""
+    return work / f"rates-{step:06d}.json"
 
 
 def evaluation_boards(each: int) -> list[Instance]:

@@ -1,38 +1,115 @@
-"""The recipe of the start policy, shrunk: from nothing, then continued."""
+"""The recipe of the base policy, shrunk: killed and continued, it gives the same weights."""
 
 import os
+import shutil
+import signal
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
+import torch
+from safetensors.torch import load_file
 
 from policy.chat import Sampling, ask
+from policy.tiny.rates import Rates, rates_path
+from policy.train_spec import last_checkpoint
+from policy.transformers_model import TransformersModel
+
+STEPS, SAVE_STEPS = 12, 5
+SMALL = {"steps": STEPS, "warmup_steps": 2, "save_steps": SAVE_STEPS, "hidden_size": 32, "layers": 2, "batch_size": 16, "design_batch_size": 8}
+
+
+def command(output: Path, **changes: object) -> list[str]:
+    settings = [part for field, value in (SMALL | changes).items() for part in ("--set", f"{field}={value}")]
+    return [sys.executable, "-m", "flows.cli", "bootstrap", "-o", str(output), *settings]
+
+
+def work_of(output: Path) -> Path:
+    return output.with_name(f"{output.name}-work")
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    return {**os.environ, "PREFECT_HOME": str(tmp_path_factory.mktemp("prefect")), "OMP_NUM_THREADS": "1"}
+
+
+@pytest.fixture(scope="module")
+def whole(environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A base policy made without an interruption."""
+    output = tmp_path_factory.mktemp("whole") / "base"
+    done = subprocess.run(command(output), env=environment, capture_output=True, text=True, timeout=500)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return output
+
+
+def killed(output: Path, environment: dict[str, str]) -> None:
+    """Leave what a bootstrap leaves that is killed as soon as its first checkpoint is complete."""
+    log = output.with_name("killed.log")
+    with open(log, "w") as file:
+        process = subprocess.Popen(command(output), env=environment, stdout=file, stderr=subprocess.STDOUT, start_new_session=True)
+        deadline = time.monotonic() + 400
+        while last_checkpoint(work_of(output)) is None:
+            assert process.poll() is None, log.read_text()
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def assert_same_policy(found: Path, expected: Path) -> None:
+    ours, theirs = load_file(found / "model.safetensors"), load_file(expected / "model.safetensors")
+    assert {name for name in theirs if name not in ours or not torch.equal(ours[name], theirs[name])} == set()
+    assert len(ours) == len(theirs)
+    for name in ("config.json", "tokenizer.json", "chat_template.jinja", "generation_config.json"):
+        assert (found / name).read_bytes() == (expected / name).read_bytes(), name
 
 
 @pytest.mark.slow
 @pytest.mark.long
-@pytest.mark.timeout(600)
-def test_a_bootstrapped_policy_loads_answers_and_can_be_continued(tmp_path):
-    environment = {**os.environ, "PREFECT_HOME": str(tmp_path / "prefect"), "OMP_NUM_THREADS": "1"}
-    small = ["--steps", "3", "--boards", "48", "--designs", "24"]
+@pytest.mark.timeout(900)
+def test_a_bootstrapped_policy_loads_and_answers(whole: Path):
+    model = TransformersModel(str(whole), dtype="float32")
+    assert model.complete([ask("Solve 3x3.")], Sampling(max_tokens=4))[0].completion_tokens > 0
+    steps = sorted(path for path in work_of(whole).glob("rates-*.json"))
+    assert steps == [rates_path(work_of(whole), step) for step in (5, 10, 12)]
+    assert "2 agents, 3x3, no wait" in Rates.model_validate_json(steps[-1].read_bytes()).valid
 
-    def bootstrap(*arguments: str) -> subprocess.CompletedProcess:
-        command = [sys.executable, "-m", "flows.cli", "bootstrap", *small, *arguments]
-        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=280)
 
-    first = bootstrap("-o", str(tmp_path / "first"))
-    assert first.returncode == 0, first.stdout + first.stderr
-    again = bootstrap("-o", str(tmp_path / "second"), "--continue", str(tmp_path / "first"), "--seed", "1")
-    assert again.returncode == 0, again.stdout + again.stderr
-    missing = bootstrap("-o", str(tmp_path / "third"), "--continue", str(tmp_path / "nowhere"))
-    assert missing.returncode == 2
-    assert "config.json is missing" in missing.stderr
+@pytest.mark.slow
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_a_killed_bootstrap_goes_on_and_gives_the_same_weights(whole: Path, environment: dict[str, str], tmp_path: Path):
+    output = tmp_path / "base"
+    killed(output, environment)
+    assert not output.exists()
+    work = work_of(output)
 
-    from policy.transformers_model import TransformersModel
+    other = subprocess.run(command(output, seed=1), env=environment, capture_output=True, text=True, timeout=120)
+    assert other.returncode == 2
+    assert f"{work}: was begun with another recipe and reached checkpoint-{SAVE_STEPS}" in other.stderr.replace("\n", "")
 
-    tokenizers = []
-    for name in ("first", "second"):
-        model = TransformersModel(str(tmp_path / name), dtype="float32")
-        assert model.complete([ask("Solve 3x3.")], Sampling(max_tokens=4))[0].completion_tokens > 0
-        tokenizers.append(model.tokenizer.get_vocab())
-    assert tokenizers[0] == tokenizers[1], "a continued policy keeps its tokenizer"
+    done = subprocess.run(command(output), env=environment, capture_output=True, text=True, timeout=400)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"from step {SAVE_STEPS}\n" in (work / "bootstrap.log").read_text()
+    assert_same_policy(output, whole)
+    assert [path.read_bytes() for path in sorted(work.glob("rates-*.json"))] == [path.read_bytes() for path in sorted(work_of(whole).glob("rates-*.json"))]
+
+    again = subprocess.run(command(output), env=environment, capture_output=True, text=True, timeout=120)
+    assert again.returncode == 2
+    assert "exists already" in again.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_a_bootstrap_that_was_killed_behind_its_last_step_is_finished(whole: Path, environment: dict[str, str], tmp_path: Path):
+    output = tmp_path / "base"
+    work = shutil.copytree(work_of(whole), work_of(output))
+    rates_path(work, STEPS).unlink()
+    done = subprocess.run(command(output), env=environment, capture_output=True, text=True, timeout=400)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"from step {STEPS}\n" in (work / "bootstrap.log").read_text()
+    assert_same_policy(output, whole)
+    assert rates_path(work, STEPS).read_bytes() == rates_path(work_of(whole), STEPS).read_bytes()
