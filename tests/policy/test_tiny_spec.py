@@ -1,0 +1,68 @@
+"""Recipes of base policies: the shipped one is read, and one that cannot work is refused with the field named."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from envgen.errors import ConfigError, DataError
+from infra.preset import load_recipe
+from policy.tiny.spec import RECIPE
+
+
+def test_the_shipped_recipe_is_read_and_fields_of_it_are_set():
+    plain = load_recipe(None, {})
+    assert {part.agents for part in plain.boards} == {2, 3, 4, 5}
+    changed = load_recipe(None, {"steps": 300})
+    assert changed == plain.model_copy(update={"steps": 300})
+
+
+def test_a_recipe_of_ones_own_is_read(tmp_path: Path):
+    path = tmp_path / "mine.yaml"
+    path.write_text(RECIPE.read_text().replace("layers: 4", "layers: 2"))
+    assert load_recipe(path, {}) == load_recipe(None, {"layers": 2})
+    with pytest.raises(DataError, match="no such file"):
+        load_recipe(tmp_path / "nowhere.yaml", {})
+
+
+def part(**changes: Any) -> list[dict[str, Any]]:
+    return [{"agents": 2, "weight": 1, "map_sizes": {4: 1}, "hole_ratios": [0.2], **changes}]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "complaint"),
+    [
+        ({"step": 100}, "step: Extra inputs are not permitted"),
+        ({"steps": 1}, "steps: .* greater than or equal to 2"),
+        ({"steps": "many"}, r"steps: .*\(got 'many'\)"),
+        ({"seed": -1}, "seed: "),
+        ({"layers": 0}, "layers: "),
+        ({"heads": 0}, "heads: "),
+        ({"hidden_size": 4}, "hidden_size: "),
+        ({"hidden_size": 36}, "hidden_size 36 does not give 4 heads an even number of dimensions each"),
+        ({"heads": 3}, "hidden_size 128 does not give 3 heads"),
+        ({"steps": 100, "warmup_steps": 60}, "warmup_steps 60 end after decay_from 0.5 of 100 steps; warm up for less"),
+        ({"decay_from": 1.5}, "decay_from: "),
+        ({"designs_from": -0.1}, "designs_from: "),
+        ({"designs_every": 1}, "designs_every: "),
+        ({"batch_size": 0}, "batch_size: "),
+        ({"design_batch_size": 0}, "design_batch_size: "),
+        ({"muon_learning_rate": 0}, "muon_learning_rate: "),
+        ({"adamw_learning_rate": -1e-3}, "adamw_learning_rate: "),
+        ({"save_steps": 0}, "save_steps: "),
+        ({"boards": []}, "boards: "),
+        ({"boards": part(agents=1)}, "boards.0.agents: "),
+        ({"boards": part(agents=6)}, "boards.0.agents: "),
+        ({"boards": part(weight=0)}, "boards.0.weight: "),
+        ({"boards": part(map_sizes={})}, "boards.0.map_sizes: "),
+        ({"boards": part(map_sizes={2: 1})}, r"boards.0.map_sizes.2.\[key\]: "),
+        ({"boards": part(map_sizes={4: 0})}, "boards.0.map_sizes.4: "),
+        ({"boards": part(hole_ratios=[])}, "boards.0.hole_ratios: "),
+        ({"boards": part(hole_ratios=[0.2, 0.95])}, "boards.0.hole_ratios.1: "),
+        ({"boards": part(wait_ratio=1.5)}, "boards.0.wait_ratio: "),
+        ({"boards": part(colour="red")}, "boards.0.colour: "),
+    ],
+)
+def test_a_recipe_that_cannot_work_is_refused_with_its_file_and_field(overrides: dict[str, Any], complaint: str):
+    with pytest.raises(ConfigError, match=f"recipe.yaml: .*{complaint}"):
+        load_recipe(None, overrides)
