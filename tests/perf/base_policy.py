@@ -1,0 +1,81 @@
+"""What a base policy can do, for its card: `python tests/perf/base_policy.py [MODEL]`; some minutes.
+
+Boards that it was not taught: fresh draws without those of the benchmark suite, and the validation set of `tiny`. Design questions: made-up
+contexts of the config space of `tiny`, answered under the schema as in a curriculum, against the rule's answers.
+"""
+
+import sys
+
+import numpy as np
+
+from engineer.answer import SHARE_ROUNDING, answer_schema, parse_answer, project
+from engineer.claims import check_claims
+from engineer.context import VARIANTS, Module
+from engineer.lessons import random_context, with_waits
+from engineer.prompt import design_prompt
+from engineer.teacher import teach
+from envgen.breakdown import wilson
+from envgen.config import EnvConfig, SizeConfig
+from envgen.prompts import PromptStyle
+from envgen.sampler import sample
+from envgen.seeds import generator
+from infra.preset import TINY_DESIGN_TOKENS, load_preset
+from policy.chat import Sampling, ask
+from policy.evaluation import evaluate
+from policy.tiny.rates import LONGEST_ANSWER, rates_of
+from policy.transformers_model import TransformersModel
+from tasks.data import validation_instances
+
+FRESH = ((2, 3), (2, 4), (2, 5), (2, 6), (2, 8), (2, 10), (3, 4), (3, 5), (3, 6), (3, 8), (4, 5), (4, 6), (5, 6))
+EACH = 100
+QUESTIONS = 200
+
+
+def main(source: str) -> None:
+    model = TransformersModel(source, batch_size=128, dtype="float32")
+    fresh = []
+    for agents, size in FRESH:
+        for hole_ratio in (0.2, 0.3, 0.4):
+            config = EnvConfig(sizes={size: SizeConfig(data_ratio=1, hole_ratio=hole_ratio, wait_ratio=0 if size == 3 else 0.5)})
+            fresh += sample(config, EACH, agents=agents, seed=991, purpose=f"card-{hole_ratio}")[0]
+    print("\n".join(rates_of(evaluate(model, fresh, PromptStyle.COMPACT, Sampling(max_tokens=LONGEST_ANSWER))).lines()), flush=True)
+    preset = load_preset("tiny")
+    rollouts = evaluate(model, validation_instances(preset), PromptStyle.COMPACT, Sampling(max_tokens=preset.max_answer_tokens))
+    for name, kept in (("all", rollouts), *((str(wait), [r for r in rollouts if r.instance.solution.wait_required is wait]) for wait in (False, True))):
+        valid, optimal = (wilson(sum(getattr(r.verdict, rate) for r in kept), len(kept)) for rate in ("valid", "optimal"))
+        print(f"validation set of tiny, wait needed: {name}: {len(kept)} boards, valid {valid}, optimal {optimal}", flush=True)
+    for variant in ("V1", "V6", "V6W"):
+        print(designs(model, variant), flush=True)
+
+
+def designs(model: TransformersModel, variant: str) -> str:
+    """How many answers are the rule's, and how many claims of the reasons are true."""
+    preset, rng = load_preset("tiny"), generator(7, "unseen designs", variant)
+    contexts = [random_context(rng, preset.space) for _ in range(QUESTIONS)]
+    if Module.WAITS in VARIANTS[variant]:
+        contexts = [with_waits(context, rng) for context in contexts]
+    sampling = Sampling(max_tokens=TINY_DESIGN_TOKENS, json_schema=answer_schema(preset.space))
+    same = reasons = checked = true = readable = 0
+    for context, completion in zip(contexts, model.complete([ask(design_prompt(variant, c, "compact").text) for c in contexts], sampling), strict=True):
+        rule, said = teach(context)
+        try:
+            rationale, raw = parse_answer(completion.text)
+            config, _ = project(raw, context.space, context.current.config)
+        except ValueError:
+            continue
+        readable += 1
+        knobs = [(config.sizes[size], rule.sizes[size]) for size in context.space.map_sizes]
+        same += all(
+            abs(a.data_ratio - b.data_ratio) <= 2 * SHARE_ROUNDING and np.allclose((a.hole_ratio, a.wait_ratio), (b.hole_ratio, b.wait_ratio)) for a, b in knobs
+        )
+        reasons += rationale == said
+        claims = check_claims(rationale, context.current.config, config, context.current.breakdown)
+        checked, true = checked + claims.checked, true + claims.true
+    return (
+        f"{variant}: {readable} of {QUESTIONS} readable, config equal to the rule's {wilson(same, QUESTIONS)}, "
+        f"reason word for word {wilson(reasons, QUESTIONS)}, claims true {true} of {checked}"
+    )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1] if len(sys.argv) > 1 else "tiny")
