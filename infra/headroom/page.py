@@ -3,12 +3,12 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from envgen.breakdown import Difference
 from envgen.files import atomic_path, write_text
 from infra.comparison.chart import COLOURS, GRID, INK, MUTED
 from infra.headroom.results import FIT, Arm, Headroom
 from infra.headroom.spec import LOOK_AHEAD
 from infra.report.charts import strip_axes
+from infra.report.text import with_interval
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -79,15 +79,11 @@ def figure(results: Headroom) -> "Figure":
 
 
 def _row(arm: Arm) -> str:
-    rates = " | ".join(f"{100 * rate.value:.1f} [{100 * rate.low:.1f}, {100 * rate.high:.1f}]" for rate in (arm.valid, arm.optimal))
-    return f"| `{arm.name}` | {rates} | {_points(arm.to_baseline)} | {_points(arm.optimal_to_baseline)} |"
-
-
-def _points(change: Difference | None) -> str:
-    return "" if change is None else f"{100 * change.value:+.1f} [{100 * change.low:+.1f}, {100 * change.high:+.1f}]"
+    rates = " | ".join(map(with_interval, (arm.valid, arm.optimal)))
+    return f"| `{arm.name}` | {rates} | {with_interval(arm.to_baseline, '+')} | {with_interval(arm.optimal_to_baseline, '+')} |"
 
 
 def _beats(arm: Arm) -> str:
     if arm.to_baseline is None:
         return "is the one that the others are compared with"
-    return f"ends {_points(arm.to_baseline)} points from it, where {100 * arm.to_baseline.detectable:.1f} could be seen"
+    return f"ends {with_interval(arm.to_baseline, '+')} points from it, where {100 * arm.to_baseline.detectable:.1f} could be seen"

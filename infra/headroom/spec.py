@@ -4,6 +4,7 @@ Every config is trained on from the first stage to the last (a constant arm), an
 look-ahead, which trains a stage on every candidate and goes on from the best: the most that a designer could gain in one step.
 """
 
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -66,6 +67,11 @@ class HeadroomSpec(BaseModel):
             self.config(name)
         return self
 
+    @cached_property
+    def plain(self) -> Preset:
+        """The preset that all curricula share."""
+        return load_preset(self.preset, self.settings)
+
     @property
     def baseline(self) -> str:
         """The config that the others are compared with."""
@@ -73,12 +79,10 @@ class HeadroomSpec(BaseModel):
 
     def config(self, name: str) -> EnvConfig:
         """A config by its name."""
-        preset = load_preset(self.preset, self.settings)
         try:
-            edited = self.configs[name].of(preset.default_config)
+            return self.configs[name].of(self.plain.default_config)
         except ValueError as error:
             raise ValueError(f"configs.{name}: {error}") from None
-        return edited
 
     def constant(self, name: str, seed: int) -> Preset:
         """The curriculum that trains on one config throughout."""
@@ -93,8 +97,7 @@ class HeadroomSpec(BaseModel):
         return self._curriculum(seed, first, replay, len(chain))
 
     def _curriculum(self, seed: int, first: EnvConfig, design: DesignSpec, stages: int) -> Preset:
-        preset = load_preset(self.preset, self.settings)
-        return preset.model_copy(update={"seed": seed, "stages": stages, "default_config": first, "design": design})
+        return self.plain.model_copy(update={"seed": seed, "stages": stages, "default_config": first, "design": design})
 
 
 def load_headroom(name: str) -> HeadroomSpec:
