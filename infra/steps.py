@@ -19,7 +19,7 @@ CODE_VERSIONS = {
     "validation": 2,
     "start": 4,
     "generate": 2,
-    "train": 4,
+    "train": 5,
     "evaluate": 3,
     "summarize": 5,
     "gate": 1,

@@ -7,6 +7,7 @@ processes, of which the first writes what the stage keeps.
 
 import os
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import pyarrow as pa
 import torch
 from datasets import Dataset
 from peft import LoraConfig
-from transformers import set_seed
+from transformers import PreTrainedModel, set_seed
 from trl import GRPOConfig, GRPOTrainer
 
 from envgen.dataset import SCHEMA, read_table, write_table
@@ -27,6 +28,7 @@ from policy.finishing import ScoreBefore, canary_texts, finished_canary, save
 from policy.out_of_memory import OUT_OF_MEMORY, is_out_of_memory
 from policy.progress import ProgressLines
 from policy.rewards import reward_functions, weighted_terms
+from policy.shared_prompts import can_share, generate_shared, log_probabilities, pack
 from policy.train_log import TRAIN_LOG_SCHEMA
 from policy.train_spec import DEFAULTS, TrainSpec, last_checkpoint
 from policy.transformers_model import load
@@ -38,7 +40,41 @@ ROUNDING = 1e-2
 
 
 class Trainer(GRPOTrainer):
-    """TRL's trainer, which also logs by map size the absolute advantages of its answers and the groups without any."""
+    """TRL's trainer, which also logs by map size the absolute advantages of its answers and the groups without any.
+
+    On a CPU it computes each prompt once for all of its answers, and no gradient for answers whose loss has none.
+    """
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        # Alone: processes that pass through the model a different number of times would wait for each other.
+        alone = self.accelerator.device.type == "cpu" and self.accelerator.num_processes == 1
+        self._shares = alone and not self.aux_loss_enabled and isinstance(self.model, PreTrainedModel) and can_share(self.model)
+        if self._shares:
+            setattr(self.model, "generate", partial(generate_shared, self.model))  # noqa: B010
+        self._advantages: torch.Tensor | None = None
+
+    def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> torch.Tensor:
+        # With these two the loss of an answer has more terms than its advantage.
+        self._advantages = None if self.beta or self._entropy_bonus_enabled else inputs["advantages"]
+        try:
+            return super()._compute_loss(model, inputs)
+        finally:
+            self._advantages = None
+
+    def _get_per_token_logps_and_entropies(self, model: Any, input_ids: torch.Tensor, attention_mask: torch.Tensor, *args: Any, **options: Any) -> Any:
+        if not self._shares:
+            return super()._get_per_token_logps_and_entropies(model, input_ids, attention_mask, *args, **options)
+        answer_length = args[0] if args else options["logits_to_keep"]
+        learns = torch.ones(len(input_ids), dtype=torch.bool) if self._advantages is None else self._advantages != 0
+        parts = [rows for rows in (learns.nonzero()[:, 0], (~learns).nonzero()[:, 0]) if len(rows)]
+        found = []
+        for number, rows in enumerate(parts):
+            with torch.set_grad_enabled(torch.is_grad_enabled() and number == 0), self.accelerator.autocast():
+                found.append(log_probabilities(model, pack(input_ids[rows], attention_mask[rows], answer_length)))
+        order = torch.argsort(torch.cat(parts))
+        log_probs, entropies = (torch.cat(values)[order] if values[0] is not None else None for values in zip(*found, strict=True))
+        return log_probs, entropies, None
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         output = super()._generate_and_score_completions(inputs)

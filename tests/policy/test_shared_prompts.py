@@ -1,0 +1,130 @@
+"""Prompts that are computed once for all of their answers, beside TRL's own way of computing them anew for each."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from boards import draw_instances
+from safetensors.torch import load_file
+from transformers import Qwen3Config, Qwen3ForCausalLM
+from trl.trainer.utils import add_fused_lm_head
+
+from envgen.dataset import write_dataset
+from envgen.prompts import PromptStyle
+from policy import training
+from policy.checkpoints import resolve_model
+from policy.rewards import RewardWeights
+from policy.shared_prompts import NO_LABEL, can_share, distinct, generate_shared, log_probabilities, pack
+from policy.train_spec import TrainSpec
+
+VOCABULARY, PADDING = 50, 0
+PROMPTS, ANSWERS = (5, 3, 8), (4, 1, 0, 6, 6, 2)
+"""Lengths; every prompt is asked twice."""
+
+
+def small_model(**options: object) -> Qwen3ForCausalLM:
+    torch.manual_seed(0)
+    shape = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 8}
+    model = Qwen3ForCausalLM(Qwen3Config(vocab_size=VOCABULARY, max_position_embeddings=64, **shape, **options))
+    model.generation_config.pad_token_id = PADDING
+    return model
+
+
+def rows() -> tuple[torch.Tensor, torch.Tensor]:
+    """Padded rows in any order, and their attention mask."""
+    generator = torch.Generator().manual_seed(1)
+    longest, answer = max(PROMPTS), max(ANSWERS)
+    ids, mask = torch.full((len(ANSWERS), longest + answer), PADDING), torch.zeros(len(ANSWERS), longest + answer, dtype=torch.long)
+    prompts = [torch.randint(1, VOCABULARY, (length,), generator=generator) for length in PROMPTS]
+    for row, length in enumerate(ANSWERS):
+        prompt = prompts[row // 2]
+        ids[row, longest - len(prompt) : longest] = prompt
+        ids[row, longest : longest + length] = torch.randint(1, VOCABULARY, (length,), generator=generator)
+        mask[row, longest - len(prompt) : longest + length] = 1
+    order = torch.tensor([3, 0, 5, 1, 4, 2])
+    return ids[order], mask[order]
+
+
+def one_by_one(model: Qwen3ForCausalLM, ids: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """What TRL's trainer computes."""
+    labels = ids.masked_fill(mask == 0, NO_LABEL)
+    labels[:, : -max(ANSWERS)] = NO_LABEL
+    found = model(input_ids=ids, attention_mask=mask, labels=labels, fused_lm_head=True)
+    return found.log_probs[:, -max(ANSWERS) :], found.entropy[:, -max(ANSWERS) :]
+
+
+def test_log_probabilities_entropies_and_gradients_are_those_of_rows_on_their_own():
+    model = small_model()
+    add_fused_lm_head(model, temperature=0.7, outputs=("log_probs", "entropy"))
+    ids, mask = rows()
+    weights = torch.randn(len(ids), max(ANSWERS), generator=torch.Generator().manual_seed(2))
+    found = []
+    for compute in (one_by_one, lambda model, ids, mask: log_probabilities(model, pack(ids, mask, max(ANSWERS)))):
+        model.zero_grad()
+        log_probs, entropies = compute(model, ids, mask)
+        (log_probs * weights + entropies).sum().backward()
+        found.append([log_probs, entropies, *(parameter.grad.clone() for parameter in model.parameters())])
+    for plain, shared in zip(*found, strict=True):
+        torch.testing.assert_close(shared, plain, rtol=1e-4, atol=1e-5)
+
+
+def test_a_prompt_takes_its_place_once():
+    ids, mask = rows()
+    packed = pack(ids, mask, max(ANSWERS))
+    group, first = distinct(ids[:, : max(PROMPTS)])
+    assert packed.input_ids.shape[0] == len(first) == len(PROMPTS)
+    assert (ids[first][group][:, : max(PROMPTS)] == ids[:, : max(PROMPTS)]).all()
+    assert int((packed.labels != NO_LABEL).sum()) == sum(ANSWERS)
+    assert packed.input_ids.shape[1] == max(PROMPTS) - 1 + max(a + b for a, b in zip(ANSWERS[::2], ANSWERS[1::2], strict=True))
+
+
+@pytest.mark.parametrize("sampled", [False, True])
+def test_what_is_generated_is_the_same(sampled: bool):
+    model = small_model()
+    ids, mask = (tensor[:, : max(PROMPTS)] for tensor in rows())
+    options = {"max_new_tokens": 9, "do_sample": sampled, "eos_token_id": 7}
+    found = []
+    for generate in (model.generate, lambda **given: generate_shared(model, **given)):
+        torch.manual_seed(3)
+        found.append(generate(input_ids=ids, attention_mask=mask, **options))
+    assert torch.equal(*found)
+
+
+def test_a_model_whose_layers_look_back_by_a_window_is_left_alone():
+    assert can_share(small_model(attn_implementation="sdpa"))
+    assert not can_share(small_model(use_sliding_window=True, sliding_window=4, max_window_layers=1))
+
+
+@pytest.mark.parametrize("options", [{"beta": 0.0}, {"beta": 0.05}, {"loss_type": "grpo", "num_iterations": 2}])
+def test_a_stage_learns_the_same_as_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict):
+    write_dataset(tmp_path / "train.parquet", draw_instances(16, seed=5), PromptStyle.COMPACT, {})
+    ends = []
+    for shares in (True, False):
+        monkeypatch.setattr(training, "can_share", lambda model, shares=shares: shares)
+        folder = tmp_path / str(shares)
+        spec = TrainSpec(
+            parent=resolve_model("tiny"),
+            data=tmp_path / "train.parquet",
+            output=folder,
+            work=folder / "work",
+            rewards=RewardWeights(),
+            trl={
+                "per_device_train_batch_size": 16,
+                "num_generations": 4,
+                "max_completion_length": 32,
+                "num_train_epochs": 1,
+                "learning_rate": 1e-4,
+                "bf16": False,
+                "gradient_checkpointing": False,
+            }
+            | options,
+            seed=3,
+        )
+        folder.mkdir()
+        training.train(spec)
+        ends.append(load_file(folder / "checkpoint" / "model.safetensors"))
+    start = load_file(Path(resolve_model("tiny")) / "model.safetensors")
+    moved = max(float((ends[0][name] - start[name]).abs().max()) for name in start)
+    apart = max(float((ends[0][name] - ends[1][name]).abs().max()) for name in start)
+    assert moved > 1e-4
+    assert apart < 0.05 * moved
