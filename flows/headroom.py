@@ -1,4 +1,4 @@
-"""The flow of a headroom measurement: constant configs, then a greedy look-ahead over them."""
+"""The flow of a headroom measurement: constant configs, then, if wanted, a greedy look-ahead over them."""
 
 from pathlib import Path
 
@@ -34,7 +34,7 @@ def headroom(name: str, jobs: Jobs = 1) -> Headroom:
     """Measure what designing could be worth on a preset; a repeated call continues.
 
     Args:
-        name: A shipped spec (tiny), or the path of a YAML file.
+        name: A shipped spec (tiny, recipe), or the path of a YAML file.
         jobs: Curricula at a time; they share the cores.
     """
     spec = load_headroom(name)
@@ -43,7 +43,7 @@ def headroom(name: str, jobs: Jobs = 1) -> Headroom:
         children = Children(directory, children_environment(jobs, None), flow_run.id)
         _run(directory, {constant_name(config, seed): spec.constant(config, seed) for seed in spec.seeds for config in spec.configs}, children, jobs)
         chains: dict[int, Chain] = dict.fromkeys(spec.seeds, ())
-        for stage in range(spec.stages):
+        for stage in range(spec.stages if spec.look_ahead else 0):
             if stage:
                 _train_candidates(directory, spec, chains, children, jobs)
             chains = {seed: _longer(directory, spec, chain, seed) for seed, chain in chains.items()}

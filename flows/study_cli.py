@@ -44,15 +44,15 @@ def study(
 
 @commands.command(epilog="Example: `envwright headroom tiny --jobs 2`")
 def headroom(
-    name: Annotated[str, typer.Argument(help="A shipped spec (tiny), or the path of a YAML file.")],
+    name: Annotated[str, typer.Argument(help="A shipped spec (tiny, recipe), or the path of a YAML file.")],
     jobs: Annotated[int, typer.Option(min=1, help="Curricula at a time.")] = 1,
 ) -> None:
-    """What designing could be worth: constant configs and a greedy look-ahead over them; the same command continues one that was cut off."""
+    """What designing could be worth: constant configs or recipes, and a greedy look-ahead; the same command continues one that was cut off."""
     from infra.headroom.page import markdown
     from infra.headroom.spec import load_headroom
 
     spec = load_headroom(name)
-    trained = len(spec.seeds) * len(spec.configs) * (2 * spec.stages - 1)
+    trained = len(spec.seeds) * len(spec.configs) * (2 * spec.stages - 1 if spec.look_ahead else spec.stages)
     _plain(f"{len(spec.configs)} configs, {len(spec.seeds)} seeds, {spec.stages} stages: {trained} stages are trained")
     show_log()
     _plain("starting the orchestrator ...")

@@ -31,11 +31,11 @@ def markdown(results: Headroom) -> str:
         f"# Headroom of `{results.preset}`",
         "",
         f"{results.stages} stages, seeds {', '.join(map(str, results.seeds))}. Valid and optimal rate of the final policy on {results.instances} instances of "
-        f"the validation set; configs were chosen on the other half. The base policy solves {100 * results.start.value:.1f} %. Brackets are 95 % intervals, "
-        "over seeds and instances.",
+        f"the validation set{'; configs were chosen on the other half' if results.look_ahead else ''}. The base policy solves "
+        f"{100 * results.start.value:.1f} %. Brackets are 95 % intervals, over seeds and instances.",
         "",
-        "| config | valid, % | optimal, % | " + f"valid minus `{first}` | optimal minus `{first}` |",
-        "|---|---|---|---|---|",
+        f"| config | valid, % | optimal, % | valid minus `{first}` | optimal minus `{first}` | minutes after stage 0 |",
+        "|---|---|---|---|---|---|",
         *(_row(arm) for arm in results.arms),
         "",
         *(f"- Look-ahead, seed {seed}: {', '.join(chain)}" for arm in results.arms for seed, chain in zip(results.seeds, arm.chains, strict=False)),
@@ -50,7 +50,9 @@ def markdown(results: Headroom) -> str:
 
 def verdict(results: Headroom) -> str:
     """Whether there is something to design, in words."""
-    best, ahead = results.best, results.arms[-1]
+    best, ahead = results.best, results.look_ahead
+    if ahead is None:
+        return f"The best arm, `{best.name}`, {_beats(best)}."
     parts = [f"The best constant config, `{best.name}`, {_beats(best)}; the look-ahead {_beats(ahead)}."]
     parts.append("The look-ahead changed its config over the stages." if results.changes else "The look-ahead chose the same config at every stage.")
     needed = f"a gain of {FIT:g} times the smallest visible difference by configs that change"
@@ -80,7 +82,7 @@ def figure(results: Headroom) -> "Figure":
 
 def _row(arm: Arm) -> str:
     rates = " | ".join(map(with_interval, (arm.valid, arm.optimal)))
-    return f"| `{arm.name}` | {rates} | {with_interval(arm.to_baseline, '+')} | {with_interval(arm.optimal_to_baseline, '+')} |"
+    return f"| `{arm.name}` | {rates} | {with_interval(arm.to_baseline, '+')} | {with_interval(arm.optimal_to_baseline, '+')} | {arm.minutes:.1f} |"
 
 
 def _beats(arm: Arm) -> str:

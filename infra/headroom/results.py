@@ -1,7 +1,7 @@
 """What the constant arms and the look-ahead of a headroom measurement end at.
 
 Configs are chosen on one half of the validation set, every second instance, and reported on the other: the best of a dozen
-is too high where it was chosen.
+is too high where it was chosen. Without a look-ahead nothing is chosen, and all instances are reported on.
 """
 
 from pathlib import Path
@@ -17,7 +17,7 @@ from infra.headroom.spec import LOOK_AHEAD, HeadroomSpec
 from infra.preset import Preset
 from infra.study.effects import Effect, effect
 
-CHOSEN_ON, REPORTED_ON = slice(0, None, 2), slice(1, None, 2)
+CHOSEN_ON, REPORTED_ON, ALL = slice(0, None, 2), slice(1, None, 2), slice(None)
 """Instances of the validation set."""
 FIT = 2.0
 """A preset is fit for a study if the best beats the first config by so many times the smallest visible difference."""
@@ -34,7 +34,9 @@ class Arm(BaseModel):
     """Valid rate minus that of the first config; None for that config itself."""
     optimal_to_baseline: Effect | None
     chosen: float
-    """Valid rate on the instances that are chosen on."""
+    """Valid rate that the best is chosen by."""
+    minutes: float
+    """That the stages after the first took, mean over the seeds; 0 if there is one stage."""
     chains: tuple[tuple[str, ...], ...] = ()
     """Of the look-ahead: the configs that it chose, stage by stage, for each seed."""
 
@@ -52,11 +54,16 @@ class Headroom(BaseModel):
     start: Rate
     """Valid rate of the base policy."""
     arms: tuple[Arm, ...]
-    """In the order of the spec, the look-ahead last."""
+    """In the order of the spec, the look-ahead, if there is one, last."""
+
+    @property
+    def look_ahead(self) -> Arm | None:
+        """The look-ahead, if it was run."""
+        return self.arms[-1] if self.arms[-1].name == LOOK_AHEAD else None
 
     @property
     def best(self) -> Arm:
-        """The constant config with the highest valid rate where configs are chosen."""
+        """The constant config with the highest valid rate where configs are chosen, or, without a look-ahead, where all is reported."""
         return max((arm for arm in self.arms if arm.name != LOOK_AHEAD), key=lambda arm: arm.chosen)
 
     @property
@@ -67,16 +74,17 @@ class Headroom(BaseModel):
     @property
     def fit(self) -> bool:
         """Whether there is something to design: a visible gain over the first config, by configs that change over the stages."""
-        gains = [arm.to_baseline for arm in (self.best, self.arms[-1]) if arm.to_baseline is not None]
+        gains = [arm.to_baseline for arm in (self.best, self.look_ahead) if arm and arm.to_baseline is not None]
         return self.changes and any(gain.value > FIT * gain.detectable for gain in gains)
 
 
 def gather(directory: Path, spec: HeadroomSpec, chains: dict[int, tuple[str, ...]]) -> Headroom:
     """Sum up finished curricula; RunDirectoryError names one that is not finished."""
     runs = {name: [_finished(directory / constant_name(name, seed), spec.constant(name, seed)) for seed in spec.seeds] for name in spec.configs}
-    runs[LOOK_AHEAD] = [_finished(directory / chain_name(chains[seed], seed), spec.step(chains[seed], seed)) for seed in spec.seeds]
-    first = runs[spec.baseline]
-    start = np.stack([run.outcomes["valid"][0, REPORTED_ON] for run in first])
+    if spec.look_ahead:
+        runs[LOOK_AHEAD] = [_finished(directory / chain_name(chains[seed], seed), spec.step(chains[seed], seed)) for seed in spec.seeds]
+    first, part = runs[spec.baseline], REPORTED_ON if spec.look_ahead else ALL
+    start = np.stack([run.outcomes["valid"][0, part] for run in first])
     return Headroom(
         name=spec.name,
         preset=spec.preset,
@@ -84,7 +92,7 @@ def gather(directory: Path, spec: HeadroomSpec, chains: dict[int, tuple[str, ...
         seeds=spec.seeds,
         instances=start.shape[1],
         start=rate(start),
-        arms=tuple(_arm(name, found, None if name == spec.baseline else first, chains) for name, found in runs.items()),
+        arms=tuple(_arm(name, found, None if name == spec.baseline else first, chains, part) for name, found in runs.items()),
     )
 
 
@@ -110,19 +118,20 @@ def _finished(directory: Path, preset: Preset) -> Finished:
     return found
 
 
-def _arm(name: str, runs: list[Finished], baseline: list[Finished] | None, chains: dict[int, tuple[str, ...]]) -> Arm:
-    valid, optimal = _final(runs, "valid"), _final(runs, "optimal")
+def _arm(name: str, runs: list[Finished], baseline: list[Finished] | None, chains: dict[int, tuple[str, ...]], part: slice) -> Arm:
+    valid, optimal = _final(runs, "valid", part), _final(runs, "optimal", part)
     return Arm(
         name=name,
         valid=rate(valid),
         optimal=rate(optimal),
-        to_baseline=effect(valid - _final(baseline, "valid").astype(float)) if baseline else None,
-        optimal_to_baseline=effect(optimal - _final(baseline, "optimal").astype(float)) if baseline else None,
-        chosen=float(np.mean([chosen_rate(run) for run in runs])),
+        to_baseline=effect(valid - _final(baseline, "valid", part).astype(float)) if baseline else None,
+        optimal_to_baseline=effect(optimal - _final(baseline, "optimal", part).astype(float)) if baseline else None,
+        chosen=float(np.mean([chosen_rate(run) for run in runs])) if part is REPORTED_ON else float(valid.mean()),
+        minutes=float(np.mean([run.seconds for run in runs])) / 60,
         chains=tuple(chains.values()) if name == LOOK_AHEAD else (),
     )
 
 
-def _final(runs: list[Finished], name: str) -> np.ndarray:
+def _final(runs: list[Finished], name: str, part: slice) -> np.ndarray:
     """Outcomes after the last stage, shape (seeds, instances)."""
-    return np.stack([run.outcomes[name][-1, REPORTED_ON] for run in runs])
+    return np.stack([run.outcomes[name][-1, part] for run in runs])

@@ -2,6 +2,7 @@
 
 Every config is trained on from the first stage to the last (a constant arm), and is a candidate of each step of a greedy
 look-ahead, which trains a stage on every candidate and goes on from the best: the most that a designer could gain in one step.
+Without the look-ahead, constant arms may differ in any setting of the preset: a sweep of the training recipe.
 """
 
 from functools import cached_property
@@ -29,6 +30,8 @@ class Edit(BaseModel):
     """Map size -> weight, scaled to sum to 1; a size that is not named gets none."""
     hole_ratio: Knob | None = None
     wait_ratio: Knob | None = None
+    settings: dict[str, Any] = {}
+    """Dotted field of the preset -> value instead, in this arm alone."""
 
     def of(self, config: EnvConfig) -> EnvConfig:
         """The edited config; ValueError if it is none."""
@@ -56,6 +59,8 @@ class HeadroomSpec(BaseModel):
     """Dotted field of the preset -> value instead."""
     configs: dict[Annotated[str, Field(pattern=r"^[a-z0-9-]+$")], Edit] = Field(min_length=2)
     """Name -> config. The first is what the others are compared with."""
+    look_ahead: bool = True
+    """Whether the greedy look-ahead is run too."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -63,14 +68,23 @@ class HeadroomSpec(BaseModel):
             raise ValueError(f"configs.{LOOK_AHEAD}: is the name of the look-ahead; choose another")
         if len(set(self.seeds)) < len(self.seeds):
             raise ValueError(f"seeds {list(self.seeds)}: a seed is given twice")
-        for name in self.configs:
+        for name, edit in self.configs.items():
+            if edit.settings and self.look_ahead:
+                raise ValueError(f"configs.{name}.settings: the stages of a look-ahead share their settings; set look_ahead to false")
             self.config(name)
         return self
 
     @cached_property
-    def plain(self) -> Preset:
-        """The preset that all curricula share."""
-        return load_preset(self.preset, self.settings)
+    def presets(self) -> dict[str, Preset]:
+        """Name of a config -> the preset that it is trained with; its default config is not yet edited."""
+        plain = load_preset(self.preset, self.settings)
+        return {name: self._preset(name, edit.settings) if edit.settings else plain for name, edit in self.configs.items()}
+
+    def _preset(self, name: str, settings: dict[str, Any]) -> Preset:
+        try:
+            return load_preset(self.preset, self.settings | settings)
+        except ConfigError as error:
+            raise ValueError(f"configs.{name}.settings: {error}") from None
 
     @property
     def baseline(self) -> str:
@@ -80,24 +94,24 @@ class HeadroomSpec(BaseModel):
     def config(self, name: str) -> EnvConfig:
         """A config by its name."""
         try:
-            return self.configs[name].of(self.plain.default_config)
+            return self.configs[name].of(self.presets[name].default_config)
         except ValueError as error:
             raise ValueError(f"configs.{name}: {error}") from None
 
     def constant(self, name: str, seed: int) -> Preset:
         """The curriculum that trains on one config throughout."""
-        return self._curriculum(seed, self.config(name), DesignSpec(designer="fixed", pilot=0), self.stages)
+        return self._curriculum(name, seed, DesignSpec(designer="fixed", pilot=0), self.stages)
 
     def step(self, chain: tuple[str, ...], seed: int) -> Preset:
         """The curriculum that trains a stage on each config of a chain, in order."""
-        first, *others = [self.config(name) for name in chain]
+        first, *others = chain
         if not others:
-            return self._curriculum(seed, first, DesignSpec(designer="fixed", pilot=0), 1)
-        replay = DesignSpec(designer="replay", pilot=0, options={"configs": [config.model_dump(mode="json") for config in others]})
-        return self._curriculum(seed, first, replay, len(chain))
+            return self._curriculum(first, seed, DesignSpec(designer="fixed", pilot=0), 1)
+        configs = [self.config(name).model_dump(mode="json") for name in others]
+        return self._curriculum(first, seed, DesignSpec(designer="replay", pilot=0, options={"configs": configs}), len(chain))
 
-    def _curriculum(self, seed: int, first: EnvConfig, design: DesignSpec, stages: int) -> Preset:
-        return self.plain.model_copy(update={"seed": seed, "stages": stages, "default_config": first, "design": design})
+    def _curriculum(self, first: str, seed: int, design: DesignSpec, stages: int) -> Preset:
+        return self.presets[first].model_copy(update={"seed": seed, "stages": stages, "default_config": self.config(first), "design": design})
 
 
 def load_headroom(name: str) -> HeadroomSpec:

@@ -9,6 +9,7 @@ from infra.headroom import results as measured
 from infra.headroom.page import markdown, verdict
 from infra.headroom.results import gather
 from infra.headroom.spec import HeadroomSpec, load_headroom
+from infra.preset import TUNING_SEED
 
 SPEC = {
     "name": "small",
@@ -46,6 +47,14 @@ def test_a_step_trains_its_chain_in_order():
     assert preset.design.options["configs"] == [spec().config(name).model_dump(mode="json") for name in ("large", "uniform")]
 
 
+def test_the_arms_of_a_sweep_differ_in_any_setting():
+    sweep = load_headroom("recipe")
+    plain, other = (sweep.constant(name, 41) for name in ("as-shipped", "double-lr"))
+    assert other.trl["learning_rate"] == 2 * plain.trl["learning_rate"]
+    assert other.model_copy(update={"trl": plain.trl}) == plain
+    assert plain.validation.seed == TUNING_SEED
+
+
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
@@ -53,6 +62,8 @@ def test_a_step_trains_its_chain_in_order():
         ({"configs": {"a": {}, "b": {"data_ratio": {3: 0}}}}, "every weight is 0"),
         ({"configs": {"a": {}, "look-ahead": {}}}, "look-ahead"),
         ({"seeds": [1, 1]}, "given twice"),
+        ({"configs": {"a": {}, "b": {"settings": {"epochs": 2}}}}, "configs.b.settings: the stages of a look-ahead share"),
+        ({"configs": {"a": {}, "b": {"settings": {"nothing": 2}}}, "look_ahead": False}, "configs.b.settings: .*nothing"),
     ],
 )
 def test_a_bad_spec_is_refused_by_name(changes: dict, named: str):
@@ -61,7 +72,7 @@ def test_a_bad_spec_is_refused_by_name(changes: dict, named: str):
 
 
 def test_an_unknown_spec_names_those_there_are():
-    with pytest.raises(ConfigError, match="the shipped ones are tiny"):
+    with pytest.raises(ConfigError, match="the shipped ones are recipe, tiny"):
         load_headroom("nothing")
 
 
@@ -72,14 +83,14 @@ def ended(rates: tuple[float, ...], seed: int) -> Finished:
     return Finished(outcomes={"valid": outcomes, "optimal": outcomes}, final=len(rates) - 2, ids=(), tokens={}, seconds=0, pilots=())
 
 
-def summed_up(monkeypatch, tmp_path, ends: dict[str, float], chain: tuple[str, ...], ahead: float):
+def summed_up(monkeypatch, tmp_path, ends: dict[str, float], chain: tuple[str, ...], ahead: float, **changes: object):
     def found(directory, preset):
         seed = preset.seed
         rate = ahead if directory.name.startswith("look-ahead") else ends[directory.name.rpartition("-s")[0]]
         return ended((0.3, 0.35, rate), seed)
 
     monkeypatch.setattr(measured, "finished", found)
-    return gather(tmp_path, spec(), {1: chain, 2: chain})
+    return gather(tmp_path, spec(**changes), {1: chain, 2: chain})
 
 
 def test_a_preset_is_fit_if_configs_that_change_gain_far_more_than_can_be_seen(monkeypatch, tmp_path):
@@ -103,3 +114,11 @@ def test_a_preset_where_nothing_can_be_seen_is_not(monkeypatch, tmp_path):
     results = summed_up(monkeypatch, tmp_path, {"uniform": 0.4, "waits": 0.4, "large": 0.4}, ("waits", "large"), 0.4)
     assert not results.fit
     assert "is not fit" in verdict(results)
+
+
+def test_without_a_look_ahead_all_instances_are_reported_on(monkeypatch, tmp_path):
+    results = summed_up(monkeypatch, tmp_path, {"uniform": 0.4, "waits": 0.7, "large": 0.5}, (), 0, look_ahead=False)
+    assert results.instances == INSTANCES
+    assert results.look_ahead is None
+    assert results.arms[1].valid.value == pytest.approx(0.7)
+    assert verdict(results).startswith("The best arm, `waits`, ends")
