@@ -36,6 +36,8 @@ class Finished:
     """Identities of the instances, in order."""
     tokens: dict[str, float]
     seconds: float
+    training_seconds: float
+    """Of the optimizer steps of all stages."""
     pilots: tuple[PilotPair, ...]
     """What pilots said of its configs, and the gains that followed."""
 
@@ -67,6 +69,7 @@ def _read(directory: Path, results: CurriculumResults) -> Finished:
         ids=ids[0],
         tokens=_tokens([manifest["tokens"] for manifest in manifests]),
         seconds=seconds,
+        training_seconds=sum(stage.training.seconds for stage in results.stages),
         pilots=tuple(pilot_pairs(directory.name, results)),
     )
 

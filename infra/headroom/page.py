@@ -34,7 +34,7 @@ def markdown(results: Headroom) -> str:
         f"the validation set{'; configs were chosen on the other half' if results.look_ahead else ''}. The base policy solves "
         f"{100 * results.start.value:.1f} %. Brackets are 95 % intervals, over seeds and instances.",
         "",
-        f"| config | valid, % | optimal, % | valid minus `{first}` | optimal minus `{first}` | minutes after stage 0 |",
+        f"| config | valid, % | optimal, % | valid minus `{first}` | optimal minus `{first}` | minutes of training |",
         "|---|---|---|---|---|---|",
         *(_row(arm) for arm in results.arms),
         "",

@@ -36,7 +36,7 @@ class Arm(BaseModel):
     chosen: float
     """Valid rate that the best is chosen by."""
     minutes: float
-    """That the stages after the first took, mean over the seeds; 0 if there is one stage."""
+    """That training took, mean over the seeds."""
     chains: tuple[tuple[str, ...], ...] = ()
     """Of the look-ahead: the configs that it chose, stage by stage, for each seed."""
 
@@ -127,7 +127,7 @@ def _arm(name: str, runs: list[Finished], baseline: list[Finished] | None, chain
         to_baseline=effect(valid - _final(baseline, "valid", part).astype(float)) if baseline else None,
         optimal_to_baseline=effect(optimal - _final(baseline, "optimal", part).astype(float)) if baseline else None,
         chosen=float(np.mean([chosen_rate(run) for run in runs])) if part is REPORTED_ON else float(valid.mean()),
-        minutes=float(np.mean([run.seconds for run in runs])) / 60,
+        minutes=float(np.mean([run.training_seconds for run in runs])) / 60,
         chains=tuple(chains.values()) if name == LOOK_AHEAD else (),
     )
 

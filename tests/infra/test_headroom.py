@@ -80,7 +80,7 @@ def ended(rates: tuple[float, ...], seed: int) -> Finished:
     """A curriculum whose base policy and stages solve these shares of the instances, the same ones first."""
     order = np.random.default_rng(seed).permutation(INSTANCES)
     outcomes = np.stack([np.isin(np.arange(INSTANCES), order[: round(rate * INSTANCES)]) for rate in rates])
-    return Finished(outcomes={"valid": outcomes, "optimal": outcomes}, final=len(rates) - 2, ids=(), tokens={}, seconds=0, pilots=())
+    return Finished(outcomes={"valid": outcomes, "optimal": outcomes}, final=len(rates) - 2, ids=(), tokens={}, seconds=0, training_seconds=60, pilots=())
 
 
 def summed_up(monkeypatch, tmp_path, ends: dict[str, float], chain: tuple[str, ...], ahead: float, **changes: object):

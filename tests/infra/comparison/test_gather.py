@@ -30,7 +30,7 @@ def outcomes(*correct: int) -> np.ndarray:
 
 def run(*correct: int, ids: tuple[str, ...] = IDS) -> Finished:
     rates = {"valid": outcomes(*correct), "optimal": outcomes(*(count // 2 for count in correct))}
-    return Finished(outcomes=rates, final=1, ids=ids, tokens={"training": 100, "evaluation": 20, "engineer": 3}, seconds=60.0, pilots=())
+    return Finished(outcomes=rates, final=1, ids=ids, tokens={"training": 100, "evaluation": 20, "engineer": 3}, seconds=60.0, training_seconds=40.0, pilots=())
 
 
 RUNS = {"checkpoint-V6-s0": run(2, 4, 8), "checkpoint-V6-s1": run(2, 4, 6), "random-s0": run(2, 4, 4), "random-s1": run(2, 4, 6), "fixed-s1": run(2, 4, 5)}
