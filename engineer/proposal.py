@@ -29,12 +29,12 @@ class Attempt(BaseModel):
     """`stop` or `length`."""
     error: str | None = None
     """Why it could not be read; None if it could."""
-    started: AwareDatetime | None = None
-    """When the model was asked; None if that was not noted, as are the three that follow."""
-    seconds: float | None = Field(default=None, ge=0)
+    started: AwareDatetime
+    """When the model was asked."""
+    seconds: float = Field(ge=0)
     """How long it took to answer."""
-    prompt_tokens: int | None = Field(default=None, ge=0)
-    completion_tokens: int | None = Field(default=None, ge=0)
+    prompt_tokens: int = Field(ge=0)
+    completion_tokens: int = Field(ge=0)
 
 
 class Proposal(BaseModel):

@@ -40,8 +40,8 @@ class StageResult(BaseModel):
     valid_gain: Difference
     """Validation valid rate minus the start policy's."""
     optimal_gain: Difference
-    gate: GateDecision | None = None
-    """This stage against the best evaluation before it, and what followed; None where it was not judged."""
+    gate: GateDecision
+    """This stage against the best evaluation before it, and what followed."""
     pilots: tuple[Piloted, ...] = ()
     """The expected learning signal of the proposed configs, for the policy in force; empty without a pilot."""
     proposal: Proposal
@@ -49,15 +49,15 @@ class StageResult(BaseModel):
     """What a person decided on the proposal; None if nobody was asked, or has not answered."""
     rejected: tuple[Proposal, ...] = ()
     """The candidates that another one was preferred to."""
-    behaviour: ProposalBehaviour | None = None
-    """What the proposal did with the config and the evidence; None where it was not measured."""
+    behaviour: ProposalBehaviour
+    """What the proposal did with the config and the evidence."""
     seconds: dict[str, float]
     """Wall time per step of the stage."""
 
     @property
     def overruled(self) -> bool:
         """Whether the gate acted, so that no proposal was asked for."""
-        return self.gate is not None and self.gate.action != "go-on"
+        return self.gate.action != "go-on"
 
 
 class CurriculumResults(BaseModel):
@@ -76,8 +76,7 @@ class CurriculumResults(BaseModel):
     @property
     def final(self) -> "FinalPolicy":
         """The policy that the run ends with so far: that of the last stage, or the one that the gate rolled back to."""
-        last = self.stages[-1]
-        number = last.gate.in_force if last.gate else last.stage
+        number = self.stages[-1].gate.in_force
         if number == START:
             nothing = Difference(value=0, low=0, high=0)
             return FinalPolicy(START, self.start, nothing, nothing)

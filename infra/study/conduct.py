@@ -151,7 +151,7 @@ def pilot_finding(runs: Iterable[StoredRun], stage_0: Stage0) -> PilotFinding:
 
 def config_finding(runs: Iterable[StoredRun], stage_0: Stage0) -> Correlations:
     """Knobs of the configs of redesigned stages, and the gains of these stages."""
-    pairs = [(run.seed, _config_pair(run, stage)) for run in runs for stage in run.results.stages if stage.stage and stage.behaviour]
+    pairs = [(run.seed, _config_pair(run, stage)) for run in runs for stage in run.results.stages if stage.stage]
     found = _comparable(pairs, CONFIG_SCORES, stage_0)
     return Correlations(pooled=rank_correlations(found, CONFIG_SCORES), by_stage=_by_stage(found, CONFIG_SCORES))
 
@@ -179,7 +179,6 @@ def _by_stage(found: Sequence[PilotPair] | Sequence[ConfigPair], scores: Sequenc
 
 def _config_pair(run: StoredRun, stage: StageResult) -> ConfigPair:
     knobs = _config([stage.config])
-    assert stage.behaviour is not None
     gain = stage.behaviour.valid_change.value
     return ConfigPair(run=run.policy, stage=stage.stage, wait_ratio=knobs.wait_ratio, size=knobs.size, hole_ratio=knobs.hole_ratio, gain=gain)
 
@@ -203,7 +202,7 @@ def _config(configs: list[EnvConfig]) -> StageConfig:
 
 
 def _behaviour(stages: list[StageResult]) -> Behaviour:
-    measured = [stage.behaviour for stage in stages if stage.behaviour]
+    measured = [stage.behaviour for stage in stages]
 
     def mean(of: Callable[[ProposalBehaviour], float | None]) -> Mean | None:
         values = [value for one in measured if (value := of(one)) is not None]

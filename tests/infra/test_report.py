@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
@@ -13,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 from engineer.behaviour import proposal_behaviour
+from engineer.gate import START, decide
 from engineer.proposal import Attempt, Proposal
 from envgen.breakdown import Difference, paired_difference
 from envgen.config import EnvConfig, SizeConfig
@@ -86,6 +88,7 @@ def stage_result(stage: int, config: EnvConfig, start: list[Rollout], after: lis
         breakdown=breakdown_of(after),
         valid_gain=gain(start, after),
         optimal_gain=gain(start, after),
+        gate=decide("off", stage, START, gain(start, after), 1.0),
         proposal=proposed,
         behaviour=proposal_behaviour(
             EVEN if stage else None, config, proposed.config, breakdown_of(after), gain(start, after), {4: gain(start, after)}, proposed.rationale
@@ -156,7 +159,9 @@ def report(run: Path) -> Page:
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory, validation: list[Instance]) -> Page:
-    attempts = (Attempt(text=HOSTILE, finish_reason="length", error=f"not JSON: {HOSTILE}"), Attempt(text='{"sizes": {}}', finish_reason="stop"))
+    noted = {"started": datetime(2026, 1, 2, tzinfo=UTC), "seconds": 1.5, "prompt_tokens": 15, "completion_tokens": 6}
+    unread = Attempt(text=HOSTILE, finish_reason="length", error=f"not JSON: {HOSTILE}", **noted)
+    attempts = (unread, Attempt(text='{"sizes": {}}', finish_reason="stop", **noted))
     proposals = (
         proposal(0, MOVED, rationale=f"Drop 3x3.\n{HOSTILE}", prompt=f"Failures: {HOSTILE}", attempts=attempts, changes=("shares divided by 1.2",)),
         proposal(1, MOVED, rationale="", fallback=f"no answer could be read: {HOSTILE}"),
@@ -291,17 +296,6 @@ def test_the_budget_of_each_map_size_is_drawn_for_each_stage_and_for_what_is_nex
     assert [label for label in labels if label.startswith(("stage", "proposed"))] == ["stage 0", "stage 1", "proposed next"]
     assert [label for label in labels if label.startswith("3×3")] == ["3×3 50\u00a0%"]
     assert [label for label in labels if label.startswith("4×4")] == ["4×4 25\u00a0%", "4×4 40\u00a0%", "4×4 40\u00a0%"]
-
-
-def test_results_without_measures_are_read_and_the_page_says_how_to_add_them(tmp_path: Path, validation: list[Instance]):
-    run = write_run(tmp_path, validation, (5,))
-    stored = json.loads((run / "results.json").read_text())
-    for stage in stored["stages"]:
-        del stage["behaviour"]
-    (run / "results.json").write_text(json.dumps(stored))
-    page = report(run)
-    assert "run the same command again to add them" in page.text
-    assert "Edit of the shares" not in page.text
 
 
 def test_twelve_failures_of_the_last_stage_are_replayed(page: Page):
