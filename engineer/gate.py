@@ -2,9 +2,10 @@
 
 from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from envgen.breakdown import Difference
+from envgen.frozen import Frozen
 
 START = -1
 """The number of the start policy where stages are counted."""
@@ -14,10 +15,9 @@ Gate = Literal["off", "keep-config", "rollback"]
 stage. `rollback`: it trains the checkpoint of the best stage on the config of the best stage."""
 
 
-class GateDecision(BaseModel):
+class GateDecision(Frozen):
     """The comparison of a stage with the best one before it, and its consequence."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     stage: int = Field(ge=0)
     gate: Gate
     against: int = Field(ge=START)

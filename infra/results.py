@@ -2,21 +2,21 @@
 
 from typing import NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from engineer.behaviour import ProposalBehaviour
 from engineer.gate import START, GateDecision
 from engineer.proposal import Proposal
 from envgen.breakdown import Breakdown, Difference
 from envgen.config import EnvConfig
+from envgen.frozen import Frozen
 from infra.decision import Decision
 from policy.pilot_score import Piloted
 
 
-class TrainingSummary(BaseModel):
+class TrainingSummary(Frozen):
     """Figures of one stage's training."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     steps: int
     seconds: float
     completion_tokens: int
@@ -27,10 +27,9 @@ class TrainingSummary(BaseModel):
     """Share of groups whose rewards are all equal, over all steps: no learning signal there."""
 
 
-class StageResult(BaseModel):
+class StageResult(Frozen):
     """One stage: the config it trained on, what the policy then got right, and what it proposed next."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     stage: int
     parent: int = Field(default=START, ge=START)
     """The stage whose checkpoint it started from; -1 is the start policy."""
@@ -60,10 +59,9 @@ class StageResult(BaseModel):
         return self.gate.action != "go-on"
 
 
-class CurriculumResults(BaseModel):
+class CurriculumResults(Frozen):
     """All finished stages of one curriculum."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     curriculum: str
     preset: str
     designer: str

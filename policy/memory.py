@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from envgen.frozen import Frozen
 from policy.activations import Precision, pass_bytes, precision_of
 from policy.batches import Batches
 from policy.engine_config import EngineConfig
@@ -35,10 +36,9 @@ LOGITS_COPIES = 3
 BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 
 
-class Moment(BaseModel):
+class Moment(Frozen):
     """What lies in the memory of one GPU at one time."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     name: str
     parts: dict[str, float]
     """What it is -> GiB."""
@@ -56,10 +56,9 @@ class Moment(BaseModel):
         return self.total - self.parts["CUDA context"] - self.parts["fragmentation"]
 
 
-class MemoryEstimate(BaseModel):
+class MemoryEstimate(Frozen):
     """The moments of a run on one GPU."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     moments: tuple[Moment, ...]
     trainable: int
     """Weights that are trained: all, or those of the adapters."""

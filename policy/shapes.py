@@ -4,9 +4,10 @@ import json
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from envgen.errors import ModelError
+from envgen.frozen import Frozen
 from policy.checkpoints import resolve_model
 
 SHAPES = Path(__file__).with_name("shapes.json")
@@ -16,10 +17,9 @@ _FAMILY = "qwen3"
 """The only architecture whose layers are counted here; another one has other weights in a layer."""
 
 
-class ModelShape(BaseModel):
+class ModelShape(Frozen):
     """What decides how many weights and activations a dense Qwen3 has."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     hidden_size: int = Field(ge=1)
     layers: int = Field(ge=1)
     heads: int = Field(ge=1)

@@ -11,23 +11,22 @@ from typing import Any
 
 from prefect import task
 from prefect.task_runners import TaskRunner
-from pydantic import BaseModel, ConfigDict
 
 from envgen.benchmark import suite_identities
 from envgen.config import EnvConfig
 from envgen.dataset import read_dataset, write_dataset
 from envgen.errors import ConfigError, DataError
 from envgen.files import file_digest
+from envgen.frozen import Frozen
 from envgen.problem import Instance
 from envgen.prompts import PromptStyle
 from envgen.sampler import Quota, SamplingReport, SizeReport, checked_quotas, sample_size
 from tasks.run import RunRef, log, task_options
 
 
-class SizeRequest(BaseModel):
+class SizeRequest(Frozen):
     """One map size to draw."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     quota: Quota
     wait_ratio: float
     seed: int
@@ -39,10 +38,9 @@ class SizeRequest(BaseModel):
     """File to write."""
 
 
-class Shard(BaseModel):
+class Shard(Frozen):
     """What was drawn for one map size."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     path: Path
     digest: str
     report: SizeReport

@@ -4,10 +4,11 @@ import re
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from envgen.errors import ConfigError, RunDirectoryError
-from envgen.files import digest, write_json
+from envgen.files import digest, read_model, write_json
+from envgen.frozen import Frozen
 from envgen.prompts import PromptStyle
 from infra.settings import Settings
 from policy.endpoint import Endpoint, check_endpoint
@@ -24,10 +25,9 @@ BOARD_PROMPT_TOKENS = 2048
 LEAST_BOARD_CONTEXT = 2 * BOARD_PROMPT_TOKENS
 
 
-class BenchmarkSpec(BaseModel):
+class BenchmarkSpec(Frozen):
     """A model, a data set, and how it is asked."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     model: str = Field(min_length=1)
     """`tiny`, a checkpoint directory, a hub id, or `base_url#model` of an OpenAI-compatible endpoint."""
     data: str
@@ -83,10 +83,7 @@ def open_benchmark(directory: Path, spec: BenchmarkSpec) -> None:
         if directory.exists() and any(directory.iterdir()):
             raise RunDirectoryError(f"{directory} exists and is no benchmark ({SPEC} is missing); give another --name, or move the directory away")
         return write_json(path, spec)
-    try:
-        found = BenchmarkSpec.model_validate_json(path.read_bytes()).held
-    except ValueError:
-        raise RunDirectoryError(f"{path}: is damaged; move the directory away") from None
+    found = read_model(path, BenchmarkSpec, f"{path}: is missing", "move the directory away").held
     names = sorted(wanted.keys() | found.keys())
     changed = [f"{name}: {found.get(name)!r} there, {wanted.get(name)!r} here" for name in names if found.get(name) != wanted.get(name)]
     if changed:

@@ -4,19 +4,19 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from scipy.stats import spearmanr
 
+from envgen.frozen import Frozen
 from infra.results import CurriculumResults
 
 SCORES = ("advantage", "mixed")
 RESAMPLES = 4_999
 
 
-class PilotPair(BaseModel):
+class PilotPair(Frozen):
     """One stage: what the pilot said of its config, and what the stage then gained."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     run: str
     stage: int = Field(ge=1)
     advantage: float
@@ -27,10 +27,9 @@ class PilotPair(BaseModel):
     """Valid rate after the stage minus that of the policy it started from, -1 to 1."""
 
 
-class RankCorrelation(BaseModel):
+class RankCorrelation(Frozen):
     """Spearman's rho between a pilot score and the gain, with its 95 % bootstrap interval over runs."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     score: str
     value: float
     low: float

@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
 
 from engineer.behaviour import ProposalBehaviour, budgets
 from envgen.config import EnvConfig
+from envgen.frozen import Frozen
 from infra.comparison.fork import STAGE_STEPS
 from infra.comparison.pilot_gain import SCORES, PilotPair, RankCorrelation, pilot_pairs, rank_correlations
 from infra.results import StageResult
@@ -18,18 +18,16 @@ CONFIG_SCORES = ("wait_ratio", "size", "hole_ratio")
 """What of a config is correlated with the gain, see `ConfigPair`."""
 
 
-class Mean(BaseModel):
+class Mean(Frozen):
     """A mean over the proposals of which it is defined."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     value: float
     count: int
 
 
-class Behaviour(BaseModel):
+class Behaviour(Frozen):
     """How the proposals of an arm behaved; formulas in `engineer.behaviour`. A gate's decisions are no proposals."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     proposals: int
     edit_shares: Mean | None
     """L1 distance of the shares of the data, 0 to 2."""
@@ -57,10 +55,9 @@ class Behaviour(BaseModel):
     """Answers in which no config could be read."""
 
 
-class StageConfig(BaseModel):
+class StageConfig(Frozen):
     """The config that a stage of an arm trained on, mean over seeds."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     shares: dict[int, float]
     """Map size -> share of the data."""
     waits: dict[int, float | None]
@@ -75,10 +72,9 @@ class StageConfig(BaseModel):
     """How many different configs the seeds have; a designer that does not draw gives all seeds that share a stage 0 the same one."""
 
 
-class Conduct(BaseModel):
+class Conduct(Frozen):
     """What the designer of an arm did."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     configs: tuple[StageConfig, ...]
     """Of each stage, stage 0 first."""
     behaviour: Behaviour
@@ -90,10 +86,9 @@ class Conduct(BaseModel):
     """Of a run, mean over seeds, without stage 0 and the test."""
 
 
-class Correlations(BaseModel):
+class Correlations(Frozen):
     """Rank correlations with the gain of a stage."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     pooled: tuple[RankCorrelation, ...]
     by_stage: dict[int, tuple[RankCorrelation, ...]]
     """Stage -> correlations over its runs only, since early stages gain more than late ones whatever they train on."""
@@ -108,10 +103,9 @@ class PilotFinding(Correlations):
     """Whether scores and gains are differences to the other arms of the seed, see `_comparable`."""
 
 
-class ConfigPair(BaseModel):
+class ConfigPair(Frozen):
     """One redesigned stage: what it trained on, mean over the data, and what it gained."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     run: str
     stage: int
     wait_ratio: float

@@ -191,7 +191,7 @@ def test_a_directory_belongs_to_one_benchmark(tmp_path: Path):
         open_benchmark(tmp_path / "b", spec.model_copy(update={"limit": 3}))
     for damage in ("{", "7"):
         (tmp_path / "b" / "spec.json").write_text(damage)
-        with pytest.raises(RunDirectoryError, match="is damaged; move the directory away"):
+        with pytest.raises(RunDirectoryError, match=r"damaged, or made by another version: .*; move the directory away"):
             open_benchmark(tmp_path / "b", spec)
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.tex").touch()
