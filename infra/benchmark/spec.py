@@ -13,7 +13,7 @@ from envgen.prompts import PromptStyle
 from infra.settings import Settings
 from policy.endpoint import Endpoint, check_endpoint
 from policy.engine_config import EngineConfig
-from policy.shapes import known_positions
+from policy.model_size import known_positions
 
 SPEC = "spec.json"
 SUITE_NAME = "the benchmark suite"
