@@ -31,6 +31,7 @@ lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
+	$(BIN)/deptry .
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
 bench: $(STAMP)

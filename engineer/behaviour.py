@@ -10,11 +10,12 @@ none. What is not defined is None. Whether the reason given for a proposal says 
 
 from collections.abc import Mapping
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from engineer.claims import Claims, check_claims
 from envgen.breakdown import Breakdown, Difference, SizeBreakdown
 from envgen.config import MAX_HOLE_RATIO, EnvConfig
+from envgen.frozen import Frozen
 
 UNSOLVED, SOLVED = 0.05, 0.95
 """A size under the first valid rate counts as unsolved, over the second as solved; exactly 5 % or 95 % is neither."""
@@ -25,10 +26,9 @@ SMALLEST_MOVE = 0.01
 _ROUNDING = 1e-9
 
 
-class EditSize(BaseModel):
+class EditSize(Frozen):
     """L1 distance between two configs, knob by knob: the sum of |new - old| over map sizes."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     data_ratio: float = Field(ge=0, le=2)
     """Over all sizes; 2 if no instance keeps its size. Half of it is the share of the data that moved."""
     hole_ratio: float | None = Field(ge=0)
@@ -37,10 +37,9 @@ class EditSize(BaseModel):
     """The same, 0 to 1 for each size."""
 
 
-class EvidenceShares(BaseModel):
+class EvidenceShares(Frozen):
     """Shares of a config's data by what the evidence says of its map sizes; each from 0 to 1."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     unsolved: float
     """On sizes under 5 % valid."""
     solved: float
@@ -49,10 +48,9 @@ class EvidenceShares(BaseModel):
     """On sizes that were not evaluated."""
 
 
-class SignalGain(BaseModel):
+class SignalGain(Frozen):
     """Change of the expected learning signal of an instance, from -1 to 1."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     value: float
     low: float
     """Least value for any valid rates within the 95 % Wilson intervals of their sizes."""
@@ -60,10 +58,9 @@ class SignalGain(BaseModel):
     """Greatest value for such rates."""
 
 
-class ProposalBehaviour(BaseModel):
+class ProposalBehaviour(Frozen):
     """What one proposal did with the config and the evidence of the stage before it."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     edit: EditSize
     """From the config of the stage to the proposed one, after projection."""
     shares: EvidenceShares

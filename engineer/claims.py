@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterator
 from itertools import product
 from typing import NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from engineer.answer import KNOBS, MAX_RATIONALE
 from envgen.breakdown import Breakdown
 from envgen.config import EnvConfig
+from envgen.frozen import Frozen
 from envgen.verifier import FailureCategory
 
 TOLERANCE = 1
@@ -51,10 +52,9 @@ _PERCENTAGE = re.compile(
 )
 
 
-class Claims(BaseModel):
+class Claims(Frozen):
     """The claims of a rationale that can be checked."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     checked: int = Field(ge=0)
     """How many different ones there are."""
     false: tuple[str, ...]

@@ -7,16 +7,16 @@ proposal before, T training details. W is ours: what the failures say of the wai
 from enum import StrEnum
 from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
+from pydantic import Field, JsonValue, model_validator
 
 from envgen.breakdown import Breakdown, Difference
 from envgen.config import MAX_HOLE_RATIO, EnvConfig, MapSize
+from envgen.frozen import Frozen
 
 
-class ConfigSpace(BaseModel):
+class ConfigSpace(Frozen):
     """Which environment configs are legal: projection maps every proposal into this space."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     map_sizes: tuple[MapSize, ...] = Field(min_length=1)
     """Map sizes that a config names, ascending."""
     min_hole_ratio: float = Field(default=0, ge=0, le=MAX_HOLE_RATIO)
@@ -31,10 +31,9 @@ class ConfigSpace(BaseModel):
         return self
 
 
-class StageRecord(BaseModel):
+class StageRecord(Frozen):
     """One finished stage: what was trained on and what the policy then got wrong."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     stage: int = Field(ge=0)
     parent: int = Field(default_factory=lambda given: given["stage"] - 1, ge=-1)
     """The stage whose checkpoint it started from; -1 is the start policy. Not the one before it if that one was undone."""
@@ -48,10 +47,9 @@ class StageRecord(BaseModel):
     """Map size -> valid rate after the stage minus that of the policy it started from, on the same instances."""
 
 
-class DesignContext(BaseModel):
+class DesignContext(Frozen):
     """All that a designer can read. It holds no reward, no validation instance and no way to change either."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     space: ConfigSpace
     current: StageRecord
     history: tuple[StageRecord, ...] = ()

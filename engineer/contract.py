@@ -32,20 +32,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
 from engineer.answer import project
 from engineer.context import ConfigSpace, DesignContext
 from engineer.proposal import Proposal
 from engineer.spec import DesignSpec
 from envgen.config import EnvConfig
+from envgen.frozen import Frozen
 from policy.chat import ChatModel
 
 
-class DesignerOptions(BaseModel):
+class DesignerOptions(Frozen):
     """The parameters of a designer; this one has none."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(allow_inf_nan=False)
 
 
 Options = TypeVar("Options", bound=DesignerOptions)

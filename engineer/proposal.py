@@ -2,9 +2,10 @@
 
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, AwareDatetime, Field
 
 from envgen.config import EnvConfig
+from envgen.frozen import Frozen
 
 MAX_TEXT = 20_000
 """Characters of an answer that are read, and stored."""
@@ -19,28 +20,26 @@ def shortened(text: str, limit: int = MAX_TEXT) -> str:
     return f"{text[:kept]} [{len(text) - kept} more characters]"
 
 
-class Attempt(BaseModel):
+class Attempt(Frozen):
     """One answer of a model to the design question."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     text: Annotated[str, AfterValidator(shortened)]
     """At most `MAX_TEXT` characters of it."""
     finish_reason: str
     """`stop` or `length`."""
     error: str | None = None
     """Why it could not be read; None if it could."""
-    started: AwareDatetime | None = None
-    """When the model was asked; None if that was not noted, as are the three that follow."""
-    seconds: float | None = Field(default=None, ge=0)
+    started: AwareDatetime
+    """When the model was asked."""
+    seconds: float = Field(ge=0)
     """How long it took to answer."""
-    prompt_tokens: int | None = Field(default=None, ge=0)
-    completion_tokens: int | None = Field(default=None, ge=0)
+    prompt_tokens: int = Field(ge=0)
+    completion_tokens: int = Field(ge=0)
 
 
-class Proposal(BaseModel):
+class Proposal(Frozen):
     """The next environment config and how it came about; stored once, never drawn again."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     stage: int = Field(ge=0)
     """The stage whose failures were read; the config is for the stage after it."""
     designer: str

@@ -2,18 +2,18 @@
 
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from engineer.gate import Gate
+from envgen.frozen import Frozen
 
 Wording = Literal["full", "compact"]
 """How a prompt is worded: `full` for models that read instructions, `compact` for the shipped tiny policy, which was trained on these very texts."""
 
 
-class DesignSpec(BaseModel):
+class DesignSpec(Frozen):
     """Who designs, what they are shown, and how a model's answer is drawn."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     designer: str = Field(default="checkpoint", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
     """A name known to `engineer.registry`: our own designers, and those that installed packages add."""
     options: dict[str, Any] = Field(default_factory=dict)

@@ -5,18 +5,18 @@ from collections.abc import Iterable
 from typing import Self
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, model_validator
+from pydantic import Field, NonNegativeInt, model_validator
 
+from envgen.frozen import Frozen
 from envgen.verifier import FailureCategory, Verdict
 
 _Z = 1.959963984540054
 """The standard normal distribution's 97.5 % quantile."""
 
 
-class Rate(BaseModel):
+class Rate(Frozen):
     """A share of successes with its 95 % Wilson interval."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     value: float
     low: float
     high: float
@@ -25,10 +25,9 @@ class Rate(BaseModel):
         return f"{self.value:.1%} [{self.low:.1%}, {self.high:.1%}]"
 
 
-class Difference(BaseModel):
+class Difference(Frozen):
     """A difference of two rates on the same instances with its 95 % paired bootstrap interval."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     value: float
     low: float
     high: float
@@ -37,10 +36,9 @@ class Difference(BaseModel):
         return f"{self.value:+.1%} [{self.low:+.1%}, {self.high:+.1%}]"
 
 
-class SizeBreakdown(BaseModel):
+class SizeBreakdown(Frozen):
     """Counts of one map size (or of all sizes together)."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     n: int = Field(ge=0)
     valid: int = Field(ge=0)
     optimal: int = Field(ge=0)
@@ -112,10 +110,9 @@ class SizeBreakdown(BaseModel):
         return None if self.arrived is None else wilson(self.arrived * self.n, self.n)
 
 
-class Breakdown(BaseModel):
+class Breakdown(Frozen):
     """Failure breakdown of one evaluation: map size -> counts."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     sizes: dict[int, SizeBreakdown] = Field(min_length=1)
 
     @property

@@ -2,8 +2,9 @@
 
 from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
+from envgen.frozen import Frozen
 from envgen.problem import MAX_SIZE, MIN_SIZE
 
 MAX_HOLE_RATIO = 0.5
@@ -12,10 +13,10 @@ SUM_TOLERANCE = 1e-6
 MapSize = Annotated[int, Field(ge=MIN_SIZE, le=MAX_SIZE)]
 
 
-class SizeConfig(BaseModel):
+class SizeConfig(Frozen):
     """What is drawn of one map size."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(allow_inf_nan=False)
     data_ratio: float = Field(ge=0, le=1)
     """Share of the instances that have this map size; the shares of all sizes sum to 1."""
     hole_ratio: float = Field(ge=0, le=MAX_HOLE_RATIO)
@@ -24,10 +25,9 @@ class SizeConfig(BaseModel):
     """Share of this size's instances whose optimal solution needs at least one wait."""
 
 
-class EnvConfig(BaseModel):
+class EnvConfig(Frozen):
     """Environment config: map size (3 to 10) -> data_ratio, hole_ratio, wait_ratio."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     sizes: dict[MapSize, SizeConfig] = Field(min_length=1)
 
     @model_validator(mode="after")

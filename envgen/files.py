@@ -8,11 +8,13 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, TextIO, TypeVar
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
-from envgen.errors import DataError
+from envgen.errors import DataError, EnvwrightError, RunDirectoryError
+
+Model = TypeVar("Model", bound=BaseModel)
 
 TEXT_LIMIT = 16_000_000
 """Characters read at most: of a whole text, or of one line of a file that is read line by line."""
@@ -83,6 +85,16 @@ def _read(path: Path) -> Iterator[TextIO]:
 def write_json(path: Path, value: Any) -> None:
     """Write a JSON document atomically, indented for people."""
     write_text(path, json.dumps(_plain(value), indent=1, ensure_ascii=False) + "\n")
+
+
+def read_model(path: Path, model: type[Model], missing: str, remedy: str, error: type[EnvwrightError] = RunDirectoryError) -> Model:
+    """The model stored in a JSON file; `error` says `missing` where there is no file, and what is wrong and `remedy` where it does not fit the model."""
+    try:
+        return model.model_validate_json(path.read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
+        raise error(missing) from None
+    except ValidationError as problem:
+        raise error(f"{path}: damaged, or made by another version: {problem.errors()[0]['msg']}; {remedy}") from None
 
 
 def move_directory(source: Path, target: Path) -> None:

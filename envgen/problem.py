@@ -13,9 +13,10 @@ from itertools import pairwise
 from typing import Annotated, Self
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, StrictInt, model_validator
+from pydantic import Field, StrictInt, model_validator
 
 from envgen.errors import shown
+from envgen.frozen import Frozen
 
 MIN_SIZE, MAX_SIZE = 3, 10
 MAX_AGENTS = 5
@@ -54,18 +55,16 @@ Plan = tuple[Path, ...]
 """A joint plan: one path an agent."""
 
 
-class Agent(BaseModel):
+class Agent(Frozen):
     """Where an agent starts and where it has to end."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     start: StrictCell
     goal: StrictCell
 
 
-class Problem(BaseModel):
+class Problem(Frozen):
     """One board with its agents. Starts are distinct, goals are distinct, none lies on a hole."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     id: str = Field(default="", max_length=200)
     size: Annotated[StrictInt, Field(ge=MIN_SIZE, le=MAX_SIZE)]
     """Side length, 3 to 10."""
@@ -103,10 +102,9 @@ class Objective(StrEnum):
     MAKESPAN = "makespan"
 
 
-class Solution(BaseModel):
+class Solution(Frozen):
     """What the solver says of a solvable problem. Costs are steps; an agent's cost is its last arrival."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     sum_of_costs: int = Field(ge=0)
     makespan: int = Field(ge=0)
     """Length of the longest path of the returned plan, which is optimal in the sum of costs."""
@@ -117,10 +115,9 @@ class Solution(BaseModel):
     plan: Plan
 
 
-class Instance(BaseModel):
+class Instance(Frozen):
     """A solvable problem with its solution; `problem.id` is its canonical identity."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     problem: Problem
     solution: Solution
 

@@ -20,12 +20,13 @@ from multiprocessing import get_context
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from envgen.capacity import Capacity, enumerated_capacity, hole_ratio_that_holds
 from envgen.columns import pack_cells, problem_of, solution_of
 from envgen.config import EnvConfig
 from envgen.errors import ConfigError, SamplingError
+from envgen.frozen import Frozen
 from envgen.problem import MAX_AGENTS, Instance, identities
 from envgen.processes import die_with_parent
 from envgen.seeds import generator
@@ -44,10 +45,9 @@ FRUITLESS_DRAWS = 200_000
 """A class is given up after this many draws that added nothing to it, counted in blocks of MOST_DRAWS."""
 
 
-class SizeReport(BaseModel):
+class SizeReport(Frozen):
     """What was asked and what was achieved for one map size."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     instances: int = Field(ge=0)
     wait_instances: int = Field(ge=0)
     holes: int = Field(ge=0)
@@ -62,17 +62,15 @@ class SizeReport(BaseModel):
         return f"{size}x{size}: {self.instances} instances, {self.wait_instances} need a wait, {self.draws} boards drawn"
 
 
-class SamplingReport(BaseModel):
+class SamplingReport(Frozen):
     """What a data set asked for and what it got, per map size."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     sizes: dict[int, SizeReport]
 
 
-class Quota(BaseModel):
+class Quota(Frozen):
     """How many instances of one map size to draw, and of which kind."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     size: int
     agents: int
     hole_ratio: float

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from enum import StrEnum
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from envgen.frozen import Frozen
 from envgen.judging import Finding, Judgement, Plans, boards_of, cells_of, judge, read_cells
 from envgen.parser import PlanParseError, plan_lines
 from envgen.problem import Cell, Instance, Plan, Problem, cell_text
@@ -26,10 +27,9 @@ class FailureCategory(StrEnum):
     """Every step is legal, but an agent does not end on its goal."""
 
 
-class Verdict(BaseModel):
+class Verdict(Frozen):
     """What the verifier says of one answer. The measures of partial progress default to those of the best or worst answer."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     valid: bool
     optimal: bool = False
     category: FailureCategory | None = None

@@ -125,6 +125,6 @@ def children_environment(jobs: int, record: str | None) -> dict[str, str]:
 
 
 def share_of_cores(jobs: int) -> dict[str, str]:
-    """How many threads and processes each of `jobs` children may start; what the user has set is left alone."""
+    """How many threads each of `jobs` children may start; what the user has set is left alone."""
     share = str(max(1, (os.cpu_count() or 1) // jobs))
-    return {name: os.environ.get(name, share) for name in ("OMP_NUM_THREADS", "ENVWRIGHT_WORKERS")} if jobs > 1 else {}
+    return {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", share)} if jobs > 1 else {}

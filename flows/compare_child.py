@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict
-
 from envgen.errors import EnvwrightError
+from envgen.frozen import Frozen
 from infra.preset import Preset
 from policy.child import tell
 
@@ -21,10 +20,9 @@ if TYPE_CHECKING:
     from prefect.client.schemas.objects import FlowRun
 
 
-class CurriculumSpec(BaseModel):
+class CurriculumSpec(Frozen):
     """What a child process is told."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     directory: Path
     title: str
     preset: Preset

@@ -5,39 +5,32 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from envgen.errors import ConfigError
+from envgen.errors import ConfigError, ModelError
 from infra.lengths import prompt_tokens
 from infra.preset import Preset, resolved_json
 from infra.workload import Throughput, Work, Workload, workload
 from policy.batches import Batches
-from policy.memory import TRAINING, MemoryEstimate, Moment, estimate_memory
+from policy.checkpoints import resolve_model
+from policy.memory import LEFT_OUT, MemoryEstimate, Moment, estimate_memory
+from policy.model_size import ModelSize, model_size
 from policy.packages import INSTALL, missing_packages
-from policy.shapes import ArchitectureError, model_shape
 from policy.sharding import Sharding
 from policy.train_spec import answer_tokens
 
 _KNOBS = {
-    "weights": "training.lora with training.dtype bfloat16, or training.launch fsdp2 on several GPUs",
+    "weights": "training.lora with training.dtype bfloat16, training.launch fsdp2 on several GPUs, or engine.dtype bfloat16",
     "gradients": "training.lora",
     "optimizer state": "trl.optim adamw_8bit, or training.lora",
-    "activations": "trl.per_device_train_batch_size down and trl.gradient_accumulation_steps up, trl.max_completion_length, trl.gradient_checkpointing",
-    "LM head": "trl.per_device_train_batch_size",
-    "weights in bfloat16": "training.dtype bfloat16 with training.lora",
-    "vLLM's KV cache": "trl.vllm_gpu_memory_utilization",
+    "vLLM's KV cache": "trl.vllm_gpu_memory_utilization, engine.gpu_memory_utilization",
     "vLLM's weights": "trl.vllm_enable_sleep_mode, trl.vllm_mode server",
     "reference model": "trl.beta 0",
-    "KV cache": "trl.use_vllm, trl.steps_per_generation",
-    "logits": "trl.steps_per_generation",
+    "KV cache": "trl.use_vllm, trl.steps_per_generation, engine.batch_size, max_answer_tokens",
+    "logits": "trl.steps_per_generation, engine.batch_size",
 }
 """Part of the memory -> options that make it smaller."""
-_ENGINE_KNOBS = {
-    "KV cache": "engine.batch_size, max_answer_tokens",
-    "weights": "engine.dtype",
-    "logits": "engine.batch_size",
-    "vLLM's KV cache": "engine.gpu_memory_utilization",
-}
 _NAMED = 3
 """Parts whose options are named where memory does not suffice."""
+_OPEN = f"not counted: {LEFT_OUT}"
 
 
 def parse_throughput(text: str) -> Throughput:
@@ -56,11 +49,12 @@ def show_dry_run(preset: Preset, console: Console, gpu_memory: float | None, thr
     rate = parse_throughput(throughput) if throughput else None
     work, asked = workload(preset, answer_length), prompt_tokens(preset)
     longest = max(preset.max_answer_tokens, preset.asked_design().max_tokens)
+    resolve_model(preset.model)  # a checkpoint that is not there is an error; a model that cannot be counted is not
     try:
-        shape = model_shape(preset.model)
-        estimate = estimate_memory(shape, preset.training, preset.trl, preset.engine, asked, longest, gpu_memory)
-        lines = [_weights(estimate, shape.parameters), *_sizes(preset, asked), *_held(estimate), *_verdict(estimate, gpu_memory)]
-    except ArchitectureError as error:
+        size = model_size(preset.model, preset.training.lora)
+        estimate = estimate_memory(size, preset.training, preset.trl, preset.engine, asked, longest, gpu_memory)
+        lines = [_weights(size), *_sizes(preset, asked), *_held(estimate), *_verdict(estimate, gpu_memory)]
+    except ModelError as error:
         estimate, lines = None, [*_sizes(preset, asked), str(error)]
     shown = preset.model_copy(update={"design": preset.asked_design()})
     console.print(yaml.safe_dump(resolved_json(shown), sort_keys=False), markup=False, highlight=False, soft_wrap=True)
@@ -77,7 +71,7 @@ def show_dry_run(preset: Preset, console: Console, gpu_memory: float | None, thr
 
 def memory_table(estimate: MemoryEstimate) -> Table:
     """GiB of each part at each moment, and their sums."""
-    table = Table(title="Memory of one GPU in GiB, estimated", box=SIMPLE_HEAD, pad_edge=False, title_justify="left")
+    table = Table(title="Memory of one GPU in GiB, at least", box=SIMPLE_HEAD, pad_edge=False, title_justify="left")
     table.add_column("part")
     for moment in estimate.moments:
         table.add_column(moment.name, justify="right", max_width=18)
@@ -111,14 +105,13 @@ def _row(work: Work, rate: Throughput | None) -> list[str]:
     return counts + ([f"{rate.hours(work):,.1f}"] if rate else [])
 
 
-def _weights(estimate: MemoryEstimate, parameters: int) -> str:
-    trained = estimate.trainable
-    return f"{parameters:,} weights, {'all of them' if trained == parameters else f'{trained:,} more of adapters, which alone are'} trained"
+def _weights(size: ModelSize) -> str:
+    return f"{size.parameters:,} weights, {'all of them' if size.adapters is None else f'{size.adapters:,} more of adapters, which alone are'} trained"
 
 
 def _held(estimate: MemoryEstimate) -> list[str]:
     held = [(one.name, one.sequences) for one in estimate.moments if one.sequences is not None]
-    return [f"while {name}, vLLM's cache holds {count} answers of full length at a time" for name, count in held]
+    return [f"while {name}, vLLM's cache holds at most {count} answers of full length at a time" for name, count in held]
 
 
 def _sizes(preset: Preset, asked: int) -> list[str]:
@@ -132,22 +125,21 @@ def _sizes(preset: Preset, asked: int) -> list[str]:
 
 def _verdict(estimate: MemoryEstimate, gpu_memory: float | None) -> list[str]:
     peak = estimate.peak
-    most = f"the most is {peak.total:.1f} GiB, while {peak.name}"
+    most = f"at least {peak.total:.1f} GiB are needed, while {peak.name}"
     if gpu_memory is None:
         shared = ["vLLM's cache is as large as all its answers need; --gpu-memory 80 counts what it takes of a card of 80 GiB"]
-        return [most, *(shared if any("vLLM's KV cache" in moment.parts for moment in estimate.moments) else [])]
+        return [most, _OPEN, *(shared if any("vLLM's KV cache" in moment.parts for moment in estimate.moments) else [])]
     if any(moment.sequences == 0 for moment in estimate.moments):
         more = "raise trl.vllm_gpu_memory_utilization or engine.gpu_memory_utilization"
         return [f"does not fit: vLLM's share of {gpu_memory:g} GiB holds no answer of full length; {more}"]
     if peak.total <= gpu_memory:
-        return [f"fits: {most}, of {gpu_memory:g} GiB"]
+        return [f"{most}, of {gpu_memory:g} GiB: {gpu_memory - peak.total:.1f} GiB are left for what is not counted", _OPEN]
     return [f"does not fit: {most}, of {gpu_memory:g} GiB; what helps:", *(f"  {line}" for line in _helps(peak))]
 
 
 def _helps(moment: Moment) -> list[str]:
-    knobs = _KNOBS if moment.name == TRAINING or any("optimizer" in part for part in moment.parts) else _ENGINE_KNOBS
-    largest = sorted((part for part in moment.parts if part in knobs), key=lambda part: -moment.parts[part])[:_NAMED]
-    return [f"{part}, {moment.parts[part]:.1f} GiB: {knobs[part]}" for part in largest]
+    largest = sorted((part for part in moment.parts if part in _KNOBS), key=lambda part: -moment.parts[part])[:_NAMED]
+    return [f"{part}, {moment.parts[part]:.1f} GiB: {_KNOBS[part]}" for part in largest]
 
 
 def _assumptions(work: Workload, answer_length: int | None, rate: Throughput | None) -> list[str]:

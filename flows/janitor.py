@@ -10,17 +10,17 @@ from datetime import UTC, datetime
 from prefect import flow
 from prefect.artifacts import create_markdown_artifact
 from prefect.client.orchestration import get_client
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from envgen.frozen import Frozen
 from infra.serving.reaping import reap
 
 log = logging.getLogger("envwright")
 
 
-class JanitorOptions(BaseModel):
+class JanitorOptions(Frozen):
     """When a run counts as dead, and what becomes of it."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     max_silence: int = Field(
         default=120,
         ge=120,

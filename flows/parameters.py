@@ -5,13 +5,14 @@ Only what is given overrides the preset: a field that is left out, or left empty
 
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, ValidationError, model_serializer
+from pydantic import ConfigDict, Field, SerializerFunctionWrapHandler, ValidationError, model_serializer
 from pydantic.config import JsonDict
 
 from engineer.context import VARIANTS
 from engineer.gate import Gate
 from engineer.registry import known_designers
 from envgen.errors import ConfigError, describe_validation_error
+from envgen.frozen import Frozen
 from envgen.prompts import PromptStyle
 from infra.benchmark.spec import ANSWER_TOKENS, BenchmarkSpec, planned
 from infra.comparison.spec import ComparisonSpec, plan
@@ -30,8 +31,8 @@ def _without_defaults(schema: dict[str, Any]) -> None:
         field.pop("default", None)
 
 
-class _Form(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", json_schema_extra=_without_defaults)
+class _Form(Frozen):
+    model_config = ConfigDict(json_schema_extra=_without_defaults)
 
     @model_serializer(mode="wrap")
     def _given(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:

@@ -50,7 +50,7 @@ def closing_lines(results: CurriculumResults) -> list[str]:
     lines = []
     for stage in results.stages:
         kept = stage.proposal.fallback
-        if stage.gate and stage.gate.dropped:
+        if stage.gate.dropped:
             lines.append(f"stage {stage.stage}: {stage.gate.reason}")
         if stage.decision:
             lines.append(f"stage {stage.stage}: the proposal was {stage.decision}")

@@ -8,12 +8,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 
 from engineer.proposal import Proposal
 from envgen.config import EnvConfig
 from envgen.errors import RunDirectoryError
-from envgen.files import file_digest, write_json
+from envgen.files import file_digest, read_model, write_json
+from envgen.frozen import Frozen
 from infra.steps import RECORDS, lock, stage_directory
 
 PROPOSAL, DECISION = "proposal.json", "decision.json"
@@ -23,10 +24,9 @@ Verdict = Literal["approve", "reject", "stop"]
 """`approve`: the next stage uses the config, as proposed or edited. `reject`: it keeps the config that is there. `stop`: there is no next stage."""
 
 
-class Decision(BaseModel):
+class Decision(Frozen):
     """What a person decided on the proposal of a stage."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     stage: int = Field(ge=0)
     """The stage that proposed; the config is for the stage after it."""
     decision: Verdict
@@ -52,12 +52,9 @@ class Decision(BaseModel):
 def read_decision(directory: Path) -> Decision | None:
     """The decision on the proposal in a stage directory; None if nobody has decided on this proposal. RunDirectoryError if it is damaged."""
     path = directory / DECISION
-    try:
-        found = Decision.model_validate_json(path.read_bytes())
-    except FileNotFoundError:
+    if not path.exists():
         return None
-    except ValidationError as error:
-        raise RunDirectoryError(f"{path}: damaged: {error.errors()[0]['msg']}; delete it, and decide again with envwright approve or reject") from None
+    found = read_model(path, Decision, f"{path}: is missing", "delete it, and decide again with envwright approve or reject")
     return found if (directory / PROPOSAL).exists() and found.proposal == file_digest(directory / PROPOSAL) else None
 
 

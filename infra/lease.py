@@ -19,10 +19,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
 from envgen.errors import RunDirectoryError
 from envgen.files import write_json
+from envgen.frozen import Frozen
 
 RENEW_SECONDS = 15.0
 STALE_SECONDS = 120.0
@@ -30,10 +31,9 @@ LOOK_SECONDS = 2.0
 _log = logging.getLogger("envwright.lease")
 
 
-class Lease(BaseModel):
+class Lease(Frozen):
     """Who holds a run directory."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     token: str
     """Differs between any two leases."""
     host: str

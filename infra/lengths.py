@@ -10,7 +10,7 @@ from envgen.errors import ConfigError, ModelError
 from envgen.problem import Agent, Problem
 from envgen.prompts import prompt
 from policy.checkpoints import resolve_model
-from policy.shapes import known_positions
+from policy.model_size import known_positions
 from policy.train_spec import answer_tokens
 
 if TYPE_CHECKING:

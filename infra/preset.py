@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from engineer.context import VARIANTS, ConfigSpace
 from engineer.registry import find_designer, resolve
 from engineer.spec import DesignSpec
 from envgen.config import MAX_HOLE_RATIO, EnvConfig, MapSize, SizeConfig
 from envgen.errors import ConfigError, DataError, SamplingError, describe_validation_error
+from envgen.frozen import Frozen
 from envgen.problem import MAX_AGENTS
 from envgen.prompts import PromptStyle
 from envgen.sampler import MIN_AGENTS, quotas
@@ -32,10 +33,9 @@ TUNING_SEED = 20_270
 """Seed of the tuning set: `--set validation.seed=20270` judges on boards that are none of the validation set."""
 
 
-class ValidationSpec(BaseModel):
+class ValidationSpec(Frozen):
     """The fixed validation set: for each map size the same number of instances of every wait and hole ratio."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     wait_ratios: tuple[Annotated[float, Field(ge=0, le=1)], ...] = Field(default=(0.25, 0.5, 0.75), min_length=1)
     hole_ratios: tuple[Annotated[float, Field(ge=0, le=MAX_HOLE_RATIO)], ...] = Field(default=(0.2, 0.3, 0.4), min_length=1)
     instances: int = Field(default=17, ge=1)
@@ -60,10 +60,9 @@ class ValidationSpec(BaseModel):
         ]
 
 
-class Preset(BaseModel):
+class Preset(Frozen):
     """A curriculum: policy, testbed, training, designer."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     name: str = Field(pattern=r"^[A-Za-z0-9._-]+$")
     description: str = ""
     approval: Literal["none", "required"] | None = None

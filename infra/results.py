@@ -2,21 +2,21 @@
 
 from typing import NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from engineer.behaviour import ProposalBehaviour
 from engineer.gate import START, GateDecision
 from engineer.proposal import Proposal
 from envgen.breakdown import Breakdown, Difference
 from envgen.config import EnvConfig
+from envgen.frozen import Frozen
 from infra.decision import Decision
 from policy.pilot_score import Piloted
 
 
-class TrainingSummary(BaseModel):
+class TrainingSummary(Frozen):
     """Figures of one stage's training."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     steps: int
     seconds: float
     completion_tokens: int
@@ -27,10 +27,9 @@ class TrainingSummary(BaseModel):
     """Share of groups whose rewards are all equal, over all steps: no learning signal there."""
 
 
-class StageResult(BaseModel):
+class StageResult(Frozen):
     """One stage: the config it trained on, what the policy then got right, and what it proposed next."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     stage: int
     parent: int = Field(default=START, ge=START)
     """The stage whose checkpoint it started from; -1 is the start policy."""
@@ -40,8 +39,8 @@ class StageResult(BaseModel):
     valid_gain: Difference
     """Validation valid rate minus the start policy's."""
     optimal_gain: Difference
-    gate: GateDecision | None = None
-    """This stage against the best evaluation before it, and what followed; None where it was not judged."""
+    gate: GateDecision
+    """This stage against the best evaluation before it, and what followed."""
     pilots: tuple[Piloted, ...] = ()
     """The expected learning signal of the proposed configs, for the policy in force; empty without a pilot."""
     proposal: Proposal
@@ -49,21 +48,20 @@ class StageResult(BaseModel):
     """What a person decided on the proposal; None if nobody was asked, or has not answered."""
     rejected: tuple[Proposal, ...] = ()
     """The candidates that another one was preferred to."""
-    behaviour: ProposalBehaviour | None = None
-    """What the proposal did with the config and the evidence; None where it was not measured."""
+    behaviour: ProposalBehaviour
+    """What the proposal did with the config and the evidence."""
     seconds: dict[str, float]
     """Wall time per step of the stage."""
 
     @property
     def overruled(self) -> bool:
         """Whether the gate acted, so that no proposal was asked for."""
-        return self.gate is not None and self.gate.action != "go-on"
+        return self.gate.action != "go-on"
 
 
-class CurriculumResults(BaseModel):
+class CurriculumResults(Frozen):
     """All finished stages of one curriculum."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     curriculum: str
     preset: str
     designer: str
@@ -76,8 +74,7 @@ class CurriculumResults(BaseModel):
     @property
     def final(self) -> "FinalPolicy":
         """The policy that the run ends with so far: that of the last stage, or the one that the gate rolled back to."""
-        last = self.stages[-1]
-        number = last.gate.in_force if last.gate else last.stage
+        number = self.stages[-1].gate.in_force
         if number == START:
             nothing = Difference(value=0, low=0, high=0)
             return FinalPolicy(START, self.start, nothing, nothing)

@@ -3,10 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
-
 from envgen.errors import RunDirectoryError
-from envgen.files import digest, write_json
+from envgen.files import digest, read_model, write_json
+from envgen.frozen import Frozen
 from infra.preset import Preset, resolved_json
 from infra.results import CurriculumResults
 from policy.batches import deciding_options
@@ -16,10 +15,9 @@ FREE_FIELDS = {"stages", "description", "approval"}
 """Fields of the preset in which a resumed run may differ."""
 
 
-class Curriculum(BaseModel):
+class Curriculum(Frozen):
     """A named run of a preset; `curriculum.json` in its directory."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     name: str
     preset: Preset
     preset_digest: str
@@ -73,24 +71,14 @@ def changed_fields(there: Preset, here: Preset, free: set[str]) -> str:
 
 def read_curriculum(directory: Path) -> Curriculum:
     """The curriculum of an existing run directory; RunDirectoryError if there is none."""
-    path = directory / MODEL_FILE
-    try:
-        return Curriculum.model_validate_json(path.read_bytes())
-    except (FileNotFoundError, NotADirectoryError):
-        raise RunDirectoryError(f"{directory}: no curriculum there ({MODEL_FILE} is missing); give the name or the path of a run") from None
-    except ValidationError as error:
-        raise RunDirectoryError(f"{path}: damaged, or made by another version: {error.errors()[0]['msg']}; move the directory away") from None
+    missing = f"{directory}: no curriculum there ({MODEL_FILE} is missing); give the name or the path of a run"
+    return read_model(directory / MODEL_FILE, Curriculum, missing, "move the directory away")
 
 
 def read_results(directory: Path) -> CurriculumResults:
     """`results.json` of a run; RunDirectoryError if no stage has finished."""
-    path = directory / "results.json"
-    try:
-        return CurriculumResults.model_validate_json(path.read_bytes())
-    except (FileNotFoundError, NotADirectoryError):
-        raise RunDirectoryError(f"{directory}: results.json is missing; no stage has finished yet, or this is no run") from None
-    except ValidationError as error:
-        raise RunDirectoryError(f"{path}: damaged, or made by another version: {error.errors()[0]['msg']}; run the same command again to rewrite it") from None
+    missing = f"{directory}: results.json is missing; no stage has finished yet, or this is no run"
+    return read_model(directory / "results.json", CurriculumResults, missing, "run the same command again to rewrite it")
 
 
 def _digest(preset: Preset) -> str:

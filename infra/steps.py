@@ -11,9 +11,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
 from envgen.files import digest, file_digest, write_json
+from envgen.frozen import Frozen
 
 CODE_VERSIONS = {
     "validation": 2,
@@ -34,10 +35,9 @@ RECORDS = ".steps"
 """Folder of the records, in the directory that the steps write to."""
 
 
-class StepRecord(BaseModel):
+class StepRecord(Frozen):
     """What a finished step wrote."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     step: str
     key: str
     outputs: dict[str, str]

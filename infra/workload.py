@@ -1,9 +1,10 @@
 """How many tokens a curriculum generates and trains on, under a stated mean length of answers."""
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from engineer.registry import find_designer
 from envgen.errors import ConfigError
+from envgen.frozen import Frozen
 from infra.lengths import DESIGN_PROMPT_TOKENS, prompt_tokens
 from infra.preset import Preset
 from policy.batches import Batches
@@ -11,10 +12,9 @@ from policy.sharding import Sharding
 from policy.train_spec import answer_tokens
 
 
-class Work(BaseModel):
+class Work(Frozen):
     """Answers of one kind."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     answers: int
     prompt_tokens: int
     generated: int
@@ -30,10 +30,9 @@ class Work(BaseModel):
         return Work(**{name: value + getattr(other, name) for name, value in self.model_dump().items()})
 
 
-class Throughput(BaseModel):
+class Throughput(Frozen):
     """What a machine does, all of its GPUs together; stated by who knows it, never assumed."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     generated: float = Field(gt=0)
     """Tokens generated a second."""
     trained: float = Field(gt=0)
@@ -44,10 +43,9 @@ class Throughput(BaseModel):
         return (work.generated / self.generated + work.trained / self.trained) / 3600
 
 
-class Workload(BaseModel):
+class Workload(Frozen):
     """The work of a curriculum."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     stages: int
     optimizer_steps: int
     """Of a stage."""

@@ -7,16 +7,16 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
 from envgen.files import digest
+from envgen.frozen import Frozen
 from policy.chat import ChatModel, Completion, Conversation, Progress, Sampling, equal_groups
 
 
-class _Line(BaseModel):
+class _Line(Frozen):
     """One kept answer."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     key: str
     completion: Completion
 

@@ -3,16 +3,14 @@
 from math import ceil
 from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict
-
 from envgen.errors import ConfigError
+from envgen.frozen import Frozen
 from policy.train_spec import MEMORY_OPTIONS, TrainingSettings, group_size, process_count
 
 
-class Batches(BaseModel):
+class Batches(Frozen):
     """Sizes that follow from options of `trl.GRPOConfig` and the number of processes, as in its `__post_init__`."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     per_device: int
     """Answers in one forward and backward pass of one process."""
     accumulation: int

@@ -8,9 +8,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
-
 from envgen.errors import ModelError
+from envgen.frozen import Frozen
 from envgen.problem import Instance
 from envgen.prompts import PromptStyle, answer, prompt
 from policy.chat import Message
@@ -28,10 +27,9 @@ Score = Callable[[list[list[int]]], Scores]
 """Token sequences -> for each the log-probability of every token after the first, given those before it."""
 
 
-class Canary(BaseModel):
+class Canary(Frozen):
     """Token sequences and what the trainer's weights say of them."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     sequences: list[list[int]]
     answers: list[int]
     """Tokens at the end of each sequence that are scored."""
@@ -43,10 +41,9 @@ class Canary(BaseModel):
     """The same under the trained weights."""
 
 
-class WeightsCheck(BaseModel):
+class WeightsCheck(Frozen):
     """What the canary said of an engine, in nats a token."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     off: float
     """Mean absolute difference between engine and trainer."""
     moved: float | None

@@ -3,21 +3,21 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from envgen.frozen import Frozen
 
 
-class Message(BaseModel):
+class Message(Frozen):
     """One turn of a conversation."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     role: Literal["system", "user", "assistant"]
     content: str
 
 
-class Sampling(BaseModel):
+class Sampling(Frozen):
     """How completions are drawn."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     max_tokens: int = Field(ge=1)
     temperature: float = Field(default=0.0, ge=0)
     """0 is greedy."""
@@ -26,10 +26,9 @@ class Sampling(BaseModel):
     """Decode under this schema: every complete answer is JSON that fits it."""
 
 
-class Completion(BaseModel):
+class Completion(Frozen):
     """One answer of a chat model."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     text: str
     prompt_tokens: int = Field(ge=0)
     completion_tokens: int = Field(ge=0)

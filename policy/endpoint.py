@@ -5,19 +5,20 @@ import re
 from typing import Literal
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from envgen.errors import ModelError
+from envgen.frozen import Frozen
 
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,99}")
 
 
-class Endpoint(BaseModel):
+class Endpoint(Frozen):
     """An endpoint, a model there, and the patience of its caller. It names the key's variable and never holds the key.
 
     An answer is there, or given up, within (retries + 1) * timeout + retries * max_wait seconds."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(allow_inf_nan=False)
     base_url: str = "https://api.openai.com/v1"
     """Address up to `/v1`, as `http://localhost:8000/v1`."""
     model: str = ""

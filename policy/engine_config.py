@@ -2,16 +2,17 @@
 
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
+
+from envgen.frozen import Frozen
 
 Backend = Literal["transformers", "vllm"]
 Dtype = Literal["auto", "float32", "bfloat16", "float16"]
 
 
-class EngineConfig(BaseModel):
+class EngineConfig(Frozen):
     """Which engine answers for a policy, and with how much of the machine."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     backend: Backend = "transformers"
     """What generates: Hugging Face transformers, or vLLM, which is much faster on a GPU and has an installation of its own."""
     batch_size: int = Field(default=64, ge=1)

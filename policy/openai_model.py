@@ -12,11 +12,12 @@ import httpx2
 import openai
 from anyio import Semaphore, fail_after
 from anyio.from_thread import start_blocking_portal
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 from pydantic_core import from_json
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt, wait_random_exponential
 
 from envgen.errors import ModelError
+from envgen.frozen import Frozen
 from policy.chat import Completion, Conversation, Progress, Sampling
 from policy.endpoint import Endpoint
 
@@ -31,10 +32,9 @@ SECRET = 8
 """A shorter key is a placeholder that a local server was given; taking it out of texts would garble them."""
 
 
-class Usage(BaseModel):
+class Usage(Frozen):
     """What an endpoint was asked for so far, failed requests included."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     requests: int = 0
     prompt_tokens: int = 0
     """As reported by the server."""

@@ -1,24 +1,23 @@
 """What a pilot found: the learning signal to be expected of a config."""
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from envgen.breakdown import Rate
 from envgen.config import EnvConfig
+from envgen.frozen import Frozen
 
 
-class Mean(BaseModel):
+class Mean(Frozen):
     """A mean over groups with its 95 % bootstrap interval."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     value: float
     low: float
     high: float
 
 
-class PilotScore(BaseModel):
+class PilotScore(Frozen):
     """The learning signal to be expected of a config."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     groups: int = Field(ge=1)
     """Instances, each answered by a group."""
     group_size: int = Field(ge=2)
@@ -33,10 +32,9 @@ class PilotScore(BaseModel):
     completion_tokens: int
 
 
-class Piloted(BaseModel):
+class Piloted(Frozen):
     """One config and its score."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     config: EnvConfig
     score: PilotScore | None
     error: str | None = None

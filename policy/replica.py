@@ -5,9 +5,8 @@ import os
 import subprocess
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict
-
 from envgen.errors import ModelError
+from envgen.frozen import Frozen
 from policy.chat import Completion, Conversation, Sampling
 from policy.child import start_piped, stop_child
 from policy.engine_config import EngineConfig
@@ -16,20 +15,18 @@ _CHUNK = 1 << 20
 """Bytes read from a pipe at once."""
 
 
-class Request(BaseModel):
+class Request(Frozen):
     """Conversations to complete, or sequences of tokens to score, under the indices that they have in the call."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     conversations: dict[int, Conversation] = {}
     sampling: Sampling | None = None
     """Of the conversations."""
     sequences: dict[int, list[int]] = {}
 
 
-class Reply(BaseModel):
+class Reply(Frozen):
     """What is new: completions, scores, or why a request cannot be answered."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     completions: dict[int, Completion] = {}
     scores: dict[int, list[float]] = {}
     error: str | None = None

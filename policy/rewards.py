@@ -3,17 +3,17 @@
 from collections.abc import Callable
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from envgen.dataset import instance_of_row
+from envgen.frozen import Frozen
 from envgen.problem import Instance
 from envgen.verifier import FailureCategory, Verdict, verify_batch
 
 
-class RewardWeights(BaseModel):
+class RewardWeights(Frozen):
     """The reward is the weighted sum of terms from 0 to 1. Our choice: the paper publishes no formula."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     format: float = Field(default=0.0, ge=0)
     """0 or 1: the answer can be parsed."""
     valid: float = Field(default=1.0, ge=0)

@@ -4,10 +4,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pyarrow as pa
-from pydantic import BaseModel, ConfigDict
 
 from envgen.breakdown import Breakdown, count_verdicts
 from envgen.dataset import SCHEMA, instance_of_row, read_table, to_table, write_table
+from envgen.frozen import Frozen
 from envgen.problem import Instance
 from envgen.prompts import PromptStyle
 from envgen.verifier import FailureCategory, Verdict
@@ -34,10 +34,9 @@ ROLLOUT_SCHEMA = pa.schema(
 )
 
 
-class Rollout(BaseModel):
+class Rollout(Frozen):
     """One answer of a policy to one instance."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     instance: Instance
     completion: str
     completion_tokens: int

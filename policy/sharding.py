@@ -2,8 +2,9 @@
 
 from typing import Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from envgen.frozen import Frozen
 from policy.train_spec import TrainingSettings, launch_fields, process_count
 
 _QUANTISED = 1 + 4 / 256
@@ -26,10 +27,9 @@ _BITSANDBYTES_8BIT = frozenset(name for name in _VALUES if name.endswith("_8bit"
 DEFAULT_OPTIMIZER = "adamw_torch_fused"
 
 
-class Sharding(BaseModel):
+class Sharding(Frozen):
     """Over how many GPUs the parts of the training state are split; 1: every GPU holds the whole."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     processes: int = Field(default=1, ge=1)
     weights: int = 1
     gradients: int = 1

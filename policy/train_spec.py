@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from envgen.errors import ConfigError
+from envgen.frozen import Frozen
 from envgen.problem import MAX_SIZE, MIN_SIZE
 from envgen.prompts import PromptStyle
 from policy.rewards import RewardWeights
@@ -75,10 +76,9 @@ LAUNCH = Path(__file__).parent / "accelerate"
 """Shipped configs of `accelerate launch`."""
 
 
-class TrainingSettings(BaseModel):
+class TrainingSettings(Frozen):
     """How the weights are held and on how many processes they are trained."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     dtype: Literal["auto", "float32", "bfloat16"] = "float32"
     """Of the weights while they are trained. bfloat16 halves the memory, but rounds away the updates of a small learning rate."""
     lora: dict[str, Any] | None = None
@@ -91,10 +91,9 @@ class TrainingSettings(BaseModel):
     """What to do if the engine that evaluates does not have the trained weights."""
 
 
-class TrainSpec(BaseModel):
+class TrainSpec(Frozen):
     """One stage of GRPO."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     parent: str
     """Checkpoint directory or hub id to start from."""
     data: Path

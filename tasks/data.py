@@ -9,9 +9,9 @@ from envgen.files import write_json
 from envgen.problem import Instance
 from envgen.sampler import SamplingReport, sample
 from infra.preset import Preset
-from infra.settings import Fanout, Settings
+from infra.settings import Settings
 from infra.steps import StepRecord, run_step
-from tasks.fan_out import fan_out
+from tasks.draw_on_ray import draw_on_ray
 from tasks.run import RunRef, log, task_options
 
 
@@ -59,8 +59,8 @@ def generate(run: RunRef, stage: int, config: EnvConfig, validation: StepRecord)
 
 def _draw(run: RunRef, stage: int, config: EnvConfig) -> tuple[list[Instance], SamplingReport]:
     preset, settings = run.preset, Settings()
-    if settings.fanout is not Fanout.POOL:
-        return fan_out(run, stage, config, settings.fanout, settings.workers)
+    if settings.ray:
+        return draw_on_ray(run, stage, config, settings.workers)
     return sample(
         config,
         preset.instances,

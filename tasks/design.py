@@ -5,7 +5,6 @@ from functools import lru_cache
 from typing import Any
 
 from prefect import task
-from pydantic import BaseModel, ConfigDict
 
 from engineer.answer import MAX_RATIONALE
 from engineer.context import DesignContext, StageRecord
@@ -15,6 +14,7 @@ from engineer.proposal import Proposal
 from engineer.registry import find_designer
 from envgen.config import EnvConfig
 from envgen.files import write_json
+from envgen.frozen import Frozen
 from envgen.sampler import attainable
 from infra.decision import PROPOSAL, read_decision
 from infra.preset import Preset
@@ -30,18 +30,16 @@ from tasks.run import RunRef, engine, log, parent_stage, policy_identity, task_o
 CANDIDATES, STATE = "candidates.json", "designer_state.json"
 
 
-class Candidate(BaseModel):
+class Candidate(Frozen):
     """A proposal, and what its designer remembers if it is chosen."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     proposal: Proposal
     state: dict[str, Any]
 
 
-class Candidates(BaseModel):
+class Candidates(Frozen):
     """All that was proposed after a stage, in the order drawn."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     candidates: tuple[Candidate, ...]
 
     @property

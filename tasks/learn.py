@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from prefect import task
-from pydantic import BaseModel, ConfigDict
 
 from engineer.gate import START
 from envgen.breakdown import Breakdown, Difference
 from envgen.dataset import read_dataset
 from envgen.errors import ChildError
 from envgen.files import file_digest, write_json
+from envgen.frozen import Frozen
 from envgen.seeds import seed_integer
 from infra.steps import StepRecord, run_step, step_key
 from policy.answers import KeptAnswers
@@ -37,10 +37,9 @@ WARM_UP_SECONDS = 20
 """Before training is expected to end, the engine that will evaluate it begins its imports."""
 
 
-class Changes(BaseModel):
+class Changes(Frozen):
     """What a stage changed on the validation set, against the policy that it started from."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     valid: dict[int, Difference]
     """Map size -> change of the valid rate, paired over the instances."""
 

@@ -1,11 +1,11 @@
 """Pilot the proposed configs with the policy that would train on them, and choose."""
 
 from prefect import task
-from pydantic import BaseModel, ConfigDict
 
 from envgen.config import EnvConfig
 from envgen.errors import ModelError, SamplingError
 from envgen.files import file_digest, write_json
+from envgen.frozen import Frozen
 from envgen.sampler import sample
 from envgen.seeds import seed_integer
 from infra.decision import PROPOSAL
@@ -26,10 +26,9 @@ PARTIAL = "pilot.partial.jsonl"
 """The answers of a pilot that was cut off."""
 
 
-class Pilots(BaseModel):
+class Pilots(Frozen):
     """The scores of all different configs that were proposed after a stage; none if the pilot is off."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     pilots: tuple[Piloted, ...]
 
 

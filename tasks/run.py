@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
-
 from engineer.gate import START, GateDecision
+from envgen.frozen import Frozen
 from infra.preset import Preset
 from infra.settings import Settings
 from infra.steps import read_record, stage_directory
@@ -22,10 +21,9 @@ log = logging.getLogger("envwright")
 GATE = "gate.json"
 
 
-class RunRef(BaseModel):
+class RunRef(Frozen):
     """A curriculum's directory and preset; small, so that tasks can pass it around."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     directory: Path
     preset: Preset
 
@@ -62,10 +60,9 @@ class RunRef(BaseModel):
         return self.start if number == START else self.stage(number)
 
 
-class Parent(BaseModel):
+class Parent(Frozen):
     """The policy that a stage starts from."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     stage: int
     """The stage that made it; -1 is the start policy."""
     identity: str

@@ -46,7 +46,6 @@ class Deployed:
             "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem",
             "ENVWRIGHT_RUNS": str(self.runs),
             "OMP_NUM_THREADS": "1",
-            "ENVWRIGHT_WORKERS": "1",
             "PYTHONPATH": str(ROOT),
         }
         return {**os.environ, **given}

@@ -23,7 +23,6 @@ class Served:
         self.environment = {name: value for name, value in os.environ.items() if name not in CONFIGURED} | {
             "PYTHONPATH": str(ROOT),
             "OMP_NUM_THREADS": "1",
-            "ENVWRIGHT_WORKERS": "1",
         }
         self.out = folder / "serve.out"
         command = [sys.executable, "-u", "-m", "flows.cli", "serve", "--prefect-port", str(self.prefect), "--mlflow-port", str(self.mlflow)]

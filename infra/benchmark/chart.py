@@ -10,14 +10,13 @@ import numpy as np
 from envgen.files import atomic_path
 from infra.benchmark.published import ENGINEER_AGENTS, ENGINEER_BY_SIZE, MARK
 from infra.benchmark.results import BenchmarkResults, Score
-from infra.report.charts import PALETTE, strip_axes
+from infra.report.charts import GRID, INK, MUTED, PALETTE, strip_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 CHART_FILE = "benchmark.png"
-_INK, _MUTED, _GRID = (PALETTE[name][0] for name in ("ink", "muted", "grid"))
 _SIDE = 0.09
 """Valid and optimal points stand this far left and right of their map size."""
 
@@ -44,11 +43,11 @@ def _figure(results: BenchmarkResults) -> "Figure":
         if agents == ENGINEER_AGENTS:
             _published(axes)
         _dress(axes, agents, sum(score.n for score in scores), results.sizes)
-    panels[0].set_ylabel("% of the instances", color=_MUTED)
+    panels[0].set_ylabel("% of the instances", color=MUTED)
     panels[0].set_ylim(bottom=0)
     handles = {label: handle for axes in panels for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}
-    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=2 if compared else 4, frameon=False, fontsize=9.5, labelcolor=_INK)
-    figure.suptitle(_title(results), x=0.01, ha="left", color=_INK, fontsize=12)
+    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=2 if compared else 4, frameon=False, fontsize=9.5, labelcolor=INK)
+    figure.suptitle(_title(results), x=0.01, ha="left", color=INK, fontsize=12)
     return figure
 
 
@@ -63,7 +62,7 @@ def _rates(axes: "Axes", scores: list[Score], name: str, side: float) -> None:
     values = 100 * np.array([rate.value for rate in rates])
     reach = np.abs(100 * np.array([[rate.low, rate.high] for rate in rates]).T - values)
     places = np.array([score.size for score in scores]) + side
-    axes.errorbar(places, values, reach, color=PALETTE[name][0], linewidth=2, marker="o", markersize=5, elinewidth=1.2, label=name)
+    axes.errorbar(places, values, reach, color=PALETTE[name], linewidth=2, marker="o", markersize=5, elinewidth=1.2, label=name)
 
 
 def _published(axes: "Axes") -> None:
@@ -71,13 +70,13 @@ def _published(axes: "Axes") -> None:
         places, values = list(ENGINEER_BY_SIZE), [rates[index] for rates in ENGINEER_BY_SIZE.values()]
         label = f"{name}, Qwen3-4B + GRPO + engineer ({MARK})"
         marks = {"marker": "D", "markersize": 5, "markerfacecolor": "white"}
-        axes.plot(places, values, color=PALETTE[name][0], linewidth=1, linestyle=(0, (1.5, 2)), label=label, **marks)
+        axes.plot(places, values, color=PALETTE[name], linewidth=1, linestyle=(0, (1.5, 2)), label=label, **marks)
 
 
 def _dress(axes: "Axes", agents: int, n: int, sizes: list[int]) -> None:
     strip_axes(axes)
-    axes.grid(axis="y", color=_GRID, linewidth=1)
+    axes.grid(axis="y", color=GRID, linewidth=1)
     axes.set_xticks(sizes, [str(size) for size in sizes])
     axes.set_xlim(min(sizes) - 0.5, max(sizes) + 0.5)
-    axes.set_xlabel("map size", color=_MUTED)
-    axes.set_title(f"{agents} agent{'' if agents == 1 else 's'}, {n:,} instances", loc="left", color=_MUTED, fontsize=10.5)
+    axes.set_xlabel("map size", color=MUTED)
+    axes.set_title(f"{agents} agent{'' if agents == 1 else 's'}, {n:,} instances", loc="left", color=MUTED, fontsize=10.5)

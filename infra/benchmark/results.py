@@ -5,11 +5,12 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from envgen.benchmark import Item
 from envgen.breakdown import Rate, wilson
 from envgen.files import write_json
+from envgen.frozen import Frozen
 from envgen.prompts import PromptStyle
 from envgen.verifier import FailureCategory
 from infra.report.text import interval, percent
@@ -19,10 +20,9 @@ from policy.rollouts import Rollout
 RESULTS_FILE = "benchmark.json"
 
 
-class Asked(BaseModel):
+class Asked(Frozen):
     """What a benchmark asked, of whom and how."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     model: str
     model_identity: str
     """Digest of a checkpoint; a hub id or an endpoint stands for itself."""
@@ -38,10 +38,9 @@ class Asked(BaseModel):
     """Version of envwright that judged the answers."""
 
 
-class Score(BaseModel):
+class Score(Frozen):
     """The answers of one wait subset, number of agents and map size; None stands for all of them together."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     subset: str | None
     agents: int | None
     size: int | None
@@ -57,10 +56,9 @@ class Score(BaseModel):
     failures: dict[FailureCategory, int]
 
 
-class BenchmarkResults(BaseModel):
+class BenchmarkResults(Frozen):
     """All that a benchmark has shown."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     asked: Asked
     seconds: float
     """That the answers took."""

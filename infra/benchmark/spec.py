@@ -1,19 +1,19 @@
 """What a benchmark asks: a model, instances, and how; and the directory that belongs to it."""
 
-import json
 import re
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from envgen.errors import ConfigError, RunDirectoryError
-from envgen.files import digest, write_json
+from envgen.files import digest, read_model, write_json
+from envgen.frozen import Frozen
 from envgen.prompts import PromptStyle
 from infra.settings import Settings
 from policy.endpoint import Endpoint, check_endpoint
 from policy.engine_config import EngineConfig
-from policy.shapes import known_positions
+from policy.model_size import known_positions
 
 SPEC = "spec.json"
 SUITE_NAME = "the benchmark suite"
@@ -22,15 +22,12 @@ ANSWER_TOKENS, COMPACT_ANSWER_TOKENS = 8192, 128
 """Longest answers: of a model that thinks before, and of one that only answers. Optimal answers to the suite have up to 105 tokens of the tiny policy."""
 BOARD_PROMPT_TOKENS = 2048
 """More than a prompt in the board style has."""
-_NAMED_ONCE = {"batch_size": 64}
-"""A field of older specs and of the names of their directories, which are to be found."""
 LEAST_BOARD_CONTEXT = 2 * BOARD_PROMPT_TOKENS
 
 
-class BenchmarkSpec(BaseModel):
+class BenchmarkSpec(Frozen):
     """A model, a data set, and how it is asked."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     model: str = Field(min_length=1)
     """`tiny`, a checkpoint directory, a hub id, or `base_url#model` of an OpenAI-compatible endpoint."""
     data: str
@@ -71,7 +68,7 @@ def benchmark_name(spec: BenchmarkSpec) -> str:
     """The name of a benchmark's directory: readable, and its own for all that decides the answers."""
     data = Path(spec.data).stem if spec.data else f"{spec.preset}-validation" if spec.preset else "suite"
     readable = re.sub(r"[^A-Za-z0-9._-]+", "-", f"{spec.model}-{data}").strip("-")
-    return f"{readable[-80:]}-{digest(spec.held | _NAMED_ONCE)[:8]}"
+    return f"{readable[-80:]}-{digest(spec.held)[:8]}"
 
 
 def benchmark_directory(spec: BenchmarkSpec, name: str = "") -> Path:
@@ -86,11 +83,7 @@ def open_benchmark(directory: Path, spec: BenchmarkSpec) -> None:
         if directory.exists() and any(directory.iterdir()):
             raise RunDirectoryError(f"{directory} exists and is no benchmark ({SPEC} is missing); give another --name, or move the directory away")
         return write_json(path, spec)
-    try:
-        stored: dict[str, Any] = dict(json.loads(path.read_bytes()))
-        found = BenchmarkSpec.model_validate({name: value for name, value in stored.items() if name not in _NAMED_ONCE}).held
-    except (ValueError, TypeError):
-        raise RunDirectoryError(f"{path}: is damaged; move the directory away") from None
+    found = read_model(path, BenchmarkSpec, f"{path}: is missing", "move the directory away").held
     names = sorted(wanted.keys() | found.keys())
     changed = [f"{name}: {found.get(name)!r} there, {wanted.get(name)!r} here" for name in names if found.get(name) != wanted.get(name)]
     if changed:

@@ -10,7 +10,7 @@ import numpy as np
 
 from envgen.files import atomic_path, write_text
 from infra.comparison.results import ComparisonResults, EngineerResult
-from infra.report.charts import PALETTE, strip_axes
+from infra.report.charts import GRID, INK, MUTED, strip_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,7 +20,7 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#56a0d8", "#6
 """Near those of Okabe and Ito, which stay apart for colour-blind readers."""
 DASHES = ("-", (0, (5, 2)), (0, (1.2, 1.6)))
 MARKERS = ("o", "s", "^", "D", "v", "P")
-INK, MUTED, GRID, FAINT = *(PALETTE[name][0] for name in ("ink", "muted", "grid")), "#c3ccd4"
+FAINT = "#c3ccd4"
 _TOGETHER = 3
 """Up to so many engineer variants have their bands in one panel; more get a panel each below."""
 _COLUMNS = 5

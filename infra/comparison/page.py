@@ -8,7 +8,6 @@ from envgen.files import write_text
 from infra.comparison.results import BASELINES, ComparisonResults
 from infra.comparison.text import pilot_lines, short_count
 from infra.report.build import environment
-from infra.report.charts import PALETTE
 
 PAGE = "comparison.html"
 
@@ -19,7 +18,7 @@ def write_page(directory: Path, results: ComparisonResults, figure: str) -> Path
     templates.filters["short_count"] = short_count
     intervals = sum(len(engineer.against) for engineer in results.engineers) * 2
     page = templates.get_template("comparison.html.j2").render(
-        results=results, figure=Markup(figure), palette=PALETTE, baselines=BASELINES, intervals=intervals, chance=0.05 * intervals, pilots=pilot_lines(results)
+        results=results, figure=Markup(figure), baselines=BASELINES, intervals=intervals, chance=0.05 * intervals, pilots=pilot_lines(results)
     )
     write_text(directory / PAGE, page)
     return directory / PAGE

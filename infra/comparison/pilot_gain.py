@@ -4,18 +4,19 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+from scipy.stats import spearmanr
 
+from envgen.frozen import Frozen
 from infra.results import CurriculumResults
 
 SCORES = ("advantage", "mixed")
 RESAMPLES = 4_999
 
 
-class PilotPair(BaseModel):
+class PilotPair(Frozen):
     """One stage: what the pilot said of its config, and what the stage then gained."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     run: str
     stage: int = Field(ge=1)
     advantage: float
@@ -26,10 +27,9 @@ class PilotPair(BaseModel):
     """Valid rate after the stage minus that of the policy it started from, -1 to 1."""
 
 
-class RankCorrelation(BaseModel):
+class RankCorrelation(Frozen):
     """Spearman's rho between a pilot score and the gain, with its 95 % bootstrap interval over runs."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     score: str
     value: float
     low: float
@@ -43,7 +43,7 @@ def pilot_pairs(run: str, results: CurriculumResults) -> list[PilotPair]:
     found = []
     for before, after in zip(results.stages, results.stages[1:], strict=False):
         scores = [piloted.score for piloted in before.pilots if piloted.config == after.config and piloted.score]
-        if scores and after.behaviour:
+        if scores:
             gain = after.behaviour.valid_change.value
             found.append(PilotPair(run=run, stage=after.stage, advantage=scores[0].advantage.value, mixed=scores[0].mixed.value, gain=gain))
     return found
@@ -89,14 +89,7 @@ def rank_correlations(pairs: Sequence[Pair], scores: Sequence[str] = SCORES) -> 
 
 
 def spearman(first: np.ndarray, second: np.ndarray) -> float | None:
-    """Pearson's correlation of the ranks, ties at their mean rank; None if one side is constant."""
-    one, other = _ranks(first), _ranks(second)
-    if one.std() == 0 or other.std() == 0:
+    """Spearman's rho of two arrays of shape (n,), -1 to 1, ties at their mean rank; None if one side is constant."""
+    if np.ptp(first) == 0 or np.ptp(second) == 0:
         return None
-    return float(np.corrcoef(one, other)[0, 1])
-
-
-def _ranks(values: np.ndarray) -> np.ndarray:
-    _, group, counts = np.unique(values, return_inverse=True, return_counts=True)
-    last = np.cumsum(counts)
-    return (last - (counts - 1) / 2)[group]
+    return float(spearmanr(first, second).statistic)  # pyright: ignore[reportAttributeAccessIssue]  # missing in its stub

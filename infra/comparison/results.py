@@ -3,10 +3,9 @@
 from enum import StrEnum
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, ValidationError
-
 from envgen.breakdown import Difference, Rate
-from envgen.errors import RunDirectoryError
+from envgen.files import read_model
+from envgen.frozen import Frozen
 from infra.comparison.pilot_gain import PilotPair, RankCorrelation
 
 RESULTS_FILE = "comparison_results.json"
@@ -25,10 +24,9 @@ class State(StrEnum):
     """It was not started, or was cut off."""
 
 
-class ChildResult(BaseModel):
+class ChildResult(Frozen):
     """One curriculum of a comparison."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     engineer: str
     seed: int
     state: State
@@ -36,19 +34,17 @@ class ChildResult(BaseModel):
     """Why it failed: the message and the last lines of its output."""
 
 
-class Against(BaseModel):
+class Against(Frozen):
     """Differences to a baseline at the end, over the seeds that both have finished, paired by seed and instance."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     seeds: int
     valid: Difference
     optimal: Difference
 
 
-class EngineerResult(BaseModel):
+class EngineerResult(Frozen):
     """One engineer variant, over the seeds that finished."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     label: str
     designer: str
     variant: str
@@ -73,10 +69,9 @@ class EngineerResult(BaseModel):
     """Baseline -> differences to it."""
 
 
-class ComparisonResults(BaseModel):
+class ComparisonResults(Frozen):
     """All that a comparison has shown so far."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     comparison: str
     preset: str
     stages: int
@@ -99,10 +94,5 @@ class ComparisonResults(BaseModel):
 
 def read_comparison_results(directory: Path) -> ComparisonResults:
     """`comparison_results.json` of a comparison; RunDirectoryError if nothing has finished."""
-    path = directory / RESULTS_FILE
-    try:
-        return ComparisonResults.model_validate_json(path.read_bytes())
-    except (FileNotFoundError, NotADirectoryError):
-        raise RunDirectoryError(f"{directory}: {RESULTS_FILE} is missing; nothing has finished yet, or this is no comparison") from None
-    except ValidationError as error:
-        raise RunDirectoryError(f"{path}: damaged, or made by another version: {error.errors()[0]['msg']}; run the same command again to rewrite it") from None
+    missing = f"{directory}: {RESULTS_FILE} is missing; nothing has finished yet, or this is no comparison"
+    return read_model(directory / RESULTS_FILE, ComparisonResults, missing, "run the same command again to rewrite it")

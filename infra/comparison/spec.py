@@ -9,13 +9,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from engineer.context import VARIANTS
 from engineer.registry import find_designer, resolve
 from engineer.spec import DesignSpec
 from envgen.errors import ConfigError, RunDirectoryError, describe_validation_error
-from envgen.files import write_json
+from envgen.files import read_model, write_json
+from envgen.frozen import Frozen
 from infra.preset import Preset, load_preset, resolved_json
 from infra.run_directory import FREE_FIELDS, changed_fields
 
@@ -25,10 +26,9 @@ _READS_WITHOUT_ASKING = {"openai"}
 """Designers that read the context although they ask no model of the run."""
 
 
-class EngineerVariant(BaseModel):
+class EngineerVariant(Frozen):
     """A designer and the context variant that it is shown."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     designer: str
     variant: str
     reads: bool
@@ -40,10 +40,9 @@ class EngineerVariant(BaseModel):
         return f"{self.designer}-{self.variant}" if self.reads else self.designer
 
 
-class ComparisonSpec(BaseModel):
+class ComparisonSpec(Frozen):
     """A comparison: the preset that all curricula share, the engineer variants and the seeds."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     name: str
     preset: Preset
     """Its seed is that of the shared stage 0; its designer is replaced by each engineer variant, which has its options if it is the same."""
@@ -73,10 +72,9 @@ class ComparisonSpec(BaseModel):
         return self.preset.model_copy(update={"design": resolved, "seed": seed, "stage0_seed": self.preset.seed, "stages": stages})
 
 
-class Child(BaseModel):
+class Child(Frozen):
     """One curriculum of a comparison."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     engineer: EngineerVariant
     seed: int
 
@@ -158,13 +156,8 @@ def open_comparison(directory: Path, wanted: ComparisonSpec) -> ComparisonSpec:
 
 def read_comparison(directory: Path) -> ComparisonSpec:
     """The spec of an existing comparison; RunDirectoryError if there is none."""
-    path = directory / SPEC_FILE
-    try:
-        return ComparisonSpec.model_validate_json(path.read_bytes())
-    except (FileNotFoundError, NotADirectoryError):
-        raise RunDirectoryError(f"{directory}: no comparison there ({SPEC_FILE} is missing)") from None
-    except ValidationError as error:
-        raise RunDirectoryError(f"{path}: damaged, or made by another version: {error.errors()[0]['msg']}; move the directory away") from None
+    missing = f"{directory}: no comparison there ({SPEC_FILE} is missing)"
+    return read_model(directory / SPEC_FILE, ComparisonSpec, missing, "move the directory away")
 
 
 def _engineers(text: str, variants: str | None, default: str) -> list[EngineerVariant]:

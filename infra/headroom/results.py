@@ -7,10 +7,10 @@ is too high where it was chosen. Without a look-ahead nothing is chosen, and all
 from pathlib import Path
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
 
 from envgen.breakdown import Rate
 from envgen.errors import RunDirectoryError
+from envgen.frozen import Frozen
 from infra.comparison.gather import Finished, finished
 from infra.comparison.statistics import rate
 from infra.headroom.spec import LOOK_AHEAD, HeadroomSpec
@@ -23,10 +23,9 @@ FIT = 2.0
 """A preset is fit for a study if the best beats the first config by so many times the smallest visible difference."""
 
 
-class Arm(BaseModel):
+class Arm(Frozen):
     """A constant config, or the look-ahead, at the end of its curricula, on the instances that nothing was chosen on."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     name: str
     valid: Rate
     optimal: Rate
@@ -41,10 +40,9 @@ class Arm(BaseModel):
     """Of the look-ahead: the configs that it chose, stage by stage, for each seed."""
 
 
-class Headroom(BaseModel):
+class Headroom(Frozen):
     """The whole measurement."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     name: str
     preset: str
     stages: int

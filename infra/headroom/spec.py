@@ -9,11 +9,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from engineer.spec import DesignSpec
 from envgen.config import EnvConfig, SizeConfig
 from envgen.errors import ConfigError, describe_validation_error
+from envgen.frozen import Frozen
 from infra.preset import Preset, load_preset, read_yaml
 
 SPECS = Path(__file__).parent
@@ -22,10 +23,9 @@ Knob = float | dict[int, float]
 """One value for all map sizes, or map size -> value."""
 
 
-class Edit(BaseModel):
+class Edit(Frozen):
     """How a config differs from the preset's default config."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     data_ratio: dict[int, Annotated[float, Field(ge=0)]] | None = None
     """Map size -> weight, scaled to sum to 1; a size that is not named gets none."""
     hole_ratio: Knob | None = None
@@ -47,10 +47,9 @@ class Edit(BaseModel):
         return EnvConfig(sizes=sizes)
 
 
-class HeadroomSpec(BaseModel):
+class HeadroomSpec(Frozen):
     """Constant configs, seeds and stages."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     name: str = Field(pattern=r"^[a-z0-9-]+$")
     preset: str
     stages: int = Field(ge=1, le=20)

@@ -3,9 +3,9 @@
 from typing import Self
 
 from mlflow.entities import LoggedModel
-from pydantic import BaseModel, ConfigDict
 
 from envgen.config import EnvConfig
+from envgen.frozen import Frozen
 
 PREFIX = "envwright."
 KEY, CURRICULUM, STAGE, PATH, DIGEST = (PREFIX + name for name in ("key", "curriculum", "stage", "path", "digest"))
@@ -16,10 +16,9 @@ SEARCHED = ("curriculum", "path", "digest")
 KNOBS = {"data": "data_ratio", "holes": "hole_ratio", "waits": "wait_ratio"}
 
 
-class Facts(BaseModel):
+class Facts(Frozen):
     """What made a checkpoint. Each field is a tag `envwright.<field>`; what is not known, or was not there, is None and no tag."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     curriculum: str
     """Key of the curriculum; all checkpoints of a chain share it, the base model's record included."""
     run: str

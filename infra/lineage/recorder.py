@@ -13,8 +13,8 @@ from mlflow import MlflowClient
 from mlflow.data.meta_dataset import MetaDataset
 from mlflow.data.sources import LocalArtifactDatasetSource  # type: ignore[attr-defined]
 from mlflow.entities import DatasetInput, InputTag, LoggedModel, LoggedModelInput, LoggedModelOutput, Metric, Param, Run, RunTag
-from pydantic import BaseModel, ConfigDict
 
+from envgen.frozen import Frozen
 from infra.lineage.facts import CURRICULUM, DIGEST, KEY, STAGE, Facts, quoted, tagged, unquoted
 from infra.lineage.views import VIEWS
 from infra.settings import without_password
@@ -27,10 +27,9 @@ LONGEST = 60.0
 """Seconds after which a recorder refuses to go on: MLflow may be slow, the run must not be."""
 
 
-class DataSetRef(BaseModel):
+class DataSetRef(Frozen):
     """A data set as lineage names it."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     name: str
     path: Path
     digest: str

@@ -38,7 +38,7 @@ class Call(NamedTuple):
     asked: str | None
     """The LoggedModel that answered; None for a model that is not ours."""
     stored: datetime
-    """When it was stored, at the latest: used where its attempts do not say when they were made."""
+    """When it was stored, at the latest: the time of a proposal without attempts."""
     tags: dict[str, str]
 
 
@@ -94,7 +94,7 @@ def _spans(call: Call, trace_id: str) -> list[Span]:
     spans = [root]
     asked = conversations(proposal)
     for number, (attempt, conversation, (start, end)) in enumerate(zip(proposal.attempts, asked, times, strict=False), start=1):
-        usage = _usage_of(attempt, proposal)
+        usage = _usage(attempt.prompt_tokens, attempt.completion_tokens)
         answered = new.span(f"answer {number}", SpanType.CHAT_MODEL, start, end, _messages(conversation), _choice(attempt), parent=root, usage=usage)
         read = new.span(f"read answer {number}", SpanType.PARSER, end, end, attempt.text, _read(proposal, attempt), parent=root, error=attempt.error)
         spans += [answered, read]
@@ -149,8 +149,8 @@ def _times(call: Call) -> list[tuple[int, int]]:
     """Start and end of each attempt in nanoseconds, at least one."""
     times, last = [], int(call.stored.timestamp() * 1e9)
     for attempt in call.proposal.attempts:
-        start = int(attempt.started.astimezone(UTC).timestamp() * 1e9) if attempt.started else last
-        last = start + int((attempt.seconds or 0) * 1e9)
+        start = int(attempt.started.astimezone(UTC).timestamp() * 1e9)
+        last = start + int(attempt.seconds * 1e9)
         times.append((start, last))
     return times or [(last, last)]
 
@@ -167,13 +167,6 @@ def _read(proposal: Proposal, attempt: Attempt) -> dict[str, Any]:
     if attempt.error is not None:
         return {"error": attempt.error}
     return {"proposed": proposal.proposed, "projection": proposal.changes, "config": proposal.config.model_dump(mode="json")}
-
-
-def _usage_of(attempt: Attempt, proposal: Proposal) -> dict[str, int] | None:
-    """The tokens of an attempt, where they are known: noted with it, or those of the proposal if it was the only one."""
-    if attempt.prompt_tokens is not None and attempt.completion_tokens is not None:
-        return _usage(attempt.prompt_tokens, attempt.completion_tokens)
-    return _usage(proposal.prompt_tokens, proposal.completion_tokens) if len(proposal.attempts) == 1 else None
 
 
 def _usage(prompt: int, completion: int) -> dict[str, int]:

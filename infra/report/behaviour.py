@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from engineer.behaviour import ProposalBehaviour
+from envgen.breakdown import Difference
 from infra.report.text import SPACE, claims, points, points_interval, share, signed
 from infra.results import CurriculumResults, StageResult
 
@@ -33,19 +34,16 @@ class Row:
 
 
 def rows(results: CurriculumResults) -> list[Row]:
-    """One row a measure; empty if a stage was not measured."""
-    measured = [(stage, stage.behaviour) for stage in results.stages if stage.behaviour is not None]
-    if len(measured) < len(results.stages):
-        return []
+    """One row per measure, with one cell per stage."""
 
     def row(name: str, unit: str, cell: Callable[[ProposalBehaviour], Cell]) -> Row:
-        return Row(name, unit, tuple(BY_GATE if stage.overruled else cell(behaviour) for stage, behaviour in measured))
+        return Row(name, unit, tuple(BY_GATE if stage.overruled else cell(stage.behaviour) for stage in results.stages))
 
     return [
         row("Edit of the shares", "points, sum over map sizes, 0 to 200", lambda b: _edited(b.edit.data_ratio)),
         row("Edit of the hole ratios", "points, sum over map sizes", lambda b: _edited(b.edit.hole_ratio)),
         row("Edit of the wait ratios", "points, sum over map sizes", lambda b: _edited(b.edit.wait_ratio)),
-        Row("Map sizes left as they were", "of those trained on", tuple(BY_GATE if s.overruled else _of(b.preserved, _trained(s)) for s, b in measured)),
+        Row("Map sizes left as they were", "of those trained on", tuple(map(_preserved, results.stages))),
         row(
             "Map sizes that worked and were left", "of those that worked", lambda b: _of(b.worked_preserved, len(b.worked)) if b.worked else Cell("none worked")
         ),
@@ -53,7 +51,7 @@ def rows(results: CurriculumResults) -> list[Row]:
         row(f"Data on sizes over 95{SPACE}% valid", "stage → proposed", lambda b: _shift(b.shares.solved, b.proposed_shares.solved)),
         row("Signal gained", "−1 to 1", _signal),
         row("Agreement with the failures", "−1 to 1", lambda b: _number(b.agreement)),
-        Row("Valid rate against the policy before", "points", tuple(Cell(points(b.valid_change.value), points_interval(b.valid_change)) for _, b in measured)),
+        Row("Valid rate against the policy before", "points", tuple(_change(s.behaviour.valid_change) for s in results.stages)),
         row("Edit taken back after a drop", "−1 to 1", lambda b: _number(b.undone) if b.dropped else Cell("no drop")),
         row("Rationale says what is true", "of its checkable claims", lambda b: Cell(claims(b.claims) if b.claims else UNDEFINED)),
     ]
@@ -61,6 +59,14 @@ def rows(results: CurriculumResults) -> list[Row]:
 
 def _trained(stage: StageResult) -> int:
     return sum(knobs.data_ratio > 0 for knobs in stage.config.sizes.values())
+
+
+def _preserved(stage: StageResult) -> Cell:
+    return BY_GATE if stage.overruled else _of(stage.behaviour.preserved, _trained(stage))
+
+
+def _change(change: Difference) -> Cell:
+    return Cell(points(change.value), points_interval(change))
 
 
 def _edited(distance: float | None) -> Cell:

@@ -84,10 +84,10 @@ def _figures(results: CurriculumResults, shares: dict[int, tuple[float, ...]]) -
     by_size = {size: [breakdown.sizes[size] for breakdown in breakdowns if size in breakdown.sizes] for size in results.start.sizes}
     top = max(map(charts.axis_top, by_size.values()))
     return {
-        "rates": {name: Markup(charts.rate_chart(f"{name} rate by stage", overall, name, top=charts.axis_top(overall))) for name in ("valid", "optimal")},
-        "failures": Markup(charts.failure_chart("Share of answers per failure category by stage", overall)),
-        "budgets": Markup(charts.budget_chart("Share of the data per map size by stage", shares)),
-        "sizes": {size: Markup(charts.size_chart(f"Valid and optimal rate on map size {size} by stage", parts, top=top)) for size, parts in by_size.items()},
+        "rates": {name: charts.rate_chart(f"{name} rate by stage", overall, name, top=charts.axis_top(overall)) for name in ("valid", "optimal")},
+        "failures": charts.failure_chart("Share of answers per failure category by stage", overall),
+        "budgets": charts.budget_chart("Share of the data per map size by stage", shares),
+        "sizes": {size: charts.size_chart(f"Valid and optimal rate on map size {size} by stage", parts, top=top) for size, parts in by_size.items()},
     }
 
 
@@ -107,10 +107,10 @@ def _training_charts(run: Path, results: CurriculumResults) -> dict[int, tuple[M
 def _training_pair(stage: int, log: dict[str, np.ndarray], limits: tuple[float, float]) -> tuple[Markup, Markup]:
     margin = 0.05 * (limits[1] - limits[0]) or 0.1
     wider = limits[0] - margin, limits[1] + margin
-    reward = charts.training_chart(f"Mean reward over the steps of stage {stage}", log["step"], log["reward"], colour="ink", limits=wider, rate=False)
+    reward = charts.training_chart(f"Mean reward over the steps of stage {stage}", log["step"], log["reward"], colour=charts.INK, limits=wider, rate=False)
     title = f"Share of groups without reward variance over the steps of stage {stage}"
-    variance = charts.training_chart(title, log["step"], log["zero_variance"], colour="conflict", limits=(0, 1), rate=True)
-    return Markup(reward), Markup(variance)
+    variance = charts.training_chart(title, log["step"], log["zero_variance"], colour=charts.PALETTE["conflict"], limits=(0, 1), rate=True)
+    return reward, variance
 
 
 def _commands(results: CurriculumResults) -> list[str]:

@@ -71,7 +71,7 @@ def cards(results: CurriculumResults) -> list[Card]:
             proposal=stage.proposal,
             pilots=stage.pilots,
             decision=stage.decision,
-            claims=stage.behaviour.claims if stage.behaviour and stage.proposal.rationale else None,
+            claims=stage.behaviour.claims if stage.proposal.rationale else None,
             by_gate=stage.overruled,
             sizes=changes_between(stage.config, stage.proposal.config),
             proposed_next=follower is None,

@@ -3,18 +3,16 @@
 import socket
 from collections.abc import Callable
 
-from pydantic import BaseModel, ConfigDict
-
 from envgen.errors import ConfigError
+from envgen.frozen import Frozen
 from infra.serving.ports import holder, is_free, next_free
 
 PREFECT_PORT, MLFLOW_PORT = 4200, 5000
 
 
-class Addresses(BaseModel):
+class Addresses(Frozen):
     """Where the two servers listen."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     host: str
     prefect: int
     mlflow: int

@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
 
 from engineer.behaviour import ProposalBehaviour, budgets
 from envgen.config import EnvConfig
+from envgen.frozen import Frozen
 from infra.comparison.fork import STAGE_STEPS
 from infra.comparison.pilot_gain import SCORES, PilotPair, RankCorrelation, pilot_pairs, rank_correlations
 from infra.results import StageResult
@@ -18,18 +18,16 @@ CONFIG_SCORES = ("wait_ratio", "size", "hole_ratio")
 """What of a config is correlated with the gain, see `ConfigPair`."""
 
 
-class Mean(BaseModel):
+class Mean(Frozen):
     """A mean over the proposals of which it is defined."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     value: float
     count: int
 
 
-class Behaviour(BaseModel):
+class Behaviour(Frozen):
     """How the proposals of an arm behaved; formulas in `engineer.behaviour`. A gate's decisions are no proposals."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     proposals: int
     edit_shares: Mean | None
     """L1 distance of the shares of the data, 0 to 2."""
@@ -57,10 +55,9 @@ class Behaviour(BaseModel):
     """Answers in which no config could be read."""
 
 
-class StageConfig(BaseModel):
+class StageConfig(Frozen):
     """The config that a stage of an arm trained on, mean over seeds."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     shares: dict[int, float]
     """Map size -> share of the data."""
     waits: dict[int, float | None]
@@ -75,10 +72,9 @@ class StageConfig(BaseModel):
     """How many different configs the seeds have; a designer that does not draw gives all seeds that share a stage 0 the same one."""
 
 
-class Conduct(BaseModel):
+class Conduct(Frozen):
     """What the designer of an arm did."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     configs: tuple[StageConfig, ...]
     """Of each stage, stage 0 first."""
     behaviour: Behaviour
@@ -90,10 +86,9 @@ class Conduct(BaseModel):
     """Of a run, mean over seeds, without stage 0 and the test."""
 
 
-class Correlations(BaseModel):
+class Correlations(Frozen):
     """Rank correlations with the gain of a stage."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     pooled: tuple[RankCorrelation, ...]
     by_stage: dict[int, tuple[RankCorrelation, ...]]
     """Stage -> correlations over its runs only, since early stages gain more than late ones whatever they train on."""
@@ -108,10 +103,9 @@ class PilotFinding(Correlations):
     """Whether scores and gains are differences to the other arms of the seed, see `_comparable`."""
 
 
-class ConfigPair(BaseModel):
+class ConfigPair(Frozen):
     """One redesigned stage: what it trained on, mean over the data, and what it gained."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     run: str
     stage: int
     wait_ratio: float
@@ -151,7 +145,7 @@ def pilot_finding(runs: Iterable[StoredRun], stage_0: Stage0) -> PilotFinding:
 
 def config_finding(runs: Iterable[StoredRun], stage_0: Stage0) -> Correlations:
     """Knobs of the configs of redesigned stages, and the gains of these stages."""
-    pairs = [(run.seed, _config_pair(run, stage)) for run in runs for stage in run.results.stages if stage.stage and stage.behaviour]
+    pairs = [(run.seed, _config_pair(run, stage)) for run in runs for stage in run.results.stages if stage.stage]
     found = _comparable(pairs, CONFIG_SCORES, stage_0)
     return Correlations(pooled=rank_correlations(found, CONFIG_SCORES), by_stage=_by_stage(found, CONFIG_SCORES))
 
@@ -179,7 +173,6 @@ def _by_stage(found: Sequence[PilotPair] | Sequence[ConfigPair], scores: Sequenc
 
 def _config_pair(run: StoredRun, stage: StageResult) -> ConfigPair:
     knobs = _config([stage.config])
-    assert stage.behaviour is not None
     gain = stage.behaviour.valid_change.value
     return ConfigPair(run=run.policy, stage=stage.stage, wait_ratio=knobs.wait_ratio, size=knobs.size, hole_ratio=knobs.hole_ratio, gain=gain)
 
@@ -203,7 +196,7 @@ def _config(configs: list[EnvConfig]) -> StageConfig:
 
 
 def _behaviour(stages: list[StageResult]) -> Behaviour:
-    measured = [stage.behaviour for stage in stages if stage.behaviour]
+    measured = [stage.behaviour for stage in stages]
 
     def mean(of: Callable[[ProposalBehaviour], float | None]) -> Mean | None:
         values = [value for one in measured if (value := of(one)) is not None]

@@ -4,11 +4,11 @@ from collections.abc import Iterable
 from typing import Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
 
 from engineer.gate import START
 from envgen.breakdown import Rate
 from envgen.errors import DataError
+from envgen.frozen import Frozen
 from envgen.problem import Instance
 from envgen.verifier import FailureCategory
 from infra.comparison.results import BASELINES, EngineerResult
@@ -23,10 +23,9 @@ START_AND_STAGE_0 = {"start": START, "stage 0": 0}
 ALL_OPTIMAL, VALIDATION = "all boards, optimal plans", "validation set"
 
 
-class SharedPolicy(BaseModel):
+class SharedPolicy(Frozen):
     """What all arms of a round share, on the test: one policy, with intervals over instances only, or one of each seed."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     name: str
     valid: Rate
     optimal: Rate
@@ -36,10 +35,9 @@ class SharedPolicy(BaseModel):
     """Share of all answers."""
 
 
-class ArmFinding(BaseModel):
+class ArmFinding(Frozen):
     """One arm of a round, on the test unless said otherwise."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     arm: str
     seeds: tuple[int, ...]
     valid: Rate
@@ -59,10 +57,9 @@ class ArmFinding(BaseModel):
     conduct: Conduct
 
 
-class Stratum(BaseModel):
+class Stratum(Frozen):
     """A part of the test, another rate on it, or the validation set. Exploratory: nothing is adjusted for."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     name: str
     instances: int
     rates: dict[str, Rate]
@@ -71,10 +68,9 @@ class Stratum(BaseModel):
     """Baseline -> arm -> difference."""
 
 
-class RoundFindings(BaseModel):
+class RoundFindings(Frozen):
     """All numbers of a round."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     number: int
     registered: str
     code: tuple[str, ...]

@@ -13,12 +13,13 @@ from typing import Literal, Self
 
 import numpy as np
 import pyarrow as pa
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import model_validator
 
 from engineer.gate import START
 from envgen.dataset import read_dataset, read_table, write_table
 from envgen.errors import DataError
-from envgen.files import write_json
+from envgen.files import read_model, write_json
+from envgen.frozen import Frozen
 from envgen.problem import Instance
 from envgen.verifier import Verdict, verify_batch
 from infra.results import CurriculumResults
@@ -51,10 +52,9 @@ class Answers:
     """One for each instance of the set, in its order."""
 
 
-class StoredRun(BaseModel):
+class StoredRun(Frozen):
     """One curriculum of a round."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     arm: str
     seed: int
     results: CurriculumResults
@@ -69,10 +69,9 @@ class StoredRun(BaseModel):
         return f"{self.arm}-s{self.seed}"
 
 
-class StoredRound(BaseModel):
+class StoredRound(Frozen):
     """What the curricula of a round did; `curricula.json`."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     study: str
     round: int
     registered: str
@@ -183,9 +182,5 @@ def _judged(instances: list[Instance], completions: list[str]) -> Outcomes:
 
 
 def _read_stored(path: Path) -> StoredRound:
-    try:
-        return StoredRound.model_validate_json(path.read_bytes())
-    except FileNotFoundError:
-        raise DataError(f"{path}: no such file; run the study, or give the folder of its data") from None
-    except ValidationError as error:
-        raise DataError(f"{path}: damaged, or made by another version: {error.errors()[0]['msg']}") from None
+    missing = f"{path}: no such file; run the study, or give the folder of its data"
+    return read_model(path, StoredRound, missing, "put it back", DataError)

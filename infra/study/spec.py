@@ -9,12 +9,13 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from envgen.benchmark import suite_identities
 from envgen.config import MAX_HOLE_RATIO, EnvConfig, MapSize, SizeConfig
 from envgen.errors import ConfigError, ModelError, describe_validation_error
 from envgen.files import canonical_json, digest
+from envgen.frozen import Frozen
 from envgen.problem import Instance
 from envgen.sampler import MAX_AGENTS, MIN_AGENTS, sample
 from infra.comparison.results import BASELINES
@@ -32,11 +33,10 @@ _OF_THE_STUDY = ("agents", "space", "validation", "prompt_style")
 Ratio = Annotated[float, Field(ge=0, le=1)]
 
 
-class TestSuite(BaseModel):
+class TestSuite(Frozen):
     """The test suite: of each number of agents, map size, wait ratio and hole ratio the same number of instances."""
 
     __test__ = False
-    model_config = ConfigDict(frozen=True, extra="forbid")
     boards: dict[Annotated[int, Field(ge=MIN_AGENTS, le=MAX_AGENTS)], tuple[MapSize, ...]] = Field(min_length=1)
     """Number of agents -> map sizes."""
     wait_ratios: tuple[Ratio, ...] = Field(min_length=1)
@@ -64,10 +64,9 @@ class TestSuite(BaseModel):
                         yield agents, size, wait, hole
 
 
-class ArmGroup(BaseModel):
+class ArmGroup(Frozen):
     """Arms that share all but the designer."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     name: str = Field(default="", pattern=r"^[a-z0-9-]*$")
     """Part of the arms' names; empty for the loop as the preset has it."""
     engineers: tuple[str, ...] = Field(min_length=1)
@@ -85,10 +84,9 @@ Stage0 = Literal["one", "per-seed"]
 seed has a stage 0 of its own. Arms share it in both."""
 
 
-class Round(BaseModel):
+class Round(Frozen):
     """Arms that are run with the same seeds and compared with each other."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     number: int = Field(ge=1)
     seeds: tuple[int, ...] = Field(min_length=2)
     stage_0: Stage0 = "one"
@@ -109,10 +107,9 @@ class Round(BaseModel):
         return [self.seeds] if self.stage_0 == "one" else [(seed,) for seed in self.seeds]
 
 
-class StudySpec(BaseModel):
+class StudySpec(Frozen):
     """A study as it is registered."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     name: str = Field(pattern=r"^[a-z0-9-]+$")
     preset: str
     """A preset that all arms share; in the study's file the name of a shipped one, or the path of a YAML file from there."""

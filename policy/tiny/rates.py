@@ -3,10 +3,9 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict
-
 from envgen.breakdown import Rate, wilson
 from envgen.config import EnvConfig, SizeConfig
+from envgen.frozen import Frozen
 from envgen.problem import Instance
 from envgen.sampler import sample
 from policy.rollouts import Rollout
@@ -19,10 +18,9 @@ HOLE_RATIOS = (0.2, 0.3, 0.4)
 SEED = 20_262
 
 
-class Rates(BaseModel):
+class Rates(Frozen):
     """Valid rates of greedy answers by stratum, such as `2 agents, 4x4, no wait`."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     valid: dict[str, Rate]
 
     def lines(self) -> list[str]:

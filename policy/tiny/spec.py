@@ -3,9 +3,10 @@
 from pathlib import Path
 from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from envgen.config import MAX_HOLE_RATIO, MapSize
+from envgen.frozen import Frozen
 from envgen.problem import MAX_AGENTS
 from envgen.sampler import MIN_AGENTS
 
@@ -14,10 +15,9 @@ RECIPE = Path(__file__).parent / "recipe.yaml"
 HoleRatio = Annotated[float, Field(ge=0, le=MAX_HOLE_RATIO)]
 
 
-class Boards(BaseModel):
+class Boards(Frozen):
     """Boards with one number of agents."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     agents: int = Field(ge=MIN_AGENTS, le=MAX_AGENTS)
     weight: float = Field(gt=0)
     """Share of all boards, before the shares are scaled to sum to 1."""
@@ -29,10 +29,9 @@ class Boards(BaseModel):
     """Share of the boards that need a wait; on 3x3 maps, where few such boards exist, none do."""
 
 
-class BootstrapRecipe(BaseModel):
+class BootstrapRecipe(Frozen):
     """Corpus, shape and training of the base policy."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     seed: int = Field(default=0, ge=0)
     hidden_size: int = Field(ge=8)
     layers: int = Field(ge=1)
@@ -67,10 +66,9 @@ class BootstrapRecipe(BaseModel):
         return self
 
 
-class BootstrapSpec(BaseModel):
+class BootstrapSpec(Frozen):
     """What the bootstrap child is told."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     recipe: BootstrapRecipe
     held_out: Path
     """JSON list of the identities of boards that must not be taught."""

@@ -13,7 +13,7 @@ from engineer.context import VARIANTS, ConfigSpace
 from engineer.designers import design
 from engineer.lessons import random_context
 from engineer.prompt import design_prompt
-from engineer.proposal import MAX_TEXT, Attempt, Proposal
+from engineer.proposal import MAX_TEXT, Proposal
 from engineer.spec import DesignSpec, Wording
 from envgen.config import EnvConfig
 from envgen.errors import ModelError, SamplingError
@@ -84,13 +84,10 @@ def test_a_proposal_tells_what_was_asked_when_and_for_how_many_tokens(answers: t
     proposal = proposal_of(model)
     assert conversations(proposal) == [conversation for conversation, _ in model.asked]
     assert [(a.prompt_tokens, a.completion_tokens) for a in proposal.attempts] == [(100, 7)] * len(answers)
-    started = [a.started for a in proposal.attempts if a.started]
+    started = [a.started for a in proposal.attempts]
     assert started[0] >= before
     assert started == sorted(started)
-    assert all(a.seconds is not None for a in proposal.attempts)
     assert Proposal.model_validate_json(proposal.model_dump_json()) == proposal
-    without = {name: value for name, value in proposal.attempts[0].model_dump().items() if name in ("text", "finish_reason", "error")}
-    assert Attempt.model_validate(without).started is None, "files of before can be read"
 
 
 def test_a_repair_is_drawn_like_the_answer_with_a_seed_of_its_own():

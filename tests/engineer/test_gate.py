@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from pydantic import ValidationError
-from scipy.stats import binomtest
 
 from engineer.gate import START, GateDecision, decide, sign_test
 from envgen.breakdown import Difference, paired_difference
@@ -49,9 +48,7 @@ def test_a_record_that_contradicts_itself_is_refused():
 
 def test_the_sign_test_is_exact():
     assert [sign_test(0, losses) for losses in (0, 1, 4, 5, 6)] == [1.0, 1.0, 0.125, 0.0625, 0.03125]
-    for wins in range(12):
-        for losses in range(12):
-            assert sign_test(wins, losses) == pytest.approx(binomtest(wins, wins + losses).pvalue if wins + losses else 1)
+    assert [sign_test(wins, 2) for wins in (2, 8)] == [1.0, pytest.approx(112 / 1024)]
 
 
 def test_few_changed_instances_are_no_drop_however_sure_the_bootstrap_is():

@@ -6,6 +6,7 @@ import time
 import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 
 import pytest
 from contexts import DEFAULT, LATEST, SPACE, ListModel, assert_legal, design_context, env_config, repeatable
@@ -153,7 +154,7 @@ def test_of_many_map_sizes_outside_of_the_space_a_few_are_named():
 @pytest.mark.parametrize("length", [0, MAX_TEXT - 1, MAX_TEXT, MAX_TEXT + 1, 10**5 - 1, 10**5, 10**7])
 def test_a_stored_answer_is_bounded_and_says_what_is_missing(length: int):
     text = "ä" * length
-    stored = Attempt(text=text, finish_reason="stop").text
+    stored = Attempt(text=text, finish_reason="stop", started=datetime.now(UTC), seconds=1, prompt_tokens=15, completion_tokens=6).text
     if length <= MAX_TEXT:
         assert stored == text
         return

@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from envgen.config import EnvConfig
-from envgen.errors import DataError
-from envgen.files import atomic_path, canonical_json, digest, file_digest, move_directory, read_lines, write_json, write_text
+from envgen.errors import DataError, RunDirectoryError
+from envgen.files import atomic_path, canonical_json, digest, file_digest, move_directory, read_lines, read_model, write_json, write_text
 from envgen.formats import read_problems
+from envgen.frozen import Frozen
 from envgen.movingai import read_map
 
 documents = st.recursive(
@@ -171,3 +172,19 @@ def test_json_for_people_is_indented_and_keeps_letters(tmp_path: Path):
     assert "Füße" in text
     assert len(text.splitlines()) > 3
     assert EnvConfig.model_validate(json.loads(text)["config"]) == CONFIG
+
+
+class Stored(Frozen):
+    number: int
+
+
+def test_a_stored_model_is_read_and_a_missing_or_damaged_one_says_what_to_do(tmp_path: Path):
+    path = tmp_path / "stored.json"
+    write_json(path, Stored(number=3))
+    assert read_model(path, Stored, "nothing there", "write it again") == Stored(number=3)
+    with pytest.raises(RunDirectoryError, match=r"^nothing there$"):
+        read_model(path / "below", Stored, "nothing there", "write it again")
+    for content in ("{", "[]", '{"number": "x"}', '{"number": 1, "more": 2}'):
+        path.write_text(content)
+        with pytest.raises(DataError, match=r"stored\.json: damaged, or made by another version: .*; write it again$"):
+            read_model(path, Stored, "nothing there", "write it again", DataError)

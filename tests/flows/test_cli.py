@@ -45,7 +45,7 @@ def started(*arguments: str, folder: Path, typed: str = "", **environment: str) 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[subprocess.Popen]:
-    environment = {**os.environ, "COLUMNS": "200", "ENVWRIGHT_WORKERS": "1", "TERM": "dumb"}
+    environment = {**os.environ, "COLUMNS": "200", "TERM": "dumb"}
     command = [sys.executable, str(Path(__file__).with_name("fork_server.py"))]
     with subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         yield process
@@ -533,7 +533,7 @@ def data(tmp_path_factory) -> Path:
     """A data set, made by the installed command."""
     folder = tmp_path_factory.mktemp("data")
     (folder / "config.yaml").write_text(CONFIG)
-    done = started("generate", "config.yaml", "--count", "8", "-o", "data.parquet", folder=folder, ENVWRIGHT_WORKERS="1")
+    done = started("generate", "config.yaml", "--count", "8", "-o", "data.parquet", folder=folder)
     assert done.code == 0, done.err
     return folder / "data.parquet"
 

@@ -121,7 +121,8 @@ def test_the_shared_stage_0_pilots_for_nothing_and_has_the_keys_of_its_children(
 def test_children_that_run_side_by_side_share_the_cores(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("os.cpu_count", lambda: 8)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    monkeypatch.setenv("ENVWRIGHT_WORKERS", "1")
-    assert share_of_cores(3) == {"OMP_NUM_THREADS": "2", "ENVWRIGHT_WORKERS": "1"}
+    assert share_of_cores(3) == {"OMP_NUM_THREADS": "2"}
     assert share_of_cores(99)["OMP_NUM_THREADS"] == "1"
     assert share_of_cores(1) == {}
+    monkeypatch.setenv("OMP_NUM_THREADS", "5")
+    assert share_of_cores(3) == {"OMP_NUM_THREADS": "5"}

@@ -25,7 +25,15 @@ def test_a_dry_run_prints_config_memory_tokens_and_hours_and_leaves_nothing(tmp_
     done = subprocess.run([sys.executable, "-m", "flows.cli", *command], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert list(tmp_path.iterdir()) == []
-    for text in ("name: qwen3-4b", "seed: 7", "optimizer state", "fits: the most is", "500 optimizer steps a stage", "2000 tokens on average (as given)"):
+    for text in (
+        "name: qwen3-4b",
+        "seed: 7",
+        "optimizer state",
+        "GiB are left for what is not counted",
+        "not counted: activations",
+        "500 optimizer steps a stage",
+        "2000 tokens on average (as given)",
+    ):
         assert text in done.stdout
     assert "hours" in done.stdout
 
@@ -43,21 +51,21 @@ def test_the_wording_printed_is_the_one_that_the_designer_is_asked_in():
 
 def test_a_card_that_is_too_small_is_answered_with_what_helps():
     text = shown("qwen3-4b", gpu_memory=40)
-    assert "does not fit: the most is" in text
-    assert "optimizer state, 9.8 GiB: trl.optim adamw_8bit, or training.lora" in text
+    assert "does not fit: at least" in text
+    assert "weights, 15.0 GiB: training.lora with training.dtype bfloat16" in text
     assert "holds no answer of full length; raise trl.vllm_gpu_memory_utilization" in shown("qwen3-4b", gpu_memory=12)
 
 
 def test_an_engine_that_is_too_large_is_answered_with_its_own_options():
     text = shown("qwen3-4b-lora", gpu_memory=22, engine={"batch_size": 64, "dtype": "bfloat16"})
     assert "while evaluating, in a process of its own, of 22 GiB; what helps:" in text
-    assert "KV cache, 39.9 GiB: engine.batch_size, max_answer_tokens" in text
+    assert "KV cache, 39.9 GiB: trl.use_vllm, trl.steps_per_generation, engine.batch_size, max_answer_tokens" in text
 
 
-def test_of_another_architecture_all_but_its_memory_is_shown(tmp_path: Path):
-    (tmp_path / "config.json").write_text('{"model_type": "llama", "max_position_embeddings": 131072}')
+def test_of_a_model_that_cannot_be_counted_all_but_its_memory_is_shown(tmp_path: Path):
+    (tmp_path / "config.json").write_text('{"model_type": "nothing-like-that", "max_position_embeddings": 131072}')
     text = shown("qwen3-4b", model=str(tmp_path), throughput="3000,8000")
-    assert "memory is estimated for model_type qwen3 only, this is 'llama'" in text
+    assert "its weights cannot be counted" in text
     assert "Memory of one GPU" not in text
     for said in ("128 answers to 16 prompts at a time", "500 optimizer steps a stage", "the curriculum, 3 stages"):
         assert said in text

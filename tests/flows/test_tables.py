@@ -5,7 +5,8 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from engineer.gate import decide
+from engineer.behaviour import proposal_behaviour
+from engineer.gate import START, decide
 from engineer.proposal import Proposal
 from envgen.breakdown import Breakdown, Difference, SizeBreakdown
 from envgen.config import EnvConfig, SizeConfig
@@ -28,6 +29,8 @@ def results(*proposals: dict) -> CurriculumResults:
             breakdown=BREAKDOWN,
             valid_gain=SAME,
             optimal_gain=SAME,
+            gate=decide("off", stage, START, SAME, 1.0),
+            behaviour=proposal_behaviour(None, CONFIG, CONFIG, BREAKDOWN, SAME, {}, ""),
             proposal=Proposal(stage=stage, designer="openai", variant="V6", config=CONFIG, **fields),
             seconds={},
         )

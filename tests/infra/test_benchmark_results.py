@@ -187,13 +187,11 @@ def test_a_directory_belongs_to_one_benchmark(tmp_path: Path):
     open_benchmark(tmp_path / "b", spec.model_copy(update={"engine": EngineConfig(batch_size=3, replicas=2)}))
     with pytest.raises(RunDirectoryError, match=r"engine: None there, \{'backend': 'vllm'\} here"):
         open_benchmark(tmp_path / "b", spec.model_copy(update={"engine": vllm}))
-    (tmp_path / "b" / "spec.json").write_text(json.dumps({**spec.model_dump(mode="json", exclude={"engine"}), "batch_size": 32}))
-    open_benchmark(tmp_path / "b", spec)  # made when the batch size was a field of its own
     with pytest.raises(RunDirectoryError, match="was made by another benchmark \\(limit: None there, 3 here\\); give this one its own --name"):
         open_benchmark(tmp_path / "b", spec.model_copy(update={"limit": 3}))
     for damage in ("{", "7"):
         (tmp_path / "b" / "spec.json").write_text(damage)
-        with pytest.raises(RunDirectoryError, match="is damaged; move the directory away"):
+        with pytest.raises(RunDirectoryError, match=r"damaged, or made by another version: .*; move the directory away"):
             open_benchmark(tmp_path / "b", spec)
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.tex").touch()
@@ -213,7 +211,6 @@ def test_names_tell_model_and_data_and_differ_with_every_option(monkeypatch: pyt
     )
     others: list[BenchmarkSpec] = [spec.model_copy(update=change) for change in changes]
     assert len({benchmark_name(one) for one in (spec, *others)}) == 6
-    assert benchmark_name(spec) == "tiny-suite-d72b9536", "the directories of finished benchmarks are found"
     assert benchmark_name(spec.model_copy(update={"engine": EngineConfig(batch_size=3, replicas=2)})) == benchmark_name(spec)
     assert benchmark_name(spec).startswith("tiny-suite-")
     assert benchmark_name(others[1]).startswith("tiny-rows-")

@@ -9,36 +9,43 @@ from typing import Any
 BOARDS = 64
 ANSWERS_A_STEP = 16
 """Fewer than the preset's 128: more of them take longer, and without vLLM more memory while they are generated, as the estimate says too."""
-SMALL = {"hidden_size": 64, "layers": 2, "heads": 4, "kv_heads": 2, "head_dim": 16, "intermediate_size": 128, "vocab_size": 1024, "max_positions": 4096}
+SMALL = {
+    "model_type": "qwen3",
+    "hidden_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+    "intermediate_size": 128,
+    "vocab_size": 1024,
+    "max_position_embeddings": 4096,
+    "tie_word_embeddings": True,
+    "dtype": "bfloat16",
+}
 """The shape of a rehearsal."""
 
 
 def random_model(folder: Path, rehearse: bool) -> Path:
     """A randomly initialised Qwen3 of the shape, with the tiny policy's tokenizer: no weights can be fetched where this has to run."""
     import torch
-    from transformers import AutoTokenizer, Qwen3Config, Qwen3ForCausalLM
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
     from policy.checkpoints import resolve_model
 
-    shape = _shape(rehearse)
     tokenizer = AutoTokenizer.from_pretrained(resolve_model("tiny"))
-    config = Qwen3Config(
-        **shape.config,
-        eos_token_id=tokenizer.eos_token_id,
-        pad_token_id=tokenizer.pad_token_id,
-        dtype="bfloat16",
-    )
+    config = AutoConfig.for_model(**_config(rehearse), eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id)
     with torch.device("cuda" if torch.cuda.is_available() else "cpu"):
-        model = Qwen3ForCausalLM(config).to(torch.bfloat16)
+        model = AutoModelForCausalLM.from_config(config).to(torch.bfloat16)
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
 
 
-def _shape(rehearse: bool):
-    from policy.shapes import ModelShape, model_shape
+def _config(rehearse: bool) -> dict[str, Any]:
+    """Fields of the config, whose embedding is the LM head too."""
+    from policy.model_size import CONFIGS
 
-    return ModelShape(**SMALL, tied=True, dtype="bfloat16") if rehearse else model_shape("Qwen/Qwen3-4B")
+    return SMALL if rehearse else json.loads(CONFIGS.read_text())["Qwen/Qwen3-4B"]
 
 
 def measure_step(model: Path, folder: Path, length: int, output: Path, rehearse: bool) -> None:
@@ -51,6 +58,8 @@ def measure_step(model: Path, folder: Path, length: int, output: Path, rehearse:
     from infra.preset import load_preset
     from policy import training
     from policy.memory import estimate_memory
+    from policy.model_size import SizeRequest
+    from policy.size_child import count
     from policy.train_log import read_train_log
     from policy.train_spec import TrainSpec
 
@@ -89,18 +98,19 @@ def measure_step(model: Path, folder: Path, length: int, output: Path, rehearse:
     )
     training.train(spec)
     log = read_train_log(folder / "train_log.parquet")
-    shape = _shape(rehearse)
+    config = _config(rehearse)
+    size = count(SizeRequest(source="", config=config, lora=preset.training.lora))
     card = torch.cuda.get_device_properties(0).total_memory / 2**30 if torch.cuda.is_available() else None
-    estimate = estimate_memory(shape, preset.training, options, preset.engine, prompt_tokens, length, card)
+    estimate = estimate_memory(size, preset.training, options, preset.engine, prompt_tokens, length, card)
     moments = [moment for moment in estimate.moments if "evaluating" not in moment.name]
-    expected = max(moment.allocated for moment in moments)
+    expected = max(moment.total for moment in moments)
     measured = torch.cuda.max_memory_allocated() / 2**30 if torch.cuda.is_available() else None
     seconds, generation, tokens = log["seconds"][-1], generating[-1], log["completion_tokens"][-1]
-    flops = model_flops(shape, ANSWERS_A_STEP * prompt_tokens + tokens, length)
+    flops = model_flops(config, size.parameters, ANSWERS_A_STEP * prompt_tokens + tokens, length)
     ceiling = matmul_rate()
     found = {
         "options": {key: options[key] for key in sorted(options)},
-        "parameters": shape.parameters,
+        "parameters": size.parameters,
         "answers_a_step": ANSWERS_A_STEP,
         "prompt_tokens": prompt_tokens,
         "generated_tokens": tokens,
@@ -109,8 +119,8 @@ def measure_step(model: Path, folder: Path, length: int, output: Path, rehearse:
         "generated_tokens_per_second": round(tokens / generation, 1),
         "trained_tokens_per_second": round((ANSWERS_A_STEP * prompt_tokens + tokens) / (seconds - generation), 1),
         "peak_allocated_gib": measured and round(measured, 2),
-        "estimated_allocated_gib": round(expected, 2),
-        "estimate_off": measured and round(expected / measured - 1, 3),
+        "counted_gib": round(expected, 2),
+        "counted_share_of_peak": measured and round(expected / measured, 3),
         "matmul_tflops": round(ceiling / 1e12, 1),
         "model_flops_utilisation_while_training": round(flops / (seconds - generation) / ceiling, 3),
         "model_flops_utilisation_of_the_step": round(flops / seconds / ceiling, 3),
@@ -142,13 +152,13 @@ def _prompt_lengths(model: Path, instances: list[Any]) -> list[int]:
     return [len(tokenizer(tokenizer.apply_chat_template(one, tokenize=False, add_generation_prompt=True))["input_ids"]) for one in asked]
 
 
-def model_flops(shape: Any, tokens: int, length: int) -> float:
+def model_flops(config: dict[str, Any], parameters: int, tokens: int, length: int) -> float:
     """Floating-point operations of a forward and a backward pass over `tokens` in sequences of `length`, without recomputation.
 
-    6 for each weight of a linear map and token, and 6 x layers x query size x length for attention, half of it behind the mask (2204.02311, appendix B).
+    6 for each weight and token, and 6 x layers x query size x length for attention, half of it behind the mask (2204.02311, appendix B).
     """
-    linear = shape.layers * shape.layer_linear_parameters + shape.embedding_parameters
-    return tokens * (6.0 * linear + 6.0 * shape.layers * shape.query_size * length)
+    queries = config["num_attention_heads"] * config["head_dim"]
+    return tokens * (6.0 * parameters + 6.0 * config["num_hidden_layers"] * queries * length)
 
 
 def matmul_rate() -> float:

@@ -5,19 +5,21 @@ import pytest
 
 from envgen.errors import ConfigError
 from policy.engine_config import EngineConfig
-from policy.memory import EVALUATING, GENERATING, GIB, TRAINING, MemoryEstimate, Moment, cache_bytes, estimate_memory
-from policy.shapes import ModelShape, model_shape
+from policy.memory import EVALUATING, GENERATING, GIB, TRAINING, MemoryEstimate, Moment, estimate_memory
+from policy.model_size import ModelSize
 from policy.sharding import Sharding, optimizer_bytes
 from policy.train_spec import TrainingSettings
 
-SHAPE = model_shape("Qwen/Qwen3-4B")
-WEIGHTS = SHAPE.parameters
+SIZE = ModelSize(parameters=4_022_468_096, embedding=388_956_160, adapters=None, cached=73_728, vocab_size=151_936, dtype="bfloat16")
+"""Qwen3-4B."""
+ADAPTED = SIZE.model_copy(update={"adapters": 66_060_288})
+WEIGHTS = SIZE.parameters
 TRL: dict[str, Any] = {"per_device_train_batch_size": 1, "gradient_accumulation_steps": 16, "num_generations": 8, "max_completion_length": 8000}
 VLLM: dict[str, Any] = TRL | {"use_vllm": True, "vllm_mode": "colocate", "vllm_enable_sleep_mode": True, "vllm_gpu_memory_utilization": 0.5}
 
 
-def estimated(trl: dict[str, Any] = TRL, shape: ModelShape = SHAPE, gpu_memory: float | None = None, **training: Any) -> MemoryEstimate:
-    return estimate_memory(shape, TrainingSettings(**training), trl, EngineConfig(batch_size=4, dtype="bfloat16"), 500, 8000, gpu_memory)
+def estimated(trl: dict[str, Any] = TRL, size: ModelSize = SIZE, gpu_memory: float | None = None, **training: Any) -> MemoryEstimate:
+    return estimate_memory(size, TrainingSettings(**training), trl, EngineConfig(batch_size=4, dtype="bfloat16"), 500, 8000, gpu_memory)
 
 
 def moment(estimate: MemoryEstimate, name: str) -> Moment:
@@ -49,18 +51,15 @@ def test_eight_bits_spare_the_embedding():
 
 
 def test_adapters_leave_the_model_without_gradients():
-    estimate = estimated(dtype="bfloat16", lora={"r": 32, "target_modules": "all-linear"})
-    parts = moment(estimate, TRAINING).parts
-    assert estimate.trainable == SHAPE.lora_parameters({"r": 32, "target_modules": "all-linear"})
-    assert parts["weights"] == pytest.approx((2 * WEIGHTS + 4 * estimate.trainable) / GIB)
-    assert (parts["gradients"], parts["optimizer state"]) == (4 * estimate.trainable / GIB, 8 * estimate.trainable / GIB)
+    parts = moment(estimated(size=ADAPTED, dtype="bfloat16"), TRAINING).parts
+    assert parts["weights"] == pytest.approx((2 * WEIGHTS + 4 * 66_060_288) / GIB)
+    assert (parts["gradients"], parts["optimizer state"]) == (4 * 66_060_288 / GIB, 8 * 66_060_288 / GIB)
 
 
 @pytest.mark.parametrize(("launch", "each"), [("ddp", 16), ("fsdp2", 16 / 8), ("zero3", 16 / 8)])
 def test_a_launch_config_says_what_is_split(launch: str, each: float):
     parts = moment(estimated(launch=launch, processes=8), TRAINING).parts
     assert sum(parts[name] for name in ("weights", "gradients", "optimizer state")) == pytest.approx(each * WEIGHTS / GIB)
-    assert ("weights gathered" in parts) == (launch != "ddp")
 
 
 def test_zero_2_keeps_weights_whole(tmp_path: Path):
@@ -73,18 +72,9 @@ def test_zero_2_keeps_weights_whole(tmp_path: Path):
         Sharding.of(TrainingSettings(launch=str(path), processes=2))
 
 
-def test_checkpointing_and_smaller_batches_save_activations():
-    whole, kept, doubled = (
-        moment(estimated(TRL | options), TRAINING).parts["activations"]
-        for options in ({"gradient_checkpointing": False}, {"gradient_checkpointing": True}, {"per_device_train_batch_size": 2})
-    )
-    assert kept * 5 < whole
-    assert kept * 1.5 < doubled
-
-
 def test_a_cache_of_transformers_holds_all_answers_that_are_generated_together():
     parts = moment(estimated(dtype="bfloat16"), GENERATING).parts
-    assert cache_bytes(SHAPE) == 147_456
+    assert parts["logits"] == pytest.approx(16 * 151_936 * 4 / GIB)
     assert parts["KV cache"] == pytest.approx(16 * 8500 * 147_456 / GIB)
     assert moment(estimated(dtype="bfloat16"), EVALUATING).parts["KV cache"] == pytest.approx(4 * 8500 * 147_456 / GIB)
 
@@ -94,24 +84,24 @@ def test_vllm_takes_its_share_of_a_known_card_and_sleeps_while_a_step_is_trained
     parts = moment(known, GENERATING).parts
     assert sum(size for name, size in parts.items() if name.startswith("vLLM")) == pytest.approx(40)
     assert moment(known, GENERATING).sequences == int(parts["vLLM's KV cache"] * GIB // (8500 * 147_456)) > 16
-    assert moment(known, TRAINING).parts["vLLM asleep"] < 2
+    assert not any(name.startswith("vLLM") for name in moment(known, TRAINING).parts)
     awake = moment(estimated(VLLM | {"vllm_enable_sleep_mode": False}, gpu_memory=80), TRAINING).parts
     assert sum(size for name, size in awake.items() if name.startswith("vLLM")) == pytest.approx(40)
 
 
 def test_an_engine_on_vllm_takes_its_share_too():
     config = EngineConfig(backend="vllm", batch_size=4, dtype="bfloat16", gpu_memory_utilization=0.5)
-    engine = moment(estimate_memory(SHAPE, TrainingSettings(), TRL, config, 500, 8000, 80), EVALUATING)
+    engine = moment(estimate_memory(SIZE, TrainingSettings(), TRL, config, 500, 8000, 80), EVALUATING)
     assert sum(size for name, size in engine.parts.items() if name.startswith("vLLM")) == pytest.approx(40)
     assert engine.sequences == int(engine.parts["vLLM's KV cache"] * GIB // (8500 * 147_456))
-    default = moment(estimate_memory(SHAPE, TrainingSettings(), TRL, config.model_copy(update={"gpu_memory_utilization": None}), 500, 8000, 80), EVALUATING)
-    assert default.total == pytest.approx(0.92 * 80 + default.parts["CUDA context"])
-    unknown = moment(estimate_memory(SHAPE, TrainingSettings(), TRL, config, 500, 8000), EVALUATING)
+    default = moment(estimate_memory(SIZE, TrainingSettings(), TRL, config.model_copy(update={"gpu_memory_utilization": None}), 500, 8000, 80), EVALUATING)
+    assert default.total == pytest.approx(0.92 * 80)
+    unknown = moment(estimate_memory(SIZE, TrainingSettings(), TRL, config, 500, 8000), EVALUATING)
     assert unknown.parts["vLLM's KV cache"] == pytest.approx(4 * 8500 * 147_456 / GIB)
 
 
 def test_vllm_holds_a_checkpoint_in_float32_in_16_bits_unless_told_otherwise():
-    stored = SHAPE.model_copy(update={"dtype": "float32"})
+    stored = SIZE.model_copy(update={"dtype": "float32"})
     for config, each in ((EngineConfig(backend="vllm"), 2), (EngineConfig(backend="vllm", dtype="float32"), 4)):
         parts = moment(estimate_memory(stored, TrainingSettings(), TRL, config, 500, 8000), EVALUATING).parts
         assert parts["vLLM's weights"] == pytest.approx(each * WEIGHTS / GIB)
@@ -135,7 +125,7 @@ def test_a_reference_model_is_loaded_for_a_penalty_only():
 def test_the_largest_moment_counts():
     estimate = estimated(VLLM, gpu_memory=80)
     assert estimate.peak.total == max(one.total for one in estimate.moments)
-    assert estimate.peak.allocated < estimate.peak.total == pytest.approx(sum(estimate.peak.parts.values()))
+    assert estimate.peak.total == pytest.approx(sum(estimate.peak.parts.values()))
 
 
 def test_batches_of_broken_groups_are_refused():

@@ -1,6 +1,7 @@
 """Rounds of a study made without training: what each policy answers is known."""
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 
@@ -21,6 +22,8 @@ from infra.study.records import SHARED, Answers, SetName, StoredRound, StoredRun
 from infra.study.spec import ArmGroup, Round, Stage0, StudySpec, TestSuite
 from policy.pilot_score import Mean, Piloted, PilotScore
 
+ASKED = {"started": datetime(2026, 1, 2, tzinfo=UTC), "seconds": 1.5, "prompt_tokens": 15, "completion_tokens": 6}
+"""When a model was asked, and what the answer took."""
 ARMS = ("fixed", "random", "checkpoint-V6")
 SUITE = TestSuite(boards={3: (4,), 2: (7,)}, wait_ratios=(0.5,), hole_ratios=(0.2,), instances=10, seed=5, answer_tokens=64)
 SPEC = StudySpec(
@@ -114,7 +117,8 @@ def run(arm: str, seed: int, right: Right, validation: list[Instance], stage_0: 
 def _stage(arm: str, stage: int, trained: EnvConfig, proposed: EnvConfig, found: Breakdown, gain: Difference, seed: int) -> StageResult:
     rationale = "The config is fixed." if arm == "fixed" else "More waits for 4x4."
     changes = ("shares were scaled",) if arm == "checkpoint-V6" else ()
-    bad = (Attempt(text="{", finish_reason="length", error="no JSON"), Attempt(text="{}", finish_reason="stop")) if arm == "checkpoint-V6" else ()
+    answers = (Attempt(text="{", finish_reason="length", error="no JSON", **ASKED), Attempt(text="{}", finish_reason="stop", **ASKED))
+    bad = answers if arm == "checkpoint-V6" else ()
     proposal = Proposal(
         stage=stage,
         designer=arm.split("-")[0],

@@ -1,4 +1,4 @@
-"""Share out the training data of a stage over Prefect's task runners, a map size a task run.
+"""Draw the training data of a stage on a Ray cluster, one Prefect task run per map size.
 
 A task run gets and returns paths: it reads the validation set, draws its map size and leaves a Parquet shard. So Ray
 workers on other hosts must see the runs folder under the same path.
@@ -6,31 +6,27 @@ workers on other hosts must see the runs folder under the same path.
 
 import os
 import shutil
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from prefect import task
-from prefect.task_runners import ProcessPoolTaskRunner, TaskRunner, ThreadPoolTaskRunner
-from pydantic import BaseModel, ConfigDict
+from prefect.task_runners import TaskRunner
 
 from envgen.benchmark import suite_identities
 from envgen.config import EnvConfig
 from envgen.dataset import read_dataset, write_dataset
 from envgen.errors import ConfigError, DataError
 from envgen.files import file_digest
+from envgen.frozen import Frozen
 from envgen.problem import Instance
-from envgen.processes import die_with_parent
 from envgen.prompts import PromptStyle
 from envgen.sampler import Quota, SamplingReport, SizeReport, checked_quotas, sample_size
-from infra.settings import Fanout
 from tasks.run import RunRef, log, task_options
 
 
-class SizeRequest(BaseModel):
+class SizeRequest(Frozen):
     """One map size to draw."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     quota: Quota
     wait_ratio: float
     seed: int
@@ -42,21 +38,25 @@ class SizeRequest(BaseModel):
     """File to write."""
 
 
-class Shard(BaseModel):
+class Shard(Frozen):
     """What was drawn for one map size."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     path: Path
     digest: str
     report: SizeReport
 
 
-def fan_out(run: RunRef, stage: int, config: EnvConfig, fanout: Fanout, workers: int) -> tuple[list[Instance], SamplingReport]:
-    """What `envgen.sampler.sample` draws for a stage, drawn by a task runner; the first map size that fails decides the error."""
+def draw_on_ray(run: RunRef, stage: int, config: EnvConfig, workers: int) -> tuple[list[Instance], SamplingReport]:
+    """What `envgen.sampler.sample` draws for a stage, bit for bit, drawn by Ray workers; the first map size that fails decides the error.
+
+    `workers`, at least 1, is the number of cores of a Ray that is started here; a cluster at `RAY_ADDRESS` has its own.
+    Raises ConfigError without prefect-ray, SamplingError when a class holds too few boards, and DataError when a worker
+    does not see the runs folder.
+    """
     todo = checked_quotas(config, run.preset.instances, run.preset.agents)
     shards = (run.stage(stage) / "work" / "shards").resolve()
     try:
-        with task_runner(fanout, max(1, min(workers, len(todo)))) as runner:
+        with ray_runner(workers) as runner:
             futures = [runner.submit(draw_size, {"request": _request(run, stage, config, quota, shards)}) for quota in todo]
             drawn = {quota.size: future.result() for quota, future in zip(todo, futures, strict=True)}
         instances = [instance for shard in drawn.values() for instance in _read(shard)]
@@ -74,7 +74,7 @@ def draw_size(request: SizeRequest) -> Shard:
     if not request.validation.is_file():
         raise DataError(
             f"{request.validation}: not there for this worker; ENVWRIGHT_RUNS has to be a folder that all workers see under the same path, "
-            f"or draw on this host with ENVWRIGHT_FANOUT=pool"
+            f"or draw on this host without ENVWRIGHT_RAY"
         )
     held_out = suite_identities(request.quota.agents).union(instance.problem.id for instance in read_dataset(request.validation))
     instances, report = sample_size(request.quota, request.wait_ratio, seed=request.seed, stage=request.stage, held_out=held_out)
@@ -82,38 +82,17 @@ def draw_size(request: SizeRequest) -> Shard:
     return Shard(path=request.shard, digest=file_digest(request.shard), report=report)
 
 
-def task_runner(fanout: Fanout, workers: int) -> TaskRunner[Any]:
-    """The task runner of a way to fan out; ConfigError if it is not installed."""
-    if fanout is Fanout.THREADS:
-        return ThreadPoolTaskRunner(max_workers=workers)
-    if fanout is Fanout.PROCESSES:
-        return _MortalProcesses(max_workers=workers)
+def ray_runner(workers: int) -> TaskRunner[Any]:
+    """Prefect's task runner for Ray; ConfigError if prefect-ray is not installed."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
         from prefect_ray import RayTaskRunner  # pyright: ignore[reportMissingImports]  # an extra
     except ImportError:
         raise ConfigError(
-            "ENVWRIGHT_FANOUT: 'ray' needs prefect-ray, which is not installed; run pip install -c constraints.txt -e '.[ray]', "
-            "or choose pool, threads or processes"
+            "ENVWRIGHT_RAY: prefect-ray is not installed; run pip install -c constraints.txt -e '.[ray]', or unset ENVWRIGHT_RAY to draw on this host"
         ) from None
     # Ray refuses to be told the size of a cluster that is there already.
     return RayTaskRunner(init_kwargs={} if os.environ.get("RAY_ADDRESS") else {"num_cpus": workers, "include_dashboard": False})
-
-
-class _MortalProcesses(ProcessPoolTaskRunner):
-    """Prefect's processes; the kernel ends them when this process is killed, also those that wait for a first task."""
-
-    def __enter__(self) -> Self:
-        super().__enter__()
-        executor: Any = self._executor
-        # Prefect has no option for an initializer; processes start at the first submit, which is later.
-        executor._initializer, executor._initargs = _start_mortal, (os.getpid(), executor._initializer, executor._initargs)
-        return self
-
-
-def _start_mortal(parent: int, initializer: Callable[..., None], arguments: tuple[Any, ...]) -> None:
-    die_with_parent(parent)
-    initializer(*arguments)
 
 
 def _request(run: RunRef, stage: int, config: EnvConfig, quota: Quota, shards: Path) -> SizeRequest:

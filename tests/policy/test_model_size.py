@@ -1,0 +1,66 @@
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from envgen.errors import ModelError
+from policy.checkpoints import TINY_DIRECTORY
+from policy.model_size import CONFIGS, known_positions, model_size
+
+LLAMA = {
+    "model_type": "llama",
+    "hidden_size": 64,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "intermediate_size": 96,
+    "vocab_size": 500,
+    "tie_word_embeddings": False,
+    "dtype": "bfloat16",
+}
+
+
+def test_a_checkpoint_has_the_weights_that_are_in_its_file():
+    from safetensors import safe_open
+
+    with safe_open(TINY_DIRECTORY / "model.safetensors", "np") as weights:
+        stored = sum(weights.get_tensor(name).size for name in weights.keys())  # noqa: SIM118  # it is no dictionary
+    found = model_size("tiny")
+    assert (found.parameters, found.trained, found.adapters, found.dtype) == (stored, stored, None, "float32")
+    assert found.vocab_size == json.loads((TINY_DIRECTORY / "config.json").read_text())["vocab_size"]
+
+
+def test_a_known_model_is_counted_without_network_and_its_adapters_by_hand():
+    found = model_size("Qwen/Qwen3-1.7B", {"r": 4, "target_modules": ["k_proj", "down_proj"]})
+    assert found.parameters == 1_720_574_976, "as its model card says: 1.7 billion, 1.4 without the embedding"
+    assert found.embedding == 151_936 * 2048
+    assert found.adapters == found.trained == 28 * 4 * ((2048 + 8 * 128) + (6144 + 2048))
+    assert found.cached == 2 * 28 * 8 * 128
+
+
+def test_another_architecture_is_counted_too(tmp_path: Path):
+    (tmp_path / "config.json").write_text(json.dumps(LLAMA))
+    found = model_size(str(tmp_path))
+    layer = 2 * 64 * 64 + 2 * 64 * 32 + 3 * 64 * 96 + 2 * 64
+    assert found.parameters == 3 * layer + 64 + 2 * 500 * 64
+    assert (found.embedding, found.cached, found.dtype) == (500 * 64, 2 * 3 * 2 * 16, "bfloat16")
+
+
+def test_what_cannot_be_counted_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    with pytest.raises(ModelError, match=r"tiny: its weights cannot be counted: .*nowhere_proj"):
+        model_size("tiny", {"target_modules": ["nowhere_proj"]})
+    (tmp_path / "config.json").write_text('{"model_type": "nothing-like-that"}')
+    with pytest.raises(ModelError, match="weights cannot be counted: "):
+        model_size(str(tmp_path))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    with pytest.raises(ModelError, match=r"nobody/nothing: its weights cannot be counted: .*; known without network are Qwen/Qwen3-0\.6B"):
+        model_size("nobody/nothing")
+
+
+def test_the_longest_sequence_is_known_without_counting(tmp_path: Path):
+    assert known_positions("tiny") == json.loads((TINY_DIRECTORY / "config.json").read_text())["max_position_embeddings"]
+    assert {known_positions(model) for model in json.loads(CONFIGS.read_text())} == {40_960}
+    assert known_positions("nobody/nothing") is None
+    shutil.copy(TINY_DIRECTORY / "config.json", tmp_path)
+    assert known_positions(str(tmp_path)) == known_positions("tiny")

@@ -1,0 +1,109 @@
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from prefect import flow
+from prefect.client.orchestration import get_client
+from prefect.testing.utilities import prefect_test_harness
+
+from envgen.config import EnvConfig, SizeConfig
+from envgen.dataset import read_dataset, write_dataset
+from envgen.errors import ConfigError, DataError, SamplingError
+from envgen.problem import Instance
+from envgen.prompts import PromptStyle
+from envgen.sampler import checked_quotas, sample
+from infra.preset import load_preset
+from infra.steps import StepRecord
+from tasks.data import generate, held_out, validation_instances
+from tasks.draw_on_ray import SizeRequest, draw_size, ray_runner
+from tasks.run import RunRef
+
+VALIDATION = StepRecord(step="validation", key="of-the-validation-set", outputs={}, seconds=0)
+RARE = EnvConfig(sizes={5: SizeConfig(data_ratio=0.5, hole_ratio=0, wait_ratio=1), 6: SizeConfig(data_ratio=0.5, hole_ratio=0.3, wait_ratio=0.25)})
+"""Of the open 5x5 boards with two agents 208 need a wait."""
+
+
+@pytest.fixture(scope="module")
+def _server() -> Iterator[None]:
+    with prefect_test_harness(server_startup_timeout=120):
+        yield
+
+
+def run_in(folder: Path) -> RunRef:
+    run = RunRef(directory=folder, preset=load_preset("micro", {"instances": 400}))
+    write_dataset(run.validation, validation_instances(run.preset), PromptStyle.COMPACT, {})
+    return run
+
+
+def requests(run: RunRef, config: EnvConfig, count: int) -> list[SizeRequest]:
+    return [
+        SizeRequest(
+            quota=quota,
+            wait_ratio=config.sizes[quota.size].wait_ratio,
+            seed=run.preset.stage_seed(0),
+            stage=0,
+            validation=run.validation,
+            style=PromptStyle.COMPACT,
+            shard=run.directory / f"{quota.size}.parquet",
+        )
+        for quota in checked_quotas(config, count, run.preset.agents)
+    ]
+
+
+def drawn_by_size(run: RunRef, config: EnvConfig, count: int) -> list[Instance]:
+    return [instance for request in requests(run, config, count) for instance in read_dataset(draw_size.fn(request).path)]
+
+
+def test_the_map_sizes_drawn_one_by_one_are_what_one_process_draws(tmp_path: Path):
+    run = run_in(tmp_path)
+    at_once, _ = sample(run.preset.default_config, 400, seed=run.preset.stage_seed(0), held_out=held_out(run))
+    assert drawn_by_size(run, run.preset.default_config, 400) == at_once
+
+
+def test_a_class_that_runs_out_of_boards_is_the_same_error(tmp_path: Path):
+    run = RunRef(directory=tmp_path, preset=load_preset("micro", {"instances": 416}))
+    taken = sample(RARE, 60, seed=1)[0]
+    write_dataset(run.validation, taken, PromptStyle.COMPACT, {})
+    with pytest.raises(SamplingError, match="distinct boards that need a wait after") as plain:
+        sample(RARE, 416, seed=run.preset.stage_seed(0), held_out=frozenset(instance.problem.id for instance in taken))
+    with pytest.raises(SamplingError) as by_size:
+        drawn_by_size(run, RARE, 416)
+    assert str(by_size.value) == str(plain.value)
+
+
+def test_a_worker_that_does_not_see_the_runs_folder_says_so(tmp_path: Path):
+    run = run_in(tmp_path)
+    run.validation.unlink()
+    with pytest.raises(DataError, match=r"validation\.parquet: not there for this worker; ENVWRIGHT_RUNS"):
+        drawn_by_size(run, run.preset.default_config, 400)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.usefixtures("_server")
+def test_ray_gives_the_same_bits_in_a_named_task_run_per_map_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    pytest.importorskip("prefect_ray", reason="prefect-ray is not installed (pip install -e '.[ray]')")
+    monkeypatch.setenv("ENVWRIGHT_WORKERS", "2")
+
+    @flow
+    def drawing(run: RunRef) -> tuple[str, dict[str, str]]:
+        from prefect.runtime import flow_run
+
+        return str(flow_run.id), generate.fn(run, 0, run.preset.default_config, VALIDATION).outputs
+
+    monkeypatch.setenv("ENVWRIGHT_RAY", "1")
+    on_ray = run_in(tmp_path / "ray")
+    ours, outputs = drawing(on_ray)
+    monkeypatch.delenv("ENVWRIGHT_RAY")
+    assert outputs == drawing(run_in(tmp_path / "here"))[1]
+    assert list(on_ray.stage(0).rglob("*.parquet")) == [on_ray.stage(0) / "train.parquet"], "no shard is left"
+    with get_client(sync_client=True) as client:
+        names = {found.name for found in client.read_task_runs() if str(found.flow_run_id) == ours}
+    assert names == {"draw 3x3", "draw 4x4", "draw 5x5", "draw 6x6"}
+
+
+def test_a_missing_ray_names_what_to_install(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "prefect_ray", None)
+    with pytest.raises(ConfigError, match=r"prefect-ray is not installed.*pip install -c constraints\.txt -e '\.\[ray\]'"):
+        ray_runner(2)
