@@ -14,6 +14,7 @@ from policy.batches import deciding_options
 MODEL_FILE = "curriculum.json"
 FREE_FIELDS = {"stages", "description", "approval"}
 """Fields of the preset in which a resumed run may differ."""
+_WAYS = "give the name of a run, or its path with a / in it, as ./NAME"
 
 
 class Curriculum(BaseModel):
@@ -77,7 +78,7 @@ def read_curriculum(directory: Path) -> Curriculum:
     try:
         return Curriculum.model_validate_json(path.read_bytes())
     except (FileNotFoundError, NotADirectoryError):
-        raise RunDirectoryError(f"{directory}: no curriculum there ({MODEL_FILE} is missing); give the name or the path of a run") from None
+        raise RunDirectoryError(f"{directory}: no curriculum there ({MODEL_FILE} is missing); {_WAYS}") from None
     except ValidationError as error:
         raise RunDirectoryError(f"{path}: damaged, or made by another version: {error.errors()[0]['msg']}; move the directory away") from None
 
@@ -88,7 +89,7 @@ def read_results(directory: Path) -> CurriculumResults:
     try:
         return CurriculumResults.model_validate_json(path.read_bytes())
     except (FileNotFoundError, NotADirectoryError):
-        raise RunDirectoryError(f"{directory}: results.json is missing; no stage has finished yet, or this is no run") from None
+        raise RunDirectoryError(f"{directory}: results.json is missing; no stage has finished yet, or this is no run: {_WAYS}") from None
     except ValidationError as error:
         raise RunDirectoryError(f"{path}: damaged, or made by another version: {error.errors()[0]['msg']}; run the same command again to rewrite it") from None
 

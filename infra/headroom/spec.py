@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from engineer.spec import DesignSpec
 from envgen.config import EnvConfig, SizeConfig
 from envgen.errors import ConfigError, describe_validation_error
+from infra.names import Stem
 from infra.preset import Preset, load_preset, read_yaml
 
 SPECS = Path(__file__).parent
@@ -48,7 +49,7 @@ class HeadroomSpec(BaseModel):
     """Constant configs, seeds and stages."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
-    name: str = Field(pattern=r"^[a-z0-9-]+$")
+    name: Stem
     preset: str
     stages: int = Field(ge=1, le=20)
     seeds: tuple[Annotated[int, Field(ge=0)], ...] = Field(min_length=1)
