@@ -352,6 +352,10 @@ def main() -> None:
 
 
 def _explain(error: Exception) -> int:
+    from httpx import HTTPStatusError, codes
+
+    from infra.serving.auth import REMEDY
+
     if isinstance(error, EnvwrightError):
         typer.echo(f"error: {error}", err=True)
         return FAILED if isinstance(error, ChildError) else BAD_INPUT
@@ -363,6 +367,9 @@ def _explain(error: Exception) -> int:
     wrong_path = isinstance(error, PermissionError | FileExistsError | NotADirectoryError | IsADirectoryError)
     if isinstance(error, OSError) and (wrong_path or error.errno in {errno.ENAMETOOLONG, errno.ELOOP}):
         typer.echo(f"error: {error.filename2 or error.filename}: {error.strerror}; choose another path", err=True)
+        return BAD_INPUT
+    if isinstance(error, HTTPStatusError) and error.response.status_code == codes.UNAUTHORIZED:
+        typer.echo(f"error: {error.request.url.host}: the Prefect server asks for an auth string; {REMEDY}", err=True)
         return BAD_INPUT
     raise error
 

@@ -9,6 +9,7 @@ from envgen.errors import ConfigError
 
 SERVER, CLIENT = "PREFECT_SERVER_API_AUTH_STRING", "PREFECT_API_AUTH_STRING"
 """Environment variables of Prefect: what its server expects, and what its clients send."""
+REMEDY = f"export {CLIENT} with that of the server, or call this in the folder of `envwright serve`"
 
 
 class Login(NamedTuple):

@@ -17,7 +17,7 @@ from prefect.exceptions import ObjectNotFound
 from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL
 
 from envgen.errors import ChildError, ConfigError
-from infra.serving.auth import CLIENT
+from infra.serving.auth import CLIENT, REMEDY
 from infra.serving.names import DEFAULT_QUEUE, JANITOR_QUEUE, LOCAL, POOLS
 from infra.settings import Settings, without_password
 
@@ -60,8 +60,7 @@ def check_server() -> str:
             if error.response.status_code != httpx.codes.UNAUTHORIZED:
                 raise
             given = "with the one given" if PREFECT_API_AUTH_STRING.value() else "without one"
-            remedy = f"export {CLIENT} with that of the server, or call this in the folder of `envwright serve`"
-            raise ConfigError(f"PREFECT_API_URL={without_password(url)}: the server asks for an auth string and refuses {given}; {remedy}") from None
+            raise ConfigError(f"PREFECT_API_URL={without_password(url)}: the server asks for an auth string and refuses {given}; {REMEDY}") from None
     return str(url)
 
 

@@ -2,6 +2,8 @@
 
 import json
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -53,6 +55,18 @@ def test_only_a_caller_with_the_auth_string_makes_prefect_run_a_command(tmp_path
             assert preflight(listing, origin) == (200, origin), "the page that the user opened"
         refused_by_mlflow(f"http://127.0.0.1:{served.mlflow}/api/2.0/mlflow/experiments/create")
         nobody_else_reads_it(served)
+        without_login_a_command_says_what_to_do(served, tmp_path / "elsewhere")
+
+
+def without_login_a_command_says_what_to_do(served: Served, folder: Path) -> None:
+    folder.mkdir()
+    places = {"PREFECT_API_URL": f"http://127.0.0.1:{served.prefect}/api", "ENVWRIGHT_RUNS": "runs", "PREFECT_HOME": str(folder / "prefect")}
+    for command in (["deploy"], ["run", "micro"]):
+        call = [sys.executable, "-m", "flows.cli", *command]
+        done = subprocess.run(call, cwd=folder, env={**served.environment, **places}, capture_output=True, text=True, timeout=240)
+        assert done.returncode == 2, done.stdout + done.stderr
+        assert "asks for an auth string" in done.stderr
+        assert "export PREFECT_API_AUTH_STRING" in done.stderr
 
 
 def refused_by_mlflow(url: str) -> None:
