@@ -44,10 +44,17 @@ def atomic_path(path: Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write `text` to `path` atomically (UTF-8)."""
+def write_text(path: Path, text: str, *, private: bool = False) -> None:
+    """Write `text` to `path` atomically (UTF-8). A `private` file has mode 600 from the first byte on: only its owner reads it."""
     with atomic_path(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+        if private:
+            temporary.unlink(missing_ok=True)  # one that a killed process left may have another mode
+        with open(temporary, "x" if private else "w", encoding="utf-8", opener=_private if private else None) as file:
+            file.write(text)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def read_text(path: Path) -> str:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 commands = typer.Typer()
 console = Console()
 
-RUN = Annotated[str, typer.Argument(help="Name or path of a run.")]
+RUN = Annotated[str, typer.Argument(help="Name of a run, or its path with a / in it.")]
 COMMENT = Annotated[str, typer.Option(help="Why; kept with the decision, and shown with the next design question.")]
 BY = Annotated[str | None, typer.Option(help="Who decides; the user of this shell if left out.")]
 YES = Annotated[bool, typer.Option("--yes", help="Do not ask whether the proposal shown is meant.")]
@@ -59,7 +59,7 @@ def _decide(name: str, verdict: "Verdict", comment: str, by: str | None, yes: bo
     from tasks.pilot import read_pilots
     from tasks.run import RunRef
 
-    directory = Settings().run_directory(name)
+    directory = Settings().find_run(name)
     run = RunRef(directory=directory, preset=read_curriculum(directory).preset)
     stage = last_stage(run)
     # The digest first: what is shown after it is what is decided on, or storing is refused.

@@ -48,7 +48,7 @@ def run(
     stages: Annotated[int | None, typer.Option(help="Number of stages.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the curriculum.")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help="Any field of the preset, as a.b=c; may be repeated.")] = None,
-    name: Annotated[str | None, typer.Option(help="Name of the run directory.")] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the directory in the runs folder.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the resolved config and estimates of memory, tokens and hours, and stop.")] = False,
     gpu_memory: Annotated[float | None, typer.Option(min=1, help="With --dry-run: GiB of one of your GPUs.")] = None,
     throughput: Annotated[str | None, typer.Option(metavar="GEN,TRAIN", help="With --dry-run: tokens a second that all GPUs generate and train on.")] = None,
@@ -63,13 +63,13 @@ def run(
     settings = dict(map(parse_override, set_ or [])) or None
     options = curriculum_options({"designer": engineer, "variant": variant, "stages": stages, "seed": seed, "settings": settings})
     resolved, name = chosen_curriculum(preset, name or "", options)
+    directory = Settings().run_directory(name)
     if dry_run:
         from flows.dry_run import show_dry_run
 
         return show_dry_run(resolved, console, gpu_memory, throughput, answer_length)
     if given := [flag for flag, value in (("gpu-memory", gpu_memory), ("throughput", throughput), ("answer-length", answer_length)) if value is not None]:
         raise ConfigError(f"--{given[0]}: only --dry-run reads it; add that, or leave it out")
-    directory = Settings().run_directory(name)
     show_log()
     console.print(
         f"[bold]{name}[/bold]: preset {resolved.name}, designer {resolved.design.designer}, context {resolved.design.variant}, {resolved.stages} stages"
@@ -84,12 +84,12 @@ def run(
     results = curriculum(preset, name, options)
     console.print(rates_table(results))
     for line in closing_lines(results):
-        console.print(printable(line), soft_wrap=True, markup=False, highlight=False)
-    console.print(f"report: {directory / 'report.html'}")
+        _plain(printable(line))
+    _plain(f"report: {directory / 'report.html'}")
     run = RunRef(directory=directory, preset=opened.preset)
     if must_ask(run, results.stages[-1].stage):
         commands = f"envwright approve {run.argument}, or envwright reject {run.argument}"
-        console.print(f"waiting for a decision: {commands}; then run the same command again", soft_wrap=True)
+        _plain(f"waiting for a decision: {commands}; then run the same command again")
         raise typer.Exit(WAITING)
 
 
@@ -102,7 +102,7 @@ def compare(
     stages: Annotated[int | None, typer.Option(help="Number of stages.")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help="Any field of the preset, as a.b=c; design.options are those of design.designer.")] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Curricula at a time.")] = 1,
-    name: Annotated[str | None, typer.Option(help="Name of the comparison's directory.")] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the directory in the runs folder.")] = None,
 ) -> None:
     """Engineer variants side by side from one shared stage 0, with intervals; the same command continues, and may add some."""
     from flows.parameters import ComparisonOptions
@@ -132,7 +132,7 @@ def compare(
         failure = error
     if (directory / "comparison_results.json").exists():
         Console(width=max(console.width, 100)).print(comparison_table(read_comparison_results(directory)))
-        console.print(f"comparison: {directory / 'comparison.html'}", soft_wrap=True)
+        _plain(f"comparison: {directory / 'comparison.html'}")
     if failure:
         raise failure
 
@@ -159,7 +159,7 @@ def solve(
         for problem, solution in zip(batch, optimise(batch, objective), strict=True)
     ]
     write_text(output, "".join(line + "\n" for line in lines))
-    console.print(f"{counted(len(lines), 'problem')} -> {output}", markup=False, highlight=False, soft_wrap=True)
+    _plain(f"{counted(len(lines), 'problem')} -> {output}")
 
 
 @app.command(epilog=example("envwright convert board.scen board.txt"))
@@ -182,7 +182,7 @@ def convert(
     found = posed(source, id, agents)
     repeats = convert_problems(found, source, output, prompt_style, lambda all: track(all, "solving", console=Console(stderr=True), transient=True))
     note = f" (boards repeated up to symmetry and the order of agents: {repeats})" if repeats else ""
-    console.print(f"{counted(len(found), 'problem')} -> {output}{note}", markup=False, highlight=False, soft_wrap=True)
+    _plain(f"{counted(len(found), 'problem')} -> {output}{note}")
 
 
 @app.command(epilog=example("envwright render crossing -o crossing.png"))
@@ -197,7 +197,7 @@ def render(
     from flows.problems import posed
 
     verdict = draw(posed(data, id)[0], data, answer, output)
-    console.print(f"{verdict.outcome}: {verdict.reason} -> {output}", markup=False, highlight=False, soft_wrap=True)
+    _plain(f"{verdict.outcome}: {verdict.reason} -> {output}")
 
 
 @app.command(epilog=example("envwright play crossing"))
@@ -245,7 +245,7 @@ def generate(
     kept_apart = suite_identities(agents)
     instances, report = sample(wanted, count, agents=agents, seed=seed, held_out=kept_apart, workers=Settings().workers, progress=console.print)
     write_dataset(output, instances, prompt_style, {"config": wanted, "seed": seed, "agents": agents, "report": report})
-    console.print(f"{len(instances)} instances -> {output}")
+    _plain(f"{len(instances)} instances -> {output}")
 
 
 @app.command(epilog=example("envwright verify data.parquet completions.jsonl"))
@@ -268,15 +268,15 @@ def verify(
 
 
 @app.command(epilog=example("envwright report tiny-checkpoint-V6W-s0"))
-def report(run: Annotated[str, typer.Argument(help="Name or path of a run.")]) -> None:
+def report(run: Annotated[str, typer.Argument(help="Name of a run, or its path with a / in it.")]) -> None:
     """Write the HTML report of a run again."""
     from infra.report.build import write_report
     from infra.run_directory import read_results
     from infra.settings import Settings
 
-    directory = Settings().run_directory(run)
+    directory = Settings().find_run(run)
     read_results(directory)
-    console.print(f"report: {write_report(directory)}")
+    _plain(f"report: {write_report(directory)}")
 
 
 @app.command(epilog=example("envwright lineage runs/tiny-checkpoint-V6W-s0/stage-02/checkpoint"))
@@ -321,7 +321,7 @@ def bootstrap(
     from flows.bootstrap import bootstrap as bootstrap_flow
 
     bootstrap_flow(output, chosen)
-    console.print(f"base policy: {output}")
+    _plain(f"base policy: {output}")
 
 
 def _style(name: str) -> PromptStyle:
@@ -335,8 +335,12 @@ def _ask(text: str) -> str:
     """One typed line; what a pipe says is shown too."""
     line = console.input(text)
     if not sys.stdin.isatty():
-        console.print(printable(line), markup=False, highlight=False)
+        _plain(printable(line))
     return line
+
+
+def _plain(text: str) -> None:
+    console.print(text, soft_wrap=True, markup=False, highlight=False)
 
 
 def main() -> None:
@@ -348,6 +352,10 @@ def main() -> None:
 
 
 def _explain(error: Exception) -> int:
+    from httpx import HTTPStatusError, codes
+
+    from infra.serving.auth import REMEDY
+
     if isinstance(error, EnvwrightError):
         typer.echo(f"error: {error}", err=True)
         return FAILED if isinstance(error, ChildError) else BAD_INPUT
@@ -356,8 +364,12 @@ def _explain(error: Exception) -> int:
             f"error: {error.filename or 'the disk'}: {error.strerror}; free some space and run the same command again, complete steps are kept", err=True
         )
         return BAD_INPUT
-    if isinstance(error, PermissionError | FileExistsError | NotADirectoryError | IsADirectoryError):
+    wrong_path = isinstance(error, PermissionError | FileExistsError | NotADirectoryError | IsADirectoryError)
+    if isinstance(error, OSError) and (wrong_path or error.errno in {errno.ENAMETOOLONG, errno.ELOOP}):
         typer.echo(f"error: {error.filename2 or error.filename}: {error.strerror}; choose another path", err=True)
+        return BAD_INPUT
+    if isinstance(error, HTTPStatusError) and error.response.status_code == codes.UNAUTHORIZED:
+        typer.echo(f"error: {error.request.url.host}: the Prefect server asks for an auth string; {REMEDY}", err=True)
         return BAD_INPUT
     raise error
 

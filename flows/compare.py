@@ -51,7 +51,11 @@ def compare(preset: str, name: str = "", options: ComparisonOptions = USUAL_COMP
         jobs: Curricula at a time; they share the cores.
     """
     spec = chosen_comparison(preset, name, options)
-    directory = Settings().run_directory(spec.name)
+    return run_comparison(spec, Settings().run_directory(spec.name), jobs)
+
+
+def run_comparison(spec: ComparisonSpec, directory: Path, jobs: Jobs = 1) -> ComparisonResults:
+    """The curricula of a comparison in a directory, `jobs` at a time; inside a flow run. ChildError if one fails."""
     with exclusive(directory):
         whole = open_comparison(directory, spec)
         record = open_record(directory, whole)

@@ -50,7 +50,7 @@ def run(spec: CurriculumSpec) -> None:
     from flows.curriculum import run_curriculum
 
     flow = Flow(run_curriculum, name="curriculum", flow_run_name=spec.title)
-    parameters = {"preset": spec.preset, "name": str(spec.directory)}
+    parameters = {"preset": spec.preset, "directory": spec.directory}
     run_flow(flow, flow_run=_linked(flow, parameters, spec), parameters=parameters)
 
 

@@ -4,6 +4,8 @@ from flows.environment import prepare
 
 prepare()
 
+from pathlib import Path
+
 from prefect import flow, tags
 from prefect.runtime import flow_run
 from pydantic import ValidationError
@@ -84,13 +86,13 @@ def curriculum(preset: str, name: str = "", options: CurriculumOptions = AS_IN_P
         name: Name of the run directory. Left out, it is made from preset, designer, variant and seed. An existing name continues that run.
         options: What this run changes in its preset.
     """
-    return run_curriculum(*chosen_curriculum(preset, name, options))
+    resolved, chosen = chosen_curriculum(preset, name, options)
+    return run_curriculum(resolved, Settings().run_directory(chosen))
 
 
-def run_curriculum(preset: Preset, name: str) -> CurriculumResults:
-    """The curriculum of a preset in the run directory of a name; inside a flow run. ConfigError if a package is missing that training needs."""
+def run_curriculum(preset: Preset, directory: Path) -> CurriculumResults:
+    """The curriculum of a preset in a run directory; inside a flow run. ConfigError if a package is missing that training needs."""
     check_packages(preset.trl, preset.training)
-    directory = Settings().run_directory(name)
     with exclusive(directory), tags(TAG):
         fetch_run(directory)
         opened = open_run(directory, preset)

@@ -16,6 +16,7 @@ from envgen.errors import ConfigError, RunDirectoryError
 from infra.lease import exclusive
 from infra.serving import marked, project_file
 from infra.serving.addresses import Addresses
+from infra.serving.auth import CLIENT, SERVER, Login, choose_login
 from infra.serving.names import POOLS
 from infra.serving.services import Service, Worker, stop_all, wait_until_ready
 from infra.serving.taken import crash_taken
@@ -37,22 +38,25 @@ def alone() -> Iterator[None]:
 
 
 def serve(addresses: Addresses, limit: int, say: Say) -> None:
-    """Bring everything up, keep it up until a signal asks for the end, and take it down. ChildError if a server fails."""
-    settings = Settings()
+    """Bring everything up, keep it up until a signal asks for the end, and take it down.
+
+    ChildError if a server fails, ConfigError if an auth string that the user set cannot be one.
+    """
+    settings, login = Settings(), choose_login()
     folder = settings.runs.resolve() / ".serve"
     folder.mkdir(parents=True, exist_ok=True)
     with _signals() as stopped, _guarded(addresses) as mark:
-        environment = _environment(addresses, settings, mark)
-        servers = _servers(addresses, settings, environment, folder)
+        environment = _environment(addresses, settings, login, mark)
+        servers = _servers(addresses, settings, login, environment, folder)
         workers = [_worker(pool, environment, folder) for pool in POOLS]
         try:
-            if not _start(addresses, servers, workers, limit, environment, folder, say, stopped):
+            if not _start(addresses, login, servers, workers, limit, environment, folder, say, stopped):
                 return
             _watch(servers, workers, say, stopped)
         finally:
             say("stopping ...")
             stop_all(workers)
-            crash_taken(addresses.api, [*POOLS], {process for worker in workers for process in worker.runs})
+            crash_taken(addresses.api, login.auth_string, [*POOLS], {process for worker in workers for process in worker.runs})
             stop_all(servers)
             marked.kill_marked(mark)
             say("everything is stopped")
@@ -60,6 +64,7 @@ def serve(addresses: Addresses, limit: int, say: Say) -> None:
 
 def _start(
     addresses: Addresses,
+    login: Login,
     servers: list[Service],
     workers: list[Worker],
     limit: int,
@@ -75,7 +80,7 @@ def _start(
         server.start()
     if not wait_until_ready(servers, say, stopped):
         return False
-    written = project_file.write(addresses.api)
+    written = project_file.write(addresses.api, login.auth_string)
     deployer = Service("envwright deploy", "flows.cli", ["deploy", "--limit", str(limit)], environment, folder / "deploy.log")
     say("making work pools and deployments ...")
     deployer.start()
@@ -89,7 +94,7 @@ def _start(
         raise deployer.failure("failed")
     for worker in workers:
         worker.start()
-    _tell(addresses, servers, written, time.monotonic() - began, say)
+    _tell(addresses, login, servers, written, time.monotonic() - began, say)
     return True
 
 
@@ -114,22 +119,24 @@ def _watch(servers: list[Service], workers: list[Worker], say: Say, stopped: Cal
                 worker.start()
 
 
-def _tell(addresses: Addresses, servers: list[Service], written: bool, seconds: float, say: Say) -> None:
+def _tell(addresses: Addresses, login: Login, servers: list[Service], written: bool, seconds: float, say: Say) -> None:
     say(f"ready after {seconds:.0f} s")
     say(f"  Prefect  http://{addresses.shown_host}:{addresses.prefect}")
+    say(f"    log in with {login.shown}")
     if len(servers) > 1:
         say(f"  MLflow   http://{addresses.shown_host}:{addresses.mlflow}")
     else:
         say(f"  MLflow   {without_password(Settings().tracking_uri)} (MLFLOW_TRACKING_URI)")
     if not addresses.loopback:
-        say(f"warning: --host {addresses.host}: there is no authentication. Whoever reaches these ports can run code as you, and read the runs")
+        say(f"warning: --host {addresses.host}: MLflow asks for no login, and Prefect's login crosses the network unencrypted; put a proxy with TLS in front")
     if not written:
         say(f"{project_file.FILE} is yours and was left alone; in other terminals first: export PREFECT_API_URL={addresses.api}")
+        say(f"  and export {CLIENT} with {login.shown}")
     say("in another terminal in this folder: prefect deployment run curriculum/tiny --watch")
     say("Ctrl-C ends it all")
 
 
-def _environment(addresses: Addresses, settings: Settings, mark: str) -> dict[str, str]:
+def _environment(addresses: Addresses, settings: Settings, login: Login, mark: str) -> dict[str, str]:
     """What servers and workers are told, over what is in this process' environment."""
     home = os.environ.get("PREFECT_HOME") or str(settings.runs.resolve() / ".prefect")
     ui = f"http://{addresses.shown_host}:{addresses.prefect}"
@@ -145,6 +152,7 @@ def _environment(addresses: Addresses, settings: Settings, mark: str) -> dict[st
         "PREFECT_HOME": home,
         "PREFECT_LOCAL_STORAGE_PATH": os.environ.get("PREFECT_LOCAL_STORAGE_PATH") or f"{home}/storage",
         "PREFECT_API_URL": addresses.api,
+        CLIENT: login.auth_string,
         "PREFECT_UI_URL": ui,
         "PREFECT_UI_API_URL": f"{ui}/api",
         "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem",
@@ -159,17 +167,18 @@ def _remote(settings: Settings) -> bool:
     return settings.tracking_uri.startswith(("http://", "https://"))
 
 
-def _servers(addresses: Addresses, settings: Settings, environment: dict[str, str], folder: Path) -> list[Service]:
-    bound = ["--host", addresses.host, "--port"]
-    prefect = Service(
-        "Prefect server", "prefect", ["server", "start", *bound, str(addresses.prefect)], environment, folder / "prefect.log", f"{addresses.api}/health"
-    )
+def _servers(addresses: Addresses, settings: Settings, login: Login, environment: dict[str, str], folder: Path) -> list[Service]:
+    # Where it is exposed its names are not known, and the auth string alone protects it.
+    names = addresses.hosts if addresses.loopback else ["*"]
+    protected = {**environment, SERVER: login.auth_string, "PREFECT_SERVER_API_CORS_ALLOWED_ORIGINS": ",".join(addresses.origins)}
+    arguments = [addresses.host, str(addresses.prefect), *names]
+    prefect = Service("Prefect server", "infra.serving.prefect_server", arguments, protected, folder / "prefect.log", f"{addresses.api}/health")
     if _remote(settings):
         return [prefect]
     # The folder that runs without a server write to, so that both see the same artifacts.
     artifacts = ["--no-serve-artifacts", "--default-artifact-root", (settings.runs.resolve() / "mlartifacts").as_uri()]
     hosts = [] if addresses.loopback else ["--allowed-hosts", "*"]
-    options = ["server", *bound, str(addresses.mlflow), "--workers", "1", *artifacts, *hosts]
+    options = ["server", "--host", addresses.host, "--port", str(addresses.mlflow), "--workers", "1", *artifacts, *hosts]
     # Everybody on this machine can read command lines, and the address may hold a password.
     store = {**environment, "MLFLOW_BACKEND_STORE_URI": settings.tracking_uri}
     return [prefect, Service("MLflow server", "mlflow", options, store, folder / "mlflow.log", f"{addresses.tracking}/health")]

@@ -23,7 +23,7 @@ def _stamped(text: str) -> None:
 
 @commands.command(epilog="Example: `envwright serve`")
 def serve(
-    host: Annotated[str, typer.Option(help="Address to listen on. Another one than loopback exposes both servers, without authentication.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help="Address to listen on. Any but loopback exposes both servers, and only Prefect asks for a login.")] = "127.0.0.1",
     prefect_port: Annotated[int | None, typer.Option(min=1, max=65535, help="Port of Prefect: 4200.")] = None,
     mlflow_port: Annotated[int | None, typer.Option(min=1, max=65535, help="Port of MLflow: 5000.")] = None,
     limit: Limit = 1,

@@ -8,10 +8,10 @@ from flows.environment import prepare
 
 prepare()
 
-from prefect import flow
+from prefect import Flow, flow
 
-from flows.compare import compare, share_of_cores
-from flows.parameters import ComparisonOptions, Jobs
+from flows.compare import run_comparison, share_of_cores
+from flows.parameters import Jobs
 from infra.comparison.fork import fork
 from infra.comparison.spec import SHARED, open_comparison
 from infra.lease import exclusive
@@ -71,5 +71,4 @@ def _compare(folder: RoundFolder, group: ArmGroup, seeds: tuple[int, ...], jobs:
     opened = open_comparison(directory, wanted)
     if directory / SHARED != shared:
         fork(shared, directory / SHARED, opened.shared_preset)
-    options = ComparisonOptions(engineers=list(group.engineers), seeds=list(seeds), settings=folder.round.settings | group.settings)
-    compare(folder.spec.preset, str(directory), options, jobs)
+    Flow(run_comparison, name="compare", flow_run_name=f"{directory.parent.name}, {directory.name}")(wanted, directory, jobs)

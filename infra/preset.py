@@ -18,6 +18,7 @@ from envgen.problem import MAX_AGENTS
 from envgen.prompts import PromptStyle
 from envgen.sampler import MIN_AGENTS, quotas
 from infra.lengths import check_lengths
+from infra.names import Stem
 from policy.batches import Batches
 from policy.checkpoints import SHIPPED
 from policy.engine_config import EngineConfig
@@ -63,7 +64,7 @@ class ValidationSpec(Frozen):
 class Preset(Frozen):
     """A curriculum: policy, testbed, training, designer."""
 
-    name: str = Field(pattern=r"^[A-Za-z0-9._-]+$")
+    name: Stem
     description: str = ""
     approval: Literal["none", "required"] | None = None
     """`required`: before each stage after the first a person decides on the proposed config. Left out: as in the run that is continued."""

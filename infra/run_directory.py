@@ -13,6 +13,7 @@ from policy.batches import deciding_options
 MODEL_FILE = "curriculum.json"
 FREE_FIELDS = {"stages", "description", "approval"}
 """Fields of the preset in which a resumed run may differ."""
+_WAYS = "give the name of a run, or its path with a / in it, as ./NAME"
 
 
 class Curriculum(Frozen):
@@ -71,13 +72,13 @@ def changed_fields(there: Preset, here: Preset, free: set[str]) -> str:
 
 def read_curriculum(directory: Path) -> Curriculum:
     """The curriculum of an existing run directory; RunDirectoryError if there is none."""
-    missing = f"{directory}: no curriculum there ({MODEL_FILE} is missing); give the name or the path of a run"
+    missing = f"{directory}: no curriculum there ({MODEL_FILE} is missing); {_WAYS}"
     return read_model(directory / MODEL_FILE, Curriculum, missing, "move the directory away")
 
 
 def read_results(directory: Path) -> CurriculumResults:
     """`results.json` of a run; RunDirectoryError if no stage has finished."""
-    missing = f"{directory}: results.json is missing; no stage has finished yet, or this is no run"
+    missing = f"{directory}: results.json is missing; no stage has finished yet, or this is no run: {_WAYS}"
     return read_model(directory / "results.json", CurriculumResults, missing, "run the same command again to rewrite it")
 
 

@@ -7,6 +7,8 @@ from pathlib import Path
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from infra.names import checked_name
+
 # SQLAlchemy takes passwords with a slash or an @ in them.
 _LOGIN = re.compile(r"(?<=://)(?:[^:/?#@\s]*:\S*|[^/?#\s]*)@")
 _SECRET = re.compile(r"(?i)([?&][^=&\s]*(?:password|passwd|pwd|secret|token|key|sig)[^=&\s]*=)[^&#\s]*")
@@ -39,8 +41,14 @@ class Settings(BaseSettings):
         return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{self.runs.resolve()}/mlflow.db"
 
     def run_directory(self, name: str) -> Path:
-        """The directory of a curriculum, given by name or by path."""
-        return Path(name).resolve() if "/" in name or Path(name).is_dir() else self.runs / name
+        """The directory of this name in the runs folder; ConfigError if it is no `infra.names.Name`."""
+        return self.runs / checked_name(name)
+
+    def find_run(self, run: str) -> Path:
+        """The directory that a command is given as RUN: a path if it has a separator in it or starts with a dot, else a name in the runs folder."""
+        if os.sep in run or run.startswith("."):
+            return Path(run).resolve()
+        return self.runs / checked_name(run, "RUN")
 
 
 def without_password(text: object) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 import pytest
 import urllib3
-from urllib3.util import Retry
+from urllib3.util import Retry, make_headers, parse_url
 
 
 def vllm_or_skip() -> Path:
@@ -72,8 +72,9 @@ _WHILE_LOCKED = Retry(connect=0, read=0, redirect=0, status=10, status_forcelist
 
 
 def ask(url: str, body: dict | None = None, method: str = "POST") -> Any:
-    """What a server answers, None for nothing; asked again while its database is locked."""
-    answer = urllib3.request(method, url, json=None if method == "GET" else body or {}, retries=_WHILE_LOCKED, timeout=60)
+    """What a server answers, None for nothing; asked again while its database is locked. A `user:password@` in the address logs in."""
+    headers = make_headers(basic_auth=parse_url(url).auth)
+    answer = urllib3.request(method, url, json=None if method == "GET" else body or {}, headers=headers, retries=_WHILE_LOCKED, timeout=60)
     assert answer.status < 300, f"{method} {url}: {answer.status} {answer.data.decode()}"
     return answer.json() if answer.data else None
 

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,16 +14,18 @@ from servers import free_port, processes_with
 
 ROOT = Path(__file__).parents[1]
 CONFIGURED = {"PREFECT_HOME", "PREFECT_LOCAL_STORAGE_PATH", "PREFECT_API_URL", "MLFLOW_TRACKING_URI", "ENVWRIGHT_RUNS"}
+CONFIGURED |= {"PREFECT_API_AUTH_STRING", "PREFECT_SERVER_API_AUTH_STRING"}
 
 
 class Served:
     """An `envwright serve` in a folder of its own, and what it printed."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, **environment: str) -> None:
         self.folder, self.prefect, self.mlflow = folder, free_port(), free_port()
         self.environment = {name: value for name, value in os.environ.items() if name not in CONFIGURED} | {
             "PYTHONPATH": str(ROOT),
             "OMP_NUM_THREADS": "1",
+            **environment,
         }
         self.out = folder / "serve.out"
         command = [sys.executable, "-u", "-m", "flows.cli", "serve", "--prefect-port", str(self.prefect), "--mlflow-port", str(self.mlflow)]
@@ -30,8 +33,14 @@ class Served:
             self.process = subprocess.Popen(command, cwd=folder, env=self.environment, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
 
     @property
+    def auth_string(self) -> str:
+        """What logs in, as other terminals find it."""
+        return tomllib.loads((self.folder / "prefect.toml").read_text())["api"]["auth_string"]
+
+    @property
     def api(self) -> str:
-        return f"http://127.0.0.1:{self.prefect}/api"
+        """The address of Prefect's API, with what logs in."""
+        return f"http://{self.auth_string}@127.0.0.1:{self.prefect}/api"
 
     def wait_for(self, text: str, seconds: float = 240) -> None:
         deadline = time.monotonic() + seconds
@@ -56,8 +65,8 @@ class Served:
 
 
 @contextmanager
-def serving(folder: Path) -> Iterator[Served]:
-    served = Served(folder)
+def serving(folder: Path, **environment: str) -> Iterator[Served]:
+    served = Served(folder, **environment)
     try:
         served.wait_for("Ctrl-C ends it all")
         yield served

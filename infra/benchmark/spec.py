@@ -10,6 +10,7 @@ from envgen.errors import ConfigError, RunDirectoryError
 from envgen.files import digest, read_model, write_json
 from envgen.frozen import Frozen
 from envgen.prompts import PromptStyle
+from infra.names import checked_name
 from infra.settings import Settings
 from policy.endpoint import Endpoint, check_endpoint
 from policy.engine_config import EngineConfig
@@ -72,8 +73,8 @@ def benchmark_name(spec: BenchmarkSpec) -> str:
 
 
 def benchmark_directory(spec: BenchmarkSpec, name: str = "") -> Path:
-    """Where a benchmark is kept: under its own name unless one is given."""
-    return Settings().runs / "benchmarks" / (name or benchmark_name(spec))
+    """Where a benchmark is kept: under its own name unless one is given; ConfigError if that is no `infra.names.Name`."""
+    return Settings().runs / "benchmarks" / (checked_name(name) if name else benchmark_name(spec))
 
 
 def open_benchmark(directory: Path, spec: BenchmarkSpec) -> None:

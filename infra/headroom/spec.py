@@ -15,6 +15,7 @@ from engineer.spec import DesignSpec
 from envgen.config import EnvConfig, SizeConfig
 from envgen.errors import ConfigError, describe_validation_error
 from envgen.frozen import Frozen
+from infra.names import Stem
 from infra.preset import Preset, load_preset, read_yaml
 
 SPECS = Path(__file__).parent
@@ -50,7 +51,7 @@ class Edit(Frozen):
 class HeadroomSpec(Frozen):
     """Constant configs, seeds and stages."""
 
-    name: str = Field(pattern=r"^[a-z0-9-]+$")
+    name: Stem
     preset: str
     stages: int = Field(ge=1, le=20)
     seeds: tuple[Annotated[int, Field(ge=0)], ...] = Field(min_length=1)

@@ -33,6 +33,17 @@ class Addresses(Frozen):
         return self.host in {"localhost", "::1"} or self.host.startswith("127.")
 
     @property
+    def hosts(self) -> list[str]:
+        """The hosts under which a browser of this machine may reach them, sorted, and `shown_host`."""
+        own = {"localhost", "127.0.0.1", "[::1]"} if self.loopback or self.host in {"0.0.0.0", "::"} else set()
+        return sorted({*own, self.local_host, self.shown_host})
+
+    @property
+    def origins(self) -> list[str]:
+        """The addresses of Prefect's UI: the only pages that a browser lets read its API."""
+        return [f"http://{host}:{self.prefect}" for host in self.hosts]
+
+    @property
     def api(self) -> str:
         """Prefect's API, for processes of this machine."""
         return f"http://{self.local_host}:{self.prefect}/api"

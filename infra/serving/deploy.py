@@ -14,9 +14,10 @@ import yaml
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.actions import WorkPoolCreate, WorkPoolUpdate
 from prefect.exceptions import ObjectNotFound
-from prefect.settings import PREFECT_API_URL
+from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL
 
 from envgen.errors import ChildError, ConfigError
+from infra.serving.auth import CLIENT, REMEDY
 from infra.serving.names import DEFAULT_QUEUE, JANITOR_QUEUE, LOCAL, POOLS
 from infra.settings import Settings, without_password
 
@@ -44,15 +45,22 @@ def deploy(file: Path, limit: int, say: Callable[[str], None], *, keep_pools: bo
 
 
 def check_server() -> str:
-    """The address of the Prefect server that is configured; ConfigError if there is none or it does not answer."""
+    """The address of the Prefect server that is configured; ConfigError if there is none, it does not answer, or it refuses the login."""
     url = PREFECT_API_URL.value()
     if not url:
         raise ConfigError(f"PREFECT_API_URL is not set, so there is no server to talk to; {START_ONE}")
     with get_client(sync_client=True) as client:
         problem = client.api_healthcheck()
-    if problem is not None:
-        reason = without_password(problem) or type(problem).__name__
-        raise ConfigError(f"PREFECT_API_URL={without_password(url)}: no Prefect server answers there ({reason}); {START_ONE}")
+        if problem is not None:
+            reason = without_password(problem) or type(problem).__name__
+            raise ConfigError(f"PREFECT_API_URL={without_password(url)}: no Prefect server answers there ({reason}); {START_ONE}")
+        try:
+            client.api_version()
+        except httpx.HTTPStatusError as error:
+            if error.response.status_code != httpx.codes.UNAUTHORIZED:
+                raise
+            given = "with the one given" if PREFECT_API_AUTH_STRING.value() else "without one"
+            raise ConfigError(f"PREFECT_API_URL={without_password(url)}: the server asks for an auth string and refuses {given}; {REMEDY}") from None
     return str(url)
 
 
@@ -93,11 +101,12 @@ def _deploy_all(file: Path, url: str) -> list[str]:
         "ENVWRIGHT_RUNS": str(settings.runs.resolve()),
         "MLFLOW_TRACKING_URI": settings.tracking_uri,
     }
+    login = {CLIENT: given} if (given := PREFECT_API_AUTH_STRING.value()) else {}
     # An address with credentials stays in the environment of the workers: the server shows job variables to everybody.
     hidden = {name for name, value in values.items() if without_password(value) != value}
     with _file_without(hidden, file) as given:
         command = [sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--all", "--prefect-file", str(given)]
-        done = subprocess.run(command, cwd=PROJECT, env={**os.environ, **values}, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        done = subprocess.run(command, cwd=PROJECT, env={**os.environ, **values, **login}, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     if done.returncode:
         # A refusal of the server repeats the whole deployment on one line.
         lines = [line[:500] for line in without_password(done.stdout + done.stderr).splitlines() if line.strip()][-20:]

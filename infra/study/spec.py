@@ -20,6 +20,7 @@ from envgen.problem import Instance
 from envgen.sampler import MAX_AGENTS, MIN_AGENTS, sample
 from infra.comparison.results import BASELINES
 from infra.comparison.spec import ComparisonSpec, plan
+from infra.names import Stem
 from infra.preset import load_preset, preset_path, read_yaml
 from infra.run_directory import FREE_FIELDS, changed_fields
 from policy.checkpoints import resolve_model, weights_identity
@@ -110,7 +111,7 @@ class Round(Frozen):
 class StudySpec(Frozen):
     """A study as it is registered."""
 
-    name: str = Field(pattern=r"^[a-z0-9-]+$")
+    name: Stem
     preset: str
     """A preset that all arms share; in the study's file the name of a shipped one, or the path of a YAML file from there."""
     test: TestSuite

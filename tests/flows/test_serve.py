@@ -2,8 +2,10 @@
 
 import os
 import socket
+import stat
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from servers import free_port
 from envgen.errors import ConfigError
 from infra.preset import PRESETS
 from infra.serving import addresses, project_file
+from infra.serving.auth import CLIENT, SERVER, choose_login
 
 ROOT = Path(__file__).parents[2]
 
@@ -80,18 +83,65 @@ def test_the_help_of_a_command_shows_its_example(command: str, tmp_path: Path):
 
 def test_only_our_own_project_file_is_replaced_or_removed(tmp_path: Path):
     path = tmp_path / "prefect.toml"
-    assert project_file.write("http://127.0.0.1:1/api", path)
-    assert project_file.write("http://127.0.0.1:2/api", path)
+    assert project_file.write("http://127.0.0.1:1/api", "a:b", path)
+    assert project_file.write("http://127.0.0.1:2/api", "a:b", path)
     assert project_file.named_server(path) == "http://127.0.0.1:2/api"
     project_file.remove("http://127.0.0.1:1/api", path)
     assert path.exists(), "it names the server of another call"
     project_file.remove("http://127.0.0.1:2/api", path)
     assert not path.exists()
     path.write_text('[api]\nurl = "http://127.0.0.1:3/api"\n')
-    assert not project_file.write("http://127.0.0.1:2/api", path)
+    assert not project_file.write("http://127.0.0.1:2/api", "a:b", path)
     assert project_file.named_server(path) is None
     project_file.remove("http://127.0.0.1:3/api", path)
     assert "127.0.0.1:3" in path.read_text()
+
+
+def test_only_its_owner_reads_the_project_file_whatever_was_there_before(tmp_path: Path):
+    path, any_string = tmp_path / "prefect.toml", 'me:"quoted"\\n#\''
+    left_behind = tmp_path / f".prefect.toml.{os.getpid()}.partial"
+    for old in (path, left_behind):
+        old.write_text("# Written by `envwright serve`")
+        old.chmod(0o644)
+    assert project_file.write("http://127.0.0.1:1/api", any_string, path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert tomllib.loads(path.read_text())["api"] == {"url": "http://127.0.0.1:1/api", "auth_string": any_string}
+    assert sorted(tmp_path.iterdir()) == [path]
+
+
+def test_each_session_has_an_auth_string_of_its_own_unless_the_user_set_one(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv(SERVER, raising=False)
+    monkeypatch.setenv(CLIENT, "")
+    first, second = choose_login(), choose_login()
+    assert first != second
+    assert first.shown == first.auth_string
+    monkeypatch.setenv(CLIENT, "me:fixed")
+    assert (choose_login().auth_string, choose_login().shown) == ("me:fixed", f"the value of {CLIENT}")
+    monkeypatch.setenv(SERVER, "me:other")
+    with pytest.raises(ConfigError, match=f"{SERVER} and {CLIENT} differ"):
+        choose_login()
+
+
+@pytest.mark.parametrize("value", ["me:grün", "me:two words", "me:line\n"])
+def test_an_auth_string_that_cannot_be_sent_is_refused_and_not_shown(value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv(SERVER, value)
+    done = envwright(tmp_path, "serve", "--prefect-port", str(free_port()), "--mlflow-port", str(free_port()))
+    assert (done.returncode, SERVER in done.stderr, value in done.stderr) == (2, True, False)
+
+
+@pytest.mark.parametrize(
+    ("host", "named", "not_named"),
+    [
+        ("127.0.0.1", {"http://127.0.0.1:4200", "http://localhost:4200", "http://[::1]:4200"}, {"http://127.0.0.2:4200"}),
+        ("::1", {"http://[::1]:4200", "http://localhost:4200"}, set()),
+        ("0.0.0.0", {"http://127.0.0.1:4200", f"http://{socket.gethostname()}:4200"}, {"http://0.0.0.0:4200"}),
+        ("192.0.2.1", {"http://192.0.2.1:4200"}, {"http://localhost:4200"}),
+    ],
+)
+def test_the_ui_is_read_from_the_addresses_of_the_server_only(host: str, named: set[str], not_named: set[str]):
+    origins = set(addresses.Addresses(host=host, prefect=4200, mlflow=5000).origins)
+    assert named <= origins
+    assert not origins & (not_named | {"*"})
 
 
 PREPARE = (
@@ -106,7 +156,7 @@ def test_a_project_file_of_a_server_that_is_gone_does_not_stop_a_run(mine: bool,
     if mine:
         path.write_text(f'[api]\nurl = "{gone}"\n')
     else:
-        project_file.write(gone, path)
+        project_file.write(gone, "a:b", path)
     done = subprocess.run(
         [sys.executable, "-c", PREPARE], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=60
     )

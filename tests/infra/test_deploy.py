@@ -50,6 +50,17 @@ def test_secrets_come_from_the_environment_alone():
     assert ignored.returncode in {0, 128}, "the file with the secrets is not committed"
 
 
+def test_prefect_asks_every_caller_for_the_auth_string_that_workers_and_deployments_have():
+    prefect, *callers = (COMPOSE["services"][name]["environment"] for name in ("prefect", "deployments", "worker", "worker-gpu"))
+    assert {caller["PREFECT_API_AUTH_STRING"] for caller in callers} == {prefect["PREFECT_SERVER_API_AUTH_STRING"]}
+    assert "*" not in prefect["PREFECT_SERVER_API_CORS_ALLOWED_ORIGINS"]
+    secret = named("Secret")
+    assert "PREFECT_API_AUTH_STRING" in secret["stringData"]
+    for container in named("Deployment")["spec"]["template"]["spec"]["containers"]:
+        [given] = [variable["valueFrom"]["secretKeyRef"] for variable in container["env"] if variable["name"] == "PREFECT_API_AUTH_STRING"]
+        assert given == {"name": secret["metadata"]["name"], "key": "PREFECT_API_AUTH_STRING"}
+
+
 def test_the_image_takes_every_room_and_every_extra_of_the_servers():
     text = (DEPLOY / "Dockerfile").read_text()
     for room in ("envgen", "policy", "engineer", "infra", "tasks", "flows"):

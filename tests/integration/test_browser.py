@@ -75,6 +75,14 @@ def in_state(served: Served, name: str, state: str) -> Callable[[], bool]:
     return look
 
 
+def log_in(served: Served, page: Page) -> None:
+    page.goto(f"http://127.0.0.1:{served.prefect}")
+    password = page.locator("input[type=password]")
+    password.fill(served.auth_string)
+    page.get_by_role("button", name="Login").click()
+    password.wait_for(state="hidden")
+
+
 def start_from_the_form(served: Served, page: Page, shoot: Callable[[str], None]) -> None:
     page.goto(f"http://127.0.0.1:{served.prefect}/deployments")
     page.get_by_text("curriculum").first.wait_for()
@@ -111,6 +119,7 @@ def approve_an_edited_config(served: Served, page: Page, shoot: Callable[[str], 
 
 def test_a_run_is_started_approved_and_inspected_in_the_browser(tmp_path: Path, page: Page, shoot: Callable[[str], None]):
     with serving(tmp_path) as served:
+        log_in(served, page)
         start_from_the_form(served, page, shoot)
         wait_until(in_state(served, NAME, "Suspended"), 400)
         approve_an_edited_config(served, page, shoot)

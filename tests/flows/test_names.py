@@ -1,0 +1,80 @@
+"""Names that people give to runs, comparisons and benchmarks: none leads out of the runs folder or takes what lies there."""
+
+from pathlib import Path
+
+import pytest
+from test_hostile_input import ended
+
+from engineer.registry import known_designers
+from envgen.errors import ConfigError
+from infra.names import checked_name
+from infra.preset import PRESETS, load_preset
+from infra.run_directory import default_name
+from infra.settings import Settings
+
+BAD = ["../../etc/x", "/etc/x", "a/b", ".", "..", ".serve", "-x", "a b", "a\n", "größe", "a[/]b", "n" * 129]
+BAD += ["mlflow.db", "mlflow.db-journal", "MLflow.db", "mlartifacts", "benchmarks"]
+NAMED = {"run": ["micro"], "compare": ["micro", "--engineers", "fixed"], "benchmark": ["tiny"]}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working directory; the runs folder would be made in it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ENVWRIGHT_RUNS", "runs")
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", BAD)
+@pytest.mark.parametrize("command", NAMED)
+def test_a_name_that_is_no_folder_of_ones_own_is_refused_and_nothing_is_written(command: str, name: str, folder: Path, monkeypatch, capsys):
+    assert ended(monkeypatch, command, *NAMED[command], "--name", name) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith(f"error: --name {name!r:.70}")
+    assert "for example my-run-2" in said.err
+    assert said.err.count("\n") == 1
+    assert list(folder.iterdir()) == []
+
+
+def test_a_dry_run_refuses_the_name_that_the_run_would(folder: Path, monkeypatch, capsys):
+    assert ended(monkeypatch, "run", "micro", "--dry-run", "--name", "../x") == 2
+    assert "--name '../x'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("run", ["docs", "nowhere", "n" * 300, "./" + "n" * 300, "a[/]b", "./a[/]b", "", "mlflow.db"])
+@pytest.mark.parametrize("command", ["report", "approve", "reject"])
+def test_a_run_that_is_not_there_is_answered_with_one_message(command: str, run: str, folder: Path, monkeypatch, capsys):
+    (folder / "docs").mkdir()
+    assert ended(monkeypatch, command, run) == 2
+    said = capsys.readouterr()
+    assert (said.out, said.err.count("\n"), said.err.startswith("error: ")) == ("", 1, True)
+    if run == "docs":
+        assert f"runs/docs: {'results.json is missing' if command == 'report' else 'no curriculum there'}" in said.err
+        assert "as ./NAME" in said.err
+
+
+def test_a_bare_name_means_the_runs_folder_and_a_path_says_that_it_is_one(folder: Path):
+    (folder / "docs").mkdir()
+    settings = Settings()
+    assert settings.find_run("docs") == settings.run_directory("docs") == Path("runs/docs")
+    assert settings.find_run("./docs") == settings.find_run(str(folder / "docs")) == folder / "docs"
+    assert settings.find_run("runs/docs") == folder / "runs" / "docs"
+    assert settings.find_run(".") == folder
+    with pytest.raises(ConfigError, match=r"--name '\./docs'"):
+        settings.run_directory("./docs")
+
+
+def test_every_default_name_is_one():
+    preset = load_preset("micro").model_copy(update={"name": "p" * 60, "seed": 2**32})
+    for designer in known_designers():
+        name = default_name(preset.model_copy(update={"design": preset.design.model_copy(update={"designer": designer, "variant": "full-details"})}))
+        assert checked_name(name) == name
+
+
+@pytest.mark.parametrize("name", ["../x", ".x", "x/y", "", "p" * 61])
+def test_the_name_of_a_preset_is_the_beginning_of_a_run_name(name: str, folder: Path):
+    text = (PRESETS / "micro.yaml").read_text()
+    (folder / "mine.yaml").write_text(text.replace("name: micro", f"name: {name!r}"))
+    with pytest.raises(ConfigError, match=r"mine.yaml: name: "):
+        load_preset("mine.yaml")
