@@ -1,9 +1,8 @@
 """A plain rule that designs configs: the teacher of the tiny policy's engineer task.
 
 It follows the guideline: most data where about half of the answers are valid, more waits and holes where plans are mostly
-valid. Where the context says how boards that need a wait fare, that decides the waits instead: they rise where such
-boards lag behind the others. Every decision follows from the numbers of one map size as they are shown, whole percents
-and two digits, so that its rationale can cite them.
+valid. Where the context says how boards that need a wait fare, waits rise until most of those are valid. Every decision
+follows from the numbers of one map size as they are shown, whole percents and two digits, and its rationale cites them.
 """
 
 from math import floor
@@ -19,9 +18,9 @@ WAIT_STEPS = 4
 HOLE_STEPS = 10
 """Hole ratios are multiples of 1/10."""
 READY, UNREADY = 30, 10
-"""Percent valid from which waits rise, and below which they fall, where nothing says how boards that need one fare."""
-LAGS, LAGS_FAR, TOO_EARLY = 10, 40, 40
-"""Points by which boards that need a wait lag behind the others, and percent valid of those below which waits fall."""
+"""Percent valid from which waits rise, and below which they fall."""
+WAITS_FAIL, WAITS_SOLVED = 50, 75
+"""Of boards that need a wait, the percent valid below which waits rise by two steps, and from which they stay."""
 SOLVED, UNSOLVED = 85, 20
 """Percent valid from which holes rise, and below which they fall."""
 
@@ -52,12 +51,17 @@ def _steps(ratio: float, steps: int) -> int:
 
 def _wait_steps(part: SizeBreakdown) -> int:
     """Steps by which the wait ratio moves."""
-    waiting, moving = part.waiting_percent, part.moving_percent
-    if waiting is None or moving is None:
-        return 1 if part.valid_percent >= READY else -1 if part.valid_percent < UNREADY else 0
-    if moving < TOO_EARLY:
-        return -1
-    return 2 if moving - waiting >= LAGS_FAR else 1 if moving - waiting >= LAGS else 0
+    if part.valid_percent < READY:
+        return -1 if part.valid_percent < UNREADY else 0
+    waiting = _waiting(part)
+    if waiting is None:
+        return 1
+    return 2 if waiting < WAITS_FAIL else 1 if waiting < WAITS_SOLVED else 0
+
+
+def _waiting(part: SizeBreakdown) -> int | None:
+    """Percent valid where a wait is needed, if the context says it: it does so only beside that of the other boards."""
+    return None if part.moving_percent is None else part.waiting_percent
 
 
 def _holes(old: float, percent: int, space: ConfigSpace) -> float:
@@ -66,8 +70,8 @@ def _holes(old: float, percent: int, space: ConfigSpace) -> float:
 
 
 def _rates(part: SizeBreakdown) -> str:
-    known = part.waiting_percent is not None and part.moving_percent is not None
-    return f"{part.valid_percent}% valid" + (f", waits {part.waiting_percent}%" if known else "")
+    waiting = _waiting(part)
+    return f"{part.valid_percent}% valid" + ("" if waiting is None else f", waits {waiting}%")
 
 
 def _edits(old: SizeConfig, new: SizeConfig) -> str:
