@@ -84,10 +84,14 @@ def log_probabilities(model: Any, packed: Packed) -> tuple[torch.Tensor, torch.T
 
 
 def generate_shared(model: Any, *, input_ids: torch.Tensor, attention_mask: torch.Tensor, **options: Any) -> Any:
-    """`model.generate`, but rows of `input_ids` that are equal, [B, P], padded on the left, are prefilled once."""
+    """`model.generate`, but rows of `input_ids` that are equal, [B, P], padded on the left, are prefilled once.
+
+    Not so where the generation config names a cache: generation then makes its own.
+    """
     group, first = distinct(input_ids)
     generate = type(model).generate
-    if len(first) == len(group) or input_ids.shape[1] < 2:
+    named = getattr(options.get("generation_config"), "cache_implementation", None)
+    if named or len(first) == len(group) or input_ids.shape[1] < 2:
         return generate(model, input_ids=input_ids, attention_mask=attention_mask, **options)
     cache, known = DynamicCache(config=model.config), attention_mask[first]
     positions = (known.cumsum(1) - 1).clamp(min=0)
