@@ -4,12 +4,14 @@ import numpy as np
 import pytest
 
 from envgen.errors import ConfigError
+from envgen.sampler import sample
 from infra.comparison.gather import Finished
 from infra.headroom import results as measured
 from infra.headroom.page import markdown, verdict
 from infra.headroom.results import gather
 from infra.headroom.spec import HeadroomSpec, load_headroom
 from infra.preset import TUNING_SEED
+from tasks.data import validation_instances
 
 SPEC = {
     "name": "small",
@@ -25,12 +27,23 @@ def spec(**changes: object) -> HeadroomSpec:
     return HeadroomSpec.model_validate(SPEC | changes)
 
 
-def test_the_shipped_spec_loads_and_all_its_curricula_are_legal():
-    shipped = load_headroom("tiny")
+@pytest.mark.parametrize("name", ["tiny", "wide"])
+def test_the_shipped_specs_load_and_all_their_curricula_are_legal(name: str):
+    shipped = load_headroom(name)
     assert len(shipped.configs) >= 12
-    for name in shipped.configs:
-        assert shipped.constant(name, 31).design.designer == "fixed"
-        assert shipped.step((shipped.baseline, name), 31).design.options["configs"][0] == shipped.config(name).model_dump(mode="json")
+    for config in shipped.configs:
+        assert shipped.constant(config, 31).design.designer == "fixed"
+        assert shipped.step((shipped.baseline, config), 31).design.options["configs"][0] == shipped.config(config).model_dump(mode="json")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["tiny", "wide", "recipe"])
+def test_a_stage_of_every_config_can_be_drawn(name: str):
+    shipped = load_headroom(name)
+    for config, preset in shipped.presets.items():
+        held_out = frozenset(instance.problem.id for instance in validation_instances(preset))
+        instances, _ = sample(shipped.config(config), preset.instances, agents=preset.agents, seed=31, stage=1, held_out=held_out)
+        assert len(instances) == preset.instances
 
 
 def test_an_edit_changes_what_it_names_and_nothing_else():
