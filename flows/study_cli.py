@@ -44,7 +44,7 @@ def study(
 
 @commands.command(epilog="Example: `envwright headroom tiny --jobs 2`")
 def headroom(
-    name: Annotated[str, typer.Argument(help="A shipped spec (tiny, recipe), or the path of a YAML file.")],
+    name: Annotated[str, typer.Argument(help="A shipped spec (tiny, wide, recipe), or the path of a YAML file.")],
     jobs: Annotated[int, typer.Option(min=1, help="Curricula at a time.")] = 1,
 ) -> None:
     """What designing could be worth: constant configs or recipes, and a greedy look-ahead; the same command continues one that was cut off."""

@@ -69,6 +69,7 @@ class Trainer(GRPOTrainer):
         learns = torch.ones(len(input_ids), dtype=torch.bool) if self._advantages is None else self._advantages != 0
         parts = [rows for rows in (learns.nonzero()[:, 0], (~learns).nonzero()[:, 0]) if len(rows)]
         found = []
+        # The first part has a gradient even where no answer learns: a loss without one cannot be passed back.
         for number, rows in enumerate(parts):
             with torch.set_grad_enabled(torch.is_grad_enabled() and number == 0), self.accelerator.autocast():
                 found.append(log_probabilities(model, pack(input_ids[rows], attention_mask[rows], answer_length)))
