@@ -38,7 +38,7 @@ class Children:
                 log.log(entry.get("level", logging.INFO), "%s: %s", title, entry.get("message", ""))
 
         specs, logs = self.directory / ".specs", self.directory / "logs"
-        specs.mkdir(exist_ok=True)
+        specs.mkdir(parents=True, exist_ok=True)
         children: list[Popen] = []
 
         def started(child: Popen) -> None:

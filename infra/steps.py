@@ -18,10 +18,10 @@ from envgen.frozen import Frozen
 
 CODE_VERSIONS = {
     "validation": 2,
-    "start": 4,
+    "start": 5,
     "generate": 2,
-    "train": 5,
-    "evaluate": 3,
+    "train": 6,
+    "evaluate": 4,
     "summarize": 5,
     "gate": 1,
     "engineer": 3,

@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 import torch
 from transformers import DynamicCache, PreTrainedModel
 
+from policy.decoding import decode
+
 NO_LABEL = -100
 
 
@@ -84,28 +86,35 @@ def log_probabilities(model: Any, packed: Packed) -> tuple[torch.Tensor, torch.T
 
 
 def generate_shared(model: Any, *, input_ids: torch.Tensor, attention_mask: torch.Tensor, **options: Any) -> Any:
-    """`model.generate`, but rows of `input_ids` that are equal, [B, P], padded on the left, are prefilled once.
+    """`model.generate`, but equal rows of `input_ids`, [B, P], padded on the left, are prefilled once, and answers that end leave the batch.
 
     Not so where the generation config names a cache: generation then makes its own.
     """
-    group, first = distinct(input_ids)
     generate = type(model).generate
-    named = getattr(options.get("generation_config"), "cache_implementation", None)
-    if named or len(first) == len(group) or input_ids.shape[1] < 2:
+    if getattr(options.get("generation_config"), "cache_implementation", None):
         return generate(model, input_ids=input_ids, attention_mask=attention_mask, **options)
+    group, first = distinct(input_ids)
     cache, known = DynamicCache(config=model.config), attention_mask[first]
-    positions = (known.cumsum(1) - 1).clamp(min=0)
-    with torch.no_grad():
-        model(
-            input_ids=input_ids[first, :-1],
-            attention_mask=known[:, :-1],
-            position_ids=positions[:, :-1],
-            past_key_values=cache,
-            use_cache=True,
-            logits_to_keep=1,
-        )
-    cache.batch_select_indices(group)
-    return generate(model, input_ids=input_ids, attention_mask=attention_mask, past_key_values=cache, **options)
+    if input_ids.shape[1] > 1:
+        positions = (known.cumsum(1) - 1).clamp(min=0)
+        with torch.no_grad():
+            model(
+                input_ids=input_ids[first, :-1],
+                attention_mask=known[:, :-1],
+                position_ids=positions[:, :-1],
+                past_key_values=cache,
+                use_cache=True,
+                logits_to_keep=1,
+            )
+        cache.batch_select_indices(group)
+    return generate(
+        model,
+        input_ids=input_ids,
+        attention_mask=attention_mask,
+        past_key_values=cache,
+        custom_generate=decode,
+        **options,
+    )
 
 
 def distinct(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -11,6 +11,7 @@ from transformers import AutoModelForCausalLM, LogitsProcessor, LogitsProcessorL
 from envgen.errors import ModelError
 from policy.chat import Completion
 from policy.checkpoints import resolve_model
+from policy.decoding import decode
 from policy.local_model import LocalModel, Question, end_tokens, load_tokenizer
 from policy.scoring import token_logprobs
 
@@ -49,6 +50,9 @@ class TransformersModel(LocalModel):
         if sampling.temperature > 0:
             processors.append(_Draw(sampling.temperature, [question.seed for question in batch], self.device))
         options = {"do_sample": False, "max_new_tokens": sampling.max_tokens, "pad_token_id": self.tokenizer.pad_token_id}
+        # Processors of ours are made for the rows of a batch, of which none may leave.
+        if self.device == "cpu" and not processors and not self.model.generation_config.cache_implementation:
+            options["custom_generate"] = decode
         output = self.model.generate(**inputs, **options, logits_processor=processors)
         return output[:, inputs["input_ids"].shape[1] :].tolist()
 

@@ -6,13 +6,14 @@ import pytest
 import torch
 from boards import draw_instances
 from safetensors.torch import load_file
-from transformers import Qwen3Config, Qwen3ForCausalLM
+from transformers import DynamicCache, Qwen3Config, Qwen3ForCausalLM
 from trl.trainer.utils import add_fused_lm_head
 
 from envgen.dataset import write_dataset
 from envgen.prompts import PromptStyle
 from policy import training
 from policy.checkpoints import resolve_model
+from policy.decoding import decode
 from policy.rewards import RewardWeights
 from policy.shared_prompts import NO_LABEL, can_share, distinct, generate_shared, log_probabilities, pack
 from policy.train_spec import TrainSpec
@@ -78,16 +79,15 @@ def test_a_prompt_takes_its_place_once():
     assert packed.input_ids.shape[1] == max(PROMPTS) - 1 + max(a + b for a, b in zip(ANSWERS[::2], ANSWERS[1::2], strict=True))
 
 
-@pytest.mark.parametrize("sampled", [False, True])
-def test_what_is_generated_is_the_same(sampled: bool):
+@pytest.mark.parametrize("processors", [{}, {"repetition_penalty": 3.0, "min_new_tokens": 3}])
+def test_what_is_generated_is_the_same(processors: dict):
     model = small_model()
     ids, mask = (tensor[:, : max(PROMPTS)] for tensor in rows())
-    options = {"max_new_tokens": 9, "do_sample": sampled, "eos_token_id": 7}
-    found = []
-    for generate in (model.generate, lambda **given: generate_shared(model, **given)):
-        torch.manual_seed(3)
-        found.append(generate(input_ids=ids, attention_mask=mask, **options))
-    assert torch.equal(*found)
+    # Answers of different lengths.
+    ends = model.generate(input_ids=ids, attention_mask=mask, max_new_tokens=9)[:, -9:].flatten().unique()[:3].tolist()
+    options = {"max_new_tokens": 9, "eos_token_id": ends, **processors}
+    plain, shared = (generate(input_ids=ids, attention_mask=mask, **options) for generate in (model.generate, lambda **given: generate_shared(model, **given)))
+    assert torch.equal(plain, shared)
 
 
 def test_a_model_whose_layers_look_back_by_a_window_is_left_alone():
@@ -98,6 +98,13 @@ def test_a_model_whose_layers_look_back_by_a_window_is_left_alone():
 @pytest.mark.parametrize("options", [{"beta": 0.0}, {"beta": 0.05}, {"loss_type": "grpo", "num_iterations": 2}])
 def test_a_stage_learns_the_same_as_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict):
     write_dataset(tmp_path / "train.parquet", draw_instances(16, seed=5), PromptStyle.COMPACT, {})
+    generate = Qwen3ForCausalLM.generate
+
+    def decoded(model: Qwen3ForCausalLM, **given: object) -> torch.Tensor:
+        """The same answers, with every prompt computed for each of them."""
+        return generate(model, **{"custom_generate": decode, "past_key_values": DynamicCache(config=model.config)} | given)
+
+    monkeypatch.setattr(Qwen3ForCausalLM, "generate", decoded)
     ends = []
     for shares in (True, False):
         monkeypatch.setattr(training, "can_share", lambda model, shares=shares: shares)
@@ -124,7 +131,7 @@ def test_a_stage_learns_the_same_as_without(tmp_path: Path, monkeypatch: pytest.
         training.train(spec)
         ends.append(load_file(folder / "checkpoint" / "model.safetensors"))
     start = load_file(Path(resolve_model("tiny")) / "model.safetensors")
-    moved = max(float((ends[0][name] - start[name]).abs().max()) for name in start)
-    apart = max(float((ends[0][name] - ends[1][name]).abs().max()) for name in start)
-    assert moved > 1e-4
-    assert apart < 0.05 * moved
+    moved = sum(float((ends[0][name] - start[name]).abs().sum()) for name in start)
+    apart = sum(float((ends[0][name] - ends[1][name]).abs().sum()) for name in start)
+    assert moved > 1
+    assert apart < 1e-3 * moved
