@@ -8,9 +8,9 @@ from rich.text import Text
 
 from envgen.benchmark import AGENTS, EVERYTHING, SUBSETS
 from flows.terminal import printable
-from infra.benchmark.published import MARK, MODELS, VARIANTS
-from infra.benchmark.results import BenchmarkResults, Score
-from infra.report.text import label, with_interval
+from infra.analysis.benchmark.published import MARK, MODELS, VARIANTS
+from infra.analysis.benchmark.results import BenchmarkResults, Score
+from infra.analysis.report.text import label, with_interval
 
 Cell = Callable[[str | int | None], Score | None]
 KINDS = ("valid", "optimal")

@@ -14,11 +14,11 @@ from envgen.files import write_json
 from flows.compare import children_environment, run_each
 from flows.compare_children import Children
 from flows.parameters import Jobs
-from infra.comparison.fork import fork
-from infra.comparison.gather import finished
-from infra.headroom.page import write_page
-from infra.headroom.results import Headroom, chain_name, chosen_rate, constant_name, gather
-from infra.headroom.spec import HeadroomSpec, load_headroom
+from infra.analysis.comparison.fork import fork
+from infra.analysis.comparison.gather import finished
+from infra.analysis.headroom.page import write_page
+from infra.analysis.headroom.results import Headroom, chain_name, chosen_rate, constant_name, gather
+from infra.analysis.headroom.spec import HeadroomSpec, load_headroom
 from infra.lease import exclusive
 from infra.preset import Preset
 from infra.settings import Settings

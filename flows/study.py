@@ -12,12 +12,12 @@ from prefect import Flow, flow
 
 from flows.compare import run_comparison, share_of_cores
 from flows.parameters import Jobs
-from infra.comparison.fork import fork
-from infra.comparison.spec import SHARED, open_comparison
+from infra.analysis.comparison.fork import fork
+from infra.analysis.comparison.spec import SHARED, open_comparison
+from infra.analysis.study.export import RoundFolder, register
+from infra.analysis.study.spec import ArmGroup, StudySpec, load_study
 from infra.lease import exclusive
 from infra.settings import Settings
-from infra.study.export import RoundFolder, register
-from infra.study.spec import ArmGroup, StudySpec, load_study
 from tasks.run import close_engine, log
 from tasks.study import answer_test_suite, make_instances, store
 

@@ -9,10 +9,10 @@ from engineer.gate import name_of
 from engineer.proposal import Proposal
 from envgen.breakdown import Breakdown, Difference
 from flows.terminal import printable
-from infra.comparison import text
-from infra.comparison.results import ComparisonResults
+from infra.analysis.comparison import text
+from infra.analysis.comparison.results import ComparisonResults
+from infra.analysis.report.text import with_interval
 from infra.lineage.facts import Ancestor
-from infra.report.text import with_interval
 from infra.results import CurriculumResults
 
 KEPT = ", the previous config is kept"

@@ -6,12 +6,12 @@ from prefect import task
 
 from envgen.errors import RunDirectoryError
 from envgen.files import digest, write_json, write_text
-from infra.comparison.chart import write_chart
-from infra.comparison.gather import gather
-from infra.comparison.page import PAGE, write_page
-from infra.comparison.results import RESULTS_FILE, ComparisonResults, read_comparison_results
-from infra.comparison.spec import ComparisonSpec
-from infra.comparison.text import markdown
+from infra.analysis.comparison.chart import write_chart
+from infra.analysis.comparison.gather import gather
+from infra.analysis.comparison.page import PAGE, write_page
+from infra.analysis.comparison.results import RESULTS_FILE, ComparisonResults, read_comparison_results
+from infra.analysis.comparison.spec import ComparisonSpec
+from infra.analysis.comparison.text import markdown
 from infra.lineage import Recorder, flat
 from infra.preset import resolved_json
 from infra.settings import Settings, without_password

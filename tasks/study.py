@@ -6,11 +6,11 @@ from prefect import task
 
 from engineer.gate import START
 from envgen.dataset import write_dataset
-from infra.benchmark.spec import BenchmarkSpec
+from infra.analysis.benchmark.spec import BenchmarkSpec
+from infra.analysis.study.export import RoundFolder, policies_to_test, store_round
+from infra.analysis.study.spec import StudySpec
 from infra.preset import Preset, load_preset
 from infra.steps import run_step, stage_directory
-from infra.study.export import RoundFolder, policies_to_test, store_round
-from infra.study.spec import StudySpec
 from policy.checkpoints import resolve_model
 from tasks.benchmark import answer_all
 from tasks.data import validation_instances

@@ -11,8 +11,8 @@ import pytest
 from envgen.errors import ChildError
 from envgen.files import write_text
 from flows.compare import _complain, _todo, run_each, share_of_cores
-from infra.comparison.gather import gather
-from infra.comparison.spec import Child, plan
+from infra.analysis.comparison.gather import gather
+from infra.analysis.comparison.spec import Child, plan
 from infra.preset import Preset
 from infra.steps import StepRecord, step_key
 from tasks.data import generate, make_validation

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.comparison.results import ComparisonResults, read_comparison_results
+from infra.analysis.comparison.results import ComparisonResults, read_comparison_results
 from infra.lineage import Recorder
 from infra.run_directory import read_results
 

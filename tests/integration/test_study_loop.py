@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from infra.study.records import SHARED, read_round
+from infra.analysis.study.records import SHARED, read_round
 
 SPEC = {
     "name": "short",

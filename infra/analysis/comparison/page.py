@@ -1,0 +1,24 @@
+"""`comparison.html`: table, figure and how to read them, in one self-contained page."""
+
+from pathlib import Path
+
+from markupsafe import Markup
+
+from envgen.files import write_text
+from infra.analysis.comparison.results import BASELINES, ComparisonResults
+from infra.analysis.comparison.text import pilot_lines, short_count
+from infra.analysis.report.build import environment
+
+PAGE = "comparison.html"
+
+
+def write_page(directory: Path, results: ComparisonResults, figure: str) -> Path:
+    """Write the page with a figure, an SVG element that may be empty, and return its path."""
+    templates = environment(Path(__file__).parent)
+    templates.filters["short_count"] = short_count
+    intervals = sum(len(engineer.against) for engineer in results.engineers) * 2
+    page = templates.get_template("comparison.html.j2").render(
+        results=results, figure=Markup(figure), baselines=BASELINES, intervals=intervals, chance=0.05 * intervals, pilots=pilot_lines(results)
+    )
+    write_text(directory / PAGE, page)
+    return directory / PAGE
