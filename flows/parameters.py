@@ -15,7 +15,7 @@ from envgen.errors import ConfigError, describe_validation_error
 from envgen.frozen import Frozen
 from envgen.prompts import PromptStyle
 from infra.analysis.benchmark.spec import ANSWER_TOKENS, BenchmarkSpec, planned
-from infra.analysis.comparison.spec import ComparisonSpec, plan
+from infra.analysis.spec import ComparisonSpec, plan
 from infra.preset import Preset, load_preset
 from infra.run_directory import default_name
 from policy.checkpoints import resolve_model

@@ -31,7 +31,7 @@ def study(
             raise ConfigError("--round chooses what is run, and --data runs nothing; leave one of them out")
         return _plain(f"study: {write_page(output or data.parent, data, spec)}")
     for one in spec.to_run(rounds or []):
-        arms = [arm for arm, _, _ in spec.arms(one)]
+        arms = spec.arms(one)
         _plain(f"round {one.number}: {len(arms)} arms ({', '.join(arms)}), seeds {', '.join(map(str, one.seeds))}")
     show_log()
     _plain("starting the orchestrator ...")

@@ -1,16 +1,11 @@
 """Rates by map size as a figure: `benchmark.png`."""
 
-import io
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from envgen.files import atomic_path
 from infra.analysis.benchmark.published import ENGINEER_AGENTS, ENGINEER_BY_SIZE, MARK
 from infra.analysis.benchmark.results import BenchmarkResults, Score
-from infra.analysis.report.charts import GRID, INK, MUTED, PALETTE, strip_axes
+from infra.analysis.charts import INK, MUTED, RATE_COLOURS, draw_rates, new_figure, strip_axes, write_png
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,26 +18,21 @@ _SIDE = 0.09
 
 def write_chart(directory: Path, results: BenchmarkResults) -> bytes:
     """Write the figure, a panel for each number of agents with 95 % Wilson intervals, and return it as PNG."""
-    buffer = io.BytesIO()
-    _figure(results).savefig(buffer, format="png", dpi=130, metadata={"Software": None})
-    with atomic_path(directory / CHART_FILE) as temporary:
-        temporary.write_bytes(buffer.getvalue())
-    return buffer.getvalue()
+    return write_png(directory / CHART_FILE, _figure(results), dpi=130)
 
 
 def _figure(results: BenchmarkResults) -> "Figure":
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(3 + 3 * len(results.agents), 4), layout="constrained", facecolor="white")
-    panels: Sequence[Axes] = figure.subplots(1, len(results.agents), sharey=True, squeeze=False)[0]
+    figure = new_figure(3 + 3 * len(results.agents), 4)
+    panels = figure.subplots(1, len(results.agents), sharey=True, squeeze=False)[0]
     compared = results.score(agents=ENGINEER_AGENTS) is not None
     for axes, agents in zip(panels, results.agents, strict=True):
         scores = [score for size in results.sizes if (score := results.score(agents=agents, size=size))]
         for name, side in (("valid", -_SIDE), ("optimal", _SIDE)):
-            _rates(axes, scores, name, side)
+            places = [score.size + side for score in scores if score.size]
+            draw_rates(axes, places, [score.rate(name) for score in scores], name, 100, label=name)
         if agents == ENGINEER_AGENTS:
             _published(axes)
-        _dress(axes, agents, sum(score.n for score in scores), results.sizes)
+        _dress(axes, agents, scores, results.sizes)
     panels[0].set_ylabel("% of the instances", color=MUTED)
     panels[0].set_ylim(bottom=0)
     handles = {label: handle for axes in panels for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}
@@ -57,26 +47,18 @@ def _title(results: BenchmarkResults) -> str:
     return f"{model}, {results.overall.n:,} instances, 95 % intervals".replace("$", r"\$")
 
 
-def _rates(axes: "Axes", scores: list[Score], name: str, side: float) -> None:
-    rates = [score.valid_rate if name == "valid" else score.optimal_rate for score in scores]
-    values = 100 * np.array([rate.value for rate in rates])
-    reach = np.abs(100 * np.array([[rate.low, rate.high] for rate in rates]).T - values)
-    places = np.array([score.size for score in scores]) + side
-    axes.errorbar(places, values, reach, color=PALETTE[name], linewidth=2, marker="o", markersize=5, elinewidth=1.2, label=name)
-
-
 def _published(axes: "Axes") -> None:
     for index, name in enumerate(("valid", "optimal")):
         places, values = list(ENGINEER_BY_SIZE), [rates[index] for rates in ENGINEER_BY_SIZE.values()]
         label = f"{name}, Qwen3-4B + GRPO + engineer ({MARK})"
         marks = {"marker": "D", "markersize": 5, "markerfacecolor": "white"}
-        axes.plot(places, values, color=PALETTE[name], linewidth=1, linestyle=(0, (1.5, 2)), label=label, **marks)
+        axes.plot(places, values, color=RATE_COLOURS[name], linewidth=1, linestyle=(0, (1.5, 2)), label=label, **marks)
 
 
-def _dress(axes: "Axes", agents: int, n: int, sizes: list[int]) -> None:
-    strip_axes(axes)
-    axes.grid(axis="y", color=GRID, linewidth=1)
+def _dress(axes: "Axes", agents: int, scores: list[Score], sizes: list[int]) -> None:
+    strip_axes(axes, "y")
     axes.set_xticks(sizes, [str(size) for size in sizes])
     axes.set_xlim(min(sizes) - 0.5, max(sizes) + 0.5)
     axes.set_xlabel("map size", color=MUTED)
-    axes.set_title(f"{agents} agent{'' if agents == 1 else 's'}, {n:,} instances", loc="left", color=MUTED, fontsize=10.5)
+    number = f"{sum(score.n for score in scores):,} instances"
+    axes.set_title(f"{agents} agent{'' if agents == 1 else 's'}, {number}", loc="left", color=MUTED, fontsize=10.5)

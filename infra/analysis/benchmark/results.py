@@ -13,7 +13,7 @@ from envgen.files import write_json
 from envgen.frozen import Frozen
 from envgen.prompts import PromptStyle
 from envgen.verifier import FailureCategory
-from infra.analysis.report.text import interval, percent
+from infra.analysis.formats import rate_text
 from policy.engine_config import EngineConfig
 from policy.rollouts import Rollout
 
@@ -54,6 +54,10 @@ class Score(Frozen):
     """Answers that hit the token limit."""
     completion_tokens: int = Field(ge=0)
     failures: dict[FailureCategory, int]
+
+    def rate(self, name: str) -> Rate:
+        """The rate `valid` or `optimal`."""
+        return self.valid_rate if name == "valid" else self.optimal_rate
 
 
 class BenchmarkResults(Frozen):
@@ -116,7 +120,7 @@ def scores_table(results: BenchmarkResults) -> list[dict[str, Any]]:
             "wait subset": score.subset or "all",
             "map size": f"{score.size}x{score.size}" if score.size else "all",
             "instances": score.n,
-            **{name: f"{percent(rate.value)} {interval(rate)}" for name, rate in (("valid", score.valid_rate), ("optimal", score.optimal_rate))},
+            **{name: rate_text(rate) for name, rate in (("valid", score.valid_rate), ("optimal", score.optimal_rate))},
         }
         for group in groups
         if (score := results.score(*group))

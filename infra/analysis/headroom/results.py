@@ -1,9 +1,12 @@
-"""What the constant arms and the look-ahead of a headroom measurement end at.
+"""What the constant arms and the look-ahead of a headroom measurement end at; `headroom.json`.
 
-Configs are chosen on one half of the validation set, every second instance, and reported on the other: the best of a dozen
-is too high where it was chosen. Without a look-ahead nothing is chosen, and all instances are reported on.
+Configs are chosen on one half of the validation set, every second instance, and reported on the other: the
+best of a dozen is too high where it was chosen. Without a look-ahead nothing is chosen, and all instances
+are reported on.
 """
 
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,33 +14,16 @@ import numpy as np
 from envgen.breakdown import Rate
 from envgen.errors import RunDirectoryError
 from envgen.frozen import Frozen
-from infra.analysis.comparison.gather import Finished, finished
-from infra.analysis.comparison.statistics import rate
-from infra.analysis.headroom.spec import LOOK_AHEAD, HeadroomSpec
-from infra.analysis.study.effects import Effect, effect
+from infra.analysis.gather import RATES, Finished, arm_result, finished
+from infra.analysis.headroom.spec import LOOK_AHEAD, Chain, HeadroomSpec
+from infra.analysis.results import ArmResult
+from infra.analysis.statistics import Effect, rate
 from infra.preset import Preset
 
 CHOSEN_ON, REPORTED_ON, ALL = slice(0, None, 2), slice(1, None, 2), slice(None)
 """Instances of the validation set."""
 FIT = 2.0
 """A preset is fit for a study if the best beats the first config by so many times the smallest visible difference."""
-
-
-class Arm(Frozen):
-    """A constant config, or the look-ahead, at the end of its curricula, on the instances that nothing was chosen on."""
-
-    name: str
-    valid: Rate
-    optimal: Rate
-    to_baseline: Effect | None
-    """Valid rate minus that of the first config; None for that config itself."""
-    optimal_to_baseline: Effect | None
-    chosen: float
-    """Valid rate that the best is chosen by."""
-    minutes: float
-    """That training took, mean over the seeds."""
-    chains: tuple[tuple[str, ...], ...] = ()
-    """Of the look-ahead: the configs that it chose, stage by stage, for each seed."""
 
 
 class Headroom(Frozen):
@@ -51,38 +37,52 @@ class Headroom(Frozen):
     """That are reported on."""
     start: Rate
     """Valid rate of the base policy."""
-    arms: tuple[Arm, ...]
-    """In the order of the spec, the look-ahead, if there is one, last."""
+    arms: tuple[ArmResult, ...]
+    """The configs in the order of the spec, then the look-ahead, if there is one."""
+    chosen: dict[str, float]
+    """Config -> valid rate that the best is chosen by."""
+    chains: dict[int, Chain]
+    """Seed -> the configs that the look-ahead chose, stage by stage."""
 
     @property
-    def look_ahead(self) -> Arm | None:
+    def look_ahead(self) -> ArmResult | None:
         """The look-ahead, if it was run."""
-        return self.arms[-1] if self.arms[-1].name == LOOK_AHEAD else None
+        return self.arms[-1] if self.arms[-1].label == LOOK_AHEAD else None
 
     @property
-    def best(self) -> Arm:
-        """The constant config with the highest valid rate where configs are chosen, or, without a look-ahead, where all is reported."""
-        return max((arm for arm in self.arms if arm.name != LOOK_AHEAD), key=lambda arm: arm.chosen)
+    def best(self) -> ArmResult:
+        """The constant config with the highest valid rate where configs are chosen."""
+        return max((arm for arm in self.arms if arm.label in self.chosen), key=lambda arm: self.chosen[arm.label])
 
     @property
     def changes(self) -> bool:
         """Whether the look-ahead chose more than one config in a chain."""
-        return any(len(set(chain)) > 1 for arm in self.arms for chain in arm.chains)
+        return any(len(set(chain)) > 1 for chain in self.chains.values())
+
+    def gain(self, arm: ArmResult) -> Effect | None:
+        """Valid rate of an arm minus that of the first config; None for that config itself."""
+        baseline = self.arms[0].label
+        return arm.against[baseline].valid if baseline in arm.against else None
 
     @property
     def fit(self) -> bool:
-        """Whether there is something to design: a visible gain over the first config, by configs that change over the stages."""
-        gains = [arm.to_baseline for arm in (self.best, self.look_ahead) if arm and arm.to_baseline is not None]
-        return self.changes and any(gain.value > FIT * gain.detectable for gain in gains)
+        """Whether there is something to design: a visible gain, by configs that change over the stages."""
+        gains = [self.gain(arm) for arm in (self.best, self.look_ahead) if arm]
+        return self.changes and any(gain.value > FIT * gain.detectable for gain in gains if gain)
 
 
-def gather(directory: Path, spec: HeadroomSpec, chains: dict[int, tuple[str, ...]]) -> Headroom:
+def gather(directory: Path, spec: HeadroomSpec, chains: Mapping[int, Chain]) -> Headroom:
     """Sum up finished curricula; RunDirectoryError names one that is not finished."""
-    runs = {name: [_finished(directory / constant_name(name, seed), spec.constant(name, seed)) for seed in spec.seeds] for name in spec.configs}
+    comparison = spec.comparison
+    found: dict[str, dict[int, Finished]] = {}
+    for child in comparison.children:
+        found.setdefault(child.arm.label, {})[child.seed] = ended(directory, child.name, comparison.preset_of(child))
     if spec.look_ahead:
-        runs[LOOK_AHEAD] = [_finished(directory / chain_name(chains[seed], seed), spec.step(chains[seed], seed)) for seed in spec.seeds]
-    first, part = runs[spec.baseline], REPORTED_ON if spec.look_ahead else ALL
-    start = np.stack([run.outcomes["valid"][0, part] for run in first])
+        found[LOOK_AHEAD] = {seed: ended(directory, *spec.step(chain, seed)) for seed, chain in chains.items()}
+    part, chosen_on = (REPORTED_ON, CHOSEN_ON) if spec.look_ahead else (ALL, ALL)
+    runs = {name: {seed: _judged(run, part) for seed, run in of_seeds.items()} for name, of_seeds in found.items()}
+    baseline = {spec.baseline: runs[spec.baseline]}
+    start = np.stack([run.outcomes["valid"][0, part] for run in runs[spec.baseline].values()])
     return Headroom(
         name=spec.name,
         preset=spec.preset,
@@ -90,46 +90,24 @@ def gather(directory: Path, spec: HeadroomSpec, chains: dict[int, tuple[str, ...
         seeds=spec.seeds,
         instances=start.shape[1],
         start=rate(start),
-        arms=tuple(_arm(name, found, None if name == spec.baseline else first, chains, part) for name, found in runs.items()),
+        arms=tuple(arm_result(name, of_seeds, baseline) for name, of_seeds in runs.items()),
+        chosen={name: float(np.mean([last_rate(run, chosen_on) for run in found[name].values()])) for name in spec.configs},
+        chains=dict(chains) if spec.look_ahead else {},
     )
 
 
-def chosen_rate(run: Finished) -> float:
-    """Valid rate of the last stage where configs are chosen."""
-    return float(run.outcomes["valid"][-1, CHOSEN_ON].mean())
-
-
-def constant_name(name: str, seed: int) -> str:
-    """Directory of a constant arm's curriculum."""
-    return f"{name}-s{seed}"
-
-
-def chain_name(chain: tuple[str, ...], seed: int) -> str:
-    """Directory of the curriculum that trains a stage on each config of a chain; the first stage of all is that of a constant arm."""
-    return constant_name(chain[0], seed) if len(chain) == 1 else f"{LOOK_AHEAD}-s{seed}-{'.'.join(chain)}"
-
-
-def _finished(directory: Path, preset: Preset) -> Finished:
-    found = finished(directory, preset)
+def ended(directory: Path, name: str, preset: Preset) -> Finished:
+    """The finished curriculum of this name; RunDirectoryError if it is not."""
+    found = finished(directory / name, preset)
     if found is None:
-        raise RunDirectoryError(f"{directory}: is not finished; run the same command again to continue it")
+        raise RunDirectoryError(f"{directory / name}: is not finished; run the same command again to continue it")
     return found
 
 
-def _arm(name: str, runs: list[Finished], baseline: list[Finished] | None, chains: dict[int, tuple[str, ...]], part: slice) -> Arm:
-    valid, optimal = _final(runs, "valid", part), _final(runs, "optimal", part)
-    return Arm(
-        name=name,
-        valid=rate(valid),
-        optimal=rate(optimal),
-        to_baseline=effect(valid - _final(baseline, "valid", part).astype(float)) if baseline else None,
-        optimal_to_baseline=effect(optimal - _final(baseline, "optimal", part).astype(float)) if baseline else None,
-        chosen=float(np.mean([chosen_rate(run) for run in runs])) if part is REPORTED_ON else float(valid.mean()),
-        minutes=float(np.mean([run.training_seconds for run in runs])) / 60,
-        chains=tuple(chains.values()) if name == LOOK_AHEAD else (),
-    )
+def last_rate(run: Finished, part: slice = CHOSEN_ON) -> float:
+    """Valid rate of the last stage, where configs are chosen if not said otherwise."""
+    return float(run.outcomes["valid"][-1, part].mean())
 
 
-def _final(runs: list[Finished], name: str, part: slice) -> np.ndarray:
-    """Outcomes after the last stage, shape (seeds, instances)."""
-    return np.stack([run.outcomes[name][-1, part] for run in runs])
+def _judged(run: Finished, part: slice) -> Finished:
+    return replace(run, judged={name: run.outcomes[name][-1, part] for name in RATES})

@@ -1,25 +1,29 @@
 """What designing could be worth: `infra/analysis/headroom/NAME.yaml`.
 
-Every config is trained on from the first stage to the last (a constant arm), and is a candidate of each step of a greedy
-look-ahead, which trains a stage on every candidate and goes on from the best: the most that a designer could gain in one step.
-Without the look-ahead, constant arms may differ in any setting of the preset: a sweep of the training recipe.
+Every config is trained on from the first stage to the last (a constant arm), and is a candidate of each
+step of a greedy look-ahead, which trains a stage on every candidate and goes on from the best: the most
+that a designer could gain in one step. Without the look-ahead, constant arms may differ in any setting of
+the preset: a sweep of the training recipe.
 """
 
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from engineer.spec import DesignSpec
 from envgen.config import EnvConfig, SizeConfig
-from envgen.errors import ConfigError, describe_validation_error
+from envgen.errors import ConfigError
 from envgen.frozen import Frozen
+from infra.analysis.spec import Arm, Child, ComparisonSpec, load_spec
 from infra.names import Stem
-from infra.preset import Preset, load_preset, read_yaml
+from infra.preset import Preset, load_preset
 
 SPECS = Path(__file__).parent
 LOOK_AHEAD = "look-ahead"
+Chain = tuple[str, ...]
+"""Configs, one for each stage."""
 Knob = float | dict[int, float]
 """One value for all map sizes, or map size -> value."""
 
@@ -36,15 +40,16 @@ class Edit(Frozen):
 
     def of(self, config: EnvConfig) -> EnvConfig:
         """The edited config; ValueError if it is none."""
-        sizes = {}
-        total = sum(self.data_ratio.values()) if self.data_ratio else 1.0
-        if total <= 0:
+        weights = self.data_ratio or {}
+        if self.data_ratio is not None and sum(weights.values()) <= 0:
             raise ValueError("data_ratio: every weight is 0")
+        shares = {size: weights.get(size, 0) / sum(weights.values()) for size in config.sizes} if weights else None
+        edits = {"data_ratio": shares, "hole_ratio": self.hole_ratio, "wait_ratio": self.wait_ratio}
+        sizes = {}
         for size, knobs in config.sizes.items():
-            shares = {} if self.data_ratio is None else {"data_ratio": self.data_ratio.get(size, 0) / total}
-            ratios = {name: _value(getattr(self, name), size) for name in ("hole_ratio", "wait_ratio")}
-            given = {name: value for name, value in ratios.items() if value is not None}
-            sizes[size] = SizeConfig(**{**knobs.model_dump(), **shares, **given})
+            values = {name: edit.get(size) if isinstance(edit, dict) else edit for name, edit in edits.items()}
+            given = {name: value for name, value in values.items() if value is not None}
+            sizes[size] = SizeConfig(**{**knobs.model_dump(), **given})
         return EnvConfig(sizes=sizes)
 
 
@@ -71,60 +76,60 @@ class HeadroomSpec(Frozen):
         for name, edit in self.configs.items():
             if edit.settings and self.look_ahead:
                 raise ValueError(f"configs.{name}.settings: the stages of a look-ahead share their settings; set look_ahead to false")
-            self.config(name)
+        assert self.presets
         return self
 
     @cached_property
     def presets(self) -> dict[str, Preset]:
-        """Name of a config -> the preset that it is trained with; its default config is not yet edited."""
+        """Name of a config -> the preset of the curriculum that trains on it throughout; ValueError names a bad one."""
         plain = load_preset(self.preset, self.settings)
-        return {name: self._preset(name, edit.settings) if edit.settings else plain for name, edit in self.configs.items()}
-
-    def _preset(self, name: str, settings: dict[str, Any]) -> Preset:
-        try:
-            return load_preset(self.preset, self.settings | settings)
-        except ConfigError as error:
-            raise ValueError(f"configs.{name}.settings: {error}") from None
+        presets = {}
+        for name, edit in self.configs.items():
+            try:
+                preset = load_preset(self.preset, self.settings | edit.settings) if edit.settings else plain
+                changes = {"default_config": edit.of(preset.default_config), "stages": self.stages}
+            except ConfigError as error:
+                raise ValueError(f"configs.{name}.settings: {error}") from None
+            except ValueError as error:
+                raise ValueError(f"configs.{name}: {error}") from None
+            presets[name] = preset.model_copy(update=changes | {"design": DesignSpec(designer="fixed", pilot=0)})
+        return presets
 
     @property
     def baseline(self) -> str:
         """The config that the others are compared with."""
         return next(iter(self.configs))
 
-    def config(self, name: str) -> EnvConfig:
-        """A config by its name."""
-        try:
-            return self.configs[name].of(self.presets[name].default_config)
-        except ValueError as error:
-            raise ValueError(f"configs.{name}: {error}") from None
+    @property
+    def comparison(self) -> ComparisonSpec:
+        """The constant configs as the arms of a comparison; no curriculum shares its stage 0 with another arm's."""
+        return ComparisonSpec(
+            name=f"headroom-{self.name}",
+            preset=self.presets[self.baseline],
+            arms=tuple(self._arm(name) for name in self.configs),
+            seeds=self.seeds,
+            stage_0="own",
+        )
 
-    def constant(self, name: str, seed: int) -> Preset:
-        """The curriculum that trains on one config throughout."""
-        return self._curriculum(name, seed, DesignSpec(designer="fixed", pilot=0), self.stages)
+    def _arm(self, name: str) -> Arm:
+        preset = self.presets[name]
+        return Arm(designer="fixed", variant=preset.design.variant, name=name, preset=preset)
 
-    def step(self, chain: tuple[str, ...], seed: int) -> Preset:
-        """The curriculum that trains a stage on each config of a chain, in order."""
+    def step(self, chain: Chain, seed: int) -> tuple[str, Preset]:
+        """Directory and preset of the curriculum that trains a stage on each config of a chain, in order.
+
+        The first stage of all is that of a constant arm.
+        """
         first, *others = chain
-        if not others:
-            return self._curriculum(first, seed, DesignSpec(designer="fixed", pilot=0), 1)
-        configs = [self.config(name).model_dump(mode="json") for name in others]
-        return self._curriculum(first, seed, DesignSpec(designer="replay", pilot=0, options={"configs": configs}), len(chain))
-
-    def _curriculum(self, first: str, seed: int, design: DesignSpec, stages: int) -> Preset:
-        return self.presets[first].model_copy(update={"seed": seed, "stages": stages, "default_config": self.config(first), "design": design})
+        child = Child(arm=self._arm(first), seed=seed)
+        changes: dict[str, Any] = {"stages": len(chain)}
+        if others:
+            configs = [self.presets[name].default_config.model_dump(mode="json") for name in others]
+            changes["design"] = DesignSpec(designer="replay", pilot=0, options={"configs": configs})
+        name = f"{LOOK_AHEAD}-s{seed}-{'.'.join(chain)}" if others else child.name
+        return name, self.comparison.preset_of(child).model_copy(update=changes)
 
 
 def load_headroom(name: str) -> HeadroomSpec:
     """A shipped spec by name, or a YAML file by path; ConfigError names file and field."""
-    path = Path(name) if name.endswith((".yaml", ".yml")) else SPECS / f"{name}.yaml"
-    if not path.is_file():
-        shipped = ", ".join(sorted(found.stem for found in SPECS.glob("*.yaml")))
-        raise ConfigError(f"{name}: no such headroom spec; the shipped ones are {shipped}, or give the path of a YAML file")
-    try:
-        return HeadroomSpec.model_validate(read_yaml(path))
-    except ValidationError as error:
-        raise ConfigError(describe_validation_error(error, str(path))) from None
-
-
-def _value(knob: Knob | None, size: int) -> float | None:
-    return knob.get(size) if isinstance(knob, dict) else knob
+    return load_spec(name, SPECS, HeadroomSpec, "headroom spec")

@@ -5,10 +5,8 @@ from dataclasses import dataclass
 
 from engineer.behaviour import ProposalBehaviour
 from envgen.breakdown import Difference
-from infra.analysis.report.text import SPACE, claims, points, points_interval, share, signed
+from infra.analysis.formats import SPACE, UNDEFINED, claims, points, points_interval, share, signed
 from infra.results import CurriculumResults, StageResult
-
-UNDEFINED = "–"
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from envgen.breakdown import wilson
 from envgen.errors import RunDirectoryError
 from envgen.files import write_text
 from envgen.verifier import FailureCategory
+from infra.analysis import formats
 from infra.analysis.report import behaviour, charts, failures, proposals, text
 from infra.results import CurriculumResults
 from infra.run_directory import read_results
@@ -71,8 +72,9 @@ def environment(*folders: Path) -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    for function in (text.percent, text.share, text.interval, text.points, text.points_interval, text.count, text.claims, text.duration, text.label):
-        environment.filters[function.__name__] = function
+    for name in ("percent", "share", "interval", "points", "points_interval", "count", "short_count", "claims", "duration"):
+        environment.filters[name] = getattr(formats, name)
+    environment.filters["label"] = formats.label
     environment.globals |= {"wilson": wilson, "name_of": name_of}
     return environment
 

@@ -1,7 +1,6 @@
 """The charts of the report as images. They are drawn for a light page; a dark one inverts their lightness and keeps their hues."""
 
 import base64
-import io
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -10,17 +9,16 @@ from markupsafe import Markup
 
 from envgen.breakdown import Rate, SizeBreakdown
 from envgen.verifier import FailureCategory
-from infra.analysis.report.text import SPACE, interval, percent, share
+from infra.analysis.charts import GRID, INK, MUTED, RATE_COLOURS, draw_rates, new_figure, png, strip_axes, svg
+from infra.analysis.formats import SPACE, interval, percent, share
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
 
-INK, MUTED, GRID = "#1c2126", "#5d6872", "#dde3e8"
 PALETTE = {
-    "valid": "#0072b2",
-    "optimal": "#009e73",
+    **RATE_COLOURS,
     "parse_error": "#8b959e",
     "illegal_move": "#e69f00",
     "hole_collision": "#3f6fb0",
@@ -64,7 +62,6 @@ def rate_chart(title: str, parts: Sequence[SizeBreakdown], name: str, *, top: fl
 def rates_png(parts: Sequence[SizeBreakdown]) -> bytes:
     """Both rates of the start policy and after each stage with 95 % Wilson intervals, as a picture of 840 x 420 pixels."""
     figure, axes = _figure(560, 280)
-    figure.set_facecolor("white")
     for name, side in (("valid", -_SIDE), ("optimal", _SIDE)):
         last = _draw_rates(axes, parts, name, side)[-1]
         axes.annotate(
@@ -74,9 +71,7 @@ def rates_png(parts: Sequence[SizeBreakdown]) -> bytes:
     axes.set_xlim(-0.5, len(parts) - 0.5)
     _percent_axis(axes, 1.12 * axis_top(parts))
     axes.set_title(f"Rates on {parts[0].n} validation instances, 95 % intervals", loc="left", color=MUTED, fontsize=12)
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=108, metadata={"Software": None})
-    return buffer.getvalue()
+    return png(figure, 108)
 
 
 def size_chart(title: str, parts: Sequence[SizeBreakdown], *, top: float) -> Markup:
@@ -96,9 +91,7 @@ def size_chart(title: str, parts: Sequence[SizeBreakdown], *, top: float) -> Mar
 
 def _draw_rates(axes: "Axes", parts: Sequence[SizeBreakdown], name: str, side: float) -> list[Rate]:
     rates = [part.valid_rate if name == "valid" else part.optimal_rate for part in parts]
-    values = np.array([rate.value for rate in rates])
-    reach = np.abs(np.array([[rate.low, rate.high] for rate in rates]).T - values)
-    axes.errorbar(np.arange(len(parts)) + side, values, reach, color=PALETTE[name], linewidth=2, marker="o", markersize=5, elinewidth=1.2)
+    draw_rates(axes, np.arange(len(parts)) + side, rates, name)
     return rates
 
 
@@ -181,20 +174,11 @@ def training_chart(title: str, steps: np.ndarray, values: np.ndarray, *, colour:
 
 def _figure(width: int, height: int) -> "tuple[Figure, Axes]":
     """A bare figure whose units are CSS pixels."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width / 72, height / 72), layout="constrained")
+    figure = new_figure(width / 72, height / 72)
     axes = figure.add_subplot()
     strip_axes(axes)
     axes.tick_params(labelsize=12, pad=5)
     return figure, axes
-
-
-def strip_axes(axes: "Axes") -> None:
-    """Leave only the numbers along the axes, and put the grid behind the data."""
-    axes.spines[:].set_visible(False)
-    axes.tick_params(length=0, labelcolor=MUTED)
-    axes.set_axisbelow(True)
 
 
 def _percent_axis(axes: "Axes", top: float) -> None:
@@ -223,10 +207,5 @@ def _apart(values: list[float], gap: float) -> list[float]:
 
 def _image(figure: "Figure", title: str) -> Markup:
     """The figure as an HTML image: SVG in a data URI, which the page's style sheet inverts in the dark."""
-    import matplotlib
-
-    buffer = io.BytesIO()
-    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": title, "font.sans-serif": _FONTS}):
-        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
-    source = base64.b64encode(buffer.getvalue()).decode()
+    source = base64.b64encode(svg(figure, title, {"font.sans-serif": _FONTS}, transparent=True).encode()).decode()
     return Markup('<img class="drawn" src="data:image/svg+xml;base64,{}" alt="{}">').format(source, title)

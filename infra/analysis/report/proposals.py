@@ -4,38 +4,10 @@ from dataclasses import dataclass
 
 from engineer.claims import Claims
 from engineer.proposal import Proposal
-from envgen.config import EnvConfig, SizeConfig
-from infra.analysis.report.text import share
+from infra.analysis.formats import SizeChanges, changes_between
 from infra.decision import Decision
 from infra.results import CurriculumResults
 from policy.pilot_score import Piloted
-
-
-@dataclass(frozen=True)
-class Change:
-    """One knob of one map size as shown; None where the config has no such map size."""
-
-    old: str | None
-    new: str | None
-
-    @property
-    def changed(self) -> bool:
-        """Whether old and new differ as far as they are shown."""
-        return self.old != self.new
-
-    @property
-    def text(self) -> str:
-        """`30 %`, or `30 % → 35 %` if it changed."""
-        return f"{self.old or 'none'} → {self.new or 'none'}" if self.changed else self.new or "none"
-
-
-@dataclass(frozen=True)
-class SizeChanges:
-    """The knobs of one map size."""
-
-    size: int
-    knobs: tuple[Change, ...]
-    """data_ratio, hole_ratio, wait_ratio."""
 
 
 @dataclass(frozen=True)
@@ -79,17 +51,3 @@ def cards(results: CurriculumResults) -> list[Card]:
         )
         for stage, follower in zip(results.stages, followers, strict=True)
     ]
-
-
-def changes_between(old: EnvConfig, new: EnvConfig) -> tuple[SizeChanges, ...]:
-    """What a new config changes, one entry a map size of either."""
-    return tuple(
-        SizeChanges(size, tuple(Change(before, after) for before, after in zip(_knobs(old.sizes.get(size)), _knobs(new.sizes.get(size)), strict=True)))
-        for size in sorted(old.sizes.keys() | new.sizes.keys())
-    )
-
-
-def _knobs(config: SizeConfig | None) -> tuple[str | None, ...]:
-    if config is None:
-        return None, None, None
-    return share(config.data_ratio), share(config.hole_ratio), share(config.wait_ratio)

@@ -1,7 +1,6 @@
-"""The numbers of a round: rates on the test, differences between arms, strata, curves. Those of designing are in `infra.analysis.study.conduct`."""
+"""The numbers of a round: rates on the test, differences between arms, strata. Those of designing are in `conduct`."""
 
-from collections.abc import Iterable
-from typing import Literal
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
@@ -11,50 +10,27 @@ from envgen.errors import DataError
 from envgen.frozen import Frozen
 from envgen.problem import Instance
 from envgen.verifier import FailureCategory
-from infra.analysis.comparison.results import BASELINES, EngineerResult
-from infra.analysis.study.conduct import Conduct, Correlations, PilotFinding, conduct, config_finding, pilot_finding, total_seconds
-from infra.analysis.study.effects import Effect, effect, family, rate
-from infra.analysis.study.records import Outcomes, RoundData, SetName, shared_policy
-from infra.analysis.study.spec import Stage0
+from infra.analysis.gather import RATES, Finished, RateName, Runs, arm_result, change, final
+from infra.analysis.results import BASELINES, ArmResult
+from infra.analysis.spec import Stage0
+from infra.analysis.statistics import Effect, effect, family, rate
+from infra.analysis.study.conduct import Conduct, Correlations, conduct, config_finding, pilot_finding, total_seconds
+from infra.analysis.study.records import Outcomes, RoundData, SetName, StoredRun
 
-RateName = Literal["valid", "optimal"]
 START_AND_STAGE_0 = {"start": START, "stage 0": 0}
 """The policies that all arms share, as tables name them."""
 ALL_OPTIMAL, VALIDATION = "all boards, optimal plans", "validation set"
 
 
-class SharedPolicy(Frozen):
-    """What all arms of a round share, on the test: one policy, with intervals over instances only, or one of each seed."""
+class PolicyFinding(Frozen):
+    """An arm of a round, or what all arms share: one policy, or one of each seed."""
 
-    name: str
-    valid: Rate
-    optimal: Rate
-    by_seed: tuple[float, ...]
-    """Valid rate of each of its policies, in the order of the seeds if there are several."""
-    failures: dict[FailureCategory, float]
-    """Share of all answers."""
-
-
-class ArmFinding(Frozen):
-    """One arm of a round, on the test unless said otherwise."""
-
-    arm: str
-    seeds: tuple[int, ...]
-    valid: Rate
-    optimal: Rate
-    by_seed: tuple[float, ...]
-    """Final valid rate of each seed."""
-    over_start: Effect
-    """Final valid rate minus that of the start policy."""
-    over_stage_0: Effect
-    """Final valid rate minus that of the stage 0 that the seed went on from."""
-    against: dict[str, Effect]
-    """Baseline -> difference of the final valid rates: the family of the round, with adjusted p-values."""
+    result: ArmResult
+    """On the test; its curves are those on the validation set. Baselines of an arm are the shared policies too."""
     failures: dict[FailureCategory, float]
     """Share of all answers of its final policies."""
-    curve: EngineerResult
-    """Valid rates on the validation set, as the figure of learning curves takes them."""
-    conduct: Conduct
+    conduct: Conduct | None = None
+    """What its designer did; None for what arms share."""
 
 
 class Stratum(Frozen):
@@ -82,29 +58,32 @@ class RoundFindings(Frozen):
     """That were judged."""
     seconds: float
     """Wall time of all its curricula with their stages 0, without the test."""
-    shared: tuple[SharedPolicy, ...]
-    arms: tuple[ArmFinding, ...]
+    shared: tuple[PolicyFinding, ...]
+    arms: tuple[PolicyFinding, ...]
+    against: dict[str, dict[str, Effect]]
+    """Baseline -> arm -> difference of the final valid rates: the family of the round, with adjusted p-values."""
     strata: tuple[Stratum, ...]
-    pilot: PilotFinding
+    pilot: Correlations
     configs: Correlations
     """Exploratory: which configs went with gains."""
 
     @property
     def comparisons(self) -> int:
         """Size of the family."""
-        return sum(len(arm.against) for arm in self.arms)
+        return sum(map(len, self.against.values()))
 
-    def arm(self, name: str) -> ArmFinding:
+    def arm(self, name: str) -> PolicyFinding:
         """An arm by its name."""
-        return next(arm for arm in self.arms if arm.arm == name)
+        return next(arm for arm in self.arms if arm.result.label == name)
 
 
 def find(data: RoundData) -> RoundFindings:
-    """All numbers of a round; DataError where an arm has fewer than two seeds, or too few in common with a baseline, or answers are missing."""
+    """All numbers of a round; DataError where an arm has fewer than two seeds, or answers are missing."""
     stored = data.stored
     if few := [arm for arm in stored.arms if len(data.runs(arm)) < 2]:
         raise DataError(f"round {stored.round}: fewer than two curricula of {', '.join(few)}; finish the round")
     try:
+        tested = policies(data, "test")
         return RoundFindings(
             number=stored.round,
             registered=stored.registered,
@@ -114,71 +93,87 @@ def find(data: RoundData) -> RoundFindings:
             instances={name: len(found) for name, found in data.instances.items()},
             answers=sum(len(found.valid) for found in data.outcomes.values()),
             seconds=total_seconds(stored.runs, stored.stage_0),
-            shared=tuple(_shared(name, _shared_outcomes(data, stage)) for name, stage in START_AND_STAGE_0.items()),
-            arms=tuple(_arms(data)),
-            strata=tuple(_strata(data)),
+            shared=tuple(_policy(data, name, tested) for name in START_AND_STAGE_0),
+            arms=tuple(_policy(data, name, tested) for name in stored.arms),
+            against=_family(data, tested),
+            strata=tuple(_strata(data, tested)),
             pilot=pilot_finding(stored.runs, stored.stage_0),
             configs=config_finding(stored.runs, stored.stage_0),
         )
     except KeyError as missing:
-        raise DataError(f"round {stored.round}: there are no answers of {missing.args[0]}; take the files of one run") from None
+        lacking = f"round {stored.round}: there are no answers of {missing.args[0]}"
+        raise DataError(f"{lacking}; take the files of one run") from None
 
 
-def change(data: RoundData, arm: str, baseline: str, name: RateName = "valid", where: SetName = "test") -> np.ndarray:
-    """Outcomes of an arm's final policies minus those of a baseline's, over the seeds of both: shape (seeds, instances), -1, 0 or 1."""
-    ours, theirs = ({run.seed: row for run, row in zip(data.runs(one), data.final(one, name, where), strict=True)} for one in (arm, baseline))
-    both = [seed for seed in ours if seed in theirs]
-    if len(both) < 2:
-        raise DataError(f"round {data.stored.round}: {arm} and {baseline} have {len(both)} seeds in common; finish at least two")
-    return np.stack([ours[seed].astype(np.int8) - theirs[seed] for seed in both])
+def policies(data: RoundData, where: SetName) -> dict[str, Runs]:
+    """`start`, `stage 0` and every arm -> seed -> its curriculum, the final policy judged on a set."""
+    every = dict[str, Runs]()
+    for name, stage in START_AND_STAGE_0.items():
+        every[name] = {run.seed: _run(data, run, where, stage) for run in _firsts(data)}
+    for arm in data.stored.arms:
+        every[arm] = {run.seed: _run(data, run, where) for run in data.runs(arm)}
+    return every
 
 
-def pairs(arms: Iterable[str]) -> list[tuple[str, str]]:
-    """The (arm, baseline) pairs of a family, in the order of the arms: every arm but the baselines against both, and random against fixed."""
-    return [(arm, base) for arm in arms for base in BASELINES if arm not in BASELINES or (arm, base) == ("random", "fixed")]
-
-
-def _arms(data: RoundData) -> list[ArmFinding]:
-    tested = pairs(data.stored.arms)
-    effects = dict(zip(tested, family([effect(change(data, *pair)) for pair in tested]), strict=True))
-    return [_arm(data, arm, {base: found for (one, base), found in effects.items() if one == arm}) for arm in data.stored.arms]
-
-
-def _arm(data: RoundData, arm: str, against: dict[str, Effect]) -> ArmFinding:
-    runs, valid = data.runs(arm), data.final(arm, "valid")
-    over = [effect(valid.astype(np.int8) - data.shared(arm, stage, "valid")) for stage in START_AND_STAGE_0.values()]
-    first = runs[0].results
-    return ArmFinding(
-        arm=arm,
-        seeds=tuple(run.seed for run in runs),
-        valid=rate(valid),
-        optimal=rate(data.final(arm, "optimal")),
-        by_seed=tuple(valid.mean(axis=1).tolist()),
-        over_start=over[0],
-        over_stage_0=over[1],
-        against=against,
-        failures=_failures([data.after(run, run.results.final.stage, "test") for run in runs]),
-        curve=EngineerResult(
-            label=arm,
-            designer=first.designer,
-            variant=first.variant,
-            seeds=tuple(run.seed for run in runs),
-            valid_curve=tuple(map(rate, data.curve(arm, "valid"))),
-        ),
-        conduct=conduct(runs),
+def _run(data: RoundData, run: StoredRun, where: SetName, last: int | None = None) -> Finished:
+    """A curriculum, up to the stage `last` if given."""
+    end = run.results.final.stage if last is None else last
+    stages = range(START, len(run.results.stages) if last is None else last + 1)
+    curve = [data.after(run, stage, "validation") for stage in stages]
+    return Finished(
+        outcomes={name: np.stack([getattr(one, name) for one in curve]) for name in RATES},
+        final=end,
+        tokens=run.tokens,
+        seconds=run.seconds,
+        judged={name: getattr(data.after(run, end, where), name) for name in RATES},
     )
 
 
-def _shared_outcomes(data: RoundData, stage: int, where: SetName = "test") -> list[Outcomes]:
-    """The start policy (-1), or the one stage 0, or that of each seed."""
-    policies = dict.fromkeys(shared_policy(stage, data.stored.stage_0, seed) for seed in data.stored.seeds)
-    return [data.outcomes[policy, stage, where] for policy in policies]
+def pairs(arms: Iterable[str]) -> list[tuple[str, str]]:
+    """(arm, baseline) of a family: every arm but the baselines against both, and random against fixed."""
+    tested = [(arm, base) for arm in arms for base in BASELINES]
+    return [(arm, base) for arm, base in tested if arm not in BASELINES or (arm, base) == ("random", "fixed")]
 
 
-def _shared(name: str, found: list[Outcomes]) -> SharedPolicy:
-    valid, optimal = (rate(np.stack([getattr(one, measured) for one in found])) for measured in ("valid", "optimal"))
-    by_seed = tuple(float(one.valid.mean()) for one in found)
-    return SharedPolicy(name=name, valid=valid, optimal=optimal, by_seed=by_seed, failures=_failures(found))
+def _once(data: RoundData, name: str, runs: Runs) -> Runs:
+    """A policy that all seeds share counts once."""
+    one = name == "start" or (name in START_AND_STAGE_0 and data.stored.stage_0 == "one")
+    return dict(list(runs.items())[:1]) if one else runs
+
+
+def _policy(data: RoundData, name: str, tested: Mapping[str, Runs]) -> PolicyFinding:
+    runs = _once(data, name, tested[name])
+    stage = START_AND_STAGE_0.get(name)
+    curricula = data.runs(name) if stage is None else [run for run in _firsts(data) if run.seed in runs]
+    ends = [data.after(run, run.results.final.stage if stage is None else stage, "test") for run in curricula]
+    first = curricula[0].results
+    said = (first.designer, first.variant) if stage is None else ()
+    baselines = {base: tested[base] for base in START_AND_STAGE_0} if stage is None else {}
+    return PolicyFinding(
+        result=arm_result(name, runs, baselines, *said),
+        failures=_failures(ends),
+        conduct=conduct(curricula) if stage is None else None,
+    )
+
+
+def _firsts(data: RoundData) -> list[StoredRun]:
+    """A run of each seed, in the order of the seeds."""
+    found = {run.seed: run for run in data.stored.runs}
+    return [found[seed] for seed in data.stored.seeds if seed in found]
+
+
+def _family(data: RoundData, tested: Mapping[str, Runs]) -> dict[str, dict[str, Effect]]:
+    tests = pairs(data.stored.arms)
+    for arm, base in tests:
+        if (both := len(tested[arm].keys() & tested[base].keys())) < 2:
+            words = f"round {data.stored.round}: {arm} and {base} have {both} seeds in common"
+            raise DataError(f"{words}; finish at least two")
+    effects = family([effect(change(tested[arm], tested[base], "valid")) for arm, base in tests])
+    return _by_baseline(dict(zip(tests, effects, strict=True)))
+
+
+def _by_baseline(effects: Mapping[tuple[str, str], Effect]) -> dict[str, dict[str, Effect]]:
+    return {base: {arm: one for (arm, other), one in effects.items() if other == base} for base in BASELINES}
 
 
 def _failures(found: list[Outcomes]) -> dict[FailureCategory, float]:
@@ -186,26 +181,29 @@ def _failures(found: list[Outcomes]) -> dict[FailureCategory, float]:
     return {category: sum(one is category for one in categories) / len(categories) for category in FailureCategory}
 
 
-def _strata(data: RoundData) -> list[Stratum]:
-    test = data.instances["test"]
-    parts = [(name, np.array(mask), "valid") for name, mask in _parts(test)]
+def _strata(data: RoundData, tested: Mapping[str, Runs]) -> list[Stratum]:
+    parts: list[tuple[str, list[bool], RateName]] = [*_parts(data.instances["test"])]
+    parts.append((ALL_OPTIMAL, [True] * len(data.instances["test"]), "optimal"))
     # One board has no interval.
-    found = [_stratum(data, *part) for part in [*parts, (ALL_OPTIMAL, np.ones(len(test), dtype=bool), "optimal")] if part[1].sum() > 1]
-    return [*found, _stratum(data, VALIDATION, np.ones(len(data.instances["validation"]), dtype=bool), "valid", "validation")]
+    found = [_stratum(data, tested, name, np.array(mask), rates) for name, mask, rates in parts if sum(mask) > 1]
+    everything = np.ones(len(data.instances["validation"]), dtype=bool)
+    return [*found, _stratum(data, policies(data, "validation"), VALIDATION, everything, "valid")]
 
 
-def _parts(test: list[Instance]) -> Iterable[tuple[str, list[bool]]]:
+def _parts(test: list[Instance]) -> Iterable[tuple[str, list[bool], RateName]]:
     kinds = [(instance.problem.num_agents, instance.problem.size) for instance in test]
     for agents, size in sorted(set(kinds)):
-        yield f"{agents} agents, {size}×{size}", [kind == (agents, size) for kind in kinds]
+        yield f"{agents} agents, {size}×{size}", [kind == (agents, size) for kind in kinds], "valid"
     for name, needed in (("a wait is needed", True), ("no wait is needed", False)):
-        yield name, [instance.solution.wait_required is needed for instance in test]
+        yield name, [instance.solution.wait_required is needed for instance in test], "valid"
 
 
-def _stratum(data: RoundData, name: str, mask: np.ndarray, measured: RateName, where: SetName = "test") -> Stratum:
-    shared = {one: np.stack([getattr(found, measured)[mask] for found in _shared_outcomes(data, stage, where)]) for one, stage in START_AND_STAGE_0.items()}
-    finals = {arm: data.final(arm, measured, where)[:, mask] for arm in data.stored.arms}
-    against: dict[str, dict[str, Effect]] = {base: {} for base in BASELINES}
-    for arm, base in pairs(data.stored.arms):
-        against[base][arm] = effect(change(data, arm, base, measured, where)[:, mask])
-    return Stratum(name=name, instances=int(mask.sum()), rates={one: rate(outcomes) for one, outcomes in {**shared, **finals}.items()}, against=against)
+def _stratum(data: RoundData, judged: Mapping[str, Runs], name: str, mask: np.ndarray, measured: RateName) -> Stratum:
+    tests = pairs(data.stored.arms)
+    effects = {(arm, base): effect(change(judged[arm], judged[base], measured)[:, mask]) for arm, base in tests}
+    return Stratum(
+        name=name,
+        instances=int(mask.sum()),
+        rates={one: rate(final(_once(data, one, runs), measured)[:, mask]) for one, runs in judged.items()},
+        against=_by_baseline(effects),
+    )

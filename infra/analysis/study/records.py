@@ -15,14 +15,13 @@ import numpy as np
 import pyarrow as pa
 from pydantic import model_validator
 
-from engineer.gate import START
 from envgen.dataset import read_dataset, read_table, write_table
 from envgen.errors import DataError
 from envgen.files import read_model, write_json
 from envgen.frozen import Frozen
 from envgen.problem import Instance
 from envgen.verifier import Verdict, verify_batch
-from infra.analysis.study.spec import Stage0
+from infra.analysis.spec import Stage0, shared_policy
 from infra.results import CurriculumResults
 
 SetName = Literal["test", "validation"]
@@ -37,8 +36,6 @@ ANSWER_SCHEMA = pa.schema(
         pa.field("completion", pa.string(), nullable=False),
     ]
 )
-SHARED = "shared"
-"""In the column `policy`: the start policy, and stage 0 where all seeds share one; `shared-sSEED` is the stage 0 of a seed."""
 
 
 @dataclass(frozen=True)
@@ -117,25 +114,6 @@ class RoundData:
         """The policy that a stage of a run made; stage 0 and the start policy (-1) are shared."""
         policy = run.policy if stage > 0 else shared_policy(stage, self.stored.stage_0, run.seed)
         return self.outcomes[policy, stage, name]
-
-    def shared(self, arm: str, stage: int, rate: Literal["valid", "optimal"]) -> np.ndarray:
-        """Outcomes on the test of the start policy (-1) or of stage 0 for the seeds of an arm, of shape (seeds, instances)."""
-        return np.stack([getattr(self.after(run, stage, "test"), rate) for run in self.runs(arm)])
-
-    def final(self, arm: str, rate: Literal["valid", "optimal"], name: SetName = "test") -> np.ndarray:
-        """Outcomes of an arm's final policies, of shape (seeds, instances)."""
-        return np.stack([getattr(self.after(run, run.results.final.stage, name), rate) for run in self.runs(arm)])
-
-    def curve(self, arm: str, rate: Literal["valid", "optimal"]) -> list[np.ndarray]:
-        """Outcomes on the validation set of the start policy and after each stage, each of shape (seeds, instances)."""
-        runs = self.runs(arm)
-        stages = range(START, len(runs[0].results.stages))
-        return [np.stack([getattr(self.after(run, stage, "validation"), rate) for run in runs]) for stage in stages]
-
-
-def shared_policy(stage: int, stage_0: Stage0, seed: int) -> str:
-    """What the answers of the start policy (-1) or of the stage 0 are kept under from which a seed goes on."""
-    return SHARED if stage == START or stage_0 == "one" else f"{SHARED}-s{seed}"
 
 
 def write_round(folder: Path, stored: StoredRound, instances: dict[SetName, list[Instance]], answers: Iterable[Answers]) -> None:

@@ -5,7 +5,7 @@ import pytest
 
 from envgen.errors import ConfigError
 from envgen.sampler import sample
-from infra.analysis.comparison.gather import Finished
+from infra.analysis.gather import Finished
 from infra.analysis.headroom import results as measured
 from infra.analysis.headroom.page import markdown, verdict
 from infra.analysis.headroom.results import gather
@@ -31,23 +31,26 @@ def spec(**changes: object) -> HeadroomSpec:
 def test_the_shipped_specs_load_and_all_their_curricula_are_legal(name: str):
     shipped = load_headroom(name)
     assert len(shipped.configs) >= 12
-    for config in shipped.configs:
-        assert shipped.constant(config, 31).design.designer == "fixed"
-        assert shipped.step((shipped.baseline, config), 31).design.options["configs"][0] == shipped.config(config).model_dump(mode="json")
+    for child in shipped.comparison.children:
+        name, first = shipped.step((child.arm.label,), child.seed)
+        whole = shipped.comparison.preset_of(child)
+        assert (name, first) == (child.name, whole.model_copy(update={"stages": 1})), "a chain begins as a constant arm"
+        _, preset = shipped.step((shipped.baseline, child.arm.label), child.seed)
+        assert preset.design.options["configs"] == [whole.default_config.model_dump(mode="json")]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["tiny", "wide", "recipe"])
 def test_a_stage_of_every_config_can_be_drawn(name: str):
     shipped = load_headroom(name)
-    for config, preset in shipped.presets.items():
+    for preset in shipped.presets.values():
         held_out = frozenset(instance.problem.id for instance in validation_instances(preset))
-        instances, _ = sample(shipped.config(config), preset.instances, agents=preset.agents, seed=31, stage=1, held_out=held_out)
+        instances, _ = sample(preset.default_config, preset.instances, agents=preset.agents, seed=31, stage=1, held_out=held_out)
         assert len(instances) == preset.instances
 
 
 def test_an_edit_changes_what_it_names_and_nothing_else():
-    plain, waits, large = (spec().config(name).sizes for name in ("uniform", "waits", "large"))
+    plain, waits, large = (spec().presets[name].default_config.sizes for name in ("uniform", "waits", "large"))
     assert [knobs.wait_ratio for knobs in waits.values()] == [0.5, 1, 0.25, 0.25]
     assert [knobs.data_ratio for knobs in waits.values()] == [knobs.data_ratio for knobs in plain.values()]
     assert [knobs.data_ratio for knobs in large.values()] == [0, 0, 0.25, 0.75]
@@ -55,14 +58,16 @@ def test_an_edit_changes_what_it_names_and_nothing_else():
 
 
 def test_a_step_trains_its_chain_in_order():
-    preset = spec().step(("waits", "large", "uniform"), 2)
-    assert (preset.seed, preset.stages, preset.default_config) == (2, 3, spec().config("waits"))
-    assert preset.design.options["configs"] == [spec().config(name).model_dump(mode="json") for name in ("large", "uniform")]
+    configs = {name: preset.default_config for name, preset in spec().presets.items()}
+    name, preset = spec().step(("waits", "large", "uniform"), 2)
+    assert name == "look-ahead-s2-waits.large.uniform"
+    assert (preset.seed, preset.stages, preset.default_config) == (2, 3, configs["waits"])
+    assert preset.design.options["configs"] == [configs[name].model_dump(mode="json") for name in ("large", "uniform")]
 
 
 def test_the_arms_of_a_sweep_differ_in_any_setting():
     sweep = load_headroom("recipe")
-    plain, other = (sweep.constant(name, 41) for name in ("as-shipped", "double-lr"))
+    plain, other = (sweep.presets[name] for name in ("as-shipped", "double-lr"))
     assert other.trl["learning_rate"] == 2 * plain.trl["learning_rate"]
     assert other.model_copy(update={"trl": plain.trl}) == plain
     assert plain.validation.seed == TUNING_SEED
@@ -93,7 +98,7 @@ def ended(rates: tuple[float, ...], seed: int) -> Finished:
     """A curriculum whose base policy and stages solve these shares of the instances, the same ones first."""
     order = np.random.default_rng(seed).permutation(INSTANCES)
     outcomes = np.stack([np.isin(np.arange(INSTANCES), order[: round(rate * INSTANCES)]) for rate in rates])
-    return Finished(outcomes={"valid": outcomes, "optimal": outcomes}, final=len(rates) - 2, ids=(), tokens={}, seconds=0, training_seconds=60, pilots=())
+    return Finished(outcomes={"valid": outcomes, "optimal": outcomes}, final=len(rates) - 2, training_seconds=60)
 
 
 def summed_up(monkeypatch, tmp_path, ends: dict[str, float], chain: tuple[str, ...], ahead: float, **changes: object):
@@ -108,8 +113,8 @@ def summed_up(monkeypatch, tmp_path, ends: dict[str, float], chain: tuple[str, .
 
 def test_a_preset_is_fit_if_configs_that_change_gain_far_more_than_can_be_seen(monkeypatch, tmp_path):
     results = summed_up(monkeypatch, tmp_path, {"uniform": 0.4, "waits": 0.7, "large": 0.5}, ("waits", "large"), 0.8)
-    assert [arm.name for arm in results.arms] == ["uniform", "waits", "large", "look-ahead"]
-    assert results.best.name == "waits"
+    assert [arm.label for arm in results.arms] == ["uniform", "waits", "large", "look-ahead"]
+    assert results.best.label == "waits"
     assert results.instances == INSTANCES // 2
     assert results.fit
     assert "is fit for a study" in verdict(results)

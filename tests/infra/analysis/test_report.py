@@ -26,9 +26,10 @@ from envgen.problem import Instance
 from envgen.prompts import PromptStyle, answer
 from envgen.sampler import sample
 from envgen.verifier import FailureCategory, verify
+from infra.analysis.formats import interval, percent, points, points_interval
 from infra.analysis.report import failures
 from infra.analysis.report.build import write_report
-from infra.analysis.report.text import headline, interval, percent, points, points_interval
+from infra.analysis.report.text import headline
 from infra.results import CurriculumResults, StageResult, TrainingSummary
 from infra.steps import stage_directory
 from policy.rollouts import Rollout, breakdown_of, write_rollouts

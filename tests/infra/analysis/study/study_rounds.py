@@ -17,8 +17,10 @@ from envgen.problem import Instance
 from envgen.prompts import PromptStyle, answer
 from envgen.sampler import sample
 from envgen.verifier import verify
-from infra.analysis.study.records import SHARED, Answers, SetName, StoredRound, StoredRun, shared_policy, write_round
-from infra.analysis.study.spec import ArmGroup, Round, Stage0, StudySpec, TestSuite
+from infra.analysis.spec import SHARED, Stage0, shared_policy
+from infra.analysis.study.records import Answers, SetName, StoredRound, StoredRun, write_round
+from infra.analysis.study.spec import ArmGroup, Round, StudySpec
+from infra.analysis.test_suite import TestSuite
 from infra.results import CurriculumResults, StageResult, TrainingSummary
 from policy.pilot_score import Mean, Piloted, PilotScore
 
@@ -74,7 +76,7 @@ def write(data: Path, spec: StudySpec, number: int, right: Right = rising, sets:
     one, sets = spec.round(number), sets or instances(spec)
     for name, found in sets.items():
         write_dataset(data / f"{name}.parquet", found, PromptStyle.COMPACT, {})
-    arms = tuple(arm for arm, _, _ in spec.arms(one))
+    arms = tuple(spec.arms(one))
     runs = tuple(run(arm, seed, right, sets["validation"], one.stage_0) for seed in one.seeds for arm in arms)
     stored = StoredRound(
         study=spec.name, round=number, registered=spec.registered(one), code=("1.0",), arms=arms, seeds=one.seeds, stage_0=one.stage_0, runs=runs

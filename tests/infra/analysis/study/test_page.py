@@ -10,10 +10,10 @@ from study_rounds import SPEC, rising, small_sets, write
 
 from envgen.errors import DataError
 from envgen.files import write_json
-from infra.analysis.report.text import SPACE
+from infra.analysis.formats import SPACE, p_value
 from infra.analysis.study import page as writing
 from infra.analysis.study import text
-from infra.analysis.study.findings import ArmFinding, find
+from infra.analysis.study.findings import PolicyFinding, find
 from infra.analysis.study.page import write_page
 from infra.analysis.study.records import SetName, read_round
 
@@ -69,10 +69,10 @@ def test_the_headline_says_what_the_intervals_allow(page: str):
 
 def test_tables_hold_the_numbers_of_the_findings(page: str, data: Path):
     found = find(read_round(data, 1))
-    effect = found.arm("checkpoint-V6").against["fixed"]
+    effect = found.against["fixed"]["checkpoint-V6"]
     to_random, to_fixed = (row for row in rows(page.partition("## Round 2")[0], "`checkpoint-V6`") if len(row) == 6 and row[3].startswith(("0.", "1.")))
     assert to_random[1].startswith("+6.7 [")
-    assert to_fixed[1:4] == [f"+10.0 {interval(effect)}", text.p_value(effect.p), text.p_value(effect.adjusted_p or 0)]
+    assert to_fixed[1:4] == [f"+10.0 {interval(effect)}", p_value(effect.p), p_value(effect.adjusted_p or 0)]
     assert rows(page, "start")[0][2].startswith("20.0 [")
 
 
@@ -84,8 +84,10 @@ def test_true_claims_stand_in_rounds_whose_rationales_were_checked(page: str, da
     assert claims not in [row[0] for row in text.behaviour_rows(found.model_copy(update={"arms": tuple(map(unchecked, found.arms))}))]
 
 
-def unchecked(arm: ArmFinding) -> ArmFinding:
-    behaviour = arm.conduct.behaviour.model_copy(update={"true_claims": None})
+def unchecked(arm: PolicyFinding) -> PolicyFinding:
+    assert arm.conduct
+    measured = arm.conduct.behaviour
+    behaviour = measured.model_copy(update={"means": measured.means | {"true_claims": None}})
     return arm.model_copy(update={"conduct": arm.conduct.model_copy(update={"behaviour": behaviour})})
 
 

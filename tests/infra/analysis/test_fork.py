@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from infra.analysis.comparison import fork as forking
-from infra.analysis.comparison.fork import fork
+from infra.analysis import fork as forking
+from infra.analysis.fork import fork
 from infra.preset import load_preset
 from infra.run_directory import open_run
 from infra.steps import run_step

@@ -3,11 +3,11 @@ from pathlib import Path
 import pytest
 
 from envgen.errors import EnvwrightError, RunDirectoryError
-from infra.analysis.comparison.spec import ComparisonSpec, open_comparison, plan, read_comparison
+from infra.analysis.spec import ComparisonSpec, open_comparison, plan, read_comparison
 
 
 def labels(engineers: str, variants: str | None = None) -> list[str]:
-    return [engineer.label for engineer in plan("micro", engineers, "0", variants=variants).engineers]
+    return [arm.label for arm in plan("micro", engineers, "0", variants=variants).arms]
 
 
 def test_every_engineer_is_run_with_every_seed_one_seed_after_the_other():
@@ -25,10 +25,10 @@ def test_variants_expand_only_the_designers_that_read():
 def test_all_curricula_share_the_seed_of_stage_0():
     spec = plan("micro", "fixed,random", "3,1", stages=4)
     presets = [spec.preset_of(child) for child in spec.children]
-    assert {preset.stage_seed(0) for preset in [*presets, spec.shared_preset]} == {3}
+    assert {preset.stage_seed(0) for preset in [*presets, spec.roots["shared"]]} == {3}
     assert [preset.stage_seed(1) for preset in presets] == [3, 3, 1, 1]
     assert {preset.stages for preset in presets} == {4}
-    assert (spec.shared_preset.stages, spec.shared_preset.design.designer) == (1, "fixed")
+    assert (spec.roots["shared"].stages, spec.roots["shared"].design.designer) == (1, "fixed")
 
 
 def test_options_belong_to_the_designer_that_the_preset_names():
@@ -79,7 +79,7 @@ def test_a_new_directory_is_claimed_and_the_same_comparison_finds_it(tmp_path: P
 def test_engineers_seeds_and_stages_may_be_added_and_stage_0_stays(tmp_path: Path):
     open_comparison(tmp_path, wanted("fixed", "5"))
     whole = open_comparison(tmp_path, wanted("random", "2,1", stages=4))
-    assert [engineer.label for engineer in whole.engineers] == ["fixed", "random"]
+    assert [arm.label for arm in whole.arms] == ["fixed", "random"]
     assert whole.seeds == (5, 2, 1)
     assert whole.preset.stages == 4
     assert {whole.preset_of(child).stage_seed(0) for child in whole.children} == {5}

@@ -10,13 +10,14 @@ from rich.console import Console
 
 from envgen.errors import DataError
 from flows.tables import comparison_table
-from infra.analysis.comparison import gather as gathering
-from infra.analysis.comparison.chart import write_chart
-from infra.analysis.comparison.gather import Finished, gather
+from infra.analysis import gather as gathering
+from infra.analysis.charts import write_chart
 from infra.analysis.comparison.page import write_page
-from infra.analysis.comparison.results import ComparisonResults, State, read_comparison_results
-from infra.analysis.comparison.spec import plan
-from infra.analysis.comparison.text import markdown, short_count
+from infra.analysis.comparison.text import markdown
+from infra.analysis.formats import short_count
+from infra.analysis.gather import Finished, gather
+from infra.analysis.results import ComparisonResults, State, read_comparison_results
+from infra.analysis.spec import plan
 from tasks import compare as publishing
 
 SPEC = plan("micro", "checkpoint,random,fixed,levels", "0,1")
@@ -30,7 +31,7 @@ def outcomes(*correct: int) -> np.ndarray:
 
 def run(*correct: int, ids: tuple[str, ...] = IDS) -> Finished:
     rates = {"valid": outcomes(*correct), "optimal": outcomes(*(count // 2 for count in correct))}
-    return Finished(outcomes=rates, final=1, ids=ids, tokens={"training": 100, "evaluation": 20, "engineer": 3}, seconds=60.0, training_seconds=40.0, pilots=())
+    return Finished(outcomes=rates, final=1, ids=ids, tokens={"training": 100, "evaluation": 20, "engineer": 3}, seconds=60.0, training_seconds=40.0)
 
 
 RUNS = {"checkpoint-V6-s0": run(2, 4, 8), "checkpoint-V6-s1": run(2, 4, 6), "random-s0": run(2, 4, 4), "random-s1": run(2, 4, 6), "fixed-s1": run(2, 4, 5)}
@@ -43,9 +44,9 @@ def results(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ComparisonResult
 
 
 def test_rates_and_areas_are_means_over_the_finished_seeds(results: ComparisonResults):
-    checkpoint, random, fixed, levels = results.engineers
+    checkpoint, random, fixed, levels = results.arms
     assert (checkpoint.seeds, fixed.seeds, levels.seeds) == ((0, 1), (1,), ())
-    assert [e.valid.value if e.valid else None for e in results.engineers] == pytest.approx([0.7, 0.5, 0.5, None])
+    assert [arm.valid.value if arm.valid else None for arm in results.arms] == pytest.approx([0.7, 0.5, 0.5, None])
     assert checkpoint.final_by_seed == pytest.approx({0: 0.8, 1: 0.6})
     assert checkpoint.valid_area
     assert checkpoint.valid_area.value == pytest.approx((0.4 + 0.7) / 2), "from stage 0 on"
@@ -55,7 +56,7 @@ def test_rates_and_areas_are_means_over_the_finished_seeds(results: ComparisonRe
 
 
 def test_differences_are_over_the_seeds_that_both_finished(results: ComparisonResults):
-    checkpoint, random, fixed, levels = results.engineers
+    checkpoint, random, fixed, levels = results.arms
     assert (checkpoint.against["random"].seeds, checkpoint.against["random"].valid.value) == (2, pytest.approx(0.2))
     assert (checkpoint.against["fixed"].seeds, checkpoint.against["fixed"].valid.value) == (1, pytest.approx(0.1)), "seed 1: 6 and 5"
     assert set(random.against) == {"fixed"}
@@ -64,7 +65,7 @@ def test_differences_are_over_the_seeds_that_both_finished(results: ComparisonRe
 
 
 def test_it_is_said_what_failed_and_what_waits(results: ComparisonResults):
-    states = {f"{child.engineer}-s{child.seed}": child.state for child in results.children}
+    states = {child.name: child.state for child in results.children}
     assert states["fixed-s0"] is State.FAILED
     assert states["levels-s0"] is states["levels-s1"] is State.WAITING
     assert states["random-s0"] is State.FINISHED, "whatever went wrong before"
@@ -102,8 +103,8 @@ def test_the_page_and_the_figure_are_whole_and_safe(results: ComparisonResults, 
 
 
 def test_many_engineers_get_a_panel_each(results: ComparisonResults, tmp_path: Path):
-    first = results.engineers[0]
-    many = results.model_copy(update={"engineers": tuple(first.model_copy(update={"label": f"checkpoint-V{n}"}) for n in range(12))})
+    first = results.arms[0]
+    many = results.model_copy(update={"arms": tuple(first.model_copy(update={"label": f"checkpoint-V{n}"}) for n in range(12))})
     svg = write_chart(tmp_path, many)
     assert all(svg.count(f">checkpoint-V{n} (2 seeds)<") == 2 for n in range(12)), "in the legend and above a panel"
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from infra.analysis.comparison.pilot_gain import PilotPair, rank_correlations, spearman
+from infra.analysis.correlation import ScoredStage, rank_correlations, spearman
 
 
 def test_rho_takes_ties_at_their_mean_rank_and_a_constant_side_has_none():
@@ -12,10 +12,10 @@ def test_rho_takes_ties_at_their_mean_rank_and_a_constant_side_has_none():
     assert spearman(np.array([1.0, 2, 3]), np.array([1.0, 1, 1])) is None
 
 
-def made(gain_of) -> list[PilotPair]:
+def made(gain_of) -> list[ScoredStage]:
     rng = np.random.default_rng(1)
     return [
-        PilotPair(run=f"r{run}", stage=stage, advantage=(a := float(rng.uniform())), mixed=float(rng.uniform()), gain=gain_of(a, rng))
+        ScoredStage(run=f"r{run}", stage=stage, scores={"advantage": (a := float(rng.uniform())), "mixed": float(rng.uniform())}, gain=gain_of(a, rng))
         for run in range(12)
         for stage in (1, 2)
     ]

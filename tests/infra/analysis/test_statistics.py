@@ -6,7 +6,7 @@ from scipy.stats import false_discovery_control, norm, ttest_1samp
 from scipy.stats import t as student
 
 from envgen.breakdown import wilson
-from infra.analysis.study.effects import crossed, detectable, effect, family, holm, rate
+from infra.analysis.statistics import area, crossed, detectable, effect, family, holm, rate
 
 
 def test_a_tiny_case_is_as_computed_by_hand():
@@ -97,7 +97,32 @@ def test_a_rate_stays_between_0_and_1_and_falls_back_on_wilson():
     assert rate(outcomes[:1]) == wilson(2, 40), "one seed says nothing of seeds"
 
 
-@pytest.mark.parametrize("shape", [(1, 5), (5, 1)])
-def test_one_seed_or_one_instance_has_no_effect(shape: tuple[int, int]):
-    with pytest.raises(ValueError, match="at least two seeds"):
+def test_with_one_seed_only_the_instances_vary():
+    values = np.random.default_rng(2).integers(-1, 2, (1, 40)).astype(float)
+    plain = ttest_1samp(values[0], 0)
+    found = effect(values)
+    assert (found.freedom, found.p) == (39, pytest.approx(plain[1]))
+    assert (found.low, found.high) == pytest.approx(tuple(plain.confidence_interval()))
+
+
+def test_pairing_makes_the_interval_narrow_where_instances_decide():
+    base = np.repeat(np.random.default_rng(1).random((1, 300)) < 0.4, 3, axis=0)
+    better = base.copy()
+    better[:, :6] = True
+    paired, alone = effect(better.astype(int) - base), rate(better)
+    assert paired.high - paired.low < alone.high - alone.low
+
+
+@pytest.mark.parametrize("shape", [(0, 5), (5, 0), (5,), (1, 1)])
+def test_too_few_values_have_no_interval(shape: tuple[int, ...]):
+    with pytest.raises(ValueError, match="seeds, instances"):
         effect(np.zeros(shape))
+
+
+def test_the_area_is_that_of_trapezoids_over_the_steps():
+    stages = [np.random.default_rng(seed).random((2, 20)) < 0.4 for seed in range(4)]
+    means = [stage.mean() for stage in stages]
+    assert area(stages).mean() == pytest.approx(np.trapezoid(means) / 3)
+    assert area(stages).shape == (2, 20)
+    assert (area(stages[:1]) == stages[0]).all(), "of one stage it is the height there"
+    assert (area([stages[0]] * 5) == stages[0]).all()
