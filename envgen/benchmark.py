@@ -1,7 +1,7 @@
 """The benchmark suite: 3,150 instances in the shape of the public MAPF-FrozenLake benchmark, drawn by our own sampler.
 
 Three wait subsets, each with 3 agents on map sizes 3 to 10, 4 agents on 4 to 10 and 5 agents on 5 to 10, 50 instances a cell:
-10 of each hole ratio from 0.1 to 0.5. The authors' instances are others (`infra.benchmark.sources` reads those). All 3,150 differ up
+10 of each hole ratio from 0.1 to 0.5. The authors' instances are others (`infra.analysis.benchmark.sources` reads those). All 3,150 differ up
 to symmetry and the order of agents, and no training or validation instance is one of them: see `suite_identities`.
 """
 

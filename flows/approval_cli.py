@@ -92,7 +92,7 @@ def _edited(proposed: dict[str, Any], config: Path | None, edits: list[str]) -> 
 
 
 def _tell(run: "RunRef", decision: "Decision") -> None:
-    from infra.report.proposals import changes_between
+    from infra.analysis.formats import changes_between
     from tasks.approval import previous_config
 
     console.print(f"stage {decision.stage}: proposal {decision}", markup=False, highlight=False, soft_wrap=True)

@@ -35,7 +35,7 @@ def benchmark(
     """Valid and optimal rate of any model on the 3,150 instances of the benchmark suite, with intervals, beside the published rates."""
     from flows.benchmark_tables import benchmark_tables, closing_lines
     from flows.parameters import benchmark_options, chosen_benchmark
-    from infra.benchmark.spec import benchmark_directory
+    from infra.analysis.benchmark.spec import benchmark_directory
 
     engine = {"backend": backend, "dtype": dtype, "batch_size": batch_size, "replicas": replicas, "tensor_parallel": tensor_parallel}
     memory = {"gpu_memory_utilization": gpu_memory_utilization, "max_model_len": max_model_len}

@@ -8,9 +8,9 @@ from rich.text import Text
 
 from envgen.benchmark import AGENTS, EVERYTHING, SUBSETS
 from flows.terminal import printable
-from infra.benchmark.published import MARK, MODELS, VARIANTS
-from infra.benchmark.results import BenchmarkResults, Score
-from infra.report.text import label, with_interval
+from infra.analysis.benchmark.published import MARK, MODELS, VARIANTS
+from infra.analysis.benchmark.results import BenchmarkResults, Score
+from infra.analysis.formats import label, narrow
 
 Cell = Callable[[str | int | None], Score | None]
 KINDS = ("valid", "optimal")
@@ -58,7 +58,7 @@ def _rates(title: str, caption: str, heads: Sequence[tuple[str, str | int | None
         table.add_row(Text(f"{kind} %", style="bold"))
         for name, cell in rows:
             scores = [cell(key) for _, key in heads]
-            table.add_row(name, *(with_interval(score and getattr(score, f"{kind}_rate")) for score in scores))
+            table.add_row(name, *(narrow(score and getattr(score, f"{kind}_rate")) for score in scores))
         table.add_section()
     return table
 

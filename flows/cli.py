@@ -106,8 +106,8 @@ def compare(
 ) -> None:
     """Engineer variants side by side from one shared stage 0, with intervals; the same command continues, and may add some."""
     from flows.parameters import ComparisonOptions
-    from infra.comparison.results import read_comparison_results
-    from infra.comparison.spec import open_comparison, plan
+    from infra.analysis.results import read_comparison_results
+    from infra.analysis.spec import open_comparison, plan
     from infra.preset import parse_override
     from infra.settings import Settings
     from policy.checkpoints import resolve_model
@@ -118,8 +118,8 @@ def compare(
     options = ComparisonOptions(engineers=engineers.split(","), seeds=list(spec.seeds), variants=variants.split(",") if variants else [], settings=settings)
     directory = Settings().run_directory(spec.name)
     show_log()
-    labels = ", ".join(engineer.label for engineer in spec.engineers)
-    console.print(f"{spec.name}: {len(spec.engineers)} engineers ({labels}), seeds {seeds}, {spec.preset.stages} stages", highlight=False, soft_wrap=True)
+    labels = ", ".join(arm.label for arm in spec.arms)
+    console.print(f"{spec.name}: {len(spec.arms)} engineers ({labels}), seeds {seeds}, {spec.preset.stages} stages", highlight=False, soft_wrap=True)
     console.print("starting the orchestrator ...")
     open_comparison(directory, spec)
     from flows.compare import compare as compare_flow
@@ -270,7 +270,7 @@ def verify(
 @app.command(epilog=example("envwright report tiny-checkpoint-V6W-s0"))
 def report(run: Annotated[str, typer.Argument(help="Name of a run, or its path with a / in it.")]) -> None:
     """Write the HTML report of a run again."""
-    from infra.report.build import write_report
+    from infra.analysis.report.build import write_report
     from infra.run_directory import read_results
     from infra.settings import Settings
 

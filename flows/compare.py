@@ -18,10 +18,10 @@ from prefect.runtime import flow_run
 from envgen.errors import ChildError, RunDirectoryError
 from flows.compare_children import Children
 from flows.parameters import USUAL_COMPARISON, ComparisonOptions, Jobs, chosen_comparison
-from infra.comparison.fork import fork
-from infra.comparison.gather import finished
-from infra.comparison.results import ComparisonResults
-from infra.comparison.spec import SHARED, Child, ComparisonSpec, open_comparison
+from infra.analysis.fork import fork
+from infra.analysis.gather import finished
+from infra.analysis.results import ComparisonResults
+from infra.analysis.spec import Child, ComparisonSpec, open_comparison
 from infra.lease import exclusive
 from infra.settings import Settings
 from tasks.compare import earlier_failures, open_record, publish_comparison
@@ -68,7 +68,7 @@ def run_comparison(spec: ComparisonSpec, directory: Path, jobs: Jobs = 1) -> Com
 
 def _complain(results: ComparisonResults, wanted: list[Child]) -> None:
     """ChildError if curricula of this call failed; those of an earlier call, for other engineers or seeds, are only marked in the table."""
-    failed = {f"{child.engineer}-s{child.seed}" for child in results.failed}
+    failed = {child.name for child in results.failed}
     names = [child.name for child in wanted if child.name in failed]
     if names:
         raise ChildError(f"{len(names)} of {len(wanted)} curricula failed: {', '.join(names)}. Run the same command again to continue them")
@@ -77,15 +77,13 @@ def _complain(results: ComparisonResults, wanted: list[Child]) -> None:
 def _run_all(directory: Path, spec: ComparisonSpec, wanted: list[Child], children: Children, jobs: int) -> ComparisonResults:
     todo = _todo(directory, spec, wanted)
     log.info("%d curricula, %d of them finished already; %d at a time", len(wanted), len(wanted) - len(todo), jobs)
-    shared = directory / SHARED
-    if any(not (directory / child.name).exists() for child in todo) and not finished(shared, spec.shared_preset):
-        log.info("stage 0, shared by all")
-        children.run(SHARED, "stage 0, shared", spec.shared_preset)
+    _run_roots(directory, spec, todo, children, jobs)
     failures = {name: reason for name, reason in earlier_failures(directory).items() if name not in {child.name for child in todo}}
 
     def start(child: Child) -> None:
         preset = spec.preset_of(child)
-        fork(shared, directory / child.name, preset)
+        if spec.roots:
+            fork(directory / spec.root(child.seed), directory / child.name, preset)
         children.run(child.name, child.title, preset)
         if not finished(directory / child.name, preset):
             raise RunDirectoryError(f"{directory / child.name}: ended without an error, but its results are not complete or not readable")
@@ -100,6 +98,22 @@ def _run_all(directory: Path, spec: ComparisonSpec, wanted: list[Child], childre
 
     run_each(todo, jobs, start, ended, children.stop)
     return publish_comparison(directory, spec, failures, last=True)
+
+
+def _run_roots(directory: Path, spec: ComparisonSpec, todo: list[Child], children: Children, jobs: int) -> None:
+    """Train every shared stage 0 that a curriculum which is not there yet goes on from."""
+    needed = {spec.root(child.seed) for child in todo if not (directory / child.name).exists()}
+    roots = {name: preset for name, preset in spec.roots.items() if name in needed}
+    left = [name for name, preset in roots.items() if not finished(directory / name, preset)]
+    errors: list[BaseException] = []
+
+    def start(name: str) -> None:
+        log.info("%s: stage 0", name)
+        children.run(name, f"stage 0, {name}", roots[name])
+
+    run_each(left, jobs, start, lambda _, error: errors.extend([error] if error else []), children.stop)
+    if errors:
+        raise errors[0]
 
 
 def _todo(directory: Path, spec: ComparisonSpec, wanted: list[Child]) -> list[Child]:

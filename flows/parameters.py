@@ -14,8 +14,8 @@ from engineer.registry import known_designers
 from envgen.errors import ConfigError, describe_validation_error
 from envgen.frozen import Frozen
 from envgen.prompts import PromptStyle
-from infra.benchmark.spec import ANSWER_TOKENS, BenchmarkSpec, planned
-from infra.comparison.spec import ComparisonSpec, plan
+from infra.analysis.benchmark.spec import ANSWER_TOKENS, BenchmarkSpec, planned
+from infra.analysis.spec import ComparisonSpec, plan
 from infra.preset import Preset, load_preset
 from infra.run_directory import default_name
 from policy.checkpoints import resolve_model

@@ -1,7 +1,6 @@
 """The flow of a study: rounds of comparisons, then every final policy on a test suite that nothing in the loop sees."""
 
 import os
-from itertools import product
 from pathlib import Path
 
 from flows.environment import prepare
@@ -12,12 +11,10 @@ from prefect import Flow, flow
 
 from flows.compare import run_comparison, share_of_cores
 from flows.parameters import Jobs
-from infra.comparison.fork import fork
-from infra.comparison.spec import SHARED, open_comparison
+from infra.analysis.study.export import RoundFolder
+from infra.analysis.study.spec import StudySpec, load_study
 from infra.lease import exclusive
 from infra.settings import Settings
-from infra.study.export import RoundFolder, register
-from infra.study.spec import ArmGroup, StudySpec, load_study
 from tasks.run import close_engine, log
 from tasks.study import answer_test_suite, make_instances, store
 
@@ -52,23 +49,12 @@ def study(name: str, rounds: tuple[int, ...] = (), jobs: Jobs = 1) -> Path:
 
 
 def _run_round(data: Path, folder: RoundFolder, jobs: int) -> None:
-    spec, one = folder.spec, folder.round
-    register(folder)
-    log.info("round %d: %d arms, seeds %s", one.number, len(spec.arms(one)), ", ".join(map(str, one.seeds)))
-    for seeds, group in product(one.batches, one.groups):
-        _compare(folder, group, seeds, jobs)
+    one = folder.round
+    wanted = folder.comparison.model_copy(update={"registration": folder.spec.registration(one)})
+    log.info("round %d: %d arms, seeds %s", one.number, len(wanted.arms), ", ".join(map(str, one.seeds)))
+    Flow(run_comparison, name="compare", flow_run_name=one.folder)(wanted, folder.path, jobs)
     try:
         answer_test_suite(data, folder, jobs)
     finally:
         close_engine()
     store(data, folder)
-
-
-def _compare(folder: RoundFolder, group: ArmGroup, seeds: tuple[int, ...], jobs: int) -> None:
-    """The curricula of a group over seeds that share a stage 0, which the first group of the round trains."""
-    directory, shared = folder.comparison(group, seeds), folder.shared(seeds)
-    wanted = folder.spec.comparison(folder.round, group, seeds).model_copy(update={"name": str(directory)})
-    opened = open_comparison(directory, wanted)
-    if directory / SHARED != shared:
-        fork(shared, directory / SHARED, opened.shared_preset)
-    Flow(run_comparison, name="compare", flow_run_name=f"{directory.parent.name}, {directory.name}")(wanted, directory, jobs)

@@ -22,8 +22,8 @@ def study(
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Folder for study.md and its pictures; that of the study if left out.")] = None,
 ) -> None:
     """Run the registered rounds of a study, and write its tables and figures; the same command continues one that was cut off."""
-    from infra.study.page import write_page
-    from infra.study.spec import load_study
+    from infra.analysis.study.page import write_page
+    from infra.analysis.study.spec import load_study
 
     spec = load_study(name)
     if data is not None:
@@ -31,7 +31,7 @@ def study(
             raise ConfigError("--round chooses what is run, and --data runs nothing; leave one of them out")
         return _plain(f"study: {write_page(output or data.parent, data, spec)}")
     for one in spec.to_run(rounds or []):
-        arms = [arm for arm, _, _ in spec.arms(one)]
+        arms = spec.arms(one)
         _plain(f"round {one.number}: {len(arms)} arms ({', '.join(arms)}), seeds {', '.join(map(str, one.seeds))}")
     show_log()
     _plain("starting the orchestrator ...")
@@ -48,8 +48,8 @@ def headroom(
     jobs: Annotated[int, typer.Option(min=1, help="Curricula at a time.")] = 1,
 ) -> None:
     """What designing could be worth: constant configs or recipes, and a greedy look-ahead; the same command continues one that was cut off."""
-    from infra.headroom.page import markdown
-    from infra.headroom.spec import load_headroom
+    from infra.analysis.headroom.page import markdown
+    from infra.analysis.headroom.spec import load_headroom
 
     spec = load_headroom(name)
     trained = len(spec.seeds) * len(spec.configs) * (2 * spec.stages - 1 if spec.look_ahead else spec.stages)

@@ -9,10 +9,10 @@ from engineer.gate import name_of
 from engineer.proposal import Proposal
 from envgen.breakdown import Breakdown, Difference
 from flows.terminal import printable
-from infra.comparison import text
-from infra.comparison.results import ComparisonResults
+from infra.analysis.comparison import text
+from infra.analysis.formats import narrow
+from infra.analysis.results import ComparisonResults
 from infra.lineage.facts import Ancestor
-from infra.report.text import with_interval
 from infra.results import CurriculumResults
 
 KEPT = ", the previous config is kept"
@@ -126,4 +126,4 @@ def _plain(text: str) -> Text:
 
 def _row(table: Table, name: str, breakdown: Breakdown, valid: Difference | None, optimal: Difference | None) -> None:
     overall = breakdown.overall
-    table.add_row(name, with_interval(overall.valid_rate), with_interval(valid, "+"), with_interval(overall.optimal_rate), with_interval(optimal, "+"))
+    table.add_row(name, narrow(overall.valid_rate), narrow(valid), narrow(overall.optimal_rate), narrow(optimal))

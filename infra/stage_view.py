@@ -8,8 +8,7 @@ from engineer.proposal import Proposal
 from envgen.breakdown import Breakdown
 from envgen.config import EnvConfig
 from envgen.verifier import FailureCategory
-from infra.report.proposals import changes_between
-from infra.report.text import interval, percent
+from infra.analysis.formats import changes_between, interval, percent
 from policy.pilot_score import Piloted
 
 KNOB_TITLES = ("data_ratio", "hole_ratio", "wait_ratio")

@@ -15,8 +15,8 @@ from uuid import UUID
 from prefect.artifacts import create_image_artifact, create_progress_artifact, create_table_artifact, update_progress_artifact
 from prefect.context import FlowRunContext, TaskRunContext
 
-from infra.benchmark.chart import CHART_FILE
-from infra.benchmark.results import BenchmarkResults, scores_table
+from infra.analysis.benchmark.chart import CHART_FILE
+from infra.analysis.benchmark.results import BenchmarkResults, scores_table
 from infra.settings import Settings
 from tasks.run import RunRef, Throttle, log
 

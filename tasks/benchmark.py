@@ -7,10 +7,10 @@ from prefect import task
 from envgen.benchmark import EVERYTHING, SUITE_SHA256, Item, limited
 from envgen.files import digest, file_digest, write_json
 from envgen.problem import Instance
-from infra.benchmark.chart import write_chart
-from infra.benchmark.results import Asked, BenchmarkResults, count, write_results
-from infra.benchmark.sources import read_source
-from infra.benchmark.spec import BenchmarkSpec, open_benchmark
+from infra.analysis.benchmark.chart import write_chart
+from infra.analysis.benchmark.results import Asked, BenchmarkResults, count, write_results
+from infra.analysis.benchmark.sources import read_source
+from infra.analysis.benchmark.spec import BenchmarkSpec, open_benchmark
 from infra.preset import load_preset
 from infra.steps import run_step
 from infra.versions import code_version

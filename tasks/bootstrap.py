@@ -14,8 +14,8 @@ from envgen.errors import ConfigError
 from envgen.files import canonical_json, write_json
 from envgen.prompts import PromptStyle
 from envgen.seeds import seed_integer
+from infra.analysis.study.spec import shipped_studies
 from infra.preset import TUNING_SEED, load_preset
-from infra.study.spec import shipped_studies
 from policy.child import run_child
 from policy.tiny.corpus import DESIGN_BATCHES, READ_BY_TOKENIZER, Example, design_chunks, write_examples
 from policy.tiny.rates import Rates, evaluation_boards, rates_path

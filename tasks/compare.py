@@ -6,12 +6,12 @@ from prefect import task
 
 from envgen.errors import RunDirectoryError
 from envgen.files import digest, write_json, write_text
-from infra.comparison.chart import write_chart
-from infra.comparison.gather import gather
-from infra.comparison.page import PAGE, write_page
-from infra.comparison.results import RESULTS_FILE, ComparisonResults, read_comparison_results
-from infra.comparison.spec import ComparisonSpec
-from infra.comparison.text import markdown
+from infra.analysis.charts import write_chart
+from infra.analysis.comparison.page import PAGE, write_page
+from infra.analysis.comparison.text import markdown
+from infra.analysis.gather import gather
+from infra.analysis.results import RESULTS_FILE, ComparisonResults, read_comparison_results
+from infra.analysis.spec import ComparisonSpec
 from infra.lineage import Recorder, flat
 from infra.preset import resolved_json
 from infra.settings import Settings, without_password
@@ -59,21 +59,22 @@ def _record(directory: Path, spec: ComparisonSpec, results: ComparisonResults) -
 def metrics(results: ComparisonResults) -> dict[str, list[tuple[int, float]]]:
     """What MLflow can chart: the curves with the stage as step, then final rates and differences. Means over the finished seeds."""
     points: dict[str, list[tuple[int, float]]] = {}
-    for engineer in results.engineers:
-        for name, curve, final in (("valid", engineer.valid_curve, engineer.valid), ("optimal", engineer.optimal_curve, engineer.optimal)):
+    for arm in results.arms:
+        label = arm.label.replace("+", ".")  # MLflow's names have no plus sign
+        for name, curve, final in (("valid", arm.valid_curve, arm.valid), ("optimal", arm.optimal_curve, arm.optimal)):
             # The start policy is the same for all, and MLflow's charts begin at step 0.
-            points[f"{name}/{engineer.label}"] = [(stage, rate.value) for stage, rate in enumerate(curve[1:])]
+            points[f"{name}/{label}"] = [(stage, rate.value) for stage, rate in enumerate(curve[1:])]
             if final:
-                points[f"final_{name}/{engineer.label}"] = [(0, final.value)]
-            for baseline, against in engineer.against.items():
-                points[f"{name}_to_{baseline}/{engineer.label}"] = [(0, (against.valid if name == "valid" else against.optimal).value)]
+                points[f"final_{name}/{label}"] = [(0, final.value)]
+            for baseline, against in arm.against.items():
+                points[f"{name}_to_{baseline}/{label}"] = [(0, getattr(against, name).value)]
     return points
 
 
 def earlier_failures(directory: Path) -> dict[str, str]:
     """Why curricula failed in an earlier call, by name."""
     try:
-        return {f"{child.engineer}-s{child.seed}": child.reason for child in read_comparison_results(directory).failed}
+        return {child.name: child.reason for child in read_comparison_results(directory).failed}
     except RunDirectoryError:
         return {}
 

@@ -12,10 +12,11 @@ from engineer.gate import START
 from engineer.proposal import shortened
 from engineer.registry import find_designer
 from envgen.files import file_digest
+from infra.analysis.formats import config_changes
 from infra.decision import PROPOSAL, read_decision
 from infra.lineage import DataSetRef, Recorder, flat
 from infra.lineage.columns import scores
-from infra.lineage.facts import CURRICULUM, PREFIX, Facts, config_changes, quoted
+from infra.lineage.facts import CURRICULUM, PREFIX, Facts, quoted
 from infra.lineage.prompts import prompt_version
 from infra.lineage.registry import name_best, withdraw
 from infra.lineage.traces import Call, record_call, trace_id_of

@@ -6,11 +6,11 @@ from prefect import task
 
 from engineer.gate import START
 from envgen.dataset import write_dataset
-from infra.benchmark.spec import BenchmarkSpec
+from infra.analysis.benchmark.spec import BenchmarkSpec
+from infra.analysis.study.export import RoundFolder, policies_to_test, store_round
+from infra.analysis.study.spec import StudySpec
 from infra.preset import Preset, load_preset
-from infra.steps import run_step, stage_directory
-from infra.study.export import RoundFolder, policies_to_test, store_round
-from infra.study.spec import StudySpec
+from infra.steps import run_step
 from policy.checkpoints import resolve_model
 from tasks.benchmark import answer_all
 from tasks.data import validation_instances
@@ -34,11 +34,12 @@ def make_instances(data: Path, spec: StudySpec) -> None:
 @task(**task_options("study-test"))
 def answer_test_suite(data: Path, folder: RoundFolder, replicas: int) -> None:
     """Answers of every final policy, the start policy and every stage 0 to the test suite; found where they are there."""
-    preset = folder.spec.comparison(folder.round, folder.round.groups[0]).preset
+    preset = folder.comparison.preset
     policies = policies_to_test(folder, folder.runs())
-    for number, (policy, stage, directory) in enumerate(policies, start=1):
+    for number, (policy, stage) in enumerate(policies, start=1):
         log.info("test suite: %s, stage %d (%d of %d)", policy, stage, number, len(policies))
-        source = resolve_model(preset.model) if stage == START else str((stage_directory(directory, stage) / "checkpoint").resolve())
+        trained = folder.evaluated(policy, stage) / "checkpoint"
+        source = resolve_model(preset.model) if stage == START else str(trained.resolve())
         answer_all(folder.test(policy, stage), _asked(data, folder.spec, preset, source, replicas))
 
 

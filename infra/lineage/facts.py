@@ -4,16 +4,12 @@ from typing import Self
 
 from mlflow.entities import LoggedModel
 
-from envgen.config import EnvConfig
 from envgen.frozen import Frozen
 
 PREFIX = "envwright."
 KEY, CURRICULUM, STAGE, PATH, DIGEST = (PREFIX + name for name in ("key", "curriculum", "stage", "path", "digest"))
 SEARCHED = ("curriculum", "path", "digest")
 """Facts that are searched for."""
-
-
-KNOBS = {"data": "data_ratio", "holes": "hole_ratio", "waits": "wait_ratio"}
 
 
 class Facts(Frozen):
@@ -85,20 +81,6 @@ class Ancestor(Facts):
         facts = {name: unquoted(value) if name in SEARCHED else value for name, value in tags.items()}
         rates = {m.key: m.value for m in sorted(model.metrics or [], key=lambda m: m.timestamp) if m.key in ("valid", "optimal")}
         return cls.model_validate({**facts, **rates, "checkpoint": model.name, "model_id": model.model_id})
-
-
-def config_changes(before: EnvConfig, after: EnvConfig) -> str:
-    """What a config changes, in words: `3x3: data 0.25 to 0.40, holes 0.30 to 0.20; 4x4: ...`, or `nothing`."""
-    parts = []
-    for size in sorted(before.sizes.keys() | after.sizes.keys()):
-        old, new = before.sizes.get(size), after.sizes.get(size)
-        if old is None or new is None:
-            parts.append(f"{size}x{size}: {'left out' if new is None else 'new'}")
-            continue
-        pairs = ((word, f"{getattr(old, knob):.2f}", f"{getattr(new, knob):.2f}") for word, knob in KNOBS.items())
-        words = [f"{word} {was} to {now}" for word, was, now in pairs if was != now]
-        parts += [f"{size}x{size}: {', '.join(words)}"] if words else []
-    return "; ".join(parts) or "nothing"
 
 
 def tagged(tag: str, value: str) -> str:

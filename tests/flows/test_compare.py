@@ -11,8 +11,8 @@ import pytest
 from envgen.errors import ChildError
 from envgen.files import write_text
 from flows.compare import _complain, _todo, run_each, share_of_cores
-from infra.comparison.gather import gather
-from infra.comparison.spec import Child, plan
+from infra.analysis.gather import gather
+from infra.analysis.spec import Child, plan
 from infra.preset import Preset
 from infra.steps import StepRecord, step_key
 from tasks.data import generate, make_validation
@@ -109,10 +109,10 @@ def test_the_shared_stage_0_pilots_for_nothing_and_has_the_keys_of_its_children(
     for module in ("tasks.data", "tasks.learn"):
         monkeypatch.setattr(f"{module}.run_step", keyed)
     spec = plan("micro", "fixed,random", "3,1", settings={"design.candidates": 3, "design.pilot": 8, "design.gate": "rollback"})
-    design = spec.shared_preset.design
+    design = spec.roots["shared"].design
     assert (design.candidates, design.pilot, design.gate) == (1, 0, "off")
     assert spec.preset_of(spec.children[0]).design.candidates == 3
-    shared = stage_0_keys(tmp_path / "shared", spec.shared_preset)
+    shared = stage_0_keys(tmp_path / "shared", spec.roots["shared"])
     assert set(shared) == {"validation", "start", "generate", "train", "evaluate", "summarize"}
     for child in spec.children:
         assert stage_0_keys(tmp_path / child.name, spec.preset_of(child)) == shared

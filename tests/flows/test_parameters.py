@@ -63,7 +63,7 @@ def test_a_bad_option_names_the_field_and_the_value():
 
 def test_the_form_of_a_comparison_means_the_same_as_the_command_line():
     spec = chosen_comparison("micro", "", ComparisonOptions(engineers=["fixed", "checkpoint:V1"], seeds=[4, 5]))
-    assert [engineer.label for engineer in spec.engineers] == ["fixed", "checkpoint-V1"]
+    assert [arm.label for arm in spec.arms] == ["fixed", "checkpoint-V1"]
     assert (spec.seeds, spec.preset.stages, spec.name) == ((4, 5), 2, "compare-micro")
 
 

@@ -11,9 +11,10 @@ from mlflow.entities import ViewType
 from envgen.config import EnvConfig, SizeConfig
 from envgen.errors import RunDirectoryError
 from envgen.files import file_digest
+from infra.analysis.formats import SPACE, config_changes
 from infra.lineage import DataSetRef, Recorder, flat
 from infra.lineage.ancestry import ancestry
-from infra.lineage.facts import Facts, config_changes
+from infra.lineage.facts import Facts
 
 KEY = "envwright.key"
 SERIES = {"train/reward": [(1, 0.25), (2, 0.5), (3, 0.75)], "train/valid": [(1, 0.1), (2, 0.2)]}
@@ -251,9 +252,9 @@ def test_what_a_config_changes_is_said_in_words():
     old = EnvConfig(sizes={3: SizeConfig(data_ratio=0.5, hole_ratio=0.3, wait_ratio=0.25), 4: SizeConfig(data_ratio=0.5, hole_ratio=0.3, wait_ratio=0.25)})
     new = EnvConfig(sizes={3: SizeConfig(data_ratio=0.5, hole_ratio=0.3, wait_ratio=0.25), 4: SizeConfig(data_ratio=0.5, hole_ratio=0.2, wait_ratio=1)})
     other = EnvConfig(sizes={3: SizeConfig(data_ratio=1, hole_ratio=0.3, wait_ratio=0.25)})
-    assert config_changes(old, new) == "4x4: holes 0.30 to 0.20, waits 0.25 to 1.00"
-    assert config_changes(old, other) == "3x3: data 0.50 to 1.00; 4x4: left out"
-    assert config_changes(other, old) == "3x3: data 1.00 to 0.50; 4x4: new"
+    said = [config_changes(*pair).replace(SPACE, " ") for pair in ((old, new), (old, other), (other, old))]
+    assert said[0] == "4x4: holes 30 % → 20 %, waits 25 % → 100 %"
+    assert said[1:] == ["3x3: data 50 % → 100 %; 4x4: left out", "3x3: data 100 % → 50 %; 4x4: new"]
     assert config_changes(old, old) == "nothing"
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.comparison.results import ComparisonResults, read_comparison_results
+from infra.analysis.results import ComparisonResults, read_comparison_results
 from infra.lineage import Recorder
 from infra.run_directory import read_results
 
@@ -82,7 +82,7 @@ def test_a_comparison_is_killed_resumed_and_finished_beside_a_curriculum_that_fa
     results = read_comparison_results(directory)
     assert seeds(results) == {"fixed": (3,), "random": (3,), "levels": ()}
     assert "damaged" in results.failed[0].reason
-    assert results.engineers[1].against["fixed"].seeds == 1
+    assert results.arms[1].against["fixed"].seeds == 1
 
     shares_stage_0(directory)
     uses_tokens(directory, results)
@@ -91,7 +91,7 @@ def test_a_comparison_is_killed_resumed_and_finished_beside_a_curriculum_that_fa
 
 
 def seeds(results: ComparisonResults) -> dict[str, tuple[int, ...]]:
-    return {engineer.label: engineer.seeds for engineer in results.engineers}
+    return {arm.label: arm.seeds for arm in results.arms}
 
 
 def shares_stage_0(directory: Path) -> None:
@@ -104,7 +104,7 @@ def shares_stage_0(directory: Path) -> None:
 def uses_tokens(directory: Path, results: ComparisonResults) -> None:
     tokens = json.loads((directory / "random-s3" / "stage-01" / "manifest.json").read_text())["tokens"]
     first = json.loads((directory / "random-s3" / "stage-00" / "manifest.json").read_text())["tokens"]
-    assert results.engineers[1].tokens == {
+    assert results.arms[1].tokens == {
         "training": tokens["training"],
         "evaluation": tokens["evaluation"],
         "engineer": 0,
@@ -112,7 +112,7 @@ def uses_tokens(directory: Path, results: ComparisonResults) -> None:
     }
     own = read_results(directory / "random-s3").stages
     redesign = sum(own[0].seconds[step] for step in ("gate", "engineer", "pilot", "choose"))
-    assert results.engineers[1].seconds == pytest.approx(redesign + sum(own[1].seconds.values()))
+    assert results.arms[1].seconds == pytest.approx(redesign + sum(own[1].seconds.values()))
 
 
 def shows_in_prefect(database: Path) -> None:

@@ -1,4 +1,4 @@
-"""How often a study shows a difference, by seeds and by how much seeds differ: the table in `infra/study/effects.py`.
+"""How often a study shows a difference, by seeds and by how much seeds differ: the table in `infra.analysis.statistics.py`.
 
 python tests/perf/study_power.py    # about a minute on one core
 """
@@ -7,7 +7,7 @@ from itertools import product
 
 import numpy as np
 
-from infra.study.effects import ALPHA, effect
+from infra.analysis.statistics import ALPHA, effect
 
 INSTANCES, ROUNDS = 840, 1_500
 SEEDS, SEED_SPREADS = (3, 5, 6, 10), (0.0, 0.01, 0.02)

@@ -13,7 +13,7 @@ from envgen.dataset import write_dataset
 from envgen.errors import DataError
 from envgen.prompts import PromptStyle, answer, prompt
 from envgen.solver import solve
-from infra.benchmark.spec import BenchmarkSpec, planned
+from infra.analysis.benchmark.spec import BenchmarkSpec, planned
 from policy.engine_config import EngineConfig
 from policy.rollouts import read_rollouts
 from tasks.benchmark import answer_all

@@ -3,8 +3,8 @@
 import pytest
 
 from envgen.benchmark import suite_identities
+from infra.analysis.study.spec import STUDIES, load_study
 from infra.preset import TUNING_SEED, load_preset
-from infra.study.spec import STUDIES, load_study
 from tasks.bootstrap import held_out
 from tasks.data import validation_instances
 

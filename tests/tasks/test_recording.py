@@ -22,7 +22,7 @@ from mlflow.entities import Trace, ViewType
 from envgen.dataset import read_table, write_table
 from envgen.files import file_digest, write_json
 from envgen.problem import Instance
-from infra.comparison.fork import fork
+from infra.analysis.fork import fork
 from infra.decision import Decision
 from infra.lineage.ancestry import ancestry
 from infra.preset import Preset

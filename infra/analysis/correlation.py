@@ -1,0 +1,86 @@
+"""Do scores order the gains of stages? Rank correlations of what pilots said, or of configs' knobs, with the gain."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from pydantic import Field
+from scipy.stats import spearmanr
+
+from envgen.frozen import Frozen
+from infra.results import CurriculumResults, StageResult
+
+PILOT_SCORES = {"advantage": "the mean |advantage|", "mixed": "the share of groups with mixed rewards"}
+"""Score of a pilot -> what it is."""
+RESAMPLES = 4_999
+
+
+class ScoredStage(Frozen):
+    """One stage: scores of its config, and what the stage then gained."""
+
+    run: str
+    stage: int = Field(ge=1)
+    scores: dict[str, float]
+    gain: float
+    """Valid rate after the stage minus that of the policy it started from, -1 to 1."""
+
+
+class RankCorrelation(Frozen):
+    """Spearman's rho between a score and the gain, with its 95 % bootstrap interval over runs."""
+
+    score: str
+    value: float
+    low: float
+    high: float
+    stages: int
+    runs: int
+
+
+def scored(run: str, stage: StageResult, scores: dict[str, float]) -> ScoredStage:
+    """A stage with scores of the config that it trained on."""
+    return ScoredStage(run=run, stage=stage.stage, scores=scores, gain=stage.behaviour.valid_change.value)
+
+
+def piloted_stages(run: str, results: CurriculumResults) -> list[ScoredStage]:
+    """The stages of a run whose config was piloted, with the pilot's scores; the config of stage 0 is not."""
+    found = []
+    for before, after in zip(results.stages, results.stages[1:], strict=False):
+        scores = [piloted.score for piloted in before.pilots if piloted.config == after.config and piloted.score]
+        if scores:
+            values = {"advantage": scores[0].advantage.value, "mixed": scores[0].mixed.value}
+            found.append(scored(run, after, values))
+    return found
+
+
+def rank_correlations(stages: Sequence[ScoredStage]) -> tuple[RankCorrelation, ...]:
+    """Spearman's rho (Spearman 1904, mean ranks for ties) of each score with the gain.
+
+    The interval resamples whole runs, since the stages of a run depend on each other; with few runs it is
+    coarse. Empty with fewer than three runs, or if a score or the gain is the same everywhere. The stages
+    differ in more than their configs: early stages gain more than late ones, so that a correlation over all
+    of them is no proof that choosing by the score helps.
+    """
+    runs = sorted({one.run for one in stages})
+    if len(runs) < 3:
+        return ()
+    members = [[index for index, one in enumerate(stages) if one.run == run] for run in runs]
+    gain = np.array([one.gain for one in stages])
+    rng = np.random.default_rng(0)
+    draws = [rng.integers(0, len(runs), len(runs)) for _ in range(RESAMPLES)]
+    samples = [np.concatenate([members[run] for run in draw]) for draw in draws]
+    found = []
+    for score in stages[0].scores:
+        values = np.array([one.scores[score] for one in stages])
+        value = spearman(values, gain)
+        drawn = [rho for sample in samples if (rho := spearman(values[sample], gain[sample])) is not None]
+        if value is not None and drawn:
+            low, high = map(float, np.percentile(drawn, [2.5, 97.5]))
+            shown = {"stages": len(stages), "runs": len(runs)}
+            found.append(RankCorrelation(score=score, value=value, low=low, high=high, **shown))
+    return tuple(found)
+
+
+def spearman(first: np.ndarray, second: np.ndarray) -> float | None:
+    """Spearman's rho of two arrays of shape (n,), -1 to 1, ties at their mean rank; None if one side is constant."""
+    if np.ptp(first) == 0 or np.ptp(second) == 0:
+        return None
+    return float(spearmanr(first, second).statistic)  # pyright: ignore[reportAttributeAccessIssue]  # missing in its stub

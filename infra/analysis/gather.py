@@ -1,0 +1,176 @@
+"""Read what the curricula of a comparison left on disk, and sum it up; the one estimator of rates and differences."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+
+from envgen.dataset import read_table
+from envgen.errors import DataError, RunDirectoryError
+from infra.analysis.correlation import ScoredStage, piloted_stages, rank_correlations
+from infra.analysis.fork import STAGE_STEPS
+from infra.analysis.results import BASELINES, Against, ArmResult, ChildResult, ComparisonResults, State
+from infra.analysis.spec import Child, ComparisonSpec
+from infra.analysis.statistics import area, effect, rate
+from infra.preset import Preset
+from infra.results import CurriculumResults
+from infra.run_directory import FREE_FIELDS, changed_fields, read_curriculum, read_results
+from infra.steps import stage_directory
+
+RateName = Literal["valid", "optimal"]
+RATES: tuple[RateName, ...] = ("valid", "optimal")
+_FIELDS = (("id", pa.string()), ("valid", pa.bool_()), ("optimal", pa.bool_()))
+_COLUMNS = pa.schema([pa.field(name, kind, nullable=False) for name, kind in _FIELDS])
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What a finished curriculum of a comparison says."""
+
+    outcomes: Mapping[str, np.ndarray]
+    """Rate -> outcomes on the validation set, of shape (start policy and stages, instances)."""
+    final: int
+    """Stage whose policy is in force at the end."""
+    ids: tuple[str, ...] = ()
+    """Identities of the instances, in order."""
+    tokens: Mapping[str, float] = field(default_factory=dict)
+    seconds: float = 0.0
+    training_seconds: float = 0.0
+    """Of the optimizer steps of all stages."""
+    pilots: tuple[ScoredStage, ...] = ()
+    """What pilots said of its configs, and the gains that followed."""
+    judged: Mapping[str, np.ndarray] | None = None
+    """Rate -> outcomes of the final policy, of shape (instances,), if it is judged on another set."""
+
+    def end(self, name: RateName) -> np.ndarray:
+        """Outcomes of the final policy where it is judged, of shape (instances,)."""
+        return self.outcomes[name][self.final + 1] if self.judged is None else self.judged[name]
+
+
+Runs = Mapping[int, Finished]
+"""Seed -> the curriculum of an arm."""
+
+
+def finished(directory: Path, preset: Preset) -> Finished | None:
+    """What a run directory says if all stages of the preset are done there; None if it is to be run, first or again."""
+    try:
+        if changed_fields(read_curriculum(directory).preset, preset, FREE_FIELDS):
+            return None
+        results = read_results(directory)
+        if len(results.stages) < preset.stages:
+            return None
+        return _read(directory, results.model_copy(update={"stages": results.stages[: preset.stages]}))
+    except (RunDirectoryError, DataError, OSError, ValueError, KeyError):
+        return None
+
+
+def _read(directory: Path, results: CurriculumResults) -> Finished:
+    parts = [directory / "start", *(stage_directory(directory, stage.stage) for stage in results.stages)]
+    tables = [read_table(part / "rollouts.parquet", _COLUMNS) for part in parts]
+    ids = [tuple(table["id"].to_pylist()) for table in tables]
+    if len(set(ids)) > 1:
+        raise DataError(f"{directory}: the stages were evaluated on different instances")
+    manifests = [json.loads((part / "manifest.json").read_bytes()) for part in parts[1:]]
+    seconds = sum(value for stage in results.stages for step, value in stage.seconds.items() if stage.stage or step not in STAGE_STEPS)
+    return Finished(
+        outcomes={name: np.stack([table[name].to_numpy() for table in tables]) for name in RATES},
+        final=results.final.stage,
+        ids=ids[0],
+        tokens=_tokens([manifest["tokens"] for manifest in manifests]),
+        seconds=seconds,
+        training_seconds=sum(stage.training.seconds for stage in results.stages),
+        pilots=tuple(piloted_stages(directory.name, results)),
+    )
+
+
+def _tokens(stages: list[dict[str, int]]) -> dict[str, float]:
+    """Tokens of a run; training and evaluation of stage 0 are shared and left out."""
+    own = stages[1:]
+    return {
+        "training": sum(tokens["training"] for tokens in own),
+        "evaluation": sum(tokens["evaluation"] for tokens in own),
+        "engineer": sum(value for tokens in stages for name, value in tokens.items() if name.startswith("engineer")),
+        "pilot": sum(tokens["pilot"] for tokens in stages),
+    }
+
+
+def gather(directory: Path, spec: ComparisonSpec, failures: Mapping[str, str]) -> ComparisonResults:
+    """Everything the comparison has shown so far. `failures` says of children, by name, why they failed."""
+    found = {child.name: finished(directory / child.name, spec.preset_of(child)) for child in spec.children}
+    known = [one for one in found.values() if one]
+    if len({one.ids for one in known}) > 1:
+        raise DataError(f"{directory}: the curricula were evaluated on different instances, so that they cannot be compared; move the directory away")
+    runs: dict[str, dict[int, Finished]] = {}
+    for child in spec.children:
+        if one := found[child.name]:
+            runs.setdefault(child.arm.label, {})[child.seed] = one
+    baselines = {name: runs[name] for name in BASELINES if name in runs}
+    pilots = tuple(pair for one in known for pair in one.pilots)
+    arms = [arm_result(arm.label, runs.get(arm.label, {}), baselines, arm.designer, arm.variant) for arm in spec.arms]
+    return ComparisonResults(
+        comparison=spec.name,
+        preset=spec.preset.name,
+        stages=spec.preset.stages,
+        instances=len(known[0].ids) if known else 0,
+        seeds=spec.seeds,
+        stage_0=spec.stage_0,
+        stage0_seed=spec.preset.seed,
+        arms=tuple(arms),
+        children=tuple(_child(child, found[child.name] is not None, failures) for child in spec.children),
+        pilots=pilots,
+        pilot_gain=rank_correlations(pilots),
+    )
+
+
+def _child(child: Child, done: bool, failures: Mapping[str, str]) -> ChildResult:
+    reason = "" if done else failures.get(child.name, "")
+    state = State.FINISHED if done else State.FAILED if reason else State.WAITING
+    return ChildResult(arm=child.arm.label, seed=child.seed, state=state, reason=reason)
+
+
+def arm_result(label: str, runs: Runs, baselines: Mapping[str, Runs], designer: str = "", variant: str = "") -> ArmResult:
+    """The figures of an arm over its seeds, and its differences to the baselines but itself."""
+    if not runs:
+        return ArmResult(label=label, designer=designer, variant=variant, seeds=())
+    every = list(runs.values())
+    curves = {name: list(np.stack([run.outcomes[name] for run in every], axis=1)) for name in RATES}
+    ends = {name: final(runs, name) for name in RATES}
+    differences = {base: against(runs, others) for base, others in baselines.items() if base != label}
+    return ArmResult(
+        label=label,
+        designer=designer,
+        variant=variant,
+        seeds=tuple(runs),
+        valid=rate(ends["valid"]),
+        optimal=rate(ends["optimal"]),
+        valid_area=rate(area(curves["valid"][1:] or curves["valid"])),
+        optimal_area=rate(area(curves["optimal"][1:] or curves["optimal"])),
+        valid_curve=tuple(map(rate, curves["valid"])),
+        optimal_curve=tuple(map(rate, curves["optimal"])),
+        final_by_seed={seed: float(row.mean()) for seed, row in zip(runs, ends["valid"], strict=True)},
+        tokens={name: float(np.mean([run.tokens.get(name, 0.0) for run in every])) for name in every[0].tokens},
+        seconds=float(np.mean([run.seconds for run in every])),
+        training_seconds=float(np.mean([run.training_seconds for run in every])),
+        against={base: found for base, found in differences.items() if found},
+    )
+
+
+def against(runs: Runs, others: Runs) -> Against | None:
+    """The differences of an arm to another one; None if they have no seed in common."""
+    seeds = len(runs.keys() & others.keys())
+    valid, optimal = (effect(change(runs, others, name)) if seeds else None for name in RATES)
+    return Against(seeds=seeds, valid=valid, optimal=optimal) if valid and optimal else None
+
+
+def change(runs: Runs, others: Runs, name: RateName) -> np.ndarray:
+    """Outcomes at the end minus those of others, over the seeds of both: shape (seeds, instances), -1 to 1."""
+    return np.stack([runs[seed].end(name).astype(np.int8) - others[seed].end(name) for seed in runs if seed in others])
+
+
+def final(runs: Runs, name: RateName) -> np.ndarray:
+    """Outcomes at the end, of shape (seeds, instances)."""
+    return np.stack([run.end(name) for run in runs.values()])

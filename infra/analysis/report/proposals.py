@@ -1,0 +1,53 @@
+"""What the engineer changed: each stage's proposal against the config that the stage was trained on."""
+
+from dataclasses import dataclass
+
+from engineer.claims import Claims
+from engineer.proposal import Proposal
+from infra.analysis.formats import SizeChanges, changes_between
+from infra.decision import Decision
+from infra.results import CurriculumResults
+from policy.pilot_score import Piloted
+
+
+@dataclass(frozen=True)
+class Card:
+    """One proposal."""
+
+    proposal: Proposal
+    pilots: tuple[Piloted, ...]
+    """The pilot scores of all configs that were proposed."""
+    sizes: tuple[SizeChanges, ...]
+    proposed_next: bool
+    """Whether its stage has not run yet."""
+    overruled: bool
+    """Whether the stage after it was trained on another config."""
+    decision: Decision | None
+    """What a person decided on it, if anybody was asked."""
+    claims: Claims | None
+    """Of the rationale; None if there is none, or its claims were not checked."""
+    by_gate: bool
+    """Whether the gate decided instead of the designer."""
+
+    @property
+    def unchanged(self) -> bool:
+        """Whether the config stays as it was."""
+        return not any(knob.changed for row in self.sizes for knob in row.knobs)
+
+
+def cards(results: CurriculumResults) -> list[Card]:
+    """One card a stage, in order."""
+    followers = [*(stage.config for stage in results.stages[1:]), None]
+    return [
+        Card(
+            proposal=stage.proposal,
+            pilots=stage.pilots,
+            decision=stage.decision,
+            claims=stage.behaviour.claims if stage.proposal.rationale else None,
+            by_gate=stage.overruled,
+            sizes=changes_between(stage.config, stage.proposal.config),
+            proposed_next=follower is None,
+            overruled=follower is not None and any(knob.changed for row in changes_between(stage.proposal.config, follower) for knob in row.knobs),
+        )
+        for stage, follower in zip(results.stages, followers, strict=True)
+    ]

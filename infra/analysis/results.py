@@ -1,0 +1,109 @@
+"""`comparison_results.json`: what a comparison has shown so far, for programs."""
+
+from enum import StrEnum
+from pathlib import Path
+
+from envgen.breakdown import Rate
+from envgen.files import read_model
+from envgen.frozen import Frozen
+from infra.analysis.correlation import RankCorrelation, ScoredStage
+from infra.analysis.spec import Stage0
+from infra.analysis.statistics import Effect
+
+RESULTS_FILE = "comparison_results.json"
+BASELINES = ("random", "fixed")
+"""Arms that the others are measured against, where they are part of the comparison."""
+
+
+class State(StrEnum):
+    """How far a curriculum of a comparison is."""
+
+    FINISHED = "finished"
+    """All stages are done."""
+    FAILED = "failed"
+    """It ended with an error."""
+    WAITING = "waiting"
+    """It was not started, or was cut off."""
+
+
+class ChildResult(Frozen):
+    """One curriculum of a comparison."""
+
+    arm: str
+    seed: int
+    state: State
+    reason: str = ""
+    """Why it failed: the message and the last lines of its output."""
+
+    @property
+    def name(self) -> str:
+        """Name of its run directory."""
+        return f"{self.arm}-s{self.seed}"
+
+
+class Against(Frozen):
+    """Differences to a baseline at the end, over the seeds that both have finished, paired by seed and instance."""
+
+    seeds: int
+    valid: Effect
+    optimal: Effect
+
+
+class ArmResult(Frozen):
+    """One arm over the seeds that finished, or a policy that arms share."""
+
+    label: str
+    designer: str = ""
+    variant: str = ""
+    seeds: tuple[int, ...]
+    """Those that finished; all figures are over them."""
+    valid: Rate | None = None
+    """At the end, under the policy that is then in force."""
+    optimal: Rate | None = None
+    valid_area: Rate | None = None
+    """Mean height of the curve of the valid rate from stage 0 to the last stage."""
+    optimal_area: Rate | None = None
+    valid_curve: tuple[Rate, ...] = ()
+    """On the validation set: of the start policy, then after each stage."""
+    optimal_curve: tuple[Rate, ...] = ()
+    final_by_seed: dict[int, float] = {}
+    """Seed -> valid rate at the end."""
+    tokens: dict[str, float] = {}
+    """Training, evaluation, engineer, pilot: tokens of a run, mean over seeds, without what runs share."""
+    seconds: float | None = None
+    """Seconds of a run's steps, mean over seeds, without what runs share."""
+    training_seconds: float | None = None
+    """Seconds that the optimizer steps of a run took, mean over seeds."""
+    against: dict[str, Against] = {}
+    """Baseline -> differences to it."""
+
+
+class ComparisonResults(Frozen):
+    """All that a comparison has shown so far."""
+
+    comparison: str
+    preset: str
+    stages: int
+    instances: int
+    """Of the validation set."""
+    seeds: tuple[int, ...]
+    stage_0: Stage0
+    stage0_seed: int
+    """Of the stage 0 that all share, if they do."""
+    arms: tuple[ArmResult, ...]
+    children: tuple[ChildResult, ...]
+    pilots: tuple[ScoredStage, ...] = ()
+    """Every stage whose config was piloted: the pilot's scores and the gain that followed."""
+    pilot_gain: tuple[RankCorrelation, ...] = ()
+    """Whether the pilot's scores order the gains that followed; empty with fewer than three curricula."""
+
+    @property
+    def failed(self) -> tuple[ChildResult, ...]:
+        """The curricula that ended with an error."""
+        return tuple(child for child in self.children if child.state is State.FAILED)
+
+
+def read_comparison_results(directory: Path) -> ComparisonResults:
+    """`comparison_results.json` of a comparison; RunDirectoryError if nothing has finished."""
+    missing = f"{directory}: {RESULTS_FILE} is missing; nothing has finished yet, or this is no comparison"
+    return read_model(directory / RESULTS_FILE, ComparisonResults, missing, "run the same command again to rewrite it")

@@ -1,0 +1,252 @@
+"""Which curricula a comparison consists of; `comparison.json` in its directory.
+
+Every arm is run with every seed, as a curriculum of its own. In `envwright compare` an arm is an engineer
+variant, a designer with a context variant, and all curricula start from one shared stage 0. A round of a
+study is a comparison with a test suite and a registration; a headroom measurement is one whose arms are
+constant configs.
+"""
+
+import difflib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from pydantic import BaseModel, Field, ValidationError
+
+from engineer.context import VARIANTS
+from engineer.registry import find_designer, resolve
+from envgen.errors import ConfigError, RunDirectoryError, describe_validation_error
+from envgen.files import read_model, write_json
+from envgen.frozen import Frozen
+from infra.analysis.test_suite import TestSuite
+from infra.preset import Preset, load_preset, read_yaml, resolved_json
+from infra.run_directory import FREE_FIELDS, changed_fields
+
+SPEC_FILE = "comparison.json"
+SHARED = "shared"
+"""The start policy, and stage 0 where all seeds share one; `shared-sSEED` is the stage 0 of a seed."""
+_READS_WITHOUT_ASKING = {"openai"}
+"""Designers that read the context although they ask no model of the run."""
+Stage0 = Literal["one", "per-seed", "own"]
+"""`one`: all seeds go on from one stage 0, so that a designer that draws nothing makes the same first
+decision for all of them. `per-seed`: each seed has a stage 0 of its own, which its arms share. `own`:
+nothing is shared."""
+Spec = TypeVar("Spec", bound=BaseModel)
+
+
+class Arm(Frozen):
+    """What the curricula of an arm have of their own."""
+
+    designer: str
+    variant: str
+    reads: bool = False
+    """Whether the designer reads the context in words, so that the context variant matters."""
+    name: str = ""
+    """Its label, where designer and context variant do not tell it from the others."""
+    preset: Preset | None = None
+    """Instead of the comparison's, but for designer, context variant, seed and stages."""
+
+    @property
+    def label(self) -> str:
+        """`checkpoint-V6` if the designer reads, `random` if not, `random+piloted`; part of file names."""
+        return self.name or (f"{self.designer}-{self.variant}" if self.reads else self.designer)
+
+
+class ComparisonSpec(Frozen):
+    """A comparison: the preset that all curricula share, the arms and the seeds."""
+
+    name: str
+    preset: Preset
+    """Its seed is that of a stage 0 that all share; an arm has its designer's options if it has that designer."""
+    arms: tuple[Arm, ...] = Field(min_length=1)
+    seeds: tuple[int, ...] = Field(min_length=1)
+    stage_0: Stage0 = "one"
+    test: TestSuite | None = None
+    """What the final policies are judged on besides the validation set."""
+    registration: dict[str, Any] = {}
+    """What was fixed before anything was run; a comparison is not continued under another one."""
+
+    @property
+    def children(self) -> list["Child"]:
+        """Every arm with every seed, one seed after the other, so that a cut-off comparison is a fair one."""
+        return [Child(arm=arm, seed=seed) for seed in self.seeds for arm in self.arms]
+
+    def preset_of(self, child: "Child") -> Preset:
+        """The preset of a child's curriculum; ConfigError if its designer refuses it."""
+        arm, root = child.arm, {"one": self.preset.seed, "per-seed": child.seed, "own": None}[self.stage_0]
+        preset = _designed(arm.preset or self.preset, arm.designer, arm.variant, self.preset.stages)
+        return preset.model_copy(update={"seed": child.seed, "stage0_seed": root})
+
+    def root(self, seed: int) -> str:
+        """The run directory whose stage 0 a seed goes on from."""
+        return shared_policy(0, self.stage_0, seed)
+
+    @property
+    def roots(self) -> dict[str, Preset]:
+        """Run directory of each shared stage 0 -> its preset: that stage only, and no pilot or gate after it."""
+        preset = _designed(self.preset, "fixed", self.preset.design.variant, 1)
+        design = preset.design.model_copy(update={"candidates": 1, "pilot": 0, "gate": "off"})
+        seeds = {"one": [self.preset.seed], "per-seed": self.seeds, "own": []}[self.stage_0]
+        changes = [{"design": design, "seed": seed, "stage0_seed": seed} for seed in seeds]
+        return {self.root(one["seed"]): preset.model_copy(update=one) for one in changes}
+
+
+def _designed(preset: Preset, designer: str, variant: str, stages: int) -> Preset:
+    """A preset with another designer, which keeps the options if it is the same one."""
+    options = preset.design.options if designer == preset.design.designer else {}
+    design = preset.design.model_copy(update={"designer": designer, "variant": variant, "options": options})
+    return preset.model_copy(update={"design": resolve(design, preset.space, stages), "stages": stages})
+
+
+class Child(Frozen):
+    """One curriculum of a comparison."""
+
+    arm: Arm
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """Name of its run directory, which its answers are kept under."""
+        return f"{self.arm.label}-s{self.seed}"
+
+    @property
+    def title(self) -> str:
+        """What it is called in logs."""
+        return f"{self.arm.label} · seed {self.seed}"
+
+
+def shared_policy(stage: int, stage_0: Stage0, seed: int) -> str:
+    """The name of the start policy (-1), or of the stage 0 from which a seed goes on."""
+    return SHARED if stage < 0 or stage_0 == "one" else f"{SHARED}-s{seed}"
+
+
+def load_spec(name: str, folder: Path, model: type[Spec], kind: str) -> Spec:
+    """A spec that `folder` ships, by name, or a YAML file by path; ConfigError names file and field."""
+    path = Path(name) if name.endswith((".yaml", ".yml")) else folder / f"{name}.yaml"
+    if not path.is_file():
+        shipped = ", ".join(sorted(found.stem for found in folder.glob("*.yaml")))
+        raise ConfigError(f"{name}: no such {kind}; the shipped ones are {shipped}, or give the path of a YAML file")
+    raw = read_yaml(path)
+    if str(raw.get("preset")).endswith((".yaml", ".yml")):
+        raw["preset"] = str(path.parent / str(raw["preset"]))
+    try:
+        return model.model_validate(raw)
+    except ValidationError as error:
+        raise ConfigError(describe_validation_error(error, str(path))) from None
+
+
+def plan(
+    preset: str,
+    engineers: str,
+    seeds: str,
+    *,
+    variants: str | None = None,
+    stages: int | None = None,
+    settings: Mapping[str, Any] | None = None,
+    name: str | None = None,
+) -> ComparisonSpec:
+    """The comparison that a command line asks for, every curriculum of it checked; ConfigError says what is wrong."""
+    overrides = dict(settings or {})
+    for field in {"seed", "stage0_seed"} & set(overrides):
+        raise ConfigError(f"--set {field}: a comparison sets it for each curriculum; use --seeds")
+    if stages is not None:
+        overrides["stages"] = stages
+    numbers = _seeds(seeds)
+    base = load_preset(preset, overrides | {"seed": numbers[0]})
+    if base.approval == "required":
+        raise ConfigError(f"approval: {base.approval} asks a person before each stage, which a comparison cannot; use --set approval=none")
+    chosen = _engineers(engineers, variants, base.design.variant)
+    spec = ComparisonSpec(name=name or f"compare-{base.name}", preset=base, arms=tuple(chosen), seeds=tuple(numbers))
+    check(spec)
+    return spec
+
+
+def check(spec: ComparisonSpec) -> None:
+    """Every curriculum of the comparison is possible; ConfigError otherwise."""
+    for child in spec.children:
+        try:
+            Preset.model_validate(resolved_json(spec.preset_of(child)))
+        except ValidationError as error:
+            raise ConfigError(describe_validation_error(error, child.name)) from None
+
+
+def open_comparison(directory: Path, wanted: ComparisonSpec) -> ComparisonSpec:
+    """Claim a new directory for a comparison, or extend the one that is there; the spec with all that it
+    now holds.
+
+    Arms, seeds and stages may be added. RunDirectoryError names the fields of the preset that differ.
+    """
+    path = directory / SPEC_FILE
+    if not path.exists():
+        if directory.exists() and any(entry.suffix != ".partial" for entry in directory.iterdir()):
+            raise RunDirectoryError(f"{directory} exists and is no comparison ({SPEC_FILE} is missing); give the comparison another --name")
+        write_json(path, wanted)
+        return wanted
+    found = read_comparison(directory)
+    changed = changed_fields(found.preset, wanted.preset, FREE_FIELDS | {"seed"})
+    if changed:
+        raise RunDirectoryError(
+            f"{directory} compares under another preset ({changed}). Ways out: give this comparison its own name with --name, go back to "
+            f"those settings, or move the directory away. Engineers, seeds and stages may be added"
+        )
+    if other := [field for field in ("stage_0", "test", "registration") if getattr(found, field) != getattr(wanted, field)]:
+        raise RunDirectoryError(f"{path}: was begun with another {', '.join(other)}; go back to that, or begin a new one with its own name and seeds")
+    merged = {
+        "preset": found.preset.model_copy(update={"stages": max(found.preset.stages, wanted.preset.stages)}),
+        "arms": tuple({arm.label: arm for arm in (*found.arms, *wanted.arms)}.values()),
+        "seeds": tuple(dict.fromkeys([*found.seeds, *wanted.seeds])),
+    }
+    whole = found.model_copy(update=merged)
+    check(whole)
+    if whole != found:
+        write_json(path, whole)
+    return whole
+
+
+def read_comparison(directory: Path) -> ComparisonSpec:
+    """The spec of an existing comparison; RunDirectoryError if there is none."""
+    missing = f"{directory}: no comparison there ({SPEC_FILE} is missing)"
+    return read_model(directory / SPEC_FILE, ComparisonSpec, missing, "move the directory away")
+
+
+def _engineers(text: str, variants: str | None, default: str) -> list[Arm]:
+    over = [known_variant(name) for name in _items(variants, "--variants")] if variants is not None else [default]
+    found: list[Arm] = []
+    for item in _items(text, "--engineers"):
+        designer, colon, variant = item.partition(":")
+        reads = find_designer(designer).asks is not None or designer in _READS_WITHOUT_ASKING
+        if colon and not reads:
+            raise ConfigError(f"--engineers {item}: {designer!r} reads no context, so that a variant changes nothing; write {designer}")
+        shown = [known_variant(variant)] if colon else over if reads else [default]
+        found += [Arm(designer=designer, variant=one, reads=reads) for one in shown]
+    labels = [arm.label for arm in found]
+    if repeated := sorted({label for label in labels if labels.count(label) > 1}):
+        raise ConfigError(f"--engineers: {', '.join(repeated)} would be run twice; name each once")
+    return found
+
+
+def known_variant(name: str) -> str:
+    """The name of a context variant; ConfigError if there is none of that name."""
+    if name not in VARIANTS:
+        near = difflib.get_close_matches(name.upper(), VARIANTS, n=1, cutoff=0.3)
+        hint = f"did you mean {near[0]}? " if near else ""
+        raise ConfigError(f"there is no context variant {name!r}; {hint}known are {', '.join(VARIANTS)}")
+    return name
+
+
+def _seeds(text: str) -> list[int]:
+    items = _items(text, "--seeds")
+    for item in items:
+        if not (item.isascii() and item.isdecimal()):
+            raise ConfigError(f"--seeds: {item!r} is no seed; expected whole numbers from 0, as 0,1,2")
+    numbers = list(map(int, items))
+    if len(set(numbers)) < len(numbers):
+        raise ConfigError(f"--seeds {text}: a seed is named twice; name each once")
+    return numbers
+
+
+def _items(text: str, option: str) -> list[str]:
+    items = [item.strip() for item in text.split(",")]
+    if not all(items):
+        raise ConfigError(f"{option} {text!r}: expected names with single commas between them")
+    return items

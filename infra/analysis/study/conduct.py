@@ -1,0 +1,186 @@
+"""What the designers of a round did: their configs, how their proposals behaved, and whether pilots knew."""
+
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+
+from engineer.behaviour import ProposalBehaviour, budgets
+from envgen.config import EnvConfig
+from envgen.frozen import Frozen
+from infra.analysis.correlation import RankCorrelation, ScoredStage, piloted_stages, rank_correlations, scored
+from infra.analysis.fork import STAGE_STEPS
+from infra.analysis.spec import Stage0
+from infra.analysis.study.records import StoredRun
+from infra.results import StageResult
+
+MEASURES: dict[str, Callable[[ProposalBehaviour], float | None]] = {
+    "edit_shares": lambda one: one.edit.data_ratio,
+    "edit_holes": lambda one: one.edit.hole_ratio,
+    "edit_waits": lambda one: one.edit.wait_ratio,
+    "agreement": lambda one: one.agreement,
+    "undone": lambda one: one.undone,
+    "unsolved": lambda one: one.proposed_shares.unsolved,
+    "solved": lambda one: one.proposed_shares.solved,
+    "true_claims": lambda one: one.claims.true / one.claims.checked if one.claims and one.claims.checked else None,
+}
+"""What is averaged over the proposals of an arm; formulas in `engineer.behaviour`."""
+
+
+class Mean(Frozen):
+    """A mean over the proposals of which it is defined."""
+
+    value: float
+    count: int
+
+
+class Behaviour(Frozen):
+    """How the proposals of an arm behaved. A gate's decisions are no proposals."""
+
+    proposals: int
+    means: dict[str, Mean | None]
+    """Of `MEASURES`; None if it is not defined for any proposal."""
+    kept: int
+    """Proposals of which nothing could be used, so that the config before was kept."""
+    projected: int
+    """Proposals that had to be changed to be legal."""
+    answers: int
+    """Of a model to the design question, second attempts and rejected candidates included."""
+    unreadable: int
+    """Answers in which no config could be read."""
+
+
+class StageConfig(Frozen):
+    """The config that a stage of an arm trained on, mean over seeds."""
+
+    shares: dict[int, float]
+    """Map size -> share of the data."""
+    waits: dict[int, float | None]
+    """Map size -> wait ratio, over the seeds that have data there; None if no seed has."""
+    hole_ratio: float
+    """Mean over the data."""
+    wait_ratio: float
+    """Share of the data whose optimal plan needs a wait."""
+    size: float
+    """Mean map size of the data."""
+    different: int
+    """How many different configs the seeds have; one if the designer does not draw and the seeds share a stage 0."""
+
+
+class Conduct(Frozen):
+    """What the designer of an arm did."""
+
+    configs: tuple[StageConfig, ...]
+    """Of each stage, stage 0 first."""
+    behaviour: Behaviour
+    steps: tuple[int, ...]
+    """Optimizer steps of all stages of a run, the different numbers that occur."""
+
+
+class Correlations(Frozen):
+    """Rank correlations of scores with the gain of a stage."""
+
+    stages: tuple[ScoredStage, ...]
+    """What is correlated."""
+    within_seeds: bool
+    """Whether scores and gains are differences to the other arms of the seed, see `_less_means`."""
+    pooled: tuple[RankCorrelation, ...]
+    by_stage: dict[int, tuple[RankCorrelation, ...]]
+    """Stage -> correlations over its runs only: early stages gain more than late ones whatever they train on."""
+
+
+def conduct(runs: Sequence[StoredRun]) -> Conduct:
+    """What the designer of an arm did in its runs."""
+    stages = range(min(len(run.results.stages) for run in runs))
+    return Conduct(
+        configs=tuple(_config([run.results.stages[stage].config for run in runs]) for stage in stages),
+        behaviour=_behaviour([stage for run in runs for stage in run.results.stages if not stage.overruled]),
+        steps=tuple(sorted({sum(stage.training.steps for stage in run.results.stages) for run in runs})),
+    )
+
+
+def total_seconds(runs: Sequence[StoredRun], stage_0: Stage0) -> float:
+    """Wall time of all curricula of a round and of their stages 0, each counted once, without the test."""
+    roots = [runs[0]] if stage_0 == "one" else list({run.seed: run for run in runs}.values())
+    shared = [root.results.stages[0].seconds.get(step, 0.0) for root in roots for step in STAGE_STEPS]
+    return sum(run.seconds for run in runs) + sum(shared)
+
+
+def pilot_finding(runs: Iterable[StoredRun], stage_0: Stage0) -> Correlations:
+    """Pilots and gains of all runs of a round."""
+    return _correlated([(run.seed, one) for run in runs for one in piloted_stages(run.policy, run.results)], stage_0)
+
+
+def config_finding(runs: Iterable[StoredRun], stage_0: Stage0) -> Correlations:
+    """Knobs of the configs of redesigned stages, and the gains of these stages."""
+    found = []
+    for run in runs:
+        for stage in run.results.stages[1:]:
+            knobs = _config([stage.config]).model_dump(include={"wait_ratio", "size", "hole_ratio"})
+            found.append((run.seed, scored(run.policy, stage, knobs)))
+    return _correlated(found, stage_0)
+
+
+def _correlated(found: list[tuple[int, ScoredStage]], stage_0: Stage0) -> Correlations:
+    stages = [one for _, one in found] if stage_0 == "one" else _less_means(found)
+    numbers = sorted({one.stage for one in stages})
+    return Correlations(
+        stages=tuple(stages),
+        within_seeds=stage_0 == "per-seed",
+        pooled=rank_correlations(stages),
+        by_stage={number: rank_correlations([one for one in stages if one.stage == number]) for number in numbers},
+    )
+
+
+def _less_means(found: list[tuple[int, ScoredStage]]) -> list[ScoredStage]:
+    """Scores and gains less the mean over the arms of the same seed and stage.
+
+    A seed's own stage 0 that came out low raises the gains of all arms that go on from it, and what their
+    pilots say, without any config having helped.
+    """
+    arms: dict[tuple[int, int], list[ScoredStage]] = {}
+    for seed, one in found:
+        arms.setdefault((seed, one.stage), []).append(one)
+    less = []
+    for seed, one in found:
+        others = arms[seed, one.stage]
+        scores = {name: value - float(np.mean([o.scores[name] for o in others])) for name, value in one.scores.items()}
+        gain = one.gain - float(np.mean([other.gain for other in others]))
+        less.append(one.model_copy(update={"scores": scores, "gain": gain}))
+    return less
+
+
+def _config(configs: list[EnvConfig]) -> StageConfig:
+    shares = budgets(configs)
+    drawn = {size: [one.sizes[size] for one in configs if size in one.sizes] for size in shares}
+    waits = {size: [knobs.wait_ratio for knobs in found if knobs.data_ratio > 0] for size, found in drawn.items()}
+
+    def over_data(knob: str) -> float:
+        ratios = [[getattr(one.sizes[s], knob) if s in one.sizes else 0.0 for one in configs] for s in shares]
+        return float((np.array(list(shares.values())) * np.array(ratios)).sum(axis=0).mean())
+
+    return StageConfig(
+        shares={size: float(np.mean(parts)) for size, parts in shares.items()},
+        waits={size: float(np.mean(ratios)) if ratios else None for size, ratios in waits.items()},
+        hole_ratio=over_data("hole_ratio"),
+        wait_ratio=over_data("wait_ratio"),
+        size=float(sum(size * np.mean(parts) for size, parts in shares.items())),
+        different=len({config.model_dump_json() for config in configs}),
+    )
+
+
+def _behaviour(stages: list[StageResult]) -> Behaviour:
+    proposals = [proposal for stage in stages for proposal in (stage.proposal, *stage.rejected)]
+    answers = [attempt for proposal in proposals for attempt in proposal.attempts]
+    return Behaviour(
+        proposals=len(stages),
+        means={name: _mean(map(measure, (stage.behaviour for stage in stages))) for name, measure in MEASURES.items()},
+        kept=sum(stage.proposal.fallback is not None for stage in stages),
+        projected=sum(bool(stage.proposal.changes) for stage in stages),
+        answers=len(answers),
+        unreadable=sum(attempt.error is not None for attempt in answers),
+    )
+
+
+def _mean(values: Iterable[float | None]) -> Mean | None:
+    defined = [value for value in values if value is not None]
+    return Mean(value=float(np.mean(defined)), count=len(defined)) if defined else None

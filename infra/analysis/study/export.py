@@ -1,0 +1,110 @@
+"""Gather what the curricula of a round left on disk into the files of `infra.analysis.study.records`.
+
+A round is a comparison in the study's directory, `round-N`; answers to the test suite are in `round-N/tests`.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from engineer.gate import START
+from envgen.dataset import read_table
+from envgen.errors import DataError, RunDirectoryError
+from infra.analysis.gather import finished
+from infra.analysis.spec import ComparisonSpec, shared_policy
+from infra.analysis.study.records import Answers, SetName, StoredRound, StoredRun, read_instances, write_round
+from infra.analysis.study.spec import Round, StudySpec
+from infra.run_directory import read_results
+from infra.steps import stage_directory
+
+ROLLOUTS = "rollouts.parquet"
+_FIELDS = [pa.field(name, pa.string(), nullable=False) for name in ("id", "completion")]
+
+
+@dataclass(frozen=True)
+class RoundFolder:
+    """Where a round's runs are."""
+
+    study: Path
+    spec: StudySpec
+    round: Round
+
+    @property
+    def path(self) -> Path:
+        """The directory of its comparison."""
+        return self.study / self.round.folder
+
+    @property
+    def comparison(self) -> ComparisonSpec:
+        """Its curricula, under this directory."""
+        return self.spec.comparison(self.round).model_copy(update={"name": str(self.path)})
+
+    def test(self, policy: str, stage: int) -> Path:
+        """Directory of a policy's answers to the test suite."""
+        return self.path / "tests" / (f"{policy}-stage-{stage:02d}" if stage > START else "start")
+
+    def runs(self) -> list[StoredRun]:
+        """Every finished curriculum; RunDirectoryError names the first that is not."""
+        stored, spec = [], self.comparison
+        for child in spec.children:
+            directory = self.path / child.name
+            found = finished(directory, spec.preset_of(child))
+            if found is None:
+                raise RunDirectoryError(f"{directory}: not finished; run the same command again")
+            cost = {"tokens": dict(found.tokens), "seconds": found.seconds}
+            stored.append(StoredRun(arm=child.arm.label, seed=child.seed, results=read_results(directory), **cost))
+        return stored
+
+    def evaluated(self, policy: str, stage: int) -> Path:
+        """Where a stage of a policy, -1 for the start policy, was evaluated on the validation set."""
+        directory = self.path / (self.comparison.root(self.round.seeds[0]) if stage == START else policy)
+        return directory / "start" if stage == START else stage_directory(directory, stage)
+
+
+def policies_to_test(folder: RoundFolder, runs: list[StoredRun]) -> list[tuple[str, int]]:
+    """(policy, stage) of all that is tested: start policy, every stage 0, and each final policy of a later stage."""
+    shared = [(shared_policy(stage, folder.round.stage_0, seed), stage) for stage in (START, 0) for seed in folder.round.seeds]
+    final = [(run.policy, run.results.final.stage) for run in runs]
+    return [*dict.fromkeys(shared), *((policy, stage) for policy, stage in final if stage > 0)]
+
+
+def store_round(data: Path, folder: RoundFolder) -> None:
+    """Write a finished round, whose policies are all tested, under `data`; the instances are there."""
+    one, runs = folder.round, folder.runs()
+    trained = [(run.policy, stage.stage) for run in runs for stage in run.results.stages[1:]]
+    stored = StoredRound(
+        study=folder.spec.name,
+        round=one.number,
+        registered=folder.spec.registered(one),
+        code=tuple(sorted({_code(folder.evaluated(*stage)) for stage in trained})),
+        arms=tuple(folder.spec.arms(one)),
+        seeds=one.seeds,
+        stage_0=one.stage_0,
+        runs=tuple(runs),
+    )
+    instances = read_instances(data)
+
+    def answers() -> Iterator[Answers]:
+        tested = policies_to_test(folder, runs)
+        validated = [(policy, stage) for policy, stage in tested if stage <= 0] + trained
+        sets: dict[SetName, tuple] = {"validation": (validated, folder.evaluated), "test": (tested, folder.test)}
+        for name, (policies, directory) in sets.items():
+            ids = [instance.problem.id for instance in instances[name]]
+            for policy, stage in policies:
+                yield Answers(policy, stage, name, _completions(directory(policy, stage) / ROLLOUTS, name, ids))
+
+    write_round(data / one.folder, stored, instances, answers())
+
+
+def _code(stage: Path) -> str:
+    return json.loads((stage / "manifest.json").read_bytes())["code"]
+
+
+def _completions(path: Path, name: SetName, ids: list[str]) -> tuple[str, ...]:
+    table = read_table(path, pa.schema(_FIELDS))
+    if table["id"].to_pylist() != ids:
+        raise DataError(f"{path}: answers other instances than those of the study's {name} set, or in another order; take the files of one run")
+    return tuple(table["completion"].to_pylist())

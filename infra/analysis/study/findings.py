@@ -1,0 +1,209 @@
+"""The numbers of a round: rates on the test, differences between arms, strata. Those of designing are in `conduct`."""
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from engineer.gate import START
+from envgen.breakdown import Rate
+from envgen.errors import DataError
+from envgen.frozen import Frozen
+from envgen.problem import Instance
+from envgen.verifier import FailureCategory
+from infra.analysis.gather import RATES, Finished, RateName, Runs, arm_result, change, final
+from infra.analysis.results import BASELINES, ArmResult
+from infra.analysis.spec import Stage0
+from infra.analysis.statistics import Effect, effect, family, rate
+from infra.analysis.study.conduct import Conduct, Correlations, conduct, config_finding, pilot_finding, total_seconds
+from infra.analysis.study.records import Outcomes, RoundData, SetName, StoredRun
+
+START_AND_STAGE_0 = {"start": START, "stage 0": 0}
+"""The policies that all arms share, as tables name them."""
+ALL_OPTIMAL, VALIDATION = "all boards, optimal plans", "validation set"
+
+
+class PolicyFinding(Frozen):
+    """An arm of a round, or what all arms share: one policy, or one of each seed."""
+
+    result: ArmResult
+    """On the test; its curves are those on the validation set. Baselines of an arm are the shared policies too."""
+    failures: dict[FailureCategory, float]
+    """Share of all answers of its final policies."""
+    conduct: Conduct | None = None
+    """What its designer did; None for what arms share."""
+
+
+class Stratum(Frozen):
+    """A part of the test, another rate on it, or the validation set. Exploratory: nothing is adjusted for."""
+
+    name: str
+    instances: int
+    rates: dict[str, Rate]
+    """`start`, `stage 0` or an arm -> rate."""
+    against: dict[str, dict[str, Effect]]
+    """Baseline -> arm -> difference."""
+
+
+class RoundFindings(Frozen):
+    """All numbers of a round."""
+
+    number: int
+    registered: str
+    code: tuple[str, ...]
+    seeds: tuple[int, ...]
+    stage_0: Stage0
+    instances: dict[str, int]
+    """Set -> number of instances."""
+    answers: int
+    """That were judged."""
+    seconds: float
+    """Wall time of all its curricula with their stages 0, without the test."""
+    shared: tuple[PolicyFinding, ...]
+    arms: tuple[PolicyFinding, ...]
+    against: dict[str, dict[str, Effect]]
+    """Baseline -> arm -> difference of the final valid rates: the family of the round, with adjusted p-values."""
+    strata: tuple[Stratum, ...]
+    pilot: Correlations
+    configs: Correlations
+    """Exploratory: which configs went with gains."""
+
+    @property
+    def comparisons(self) -> int:
+        """Size of the family."""
+        return sum(map(len, self.against.values()))
+
+    def arm(self, name: str) -> PolicyFinding:
+        """An arm by its name."""
+        return next(arm for arm in self.arms if arm.result.label == name)
+
+
+def find(data: RoundData) -> RoundFindings:
+    """All numbers of a round; DataError where an arm has fewer than two seeds, or answers are missing."""
+    stored = data.stored
+    if few := [arm for arm in stored.arms if len(data.runs(arm)) < 2]:
+        raise DataError(f"round {stored.round}: fewer than two curricula of {', '.join(few)}; finish the round")
+    try:
+        tested = policies(data, "test")
+        return RoundFindings(
+            number=stored.round,
+            registered=stored.registered,
+            code=stored.code,
+            seeds=stored.seeds,
+            stage_0=stored.stage_0,
+            instances={name: len(found) for name, found in data.instances.items()},
+            answers=sum(len(found.valid) for found in data.outcomes.values()),
+            seconds=total_seconds(stored.runs, stored.stage_0),
+            shared=tuple(_policy(data, name, tested) for name in START_AND_STAGE_0),
+            arms=tuple(_policy(data, name, tested) for name in stored.arms),
+            against=_family(data, tested),
+            strata=tuple(_strata(data, tested)),
+            pilot=pilot_finding(stored.runs, stored.stage_0),
+            configs=config_finding(stored.runs, stored.stage_0),
+        )
+    except KeyError as missing:
+        lacking = f"round {stored.round}: there are no answers of {missing.args[0]}"
+        raise DataError(f"{lacking}; take the files of one run") from None
+
+
+def policies(data: RoundData, where: SetName) -> dict[str, Runs]:
+    """`start`, `stage 0` and every arm -> seed -> its curriculum, the final policy judged on a set."""
+    every = dict[str, Runs]()
+    for name, stage in START_AND_STAGE_0.items():
+        every[name] = {run.seed: _run(data, run, where, stage) for run in _firsts(data)}
+    for arm in data.stored.arms:
+        every[arm] = {run.seed: _run(data, run, where) for run in data.runs(arm)}
+    return every
+
+
+def _run(data: RoundData, run: StoredRun, where: SetName, last: int | None = None) -> Finished:
+    """A curriculum, up to the stage `last` if given."""
+    end = run.results.final.stage if last is None else last
+    stages = range(START, len(run.results.stages) if last is None else last + 1)
+    curve = [data.after(run, stage, "validation") for stage in stages]
+    return Finished(
+        outcomes={name: np.stack([getattr(one, name) for one in curve]) for name in RATES},
+        final=end,
+        tokens=run.tokens,
+        seconds=run.seconds,
+        judged={name: getattr(data.after(run, end, where), name) for name in RATES},
+    )
+
+
+def pairs(arms: Iterable[str]) -> list[tuple[str, str]]:
+    """(arm, baseline) of a family: every arm but the baselines against both, and random against fixed."""
+    tested = [(arm, base) for arm in arms for base in BASELINES]
+    return [(arm, base) for arm, base in tested if arm not in BASELINES or (arm, base) == ("random", "fixed")]
+
+
+def _once(data: RoundData, name: str, runs: Runs) -> Runs:
+    """A policy that all seeds share counts once."""
+    one = name == "start" or (name in START_AND_STAGE_0 and data.stored.stage_0 == "one")
+    return dict(list(runs.items())[:1]) if one else runs
+
+
+def _policy(data: RoundData, name: str, tested: Mapping[str, Runs]) -> PolicyFinding:
+    runs = _once(data, name, tested[name])
+    stage = START_AND_STAGE_0.get(name)
+    curricula = data.runs(name) if stage is None else [run for run in _firsts(data) if run.seed in runs]
+    ends = [data.after(run, run.results.final.stage if stage is None else stage, "test") for run in curricula]
+    first = curricula[0].results
+    said = (first.designer, first.variant) if stage is None else ()
+    baselines = {base: tested[base] for base in START_AND_STAGE_0} if stage is None else {}
+    return PolicyFinding(
+        result=arm_result(name, runs, baselines, *said),
+        failures=_failures(ends),
+        conduct=conduct(curricula) if stage is None else None,
+    )
+
+
+def _firsts(data: RoundData) -> list[StoredRun]:
+    """A run of each seed, in the order of the seeds."""
+    found = {run.seed: run for run in data.stored.runs}
+    return [found[seed] for seed in data.stored.seeds if seed in found]
+
+
+def _family(data: RoundData, tested: Mapping[str, Runs]) -> dict[str, dict[str, Effect]]:
+    tests = pairs(data.stored.arms)
+    for arm, base in tests:
+        if (both := len(tested[arm].keys() & tested[base].keys())) < 2:
+            words = f"round {data.stored.round}: {arm} and {base} have {both} seeds in common"
+            raise DataError(f"{words}; finish at least two")
+    effects = family([effect(change(tested[arm], tested[base], "valid")) for arm, base in tests])
+    return _by_baseline(dict(zip(tests, effects, strict=True)))
+
+
+def _by_baseline(effects: Mapping[tuple[str, str], Effect]) -> dict[str, dict[str, Effect]]:
+    return {base: {arm: one for (arm, other), one in effects.items() if other == base} for base in BASELINES}
+
+
+def _failures(found: list[Outcomes]) -> dict[FailureCategory, float]:
+    categories = [verdict.category for one in found for verdict in one.verdicts]
+    return {category: sum(one is category for one in categories) / len(categories) for category in FailureCategory}
+
+
+def _strata(data: RoundData, tested: Mapping[str, Runs]) -> list[Stratum]:
+    parts: list[tuple[str, list[bool], RateName]] = [*_parts(data.instances["test"])]
+    parts.append((ALL_OPTIMAL, [True] * len(data.instances["test"]), "optimal"))
+    # One board has no interval.
+    found = [_stratum(data, tested, name, np.array(mask), rates) for name, mask, rates in parts if sum(mask) > 1]
+    everything = np.ones(len(data.instances["validation"]), dtype=bool)
+    return [*found, _stratum(data, policies(data, "validation"), VALIDATION, everything, "valid")]
+
+
+def _parts(test: list[Instance]) -> Iterable[tuple[str, list[bool], RateName]]:
+    kinds = [(instance.problem.num_agents, instance.problem.size) for instance in test]
+    for agents, size in sorted(set(kinds)):
+        yield f"{agents} agents, {size}×{size}", [kind == (agents, size) for kind in kinds], "valid"
+    for name, needed in (("a wait is needed", True), ("no wait is needed", False)):
+        yield name, [instance.solution.wait_required is needed for instance in test], "valid"
+
+
+def _stratum(data: RoundData, judged: Mapping[str, Runs], name: str, mask: np.ndarray, measured: RateName) -> Stratum:
+    tests = pairs(data.stored.arms)
+    effects = {(arm, base): effect(change(judged[arm], judged[base], measured)[:, mask]) for arm, base in tests}
+    return Stratum(
+        name=name,
+        instances=int(mask.sum()),
+        rates={one: rate(final(_once(data, one, runs), measured)[:, mask]) for one, runs in judged.items()},
+        against=_by_baseline(effects),
+    )

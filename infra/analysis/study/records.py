@@ -1,0 +1,164 @@
+"""What a study keeps: every answer of its policies, and what its curricula did. All its tables and figures follow from that.
+
+test.parquet, validation.parquet    instances with their optimal solutions, a data set each
+round-N/answers.parquet             completions, a row for each policy and instance
+round-N/curricula.json              results of every curriculum: configs, proposals, pilots, tokens, seconds
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Literal, Self
+
+import numpy as np
+import pyarrow as pa
+from pydantic import model_validator
+
+from envgen.dataset import read_dataset, read_table, write_table
+from envgen.errors import DataError
+from envgen.files import read_model, write_json
+from envgen.frozen import Frozen
+from envgen.problem import Instance
+from envgen.verifier import Verdict, verify_batch
+from infra.analysis.spec import Stage0, shared_policy
+from infra.results import CurriculumResults
+
+SetName = Literal["test", "validation"]
+SETS: tuple[SetName, ...] = ("test", "validation")
+ANSWERS, CURRICULA = "answers.parquet", "curricula.json"
+ANSWER_SCHEMA = pa.schema(
+    [
+        pa.field("policy", pa.string(), nullable=False, metadata={"doc": "shared, shared-sSEED or ARM-sSEED"}),
+        pa.field("stage", pa.int8(), nullable=False, metadata={"doc": "the stage that made the policy; -1 is the start policy"}),
+        pa.field("set", pa.string(), nullable=False, metadata={"doc": "test or validation"}),
+        pa.field("id", pa.string(), nullable=False),
+        pa.field("completion", pa.string(), nullable=False),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What one policy answered to one set."""
+
+    policy: str
+    stage: int
+    set: SetName
+    completions: tuple[str, ...]
+    """One for each instance of the set, in its order."""
+
+
+class StoredRun(Frozen):
+    """One curriculum of a round."""
+
+    arm: str
+    seed: int
+    results: CurriculumResults
+    tokens: dict[str, float]
+    """Training, evaluation, engineer, pilot; without stage 0."""
+    seconds: float
+    """Of its steps, without stage 0 and the test."""
+
+    @property
+    def policy(self) -> str:
+        """What its answers are kept under."""
+        return f"{self.arm}-s{self.seed}"
+
+
+class StoredRound(Frozen):
+    """What the curricula of a round did; `curricula.json`."""
+
+    study: str
+    round: int
+    registered: str
+    """Digest of what was registered, see `StudySpec.registered`."""
+    code: tuple[str, ...]
+    """Versions of the code that its stages were made with."""
+    arms: tuple[str, ...]
+    seeds: tuple[int, ...]
+    stage_0: Stage0 = "one"
+    runs: tuple[StoredRun, ...]
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        known, found = {*product(self.arms, self.seeds)}, [(run.arm, run.seed) for run in self.runs]
+        if odd := sorted({pair for pair in found if pair not in known or found.count(pair) > 1}):
+            raise ValueError(f"runs: {odd} are there twice, or of no arm and seed of the round")
+        return self
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """Verdicts of one policy on one set, in the order of its instances: arrays of shape (instances,)."""
+
+    valid: np.ndarray
+    optimal: np.ndarray
+    verdicts: tuple[Verdict, ...]
+
+
+@dataclass(frozen=True)
+class RoundData:
+    """A round, every answer judged anew."""
+
+    stored: StoredRound
+    instances: dict[SetName, list[Instance]]
+    outcomes: dict[tuple[str, int, SetName], Outcomes]
+    """(policy, stage, set) -> verdicts. Of the test there are the start policy, every stage 0 and each final policy only."""
+
+    def runs(self, arm: str) -> list[StoredRun]:
+        """The curricula of an arm, in the order of the seeds."""
+        return sorted((run for run in self.stored.runs if run.arm == arm), key=lambda run: self.stored.seeds.index(run.seed))
+
+    def after(self, run: StoredRun, stage: int, name: SetName) -> Outcomes:
+        """The policy that a stage of a run made; stage 0 and the start policy (-1) are shared."""
+        policy = run.policy if stage > 0 else shared_policy(stage, self.stored.stage_0, run.seed)
+        return self.outcomes[policy, stage, name]
+
+
+def write_round(folder: Path, stored: StoredRound, instances: dict[SetName, list[Instance]], answers: Iterable[Answers]) -> None:
+    """Write both files of a round; without `curricula.json`, which is written last, there is no round."""
+    (folder / CURRICULA).unlink(missing_ok=True)
+    ids = {name: [instance.problem.id for instance in found] for name, found in instances.items()}
+    columns: dict[str, list] = {field.name: [] for field in ANSWER_SCHEMA}
+    for one in answers:
+        count = len(ids[one.set])
+        if len(one.completions) != count:
+            raise ValueError(f"{one.policy}, stage {one.stage}: {len(one.completions)} answers to {count} instances of the {one.set} set")
+        values = {"policy": [one.policy] * count, "stage": [one.stage] * count, "set": [one.set] * count, "id": ids[one.set], "completion": one.completions}
+        for column, filled in values.items():
+            columns[column] += filled
+    write_table(folder / ANSWERS, pa.table(columns, schema=ANSWER_SCHEMA))
+    write_json(folder / CURRICULA, stored)
+
+
+def read_instances(data: Path) -> dict[SetName, list[Instance]]:
+    """The instances of both sets; DataError if a file is missing or damaged."""
+    return {name: read_dataset(data / f"{name}.parquet") for name in SETS}
+
+
+def read_round(data: Path, number: int) -> RoundData:
+    """A round of a study's data, with every answer judged anew; DataError if a file is missing, damaged or does not fit."""
+    folder = data / f"round-{number}"
+    stored = _read_stored(folder / CURRICULA)
+    instances = read_instances(data)
+    rows = read_table(folder / ANSWERS, ANSWER_SCHEMA).to_pandas()
+    by_id = {name: {instance.problem.id: instance for instance in found} for name, found in instances.items()}
+    outcomes: dict[tuple[str, int, SetName], Outcomes] = {}
+    for (policy, stage, name), part in rows.groupby(["policy", "stage", "set"], sort=True):
+        if name not in by_id or part["id"].tolist() != list(by_id[name]):
+            raise DataError(
+                f"{folder / ANSWERS}: {policy}, stage {stage}, set {name!r}: its ids are not those of {data / f'{name}.parquet'}; take the files of one run"
+            )
+        outcomes[policy, int(stage), name] = _judged(instances[name], part["completion"].tolist())
+    return RoundData(stored=stored, instances=instances, outcomes=outcomes)
+
+
+def _judged(instances: list[Instance], completions: list[str]) -> Outcomes:
+    verdicts = tuple(verify_batch(instances, completions))
+    return Outcomes(valid=np.array([v.valid for v in verdicts]), optimal=np.array([v.optimal for v in verdicts]), verdicts=verdicts)
+
+
+def _read_stored(path: Path) -> StoredRound:
+    missing = f"{path}: no such file; run the study, or give the folder of its data"
+    return read_model(path, StoredRound, missing, "put it back", DataError)

@@ -1,0 +1,179 @@
+"""What a study consists of: `infra/analysis/study/NAME.yaml`, written before anything is run.
+
+A study asks whether redesigning the environment helps. It is a list of comparisons, its rounds, whose final
+policies are judged on a test suite that nothing in the loop sees.
+"""
+
+import json
+from collections.abc import Iterable
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from envgen.errors import ConfigError, ModelError
+from envgen.files import canonical_json, digest
+from envgen.frozen import Frozen
+from infra.analysis.results import BASELINES
+from infra.analysis.spec import ComparisonSpec, load_spec, plan
+from infra.analysis.test_suite import TestSuite
+from infra.names import Stem
+from infra.preset import Preset, load_preset, preset_path, read_yaml
+from infra.run_directory import FREE_FIELDS, changed_fields
+from policy.checkpoints import resolve_model, weights_identity
+
+STUDIES = Path(__file__).parent
+_OF_THE_STUDY = ("agents", "space", "validation", "prompt_style")
+"""Fields of the preset that no round may change."""
+
+
+class ArmGroup(Frozen):
+    """Arms that share all but the designer."""
+
+    name: str = Field(default="", pattern=r"^[a-z0-9-]*$")
+    """Part of the arms' names; empty for the loop as the preset has it."""
+    engineers: tuple[str, ...] = Field(min_length=1)
+    """As `envwright compare --engineers` takes them: random, checkpoint:V6."""
+    settings: dict[str, Any] = {}
+    """Dotted field of the preset -> value that these arms have instead, above those of the round."""
+
+
+class Round(Frozen):
+    """Arms that are run with the same seeds and compared with each other."""
+
+    number: int = Field(ge=1)
+    seeds: tuple[int, ...] = Field(min_length=2)
+    stage_0: Literal["one", "per-seed"] = "one"
+    settings: dict[str, Any] = {}
+    """Dotted field of the preset -> value that all arms of the round have instead."""
+    groups: tuple[ArmGroup, ...] = Field(min_length=1)
+    primary: str
+    """The arm of the primary hypothesis."""
+
+    @property
+    def folder(self) -> str:
+        """Name of its folder."""
+        return f"round-{self.number}"
+
+
+class StudySpec(Frozen):
+    """A study as it is registered."""
+
+    name: Stem
+    preset: str
+    """A preset that all arms share; in the file the name of a shipped one, or the path of a YAML file from there."""
+    test: TestSuite
+    rounds: tuple[Round, ...] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        numbers = [one.number for one in self.rounds]
+        if len(set(numbers)) < len(numbers):
+            raise ValueError(f"rounds {numbers}: a number is used twice; number them 1, 2, ...")
+        seeds = [seed for one in self.rounds for seed in one.seeds]
+        if len(set(seeds)) < len(seeds):
+            raise ValueError(f"seeds {seeds}: a seed is used twice; a round needs fresh ones")
+        for one in self.rounds:
+            arms = self.arms(one)
+            if len(set(arms)) < len(arms):
+                raise ValueError(f"round {one.number}: {arms} names an arm twice; give one of the groups a name")
+            if missing := {one.primary, *BASELINES} - set(arms):
+                lacking = f"round {one.number}: arms {arms} lack {', '.join(sorted(missing))}"
+                raise ValueError(f"{lacking}; every round has its primary arm and both baselines")
+            self._check_presets(one)
+        return self
+
+    def _check_presets(self, one: Round) -> None:
+        """Arms have equal training, and nothing of the test is in it or in validation; ValueError otherwise."""
+        plain, first = load_preset(self.preset), self.comparison(one).preset
+        for field in _OF_THE_STUDY:
+            if getattr(first, field) != getattr(plain, field):
+                raise ValueError(f"round {one.number}: settings change {field}, which decides the study's instances; make another study of it")
+        for arm in self.comparison(one).arms:
+            preset = arm.preset or first
+            if changed := changed_fields(first, preset, FREE_FIELDS - {"stages"} | {"design"}):
+                raise ValueError(f"round {one.number}: {arm.label} is trained otherwise than the first group ({changed}); change only design in a group")
+        known = {*first.space.map_sizes, *first.validation.map_sizes}
+        if seen := known & set(self.test.boards.get(first.agents, ())):
+            raise ValueError(f"test.boards.{first.agents}: {sorted(seen)} are trained on or validated on, so that the test is no transfer; leave them out")
+
+    def round(self, number: int) -> Round:
+        """A round by its number; ConfigError if there is none."""
+        for one in self.rounds:
+            if one.number == number:
+                return one
+        known = ", ".join(str(one.number) for one in self.rounds)
+        raise ConfigError(f"round {number}: study {self.name} has the rounds {known}")
+
+    def to_run(self, numbers: Iterable[int]) -> list[Round]:
+        """The rounds of these numbers, all for none; ConfigError if one is not there, or its start policy is not."""
+        chosen = [self.round(number) for number in numbers] or list(self.rounds)
+        for one in chosen:
+            try:
+                resolve_model(self.comparison(one).preset.model)
+            except ModelError as error:
+                raise ConfigError(f"study {self.name}, round {one.number}: cannot be run: {error}") from None
+        return chosen
+
+    @cached_property
+    def _comparisons(self) -> dict[int, ComparisonSpec]:
+        return {one.number: self._comparison(one) for one in self.rounds}
+
+    def comparison(self, one: Round) -> ComparisonSpec:
+        """The curricula of a round."""
+        return self._comparisons[one.number]
+
+    def _comparison(self, one: Round) -> ComparisonSpec:
+        seeds = ",".join(map(str, one.seeds))
+        arms, presets = [], list[Preset]()
+        for group in one.groups:
+            found = plan(self.preset, ",".join(group.engineers), seeds, settings=one.settings | group.settings)
+            own = found.preset if presets and found.preset != presets[0] else None
+            presets.append(found.preset)
+            suffix = f"+{group.name}" if group.name else ""
+            for arm in found.arms:
+                changes = {"name": arm.label + suffix if suffix else "", "preset": own}
+                arms.append(arm.model_copy(update=changes))
+        return ComparisonSpec(
+            name=one.folder,
+            preset=presets[0],
+            arms=tuple(arms),
+            seeds=one.seeds,
+            stage_0=one.stage_0,
+            test=self.test,
+        )
+
+    def arms(self, one: Round) -> list[str]:
+        """The arms of a round, in order."""
+        return [arm.label for arm in self.comparison(one).arms]
+
+    def registration(self, one: Round) -> dict[str, Any]:
+        """All that is registered of a round: arms and seeds, test suite, the preset's file, and the start
+        policy's weights.
+
+        What a file leaves out is left out here too: a default that a later version adds does not make
+        another one.
+        """
+        preset = {name: value for name, value in read_yaml(preset_path(self.preset)).items() if name != "description"}
+        facts = {
+            "round": one.model_dump(mode="json", exclude_defaults=True),
+            "test": self.test.model_dump(mode="json"),
+            "preset": preset,
+            "start": weights_identity(self.comparison(one).preset.model),
+        }
+        return json.loads(canonical_json(facts))  # as it is when it has been stored and read
+
+    def registered(self, one: Round) -> str:
+        """Digest of `registration`."""
+        return digest(self.registration(one))
+
+
+def load_study(name: str) -> StudySpec:
+    """A shipped study by name, or a YAML file by path; ConfigError names file and field."""
+    return load_spec(name, STUDIES, StudySpec, "study")
+
+
+def shipped_studies() -> list[StudySpec]:
+    """All of them; no training may see their test suites."""
+    return [load_study(path.stem) for path in sorted(STUDIES.glob("*.yaml"))]

@@ -1,0 +1,217 @@
+"""Scores of a benchmark from rollouts made by hand, their JSON, tables and figure; what a benchmark asks where nothing is said."""
+
+import json
+from io import BytesIO, StringIO
+from pathlib import Path
+
+import pytest
+from PIL import Image
+from rich.console import Console
+from scipy.stats import binomtest
+
+from envgen.benchmark import EVERYTHING, Item, load_suite
+from envgen.errors import ConfigError, ModelError, RunDirectoryError
+from envgen.prompts import PromptStyle, answer
+from envgen.verifier import FailureCategory, verify
+from flows.benchmark_tables import benchmark_tables, closing_lines
+from infra.analysis.benchmark.chart import CHART_FILE, write_chart
+from infra.analysis.benchmark.published import ENGINEER_BY_SIZE, MODELS, VARIANTS
+from infra.analysis.benchmark.results import RESULTS_FILE, Asked, BenchmarkResults, count, scores_table, write_results
+from infra.analysis.benchmark.spec import ANSWER_TOKENS, BenchmarkSpec, benchmark_directory, benchmark_name, open_benchmark, planned
+from policy.engine_config import EngineConfig
+from policy.rollouts import Rollout
+
+SUITE = load_suite()
+ASKED = {"model": "m", "model_identity": "m", "data": "the suite", "data_digest": "d", "limit": None, "style": "board", "answer_tokens": 9, "code": "0"}
+
+
+def answered(item: Item, number: int) -> Rollout:
+    """Every fourth answer is optimal, every fourth a detour, the others are nonsense; of those half were cut off."""
+    plan = item.instance.solution.plan
+    text = ["", answer(plan), answer(tuple((path[0], *path) for path in plan)), ""][number % 4]
+    return Rollout(instance=item.instance, completion=text, completion_tokens=10, truncated=number % 4 == 3, verdict=verify(item.instance, text))
+
+
+def results(items: list[Item]) -> BenchmarkResults:
+    scores = count(items, [answered(item, number) for number, item in enumerate(items)])
+    return BenchmarkResults(asked=Asked.model_validate(ASKED), seconds=2, scores=scores)
+
+
+def printed(results: BenchmarkResults) -> str:
+    console = Console(width=79, record=True, file=StringIO())
+    for table in benchmark_tables(results):
+        console.print(table)
+    return console.export_text()
+
+
+WHOLE = results(SUITE)
+
+
+@pytest.mark.parametrize("group", [{}, {"subset": "wr_050"}, {"agents": 4}, {"agents": 5, "size": 7}, {"subset": "wr_075", "agents": 3, "size": 3}])
+def test_every_group_is_counted_with_wilson_intervals(group: dict):
+    score = WHOLE.score(**group)
+    assert score is not None
+    chosen = [number for number, item in enumerate(SUITE) if {**group, **dict(_of(item, group))} == group]
+    optimal, valid = sum(number % 4 == 1 for number in chosen), sum(number % 4 in (1, 2) for number in chosen)
+    assert (score.n, score.valid, score.optimal, score.completion_tokens) == (len(chosen), valid, optimal, 10 * len(chosen))
+    assert (score.truncated, score.failures[FailureCategory.PARSE_ERROR]) == (sum(number % 4 == 3 for number in chosen), len(chosen) - valid)
+    for rate, successes in ((score.valid_rate, valid), (score.optimal_rate, optimal)):
+        interval = binomtest(successes, len(chosen)).proportion_ci(method="wilson")
+        assert (rate.value, rate.low, rate.high) == pytest.approx((successes / len(chosen), interval.low, interval.high))
+
+
+def _of(item: Item, group: dict) -> list[tuple[str, object]]:
+    facts = {"subset": item.subset, "agents": item.instance.problem.num_agents, "size": item.instance.problem.size}
+    return [(name, facts[name]) for name in group]
+
+
+def test_the_json_holds_every_cell_and_all_sums(tmp_path: Path):
+    write_results(tmp_path, WHOLE)
+    stored = json.loads((tmp_path / RESULTS_FILE).read_text())
+    assert len(stored["scores"]) == (3 + 1) * (21 + 3 + 8 + 1)
+    assert BenchmarkResults.model_validate(stored) == WHOLE
+    cells = [score for score in WHOLE.scores if None not in (score.subset, score.agents, score.size)]
+    assert (len(cells), sum(score.n for score in cells)) == (63, 3150)
+    assert WHOLE.overall.valid == sum(score.valid for score in cells) == 1575
+
+
+def test_the_tables_show_rates_with_intervals_and_mark_what_is_published():
+    text = printed(WHOLE)
+    assert "m on the suite, 3,150 instances" in text
+    assert "50.0 [48.3,51.7]" in text
+    for model, rates in MODELS:
+        assert model in text
+        assert f"{rates[3][0]:.2f} / {rates[3][1]:.2f}" in text
+    assert all(f"{variant.overall:.2f}" in text for variant in VARIANTS)
+    assert text.count("below the line: published, on the authors' instances, not ours") == 2
+    assert "10x10" in text
+    assert closing_lines(WHOLE) == ["failures: parse error 1,575", "31,500 tokens in 2 s; 787 of 3,150 answers were cut off at the token limit"]
+
+
+def test_instances_of_one_subset_and_two_agents_are_compared_with_nothing():
+    problem = SUITE[0].instance.problem
+    instance = SUITE[0].instance.model_copy(update={"problem": problem.model_copy(update={"agents": problem.agents[:2]})})
+    plan = SUITE[0].instance.solution.plan[:2]
+    pair = Item(instance.model_copy(update={"solution": instance.solution.model_copy(update={"plan": plan})}), "x", EVERYTHING)
+    text = printed(results([pair]))
+    assert "2 agents" in text
+    assert "published" not in text
+    assert "wr_" not in text
+
+
+def test_the_published_rates_add_up_as_they_are_published():
+    """Each size has equally many instances, so that the sizes average to the whole."""
+    engineer = next(model for model in MODELS if model.model.endswith("engineer")).rates[3]
+    for kind in (0, 1):
+        assert sum(rates[kind] for rates in ENGINEER_BY_SIZE.values()) / 8 == pytest.approx(engineer[kind], abs=0.01)
+    for variant in VARIANTS:
+        if variant.valid:
+            assert sum(variant.valid.values()) / 3 == pytest.approx(variant.overall, abs=0.05)
+
+
+@pytest.mark.parametrize("items", [SUITE, SUITE[:50], SUITE[1000:1003]], ids=["all", "one cell", "three"])
+def test_the_figure_is_a_picture_of_every_number_of_agents(items: list[Item], tmp_path: Path):
+    png = write_chart(tmp_path, results(items))
+    assert (tmp_path / CHART_FILE).read_bytes() == png
+    width, height = Image.open(BytesIO(png)).size
+    assert width == 390 * (1 + len({item.instance.problem.num_agents for item in items}))
+    assert height == 520
+
+
+def test_the_table_of_the_server_has_a_row_for_every_group_that_occurs():
+    rows = scores_table(WHOLE)
+    assert len(rows) == 3 * 3 + 21 + 1
+    assert rows[-1] == {
+        "agents": "all",
+        "wait subset": "all",
+        "map size": "all",
+        "instances": 3150,
+        "valid": "50.0\u00a0% [48.3,\u00a051.7]",
+        "optimal": "25.0\u00a0% [23.5,\u00a026.6]",
+    }
+
+
+NOTHING_SAID = {"data": "", "preset": "", "limit": None, "style": None, "answer_tokens": None, "engine": EngineConfig()}
+
+
+def checkpoint(folder: Path, **config: object) -> str:
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(config))
+    return str(folder)
+
+
+def test_the_tiny_policy_is_asked_in_the_style_that_it_was_taught():
+    spec = planned("tiny", **NOTHING_SAID)
+    assert (spec.style, spec.answer_tokens) == (PromptStyle.COMPACT, 128)
+    assert planned("tiny", **{**NOTHING_SAID, "answer_tokens": 64}).answer_tokens == 64
+    assert planned("tiny", **{**NOTHING_SAID, "style": PromptStyle.BOARD}).style is PromptStyle.BOARD
+
+
+@pytest.mark.parametrize(
+    ("config", "style", "tokens"),
+    [
+        ({"max_position_embeddings": 40_960}, PromptStyle.BOARD, ANSWER_TOKENS),
+        ({"max_position_embeddings": 4096}, PromptStyle.BOARD, 2048),
+        ({"max_position_embeddings": 4095}, PromptStyle.COMPACT, 128),
+        ({"max_position_embeddings": "?"}, PromptStyle.BOARD, ANSWER_TOKENS),
+        ({}, PromptStyle.BOARD, ANSWER_TOKENS),
+    ],
+)
+def test_the_context_of_a_checkpoint_decides_how_it_is_asked(config: dict, style: PromptStyle, tokens: int, tmp_path: Path):
+    spec = planned(checkpoint(tmp_path / "c", **config), **NOTHING_SAID)
+    assert (spec.style, spec.answer_tokens) == (style, tokens)
+
+
+def test_models_elsewhere_are_asked_as_models_that_read():
+    for model in ("Qwen/Qwen3-4B", "http://localhost:8000/v1#m"):
+        spec = planned(model, **NOTHING_SAID)
+        assert (spec.style, spec.answer_tokens) == (PromptStyle.BOARD, ANSWER_TOKENS)
+
+
+def test_what_cannot_be_asked_is_refused_before_anything_is_written(tmp_path: Path):
+    with pytest.raises(ConfigError, match=r"data 'd.jsonl' and preset 'tiny' are both given; choose one"):
+        planned("tiny", **{**NOTHING_SAID, "data": "d.jsonl", "preset": "tiny"})
+    with pytest.raises(ConfigError, match="model: is empty; give tiny"):
+        planned("", **NOTHING_SAID)
+    with pytest.raises(ModelError, match="no checkpoint there"):
+        planned(str(tmp_path), **NOTHING_SAID)
+    with pytest.raises(ConfigError, match="without user, password") as caught:
+        planned("http://user:secret@host/v1#m", **NOTHING_SAID)
+    assert "secret" not in str(caught.value)
+
+
+def test_a_directory_belongs_to_one_benchmark(tmp_path: Path):
+    spec = planned("tiny", **NOTHING_SAID)
+    open_benchmark(tmp_path / "b", spec)
+    vllm = EngineConfig(backend="vllm", max_model_len=4096)
+    open_benchmark(tmp_path / "b", spec.model_copy(update={"engine": EngineConfig(batch_size=3, replicas=2)}))
+    with pytest.raises(RunDirectoryError, match=r"engine: None there, \{'backend': 'vllm'\} here"):
+        open_benchmark(tmp_path / "b", spec.model_copy(update={"engine": vllm}))
+    with pytest.raises(RunDirectoryError, match="was made by another benchmark \\(limit: None there, 3 here\\); give this one its own --name"):
+        open_benchmark(tmp_path / "b", spec.model_copy(update={"limit": 3}))
+    for damage in ("{", "7"):
+        (tmp_path / "b" / "spec.json").write_text(damage)
+        with pytest.raises(RunDirectoryError, match=r"damaged, or made by another version: .*; move the directory away"):
+            open_benchmark(tmp_path / "b", spec)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "thesis.tex").touch()
+    with pytest.raises(RunDirectoryError, match="exists and is no benchmark"):
+        open_benchmark(tmp_path / "other", spec)
+
+
+def test_names_tell_model_and_data_and_differ_with_every_option(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setenv("ENVWRIGHT_RUNS", str(tmp_path))
+    spec = planned("tiny", **NOTHING_SAID)
+    changes = (
+        {"limit": 2},
+        {"data": "d/rows.jsonl"},
+        {"answer_tokens": 9},
+        {"engine": EngineConfig(dtype="bfloat16")},
+        {"engine": EngineConfig(backend="vllm")},
+    )
+    others: list[BenchmarkSpec] = [spec.model_copy(update=change) for change in changes]
+    assert len({benchmark_name(one) for one in (spec, *others)}) == 6
+    assert benchmark_name(spec.model_copy(update={"engine": EngineConfig(batch_size=3, replicas=2)})) == benchmark_name(spec)
+    assert benchmark_name(spec).startswith("tiny-suite-")
+    assert benchmark_name(others[1]).startswith("tiny-rows-")
+    assert benchmark_directory(spec, "mine") == tmp_path / "benchmarks" / "mine"

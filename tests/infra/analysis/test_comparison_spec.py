@@ -1,0 +1,115 @@
+from pathlib import Path
+
+import pytest
+
+from envgen.errors import EnvwrightError, RunDirectoryError
+from infra.analysis.spec import ComparisonSpec, open_comparison, plan, read_comparison
+
+
+def labels(engineers: str, variants: str | None = None) -> list[str]:
+    return [arm.label for arm in plan("micro", engineers, "0", variants=variants).arms]
+
+
+def test_every_engineer_is_run_with_every_seed_one_seed_after_the_other():
+    spec = plan("micro", "fixed,checkpoint", "3,1")
+    assert [child.name for child in spec.children] == ["fixed-s3", "checkpoint-V6-s3", "fixed-s1", "checkpoint-V6-s1"]
+    assert spec.name == "compare-micro"
+
+
+def test_variants_expand_only_the_designers_that_read():
+    assert labels("checkpoint,random,base", "V1,V2") == ["checkpoint-V1", "checkpoint-V2", "random", "base-V1", "base-V2"]
+    assert labels("checkpoint:V3,base", "V1,V2") == ["checkpoint-V3", "base-V1", "base-V2"]
+    assert labels("checkpoint:V1, checkpoint:V6") == ["checkpoint-V1", "checkpoint-V6"]
+
+
+def test_all_curricula_share_the_seed_of_stage_0():
+    spec = plan("micro", "fixed,random", "3,1", stages=4)
+    presets = [spec.preset_of(child) for child in spec.children]
+    assert {preset.stage_seed(0) for preset in [*presets, spec.roots["shared"]]} == {3}
+    assert [preset.stage_seed(1) for preset in presets] == [3, 3, 1, 1]
+    assert {preset.stages for preset in presets} == {4}
+    assert (spec.roots["shared"].stages, spec.roots["shared"].design.designer) == (1, "fixed")
+
+
+def test_options_belong_to_the_designer_that_the_preset_names():
+    spec = plan("micro", "levels,frontier", "0", settings={"design.designer": "frontier", "design.options.low": 0.1})
+    levels, frontier = (spec.preset_of(child).design for child in spec.children)
+    assert frontier.options["low"] == 0.1
+    assert "low" not in levels.options
+
+
+@pytest.mark.parametrize(
+    ("engineers", "seeds", "more", "complaint"),
+    [
+        ("randm", "0", {}, "did you mean 'random'"),
+        ("checkpoint:V7", "0", {}, "there is no context variant 'V7'; did you mean V"),
+        ("checkpoint", "0", {"variants": "v6"}, "did you mean V6"),
+        ("random:V1", "0", {}, "'random' reads no context"),
+        ("random,random", "0", {}, "random would be run twice"),
+        ("checkpoint:V1,checkpoint", "0", {"variants": "V1,V2"}, "checkpoint-V1 would be run twice"),
+        ("random,,fixed", "0", {}, "--engineers 'random,,fixed'"),
+        ("random", "0,0", {}, "a seed is named twice"),
+        ("random", "0,-1", {}, "'-1' is no seed"),
+        ("random", "0,x", {}, "'x' is no seed"),
+        ("random", "", {}, "--seeds ''"),
+        ("random", "0", {"settings": {"seed": 3}}, "--set seed: a comparison sets it for each curriculum; use --seeds"),
+        ("random", "0", {"settings": {"instances": 0}}, "instances"),
+        ("random", "0", {"stages": 0}, "stages"),
+        ("replay", "0", {}, "replay"),
+    ],
+)
+def test_what_cannot_be_run_is_refused_before_anything_runs(engineers: str, seeds: str, more: dict, complaint: str):
+    with pytest.raises(EnvwrightError) as refused:
+        plan("micro", engineers, seeds, **more)
+    assert complaint in str(refused.value)
+
+
+def wanted(engineers: str = "fixed", seeds: str = "0", **more) -> ComparisonSpec:
+    return plan("micro", engineers, seeds, name="mine", **more)
+
+
+def test_a_new_directory_is_claimed_and_the_same_comparison_finds_it(tmp_path: Path):
+    directory = tmp_path / "mine"
+    assert open_comparison(directory, wanted()) == wanted() == read_comparison(directory)
+    before = (directory / "comparison.json").stat().st_mtime_ns
+    assert open_comparison(directory, wanted()) == wanted()
+    assert (directory / "comparison.json").stat().st_mtime_ns == before
+
+
+def test_engineers_seeds_and_stages_may_be_added_and_stage_0_stays(tmp_path: Path):
+    open_comparison(tmp_path, wanted("fixed", "5"))
+    whole = open_comparison(tmp_path, wanted("random", "2,1", stages=4))
+    assert [arm.label for arm in whole.arms] == ["fixed", "random"]
+    assert whole.seeds == (5, 2, 1)
+    assert whole.preset.stages == 4
+    assert {whole.preset_of(child).stage_seed(0) for child in whole.children} == {5}
+    assert read_comparison(tmp_path) == whole
+
+
+def test_fewer_stages_take_none_away(tmp_path: Path):
+    open_comparison(tmp_path, wanted(stages=4))
+    assert open_comparison(tmp_path, wanted(stages=2)).preset.stages == 4
+
+
+def test_another_preset_is_refused_with_the_fields_that_differ(tmp_path: Path):
+    open_comparison(tmp_path, wanted())
+    with pytest.raises(RunDirectoryError, match=r"instances: 16 there, 24 here.*--name"):
+        open_comparison(tmp_path, wanted(settings={"instances": 24}))
+
+
+def test_a_directory_of_something_else_is_refused(tmp_path: Path):
+    (tmp_path / "curriculum.json").write_text("{}")
+    with pytest.raises(RunDirectoryError, match="is no comparison"):
+        open_comparison(tmp_path, wanted())
+
+
+def test_a_directory_that_was_claimed_while_the_power_went_is_claimed_again(tmp_path: Path):
+    (tmp_path / ".comparison.json.17.partial").write_text('{"name"')
+    opened = open_comparison(tmp_path, wanted())
+    assert read_comparison(tmp_path) == opened
+
+
+def test_a_damaged_spec_is_named(tmp_path: Path):
+    (tmp_path / "comparison.json").write_text("{")
+    with pytest.raises(RunDirectoryError, match="damaged"):
+        open_comparison(tmp_path, wanted())

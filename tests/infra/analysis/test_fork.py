@@ -1,0 +1,118 @@
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from infra.analysis import fork as forking
+from infra.analysis.fork import fork
+from infra.preset import load_preset
+from infra.run_directory import open_run
+from infra.steps import run_step
+
+STEPS = {
+    "": {"validation": ("validation.parquet",)},
+    "start": {"start": ("rollouts.parquet", "breakdown.json")},
+    "stage-00": {
+        "generate": ("config.json", "train.parquet"),
+        "train": ("checkpoint", "train_log.parquet"),
+        "evaluate": ("rollouts.parquet",),
+        "summarize": ("breakdown.json",),
+        "gate": ("gate.json",),
+        "engineer": ("candidates.json",),
+        "pilot": ("pilot.json",),
+        "choose": ("proposal.json", "designer_state.json"),
+    },
+}
+OWN = ("gate", "engineer", "pilot", "choose")
+SHARED = [(part, step) for part, steps in STEPS.items() for step in steps if step not in OWN]
+
+
+def finish(run: Path, part: str, step: str) -> bool:
+    """Do a step if it is not done; whether it was done already."""
+    directory, names = run / part, STEPS[part][step]
+
+    def body() -> None:
+        for name in names:
+            file = directory / name / "weights" if name == "checkpoint" else directory / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.unlink(missing_ok=True)
+            file.write_text(f"{step} {name}")
+
+    return run_step(directory, step, {"seed": 0}, names, body).reused
+
+
+@pytest.fixture
+def shared(tmp_path: Path) -> Path:
+    run = tmp_path / "shared"
+    for part, steps in STEPS.items():
+        for step in steps:
+            finish(run, part, step)
+    for name in ("manifest.json", "logs/training.log"):
+        (run / "stage-00" / name).parent.mkdir(exist_ok=True)
+        (run / "stage-00" / name).write_text("of the shared run")
+    return run
+
+
+PRESET = load_preset("micro", {"design.designer": "random", "seed": 7})
+
+
+def test_the_steps_of_the_shared_stage_are_done_in_the_fork_and_those_of_the_redesign_are_not(shared: Path, tmp_path: Path):
+    fork(shared, tmp_path / "random-s7", PRESET)
+    assert all(finish(tmp_path / "random-s7", part, step) for part, step in SHARED)
+    stage = tmp_path / "random-s7" / "stage-00"
+    for name in ("gate.json", "candidates.json", "pilot.json", "proposal.json", "designer_state.json", "manifest.json", "logs"):
+        assert (shared / "stage-00" / name).exists()
+        assert not (stage / name).exists()
+    assert not any(finish(tmp_path / "random-s7", "stage-00", step) for step in OWN)
+
+
+def test_the_fork_is_a_run_of_its_own_preset(shared: Path, tmp_path: Path):
+    fork(shared, tmp_path / "random-s7", PRESET)
+    opened = open_run(tmp_path / "random-s7", PRESET)
+    assert (opened.name, opened.preset) == ("random-s7", PRESET)
+    assert json.loads((tmp_path / "random-s7" / "curriculum.json").read_text())["name"] == "random-s7"
+
+
+@pytest.mark.parametrize("name", ["rollouts.parquet", "checkpoint/weights"])
+def test_a_damaged_copy_is_done_again_and_the_shared_run_keeps_its_own(shared: Path, tmp_path: Path, name: str):
+    fork(shared, tmp_path / "fork", PRESET)
+    (tmp_path / "fork" / "stage-00" / name).unlink()
+    (tmp_path / "fork" / "stage-00" / name).write_text("damaged")
+    step = "train" if "checkpoint" in name else "evaluate"
+    assert not finish(tmp_path / "fork", "stage-00", step)
+    assert all(finish(shared, part, one) for part, one in SHARED)
+
+
+def test_a_fork_that_is_there_is_left_alone(shared: Path, tmp_path: Path):
+    (tmp_path / "fork").mkdir()
+    fork(shared, tmp_path / "fork", PRESET)
+    assert list((tmp_path / "fork").iterdir()) == []
+
+
+def test_a_fork_that_was_cut_off_leaves_no_run(shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    class Cut(Exception):
+        pass
+
+    def cut(*_: object) -> None:
+        raise Cut
+
+    with monkeypatch.context() as patch:
+        patch.setattr(forking, "new_curriculum", cut)
+        with pytest.raises(Cut):
+            fork(shared, tmp_path / "fork", PRESET)
+    assert not (tmp_path / "fork").exists()
+    fork(shared, tmp_path / "fork", PRESET)
+    assert all(finish(tmp_path / "fork", part, step) for part, step in SHARED)
+
+
+def test_files_are_copied_where_the_disk_cannot_link(shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def refuse(*_: object) -> None:
+        raise OSError("links are not supported")
+
+    fork(shared, tmp_path / "linked", PRESET)
+    monkeypatch.setattr(os, "link", refuse)
+    fork(shared, tmp_path / "copied", PRESET)
+    assert (tmp_path / "linked" / "validation.parquet").samefile(shared / "validation.parquet")
+    assert not (tmp_path / "copied" / "validation.parquet").samefile(shared / "validation.parquet")
+    assert all(finish(tmp_path / "copied", part, step) for part, step in SHARED)

@@ -1,0 +1,129 @@
+"""What a comparison sums up, publishes and shows, from curricula whose outcomes are known."""
+
+import io
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from envgen.errors import DataError
+from flows.tables import comparison_table
+from infra.analysis import gather as gathering
+from infra.analysis.charts import write_chart
+from infra.analysis.comparison.page import write_page
+from infra.analysis.comparison.text import markdown
+from infra.analysis.formats import short_count
+from infra.analysis.gather import Finished, gather
+from infra.analysis.results import ComparisonResults, State, read_comparison_results
+from infra.analysis.spec import plan
+from tasks import compare as publishing
+
+SPEC = plan("micro", "checkpoint,random,fixed,levels", "0,1")
+IDS = tuple("abcdefghij")
+
+
+def outcomes(*correct: int) -> np.ndarray:
+    """After each evaluation so many of ten answers are right."""
+    return np.array([[n < count for n in range(10)] for count in correct])
+
+
+def run(*correct: int, ids: tuple[str, ...] = IDS) -> Finished:
+    rates = {"valid": outcomes(*correct), "optimal": outcomes(*(count // 2 for count in correct))}
+    return Finished(outcomes=rates, final=1, ids=ids, tokens={"training": 100, "evaluation": 20, "engineer": 3}, seconds=60.0, training_seconds=40.0)
+
+
+RUNS = {"checkpoint-V6-s0": run(2, 4, 8), "checkpoint-V6-s1": run(2, 4, 6), "random-s0": run(2, 4, 4), "random-s1": run(2, 4, 6), "fixed-s1": run(2, 4, 5)}
+
+
+@pytest.fixture
+def results(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ComparisonResults:
+    monkeypatch.setattr(gathering, "finished", lambda directory, preset: RUNS.get(directory.name))
+    return gather(tmp_path, SPEC, {"fixed-s0": "killed <script>alert(1)</script>", "random-s0": "an old failure"})
+
+
+def test_rates_and_areas_are_means_over_the_finished_seeds(results: ComparisonResults):
+    checkpoint, random, fixed, levels = results.arms
+    assert (checkpoint.seeds, fixed.seeds, levels.seeds) == ((0, 1), (1,), ())
+    assert [arm.valid.value if arm.valid else None for arm in results.arms] == pytest.approx([0.7, 0.5, 0.5, None])
+    assert checkpoint.final_by_seed == pytest.approx({0: 0.8, 1: 0.6})
+    assert checkpoint.valid_area
+    assert checkpoint.valid_area.value == pytest.approx((0.4 + 0.7) / 2), "from stage 0 on"
+    assert [rate.value for rate in checkpoint.valid_curve] == pytest.approx([0.2, 0.4, 0.7])
+    assert random.optimal
+    assert random.optimal.value == pytest.approx(0.25)
+
+
+def test_differences_are_over_the_seeds_that_both_finished(results: ComparisonResults):
+    checkpoint, random, fixed, levels = results.arms
+    assert (checkpoint.against["random"].seeds, checkpoint.against["random"].valid.value) == (2, pytest.approx(0.2))
+    assert (checkpoint.against["fixed"].seeds, checkpoint.against["fixed"].valid.value) == (1, pytest.approx(0.1)), "seed 1: 6 and 5"
+    assert set(random.against) == {"fixed"}
+    assert set(fixed.against) == {"random"}
+    assert levels.against == {}
+
+
+def test_it_is_said_what_failed_and_what_waits(results: ComparisonResults):
+    states = {child.name: child.state for child in results.children}
+    assert states["fixed-s0"] is State.FAILED
+    assert states["levels-s0"] is states["levels-s1"] is State.WAITING
+    assert states["random-s0"] is State.FINISHED, "whatever went wrong before"
+    assert [child.seed for child in results.failed] == [0]
+
+
+def test_other_instances_are_not_compared(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    runs = {"random-s0": run(2, 4, 4), "fixed-s0": run(2, 4, 4, ids=IDS[::-1])}
+    monkeypatch.setattr(gathering, "finished", lambda directory, preset: runs.get(directory.name))
+    with pytest.raises(DataError, match="different instances"):
+        gather(tmp_path, SPEC, {})
+
+
+def test_the_table_fits_100_columns_and_marks_what_failed(results: ComparisonResults):
+    console = Console(width=100, file=io.StringIO())
+    console.print(comparison_table(results))
+    shown = console.file.getvalue()  # type: ignore[attr-defined]
+    assert max(map(len, shown.splitlines())) <= 100
+    assert "…" not in shown, "nothing is cut off"
+    for part in ("checkpoint-V6", "2/2", "1/2!", "0/2", "+20.0[", "failed: fixed-s0"):
+        assert part in shown
+    assert "| fixed | 1/2! | valid | 50.0 [" in markdown(results)
+
+
+def test_the_page_and_the_figure_are_whole_and_safe(results: ComparisonResults, tmp_path: Path):
+    svg = write_chart(tmp_path, results)
+    page = write_page(tmp_path, results, svg).read_text()
+    assert "<script>" not in page
+    assert "killed &lt;script&gt;" in page
+    assert "checkpoint-V6 (2 seeds)" in svg
+    assert "fixed (1 seed)" in svg
+    assert "levels" not in svg
+    ElementTree.fromstring((tmp_path / "comparison.svg").read_text())
+    assert (tmp_path / "comparison.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_many_engineers_get_a_panel_each(results: ComparisonResults, tmp_path: Path):
+    first = results.arms[0]
+    many = results.model_copy(update={"arms": tuple(first.model_copy(update={"label": f"checkpoint-V{n}"}) for n in range(12))})
+    svg = write_chart(tmp_path, many)
+    assert all(svg.count(f">checkpoint-V{n} (2 seeds)<") == 2 for n in range(12)), "in the legend and above a panel"
+
+
+def test_nothing_finished_is_shown_as_that(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setattr(gathering, "finished", lambda directory, preset: None)
+    results = publishing.publish_comparison.fn(tmp_path, SPEC, {"fixed-s0": "why"})
+    assert results == read_comparison_results(tmp_path)
+    assert "Nothing has finished yet" in (tmp_path / "comparison.html").read_text()
+    assert not (tmp_path / "comparison.png").exists()
+    assert publishing.earlier_failures(tmp_path) == {"fixed-s0": "why"}
+
+
+def test_what_mlflow_charts_has_the_stage_as_step(results: ComparisonResults):
+    points = publishing.metrics(results)
+    assert points["valid/checkpoint-V6"] == [(0, pytest.approx(0.4)), (1, pytest.approx(0.7))]
+    assert points["valid_to_random/checkpoint-V6"] == [(0, pytest.approx(0.2))]
+    assert not any("levels" in name and series for name, series in points.items())
+
+
+def test_numbers_are_short():
+    assert [short_count(n) for n in (7, 999, 1200, 52_300, 3_400_000)] == ["7", "999", "1.2k", "52k", "3.4M"]
