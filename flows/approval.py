@@ -17,8 +17,8 @@ from envgen.config import EnvConfig
 from envgen.errors import ConfigError, SamplingError
 from envgen.files import write_json
 from flows.suspended import WAITING
-from infra.decision import MAX_COMMENT, Decision, Verdict, read_decision, store_decision
 from infra.lineage.facts import config_changes
+from infra.runs.decision import MAX_COMMENT, Decision, Verdict, read_decision, store_decision
 from infra.stage_view import proposal_markdown
 from tasks.approval import decided, must_ask, previous_config, proposal_digest
 from tasks.design import read_proposal

@@ -11,7 +11,7 @@ from rich.markdown import Markdown
 from envgen.errors import ConfigError
 
 if TYPE_CHECKING:
-    from infra.decision import Decision, Verdict
+    from infra.runs.decision import Decision, Verdict
     from tasks.run import RunRef
 
 commands = typer.Typer()
@@ -49,9 +49,9 @@ def reject(
 
 
 def _decide(name: str, verdict: "Verdict", comment: str, by: str | None, yes: bool, config: Path | None = None, edits: list[str] | None = None) -> None:
-    from infra.decision import store_decision
-    from infra.lease import exclusive, this_person
-    from infra.run_directory import read_curriculum
+    from infra.runs.decision import store_decision
+    from infra.runs.lease import exclusive, this_person
+    from infra.runs.run import read_curriculum
     from infra.settings import Settings
     from infra.stage_view import proposal_markdown
     from tasks.approval import decided, last_stage, previous_config, proposal_digest

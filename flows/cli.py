@@ -57,7 +57,7 @@ def run(
     """Run one curriculum here and now; the same command continues a run that was cut off."""
     from flows.parameters import chosen_curriculum, curriculum_options
     from infra.preset import parse_override
-    from infra.run_directory import open_run
+    from infra.runs.run import open_run
     from infra.settings import Settings
 
     settings = dict(map(parse_override, set_ or [])) or None
@@ -271,7 +271,7 @@ def verify(
 def report(run: Annotated[str, typer.Argument(help="Name of a run, or its path with a / in it.")]) -> None:
     """Write the HTML report of a run again."""
     from infra.report.build import write_report
-    from infra.run_directory import read_results
+    from infra.runs.run import read_results
     from infra.settings import Settings
 
     directory = Settings().find_run(run)

@@ -15,14 +15,14 @@ from envgen.config import EnvConfig
 from envgen.errors import EnvwrightError
 from flows.approval import next_config
 from flows.parameters import AS_IN_PRESET, CurriculumOptions, chosen_curriculum
-from infra.decision import read_decision
-from infra.lease import exclusive
 from infra.preset import Preset
-from infra.results import CurriculumResults
-from infra.run_directory import Curriculum, open_run
+from infra.runs.decision import read_decision
+from infra.runs.lease import exclusive
+from infra.runs.results import CurriculumResults
+from infra.runs.run import Curriculum, open_run
+from infra.runs.steps import StepRecord
 from infra.serving.names import TAG
 from infra.settings import Settings
-from infra.steps import StepRecord
 from policy.child import dismiss
 from policy.packages import check_packages
 from tasks.data import generate, make_validation

@@ -14,13 +14,13 @@ from envgen.files import write_json
 from flows.compare import children_environment, run_each
 from flows.compare_children import Children
 from flows.parameters import Jobs
-from infra.comparison.fork import fork
 from infra.comparison.gather import finished
 from infra.headroom.page import write_page
 from infra.headroom.results import Headroom, chain_name, chosen_rate, constant_name, gather
 from infra.headroom.spec import HeadroomSpec, load_headroom
-from infra.lease import exclusive
 from infra.preset import Preset
+from infra.runs.fork import fork
+from infra.runs.lease import exclusive
 from infra.settings import Settings
 from tasks.run import log
 

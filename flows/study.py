@@ -12,9 +12,9 @@ from prefect import Flow, flow
 
 from flows.compare import run_comparison, share_of_cores
 from flows.parameters import Jobs
-from infra.comparison.fork import fork
 from infra.comparison.spec import SHARED, open_comparison
-from infra.lease import exclusive
+from infra.runs.fork import fork
+from infra.runs.lease import exclusive
 from infra.settings import Settings
 from infra.study.export import RoundFolder, register
 from infra.study.spec import ArmGroup, StudySpec, load_study

@@ -13,7 +13,7 @@ from infra.comparison import text
 from infra.comparison.results import ComparisonResults
 from infra.lineage.facts import Ancestor
 from infra.report.text import with_interval
-from infra.results import CurriculumResults
+from infra.runs.results import CurriculumResults
 
 KEPT = ", the previous config is kept"
 SHA256 = 64

@@ -7,7 +7,7 @@ from engineer.context import ConfigSpace
 from envgen.config import EnvConfig
 from envgen.errors import ConfigError, RunDirectoryError, shown
 from envgen.files import file_digest
-from infra.decision import PROPOSAL, Decision, Verdict, begun_with, now, read_decision
+from infra.runs.decision import PROPOSAL, Decision, Verdict, begun_with, now, read_decision
 from tasks.design import possible, read_proposal
 from tasks.gate import config_of
 from tasks.run import RunRef, log, read_gate

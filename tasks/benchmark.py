@@ -12,7 +12,7 @@ from infra.benchmark.results import Asked, BenchmarkResults, count, write_result
 from infra.benchmark.sources import read_source
 from infra.benchmark.spec import BenchmarkSpec, open_benchmark
 from infra.preset import load_preset
-from infra.steps import run_step
+from infra.runs.steps import run_step
 from infra.versions import code_version
 from policy.answers import KeptAnswers
 from policy.chat import ChatModel, Sampling

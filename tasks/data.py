@@ -9,8 +9,8 @@ from envgen.files import write_json
 from envgen.problem import Instance
 from envgen.sampler import SamplingReport, sample
 from infra.preset import Preset
+from infra.runs.steps import StepRecord, run_step
 from infra.settings import Settings
-from infra.steps import StepRecord, run_step
 from tasks.draw_on_ray import draw_on_ray
 from tasks.run import RunRef, log, task_options
 

@@ -16,10 +16,10 @@ from envgen.config import EnvConfig
 from envgen.files import write_json
 from envgen.frozen import Frozen
 from envgen.sampler import attainable
-from infra.decision import PROPOSAL, read_decision
 from infra.preset import Preset
+from infra.runs.decision import PROPOSAL, read_decision
+from infra.runs.steps import StepRecord, run_step
 from infra.settings import Settings
-from infra.steps import StepRecord, run_step
 from policy.train_log import mean_advantages, read_train_log, zero_variance_shares
 from policy.train_spec import answer_tokens, group_size
 from tasks.data import held_out

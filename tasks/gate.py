@@ -7,7 +7,7 @@ from prefect import task
 from engineer.gate import START, decide, sign_test
 from envgen.config import EnvConfig
 from envgen.files import file_digest, write_json
-from infra.steps import StepRecord, run_step
+from infra.runs.steps import StepRecord, run_step
 from policy.evaluation import gains, solved_by_one
 from policy.rollouts import read_rollouts
 from tasks.learn import ROLLOUTS

@@ -14,7 +14,7 @@ from envgen.errors import ChildError
 from envgen.files import file_digest, write_json
 from envgen.frozen import Frozen
 from envgen.seeds import seed_integer
-from infra.steps import StepRecord, run_step, step_key
+from infra.runs.steps import StepRecord, run_step, step_key
 from policy.answers import KeptAnswers
 from policy.batches import deciding_options
 from policy.canary import CANARY, Canary, check_weights, refuse_stale

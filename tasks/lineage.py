@@ -12,7 +12,6 @@ from engineer.gate import START
 from engineer.proposal import shortened
 from engineer.registry import find_designer
 from envgen.files import file_digest
-from infra.decision import PROPOSAL, read_decision
 from infra.lineage import DataSetRef, Recorder, flat
 from infra.lineage.columns import scores
 from infra.lineage.facts import CURRICULUM, PREFIX, Facts, config_changes, quoted
@@ -20,9 +19,10 @@ from infra.lineage.prompts import prompt_version
 from infra.lineage.registry import name_best, withdraw
 from infra.lineage.traces import Call, record_call, trace_id_of
 from infra.preset import Preset, resolved_json
-from infra.run_directory import Curriculum
+from infra.runs.decision import PROPOSAL, read_decision
+from infra.runs.run import Curriculum
+from infra.runs.steps import lock
 from infra.settings import Settings, without_password
-from infra.steps import lock
 from policy.rollouts import read_rollouts
 from policy.train_log import read_train_log
 from tasks.design import CANDIDATES, read_candidates, read_proposal

@@ -8,10 +8,10 @@ from envgen.files import file_digest, write_json
 from envgen.frozen import Frozen
 from envgen.sampler import sample
 from envgen.seeds import seed_integer
-from infra.decision import PROPOSAL
+from infra.runs.decision import PROPOSAL
+from infra.runs.steps import StepRecord, run_step
 from infra.settings import Settings
 from infra.stage_view import pilot_text
-from infra.steps import StepRecord, run_step
 from policy.answers import KeptAnswers
 from policy.chat import Sampling
 from policy.pilot import pilot

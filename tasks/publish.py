@@ -5,10 +5,10 @@ from prefect import task
 from engineer.behaviour import proposal_behaviour
 from engineer.proposal import Proposal
 from envgen.files import file_digest, write_json
-from infra.decision import DECISION, PROPOSAL, read_decision
 from infra.report.build import write_report
-from infra.results import CurriculumResults, StageResult, TrainingSummary
-from infra.steps import StepRecord
+from infra.runs.decision import DECISION, PROPOSAL, read_decision
+from infra.runs.results import CurriculumResults, StageResult, TrainingSummary
+from infra.runs.steps import StepRecord
 from infra.versions import code_version, library_versions
 from policy.evaluation import gains, valid_gains
 from policy.rollouts import Rollout, read_rollouts

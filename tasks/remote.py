@@ -5,7 +5,7 @@ from pathlib import Path
 from prefect import task
 
 from envgen.errors import ConfigError
-from infra.remote import pull, push
+from infra.runs.remote import pull, push
 from infra.settings import Settings, without_password
 from tasks.run import log, task_options
 

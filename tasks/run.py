@@ -10,8 +10,8 @@ from typing import Any
 from engineer.gate import START, GateDecision
 from envgen.frozen import Frozen
 from infra.preset import Preset
+from infra.runs.steps import read_record, stage_directory
 from infra.settings import Settings
-from infra.steps import read_record, stage_directory
 from policy.chat import Completion, Progress
 from policy.checkpoints import model_identity, resolve_model
 from policy.engine import EngineChatModel

@@ -4,7 +4,7 @@ from prefect.artifacts import create_markdown_artifact, create_table_artifact
 
 from envgen.config import EnvConfig
 from infra.report.charts import rates_png
-from infra.results import CurriculumResults
+from infra.runs.results import CurriculumResults
 from infra.stage_view import breakdown_table, config_table, proposal_markdown
 from tasks.approval import previous_config
 from tasks.artifacts import show_picture, stage_key, view

@@ -8,7 +8,7 @@ from engineer.gate import START
 from envgen.dataset import write_dataset
 from infra.benchmark.spec import BenchmarkSpec
 from infra.preset import Preset, load_preset
-from infra.steps import run_step, stage_directory
+from infra.runs.steps import run_step, stage_directory
 from infra.study.export import RoundFolder, policies_to_test, store_round
 from infra.study.spec import StudySpec
 from policy.checkpoints import resolve_model

@@ -11,14 +11,14 @@ import pyarrow as pa
 from envgen.dataset import read_table
 from envgen.errors import DataError, RunDirectoryError
 from infra.comparison import statistics
-from infra.comparison.fork import STAGE_STEPS
 from infra.comparison.pilot_gain import PilotPair, pilot_pairs, rank_correlations
 from infra.comparison.results import BASELINES, Against, ChildResult, ComparisonResults, EngineerResult, State
 from infra.comparison.spec import Child, ComparisonSpec, EngineerVariant
 from infra.preset import Preset
-from infra.results import CurriculumResults
-from infra.run_directory import FREE_FIELDS, changed_fields, read_curriculum, read_results
-from infra.steps import stage_directory
+from infra.runs.fork import STAGE_STEPS
+from infra.runs.results import CurriculumResults
+from infra.runs.run import FREE_FIELDS, changed_fields, read_curriculum, read_results
+from infra.runs.steps import stage_directory
 
 _COLUMNS = pa.schema([pa.field("id", pa.string(), nullable=False), *(pa.field(name, pa.bool_(), nullable=False) for name in ("valid", "optimal"))])
 RATES = ("valid", "optimal")

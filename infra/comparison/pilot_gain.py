@@ -8,7 +8,7 @@ from pydantic import Field
 from scipy.stats import spearmanr
 
 from envgen.frozen import Frozen
-from infra.results import CurriculumResults
+from infra.runs.results import CurriculumResults
 
 SCORES = ("advantage", "mixed")
 RESAMPLES = 4_999

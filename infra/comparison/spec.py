@@ -18,7 +18,7 @@ from envgen.errors import ConfigError, RunDirectoryError, describe_validation_er
 from envgen.files import read_model, write_json
 from envgen.frozen import Frozen
 from infra.preset import Preset, load_preset, resolved_json
-from infra.run_directory import FREE_FIELDS, changed_fields
+from infra.runs.run import FREE_FIELDS, changed_fields
 
 SPEC_FILE = "comparison.json"
 SHARED = "shared"

@@ -14,9 +14,9 @@ from envgen.errors import RunDirectoryError
 from envgen.files import write_text
 from envgen.verifier import FailureCategory
 from infra.report import behaviour, charts, failures, proposals, text
-from infra.results import CurriculumResults
-from infra.run_directory import read_results
-from infra.steps import stage_directory
+from infra.runs.results import CurriculumResults
+from infra.runs.run import read_results
+from infra.runs.steps import stage_directory
 from policy.rollouts import read_rollouts
 from policy.train_log import read_train_log
 

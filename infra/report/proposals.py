@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from engineer.claims import Claims
 from engineer.proposal import Proposal
 from envgen.config import EnvConfig, SizeConfig
-from infra.decision import Decision
 from infra.report.text import share
-from infra.results import CurriculumResults
+from infra.runs.decision import Decision
+from infra.runs.results import CurriculumResults
 from policy.pilot_score import Piloted
 
 

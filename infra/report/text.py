@@ -4,7 +4,7 @@ from engineer.claims import Claims
 from engineer.gate import name_of
 from envgen.breakdown import Difference, Rate
 from envgen.verifier import FailureCategory
-from infra.results import CurriculumResults
+from infra.runs.results import CurriculumResults
 
 SPACE = "\u00a0"
 _NUMBER_WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")

@@ -8,9 +8,9 @@ import numpy as np
 from engineer.behaviour import ProposalBehaviour, budgets
 from envgen.config import EnvConfig
 from envgen.frozen import Frozen
-from infra.comparison.fork import STAGE_STEPS
 from infra.comparison.pilot_gain import SCORES, PilotPair, RankCorrelation, pilot_pairs, rank_correlations
-from infra.results import StageResult
+from infra.runs.fork import STAGE_STEPS
+from infra.runs.results import StageResult
 from infra.study.records import StoredRun
 from infra.study.spec import Stage0
 

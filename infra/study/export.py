@@ -14,8 +14,8 @@ from envgen.files import read_text, write_json
 from infra.comparison.gather import finished
 from infra.comparison.spec import SHARED as SHARED_DIRECTORY
 from infra.comparison.spec import Child, ComparisonSpec
-from infra.run_directory import read_results
-from infra.steps import stage_directory
+from infra.runs.run import read_results
+from infra.runs.steps import stage_directory
 from infra.study.records import SHARED, Answers, SetName, StoredRound, StoredRun, read_instances, shared_policy, write_round
 from infra.study.spec import PLAIN, TESTS, ArmGroup, Round, StudySpec
 

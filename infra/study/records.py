@@ -22,7 +22,7 @@ from envgen.files import read_model, write_json
 from envgen.frozen import Frozen
 from envgen.problem import Instance
 from envgen.verifier import Verdict, verify_batch
-from infra.results import CurriculumResults
+from infra.runs.results import CurriculumResults
 from infra.study.spec import Stage0
 
 SetName = Literal["test", "validation"]

@@ -22,7 +22,7 @@ from infra.comparison.results import BASELINES
 from infra.comparison.spec import ComparisonSpec, plan
 from infra.names import Stem
 from infra.preset import load_preset, preset_path, read_yaml
-from infra.run_directory import FREE_FIELDS, changed_fields
+from infra.runs.run import FREE_FIELDS, changed_fields
 from policy.checkpoints import resolve_model, weights_identity
 
 STUDIES = Path(__file__).parent

@@ -14,7 +14,7 @@ from flows.compare import _complain, _todo, run_each, share_of_cores
 from infra.comparison.gather import gather
 from infra.comparison.spec import Child, plan
 from infra.preset import Preset
-from infra.steps import StepRecord, step_key
+from infra.runs.steps import StepRecord, step_key
 from tasks.data import generate, make_validation
 from tasks.learn import evaluate_stage, evaluate_start, summarize, train
 from tasks.run import Parent, RunRef

@@ -29,8 +29,8 @@ from envgen.verifier import FailureCategory, verify
 from infra.report import failures
 from infra.report.build import write_report
 from infra.report.text import headline, interval, percent, points, points_interval
-from infra.results import CurriculumResults, StageResult, TrainingSummary
-from infra.steps import stage_directory
+from infra.runs.results import CurriculumResults, StageResult, TrainingSummary
+from infra.runs.steps import stage_directory
 from policy.rollouts import Rollout, breakdown_of, write_rollouts
 from policy.train_log import TRAIN_LOG_SCHEMA
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from envgen.errors import RunDirectoryError
-from infra.lease import exclusive
 from infra.preset import Preset, load_preset, resolved_json
-from infra.run_directory import default_name, open_run, read_curriculum, read_results
-from infra.steps import stage_directory
+from infra.runs.lease import exclusive
+from infra.runs.run import default_name, open_run, read_curriculum, read_results
+from infra.runs.steps import stage_directory
 
 
 def preset(**overrides: Any) -> Preset:
@@ -151,7 +151,7 @@ def test_stage_directories_sort_by_their_number(tmp_path: Path):
 HOLD = """
 import sys
 from pathlib import Path
-from infra.lease import exclusive
+from infra.runs.lease import exclusive
 with exclusive(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()

@@ -13,7 +13,7 @@ import pytest
 
 from infra.comparison.results import ComparisonResults, read_comparison_results
 from infra.lineage import Recorder
-from infra.run_directory import read_results
+from infra.runs.run import read_results
 
 NAME = "compare-micro"
 COMPARE = [sys.executable, "-m", "flows.cli", "compare", "micro", "--engineers", "fixed,random,levels", "--seeds", "3"]

@@ -72,7 +72,7 @@ def tiny(folder: Path, rehearse: bool) -> dict[str, Any]:
     environment = {**os.environ, "ENVWRIGHT_RUNS": str(folder / "runs"), "PREFECT_HOME": str(folder / "prefect"), "PYTHONPATH": str(ROOT)}
     started = time.perf_counter()
     _run([sys.executable, "-m", "flows.cli", "run", preset, "--name", "gpu"], environment)
-    from infra.results import CurriculumResults
+    from infra.runs.results import CurriculumResults
 
     results = CurriculumResults.model_validate_json((folder / "runs" / "gpu" / "results.json").read_bytes())
     rates = [{"valid": str(stage.breakdown.overall.valid_rate), "optimal": str(stage.breakdown.overall.optimal_rate)} for stage in results.stages]

@@ -41,9 +41,9 @@ def overhead() -> tuple[float, float, float]:
 def _plain(directory: Path) -> None:
     """All steps of the curriculum as plain functions, in the order of `flows.curriculum`."""
     from engineer.gate import START
-    from infra.lease import exclusive
     from infra.preset import load_preset
-    from infra.run_directory import open_run
+    from infra.runs.lease import exclusive
+    from infra.runs.run import open_run
     from tasks.data import generate, make_validation
     from tasks.design import engineer, read_proposal
     from tasks.gate import judge

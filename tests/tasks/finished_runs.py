@@ -14,8 +14,8 @@ from envgen.prompts import PromptStyle, answer
 from envgen.sampler import sample
 from envgen.verifier import verify
 from infra.preset import Preset, load_preset
-from infra.run_directory import Curriculum, open_run
-from infra.steps import StepRecord
+from infra.runs.run import Curriculum, open_run
+from infra.runs.steps import StepRecord
 from policy.rollouts import Rollout, breakdown_of, write_rollouts
 from policy.train_log import TRAIN_LOG_SCHEMA
 from tasks.design import Candidate, Candidates

@@ -13,8 +13,8 @@ from envgen.errors import ConfigError, RunDirectoryError
 from envgen.files import write_json
 from envgen.prompts import PromptStyle
 from flows.approval import approval_form, next_config
-from infra.decision import read_decision, store_decision
 from infra.preset import load_preset
+from infra.runs.decision import read_decision, store_decision
 from tasks.approval import decided, last_stage, must_ask, proposal_digest
 from tasks.pilot import Pilots
 from tasks.run import RunRef

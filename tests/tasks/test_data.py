@@ -10,7 +10,7 @@ from envgen.problem import Instance
 from envgen.prompts import PromptStyle
 from envgen.sampler import sample
 from infra.preset import load_preset
-from infra.steps import StepRecord
+from infra.runs.steps import StepRecord
 from tasks import data
 from tasks.data import generate, make_validation
 from tasks.run import RunRef

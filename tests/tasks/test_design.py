@@ -15,7 +15,7 @@ from envgen.prompts import PromptStyle, answer
 from envgen.sampler import sample
 from envgen.verifier import verify
 from infra.preset import load_preset
-from infra.steps import StepRecord
+from infra.runs.steps import StepRecord
 from policy.checkpoints import TINY_DIRECTORY
 from policy.rollouts import Rollout, breakdown_of, write_rollouts
 from policy.train_log import TRAIN_LOG_SCHEMA

@@ -14,7 +14,7 @@ from envgen.problem import Instance
 from envgen.prompts import PromptStyle
 from envgen.sampler import checked_quotas, sample
 from infra.preset import load_preset
-from infra.steps import StepRecord
+from infra.runs.steps import StepRecord
 from tasks.data import generate, held_out, validation_instances
 from tasks.draw_on_ray import SizeRequest, draw_size, ray_runner
 from tasks.run import RunRef

@@ -9,7 +9,7 @@ from envgen.dataset import write_dataset
 from envgen.errors import ChildError
 from envgen.prompts import PromptStyle
 from infra.preset import load_preset
-from infra.steps import StepRecord
+from infra.runs.steps import StepRecord
 from tasks import learn
 from tasks.data import make_validation
 from tasks.learn import evaluate_start, train

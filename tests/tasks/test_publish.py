@@ -17,8 +17,8 @@ from envgen.prompts import PromptStyle, answer
 from envgen.sampler import sample
 from envgen.verifier import verify
 from infra.preset import load_preset
-from infra.run_directory import new_curriculum, read_results
-from infra.steps import StepRecord
+from infra.runs.run import new_curriculum, read_results
+from infra.runs.steps import StepRecord
 from policy.evaluation import gains, valid_gains
 from policy.rollouts import Rollout, breakdown_of, write_rollouts
 from policy.train_log import TRAIN_LOG_SCHEMA

@@ -22,12 +22,12 @@ from mlflow.entities import Trace, ViewType
 from envgen.dataset import read_table, write_table
 from envgen.files import file_digest, write_json
 from envgen.problem import Instance
-from infra.comparison.fork import fork
-from infra.decision import Decision
 from infra.lineage.ancestry import ancestry
 from infra.preset import Preset
-from infra.run_directory import Curriculum, new_curriculum
-from infra.steps import StepRecord
+from infra.runs.decision import Decision
+from infra.runs.fork import fork
+from infra.runs.run import Curriculum, new_curriculum
+from infra.runs.steps import StepRecord
 from policy.checkpoints import TINY_DIRECTORY
 from policy.train_log import TRAIN_LOG_SCHEMA
 from tasks.lineage import record_lineage, unrecorded

@@ -17,7 +17,7 @@ from envgen.problem import Instance
 from envgen.prompts import PromptStyle, answer
 from envgen.sampler import sample
 from envgen.verifier import verify
-from infra.results import CurriculumResults, StageResult, TrainingSummary
+from infra.runs.results import CurriculumResults, StageResult, TrainingSummary
 from infra.study.records import SHARED, Answers, SetName, StoredRound, StoredRun, shared_policy, write_round
 from infra.study.spec import ArmGroup, Round, Stage0, StudySpec, TestSuite
 from policy.pilot_score import Mean, Piloted, PilotScore

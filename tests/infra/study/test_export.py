@@ -13,8 +13,8 @@ from envgen.files import write_json
 from envgen.problem import Instance
 from envgen.prompts import PromptStyle
 from envgen.verifier import verify
-from infra.run_directory import new_curriculum
-from infra.steps import stage_directory
+from infra.runs.run import new_curriculum
+from infra.runs.steps import stage_directory
 from infra.study.export import RoundFolder, policies_to_test, register, store_round
 from infra.study.findings import find
 from infra.study.records import SHARED, SetName, read_round, shared_policy

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from envgen.files import sync_directory, write_json
 from infra.preset import Preset
-from infra.run_directory import MODEL_FILE, new_curriculum
-from infra.steps import RECORDS, read_record, stage_directory
+from infra.runs.run import MODEL_FILE, new_curriculum
+from infra.runs.steps import RECORDS, read_record, stage_directory
 
 _ROOT_STEPS, _START_STEPS, STAGE_STEPS = ("validation",), ("start",), ("generate", "train", "evaluate", "summarize")
 

@@ -16,9 +16,9 @@ from pathlib import Path, PurePosixPath
 from fsspec import AbstractFileSystem
 
 from envgen.files import file_digest, move_directory
-from infra.decision import DECISION
-from infra.remote_folder import CLAIM, DIGESTS, MANIFEST_FILES, STAGES, Remote, RemoteError
-from infra.run_directory import MODEL_FILE
+from infra.runs.decision import DECISION
+from infra.runs.remote_folder import CLAIM, DIGESTS, MANIFEST_FILES, STAGES, Remote, RemoteError
+from infra.runs.run import MODEL_FILE
 
 MANIFEST = "manifest.json"
 INDEX = ".digests.json"

@@ -15,7 +15,7 @@ from envgen.config import EnvConfig
 from envgen.errors import RunDirectoryError
 from envgen.files import file_digest, read_model, write_json
 from envgen.frozen import Frozen
-from infra.steps import RECORDS, lock, stage_directory
+from infra.runs.steps import RECORDS, lock, stage_directory
 
 PROPOSAL, DECISION = "proposal.json", "decision.json"
 MAX_COMMENT = 2_000

@@ -7,7 +7,7 @@ from envgen.errors import RunDirectoryError
 from envgen.files import digest, read_model, write_json
 from envgen.frozen import Frozen
 from infra.preset import Preset, resolved_json
-from infra.results import CurriculumResults
+from infra.runs.results import CurriculumResults
 from policy.batches import deciding_options
 
 MODEL_FILE = "curriculum.json"
