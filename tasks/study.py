@@ -8,12 +8,13 @@ from engineer.gate import START
 from envgen.dataset import write_dataset
 from infra.benchmark.spec import BenchmarkSpec
 from infra.preset import Preset, load_preset
-from infra.runs.steps import run_step, stage_directory
+from infra.runs.data import validation_instances
+from infra.runs.run import Run
+from infra.runs.steps import run_step
 from infra.study.export import RoundFolder, policies_to_test, store_round
 from infra.study.spec import StudySpec
 from policy.checkpoints import resolve_model
 from tasks.benchmark import answer_all
-from tasks.data import validation_instances
 from tasks.run import log, task_options
 
 
@@ -38,7 +39,7 @@ def answer_test_suite(data: Path, folder: RoundFolder, replicas: int) -> None:
     policies = policies_to_test(folder, folder.runs())
     for number, (policy, stage, directory) in enumerate(policies, start=1):
         log.info("test suite: %s, stage %d (%d of %d)", policy, stage, number, len(policies))
-        source = resolve_model(preset.model) if stage == START else str((stage_directory(directory, stage) / "checkpoint").resolve())
+        source = resolve_model(preset.model) if stage == START else str(Run(directory=directory).stage(stage).checkpoint.resolve())
         answer_all(folder.test(policy, stage), _asked(data, folder.spec, preset, source, replicas))
 
 

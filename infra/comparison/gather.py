@@ -17,7 +17,8 @@ from infra.comparison.spec import Child, ComparisonSpec, EngineerVariant
 from infra.preset import Preset
 from infra.runs.fork import STAGE_STEPS
 from infra.runs.results import CurriculumResults
-from infra.runs.run import FREE_FIELDS, changed_fields, read_curriculum, read_results
+from infra.runs.run import FREE_FIELDS, Run, changed_fields
+from infra.runs.stage import Stage
 from infra.runs.steps import stage_directory
 
 _COLUMNS = pa.schema([pa.field("id", pa.string(), nullable=False), *(pa.field(name, pa.bool_(), nullable=False) for name in ("valid", "optimal"))])
@@ -45,9 +46,9 @@ class Finished:
 def finished(directory: Path, preset: Preset) -> Finished | None:
     """What a run directory says if all stages of the preset are done there; None if it is to be run, first or again."""
     try:
-        if changed_fields(read_curriculum(directory).preset, preset, FREE_FIELDS):
+        if changed_fields(Run(directory=directory).curriculum.preset, preset, FREE_FIELDS):
             return None
-        results = read_results(directory)
+        results = Run(directory=directory).results
         if len(results.stages) < preset.stages:
             return None
         return _read(directory, results.model_copy(update={"stages": results.stages[: preset.stages]}))
@@ -57,11 +58,11 @@ def finished(directory: Path, preset: Preset) -> Finished | None:
 
 def _read(directory: Path, results: CurriculumResults) -> Finished:
     parts = [directory / "start", *(stage_directory(directory, stage.stage) for stage in results.stages)]
-    tables = [read_table(part / "rollouts.parquet", _COLUMNS) for part in parts]
+    tables = [read_table(part / Stage.rollouts.name, _COLUMNS) for part in parts]
     ids = [tuple(table["id"].to_pylist()) for table in tables]
     if len(set(ids)) > 1:
         raise DataError(f"{directory}: the stages were evaluated on different instances")
-    manifests = [json.loads((part / "manifest.json").read_bytes()) for part in parts[1:]]
+    manifests = [json.loads((part / Stage.manifest.name).read_bytes()) for part in parts[1:]]
     seconds = sum(value for stage in results.stages for step, value in stage.seconds.items() if stage.stage or step not in STAGE_STEPS)
     return Finished(
         outcomes={name: np.stack([table[name].to_numpy() for table in tables]) for name in RATES},

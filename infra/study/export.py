@@ -14,12 +14,13 @@ from envgen.files import read_text, write_json
 from infra.comparison.gather import finished
 from infra.comparison.spec import SHARED as SHARED_DIRECTORY
 from infra.comparison.spec import Child, ComparisonSpec
-from infra.runs.run import read_results
+from infra.runs.run import Run
+from infra.runs.stage import Stage
 from infra.runs.steps import stage_directory
 from infra.study.records import SHARED, Answers, SetName, StoredRound, StoredRun, read_instances, shared_policy, write_round
 from infra.study.spec import PLAIN, TESTS, ArmGroup, Round, StudySpec
 
-ROLLOUTS, REGISTERED = "rollouts.parquet", "registered.json"
+REGISTERED = "registered.json"
 _COMPLETIONS = pa.schema([pa.field("id", pa.string(), nullable=False), pa.field("completion", pa.string(), nullable=False)])
 
 
@@ -67,7 +68,7 @@ def _run(arm: str, child: Child, directory: Path, comparison: ComparisonSpec) ->
     found = finished(directory, comparison.preset_of(child))
     if found is None:
         raise RunDirectoryError(f"{directory}: not finished; run the same command again")
-    return StoredRun(arm=arm, seed=child.seed, results=read_results(directory), tokens=found.tokens, seconds=found.seconds)
+    return StoredRun(arm=arm, seed=child.seed, results=Run(directory=directory).results, tokens=found.tokens, seconds=found.seconds)
 
 
 def policies_to_test(folder: RoundFolder, runs: list[tuple[StoredRun, Path]]) -> list[tuple[str, int, Path]]:
@@ -122,7 +123,7 @@ def _stages(run: StoredRun, directory: Path) -> list[Path]:
 
 
 def _code(stage: Path) -> str:
-    return json.loads((stage / "manifest.json").read_bytes())["code"]
+    return json.loads((stage / Stage.manifest.name).read_bytes())["code"]
 
 
 def _answered(folder: RoundFolder, runs: list[tuple[StoredRun, Path]]) -> Iterator[tuple[str, int, SetName, Path]]:
@@ -137,7 +138,9 @@ def _answered(folder: RoundFolder, runs: list[tuple[StoredRun, Path]]) -> Iterat
 
 
 def _read(policy: str, stage: int, name: SetName, directory: Path, ids: list[str]) -> Answers:
-    table = read_table(directory / ROLLOUTS, _COMPLETIONS)
+    table = read_table(directory / Stage.rollouts.name, _COMPLETIONS)
     if table["id"].to_pylist() != ids:
-        raise DataError(f"{directory / ROLLOUTS}: answers other instances than those of the study's {name} set, or in another order; take the files of one run")
+        raise DataError(
+            f"{directory / Stage.rollouts.name}: answers other instances than those of the study's {name} set, or in another order; take the files of one run"
+        )
     return Answers(policy=policy, stage=stage, set=name, completions=tuple(table["completion"].to_pylist()))

@@ -9,8 +9,8 @@ import yaml
 
 from envgen.errors import ConfigError
 from infra.preset import PRESETS, load_preset
+from infra.runs.data import validation_instances
 from infra.study.spec import STUDIES, StudySpec, load_study
-from tasks.data import validation_instances
 
 DOCS = Path(__file__).parents[3] / "docs" / "study"
 SHIPPED = sorted(path.stem for path in STUDIES.glob("*.yaml"))
