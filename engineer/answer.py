@@ -7,6 +7,7 @@ from typing import Any
 from engineer.context import ConfigSpace
 from engineer.proposal import MAX_TEXT
 from envgen.config import EnvConfig, SizeConfig
+from envgen.errors import ConfigError, shown
 from envgen.files import canonical_json
 
 MAX_RATIONALE = 600
@@ -151,3 +152,18 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) != len(pairs):
         raise ValueError("a key is given twice")
     return found
+
+
+def check_ranges(raw: dict[str, Any], space: ConfigSpace) -> None:
+    """ConfigError for what the config space does not have: a person is told, a model would be corrected."""
+    known = {str(size) for size in space.map_sizes}
+    for size, knobs in raw["sizes"].items():
+        if size not in known:
+            raise ConfigError(f"map size {size} is not in {list(space.map_sizes)}; leave it out")
+        for knob, value in knobs.items():
+            if knob not in KNOBS:
+                raise ConfigError(f"{size}.{knob}: there is no such ratio; known are {', '.join(KNOBS)}")
+            low, high = (space.min_hole_ratio, space.max_hole_ratio) if knob == "hole_ratio" else (0, 1)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+                what = f"{shown(value)} is no number from {low:g} to {high:g}"
+                raise ConfigError(f"{size}.{knob}: {what}; give one")

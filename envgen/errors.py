@@ -12,6 +12,8 @@
 A message says what is wrong, what was got, and what to do about it.
 """
 
+from pydantic import ValidationError
+
 
 class EnvwrightError(Exception):
     """Base of the tree. Instances hold one string, so they survive pickling between processes."""
@@ -43,6 +45,10 @@ class ModelError(EnvwrightError):
 
 class ChildError(EnvwrightError):
     """A child process (training, generation) failed."""
+
+
+BUGS = (AssertionError, AttributeError, LookupError, NameError, TypeError, ValidationError)
+"""What wrong code of ours raises: never to be taken for a server, a store or a disk that is down."""
 
 
 def describe_validation_error(error: Exception, source: str) -> str:

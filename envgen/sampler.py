@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache, partial
 from math import ceil, floor
 from multiprocessing import get_context
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from pydantic import Field
@@ -43,6 +43,10 @@ FEWEST_DRAWS, MOST_DRAWS = 32, 4096
 """Draws that are solved together."""
 FRUITLESS_DRAWS = 200_000
 """A class is given up after this many draws that added nothing to it, counted in blocks of MOST_DRAWS."""
+
+
+_drawn_ahead: dict[tuple[Any, ...], tuple[dict[bool, list[Instance]], int]] = {}
+"""What `attainable` drew last, until `sample` asks for the same: the next training set is drawn once."""
 
 
 class SizeReport(Frozen):
@@ -157,7 +161,8 @@ def sample_size(
     workers: int = 1,
 ) -> tuple[list[Instance], SizeReport]:
     """The part of `sample` that one map size is; what it draws depends on no other map size. `wait_ratio` is what was asked for."""
-    kept, draws = _fill(quota, partial(draw_boards, quota, seed, stage, purpose), held_out, pool, workers)
+    ahead = _drawn_ahead.pop((quota, seed, stage, purpose, held_out), None)
+    kept, draws = ahead or _fill(quota, partial(draw_boards, quota, seed, stage, purpose), held_out, pool, workers)
     if len(kept[False]) < quota.without_wait or len(kept[True]) < quota.with_wait:
         raise SamplingError(_shortage(quota, kept, draws))
     drawn = kept[False] + kept[True]
@@ -177,14 +182,21 @@ def attainable(
     """The config nearest to `config` of which `sample` can draw `count` instances with the same arguments, and what was changed.
 
     A map size that is short keeps the boards it has (its wait ratio moves to theirs); its missing share goes to the
-    largest map size that is not short. Raises SamplingError if every size is short.
+    largest map size that is not short. What is drawn to find out is kept for `sample`, until the next call for another
+    stage. Raises SamplingError if every size is short.
     """
+    drawn_for = (seed, stage, "train", held_out)
+    for other in [key for key in _drawn_ahead if key[1:] != drawn_for]:
+        del _drawn_ahead[other]
     notes: list[str] = []
     short: set[int] = set()
     with _pool(workers) as pool:
         while True:
             for quota in quotas(config, count, agents):
-                kept, _ = _fill(quota, partial(draw_boards, quota, seed, stage, "train"), held_out, pool, workers)
+                key = (quota, *drawn_for)
+                if key not in _drawn_ahead:
+                    _drawn_ahead[key] = _fill(quota, partial(draw_boards, quota, *drawn_for[:3]), held_out, pool, workers)
+                kept, _ = _drawn_ahead[key]
                 found = len(kept[False]) + len(kept[True])
                 if found < quota.without_wait + quota.with_wait:
                     short.add(quota.size)

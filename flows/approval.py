@@ -13,17 +13,16 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from engineer.context import ConfigSpace
 from engineer.proposal import shortened
-from envgen.config import EnvConfig
 from envgen.errors import ConfigError, SamplingError
 from envgen.files import write_json
 from flows.suspended import WAITING
 from infra.analysis.formats import config_changes
-from infra.decision import MAX_COMMENT, Decision, Verdict, read_decision, store_decision
+from infra.runs.decision import MAX_COMMENT, Verdict
+from infra.runs.next_config import decided, previous_config, store_decision
+from infra.runs.run import RunRef
+from infra.runs.stage import Stage
 from infra.stage_view import proposal_markdown
-from tasks.approval import decided, must_ask, previous_config, proposal_digest
-from tasks.design import read_proposal
-from tasks.pilot import read_pilots
-from tasks.run import RunRef, log
+from tasks.run import log
 
 ASKED_AT_MOST = 50
 """Times that one run asks about one proposal: after each crash while it waited, and after each edit that is not possible."""
@@ -31,28 +30,17 @@ LONGEST_CHANGE = 300
 """Characters of the change that the first field of the form repeats."""
 
 
-def next_config(run: RunRef, stage: int) -> EnvConfig | None:
-    """The config of the stage after `stage`; None if the run stops here, or waits for a decision that cannot be asked for in Prefect.
+def ask(run: RunRef, stage: int) -> None:
+    """Suspend this flow run with a form until the decision on a stage's proposal is stored.
 
-    Where a decision is missing a run with a deployment is suspended with a form, and runs anew once that is submitted.
+    A run with a deployment is suspended, and runs anew once the form is submitted; without one nothing is done.
     """
-    if must_ask(run, stage):
-        _ask(run, stage)
-    decision = read_decision(run.stage(stage))
-    if decision is None:
-        return None if must_ask(run, stage) else read_proposal(run, stage).config
-    log.info("stage %d: proposal %s", stage, decision)
-    return None if decision.decision == "stop" else decision.config
-
-
-def _ask(run: RunRef, stage: int) -> None:
-    """Suspend this flow run with a form until the decision is stored; without a deployment there is nothing to suspend."""
     context = FlowRunContext.get()
     flow_run = context.flow_run if context else None
     if flow_run is None or flow_run.deployment_id is None or flow_run.parent_task_run_id is not None:
         log.info("stage %d: the proposal waits for a decision: envwright approve %s, or envwright reject %s", stage, run.argument, run.argument)
         return
-    seen, problem = proposal_digest(run, stage), ""
+    seen, problem = run.stage(stage).digest(Stage.proposal), ""
     write_json(run.directory / WAITING, {"flow_run": str(flow_run.id), "stage": stage, "proposal": seen})
     for attempt in range(ASKED_AT_MOST):
         form = approval_form(run, stage, problem)
@@ -63,11 +51,13 @@ def _ask(run: RunRef, stage: int) -> None:
             # The run was crashed, retried or resumed without an answer: this key is used up and nothing was decided.
             log.warning("stage %d: the run went on without a decision; asking again", stage)
             continue
-        if already := read_decision(run.stage(stage)):
+        if already := run.stage(stage).decision:
             log.warning("stage %d: the form says %s, but the proposal was %s before", stage, answer.decision, already)
             return
         try:
-            store_decision(run.directory, _decision(run, stage, answer, seen))
+            edit = _raw(answer.config)
+            told = {"comment": answer.comment, "by": answer.by}
+            store_decision(run, decided(run, stage, answer.decision, via="form", seen=seen, edit=edit, **told))
             return
         except (ConfigError, SamplingError) as error:
             problem = str(error)
@@ -75,13 +65,9 @@ def _ask(run: RunRef, stage: int) -> None:
     raise ConfigError(f"stage {stage}: asked {ASKED_AT_MOST} times without a decision; decide with envwright approve {run.argument}, then retry this run")
 
 
-def _decision(run: RunRef, stage: int, answer: Any, seen: str) -> Decision:
-    return decided(run, stage, answer.decision, via="form", seen=seen, edit=_raw(answer.config), comment=answer.comment, by=answer.by)
-
-
 def approval_form(run: RunRef, stage: int, problem: str = "") -> type[RunInput]:
     """The form for the proposal of a stage: the decision, without default, and the proposed config to edit. `problem` says why it is shown again."""
-    proposal, previous = read_proposal(run, stage), previous_config(run, stage)
+    proposal, previous = run.stage(stage).proposal, previous_config(run, stage)
     config = _config_form(run.preset.space)
     given = {_field(size): knobs.model_dump() for size, knobs in proposal.config.sizes.items()}
     form = create_model(
@@ -100,7 +86,7 @@ def approval_form(run: RunRef, stage: int, problem: str = "") -> type[RunInput]:
         comment=(str, Field(default="", max_length=MAX_COMMENT, title="Comment", description="Kept with the decision; the next design question shows it.")),
         by=(str, Field(default="", max_length=200, title="Your name", description="Kept with the decision.")),
     )
-    text = proposal_markdown(stage, proposal, previous, read_pilots(run, stage).pilots)
+    text = proposal_markdown(stage, proposal, previous, run.stage(stage).pilots.pilots)
     return form.with_initial_data(description=f"**The edited config is not possible:** {problem}\n\n{text}" if problem else text)
 
 

@@ -8,11 +8,11 @@ import typer
 from rich.console import Console
 from rich.markdown import Markdown
 
-from envgen.errors import ConfigError
+from envgen.errors import BUGS, ConfigError
 
 if TYPE_CHECKING:
-    from infra.decision import Decision, Verdict
-    from tasks.run import RunRef
+    from infra.runs.decision import Decision, Verdict
+    from infra.runs.run import RunRef
 
 commands = typer.Typer()
 console = Console()
@@ -49,28 +49,26 @@ def reject(
 
 
 def _decide(name: str, verdict: "Verdict", comment: str, by: str | None, yes: bool, config: Path | None = None, edits: list[str] | None = None) -> None:
-    from infra.decision import store_decision
-    from infra.lease import exclusive, this_person
-    from infra.run_directory import read_curriculum
+    from infra.runs.lease import exclusive, this_person
+    from infra.runs.next_config import decided, last_stage, previous_config, store_decision
+    from infra.runs.run import Run, RunRef
+    from infra.runs.stage import Stage
     from infra.settings import Settings
     from infra.stage_view import proposal_markdown
-    from tasks.approval import decided, last_stage, previous_config, proposal_digest
-    from tasks.design import read_proposal
-    from tasks.pilot import read_pilots
-    from tasks.run import RunRef
 
     directory = Settings().find_run(name)
-    run = RunRef(directory=directory, preset=read_curriculum(directory).preset)
+    run = RunRef(directory=directory, preset=Run(directory=directory).curriculum.preset)
     stage = last_stage(run)
+    files = run.stage(stage)
     # The digest first: what is shown after it is what is decided on, or storing is refused.
-    seen, proposal = proposal_digest(run, stage), read_proposal(run, stage)
-    raw = _edited(proposal.config.model_dump(mode="json"), config, edits or [])
-    decision = decided(run, stage, verdict, via="shell", seen=seen, edit=raw, comment=comment, by=this_person() if by is None else by)
-    console.print(Markdown(proposal_markdown(stage, proposal, previous_config(run, stage), read_pilots(run, stage).pilots)))
+    seen, proposal = files.digest(Stage.proposal), files.proposal
+    raw, by = _edited(proposal.config.model_dump(mode="json"), config, edits or []), this_person() if by is None else by
+    decision = decided(run, stage, verdict, via="shell", seen=seen, edit=raw, comment=comment, by=by)
+    console.print(Markdown(proposal_markdown(stage, proposal, previous_config(run, stage), files.pilots.pilots)))
     if not yes and sys.stdin.isatty() and not typer.confirm(f"{verdict} this proposal for stage {stage + 1}?"):
         raise typer.Exit(1)
     with exclusive(directory):
-        store_decision(directory, decision)
+        store_decision(run, decision)
     _tell(run, decision)
 
 
@@ -93,7 +91,7 @@ def _edited(proposed: dict[str, Any], config: Path | None, edits: list[str]) -> 
 
 def _tell(run: "RunRef", decision: "Decision") -> None:
     from infra.analysis.formats import changes_between
-    from tasks.approval import previous_config
+    from infra.runs.next_config import previous_config
 
     console.print(f"stage {decision.stage}: proposal {decision}", markup=False, highlight=False, soft_wrap=True)
     for change in decision.changes:
@@ -117,5 +115,7 @@ def _resumed(run: "RunRef") -> str:
 
     try:
         return resume_suspended(run.directory)
+    except BUGS:
+        raise
     except Exception as error:  # the decision is stored, whatever a server says
         return f"Prefect at {PREFECT_API_URL.value()} was not told ({error}); resume or retry the flow run there, or run the same command again"

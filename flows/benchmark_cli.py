@@ -36,6 +36,7 @@ def benchmark(
     from flows.benchmark_tables import benchmark_tables, closing_lines
     from flows.parameters import benchmark_options, chosen_benchmark
     from infra.analysis.benchmark.spec import benchmark_directory
+    from infra.runs.stage import Evaluation
 
     engine = {"backend": backend, "dtype": dtype, "batch_size": batch_size, "replicas": replicas, "tensor_parallel": tensor_parallel}
     memory = {"gpu_memory_utilization": gpu_memory_utilization, "max_model_len": max_model_len}
@@ -52,7 +53,7 @@ def benchmark(
         Console(width=max(console.width, 79)).print(table, "")
     for line in closing_lines(results):
         _plain(line)
-    _plain(f"results: {directory / 'benchmark.json'}, figure: {directory / 'benchmark.png'}, answers: {directory / 'rollouts.parquet'}")
+    _plain(f"results: {directory / 'benchmark.json'}, figure: {directory / 'benchmark.png'}, answers: {directory / Evaluation.rollouts.name}")
 
 
 def _plain(text: str) -> None:

@@ -57,7 +57,7 @@ def run(
     """Run one curriculum here and now; the same command continues a run that was cut off."""
     from flows.parameters import chosen_curriculum, curriculum_options
     from infra.preset import parse_override
-    from infra.run_directory import open_run
+    from infra.runs.run import Run, RunRef, checked_run
     from infra.settings import Settings
 
     settings = dict(map(parse_override, set_ or [])) or None
@@ -75,18 +75,17 @@ def run(
         f"[bold]{name}[/bold]: preset {resolved.name}, designer {resolved.design.designer}, context {resolved.design.variant}, {resolved.stages} stages"
     )
     console.print("starting the orchestrator ...")
-    opened = open_run(directory, resolved)
+    opened = checked_run(directory, resolved)
     from flows.curriculum import curriculum
     from flows.tables import closing_lines, rates_table
-    from tasks.approval import must_ask
-    from tasks.run import RunRef
+    from infra.runs.next_config import must_ask
 
     results = curriculum(preset, name, options)
     console.print(rates_table(results))
     for line in closing_lines(results):
         _plain(printable(line))
-    _plain(f"report: {directory / 'report.html'}")
     run = RunRef(directory=directory, preset=opened.preset)
+    _plain(f"report: {run.path(Run.report)}")
     if must_ask(run, results.stages[-1].stage):
         commands = f"envwright approve {run.argument}, or envwright reject {run.argument}"
         _plain(f"waiting for a decision: {commands}; then run the same command again")
@@ -107,7 +106,7 @@ def compare(
     """Engineer variants side by side from one shared stage 0, with intervals; the same command continues, and may add some."""
     from flows.parameters import ComparisonOptions
     from infra.analysis.results import read_comparison_results
-    from infra.analysis.spec import open_comparison, plan
+    from infra.analysis.spec import plan
     from infra.preset import parse_override
     from infra.settings import Settings
     from policy.checkpoints import resolve_model
@@ -121,7 +120,6 @@ def compare(
     labels = ", ".join(arm.label for arm in spec.arms)
     console.print(f"{spec.name}: {len(spec.arms)} engineers ({labels}), seeds {seeds}, {spec.preset.stages} stages", highlight=False, soft_wrap=True)
     console.print("starting the orchestrator ...")
-    open_comparison(directory, spec)
     from flows.compare import compare as compare_flow
     from flows.tables import comparison_table
 
@@ -271,12 +269,9 @@ def verify(
 def report(run: Annotated[str, typer.Argument(help="Name of a run, or its path with a / in it.")]) -> None:
     """Write the HTML report of a run again."""
     from infra.analysis.report.build import write_report
-    from infra.run_directory import read_results
     from infra.settings import Settings
 
-    directory = Settings().find_run(run)
-    read_results(directory)
-    _plain(f"report: {write_report(directory)}")
+    _plain(f"report: {write_report(Settings().find_run(run))}")
 
 
 @app.command(epilog=example("envwright lineage runs/tiny-checkpoint-V6W-s0/stage-02/checkpoint"))

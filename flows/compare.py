@@ -18,11 +18,11 @@ from prefect.runtime import flow_run
 from envgen.errors import ChildError, RunDirectoryError
 from flows.compare_children import Children
 from flows.parameters import USUAL_COMPARISON, ComparisonOptions, Jobs, chosen_comparison
-from infra.analysis.fork import fork
 from infra.analysis.gather import finished
 from infra.analysis.results import ComparisonResults
 from infra.analysis.spec import Child, ComparisonSpec, open_comparison
-from infra.lease import exclusive
+from infra.runs.fork import fork
+from infra.runs.lease import exclusive
 from infra.settings import Settings
 from tasks.compare import earlier_failures, open_record, publish_comparison
 from tasks.lineage import unrecorded

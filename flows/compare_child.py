@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from envgen.errors import EnvwrightError
+from envgen.errors import BUGS, EnvwrightError
 from envgen.frozen import Frozen
 from infra.preset import Preset
 from policy.child import tell
@@ -70,6 +70,8 @@ def _linked(flow: "Flow", parameters: dict, spec: CurriculumSpec) -> "FlowRun | 
             task_run = client.create_task_run(placeholder, flow_run_id=spec.parent, dynamic_key=spec.directory.name, name=spec.title, state=Pending())
             given = flow.serialize_parameters(parameters)
             flow_run = client.create_flow_run(flow, name=spec.title, parameters=given, parent_task_run_id=task_run.id, state=Pending(), tags=[TAG])
+    except BUGS:
+        raise
     except Exception as error:  # a missing link is not worth a lost run
         logging.getLogger("envwright").warning("Prefect does not show this run under its comparison: %s", error)
         return None

@@ -10,7 +10,7 @@ from uuid import UUID
 from prefect.client.orchestration import get_client
 from prefect.states import Crashed
 
-from envgen.errors import ChildError
+from envgen.errors import BUGS, ChildError
 from flows.compare_child import CurriculumSpec
 from infra.preset import Preset
 from policy.child import run_child, stop_child
@@ -75,5 +75,7 @@ def _crashed(flow_runs: list[str], reason: str) -> None:
                 state = client.read_flow_run(UUID(flow_run)).state
                 if state is None or not state.is_final():
                     client.set_flow_run_state(UUID(flow_run), Crashed(message=reason[-2000:]), force=True)
+    except BUGS:
+        raise
     except Exception as error:  # the state in Prefect is a view only
         log.warning("Prefect was not told of the end of a curriculum: %s", error)

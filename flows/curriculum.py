@@ -10,43 +10,38 @@ from prefect import flow, tags
 from prefect.runtime import flow_run
 from pydantic import ValidationError
 
-from engineer.gate import START
 from envgen.config import EnvConfig
 from envgen.errors import EnvwrightError
-from flows.approval import next_config
+from flows.approval import ask
 from flows.parameters import AS_IN_PRESET, CurriculumOptions, chosen_curriculum
-from infra.decision import read_decision
-from infra.lease import exclusive
 from infra.preset import Preset
-from infra.results import CurriculumResults
-from infra.run_directory import Curriculum, open_run
+from infra.runs.lease import exclusive
+from infra.runs.next_config import must_ask, next_config
+from infra.runs.results import CurriculumResults
+from infra.runs.run import RunRef, open_run
+from infra.runs.stage import Stage
+from infra.runs.steps import StepRecord
 from infra.serving.names import TAG
 from infra.settings import Settings
-from infra.steps import StepRecord
 from policy.child import dismiss
 from policy.packages import check_packages
 from tasks.data import generate, make_validation
 from tasks.design import engineer
 from tasks.gate import judge
-from tasks.learn import ROLLOUTS, evaluate_stage, evaluate_start, summarize, train, warm_engine, warm_trainer
+from tasks.learn import evaluate_stage, evaluate_start, summarize, train, warm_engine, warm_trainer
 from tasks.lineage import record_lineage
 from tasks.pilot import choose, score_candidates
 from tasks.publish import publish, write_manifest
 from tasks.remote import copy_run, fetch_run
-from tasks.run import Parent, RunRef, close_engine, log, read_gate
+from tasks.run import close_engine, log
 from tasks.stage_artifacts import show_breakdown, show_config, show_links, show_proposal, show_rates
-
-Steps = dict[int, list[StepRecord]]
-"""Stage -> its steps."""
 
 
 @flow(name="stage", flow_run_name="stage {number} · {variant} · {designer}")
-def stage(
-    run: RunRef, opened: Curriculum, number: int, config: EnvConfig, validation: StepRecord, parent: Parent, earlier: Steps, variant: str, designer: str
-) -> tuple[list[StepRecord], CurriculumResults]:
-    """One turn of the loop: generate, train, evaluate, summarize, judge, engineer, pilot, choose; then publish and record."""
+def stage(run: RunRef, number: int, config: EnvConfig, validation: StepRecord, parent: int, variant: str, designer: str) -> CurriculumResults:
+    """One turn of the loop: generate, train, evaluate, summarize, judge, engineer, pilot, choose; publish and record."""
     data = generate(run, number, config, validation)
-    show_config(run, number, config)
+    show_config(run, number)
     checkpoint = train(run, number, data, parent)
     rollouts = evaluate_stage(run, number, checkpoint, validation)
     breakdown = summarize(run, number, rollouts)
@@ -59,11 +54,11 @@ def stage(
     show_proposal(run, number)
     steps = [data, checkpoint, rollouts, breakdown, gate, candidates, pilots, proposal]
     write_manifest(run, number, steps)
-    results = publish(run, number + 1, {**earlier, number: steps})
+    results = publish(run, number)
     show_rates(run, number, results)
-    show_links(run, number, record_lineage(run, opened, number))
+    show_links(run, number, record_lineage(run, number))
     copy_run(run.directory)
-    return steps, results
+    return results
 
 
 def _run_name() -> str:
@@ -95,37 +90,33 @@ def run_curriculum(preset: Preset, directory: Path) -> CurriculumResults:
     check_packages(preset.trl, preset.training)
     with exclusive(directory), tags(TAG):
         fetch_run(directory)
-        opened = open_run(directory, preset)
-        run = RunRef(directory=directory, preset=opened.preset)
+        run = RunRef(directory=directory, preset=open_run(directory, preset).preset)
         try:
-            return _stages(run, opened)
+            return _stages(run)
         finally:
             close_engine()
             dismiss()
 
 
-def _stages(run: RunRef, opened: Curriculum) -> CurriculumResults:
-    preset = run.preset
-    if not (run.start / ROLLOUTS).exists():
+def _stages(run: RunRef) -> CurriculumResults:
+    preset, design = run.preset, run.preset.design
+    if not run.start.has(Stage.rollouts):
         warm_engine(run)
     warm_trainer(run, 0)
     validation = make_validation(run)
-    start = evaluate_start(run, validation)
+    evaluate_start(run, validation)
     config: EnvConfig | None = preset.default_config
-    identities = {START: start.key}
-    parent = START
-    steps: Steps = {}
     results = None
     for number in range(preset.stages):
         log.info("stage %d of %d%s", number, preset.stages - 1, "" if number else " (default config)")
-        before = Parent(stage=parent, identity=identities[parent])
-        steps[number], results = stage(run, opened, number, config, validation, before, dict(steps), preset.design.variant, preset.design.designer)
-        identities[number] = steps[number][1].outputs["checkpoint"]
-        config, parent = next_config(run, number), read_gate(run, number).in_force
-        if read_decision(run.stage(number)):
+        results = stage(run, number, config, validation, run.parent(number), design.variant, design.designer)
+        if must_ask(run, number):
+            ask(run, number)
+        config = next_config(run, number)
+        if run.stage(number).decision:
             copy_run(run.directory)
         if config is None:
-            results = publish(run, number + 1, steps)
+            results = publish(run, number)
             copy_run(run.directory)
             break
     assert results is not None

@@ -14,13 +14,13 @@ from envgen.files import write_json
 from flows.compare import children_environment, run_comparison, run_each
 from flows.compare_children import Children
 from flows.parameters import Jobs
-from infra.analysis.fork import fork
 from infra.analysis.gather import finished
 from infra.analysis.headroom.page import write_page
 from infra.analysis.headroom.results import Headroom, ended, gather, last_rate
 from infra.analysis.headroom.spec import Chain, HeadroomSpec, load_headroom
-from infra.lease import exclusive
 from infra.preset import Preset
+from infra.runs.fork import fork
+from infra.runs.lease import exclusive
 from infra.settings import Settings
 from tasks.run import log
 

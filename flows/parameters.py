@@ -17,7 +17,7 @@ from envgen.prompts import PromptStyle
 from infra.analysis.benchmark.spec import ANSWER_TOKENS, BenchmarkSpec, planned
 from infra.analysis.spec import ComparisonSpec, plan
 from infra.preset import Preset, load_preset
-from infra.run_directory import default_name
+from infra.runs.run import default_name
 from policy.checkpoints import resolve_model
 from policy.engine_config import Backend, Dtype, EngineConfig
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from envgen.errors import ConfigError, RunDirectoryError
-from infra.lease import exclusive
+from infra.runs.lease import exclusive
 from infra.serving import marked, project_file
 from infra.serving.addresses import Addresses
 from infra.serving.auth import CLIENT, SERVER, Login, choose_login

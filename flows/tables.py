@@ -13,7 +13,7 @@ from infra.analysis.comparison import text
 from infra.analysis.formats import narrow
 from infra.analysis.results import ComparisonResults
 from infra.lineage.facts import Ancestor
-from infra.results import CurriculumResults
+from infra.runs.results import CurriculumResults
 
 KEPT = ", the previous config is kept"
 SHA256 = 64

@@ -26,7 +26,7 @@ class KeptAnswers:
 
     An answer is found again by what decides it: conversation and sampling, the rank among equal conversations, and `decides`, which
     holds the identity of the model and how it is run. Killing the process loses no finished answer; a torn last line is passed over.
-    The file is its caller's to remove, once what was made of the answers is safe (`infra.steps.run_step`).
+    The file is its caller's to remove, once what was made of the answers is safe (`infra.runs.steps.run_step`).
     """
 
     def __init__(self, model: ChatModel, path: Path, decides: Mapping[str, Any]) -> None:

@@ -6,11 +6,19 @@ import numpy as np
 
 from envgen.breakdown import Difference, paired_difference
 from envgen.errors import DataError
+from envgen.frozen import Frozen
 from envgen.problem import Instance
 from envgen.prompts import PromptStyle, prompt
 from envgen.verifier import verify_batch
 from policy.chat import ChatModel, Progress, Sampling, ask
 from policy.rollouts import Rollout
+
+
+class Changes(Frozen):
+    """What a stage changed on the validation set, against the policy that it started from."""
+
+    valid: dict[int, Difference]
+    """Map size -> change of the valid rate, paired over the instances."""
 
 
 def evaluate(model: ChatModel, instances: list[Instance], style: PromptStyle, sampling: Sampling, progress: Progress | None = None) -> list[Rollout]:

@@ -39,3 +39,9 @@ class Piloted(Frozen):
     score: PilotScore | None
     error: str | None = None
     """Why there is no score."""
+
+
+class Pilots(Frozen):
+    """The scores of all different configs that were proposed after a stage; none if the pilot is off."""
+
+    pilots: tuple[Piloted, ...]

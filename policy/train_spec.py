@@ -16,6 +16,8 @@ from envgen.problem import MAX_SIZE, MIN_SIZE
 from envgen.prompts import PromptStyle
 from policy.rewards import RewardWeights
 
+CHECKPOINT, TRAIN_LOG = "checkpoint", "train_log.parquet"
+"""What training writes to the directory of its stage, besides the canary."""
 TRAIN_LOG_COLUMNS = {
     "step": "int32",
     "reward": "float64",

@@ -30,7 +30,7 @@ from policy.progress import ProgressLines
 from policy.rewards import reward_functions, weighted_terms
 from policy.shared_prompts import can_share, generate_shared, log_probabilities, pack
 from policy.train_log import TRAIN_LOG_SCHEMA
-from policy.train_spec import DEFAULTS, TrainSpec, last_checkpoint
+from policy.train_spec import CHECKPOINT, DEFAULTS, TRAIN_LOG, TrainSpec, last_checkpoint
 from policy.transformers_model import load
 
 LOGGED_SIZES = tuple(range(MIN_SIZE, MAX_SIZE + 1))
@@ -127,9 +127,9 @@ def train(spec: TrainSpec) -> None:
     partial = save(trainer, spec)
     if trainer.accelerator.is_main_process:
         per_step = trainer.args.train_batch_size * trainer.args.gradient_accumulation_steps * trainer.accelerator.num_processes
-        write_table(spec.output / "train_log.parquet", training_log(trainer.state.log_history, per_step))
+        write_table(spec.output / TRAIN_LOG, training_log(trainer.state.log_history, per_step))
         write_json(spec.output / CANARY, canary)
-        move_directory(partial, spec.output / "checkpoint")
+        move_directory(partial, spec.output / CHECKPOINT)
     trainer.accelerator.wait_for_everyone()
 
 

@@ -15,20 +15,24 @@ from uuid import UUID
 from prefect.artifacts import create_image_artifact, create_progress_artifact, create_table_artifact, update_progress_artifact
 from prefect.context import FlowRunContext, TaskRunContext
 
+from envgen.errors import BUGS
 from infra.analysis.benchmark.chart import CHART_FILE
 from infra.analysis.benchmark.results import BenchmarkResults, scores_table
+from infra.runs.run import RunRef
 from infra.settings import Settings
-from tasks.run import RunRef, Throttle, log
+from tasks.run import Throttle, log
 
 P = ParamSpec("P")
 
 
 def show(create: Callable[..., Any], *args: Any, **what: Any) -> Any:
-    """What `create` returns for `what`; None outside of a run of Prefect, and None with a warning if Prefect does not take it."""
+    """What `create` returns for `what`; None outside of a run of Prefect, or with a warning if Prefect does not take it."""
     if not (FlowRunContext.get() or TaskRunContext.get()):
         return None
     try:
         return create(*args, **what)
+    except BUGS:
+        raise
     except Exception as error:  # a view that is missing is not worth a run
         log.warning("an artifact is not shown in Prefect: %s", error)
         return None

@@ -5,23 +5,23 @@ from pathlib import Path
 from prefect import task
 
 from envgen.benchmark import EVERYTHING, SUITE_SHA256, Item, limited
-from envgen.files import digest, file_digest, write_json
+from envgen.files import digest, file_digest
 from envgen.problem import Instance
 from infra.analysis.benchmark.chart import write_chart
 from infra.analysis.benchmark.results import Asked, BenchmarkResults, count, write_results
 from infra.analysis.benchmark.sources import read_source
 from infra.analysis.benchmark.spec import BenchmarkSpec, open_benchmark
 from infra.preset import load_preset
-from infra.steps import run_step
+from infra.runs.data import validation_instances
+from infra.runs.stage import Evaluation
+from infra.runs.steps import run_step
 from infra.versions import code_version
 from policy.answers import KeptAnswers
 from policy.chat import ChatModel, Sampling
 from policy.checkpoints import model_identity, resolve_model
 from policy.endpoint import Endpoint, read_key
 from policy.evaluation import evaluate
-from policy.rollouts import breakdown_of, read_rollouts, write_rollouts
-from tasks.data import validation_instances
-from tasks.learn import BREAKDOWN, PARTIAL, ROLLOUTS
+from policy.rollouts import breakdown_of
 from tasks.run import Throttle, engine, log, reporting, task_options
 
 
@@ -38,12 +38,14 @@ def answer_all(directory: Path, spec: BenchmarkSpec) -> BenchmarkResults:
         decides["limit"] = spec.limit
     open_benchmark(directory, spec)
 
-    def body() -> None:
-        model = _endpoint_model(endpoint) if endpoint else engine(source, spec.engine, directory / "logs" / "engine.log")
-        kept = KeptAnswers(model, directory / PARTIAL, {"model": decides["model"], **({} if endpoint else spec.engine.decides)})
-        _answer(kept, instances, spec, directory)
+    files = Evaluation(directory=directory)
 
-    record = run_step(directory, "benchmark", decides, (ROLLOUTS, BREAKDOWN), body, kept=PARTIAL)
+    def body() -> None:
+        model = _endpoint_model(endpoint) if endpoint else engine(source, spec.engine, files.log("engine"))
+        kept = KeptAnswers(model, files.partial, {"model": decides["model"], **({} if endpoint else spec.engine.decides)})
+        _answer(kept, instances, spec, files)
+
+    record = run_step(directory, "benchmark", decides, (Evaluation.rollouts.name, Evaluation.breakdown.name), body, kept=files.partial.name)
     asked = Asked(
         model=spec.model,
         model_identity=identity,
@@ -55,7 +57,7 @@ def answer_all(directory: Path, spec: BenchmarkSpec) -> BenchmarkResults:
         engine=None if endpoint else spec.engine,
         code=code_version(),
     )
-    results = BenchmarkResults(asked=asked, seconds=record.seconds, scores=count(items, read_rollouts(directory / ROLLOUTS)))
+    results = BenchmarkResults(asked=asked, seconds=record.seconds, scores=count(items, files.rollouts))
     write_results(directory, results)
     write_chart(directory, results)
     overall = results.overall
@@ -82,10 +84,11 @@ def _data_key(spec: BenchmarkSpec, items: list[Item]) -> str | list[str]:
     return file_digest(Path(spec.data)) if spec.data.endswith(".parquet") else digest([item.instance.problem for item in items])
 
 
-def _answer(model: ChatModel, instances: list[Instance], spec: BenchmarkSpec, directory: Path) -> None:
+def _answer(model: ChatModel, instances: list[Instance], spec: BenchmarkSpec, files: Evaluation) -> None:
     progress = reporting(f"%d of {len(instances)} instances answered")
-    write_rollouts(directory / ROLLOUTS, evaluate(model, instances, spec.style, Sampling(max_tokens=spec.answer_tokens), progress), spec.style)
-    write_json(directory / BREAKDOWN, breakdown_of(read_rollouts(directory / ROLLOUTS)))
+    found = evaluate(model, instances, spec.style, Sampling(max_tokens=spec.answer_tokens), progress)
+    files.write(Evaluation.rollouts, found, spec.style)
+    files.write(Evaluation.breakdown, breakdown_of(files.rollouts))
 
 
 def _endpoint_model(endpoint: Endpoint) -> ChatModel:

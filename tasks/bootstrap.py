@@ -16,12 +16,12 @@ from envgen.prompts import PromptStyle
 from envgen.seeds import seed_integer
 from infra.analysis.study.spec import shipped_studies
 from infra.preset import TUNING_SEED, load_preset
+from infra.runs.data import validation_instances
 from policy.child import run_child
 from policy.tiny.corpus import DESIGN_BATCHES, READ_BY_TOKENIZER, Example, design_chunks, write_examples
 from policy.tiny.rates import Rates, evaluation_boards, rates_path
 from policy.tiny.spec import BootstrapRecipe, BootstrapSpec
 from policy.train_spec import last_checkpoint
-from tasks.data import validation_instances
 from tasks.run import Throttle, log, task_options
 
 DESIGNS = "designs.parquet"

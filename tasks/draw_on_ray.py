@@ -21,7 +21,8 @@ from envgen.frozen import Frozen
 from envgen.problem import Instance
 from envgen.prompts import PromptStyle
 from envgen.sampler import Quota, SamplingReport, SizeReport, checked_quotas, sample_size
-from tasks.run import RunRef, log, task_options
+from infra.runs.run import Run, RunRef
+from tasks.run import log, task_options
 
 
 class SizeRequest(Frozen):
@@ -54,7 +55,7 @@ def draw_on_ray(run: RunRef, stage: int, config: EnvConfig, workers: int) -> tup
     does not see the runs folder.
     """
     todo = checked_quotas(config, run.preset.instances, run.preset.agents)
-    shards = (run.stage(stage) / "work" / "shards").resolve()
+    shards = (run.stage(stage).work / "shards").resolve()
     try:
         with ray_runner(workers) as runner:
             futures = [runner.submit(draw_size, {"request": _request(run, stage, config, quota, shards)}) for quota in todo]
@@ -101,7 +102,7 @@ def _request(run: RunRef, stage: int, config: EnvConfig, quota: Quota, shards: P
         wait_ratio=config.sizes[quota.size].wait_ratio,
         seed=run.preset.stage_seed(stage),
         stage=stage,
-        validation=run.validation.resolve(),
+        validation=run.path(Run.validation).resolve(),
         style=run.preset.prompt_style,
         shard=shards / f"{quota.size}x{quota.size}.parquet",
     )

@@ -2,66 +2,51 @@
 
 import os
 import shutil
-from pathlib import Path
 from typing import Any
 
 from prefect import task
 
 from engineer.gate import START
-from envgen.breakdown import Breakdown, Difference
-from envgen.dataset import read_dataset
 from envgen.errors import ChildError
-from envgen.files import file_digest, write_json
-from envgen.frozen import Frozen
 from envgen.seeds import seed_integer
-from infra.steps import StepRecord, run_step, step_key
+from infra.runs.run import RunRef
+from infra.runs.stage import Stage
+from infra.runs.steps import StepRecord, run_step, step_key
 from policy.answers import KeptAnswers
 from policy.batches import deciding_options
-from policy.canary import CANARY, Canary, check_weights, refuse_stale
+from policy.canary import check_weights, refuse_stale
 from policy.chat import Sampling
-from policy.checkpoints import model_identity
 from policy.child import run_child, warm_up
-from policy.evaluation import evaluate, valid_gains
+from policy.evaluation import Changes, evaluate, valid_gains
 from policy.out_of_memory import OUT_OF_MEMORY, memory_advice
-from policy.rollouts import breakdown_of, read_rollouts, write_rollouts
+from policy.rollouts import breakdown_of
 from policy.sharding import Sharding
-from policy.train_spec import TrainingSettings, TrainSpec, last_checkpoint, launcher, process_count
+from policy.train_spec import CHECKPOINT, TrainingSettings, TrainSpec, last_checkpoint, launcher, process_count
 from tasks.artifacts import TrainingProgress
-from tasks.run import Parent, RunRef, close_engine, engine, log, parent_stage, reporting, task_options
+from tasks.run import close_engine, engine, log, reporting, task_options
 
-ROLLOUTS, BREAKDOWN, CHANGES, WEIGHTS = "rollouts.parquet", "breakdown.json", "changes.json", "weights.json"
-PARTIAL = "rollouts.partial.jsonl"
-"""The answers of an evaluation that was cut off."""
-WORK = "work"
 WARM_UP_SECONDS = 20
 """Before training is expected to end, the engine that will evaluate it begins its imports."""
 
 
-class Changes(Frozen):
-    """What a stage changed on the validation set, against the policy that it started from."""
-
-    valid: dict[int, Difference]
-    """Map size -> change of the valid rate, paired over the instances."""
-
-
 @task(**task_options("train"))
-def train(run: RunRef, stage: int, data: StepRecord, parent: Parent) -> StepRecord:
-    """GRPO in child processes: `checkpoint/`, `train_log.parquet` and `canary.json`."""
-    preset, directory = run.preset, run.stage(stage)
+def train(run: RunRef, stage: int, data: StepRecord, parent: int) -> StepRecord:
+    """GRPO in child processes from the policy of stage `parent`: weights, training log and canary."""
+    preset, files = run.preset, run.stage(stage)
     options = {**preset.trl, "num_train_epochs": preset.epochs}
     decides = {
         "data": data.key,
-        "parent": parent.identity,
+        "parent": run.identity(parent),
         "rewards": preset.rewards,
         "seed": seed_integer(preset.stage_seed(stage), stage, "train"),
         **deciding_options(options, preset.training),
     }
     # Its own for each key and form: nothing goes on from the trainer's checkpoints of other settings.
-    work = directory / WORK / f"{step_key('train', decides)[:12]}-{Sharding.of(preset.training).checkpoints}"
+    work = files.work / f"{step_key('train', decides)[:12]}-{Sharding.of(preset.training).checkpoints}"
     spec = TrainSpec(
-        parent=run.policy(parent.stage),
-        data=directory / "train.parquet",
-        output=directory,
+        parent=run.policy(parent),
+        data=files.path(Stage.train),
+        output=files.directory,
         work=work,
         style=preset.prompt_style,
         rewards=preset.rewards,
@@ -69,9 +54,10 @@ def train(run: RunRef, stage: int, data: StepRecord, parent: Parent) -> StepReco
         seed=decides["seed"],
         training=preset.training,
     )
-    record = run_step(directory, "train", decides, ("checkpoint", "train_log.parquet", CANARY), lambda: _train(run, stage, spec))
+    outputs = (CHECKPOINT, Stage.train_log.name, Stage.canary.name)
+    record = run_step(files.directory, "train", decides, outputs, lambda: _train(run, stage, spec))
     # Only now: until the record is written, the trainer's checkpoints are what a resume starts from.
-    shutil.rmtree(directory / WORK, ignore_errors=True)
+    shutil.rmtree(files.work, ignore_errors=True)
     return record
 
 
@@ -86,7 +72,7 @@ def _train(run: RunRef, stage: int, spec: TrainSpec) -> None:
         if entry.get("steps_here") and entry["elapsed"] / entry["steps_here"] * (entry["steps"] - entry["step"]) < WARM_UP_SECONDS:
             warm_engine(run)
 
-    log_path = run.stage(stage) / "logs" / "training.log"
+    log_path = run.stage(stage).log("training")
     try:
         run_child(
             "policy.training",
@@ -107,7 +93,7 @@ def _train(run: RunRef, stage: int, spec: TrainSpec) -> None:
 def warm_trainer(run: RunRef, stage: int) -> None:
     """Let the training child of a stage do its imports while data are drawn and reports are written."""
     training = run.preset.training
-    if stage < run.preset.stages and training.launch is None and not (run.stage(stage) / "checkpoint").exists():
+    if stage < run.preset.stages and training.launch is None and not run.stage(stage).checkpoint.exists():
         warm_up("policy.training", _one_gpu(training))
 
 
@@ -127,75 +113,65 @@ def _one_gpu(training: TrainingSettings) -> dict[str, str]:
 @task(**task_options("evaluate-start"))
 def evaluate_start(run: RunRef, validation: StepRecord) -> StepRecord:
     """Rollouts and breakdown of the start policy."""
-    source = run.policy(START)
-    identity = model_identity(source)
-    decides = {"validation": validation.key, "model": identity, "answer": run.preset.max_answer_tokens, **run.preset.engine.decides}
+    decides = _decides(run, validation, "model", run.identity(START))
 
     def body() -> None:
-        _evaluate(run, source, identity, run.start)
-        write_json(run.start / BREAKDOWN, breakdown_of(read_rollouts(run.start / ROLLOUTS)))
+        _evaluate(run, START)
+        run.start.write(Stage.breakdown, breakdown_of(run.start.rollouts))
 
-    return run_step(run.start, "start", decides, (ROLLOUTS, BREAKDOWN), body, kept=PARTIAL)
+    outputs = (Stage.rollouts.name, Stage.breakdown.name)
+    return run_step(run.start.directory, "start", decides, outputs, body, kept=run.start.partial.name)
 
 
 @task(**task_options("evaluate"))
 def evaluate_stage(run: RunRef, stage: int, checkpoint: StepRecord, validation: StepRecord) -> StepRecord:
     """Rollouts of a stage's checkpoint on the validation set, after a check that these are the weights that answer."""
-    directory, identity = run.stage(stage), checkpoint.outputs["checkpoint"]
-    decides = {"validation": validation.key, "checkpoint": identity, "answer": run.preset.max_answer_tokens, **run.preset.engine.decides}
-    source = str(directory / "checkpoint")
+    files, decides = run.stage(stage), _decides(run, validation, "checkpoint", checkpoint.outputs[CHECKPOINT])
 
     def body() -> None:
-        _check_weights(run, stage, source)
-        _evaluate(run, source, identity, directory)
+        _check_weights(run, stage)
+        _evaluate(run, stage)
 
-    return run_step(directory, "evaluate", decides, (ROLLOUTS, WEIGHTS), body, kept=PARTIAL)
+    outputs = (Stage.rollouts.name, Stage.weights.name)
+    return run_step(files.directory, "evaluate", decides, outputs, body, kept=files.partial.name)
 
 
-def _check_weights(run: RunRef, stage: int, source: str) -> None:
-    """Write `weights.json`; ModelError if the engine answers with other weights than those that were trained."""
-    directory, preset = run.stage(stage), run.preset
-    model = engine(source, preset.engine, directory / "logs" / "engine.log")
-    check = check_weights(Canary.model_validate_json((directory / CANARY).read_bytes()), model.score, preset.engine.dtype)
+def _decides(run: RunRef, validation: StepRecord, role: str, identity: str) -> dict[str, Any]:
+    """What decides the answers of a policy."""
+    preset = run.preset
+    return {"validation": validation.key, role: identity, "answer": preset.max_answer_tokens, **preset.engine.decides}
+
+
+def _check_weights(run: RunRef, stage: int) -> None:
+    """ModelError if the engine answers with other weights than those that were trained; says what it found."""
+    files, preset = run.stage(stage), run.preset
+    model = engine(run.policy(stage), preset.engine, files.log("engine"))
+    check = check_weights(files.canary, model.score, preset.engine.dtype)
     log.info("stage %d: weights of the engine and of the trainer: %s", stage, check)
     if preset.training.canary == "stop" and check.verdict == "other":
         close_engine()
-        refuse_stale(check, source)
-    write_json(directory / WEIGHTS, check)
+        refuse_stale(check, run.policy(stage))
+    files.write(Stage.weights, check)
+
+
+def _evaluate(run: RunRef, stage: int) -> None:
+    preset, files, instances = run.preset, run.evaluation(stage), run.validation
+    model = engine(run.policy(stage), preset.engine, files.log("engine"))
+    kept = KeptAnswers(model, files.partial, {"model": run.identity(stage), **preset.engine.decides})
+    progress = reporting(f"{files.directory.name}: %d of {len(instances)} validation instances answered")
+    sampling = Sampling(max_tokens=preset.max_answer_tokens)
+    found = evaluate(kept, instances, preset.prompt_style, sampling, progress)
+    files.write(Stage.rollouts, found, preset.prompt_style)
 
 
 @task(**task_options("summarize"))
 def summarize(run: RunRef, stage: int, rollouts: StepRecord) -> StepRecord:
     """The failure breakdown of a stage's rollouts, and the change against the policy that it started from."""
-    directory, before = run.stage(stage), run.evaluation(parent_stage(run, stage)) / ROLLOUTS
+    files, before = run.stage(stage), run.evaluation(run.parent(stage))
 
     def body() -> None:
-        after = read_rollouts(directory / ROLLOUTS)
-        write_json(directory / BREAKDOWN, breakdown_of(after))
-        write_json(directory / CHANGES, Changes(valid=valid_gains(read_rollouts(before), after)))
+        files.write(Stage.breakdown, breakdown_of(files.rollouts))
+        files.write(Stage.changes, Changes(valid=valid_gains(before.rollouts, files.rollouts)))
 
-    decides = {"rollouts": rollouts.outputs[ROLLOUTS], "before": file_digest(before)}
-    return run_step(directory, "summarize", decides, (BREAKDOWN, CHANGES), body)
-
-
-def read_breakdown(directory: Path) -> Breakdown:
-    """The breakdown in a stage directory, or in `start`."""
-    return Breakdown.model_validate_json((directory / BREAKDOWN).read_bytes())
-
-
-def read_changes(directory: Path) -> dict[int, Difference]:
-    """Map size -> change of the valid rate over a finished stage."""
-    return Changes.model_validate_json((directory / CHANGES).read_bytes()).valid
-
-
-def _evaluate(run: RunRef, source: str, identity: str, directory: Path) -> None:
-    preset = run.preset
-    instances = read_dataset(run.validation)
-    model = engine(source, preset.engine, directory / "logs" / "engine.log")
-    kept = KeptAnswers(model, directory / PARTIAL, {"model": identity, **preset.engine.decides})
-    progress = reporting(f"{directory.name}: %d of {len(instances)} validation instances answered")
-    write_rollouts(
-        directory / ROLLOUTS,
-        evaluate(kept, instances, preset.prompt_style, Sampling(max_tokens=preset.max_answer_tokens), progress),
-        preset.prompt_style,
-    )
+    decides = {"rollouts": rollouts.outputs[Stage.rollouts.name], "before": before.digest(Stage.rollouts)}
+    return run_step(files.directory, "summarize", decides, (Stage.breakdown.name, Stage.changes.name), body)

@@ -1,4 +1,4 @@
-"""What every task is told about the run it works for."""
+"""What all tasks share: their log, their options and the one running chat model."""
 
 import logging
 import threading
@@ -7,82 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from engineer.gate import START, GateDecision
-from envgen.frozen import Frozen
-from infra.preset import Preset
 from infra.settings import Settings
-from infra.steps import read_record, stage_directory
 from policy.chat import Completion, Progress
-from policy.checkpoints import model_identity, resolve_model
 from policy.engine import EngineChatModel
 from policy.engine_config import EngineConfig
 
 log = logging.getLogger("envwright")
-GATE = "gate.json"
-
-
-class RunRef(Frozen):
-    """A curriculum's directory and preset; small, so that tasks can pass it around."""
-
-    directory: Path
-    preset: Preset
-
-    @property
-    def name(self) -> str:
-        """Name of the curriculum."""
-        return self.directory.name
-
-    @property
-    def argument(self) -> str:
-        """What a command is told to find it: the name, or the path of a run that lies elsewhere."""
-        return self.name if self.directory.parent.resolve() == Settings().runs.resolve() else str(self.directory.resolve())
-
-    @property
-    def validation(self) -> Path:
-        """The fixed validation set."""
-        return self.directory / "validation.parquet"
-
-    @property
-    def start(self) -> Path:
-        """Directory of the start policy's evaluation."""
-        return self.directory / "start"
-
-    def stage(self, number: int) -> Path:
-        """Directory of a stage."""
-        return stage_directory(self.directory, number)
-
-    def policy(self, number: int) -> str:
-        """The model that stage `number` made; the start policy for -1."""
-        return resolve_model(self.preset.model) if number == START else str(self.stage(number) / "checkpoint")
-
-    def evaluation(self, number: int) -> Path:
-        """The directory with the evaluation of that model."""
-        return self.start if number == START else self.stage(number)
-
-
-class Parent(Frozen):
-    """The policy that a stage starts from."""
-
-    stage: int
-    """The stage that made it; -1 is the start policy."""
-    identity: str
-    """What decides its weights: the digest of its checkpoint, or the key of the start policy's evaluation."""
-
-
-def read_gate(run: RunRef, stage: int) -> GateDecision:
-    """The decision after a finished stage."""
-    return GateDecision.model_validate_json((run.stage(stage) / GATE).read_bytes())
-
-
-def parent_stage(run: RunRef, stage: int) -> int:
-    """The stage whose checkpoint a stage started from; -1 is the start policy."""
-    return read_gate(run, stage - 1).in_force if stage else START
-
-
-def policy_identity(run: RunRef, stage: int) -> str:
-    """What decides the weights that a finished stage made; those of the start policy for -1."""
-    record = None if stage == START else read_record(run.stage(stage), "train")
-    return record.outputs["checkpoint"] if record else model_identity(run.policy(stage))
 
 
 class Throttle:

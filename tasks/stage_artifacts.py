@@ -2,40 +2,38 @@
 
 from prefect.artifacts import create_markdown_artifact, create_table_artifact
 
-from envgen.config import EnvConfig
 from infra.analysis.report.charts import rates_png
-from infra.results import CurriculumResults
+from infra.runs.next_config import previous_config
+from infra.runs.results import CurriculumResults
+from infra.runs.run import Run, RunRef
 from infra.stage_view import breakdown_table, config_table, proposal_markdown
-from tasks.approval import previous_config
 from tasks.artifacts import show_picture, stage_key, view
-from tasks.design import read_proposal
-from tasks.gate import config_of
-from tasks.learn import read_breakdown
-from tasks.pilot import read_pilots
-from tasks.run import RunRef
 
 
 @view
-def show_config(run: RunRef, stage: int, config: EnvConfig) -> None:
+def show_config(run: RunRef, stage: int) -> None:
     """The config of a stage, and what it changes against that of the stage before."""
-    previous = config_of(run, stage - 1) if stage else None
-    what = f"Environment config of stage {stage}" + (f", changes since stage {stage - 1}" if stage else " (the default config)")
-    create_table_artifact(table=config_table(config, previous), key=stage_key(run, stage, "config"), description=what)
+    table = config_table(run.config_of(stage), run.config_of(stage - 1) if stage else None)
+    since = f", changes since stage {stage - 1}" if stage else " (the default config)"
+    what = f"Environment config of stage {stage}{since}"
+    create_table_artifact(table=table, key=stage_key(run, stage, "config"), description=what)
 
 
 @view
 def show_breakdown(run: RunRef, stage: int) -> None:
     """What the policy of a stage got right and wrong."""
-    table = breakdown_table(read_breakdown(run.stage(stage)))
     what = f"Failure breakdown after stage {stage}, on the validation set, with 95 % Wilson intervals"
+    table = breakdown_table(run.stage(stage).breakdown)
     create_table_artifact(table=table, key=stage_key(run, stage, "breakdown"), description=what)
 
 
 @view
 def show_proposal(run: RunRef, stage: int) -> None:
     """What was proposed after a stage, in words."""
-    text = proposal_markdown(stage, read_proposal(run, stage), previous_config(run, stage), read_pilots(run, stage).pilots)
-    create_markdown_artifact(markdown=text, key=stage_key(run, stage, "proposal"), description=f"Proposal after stage {stage}")
+    files = run.stage(stage)
+    text = proposal_markdown(stage, files.proposal, previous_config(run, stage), files.pilots.pilots)
+    key = stage_key(run, stage, "proposal")
+    create_markdown_artifact(markdown=text, key=key, description=f"Proposal after stage {stage}")
 
 
 @view
@@ -48,6 +46,7 @@ def show_rates(run: RunRef, stage: int, results: CurriculumResults) -> None:
 @view
 def show_links(run: RunRef, stage: int, addresses: dict[str, str]) -> None:
     """Where to read on: addresses by name, and the report."""
-    places = {**addresses, "report": str((run.directory / "report.html").resolve())}
-    text = "\n".join(f"- [{name}]({place})" if place.startswith("http") else f"- {name}: `{place}`" for name, place in places.items())
-    create_markdown_artifact(markdown=text, key=stage_key(run, stage, "links"), description=f"Links of stage {stage}")
+    places = {**addresses, "report": str(run.path(Run.report).resolve())}
+    lines = [f"- [{name}]({at})" if at.startswith("http") else f"- {name}: `{at}`" for name, at in places.items()]
+    key = stage_key(run, stage, "links")
+    create_markdown_artifact(markdown="\n".join(lines), key=key, description=f"Links of stage {stage}")

@@ -10,10 +10,10 @@ from infra.analysis.benchmark.spec import BenchmarkSpec
 from infra.analysis.study.export import RoundFolder, policies_to_test, store_round
 from infra.analysis.study.spec import StudySpec
 from infra.preset import Preset, load_preset
-from infra.steps import run_step
+from infra.runs.data import validation_instances
+from infra.runs.steps import run_step
 from policy.checkpoints import resolve_model
 from tasks.benchmark import answer_all
-from tasks.data import validation_instances
 from tasks.run import log, task_options
 
 
@@ -38,9 +38,9 @@ def answer_test_suite(data: Path, folder: RoundFolder, replicas: int) -> None:
     policies = policies_to_test(folder, folder.runs())
     for number, (policy, stage) in enumerate(policies, start=1):
         log.info("test suite: %s, stage %d (%d of %d)", policy, stage, number, len(policies))
-        trained = folder.evaluated(policy, stage) / "checkpoint"
+        trained = folder.run(policy, stage).stage(max(stage, 0)).checkpoint
         source = resolve_model(preset.model) if stage == START else str(trained.resolve())
-        answer_all(folder.test(policy, stage), _asked(data, folder.spec, preset, source, replicas))
+        answer_all(folder.test(policy, stage).directory, _asked(data, folder.spec, preset, source, replicas))
 
 
 def _asked(data: Path, spec: StudySpec, preset: Preset, source: str, replicas: int) -> BenchmarkSpec:

@@ -68,7 +68,7 @@ def test_the_testbed_and_the_engineer_load_without_model_libraries():
 
 
 def test_settings_and_specs_load_without_model_libraries():
-    specs = ["infra.preset", "infra.settings", "infra.results", "infra.run_directory", "infra.steps", "flows.cli"]
+    specs = ["infra.preset", "infra.settings", "infra.runs.results", "infra.runs.run", "infra.runs.steps", "flows.cli"]
     specs += ["policy.train_spec", "policy.train_log", "policy.engine", "policy.chat", "policy.rewards", "policy.checkpoints", "policy.tiny.spec"]
     named, modules = load(*specs)
     assert named == set(specs)

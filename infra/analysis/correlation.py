@@ -7,7 +7,7 @@ from pydantic import Field
 from scipy.stats import spearmanr
 
 from envgen.frozen import Frozen
-from infra.results import CurriculumResults, StageResult
+from infra.runs.results import CurriculumResults, StageResult
 
 PILOT_SCORES = {"advantage": "the mean |advantage|", "mixed": "the share of groups with mixed rewards"}
 """Score of a pilot -> what it is."""

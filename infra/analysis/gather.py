@@ -1,6 +1,5 @@
 """Read what the curricula of a comparison left on disk, and sum it up; the one estimator of rates and differences."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,17 +8,18 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
+from engineer.gate import START
 from envgen.dataset import read_table
 from envgen.errors import DataError, RunDirectoryError
 from infra.analysis.correlation import ScoredStage, piloted_stages, rank_correlations
-from infra.analysis.fork import STAGE_STEPS
 from infra.analysis.results import BASELINES, Against, ArmResult, ChildResult, ComparisonResults, State
 from infra.analysis.spec import Child, ComparisonSpec
 from infra.analysis.statistics import area, effect, rate
 from infra.preset import Preset
-from infra.results import CurriculumResults
-from infra.run_directory import FREE_FIELDS, changed_fields, read_curriculum, read_results
-from infra.steps import stage_directory
+from infra.runs.fork import STAGE_STEPS
+from infra.runs.results import CurriculumResults
+from infra.runs.run import FREE_FIELDS, Run, changed_fields
+from infra.runs.stage import Evaluation
 
 RateName = Literal["valid", "optimal"]
 RATES: tuple[RateName, ...] = ("valid", "optimal")
@@ -57,33 +57,34 @@ Runs = Mapping[int, Finished]
 
 def finished(directory: Path, preset: Preset) -> Finished | None:
     """What a run directory says if all stages of the preset are done there; None if it is to be run, first or again."""
+    run = Run(directory=directory)
     try:
-        if changed_fields(read_curriculum(directory).preset, preset, FREE_FIELDS):
+        if changed_fields(run.curriculum.preset, preset, FREE_FIELDS):
             return None
-        results = read_results(directory)
+        results = run.results
         if len(results.stages) < preset.stages:
             return None
-        return _read(directory, results.model_copy(update={"stages": results.stages[: preset.stages]}))
+        return _read(run, results.model_copy(update={"stages": results.stages[: preset.stages]}))
     except (RunDirectoryError, DataError, OSError, ValueError, KeyError):
         return None
 
 
-def _read(directory: Path, results: CurriculumResults) -> Finished:
-    parts = [directory / "start", *(stage_directory(directory, stage.stage) for stage in results.stages)]
-    tables = [read_table(part / "rollouts.parquet", _COLUMNS) for part in parts]
+def _read(run: Run, results: CurriculumResults) -> Finished:
+    numbers = [stage.stage for stage in results.stages]
+    evaluations = [run.evaluation(number) for number in (START, *numbers)]
+    tables = [read_table(evaluation.path(Evaluation.rollouts), _COLUMNS) for evaluation in evaluations]
     ids = [tuple(table["id"].to_pylist()) for table in tables]
     if len(set(ids)) > 1:
-        raise DataError(f"{directory}: the stages were evaluated on different instances")
-    manifests = [json.loads((part / "manifest.json").read_bytes()) for part in parts[1:]]
+        raise DataError(f"{run.directory}: the stages were evaluated on different instances")
     seconds = sum(value for stage in results.stages for step, value in stage.seconds.items() if stage.stage or step not in STAGE_STEPS)
     return Finished(
         outcomes={name: np.stack([table[name].to_numpy() for table in tables]) for name in RATES},
         final=results.final.stage,
         ids=ids[0],
-        tokens=_tokens([manifest["tokens"] for manifest in manifests]),
+        tokens=_tokens([run.stage(number).manifest["tokens"] for number in numbers]),
         seconds=seconds,
         training_seconds=sum(stage.training.seconds for stage in results.stages),
-        pilots=tuple(piloted_stages(directory.name, results)),
+        pilots=tuple(piloted_stages(run.directory.name, results)),
     )
 
 

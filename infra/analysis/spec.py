@@ -20,7 +20,7 @@ from envgen.files import read_model, write_json
 from envgen.frozen import Frozen
 from infra.analysis.test_suite import TestSuite
 from infra.preset import Preset, load_preset, read_yaml, resolved_json
-from infra.run_directory import FREE_FIELDS, changed_fields
+from infra.runs.run import FREE_FIELDS, changed_fields
 
 SPEC_FILE = "comparison.json"
 SHARED = "shared"

@@ -22,7 +22,7 @@ from typing import NamedTuple
 from lane import Lane, command_line, copy_stage_zero
 
 from envgen.files import file_digest
-from infra.steps import read_record, stage_directory
+from infra.runs.steps import read_record, stage_directory
 
 STEPS = ("generate", "train", "evaluate", "summarize", "gate", "engineer", "pilot", "choose")
 RESUMES = ("retry", "new run", "command")

@@ -240,3 +240,22 @@ def test_draws_are_uniform_over_all_labelled_boards_of_a_class():
         names = sorted(forms)
         expected = np.array([forms[name] for name in names]) * seen.total() / forms.total()
         assert chisquare([seen[name] for name in names], expected).pvalue > 0.01
+
+
+def test_what_was_drawn_to_see_whether_a_config_is_attainable_is_not_drawn_again(monkeypatch: pytest.MonkeyPatch):
+    asked = {"agents": 2, "seed": 11, "stage": 3, "held_out": frozenset({"none"})}
+    expected = sample(MIXED, 100, **asked)
+    calls = []
+
+    def counted(quota: Quota, *given: object) -> object:
+        calls.append(quota)
+        return draw_boards(quota, *given)
+
+    monkeypatch.setattr("envgen.sampler.draw_boards", counted)
+    assert attainable(MIXED, 100, **asked) == (MIXED, [])
+    drawn = len(calls)
+    assert attainable(MIXED, 100, **asked) == (MIXED, [])
+    assert sample(MIXED, 100, **asked) == expected
+    assert len(calls) == drawn > 0
+    assert sample(MIXED, 100, **asked) == expected
+    assert len(calls) == 2 * drawn, "what was asked for is not kept any longer"

@@ -19,7 +19,7 @@ import flows.convert
 import flows.picture
 import flows.verify
 import infra.preset
-import infra.run_directory  # noqa: F401
+import infra.runs.run  # noqa: F401
 
 
 def become(request: dict) -> None:

@@ -14,10 +14,11 @@ from flows.compare import _complain, _todo, run_each, share_of_cores
 from infra.analysis.gather import gather
 from infra.analysis.spec import Child, plan
 from infra.preset import Preset
-from infra.steps import StepRecord, step_key
+from infra.runs.run import RunRef
+from infra.runs.stage import Stage
+from infra.runs.steps import StepRecord, step_key
 from tasks.data import generate, make_validation
 from tasks.learn import evaluate_stage, evaluate_start, summarize, train
-from tasks.run import Parent, RunRef
 
 CHILDREN = plan("micro", "fixed,random,levels,frontier", "0,1").children
 
@@ -95,9 +96,9 @@ def stage_0_keys(directory: Path, preset: Preset) -> dict[str, str]:
     validation = make_validation.fn(run)
     start = evaluate_start.fn(run, validation)
     data = generate.fn(run, 0, preset.default_config, validation)
-    checkpoint = train.fn(run, 0, data, Parent(stage=-1, identity=start.key))
+    checkpoint = train.fn(run, 0, data, -1)
     rollouts = evaluate_stage.fn(run, 0, checkpoint, validation)
-    write_text(run.start / "rollouts.parquet", "the same answers")
+    write_text(run.start.path(Stage.rollouts), "the same answers")
     return {step.step: step.key for step in (validation, start, data, checkpoint, rollouts, summarize.fn(run, 0, rollouts))}
 
 

@@ -9,7 +9,7 @@ from engineer.registry import known_designers
 from envgen.errors import ConfigError
 from infra.names import checked_name
 from infra.preset import PRESETS, load_preset
-from infra.run_directory import default_name
+from infra.runs.run import default_name
 from infra.settings import Settings
 
 BAD = ["../../etc/x", "/etc/x", "a/b", ".", "..", ".serve", "-x", "a b", "a\n", "größe", "a[/]b", "n" * 129]

@@ -13,7 +13,7 @@ from envgen.config import EnvConfig, SizeConfig
 from envgen.verifier import FailureCategory
 from flows.tables import closing_lines, lineage_tree
 from infra.lineage.facts import Ancestor
-from infra.results import CurriculumResults, StageResult, TrainingSummary
+from infra.runs.results import CurriculumResults, StageResult, TrainingSummary
 
 CONFIG = EnvConfig(sizes={3: SizeConfig(data_ratio=1, hole_ratio=0.2, wait_ratio=0)})
 BREAKDOWN = Breakdown(sizes={3: SizeBreakdown(n=4, valid=4, optimal=4, failures=dict.fromkeys(FailureCategory, 0))})

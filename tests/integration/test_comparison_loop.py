@@ -13,7 +13,7 @@ import pytest
 
 from infra.analysis.results import ComparisonResults, read_comparison_results
 from infra.lineage import Recorder
-from infra.run_directory import read_results
+from infra.runs.run import Run
 
 NAME = "compare-micro"
 COMPARE = [sys.executable, "-m", "flows.cli", "compare", "micro", "--engineers", "fixed,random,levels", "--seeds", "3"]
@@ -110,7 +110,7 @@ def uses_tokens(directory: Path, results: ComparisonResults) -> None:
         "engineer": 0,
         "pilot": first["pilot"] + tokens["pilot"],
     }
-    own = read_results(directory / "random-s3").stages
+    own = Run(directory=directory / "random-s3").results.stages
     redesign = sum(own[0].seconds[step] for step in ("gate", "engineer", "pilot", "choose"))
     assert results.arms[1].seconds == pytest.approx(redesign + sum(own[1].seconds.values()))
 

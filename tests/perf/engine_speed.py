@@ -13,6 +13,7 @@ import psutil
 from envgen.files import write_json
 from envgen.prompts import PromptStyle, prompt
 from infra.preset import load_preset
+from infra.runs.data import validation_instances
 from infra.settings import Settings
 from policy.answers import KeptAnswers
 from policy.chat import Sampling
@@ -21,7 +22,6 @@ from policy.engine import EngineChatModel
 from policy.engine_config import EngineConfig
 from policy.evaluation import evaluate
 from policy.interpreter import vllm_python
-from tasks.data import validation_instances
 
 REPEATS = 9
 STYLE, SAMPLING = PromptStyle.COMPACT, Sampling(max_tokens=40)

@@ -72,7 +72,7 @@ def tiny(folder: Path, rehearse: bool) -> dict[str, Any]:
     environment = {**os.environ, "ENVWRIGHT_RUNS": str(folder / "runs"), "PREFECT_HOME": str(folder / "prefect"), "PYTHONPATH": str(ROOT)}
     started = time.perf_counter()
     _run([sys.executable, "-m", "flows.cli", "run", preset, "--name", "gpu"], environment)
-    from infra.results import CurriculumResults
+    from infra.runs.results import CurriculumResults
 
     results = CurriculumResults.model_validate_json((folder / "runs" / "gpu" / "results.json").read_bytes())
     rates = [{"valid": str(stage.breakdown.overall.valid_rate), "optimal": str(stage.breakdown.overall.optimal_rate)} for stage in results.stages]
@@ -143,11 +143,11 @@ def start(folder: Path, rehearse: bool) -> dict[str, Any]:
     """A start policy with four times the boards and steps, and both policies on the tiny preset's validation set."""
     from envgen.prompts import PromptStyle
     from infra.preset import load_preset
+    from infra.runs.data import validation_instances
     from policy.chat import Sampling
     from policy.checkpoints import resolve_model
     from policy.engine import EngineChatModel, EngineConfig
     from policy.evaluation import evaluate, gains
-    from tasks.data import validation_instances
 
     # Ten times the batches of the shipped policy.
     small = ["warmup_steps=1", "save_steps=4", "hidden_size=32", "layers=2", "batch_size=16", "design_batch_size=8"] if rehearse else ["save_steps=5000"]

@@ -41,25 +41,24 @@ def overhead() -> tuple[float, float, float]:
 def _plain(directory: Path) -> None:
     """All steps of the curriculum as plain functions, in the order of `flows.curriculum`."""
     from engineer.gate import START
-    from infra.lease import exclusive
     from infra.preset import load_preset
-    from infra.run_directory import open_run
+    from infra.runs.lease import exclusive
+    from infra.runs.run import RunRef, open_run
     from tasks.data import generate, make_validation
-    from tasks.design import engineer, read_proposal
+    from tasks.design import engineer
     from tasks.gate import judge
     from tasks.learn import evaluate_stage, evaluate_start, summarize, train
     from tasks.lineage import record_lineage
     from tasks.pilot import choose, score_candidates
     from tasks.publish import publish, write_manifest
-    from tasks.run import Parent, RunRef
 
     preset = load_preset("tiny", SETTINGS)
     with exclusive(directory):
-        opened = open_run(directory, preset)
+        open_run(directory, preset)
         run = RunRef(directory=directory, preset=preset)
         validation = make_validation.fn(run)
-        start = evaluate_start.fn(run, validation)
-        config, parent, done = preset.default_config, Parent(stage=START, identity=start.key), {}
+        evaluate_start.fn(run, validation)
+        config, parent = preset.default_config, START
         for number in range(preset.stages):
             data = generate.fn(run, number, config, validation)
             checkpoint = train.fn(run, number, data, parent)
@@ -68,11 +67,11 @@ def _plain(directory: Path) -> None:
             gate = judge.fn(run, number, rollouts)
             candidates = engineer.fn(run, number, breakdown, gate)
             pilots = score_candidates.fn(run, number, candidates, gate)
-            done[number] = [data, checkpoint, rollouts, breakdown, gate, candidates, pilots, choose.fn(run, number, candidates, pilots)]
-            write_manifest.fn(run, number, done[number])
-            publish.fn(run, number + 1, done)
-            record_lineage.fn(run, opened, number)
-            config, parent = read_proposal(run, number).config, Parent(stage=number, identity=checkpoint.outputs["checkpoint"])
+            done = [data, checkpoint, rollouts, breakdown, gate, candidates, pilots, choose.fn(run, number, candidates, pilots)]
+            write_manifest.fn(run, number, done)
+            publish.fn(run, number)
+            record_lineage.fn(run, number)
+            config, parent = run.stage(number).proposal.config, number
 
 
 def _update_seconds() -> float:

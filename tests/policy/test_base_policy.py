@@ -14,12 +14,12 @@ from envgen.prompts import PromptStyle
 from envgen.sampler import sample
 from envgen.seeds import generator
 from infra.preset import TINY_DESIGN_TOKENS, load_preset
+from infra.runs.data import validation_instances
 from policy.chat import Sampling, ask
 from policy.checkpoints import SHIPPED
 from policy.evaluation import evaluate
 from policy.rollouts import breakdown_of
 from policy.transformers_model import TransformersModel
-from tasks.data import validation_instances
 
 
 @pytest.fixture(scope="module")

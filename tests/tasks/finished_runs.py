@@ -5,25 +5,26 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from engineer.proposal import Attempt, Proposal
+from engineer.proposal import Attempt, Candidate, Candidates, Proposal
 from envgen.config import EnvConfig, SizeConfig
-from envgen.dataset import write_dataset, write_table
+from envgen.dataset import write_table
 from envgen.files import write_json
 from envgen.problem import Instance
 from envgen.prompts import PromptStyle, answer
 from envgen.sampler import sample
 from envgen.verifier import verify
 from infra.preset import Preset, load_preset
-from infra.run_directory import Curriculum, open_run
-from infra.steps import StepRecord
-from policy.rollouts import Rollout, breakdown_of, write_rollouts
+from infra.runs.run import Run, RunRef, open_run
+from infra.runs.stage import Stage
+from infra.runs.steps import StepRecord
+from policy.pilot_score import Pilots
+from policy.rollouts import Rollout, breakdown_of
 from policy.train_log import TRAIN_LOG_SCHEMA
-from tasks.design import Candidate, Candidates
 from tasks.gate import judge
-from tasks.pilot import Pilots
-from tasks.run import RunRef
+from tasks.learn import summarize
 
 MICRO = load_preset("micro")
+EVALUATED = StepRecord(step="evaluate", key="", outputs={Stage.rollouts.name: ""}, seconds=0)
 
 
 def shares(small: float) -> EnvConfig:
@@ -55,35 +56,40 @@ def instances(seed: int = 3, agents: int = 2) -> list[Instance]:
 
 
 def finished_run(
-    directory: Path, correct: tuple[int, ...], preset: Preset = MICRO, validation: list[Instance] | None = None, proposals: tuple[Proposal, ...] = ()
-) -> tuple[RunRef, Curriculum]:
+    directory: Path,
+    correct: tuple[int, ...],
+    preset: Preset = MICRO,
+    validation: list[Instance] | None = None,
+    proposals: tuple[Proposal, ...] = (),
+    configs: tuple[EnvConfig, ...] = (),
+) -> RunRef:
     """A curriculum whose evaluations solve `correct` of every ten instances: the start policy's first, then one a stage."""
     preset = preset.model_copy(update={"stages": len(correct) - 1})
-    curriculum, run, validation = open_run(directory, preset), RunRef(directory=directory, preset=preset), validation or instances()
-    write_dataset(run.validation, validation, PromptStyle.COMPACT, {})
-    _evaluated(run.start, rollouts(validation, correct[0]))
-    for stage, right in enumerate(correct[1:]):
-        folder = run.stage(stage)
-        _evaluated(folder, rollouts(validation, right))
-        config, following = (shares(0.5 + number / 10) for number in (stage, stage + 1))
-        write_json(folder / "config.json", config)
-        write_dataset(folder / "train.parquet", validation[:8], PromptStyle.COMPACT, {"stage": stage})
-        write_json(folder / "checkpoint" / "config.json", {"weights": [directory.name, stage]})
-        write_table(folder / "train_log.parquet", pa.table(_log()).cast(TRAIN_LOG_SCHEMA))
-        chosen = proposals[stage] if proposals else asked(stage, following)
-        write_json(folder / "candidates.json", Candidates(candidates=tuple(Candidate(proposal=p, state={}) for p in (asked(stage, config), chosen))))
-        write_json(folder / "proposal.json", chosen)
-        write_json(folder / "pilot.json", Pilots(pilots=()))
-        judge.fn(run, stage, StepRecord(step="evaluate", key="", outputs={"rollouts.parquet": ""}, seconds=0))
-        write_json(folder / "manifest.json", {"stage": stage})
-    for name in ("results.json", "report.html"):
-        (directory / name).write_text("{}")
-    return run, curriculum
-
-
-def _evaluated(folder: Path, found: list[Rollout]) -> None:
-    write_rollouts(folder / "rollouts.parquet", found, PromptStyle.COMPACT)
-    write_json(folder / "breakdown.json", breakdown_of(found))
+    open_run(directory, preset)
+    run, validation = RunRef(directory=directory, preset=preset), validation or instances()
+    configs = configs or tuple(shares(0.5 + number / 10) for number in range(len(correct)))
+    run.write(Run.validation, validation, PromptStyle.COMPACT, {})
+    run.start.write(Stage.rollouts, rollouts(validation, correct[0]), PromptStyle.COMPACT)
+    run.start.write(Stage.breakdown, breakdown_of(run.start.rollouts))
+    for number, right in enumerate(correct[1:]):
+        stage, config = run.stage(number), configs[number]
+        stage.write(Stage.config, config)
+        stage.write(Stage.train, validation[:8], PromptStyle.COMPACT, {"stage": number})
+        write_json(stage.checkpoint / "config.json", {"weights": [directory.name, number]})
+        write_table(stage.path(Stage.train_log), pa.table(_log()).cast(TRAIN_LOG_SCHEMA))
+        stage.write(Stage.rollouts, rollouts(validation, right), PromptStyle.COMPACT)
+        chosen = proposals[number] if proposals else asked(number, configs[number + 1])
+        drawn = tuple(Candidate(proposal=proposal, state={}) for proposal in (asked(number, config), chosen))
+        stage.write(Stage.candidates, Candidates(candidates=drawn))
+        stage.write(Stage.proposal, chosen)
+        stage.write(Stage.state, {})
+        stage.write(Stage.pilots, Pilots(pilots=()))
+        summarize.fn(run, number, EVALUATED)
+        judge.fn(run, number, EVALUATED)
+        stage.write(Stage.manifest, {"stage": number, "seconds": {}})
+    for file in (Run.results, Run.report):
+        run.path(file).write_text("{}")
+    return run
 
 
 def _log() -> dict[str, np.ndarray]:

@@ -8,16 +8,14 @@ import pytest
 
 from engineer.proposal import Proposal
 from envgen.config import EnvConfig, SizeConfig
-from envgen.dataset import write_dataset
 from envgen.errors import ConfigError, RunDirectoryError
-from envgen.files import write_json
 from envgen.prompts import PromptStyle
-from flows.approval import approval_form, next_config
-from infra.decision import read_decision, store_decision
+from flows.approval import approval_form
 from infra.preset import load_preset
-from tasks.approval import decided, last_stage, must_ask, proposal_digest
-from tasks.pilot import Pilots
-from tasks.run import RunRef
+from infra.runs.next_config import decided, last_stage, must_ask, next_config, store_decision
+from infra.runs.run import RunRef
+from infra.runs.stage import Stage
+from policy.pilot_score import Pilots
 
 PREVIOUS = EnvConfig(sizes={size: SizeConfig(data_ratio=0.25, hole_ratio=0.3, wait_ratio=0.25) for size in (3, 4, 5, 6)})
 PROPOSED = EnvConfig(
@@ -29,21 +27,21 @@ PROPOSED = EnvConfig(
 def run(tmp_path: Path) -> RunRef:
     """A run whose stage 0 has proposed."""
     ref = RunRef(directory=tmp_path / "mine", preset=load_preset("micro", {"approval": "required"}))
-    write_dataset(ref.validation, [], PromptStyle.COMPACT, {})
-    write_json(ref.stage(0) / "config.json", PREVIOUS)
+    ref.write(RunRef.validation, [], PromptStyle.COMPACT, {})
+    ref.stage(0).write(Stage.config, PREVIOUS)
     gate = {"stage": 0, "gate": "off", "against": -1, "valid": {"value": 0, "low": 0, "high": 0}, "p_value": 1, "action": "go-on", "reason": ""}
-    write_json(ref.stage(0) / "gate.json", {**gate, "best": 0, "in_force": 0})
-    write_json(ref.stage(0) / "pilot.json", Pilots(pilots=()))
+    ref.stage(0).write(Stage.gate, {**gate, "best": 0, "in_force": 0})
+    ref.stage(0).write(Stage.pilots, Pilots(pilots=()))
     propose(ref, PROPOSED)
     return ref
 
 
 def propose(run: RunRef, config: EnvConfig, rationale: str = "less of 3x3 <script>") -> None:
-    write_json(run.stage(0) / "proposal.json", Proposal(stage=0, designer="fixed", variant="V6", rationale=rationale, config=config))
+    run.stage(0).write(Stage.proposal, Proposal(stage=0, designer="fixed", variant="V6", rationale=rationale, config=config))
 
 
 def decide(run: RunRef, verdict: Any, **more: Any) -> EnvConfig | None:
-    store_decision(run.directory, decided(run, 0, verdict, via="shell", seen=proposal_digest(run, 0), **more))
+    store_decision(run, decided(run, 0, verdict, via="shell", seen=run.stage(0).digest(Stage.proposal), **more))
     return next_config(run, 0)
 
 
@@ -72,7 +70,7 @@ def test_after_the_last_stage_nobody_is_asked(run: RunRef):
 
 def test_a_rejected_proposal_keeps_the_config_before(run: RunRef):
     assert decide(run, "reject", comment="too hard") == PREVIOUS
-    found = read_decision(run.stage(0))
+    found = run.stage(0).decision
     assert found is not None
     assert (found.decision, found.edited, found.comment) == ("reject", False, "too hard")
 
@@ -88,7 +86,7 @@ def test_an_edit_is_recorded_as_one_with_what_had_to_be_changed(run: RunRef):
     assert config is not None
     assert config.sizes[6].hole_ratio == 0.25
     assert sum(size.data_ratio for size in config.sizes.values()) == pytest.approx(1)
-    found = read_decision(run.stage(0))
+    found = run.stage(0).decision
     assert found is not None
     assert found.edited
     assert found.changes == ("data_ratio summed to 0.8 and was scaled to 1",)
@@ -96,7 +94,7 @@ def test_an_edit_is_recorded_as_one_with_what_had_to_be_changed(run: RunRef):
 
 def test_what_was_submitted_as_it_was_shown_is_no_edit(run: RunRef):
     assert decide(run, "approve", edit=PROPOSED.model_dump(mode="json")) == PROPOSED
-    found = read_decision(run.stage(0))
+    found = run.stage(0).decision
     assert found is not None
     assert not found.edited
 
@@ -114,45 +112,45 @@ def test_what_was_submitted_as_it_was_shown_is_no_edit(run: RunRef):
 def test_an_edit_that_is_not_legal_is_refused_and_nothing_stored(run: RunRef, edit: dict[str, Any], said: str):
     with pytest.raises(ConfigError, match=said):
         decide(run, "approve", edit=edit)
-    assert read_decision(run.stage(0)) is None
+    assert run.stage(0).decision is None
 
 
 def test_a_decision_on_another_proposal_counts_for_nothing(run: RunRef):
     decide(run, "approve")
     propose(run, PREVIOUS)
-    assert read_decision(run.stage(0)) is None
+    assert run.stage(0).decision is None
     assert must_ask(run, 0)
 
 
 def test_a_proposal_that_changed_since_it_was_shown_cannot_be_approved(run: RunRef):
-    seen = decided(run, 0, "approve", via="form", seen=proposal_digest(run, 0))
+    seen = decided(run, 0, "approve", via="form", seen=run.stage(0).digest(Stage.proposal))
     propose(run, PREVIOUS)
     with pytest.raises(RunDirectoryError, match="is not the proposal that was shown"):
-        store_decision(run.directory, seen)
+        store_decision(run, seen)
 
 
 def test_once_the_next_stage_has_begun_its_decision_stands(run: RunRef):
     decide(run, "approve")
-    write_json(run.stage(1) / "config.json", PROPOSED)
+    run.stage(1).write(Stage.config, PROPOSED)
     with pytest.raises(RunDirectoryError, match="stage 1 has begun"):
         decide(run, "reject")
 
 
 def test_a_stage_that_began_without_anybody_being_asked_is_not_redone_by_a_late_decision(run: RunRef):
-    write_json(run.stage(1) / "config.json", PROPOSED)
+    run.stage(1).write(Stage.config, PROPOSED)
     with pytest.raises(RunDirectoryError, match="stage 1 has begun, its config was not asked about"):
         decide(run, "reject")
 
 
 def test_approval_that_is_asked_for_late_does_not_stop_a_stage_that_has_begun_with_the_proposal(run: RunRef):
-    write_json(run.stage(1) / "config.json", PROPOSED)
+    run.stage(1).write(Stage.config, PROPOSED)
     assert not must_ask(run, 0)
-    write_json(run.stage(1) / "config.json", PREVIOUS)
+    run.stage(1).write(Stage.config, PREVIOUS)
     assert must_ask(run, 0)
 
 
 def test_a_damaged_decision_is_no_approval(run: RunRef):
-    (run.stage(0) / "decision.json").write_text('{"decision": "approve"}')
+    (run.stage(0).path(Stage.decided)).write_text('{"decision": "approve"}')
     with pytest.raises(RunDirectoryError, match=r"decision.json: damaged"):
         next_config(run, 0)
 
@@ -175,13 +173,13 @@ def test_the_words_of_a_model_do_nothing_in_the_form(run: RunRef):
 
 def test_the_last_stage_with_a_proposal_is_the_one_to_decide_on(run: RunRef):
     assert last_stage(run) == 0
-    (run.stage(0) / "proposal.json").unlink()
+    (run.stage(0).path(Stage.proposal)).unlink()
     with pytest.raises(RunDirectoryError, match="no stage has proposed"):
         last_stage(run)
 
 
 def test_a_decision_is_readable_by_people_and_programs(run: RunRef):
     decide(run, "approve", comment="fine", by="ada")
-    stored = json.loads((run.stage(0) / "decision.json").read_text())
+    stored = json.loads((run.stage(0).path(Stage.decided)).read_text())
     assert {"stage", "decision", "config", "edited", "comment", "by", "via", "proposal", "decided_at"} <= set(stored)
-    assert str(read_decision(run.stage(0))).startswith("approved by ada (shell, ")
+    assert str(run.stage(0).decision).startswith("approved by ada (shell, ")

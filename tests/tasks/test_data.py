@@ -5,15 +5,14 @@ import pytest
 from envgen import benchmark
 from envgen.benchmark import suite_identities
 from envgen.config import EnvConfig, SizeConfig
-from envgen.dataset import read_dataset, write_dataset
 from envgen.problem import Instance
 from envgen.prompts import PromptStyle
 from envgen.sampler import sample
 from infra.preset import load_preset
-from infra.steps import StepRecord
+from infra.runs.run import RunRef
+from infra.runs.steps import StepRecord
 from tasks import data
 from tasks.data import generate, make_validation
-from tasks.run import RunRef
 
 TWO_AGENTS = "4ba9d0b1a101cdd40006807d10fe0bc9d47fa6fbb387704ae096fc67823a8bc0"
 """Key of the validation set of the preset micro."""
@@ -22,7 +21,7 @@ VALIDATION = StepRecord(step="validation", key="of-the-validation-set", outputs=
 
 def generated(folder: Path, stage: int, **overrides: int) -> StepRecord:
     run = RunRef(directory=folder, preset=load_preset("micro", dict(overrides)))
-    write_dataset(run.validation, [], PromptStyle.COMPACT, {})
+    run.write(RunRef.validation, [], PromptStyle.COMPACT, {})
     return generate.fn(run, stage, run.preset.default_config, VALIDATION)
 
 
@@ -54,7 +53,7 @@ def test_neither_validation_nor_training_data_hold_an_instance_of_the_benchmark_
     generate.fn(run, 0, CROWDED, record)
     suite = suite_identities(3)
     assert len(identities(sample(CROWDED, 700, agents=3, seed=0)[0]) & suite) > 10, "they would, if the suite were not held out"
-    validation, train = (identities(read_dataset(path)) for path in (run.validation, run.stage(0) / "train.parquet"))
+    validation, train = (identities(found) for found in (run.validation, run.stage(0).train))
     assert not validation & train
     assert not (validation | train) & suite
 

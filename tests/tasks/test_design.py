@@ -9,23 +9,26 @@ import pytest
 
 from engineer.context import DesignContext
 from engineer.proposal import Proposal
-from envgen.dataset import write_dataset, write_table
+from envgen.dataset import write_table
 from envgen.files import write_json
 from envgen.prompts import PromptStyle, answer
 from envgen.sampler import sample
 from envgen.verifier import verify
 from infra.preset import load_preset
-from infra.steps import StepRecord
+from infra.runs.context import design_context, training_facts
+from infra.runs.run import RunRef
+from infra.runs.stage import File, Stage
+from infra.runs.steps import StepRecord
 from policy.checkpoints import TINY_DIRECTORY
+from policy.evaluation import Changes
 from policy.rollouts import Rollout, breakdown_of, write_rollouts
 from policy.train_log import TRAIN_LOG_SCHEMA
 from policy.train_spec import TRAIN_LOG_COLUMNS
 from tasks import design as asking
 from tasks import pilot as step
-from tasks.design import design_context, engineer, read_proposal, training_facts
+from tasks.design import engineer
 from tasks.gate import judge
-from tasks.learn import Changes
-from tasks.run import RunRef, close_engine
+from tasks.run import close_engine
 
 SIZES = (3, 4, 5, 6)
 ADVANTAGES = ({3: 0.2, 4: 0.4, 5: 0.8, 6: 0.6}, {3: 0.0, 4: 0.2, 5: 0.4, 6: 0.8})
@@ -37,21 +40,21 @@ def run(tmp_path: Path) -> RunRef:
     """What the step reads of a run of two trained and evaluated stages."""
     preset = load_preset("micro", {"design.designer": "bandit", "design.pilot": 0})
     ref = RunRef(directory=tmp_path, preset=preset)
-    write_dataset(ref.validation, [], PromptStyle.COMPACT, {})
+    ref.write(RunRef.validation, [], PromptStyle.COMPACT, {})
     instances = sample(preset.default_config, 8, agents=2, seed=3, purpose="validation")[0]
     answers = [answer(instance.solution.plan) if index % 2 else "" for index, instance in enumerate(instances)]
     rollouts = [
         Rollout(instance=i, completion=text, completion_tokens=3, truncated=False, verdict=verify(i, text)) for i, text in zip(instances, answers, strict=True)
     ]
-    write_rollouts(ref.start / "rollouts.parquet", rollouts, PromptStyle.COMPACT)
+    write_rollouts(ref.start.path(Stage.rollouts), rollouts, PromptStyle.COMPACT)
     for stage, advantages in enumerate(ADVANTAGES):
         row = dict.fromkeys(TRAIN_LOG_COLUMNS, 0) | {f"{column}_{size}": None for size in range(3, 11) for column in ("advantage", "zero_variance")}
         row |= {f"advantage_{size}": value for size, value in advantages.items()} | {f"answers_{size}": 8 for size in SIZES}
-        write_table(ref.stage(stage) / "train_log.parquet", pa.Table.from_pylist([row], schema=TRAIN_LOG_SCHEMA))
-        write_rollouts(ref.stage(stage) / "rollouts.parquet", rollouts, PromptStyle.COMPACT)
-        write_json(ref.stage(stage) / "breakdown.json", breakdown_of(rollouts))
-        write_json(ref.stage(stage) / "changes.json", Changes(valid={}))
-    write_json(ref.stage(0) / "config.json", preset.default_config)
+        write_table(ref.stage(stage).path(Stage.train_log), pa.Table.from_pylist([row], schema=TRAIN_LOG_SCHEMA))
+        write_rollouts(ref.stage(stage).path(Stage.rollouts), rollouts, PromptStyle.COMPACT)
+        ref.stage(stage).write(Stage.breakdown, breakdown_of(rollouts))
+        ref.stage(stage).write(Stage.changes, Changes(valid={}))
+    ref.stage(0).write(Stage.config, preset.default_config)
     return ref
 
 
@@ -59,19 +62,19 @@ def ask(run: RunRef, stage: int) -> StepRecord:
     judged = judge.fn(run, stage, StepRecord(step="evaluate", key=f"evaluate-{stage}", outputs={"rollouts.parquet": "same"}, seconds=0))
     candidates = engineer.fn(run, stage, StepRecord(step="summarize", key=f"summary-{stage}", outputs={}, seconds=0), judged)
     record = step.choose.fn(run, stage, candidates, step.score_candidates.fn(run, stage, candidates, judged))
-    write_json(run.stage(stage + 1) / "config.json", read_proposal(run, stage).config)
+    run.stage(stage + 1).write(Stage.config, run.stage(stage).proposal.config)
     return record
 
 
 def values(run: RunRef, stage: int) -> dict[int, float]:
-    return {int(size): value for size, value in json.loads((run.stage(stage) / "designer_state.json").read_text())["values"].items()}
+    return {int(size): value for size, value in json.loads((run.stage(stage).path(Stage.state)).read_text())["values"].items()}
 
 
 def test_the_state_goes_from_stage_to_stage_through_the_stage_directory(run: RunRef):
     for stage in (0, 1):
         assert set(ask(run, stage).outputs) == {"proposal.json", "designer_state.json"}
         assert values(run, stage) == pytest.approx(VALUES[stage])
-    assert "state" not in json.loads((run.stage(1) / "proposal.json").read_text())
+    assert "state" not in json.loads((run.stage(1).path(Stage.proposal)).read_text())
 
 
 def test_a_finished_step_is_not_applied_again(run: RunRef):
@@ -89,17 +92,17 @@ def test_a_step_that_was_cut_off_is_repeated_from_the_state_before(run: RunRef, 
     class Killed(BaseException):
         pass
 
-    def write_and_die(path: Path, value: object) -> None:
-        write_json(path, value)
-        if path.name == last:
+    def write_and_die(stage: Stage, file: File, value: object) -> None:
+        write_json(stage.path(file), value)
+        if file.name == last:
             raise Killed
 
     ask(run, 0)
     with monkeypatch.context() as patch:
-        patch.setattr(step, "write_json", write_and_die)
+        patch.setattr(Stage, "write", write_and_die)
         with pytest.raises(Killed):
             ask(run, 1)
-    assert (run.stage(1) / last).exists()
+    assert (run.stage(1).directory / last).exists()
     assert not ask(run, 1).reused
     assert values(run, 1) == pytest.approx(VALUES[1])
 
@@ -110,11 +113,11 @@ def test_a_pilot_that_was_cut_off_asks_nothing_again(run: RunRef, monkeypatch: p
         raise KeyboardInterrupt
 
     piloted = run.model_copy(update={"preset": load_preset("micro", {"design.designer": "fixed", "design.pilot": 2, "trl.num_generations": 2})})
-    shutil.copytree(TINY_DIRECTORY, run.stage(0) / "checkpoint")
-    log = run.stage(0) / "logs" / "engine.log"
+    shutil.copytree(TINY_DIRECTORY, run.stage(0).checkpoint)
+    log = run.stage(0).log("engine")
     try:
         with monkeypatch.context() as patch:
-            patch.setattr(step, "write_json", killed)
+            patch.setattr(Stage.pilots, "write", killed)
             with pytest.raises(KeyboardInterrupt):
                 ask(piloted, 0)
         assert log.read_text().count("is asked for 4 answers") == 1
@@ -122,14 +125,14 @@ def test_a_pilot_that_was_cut_off_asks_nothing_again(run: RunRef, monkeypatch: p
     finally:
         close_engine()
     assert log.read_text().count("is asked for") == 1
-    [scored] = step.read_pilots(run, 0).pilots
+    [scored] = run.stage(0).pilots.pilots
     assert scored.score is not None
-    assert not list(run.stage(0).glob("*.partial*"))
+    assert not list(run.stage(0).directory.glob("*.partial*"))
 
 
 def test_a_lost_state_file_is_written_again(run: RunRef):
     ask(run, 0), ask(run, 1)
-    (run.stage(1) / "designer_state.json").unlink()
+    (run.stage(1).path(Stage.state)).unlink()
     assert not ask(run, 1).reused
     assert values(run, 1) == pytest.approx(VALUES[1])
 
@@ -137,7 +140,7 @@ def test_a_lost_state_file_is_written_again(run: RunRef):
 def test_another_state_before_is_another_step(run: RunRef):
     ask(run, 0)
     key = ask(run, 1).key
-    write_json(run.stage(0) / "designer_state.json", {"values": {}})
+    run.stage(0).write(Stage.state, {"values": {}})
     assert ask(run, 1).key != key
 
 

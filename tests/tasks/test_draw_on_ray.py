@@ -8,16 +8,18 @@ from prefect.client.orchestration import get_client
 from prefect.testing.utilities import prefect_test_harness
 
 from envgen.config import EnvConfig, SizeConfig
-from envgen.dataset import read_dataset, write_dataset
+from envgen.dataset import read_dataset
 from envgen.errors import ConfigError, DataError, SamplingError
 from envgen.problem import Instance
 from envgen.prompts import PromptStyle
 from envgen.sampler import checked_quotas, sample
 from infra.preset import load_preset
-from infra.steps import StepRecord
-from tasks.data import generate, held_out, validation_instances
+from infra.runs.data import held_out, validation_instances
+from infra.runs.run import RunRef
+from infra.runs.stage import Stage
+from infra.runs.steps import StepRecord
+from tasks.data import generate
 from tasks.draw_on_ray import SizeRequest, draw_size, ray_runner
-from tasks.run import RunRef
 
 VALIDATION = StepRecord(step="validation", key="of-the-validation-set", outputs={}, seconds=0)
 RARE = EnvConfig(sizes={5: SizeConfig(data_ratio=0.5, hole_ratio=0, wait_ratio=1), 6: SizeConfig(data_ratio=0.5, hole_ratio=0.3, wait_ratio=0.25)})
@@ -32,7 +34,7 @@ def _server() -> Iterator[None]:
 
 def run_in(folder: Path) -> RunRef:
     run = RunRef(directory=folder, preset=load_preset("micro", {"instances": 400}))
-    write_dataset(run.validation, validation_instances(run.preset), PromptStyle.COMPACT, {})
+    run.write(RunRef.validation, validation_instances(run.preset), PromptStyle.COMPACT, {})
     return run
 
 
@@ -43,7 +45,7 @@ def requests(run: RunRef, config: EnvConfig, count: int) -> list[SizeRequest]:
             wait_ratio=config.sizes[quota.size].wait_ratio,
             seed=run.preset.stage_seed(0),
             stage=0,
-            validation=run.validation,
+            validation=run.path(RunRef.validation),
             style=PromptStyle.COMPACT,
             shard=run.directory / f"{quota.size}.parquet",
         )
@@ -64,7 +66,7 @@ def test_the_map_sizes_drawn_one_by_one_are_what_one_process_draws(tmp_path: Pat
 def test_a_class_that_runs_out_of_boards_is_the_same_error(tmp_path: Path):
     run = RunRef(directory=tmp_path, preset=load_preset("micro", {"instances": 416}))
     taken = sample(RARE, 60, seed=1)[0]
-    write_dataset(run.validation, taken, PromptStyle.COMPACT, {})
+    run.write(RunRef.validation, taken, PromptStyle.COMPACT, {})
     with pytest.raises(SamplingError, match="distinct boards that need a wait after") as plain:
         sample(RARE, 416, seed=run.preset.stage_seed(0), held_out=frozenset(instance.problem.id for instance in taken))
     with pytest.raises(SamplingError) as by_size:
@@ -74,7 +76,7 @@ def test_a_class_that_runs_out_of_boards_is_the_same_error(tmp_path: Path):
 
 def test_a_worker_that_does_not_see_the_runs_folder_says_so(tmp_path: Path):
     run = run_in(tmp_path)
-    run.validation.unlink()
+    run.path(RunRef.validation).unlink()
     with pytest.raises(DataError, match=r"validation\.parquet: not there for this worker; ENVWRIGHT_RUNS"):
         drawn_by_size(run, run.preset.default_config, 400)
 
@@ -97,7 +99,7 @@ def test_ray_gives_the_same_bits_in_a_named_task_run_per_map_size(tmp_path: Path
     ours, outputs = drawing(on_ray)
     monkeypatch.delenv("ENVWRIGHT_RAY")
     assert outputs == drawing(run_in(tmp_path / "here"))[1]
-    assert list(on_ray.stage(0).rglob("*.parquet")) == [on_ray.stage(0) / "train.parquet"], "no shard is left"
+    assert list(on_ray.stage(0).directory.rglob("*.parquet")) == [on_ray.stage(0).path(Stage.train)], "no shard is left"
     with get_client(sync_client=True) as client:
         names = {found.name for found in client.read_task_runs() if str(found.flow_run_id) == ours}
     assert names == {"draw 3x3", "draw 4x4", "draw 5x5", "draw 6x6"}

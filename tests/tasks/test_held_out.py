@@ -5,8 +5,8 @@ import pytest
 from envgen.benchmark import suite_identities
 from infra.analysis.study.spec import STUDIES, load_study
 from infra.preset import TUNING_SEED, load_preset
+from infra.runs.data import validation_instances
 from tasks.bootstrap import held_out
-from tasks.data import validation_instances
 
 STUDY_NAMES = sorted(path.stem for path in STUDIES.glob("*.yaml"))
 

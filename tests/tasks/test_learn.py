@@ -9,11 +9,13 @@ from envgen.dataset import write_dataset
 from envgen.errors import ChildError
 from envgen.prompts import PromptStyle
 from infra.preset import load_preset
-from infra.steps import StepRecord
+from infra.runs.run import RunRef
+from infra.runs.stage import Stage
+from infra.runs.steps import StepRecord
 from tasks import learn
 from tasks.data import make_validation
 from tasks.learn import evaluate_start, train
-from tasks.run import Parent, RunRef, close_engine, engine
+from tasks.run import close_engine, engine
 
 DONE = StepRecord(step="generate", key="data", outputs={}, seconds=0)
 
@@ -34,9 +36,9 @@ def test_one_engine_answers_all_that_a_policy_is_asked_and_is_closed_before_trai
         asked = engine(run.policy(-1), run.preset.engine, tmp_path / "other.log")
         assert asked.replicas[0].pid is not None, "the engine of the evaluation goes on"
         assert not (tmp_path / "other.log").exists()
-        assert not list(run.start.glob("*.partial*"))
+        assert not list(run.start.directory.glob("*.partial*"))
         with pytest.raises(ChildError, match="looked"):
-            train.fn(run, 0, DONE, Parent(stage=-1, identity="start"))
+            train.fn(run, 0, DONE, -1)
         assert seen == [None]
     finally:
         close_engine()
@@ -47,9 +49,9 @@ def test_training_that_runs_out_of_memory_says_what_helps_and_where_it_goes_on(t
     micro = load_preset("micro", {"trl.generation_kwargs": {"cache_implementation": "static"}})
     preset = micro.model_copy(update={"trl": {**micro.trl, "max_completion_length": 10**9}})
     run = RunRef(directory=tmp_path / "run", preset=preset)
-    write_dataset(run.stage(0) / "train.parquet", instances()[:8], PromptStyle.COMPACT, {})
+    write_dataset(run.stage(0).path(Stage.train), instances()[:8], PromptStyle.COMPACT, {})
     with pytest.raises(ChildError) as failure:
-        train.fn(run, 0, DONE, Parent(stage=-1, identity="start"))
+        train.fn(run, 0, DONE, -1)
     said = str(failure.value)
     assert said.startswith("stage 0: training ran out of memory: ")
     assert "(1) --set trl.per_device_train_batch_size=16 --set trl.gradient_accumulation_steps=2" in said

@@ -1,39 +1,26 @@
 """Results of a run directory that is made here, without training."""
 
-from functools import partial
+from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
-import numpy as np
-import pyarrow as pa
 import pytest
+from finished_runs import EVALUATED, asked, finished_run, rollouts, shares
 
 from engineer.behaviour import proposal_behaviour
-from engineer.proposal import Proposal
 from envgen.config import EnvConfig, SizeConfig
-from envgen.dataset import write_dataset, write_table
-from envgen.files import write_json
-from envgen.problem import Instance
-from envgen.prompts import PromptStyle, answer
 from envgen.sampler import sample
-from envgen.verifier import verify
 from infra.preset import load_preset
-from infra.run_directory import new_curriculum, read_results
-from infra.steps import StepRecord
+from infra.runs.context import design_context
+from infra.runs.run import Run, RunRef
+from infra.runs.stage import File, Stage
+from infra.runs.steps import StepRecord
 from policy.evaluation import gains, valid_gains
-from policy.rollouts import Rollout, breakdown_of, write_rollouts
-from policy.train_log import TRAIN_LOG_SCHEMA
-from tasks.design import Candidate, Candidates, engineer, read_candidates
+from policy.rollouts import Rollout, breakdown_of
+from tasks.design import engineer
 from tasks.gate import judge
-from tasks.learn import Changes
 from tasks.lineage import record_lineage, unrecorded
-from tasks.pilot import Pilots
 from tasks.publish import publish
-from tasks.run import RunRef, parent_stage, read_gate
-
-
-def shares(small: float) -> EnvConfig:
-    return EnvConfig(sizes={s: SizeConfig(data_ratio=share, hole_ratio=0.2, wait_ratio=0.25) for s, share in ((3, small), (4, 1 - small))})
-
 
 CONFIGS = (shares(0.5), shares(0.8), shares(0.6))
 OPTIONS_CONFIGS = [
@@ -46,47 +33,22 @@ OPTIONS = {"configs": [config.model_dump() for config in OPTIONS_CONFIGS]}
 
 def judge_again(run: RunRef) -> None:
     for stage in (0, 1):
-        judge.fn(run, stage, StepRecord(step="evaluate", key="", outputs={"rollouts.parquet": ""}, seconds=0))
-
-
-def rollouts(instances: list[Instance], correct: int) -> list[Rollout]:
-    """The first `correct` of every ten answers are optimal, the others empty."""
-    texts = [answer(instance.solution.plan) if n % 10 < correct else "" for n, instance in enumerate(instances)]
-    return [Rollout(instance=i, completion=t, completion_tokens=3, truncated=False, verdict=verify(i, t)) for i, t in zip(instances, texts, strict=True)]
-
-
-def evaluated(directory: Path, found: list[Rollout]) -> None:
-    write_rollouts(directory / "rollouts.parquet", found, PromptStyle.BOARD)
-    write_json(directory / "breakdown.json", breakdown_of(found))
+        judge.fn(run, stage, EVALUATED)
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> tuple[RunRef, list[list[Rollout]]]:
     """Two stages: the valid rate rises from 30 % to 90 %, then drops to 10 %."""
-    run = RunRef(directory=tmp_path / "run", preset=load_preset("micro"))
-    instances = sample(CONFIGS[0], 40, agents=2, seed=3, purpose="validation")[0]
-    evaluations = [rollouts(instances, correct) for correct in (3, 9, 1)]
-    evaluated(run.start, evaluations[0])
-    log = {name: np.linspace(0, 1, 5) for name in TRAIN_LOG_SCHEMA.names} | {name: np.arange(1, 6) for name in ("step", "completion_tokens")}
-    for stage in (0, 1):
-        directory = run.stage(stage)
-        evaluated(directory, evaluations[stage + 1])
-        write_json(directory / "config.json", CONFIGS[stage])
-        write_json(directory / "pilot.json", Pilots(pilots=()))
-        write_json(directory / "changes.json", Changes(valid={}))
-        chosen, other = (Proposal(stage=stage, designer="checkpoint", variant="V6", config=CONFIGS[n], rationale=RATIONALE) for n in (stage + 1, stage))
-        write_json(directory / "candidates.json", Candidates(candidates=tuple(Candidate(proposal=p, state={}) for p in (other, chosen))))
-        write_json(directory / "proposal.json", chosen)
-        write_table(directory / "train_log.parquet", pa.table(log).cast(TRAIN_LOG_SCHEMA))
-    write_dataset(run.validation, instances, PromptStyle.BOARD, {})
-    judge_again(run)
-    return run, evaluations
+    boards, correct = sample(CONFIGS[0], 40, agents=2, seed=3, purpose="validation")[0], (3, 9, 1)
+    proposals = tuple(asked(stage, CONFIGS[stage + 1], rationale=RATIONALE) for stage in (0, 1))
+    found = finished_run(tmp_path / "run", correct, validation=boards, proposals=proposals, configs=CONFIGS)
+    return found, [rollouts(boards, count) for count in correct]
 
 
 def test_each_stage_is_published_with_the_behaviour_of_its_proposal(run: tuple[RunRef, list[list[Rollout]]]):
     reference, (start, first, second) = run
-    results = publish.fn(reference, 2, {0: [], 1: []})
-    assert read_results(reference.directory) == results
+    results = [publish.fn(reference, stage) for stage in (0, 1)][-1]
+    assert Run(directory=reference.directory).results == results
     assert (reference.directory / "report.html").is_file()
     assert [stage.behaviour for stage in results.stages] == [
         proposal_behaviour(None, CONFIGS[0], CONFIGS[1], breakdown_of(first), gains(start, first)[0], valid_gains(start, first), RATIONALE),
@@ -105,11 +67,11 @@ def test_a_stage_that_is_rolled_back_does_not_end_the_run(tmp_path: Path, run: t
     reference, (start, first, _) = run
     judged = RunRef(directory=reference.directory, preset=load_preset("micro", {"design.gate": "rollback"}))
     judge_again(judged)
-    assert [(gate.action, gate.against, gate.in_force, gate.best) for gate in map(partial(read_gate, judged), (0, 1))] == [
+    assert [(gate.action, gate.against, gate.in_force, gate.best) for gate in (judged.stage(0).gate, judged.stage(1).gate)] == [
         ("go-on", -1, 0, 0),
         ("rollback", 0, 0, 0),
     ]
-    results = publish.fn(judged, 2, {0: [], 1: []})
+    results = [publish.fn(judged, stage) for stage in (0, 1)][-1]
     assert results.final.stage == 0
     assert results.final.breakdown == breakdown_of(first)
     assert results.final.valid_gain == gains(start, first)[0]
@@ -120,7 +82,6 @@ def test_a_stage_that_is_rolled_back_does_not_end_the_run(tmp_path: Path, run: t
 
 def test_a_stage_without_its_record_is_marked_until_it_is_recorded(run: tuple[RunRef, list[list[Rollout]]], monkeypatch: pytest.MonkeyPatch):
     reference, _ = run
-    curriculum = new_curriculum("run", reference.preset)
 
     def refuse(*_: object) -> None:
         raise ConnectionError("no server")
@@ -128,13 +89,13 @@ def test_a_stage_without_its_record_is_marked_until_it_is_recorded(run: tuple[Ru
     assert not unrecorded(reference.directory)
     with monkeypatch.context() as patch:
         patch.setattr("tasks.lineage.Recorder", refuse)
-        record_lineage.fn(reference, curriculum, 0)
+        record_lineage.fn(reference, 0)
     assert unrecorded(reference.directory)
-    monkeypatch.setattr("tasks.lineage.Recorder", lambda *_: None)
-    monkeypatch.setattr("tasks.lineage._record", lambda *_: None)
-    record_lineage.fn(reference, curriculum, 1)
+    monkeypatch.setattr("tasks.lineage.Recorder", lambda *_: SimpleNamespace(addresses=lambda _: {}))
+    monkeypatch.setattr("tasks.lineage.record_stage", lambda *_: None)
+    record_lineage.fn(reference, 1)
     assert unrecorded(reference.directory), "stage 0 still is not recorded"
-    record_lineage.fn(reference, curriculum, 0)
+    record_lineage.fn(reference, 0)
     assert not unrecorded(reference.directory)
 
 
@@ -144,13 +105,34 @@ def test_the_next_stage_starts_where_the_gate_says(run: tuple[RunRef, list[list[
     judged = RunRef(directory=run[0].directory, preset=load_preset("micro", {"design.gate": gate, "design.designer": "replay", "design.options": OPTIONS}))
     judge_again(judged)
     for number in (0, 1):
-        write_json(judged.stage(number) / "designer_state.json", {"seen": number})
+        judged.stage(number).write(Stage.state, {"seen": number})
     summary = StepRecord(step="summarize", key="", outputs={}, seconds=0)
     engineer.fn(judged, 1, summary, summary)
-    [candidate] = read_candidates(judged, 1).candidates
-    assert parent_stage(judged, 2) == parent
+    [candidate] = judged.stage(1).candidates.candidates
+    assert judged.parent(2) == parent
     assert candidate.proposal.config == config
     if gate != "off":
         assert candidate.proposal.fallback is not None
         assert candidate.proposal.fallback.startswith("by the gate: valid rate")
         assert candidate.state == {"seen": 0}, "what the designer remembers stays"
+
+
+def test_a_run_reads_each_file_of_a_stage_once_however_many_stages_follow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    reads: Counter[str] = Counter()
+
+    def counted(file: File) -> None:
+        read = file.read
+        monkeypatch.setattr(file, "read", lambda path: (reads.update([str(path.relative_to(tmp_path))]), read(path))[1])
+
+    for file in (Stage.rollouts, Stage.breakdown, Stage.config, Stage.train_log, Stage.changes, Stage.gate, Stage.candidates, Stage.proposal, Stage.manifest):
+        counted(file)
+    for stages in (3, 6):
+        done = finished_run(tmp_path / f"of-{stages}", (3, *range(4, 4 + stages)), configs=CONFIGS[:1] * (stages + 1))
+        reads.clear()
+        for stage in range(stages):
+            judge.fn(done, stage, EVALUATED)
+            design_context(done, stage)
+            publish.fn(done, stage)
+        assert set(reads.values()) == {1}, reads
+        assert len([name for name in reads if name.endswith("rollouts.parquet")]) <= stages + 1
+        assert reads.total() <= 9 * stages + 2

@@ -22,16 +22,16 @@ from mlflow.entities import Trace, ViewType
 from envgen.dataset import read_table, write_table
 from envgen.files import file_digest, write_json
 from envgen.problem import Instance
-from infra.analysis.fork import fork
-from infra.decision import Decision
 from infra.lineage.ancestry import ancestry
 from infra.preset import Preset
-from infra.run_directory import Curriculum, new_curriculum
-from infra.steps import StepRecord
+from infra.runs.decision import Decision
+from infra.runs.fork import fork
+from infra.runs.run import Curriculum, RunRef
+from infra.runs.stage import Stage
+from infra.runs.steps import StepRecord
 from policy.checkpoints import TINY_DIRECTORY
 from policy.train_log import TRAIN_LOG_SCHEMA
 from tasks.lineage import record_lineage, unrecorded
-from tasks.run import RunRef
 
 
 def decide(run: RunRef) -> Decision:
@@ -44,10 +44,10 @@ def decide(run: RunRef) -> Decision:
         comment="more [bold]small[/bold] boards, 'please'",
         by="Ada",
         via="form",
-        proposal=file_digest(run.stage(0) / "proposal.json"),
+        proposal=file_digest(run.stage(0).path(Stage.proposal)),
         decided_at=datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC),
     )
-    write_json(run.stage(0) / "decision.json", decision)
+    run.stage(0).write(Stage.decided, decision)
     return decision
 
 
@@ -96,9 +96,9 @@ def preset(name: str, **design: object) -> Preset:
     return MICRO.model_copy(update={"name": name, "design": MICRO.design.model_copy(update=design)})
 
 
-def record(run: RunRef, curriculum: Curriculum, *stages: int) -> None:
+def record(run: RunRef, *stages: int) -> None:
     for stage in stages or range(run.preset.stages):
-        record_lineage.fn(run, curriculum, stage)
+        record_lineage.fn(run, stage)
     assert not unrecorded(run.directory)
 
 
@@ -135,11 +135,11 @@ def everything(client: MlflowClient) -> list[str]:
 
 
 def test_the_chain_holds_all_that_made_a_checkpoint_though_the_run_is_gone(store: str, tmp_path: Path):
-    run, curriculum = finished_run(tmp_path / "runs" / "chain", (3, 5, 7), preset("chain"))
+    run = finished_run(tmp_path / "runs" / "chain", (3, 5, 7), preset("chain"))
     decision = decide(run)
-    record(run, curriculum)
+    record(run)
     digests = {name: file_digest(run.directory / name) for name in ("stage-01/train.parquet", "stage-01/config.json", "stage-00/proposal.json")}
-    checkpoint = run.stage(1) / "checkpoint"
+    checkpoint = run.stage(1).checkpoint
     weights = file_digest(checkpoint)
     shutil.rmtree(run.directory)
     last, first, start = ancestry(store, str(checkpoint))
@@ -160,20 +160,20 @@ def test_the_chain_holds_all_that_made_a_checkpoint_though_the_run_is_gone(store
 
 
 def test_recording_a_curriculum_again_changes_nothing(tracked: MlflowClient, tmp_path: Path):
-    run, curriculum = finished_run(tmp_path / "runs" / "again", (3, 5, 7), preset("again"))
-    record(run, curriculum)
+    run = finished_run(tmp_path / "runs" / "again", (3, 5, 7), preset("again"))
+    record(run)
     before = everything(tracked)
-    record(run, curriculum)
+    record(run)
     assert everything(tracked) == before
     for stage in (0, 1):
         tracked.delete_tag(stage_runs(tracked, "again")[stage].info.run_id, "envwright.recorded")
-    record(run, curriculum)
+    record(run)
     assert everything(tracked) == before, "a record that was cut off before its last write is only completed"
 
 
 def test_stages_that_were_missed_are_recorded_with_the_next_one(tracked: MlflowClient, tmp_path: Path):
-    run, curriculum = finished_run(tmp_path / "runs" / "missed", (3, 5, 7, 2), preset("missed"))
-    record(run, curriculum, 2)
+    run = finished_run(tmp_path / "runs" / "missed", (3, 5, 7, 2), preset("missed"))
+    record(run, 2)
     assert sorted(stage_runs(tracked, "missed"), key=str) == sorted([-1, 0, 1, 2, None], key=str)
     root = stage_runs(tracked, "missed")[None]
     assert [(m.step, m.value) for m in tracked.get_metric_history(root.info.run_id, "valid")] == [(0, 0.5), (1, 0.7), (2, 0.2)]
@@ -181,8 +181,8 @@ def test_stages_that_were_missed_are_recorded_with_the_next_one(tracked: MlflowC
 
 def test_runs_have_the_columns_that_variants_are_compared_by(tracked: MlflowClient, tmp_path: Path):
     posed = instances(agents=2)[:10] + instances(agents=3)[10:]
-    run, curriculum = finished_run(tmp_path / "runs" / "columns", (3, 5), preset("columns"), validation=posed)
-    record(run, curriculum)
+    run = finished_run(tmp_path / "runs" / "columns", (3, 5), preset("columns"), validation=posed)
+    record(run)
     runs = stage_runs(tracked, "columns")
     names = {"variant": "V6", "designer": "checkpoint", "seed": "0"}
     assert runs[0].data.params == {**names, "stage": "0", "preset": "columns", "curriculum": "columns"}
@@ -200,8 +200,8 @@ def test_runs_have_the_columns_that_variants_are_compared_by(tracked: MlflowClie
 
 
 def test_a_proposal_is_a_trace_of_answers_and_what_was_read(tracked: MlflowClient, tmp_path: Path):
-    run, curriculum = finished_run(tmp_path / "runs" / "traced", (3, 5), preset("traced"))
-    record(run, curriculum)
+    run = finished_run(tmp_path / "runs" / "traced", (3, 5), preset("traced"))
+    record(run)
     stage = stage_runs(tracked, "traced")[0]
     other, chosen = traces(tracked, stage.info.run_id)
     assert [trace.info.tags["chosen"] for trace in (other, chosen)] == ["false", "true"]
@@ -229,27 +229,27 @@ def test_a_proposal_is_a_trace_of_answers_and_what_was_read(tracked: MlflowClien
 
 def test_calls_that_failed_are_traces_too(tracked: MlflowClient, tmp_path: Path):
     silent = asked(0, shares(0.5), attempts=(), fallback="the model could not answer: it is down")
-    run, curriculum = finished_run(tmp_path / "runs" / "failed", (3, 5, 6), preset("failed"), proposals=(silent, asked(1, shares(0.6))))
-    record(run, curriculum)
+    run = finished_run(tmp_path / "runs" / "failed", (3, 5, 6), preset("failed"), proposals=(silent, asked(1, shares(0.6))))
+    record(run)
     runs = stage_runs(tracked, "failed")
     failed = traces(tracked, runs[0].info.run_id)[1]
     assert failed.info.state.value == "ERROR"
     assert [(span.name, span.status.description) for span in failed.data.spans if span.parent_id] == [("no answer", "the model could not answer: it is down")]
-    assert ancestry(str(os.environ["MLFLOW_TRACKING_URI"]), str(run.stage(1) / "checkpoint"))[0].fallback == silent.fallback
+    assert ancestry(str(os.environ["MLFLOW_TRACKING_URI"]), str(run.stage(1).checkpoint))[0].fallback == silent.fallback
 
 
 def test_a_prompt_gets_a_new_version_only_when_its_text_is_new(tracked: MlflowClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     versions = []
     for number, text in enumerate(("{{ one }}", "{{ one }}", "{% if two %}{{ two }}{% endif %}", "{{ one }}")):
         monkeypatch.setattr("infra.lineage.prompts.template_text", lambda *_, text=text: text)
-        run, curriculum = finished_run(tmp_path / "runs" / f"prompt-{number}", (3, 5), preset("prompted", variant="V5"))
-        record(run, curriculum)
+        run = finished_run(tmp_path / "runs" / f"prompt-{number}", (3, 5), preset("prompted", variant="V5"))
+        record(run)
         versions.append(stage_runs(tracked, f"prompt-{number}")[0].data.tags["prompt_version"])
     assert versions == ["1", "1", "2", "1"]
     stage = stage_runs(tracked, "prompt-3")[0]
     tracked.set_tag(stage.info.run_id, "envwright.recorded", stage.data.tags["envwright.recorded"].replace("-", "-older-"))
     monkeypatch.setattr("infra.lineage.prompts.template_text", lambda *_: "{{ of today }}")
-    record(run, curriculum)
+    record(run)
     assert stage_runs(tracked, "prompt-3")[0].data.tags["prompt_version"] == "1", "a proposal keeps the prompt that it was asked with"
 
 
@@ -283,11 +283,11 @@ def done_again(run: RunRef, weights: str, *correct: int) -> None:
     shutil.rmtree(run.directory)
     finished_run(run.directory, correct, run.preset)
     last = run.stage(len(correct) - 2)
-    write_json(last / "checkpoint" / "config.json", {"weights": weights})
-    log = read_table(last / "train_log.parquet", TRAIN_LOG_SCHEMA)
+    write_json(last.checkpoint / "config.json", {"weights": weights})
+    log = read_table(last.path(Stage.train_log), TRAIN_LOG_SCHEMA)
     rewards = pa.array([correct[-1] / 10] * len(log), TRAIN_LOG_SCHEMA.field("reward").type)
-    write_table(last / "train_log.parquet", log.set_column(log.schema.get_field_index("reward"), "reward", rewards))
-    write_json(last / "manifest.json", {"weights": weights})
+    write_table(last.path(Stage.train_log), log.set_column(log.schema.get_field_index("reward"), "reward", rewards))
+    last.write(Stage.manifest, {"weights": weights})
 
 
 def test_a_stage_that_was_done_again_is_told_of_as_it_is_now(store: str, tracked: MlflowClient, tmp_path: Path):
@@ -298,15 +298,15 @@ def test_a_stage_that_was_done_again_is_told_of_as_it_is_now(store: str, tracked
         version = tracked.get_model_version_by_alias("envwright-redone", "best")
         return version.tags["stage"], version.tags["envwright.valid"], ancestry(store, "models:/envwright-redone@best")[0].digest
 
-    run, curriculum = finished_run(tmp_path / "runs" / "redone", (3, 5, 7), preset("redone", gate="keep-config"))
+    run = finished_run(tmp_path / "runs" / "redone", (3, 5, 7), preset("redone", gate="keep-config"))
     models, moved = {}, tmp_path / "moved"
     for weights, right, gate in (("first", 7, "go-on"), ("second", 6, "go-on"), ("third", 1, "keep-config"), ("first", 7, "go-on")):
         done_again(run, weights, 3, 5, right)
-        record(run, curriculum)
+        record(run)
         before = everything(tracked)
-        record(run, curriculum)
+        record(run)
         assert everything(tracked) == before
-        checkpoint = run.stage(1) / "checkpoint"
+        checkpoint = run.stage(1).checkpoint
         last, first, _ = ancestry(store, str(checkpoint))
         assert (last.digest, last.valid, last.optimal, last.parent) == (file_digest(checkpoint), right / 10, right / 10, first.model_id)
         assert models.setdefault(weights, last.model_id) == last.model_id
@@ -322,13 +322,13 @@ def test_a_stage_that_was_done_again_is_told_of_as_it_is_now(store: str, tracked
 
 
 def test_an_evaluation_that_was_done_again_replaces_the_rates_of_the_same_weights(store: str, tracked: MlflowClient, tmp_path: Path):
-    run, curriculum = finished_run(tmp_path / "runs" / "rescored", (3, 5, 7), preset("rescored"))
+    run = finished_run(tmp_path / "runs" / "rescored", (3, 5, 7), preset("rescored"))
     for number, right in enumerate(((3, 5, 7), (2, 4, 6), (3, 5, 7))):
         done_again(run, "same", *right)
-        write_json(run.stage(0) / "manifest.json", {"evaluation": number})
-        write_json(run.stage(1) / "manifest.json", {"evaluation": number})
-        record(run, curriculum)
-        chain = ancestry(store, str(run.stage(1) / "checkpoint"))
+        run.stage(0).write(Stage.manifest, {"evaluation": number})
+        run.stage(1).write(Stage.manifest, {"evaluation": number})
+        record(run)
+        chain = ancestry(store, str(run.stage(1).checkpoint))
         assert [one.valid for one in chain] == [n / 10 for n in reversed(right)]
         version = tracked.get_model_version_by_alias("envwright-rescored", "best")
         assert (version.tags["stage"], float(version.tags["envwright.valid"])) == ("1", right[-1] / 10)
@@ -336,16 +336,16 @@ def test_an_evaluation_that_was_done_again_replaces_the_rates_of_the_same_weight
 
 
 def test_a_start_policy_that_stays_best_is_not_registered(tracked: MlflowClient, tmp_path: Path):
-    record(*finished_run(tmp_path / "runs" / "useless", (5, 3), preset("useless")))
+    record(finished_run(tmp_path / "runs" / "useless", (5, 3), preset("useless")))
     assert not tracked.search_registered_models("name = 'envwright-useless'")
 
 
 def test_curricula_with_a_common_stage_have_chains_of_their_own(store: str, tmp_path: Path):
-    shared, _ = finished_run(tmp_path / "runs" / "comparison" / "shared", (3, 5), preset("common"))
+    shared = finished_run(tmp_path / "runs" / "comparison" / "shared", (3, 5), preset("common"))
     for step, directory, outputs in (
         ("validation", shared.directory, ("validation.parquet",)),
-        ("start", shared.start, ("rollouts.parquet", "breakdown.json")),
-        ("train", shared.stage(0), ("checkpoint", "train_log.parquet")),
+        ("start", shared.start.directory, ("rollouts.parquet", "breakdown.json")),
+        ("train", shared.stage(0).directory, ("checkpoint", "train_log.parquet")),
     ):
         found = StepRecord(step=step, key="", outputs={name: file_digest(directory / name) for name in outputs}, seconds=0)
         write_json(directory / ".steps" / f"{step}.json", found)
@@ -355,11 +355,11 @@ def test_curricula_with_a_common_stage_have_chains_of_their_own(store: str, tmp_
         weights = (directory / "stage-00" / "checkpoint" / "config.json").stat()
         assert weights.st_nlink > 1
         shutil.move(directory, tmp_path / "forked")
-        run, _ = finished_run(directory, (3, 5, 6), wanted)
-        shutil.rmtree(run.stage(0) / "checkpoint")
-        shutil.move(tmp_path / "forked" / "stage-00" / "checkpoint", run.stage(0) / "checkpoint")
+        run = finished_run(directory, (3, 5, 6), wanted)
+        shutil.rmtree(run.stage(0).checkpoint)
+        shutil.move(tmp_path / "forked" / "stage-00" / "checkpoint", run.stage(0).checkpoint)
         shutil.rmtree(tmp_path / "forked")
-        record(run, new_curriculum(directory.name, wanted))
+        record(run)
     for variant in ("V1", "V6"):
         directory = shared.directory.with_name(f"checkpoint-{variant}-s0")
         chain = ancestry(store, str(directory / "stage-01" / "checkpoint"))
@@ -370,12 +370,12 @@ def test_curricula_with_a_common_stage_have_chains_of_their_own(store: str, tmp_
 
 
 def test_a_server_that_is_down_costs_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture):
-    run, curriculum = finished_run(tmp_path / "runs" / "down", (3, 5), preset("down"))
+    run = finished_run(tmp_path / "runs" / "down", (3, 5), preset("down"))
     with socket.socket() as held:  # bound, and nobody listens
         held.bind(("127.0.0.1", 0))
         monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://me:hidden@127.0.0.1:{held.getsockname()[1]}")
         with caplog.at_level(logging.WARNING, "envwright"):
-            record_lineage.fn(run, curriculum, 0)
+            record_lineage.fn(run, 0)
     assert unrecorded(run.directory)
     assert "stage 0: lineage not recorded at http://127.0.0.1" in caplog.text
     assert "hidden" not in caplog.text

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from engineer.behaviour import ProposalBehaviour
 from envgen.breakdown import Difference
 from infra.analysis.formats import SPACE, UNDEFINED, claims, points, points_interval, share, signed
-from infra.results import CurriculumResults, StageResult
+from infra.runs.results import CurriculumResults, StageResult
 
 
 @dataclass(frozen=True)

@@ -11,15 +11,12 @@ from engineer.behaviour import budgets
 from engineer.gate import name_of
 from envgen.breakdown import wilson
 from envgen.errors import RunDirectoryError
-from envgen.files import write_text
 from envgen.verifier import FailureCategory
 from infra.analysis import formats
 from infra.analysis.report import behaviour, charts, failures, proposals, text
-from infra.results import CurriculumResults
-from infra.run_directory import read_results
-from infra.steps import stage_directory
-from policy.rollouts import read_rollouts
-from policy.train_log import read_train_log
+from infra.runs.results import CurriculumResults
+from infra.runs.run import Run
+from infra.runs.stage import Stage
 
 REPLAYS = 12
 
@@ -29,10 +26,11 @@ def write_report(run: Path) -> Path:
 
     Raises RunDirectoryError if there are no results, DataError if the last stage's rollouts cannot be read.
     """
-    results = read_results(run)
+    files = Run(directory=run)
+    results = files.results
     if not results.stages:
         raise RunDirectoryError(f"{run}: results.json holds no finished stage; finish one with 'envwright run {results.preset}', then report")
-    rollouts = read_rollouts(stage_directory(run, results.stages[-1].stage) / "rollouts.parquet")
+    rollouts = files.stage(results.stages[-1].stage).rollouts
     configs = [*(stage.config for stage in results.stages), results.stages[-1].proposal.config]
     shares = budgets(configs)
     page = (
@@ -48,7 +46,7 @@ def write_report(run: Path) -> Path:
             heat_sizes=sorted({size for config in configs for size in config.sizes}),
             categories=list(FailureCategory),
             figures=_figures(results, shares),
-            training=_training_charts(run, results),
+            training=_training_charts(files, results),
             cards=proposals.cards(results),
             behaviour=behaviour.rows(results),
             budgets=shares,
@@ -57,9 +55,8 @@ def write_report(run: Path) -> Path:
             commands=_commands(results),
         )
     )
-    target = run / "report.html"
-    write_text(target, page)
-    return target
+    files.write(Run.report, page)
+    return files.path(Run.report)
 
 
 def environment(*folders: Path) -> Environment:
@@ -93,12 +90,12 @@ def _figures(results: CurriculumResults, shares: dict[int, tuple[float, ...]]) -
     }
 
 
-def _training_charts(run: Path, results: CurriculumResults) -> dict[int, tuple[Markup, Markup]]:
+def _training_charts(run: Run, results: CurriculumResults) -> dict[int, tuple[Markup, Markup]]:
     """Reward and share of groups without variance per stage; a stage without a training log is left out."""
     logs = {}
     for stage in results.stages:
-        path = stage_directory(run, stage.stage) / "train_log.parquet"
-        if path.is_file() and (log := read_train_log(path))["step"]:
+        files = run.stage(stage.stage)
+        if files.has(Stage.train_log) and (log := files.train_log)["step"]:
             logs[stage.stage] = {name: np.array(log[name], dtype=float) for name in ("step", "reward", "zero_variance")}
     rewards = np.concatenate([log["reward"] for log in logs.values()] or [np.zeros(1)])
     rewards = rewards[np.isfinite(rewards)]

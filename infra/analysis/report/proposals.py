@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from engineer.claims import Claims
 from engineer.proposal import Proposal
 from infra.analysis.formats import SizeChanges, changes_between
-from infra.decision import Decision
-from infra.results import CurriculumResults
+from infra.runs.decision import Decision
+from infra.runs.results import CurriculumResults
 from policy.pilot_score import Piloted
 
 

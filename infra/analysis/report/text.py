@@ -3,7 +3,7 @@
 from engineer.gate import name_of
 from envgen.breakdown import Difference, Rate
 from infra.analysis.formats import SPACE, percent, points, points_interval
-from infra.results import CurriculumResults
+from infra.runs.results import CurriculumResults
 
 _NUMBER_WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 

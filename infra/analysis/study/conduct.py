@@ -8,10 +8,10 @@ from engineer.behaviour import ProposalBehaviour, budgets
 from envgen.config import EnvConfig
 from envgen.frozen import Frozen
 from infra.analysis.correlation import RankCorrelation, ScoredStage, piloted_stages, rank_correlations, scored
-from infra.analysis.fork import STAGE_STEPS
 from infra.analysis.spec import Stage0
 from infra.analysis.study.records import StoredRun
-from infra.results import StageResult
+from infra.runs.fork import STAGE_STEPS
+from infra.runs.results import StageResult
 
 MEASURES: dict[str, Callable[[ProposalBehaviour], float | None]] = {
     "edit_shares": lambda one: one.edit.data_ratio,

@@ -3,7 +3,6 @@
 A round is a comparison in the study's directory, `round-N`; answers to the test suite are in `round-N/tests`.
 """
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,10 +16,9 @@ from infra.analysis.gather import finished
 from infra.analysis.spec import ComparisonSpec, shared_policy
 from infra.analysis.study.records import Answers, SetName, StoredRound, StoredRun, read_instances, write_round
 from infra.analysis.study.spec import Round, StudySpec
-from infra.run_directory import read_results
-from infra.steps import stage_directory
+from infra.runs.run import Run
+from infra.runs.stage import Evaluation
 
-ROLLOUTS = "rollouts.parquet"
 _FIELDS = [pa.field(name, pa.string(), nullable=False) for name in ("id", "completion")]
 
 
@@ -42,9 +40,9 @@ class RoundFolder:
         """Its curricula, under this directory."""
         return self.spec.comparison(self.round).model_copy(update={"name": str(self.path)})
 
-    def test(self, policy: str, stage: int) -> Path:
-        """Directory of a policy's answers to the test suite."""
-        return self.path / "tests" / (f"{policy}-stage-{stage:02d}" if stage > START else "start")
+    def test(self, policy: str, stage: int) -> Evaluation:
+        """A policy's answers to the test suite."""
+        return Evaluation(directory=self.path / "tests" / (f"{policy}-stage-{stage:02d}" if stage > START else "start"))
 
     def runs(self) -> list[StoredRun]:
         """Every finished curriculum; RunDirectoryError names the first that is not."""
@@ -55,13 +53,16 @@ class RoundFolder:
             if found is None:
                 raise RunDirectoryError(f"{directory}: not finished; run the same command again")
             cost = {"tokens": dict(found.tokens), "seconds": found.seconds}
-            stored.append(StoredRun(arm=child.arm.label, seed=child.seed, results=read_results(directory), **cost))
+            stored.append(StoredRun(arm=child.arm.label, seed=child.seed, results=Run(directory=directory).results, **cost))
         return stored
 
-    def evaluated(self, policy: str, stage: int) -> Path:
-        """Where a stage of a policy, -1 for the start policy, was evaluated on the validation set."""
-        directory = self.path / (self.comparison.root(self.round.seeds[0]) if stage == START else policy)
-        return directory / "start" if stage == START else stage_directory(directory, stage)
+    def run(self, policy: str, stage: int) -> Run:
+        """The curriculum that made a stage of a policy; for -1, one that evaluated the start policy."""
+        return Run(directory=self.path / (self.comparison.root(self.round.seeds[0]) if stage == START else policy))
+
+    def evaluated(self, policy: str, stage: int) -> Evaluation:
+        """The evaluation of a stage of a policy, -1 for the start policy, on the validation set."""
+        return self.run(policy, stage).evaluation(stage)
 
 
 def policies_to_test(folder: RoundFolder, runs: list[StoredRun]) -> list[tuple[str, int]]:
@@ -79,7 +80,7 @@ def store_round(data: Path, folder: RoundFolder) -> None:
         study=folder.spec.name,
         round=one.number,
         registered=folder.spec.registered(one),
-        code=tuple(sorted({_code(folder.evaluated(*stage)) for stage in trained})),
+        code=tuple(sorted({folder.run(*stage).stage(stage[1]).manifest["code"] for stage in trained})),
         arms=tuple(folder.spec.arms(one)),
         seeds=one.seeds,
         stage_0=one.stage_0,
@@ -91,16 +92,12 @@ def store_round(data: Path, folder: RoundFolder) -> None:
         tested = policies_to_test(folder, runs)
         validated = [(policy, stage) for policy, stage in tested if stage <= 0] + trained
         sets: dict[SetName, tuple] = {"validation": (validated, folder.evaluated), "test": (tested, folder.test)}
-        for name, (policies, directory) in sets.items():
+        for name, (policies, evaluation) in sets.items():
             ids = [instance.problem.id for instance in instances[name]]
             for policy, stage in policies:
-                yield Answers(policy, stage, name, _completions(directory(policy, stage) / ROLLOUTS, name, ids))
+                yield Answers(policy, stage, name, _completions(evaluation(policy, stage).path(Evaluation.rollouts), name, ids))
 
     write_round(data / one.folder, stored, instances, answers())
-
-
-def _code(stage: Path) -> str:
-    return json.loads((stage / "manifest.json").read_bytes())["code"]
 
 
 def _completions(path: Path, name: SetName, ids: list[str]) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from envgen.frozen import Frozen
 from envgen.problem import Instance
 from envgen.verifier import Verdict, verify_batch
 from infra.analysis.spec import Stage0, shared_policy
-from infra.results import CurriculumResults
+from infra.runs.results import CurriculumResults
 
 SetName = Literal["test", "validation"]
 SETS: tuple[SetName, ...] = ("test", "validation")

@@ -20,7 +20,7 @@ from infra.analysis.spec import ComparisonSpec, load_spec, plan
 from infra.analysis.test_suite import TestSuite
 from infra.names import Stem
 from infra.preset import Preset, load_preset, preset_path, read_yaml
-from infra.run_directory import FREE_FIELDS, changed_fields
+from infra.runs.run import FREE_FIELDS, changed_fields
 from policy.checkpoints import resolve_model, weights_identity
 
 STUDIES = Path(__file__).parent

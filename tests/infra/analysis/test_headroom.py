@@ -11,7 +11,7 @@ from infra.analysis.headroom.page import markdown, verdict
 from infra.analysis.headroom.results import gather
 from infra.analysis.headroom.spec import HeadroomSpec, load_headroom
 from infra.preset import TUNING_SEED
-from tasks.data import validation_instances
+from infra.runs.data import validation_instances
 
 SPEC = {
     "name": "small",

@@ -30,8 +30,8 @@ from infra.analysis.formats import interval, percent, points, points_interval
 from infra.analysis.report import failures
 from infra.analysis.report.build import write_report
 from infra.analysis.report.text import headline
-from infra.results import CurriculumResults, StageResult, TrainingSummary
-from infra.steps import stage_directory
+from infra.runs.results import CurriculumResults, StageResult, TrainingSummary
+from infra.runs.steps import stage_directory
 from policy.rollouts import Rollout, breakdown_of, write_rollouts
 from policy.train_log import TRAIN_LOG_SCHEMA
 

@@ -21,7 +21,7 @@ from infra.analysis.spec import SHARED, Stage0, shared_policy
 from infra.analysis.study.records import Answers, SetName, StoredRound, StoredRun, write_round
 from infra.analysis.study.spec import ArmGroup, Round, StudySpec
 from infra.analysis.test_suite import TestSuite
-from infra.results import CurriculumResults, StageResult, TrainingSummary
+from infra.runs.results import CurriculumResults, StageResult, TrainingSummary
 from policy.pilot_score import Mean, Piloted, PilotScore
 
 ASKED = {"started": datetime(2026, 1, 2, tzinfo=UTC), "seconds": 1.5, "prompt_tokens": 15, "completion_tokens": 6}

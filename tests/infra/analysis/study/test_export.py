@@ -17,8 +17,8 @@ from infra.analysis.spec import SHARED, open_comparison, shared_policy
 from infra.analysis.study.export import RoundFolder, policies_to_test, store_round
 from infra.analysis.study.findings import find, policies
 from infra.analysis.study.records import SetName, read_round
-from infra.run_directory import new_curriculum
-from infra.steps import stage_directory
+from infra.runs.run import new_curriculum
+from infra.runs.steps import stage_directory
 from policy.rollouts import Rollout, write_rollouts
 
 

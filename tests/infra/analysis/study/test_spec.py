@@ -10,7 +10,7 @@ import yaml
 from envgen.errors import ConfigError
 from infra.analysis.study.spec import STUDIES, StudySpec, load_study
 from infra.preset import PRESETS, load_preset
-from tasks.data import validation_instances
+from infra.runs.data import validation_instances
 
 DOCS = Path(__file__).parents[4] / "docs" / "study"
 SHIPPED = sorted(path.stem for path in STUDIES.glob("*.yaml"))

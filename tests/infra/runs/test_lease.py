@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from envgen.errors import RunDirectoryError
-from infra import lease
-from infra.lease import exclusive, read_lease, this_host
+from infra.runs import lease
+from infra.runs.lease import exclusive, read_lease, this_host
 
 HOLD = """
 import sys
 from pathlib import Path
-from infra.lease import exclusive
+from infra.runs.lease import exclusive
 with exclusive(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()
@@ -105,7 +105,7 @@ def test_a_lease_is_renewed_while_it_is_held(tmp_path: Path, monkeypatch: pytest
 
 
 def test_a_process_whose_lease_was_taken_ends_though_it_runs_in_the_background_and_leaves_the_new_one_alone(tmp_path: Path):
-    code = HOLD.replace("from infra.lease import exclusive", "from infra import lease; from infra.lease import exclusive; lease.RENEW_SECONDS = 0.05")
+    code = HOLD.replace("from infra.runs.lease import exclusive", "from infra.runs import lease; exclusive = lease.exclusive; lease.RENEW_SECONDS = 0.05")
     in_background = ["sh", "-c", '"$@" < /dev/zero & wait $!', "sh", sys.executable, "-c", code.replace("sys.stdin.read()", "import time; time.sleep(60)")]
     with subprocess.Popen([*in_background, str(tmp_path / "mine")], stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout is not None

@@ -10,7 +10,7 @@ from engineer.proposal import Proposal
 from envgen.breakdown import Breakdown, Difference
 from envgen.config import EnvConfig
 from envgen.frozen import Frozen
-from infra.decision import Decision
+from infra.runs.decision import Decision
 from policy.pilot_score import Piloted
 
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from envgen.errors import RunDirectoryError
-from infra.lease import exclusive
 from infra.preset import Preset, load_preset, resolved_json
-from infra.run_directory import default_name, open_run, read_curriculum, read_results
-from infra.steps import stage_directory
+from infra.runs.lease import exclusive
+from infra.runs.run import Run, checked_run, default_name, open_run
+from infra.runs.steps import stage_directory
 
 
 def preset(**overrides: Any) -> Preset:
@@ -21,7 +21,7 @@ def test_a_new_directory_is_claimed(tmp_path: Path):
     directory = tmp_path / "runs" / "mine"
     opened = open_run(directory, preset())
     assert (opened.name, opened.preset) == ("mine", preset())
-    assert read_curriculum(directory) == opened
+    assert Run(directory=directory).curriculum == opened
     assert json.loads((directory / "curriculum.json").read_text())["preset"] == resolved_json(preset())
 
 
@@ -30,10 +30,19 @@ def test_a_run_that_needs_approval_keeps_needing_it_until_somebody_says_otherwis
     assert open_run(directory, preset()).preset.approval is None
     assert open_run(directory, preset(approval="required")).preset.approval == "required"
     assert open_run(directory, preset(stages=1)).preset.approval == "required"
-    found = read_curriculum(directory).preset
+    found = Run(directory=directory).curriculum.preset
     assert (found.approval, found.stages) == ("required", 2)
     assert open_run(directory, preset(approval="none")).preset.approval == "none"
     assert open_run(directory, preset()).preset.approval == "none"
+
+
+def test_looking_at_a_run_writes_nothing(tmp_path: Path):
+    assert checked_run(tmp_path / "new", preset()).preset == preset()
+    assert not (tmp_path / "new").exists()
+    open_run(tmp_path / "old", preset())
+    before = Run(directory=tmp_path / "old").curriculum
+    assert checked_run(tmp_path / "old", preset(stages=5, approval="required")).preset.stages == 5
+    assert Run(directory=tmp_path / "old").curriculum == before
 
 
 def test_an_empty_directory_is_claimed(tmp_path: Path):
@@ -52,7 +61,7 @@ def test_the_same_preset_resumes(tmp_path: Path):
 def test_a_run_is_extended_by_more_stages_and_keeps_its_identity(tmp_path: Path):
     first = open_run(tmp_path, preset(stages=2))
     longer = open_run(tmp_path, preset(stages=5))
-    assert read_curriculum(tmp_path) == longer
+    assert Run(directory=tmp_path).curriculum == longer
     assert longer.preset.stages == 5
     assert longer.preset_digest == first.preset_digest, "lineage finds the run by it"
 
@@ -72,7 +81,7 @@ def test_fewer_stages_and_another_description_are_no_other_preset(tmp_path: Path
     shorter = open_run(tmp_path, preset(stages=1, description="again"))
     assert shorter.preset.stages == 1
     assert shorter.preset_digest == longer.preset_digest
-    assert read_curriculum(tmp_path) == longer, "the file keeps the longest"
+    assert Run(directory=tmp_path).curriculum == longer, "the file keeps the longest"
 
 
 @pytest.mark.parametrize(
@@ -121,7 +130,7 @@ def test_a_damaged_curriculum_is_refused(tmp_path: Path, content: str):
     assert (tmp_path / "curriculum.json").read_text() == content
 
 
-@pytest.mark.parametrize("read", [read_curriculum, read_results])
+@pytest.mark.parametrize("read", [lambda path: Run(directory=path).curriculum, lambda path: Run(directory=path).results])
 def test_reading_what_is_not_there_says_so(tmp_path: Path, read: Any):
     file = tmp_path / "file.txt"
     file.write_text("")
@@ -134,7 +143,7 @@ def test_reading_what_is_not_there_says_so(tmp_path: Path, read: Any):
 def test_damaged_results_are_refused(tmp_path: Path):
     (tmp_path / "results.json").write_text('{"curriculum": "x"}')
     with pytest.raises(RunDirectoryError, match=r"results\.json: damaged"):
-        read_results(tmp_path)
+        _ = Run(directory=tmp_path).results
 
 
 def test_names_say_what_a_run_is():
@@ -151,7 +160,7 @@ def test_stage_directories_sort_by_their_number(tmp_path: Path):
 HOLD = """
 import sys
 from pathlib import Path
-from infra.lease import exclusive
+from infra.runs.lease import exclusive
 with exclusive(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from infra.analysis import fork as forking
-from infra.analysis.fork import fork
 from infra.preset import load_preset
-from infra.run_directory import open_run
-from infra.steps import run_step
+from infra.runs import fork as forking
+from infra.runs.fork import fork
+from infra.runs.run import open_run
+from infra.runs.steps import run_step
 
 STEPS = {
     "": {"validation": ("validation.parquet",)},

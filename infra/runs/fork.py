@@ -4,10 +4,12 @@ import os
 import shutil
 from pathlib import Path
 
+from engineer.gate import START
 from envgen.files import sync_directory, write_json
 from infra.preset import Preset
-from infra.run_directory import MODEL_FILE, new_curriculum
-from infra.steps import RECORDS, read_record, stage_directory
+from infra.runs.run import Run, new_curriculum
+from infra.runs.stage import Directory
+from infra.runs.steps import RECORDS, read_record
 
 _ROOT_STEPS, _START_STEPS, STAGE_STEPS = ("validation",), ("start",), ("generate", "train", "evaluate", "summarize")
 
@@ -22,16 +24,17 @@ def fork(source: Path, target: Path, preset: Preset, stages: int = 1) -> None:
         return
     partial = target.with_name(f".{target.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
-    _take(source, partial, _ROOT_STEPS)
-    _take(source / "start", partial / "start", _START_STEPS)
-    for number in range(stages):
-        _take(stage_directory(source, number), stage_directory(partial, number), STAGE_STEPS)
-    write_json(partial / MODEL_FILE, new_curriculum(target.name, preset))
+    here, there = Run(directory=source), Run(directory=partial)
+    _take(here, there, _ROOT_STEPS)
+    for number in range(START, stages):
+        _take(here.evaluation(number), there.evaluation(number), STAGE_STEPS if number > START else _START_STEPS)
+    there.write(Run.curriculum, new_curriculum(target.name, preset))
     os.replace(partial, target)
     sync_directory(target.parent)
 
 
-def _take(source: Path, target: Path, steps: tuple[str, ...]) -> None:
+def _take(here: Directory, there: Directory, steps: tuple[str, ...]) -> None:
+    source, target = here.directory, there.directory
     (target / RECORDS).mkdir(parents=True, exist_ok=True)
     for step in steps:
         record = read_record(source, step)

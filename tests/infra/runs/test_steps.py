@@ -11,8 +11,8 @@ import pytest
 from pydantic import BaseModel
 
 from envgen.files import file_digest
-from infra import steps
-from infra.steps import StepRecord, lock, run_step, step_key
+from infra.runs import steps
+from infra.runs.steps import StepRecord, lock, run_step, step_key
 
 OUTPUTS = ("config.json", "checkpoint")
 PROCESSES = get_context("spawn")

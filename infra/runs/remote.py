@@ -16,13 +16,13 @@ from pathlib import Path, PurePosixPath
 from fsspec import AbstractFileSystem
 
 from envgen.files import file_digest, move_directory
-from infra.decision import DECISION
-from infra.remote_folder import CLAIM, DIGESTS, MANIFEST_FILES, STAGES, Remote, RemoteError
-from infra.run_directory import MODEL_FILE
+from infra.runs.remote_folder import CLAIM, DIGESTS, MANIFEST_FILES, STAGES, Remote, RemoteError
+from infra.runs.run import Run
+from infra.runs.stage import Stage
 
-MANIFEST = "manifest.json"
+MODEL_FILE, MANIFEST, DECISION = Run.curriculum.name, Stage.manifest.name, Stage.decided.name
 INDEX = ".digests.json"
-_WORK = "work"
+
 
 log = logging.getLogger("envwright.remote")
 
@@ -126,7 +126,7 @@ def _push_part(there: Remote, directory: Path, name: str, deeper: Iterable[Path]
 def _wanted(path: Path, directory: Path) -> bool:
     """Whether a file is part of what a copy keeps: no locks, no markers, no half-written files, no work in progress."""
     parts = path.relative_to(directory).parts
-    if not path.is_file() or _WORK in parts or path.suffix in {".lock", ".partial"} or path == directory / MANIFEST:
+    if not path.is_file() or "work" in parts or path.suffix in {".lock", ".partial"} or path == directory / MANIFEST:
         return False
     return all(part == ".steps" or not part.startswith(".") for part in parts)
 

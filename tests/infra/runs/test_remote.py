@@ -10,9 +10,9 @@ import pytest
 from envgen.errors import ConfigError
 from envgen.files import file_digest, write_json, write_text
 from infra.preset import Preset, load_preset
-from infra.remote import INDEX, MANIFEST, pull, push
-from infra.remote_folder import Remote, RemoteError
-from infra.run_directory import open_run
+from infra.runs.remote import INDEX, MANIFEST, pull, push
+from infra.runs.remote_folder import Remote, RemoteError
+from infra.runs.run import open_run
 
 
 def preset(**overrides: Any) -> Preset:

@@ -1,0 +1,71 @@
+"""What the designer of a run may read after a stage."""
+
+from typing import Any
+
+from engineer.answer import MAX_RATIONALE
+from engineer.context import DesignContext, StageRecord
+from infra.preset import Preset
+from infra.runs.run import Run, RunRef
+from infra.runs.stage import Stage
+from policy.train_log import mean_advantages, zero_variance_shares
+from policy.train_spec import answer_tokens, group_size
+
+_OF_THE_MACHINE = (
+    *("hub_", "push_", "logging_", "log_", "save_", "run_name", "vllm_", "dataloader_", "deepspeed", "fsdp"),
+    "model_init_kwargs",
+)
+"""Beginnings of options that say where training runs and what it leaves behind; some hold secrets."""
+
+
+def design_context(run: RunRef, stage: int) -> DesignContext:
+    """What the designer may read after a stage."""
+    records = [_record(run, number) for number in range(stage + 1)]
+    before = run.stage(stage - 1)
+    return DesignContext(
+        space=run.preset.space,
+        current=records[-1],
+        history=tuple(records[:-1]),
+        state=before.state if stage else {},
+        previous_rationale=_rationale(before) if stage else "",
+        stages=run.preset.stages,
+        instances=run.preset.instances,
+        epochs=run.preset.epochs,
+        training=training_facts(run.preset),
+    )
+
+
+def _rationale(stage: Stage) -> str:
+    """Why the next stage got its config: the designer's words, or those of the person who decided otherwise."""
+    decision = stage.decision
+    if decision is None or (decision.decision == "approve" and not decision.edited):
+        return stage.proposal.rationale
+    done = "edited the proposed config" if decision.edited else "kept the config before"
+    return f"A person {done}{f': {decision.comment}' if decision.comment else '.'}"[:MAX_RATIONALE]
+
+
+def training_facts(preset: Preset) -> dict[str, Any]:
+    """How a preset trains, as JSON values that a prompt may show. What TRL decides by default is left out."""
+    shown = {"num_generations", "max_completion_length", "learning_rate"}
+    given = preset.model_dump(mode="json")["trl"]
+    return {
+        "algorithm": "GRPO",
+        "agents": preset.agents,
+        "group_size": group_size(preset.trl),
+        **{name: value for name, value in given.items() if name == "learning_rate"},
+        "answer_tokens": answer_tokens(preset.trl),
+        "reward": {term: weight for term, weight in preset.rewards if weight},
+        "hyperparameters": {name: value for name, value in given.items() if name not in shown and not name.startswith(_OF_THE_MACHINE)},
+    }
+
+
+def _record(run: Run, number: int) -> StageRecord:
+    stage = run.stage(number)
+    return StageRecord(
+        stage=number,
+        parent=run.parent(number),
+        config=stage.config,
+        breakdown=stage.breakdown,
+        advantage=mean_advantages(stage.train_log),
+        zero_variance=zero_variance_shares(stage.train_log),
+        change=stage.changes.valid,
+    )

@@ -1,0 +1,118 @@
+"""The config of a run's next stage: what the designer proposed, or what a person decided on that proposal.
+
+A decision is stored before it is used. If another proposal lies there than the one decided on, nobody has decided on
+that one. Once the next stage has begun a decision stands.
+"""
+
+import logging
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from engineer.answer import AnswerError, check_ranges, project
+from envgen.config import EnvConfig
+from envgen.errors import ConfigError, RunDirectoryError
+from infra.runs.data import possible
+from infra.runs.decision import Decision, Verdict
+from infra.runs.run import Run, RunRef
+from infra.runs.stage import Stage
+from infra.runs.steps import RECORDS, lock
+
+log = logging.getLogger("envwright")
+
+
+def next_config(run: RunRef, stage: int) -> EnvConfig | None:
+    """The config of the stage after `stage`; None if the run stops here, or waits for a decision."""
+    decision = run.stage(stage).decision
+    if decision is None:
+        return None if must_ask(run, stage) else run.stage(stage).proposal.config
+    log.info("stage %d: proposal %s", stage, decision)
+    return None if decision.decision == "stop" else decision.config
+
+
+def must_ask(run: RunRef, stage: int) -> bool:
+    """Whether a person has to decide before the stage after `stage` starts."""
+    if run.preset.approval != "required" or stage + 1 >= run.preset.stages or run.stage(stage).decision:
+        return False
+    # Approval may be asked for after the next stage has begun with the very proposal.
+    return _begun_with(run, stage) != run.stage(stage).proposal.config
+
+
+def last_stage(run: RunRef) -> int:
+    """The last stage with a proposal; RunDirectoryError if there is none."""
+    done = [number for number in range(run.preset.stages) if run.stage(number).has(Stage.proposal)]
+    if not done:
+        raise RunDirectoryError(f"{run.directory}: no stage has proposed anything yet; wait for the first one to end")
+    return done[-1]
+
+
+def previous_config(run: Run, stage: int) -> EnvConfig:
+    """The config that a rejected proposal leaves in place: that of the stage whose policy is in force."""
+    return run.config_of(run.stage(stage).gate.in_force)
+
+
+def decided(
+    run: RunRef,
+    stage: int,
+    verdict: Verdict,
+    *,
+    via: Literal["form", "shell"],
+    seen: str,
+    edit: dict[str, Any] | None = None,
+    comment: str = "",
+    by: str = "",
+) -> Decision:
+    """The decision on the proposal of a stage whose digest is `seen`.
+
+    `edit` is a raw config, `{"sizes": {"3": {knob: value}}}`, which counts with `approve` only. A ratio outside of the
+    config space is refused with ConfigError. Shares are scaled to sum to 1; a class with too few boards is shrunk as
+    for a designer. Both are told in `changes`.
+    """
+    proposed = run.stage(stage).proposal.config
+    config, changes = proposed, []
+    if verdict == "approve" and edit is not None and edit != proposed.model_dump(mode="json"):
+        check_ranges(edit, run.preset.space)
+        try:
+            projected, changes = project(edit, run.preset.space, proposed)
+        except AnswerError as error:
+            raise ConfigError(f"the edited config: {error}; give at least one map size a share") from None
+        config, notes = possible(run, stage + 1, projected)
+        changes = [*changes, *notes]
+        for change in changes:
+            log.info("stage %d: the edited config: %s", stage, change)
+    elif verdict == "reject":
+        config, changes = possible(run, stage + 1, previous_config(run, stage))
+    return Decision(
+        stage=stage,
+        decision=verdict,
+        config=config,
+        edited=verdict == "approve" and config != proposed,
+        changes=tuple(changes),
+        comment=comment,
+        by=by,
+        via=via,
+        proposal=seen,
+        decided_at=datetime.now(UTC).replace(microsecond=0),
+    )
+
+
+def store_decision(run: Run, decision: Decision) -> None:
+    """Store a decision; it replaces an earlier one on the same proposal until the next stage has begun.
+
+    RunDirectoryError if another proposal lies there than the one decided on, or the next stage has begun.
+    """
+    stage = run.stage(decision.stage)
+    with lock(stage.directory / RECORDS / "decision.lock"):
+        if not stage.has(Stage.proposal) or stage.digest(Stage.proposal) != decision.proposal:
+            what = "is not the proposal that was shown; look at it again, and decide anew"
+            raise RunDirectoryError(f"{stage.path(Stage.proposal)}: {what}")
+        begun, known = _begun_with(run, decision.stage), stage.decision
+        if begun and (known or begun == stage.proposal.config):
+            what = f"its config was {known or 'not asked about'}; decide on the next proposal"
+            raise RunDirectoryError(f"{run.directory}: stage {decision.stage + 1} has begun, {what}")
+        stage.write(Stage.decided, decision)
+
+
+def _begun_with(run: Run, stage: int) -> EnvConfig | None:
+    """The config of the stage after `stage`; None if that has not begun."""
+    following = run.stage(stage + 1)
+    return following.config if following.has(Stage.config) else None

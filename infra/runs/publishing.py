@@ -1,0 +1,96 @@
+"""What a finished stage adds to its manifest and to the results of its run."""
+
+from typing import Any
+
+from engineer.behaviour import proposal_behaviour
+from infra.runs.results import CurriculumResults, StageResult, TrainingSummary
+from infra.runs.run import RunRef
+from infra.runs.stage import Stage
+from infra.runs.steps import StepRecord
+from infra.versions import code_version, library_versions
+from policy.evaluation import gains
+
+
+def manifest(run: RunRef, number: int, steps: list[StepRecord]) -> dict[str, Any]:
+    """What a stage is made of: keys, digests, seconds and tokens of its steps, and what led to its config."""
+    stage, before = run.stage(number), run.stage(number - 1)
+    proposals = stage.candidates.proposals
+    followed = [file for file in (Stage.proposal, Stage.decided) if before.has(file)]
+    return {
+        "curriculum": run.name,
+        "stage": number,
+        "seed": run.preset.seed,
+        "keys": {step.step: step.key for step in steps},
+        "files": {name: sha for step in steps for name, sha in step.outputs.items()},
+        "seconds": {step.step: step.seconds for step in steps},
+        "tokens": {
+            "training": sum(stage.train_log["completion_tokens"]),
+            "evaluation": sum(rollout.completion_tokens for rollout in stage.rollouts),
+            "engineer_prompt": sum(proposal.prompt_tokens for proposal in proposals),
+            "engineer_completion": sum(proposal.completion_tokens for proposal in proposals),
+            "pilot": sum(one.score.completion_tokens for one in stage.pilots.pilots if one.score),
+        },
+        "follows": {file.name: before.digest(file) for file in followed},
+        "code": code_version(),
+        "libraries": library_versions(),
+    }
+
+
+def results_with(run: RunRef, number: int) -> CurriculumResults:
+    """The published results of the stages before `number`, and that stage."""
+    preset, earlier = run.preset, run.results.stages[:number] if number else ()
+    # A person decides on a proposal after its stage was published.
+    decided = [one.model_copy(update={"decision": run.stage(one.stage).decision}) for one in earlier]
+    return CurriculumResults(
+        curriculum=run.name,
+        preset=preset.name,
+        designer=preset.design.designer,
+        variant=preset.design.variant,
+        seed=preset.seed,
+        start=run.start.breakdown,
+        stages=(*decided, _stage_result(run, number)),
+    )
+
+
+def _stage_result(run: RunRef, number: int) -> StageResult:
+    stage, parent = run.stage(number), run.parent(number)
+    valid, optimal = gains(run.start.rollouts, stage.rollouts)
+    proposal, rejected = stage.proposal, stage.candidates.proposals
+    # One that is equal to the chosen one was paid for too.
+    rejected.remove(proposal)
+    return StageResult(
+        stage=number,
+        parent=parent,
+        config=stage.config,
+        training=_training(stage.train_log),
+        breakdown=stage.breakdown,
+        valid_gain=valid,
+        optimal_gain=optimal,
+        gate=stage.gate,
+        pilots=stage.pilots.pilots,
+        proposal=proposal,
+        decision=stage.decision,
+        rejected=tuple(rejected),
+        behaviour=proposal_behaviour(
+            run.config_of(parent) if number else None,
+            stage.config,
+            proposal.config,
+            stage.breakdown,
+            gains(run.evaluation(parent).rollouts, stage.rollouts)[0],
+            stage.changes.valid,
+            proposal.rationale,
+        ),
+        seconds=stage.manifest["seconds"],
+    )
+
+
+def _training(log: dict[str, list[Any]]) -> TrainingSummary:
+    steps = len(log["step"])
+    last = log["reward"][-max(1, steps // 5) :]
+    return TrainingSummary(
+        steps=steps,
+        seconds=round(sum(log["seconds"]), 1),
+        completion_tokens=sum(log["completion_tokens"]),
+        mean_reward=sum(last) / len(last),
+        zero_variance_share=sum(log["zero_variance"]) / steps,
+    )

@@ -1,0 +1,173 @@
+"""A curriculum's directory: its files, and how it is claimed: made once for one preset, resumed by the same."""
+
+from pathlib import Path
+from typing import Any
+
+from engineer.gate import START
+from engineer.registry import find_designer
+from engineer.replay import RESULTS
+from envgen.config import EnvConfig
+from envgen.dataset import read_dataset, write_dataset
+from envgen.errors import RunDirectoryError
+from envgen.files import digest, read_model, read_text, write_text
+from envgen.frozen import Frozen
+from infra.preset import Preset, resolved_json
+from infra.runs.results import CurriculumResults
+from infra.runs.stage import Directory, Evaluation, File, Stage
+from infra.runs.steps import read_record, stage_directory
+from infra.settings import Settings
+from policy.batches import deciding_options
+from policy.checkpoints import model_identity, resolve_model
+from policy.train_spec import CHECKPOINT
+
+FREE_FIELDS = {"stages", "description", "approval"}
+"""Fields of the preset in which a resumed run may differ."""
+_WAYS = "give the name of a run, or its path with a / in it, as ./NAME"
+
+
+class Curriculum(Frozen):
+    """A named run of a preset; `Run.curriculum` in its directory."""
+
+    name: str
+    preset: Preset
+    preset_digest: str
+    """Of all fields that an existing run holds fast; the same after the run was extended."""
+
+
+def _read_curriculum(path: Path) -> Curriculum:
+    missing = f"{path.parent}: no curriculum there ({path.name} is missing); {_WAYS}"
+    return read_model(path, Curriculum, missing, "move the directory away")
+
+
+def _read_results(path: Path) -> CurriculumResults:
+    missing = f"{path.parent}: {path.name} is missing; no stage has finished yet, or this is no run: {_WAYS}"
+    return read_model(path, CurriculumResults, missing, "run the same command again to rewrite it")
+
+
+class Run(Directory):
+    """The directory of a curriculum. Its curriculum and results are RunDirectoryErrors if they are missing or damaged."""
+
+    curriculum = File("curriculum.json", _read_curriculum)
+    results = File(RESULTS, _read_results)
+    report = File("report.html", read_text, write_text)
+    validation = File("validation.parquet", read_dataset, write_dataset, keep=2)
+
+    @property
+    def start(self) -> Evaluation:
+        """The evaluation of the start policy."""
+        return Evaluation(directory=self.directory / "start")
+
+    def stage(self, number: int) -> Stage:
+        """A stage."""
+        return Stage(directory=stage_directory(self.directory, number))
+
+    def evaluation(self, number: int) -> Evaluation:
+        """The evaluation of the policy that stage `number` made; of the start policy for -1."""
+        return self.start if number == START else self.stage(number)
+
+    def config_of(self, number: int) -> EnvConfig:
+        """The config that a stage was trained on; that of stage 0 for the start policy."""
+        return self.stage(max(number, 0)).config
+
+    def parent(self, stage: int) -> int:
+        """The stage whose checkpoint a stage starts from; -1 is the start policy."""
+        return self.stage(stage - 1).gate.in_force if stage else START
+
+
+class RunRef(Run):
+    """A curriculum's directory and preset; small, so that tasks can pass it around."""
+
+    preset: Preset
+
+    @property
+    def name(self) -> str:
+        """Name of the curriculum."""
+        return self.directory.name
+
+    @property
+    def argument(self) -> str:
+        """What a command is told to find it: the name, or the path of a run that lies elsewhere."""
+        here = self.directory.parent.resolve() == Settings().runs.resolve()
+        return self.name if here else str(self.directory.resolve())
+
+    def policy(self, number: int) -> str:
+        """The model that stage `number` made; the start policy for -1."""
+        return resolve_model(self.preset.model) if number == START else str(self.stage(number).checkpoint)
+
+    def asked(self, stage: int) -> int | None:
+        """The stage whose policy the designer asks after `stage`, -1 for the start policy; None if it asks none."""
+        return {"checkpoint": stage, "base": START}.get(find_designer(self.preset.design.designer).asks or "")
+
+    def identity(self, number: int) -> str:
+        """The digest of that model's files; a hub id stands for itself."""
+        record = None if number == START else read_record(self.stage(number).directory, "train")
+        return record.outputs[CHECKPOINT] if record else model_identity(self.policy(number))
+
+
+def default_name(preset: Preset) -> str:
+    """The name of a curriculum unless one is given."""
+    return f"{preset.name}-{preset.design.designer}-{preset.design.variant}-s{preset.seed}"
+
+
+def new_curriculum(name: str, preset: Preset) -> Curriculum:
+    """The curriculum that a run of this name and preset is."""
+    return Curriculum(name=name, preset=preset, preset_digest=_digest(preset))
+
+
+def open_run(directory: Path, preset: Preset) -> Curriculum:
+    """Claim a new run directory, or check that an existing one was made by the same preset, as `checked_run` does."""
+    found, run = checked_run(directory, preset), Run(directory=directory)
+    held = run.curriculum.preset if run.has(Run.curriculum) else None
+    stored = found
+    if held:
+        longest = {"approval": found.preset.approval, "stages": max(held.stages, preset.stages)}
+        stored = new_curriculum(directory.name, held.model_copy(update=longest))
+    if stored.preset != held:
+        run.write(Run.curriculum, stored)
+    return found
+
+
+def checked_run(directory: Path, preset: Preset) -> Curriculum:
+    """The curriculum of a run directory with this call's number of stages; writes nothing.
+
+    The number of stages may differ, so that a run can be extended, and approval may be turned on and off; left out, it
+    stays as it was. Options that decide memory and speed only (`policy.train_spec.MEMORY_OPTIONS`) may differ, so that
+    a run that ran out of memory can go on. RunDirectoryError names the fields that differ.
+    """
+    run = Run(directory=directory)
+    if not run.has(Run.curriculum):
+        if directory.exists() and any(directory.iterdir()):
+            raise RunDirectoryError(
+                f"{directory} exists and is no curriculum ({Run.curriculum.name} is missing); give the run another --name, or move the directory away"
+            )
+        return new_curriculum(directory.name, preset)
+    found = run.curriculum.preset
+    if details := changed_fields(found, preset, FREE_FIELDS):
+        raise RunDirectoryError(
+            f"{directory} was made by another preset ({details}). Ways out: give this run its own name with --name, "
+            f"go back to the settings of the run, or move the directory away"
+        )
+    approval = preset.approval or found.approval
+    return new_curriculum(directory.name, preset.model_copy(update={"approval": approval}))
+
+
+def changed_fields(there: Preset, here: Preset, free: set[str]) -> str:
+    """The fields outside `free` in which two presets differ, with both values; empty if there are none."""
+    old, new = _held(there), _held(here)
+    changed = sorted(field for field in new if field not in free and old.get(field) != new[field])
+    return "; ".join(f"{field}: {_short(old.get(field))} there, {_short(new[field])} here" for field in changed)
+
+
+def _digest(preset: Preset) -> str:
+    return digest({field: value for field, value in _held(preset).items() if field not in FREE_FIELDS})
+
+
+def _held(preset: Preset) -> dict[str, Any]:
+    """The preset as JSON, of engine and training only what decides answers and what is learned: a run may be continued on another machine."""
+    options = deciding_options(preset.trl, preset.training)
+    return {**resolved_json(preset), "engine": preset.engine.decides, "trl": options.pop("trl"), "training": options}
+
+
+def _short(value: object) -> str:
+    text = str(value)
+    return text if len(text) <= 60 else text[:57] + "..."
