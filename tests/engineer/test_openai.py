@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from contexts import LATEST, SPACE, assert_legal, design_context, env_config
-from misbehaving import answers, closed_port, drips_body, endless_body, hangs, sends, serving
+from support.misbehaving_endpoint import answers, closed_port, drips_body, endless_body, hangs, sends, serving
 
 from engineer.answer import answer_schema, answer_text
 from engineer.designers import design

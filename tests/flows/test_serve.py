@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from servers import free_port
+from support.prefect_servers import free_port
 
 from envgen.errors import ConfigError
 from infra.preset import PRESETS

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from servers import ask, flow_runs, prefect_server, states
+from support.prefect_servers import ask, flow_runs, prefect_server, states
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from misbehaving import (
+from support.misbehaving_endpoint import (
     Handler,
     Server,
     answers,
