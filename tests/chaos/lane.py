@@ -13,7 +13,7 @@ from typing import NamedTuple
 import psutil
 
 sys.path.append(str(Path(__file__).parents[1]))
-from deployed import FINAL, PATIENCE, ROOT, Deployed, command_line, copy_stage_zero, until
+from support.deployed_curriculum import FINAL, PATIENCE, ROOT, Deployed, command_line, copy_stage_zero, until
 
 __all__ = ["Lane", "command_line", "copy_stage_zero"]
 

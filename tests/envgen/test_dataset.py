@@ -113,18 +113,13 @@ def test_a_column_of_the_wrong_type_is_named_with_its_file(path: Path, column: s
     ("column", "values"),
     [
         ("size", pa.array([0] * 20, pa.int8())),
-        ("size", pa.array([-5] * 20, pa.int8())),
         ("holes", pa.array([[[0, 0], [0, 0]]] * 20, STARTS)),
-        ("holes", pa.array([[[-1, 0]]] * 20, STARTS)),
-        ("starts", pa.array([[]] * 20, STARTS)),
         ("starts", pa.array([[[0, None]]] * 20, STARTS)),
-        ("goals", pa.array([[[9, 9]]] * 20, STARTS)),
         ("plan", pa.array([[]] * 20, PLAN)),
         ("plan", pa.array([[None]] * 20, PLAN)),
         ("plan", pa.array([[["FLY"]]] * 20, PLAN)),
         ("plan", pa.array([[[None]]] * 20, PLAN)),
         ("sum_of_costs", pa.array([-1] * 20, pa.int16())),
-        ("id", pa.array(["x" * 300] * 20)),
         ("sum_of_costs", pa.array([99] * 20, pa.int16())),
         ("makespan", pa.array([0] * 20, pa.int16())),
         ("plan", pa.array([[[]]] * 20, PLAN)),
@@ -139,15 +134,8 @@ def test_a_row_that_is_no_instance_is_named_with_its_file(path: Path, column: st
 
 
 HOSTILE = {
-    "size 0": ({"size": 0}, "size: Input should be greater than or equal to 3 (got 0)"),
-    "a negative size": ({"size": -4}, "size: Input should be greater than or equal to 3 (got -4)"),
     "a negative cell": ({"starts": [[-1, 0], [2, 0]]}, "start.0: Input should be greater than or equal to 0 (got -1)"),
-    "a cell outside": ({"goals": [[9, 9], [0, 2]]}, "goal (9, 9) lies outside the 3x3 board"),
-    "an agent twice": ({"starts": [[0, 0], [0, 0]]}, "two agents share a start; give every agent its own"),
-    "a shared goal": ({"goals": [[0, 2], [0, 2]]}, "two agents share a goal; give every agent its own"),
     "a start on a hole": ({"holes": [[0, 0]]}, "start (0, 0) lies on a hole; move it to a frozen cell"),
-    "a goal on a hole": ({"holes": [[0, 2]]}, "goal (0, 2) lies on a hole; move it to a frozen cell"),
-    "a hole twice": ({"holes": [[1, 1], [1, 1]]}, "a hole is listed twice"),
     "another number of goals": ({"goals": [[0, 2]]}, "make the file with 'envwright generate'"),
 }
 

@@ -85,22 +85,15 @@ def with_start(text: str) -> str:
 
 
 HOSTILE = {
-    "size 0": (with_size("0"), "size: Input should be greater than or equal to 3 (got 0)"),
     "size 10^9": (with_size("1000000000"), "size: Input should be less than or equal to 10 (got 1000000000)"),
-    "a negative size": (with_size("-4"), "size: Input should be greater than or equal to 3 (got -4)"),
     "a size as float": (with_size("3.0"), "size: Input should be a valid integer (got 3.0)"),
     "NaN": (with_size("NaN"), "size: Input should be a valid integer (got nan)"),
     "infinity": (with_size("1e999"), "size: Input should be a valid integer (got inf)"),
     "an integer of 4,000 digits": (with_size("9" * 4000), "size: "),
     "an integer of 5,000 digits": (with_size("9" * 5000), "not JSON (Exceeds the limit"),
-    "a negative cell": (with_start("[-1, 0]"), "agents.1.start.0: Input should be greater than or equal to 0 (got -1)"),
     "a cell of floats": (with_start("[1.0, 0]"), "agents.1.start.0: Input should be a valid integer"),
     "a cell of NaN": (with_start("[NaN, 0]"), "agents.1.start.0: Input should be a valid integer (got nan)"),
-    "a cell of three": (with_start("[1, 0, 0]"), "agents.1.start: "),
     "a start on a hole": (with_start("[0, 0]"), "start (0, 0) lies on a hole; move it to a frozen cell"),
-    "an agent twice": (with_start("[0, 1]"), "two agents share a start; give every agent its own"),
-    "a shared goal": (json.dumps(GOOD).replace('"goal": [2, 1]', '"goal": [1, 2]'), "two agents share a goal; give every agent its own"),
-    "a million holes": (json.dumps({**GOOD, "holes": [[0, 0]] * 100_000}), "holes: Tuple should have at most 100 items"),
     "a giant id": (json.dumps({**GOOD, "id": "x" * 5_000_000}), "id: String should have at most 200 characters"),
     "a giant line": ("x" * 5_000_000, "not JSON"),
     "objects in objects": ('{"size":' * 100_000, "not JSON"),

@@ -4,6 +4,7 @@ from itertools import permutations
 
 import pytest
 from board_makers import all_cells, problems, repeatable
+from brute_force import legal
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
@@ -140,6 +141,7 @@ def test_a_broken_plan_falls_in_its_category_with_agent_step_and_cell(data: st.D
     verdict = verify(instance, f"So:\n{answer(plan)}\n")
     assert (verdict.valid, verdict.optimal, verdict.category, verdict.agent, verdict.step, verdict.cell) == (False, False, category, agent, step, cell)
     assert words in verdict.detail
+    assert not legal(instance.problem, plan)
     assert verdict.arrived == sum(path[-1] == a.goal for path, a in zip(plan, instance.problem.agents, strict=True)) / len(plan)
     last = max(map(len, plan)) - 1
     if category is FailureCategory.GOAL_NOT_REACHED:

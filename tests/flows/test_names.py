@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-from test_hostile_input import ended
 
 from engineer.registry import known_designers
 from envgen.errors import ConfigError
@@ -18,37 +17,33 @@ NAMED = {"run": ["micro"], "compare": ["micro", "--engineers", "fixed"], "benchm
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(envwright, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty working directory; the runs folder would be made in it."""
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ENVWRIGHT_RUNS", "runs")
     return tmp_path
 
 
 @pytest.mark.parametrize("name", BAD)
 @pytest.mark.parametrize("command", NAMED)
-def test_a_name_that_is_no_folder_of_ones_own_is_refused_and_nothing_is_written(command: str, name: str, folder: Path, monkeypatch, capsys):
-    assert ended(monkeypatch, command, *NAMED[command], "--name", name) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
+def test_a_name_that_is_no_folder_of_ones_own_is_refused_and_nothing_is_written(envwright, command: str, name: str, folder: Path):
+    said = envwright(command, *NAMED[command], "--name", name)
+    assert (said.code, said.out) == (2, "")
     assert said.err.startswith(f"error: --name {name!r:.70}")
     assert "for example my-run-2" in said.err
     assert said.err.count("\n") == 1
     assert list(folder.iterdir()) == []
 
 
-def test_a_dry_run_refuses_the_name_that_the_run_would(folder: Path, monkeypatch, capsys):
-    assert ended(monkeypatch, "run", "micro", "--dry-run", "--name", "../x") == 2
-    assert "--name '../x'" in capsys.readouterr().err
+def test_a_dry_run_refuses_the_name_that_the_run_would(refused):
+    refused(["run", "micro", "--dry-run", "--name", "../x"], "--name '../x'")
 
 
 @pytest.mark.parametrize("run", ["docs", "nowhere", "n" * 300, "./" + "n" * 300, "a[/]b", "./a[/]b", "", "mlflow.db"])
 @pytest.mark.parametrize("command", ["report", "approve", "reject"])
-def test_a_run_that_is_not_there_is_answered_with_one_message(command: str, run: str, folder: Path, monkeypatch, capsys):
+def test_a_run_that_is_not_there_is_answered_with_one_message(envwright, command: str, run: str, folder: Path):
     (folder / "docs").mkdir()
-    assert ended(monkeypatch, command, run) == 2
-    said = capsys.readouterr()
-    assert (said.out, said.err.count("\n"), said.err.startswith("error: ")) == ("", 1, True)
+    said = envwright(command, run)
+    assert (said.code, said.out, said.err.count("\n"), said.err.startswith("error: ")) == (2, "", 1, True)
     if run == "docs":
         assert f"runs/docs: {'results.json is missing' if command == 'report' else 'no curriculum there'}" in said.err
         assert "as ./NAME" in said.err

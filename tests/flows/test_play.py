@@ -152,3 +152,30 @@ def test_a_board_without_a_plan_can_be_played_but_not_shown():
     assert session(play, "swap-corridor", "r l", "q")[-1].startswith("not valid: conflict")
     with pytest.raises(DataError, match="problem 'swap-corridor' is not solvable, so there is no plan to show; play it without --plan"):
         session(show_plan, "swap-corridor")
+
+
+def test_a_board_is_played_from_a_pipe(envwright):
+    done = envwright("play", "crossing", typed=b"right wait\nu\nD, w\nd r\nfly\nw r\n")
+    assert (done.code, done.err) == (0, "")
+    assert "hole collision in step 1: agent 0 enters the hole (0,2)" in done.out
+    assert "1 move for 2 agents; type one for each, as in R W" in done.out
+    assert done.out.splitlines()[-1] == "valid: sum of costs 5, optimal; makespan 3; somebody has to wait"
+
+
+def test_an_answer_is_stepped_from_a_pipe_to_where_it_fails(envwright):
+    done = envwright("play", "crossing", "--answer", "Agent 0: (0,1) (1,1)\nAgent 1: (1,0) (1,1)", typed=b"\n")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.splitlines()[-1] == "not valid: conflict in step 1: agents 0 and 1 are both in (1,1) after step 1"
+
+
+def test_typed_bytes_that_are_no_text_are_refused(envwright):
+    done = envwright("play", "crossing", typed=b"\xff\n")
+    assert done.code == 2
+    assert "error: standard input: cannot be read as text" in done.err
+
+
+def test_a_board_that_cannot_be_played_is_refused(refused):
+    refused(["play", "nowhere.parquet"], "nowhere.parquet: no such file")
+    refused(["play", "crossing", "--style", "prose"], "--style 'prose'")
+    refused(["play", "crossing", "--plan", "--answer", "x"], "--plan and --answer are both given; choose one")
+    refused(["play", "crossing", "--answer", "nowhere"], "nowhere: no such file; --answer takes")

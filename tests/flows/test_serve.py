@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from servers import free_port
+from support.prefect_servers import free_port
 
 from envgen.errors import ConfigError
 from infra.preset import PRESETS
@@ -18,12 +18,6 @@ from infra.serving import addresses, project_file
 from infra.serving.auth import CLIENT, SERVER, choose_login
 
 ROOT = Path(__file__).parents[2]
-
-
-def envwright(folder: Path, *arguments: str) -> subprocess.CompletedProcess:
-    environment = {**os.environ, "ENVWRIGHT_RUNS": str(folder / "runs"), "PYTHONPATH": str(ROOT), "COLUMNS": "200"}
-    command = [sys.executable, "-m", "flows.cli", *arguments]
-    return subprocess.run(command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
 
 
 @pytest.fixture
@@ -34,12 +28,12 @@ def taken():
         yield listener.getsockname()[1]
 
 
-def test_a_taken_port_is_named_with_its_holder_and_a_command_that_works(taken: int, tmp_path: Path):
+def test_a_taken_port_is_named_with_its_holder_and_a_command_that_works(envwright, taken: int):
     other = free_port()
-    done = envwright(tmp_path, "serve", "--prefect-port", str(taken), "--mlflow-port", str(other), "--limit", "3")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert f"--prefect-port {taken} is taken by pid {os.getpid()}" in done.stderr
-    command = done.stderr.rpartition("envwright serve ")[2].split()
+    done = envwright("serve", "--prefect-port", taken, "--mlflow-port", other, "--limit", "3")
+    assert (done.code, done.out) == (2, "")
+    assert f"--prefect-port {taken} is taken by pid {os.getpid()}" in done.err
+    command = done.err.rpartition("envwright serve ")[2].split()
     options = dict(zip(command[::2], command[1::2], strict=True))
     assert (options["--mlflow-port"], options["--limit"]) == (str(other), "3")
     with socket.socket() as probe:
@@ -64,21 +58,10 @@ def test_ports_that_nobody_gave_are_replaced_if_a_person_agrees(taken: int, monk
         (["--host", "no.such.host.invalid"], "no.such.host.invalid"),
         (["--host", "192.0.2.1"], "192.0.2.1"),
         (["--prefect-port", "5000"], "--prefect-port and --mlflow-port are both 5000"),
-        (["--prefect-port", "70000"], "--prefect-port"),
     ],
 )
-def test_an_address_that_cannot_be_listened_on_is_refused(arguments: list[str], complaint: str, tmp_path: Path):
-    done = envwright(tmp_path, "serve", *arguments)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert complaint in done.stderr
-    assert "Traceback" not in done.stderr
-
-
-@pytest.mark.parametrize("command", ["serve", "deploy", "notify"])
-def test_the_help_of_a_command_shows_its_example(command: str, tmp_path: Path):
-    done = envwright(tmp_path, command, "--help")
-    assert done.returncode == 0
-    assert f"Example: envwright {command}" in done.stdout
+def test_an_address_that_cannot_be_listened_on_is_refused(refused, arguments: list[str], complaint: str):
+    refused(["serve", *arguments], complaint)
 
 
 def test_only_our_own_project_file_is_replaced_or_removed(tmp_path: Path):
@@ -123,10 +106,10 @@ def test_each_session_has_an_auth_string_of_its_own_unless_the_user_set_one(monk
 
 
 @pytest.mark.parametrize("value", ["me:grün", "me:two words", "me:line\n"])
-def test_an_auth_string_that_cannot_be_sent_is_refused_and_not_shown(value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_an_auth_string_that_cannot_be_sent_is_refused_and_not_shown(envwright, value: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv(SERVER, value)
-    done = envwright(tmp_path, "serve", "--prefect-port", str(free_port()), "--mlflow-port", str(free_port()))
-    assert (done.returncode, SERVER in done.stderr, value in done.stderr) == (2, True, False)
+    done = envwright("serve", "--prefect-port", free_port(), "--mlflow-port", free_port())
+    assert (done.code, SERVER in done.err, value in done.err) == (2, True, False)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 from prefect.client.orchestration import PrefectClient
-from servers import ask, prefect_server
+from support.prefect_servers import ask, prefect_server
 
 from infra.serving.names import TAG
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from deployed import Deployed, copy_stage_zero, run_command
+from support.deployed_curriculum import Deployed, copy_stage_zero, run_command
 
 from flows.cli import WAITING
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from mlflow import MlflowClient
 from playwright.sync_api import Locator, Page, sync_playwright
-from servers import ask, flow_runs
-from serving import Served, serving, wait_until
+from support.envwright_serve import Served, serving, wait_until
+from support.prefect_servers import ask, flow_runs
 
 pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(900)]
 FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"]

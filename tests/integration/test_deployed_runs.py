@@ -12,7 +12,7 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
-from servers import ask, prefect_server
+from support.prefect_servers import ask, prefect_server
 
 from policy.child import start_child, stop_child
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from servers import free_port, vllm_or_skip
+from support.prefect_servers import free_port, vllm_or_skip
 
 from engineer.designers import design
 from engineer.lessons import TAUGHT, random_context

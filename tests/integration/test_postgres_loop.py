@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from servers import ask, free_port, served, states
-from stores import postgres, s3
+from support.prefect_servers import ask, free_port, served, states
+from support.s3_and_postgres import postgres, s3
 
 DATABASES = Path(__file__).parents[2] / "infra" / "deploy" / "databases.sql"
 NAME = "micro-checkpoint-V6-s0"

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from stores import s3
+from support.s3_and_postgres import s3
 
 NAME = "micro-checkpoint-V6-s0"
 REMOTE = "s3://envwright/copies"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 import urllib3
-from servers import ask, processes_with
-from serving import Served, serving, wait_until
+from support.envwright_serve import Served, serving, wait_until
+from support.prefect_servers import ask, processes_with
 from urllib3.util import make_headers
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from servers import ask, states
-from serving import Served, serving, wait_until
+from support.envwright_serve import Served, serving, wait_until
+from support.prefect_servers import ask, states
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 RECORD = """

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from servers import free_port, served, states
+from support.prefect_servers import free_port, served, states
 
 SCRIPT = Path(__file__).parents[2] / "infra" / "deploy" / "slurm" / "worker.sbatch"
 FLOW = """

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from servers import vllm_or_skip
+from support.prefect_servers import vllm_or_skip
 
 from engineer.answer import answer_schema
 from engineer.lessons import random_context

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).parents[1]))
-from servers import prefect_server
+from support.prefect_servers import prefect_server
 
 STAGES, REPEATS = 2, 5
 SETTINGS = {"stages": STAGES, "instances": 16, "epochs": 1, "validation.instances": 1, "design.pilot": 2}

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from misbehaving import Handler, answers, completion, sends, serving
+from support.misbehaving_endpoint import Handler, answers, completion, sends, serving
 
 from envgen.benchmark import SUITE_SHA256, limited, load_suite
 from envgen.benchmark_text import from_benchmark_text

@@ -10,9 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
-from servers import free_port, processes_with
 
-ROOT = Path(__file__).parents[1]
+from support.prefect_servers import free_port, processes_with
+
+ROOT = Path(__file__).parents[2]
 CONFIGURED = {"PREFECT_HOME", "PREFECT_LOCAL_STORAGE_PATH", "PREFECT_API_URL", "MLFLOW_TRACKING_URI", "ENVWRIGHT_RUNS"}
 CONFIGURED |= {"PREFECT_API_AUTH_STRING", "PREFECT_SERVER_API_AUTH_STRING"}
 

@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from servers import answers, ask, free_port, processes_with
+
+from support.prefect_servers import answers, ask, free_port, processes_with
 
 SETTINGS = {"trl.save_steps": 1, "instances": 8, "validation.instances": 2, "design.pilot": 4}
 """The micro preset made smaller still, with a trainer checkpoint after each step."""
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 FINAL = {"COMPLETED", "FAILED", "CRASHED", "CANCELLED"}
 PATIENCE = 300
 

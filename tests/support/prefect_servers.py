@@ -19,7 +19,7 @@ from urllib3.util import Retry, make_headers, parse_url
 
 def vllm_or_skip() -> Path:
     """The interpreter that has vLLM: ENVWRIGHT_VLLM_PYTHON, or that of `make vllm`. Without one the test is skipped, or fails if ENVWRIGHT_VLLM_REQUIRED."""
-    python = Path(os.environ.get("ENVWRIGHT_VLLM_PYTHON") or Path(__file__).parents[1] / ".venv-vllm" / "bin" / "python")
+    python = Path(os.environ.get("ENVWRIGHT_VLLM_PYTHON") or Path(__file__).parents[2] / ".venv-vllm" / "bin" / "python")
     if not python.exists():
         message = f"no vLLM at {python}; install it with `make vllm`, or set ENVWRIGHT_VLLM_PYTHON"
         pytest.fail(message) if os.environ.get("ENVWRIGHT_VLLM_REQUIRED") else pytest.skip(message)

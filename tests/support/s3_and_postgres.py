@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from servers import free_port, served
+
+from support.prefect_servers import free_port, served
 
 KEYS = {"AWS_ACCESS_KEY_ID": "envwright", "AWS_SECRET_ACCESS_KEY": "not-secret", "AWS_DEFAULT_REGION": "us-east-1"}
 

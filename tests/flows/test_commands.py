@@ -1,0 +1,106 @@
+"""The command line as a whole: its commands, their help, and how they refuse what they are told."""
+
+import subprocess
+import sys
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+
+from flows.cli import app
+
+COMMANDS = get_command(app).commands  # type: ignore[attr-defined]
+
+
+def test_the_installed_script_is_the_command_line(tmp_path: Path):
+    [entry] = [e for e in entry_points(group="console_scripts") if e.name == "envwright"]
+    assert entry.value == "flows.cli:main"
+    script = Path(sys.executable).with_name("envwright")
+    done = subprocess.run([script, "solve", "nowhere.jsonl", "-o", "s"], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (2, "error: nowhere.jsonl: no such file\n")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_is_listed_with_what_it_does_and_shows_an_example(envwright, name: str):
+    help = COMMANDS[name].help
+    assert help
+    assert f" {name} " in envwright("--help").out
+    shown = " ".join(envwright(name, "--help").out.split())
+    assert help.split(";")[0].split("\n")[0] in shown
+    assert f"Example: envwright {name}" in shown
+
+
+USAGE = [
+    ("frobnicate", "No such command 'frobnicate'"),
+    ("solve", "Missing argument"),
+    ("solve problems.jsonl", "Missing option"),
+    ("solve problems.jsonl -o out.jsonl --agents 0", "Invalid value for '--agents'"),
+    ("generate config.yaml --count many -o data.parquet", "Invalid value for '--count'"),
+    ("generate config.yaml --count 3 --seed -1 -o data.parquet", "Invalid value for '--seed'"),
+    ("run", "Missing argument"),
+    ("report a b", "unexpected extra argument"),
+    ("verify --speed 9", "No such option"),
+    ("benchmark tiny --style haiku", "Invalid value for '--style'"),
+    ("serve --prefect-port 70000", "--prefect-port"),
+]
+RUNS = [
+    ("run tinny", "tinny: no such preset; the shipped ones are"),
+    ("run micro --variant V9", "design.variant 'V9' is not one of V1"),
+    ("run micro --engineer oracle", "design.designer: there is no designer 'oracle'; known are checkpoint, base,"),
+    ("run micro --stages 0", "stages: Input should be greater than or equal to 1"),
+    ("run micro --set trl.learning_rat=1e-4", "did you mean 'learning_rate'?"),
+    ("run micro --set trl.top_k=5", "trl.top_k: envwright sets this option itself"),
+    ("run micro --set instances", "--set 'instances': expected KEY=VALUE"),
+    ("run micro --gpu-memory 80", "--gpu-memory: only --dry-run reads it"),
+    ("report nowhere", "results.json is missing"),
+    ("lineage nowhere/checkpoint", "nowhere/checkpoint: there is no such folder, and MLflow knows no such checkpoint; check the path"),
+]
+COMPARISONS = [
+    ("compare micro --engineers randm", "did you mean 'random'"),
+    ("compare micro --engineers checkpoint:V7", "there is no context variant 'V7'; did you mean"),
+    ("compare micro --engineers random,random", "random would be run twice"),
+    ("compare micro --engineers random --seeds 0,0", "a seed is named twice"),
+    ("compare micro --engineers random --set instances=0", "instances"),
+    ("compare micro --engineers replay", "replay"),
+    ("study large", "large: no such study; the shipped ones are small"),
+    ("study small --data nowhere", "nowhere: holds no round of study small"),
+    ("study small --data . --round 1", "--data runs nothing"),
+    ("study small --round 9", "round 9: study small has the rounds 1"),
+    ("study small", "round 1: cannot be run: tiny-wide: the weights of this policy are not shipped any more; docs/study/registration.md"),
+    ("study small --round 2", "round 2: cannot be run: tiny-waits: the weights"),
+    ("study strong --data .", ".: holds no round of study strong"),
+]
+BENCHMARKS = [
+    ("benchmark ./nowhere", "./nowhere: no checkpoint there"),
+    ("benchmark tiny --limit 0", "limit: Input should be greater than or equal to 1 (got 0)"),
+    ("benchmark tiny --answer-tokens 1", "answer_tokens: Input should be greater than or equal to 8"),
+    ("benchmark tiny --data rows.jsonl --preset micro", "data 'rows.jsonl' and preset 'micro' are both given"),
+    ("benchmark http://host/v1?key=abc#m", "expected an address without user, password, query or fragment"),
+    ("benchmark tiny --backend sglang", "backend: Input should be 'transformers' or 'vllm' (got 'sglang')"),
+    ("benchmark tiny --max-model-len 4096", "max_model_len: 4096 is read by the backend vllm only"),
+    ("benchmark http://localhost:1/v1#m --backend vllm", "backend: is read where a model is run here"),
+]
+
+
+@pytest.mark.parametrize(("line", "complaint"), USAGE + RUNS + COMPARISONS + BENCHMARKS)
+def test_what_cannot_be_done_is_explained_and_leaves_nothing_behind(refused, tmp_path: Path, line: str, complaint: str):
+    refused(line.split(), complaint)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_does_not_touch_a_folder_of_something_else(envwright, tmp_path: Path):
+    (tmp_path / "runs" / "mine").mkdir(parents=True)
+    (tmp_path / "runs" / "mine" / "thesis.tex").write_text("")
+    done = envwright("run", "micro", "--name", "mine")
+    assert done.code == 2
+    assert "exists and is no curriculum" in done.err
+    assert [p.name for p in (tmp_path / "runs" / "mine").iterdir()] == ["thesis.tex"]
+
+
+def test_a_report_of_what_is_no_run_is_refused(refused, tmp_path: Path):
+    (tmp_path / "file").write_text("")
+    (tmp_path / "runs" / "damaged").mkdir(parents=True)
+    (tmp_path / "runs" / "damaged" / "results.json").write_text("{")
+    refused(["report", "./file"], "results.json is missing")
+    refused(["report", "damaged"], "results.json: damaged, or made by another version")

@@ -1,0 +1,128 @@
+"""`envwright solve`: optimal plans for problems from files of every kind."""
+
+import json
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from problem_lines import GOOD, PROBLEMS, problem_line, write_lines
+
+from envgen.formats import read_problems
+from envgen.problem import path_of
+from envgen.verifier import verify_plan
+
+
+def test_solutions_are_the_lines_of_the_contract(envwright, tmp_path: Path):
+    write_lines(tmp_path / "problems.jsonl", *PROBLEMS)
+    done = envwright("solve", "problems.jsonl", "-o", "deep/solutions.jsonl")
+    assert (done.code, done.out) == (0, "6 problems -> deep/solutions.jsonl\n"), done.err
+    lines = (tmp_path / "deep" / "solutions.jsonl").read_text().splitlines()
+    crossing = '{"id": "crossing", "solvable": true, "sum_of_costs": 5, "makespan": 3, "wait_required": true, "plan": '
+    assert lines.pop(2) in [crossing + '[["WAIT", "RIGHT", "RIGHT"], ["DOWN", "DOWN"]]}', crossing + '[["RIGHT", "RIGHT"], ["WAIT", "DOWN", "DOWN"]]}']
+    assert lines == [
+        '{"id": "apart", "solvable": true, "sum_of_costs": 4, "makespan": 2, "wait_required": false, "plan": [["RIGHT", "RIGHT"], ["LEFT", "LEFT"]]}',
+        '{"id": "there already", "solvable": true, "sum_of_costs": 1, "makespan": 1, "wait_required": false, "plan": [[], ["UP"]]}',
+        '{"id": "no way past", "solvable": false}',
+        '{"id": "cut off", "solvable": false}',
+        '{"id": "", "solvable": true, "sum_of_costs": 1, "makespan": 1, "wait_required": false, "plan": [["UP"]]}',
+    ]
+
+
+def test_solving_twice_writes_the_same_bytes_and_plans_that_hold(envwright, tmp_path: Path):
+    write_lines(tmp_path / "p.jsonl", *PROBLEMS)
+    for name in ("a", "b"):
+        assert envwright("solve", "p.jsonl", "-o", name).code == 0
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    solutions = [json.loads(line) for line in (tmp_path / "a").read_text().splitlines()]
+    for problem, solution in zip(read_problems(tmp_path / "p.jsonl"), solutions, strict=True):
+        if solution["solvable"]:
+            plan = tuple(path_of(agent.start, moves) for agent, moves in zip(problem.agents, solution["plan"], strict=True))
+            verdict = verify_plan(problem, plan, solution["sum_of_costs"])
+            assert (verdict.valid, verdict.optimal, verdict.makespan) == (True, True, solution["makespan"])
+
+
+def test_boards_are_solved_by_name_and_from_files_of_every_kind(envwright, refused, tmp_path: Path):
+    for output in ("bay.txt", "bay.parquet"):
+        assert envwright("convert", "bay", output).code == 0
+    for source in ("bay", "bay.txt", "bay.parquet"):
+        done = envwright("solve", source, "-o", f"{source}.out")
+        assert (done.code, done.out) == (0, f"1 problem -> {source}.out\n"), done.err
+    assert len({path.read_text() for path in tmp_path.glob("*.out")}) == 1
+    refused(["solve", "atlantis", "-o", "s"], "atlantis: no such file, and no board of that name; the boards are parallel, bay")
+    (tmp_path / "empty.jsonl").write_text("\n")
+    refused(["solve", "empty.jsonl", "-o", "s"], "empty.jsonl: holds no problem")
+
+
+def test_blank_lines_count_and_odd_line_breaks_inside_of_texts_do_not(envwright, refused, tmp_path: Path):
+    name = "a\u2028b\x85c"
+    named = GOOD.replace('"x"', json.dumps(name, ensure_ascii=False))
+    (tmp_path / "p.jsonl").write_bytes(f"\r\n{GOOD}\r\n\n{named}\nbroken\n".encode())
+    refused(["solve", "p.jsonl", "-o", "s.jsonl"], "p.jsonl: line 5: not JSON")
+    (tmp_path / "p.jsonl").write_bytes(f"\r\n{GOOD}\r\n\n{named}\n\n".encode())
+    assert envwright("solve", "p.jsonl", "-o", "s.jsonl").code == 0
+    assert [json.loads(line)["id"] for line in (tmp_path / "s.jsonl").read_text().splitlines()] == ["x", name]
+
+
+def test_a_malformed_line_stops_the_command_and_nothing_is_written(refused, tmp_path: Path):
+    (tmp_path / "p.jsonl").write_text(f"{GOOD}\n\n{GOOD}\n{GOOD[:-1]}\n{GOOD}\n")
+    (tmp_path / "old.jsonl").write_text("what was there")
+    for output in ("new.jsonl", "old.jsonl"):
+        refused(["solve", "p.jsonl", "-o", output], "error: p.jsonl: line 4: not JSON")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["old.jsonl", "p.jsonl"]
+    assert (tmp_path / "old.jsonl").read_text() == "what was there"
+
+
+def test_files_that_cannot_be_read_or_written_are_named(refused, tmp_path: Path):
+    (tmp_path / "p.jsonl").write_text(GOOD)
+    (tmp_path / "binary.jsonl").write_bytes(b"\xff\xfe")
+    (tmp_path / "folder").mkdir()
+    refused(["solve", "nowhere.jsonl", "-o", "s"], "error: nowhere.jsonl: no such file")
+    refused(["solve", "folder", "-o", "s"], "error: folder: cannot be read as text")
+    refused(["solve", "binary.jsonl", "-o", "s"], "error: binary.jsonl: cannot be read as text")
+    refused(["solve", "p.jsonl", "-o", "folder"], "error: folder: Is a directory")
+    refused(["solve", "p.jsonl", "-o", "p.jsonl/s"], "error: p.jsonl")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["binary.jsonl", "folder", "p.jsonl"]
+
+
+@contextmanager
+def little_room() -> Iterator[None]:
+    """A limit on the size of files, which stands for a full disk."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_full_disk_leaves_no_half_file(refused, tmp_path: Path):
+    write_lines(tmp_path / "p.jsonl", *[GOOD] * 100)
+    with little_room():
+        refused(["solve", "p.jsonl", "-o", "s.jsonl"], "File too large; free some space and run the same command again")
+    assert [p.name for p in tmp_path.iterdir()] == ["p.jsonl"]
+
+
+def test_a_moving_ai_scenario_is_one_problem(envwright, tmp_path: Path):
+    (tmp_path / "board.map").write_text("type octile\nheight 4\nwidth 4\nmap\n....\n.@T.\n....\n@..G\n")
+    rows = ["0 maps/board.map 4 4 0 0 3 0 3.0", "0 maps/board.map 4 4 1 2 1 3 1.0", "", "1 maps/board.map 4 4 3 1 3 2 1"]
+    write_lines(tmp_path / "case-1.scen", "version 1", *(row.replace(" ", "\t") for row in rows))
+    assert envwright("solve", "case-1.scen", "-o", "all.jsonl").code == 0
+    plan = [["RIGHT"] * 3, ["DOWN"], ["DOWN"]]
+    costs = {"sum_of_costs": 5, "makespan": 3, "wait_required": False}
+    assert json.loads((tmp_path / "all.jsonl").read_text()) == {"id": "case-1", "solvable": True, **costs, "plan": plan}
+    assert envwright("solve", "case-1.scen", "--agents", "2", "-o", "two.jsonl").code == 0
+    assert json.loads((tmp_path / "two.jsonl").read_text())["plan"] == plan[:2]
+
+
+def test_plans_of_least_makespan_can_be_asked_for(envwright, refused, tmp_path: Path):
+    write_lines(tmp_path / "p.jsonl", problem_line("x", 3, [], ((0, 0), (0, 2)), ((0, 2), (0, 0)), ((0, 1), (2, 1))))
+    found = {}
+    for objective in ("sum-of-costs", "makespan"):
+        assert envwright("solve", "p.jsonl", "--objective", objective, "-o", "out.jsonl").code == 0
+        found[objective] = json.loads((tmp_path / "out.jsonl").read_text())
+    assert found["makespan"]["makespan"] <= found["sum-of-costs"]["makespan"]
+    assert found["makespan"]["sum_of_costs"] >= found["sum-of-costs"]["sum_of_costs"]
+    assert found["makespan"]["wait_required"] == found["sum-of-costs"]["wait_required"]
+    refused(["solve", "p.jsonl", "--objective", "money", "-o", "never.jsonl"], "money")
+    assert not (tmp_path / "never.jsonl").exists()

@@ -1,0 +1,1 @@
+"""What tests share: real servers, a run to start them on, and builders."""

@@ -1,0 +1,47 @@
+"""One finished run of the micro preset, made once for all tests of a run of pytest, whatever worker they are in."""
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock
+
+from support.envwright_command import envwright
+from support.prefect_servers import ask, flow_runs
+
+NAME = "micro-checkpoint-V6-s0"
+
+
+@dataclass(frozen=True)
+class FinishedRun:
+    """Where it is, what it printed, and what the Prefect server that it ran against knew of it. Nobody changes it: see `copy_to`."""
+
+    folder: Path
+    printed: str
+    flow_runs: list[dict[str, Any]]
+    messages: list[str]
+
+    @property
+    def directory(self) -> Path:
+        """The run directory."""
+        return self.folder / "runs" / NAME
+
+    def copy_to(self, folder: Path) -> Path:
+        """A copy of the run directory, among the runs of `folder`."""
+        return shutil.copytree(self.directory, folder / "runs" / NAME)
+
+
+def finished_run(shared: Path, server: Callable[[], str]) -> FinishedRun:
+    """The run in `shared`, made against a Prefect server by the first who asks, while the others wait."""
+    folder, told = shared / "finished", shared / "finished.json"
+    with FileLock(shared / "finished.lock"):
+        if not told.exists():
+            folder.mkdir()
+            api = server()
+            printed = envwright(folder, "run", "micro", PREFECT_API_URL=api).stdout
+            messages = [entry["message"] for entry in ask(f"{api}/logs/filter")]
+            told.write_text(json.dumps({"printed": printed, "flow_runs": flow_runs(api), "messages": messages}))
+    return FinishedRun(folder=folder, **json.loads(told.read_text()))
