@@ -44,9 +44,9 @@ chaos: $(STAMP)
 capacity: $(STAMP)
 	$(BIN)/python tests/perf/capacity_table.py
 
-# The digest that it prints belongs into envgen/benchmark.py.
+# The digest that it prints belongs into envgen/mapf/benchmark.py.
 suite: $(STAMP)
-	$(BIN)/python -c "from envgen.benchmark import write_suite; print(write_suite())"
+	$(BIN)/python -c "from envgen.mapf.benchmark import write_suite; print(write_suite())"
 
 # torch first: with the tested version in place, nothing asks for another build of it.
 $(STAMP): pyproject.toml constraints.txt
@@ -54,7 +54,7 @@ $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
-	$(BIN)/python -m envgen.precompile
+	$(BIN)/python -m envgen.mapf.precompile
 	touch $(STAMP)
 
 # What only the slow tests of Ray and Kubernetes need (0.3 GB).

@@ -17,7 +17,7 @@ from engineer.answer import KNOBS, MAX_RATIONALE
 from envgen.breakdown import Breakdown
 from envgen.config import EnvConfig
 from envgen.frozen import Frozen
-from envgen.verifier import FailureCategory
+from envgen.mapf.verifier import FailureCategory
 
 TOLERANCE = 1
 """Points by which a percentage may miss the number shown; one that says which number it is has to be nearer than this."""

@@ -40,7 +40,7 @@ from engineer.proposal import Proposal
 from engineer.spec import DesignSpec
 from envgen.config import EnvConfig
 from envgen.frozen import Frozen
-from policy.chat import ChatModel
+from policy.chat.contract import ChatModel
 
 
 class DesignerOptions(Frozen):

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from engineer.anchor import anchored
 from engineer.context import DesignContext
 from engineer.contract import Brief, Designer, DesignerOptions
+from engineer.engineers.registry import find_designer, read_options
 from engineer.proposal import Proposal
-from engineer.registry import find_designer, read_options
 from engineer.spec import DesignSpec
 from envgen.config import EnvConfig
 from envgen.errors import SamplingError
 from envgen.files import canonical_json
-from policy.chat import ChatModel
+from policy.chat.contract import ChatModel
 
 Fit = Callable[[EnvConfig], tuple[EnvConfig, list[str]]]
 """The nearest config of which the generator can draw a data set, and what had to be changed; raises SamplingError."""

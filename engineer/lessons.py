@@ -10,8 +10,8 @@ from engineer.prompt import design_prompt
 from engineer.teacher import HOLE_STEPS, WAIT_STEPS, teach
 from envgen.breakdown import Breakdown, SizeBreakdown
 from envgen.config import MAX_HOLE_RATIO, MAX_SIZE, MIN_SIZE, EnvConfig, SizeConfig
+from envgen.mapf.verifier import FailureCategory
 from envgen.seeds import generator
-from envgen.verifier import FailureCategory
 
 USUAL = ConfigSpace(map_sizes=(3, 4, 5, 6), min_hole_ratio=0.2, max_hole_ratio=0.4)
 """The config space of half of the lessons, that of the preset `tiny`; the others have one of their own."""

@@ -15,7 +15,7 @@ class DesignSpec(Frozen):
     """Who designs, what they are shown, and how a model's answer is drawn."""
 
     designer: str = Field(default="checkpoint", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
-    """A name known to `engineer.registry`: our own designers, and those that installed packages add."""
+    """A name known to `engineer.engineers.registry`: our own designers, and those that installed packages add."""
     options: dict[str, Any] = Field(default_factory=dict)
     """Parameters of the designer, checked by its own model; see its docstring."""
     variant: str = "V6"

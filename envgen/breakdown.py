@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field, NonNegativeInt, model_validator
 
 from envgen.frozen import Frozen
-from envgen.verifier import FailureCategory, Verdict
+from envgen.mapf.verifier import FailureCategory, Verdict
 
 _Z = 1.959963984540054
 """The standard normal distribution's 97.5 % quantile."""

@@ -5,7 +5,7 @@ from typing import Annotated, Self
 from pydantic import ConfigDict, Field, model_validator
 
 from envgen.frozen import Frozen
-from envgen.problem import MAX_SIZE, MIN_SIZE
+from envgen.mapf.problem import MAX_SIZE, MIN_SIZE
 
 MAX_HOLE_RATIO = 0.5
 SUM_TOLERANCE = 1e-6

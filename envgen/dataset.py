@@ -11,8 +11,8 @@ from pydantic import ValidationError
 
 from envgen.errors import DataError, describe_validation_error, shown
 from envgen.files import atomic_path, canonical_json
-from envgen.problem import Agent, Instance, Problem, Solution, moves_of, path_of
-from envgen.prompts import PromptStyle, prompt
+from envgen.mapf.problem import Agent, Instance, Problem, Solution, moves_of, path_of
+from envgen.mapf.prompts import PromptStyle, prompt
 
 MAX_VALUES = 100_000_000
 """Values in the columns that are read of a file at most; a small file can claim any number of them."""

@@ -17,11 +17,11 @@ from envgen.errors import ConfigError, SamplingError
 from envgen.files import write_json
 from flows.suspended import WAITING
 from infra.analysis.formats import config_changes
+from infra.analysis.stage_view import proposal_markdown
 from infra.runs.decision import MAX_COMMENT, Verdict
 from infra.runs.next_config import decided, previous_config, store_decision
 from infra.runs.run import RunRef
 from infra.runs.stage import Stage
-from infra.stage_view import proposal_markdown
 from tasks.run import log
 
 ASKED_AT_MOST = 50

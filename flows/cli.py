@@ -11,13 +11,13 @@ from rich.console import Console
 
 from envgen.errors import ChildError, ConfigError, EnvwrightError
 from envgen.files import write_text
-from envgen.problem import Objective
-from envgen.prompts import PromptStyle
-from flows.approval_cli import commands as approval_commands
-from flows.benchmark_cli import commands as benchmark_commands
-from flows.server_cli import commands as server_commands
-from flows.study_cli import commands as study_commands
-from flows.terminal import printable, show_log
+from envgen.mapf.problem import Objective
+from envgen.mapf.prompts import PromptStyle
+from flows.commands.approval_cli import commands as approval_commands
+from flows.commands.benchmark_cli import commands as benchmark_commands
+from flows.commands.server_cli import commands as server_commands
+from flows.commands.study_cli import commands as study_commands
+from flows.commands.terminal import printable, show_log
 
 SOLVED_AT_ONCE = 256
 app = typer.Typer(
@@ -56,16 +56,16 @@ def run(
 ) -> None:
     """Run one curriculum here and now; the same command continues a run that was cut off."""
     from flows.parameters import chosen_curriculum, curriculum_options
-    from infra.preset import parse_override
+    from infra.config.preset import parse_override
+    from infra.config.settings import Settings
     from infra.runs.run import Run, RunRef, checked_run
-    from infra.settings import Settings
 
     settings = dict(map(parse_override, set_ or [])) or None
     options = curriculum_options({"designer": engineer, "variant": variant, "stages": stages, "seed": seed, "settings": settings})
     resolved, name = chosen_curriculum(preset, name or "", options)
     directory = Settings().run_directory(name)
     if dry_run:
-        from flows.dry_run import show_dry_run
+        from flows.commands.dry_run import show_dry_run
 
         return show_dry_run(resolved, console, gpu_memory, throughput, answer_length)
     if given := [flag for flag, value in (("gpu-memory", gpu_memory), ("throughput", throughput), ("answer-length", answer_length)) if value is not None]:
@@ -76,8 +76,8 @@ def run(
     )
     console.print("starting the orchestrator ...")
     opened = checked_run(directory, resolved)
+    from flows.commands.tables import closing_lines, rates_table
     from flows.curriculum import curriculum
-    from flows.tables import closing_lines, rates_table
     from infra.runs.next_config import must_ask
 
     results = curriculum(preset, name, options)
@@ -107,8 +107,8 @@ def compare(
     from flows.parameters import ComparisonOptions
     from infra.analysis.results import read_comparison_results
     from infra.analysis.spec import plan
-    from infra.preset import parse_override
-    from infra.settings import Settings
+    from infra.config.preset import parse_override
+    from infra.config.settings import Settings
     from policy.checkpoints import resolve_model
 
     settings = dict(map(parse_override, set_ or [])) | ({} if stages is None else {"stages": stages})
@@ -120,8 +120,8 @@ def compare(
     labels = ", ".join(arm.label for arm in spec.arms)
     console.print(f"{spec.name}: {len(spec.arms)} engineers ({labels}), seeds {seeds}, {spec.preset.stages} stages", highlight=False, soft_wrap=True)
     console.print("starting the orchestrator ...")
+    from flows.commands.tables import comparison_table
     from flows.compare import compare as compare_flow
-    from flows.tables import comparison_table
 
     failure = None
     try:
@@ -145,9 +145,9 @@ def solve(
     """Optimal plans, their costs and whether they need a wait."""
     from rich.progress import track
 
-    from envgen.formats import solution_line
-    from envgen.solver import optimise
-    from flows.problems import counted, posed
+    from envgen.mapf.formats import solution_line
+    from envgen.mapf.solver.solve import optimise
+    from flows.commands.problems import counted, posed
 
     parsed = [one.problem for one in posed(problems, agents=agents)]
     batches = [parsed[at : at + SOLVED_AT_ONCE] for at in range(0, len(parsed), SOLVED_AT_ONCE)]
@@ -171,9 +171,9 @@ def convert(
     """Problems from one format to another, by the suffixes of the files."""
     from rich.progress import track
 
-    from flows.convert import check_output
-    from flows.convert import convert as convert_problems
-    from flows.problems import counted, posed
+    from flows.commands.convert import check_output
+    from flows.commands.convert import convert as convert_problems
+    from flows.commands.problems import counted, posed
 
     prompt_style = _style(style)
     check_output(output)
@@ -191,8 +191,8 @@ def render(
     answer: Annotated[str | None, typer.Option(help=f"Draw this answer and its failure: {ANSWER}")] = None,
 ) -> None:
     """Draw an optimal plan, or an answer and where it fails."""
-    from flows.picture import draw
-    from flows.problems import posed
+    from flows.commands.picture import draw
+    from flows.commands.problems import posed
 
     verdict = draw(posed(data, id)[0], data, answer, output)
     _plain(f"{verdict.outcome}: {verdict.reason} -> {output}")
@@ -207,10 +207,10 @@ def play(
     style: Annotated[str, typer.Option(help="Prompt style that `p` shows: board or compact.")] = "board",
 ) -> None:
     """Step a board in the terminal with moves of your own, the optimal plan or an answer, and hear the verdict."""
-    from flows.answers import judged_plan
-    from flows.play import play as play_board
-    from flows.play import show_answer, show_plan
-    from flows.problems import posed
+    from flows.commands.answers import judged_plan
+    from flows.commands.play import play as play_board
+    from flows.commands.play import show_answer, show_plan
+    from flows.commands.problems import posed
 
     prompt_style = _style(style)
     if plan and answer is not None:
@@ -232,11 +232,11 @@ def generate(
     style: Annotated[str, typer.Option(help="Prompt style: board or compact.")] = "board",
 ) -> None:
     """A data set drawn from an environment config, with exact counts and labels; no instance of the benchmark suite is in it."""
-    from envgen.benchmark import suite_identities
     from envgen.dataset import write_dataset
-    from envgen.sampler import sample
-    from infra.preset import load_env_config
-    from infra.settings import Settings
+    from envgen.mapf.benchmark import suite_identities
+    from envgen.mapf.sampler import sample
+    from infra.config.preset import load_env_config
+    from infra.config.settings import Settings
 
     prompt_style = _style(style)
     wanted = load_env_config(config)
@@ -253,7 +253,7 @@ def verify(
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Write verdicts here instead of to the screen.")] = None,
 ) -> None:
     """Verdicts for answers: valid, optimal, or what went wrong first."""
-    from flows.verify import verdict_lines
+    from flows.commands.verify import verdict_lines
 
     lines, breakdown = verdict_lines(data, completions)
     if output:
@@ -269,7 +269,7 @@ def verify(
 def report(run: Annotated[str, typer.Argument(help="Name of a run, or its path with a / in it.")]) -> None:
     """Write the HTML report of a run again."""
     from infra.analysis.report.build import write_report
-    from infra.settings import Settings
+    from infra.config.settings import Settings
 
     _plain(f"report: {write_report(Settings().find_run(run))}")
 
@@ -280,9 +280,9 @@ def lineage(
     json_: Annotated[bool, typer.Option("--json", help="Print the chain as JSON, newest first.")] = False,
 ) -> None:
     """What a checkpoint was made from, down to the base model, out of MLflow's record alone."""
-    from flows.tables import lineage_tree
+    from flows.commands.tables import lineage_tree
+    from infra.config.settings import Settings
     from infra.lineage.ancestry import ancestry
-    from infra.settings import Settings
 
     chain = ancestry(Settings().tracking_uri, checkpoint)
     if json_:
@@ -294,7 +294,7 @@ def lineage(
 @app.command(epilog=example("envwright doctor"))
 def doctor() -> None:
     """Versions, devices, folders and servers; exit code 2 for a set of versions that is known not to work."""
-    from flows.doctor import examine
+    from flows.commands.doctor import examine
 
     if not examine(console):
         raise typer.Exit(BAD_INPUT)
@@ -307,7 +307,7 @@ def bootstrap(
     set_: Annotated[list[str] | None, typer.Option("--set", help="Any field of the recipe, as a=b; may be repeated.")] = None,
 ) -> None:
     """Make a tiny base policy from nothing; the same command continues one that was cut off."""
-    from infra.preset import load_recipe, parse_override
+    from infra.config.preset import load_recipe, parse_override
 
     chosen = load_recipe(recipe, dict(parse_override(text) for text in set_ or []))
     if output.exists():

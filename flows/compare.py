@@ -21,9 +21,9 @@ from flows.parameters import USUAL_COMPARISON, ComparisonOptions, Jobs, chosen_c
 from infra.analysis.gather import finished
 from infra.analysis.results import ComparisonResults
 from infra.analysis.spec import Child, ComparisonSpec, open_comparison
+from infra.config.settings import Settings
 from infra.runs.fork import fork
 from infra.runs.lease import exclusive
-from infra.settings import Settings
 from tasks.compare import earlier_failures, open_record, publish_comparison
 from tasks.lineage import unrecorded
 from tasks.run import log

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from envgen.errors import BUGS, EnvwrightError
 from envgen.frozen import Frozen
-from infra.preset import Preset
+from infra.config.preset import Preset
 from policy.child import tell
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class ProgressHandler(logging.Handler):
 
 def run(spec: CurriculumSpec) -> None:
     """Run the curriculum; it continues where it was cut off."""
-    from flows.terminal import show_log
+    from flows.commands.terminal import show_log
 
     show_log()
     logging.getLogger("envwright").addHandler(ProgressHandler())

@@ -12,7 +12,7 @@ from prefect.states import Crashed
 
 from envgen.errors import BUGS, ChildError
 from flows.compare_child import CurriculumSpec
-from infra.preset import Preset
+from infra.config.preset import Preset
 from policy.child import run_child, stop_child
 from tasks.run import log
 

@@ -14,7 +14,8 @@ from envgen.config import EnvConfig
 from envgen.errors import EnvwrightError
 from flows.approval import ask
 from flows.parameters import AS_IN_PRESET, CurriculumOptions, chosen_curriculum
-from infra.preset import Preset
+from infra.config.preset import Preset
+from infra.config.settings import Settings
 from infra.runs.lease import exclusive
 from infra.runs.next_config import must_ask, next_config
 from infra.runs.results import CurriculumResults
@@ -22,9 +23,8 @@ from infra.runs.run import RunRef, open_run
 from infra.runs.stage import Stage
 from infra.runs.steps import StepRecord
 from infra.serving.names import TAG
-from infra.settings import Settings
 from policy.child import dismiss
-from policy.packages import check_packages
+from policy.grpo.packages import check_packages
 from tasks.data import generate, make_validation
 from tasks.design import engineer
 from tasks.gate import judge

@@ -18,10 +18,10 @@ from infra.analysis.gather import finished
 from infra.analysis.headroom.page import write_page
 from infra.analysis.headroom.results import Headroom, ended, gather, last_rate
 from infra.analysis.headroom.spec import Chain, HeadroomSpec, load_headroom
-from infra.preset import Preset
+from infra.config.preset import Preset
+from infra.config.settings import Settings
 from infra.runs.fork import fork
 from infra.runs.lease import exclusive
-from infra.settings import Settings
 from tasks.run import log
 
 RESULTS = "headroom.json"

@@ -9,17 +9,17 @@ from pydantic import ConfigDict, Field, SerializerFunctionWrapHandler, Validatio
 from pydantic.config import JsonDict
 
 from engineer.context import VARIANTS
+from engineer.engineers.registry import known_designers
 from engineer.gate import Gate
-from engineer.registry import known_designers
 from envgen.errors import ConfigError, describe_validation_error
 from envgen.frozen import Frozen
-from envgen.prompts import PromptStyle
+from envgen.mapf.prompts import PromptStyle
 from infra.analysis.benchmark.spec import ANSWER_TOKENS, BenchmarkSpec, planned
 from infra.analysis.spec import ComparisonSpec, plan
-from infra.preset import Preset, load_preset
+from infra.config.preset import Preset, load_preset
 from infra.runs.run import default_name
+from policy.chat.engine_config import Backend, Dtype, EngineConfig
 from policy.checkpoints import resolve_model
-from policy.engine_config import Backend, Dtype, EngineConfig
 
 _VARIANTS: JsonDict = {"enum": list(VARIANTS)}
 _DESIGNERS: JsonDict = {"enum": list(known_designers())}

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from envgen.errors import ConfigError, RunDirectoryError
+from infra.config.settings import Settings, without_password
 from infra.runs.lease import exclusive
 from infra.serving import marked, project_file
 from infra.serving.addresses import Addresses
@@ -20,7 +21,6 @@ from infra.serving.auth import CLIENT, SERVER, Login, choose_login
 from infra.serving.names import POOLS
 from infra.serving.services import Service, Worker, stop_all, wait_until_ready
 from infra.serving.taken import crash_taken
-from infra.settings import Settings, without_password
 
 Say = Callable[[str], None]
 _WATCH, _LONGEST_DELAY, _SETTLED = 0.5, 60.0, 60.0

@@ -13,8 +13,8 @@ from flows.compare import run_comparison, share_of_cores
 from flows.parameters import Jobs
 from infra.analysis.study.export import RoundFolder
 from infra.analysis.study.spec import StudySpec, load_study
+from infra.config.settings import Settings
 from infra.runs.lease import exclusive
-from infra.settings import Settings
 from tasks.run import close_engine, log
 from tasks.study import answer_test_suite, make_instances, store
 

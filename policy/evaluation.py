@@ -7,10 +7,10 @@ import numpy as np
 from envgen.breakdown import Difference, paired_difference
 from envgen.errors import DataError
 from envgen.frozen import Frozen
-from envgen.problem import Instance
-from envgen.prompts import PromptStyle, prompt
-from envgen.verifier import verify_batch
-from policy.chat import ChatModel, Progress, Sampling, ask
+from envgen.mapf.problem import Instance
+from envgen.mapf.prompts import PromptStyle, prompt
+from envgen.mapf.verifier import verify_batch
+from policy.chat.contract import ChatModel, Progress, Sampling, ask
 from policy.rollouts import Rollout
 
 

@@ -8,9 +8,9 @@ import pyarrow as pa
 from envgen.breakdown import Breakdown, count_verdicts
 from envgen.dataset import SCHEMA, instance_of_row, read_table, to_table, write_table
 from envgen.frozen import Frozen
-from envgen.problem import Instance
-from envgen.prompts import PromptStyle
-from envgen.verifier import FailureCategory, Verdict
+from envgen.mapf.problem import Instance
+from envgen.mapf.prompts import PromptStyle
+from envgen.mapf.verifier import FailureCategory, Verdict
 
 ROLLOUT_SCHEMA = pa.schema(
     [

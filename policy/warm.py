@@ -12,8 +12,8 @@ import sys
 from typing import TypedDict
 
 IMPORTS = {
-    "policy.training": ("trl.trainer.grpo_trainer", "policy.finishing", "policy.rewards"),
-    "policy.engine_child": ("policy.transformers_model", "xgrammar.contrib.hf"),
+    "policy.grpo.training": ("trl.trainer.grpo_trainer", "policy.grpo.saving", "policy.grpo.rewards"),
+    "policy.chat.engine_child": ("policy.chat.transformers_model", "xgrammar.contrib.hf"),
 }
 """Module -> what takes most of the time until it begins."""
 

@@ -18,8 +18,8 @@ from prefect.context import FlowRunContext, TaskRunContext
 from envgen.errors import BUGS
 from infra.analysis.benchmark.chart import CHART_FILE
 from infra.analysis.benchmark.results import BenchmarkResults, scores_table
+from infra.config.settings import Settings
 from infra.runs.run import RunRef
-from infra.settings import Settings
 from tasks.run import Throttle, log
 
 P = ParamSpec("P")

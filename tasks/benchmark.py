@@ -4,22 +4,22 @@ from pathlib import Path
 
 from prefect import task
 
-from envgen.benchmark import EVERYTHING, SUITE_SHA256, Item, limited
 from envgen.files import digest, file_digest
-from envgen.problem import Instance
+from envgen.mapf.benchmark import EVERYTHING, SUITE_SHA256, Item, limited
+from envgen.mapf.problem import Instance
 from infra.analysis.benchmark.chart import write_chart
 from infra.analysis.benchmark.results import Asked, BenchmarkResults, count, write_results
 from infra.analysis.benchmark.sources import read_source
 from infra.analysis.benchmark.spec import BenchmarkSpec, open_benchmark
-from infra.preset import load_preset
+from infra.config.preset import load_preset
+from infra.config.versions import code_version
 from infra.runs.data import validation_instances
 from infra.runs.stage import Evaluation
 from infra.runs.steps import run_step
-from infra.versions import code_version
-from policy.answers import KeptAnswers
-from policy.chat import ChatModel, Sampling
+from policy.chat.answers import KeptAnswers
+from policy.chat.contract import ChatModel, Sampling
+from policy.chat.endpoint import Endpoint, read_key
 from policy.checkpoints import model_identity, resolve_model
-from policy.endpoint import Endpoint, read_key
 from policy.evaluation import evaluate
 from policy.rollouts import breakdown_of
 from tasks.run import Throttle, engine, log, reporting, task_options
@@ -92,6 +92,6 @@ def _answer(model: ChatModel, instances: list[Instance], spec: BenchmarkSpec, fi
 
 
 def _endpoint_model(endpoint: Endpoint) -> ChatModel:
-    from policy.openai_model import OpenAIModel  # the client library takes two seconds to import
+    from policy.chat.openai_model import OpenAIModel  # the client library takes two seconds to import
 
     return OpenAIModel(endpoint, read_key(endpoint), empty_answers=True)

@@ -8,20 +8,20 @@ from pathlib import Path
 from prefect import task
 
 from engineer.lessons import lessons
-from envgen.benchmark import suite_identities
 from envgen.dataset import write_dataset
 from envgen.errors import ConfigError
 from envgen.files import canonical_json, write_json
-from envgen.prompts import PromptStyle
+from envgen.mapf.benchmark import suite_identities
+from envgen.mapf.prompts import PromptStyle
 from envgen.seeds import seed_integer
 from infra.analysis.study.spec import shipped_studies
-from infra.preset import TUNING_SEED, load_preset
+from infra.config.preset import TUNING_SEED, load_preset
 from infra.runs.data import validation_instances
 from policy.child import run_child
+from policy.grpo.train_spec import last_checkpoint
 from policy.tiny.corpus import DESIGN_BATCHES, READ_BY_TOKENIZER, Example, design_chunks, write_examples
 from policy.tiny.rates import Rates, evaluation_boards, rates_path
 from policy.tiny.spec import BootstrapRecipe, BootstrapSpec
-from policy.train_spec import last_checkpoint
 from tasks.run import Throttle, log, task_options
 
 DESIGNS = "designs.parquet"

@@ -12,9 +12,9 @@ from infra.analysis.comparison.text import markdown
 from infra.analysis.gather import gather
 from infra.analysis.results import RESULTS_FILE, ComparisonResults, read_comparison_results
 from infra.analysis.spec import ComparisonSpec
+from infra.config.preset import resolved_json
+from infra.config.settings import Settings, without_password
 from infra.lineage import Recorder, flat
-from infra.preset import resolved_json
-from infra.settings import Settings, without_password
 from tasks.run import log, task_options
 
 

@@ -2,15 +2,15 @@
 
 from prefect import task
 
-from envgen.benchmark import SUITE_SHA256, suite_identities
 from envgen.config import EnvConfig
-from envgen.problem import Instance
-from envgen.sampler import SamplingReport, sample
+from envgen.mapf.benchmark import SUITE_SHA256, suite_identities
+from envgen.mapf.problem import Instance
+from envgen.mapf.sampler import SamplingReport, sample
+from infra.config.settings import Settings
 from infra.runs.data import held_out, validation_instances
 from infra.runs.run import Run, RunRef
 from infra.runs.stage import Stage
 from infra.runs.steps import StepRecord, run_step
-from infra.settings import Settings
 from tasks.draw_on_ray import draw_on_ray
 from tasks.run import log, task_options
 

@@ -12,15 +12,15 @@ from typing import Any
 from prefect import task
 from prefect.task_runners import TaskRunner
 
-from envgen.benchmark import suite_identities
 from envgen.config import EnvConfig
 from envgen.dataset import read_dataset, write_dataset
 from envgen.errors import ConfigError, DataError
 from envgen.files import file_digest
 from envgen.frozen import Frozen
-from envgen.problem import Instance
-from envgen.prompts import PromptStyle
-from envgen.sampler import Quota, SamplingReport, SizeReport, checked_quotas, sample_size
+from envgen.mapf.benchmark import suite_identities
+from envgen.mapf.problem import Instance
+from envgen.mapf.prompts import PromptStyle
+from envgen.mapf.sampler import Quota, SamplingReport, SizeReport, checked_quotas, sample_size
 from infra.runs.run import Run, RunRef
 from tasks.run import log, task_options
 
@@ -48,7 +48,7 @@ class Shard(Frozen):
 
 
 def draw_on_ray(run: RunRef, stage: int, config: EnvConfig, workers: int) -> tuple[list[Instance], SamplingReport]:
-    """What `envgen.sampler.sample` draws for a stage, bit for bit, drawn by Ray workers; the first map size that fails decides the error.
+    """What `envgen.mapf.sampler.sample` draws for a stage, bit for bit, drawn by Ray workers; the first map size that fails decides the error.
 
     `workers`, at least 1, is the number of cores of a Ray that is started here; a cluster at `RAY_ADDRESS` has its own.
     Raises ConfigError without prefect-ray, SamplingError when a class holds too few boards, and DataError when a worker

@@ -12,16 +12,16 @@ from envgen.seeds import seed_integer
 from infra.runs.run import RunRef
 from infra.runs.stage import Stage
 from infra.runs.steps import StepRecord, run_step, step_key
-from policy.answers import KeptAnswers
-from policy.batches import deciding_options
-from policy.canary import check_weights, refuse_stale
-from policy.chat import Sampling
+from policy.chat.answers import KeptAnswers
+from policy.chat.contract import Sampling
 from policy.child import run_child, warm_up
 from policy.evaluation import Changes, evaluate, valid_gains
-from policy.out_of_memory import OUT_OF_MEMORY, memory_advice
+from policy.grpo.batches import deciding_options
+from policy.grpo.canary import check_weights, refuse_stale
+from policy.grpo.out_of_memory import OUT_OF_MEMORY, memory_advice
+from policy.grpo.sharding import Sharding
+from policy.grpo.train_spec import CHECKPOINT, TrainingSettings, TrainSpec, last_checkpoint, launcher, process_count
 from policy.rollouts import breakdown_of
-from policy.sharding import Sharding
-from policy.train_spec import CHECKPOINT, TrainingSettings, TrainSpec, last_checkpoint, launcher, process_count
 from tasks.artifacts import TrainingProgress
 from tasks.run import close_engine, engine, log, reporting, task_options
 
@@ -75,7 +75,7 @@ def _train(run: RunRef, stage: int, spec: TrainSpec) -> None:
     log_path = run.stage(stage).log("training")
     try:
         run_child(
-            "policy.training",
+            "policy.grpo.training",
             spec,
             spec.work / "spec.json",
             log_path,
@@ -94,13 +94,13 @@ def warm_trainer(run: RunRef, stage: int) -> None:
     """Let the training child of a stage do its imports while data are drawn and reports are written."""
     training = run.preset.training
     if stage < run.preset.stages and training.launch is None and not run.stage(stage).checkpoint.exists():
-        warm_up("policy.training", _one_gpu(training))
+        warm_up("policy.grpo.training", _one_gpu(training))
 
 
 def warm_engine(run: RunRef) -> None:
     """Let the engine do its imports before it is asked anything; only one process of transformers is worth it."""
     if run.preset.engine.backend == "transformers" and run.preset.engine.replicas == 1:
-        warm_up("policy.engine_child", {})
+        warm_up("policy.chat.engine_child", {})
 
 
 def _one_gpu(training: TrainingSettings) -> dict[str, str]:

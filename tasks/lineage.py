@@ -5,10 +5,10 @@ from pathlib import Path
 from prefect import task
 
 from envgen.errors import BUGS
+from infra.config.settings import Settings, without_password
 from infra.lineage import Recorder
 from infra.lineage.recording import record_stage
 from infra.runs.run import RunRef
-from infra.settings import Settings, without_password
 from tasks.run import log, task_options
 
 _UNRECORDED = ".unrecorded"

@@ -6,19 +6,19 @@ from prefect import task
 
 from envgen.config import EnvConfig
 from envgen.errors import ModelError, SamplingError
-from envgen.sampler import sample
+from envgen.mapf.sampler import sample
 from envgen.seeds import seed_integer
+from infra.analysis.stage_view import pilot_text
+from infra.config.settings import Settings
 from infra.runs.data import held_out
 from infra.runs.run import Run, RunRef
 from infra.runs.stage import Stage
 from infra.runs.steps import StepRecord, run_step
-from infra.settings import Settings
-from infra.stage_view import pilot_text
-from policy.answers import KeptAnswers
-from policy.chat import Sampling
-from policy.pilot import pilot
-from policy.pilot_score import Piloted, Pilots
-from policy.train_spec import answer_tokens, group_size, reward_scale
+from policy.chat.answers import KeptAnswers
+from policy.chat.contract import Sampling
+from policy.grpo.pilot import pilot
+from policy.grpo.pilot_score import Piloted, Pilots
+from policy.grpo.train_spec import answer_tokens, group_size, reward_scale
 from tasks.run import engine, log, reporting, task_options
 
 PARTIAL = "pilot.partial.jsonl"

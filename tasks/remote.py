@@ -5,8 +5,8 @@ from pathlib import Path
 from prefect import task
 
 from envgen.errors import BUGS, ConfigError
+from infra.config.settings import Settings, without_password
 from infra.runs.remote import pull, push
-from infra.settings import Settings, without_password
 from tasks.run import log, task_options
 
 

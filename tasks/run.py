@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from infra.settings import Settings
-from policy.chat import Completion, Progress
-from policy.engine import EngineChatModel
-from policy.engine_config import EngineConfig
+from infra.config.settings import Settings
+from policy.chat.contract import Completion, Progress
+from policy.chat.engine import EngineChatModel
+from policy.chat.engine_config import EngineConfig
 
 log = logging.getLogger("envwright")
 

@@ -3,10 +3,10 @@
 from prefect.artifacts import create_markdown_artifact, create_table_artifact
 
 from infra.analysis.report.charts import rates_png
+from infra.analysis.stage_view import breakdown_table, config_table, proposal_markdown
 from infra.runs.next_config import previous_config
 from infra.runs.results import CurriculumResults
 from infra.runs.run import Run, RunRef
-from infra.stage_view import breakdown_table, config_table, proposal_markdown
 from tasks.artifacts import show_picture, stage_key, view
 
 

@@ -9,7 +9,7 @@ from envgen.dataset import write_dataset
 from infra.analysis.benchmark.spec import BenchmarkSpec
 from infra.analysis.study.export import RoundFolder, policies_to_test, store_round
 from infra.analysis.study.spec import StudySpec
-from infra.preset import Preset, load_preset
+from infra.config.preset import Preset, load_preset
 from infra.runs.data import validation_instances
 from infra.runs.steps import run_step
 from policy.checkpoints import resolve_model

@@ -30,31 +30,39 @@ def load(*names: str) -> tuple[set[str], set[str]]:
 
 def test_the_testbed_and_the_engineer_load_without_model_libraries():
     named, modules = load("envgen.*", "engineer.*")
-    assert {"envgen.sampler", "envgen.solver", "engineer.designers", "engineer.lessons"} <= named
+    assert {"envgen.mapf.sampler", "envgen.mapf.solver.solve", "engineer.designers", "engineer.lessons"} <= named
     assert not modules & (HEAVY | {"prefect", "mlflow"})
 
 
 def test_settings_and_specs_load_without_model_libraries():
-    specs = ["infra.preset", "infra.settings", "infra.runs.results", "infra.runs.run", "infra.runs.steps", "flows.cli"]
-    specs += ["policy.train_spec", "policy.train_log", "policy.engine", "policy.chat", "policy.rewards", "policy.checkpoints", "policy.tiny.spec"]
+    specs = ["infra.config.preset", "infra.config.settings", "infra.runs.results", "infra.runs.run", "infra.runs.steps", "flows.cli"]
+    specs += [
+        "policy.grpo.train_spec",
+        "policy.grpo.train_log",
+        "policy.chat.engine",
+        "policy.chat.contract",
+        "policy.grpo.rewards",
+        "policy.checkpoints",
+        "policy.tiny.spec",
+    ]
     named, modules = load(*specs)
     assert named == set(specs)
     assert not modules & (HEAVY | {"prefect", "mlflow"})
 
 
 def test_nothing_is_compiled_before_the_first_plan_is_judged():
-    named, modules = load("envgen.verifier", "envgen.judging", "policy.rewards", "policy.rollouts", "policy.evaluation")
-    assert "envgen.verifier" in named
+    named, modules = load("envgen.mapf.verifier", "envgen.mapf.judging", "policy.grpo.rewards", "policy.rollouts", "policy.evaluation")
+    assert "envgen.mapf.verifier" in named
     assert not modules & {"numba", "llvmlite"}
 
 
 def test_what_runs_beside_a_child_loads_without_torch():
     """The parent of training and generation never holds a model library."""
-    _, modules = load("tasks.*", "flows.curriculum", "policy.child", "policy.engine_child", "policy.evaluation", "policy.rollouts")
+    _, modules = load("tasks.*", "flows.curriculum", "policy.child", "policy.chat.engine_child", "policy.evaluation", "policy.rollouts")
     assert "prefect" in modules
     assert not modules & {"torch", "trl", "vllm"}
 
 
 def test_the_client_library_of_endpoints_is_loaded_only_when_a_model_is_asked():
-    _, modules = load("engineer.*", "policy.endpoint", "infra.preset")
+    _, modules = load("engineer.*", "policy.chat.endpoint", "infra.config.preset")
     assert not modules & {"openai", "httpx2", "torch"}

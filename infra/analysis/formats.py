@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from engineer.claims import Claims
 from envgen.breakdown import Difference, Rate
 from envgen.config import EnvConfig, SizeConfig
-from envgen.verifier import FailureCategory
+from envgen.mapf.verifier import FailureCategory
 
 SPACE = "\u00a0"
 PERCENT, POINTS = f"{SPACE}%", f"{SPACE}points"

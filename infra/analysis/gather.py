@@ -15,7 +15,7 @@ from infra.analysis.correlation import ScoredStage, piloted_stages, rank_correla
 from infra.analysis.results import BASELINES, Against, ArmResult, ChildResult, ComparisonResults, State
 from infra.analysis.spec import Child, ComparisonSpec
 from infra.analysis.statistics import area, effect, rate
-from infra.preset import Preset
+from infra.config.preset import Preset
 from infra.runs.fork import STAGE_STEPS
 from infra.runs.results import CurriculumResults
 from infra.runs.run import FREE_FIELDS, Run, changed_fields

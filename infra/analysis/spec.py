@@ -14,12 +14,12 @@ from typing import Any, Literal, TypeVar
 from pydantic import BaseModel, Field, ValidationError
 
 from engineer.context import VARIANTS
-from engineer.registry import find_designer, resolve
+from engineer.engineers.registry import find_designer, resolve
 from envgen.errors import ConfigError, RunDirectoryError, describe_validation_error
 from envgen.files import read_model, write_json
 from envgen.frozen import Frozen
 from infra.analysis.test_suite import TestSuite
-from infra.preset import Preset, load_preset, read_yaml, resolved_json
+from infra.config.preset import Preset, load_preset, read_yaml, resolved_json
 from infra.runs.run import FREE_FIELDS, changed_fields
 
 SPEC_FILE = "comparison.json"

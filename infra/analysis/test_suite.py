@@ -5,11 +5,11 @@ from typing import Annotated
 
 from pydantic import Field
 
-from envgen.benchmark import suite_identities
 from envgen.config import MAX_HOLE_RATIO, EnvConfig, MapSize, SizeConfig
 from envgen.frozen import Frozen
-from envgen.problem import Instance
-from envgen.sampler import MAX_AGENTS, MIN_AGENTS, sample
+from envgen.mapf.benchmark import suite_identities
+from envgen.mapf.problem import Instance
+from envgen.mapf.sampler import MAX_AGENTS, MIN_AGENTS, sample
 
 Ratio = Annotated[float, Field(ge=0, le=1)]
 

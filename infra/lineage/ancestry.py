@@ -9,9 +9,9 @@ from mlflow.exceptions import MlflowException
 
 from envgen.errors import RunDirectoryError
 from envgen.files import file_digest
+from infra.config.settings import without_password
 from infra.lineage.facts import CURRICULUM, DIGEST, PATH, Ancestor, quoted, tagged
 from infra.lineage.recorder import EXPERIMENT, connect
-from infra.settings import without_password
 
 REGISTRY = "models:/"
 

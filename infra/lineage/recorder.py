@@ -15,9 +15,9 @@ from mlflow.data.sources import LocalArtifactDatasetSource  # type: ignore[attr-
 from mlflow.entities import DatasetInput, InputTag, LoggedModel, LoggedModelInput, LoggedModelOutput, Metric, Param, Run, RunTag
 
 from envgen.frozen import Frozen
+from infra.config.settings import without_password
 from infra.lineage.facts import CURRICULUM, DIGEST, KEY, STAGE, Facts, quoted, tagged, unquoted
 from infra.lineage.views import VIEWS
-from infra.settings import without_password
 
 EXPERIMENT = "envwright"
 DIGEST_LENGTH = 36

@@ -10,17 +10,17 @@ import pyarrow.parquet as pq
 from engineer.gate import START
 from engineer.proposal import shortened
 from infra.analysis.formats import config_changes
+from infra.config.preset import Preset, resolved_json
+from infra.config.settings import Settings
 from infra.lineage.columns import scores
 from infra.lineage.facts import CURRICULUM, PREFIX, Facts, quoted
 from infra.lineage.prompts import prompt_version
 from infra.lineage.recorder import DataSetRef, Recorder, flat
 from infra.lineage.registry import name_best, withdraw
 from infra.lineage.traces import Call, record_call, trace_id_of
-from infra.preset import Preset, resolved_json
 from infra.runs.run import Run, RunRef
 from infra.runs.stage import Directory, File, Stage
 from infra.runs.steps import lock
-from infra.settings import Settings
 
 RECORDED = PREFIX + "recorded"
 """Tag of a stage's run once all of it is recorded: the version of this code, and the digest of the manifest."""

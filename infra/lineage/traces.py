@@ -14,12 +14,12 @@ from mlflow.exceptions import MlflowException
 from mlflow.tracing.client import TracingClient
 from mlflow.tracing.constant import SpanAttributeKey, TokenUsageKey, TraceMetadataKey, TraceTagKey
 
-from engineer.asking import conversations
+from engineer.engineers.asking import conversations
 from engineer.proposal import Attempt, Proposal
 from envgen.files import digest
 from infra.lineage.facts import PREFIX
 from infra.lineage.recorder import Recorder
-from policy.chat import Conversation
+from policy.chat.contract import Conversation
 
 PREVIEW = 1000
 """Characters of prompt and answer in a list of traces."""

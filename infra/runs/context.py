@@ -4,11 +4,11 @@ from typing import Any
 
 from engineer.answer import MAX_RATIONALE
 from engineer.context import DesignContext, StageRecord
-from infra.preset import Preset
+from infra.config.preset import Preset
 from infra.runs.run import Run, RunRef
 from infra.runs.stage import Stage
-from policy.train_log import mean_advantages, zero_variance_shares
-from policy.train_spec import answer_tokens, group_size
+from policy.grpo.train_log import mean_advantages, zero_variance_shares
+from policy.grpo.train_spec import answer_tokens, group_size
 
 _OF_THE_MACHINE = (
     *("hub_", "push_", "logging_", "log_", "save_", "run_name", "vllm_", "dataloader_", "deepspeed", "fsdp"),

@@ -1,12 +1,12 @@
 """The instances of a run: its validation set, what training must not see, and which configs can be drawn."""
 
-from envgen.benchmark import suite_identities
 from envgen.config import EnvConfig
-from envgen.problem import Instance
-from envgen.sampler import attainable, sample
-from infra.preset import Preset
+from envgen.mapf.benchmark import suite_identities
+from envgen.mapf.problem import Instance
+from envgen.mapf.sampler import attainable, sample
+from infra.config.preset import Preset
+from infra.config.settings import Settings
 from infra.runs.run import RunRef
-from infra.settings import Settings
 
 
 def validation_instances(preset: Preset) -> list[Instance]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from engineer.gate import START
 from envgen.files import sync_directory, write_json
-from infra.preset import Preset
+from infra.config.preset import Preset
 from infra.runs.run import Run, new_curriculum
 from infra.runs.stage import Directory
 from infra.runs.steps import RECORDS, read_record

@@ -3,11 +3,11 @@
 from typing import Any
 
 from engineer.behaviour import proposal_behaviour
+from infra.config.versions import code_version, library_versions
 from infra.runs.results import CurriculumResults, StageResult, TrainingSummary
 from infra.runs.run import RunRef
 from infra.runs.stage import Stage
 from infra.runs.steps import StepRecord
-from infra.versions import code_version, library_versions
 from policy.evaluation import gains
 
 

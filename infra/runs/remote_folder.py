@@ -9,7 +9,7 @@ from fsspec import AbstractFileSystem
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from envgen.errors import ConfigError
-from infra.settings import without_password
+from infra.config.settings import without_password
 
 _EXTRAS = {"s3": "s3", "s3a": "s3"}
 """Protocol -> extra of this package that brings what it needs."""

@@ -3,22 +3,22 @@
 from pathlib import Path
 from typing import Any
 
+from engineer.engineers.registry import find_designer
+from engineer.engineers.replay import RESULTS
 from engineer.gate import START
-from engineer.registry import find_designer
-from engineer.replay import RESULTS
 from envgen.config import EnvConfig
 from envgen.dataset import read_dataset, write_dataset
 from envgen.errors import RunDirectoryError
 from envgen.files import digest, read_model, read_text, write_text
 from envgen.frozen import Frozen
-from infra.preset import Preset, resolved_json
+from infra.config.preset import Preset, resolved_json
+from infra.config.settings import Settings
 from infra.runs.results import CurriculumResults
 from infra.runs.stage import Directory, Evaluation, File, Stage
 from infra.runs.steps import read_record, stage_directory
-from infra.settings import Settings
-from policy.batches import deciding_options
 from policy.checkpoints import model_identity, resolve_model
-from policy.train_spec import CHECKPOINT
+from policy.grpo.batches import deciding_options
+from policy.grpo.train_spec import CHECKPOINT
 
 FREE_FIELDS = {"stages", "description", "approval"}
 """Fields of the preset in which a resumed run may differ."""
@@ -131,7 +131,7 @@ def checked_run(directory: Path, preset: Preset) -> Curriculum:
     """The curriculum of a run directory with this call's number of stages; writes nothing.
 
     The number of stages may differ, so that a run can be extended, and approval may be turned on and off; left out, it
-    stays as it was. Options that decide memory and speed only (`policy.train_spec.MEMORY_OPTIONS`) may differ, so that
+    stays as it was. Options that decide memory and speed only (`policy.grpo.train_spec.MEMORY_OPTIONS`) may differ, so that
     a run that ran out of memory can go on. RunDirectoryError names the fields that differ.
     """
     run = Run(directory=directory)

@@ -19,12 +19,12 @@ from envgen.dataset import read_dataset, write_dataset
 from envgen.files import file_digest, read_model, write_json
 from envgen.frozen import Frozen
 from infra.runs.decision import Decision
-from policy.canary import CANARY, Canary, WeightsCheck
 from policy.evaluation import Changes
-from policy.pilot_score import Pilots
+from policy.grpo.canary import CANARY, Canary, WeightsCheck
+from policy.grpo.pilot_score import Pilots
+from policy.grpo.train_log import read_train_log
+from policy.grpo.train_spec import CHECKPOINT, TRAIN_LOG
 from policy.rollouts import read_rollouts, write_rollouts
-from policy.train_log import read_train_log
-from policy.train_spec import CHECKPOINT, TRAIN_LOG
 
 T = TypeVar("T")
 _Writer = Callable[..., None]

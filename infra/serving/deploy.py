@@ -17,9 +17,9 @@ from prefect.exceptions import ObjectNotFound
 from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL
 
 from envgen.errors import ChildError, ConfigError
+from infra.config.settings import Settings, without_password
 from infra.serving.auth import CLIENT, REMEDY
 from infra.serving.names import DEFAULT_QUEUE, JANITOR_QUEUE, LOCAL, POOLS
-from infra.settings import Settings, without_password
 
 PROJECT = Path(__file__).resolve().parents[2]
 """Where the flows are: entrypoints are relative to it, and runs work in it."""

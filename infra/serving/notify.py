@@ -13,7 +13,7 @@ from pydantic import SecretStr
 from envgen.errors import ConfigError
 from infra.serving.deploy import check_server
 
-TEMPLATE = Path(__file__).resolve().parents[1] / "automations.yaml"
+TEMPLATE = Path(__file__).parent / "automations.yaml"
 BLOCK = "envwright-notify"
 
 

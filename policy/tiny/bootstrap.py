@@ -19,19 +19,19 @@ from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 
 from envgen.dataset import read_dataset
 from envgen.files import move_directory
+from envgen.mapf.prompts import PromptStyle
 from envgen.processes import die_with_parent
-from envgen.prompts import PromptStyle
-from policy.chat import Message, Sampling
+from policy.chat.contract import Message, Sampling
+from policy.chat.transformers_model import TransformersModel
 from policy.child import tell
 from policy.evaluation import evaluate
-from policy.progress import ProgressLines
+from policy.grpo.progress import ProgressLines
+from policy.grpo.train_spec import last_checkpoint
 from policy.tiny.corpus import READ_BY_TOKENIZER, Example, batches, board_examples, read_examples
 from policy.tiny.optimizer import MuonAdamW, parameters
 from policy.tiny.rates import LONGEST_ANSWER, Rates, rates_of, rates_path
 from policy.tiny.spec import BootstrapRecipe, BootstrapSpec
 from policy.tiny.tokenizer import END, MAX_LENGTH, PAD, build_tokenizer
-from policy.train_spec import last_checkpoint
-from policy.transformers_model import TransformersModel
 
 
 class BatchCollator(DataCollatorForLanguageModeling):

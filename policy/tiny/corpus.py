@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from envgen.config import EnvConfig, SizeConfig
 from envgen.dataset import read_table, write_table
-from envgen.problem import MIN_SIZE, Instance
-from envgen.prompts import PromptStyle, answer, prompt
-from envgen.sampler import sample
+from envgen.mapf.problem import MIN_SIZE, Instance
+from envgen.mapf.prompts import PromptStyle, answer, prompt
+from envgen.mapf.sampler import sample
 from envgen.seeds import seed_integer
 from policy.tiny.spec import Boards, BootstrapRecipe
 

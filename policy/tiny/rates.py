@@ -6,8 +6,8 @@ from pathlib import Path
 from envgen.breakdown import Rate, wilson
 from envgen.config import EnvConfig, SizeConfig
 from envgen.frozen import Frozen
-from envgen.problem import Instance
-from envgen.sampler import sample
+from envgen.mapf.problem import Instance
+from envgen.mapf.sampler import sample
 from policy.rollouts import Rollout
 
 LONGEST_ANSWER = 128

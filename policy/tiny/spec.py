@@ -7,8 +7,8 @@ from pydantic import Field, model_validator
 
 from envgen.config import MAX_HOLE_RATIO, MapSize
 from envgen.frozen import Frozen
-from envgen.problem import MAX_AGENTS
-from envgen.sampler import MIN_AGENTS
+from envgen.mapf.problem import MAX_AGENTS
+from envgen.mapf.sampler import MIN_AGENTS
 
 RECIPE = Path(__file__).parent / "recipe.yaml"
 """The recipe of the shipped base policy."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from envgen.problem import MAX_AGENTS, MAX_SIZE, cell_text
+from envgen.mapf.problem import MAX_AGENTS, MAX_SIZE, cell_text
 
 PAD, END, USER, ASSISTANT, SYSTEM = "<|pad|>", "<|end|>", "<|user|>", "<|assistant|>", "<|system|>"
 CHAT_TEMPLATE = (

@@ -178,7 +178,7 @@ def proposed(run: Path) -> list[tuple[dict, str]]:
 
 def read_steps(run: Path) -> list[int]:
     """The steps in the training log of stage 1."""
-    from policy.train_log import read_train_log
+    from policy.grpo.train_log import read_train_log
 
     return list(map(int, read_train_log(stage_directory(run, 1) / "train_log.parquet")["step"]))
 

@@ -45,7 +45,7 @@ class Lane(Deployed):
         if at == "approval":
             self.suspended(flow_run)
             return Victims(None, ())
-        module = "policy.training" if at == "training" else "policy.engine_child"
+        module = "policy.grpo.training" if at == "training" else "policy.chat.engine_child"
         if at == "training":
             work = run / "stage-01" / "work"
             until(lambda: any(work.glob("*/checkpoint-*/trainer_state.json")), f"{run.name} has a trainer checkpoint", problem)

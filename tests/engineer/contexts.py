@@ -7,8 +7,8 @@ from hypothesis import settings
 from engineer.context import ConfigSpace, DesignContext, StageRecord
 from envgen.breakdown import Breakdown, Difference, SizeBreakdown
 from envgen.config import SUM_TOLERANCE, EnvConfig, SizeConfig
-from envgen.verifier import FailureCategory
-from policy.chat import Completion, Conversation, Progress, Sampling
+from envgen.mapf.verifier import FailureCategory
+from policy.chat.contract import Completion, Conversation, Progress, Sampling
 
 repeatable = settings(derandomize=True, deadline=None)
 

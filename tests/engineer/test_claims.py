@@ -13,7 +13,7 @@ from engineer.context import ConfigSpace, DesignContext
 from engineer.lessons import USUAL, random_context, with_waits
 from engineer.teacher import teach
 from envgen.breakdown import Breakdown, SizeBreakdown
-from envgen.verifier import FailureCategory
+from envgen.mapf.verifier import FailureCategory
 
 OLD = env_config({3: (0.4, 0.2, 0.5), 4: (0.3, 0.3, 0.5), 6: (0.3, 0.3, 0.25)})
 NEW = env_config({3: (0.2, 0.2, 0.75), 4: (0.3, 0.3, 0.5), 6: (0.5, 0.2, 0.0)})

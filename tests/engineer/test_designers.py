@@ -8,16 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engineer.answer import answer_schema, answer_text
-from engineer.asking import MAX_QUOTED, conversations
 from engineer.context import VARIANTS, ConfigSpace
 from engineer.designers import design
+from engineer.engineers.asking import MAX_QUOTED, conversations
 from engineer.lessons import random_context
 from engineer.prompt import design_prompt
 from engineer.proposal import MAX_TEXT, Proposal
 from engineer.spec import DesignSpec, Wording
 from envgen.config import EnvConfig
 from envgen.errors import ModelError, SamplingError
-from policy.chat import Message
+from policy.chat.contract import Message
 
 WANTED = env_config({3: (0.4, 0.3, 0.5), 5: (0.6, 0.2, 0.25)})
 GOOD = answer_text("More data for 5x5.", WANTED)

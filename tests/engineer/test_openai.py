@@ -10,9 +10,9 @@ from support.misbehaving_endpoint import answers, closed_port, hangs, sends, ser
 
 from engineer.answer import answer_schema, answer_text
 from engineer.designers import design
+from engineer.engineers.registry import resolve
 from engineer.prompt import design_prompt
 from engineer.proposal import Proposal
-from engineer.registry import resolve
 from engineer.spec import DesignSpec
 from envgen.errors import ConfigError
 

@@ -10,8 +10,8 @@ from contexts import LATEST, SPACE, design_context, env_config
 
 from engineer.contract import Designer
 from engineer.designers import design
+from engineer.engineers.registry import find_designer, known_designers, resolve
 from engineer.proposal import Proposal
-from engineer.registry import find_designer, known_designers, resolve
 from engineer.spec import DesignSpec
 from envgen.errors import ConfigError
 
@@ -170,5 +170,5 @@ def test_a_name_that_two_packages_give_is_refused(install: Install):
     install(HEAD + GOOD + TAIL, name="frontier", package="third_designer")
     with pytest.raises(ConfigError, match=r"'tidal' names two designers, .*uninstall one"):
         find_designer("tidal")
-    with pytest.raises(ConfigError, match=r"'frontier' names two designers, engineer.frontier:FRONTIER and third_designer:DESIGNER"):
+    with pytest.raises(ConfigError, match=r"'frontier' names two designers, engineer.engineers.frontier:FRONTIER and third_designer:DESIGNER"):
         find_designer("frontier")

@@ -6,7 +6,7 @@ import pytest
 from contexts import DEFAULT, EASIER, LATEST, SPACE, design_context, env_config
 
 from engineer.designers import design
-from engineer.registry import resolve
+from engineer.engineers.registry import resolve
 from engineer.spec import DesignSpec
 from envgen.errors import ConfigError
 from envgen.files import write_json

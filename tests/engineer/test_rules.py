@@ -8,13 +8,13 @@ from contexts import DEFAULT, EASIER, LATEST, RECORDS, assert_legal, design_cont
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engineer.bandit import softmax_shares, updated_values
 from engineer.context import ConfigSpace, DesignContext, StageRecord
 from engineer.designers import design
-from engineer.frontier import FrontierOptions, frontier_shares
+from engineer.engineers.bandit import softmax_shares, updated_values
+from engineer.engineers.frontier import FrontierOptions, frontier_shares
+from engineer.engineers.levels import LevelsOptions, levelled
+from engineer.engineers.progress import progress_shares
 from engineer.lessons import random_context
-from engineer.levels import LevelsOptions, levelled
-from engineer.progress import progress_shares
 from engineer.proposal import Proposal
 from engineer.spec import DesignSpec
 from envgen.breakdown import Breakdown

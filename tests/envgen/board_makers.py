@@ -5,8 +5,8 @@ import random
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from envgen.problem import MAX_SIZE, MIN_SIZE, Agent, Cell, Instance, Problem
-from envgen.solver import solve
+from envgen.mapf.problem import MAX_SIZE, MIN_SIZE, Agent, Cell, Instance, Problem
+from envgen.mapf.solver.solve import solve
 
 repeatable = settings(derandomize=True, deadline=None)
 

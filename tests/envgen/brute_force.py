@@ -7,7 +7,7 @@ on pays one a step. One Dijkstra run from the goals therefore prices every start
 import heapq
 from itertools import pairwise
 
-from envgen.problem import Cell, Plan, Problem
+from envgen.mapf.problem import Cell, Plan, Problem
 
 State = tuple[tuple[Cell, ...], tuple[bool, ...]]
 """Where the agents are, and which of them have left their goals (in reversed time)."""

@@ -2,9 +2,9 @@
 
 import re
 
-from envgen.parser import MAX_CELLS, MAX_CHARACTERS, PlanParseError
-from envgen.problem import Cell, Path, Plan, Problem, cell_text
-from envgen.verifier import FailureCategory, Verdict
+from envgen.mapf.parser import MAX_CELLS, MAX_CHARACTERS, PlanParseError
+from envgen.mapf.problem import Cell, Path, Plan, Problem, cell_text
+from envgen.mapf.verifier import FailureCategory, Verdict
 
 _AGENT_LINE = re.compile(rf"[ \t]*Agent[ \t]+([0-9]):((?:[ \t]*\([ \t]*[0-9]{{1,3}}[ \t]*,[ \t]*[0-9]{{1,3}}[ \t]*\)){{1,{MAX_CELLS}}})[ \t\r]*")
 _CELL = re.compile(r"([0-9]+)[ \t]*,[ \t]*([0-9]+)")

@@ -6,14 +6,28 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from envgen import benchmark
-from envgen.benchmark import AGENTS, EVERYTHING, HOLE_RATIOS, SUBSETS, SUITE, Item, blocks, build, limited, load_suite, read_items, sizes_of, suite_identities
 from envgen.dataset import write_dataset
 from envgen.errors import DataError
-from envgen.problem import identity
-from envgen.prompts import PromptStyle
-from envgen.solver import solve_many
-from envgen.verifier import verify_plan
+from envgen.mapf import benchmark
+from envgen.mapf.benchmark import (
+    AGENTS,
+    EVERYTHING,
+    HOLE_RATIOS,
+    SUBSETS,
+    SUITE,
+    Item,
+    blocks,
+    build,
+    limited,
+    load_suite,
+    read_items,
+    sizes_of,
+    suite_identities,
+)
+from envgen.mapf.problem import identity
+from envgen.mapf.prompts import PromptStyle
+from envgen.mapf.solver.solve import solve_many
+from envgen.mapf.verifier import verify_plan
 
 
 @pytest.fixture(scope="module")

@@ -6,10 +6,10 @@ from board_makers import make_problem, problems, repeatable
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from envgen.benchmark_text import MAX_CHARACTERS, from_benchmark_text
-from envgen.boards import NAMES, board
-from envgen.problem import Problem, to_text
-from envgen.prompts import PromptStyle, prompt
+from envgen.mapf.benchmark_text import MAX_CHARACTERS, from_benchmark_text
+from envgen.mapf.boards import NAMES, board
+from envgen.mapf.problem import Problem, to_text
+from envgen.mapf.prompts import PromptStyle, prompt
 
 GRID = "a s g\nG S F\nA F F"
 LINES = ["Agent 0: start (1, 1), goal (1, 0)", "Agent 1: start (0, 1), goal (0, 2)", "Agent 2: start (2, 0), goal (0, 0)"]

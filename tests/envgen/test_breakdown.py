@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from scipy.stats import binomtest
 
 from envgen.breakdown import Breakdown, SizeBreakdown, count_verdicts, paired_difference, wilson
-from envgen.verifier import FailureCategory, Verdict
+from envgen.mapf.verifier import FailureCategory, Verdict
 
 OPTIMAL = Verdict(valid=True, optimal=True, sum_of_costs=3, makespan=2)
 DETOUR = Verdict(valid=True, sum_of_costs=5, makespan=3)

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from envgen.capacity import ENUMERABLE, TABLE, Capacity, board_count, enumerate_capacity, enumerated_capacity
+from envgen.mapf.capacity import ENUMERABLE, TABLE, Capacity, board_count, enumerate_capacity, enumerated_capacity
 
 
 @pytest.mark.parametrize("holes", range(5))

@@ -8,9 +8,9 @@ from board_makers import make_problem, solved_instances
 
 from envgen.dataset import SCHEMA, read_dataset, read_table, to_table, write_dataset, write_table
 from envgen.errors import DataError
-from envgen.problem import Instance, identity
-from envgen.prompts import PromptStyle, prompt
-from envgen.solver import solve
+from envgen.mapf.problem import Instance, identity
+from envgen.mapf.prompts import PromptStyle, prompt
+from envgen.mapf.solver.solve import solve
 
 
 def named(instances: list[Instance]) -> list[Instance]:

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from envgen.config import EnvConfig
 from envgen.errors import DataError, RunDirectoryError
 from envgen.files import atomic_path, canonical_json, digest, file_digest, move_directory, read_lines, read_model, write_json, write_text
-from envgen.formats import read_problems
 from envgen.frozen import Frozen
-from envgen.movingai import read_map
+from envgen.mapf.formats import read_problems
+from envgen.mapf.movingai import read_map
 
 documents = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),

@@ -6,12 +6,12 @@ from board_makers import problems, repeatable, solved_instances
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from envgen.boards import board
 from envgen.dataset import write_dataset
 from envgen.errors import DataError
-from envgen.formats import problem_line, read_json_lines, read_problems
-from envgen.problem import Problem, to_text
-from envgen.prompts import PromptStyle
+from envgen.mapf.boards import board
+from envgen.mapf.formats import problem_line, read_json_lines, read_problems
+from envgen.mapf.problem import Problem, to_text
+from envgen.mapf.prompts import PromptStyle
 
 GOOD = problem_line(board("crossing"))
 ROW = {"sample_id": "3ag_3x3_hr0.1_000", "num_agents": 3, "text": "a s g\nG S F\nA F F"}

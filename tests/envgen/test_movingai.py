@@ -4,12 +4,12 @@ import pytest
 from board_makers import make_problem, problems, repeatable
 from hypothesis import given, settings
 
-from envgen.boards import NAMES, board
 from envgen.errors import DataError
-from envgen.formats import read_problems
-from envgen.movingai import read_map, read_scenario, write_scenario
-from envgen.problem import Problem
-from envgen.solver import solve
+from envgen.mapf.boards import NAMES, board
+from envgen.mapf.formats import read_problems
+from envgen.mapf.movingai import read_map, read_scenario, write_scenario
+from envgen.mapf.problem import Problem
+from envgen.mapf.solver.solve import solve
 
 MAP = "type octile\nheight 3\nwidth 3\nmap\n..@\n.T.\n...\n"
 ROW = "0\tboard.map\t3\t3\t0\t1\t2\t1\t2"

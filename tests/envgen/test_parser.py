@@ -3,10 +3,10 @@ from board_makers import repeatable
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from envgen.boards import board
-from envgen.parser import MAX_CELLS, MAX_CHARACTERS, PlanParseError, parse_plan
-from envgen.problem import Plan
-from envgen.prompts import PromptStyle, answer, prompt
+from envgen.mapf.boards import board
+from envgen.mapf.parser import MAX_CELLS, MAX_CHARACTERS, PlanParseError, parse_plan
+from envgen.mapf.problem import Plan
+from envgen.mapf.prompts import PromptStyle, answer, prompt
 
 MEGABYTES_10 = 10_000_000
 cells = st.tuples(st.integers(0, 999), st.integers(0, 999))

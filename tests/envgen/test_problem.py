@@ -6,9 +6,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from envgen.boards import NAMES, board
-from envgen.problem import Move, Problem, from_text, identity, moves_of, path_of, to_text
-from envgen.prompts import PromptStyle, prompt
+from envgen.mapf.boards import NAMES, board
+from envgen.mapf.problem import Move, Problem, from_text, identity, moves_of, path_of, to_text
+from envgen.mapf.prompts import PromptStyle, prompt
 
 GOOD = {"id": "x", "size": 4, "holes": [[1, 1], [2, 3]], "agents": [{"start": [0, 0], "goal": [3, 3]}, {"start": [3, 0], "goal": [0, 3]}]}
 

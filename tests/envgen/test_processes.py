@@ -9,7 +9,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SAMPLING = """
 import time
-from envgen.sampler import _pool
+from envgen.mapf.sampler import _pool
 if __name__ == "__main__":
     with _pool(2) as pool:
         list(pool.map(abs, range(8)))

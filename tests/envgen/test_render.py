@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from envgen.boards import board
-from envgen.problem import Plan
-from envgen.render import FAILURE_COLOUR, MAX_STEPS, board_svg, replay_svg
-from envgen.solver import solve
-from envgen.verifier import FailureCategory, verify_plan
+from envgen.mapf.boards import board
+from envgen.mapf.problem import Plan
+from envgen.mapf.render import FAILURE_COLOUR, MAX_STEPS, board_svg, replay_svg
+from envgen.mapf.solver.solve import solve
+from envgen.mapf.verifier import FailureCategory, verify_plan
 
 SVG = "{http://www.w3.org/2000/svg}"
 CELLS = st.tuples(st.integers(0, 999), st.integers(0, 999)) | st.tuples(st.integers(0, 3), st.integers(0, 3))

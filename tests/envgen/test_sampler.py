@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from envgen.columns import pack_cells
 from envgen.config import EnvConfig, SizeConfig
 from envgen.dataset import write_dataset
 from envgen.errors import ConfigError, EnvwrightError, SamplingError
-from envgen.problem import Instance, identities, identity
-from envgen.prompts import PromptStyle
-from envgen.sampler import Quota, SamplingReport, attainable, draw_boards, quotas, sample
+from envgen.mapf.problem import Instance, identities, identity
+from envgen.mapf.prompts import PromptStyle
+from envgen.mapf.sampler import Quota, SamplingReport, attainable, draw_boards, quotas, sample
+from envgen.mapf.solver.columns import pack_cells
+from envgen.mapf.solver.solve import solve, solve_boards
+from envgen.mapf.verifier import verify_plan
 from envgen.seeds import generator, seed_integer
-from envgen.solver import solve, solve_boards
-from envgen.verifier import verify_plan
 
 
 def config_of(**sizes: tuple[float, float, float]) -> EnvConfig:
@@ -251,7 +251,7 @@ def test_what_was_drawn_to_see_whether_a_config_is_attainable_is_not_drawn_again
         calls.append(quota)
         return draw_boards(quota, *given)
 
-    monkeypatch.setattr("envgen.sampler.draw_boards", counted)
+    monkeypatch.setattr("envgen.mapf.sampler.draw_boards", counted)
     assert attainable(MIXED, 100, **asked) == (MIXED, [])
     drawn = len(calls)
     assert attainable(MIXED, 100, **asked) == (MIXED, [])

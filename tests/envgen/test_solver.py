@@ -7,11 +7,11 @@ from brute_force import Exhausted, exhaust, least_makespans, legal, steps_from
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import envgen.solver as solver
-from envgen.boards import NAMES, board
-from envgen.problem import Cell, Problem, Solution, moves_of
-from envgen.solver import Method, solve, solve_makespan, solve_many
-from envgen.verifier import verify_plan
+import envgen.mapf.solver.solve as solver
+from envgen.mapf.boards import NAMES, board
+from envgen.mapf.problem import Cell, Problem, Solution, moves_of
+from envgen.mapf.solver.solve import Method, solve, solve_makespan, solve_many
+from envgen.mapf.verifier import verify_plan
 
 # size, holes, agents, boards, starts a board
 RANDOM_CLASSES = [

@@ -6,9 +6,9 @@ import pytest
 from board_makers import make_problem, random_problem
 from brute_force import exhaust, least_makespans
 
-import envgen.solver as solver
+import envgen.mapf.solver.solve as solver
 from envgen.errors import SolverError
-from envgen.solver import Method, solve_makespan, solve_many
+from envgen.mapf.solver.solve import Method, solve_makespan, solve_many
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 

@@ -4,8 +4,8 @@ from board_makers import SYMMETRIES, problems, repeatable, solved_instances, tra
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from envgen.problem import Objective, Problem
-from envgen.solver import optimise, solve
+from envgen.mapf.problem import Objective, Problem
+from envgen.mapf.solver.solve import optimise, solve
 
 WAITING = [
     instance.problem

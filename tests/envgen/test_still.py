@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from envgen.boards import NAMES, board
-from envgen.drawing import AGENT_COLOURS, FAILURE_COLOUR
-from envgen.problem import Plan
-from envgen.solver import solve
-from envgen.still import still_svg, to_png
-from envgen.verifier import Verdict, verify_plan
+from envgen.mapf.boards import NAMES, board
+from envgen.mapf.drawing import AGENT_COLOURS, FAILURE_COLOUR
+from envgen.mapf.plan_picture import still_svg, to_png
+from envgen.mapf.problem import Plan
+from envgen.mapf.solver.solve import solve
+from envgen.mapf.verifier import Verdict, verify_plan
 
 SVG = "{http://www.w3.org/2000/svg}"
 CELLS = st.tuples(st.integers(0, 999), st.integers(0, 999)) | st.tuples(st.integers(0, 3), st.integers(0, 3))

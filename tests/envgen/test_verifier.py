@@ -7,11 +7,11 @@ import pytest
 from board_makers import all_cells, make_problem, random_problem, solved_instances
 from brute_force import legal
 
-from envgen.boards import board
-from envgen.problem import Cell, Instance, Path, Plan, Problem
-from envgen.prompts import answer
-from envgen.solver import solve
-from envgen.verifier import FailureCategory, Verdict, verify, verify_plan
+from envgen.mapf.boards import board
+from envgen.mapf.problem import Cell, Instance, Path, Plan, Problem
+from envgen.mapf.prompts import answer
+from envgen.mapf.solver.solve import solve
+from envgen.mapf.verifier import FailureCategory, Verdict, verify, verify_plan
 
 
 @pytest.fixture(scope="module")

@@ -9,13 +9,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from plain_verifier import expected_plan, expected_verdict
 
-from envgen.boards import board
-from envgen.judging import Finding, boards_of, cells_of, judge, read_cells
-from envgen.judging import Plans as PlanArrays
-from envgen.parser import MAX_CELLS, PlanParseError, parse_plan, plan_lines
-from envgen.problem import Instance, Path, Plan, Problem, Solution
-from envgen.prompts import answer
-from envgen.verifier import FailureCategory, Verdict, trace, verify, verify_batch, verify_plan
+from envgen.mapf.boards import board
+from envgen.mapf.judging import Finding, boards_of, cells_of, judge, read_cells
+from envgen.mapf.judging import Plans as PlanArrays
+from envgen.mapf.parser import MAX_CELLS, PlanParseError, parse_plan, plan_lines
+from envgen.mapf.problem import Instance, Path, Plan, Problem, Solution
+from envgen.mapf.prompts import answer
+from envgen.mapf.verifier import FailureCategory, Verdict, trace, verify, verify_batch, verify_plan
 
 CLASSES = [(3, 1, 2), (3, 2, 3), (4, 3, 2), (5, 5, 1), (6, 8, 4), (8, 12, 4), (10, 15, 5)]
 INSTANCES = [i for seed, (size, holes, agents) in enumerate(CLASSES) for i in solved_instances(seed, 12, size, holes, agents)]

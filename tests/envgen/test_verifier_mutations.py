@@ -8,10 +8,10 @@ from brute_force import legal
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from envgen.problem import Cell, Instance, Path, Plan
-from envgen.prompts import answer
-from envgen.solver import solve
-from envgen.verifier import FailureCategory, Verdict, verify
+from envgen.mapf.problem import Cell, Instance, Path, Plan
+from envgen.mapf.prompts import answer
+from envgen.mapf.solver.solve import solve
+from envgen.mapf.verifier import FailureCategory, Verdict, verify
 
 Broken = tuple[Plan, int, int, Cell]
 """A broken plan with the agent, step and cell at which it breaks first."""

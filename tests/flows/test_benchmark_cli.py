@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from support.envwright_command import envwright
 
-from envgen.benchmark import load_suite
-from envgen.prompts import PromptStyle, prompt
+from envgen.mapf.benchmark import load_suite
+from envgen.mapf.prompts import PromptStyle, prompt
 from policy.rollouts import breakdown_of, read_rollouts
 
 

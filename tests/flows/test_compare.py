@@ -13,7 +13,7 @@ from envgen.files import write_text
 from flows.compare import _complain, _todo, run_each, share_of_cores
 from infra.analysis.gather import gather
 from infra.analysis.spec import Child, plan
-from infra.preset import Preset
+from infra.config.preset import Preset
 from infra.runs.run import RunRef
 from infra.runs.stage import Stage
 from infra.runs.steps import StepRecord, step_key

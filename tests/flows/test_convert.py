@@ -9,8 +9,8 @@ import pytest
 from problem_lines import APART, NAMELESS, PROBLEMS, problem_line, write_lines
 
 from envgen.dataset import read_dataset
-from envgen.formats import read_problems
-from envgen.problem import identity
+from envgen.mapf.formats import read_problems
+from envgen.mapf.problem import identity
 
 
 def test_a_board_goes_through_all_formats_and_back(envwright, tmp_path: Path):

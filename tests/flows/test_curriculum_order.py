@@ -15,7 +15,7 @@ from engineer.gate import START, decide
 from engineer.proposal import Proposal
 from envgen.breakdown import Difference
 from envgen.config import EnvConfig, SizeConfig
-from infra.preset import load_preset
+from infra.config.preset import load_preset
 from infra.runs.decision import Decision, Verdict
 from infra.runs.next_config import store_decision
 from infra.runs.run import Run, RunRef

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from flows.doctor import TESTED, version_problems
-from infra.versions import library_versions
+from flows.commands.doctor import TESTED, version_problems
+from infra.config.versions import library_versions
 
 
 def test_doctor_finds_this_installation_ready(envwright, tmp_path: Path):

@@ -8,9 +8,9 @@ import yaml
 from rich.console import Console
 
 from envgen.errors import ConfigError
-from flows.dry_run import parse_throughput, show_dry_run
-from infra.preset import load_preset, resolved_json
-from policy.model_size import ModelSize, model_size
+from flows.commands.dry_run import parse_throughput, show_dry_run
+from infra.config.preset import load_preset, resolved_json
+from policy.grpo.model_size import ModelSize, model_size
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -25,7 +25,7 @@ def _each_model_is_counted_once() -> Iterator[None]:
         return known[key]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("flows.dry_run.model_size", counted)
+        patch.setattr("flows.commands.dry_run.model_size", counted)
         yield
 
 

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from envgen.dataset import SCHEMA, to_table
-from envgen.problem import Agent, Instance, Problem, Solution, path_of
-from envgen.prompts import PromptStyle
+from envgen.mapf.problem import Agent, Instance, Problem, Solution, path_of
+from envgen.mapf.prompts import PromptStyle
 
 AGENTS = "Agent 0: (0,0) to (0,2)\nAgent 1: (2,0) to (2,2)"
 PROBLEM = Problem(id="x", size=3, holes=((1, 1),), agents=(Agent(start=(0, 0), goal=(0, 2)), Agent(start=(2, 0), goal=(2, 2))))

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from engineer.registry import known_designers
+from engineer.engineers.registry import known_designers
 from envgen.errors import ConfigError
-from infra.names import checked_name
-from infra.preset import PRESETS, load_preset
+from infra.config.names import checked_name
+from infra.config.preset import PRESETS, load_preset
+from infra.config.settings import Settings
 from infra.runs.run import default_name
-from infra.settings import Settings
 
 BAD = ["../../etc/x", "/etc/x", "a/b", ".", "..", ".serve", "-x", "a b", "a\n", "größe", "a[/]b", "n" * 129]
 BAD += ["mlflow.db", "mlflow.db-journal", "MLflow.db", "mlartifacts", "benchmarks"]

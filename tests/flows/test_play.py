@@ -4,13 +4,13 @@ from collections.abc import Iterator
 import pytest
 from rich.console import Console
 
-from envgen.boards import board
 from envgen.errors import DataError
-from envgen.problem import Problem, from_text
-from envgen.prompts import PromptStyle
-from flows.answers import judged_plan
-from flows.play import play, show_answer, show_plan
-from flows.problems import Posed
+from envgen.mapf.boards import board
+from envgen.mapf.problem import Problem, from_text
+from envgen.mapf.prompts import PromptStyle
+from flows.commands.answers import judged_plan
+from flows.commands.play import play, show_answer, show_plan
+from flows.commands.problems import Posed
 
 
 def session(how, name: str | Problem, *lines: str, style: PromptStyle = PromptStyle.BOARD) -> list[str]:

@@ -13,7 +13,7 @@ import yaml
 from support.prefect_servers import free_port
 
 from envgen.errors import ConfigError
-from infra.preset import PRESETS
+from infra.config.preset import PRESETS
 from infra.serving import addresses, project_file
 from infra.serving.auth import CLIENT, SERVER, choose_login
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from problem_lines import GOOD, PROBLEMS, problem_line, write_lines
 
-from envgen.formats import read_problems
-from envgen.problem import path_of
-from envgen.verifier import verify_plan
+from envgen.mapf.formats import read_problems
+from envgen.mapf.problem import path_of
+from envgen.mapf.verifier import verify_plan
 
 
 def test_solutions_are_the_lines_of_the_contract(envwright, tmp_path: Path):

@@ -10,8 +10,8 @@ from engineer.gate import START, decide
 from engineer.proposal import Proposal
 from envgen.breakdown import Breakdown, Difference, SizeBreakdown
 from envgen.config import EnvConfig, SizeConfig
-from envgen.verifier import FailureCategory
-from flows.tables import closing_lines, lineage_tree
+from envgen.mapf.verifier import FailureCategory
+from flows.commands.tables import closing_lines, lineage_tree
 from infra.lineage.facts import Ancestor
 from infra.runs.results import CurriculumResults, StageResult, TrainingSummary
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 from problem_lines import APART, NO_WAY_PAST, write_lines
 
-from envgen.formats import read_problems
-from envgen.prompts import answer
-from envgen.solver import solve
-from envgen.verifier import Verdict
+from envgen.mapf.formats import read_problems
+from envgen.mapf.prompts import answer
+from envgen.mapf.solver.solve import solve
+from envgen.mapf.verifier import Verdict
 
 GOOD = "Agent 0: (0,0) (0,1) (0,2)\nAgent 1: (2,2) (2,1) (2,0)"
 LATE = "Agent 0: (0,0) (0,1) (0,2)\nAgent 1: (2,2) (2,1) (2,1) (2,0)"

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from envgen.errors import ConfigError, DataError
-from infra.preset import PRESETS, Preset, ValidationSpec, load_env_config, load_preset, parse_override, read_yaml, resolved_json
-from policy.rewards import weighted_terms
+from infra.config.preset import PRESETS, Preset, ValidationSpec, load_env_config, load_preset, parse_override, read_yaml, resolved_json
+from policy.grpo.rewards import weighted_terms
 
 SHIPPED = sorted(path.stem for path in PRESETS.glob("*.yaml"))
 

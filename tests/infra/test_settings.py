@@ -2,7 +2,7 @@
 
 import pytest
 
-from infra.settings import without_password
+from infra.config.settings import without_password
 
 
 @pytest.mark.parametrize(

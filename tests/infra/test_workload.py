@@ -5,15 +5,15 @@ from typing import Any
 import pytest
 
 from envgen.errors import ConfigError
-from envgen.problem import Agent, Problem
-from envgen.prompts import PromptStyle, prompt
-from infra.lengths import prompt_tokens
-from infra.preset import PRESETS, load_preset
-from infra.workload import Throughput, Work, workload
+from envgen.mapf.problem import Agent, Problem
+from envgen.mapf.prompts import PromptStyle, prompt
+from infra.config.lengths import prompt_tokens
+from infra.config.preset import PRESETS, load_preset
+from infra.config.workload import Throughput, Work, workload
 from policy.checkpoints import TINY_DIRECTORY
-from policy.memory import estimate_memory
-from policy.model_size import known_positions, model_size
-from policy.sharding import Sharding
+from policy.grpo.memory import estimate_memory
+from policy.grpo.model_size import known_positions, model_size
+from policy.grpo.sharding import Sharding
 
 SHIPPED = sorted(path.stem for path in PRESETS.glob("*.yaml"))
 QWEN = [name for name in SHIPPED if name.startswith("qwen3")]

@@ -12,10 +12,10 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from policy.chat import Sampling, ask
+from policy.chat.contract import Sampling, ask
+from policy.chat.transformers_model import TransformersModel
+from policy.grpo.train_spec import last_checkpoint
 from policy.tiny.rates import Rates, rates_path
-from policy.train_spec import last_checkpoint
-from policy.transformers_model import TransformersModel
 
 STEPS, SAVE_STEPS = 12, 5
 SMALL = {"steps": STEPS, "warmup_steps": 2, "save_steps": SAVE_STEPS, "hidden_size": 32, "layers": 2, "batch_size": 16, "design_batch_size": 8}

@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 WRITE_ROLLOUTS = """
 import sys
 from pathlib import Path
-from envgen.prompts import PromptStyle
+from envgen.mapf.prompts import PromptStyle
 from policy.rollouts import read_rollouts, write_rollouts
 stage = Path(sys.argv[1])
 many = read_rollouts(stage.parent / "stage-00" / "rollouts.parquet") * 40

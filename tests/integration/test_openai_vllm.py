@@ -17,10 +17,10 @@ import pytest
 from support.prefect_servers import free_port, vllm_or_skip
 
 from engineer.designers import design
+from engineer.engineers.registry import resolve
 from engineer.lessons import TAUGHT, random_context
-from engineer.registry import resolve
 from engineer.spec import DesignSpec
-from infra.preset import load_preset
+from infra.config.preset import load_preset
 from policy.checkpoints import TINY_DIRECTORY
 from policy.child import stop_child
 

@@ -17,15 +17,15 @@ from engineer.lessons import random_context
 from engineer.prompt import design_prompt
 from envgen.dataset import read_dataset
 from envgen.errors import ModelError
-from envgen.prompts import PromptStyle
-from infra.preset import load_preset
-from policy.chat import Completion, Sampling, ask
+from envgen.mapf.prompts import PromptStyle
+from infra.config.preset import load_preset
+from policy.chat.contract import Completion, Sampling, ask
+from policy.chat.engine import EngineChatModel
+from policy.chat.engine_config import EngineConfig
+from policy.chat.transformers_model import TransformersModel
 from policy.checkpoints import TINY_DIRECTORY
-from policy.engine import EngineChatModel
-from policy.engine_config import EngineConfig
 from policy.evaluation import evaluate
 from policy.rollouts import read_rollouts
-from policy.transformers_model import TransformersModel
 
 MICRO = load_preset("micro")
 

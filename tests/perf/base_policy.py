@@ -16,15 +16,15 @@ from engineer.prompt import design_prompt
 from engineer.teacher import teach
 from envgen.breakdown import wilson
 from envgen.config import EnvConfig, SizeConfig
-from envgen.prompts import PromptStyle
-from envgen.sampler import sample
+from envgen.mapf.prompts import PromptStyle
+from envgen.mapf.sampler import sample
 from envgen.seeds import generator
-from infra.preset import TINY_DESIGN_TOKENS, load_preset
+from infra.config.preset import TINY_DESIGN_TOKENS, load_preset
 from infra.runs.data import validation_instances
-from policy.chat import Sampling, ask
+from policy.chat.contract import Sampling, ask
+from policy.chat.transformers_model import TransformersModel
 from policy.evaluation import evaluate
 from policy.tiny.rates import LONGEST_ANSWER, rates_of
-from policy.transformers_model import TransformersModel
 
 FRESH = ((2, 3), (2, 4), (2, 5), (2, 6), (2, 8), (2, 10), (3, 4), (3, 5), (3, 6), (3, 8), (4, 5), (4, 6), (5, 6))
 EACH = 100

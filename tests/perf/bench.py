@@ -20,16 +20,16 @@ from verifier_speed import verdicts_per_second
 from w9_pathfinding.envs import Grid
 from w9_pathfinding.mapf import CBS
 
-from envgen.benchmark import PER_HOLE_RATIO, SUBSETS, blocks
-from envgen.capacity import enumerated_capacity
-from envgen.columns import pack, problem_of
 from envgen.config import EnvConfig, SizeConfig
 from envgen.errors import ModelError
-from envgen.problem import MAX_AGENTS, Instance, Problem
-from envgen.prompts import answer
-from envgen.sampler import MIN_AGENTS, Quota, draw_boards, sample
-from envgen.solver import solve, solve_boards, solve_many
-from policy.engine_config import EngineConfig
+from envgen.mapf.benchmark import PER_HOLE_RATIO, SUBSETS, blocks
+from envgen.mapf.capacity import enumerated_capacity
+from envgen.mapf.problem import MAX_AGENTS, Instance, Problem
+from envgen.mapf.prompts import answer
+from envgen.mapf.sampler import MIN_AGENTS, Quota, draw_boards, sample
+from envgen.mapf.solver.columns import pack, problem_of
+from envgen.mapf.solver.solve import solve, solve_boards, solve_many
+from policy.chat.engine_config import EngineConfig
 
 Row = Callable[[str, str, str, str, str], None]
 """Takes what was measured, the speed, what it is held against, their ratio, and the bar."""
@@ -161,7 +161,7 @@ def bench_processes(add: Row) -> None:
         command = [str(Path(sys.executable).parent / "envwright"), "generate", str(config), "--count", "4000", "--agents", "2", "--seed", "0", "-o"]
         stage = median_seconds(lambda: subprocess.run([*command, f"{directory}/data.parquet"], check=True, capture_output=True), 3)
     add("generate 4,000 instances, 2 agents, all sizes, whole process", f"{stage:.2f} s", "", "", "3 s")
-    script = "from envgen.boards import board; from envgen.solver import solve; solve(board('crossing'))"
+    script = "from envgen.mapf.boards import board; from envgen.mapf.solver.solve import solve; solve(board('crossing'))"
     first = median_seconds(lambda: subprocess.run([sys.executable, "-c", script], check=True), 3)
     add("first solve of a process, warm cache, whole process", f"{first:.2f} s", "", "", "1 s")
     started = time.perf_counter()

@@ -1,4 +1,4 @@
-"""`make capacity`: what every class of boards holds, written to docs/capacity.md; small classes are counted into envgen/capacities.json first.
+"""`make capacity`: what every class of boards holds, written to docs/capacity.md; small classes are counted into envgen/mapf/capacities.json first.
 
 For each map size, number of agents and hole ratio: how many boards are solvable and how many of those need a wait (over
 2,048 draws), how many distinct boards of each kind there are (enumerated, or at least 200 found), and for which wait
@@ -11,11 +11,11 @@ import time
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-from envgen.capacity import ENUMERABLE, TABLE, board_count, enumerate_capacity, enumerated_capacity
 from envgen.config import EnvConfig, SizeConfig
 from envgen.errors import SamplingError
-from envgen.problem import MAX_AGENTS, MAX_SIZE, MIN_SIZE
-from envgen.sampler import MIN_AGENTS, Quota, draw_boards, quotas, sample
+from envgen.mapf.capacity import ENUMERABLE, TABLE, board_count, enumerate_capacity, enumerated_capacity
+from envgen.mapf.problem import MAX_AGENTS, MAX_SIZE, MIN_SIZE
+from envgen.mapf.sampler import MIN_AGENTS, Quota, draw_boards, quotas, sample
 
 WANTED, DRAWS = 200, 2048
 WAIT_RATIOS = (0.0, 0.25, 0.5, 0.75, 1.0)

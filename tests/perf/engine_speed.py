@@ -11,17 +11,17 @@ from pathlib import Path
 import psutil
 
 from envgen.files import write_json
-from envgen.prompts import PromptStyle, prompt
-from infra.preset import load_preset
+from envgen.mapf.prompts import PromptStyle, prompt
+from infra.config.preset import load_preset
+from infra.config.settings import Settings
 from infra.runs.data import validation_instances
-from infra.settings import Settings
-from policy.answers import KeptAnswers
-from policy.chat import Sampling
+from policy.chat.answers import KeptAnswers
+from policy.chat.contract import Sampling
+from policy.chat.engine import EngineChatModel
+from policy.chat.engine_config import EngineConfig
+from policy.chat.interpreter import vllm_python
 from policy.checkpoints import TINY_DIRECTORY
-from policy.engine import EngineChatModel
-from policy.engine_config import EngineConfig
 from policy.evaluation import evaluate
-from policy.interpreter import vllm_python
 
 REPEATS = 9
 STYLE, SAMPLING = PromptStyle.COMPACT, Sampling(max_tokens=40)

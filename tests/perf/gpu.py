@@ -23,7 +23,7 @@ from typing import Any
 
 from gpu_step import now, random_model
 
-from infra.versions import library_versions
+from infra.config.versions import library_versions
 
 ROOT = Path(__file__).parents[2]
 RESULTS = Path(__file__).parent / "results"
@@ -96,11 +96,11 @@ def engine(folder: Path, rehearse: bool) -> dict[str, Any]:
     """Tokens a second of the engines that are here, greedy, on prompts of the validation kind."""
     from importlib.util import find_spec
 
-    from envgen.prompts import PromptStyle, prompt
-    from envgen.sampler import sample
-    from infra.preset import load_preset
-    from policy.chat import Sampling, ask
-    from policy.engine import EngineChatModel, EngineConfig
+    from envgen.mapf.prompts import PromptStyle, prompt
+    from envgen.mapf.sampler import sample
+    from infra.config.preset import load_preset
+    from policy.chat.contract import Sampling, ask
+    from policy.chat.engine import EngineChatModel, EngineConfig
 
     model = random_model(folder / "model", rehearse)
     count, length = (8, 16) if rehearse else (256, 2048)
@@ -141,12 +141,12 @@ def continuous_batching(model: Path, texts: list[str], length: int) -> dict[str,
 
 def start(folder: Path, rehearse: bool) -> dict[str, Any]:
     """A start policy with four times the boards and steps, and both policies on the tiny preset's validation set."""
-    from envgen.prompts import PromptStyle
-    from infra.preset import load_preset
+    from envgen.mapf.prompts import PromptStyle
+    from infra.config.preset import load_preset
     from infra.runs.data import validation_instances
-    from policy.chat import Sampling
+    from policy.chat.contract import Sampling
+    from policy.chat.engine import EngineChatModel, EngineConfig
     from policy.checkpoints import resolve_model
-    from policy.engine import EngineChatModel, EngineConfig
     from policy.evaluation import evaluate, gains
 
     # Ten times the batches of the shipped policy.

@@ -43,7 +43,7 @@ def random_model(folder: Path, rehearse: bool) -> Path:
 
 def _config(rehearse: bool) -> dict[str, Any]:
     """Fields of the config, whose embedding is the LM head too."""
-    from policy.model_size import CONFIGS
+    from policy.grpo.model_size import CONFIGS
 
     return SMALL if rehearse else json.loads(CONFIGS.read_text())["Qwen/Qwen3-4B"]
 
@@ -53,15 +53,15 @@ def measure_step(model: Path, folder: Path, length: int, output: Path, rehearse:
     import torch
 
     from envgen.dataset import read_dataset, write_dataset
-    from envgen.prompts import PromptStyle
-    from envgen.sampler import sample
-    from infra.preset import load_preset
-    from policy import training
-    from policy.memory import estimate_memory
-    from policy.model_size import SizeRequest
-    from policy.size_child import count
-    from policy.train_log import read_train_log
-    from policy.train_spec import TrainSpec
+    from envgen.mapf.prompts import PromptStyle
+    from envgen.mapf.sampler import sample
+    from infra.config.preset import load_preset
+    from policy.grpo import training
+    from policy.grpo.memory import estimate_memory
+    from policy.grpo.model_size import SizeRequest
+    from policy.grpo.size_child import count
+    from policy.grpo.train_log import read_train_log
+    from policy.grpo.train_spec import TrainSpec
 
     preset = load_preset("qwen3-4b")
     folder.mkdir(parents=True)
@@ -145,7 +145,7 @@ def _possible(trl: dict[str, Any]) -> dict[str, Any]:
 def _prompt_lengths(model: Path, instances: list[Any]) -> list[int]:
     from transformers import AutoTokenizer
 
-    from envgen.prompts import PromptStyle, prompt
+    from envgen.mapf.prompts import PromptStyle, prompt
 
     tokenizer = AutoTokenizer.from_pretrained(model)
     asked = [[{"role": "user", "content": prompt(instance.problem, PromptStyle.BOARD)}] for instance in instances]

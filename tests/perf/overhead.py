@@ -41,7 +41,7 @@ def overhead() -> tuple[float, float, float]:
 def _plain(directory: Path) -> None:
     """All steps of the curriculum as plain functions, in the order of `flows.curriculum`."""
     from engineer.gate import START
-    from infra.preset import load_preset
+    from infra.config.preset import load_preset
     from infra.runs.lease import exclusive
     from infra.runs.run import RunRef, open_run
     from tasks.data import generate, make_validation

@@ -32,8 +32,8 @@ def step_seconds() -> tuple[float, float, float]:
     """(seconds a step of ours, of the bare script, share of ours that rewards take): medians over processes that alternate."""
     from envgen.config import EnvConfig, SizeConfig
     from envgen.dataset import write_dataset
-    from envgen.prompts import PromptStyle
-    from envgen.sampler import sample
+    from envgen.mapf.prompts import PromptStyle
+    from envgen.mapf.sampler import sample
 
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder) / "train.parquet"
@@ -51,11 +51,11 @@ def step_seconds() -> tuple[float, float, float]:
 
 
 def _ours(data: Path, folder: Path) -> dict:
-    from policy import training
     from policy.checkpoints import resolve_model
-    from policy.progress import ProgressLines
-    from policy.rewards import RewardWeights, reward_functions
-    from policy.train_spec import TrainSpec
+    from policy.grpo import training
+    from policy.grpo.progress import ProgressLines
+    from policy.grpo.rewards import RewardWeights, reward_functions
+    from policy.grpo.train_spec import TrainSpec
 
     spent, entries = [0.0], []
 
@@ -92,7 +92,7 @@ def _bare(data: Path, folder: Path) -> dict:
     from trl import GRPOConfig, GRPOTrainer
 
     from envgen.dataset import instance_of_row
-    from envgen.verifier import verify
+    from envgen.mapf.verifier import verify
     from policy.checkpoints import resolve_model
 
     entries = []

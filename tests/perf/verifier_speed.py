@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from envgen.judging import Plans, boards_of, judge, read_cells
-from envgen.parser import plan_lines
-from envgen.problem import Instance
-from envgen.verifier import verify_batch
+from envgen.mapf.judging import Plans, boards_of, judge, read_cells
+from envgen.mapf.parser import plan_lines
+from envgen.mapf.problem import Instance
+from envgen.mapf.verifier import verify_batch
 
 REPEATS, COPIES = 7, 50
 
@@ -18,7 +18,7 @@ def verdicts_per_second(instances: list[Instance], answers: list[str]) -> tuple[
     """(answers to `Verdict` objects, arrays to arrays) a second on one core, medians of several repeats.
 
     `answers[i]` is a readable answer to `instances[i]`. The first goes through `verify_batch`, parsing included; the
-    second through `envgen.judging.judge`, parsing excluded, on 50 copies of the batch so that the call itself does not count.
+    second through `envgen.mapf.judging.judge`, parsing excluded, on 50 copies of the batch so that the call itself does not count.
     """
     paths = [path for instance, text in zip(instances, answers, strict=True) for path in plan_lines(text, instance.problem.num_agents)]
     stops, cells = read_cells(paths * COPIES)

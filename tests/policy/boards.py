@@ -3,10 +3,10 @@
 from collections.abc import Callable, Sequence
 
 from envgen.config import EnvConfig, SizeConfig
-from envgen.problem import Instance
-from envgen.prompts import PromptStyle, answer, prompt
-from envgen.sampler import sample
-from policy.chat import Completion, Conversation, Progress, Sampling
+from envgen.mapf.problem import Instance
+from envgen.mapf.prompts import PromptStyle, answer, prompt
+from envgen.mapf.sampler import sample
+from policy.chat.contract import Completion, Conversation, Progress, Sampling
 
 
 def draw_instances(count: int = 12, seed: int = 0) -> list[Instance]:

@@ -11,15 +11,15 @@ import pytest
 from boards import Solver, detour, draw_instances
 
 from envgen.errors import ModelError
-from envgen.prompts import PromptStyle, prompt
-from policy.answers import KeptAnswers
-from policy.chat import Completion, Sampling, ask
+from envgen.mapf.prompts import PromptStyle, prompt
+from policy.chat.answers import KeptAnswers
+from policy.chat.contract import Completion, Sampling, ask
+from policy.chat.engine import EngineChatModel
+from policy.chat.engine_config import EngineConfig
+from policy.chat.transformers_model import TransformersModel
 from policy.checkpoints import TINY_DIRECTORY
-from policy.engine import EngineChatModel
-from policy.engine_config import EngineConfig
 from policy.evaluation import evaluate
 from policy.rollouts import read_rollouts, write_rollouts
-from policy.transformers_model import TransformersModel
 
 INSTANCES = draw_instances(20)
 STYLE = PromptStyle.COMPACT

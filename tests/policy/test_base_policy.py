@@ -10,16 +10,16 @@ from engineer.lessons import random_context, with_waits
 from engineer.prompt import design_prompt
 from engineer.teacher import teach
 from envgen.config import EnvConfig, SizeConfig
-from envgen.prompts import PromptStyle
-from envgen.sampler import sample
+from envgen.mapf.prompts import PromptStyle
+from envgen.mapf.sampler import sample
 from envgen.seeds import generator
-from infra.preset import TINY_DESIGN_TOKENS, load_preset
+from infra.config.preset import TINY_DESIGN_TOKENS, load_preset
 from infra.runs.data import validation_instances
-from policy.chat import Sampling, ask
+from policy.chat.contract import Sampling, ask
+from policy.chat.transformers_model import TransformersModel
 from policy.checkpoints import SHIPPED
 from policy.evaluation import evaluate
 from policy.rollouts import breakdown_of
-from policy.transformers_model import TransformersModel
 
 
 @pytest.fixture(scope="module")

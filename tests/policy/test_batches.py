@@ -4,9 +4,9 @@ from typing import Any
 import pytest
 
 from envgen.errors import ConfigError
-from infra.preset import load_preset
-from policy.batches import Batches
+from infra.config.preset import load_preset
 from policy.checkpoints import TINY_DIRECTORY
+from policy.grpo.batches import Batches
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_steps_are_those_of_the_installed_trainer(trl: dict[str, Any], tmp_path:
     from datasets import Dataset
     from trl import GRPOConfig, GRPOTrainer
 
-    from policy.transformers_model import load
+    from policy.chat.transformers_model import load
 
     model, tokenizer = load(str(TINY_DIRECTORY), "float32")
     given = GRPOConfig(output_dir=str(tmp_path), num_train_epochs=1.5, report_to=[], use_cpu=True, bf16=False, num_generations=4, **trl)

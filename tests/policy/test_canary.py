@@ -5,10 +5,10 @@ import pytest
 import torch
 
 from envgen.errors import ModelError
-from policy.batches import deciding_options
-from policy.canary import Canary, check_weights, refuse_stale
-from policy.out_of_memory import is_out_of_memory, memory_advice
-from policy.train_spec import TrainingSettings, last_checkpoint
+from policy.grpo.batches import deciding_options
+from policy.grpo.canary import Canary, check_weights, refuse_stale
+from policy.grpo.out_of_memory import is_out_of_memory, memory_advice
+from policy.grpo.train_spec import TrainingSettings, last_checkpoint
 
 SHAPE = (8, 30)
 RANDOM = np.random.default_rng(7)
@@ -64,9 +64,9 @@ def test_without_the_scores_before_only_altogether_other_weights_are_refused():
 
 
 def test_scores_of_a_batch_are_those_of_each_text_alone():
+    from policy.chat.scoring import token_logprobs
+    from policy.chat.transformers_model import load
     from policy.checkpoints import resolve_model
-    from policy.scoring import token_logprobs
-    from policy.transformers_model import load
 
     model, tokenizer = load(resolve_model("tiny"), "float32")
     texts = [

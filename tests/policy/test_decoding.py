@@ -6,7 +6,7 @@ from scipy.stats import chisquare
 from test_shared_prompts import PADDING, VOCABULARY, small_model
 from transformers import DynamicCache
 
-from policy.decoding import decode, drawn
+from policy.chat.decoding import decode, drawn
 
 
 def test_tokens_are_drawn_from_the_softmax_of_their_scores():

@@ -12,12 +12,12 @@ import pytest
 from pydantic import ValidationError
 
 from envgen.errors import ModelError
-from policy.chat import Completion, Sampling, ask, equal_groups
-from policy.engine import EngineChatModel
-from policy.engine_config import EngineConfig
-from policy.interpreter import vllm_python, vllm_version
-from policy.replica import device_slice
-from policy.transformers_model import TransformersModel
+from policy.chat.contract import Completion, Sampling, ask, equal_groups
+from policy.chat.engine import EngineChatModel
+from policy.chat.engine_config import EngineConfig
+from policy.chat.interpreter import vllm_python, vllm_version
+from policy.chat.replica import device_slice
+from policy.chat.transformers_model import TransformersModel
 
 QUESTIONS = [ask(text) for text in ("Solve 3x3.", "Solve 3x3.\nHoles: (0,1) (1,1)", "a", "Agent 0: (0,0) to (2,2)\nAgent 1: (1,0) to (0,2)")]
 GREEDY = Sampling(max_tokens=12)

@@ -4,10 +4,10 @@ from boards import Solver, detour, draw_instances, optimal
 
 from envgen.breakdown import paired_difference
 from envgen.errors import DataError
-from envgen.problem import Instance
-from envgen.prompts import PromptStyle
-from envgen.verifier import FailureCategory
-from policy.chat import Sampling
+from envgen.mapf.problem import Instance
+from envgen.mapf.prompts import PromptStyle
+from envgen.mapf.verifier import FailureCategory
+from policy.chat.contract import Sampling
 from policy.evaluation import evaluate, gains, valid_gains
 from policy.rollouts import Rollout
 

@@ -11,16 +11,16 @@ import pytest
 from envgen.config import EnvConfig, SizeConfig
 from envgen.dataset import write_dataset
 from envgen.errors import ChildError
-from envgen.prompts import PromptStyle
-from envgen.sampler import sample
-from policy.batches import deciding_options
-from policy.canary import CANARY, Canary, check_weights
+from envgen.mapf.prompts import PromptStyle
+from envgen.mapf.sampler import sample
+from policy.chat.scoring import token_logprobs
 from policy.checkpoints import resolve_model
 from policy.child import run_child
-from policy.rewards import RewardWeights
-from policy.scoring import token_logprobs
-from policy.train_log import read_train_log
-from policy.train_spec import TrainingSettings, TrainSpec, last_checkpoint, launch_config, launcher
+from policy.grpo.batches import deciding_options
+from policy.grpo.canary import CANARY, Canary, check_weights
+from policy.grpo.rewards import RewardWeights
+from policy.grpo.train_log import read_train_log
+from policy.grpo.train_spec import TrainingSettings, TrainSpec, last_checkpoint, launch_config, launcher
 
 OPTIONS = {
     "per_device_train_batch_size": 16,
@@ -55,13 +55,19 @@ def spec_of(folder: Path, training: TrainingSettings, **options) -> TrainSpec:
 
 def train(spec: TrainSpec, progress: Callable[[dict], None] = lambda entry: None, started: Callable[[subprocess.Popen], None] | None = None) -> None:
     run_child(
-        "policy.training", spec, spec.work / "spec.json", spec.output / "training.log", progress, launcher=launcher(spec.training, spec.trl), started=started
+        "policy.grpo.training",
+        spec,
+        spec.work / "spec.json",
+        spec.output / "training.log",
+        progress,
+        launcher=launcher(spec.training, spec.trl),
+        started=started,
     )
 
 
 def check_of(folder: Path, weights: str):
     """What the canary of a finished stage says of a checkpoint."""
-    from policy.transformers_model import load
+    from policy.chat.transformers_model import load
 
     model, _ = load(weights)
     return check_weights(Canary.model_validate_json((folder / CANARY).read_bytes()), lambda texts: token_logprobs(model.eval(), texts, "cpu"), "float32")

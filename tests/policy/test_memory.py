@@ -4,11 +4,11 @@ from typing import Any
 import pytest
 
 from envgen.errors import ConfigError
-from policy.engine_config import EngineConfig
-from policy.memory import EVALUATING, GENERATING, GIB, TRAINING, MemoryEstimate, Moment, estimate_memory
-from policy.model_size import ModelSize
-from policy.sharding import Sharding, optimizer_bytes
-from policy.train_spec import TrainingSettings
+from policy.chat.engine_config import EngineConfig
+from policy.grpo.memory import EVALUATING, GENERATING, GIB, TRAINING, MemoryEstimate, Moment, estimate_memory
+from policy.grpo.model_size import ModelSize
+from policy.grpo.sharding import Sharding, optimizer_bytes
+from policy.grpo.train_spec import TrainingSettings
 
 SIZE = ModelSize(parameters=4_022_468_096, embedding=388_956_160, adapters=None, cached=73_728, vocab_size=151_936, dtype="bfloat16")
 """Qwen3-4B."""

@@ -6,7 +6,7 @@ import pytest
 
 from envgen.errors import ModelError
 from policy.checkpoints import TINY_DIRECTORY
-from policy.model_size import CONFIGS, known_positions, model_size
+from policy.grpo.model_size import CONFIGS, known_positions, model_size
 
 LLAMA = {
     "model_type": "llama",

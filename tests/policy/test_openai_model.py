@@ -26,9 +26,9 @@ from support.misbehaving_endpoint import (
 )
 
 from envgen.errors import ModelError
-from policy.chat import Completion, Message, Sampling, ask
-from policy.endpoint import Endpoint, check_endpoint, read_key
-from policy.openai_model import CONCURRENCY, MAX_BODY, OpenAIModel, _retry_after
+from policy.chat.contract import Completion, Message, Sampling, ask
+from policy.chat.endpoint import Endpoint, check_endpoint, read_key
+from policy.chat.openai_model import CONCURRENCY, MAX_BODY, OpenAIModel, _retry_after
 
 KEY = "sk-secret-0123456789abcdef"
 QUICK = {"model": "m", "timeout": 20, "retries": 2, "backoff": 0.01, "max_wait": 0.2}

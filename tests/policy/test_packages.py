@@ -3,13 +3,13 @@
 import pytest
 
 from envgen.errors import ConfigError
-from policy.packages import check_packages, missing_packages
-from policy.train_spec import TrainingSettings
+from policy.grpo.packages import check_packages, missing_packages
+from policy.grpo.train_spec import TrainingSettings
 
 
 def test_what_is_not_installed_is_named_with_its_setting_and_how_to_get_it(monkeypatch: pytest.MonkeyPatch):
     # Somebody may have them installed.
-    monkeypatch.setattr("policy.packages.find_spec", lambda name: None)
+    monkeypatch.setattr("policy.grpo.packages.find_spec", lambda name: None)
     with pytest.raises(ConfigError) as refusal:
         check_packages({"use_vllm": True, "optim": "paged_adamw_8bit"}, TrainingSettings(launch="zero3"))
     said = str(refusal.value)

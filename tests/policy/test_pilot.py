@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from envgen.config import EnvConfig, SizeConfig
-from envgen.prompts import PromptStyle, answer
-from envgen.sampler import sample
-from policy.chat import Completion, Conversation, Progress, Sampling
-from policy.pilot import absolute_advantages, mixed_groups, pilot
-from policy.rewards import RewardWeights
+from envgen.mapf.prompts import PromptStyle, answer
+from envgen.mapf.sampler import sample
+from policy.chat.contract import Completion, Conversation, Progress, Sampling
+from policy.grpo.pilot import absolute_advantages, mixed_groups, pilot
+from policy.grpo.rewards import RewardWeights
 
 GROUP = 4
 CONFIG = EnvConfig(sizes={3: SizeConfig(data_ratio=1, hole_ratio=0.2, wait_ratio=0.25)})

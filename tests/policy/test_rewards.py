@@ -6,9 +6,9 @@ from pydantic import ValidationError
 
 from envgen.dataset import to_table
 from envgen.errors import DataError
-from envgen.prompts import PromptStyle, answer
-from envgen.verifier import verify
-from policy.rewards import LOGGED_TERMS, RewardWeights, reward_functions, terms, weighted_terms
+from envgen.mapf.prompts import PromptStyle, answer
+from envgen.mapf.verifier import verify
+from policy.grpo.rewards import LOGGED_TERMS, RewardWeights, reward_functions, terms, weighted_terms
 
 INSTANCES = draw_instances()
 ROWS = to_table(INSTANCES, PromptStyle.BOARD).to_pylist()

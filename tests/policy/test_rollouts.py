@@ -4,10 +4,10 @@ import pytest
 from boards import Solver, detour, draw_instances, off_the_grid, optimal, unfinished
 
 from envgen.errors import DataError
-from envgen.problem import Instance
-from envgen.prompts import PromptStyle
-from envgen.verifier import FailureCategory, verify
-from policy.chat import Sampling
+from envgen.mapf.problem import Instance
+from envgen.mapf.prompts import PromptStyle
+from envgen.mapf.verifier import FailureCategory, verify
+from policy.chat.contract import Sampling
 from policy.evaluation import evaluate
 from policy.rollouts import Rollout, breakdown_of, read_rollouts, write_rollouts
 

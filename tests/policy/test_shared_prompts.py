@@ -10,13 +10,13 @@ from transformers import DynamicCache, Qwen3Config, Qwen3ForCausalLM
 from trl.trainer.utils import add_fused_lm_head
 
 from envgen.dataset import write_dataset
-from envgen.prompts import PromptStyle
-from policy import training
+from envgen.mapf.prompts import PromptStyle
+from policy.chat.decoding import decode
 from policy.checkpoints import resolve_model
-from policy.decoding import decode
-from policy.rewards import RewardWeights
-from policy.shared_prompts import NO_LABEL, can_share, distinct, generate_shared, log_probabilities, pack
-from policy.train_spec import TrainSpec
+from policy.grpo import training
+from policy.grpo.rewards import RewardWeights
+from policy.grpo.shared_prompts import NO_LABEL, can_share, distinct, generate_shared, log_probabilities, pack
+from policy.grpo.train_spec import TrainSpec
 
 VOCABULARY, PADDING = 50, 0
 PROMPTS, ANSWERS = (5, 3, 8), (4, 1, 0, 6, 6, 2)

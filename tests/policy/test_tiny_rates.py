@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from envgen.breakdown import wilson
-from envgen.problem import Instance
-from envgen.prompts import answer
-from envgen.verifier import verify
+from envgen.mapf.problem import Instance
+from envgen.mapf.prompts import answer
+from envgen.mapf.verifier import verify
 from policy.rollouts import Rollout
 from policy.tiny.rates import EVALUATED, HOLE_RATIOS, evaluation_boards, rates_of, rates_path
 

@@ -1,9 +1,9 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from envgen.boards import board
-from envgen.prompts import PromptStyle, answer, prompt
-from envgen.solver import solve
+from envgen.mapf.boards import board
+from envgen.mapf.prompts import PromptStyle, answer, prompt
+from envgen.mapf.solver.solve import solve
 from policy.tiny.tokenizer import END, build_tokenizer
 
 TOKENIZER = build_tokenizer([prompt(board("parallel"), PromptStyle.COMPACT)] * 30)

@@ -6,10 +6,10 @@ import pytest
 
 from envgen.dataset import write_table
 from envgen.errors import ConfigError, DataError
-from infra.preset import PRESETS, load_preset
-from policy.rewards import RewardWeights
-from policy.train_log import TRAIN_LOG_SCHEMA, read_train_log
-from policy.train_spec import (
+from infra.config.preset import PRESETS, load_preset
+from policy.grpo.rewards import RewardWeights
+from policy.grpo.train_log import TRAIN_LOG_SCHEMA, read_train_log
+from policy.grpo.train_spec import (
     DEFAULTS,
     LAUNCH,
     RESERVED_OPTIONS,

@@ -7,12 +7,12 @@ import pytest
 
 from envgen.config import EnvConfig, SizeConfig
 from envgen.dataset import write_dataset
-from envgen.prompts import PromptStyle
-from envgen.sampler import sample
+from envgen.mapf.prompts import PromptStyle
+from envgen.mapf.sampler import sample
 from policy.checkpoints import resolve_model
-from policy.rewards import RewardWeights
-from policy.train_log import mean_advantages, read_train_log, zero_variance_shares
-from policy.train_spec import TRAIN_LOG_COLUMNS, TrainSpec
+from policy.grpo.rewards import RewardWeights
+from policy.grpo.train_log import mean_advantages, read_train_log, zero_variance_shares
+from policy.grpo.train_spec import TRAIN_LOG_COLUMNS, TrainSpec
 
 EMPTY = {f"{column}_{size}": [None, None] for size in range(3, 11) for column in ("advantage", "zero_variance")}
 EMPTY |= {f"answers_{size}": [0, 0] for size in range(3, 11)}
@@ -30,7 +30,7 @@ OPTIONS = {
 def test_absolute_advantages_are_summed_by_map_size():
     import torch
 
-    from policy.training import advantage_sums
+    from policy.grpo.training import advantage_sums
 
     sums = advantage_sums(torch.tensor([4, 4, 3, 3, 10, 10]), torch.tensor([1.5, -0.5, -0.25, 0.0, 0.0, 1e-4]), 2)
     nothing = [0, 0, 0]
@@ -48,7 +48,7 @@ def test_a_stage_weighs_its_steps_by_their_answers():
 
 @pytest.fixture(scope="module")
 def log(tmp_path_factory) -> dict[str, list]:
-    from policy.training import train
+    from policy.grpo.training import train
 
     folder: Path = tmp_path_factory.mktemp("training")
     config = EnvConfig(sizes={size: SizeConfig(data_ratio=share, hole_ratio=0.2, wait_ratio=0.25) for size, share in ((3, 0.75), (4, 0.25))})

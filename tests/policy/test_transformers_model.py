@@ -7,8 +7,8 @@ from engineer.answer import answer_schema, parse_answer, project
 from engineer.context import ConfigSpace
 from envgen.config import EnvConfig, SizeConfig
 from envgen.errors import ModelError
-from policy.chat import Sampling, ask
-from policy.transformers_model import TransformersModel, _Draw
+from policy.chat.contract import Sampling, ask
+from policy.chat.transformers_model import TransformersModel, _Draw
 
 QUESTIONS = [ask(text) for text in ("Solve 3x3.", "Solve 3x3.\nHoles: (0,1) (1,1)", "a", "Agent 0: (0,0) to (2,2)\nAgent 1: (1,0) to (0,2)")]
 

@@ -9,17 +9,17 @@ from engineer.proposal import Attempt, Candidate, Candidates, Proposal
 from envgen.config import EnvConfig, SizeConfig
 from envgen.dataset import write_table
 from envgen.files import write_json
-from envgen.problem import Instance
-from envgen.prompts import PromptStyle, answer
-from envgen.sampler import sample
-from envgen.verifier import verify
-from infra.preset import Preset, load_preset
+from envgen.mapf.problem import Instance
+from envgen.mapf.prompts import PromptStyle, answer
+from envgen.mapf.sampler import sample
+from envgen.mapf.verifier import verify
+from infra.config.preset import Preset, load_preset
 from infra.runs.run import Run, RunRef, open_run
 from infra.runs.stage import Stage
 from infra.runs.steps import StepRecord
-from policy.pilot_score import Pilots
+from policy.grpo.pilot_score import Pilots
+from policy.grpo.train_log import TRAIN_LOG_SCHEMA
 from policy.rollouts import Rollout, breakdown_of
-from policy.train_log import TRAIN_LOG_SCHEMA
 from tasks.gate import judge
 from tasks.learn import summarize
 

@@ -9,13 +9,13 @@ import pytest
 from engineer.proposal import Proposal
 from envgen.config import EnvConfig, SizeConfig
 from envgen.errors import ConfigError, RunDirectoryError
-from envgen.prompts import PromptStyle
+from envgen.mapf.prompts import PromptStyle
 from flows.approval import approval_form
-from infra.preset import load_preset
+from infra.config.preset import load_preset
 from infra.runs.next_config import decided, last_stage, must_ask, next_config, store_decision
 from infra.runs.run import RunRef
 from infra.runs.stage import Stage
-from policy.pilot_score import Pilots
+from policy.grpo.pilot_score import Pilots
 
 PREVIOUS = EnvConfig(sizes={size: SizeConfig(data_ratio=0.25, hole_ratio=0.3, wait_ratio=0.25) for size in (3, 4, 5, 6)})
 PROPOSED = EnvConfig(

@@ -7,14 +7,14 @@ import pyarrow.parquet as pq
 import pytest
 from support.misbehaving_endpoint import Handler, answers, completion, sends, serving
 
-from envgen.benchmark import SUITE_SHA256, limited, load_suite
-from envgen.benchmark_text import from_benchmark_text
 from envgen.dataset import write_dataset
 from envgen.errors import DataError
-from envgen.prompts import PromptStyle, answer, prompt
-from envgen.solver import solve
+from envgen.mapf.benchmark import SUITE_SHA256, limited, load_suite
+from envgen.mapf.benchmark_text import from_benchmark_text
+from envgen.mapf.prompts import PromptStyle, answer, prompt
+from envgen.mapf.solver.solve import solve
 from infra.analysis.benchmark.spec import BenchmarkSpec, planned
-from policy.engine_config import EngineConfig
+from policy.chat.engine_config import EngineConfig
 from policy.rollouts import read_rollouts
 from tasks.benchmark import answer_all
 from tasks.run import close_engine

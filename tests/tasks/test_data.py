@@ -2,13 +2,13 @@ from pathlib import Path
 
 import pytest
 
-from envgen import benchmark
-from envgen.benchmark import suite_identities
 from envgen.config import EnvConfig, SizeConfig
-from envgen.problem import Instance
-from envgen.prompts import PromptStyle
-from envgen.sampler import sample
-from infra.preset import load_preset
+from envgen.mapf import benchmark
+from envgen.mapf.benchmark import suite_identities
+from envgen.mapf.problem import Instance
+from envgen.mapf.prompts import PromptStyle
+from envgen.mapf.sampler import sample
+from infra.config.preset import load_preset
 from infra.runs.run import RunRef
 from infra.runs.steps import StepRecord
 from tasks import data

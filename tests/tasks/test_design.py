@@ -11,19 +11,19 @@ from engineer.context import DesignContext
 from engineer.proposal import Proposal
 from envgen.dataset import write_table
 from envgen.files import write_json
-from envgen.prompts import PromptStyle, answer
-from envgen.sampler import sample
-from envgen.verifier import verify
-from infra.preset import load_preset
+from envgen.mapf.prompts import PromptStyle, answer
+from envgen.mapf.sampler import sample
+from envgen.mapf.verifier import verify
+from infra.config.preset import load_preset
 from infra.runs.context import design_context, training_facts
 from infra.runs.run import RunRef
 from infra.runs.stage import File, Stage
 from infra.runs.steps import StepRecord
 from policy.checkpoints import TINY_DIRECTORY
 from policy.evaluation import Changes
+from policy.grpo.train_log import TRAIN_LOG_SCHEMA
+from policy.grpo.train_spec import TRAIN_LOG_COLUMNS
 from policy.rollouts import Rollout, breakdown_of, write_rollouts
-from policy.train_log import TRAIN_LOG_SCHEMA
-from policy.train_spec import TRAIN_LOG_COLUMNS
 from tasks import design as asking
 from tasks import pilot as step
 from tasks.design import engineer

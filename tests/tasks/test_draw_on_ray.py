@@ -10,10 +10,10 @@ from prefect.testing.utilities import prefect_test_harness
 from envgen.config import EnvConfig, SizeConfig
 from envgen.dataset import read_dataset
 from envgen.errors import ConfigError, DataError, SamplingError
-from envgen.problem import Instance
-from envgen.prompts import PromptStyle
-from envgen.sampler import checked_quotas, sample
-from infra.preset import load_preset
+from envgen.mapf.problem import Instance
+from envgen.mapf.prompts import PromptStyle
+from envgen.mapf.sampler import checked_quotas, sample
+from infra.config.preset import load_preset
 from infra.runs.data import held_out, validation_instances
 from infra.runs.run import RunRef
 from infra.runs.stage import Stage

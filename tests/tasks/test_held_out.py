@@ -2,9 +2,9 @@
 
 import pytest
 
-from envgen.benchmark import suite_identities
+from envgen.mapf.benchmark import suite_identities
 from infra.analysis.study.spec import STUDIES, load_study
-from infra.preset import TUNING_SEED, load_preset
+from infra.config.preset import TUNING_SEED, load_preset
 from infra.runs.data import validation_instances
 from tasks.bootstrap import held_out
 

@@ -7,8 +7,8 @@ from finished_runs import instances
 
 from envgen.dataset import write_dataset
 from envgen.errors import ChildError
-from envgen.prompts import PromptStyle
-from infra.preset import load_preset
+from envgen.mapf.prompts import PromptStyle
+from infra.config.preset import load_preset
 from infra.runs.run import RunRef
 from infra.runs.stage import Stage
 from infra.runs.steps import StepRecord

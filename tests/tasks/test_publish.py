@@ -9,8 +9,8 @@ from finished_runs import EVALUATED, asked, finished_run, rollouts, shares
 
 from engineer.behaviour import proposal_behaviour
 from envgen.config import EnvConfig, SizeConfig
-from envgen.sampler import sample
-from infra.preset import load_preset
+from envgen.mapf.sampler import sample
+from infra.config.preset import load_preset
 from infra.runs.context import design_context
 from infra.runs.run import Run, RunRef
 from infra.runs.stage import File, Stage

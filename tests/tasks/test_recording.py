@@ -21,16 +21,16 @@ from mlflow.entities import Trace, ViewType
 
 from envgen.dataset import read_table, write_table
 from envgen.files import file_digest, write_json
-from envgen.problem import Instance
+from envgen.mapf.problem import Instance
+from infra.config.preset import Preset
 from infra.lineage.ancestry import ancestry
-from infra.preset import Preset
 from infra.runs.decision import Decision
 from infra.runs.fork import fork
 from infra.runs.run import Curriculum, RunRef
 from infra.runs.stage import Stage
 from infra.runs.steps import StepRecord
 from policy.checkpoints import TINY_DIRECTORY
-from policy.train_log import TRAIN_LOG_SCHEMA
+from policy.grpo.train_log import TRAIN_LOG_SCHEMA
 from tasks.lineage import record_lineage, unrecorded
 
 

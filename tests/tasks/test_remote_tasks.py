@@ -5,7 +5,7 @@ import pytest
 
 from envgen.errors import ConfigError
 from envgen.files import write_json
-from infra.preset import load_preset
+from infra.config.preset import load_preset
 from infra.runs.remote import MANIFEST
 from infra.runs.run import open_run
 from tasks import remote as tasks_remote

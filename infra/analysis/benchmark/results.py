@@ -7,14 +7,14 @@ from typing import Any
 
 from pydantic import Field
 
-from envgen.benchmark import Item
 from envgen.breakdown import Rate, wilson
 from envgen.files import write_json
 from envgen.frozen import Frozen
-from envgen.prompts import PromptStyle
-from envgen.verifier import FailureCategory
+from envgen.mapf.benchmark import Item
+from envgen.mapf.prompts import PromptStyle
+from envgen.mapf.verifier import FailureCategory
 from infra.analysis.formats import rate_text
-from policy.engine_config import EngineConfig
+from policy.chat.engine_config import EngineConfig
 from policy.rollouts import Rollout
 
 RESULTS_FILE = "benchmark.json"

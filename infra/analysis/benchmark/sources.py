@@ -10,12 +10,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from envgen.benchmark import EVERYTHING, SUBSETS, Item, load_suite, read_items
-from envgen.benchmark_text import BenchmarkRow
 from envgen.errors import DataError, describe_validation_error
-from envgen.formats import read_json_lines
-from envgen.problem import Instance, Problem, identity
-from envgen.solver import solve_many
+from envgen.mapf.benchmark import EVERYTHING, SUBSETS, Item, load_suite, read_items
+from envgen.mapf.benchmark_text import BenchmarkRow
+from envgen.mapf.formats import read_json_lines
+from envgen.mapf.problem import Instance, Problem, identity
+from envgen.mapf.solver.solve import solve_many
 
 PUBLIC = "LARK-Lab/MAPF-FrozenLake-Benchmark"
 """The authors' data set at the Hugging Face hub."""

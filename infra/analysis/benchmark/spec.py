@@ -9,12 +9,12 @@ from pydantic import Field
 from envgen.errors import ConfigError, RunDirectoryError
 from envgen.files import digest, read_model, write_json
 from envgen.frozen import Frozen
-from envgen.prompts import PromptStyle
-from infra.names import checked_name
-from infra.settings import Settings
-from policy.endpoint import Endpoint, check_endpoint
-from policy.engine_config import EngineConfig
-from policy.model_size import known_positions
+from envgen.mapf.prompts import PromptStyle
+from infra.config.names import checked_name
+from infra.config.settings import Settings
+from policy.chat.endpoint import Endpoint, check_endpoint
+from policy.chat.engine_config import EngineConfig
+from policy.grpo.model_size import known_positions
 
 SPEC = "spec.json"
 SUITE_NAME = "the benchmark suite"
@@ -73,7 +73,7 @@ def benchmark_name(spec: BenchmarkSpec) -> str:
 
 
 def benchmark_directory(spec: BenchmarkSpec, name: str = "") -> Path:
-    """Where a benchmark is kept: under its own name unless one is given; ConfigError if that is no `infra.names.Name`."""
+    """Where a benchmark is kept: under its own name unless one is given; ConfigError if that is no `infra.config.names.Name`."""
     return Settings().runs / "benchmarks" / (checked_name(name) if name else benchmark_name(spec))
 
 

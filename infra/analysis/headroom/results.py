@@ -18,7 +18,7 @@ from infra.analysis.gather import RATES, Finished, arm_result, finished
 from infra.analysis.headroom.spec import LOOK_AHEAD, Chain, HeadroomSpec
 from infra.analysis.results import ArmResult
 from infra.analysis.statistics import Effect, rate
-from infra.preset import Preset
+from infra.config.preset import Preset
 
 CHOSEN_ON, REPORTED_ON, ALL = slice(0, None, 2), slice(1, None, 2), slice(None)
 """Instances of the validation set."""

@@ -17,8 +17,8 @@ from envgen.config import EnvConfig, SizeConfig
 from envgen.errors import ConfigError
 from envgen.frozen import Frozen
 from infra.analysis.spec import Arm, Child, ComparisonSpec, load_spec
-from infra.names import Stem
-from infra.preset import Preset, load_preset
+from infra.config.names import Stem
+from infra.config.preset import Preset, load_preset
 
 SPECS = Path(__file__).parent
 LOOK_AHEAD = "look-ahead"

@@ -11,7 +11,7 @@ from engineer.behaviour import budgets
 from engineer.gate import name_of
 from envgen.breakdown import wilson
 from envgen.errors import RunDirectoryError
-from envgen.verifier import FailureCategory
+from envgen.mapf.verifier import FailureCategory
 from infra.analysis import formats
 from infra.analysis.report import behaviour, charts, failures, proposals, text
 from infra.runs.results import CurriculumResults

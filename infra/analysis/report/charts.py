@@ -8,7 +8,7 @@ import numpy as np
 from markupsafe import Markup
 
 from envgen.breakdown import Rate, SizeBreakdown
-from envgen.verifier import FailureCategory
+from envgen.mapf.verifier import FailureCategory
 from infra.analysis.charts import GRID, INK, MUTED, RATE_COLOURS, draw_rates, new_figure, png, strip_axes, svg
 from infra.analysis.formats import SPACE, interval, percent, share
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from envgen.parser import parse_plan
-from envgen.render import board_svg, replay_svg
-from envgen.verifier import FailureCategory
+from envgen.mapf.parser import parse_plan
+from envgen.mapf.render import board_svg, replay_svg
+from envgen.mapf.verifier import FailureCategory
 from policy.rollouts import Rollout
 
 SHOWN_CHARACTERS = 2_000

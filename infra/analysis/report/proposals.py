@@ -7,7 +7,7 @@ from engineer.proposal import Proposal
 from infra.analysis.formats import SizeChanges, changes_between
 from infra.runs.decision import Decision
 from infra.runs.results import CurriculumResults
-from policy.pilot_score import Piloted
+from policy.grpo.pilot_score import Piloted
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from engineer.gate import START
 from envgen.breakdown import Rate
 from envgen.errors import DataError
 from envgen.frozen import Frozen
-from envgen.problem import Instance
-from envgen.verifier import FailureCategory
+from envgen.mapf.problem import Instance
+from envgen.mapf.verifier import FailureCategory
 from infra.analysis.gather import RATES, Finished, RateName, Runs, arm_result, change, final
 from infra.analysis.results import BASELINES, ArmResult
 from infra.analysis.spec import Stage0

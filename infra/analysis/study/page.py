@@ -5,7 +5,7 @@ from pathlib import Path
 
 from envgen.errors import DataError
 from envgen.files import read_text, write_text
-from envgen.verifier import FailureCategory
+from envgen.mapf.verifier import FailureCategory
 from infra.analysis.charts import EFFECTS, write_figures
 from infra.analysis.formats import UNDEFINED, label, markdown_table
 from infra.analysis.report.build import environment
@@ -14,7 +14,7 @@ from infra.analysis.study import text
 from infra.analysis.study.findings import RoundFindings, find
 from infra.analysis.study.records import CURRICULA, RoundData, read_round
 from infra.analysis.study.spec import StudySpec
-from infra.preset import load_preset
+from infra.config.preset import load_preset
 
 PAGE, FOLDER, LEARNED, REGISTRATION = "study.md", "study", "learned.md", "registration.md"
 COPIED = (REGISTRATION, "policies.md")

@@ -19,8 +19,8 @@ from envgen.dataset import read_dataset, read_table, write_table
 from envgen.errors import DataError
 from envgen.files import read_model, write_json
 from envgen.frozen import Frozen
-from envgen.problem import Instance
-from envgen.verifier import Verdict, verify_batch
+from envgen.mapf.problem import Instance
+from envgen.mapf.verifier import Verdict, verify_batch
 from infra.analysis.spec import Stage0, shared_policy
 from infra.runs.results import CurriculumResults
 

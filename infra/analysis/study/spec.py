@@ -18,8 +18,8 @@ from envgen.frozen import Frozen
 from infra.analysis.results import BASELINES
 from infra.analysis.spec import ComparisonSpec, load_spec, plan
 from infra.analysis.test_suite import TestSuite
-from infra.names import Stem
-from infra.preset import Preset, load_preset, preset_path, read_yaml
+from infra.config.names import Stem
+from infra.config.preset import Preset, load_preset, preset_path, read_yaml
 from infra.runs.run import FREE_FIELDS, changed_fields
 from policy.checkpoints import resolve_model, weights_identity
 

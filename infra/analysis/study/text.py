@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from envgen.verifier import FailureCategory
+from envgen.mapf.verifier import FailureCategory
 from infra.analysis.correlation import RankCorrelation
 from infra.analysis.formats import POINTS, SPACE, UNDEFINED, count, p_value, percent, points, points_interval, rate_text, short_count, signed
 from infra.analysis.formats import difference_text as difference

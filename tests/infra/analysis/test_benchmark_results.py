@@ -9,16 +9,16 @@ from PIL import Image
 from rich.console import Console
 from scipy.stats import binomtest
 
-from envgen.benchmark import EVERYTHING, Item, load_suite
 from envgen.errors import ConfigError, ModelError, RunDirectoryError
-from envgen.prompts import PromptStyle, answer
-from envgen.verifier import FailureCategory, verify
-from flows.benchmark_tables import benchmark_tables, closing_lines
+from envgen.mapf.benchmark import EVERYTHING, Item, load_suite
+from envgen.mapf.prompts import PromptStyle, answer
+from envgen.mapf.verifier import FailureCategory, verify
+from flows.commands.benchmark_tables import benchmark_tables, closing_lines
 from infra.analysis.benchmark.chart import CHART_FILE, write_chart
 from infra.analysis.benchmark.published import ENGINEER_BY_SIZE, MODELS, VARIANTS
 from infra.analysis.benchmark.results import RESULTS_FILE, Asked, BenchmarkResults, count, scores_table, write_results
 from infra.analysis.benchmark.spec import ANSWER_TOKENS, BenchmarkSpec, benchmark_directory, benchmark_name, open_benchmark, planned
-from policy.engine_config import EngineConfig
+from policy.chat.engine_config import EngineConfig
 from policy.rollouts import Rollout
 
 SUITE = load_suite()

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from envgen.benchmark import EVERYTHING, SUBSETS, Item, load_suite
 from envgen.errors import DataError
-from envgen.problem import Instance, to_text
-from envgen.prompts import PromptStyle, prompt
+from envgen.mapf.benchmark import EVERYTHING, SUBSETS, Item, load_suite
+from envgen.mapf.problem import Instance, to_text
+from envgen.mapf.prompts import PromptStyle, prompt
 from infra.analysis.benchmark.sources import read_source
 
 

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from envgen.errors import DataError
-from flows.tables import comparison_table
+from flows.commands.tables import comparison_table
 from infra.analysis import gather as gathering
 from infra.analysis.charts import write_chart
 from infra.analysis.comparison.page import write_page

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from envgen.errors import ConfigError
-from envgen.sampler import sample
+from envgen.mapf.sampler import sample
 from infra.analysis.gather import Finished
 from infra.analysis.headroom import results as measured
 from infra.analysis.headroom.page import markdown, verdict
 from infra.analysis.headroom.results import gather
 from infra.analysis.headroom.spec import HeadroomSpec, load_headroom
-from infra.preset import TUNING_SEED
+from infra.config.preset import TUNING_SEED
 from infra.runs.data import validation_instances
 
 SPEC = {

@@ -22,18 +22,18 @@ from envgen.config import EnvConfig, SizeConfig
 from envgen.dataset import write_table
 from envgen.errors import RunDirectoryError
 from envgen.files import write_json
-from envgen.problem import Instance
-from envgen.prompts import PromptStyle, answer
-from envgen.sampler import sample
-from envgen.verifier import FailureCategory, verify
+from envgen.mapf.problem import Instance
+from envgen.mapf.prompts import PromptStyle, answer
+from envgen.mapf.sampler import sample
+from envgen.mapf.verifier import FailureCategory, verify
 from infra.analysis.formats import interval, percent, points, points_interval
 from infra.analysis.report import failures
 from infra.analysis.report.build import write_report
 from infra.analysis.report.text import headline
 from infra.runs.results import CurriculumResults, StageResult, TrainingSummary
 from infra.runs.steps import stage_directory
+from policy.grpo.train_log import TRAIN_LOG_SCHEMA
 from policy.rollouts import Rollout, breakdown_of, write_rollouts
-from policy.train_log import TRAIN_LOG_SCHEMA
 
 HOSTILE = "<script>alert(1)</script><img src=https://evil.example/x onerror=alert(2)>\"'></pre></style>"
 SIZES = (3, 4, 5)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.preset import load_preset
+from infra.config.preset import load_preset
 from infra.runs import fork as forking
 from infra.runs.fork import fork
 from infra.runs.run import open_run

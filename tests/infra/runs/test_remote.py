@@ -9,7 +9,7 @@ import pytest
 
 from envgen.errors import ConfigError
 from envgen.files import file_digest, write_json, write_text
-from infra.preset import Preset, load_preset
+from infra.config.preset import Preset, load_preset
 from infra.runs.remote import INDEX, MANIFEST, pull, push
 from infra.runs.remote_folder import Remote, RemoteError
 from infra.runs.run import open_run

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from envgen.errors import RunDirectoryError
-from infra.preset import Preset, load_preset, resolved_json
+from infra.config.preset import Preset, load_preset, resolved_json
 from infra.runs.lease import exclusive
 from infra.runs.run import Run, checked_run, default_name, open_run
 from infra.runs.steps import stage_directory

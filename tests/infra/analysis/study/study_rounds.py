@@ -13,16 +13,16 @@ from engineer.proposal import Attempt, Proposal
 from envgen.breakdown import Breakdown, Difference, count_verdicts, paired_difference, wilson
 from envgen.config import EnvConfig, SizeConfig
 from envgen.dataset import write_dataset
-from envgen.problem import Instance
-from envgen.prompts import PromptStyle, answer
-from envgen.sampler import sample
-from envgen.verifier import verify
+from envgen.mapf.problem import Instance
+from envgen.mapf.prompts import PromptStyle, answer
+from envgen.mapf.sampler import sample
+from envgen.mapf.verifier import verify
 from infra.analysis.spec import SHARED, Stage0, shared_policy
 from infra.analysis.study.records import Answers, SetName, StoredRound, StoredRun, write_round
 from infra.analysis.study.spec import ArmGroup, Round, StudySpec
 from infra.analysis.test_suite import TestSuite
 from infra.runs.results import CurriculumResults, StageResult, TrainingSummary
-from policy.pilot_score import Mean, Piloted, PilotScore
+from policy.grpo.pilot_score import Mean, Piloted, PilotScore
 
 ASKED = {"started": datetime(2026, 1, 2, tzinfo=UTC), "seconds": 1.5, "prompt_tokens": 15, "completion_tokens": 6}
 """When a model was asked, and what the answer took."""

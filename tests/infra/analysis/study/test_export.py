@@ -9,9 +9,9 @@ from study_rounds import SPEC, completions, rising, run, small_sets
 from envgen.dataset import write_dataset
 from envgen.errors import DataError, RunDirectoryError
 from envgen.files import write_json
-from envgen.problem import Instance
-from envgen.prompts import PromptStyle
-from envgen.verifier import verify
+from envgen.mapf.problem import Instance
+from envgen.mapf.prompts import PromptStyle
+from envgen.mapf.verifier import verify
 from infra.analysis.gather import final
 from infra.analysis.spec import SHARED, open_comparison, shared_policy
 from infra.analysis.study.export import RoundFolder, policies_to_test, store_round

@@ -9,7 +9,7 @@ from study_rounds import ARMS, SPEC, small_sets, write
 
 from envgen.breakdown import wilson
 from envgen.errors import DataError
-from envgen.verifier import FailureCategory
+from envgen.mapf.verifier import FailureCategory
 from infra.analysis.gather import change, final
 from infra.analysis.results import BASELINES
 from infra.analysis.statistics import effect, holm

@@ -9,7 +9,7 @@ import yaml
 
 from envgen.errors import ConfigError
 from infra.analysis.study.spec import STUDIES, StudySpec, load_study
-from infra.preset import PRESETS, load_preset
+from infra.config.preset import PRESETS, load_preset
 from infra.runs.data import validation_instances
 
 DOCS = Path(__file__).parents[4] / "docs" / "study"

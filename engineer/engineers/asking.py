@@ -1,0 +1,105 @@
+"""How a model is asked, and the designers `checkpoint`, the policy just trained, and `base`, the start policy.
+
+A model answers once. If its answer cannot be read, the conversation goes on with one repair turn: the model sees its answer
+and the error, and is asked for the JSON again. If that fails too, the previous config is kept.
+"""
+
+import time
+from datetime import UTC, datetime
+
+from engineer.answer import AnswerError, answer_schema, parse_answer, project
+from engineer.context import DesignContext
+from engineer.contract import Brief, Designer, DesignerOptions
+from engineer.prompt import design_prompt
+from engineer.proposal import Attempt, Proposal, shortened
+from engineer.spec import DesignSpec
+from envgen.errors import ModelError
+from envgen.seeds import seed_integer
+from policy.chat.contract import ChatModel, Completion, Conversation, Message, Sampling, ask
+
+TURNS = 2
+"""The answer and its repair."""
+MAX_QUOTED = 2_000
+"""Characters of an unreadable answer that its repair turn repeats."""
+MAX_REASON = 500
+"""Characters of a model's own error that are stored."""
+
+
+def _propose(context: DesignContext, options: DesignerOptions, brief: Brief) -> Proposal:
+    assert brief.model is not None  # `design` sees to it
+    return ask_model(brief.spec, context, brief.seed, brief.model, brief.candidate)
+
+
+def ask_model(spec: DesignSpec, context: DesignContext, seed: int, model: ChatModel, candidate: int = 0) -> Proposal:
+    """The proposal that a model answers to the design question, repaired once; never raises for a bad answer."""
+    prompt = design_prompt(spec.variant, context, spec.wording)
+    proposal = Proposal(
+        stage=context.current.stage, designer=spec.designer, variant=spec.variant, prompt=prompt.text, cuts=prompt.cuts, config=context.current.config
+    )
+    conversation = ask(prompt.text)
+    for turn in range(TURNS):
+        started, clock = datetime.now(UTC), time.monotonic()
+        try:
+            [completion] = model.complete([conversation], _sampling(spec, context, seed, candidate, turn))
+        except ModelError as error:
+            reason = f"the model could not answer, the previous config is kept: {str(error)[:MAX_REASON]}{_unread(proposal)}"
+            return proposal.model_copy(update={"fallback": reason})
+        seconds = round(time.monotonic() - clock, 3)
+        read, error = _read(completion, context, spec)
+        proposal = proposal.model_copy(
+            update={
+                **read,
+                "attempts": (*proposal.attempts, Attempt(**completion.model_dump(), error=error, started=started, seconds=seconds)),
+                "prompt_tokens": proposal.prompt_tokens + completion.prompt_tokens,
+                "completion_tokens": proposal.completion_tokens + completion.completion_tokens,
+            }
+        )
+        if error is None:
+            return proposal
+        conversation = _repair(conversation, completion.text, error)
+    return proposal.model_copy(update={"fallback": f"the model could not repair its answer, the previous config is kept{_unread(proposal)}"})
+
+
+def conversations(proposal: Proposal) -> list[Conversation]:
+    """What a model was asked for a proposal: one conversation an attempt, and the one that it could not answer, if there was one."""
+    asked = [ask(proposal.prompt)] if proposal.prompt else []
+    for attempt in proposal.attempts:
+        if attempt.error is not None and len(asked) < TURNS:
+            asked.append(_repair(asked[-1], attempt.text, attempt.error))
+    return asked
+
+
+def _sampling(spec: DesignSpec, context: DesignContext, seed: int, candidate: int, turn: int) -> Sampling:
+    return Sampling(
+        max_tokens=spec.max_tokens,
+        # Greedy answers would all be the same.
+        temperature=max(spec.temperature, 1.0) if candidate else spec.temperature,
+        seed=seed_integer(seed, context.current.stage, "design", turn, candidate),
+        json_schema=answer_schema(context.space) if spec.schema_decoding else None,
+    )
+
+
+def _read(completion: Completion, context: DesignContext, spec: DesignSpec) -> tuple[dict, str | None]:
+    """The fields of a proposal that an answer decides, and why it could not be read, if it could not."""
+    try:
+        rationale, raw = parse_answer(completion.text)
+        config, changes = project(raw, context.space, context.current.config)
+    except AnswerError as error:
+        cut = f"; it was cut off at {spec.max_tokens} tokens" if completion.finish_reason == "length" else ""
+        return {}, f"{error}{cut}"
+    return {"rationale": rationale, "proposed": raw, "config": config, "changes": changes}, None
+
+
+def _unread(proposal: Proposal) -> str:
+    return "".join(f"; answer {number} could not be read: {attempt.error}" for number, attempt in enumerate(proposal.attempts, 1))
+
+
+def _repair(conversation: Conversation, answer: str, error: str) -> Conversation:
+    # Some chat models refuse an empty message.
+    quoted = shortened(answer, MAX_QUOTED) if answer.strip() else "(nothing)"
+    request = f"Your answer could not be used: {error}. Answer again, with the complete JSON only, in the form that was asked for."
+    return (*conversation, Message(role="assistant", content=quoted), Message(role="user", content=request))
+
+
+CHECKPOINT = Designer(_propose, asks="checkpoint")
+BASE = Designer(_propose, asks="base")

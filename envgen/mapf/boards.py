@@ -1,0 +1,77 @@
+"""A few named boards, for tests, docs and first tries."""
+
+from envgen.mapf.problem import Problem, from_text
+
+_TEXTS = {
+    # Shortest paths that never meet.
+    "parallel": """
+        S F G
+        F F F
+        s F g
+    """,
+    # One corridor with a bay: somebody has to step aside.
+    "bay": """
+        S F F g
+        H F H H
+        H H H H
+        H H H H
+        Agent 0: (0,0) to (0,3)
+        Agent 1: (0,3) to (0,0)
+    """,
+    # Both want to pass the centre at the same time, and no detour is as short as one wait.
+    "crossing": """
+        H S H
+        s F g
+        H G H
+    """,
+    # Wrong cyclic order on a ring: every goal is reachable, the problem is not solvable.
+    "ring-order": """
+        S F F
+        F H F
+        F F F
+        Agent 0: (0,0) to (0,0)
+        Agent 1: (0,2) to (2,2)
+        Agent 2: (2,2) to (0,2)
+    """,
+    # Two agents in a dead-end corridor that want to change places: not solvable.
+    "swap-corridor": """
+        S F s
+        H H H
+        H H H
+        Agent 0: (0,0) to (0,2)
+        Agent 1: (0,2) to (0,0)
+    """,
+    # A public conflict-based solver reports 23 here; the optimum is 22.
+    "corridor-22": """
+        F F F F F H F F
+        F H F F H F H F
+        F F F F F H F H
+        H F F H F H F H
+        F F F F F F F F
+        F F F F F F F F
+        F F F F F F F F
+        F H H F F F F F
+        Agent 0: (4,4) to (2,0)
+        Agent 1: (1,3) to (5,6)
+        Agent 2: (0,4) to (2,2)
+        Agent 3: (4,2) to (3,4)
+    """,
+    # Narrow corridors: five agents spend 67 moves and waits more than their distances.
+    "corridors-120": """
+        B H F H F F F F
+        F F F F g H H F
+        F H H a F H H F
+        F H H H H H H F
+        F H F C F H c F
+        H F H H G F s H
+        F H F S F H H F
+        H F H b A F F F
+    """,
+}
+
+NAMES = tuple(_TEXTS)
+
+
+def board(name: str) -> Problem:
+    """A named board as a problem; KeyError for an unknown name, `NAMES` lists them."""
+    return from_text(_TEXTS[name], id=name)

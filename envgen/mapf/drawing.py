@@ -1,0 +1,109 @@
+"""What all drawings of boards share: measures, colours, and the marks for cells, goals and agents.
+
+Colours are those of Okabe and Ito, which stay apart for colour-blind readers.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import drawsvg
+
+from envgen.mapf.problem import Cell, Problem
+
+FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif"
+AGENT_COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9")
+FAILURE_COLOUR = "#D55E00"
+ICE, ICE_LINE, HOLE, INK = "#E7F0F7", "#C5D6E3", "#3A4754", "#1B1F24"
+NUMBER_COLOURS = ("#FFFFFF", INK, "#FFFFFF", INK, INK)
+WIDTH, HEIGHT, LEFT, TOP, BOARD = 374, 386, 40, 36, 320
+_LINE = 16
+"""Height of a caption."""
+
+
+@dataclass(frozen=True)
+class View:
+    """Where cells lie in the drawing."""
+
+    size: int
+    cell: float
+
+    def centre(self, cell: Cell, right: float = 0.0, down: float = 0.0) -> tuple[float, float]:
+        """(x, y) of a cell's centre, or of a spot beside it, in cells; a cell off the board is moved to just outside of its edge."""
+        row, column = (min(max(float(value), -0.5), float(self.size)) for value in cell)
+        return round(LEFT + (column + 0.5 + right) * self.cell, 2), round(TOP + (row + 0.5 + down) * self.cell, 2)
+
+    def spot(self, cells: Sequence[Cell], index: int) -> tuple[float, float]:
+        """(x, y) of an agent among all; agents in one cell stand side by side."""
+        x, y = self.centre(cells[index])
+        together = [other for other, cell in enumerate(cells) if cell == cells[index]]
+        place = together.index(index) / (len(together) - 1) - 0.5 if len(together) > 1 else 0.0
+        return round(x + place * 0.38 * self.cell, 2), y
+
+
+def canvas(description: str, caption: str = "") -> drawsvg.Drawing:
+    """A drawing with nothing but a caption at its foot, if any; `description` is read out to who cannot see it."""
+    label_text = f"{description}: {caption}" if caption else description
+    drawing = drawsvg.Drawing(WIDTH, HEIGHT + (_LINE if caption else 0), role="img", aria_label=label_text, font_family=FONT)
+    if caption:
+        # A long sentence is set in smaller letters, so that its end is not cut off.
+        size = round(min(11.0, 590 / len(caption)), 1)
+        drawing.append(label(caption, LEFT, HEIGHT - 13 + _LINE, size, fill="currentColor", text_anchor="start"))
+    return drawing
+
+
+def as_svg(drawing: drawsvg.Drawing) -> str:
+    """The drawing as a document of its own or a part of a page."""
+    return str(drawing.as_svg(header=""))
+
+
+def draw_board(drawing: drawsvg.Drawing, view: View, problem: Problem) -> None:
+    """Ice, holes, coordinates, and the goals as rings."""
+    side = round(view.cell * view.size, 2)
+    drawing.append(drawsvg.Rectangle(LEFT, TOP, side, side, rx=4, fill=ICE))
+    lines = drawsvg.Path(stroke=ICE_LINE, stroke_width=1, fill="none")
+    for index in range(1, view.size):
+        offset = round(index * view.cell, 2)
+        lines.M(LEFT, TOP + offset).h(side).M(LEFT + offset, TOP).v(side)
+    drawing.append(lines)
+    for hole in problem.holes:
+        x, y = view.centre(hole)
+        half = round(view.cell / 2 - 1, 2)
+        drawing.append(drawsvg.Rectangle(round(x - half, 2), round(y - half, 2), 2 * half, 2 * half, rx=min(6, round(view.cell * 0.14, 2)), fill=HOLE))
+    faint = {"fill": "currentColor", "fill_opacity": 0.6}
+    middle = round(side / 2, 2)
+    drawing.append(label("column", LEFT + middle, TOP - 24, 11, **faint))
+    drawing.append(label("row", LEFT - 26, TOP + middle, 11, transform=f"rotate(-90 {LEFT - 26} {TOP + middle})", **faint))
+    for index in range(view.size):
+        x, y = view.centre((index, index))
+        drawing.append(label(str(index), x, TOP - 10, 11, **faint))
+        drawing.append(label(str(index), LEFT - 12, y, 11, **faint))
+    for index, agent in enumerate(problem.agents):
+        x, y = view.centre(agent.goal)
+        drawing.append(drawsvg.Circle(x, y, round(view.cell * 0.4, 2), fill="none", stroke=AGENT_COLOURS[index], stroke_width=round(view.cell * 0.08, 2)))
+        drawing.append(label(str(index), x, y, round(view.cell * 0.32, 2), fill=INK, fill_opacity=0.45, font_weight=700))
+
+
+def start_mark(view: View, index: int, spot: tuple[float, float]) -> drawsvg.Circle:
+    """Where an agent came from, as a shade."""
+    return drawsvg.Circle(*spot, round(view.cell * 0.3, 2), fill=AGENT_COLOURS[index], fill_opacity=0.22)
+
+
+def disc(view: View, index: int, spot: tuple[float, float]) -> drawsvg.Group:
+    """An agent: a numbered disc, placed by its transform."""
+    group = drawsvg.Group(transform=f"translate({spot[0]:g} {spot[1]:g})")
+    group.append(drawsvg.Circle(0, 0, round(view.cell * 0.3, 2), fill=AGENT_COLOURS[index], stroke="#FFFFFF", stroke_width=1.5))
+    group.append(label(str(index), 0, 0, round(view.cell * 0.32, 2), fill=NUMBER_COLOURS[index], font_weight=700))
+    return group
+
+
+def trail(index: int, spots: Sequence[tuple[float, float]], opacity: float) -> drawsvg.Path:
+    """The way an agent takes, as a line through `spots`."""
+    line = drawsvg.Path(fill="none", stroke=AGENT_COLOURS[index], stroke_opacity=opacity, stroke_width=2.5, stroke_linejoin="round", stroke_linecap="round")
+    for position, (x, y) in enumerate(spots):
+        (line.L if position else line.M)(x, y)
+    return line
+
+
+def label(text: str, x: float, y: float, size: float, **style: object) -> drawsvg.DrawingBasicElement:
+    """Text centred at a spot; `style` may say otherwise."""
+    return drawsvg.Text(text, size, x, y, **{"text_anchor": "middle", "dominant_baseline": "central", **style})

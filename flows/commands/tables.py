@@ -1,0 +1,129 @@
+"""What commands print: tables and trees."""
+
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+from rich.text import Text
+from rich.tree import Tree
+
+from engineer.gate import name_of
+from engineer.proposal import Proposal
+from envgen.breakdown import Breakdown, Difference
+from flows.commands.terminal import printable
+from infra.analysis.comparison import text
+from infra.analysis.formats import narrow
+from infra.analysis.results import ComparisonResults
+from infra.lineage.facts import Ancestor
+from infra.runs.results import CurriculumResults
+
+KEPT = ", the previous config is kept"
+SHA256 = 64
+"""Hex digits of a digest; what is shorter is the id of a model at a hub."""
+
+
+def rates_table(results: CurriculumResults) -> Table:
+    """Valid and optimal rate of the start policy and of every stage, with intervals."""
+    n = results.start.overall.n
+    caption = "95 % intervals; changes: paired, since the start policy"
+    # At most 79 columns, so that no terminal cuts an interval.
+    table = Table(title=f"Validation on {n} instances", caption=caption, box=SIMPLE_HEAD, pad_edge=False, padding=(0, 0), min_width=79)
+    for name in ("after", "valid %", "change", "optimal %", "change"):
+        table.add_column(name, justify="left" if name == "after" else "right", no_wrap=True)
+    _row(table, "start", results.start, None, None)
+    for stage in results.stages:
+        _row(table, f"stage {stage.stage}", stage.breakdown, stage.valid_gain, stage.optimal_gain)
+    return table
+
+
+def comparison_table(results: ComparisonResults) -> Table:
+    """Engineer variants side by side, at most 100 columns wide."""
+    table = Table(title=text.title(results), caption=text.caption(results), caption_justify="left", box=SIMPLE_HEAD, show_edge=False, padding=(0, 0))
+    for name in text.HEADINGS:
+        words = name in ("engineer", "rate")
+        table.add_column(name, justify="left" if words else "right", no_wrap=name != "engineer", overflow="fold", min_width=14 if name == "engineer" else None)
+    for row in text.rows(results):
+        table.add_row(*row)
+    return table
+
+
+def closing_lines(results: CurriculumResults) -> list[str]:
+    """What a person should know at the end: drops and what followed, configs that were kept and why, what the engineer used."""
+    lines = []
+    for stage in results.stages:
+        kept = stage.proposal.fallback
+        if stage.gate.dropped:
+            lines.append(f"stage {stage.stage}: {stage.gate.reason}")
+        if stage.decision:
+            lines.append(f"stage {stage.stage}: the proposal was {stage.decision}")
+        if kept is not None and not stage.overruled:
+            # The headline says it once; the reasons say it too, each in its sentence.
+            lines.append(f"stage {stage.stage}: the previous config was kept: {kept.replace(KEPT, '')}")
+    if results.final.stage != results.stages[-1].stage:
+        lines.append(f"the run ends with {name_of(results.final.stage)}")
+    return lines + _usage([proposal for stage in results.stages for proposal in (stage.proposal, *stage.rejected)])
+
+
+def _usage(proposals: list[Proposal]) -> list[str]:
+    prompt, completion, requests = (sum(getattr(p, name) for p in proposals) for name in ("prompt_tokens", "completion_tokens", "requests"))
+    if not prompt + completion + requests:
+        return []
+    costs = [p.cost for p in proposals if p.cost is not None]
+    used = [f"{prompt} prompt tokens", f"{completion} completion tokens"]
+    used += [f"{requests} requests"] if requests else []
+    used += [f"cost {sum(costs):.4g}"] if costs else []
+    return ["engineer: " + ", ".join(used)]
+
+
+def lineage_tree(chain: list[Ancestor]) -> Tree:
+    """A checkpoint and what it was made from, newest first, down to the base model."""
+    tree = node = Tree(_plain(_title(chain[0])))
+    for index, ancestor in enumerate(chain):
+        if index:
+            node = node.add(_plain(f"trained from {_title(ancestor)}"))
+        for line in _origin(ancestor):
+            node.add(_plain(line))
+    return tree
+
+
+def _title(ancestor: Ancestor) -> str:
+    what = f"stage {ancestor.stage} of {ancestor.run}" if ancestor.stage >= 0 else f"{name_of(ancestor.stage)} of {ancestor.run}"
+    rates = [f"{name} {rate:.1%}" for name, rate in (("valid", ancestor.valid), ("optimal", ancestor.optimal)) if rate is not None]
+    return f"{what}: {', '.join(rates) or 'not evaluated'}"
+
+
+def _origin(ancestor: Ancestor) -> list[str]:
+    """What made a checkpoint, a line each."""
+    lines = [f"checkpoint {ancestor.path}, digest {_short(ancestor.digest)}"]
+    if ancestor.validation_digest:
+        lines.append(f"evaluated on {ancestor.validation}, {ancestor.validation_instances} instances, digest {_short(ancestor.validation_digest)}")
+    if ancestor.dataset_digest:
+        lines.append(f"data set {ancestor.dataset}, {ancestor.instances} instances, digest {_short(ancestor.dataset_digest)}")
+    if ancestor.config:
+        lines.append(f"config {_short(ancestor.config)}, changes: {ancestor.changes}")
+    if ancestor.proposal:
+        lines.append(f"proposal {_short(ancestor.proposal)}{': ' + ancestor.fallback if ancestor.fallback else ''}")
+        asked = f", prompt {ancestor.prompt} version {ancestor.prompt_version}, trace {ancestor.trace}" if ancestor.prompt else ""
+        lines.append(f"designer {ancestor.designer}, context {ancestor.variant}{asked}")
+        lines.append(f"decision: {_decision(ancestor)}")
+    return lines + ([f"gate: {ancestor.gate}"] if ancestor.gate else [])
+
+
+def _decision(ancestor: Ancestor) -> str:
+    if ancestor.decision is None:
+        return "nobody was asked"
+    how = "an edited config, " if ancestor.decision_edited else ""
+    comment = f": {ancestor.decision_comment}" if ancestor.decision_comment else ""
+    return f"{ancestor.decision}, {how}by {ancestor.decision_by} ({ancestor.decision_via}) at {ancestor.decision_at}{comment}"
+
+
+def _short(digest: str) -> str:
+    return digest[:12] if len(digest) == SHA256 else digest
+
+
+def _plain(text: str) -> Text:
+    """A text that may hold a model's words: no markup is read in it, and no control character reaches the terminal."""
+    return Text(printable(text), overflow="fold")
+
+
+def _row(table: Table, name: str, breakdown: Breakdown, valid: Difference | None, optimal: Difference | None) -> None:
+    overall = breakdown.overall
+    table.add_row(name, narrow(overall.valid_rate), narrow(valid), narrow(overall.optimal_rate), narrow(optimal))

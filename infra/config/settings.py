@@ -1,0 +1,56 @@
+"""Where things are on this machine, from the environment (`ENVWRIGHT_...`) with defaults in the working directory."""
+
+import os
+import re
+from pathlib import Path
+
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from infra.config.names import checked_name
+
+# SQLAlchemy takes passwords with a slash or an @ in them.
+_LOGIN = re.compile(r"(?<=://)(?:[^:/?#@\s]*:\S*|[^/?#\s]*)@")
+_SECRET = re.compile(r"(?i)([?&][^=&\s]*(?:password|passwd|pwd|secret|token|key|sig)[^=&\s]*=)[^&#\s]*")
+
+
+class Settings(BaseSettings):
+    """Machine settings; nothing in here changes a result."""
+
+    model_config = SettingsConfigDict(env_prefix="ENVWRIGHT_", env_ignore_empty=True, frozen=True)
+    runs: Path = Path("runs")
+    """Folder of the curricula."""
+    workers: int = Field(default=1, ge=1)
+    """Processes that draw instances; the boards are the same for any number.
+
+    More than one rarely pays: on two busy cores, 20,000 two-agent boards took 1.5 s with one process and 3.1 s with two,
+    100,000 took 8.1 s and 9.3 s. About two seconds of that are the start of the processes.
+    """
+    ray: bool = False
+    """Draw training data on Ray workers: on the cluster that `RAY_ADDRESS` names, else on a Ray started here with `workers` cores."""
+    remote: str | None = None
+    """URL (fsspec: `s3://bucket/prefix`, `file:///mnt/copies`) under which finished stages are copied, and from which missing ones are fetched."""
+    vllm_python: Path | None = None
+    """Interpreter that has vLLM, for `engine.backend: vllm`; left out, this one if it has vLLM, else `.venv-vllm/bin/python` here or beside the project."""
+    parent_run: str | None = None
+    """MLflow run under which curricula are recorded: that of the comparison they belong to."""
+
+    @property
+    def tracking_uri(self) -> str:
+        """MLflow's store: `MLFLOW_TRACKING_URI`, or a database beside the runs."""
+        return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{self.runs.resolve()}/mlflow.db"
+
+    def run_directory(self, name: str) -> Path:
+        """The directory of this name in the runs folder; ConfigError if it is no `infra.config.names.Name`."""
+        return self.runs / checked_name(name)
+
+    def find_run(self, run: str) -> Path:
+        """The directory that a command is given as RUN: a path if it has a separator in it or starts with a dot, else a name in the runs folder."""
+        if os.sep in run or run.startswith("."):
+            return Path(run).resolve()
+        return self.runs / checked_name(run, "RUN")
+
+
+def without_password(text: object) -> str:
+    """A text as it may be shown: the addresses in it without user, password and other secrets."""
+    return _SECRET.sub(r"\1***", _LOGIN.sub("", str(text)))

@@ -1,0 +1,112 @@
+"""What the chat models that run in this process share: conversations become tokens, tokens become completions."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from transformers import AutoTokenizer
+
+from envgen.errors import ModelError
+from envgen.seeds import seed_integer
+from policy.chat.contract import Completion, Conversation, Progress, Sampling, equal_groups
+from policy.checkpoints import resolve_model
+
+
+@dataclass(frozen=True)
+class Question:
+    """A conversation as the model reads it."""
+
+    index: int
+    tokens: list[int]
+    seed: int
+    """Of its answer, if that is sampled; derived from the sampling's seed, the prompt, and the rank among equal prompts, whatever else is asked."""
+    sampling: Sampling
+
+
+class LocalModel(ABC):
+    """A `ChatModel` that answers step by step: questions may be added while others are being answered."""
+
+    def __init__(self, source: str, tokenizer: Any, ends: set[int], limit: int | None) -> None:
+        """`ends` are the tokens that end an answer, `limit` the most tokens of prompt and answer, None if there is no limit."""
+        self.source, self.tokenizer, self.ends, self.limit = source, tokenizer, ends, limit
+        self.waiting: dict[int, Question] = {}
+        """Index -> question that is not answered yet."""
+
+    @abstractmethod
+    def step(self) -> dict[int, Completion]:
+        """Go on answering; index -> new completion, which may be none."""
+
+    @abstractmethod
+    def score(self, sequences: Sequence[Sequence[int]]) -> list[list[float]]:
+        """For each sequence of n >= 1 token ids the n - 1 values log p(token_t | tokens before t), t >= 1, at temperature 1; ModelError if one is too long."""
+
+    def add(self, conversations: Mapping[int, Conversation], sampling: Sampling) -> list[Question]:
+        """Have conversations answered by the next steps, under these indices; equal ones together, as a sampled answer depends on the rank among them.
+
+        ModelError if one does not fit; then none is added.
+        """
+        if not conversations:
+            return []
+        indices, asked = list(conversations), list(conversations.values())
+        groups = equal_groups(asked)
+        messages = [[message.model_dump() for message in asked[group[0]]] for group in groups]
+        prompts = self.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+        encoded = self.tokenizer(prompts, add_special_tokens=False)["input_ids"]
+        questions = [
+            Question(indices[place], tokens, seed_integer(sampling.seed, prompt, rank) if sampling.temperature else 0, sampling)
+            for group, prompt, tokens in zip(groups, prompts, encoded, strict=True)
+            for rank, place in enumerate(group)
+        ]
+        longest = max(map(len, encoded))
+        if self.limit and longest + sampling.max_tokens > self.limit:
+            raise ModelError(
+                f"{self.source}: a prompt of {longest} tokens and an answer of up to {sampling.max_tokens} exceed the model's {self.limit}; lower max_tokens"
+            )
+        self.waiting |= {question.index: question for question in questions}
+        return questions
+
+    def complete(self, conversations: Sequence[Conversation], sampling: Sampling, progress: Progress | None = None) -> list[Completion]:
+        """Complete every conversation in order; answers do not depend on the order asked."""
+        done: dict[int, Completion] = {}
+        self.add(dict(enumerate(conversations)), sampling)
+        while self.waiting:
+            new = self.step()
+            done |= new
+            if progress and new:
+                progress(new)
+        return [done[index] for index in range(len(conversations))]
+
+    def completion(self, question: Question, row: list[int]) -> Completion:
+        """The completion of a question by tokens, of which those after the end do not count."""
+        length = next((i for i, token in enumerate(row) if token in self.ends), None)
+        return Completion(
+            text=self.tokenizer.decode(row if length is None else row[:length], skip_special_tokens=True),
+            prompt_tokens=len(question.tokens),
+            completion_tokens=len(row) if length is None else length + 1,
+            finish_reason="length" if length is None else "stop",
+        )
+
+    def check_lengths(self, sequences: Sequence[Sequence[int]], limit: int | None) -> None:
+        """ModelError if a sequence to be scored is empty or longer than `limit`."""
+        for sequence in sequences:
+            if not sequence or (limit and len(sequence) > limit):
+                raise ModelError(f"{self.source}: a sequence of {len(sequence)} tokens cannot be scored; give 1 to {limit or 'any number'}")
+
+
+def load_tokenizer(source: str) -> Any:
+    """The tokenizer of a checkpoint directory or hub id; ModelError if it cannot be loaded or has no chat template."""
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(resolve_model(source), padding_side="left")
+    except (OSError, ValueError) as error:
+        raise ModelError(f"{source}: cannot be loaded: {error}") from None
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    if tokenizer.chat_template is None:
+        raise ModelError(f"{source}: its tokenizer has no chat template; use an instruction-tuned model")
+    return tokenizer
+
+
+def end_tokens(configured: int | list[int] | None) -> set[int]:
+    """The tokens that end an answer, as a generation config names them."""
+    return set(configured) if isinstance(configured, list) else set() if configured is None else {configured}

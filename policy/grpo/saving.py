@@ -1,0 +1,96 @@
+"""What a training child does beside training: the canary's scores, and the checkpoint that the stage keeps."""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from peft import PeftModel
+from pydantic import TypeAdapter
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers.integrations.deepspeed import unset_hf_deepspeed_config
+
+from envgen.dataset import read_dataset
+from envgen.files import write_json
+from envgen.mapf.prompts import PromptStyle
+from policy.chat.scoring import token_logprobs
+from policy.chat.transformers_model import load
+from policy.grpo.canary import Canary, Scores, canary_conversations, ends
+from policy.grpo.train_spec import TrainSpec
+
+BEFORE = "canary-before.json"
+"""In the work folder: a stage that is resumed has no weights left from before its first step."""
+
+
+class CanaryTexts(NamedTuple):
+    """Token sequences, and how many tokens at the end of each are the answer."""
+
+    sequences: list[list[int]]
+    answers: list[int]
+
+
+def canary_texts(tokenizer: Any, data: Path, style: PromptStyle) -> CanaryTexts:
+    """The first training boards with their optimal answers as the policy reads and writes them."""
+    sequences, answers = [], []
+    for question, answer in canary_conversations(read_dataset(data), style):
+        asked = tokenizer.apply_chat_template([question.model_dump()], tokenize=False, add_generation_prompt=True)
+        prompt_ids = tokenizer(asked, add_special_tokens=False)["input_ids"]
+        answer_ids = tokenizer(answer.content, add_special_tokens=False)["input_ids"]
+        sequences.append(prompt_ids + answer_ids)
+        answers.append(len(answer_ids))
+    return CanaryTexts(sequences, answers)
+
+
+class ScoreBefore(TrainerCallback):
+    """Keeps the canary's scores before the first step, when the weights lie where they are trained, whole or split."""
+
+    def __init__(self, trainer: Any, texts: CanaryTexts, work: Path) -> None:
+        self._trainer, self._texts, self._work = trainer, texts, work
+
+    def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        """Called by the trainer in every process before its first step; after a resume there is nothing to score."""
+        if state.global_step == 0:
+            scores = _scores(self._trainer, self._texts)
+            if state.is_world_process_zero:
+                write_json(self._work / BEFORE, scores)
+
+
+def finished_canary(trainer: Any, texts: CanaryTexts, work: Path) -> Canary:
+    """The canary under the trained weights. Every process takes part: the weights may be split over them."""
+    path = work / BEFORE
+    before = TypeAdapter(Scores).validate_json(path.read_bytes()) if path.is_file() else None
+    coarse = trainer.args.bf16 or trainer.args.fp16 or next(trainer.model.parameters()).dtype != torch.float32
+    after = _scores(trainer, texts)
+    return Canary(sequences=texts.sequences, answers=texts.answers, dtype="bfloat16" if coarse else "float32", before=before, after=after)
+
+
+def _scores(trainer: Any, texts: CanaryTexts) -> Scores:
+    model = trainer.model_wrapped
+    training = model.training
+    model.eval()
+    with trainer.accelerator.autocast():
+        # One text at a time: the weights, gradients and optimizer's state are still there.
+        found = token_logprobs(model, texts.sequences, trainer.accelerator.device, at_once=1)
+    model.train(training)
+    return ends(found, texts.answers)
+
+
+def save(trainer: Any, spec: TrainSpec) -> Path:
+    """Save the trained policy into the work folder in Hugging Face layout, an adapter merged into the weights it was trained on.
+
+    Every process takes part. Merged in float32: in bfloat16 a small change of a weight would be rounded away.
+    """
+    partial = spec.work / "checkpoint.partial"
+    if spec.training.lora is None:
+        trainer.save_model(str(partial))
+    else:
+        adapter = spec.work / "adapter"
+        trainer.save_model(str(adapter))
+        # Else ZeRO-3 would split these weights over processes that do not load them.
+        unset_hf_deepspeed_config()
+        if trainer.accelerator.is_main_process:
+            model, tokenizer = load(spec.parent, "float32")
+            PeftModel.from_pretrained(model, str(adapter)).merge_and_unload().save_pretrained(str(partial))
+            tokenizer.save_pretrained(str(partial))
+    if trainer.accelerator.is_main_process:
+        (partial / "training_args.bin").unlink(missing_ok=True)  # a pickle of paths on this machine
+    return partial

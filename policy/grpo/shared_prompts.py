@@ -1,0 +1,132 @@
+"""On a CPU, what the answers to one prompt have in common is computed once.
+
+GRPO asks every prompt several times, and TRL computes the prompt anew for each answer, both when it generates and when it
+learns. Here a prompt is prefilled once for all of its answers, and learned from in one sequence with them: the prompt, then
+each answer, which attends to the prompt and to itself alone. Logits are the same up to rounding.
+"""
+
+from typing import Any, NamedTuple
+
+import torch
+from transformers import DynamicCache, PreTrainedModel
+
+from policy.chat.decoding import decode
+
+NO_LABEL = -100
+
+
+class Packed(NamedTuple):
+    """Prompts with all of their answers: G sequences of T tokens from B answers of at most C tokens."""
+
+    input_ids: torch.Tensor
+    """[G, T]: a prompt without its last token, then for each answer that token and the answer's tokens but the last."""
+    attention_mask: torch.Tensor
+    """[G, 1, T, T], bool: what a token attends to."""
+    position_ids: torch.Tensor
+    """[G, T]: as if each answer were the only one."""
+    labels: torch.Tensor
+    """[G, T]: the token after each, NO_LABEL where it is none of an answer."""
+    places: torch.Tensor
+    """[B, C]: where in the flattened sequences each answer token is predicted; 0 behind the end of an answer."""
+    answered: torch.Tensor
+    """[B, C], bool: whether there is a token."""
+
+
+def can_share(model: PreTrainedModel) -> bool:
+    """Whether a model can be told by a mask what each token attends to."""
+    layers = set(getattr(model.config, "layer_types", None) or ["full_attention"])
+    return layers == {"full_attention"} and model.config._attn_implementation in ("sdpa", "eager")
+
+
+def pack(input_ids: torch.Tensor, attention_mask: torch.Tensor, answer_length: int) -> Packed:
+    """Pack rows of prompts, padded on the left, with answers of at most `answer_length` tokens, padded on the right; both [B, P + answer_length]."""
+    prompt_length = input_ids.shape[1] - answer_length
+    group, first = distinct(input_ids[:, :prompt_length])
+    prompts, known = input_ids[first, :prompt_length], attention_mask[first, :prompt_length].bool()
+    answered = attention_mask[:, prompt_length:].bool()
+    lengths, groups = answered.sum(1), len(first)
+    starts = prompt_length - 1 + _lengths_before(lengths, group)
+    length = int((starts + lengths).max())
+    steps = torch.arange(answer_length, device=input_ids.device)
+    places = (group * length + starts)[:, None] + steps
+    inside = places[answered]
+
+    def sequences(fill: int, of_prompts: torch.Tensor | int, of_answers: torch.Tensor) -> torch.Tensor:
+        found = torch.full((groups, length), fill, dtype=torch.long, device=input_ids.device)
+        found[:, : prompt_length - 1] = of_prompts
+        found.view(-1)[inside] = of_answers[answered]
+        return found
+
+    # 0 is the prompt, which all attend to; -1 is padding.
+    part = sequences(-1, known[:, :-1].long() - 1, torch.arange(1, len(group) + 1, device=group.device)[:, None].expand_as(answered))
+    seen = (part[:, :, None] == part[:, None, :]) | (part[:, None, :] == 0)
+    last = known.sum(1) - 1
+    return Packed(
+        input_ids=sequences(0, prompts[:, :-1], input_ids[:, prompt_length - 1 : -1]),
+        attention_mask=(seen & torch.ones(length, length, dtype=torch.bool, device=input_ids.device).tril())[:, None],
+        position_ids=sequences(0, (known.long().cumsum(1) - 1).clamp(min=0)[:, :-1], last[group][:, None] + steps),
+        labels=sequences(NO_LABEL, NO_LABEL, input_ids[:, prompt_length:]),
+        places=places.where(answered, 0),
+        answered=answered,
+    )
+
+
+def log_probabilities(model: Any, packed: Packed) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Log-probability and entropy, [B, C] each, of every answer token under a model with TRL's fused head; 0 behind the end of an answer.
+
+    No entropy if the head was added without it.
+    """
+    inputs = {"input_ids": packed.input_ids, "attention_mask": packed.attention_mask, "position_ids": packed.position_ids}
+    found = model(**inputs, shift_labels=packed.labels, fused_lm_head=True)
+
+    def unpacked(values: torch.Tensor) -> torch.Tensor:
+        return values.reshape(-1)[packed.places] * packed.answered
+
+    return unpacked(found.log_probs), None if found.entropy is None else unpacked(found.entropy)
+
+
+def generate_shared(model: Any, *, input_ids: torch.Tensor, attention_mask: torch.Tensor, **options: Any) -> Any:
+    """`model.generate`, but equal rows of `input_ids`, [B, P], padded on the left, are prefilled once, and answers that end leave the batch.
+
+    Not so where the generation config names a cache: generation then makes its own.
+    """
+    generate = type(model).generate
+    if getattr(options.get("generation_config"), "cache_implementation", None):
+        return generate(model, input_ids=input_ids, attention_mask=attention_mask, **options)
+    group, first = distinct(input_ids)
+    cache, known = DynamicCache(config=model.config), attention_mask[first]
+    if input_ids.shape[1] > 1:
+        positions = (known.cumsum(1) - 1).clamp(min=0)
+        with torch.no_grad():
+            model(
+                input_ids=input_ids[first, :-1],
+                attention_mask=known[:, :-1],
+                position_ids=positions[:, :-1],
+                past_key_values=cache,
+                use_cache=True,
+                logits_to_keep=1,
+            )
+        cache.batch_select_indices(group)
+    return generate(
+        model,
+        input_ids=input_ids,
+        attention_mask=attention_mask,
+        past_key_values=cache,
+        custom_generate=decode,
+        **options,
+    )
+
+
+def distinct(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The number of each of B rows among the G different ones, [B], and the first row that is equal to each of those, [G]."""
+    found, group = torch.unique(rows, dim=0, return_inverse=True)
+    numbers = torch.arange(len(rows), device=rows.device)
+    return group, torch.full((len(found),), len(rows), device=rows.device).scatter_reduce(0, group, numbers, "amin")
+
+
+def _lengths_before(lengths: torch.Tensor, group: torch.Tensor) -> torch.Tensor:
+    """For each row, the sum of the lengths of earlier rows of its group, [B]."""
+    order = torch.argsort(group, stable=True)
+    before = lengths[order].cumsum(0) - lengths[order]
+    begin = torch.searchsorted(group[order], group[order])
+    return torch.empty_like(lengths).scatter(0, order, before - before[begin])
