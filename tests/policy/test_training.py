@@ -83,5 +83,5 @@ def test_the_logged_advantages_are_those_of_groups_with_mixed_rewards(log):
         total = sum((log[f"advantage_{size}"][index] or 0) * log[f"answers_{size}"][index] for size in (3, 4))
         mixed = (1 - flat) * 32
         assert mixed > 0, "the start policy solves some boards, and not all"
-        # 0.75 at least: one answer of four that differs, the most uneven split of a group (sample standard deviation).
-        assert 0.74 * mixed <= total <= math.sqrt(3) / 2 * mixed
+        # sqrt(3/8) at least: two answers of four alike, one as far above them as one below (sample standard deviation).
+        assert 0.61 * mixed <= total <= math.sqrt(3) / 2 * mixed

@@ -26,7 +26,7 @@ from infra.config.preset import Preset
 from infra.lineage.ancestry import ancestry
 from infra.runs.decision import Decision
 from infra.runs.fork import fork
-from infra.runs.run import Curriculum, RunRef
+from infra.runs.run import RunRef
 from infra.runs.stage import Stage
 from infra.runs.steps import StepRecord
 from policy.checkpoints import TINY_DIRECTORY
@@ -148,7 +148,7 @@ def test_the_chain_holds_all_that_made_a_checkpoint_though_the_run_is_gone(store
     assert (last.valid, first.valid, start.valid) == (0.7, 0.5, 0.3)
     assert last.optimal == 0.7
     assert (last.dataset, last.dataset_digest, last.instances) == ("chain-stage-01", digests["stage-01/train.parquet"], 8)
-    assert (last.config, last.changes) == (digests["stage-01/config.json"], "3x3: data 0.50 to 0.60; 4x4: data 0.50 to 0.40")
+    assert (last.config, last.changes) == (digests["stage-01/config.json"], "3x3: data 50\u00a0% → 60\u00a0%; 4x4: data 50\u00a0% → 40\u00a0%")
     assert (last.proposal, last.designer, last.variant, last.gate) == (digests["stage-00/proposal.json"], "checkpoint", "V6", "go-on")
     assert (last.prompt, last.prompt_version) == ("envwright-compact-V6", 1)
     assert (last.decision, last.decision_edited, last.decision_by, last.decision_via) == ("approve", True, "Ada", "form")
@@ -257,9 +257,9 @@ def test_the_alias_best_follows_the_gates_of_a_preset(tracked: MlflowClient, tmp
     def best() -> str:
         return tracked.get_model_version_by_alias("envwright-alias", "best").tags["run"]
 
-    def recorded(name: str, *correct: int, validation: list[Instance] | None = None) -> tuple[RunRef, Curriculum]:
+    def recorded(name: str, *correct: int, validation: list[Instance] | None = None) -> RunRef:
         made = finished_run(tmp_path / "runs" / name, correct, preset("alias"), validation)
-        record(*made)
+        record(made)
         return made
 
     first = recorded("first", 3, 5, 7, 6)
@@ -274,7 +274,7 @@ def test_the_alias_best_follows_the_gates_of_a_preset(tracked: MlflowClient, tmp
     assert best() == "better"
     for run in stage_runs(tracked, "first").values():
         tracked.set_tag(run.info.run_id, "envwright.recorded", "by an older version")
-    record(*first)
+    record(first)
     assert best() == "better", "an older record is only made again"
 
 

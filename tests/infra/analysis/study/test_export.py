@@ -33,8 +33,8 @@ def finish(folder: RoundFolder) -> None:
     """Leave what the curricula of a round leave: stage 0, one more stage each, tests of start, stage 0 and each final policy."""
     sets = small_sets()
     for policy, stage in policies_to_test(folder, []):
-        answered(folder.evaluated(policy, stage), "validation", rising(policy, stage, "validation"))
-        answered(folder.test(policy, stage), "test", rising(policy, stage, "test"))
+        answered(folder.evaluated(policy, stage).directory, "validation", rising(policy, stage, "validation"))
+        answered(folder.test(policy, stage).directory, "test", rising(policy, stage, "test"))
     for child in folder.comparison.children:
         directory = folder.path / child.name
         made = run(child.arm.label, child.seed, rising, sets["validation"], folder.round.stage_0)
@@ -47,7 +47,7 @@ def finish(folder: RoundFolder) -> None:
             answered(where, "validation", rising(policy, stage.stage, "validation"))
             manifest = {"code": f"1.{stage.stage}", "tokens": {"training": 100, "evaluation": 10, "engineer_prompt": 3, "pilot": 4}}
             write_json(where / "manifest.json", manifest)
-        answered(folder.test(made.policy, 1), "test", rising(made.policy, 1, "test"))
+        answered(folder.test(made.policy, 1).directory, "test", rising(made.policy, 1, "test"))
 
 
 @pytest.fixture(params=["one", "per-seed"])
@@ -77,7 +77,7 @@ def test_every_policy_is_tested_once_and_the_shared_ones_first(folder: RoundFold
     assert policies[: len(first)] == first
     assert set(policies[len(first) :]) == {(f"{arm}-s{seed}", 1) for arm in folder.spec.arms(folder.round) for seed in folder.round.seeds}
     assert len(policies) == len(set(policies))
-    assert len({folder.test(policy, stage) for policy, stage in policies}) == len(policies)
+    assert len({folder.test(policy, stage).directory for policy, stage in policies}) == len(policies)
 
 
 def test_the_stored_answers_are_those_of_the_run_directories(folder: RoundFolder):
@@ -124,6 +124,6 @@ def test_a_round_that_is_not_finished_is_not_stored(folder: RoundFolder):
 
 
 def test_answers_to_other_instances_or_in_another_order_are_not_stored(folder: RoundFolder):
-    answered(folder.test(stage_0(folder)[-1], 0), "test", 3, small_sets()["test"][::-1])
+    answered(folder.test(stage_0(folder)[-1], 0).directory, "test", 3, small_sets()["test"][::-1])
     with pytest.raises(DataError, match=r"-stage-00/rollouts.parquet: answers other instances than those of the study's test set"):
         store(folder)
