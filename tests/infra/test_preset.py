@@ -286,7 +286,7 @@ def test_overrides_reach_every_depth(file: Path):
 
 
 def test_a_preset_may_pay_for_partial_progress(file: Path):
-    assert weighted_terms(load_preset("tiny").rewards) == {"format": 0.0, "valid": 1.0, "optimal": 0.5}
+    assert weighted_terms(load_preset("tiny").rewards) == {"format": 0.0, "valid": 1.0, "optimal": 0.25}
     paid = load_preset(changed(file, "model: tiny", "model: tiny\nrewards: {arrived: 0.25}"), {"rewards.legal_share": 0.1})
     assert weighted_terms(paid.rewards) == {"format": 0.0, "valid": 1.0, "optimal": 0.5, "arrived": 0.25, "legal_share": 0.1}
 
