@@ -13,11 +13,11 @@ FORMER = {
     "tiny-wide": "a8792697f00a4191c5d7bf3177625a220347672a3109987d572d0fc14bab0001",
     "tiny-waits": "42b3087807de8ae1f298a03ec4b23dcbd90db1211d53de5bcc18a82122e2e144",
 }
-"""Policies that came with an earlier version, and that stored answers go back to -> SHA-256 of their weights."""
+"""Policies of an earlier version, which stored answers go back to -> SHA-256 of their weights."""
 
 
 def resolve_model(name: str) -> str:
-    """The source that backends load: a shipped policy for its name, else a checkpoint directory or hub id as it is.
+    """The source that backends load: a shipped policy for its name, else a checkpoint or hub id as it is.
 
     A name that looks like a path must be a checkpoint; ModelError otherwise, and for a former policy.
     """
@@ -25,19 +25,26 @@ def resolve_model(name: str) -> str:
         return str(SHIPPED[name])
     if name in FORMER:
         raise ModelError(
-            f"{name}: the weights of this policy are not shipped any more; docs/study/registration.md says how to get them and how to name their folder as "
-            f"the model; for the shipped policy name tiny, for a new one run envwright bootstrap"
+            f"{name}: the weights of this policy are not shipped any more; docs/study/registration.md says "
+            "how to get them and how to name their folder as the model; for the shipped policy name tiny, "
+            "for a new one run envwright bootstrap"
         )
     path = Path(os.path.expanduser(name))  # unlike Path.expanduser(), leaves an unknown user as it is
     if name.startswith((".", "/", "~")) or path.exists():
         if not (path / "config.json").is_file():
-            raise ModelError(f"{name}: no checkpoint there (config.json is missing); give a Hugging Face checkpoint directory or a hub id")
+            raise ModelError(
+                f"{name}: no checkpoint there (config.json is missing); give a Hugging Face checkpoint "
+                "directory or a hub id"
+            )
         return str(path)
     return name
 
 
 def weights_identity(model: str) -> str:
-    """SHA-256 of the weights that a name stands for, also of a former policy, which is not here; what has no such file stands for itself."""
+    """SHA-256 of the weights that a name stands for; what has no such file stands for itself.
+
+    Also known for a former policy, whose weights are not here.
+    """
     if model in FORMER:
         return FORMER[model]
     source = resolve_model(model)

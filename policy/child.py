@@ -1,4 +1,4 @@
-"""Child processes: work that needs torch runs in its own interpreter, streams its output and dies with its parent."""
+"""Work that needs torch runs in child processes, which stream their output and die with their parent."""
 
 import io
 import json
@@ -23,13 +23,17 @@ from policy.warm import IMPORTS, Order
 
 PROGRESS = "progress "
 YIELDING = {"OMP_WAIT_POLICY": "PASSIVE"}
-"""Threads of a parallel loop that wait for each other give up their core, unless the user says otherwise: on two cores beside a busy
-process a training step took 1.8 times as long instead of 2.8 times, generation 1.2 times instead of 3.7 times; alone it costs a tenth of generation."""
+"""Threads of a parallel loop that wait for each other give up their core, unless the user says otherwise: on
+two cores beside a busy process a training step took 1.8 times as long instead of 2.8 times, generation 1.2
+times instead of 3.7 times; alone it costs a tenth of generation."""
 TAIL_LINES = 15
 
 
-_LAUNCH = "import runpy, sys; sys.path.append(sys.argv.pop(1)); runpy.run_module(sys.argv.pop(1), run_name='__main__', alter_sys=True)"
-"""Finds envwright behind all else that an interpreter has: beside envwright may lie libraries of other versions."""
+_LAUNCH = (
+    "import runpy, sys; sys.path.append(sys.argv.pop(1)); runpy.run_module(sys.argv.pop(1), "
+    "run_name='__main__', alter_sys=True)"
+)
+"""Finds envwright behind all else an interpreter has: beside it may lie libraries of other versions."""
 
 
 _waiting: dict[tuple[str, str], subprocess.Popen] = {}
@@ -37,12 +41,17 @@ _waiting: dict[tuple[str, str], subprocess.Popen] = {}
 
 
 def warm_up(module: str, added: Mapping[str, str] | None = None, /) -> None:
-    """Let a child do the imports of `module` ahead of the next `start_piped` with the same environment; it dies with the calling thread."""
+    """Let a child do the imports of `module` ahead of the next `start_piped` with the same environment.
+
+    It dies with the calling thread.
+    """
     key = (module, json.dumps(added or {}, sort_keys=True))
     if key in _waiting and _waiting[key].poll() is None:
         return
     streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-    _waiting[key] = _start([sys.executable, "-m", "policy.warm", module, *IMPORTS[module]], added or {}, **streams)
+    _waiting[key] = _start(
+        [sys.executable, "-m", "policy.warm", module, *IMPORTS[module]], added or {}, **streams
+    )
 
 
 def dismiss() -> None:
@@ -56,11 +65,17 @@ def dismiss() -> None:
 
 
 def start_child(
-    module: str, arguments: list[str], added: Mapping[str, str] | None = None, /, *, python: str = sys.executable, **options: Any
+    module: str,
+    arguments: list[str],
+    added: Mapping[str, str] | None = None,
+    /,
+    *,
+    python: str = sys.executable,
+    **options: Any,
 ) -> subprocess.Popen:
-    """Start `python -m module arguments` in its own process group; it is killed if this process dies. `added` goes into its environment.
+    """Start `python -m module arguments` in its own process group; it is killed if this process dies.
 
-    Another interpreter than this one sees envwright and its own libraries.
+    `added` goes into its environment. Another interpreter than this one sees envwright and its own libraries.
     """
     if python == sys.executable:
         return _start([python, "-m", module, *arguments], added or {}, **options)
@@ -69,7 +84,13 @@ def start_child(
 
 
 def start_piped(
-    module: str, arguments: list[str], added: Mapping[str, str] | None = None, /, *, python: str = sys.executable, errors: Path | None = None
+    module: str,
+    arguments: list[str],
+    added: Mapping[str, str] | None = None,
+    /,
+    *,
+    python: str = sys.executable,
+    errors: Path | None = None,
 ) -> subprocess.Popen[bytes]:
     """`start_child` with pipes as standard input and output, or the child that was warmed up for it.
 
@@ -84,7 +105,9 @@ def start_piped(
         return start_child(module, arguments, added, python=python, **streams, stderr=log)
 
 
-def _ordered(module: str, arguments: list[str], added: Mapping[str, str] | None, errors: Path | None) -> subprocess.Popen[bytes] | None:
+def _ordered(
+    module: str, arguments: list[str], added: Mapping[str, str] | None, errors: Path | None
+) -> subprocess.Popen[bytes] | None:
     """The child that was warmed up for this, with its order; None if there is none."""
     child = _waiting.pop((module, json.dumps(added or {}, sort_keys=True)), None)
     if child is None:
@@ -94,14 +117,23 @@ def _ordered(module: str, arguments: list[str], added: Mapping[str, str] | None,
     try:
         child.stdin.write(json.dumps(order).encode() + b"\n")
         child.stdin.flush()
-    except BrokenPipeError:  # it was killed, or could not do its imports: the one that is started instead says why
+    except (
+        BrokenPipeError
+    ):  # it was killed, or could not do its imports: the one that is started instead says why
         stop_child(child)
         return None
     return child
 
 
 def _start(command: list[str], added: Mapping[str, str], **streams: Any) -> subprocess.Popen:
-    environment = {**YIELDING, **os.environ, "PYTHONUNBUFFERED": "1", "TOKENIZERS_PARALLELISM": "false", "HF_HUB_DISABLE_PROGRESS_BARS": "1", **added}
+    environment = {
+        **YIELDING,
+        **os.environ,
+        "PYTHONUNBUFFERED": "1",
+        "TOKENIZERS_PARALLELISM": "false",
+        "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+        **added,
+    }
     preexec = partial(die_with_parent, os.getpid()) if sys.platform == "linux" else None
     return subprocess.Popen(command, env=environment, preexec_fn=preexec, process_group=0, **streams)
 
@@ -124,12 +156,13 @@ def run_child(
     environment: Mapping[str, str] | None = None,
     started: Callable[[subprocess.Popen], None] | None = None,
 ) -> None:
-    """Run a child on a JSON spec to its end. Its output goes to `log_path`, its progress lines to `progress` as dicts.
+    """Run a child on a JSON spec to its end.
 
-    `launcher` is a module that starts others, with its options (`accelerate.commands.launch`, `--config_file`, ...).
-    The calling thread has to live as long as the child. What the child leaves behind in its process group ends with it.
-    `environment` adds to that of this process; `started` gets the child, so that another thread can stop it. Raises ChildError
-    with the last lines of the output if it fails.
+    Its output goes to `log_path`, its progress lines to `progress` as dicts. `launcher` is a module that
+    starts others, with its options (`accelerate.commands.launch`, `--config_file`, ...). The calling thread
+    has to live as long as the child. What the child leaves behind in its process group ends with it.
+    `environment` adds to that of this process; `started` gets the child, so that another thread can stop it.
+    Raises ChildError with the last lines of the output if it fails.
     """
     write_json(spec_path, spec)
     log_path.parent.mkdir(parents=True, exist_ok=True)
@@ -170,7 +203,7 @@ def run_child(
 
 
 def stop_child(child: subprocess.Popen, patience: float = 10) -> None:
-    """End a child, by force after `patience` seconds, and what is left of its process group, also if the child has ended."""
+    """End a child, by force after `patience` seconds, and its process group, also if the child has ended."""
     if child.poll() is None:
         _signal(child, signal.SIGTERM)
         with suppress(subprocess.TimeoutExpired):

@@ -21,7 +21,13 @@ class Changes(Frozen):
     """Map size -> change of the valid rate, paired over the instances."""
 
 
-def evaluate(model: ChatModel, instances: list[Instance], style: PromptStyle, sampling: Sampling, progress: Progress | None = None) -> list[Rollout]:
+def evaluate(
+    model: ChatModel,
+    instances: list[Instance],
+    style: PromptStyle,
+    sampling: Sampling,
+    progress: Progress | None = None,
+) -> list[Rollout]:
     """One rollout an instance, in order."""
     completions = model.complete([ask(prompt(i.problem, style)) for i in instances], sampling, progress)
     verdicts = verify_batch(instances, [completion.text for completion in completions])
@@ -38,13 +44,15 @@ def evaluate(model: ChatModel, instances: list[Instance], style: PromptStyle, sa
 
 
 def gains(before: list[Rollout], after: list[Rollout]) -> tuple[Difference, Difference]:
-    """Change of the valid and of the optimal rate on the same instances, with paired intervals; DataError if they differ."""
+    """Change of the valid and the optimal rate, with paired intervals; DataError if the instances differ."""
     _check_paired(before, after)
-    return _change(before, after, lambda r: r.verdict.valid), _change(before, after, lambda r: r.verdict.optimal)
+    return _change(before, after, lambda r: r.verdict.valid), _change(
+        before, after, lambda r: r.verdict.optimal
+    )
 
 
 def solved_by_one(before: list[Rollout], after: list[Rollout]) -> tuple[int, int]:
-    """How many instances only `after` solved, and how many only `before` did; DataError if they are not the same instances."""
+    """Numbers of instances that only `after` and only `before` solved; DataError if they are not the same."""
     _check_paired(before, after)
     pairs = [(old.verdict.valid, new.verdict.valid) for old, new in zip(before, after, strict=True)]
     return pairs.count((False, True)), pairs.count((True, False))
@@ -58,12 +66,18 @@ def valid_gains(before: list[Rollout], after: list[Rollout]) -> dict[int, Differ
         return [r for r in rollouts if r.instance.problem.size == size]
 
     sizes = sorted({r.instance.problem.size for r in before})
-    return {size: _change(of_size(before, size), of_size(after, size), lambda r: r.verdict.valid) for size in sizes}
+    return {
+        size: _change(of_size(before, size), of_size(after, size), lambda r: r.verdict.valid)
+        for size in sizes
+    }
 
 
 def _check_paired(before: list[Rollout], after: list[Rollout]) -> None:
     if [r.instance.problem.id for r in before] != [r.instance.problem.id for r in after]:
-        raise DataError("the two evaluations are not on the same instances in the same order, so they cannot be paired; evaluate both on one data set")
+        raise DataError(
+            "the two evaluations are not on the same instances in the same order, so they cannot be paired; "
+            "evaluate both on one data set"
+        )
 
 
 def _change(before: list[Rollout], after: list[Rollout], outcome: Callable[[Rollout], bool]) -> Difference:

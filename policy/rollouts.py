@@ -27,9 +27,21 @@ ROLLOUT_SCHEMA = pa.schema(
         pa.field("detail", pa.string(), nullable=False),
         pa.field("plan_sum_of_costs", pa.int16(), metadata={"doc": "of the answer, null if invalid"}),
         pa.field("plan_makespan", pa.int16()),
-        pa.field("arrived", pa.float64(), nullable=False, metadata={"doc": "share of agents whose path ends on their goal"}),
-        pa.field("legal_steps", pa.int16(), nullable=False, metadata={"doc": "steps before the first violation"}),
-        pa.field("legal_share", pa.float64(), nullable=False, metadata={"doc": "the same as a share of the plan's length"}),
+        pa.field(
+            "arrived",
+            pa.float64(),
+            nullable=False,
+            metadata={"doc": "share of agents whose path ends on their goal"},
+        ),
+        pa.field(
+            "legal_steps", pa.int16(), nullable=False, metadata={"doc": "steps before the first violation"}
+        ),
+        pa.field(
+            "legal_share",
+            pa.float64(),
+            nullable=False,
+            metadata={"doc": "the same as a share of the plan's length"},
+        ),
     ]
 )
 
@@ -66,7 +78,9 @@ def write_rollouts(path: Path, rollouts: list[Rollout], style: PromptStyle) -> N
             "legal_steps": r.verdict.legal_steps,
             "legal_share": r.verdict.legal_share,
         }
-        for instance_row, r in zip(to_table([r.instance for r in rollouts], style).to_pylist(), rollouts, strict=True)
+        for instance_row, r in zip(
+            to_table([r.instance for r in rollouts], style).to_pylist(), rollouts, strict=True
+        )
     ]
     write_table(path, pa.Table.from_pylist(rows, schema=ROLLOUT_SCHEMA))
 
@@ -100,7 +114,10 @@ def read_rollouts(path: Path) -> list[Rollout]:
 
 
 def breakdown_of(rollouts: Iterable[Rollout]) -> Breakdown:
-    """Failure breakdown of rollouts, with the mean excess cost of valid answers, the number of truncated ones, and those where a wait is needed."""
+    """Failure breakdown of rollouts, with the mean excess cost of valid answers.
+
+    It also counts the truncated answers, and those where a wait is needed.
+    """
     by_size: dict[int, list[Rollout]] = {}
     for rollout in rollouts:
         by_size.setdefault(rollout.instance.problem.size, []).append(rollout)
@@ -112,7 +129,11 @@ def breakdown_of(rollouts: Iterable[Rollout]) -> Breakdown:
                     "excess_cost": _excess_cost(by_size[size]),
                     "truncated": sum(rollout.truncated for rollout in by_size[size]),
                     "waiting": sum(rollout.instance.solution.wait_required for rollout in by_size[size]),
-                    "waiting_valid": sum(rollout.verdict.valid for rollout in by_size[size] if rollout.instance.solution.wait_required),
+                    "waiting_valid": sum(
+                        rollout.verdict.valid
+                        for rollout in by_size[size]
+                        if rollout.instance.solution.wait_required
+                    ),
                 }
             )
             for size, part in counts.sizes.items()
@@ -121,5 +142,9 @@ def breakdown_of(rollouts: Iterable[Rollout]) -> Breakdown:
 
 
 def _excess_cost(rollouts: list[Rollout]) -> float | None:
-    excesses = [r.verdict.sum_of_costs - r.instance.solution.sum_of_costs for r in rollouts if r.verdict.sum_of_costs is not None]
+    excesses = [
+        r.verdict.sum_of_costs - r.instance.solution.sum_of_costs
+        for r in rollouts
+        if r.verdict.sum_of_costs is not None
+    ]
     return sum(excesses) / len(excesses) if excesses else None

@@ -1,7 +1,7 @@
 """A child that has done its imports before it is needed: `python -m policy.warm MODULE IMPORT ...`.
 
-It waits for one line of JSON on standard input, an `Order`, and then is what `python -m MODULE ARGUMENTS` would have been.
-End of input instead of a line ends it.
+It waits for one line of JSON on standard input, an `Order`, and then is what `python -m MODULE ARGUMENTS`
+would have been. End of input instead of a line ends it.
 """
 
 import importlib

@@ -22,32 +22,50 @@ class _Line(Frozen):
 
 
 class KeptAnswers:
-    """A `ChatModel` that writes each answer of another to a file as soon as it is there, and finds those that an earlier process wrote.
+    """A `ChatModel` that files each answer of another at once, and finds those of an earlier process.
 
-    An answer is found again by what decides it: conversation and sampling, the rank among equal conversations, and `decides`, which
-    holds the identity of the model and how it is run. Killing the process loses no finished answer; a torn last line is passed over.
-    The file is its caller's to remove, once what was made of the answers is safe (`infra.runs.steps.run_step`).
+    An answer is found again by what decides it: conversation and sampling, the rank among equal
+    conversations, and `decides`, which holds the identity of the model and how it is run. Killing the process
+    loses no finished answer; a torn last line is passed over. The file is its caller's to remove, once what
+    was made of the answers is safe (`infra.runs.steps.run_step`).
     """
 
     def __init__(self, model: ChatModel, path: Path, decides: Mapping[str, Any]) -> None:
         self.model, self.path, self.decides = model, path, dict(decides)
 
-    def complete(self, conversations: Sequence[Conversation], sampling: Sampling, progress: Progress | None = None) -> list[Completion]:
-        """Complete every conversation in order; only those without a kept answer are asked. Raises ModelError; what is finished by then is kept."""
+    def complete(
+        self, conversations: Sequence[Conversation], sampling: Sampling, progress: Progress | None = None
+    ) -> list[Completion]:
+        """Complete every conversation in order; only those without a kept answer are asked.
+
+        Raises ModelError; what is finished by then is kept.
+        """
         keys = self._keys(conversations, sampling)
         kept = self._read()
         found = {index: kept[key] for index, key in keys.items() if key in kept}
         if progress and found:
             progress(dict(found))
         # A group is asked as a whole, or its sampled answers would repeat those that are there.
-        owed = sorted(index for group in equal_groups(conversations) if not found.keys() >= set(group) for index in group)
+        owed = sorted(
+            index
+            for group in equal_groups(conversations)
+            if not found.keys() >= set(group)
+            for index in group
+        )
         if not owed:
             return [found[index] for index in range(len(conversations))]
         with self._appended() as file:
 
             def keep(new: Mapping[int, Completion]) -> None:
-                fresh = {owed[place]: completion for place, completion in new.items() if owed[place] not in found}
-                file.write(b"".join(_Line(key=keys[index], completion=completion).model_dump_json().encode() + b"\n" for index, completion in fresh.items()))
+                fresh = {
+                    owed[place]: completion for place, completion in new.items() if owed[place] not in found
+                }
+                file.write(
+                    b"".join(
+                        _Line(key=keys[index], completion=completion).model_dump_json().encode() + b"\n"
+                        for index, completion in fresh.items()
+                    )
+                )
                 file.flush()
                 found.update(fresh)
                 if progress and fresh:
@@ -61,7 +79,11 @@ class KeptAnswers:
         keys = {}
         for group in equal_groups(conversations):
             # Not `digest`: thousands of these are made in a call.
-            asked = sha256(json.dumps([how, *((message.role, message.content) for message in conversations[group[0]])]).encode()).hexdigest()
+            asked = sha256(
+                json.dumps(
+                    [how, *((message.role, message.content) for message in conversations[group[0]])]
+                ).encode()
+            ).hexdigest()
             keys |= {index: f"{asked}-{rank}" for rank, index in enumerate(group)}
         return keys
 

@@ -37,14 +37,16 @@ class Completion(Frozen):
 
 Conversation = tuple[Message, ...]
 Progress = Callable[[Mapping[int, Completion]], None]
-"""Told of new completions, under the index of their conversation in the call; every completion is told once, in any order."""
+"""Told of new completions, by their conversation's index in the call; each is told once, in any order."""
 
 
 class ChatModel(Protocol):
     """Answers conversations in order, one completion each."""
 
-    def complete(self, conversations: Sequence[Conversation], sampling: Sampling, progress: Progress | None = None) -> list[Completion]:
-        """Complete every conversation; `progress` is told of completions as they are there. Raises ModelError."""
+    def complete(
+        self, conversations: Sequence[Conversation], sampling: Sampling, progress: Progress | None = None
+    ) -> list[Completion]:
+        """Complete every conversation; `progress` is told of completions as they come. Raises ModelError."""
         ...
 
 
@@ -56,7 +58,8 @@ def ask(text: str) -> Conversation:
 def equal_groups(conversations: Sequence[Conversation]) -> list[list[int]]:
     """The indices of equal conversations together, in the order of their first ones.
 
-    Which of its answers a model draws for a conversation depends on the rank in its group: a group is asked as a whole, or its answers repeat.
+    Which of its answers a model draws for a conversation depends on the rank in its group: a group is asked
+    as a whole, or its answers repeat.
     """
     groups: dict[Conversation, list[int]] = {}
     for index, conversation in enumerate(conversations):

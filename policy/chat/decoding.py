@@ -1,7 +1,7 @@
-"""Generation in which answers that have ended leave the batch, for `custom_generate` of transformers' `generate`.
+"""Generation in which ended answers leave the batch, for `custom_generate` of transformers' `generate`.
 
-On a CPU a step takes as long as its batch is large, and most answers end well before the longest: transformers computes
-them to the end of the longest all the same.
+On a CPU a step takes as long as its batch is large, and most answers end well before the longest:
+transformers computes them to the end of the longest all the same.
 """
 
 from typing import Any
@@ -21,11 +21,11 @@ def decode(
     generation_config: GenerationConfig,
     **inputs: Any,
 ) -> torch.Tensor:
-    """Prompts and answers, [B, P + C], padded behind the end of an answer; greedy, or drawn if the config samples.
+    """Prompts and answers, [B, P + C], padded behind an answer's end; greedy, or drawn if the config samples.
 
-    `input_ids`, [B, P], are padded on the left. `inputs` has their attention mask and the cache, which holds any number of
-    tokens below P of each row. Processors and criteria must treat each row alone, whatever its place in the batch, as those that transformers
-    makes from a generation config do.
+    `input_ids`, [B, P], are padded on the left. `inputs` has their attention mask and the cache, which holds
+    any number of tokens below P of each row. Processors and criteria must treat each row alone, whatever its
+    place in the batch, as those that transformers makes from a generation config do.
     """
     attention_mask: torch.Tensor = inputs["attention_mask"]
     cache: Cache = inputs["past_key_values"]
@@ -63,7 +63,10 @@ def decode(
 
 
 def drawn(scores: torch.Tensor) -> torch.Tensor:
-    """A token for each row of scores, [B, V], drawn from their softmax by inversion: `torch.multinomial` takes far longer on a CPU."""
+    """A token for each row of scores, [B, V], drawn from their softmax by inversion.
+
+    `torch.multinomial` takes far longer on a CPU.
+    """
     cumulative = scores.softmax(-1).cumsum(-1)
     places = torch.rand_like(cumulative[:, :1]) * cumulative[:, -1:]
     return torch.searchsorted(cumulative, places, right=True).clamp(max=scores.shape[-1] - 1)[:, 0]

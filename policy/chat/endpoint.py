@@ -14,9 +14,10 @@ _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,99}")
 
 
 class Endpoint(Frozen):
-    """An endpoint, a model there, and the patience of its caller. It names the key's variable and never holds the key.
+    """An endpoint, a model there, and the patience of its caller.
 
-    An answer is there, or given up, within (retries + 1) * timeout + retries * max_wait seconds."""
+    It names the key's variable and never holds the key. An answer is there, or given up, within
+    (retries + 1) * timeout + retries * max_wait seconds."""
 
     model_config = ConfigDict(allow_inf_nan=False)
     base_url: str = "https://api.openai.com/v1"
@@ -24,40 +25,61 @@ class Endpoint(Frozen):
     model: str = ""
     """Name of the model at the endpoint; has to be given."""
     api_key_env: str = "OPENAI_API_KEY"
-    """Name of the environment variable that holds the key; a server without keys needs none. Default OPENAI_API_KEY."""
+    """Environment variable that holds the key; a server without keys needs none. Default OPENAI_API_KEY."""
     timeout: float = Field(default=120, gt=0, le=3600)
     """Seconds after which a request ends, whatever the server does; above 0 to 3600, default 120."""
     retries: int = Field(default=4, ge=0, le=20)
     """Further requests when one fails for a reason that may pass; 0 to 20, default 4."""
     backoff: float = Field(default=1, ge=0, le=60)
-    """Longest wait before the first retry, in seconds; it doubles with each, and the wait is drawn from 0 to it; 0 to 60, default 1."""
+    """Longest wait before the first retry, in seconds; it doubles with each, and the wait is drawn from 0 to
+    it; 0 to 60, default 1."""
     max_wait: float = Field(default=60, ge=0, le=3600)
-    """Longest wait before any retry in seconds, also when the server asks for a longer one; 0 to 3600, default 60."""
+    """Longest wait before a retry in seconds, even if the server asks for more; 0 to 3600, default 60."""
     token_limit: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
-    """What the endpoint calls the limit of an answer; OpenAI's own newer models want `max_completion_tokens`."""
+    """What the endpoint calls the limit of an answer; OpenAI's newer models want `max_completion_tokens`."""
 
 
 def check_endpoint(endpoint: Endpoint) -> None:
     """ValueError if the address is none, or a key may have been given; the message repeats neither."""
-    # Checked here and not by the fields, whose errors show what was given: whoever mistakes one for the key's place has put it there.
+    # Checked here and not by the fields, whose errors show what was given: whoever mistakes one for the key's
+    # place has put it there.
     if not 0 < len(endpoint.model) <= 500:
         raise ValueError("model: expected the name of a model at the endpoint, of at most 500 characters")
     if not _VARIABLE.fullmatch(endpoint.api_key_env):
-        raise ValueError("api_key_env: expected the name of an environment variable (capitals, digits, underscores), never the key itself")
+        raise ValueError(
+            "api_key_env: expected the name of an environment variable (capitals, digits, underscores), "
+            "never the key itself"
+        )
     try:
         parts = urlsplit(endpoint.base_url)
-        usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0 and len(endpoint.base_url) <= 500
+        usable = (
+            parts.scheme in {"http", "https"}
+            and bool(parts.hostname)
+            and parts.port != 0
+            and len(endpoint.base_url) <= 500
+        )
     except ValueError:
         usable, parts = False, urlsplit("")
-    if not usable or not endpoint.base_url.isascii() or not endpoint.base_url.isprintable() or " " in endpoint.base_url:
+    if (
+        not usable
+        or not endpoint.base_url.isascii()
+        or not endpoint.base_url.isprintable()
+        or " " in endpoint.base_url
+    ):
         raise ValueError("base_url: expected an address as http://localhost:8000/v1")
     if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
-        raise ValueError("base_url: expected an address without user, password, query or fragment; the key belongs in the environment variable api_key_env")
+        raise ValueError(
+            "base_url: expected an address without user, password, query or fragment; the key belongs in the "
+            "environment variable api_key_env"
+        )
 
 
 def read_key(endpoint: Endpoint) -> str:
     """The key in the environment, or nothing; ModelError if it cannot be one."""
     key = os.environ.get(endpoint.api_key_env, "").strip()
     if not key.isascii() or not key.isprintable() or " " in key:
-        raise ModelError(f"the environment variable {endpoint.api_key_env} holds characters that no key has; set it to the key alone")
+        raise ModelError(
+            f"the environment variable {endpoint.api_key_env} holds characters that no key has; set it to "
+            "the key alone"
+        )
     return key

@@ -1,4 +1,4 @@
-"""A chat model in child processes, so that the caller never imports torch and its memory is free when it is closed."""
+"""A chat model in child processes: the caller never imports torch, and closing it frees its memory."""
 
 import logging
 import selectors
@@ -21,23 +21,33 @@ Group = list[int]
 
 
 class EngineChatModel:
-    """A `ChatModel` whose model lives in child processes, `config.replicas` of them; started by the first call, reusable, closed explicitly."""
+    """A `ChatModel` whose model lives in `config.replicas` child processes.
+
+    The first call starts them; reusable, closed explicitly.
+    """
 
     def __init__(self, source: str, config: EngineConfig, log_path: Path, vllm: Path | None = None) -> None:
         """`vllm` names the interpreter of the backend vllm; ModelError if there is none."""
         self.source, self.config, self.log_path = source, config, log_path
         python = vllm_python(vllm) if config.backend == "vllm" else sys.executable
-        self.replicas = [Replica(number, source, config, log_path, python) for number in range(config.replicas)]
+        self.replicas = [
+            Replica(number, source, config, log_path, python) for number in range(config.replicas)
+        ]
 
-    def complete(self, conversations: Sequence[Conversation], sampling: Sampling, progress: Progress | None = None) -> list[Completion]:
+    def complete(
+        self, conversations: Sequence[Conversation], sampling: Sampling, progress: Progress | None = None
+    ) -> list[Completion]:
         """Complete every conversation in order.
 
-        A process that is killed is started again, once, and asked for what it owes; ModelError if it fails for another reason, or again.
+        A process that is killed is started again, once, and asked for what it owes; ModelError if it fails
+        for another reason, or again.
         """
         found: dict[int, Completion] = {}
 
         def request(indices: Group) -> Request:
-            return Request(conversations={index: conversations[index] for index in indices}, sampling=sampling)
+            return Request(
+                conversations={index: conversations[index] for index in indices}, sampling=sampling
+            )
 
         def take(reply: Reply) -> None:
             new = {index: completion for index, completion in reply.completions.items() if index not in found}
@@ -50,9 +60,10 @@ class EngineChatModel:
         return [found[index] for index in range(len(conversations))]
 
     def score(self, sequences: Sequence[Sequence[int]]) -> list[list[float]]:
-        """For each sequence of n >= 1 token ids the n - 1 values log p(token_t | tokens before t), t >= 1, at temperature 1.
+        """For each sequence of n >= 1 token ids the n - 1 log-probabilities of its tokens after the first.
 
-        Raises ModelError as `complete` does, and if a sequence is empty or too long for the model.
+        They are log p(token_t | tokens before t), t >= 1, at temperature 1. Raises ModelError as `complete`
+        does, and if a sequence is empty or too long for the model.
         """
         found: dict[int, list[float]] = {}
 
@@ -63,20 +74,39 @@ class EngineChatModel:
         self._share([[index] for index in order], request, lambda reply: found.update(reply.scores))
         return [found[index] for index in range(len(sequences))]
 
-    def _share(self, groups: Sequence[Group], request: Callable[[Group], Request], take: Callable[[Reply], None]) -> None:
-        """Hand out the groups, the longest first, and a few at a time if there are several replicas, so that all have work until the end."""
-        work = _Work(deque(groups), {replica: {} for replica in self.replicas}, 2 * self.config.batch_size if len(self.replicas) > 1 else sys.maxsize)
+    def _share(
+        self, groups: Sequence[Group], request: Callable[[Group], Request], take: Callable[[Reply], None]
+    ) -> None:
+        """Hand out the groups, the longest first.
+
+        With several replicas it hands out a few at a time, so that all have work until the end.
+        """
+        work = _Work(
+            deque(groups),
+            {replica: {} for replica in self.replicas},
+            2 * self.config.batch_size if len(self.replicas) > 1 else sys.maxsize,
+        )
         ended: set[Replica] = set()
         refusal: str | None = None
         last_words = ""
 
         def again(replica: Replica) -> None:
             if replica in ended:
-                said = f"{self.source}: the process that runs the model ended unexpectedly, twice{last_words}; its output is in {self.log_path}"
-                raise ModelError(f"{said}; if it was killed for its memory, {self.config.less_memory}") from None
+                said = (
+                    f"{self.source}: the process that runs the model ended unexpectedly, twice{last_words}; "
+                    f"its output is in {self.log_path}"
+                )
+                raise ModelError(
+                    f"{said}; if it was killed for its memory, {self.config.less_memory}"
+                ) from None
             ended.add(replica)
             work.give_back(replica)
-            _log.warning("%s: the process that runs the model ended unexpectedly and is started again; its output is in %s", self.source, self.log_path)
+            _log.warning(
+                "%s: the process that runs the model ended unexpectedly and is started again; its output is "
+                "in %s",
+                self.source,
+                self.log_path,
+            )
 
         try:
             while work.left():
@@ -110,9 +140,13 @@ class EngineChatModel:
             raise ModelError(refusal)
 
     def _explained(self, reason: str) -> str:
-        """A reason, with the remedy if it is that memory ran out; finished answers are the caller's already."""
+        """A reason, with the remedy if memory ran out; finished answers are the caller's already."""
         advice = self.config.less_memory
-        return f"{reason}; {advice}. Its output is in {self.log_path}" if _lacks_memory(reason) and advice not in reason else reason
+        return (
+            f"{reason}; {advice}. Its output is in {self.log_path}"
+            if _lacks_memory(reason) and advice not in reason
+            else reason
+        )
 
     def close(self) -> None:
         """End the processes."""
@@ -124,7 +158,10 @@ class _Work:
     """Which groups wait, and which a replica owes."""
 
     def __init__(self, waiting: deque[Group], owed: dict[Replica, dict[int, Group]], window: int) -> None:
-        """`owed` holds for each replica the indices that it was asked for, with their groups; `window` is how many may be before it is asked for more."""
+        """`owed` holds for each replica the indices that it was asked for, with their groups.
+
+        A replica is asked for more while fewer than `window` are owed.
+        """
         self.waiting, self.owed, self.window = waiting, owed, window
 
     def left(self) -> bool:
@@ -146,7 +183,7 @@ class _Work:
             del self.owed[replica][index]
 
     def give_back(self, replica: Replica) -> None:
-        """Let a replica's groups wait again, whole ones: which answers are sampled depends on the rank in the group."""
+        """Let a replica's groups wait again, whole: which answers are sampled depends on the rank in one."""
         self.waiting.extendleft({group[0]: group for group in self.owed[replica].values()}.values())
         self.owed[replica] = {}
 

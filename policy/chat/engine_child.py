@@ -1,4 +1,4 @@
-"""The child of `policy.chat.replica`: loads a model, answers requests on standard input until it is closed."""
+"""The child of `policy.chat.replica`: loads a model, answers requests on standard input until it closes."""
 
 import json
 import os
@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 
 def main(spec: dict) -> None:
-    """Answer requests until there are no more; an error that ends it is told before. Whatever libraries print on standard output goes to standard error."""
+    """Answer requests until there are no more; an error that ends it is told before.
+
+    Whatever libraries print on standard output goes to standard error.
+    """
     requests: SimpleQueue[str] = SimpleQueue()
     lines = _own("r", 0)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -58,7 +61,7 @@ def _answer(spec: dict, requests: SimpleQueue[str], reply: Callable[..., None]) 
 
 
 def _own(mode: str, descriptor: int) -> IO[str]:
-    """A pipe of this process under another number, so that what libraries and forks do to the standard one leaves it alone."""
+    """A pipe of this process under a number of its own, as libraries and forks touch the standard one."""
     return os.fdopen(os.dup(descriptor), mode, encoding="utf-8")
 
 
@@ -86,7 +89,10 @@ def _take(model: "LocalModel", request: Request, reply: Callable[..., None]) -> 
         reply(scores=dict(zip(request.sequences, model.score(list(request.sequences.values())), strict=True)))
     if request.sampling is not None:
         under = " under a schema" if request.sampling.json_schema is not None else ""
-        _note(f"is asked for {len(request.conversations)} answers of up to {request.sampling.max_tokens} tokens{under}")
+        _note(
+            f"is asked for {len(request.conversations)} answers of up to {request.sampling.max_tokens} "
+            f"tokens{under}"
+        )
         model.add(request.conversations, request.sampling)
 
 
@@ -101,7 +107,8 @@ def _die_together() -> None:
 
 
 if __name__ == "__main__":
-    # vLLM runs its core in processes of their own, forked or started anew, which would hold the GPU for seconds after the end of this one.
+    # vLLM runs its core in processes of their own, forked or started anew, which would hold the GPU for
+    # seconds after the end of this one.
     os.register_at_fork(after_in_child=_die_together)
     main(json.loads(sys.argv[1]))
 elif __name__ == "__mp_main__":

@@ -14,19 +14,21 @@ class EngineConfig(Frozen):
     """Which engine answers for a policy, and with how much of the machine."""
 
     backend: Backend = "transformers"
-    """What generates: Hugging Face transformers, or vLLM, which is much faster on a GPU and has an installation of its own."""
+    """What generates: Hugging Face transformers, or vLLM, much faster on a GPU, with its own installation."""
     batch_size: int = Field(default=64, ge=1)
-    """Answers generated together, by each replica: a batch of transformers, `max_num_seqs` of vLLM. Decides memory and speed, not answers."""
+    """Answers generated together, by each replica: a batch of transformers, `max_num_seqs` of vLLM. Decides
+    memory and speed, not answers."""
     dtype: Dtype = "auto"
-    """Of weights and activations. `auto` is that of the checkpoint, but 16 bits on vLLM if that is float32, as it is of each stage's checkpoint."""
+    """Of weights and activations. `auto` is that of the checkpoint, but 16 bits on vLLM if that is float32,
+    as it is of each stage's checkpoint."""
     replicas: int = Field(default=1, ge=1, le=64)
-    """Processes that share the conversations, each with the whole model on GPUs of its own (data parallel); 1 to 64."""
+    """Data-parallel processes that share the conversations, each with the model on its own GPUs; 1 to 64."""
     tensor_parallel: int = Field(default=1, ge=1, le=64)
     """GPUs over which each replica splits the model; vllm only; 1 to 64."""
     gpu_memory_utilization: float | None = Field(default=None, gt=0, le=1)
-    """Share of a GPU's memory for weights and cache, above 0 to 1; vllm only. Left out, vLLM decides (0.92)."""
+    """Share of a GPU's memory for weights and cache, above 0 to 1; vllm only. Default: vLLM's own (0.92)."""
     max_model_len: int | None = Field(default=None, ge=16)
-    """Tokens of prompt and answer at most; vllm only. Less than the model's own limit, which it is if left out, saves memory."""
+    """Most tokens of prompt and answer; vllm only. Default: the model's own limit; less saves memory."""
 
     @model_validator(mode="after")
     def _read(self) -> Self:
@@ -35,7 +37,10 @@ class EngineConfig(Frozen):
             for name in ("tensor_parallel", "gpu_memory_utilization", "max_model_len"):
                 value = getattr(self, name)
                 if value != type(self).model_fields[name].default:
-                    raise ValueError(f"{name}: {value} is read by the backend vllm only, and backend is {self.backend}; set it to vllm, or leave {name} out")
+                    raise ValueError(
+                        f"{name}: {value} is read by the backend vllm only, and backend is {self.backend}; "
+                        f"set it to vllm, or leave {name} out"
+                    )
         return self
 
     @property
@@ -43,11 +48,21 @@ class EngineConfig(Frozen):
         """What to change where memory does not suffice."""
         if self.backend == "transformers":
             return f"lower the engine's batch_size, now {self.batch_size}"
-        length, share = self.max_model_len or "the model's own limit", self.gpu_memory_utilization or "vLLM's own 0.92"
+        length, share = (
+            self.max_model_len or "the model's own limit",
+            self.gpu_memory_utilization or "vLLM's own 0.92",
+        )
         either = "more of it is cache, less of it leaves room for others"
-        return f"lower the engine's max_model_len, now {length}, or change its gpu_memory_utilization, now {share}: {either}"
+        return (
+            f"lower the engine's max_model_len, now {length}, or change its gpu_memory_utilization, now "
+            f"{share}: {either}"
+        )
 
     @property
     def decides(self) -> dict[str, Any]:
         """What of it decides answers, for content keys; the rest decides speed and memory."""
-        return {"dtype": self.dtype} if self.backend == "transformers" else {"dtype": self.dtype, "backend": self.backend}
+        return (
+            {"dtype": self.dtype}
+            if self.backend == "transformers"
+            else {"dtype": self.dtype, "backend": self.backend}
+        )

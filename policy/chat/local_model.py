@@ -1,4 +1,4 @@
-"""What the chat models that run in this process share: conversations become tokens, tokens become completions."""
+"""What chat models in this process share: conversations become tokens, tokens become completions."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,8 @@ class Question:
     index: int
     tokens: list[int]
     seed: int
-    """Of its answer, if that is sampled; derived from the sampling's seed, the prompt, and the rank among equal prompts, whatever else is asked."""
+    """Of its answer, if that is sampled; derived from the sampling's seed, the prompt, and the rank among
+    equal prompts, whatever else is asked."""
     sampling: Sampling
 
 
@@ -28,7 +29,7 @@ class LocalModel(ABC):
     """A `ChatModel` that answers step by step: questions may be added while others are being answered."""
 
     def __init__(self, source: str, tokenizer: Any, ends: set[int], limit: int | None) -> None:
-        """`ends` are the tokens that end an answer, `limit` the most tokens of prompt and answer, None if there is no limit."""
+        """`ends` are the tokens that end an answer, `limit` the most tokens of prompt and answer, or None."""
         self.source, self.tokenizer, self.ends, self.limit = source, tokenizer, ends, limit
         self.waiting: dict[int, Question] = {}
         """Index -> question that is not answered yet."""
@@ -39,12 +40,17 @@ class LocalModel(ABC):
 
     @abstractmethod
     def score(self, sequences: Sequence[Sequence[int]]) -> list[list[float]]:
-        """For each sequence of n >= 1 token ids the n - 1 values log p(token_t | tokens before t), t >= 1, at temperature 1; ModelError if one is too long."""
+        """For each sequence of n >= 1 token ids the n - 1 log-probabilities of its tokens after the first.
+
+        They are log p(token_t | tokens before t), t >= 1, at temperature 1. Raises ModelError if a sequence
+        is too long.
+        """
 
     def add(self, conversations: Mapping[int, Conversation], sampling: Sampling) -> list[Question]:
-        """Have conversations answered by the next steps, under these indices; equal ones together, as a sampled answer depends on the rank among them.
+        """Have conversations answered by the next steps, under these indices.
 
-        ModelError if one does not fit; then none is added.
+        Equal ones belong in one call, as a sampled answer depends on the rank among them. ModelError if one
+        does not fit; then none is added.
         """
         if not conversations:
             return []
@@ -54,19 +60,27 @@ class LocalModel(ABC):
         prompts = self.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
         encoded = self.tokenizer(prompts, add_special_tokens=False)["input_ids"]
         questions = [
-            Question(indices[place], tokens, seed_integer(sampling.seed, prompt, rank) if sampling.temperature else 0, sampling)
+            Question(
+                indices[place],
+                tokens,
+                seed_integer(sampling.seed, prompt, rank) if sampling.temperature else 0,
+                sampling,
+            )
             for group, prompt, tokens in zip(groups, prompts, encoded, strict=True)
             for rank, place in enumerate(group)
         ]
         longest = max(map(len, encoded))
         if self.limit and longest + sampling.max_tokens > self.limit:
             raise ModelError(
-                f"{self.source}: a prompt of {longest} tokens and an answer of up to {sampling.max_tokens} exceed the model's {self.limit}; lower max_tokens"
+                f"{self.source}: a prompt of {longest} tokens and an answer of up to {sampling.max_tokens} "
+                f"exceed the model's {self.limit}; lower max_tokens"
             )
         self.waiting |= {question.index: question for question in questions}
         return questions
 
-    def complete(self, conversations: Sequence[Conversation], sampling: Sampling, progress: Progress | None = None) -> list[Completion]:
+    def complete(
+        self, conversations: Sequence[Conversation], sampling: Sampling, progress: Progress | None = None
+    ) -> list[Completion]:
         """Complete every conversation in order; answers do not depend on the order asked."""
         done: dict[int, Completion] = {}
         self.add(dict(enumerate(conversations)), sampling)
@@ -91,11 +105,14 @@ class LocalModel(ABC):
         """ModelError if a sequence to be scored is empty or longer than `limit`."""
         for sequence in sequences:
             if not sequence or (limit and len(sequence) > limit):
-                raise ModelError(f"{self.source}: a sequence of {len(sequence)} tokens cannot be scored; give 1 to {limit or 'any number'}")
+                raise ModelError(
+                    f"{self.source}: a sequence of {len(sequence)} tokens cannot be scored; give 1 to "
+                    f"{limit or 'any number'}"
+                )
 
 
 def load_tokenizer(source: str) -> Any:
-    """The tokenizer of a checkpoint directory or hub id; ModelError if it cannot be loaded or has no chat template."""
+    """The tokenizer of a checkpoint or hub id; ModelError if it does not load or has no chat template."""
     try:
         tokenizer = AutoTokenizer.from_pretrained(resolve_model(source), padding_side="left")
     except (OSError, ValueError) as error:

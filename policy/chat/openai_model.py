@@ -1,4 +1,7 @@
-"""A chat model behind an OpenAI-compatible endpoint. Time and memory of a call are bounded whatever the server does, and the key leaves only in its header."""
+"""A chat model behind an OpenAI-compatible endpoint.
+
+Time and memory of a call are bounded whatever the server does, and the key leaves only in its header.
+"""
 
 import logging
 import math
@@ -14,7 +17,13 @@ from anyio import Semaphore, fail_after
 from anyio.from_thread import start_blocking_portal
 from pydantic import BaseModel, Field, ValidationError
 from pydantic_core import from_json
-from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt, wait_random_exponential
+from tenacity import (
+    AsyncRetrying,
+    RetryCallState,
+    retry_if_exception,
+    stop_after_attempt,
+    wait_random_exponential,
+)
 
 from envgen.errors import ModelError
 from envgen.frozen import Frozen
@@ -44,22 +53,32 @@ class Usage(Frozen):
 class OpenAIModel:
     """A `ChatModel`: one request a conversation, repeated while the reason of its failure may pass."""
 
-    def __init__(self, endpoint: Endpoint, key: str, *, empty_answers: bool = False, concurrency: int = CONCURRENCY) -> None:
-        """With `empty_answers` an empty answer is one, to be judged; without it is asked for again, and at last a ModelError.
+    def __init__(
+        self, endpoint: Endpoint, key: str, *, empty_answers: bool = False, concurrency: int = CONCURRENCY
+    ) -> None:
+        """With `empty_answers` an empty answer is one, to be judged.
 
-        `concurrency` is how many conversations, of several, are asked at the same time.
+        Without, it is asked for again, and is a ModelError at last. `concurrency` is how many conversations,
+        of several, are asked at the same time.
         """
-        self.endpoint, self.concurrency, self._key, self._empty_answers = endpoint, concurrency, key, empty_answers
+        self.endpoint, self.concurrency, self._key, self._empty_answers = (
+            endpoint,
+            concurrency,
+            key,
+            empty_answers,
+        )
         self.usage = Usage()
 
-    def complete(self, conversations: Sequence[Conversation], sampling: Sampling, progress: Progress | None = None) -> list[Completion]:
-        """Complete every conversation, `concurrency` at a time; ModelError names the endpoint, what it did and what to do.
+    def complete(
+        self, conversations: Sequence[Conversation], sampling: Sampling, progress: Progress | None = None
+    ) -> list[Completion]:
+        """Complete every conversation, `concurrency` at a time; ModelError names endpoint, error and remedy.
 
         After a failure no further one is asked; answers under way are awaited and told, as they are paid for.
         """
         done: dict[int, Completion] = {}
         failures: list[str] = []
-        # Only a cancelled task ends with its deadline: a read timeout of the client starts anew with each byte.
+        # Only a cancelled task ends with its deadline: the client's read timeout starts anew with each byte.
         with start_blocking_portal() as portal, portal.wrap_async_context_manager(self._client()) as client:
             places = portal.call(_places, self.concurrency)
 
@@ -70,14 +89,17 @@ class OpenAIModel:
                         failures.append(found)
                     return found
 
-            asked = {portal.start_task_soon(answer, conversation): index for index, conversation in enumerate(conversations)}
+            asked = {
+                portal.start_task_soon(answer, conversation): index
+                for index, conversation in enumerate(conversations)
+            }
             for future in as_completed(asked):
                 if isinstance(found := future.result(), Completion):
                     done[asked[future]] = found
                     if progress:
                         progress({asked[future]: found})
         if failures:
-            # Raised here, where no exception of the client hangs on to it: those hold the request with its headers.
+            # Raised here, free of the client's exceptions, which hold the request with its headers.
             raise ModelError(failures[0])
         return [done[index] for index in range(len(conversations))]
 
@@ -91,10 +113,14 @@ class OpenAIModel:
             timeout=None,
             max_retries=0,
             default_headers={"Accept-Encoding": "identity"},
-            http_client=openai.DefaultAsyncHttpxClient(follow_redirects=False, event_hooks={"response": [_bound]}),
+            http_client=openai.DefaultAsyncHttpxClient(
+                follow_redirects=False, event_hooks={"response": [_bound]}
+            ),
         )
 
-    async def _answer(self, client: openai.AsyncOpenAI, conversation: Conversation, sampling: Sampling) -> Completion | str:
+    async def _answer(
+        self, client: openai.AsyncOpenAI, conversation: Conversation, sampling: Sampling
+    ) -> Completion | str:
         """The completion, or why there is none."""
         attempts = 0
 
@@ -113,9 +139,14 @@ class OpenAIModel:
         try:
             return await retrying(attempt)
         except _Trouble as trouble:
-            return f"{self.endpoint.base_url}: model {self.endpoint.model!r}: {trouble} (requests sent: {attempts})"
+            return (
+                f"{self.endpoint.base_url}: model {self.endpoint.model!r}: {trouble} (requests sent: "
+                f"{attempts})"
+            )
 
-    async def _request(self, client: openai.AsyncOpenAI, conversation: Conversation, sampling: Sampling) -> Completion:
+    async def _request(
+        self, client: openai.AsyncOpenAI, conversation: Conversation, sampling: Sampling
+    ) -> Completion:
         question = self._question(conversation, sampling)
         try:
             with fail_after(self.endpoint.timeout):
@@ -151,40 +182,60 @@ class OpenAIModel:
         except ValidationError as error:
             problem = error.errors(include_input=False)[0]
             where = ".".join(str(part) for part in problem["loc"]) or "the body"
-            raise _Trouble(f"the body is no chat completion: {where}: {problem['msg']}; got {self._quoted(body)}") from None
+            raise _Trouble(
+                f"the body is no chat completion: {where}: {problem['msg']}; got {self._quoted(body)}"
+            ) from None
         finish = "length" if choice.finish_reason in {"length", "content_filter"} else "stop"
         text = choice.message.content or ""
         # An empty answer of full length would be empty again: the model spent its tokens out of sight.
         if not text and finish == "stop" and not self._empty_answers:
             raise _Trouble(f"the answer is empty; got {self._quoted(body)}")
-        return Completion(text=self._redacted(text), prompt_tokens=prompt_tokens, completion_tokens=completion_tokens, finish_reason=finish)
+        return Completion(
+            text=self._redacted(text),
+            prompt_tokens=prompt_tokens,
+            completion_tokens=completion_tokens,
+            finish_reason=finish,
+        )
 
     def _trouble(self, error: Exception) -> "_Trouble":
         found = error if isinstance(error, _Trouble) else error.__cause__
         if isinstance(found, _Trouble):
             return found
         if isinstance(error, TimeoutError):
-            return _Trouble(f"no complete answer within {self.endpoint.timeout:g} s; raise timeout if that is too short")
+            return _Trouble(
+                f"no complete answer within {self.endpoint.timeout:g} s; raise timeout if that is too short"
+            )
         if isinstance(error, openai.APIStatusError):
             return self._status_trouble(error)
         reason = error.__cause__ or error
-        return _Trouble(f"no answer: {type(reason).__name__}: {self._quoted(str(reason).encode(errors='replace'))}; is the server there and base_url right?")
+        return _Trouble(
+            f"no answer: {type(reason).__name__}: {self._quoted(str(reason).encode(errors='replace'))}; is "
+            "the server there and base_url right?"
+        )
 
     def _status_trouble(self, error: openai.APIStatusError) -> "_Trouble":
         status = error.status_code
         words = self._quoted(error.response.content)
         may_pass = status in {408, 409, 429} or status >= 500
-        return _Trouble(f"status {status}, {words}{self._remedy(status)}", may_pass, _retry_after(error.response.headers.get("retry-after")))
+        return _Trouble(
+            f"status {status}, {words}{self._remedy(status)}",
+            may_pass,
+            _retry_after(error.response.headers.get("retry-after")),
+        )
 
     def _remedy(self, status: int) -> str:
         variable = self.endpoint.api_key_env
         if status in {401, 403}:
-            return f"; set the environment variable {variable} to a key that is accepted there{'' if self._key else ', it is not set now'}"
+            return (
+                f"; set the environment variable {variable} to a key that is accepted "
+                f"there{'' if self._key else ', it is not set now'}"
+            )
         if status == 404:
             return "; check base_url (it ends in /v1 as a rule) and model"
         if status in {400, 422}:
             return (
-                "; if it does not know JSON schemas set schema_decoding to false, if it calls the limit of an answer otherwise set token_limit, "
+                "; if it does not know JSON schemas set schema_decoding to false, "
+                "if it calls the limit of an answer otherwise set token_limit, "
                 "if it refuses the temperature set design.temperature"
             )
         return "; set base_url to the address it redirects to" if 300 <= status < 400 else ""
@@ -196,13 +247,15 @@ class OpenAIModel:
         return min(max(drawn, asked), self.endpoint.max_wait)
 
     def _count(self, **more: int) -> None:
-        self.usage = self.usage.model_copy(update={name: getattr(self.usage, name) + number for name, number in more.items()})
+        self.usage = self.usage.model_copy(
+            update={name: getattr(self.usage, name) + number for name, number in more.items()}
+        )
 
     def _redacted(self, text: str) -> str:
         return text.replace(self._key, "[key]") if len(self._key) >= SECRET else text
 
     def _quoted(self, body: bytes) -> str:
-        """The start of what a server said, without the key: taken out before the cut, which could leave half of it."""
+        """The start of what a server said; the key is taken out before the cut could leave half of it."""
         text = "".join(c if c.isprintable() else " " for c in self._redacted(body.decode(errors="replace")))
         return repr(text if len(text) <= QUOTED else text[: QUOTED - 3] + "...")
 
@@ -252,7 +305,9 @@ async def _places(number: int) -> Semaphore:
 
 async def _bound(response: httpx2.Response) -> None:
     if response.headers.get("content-encoding", "identity") != "identity":
-        raise _Trouble("the body is compressed, though only a plain one is accepted")  # its size unpacked has no bound
+        raise _Trouble(
+            "the body is compressed, though only a plain one is accepted"
+        )  # its size unpacked has no bound
     assert isinstance(response.stream, httpx2.AsyncByteStream)
     response.stream = _Bounded(response.stream)
 
@@ -260,7 +315,10 @@ async def _bound(response: httpx2.Response) -> None:
 def _tokens(value: Any) -> tuple[int, int]:
     """Tokens of prompt and completion as a body reports them; 0 where it says nothing usable."""
     usage = value.get("usage") if isinstance(value, dict) else None
-    found = [usage.get(name) if isinstance(usage, dict) else None for name in ("prompt_tokens", "completion_tokens")]
+    found = [
+        usage.get(name) if isinstance(usage, dict) else None
+        for name in ("prompt_tokens", "completion_tokens")
+    ]
     prompt, completion = (n if type(n) is int and 0 <= n <= MAX_TOKENS else 0 for n in found)
     return prompt, completion
 

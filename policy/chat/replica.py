@@ -1,4 +1,4 @@
-"""One process that runs a model for `policy.chat.engine`: requests go in and replies come out as lines of JSON."""
+"""One process that runs a model for `policy.chat.engine`: requests go in, replies come out, as JSON lines."""
 
 import json
 import os
@@ -16,7 +16,7 @@ _CHUNK = 1 << 20
 
 
 class Request(Frozen):
-    """Conversations to complete, or sequences of tokens to score, under the indices that they have in the call."""
+    """Conversations to complete or token sequences to score, under the indices they have in the call."""
 
     conversations: dict[int, Conversation] = {}
     sampling: Sampling | None = None
@@ -44,7 +44,13 @@ class Replica:
     """A process with the model; started by the first request, and again by one after its end."""
 
     def __init__(self, number: int, source: str, config: EngineConfig, log_path: Path, python: str) -> None:
-        self.number, self.source, self.config, self.log_path, self.python = number, source, config, log_path, python
+        self.number, self.source, self.config, self.log_path, self.python = (
+            number,
+            source,
+            config,
+            log_path,
+            python,
+        )
         self._child: subprocess.Popen[bytes] | None = None
         self._unread = b""
 
@@ -99,12 +105,17 @@ class Replica:
             spec = json.dumps({"source": self.source, "config": self.config.model_dump()})
             devices = device_slice(self.number, self.config)
             environment = {} if devices is None else {"CUDA_VISIBLE_DEVICES": ",".join(devices)}
-            self._child = start_piped("policy.chat.engine_child", [spec], environment, python=self.python, errors=self.log_path)
+            self._child = start_piped(
+                "policy.chat.engine_child", [spec], environment, python=self.python, errors=self.log_path
+            )
         return self._child
 
 
 def device_slice(number: int, config: EngineConfig) -> list[str] | None:
-    """The GPUs of a replica, as CUDA_VISIBLE_DEVICES names them; None where there is nothing to share out. ModelError if there are too few."""
+    """The GPUs of a replica, as CUDA_VISIBLE_DEVICES names them; None where there is nothing to share out.
+
+    Raises ModelError if there are too few.
+    """
     given = os.environ.get("CUDA_VISIBLE_DEVICES")
     # Not asked of torch, which the parent never imports. NVIDIA's driver makes a file for each GPU.
     there = [str(index) for index, _ in enumerate(Path("/dev").glob("nvidia[0-9]*"))]
@@ -115,8 +126,8 @@ def device_slice(number: int, config: EngineConfig) -> list[str] | None:
         return None
     if len(there) < needed:
         raise ModelError(
-            f"engine.replicas {config.replicas} x engine.tensor_parallel {config.tensor_parallel} need {needed} GPUs, {len(there)} can be seen; "
-            "lower them, or set CUDA_VISIBLE_DEVICES to more"
+            f"engine.replicas {config.replicas} x engine.tensor_parallel {config.tensor_parallel} need "
+            f"{needed} GPUs, {len(there)} can be seen; lower them, or set CUDA_VISIBLE_DEVICES to more"
         )
     first = number * config.tensor_parallel
     return there[first : first + config.tensor_parallel]

@@ -10,10 +10,13 @@ SCORED_TOKENS = 8_192
 
 
 @torch.no_grad()
-def token_logprobs(model: Any, sequences: Sequence[Sequence[int]], device: torch.device | str, at_once: int = SCORED_TOKENS) -> list[list[float]]:
-    """For each token sequence the log-probability, in nats, of every token after the first, given those before it.
+def token_logprobs(
+    model: Any, sequences: Sequence[Sequence[int]], device: torch.device | str, at_once: int = SCORED_TOKENS
+) -> list[list[float]]:
+    """For each token sequence the log-probability, in nats, of each token after the first given those before.
 
-    One padded forward pass for as many sequences as make `at_once` tokens, at least one; the softmax in float32.
+    One padded forward pass for as many sequences as make `at_once` tokens, at least one; the softmax in
+    float32.
     """
     found: dict[int, list[float]] = {}
     order = sorted(range(len(sequences)), key=lambda index: len(sequences[index]))
@@ -22,8 +25,12 @@ def token_logprobs(model: Any, sequences: Sequence[Sequence[int]], device: torch
         batch = order[first : first + size]
         longest = len(sequences[batch[-1]])
         # Padded at the end, where a causal model does not look back from.
-        ids = torch.tensor([[*sequences[i], *[0] * (longest - len(sequences[i]))] for i in batch], device=device)
-        mask = torch.tensor([[1] * len(sequences[i]) + [0] * (longest - len(sequences[i])) for i in batch], device=device)
+        ids = torch.tensor(
+            [[*sequences[i], *[0] * (longest - len(sequences[i]))] for i in batch], device=device
+        )
+        mask = torch.tensor(
+            [[1] * len(sequences[i]) + [0] * (longest - len(sequences[i])) for i in batch], device=device
+        )
         logits = model(input_ids=ids, attention_mask=mask).logits
         for row, index in enumerate(batch):
             following = ids[row, 1 : len(sequences[index])]

@@ -1,4 +1,4 @@
-"""Chat model on Hugging Face transformers: batched, left-padded, greedy or sampled, optionally under a JSON schema."""
+"""Chat model on Hugging Face transformers: left-padded batches, greedy or sampled, JSON schema optional."""
 
 import json
 from collections.abc import Sequence
@@ -19,7 +19,9 @@ from policy.checkpoints import resolve_model
 class TransformersModel(LocalModel):
     """A causal language model with a chat template, answering on one device."""
 
-    def __init__(self, source: str, *, batch_size: int = 64, dtype: str = "auto", device: str | None = None) -> None:
+    def __init__(
+        self, source: str, *, batch_size: int = 64, dtype: str = "auto", device: str | None = None
+    ) -> None:
         """Load a checkpoint directory or a hub id; raises ModelError if it cannot be loaded."""
         self.batch_size = batch_size
         self.device = device or ("cuda" if torch.cuda.is_available() else "cpu")
@@ -30,7 +32,9 @@ class TransformersModel(LocalModel):
 
     def step(self) -> dict[int, Completion]:
         """Answer a batch of the shortest prompts that wait."""
-        batch = sorted(self.waiting.values(), key=lambda question: (len(question.tokens), question.tokens, question.seed))[: self.batch_size]
+        batch = sorted(
+            self.waiting.values(), key=lambda question: (len(question.tokens), question.tokens, question.seed)
+        )[: self.batch_size]
         # Questions of one call are answered alike; another call's wait.
         batch = [question for question in batch if question.sampling == batch[0].sampling]
         if not batch:
@@ -38,18 +42,26 @@ class TransformersModel(LocalModel):
         rows = self._generate(batch)
         for question in batch:
             del self.waiting[question.index]
-        return {question.index: self.completion(question, row) for question, row in zip(batch, rows, strict=True)}
+        return {
+            question.index: self.completion(question, row) for question, row in zip(batch, rows, strict=True)
+        }
 
     @torch.inference_mode()
     def _generate(self, batch: list[Question]) -> list[list[int]]:
         sampling = batch[0].sampling
-        inputs = self.tokenizer.pad({"input_ids": [question.tokens for question in batch]}, padding_side="left", return_tensors="pt").to(self.device)
+        inputs = self.tokenizer.pad(
+            {"input_ids": [question.tokens for question in batch]}, padding_side="left", return_tensors="pt"
+        ).to(self.device)
         processors = LogitsProcessorList()
         if sampling.json_schema is not None:
             processors.append(self._schema_processor(json.dumps(sampling.json_schema)))
         if sampling.temperature > 0:
             processors.append(_Draw(sampling.temperature, [question.seed for question in batch], self.device))
-        options = {"do_sample": False, "max_new_tokens": sampling.max_tokens, "pad_token_id": self.tokenizer.pad_token_id}
+        options = {
+            "do_sample": False,
+            "max_new_tokens": sampling.max_tokens,
+            "pad_token_id": self.tokenizer.pad_token_id,
+        }
         # Processors of ours are made for the rows of a batch, of which none may leave.
         if self.device == "cpu" and not processors and not self.model.generation_config.cache_implementation:
             options["custom_generate"] = decode
@@ -68,9 +80,10 @@ class TransformersModel(LocalModel):
 
 
 class _Draw(LogitsProcessor):
-    """Makes the largest score a draw at a temperature: argmax(score / T + G) with Gumbel noise G (Gumbel-max trick, 1411.0030).
+    """Makes the largest score a draw at a temperature, by the Gumbel-max trick (1411.0030).
 
-    Each row has a generator of its own, so that its draws do not depend on the company in the batch.
+    The draw is argmax(score / T + G) with Gumbel noise G. Each row has a generator of its own, so that its
+    draws do not depend on the company in the batch.
     """
 
     def __init__(self, temperature: float, seeds: list[int], device: str) -> None:
@@ -89,7 +102,9 @@ def _compiled(tokenizer: Any, vocab_size: int, schema: str) -> Any:
     import xgrammar
 
     info = xgrammar.TokenizerInfo.from_huggingface(tokenizer, vocab_size=vocab_size)
-    return xgrammar.GrammarCompiler(info).compile_json_schema(schema, any_whitespace=False, separators=(",", ":"), strict_mode=True)
+    return xgrammar.GrammarCompiler(info).compile_json_schema(
+        schema, any_whitespace=False, separators=(",", ":"), strict_mode=True
+    )
 
 
 def load(source: str, dtype: str = "auto") -> tuple[Any, Any]:

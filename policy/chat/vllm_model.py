@@ -1,6 +1,7 @@
-"""Chat model on vLLM's offline engine: continuous batching, prefix caching, the same chat template and schema as on transformers.
+"""Chat model on vLLM's offline engine, with the same chat template and schema as on transformers.
 
-Runs under an interpreter that has vLLM, which need not have what the rest of envwright imports.
+It batches continuously and caches prefixes. Runs under an interpreter that has vLLM, which need not have what
+the rest of envwright imports.
 """
 
 import json
@@ -18,7 +19,8 @@ from policy.checkpoints import resolve_model
 _ENVIRONMENT = {
     "VLLM_NO_USAGE_STATS": "1",
     "DO_NOT_TRACK": "1",
-    # Read on a CPU only: GiB of the key-value cache, and threads that may move, as two engines would be bound to the same core.
+    # Read on a CPU only: GiB of the key-value cache, and threads that may move, as two engines would be bound
+    # to the same core.
     "VLLM_CPU_KVCACHE_SPACE": "1",
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",
 }
@@ -38,7 +40,12 @@ class VllmModel(LocalModel):
             said = f"{source}: vLLM does not start on it: {error}; what it said before is in the engine's log"
             raise ModelError(f"{said}; if it lacks memory, {config.less_memory}") from None
         model = self.engine.model_config
-        super().__init__(source, tokenizer, end_tokens(model.try_get_generation_config().get("eos_token_id")), model.max_model_len)
+        super().__init__(
+            source,
+            tokenizer,
+            end_tokens(model.try_get_generation_config().get("eos_token_id")),
+            model.max_model_len,
+        )
 
     def add(self, conversations: Mapping[int, Conversation], sampling: Sampling) -> list[Question]:
         """Hand conversations to the engine, which works on as many of them as it has room for."""
@@ -61,7 +68,8 @@ class VllmModel(LocalModel):
         from vllm import SamplingParams  # pyright: ignore[reportMissingImports]
 
         self.check_lengths(sequences, self.limit - 1 if self.limit else None)
-        # Of a prompt's tokens; for those of an answer the logprobs at temperature 1 are vLLM's default too (`raw_logprobs`).
+        # Of a prompt's tokens; for those of an answer the logprobs at temperature 1 are vLLM's default too
+        # (`raw_logprobs`).
         parameters = SamplingParams(prompt_logprobs=0, max_tokens=1, temperature=0, detokenize=False)
         for index, sequence in enumerate(sequences):
             self._request(str(index), list(sequence), parameters)
@@ -105,7 +113,11 @@ def _start(path: str, config: EngineConfig) -> Any:
     if current_platform.is_cpu() and config.tensor_parallel == 1:
         # One process instead of three, each of which takes ten seconds to start.
         os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
-    options: dict[str, Any] = {} if config.gpu_memory_utilization is None else {"gpu_memory_utilization": config.gpu_memory_utilization}
+    options: dict[str, Any] = (
+        {}
+        if config.gpu_memory_utilization is None
+        else {"gpu_memory_utilization": config.gpu_memory_utilization}
+    )
     return LLMEngine.from_engine_args(
         EngineArgs(
             model=path,
@@ -125,7 +137,14 @@ def _start(path: str, config: EngineConfig) -> Any:
 
 @lru_cache(maxsize=8)
 def _grammar(schema: str) -> str:
-    """The grammar of a schema as on transformers; vLLM's own JSON mode writes a blank after each comma and colon, which costs tokens."""
+    """The grammar of a schema as on transformers.
+
+    vLLM's own JSON mode writes a blank after each comma and colon, which costs tokens.
+    """
     import xgrammar
 
-    return str(xgrammar.Grammar.from_json_schema(schema, any_whitespace=False, separators=(",", ":"), strict_mode=True))
+    return str(
+        xgrammar.Grammar.from_json_schema(
+            schema, any_whitespace=False, separators=(",", ":"), strict_mode=True
+        )
+    )

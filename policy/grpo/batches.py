@@ -9,7 +9,7 @@ from policy.grpo.train_spec import MEMORY_OPTIONS, TrainingSettings, group_size,
 
 
 class Batches(Frozen):
-    """Sizes that follow from options of `trl.GRPOConfig` and the number of processes, as in its `__post_init__`."""
+    """Sizes that follow from `trl.GRPOConfig` and the number of processes, as in its `__post_init__`."""
 
     per_device: int
     """Answers in one forward and backward pass of one process."""
@@ -25,17 +25,28 @@ class Batches(Frozen):
 
     @classmethod
     def of(cls, trl: dict[str, Any], processes: int) -> Self:
-        """The sizes under these options; ConfigError if the trainer would refuse them: what is generated together is whole passes and groups."""
-        per_device, accumulation = _count(trl, "per_device_train_batch_size", 8), _count(trl, "gradient_accumulation_steps", 1)
-        together, passes = _count(trl, "generation_batch_size", 0), _count(trl, "steps_per_generation", accumulation)
+        """The sizes under these options; ConfigError if the trainer would refuse them.
+
+        What is generated together has to be whole passes and groups.
+        """
+        per_device, accumulation = (
+            _count(trl, "per_device_train_batch_size", 8),
+            _count(trl, "gradient_accumulation_steps", 1),
+        )
+        together, passes = (
+            _count(trl, "generation_batch_size", 0),
+            _count(trl, "steps_per_generation", accumulation),
+        )
         if together and trl.get("steps_per_generation") is not None:
             raise ConfigError(
-                f"trl.generation_batch_size: {together} is given together with trl.steps_per_generation, {passes}; both say how much is generated: keep one"
+                f"trl.generation_batch_size: {together} is given together with trl.steps_per_generation, "
+                f"{passes}; both say how much is generated: keep one"
             )
         if together % (per_device * processes):
             raise ConfigError(
-                f"trl.generation_batch_size: {together} is no multiple of the {per_device * processes} answers that are trained on at a time "
-                f"({per_device} a pass, {processes} processes); give a multiple, or leave it out"
+                f"trl.generation_batch_size: {together} is no multiple of the {per_device * processes} "
+                f"answers that are trained on at a time ({per_device} a pass, {processes} processes); "
+                "give a multiple, or leave it out"
             )
         passes = together // (per_device * processes) or passes
         made = cls(
@@ -48,8 +59,9 @@ class Batches(Frozen):
         )
         if made.answers % made.group:
             raise ConfigError(
-                f"trl.num_generations: {made.group} does not divide the {made.answers} answers that are generated together ({per_device} a pass, {passes} "
-                f"passes, {processes} processes); change it, per_device_train_batch_size or gradient_accumulation_steps"
+                f"trl.num_generations: {made.group} does not divide the {made.answers} answers that are "
+                f"generated together ({per_device} a pass, {passes} passes, {processes} processes); "
+                "change it, per_device_train_batch_size or gradient_accumulation_steps"
             )
         return made
 
@@ -79,13 +91,23 @@ class Batches(Frozen):
 
 
 def deciding_options(options: dict[str, Any], settings: TrainingSettings) -> dict[str, Any]:
-    """What decides the result of training: options outside `MEMORY_OPTIONS`, answers a step and a generation, dtype and LoRA."""
+    """What decides the result of training.
+
+    These are the options outside `MEMORY_OPTIONS`, the answers a step and a generation, dtype and LoRA.
+    """
     batches = Batches.of(options, process_count(settings))
-    kept = {name: value for name, value in options.items() if name not in MEMORY_OPTIONS and name not in ("steps_per_generation", "generation_batch_size")}
+    kept = {
+        name: value
+        for name, value in options.items()
+        if name not in MEMORY_OPTIONS and name not in ("steps_per_generation", "generation_batch_size")
+    }
     if options.get("loss_type") == "bnpo":
         # Its loss is divided by the tokens of a pass, not of a step.
         kept["per_device_train_batch_size"] = batches.per_device
-    sizes = {"answers_a_step": batches.per_device * batches.accumulation * batches.processes, "answers_together": batches.answers}
+    sizes = {
+        "answers_a_step": batches.per_device * batches.accumulation * batches.processes,
+        "answers_together": batches.answers,
+    }
     return {"trl": kept, **sizes, "dtype": settings.dtype, "lora": settings.lora}
 
 
@@ -95,5 +117,7 @@ def _count(trl: dict[str, Any], name: str, default: int) -> int:
     if value is None:
         return default
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ConfigError(f"trl.{name}: {value!r} is no whole number of at least 1; give one, or leave it out")
+        raise ConfigError(
+            f"trl.{name}: {value!r} is no whole number of at least 1; give one, or leave it out"
+        )
     return value

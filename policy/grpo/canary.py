@@ -1,7 +1,7 @@
 """Stale-weights canary: the trainer and the engine must give the same probabilities to the same fixed texts.
 
-An engine that answers with other weights than those just trained (a failed synchronisation, a merge gone wrong, an old
-process) answers just as fluently. Imports without torch.
+An engine that answers with other weights than those just trained (a failed synchronisation, a merge gone
+wrong, an old process) answers just as fluently. Imports without torch.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,8 +18,8 @@ CANARY = "canary.json"
 TEXTS = 8
 """Boards whose optimal answers are scored."""
 ROUNDING = {"float32": 0.002, "bfloat16": 0.05}
-"""Nats a token, on average, below which a difference may be the arithmetic of a data type: assumed, ten times and more what a policy of a
-million weights showed (1e-7 in float32, 0.003 in bfloat16)."""
+"""Nats a token, on average, below which a difference may be the arithmetic of a data type: assumed, ten times
+and more what a policy of a million weights showed (1e-7 in float32, 0.003 in bfloat16)."""
 GROSS = 0.5
 """Nats a token that no arithmetic explains."""
 Scores = list[list[float]]
@@ -36,7 +36,7 @@ class Canary(Frozen):
     dtype: Literal["float32", "bfloat16"]
     """What the trainer computes with."""
     before: Scores | None
-    """Log-probabilities of these tokens under the weights that training started from; None if a crash lost them."""
+    """Log-probabilities of these tokens under the weights before training; None if a crash lost them."""
     after: Scores
     """The same under the trained weights."""
 
@@ -60,7 +60,10 @@ class WeightsCheck(Frozen):
 def canary_conversations(instances: Sequence[Instance], style: PromptStyle) -> list[tuple[Message, Message]]:
     """Question and optimal answer of the first boards of a data set."""
     asked = [(prompt(i.problem, style), answer(i.solution.plan)) for i in instances[:TEXTS]]
-    return [(Message(role="user", content=question), Message(role="assistant", content=text)) for question, text in asked]
+    return [
+        (Message(role="user", content=question), Message(role="assistant", content=text))
+        for question, text in asked
+    ]
 
 
 def ends(scores: Scores, answers: Sequence[int]) -> Scores:
@@ -71,8 +74,9 @@ def ends(scores: Scores, answers: Sequence[int]) -> Scores:
 def check_weights(canary: Canary, score: Score, dtype: str) -> WeightsCheck:
     """Compare an engine with the trained weights.
 
-    It has others if training moved the scores by more than arithmetic can and the engine is not nearer to where they went than halfway,
-    or if it is off by `GROSS`. `dtype` is the engine's; of its arithmetic and the trainer's the coarser counts.
+    It has others if training moved the scores by more than arithmetic can and the engine is not nearer to
+    where they went than halfway, or if it is off by `GROSS`. `dtype` is the engine's; of its arithmetic and
+    the trainer's the coarser counts.
     """
     off = distance(ends(score(canary.sequences), canary.answers), canary.after)
     moved = None if canary.before is None else distance(canary.before, canary.after)
@@ -93,13 +97,16 @@ def refuse_stale(check: WeightsCheck, source: Path | str) -> None:
     if check.verdict == "other":
         change = "" if check.moved is None else f", where training changed them by {check.moved:.3g}"
         raise ModelError(
-            f"{source}: the engine does not answer with the trained weights: its log-probabilities of the canary's tokens are off by {check.off:.3g} nats "
-            f"a token{change}; run the same command again for a new engine. If that stays, compare engine.dtype with training.dtype, or go on "
-            f"with --set training.canary=warn"
+            f"{source}: the engine does not answer with the trained weights: its log-probabilities of the "
+            f"canary's tokens are off by {check.off:.3g} nats a token{change}; run the same command again "
+            "for a new engine. If that stays, compare engine.dtype with training.dtype, or go on with "
+            "--set training.canary=warn"
         )
 
 
 def distance(one: Scores, other: Scores) -> float:
     """Mean absolute difference over all tokens."""
-    differences = [abs(a - b) for row, there in zip(one, other, strict=True) for a, b in zip(row, there, strict=True)]
+    differences = [
+        abs(a - b) for row, there in zip(one, other, strict=True) for a, b in zip(row, there, strict=True)
+    ]
     return sum(differences) / len(differences)

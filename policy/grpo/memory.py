@@ -1,8 +1,8 @@
 """The parts of a GPU's memory that follow from sizes and options by formula. Imports without torch.
 
-Three moments: answers are generated for training, a step is trained on them, and the engine of evaluation answers in a
-process of its own while nothing trains. What is not counted is in `LEFT_OUT`, so that the sums are lower bounds. Sizes
-in the estimate are GiB of one GPU.
+Three moments: answers are generated for training, a step is trained on them, and the engine of evaluation
+answers in a process of its own while nothing trains. What is not counted is in `LEFT_OUT`, so that the sums
+are lower bounds. Sizes in the estimate are GiB of one GPU.
 """
 
 from typing import Any
@@ -15,12 +15,19 @@ from policy.grpo.sharding import Sharding, optimizer_bytes
 from policy.grpo.train_spec import TrainingSettings, answer_tokens
 
 GIB = 2**30
-LEFT_OUT = "activations, copies that autocast makes of weights, weights that are gathered from other GPUs, buffers of vLLM, the CUDA context, fragmentation"
+LEFT_OUT = (
+    "activations, copies that autocast makes of weights, weights that are gathered from other GPUs, buffers "
+    "of vLLM, the CUDA context, fragmentation"
+)
 TRL_SHARE = 0.3
 """Share of the GPU that vLLM takes if `vllm_gpu_memory_utilization` is left out: the default of TRL 1.16."""
 VLLM_SHARE = 0.92
 """The same where `engine.gpu_memory_utilization` is left out: vLLM's own default."""
-GENERATING, TRAINING, EVALUATING = "generating answers to train on", "training a step", "evaluating, in a process of its own"
+GENERATING, TRAINING, EVALUATING = (
+    "generating answers to train on",
+    "training a step",
+    "evaluating, in a process of its own",
+)
 BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 
 
@@ -31,7 +38,8 @@ class Moment(Frozen):
     parts: dict[str, float]
     """What it is -> GiB."""
     sequences: int | None = None
-    """Answers of full length that vLLM's cache holds at a time, at most; None where vLLM does not generate or the card is not known."""
+    """Answers of full length that vLLM's cache holds at a time, at most; None where vLLM does not generate or
+    the card is not known."""
 
     @property
     def total(self) -> float:
@@ -61,13 +69,16 @@ def estimate_memory(
 ) -> MemoryEstimate:
     """The estimate for one of the GPUs of a run.
 
-    `prompt_tokens` is the length of the longest prompt, `evaluation_tokens` that of the longest answer of the engine, `gpu_memory` the
-    memory of the card in GiB, of which vLLM takes a share. Without it vLLM is counted with the cache that its answers need at full length.
-    Raises ConfigError for batches that hold no whole groups.
+    `prompt_tokens` is the length of the longest prompt, `evaluation_tokens` that of the longest answer of the
+    engine, `gpu_memory` the memory of the card in GiB, of which vLLM takes a share. Without it vLLM is
+    counted with the cache that its answers need at full length. Raises ConfigError for batches that hold no
+    whole groups.
     """
     sharding = Sharding.of(training)
     answers, length = Batches.of(trl, sharding.processes).generated, prompt_tokens + answer_tokens(trl)
-    weight_bytes = 2 if sharding.deepspeed else BYTES[size.dtype if training.dtype == "auto" else training.dtype]
+    weight_bytes = (
+        2 if sharding.deepspeed else BYTES[size.dtype if training.dtype == "auto" else training.dtype]
+    )
     # PEFT holds adapters in float32 on weights of less precision.
     trained_bytes = weight_bytes if size.adapters is None or sharding.deepspeed else 4
     held = _held(size, trl, sharding, weight_bytes, trained_bytes)
@@ -75,21 +86,30 @@ def estimate_memory(
     if not trl.get("use_vllm", False):
         generating = held | _answering(size, answers, length, 2 if trl.get("bf16", True) else weight_bytes)
     elif trl.get("vllm_mode", "colocate") == "colocate":
-        share, parallel = float(trl.get("vllm_gpu_memory_utilization", TRL_SHARE)), int(trl.get("vllm_tensor_parallel_size", 1))
+        share, parallel = (
+            float(trl.get("vllm_gpu_memory_utilization", TRL_SHARE)),
+            int(trl.get("vllm_tensor_parallel_size", 1)),
+        )
         vllm, sequences = _vllm(size, share, parallel, answers * parallel, length, gpu_memory)
         generating, awake = held | vllm, {} if trl.get("vllm_enable_sleep_mode", False) else vllm
     training_parts = held | {"gradients": size.trained * trained_bytes / sharding.gradients} | awake
     if float(trl.get("beta", 0.0)) and size.adapters is None:
         training_parts["reference model"] = size.parameters * weight_bytes / sharding.weights
     evaluating = _evaluating(size, engine, prompt_tokens + evaluation_tokens, gpu_memory)
-    return MemoryEstimate(moments=(_moment(GENERATING, generating, sequences), _moment(TRAINING, training_parts), evaluating))
+    return MemoryEstimate(
+        moments=(_moment(GENERATING, generating, sequences), _moment(TRAINING, training_parts), evaluating)
+    )
 
 
-def _held(size: ModelSize, trl: dict[str, Any], sharding: Sharding, weight_bytes: int, trained_bytes: int) -> dict[str, float]:
-    """Bytes that stay through a run: weights, and the optimizer's state, of which each of several GPUs may hold a part."""
+def _held(
+    size: ModelSize, trl: dict[str, Any], sharding: Sharding, weight_bytes: int, trained_bytes: int
+) -> dict[str, float]:
+    """Bytes that stay through a run: weights and optimizer state, split where several GPUs hold parts."""
     weights = size.parameters * weight_bytes + (size.adapters or 0) * trained_bytes
     embedding = size.embedding if size.adapters is None else 0
-    state = optimizer_bytes(trl.get("optim"), size.trained, embedding, 4 if sharding.deepspeed else trained_bytes)
+    state = optimizer_bytes(
+        trl.get("optim"), size.trained, embedding, 4 if sharding.deepspeed else trained_bytes
+    )
     copies = 4 * size.trained if sharding.deepspeed else 0
     return {"weights": weights / sharding.weights, "optimizer state": (state + copies) / sharding.optimizer}
 
@@ -103,7 +123,10 @@ def _evaluating(size: ModelSize, engine: EngineConfig, length: int, gpu_memory: 
     """One replica of the engine in its own process, which ends before training starts."""
     each = BYTES[size.dtype if engine.dtype == "auto" else engine.dtype]
     if engine.backend != "vllm":
-        return _moment(EVALUATING, {"weights": size.parameters * each, **_answering(size, engine.batch_size, length, each)})
+        return _moment(
+            EVALUATING,
+            {"weights": size.parameters * each, **_answering(size, engine.batch_size, length, each)},
+        )
     each = 2 if engine.dtype == "auto" else each  # vLLM halves a checkpoint in float32
     share = engine.gpu_memory_utilization or VLLM_SHARE
     vllm, sequences = _vllm(size, share, engine.tensor_parallel, engine.batch_size, length, gpu_memory, each)
@@ -111,14 +134,24 @@ def _evaluating(size: ModelSize, engine: EngineConfig, length: int, gpu_memory: 
 
 
 def _vllm(
-    size: ModelSize, share: float, parallel: int, slots: int, length: int, gpu_memory: float | None, value_bytes: int = 2
+    size: ModelSize,
+    share: float,
+    parallel: int,
+    slots: int,
+    length: int,
+    gpu_memory: float | None,
+    value_bytes: int = 2,
 ) -> tuple[dict[str, float], int | None]:
-    """Bytes of vLLM's weights and cache, and how many answers of full length its cache holds on a known card."""
+    """Bytes of vLLM's weights and cache, and how many full-length answers its cache holds on a known card."""
     weights, each = size.parameters * value_bytes / parallel, length * size.cached * value_bytes / parallel
     cache = slots * each if gpu_memory is None else max(0.0, share * gpu_memory * GIB - weights)
-    return {"vLLM's weights": weights, "vLLM's KV cache": cache}, None if gpu_memory is None else int(cache // each)
+    return {"vLLM's weights": weights, "vLLM's KV cache": cache}, None if gpu_memory is None else int(
+        cache // each
+    )
 
 
 def _moment(name: str, parts: dict[str, float], sequences: int | None = None) -> Moment:
     """A moment of parts in bytes."""
-    return Moment(name=name, parts={what: amount / GIB for what, amount in parts.items() if amount}, sequences=sequences)
+    return Moment(
+        name=name, parts={what: amount / GIB for what, amount in parts.items() if amount}, sequences=sequences
+    )

@@ -19,7 +19,9 @@ def missing_packages(trl: dict[str, Any], training: TrainingSettings) -> dict[st
     """Package that is not installed -> the setting that needs it."""
     optimizer = str(trl.get("optim", ""))
     needed = {
-        "bitsandbytes": f"trl.optim {optimizer}" if "8bit" in optimizer or optimizer.startswith("paged_") or optimizer == "lion_32bit" else "",
+        "bitsandbytes": f"trl.optim {optimizer}"
+        if "8bit" in optimizer or optimizer.startswith("paged_") or optimizer == "lion_32bit"
+        else "",
         "vllm": "trl.use_vllm" if trl.get("use_vllm") else "",
         "liger_kernel": "trl.use_liger_kernel" if trl.get("use_liger_kernel") else "",
         "deepspeed": f"training.launch {training.launch}" if Sharding.of(training).deepspeed else "",
@@ -28,7 +30,10 @@ def missing_packages(trl: dict[str, Any], training: TrainingSettings) -> dict[st
 
 
 def check_packages(trl: dict[str, Any], training: TrainingSettings) -> None:
-    """ConfigError if training could not begin, so that nobody learns it after the start policy was evaluated."""
+    """ConfigError if training could not begin, before time is spent on evaluating the start policy."""
     if missing := missing_packages(trl, training):
-        lines = [f"{setting}: needs {package}, which is not installed: {INSTALL[package]}, or change the setting" for package, setting in missing.items()]
+        lines = [
+            f"{setting}: needs {package}, which is not installed: {INSTALL[package]}, or change the setting"
+            for package, setting in missing.items()
+        ]
         raise ConfigError("; ".join(lines))

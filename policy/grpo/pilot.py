@@ -1,4 +1,4 @@
-"""Pilot: what a config would teach the policy, from a few groups of its answers, before training is spent on it."""
+"""Pilot: what a config would teach the policy, from a few groups of its answers, ahead of training."""
 
 import numpy as np
 
@@ -24,19 +24,28 @@ def pilot(
     scale: str = "group",
     progress: Progress | None = None,
 ) -> PilotScore:
-    """Answer each instance `group_size` times and score the rewards; `scale` is that of `absolute_advantages`. Raises ModelError."""
+    """Answer each instance `group_size` times and score the rewards.
+
+    `scale` is that of `absolute_advantages`. Raises ModelError.
+    """
     repeated = [instance for instance in instances for _ in range(group_size)]
-    completions = model.complete([ask(prompt(instance.problem, style)) for instance in repeated], sampling, progress)
+    completions = model.complete(
+        [ask(prompt(instance.problem, style)) for instance in repeated], sampling, progress
+    )
     verdicts = verify_batch(repeated, [completion.text for completion in completions])
     weights = rewards.model_dump()
-    values = np.array([sum(weights[name] * term for name, term in terms(verdict).items()) for verdict in verdicts])
+    values = np.array(
+        [sum(weights[name] * term for name, term in terms(verdict).items()) for verdict in verdicts]
+    )
     grouped = values.reshape(len(instances), group_size)
     return PilotScore(
         groups=len(instances),
         group_size=group_size,
         mixed=wilson(int(mixed_groups(grouped).sum()), len(instances)),
         advantage=_bootstrapped(absolute_advantages(grouped, scale)),
-        valid=_bootstrapped(np.array([verdict.valid for verdict in verdicts], dtype=float).reshape(grouped.shape).mean(axis=1)),
+        valid=_bootstrapped(
+            np.array([verdict.valid for verdict in verdicts], dtype=float).reshape(grouped.shape).mean(axis=1)
+        ),
         prompt_tokens=sum(completion.prompt_tokens for completion in completions),
         completion_tokens=sum(completion.completion_tokens for completion in completions),
     )
@@ -50,8 +59,8 @@ def mixed_groups(rewards: np.ndarray) -> np.ndarray:
 def absolute_advantages(rewards: np.ndarray, scale: str = "group") -> np.ndarray:
     """Mean absolute advantage of each group: |r - mean of the group| / (s + 1e-4).
 
-    s is the sample standard deviation of the `group` (GRPO, 2402.03300) or of the whole `batch`; with `none` nothing is divided
-    (2503.20783). `rewards` has shape (groups, answers), the result (groups,).
+    s is the sample standard deviation of the `group` (GRPO, 2402.03300) or of the whole `batch`; with `none`
+    nothing is divided (2503.20783). `rewards` has shape (groups, answers), the result (groups,).
     """
     distance = np.abs(rewards - rewards.mean(axis=1, keepdims=True))
     if scale == "none":
@@ -62,6 +71,8 @@ def absolute_advantages(rewards: np.ndarray, scale: str = "group") -> np.ndarray
 
 def _bootstrapped(values: np.ndarray, resamples: int = 9_999) -> Mean:
     """Mean of values, one a group, with a percentile bootstrap interval over the groups."""
-    weights = np.random.default_rng(0).multinomial(len(values), np.full(len(values), 1 / len(values)), size=resamples)
+    weights = np.random.default_rng(0).multinomial(
+        len(values), np.full(len(values), 1 / len(values)), size=resamples
+    )
     low, high = np.percentile(weights @ values / len(values), [2.5, 97.5])
     return Mean(value=float(values.mean()), low=float(low), high=float(high))

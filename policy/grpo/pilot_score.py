@@ -25,7 +25,8 @@ class PilotScore(Frozen):
     mixed: Rate
     """Share of groups whose rewards are not all equal: only these teach a group-relative method anything."""
     advantage: Mean
-    """Mean absolute advantage of an answer, scaled as in training; about 0 to 1 where that is by the group's standard deviation."""
+    """Mean absolute advantage of an answer, scaled as in training; about 0 to 1 where that is by the group's
+    standard deviation."""
     valid: Mean
     """Share of valid answers."""
     prompt_tokens: int

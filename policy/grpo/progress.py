@@ -9,16 +9,32 @@ from policy.child import tell
 
 
 class ProgressLines(TrainerCallback):
-    """Print `progress {json}` with step, steps, what this process has done of them in how many seconds, and the numbers the trainer logs."""
+    """Print `progress {json}` with step, steps and the numbers that the trainer logs.
+
+    It also says how many steps and tokens this process has done, and in how many seconds.
+    """
 
     def __init__(self) -> None:
         self._started, self._first_step, self._first_tokens = time.monotonic(), 0, 0.0
 
-    def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        """Called by the trainer before its first step, or the first after those of the checkpoint that it resumed from."""
-        self._started, self._first_step, self._first_tokens = time.monotonic(), state.global_step, state.num_input_tokens_seen
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Called by the trainer before its first step, or the first after the checkpoint it resumed from."""
+        self._started, self._first_step, self._first_tokens = (
+            time.monotonic(),
+            state.global_step,
+            state.num_input_tokens_seen,
+        )
 
-    def on_log(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, logs: dict[str, Any] | None = None, **kwargs: Any) -> None:
+    def on_log(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        logs: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
         """Called by the trainer at every log entry."""
         if state.is_world_process_zero and logs and "train_runtime" not in logs:
             numbers = {key: value for key, value in logs.items() if isinstance(value, int | float)}

@@ -43,21 +43,24 @@ def terms(verdict: Verdict) -> dict[str, float]:
 
 
 def weighted_terms(weights: RewardWeights) -> dict[str, float]:
-    """Term -> weight in the order of `reward_functions`: those that are logged, then those of partial progress with a weight."""
+    """Term -> weight in the order of `reward_functions`: the logged ones, then weighted partial progress."""
     return {name: weight for name, weight in weights if weight or name in LOGGED_TERMS}
 
 
 def reward_functions(weights: RewardWeights = DEFAULT_WEIGHTS) -> list[Callable[..., list[float | None]]]:
-    """The terms as TRL reward functions, named and ordered as in `weighted_terms`; they judge a batch once between them.
+    """The terms as TRL reward functions, as in `weighted_terms`; they judge a batch once between them.
 
-    Each takes `completions` (conversational) and the data set's `instance` column, a row of the data set schema. A
-    crash of the verifier is an error, never a reward of 0.
+    Each takes `completions` (conversational) and the data set's `instance` column, a row of the data set
+    schema. A crash of the verifier is an error, never a reward of 0.
     """
     batch = _LastBatch()
 
     def scored(name: str) -> Callable[..., list[float | None]]:
         def reward(completions: list[Any], instance: list[dict], **_: Any) -> list[float | None]:
-            return [found[name] for found in batch.terms([_text(completion) for completion in completions], instance)]
+            return [
+                found[name]
+                for found in batch.terms([_text(completion) for completion in completions], instance)
+            ]
 
         reward.__name__ = name
         return reward
@@ -80,7 +83,7 @@ class _LastBatch:
 
 
 def _instances(rows: list[dict]) -> list[Instance]:
-    """The completions of one prompt stand next to each other: a row equal to the one before is not read again."""
+    """Completions of one prompt are neighbours: a row equal to the one before is not read again."""
     found: list[Instance] = []
     for index, row in enumerate(rows):
         found.append(found[-1] if index and row == rows[index - 1] else instance_of_row(row, "training row"))

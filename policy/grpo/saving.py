@@ -1,4 +1,4 @@
-"""What a training child does beside training: the canary's scores, and the checkpoint that the stage keeps."""
+"""What a training child does beside training: the canary's scores and the stage's checkpoint."""
 
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,7 +32,9 @@ def canary_texts(tokenizer: Any, data: Path, style: PromptStyle) -> CanaryTexts:
     """The first training boards with their optimal answers as the policy reads and writes them."""
     sequences, answers = [], []
     for question, answer in canary_conversations(read_dataset(data), style):
-        asked = tokenizer.apply_chat_template([question.model_dump()], tokenize=False, add_generation_prompt=True)
+        asked = tokenizer.apply_chat_template(
+            [question.model_dump()], tokenize=False, add_generation_prompt=True
+        )
         prompt_ids = tokenizer(asked, add_special_tokens=False)["input_ids"]
         answer_ids = tokenizer(answer.content, add_special_tokens=False)["input_ids"]
         sequences.append(prompt_ids + answer_ids)
@@ -41,13 +43,21 @@ def canary_texts(tokenizer: Any, data: Path, style: PromptStyle) -> CanaryTexts:
 
 
 class ScoreBefore(TrainerCallback):
-    """Keeps the canary's scores before the first step, when the weights lie where they are trained, whole or split."""
+    """Keeps the canary's scores before the first step.
+
+    The weights then lie where they are trained, whole or split.
+    """
 
     def __init__(self, trainer: Any, texts: CanaryTexts, work: Path) -> None:
         self._trainer, self._texts, self._work = trainer, texts, work
 
-    def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        """Called by the trainer in every process before its first step; after a resume there is nothing to score."""
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Called by the trainer in every process before its first step.
+
+        After a resume there is nothing to score.
+        """
         if state.global_step == 0:
             scores = _scores(self._trainer, self._texts)
             if state.is_world_process_zero:
@@ -60,7 +70,13 @@ def finished_canary(trainer: Any, texts: CanaryTexts, work: Path) -> Canary:
     before = TypeAdapter(Scores).validate_json(path.read_bytes()) if path.is_file() else None
     coarse = trainer.args.bf16 or trainer.args.fp16 or next(trainer.model.parameters()).dtype != torch.float32
     after = _scores(trainer, texts)
-    return Canary(sequences=texts.sequences, answers=texts.answers, dtype="bfloat16" if coarse else "float32", before=before, after=after)
+    return Canary(
+        sequences=texts.sequences,
+        answers=texts.answers,
+        dtype="bfloat16" if coarse else "float32",
+        before=before,
+        after=after,
+    )
 
 
 def _scores(trainer: Any, texts: CanaryTexts) -> Scores:
@@ -75,7 +91,7 @@ def _scores(trainer: Any, texts: CanaryTexts) -> Scores:
 
 
 def save(trainer: Any, spec: TrainSpec) -> Path:
-    """Save the trained policy into the work folder in Hugging Face layout, an adapter merged into the weights it was trained on.
+    """Save the trained policy into the work folder in Hugging Face layout, an adapter merged into its base.
 
     Every process takes part. Merged in float32: in bfloat16 a small change of a weight would be rounded away.
     """

@@ -1,4 +1,4 @@
-"""What each of several GPUs holds of a training state, and how large an optimizer's state is. Imports without torch."""
+"""What each GPU holds of a training state, and the size of an optimizer's state. Imports without torch."""
 
 from typing import Self
 
@@ -40,31 +40,49 @@ class Sharding(Frozen):
 
     @property
     def checkpoints(self) -> str:
-        """The form of the trainer's checkpoints: what was written in one is not read in another, and DeepSpeed's not by another number of processes."""
+        """The form of the trainer's checkpoints: what was written in one is not read in another.
+
+        Those of DeepSpeed are not read by another number of processes either.
+        """
         return f"deepspeed-{self.processes}" if self.deepspeed else "fsdp" if self.fsdp else "plain"
 
     @classmethod
     def of(cls, training: TrainingSettings) -> Self:
-        """What the launch config says: FSDP and ZeRO-3 split all, ZeRO-2 not the weights, ZeRO-1 the optimizer's state only.
+        """What the launch config says of the parts of a training state that it splits.
 
-        Parts that a config moves to the CPU are counted as if they stayed. ConfigError if there is no such
-        config, or it names no number of processes.
+        FSDP and ZeRO-3 split all, ZeRO-2 not the weights, ZeRO-1 the optimizer's state only. Parts that a
+        config moves to the CPU are counted as if they stayed. ConfigError if there is no such config, or it
+        names no number of processes.
         """
         if training.launch is None:
             return cls()
         config, processes = launch_fields(training.launch), process_count(training)
         kind = str(config.get("distributed_type", "NO"))
         deepspeed = kind == "DEEPSPEED"
-        stage = int((config.get("deepspeed_config") or {}).get("zero_stage", 2)) if deepspeed else 3 if kind == "FSDP" else 0
+        stage = (
+            int((config.get("deepspeed_config") or {}).get("zero_stage", 2))
+            if deepspeed
+            else 3
+            if kind == "FSDP"
+            else 0
+        )
         weights, gradients, optimizer = (processes if stage >= least else 1 for least in (3, 2, 1))
-        return cls(processes=processes, weights=weights, gradients=gradients, optimizer=optimizer, deepspeed=deepspeed, fsdp=kind == "FSDP")
+        return cls(
+            processes=processes,
+            weights=weights,
+            gradients=gradients,
+            optimizer=optimizer,
+            deepspeed=deepspeed,
+            fsdp=kind == "FSDP",
+        )
 
 
 def optimizer_bytes(optimizer: str | None, trained: int, embedding: int, value_bytes: int) -> float:
     """Bytes of the state of an optimizer for `trained` weights, of which `embedding` are an input embedding.
 
-    AdamW keeps two values for each weight in the precision of the weight (`value_bytes`); what is not known is counted as AdamW. For
-    bitsandbytes' 8-bit optimizers transformers' trainer leaves the embedding at 32 bits.
+    AdamW keeps two values for each weight in the precision of the weight (`value_bytes`); what is not known
+    is counted as AdamW. For bitsandbytes' 8-bit optimizers transformers' trainer leaves the embedding at 32
+    bits.
     """
     name = optimizer or DEFAULT_OPTIMIZER
     each = _VALUES.get(name, 2 * value_bytes)

@@ -1,8 +1,9 @@
 """On a CPU, what the answers to one prompt have in common is computed once.
 
-GRPO asks every prompt several times, and TRL computes the prompt anew for each answer, both when it generates and when it
-learns. Here a prompt is prefilled once for all of its answers, and learned from in one sequence with them: the prompt, then
-each answer, which attends to the prompt and to itself alone. Logits are the same up to rounding.
+GRPO asks every prompt several times, and TRL computes the prompt anew for each answer, both when it generates
+and when it learns. Here a prompt is prefilled once for all of its answers, and learned from in one sequence
+with them: the prompt, then each answer, which attends to the prompt and to itself alone. Logits are the same
+up to rounding.
 """
 
 from typing import Any, NamedTuple
@@ -19,7 +20,7 @@ class Packed(NamedTuple):
     """Prompts with all of their answers: G sequences of T tokens from B answers of at most C tokens."""
 
     input_ids: torch.Tensor
-    """[G, T]: a prompt without its last token, then for each answer that token and the answer's tokens but the last."""
+    """[G, T]: a prompt but its last token, then for each answer that token and the answer but its last."""
     attention_mask: torch.Tensor
     """[G, 1, T, T], bool: what a token attends to."""
     position_ids: torch.Tensor
@@ -27,7 +28,7 @@ class Packed(NamedTuple):
     labels: torch.Tensor
     """[G, T]: the token after each, NO_LABEL where it is none of an answer."""
     places: torch.Tensor
-    """[B, C]: where in the flattened sequences each answer token is predicted; 0 behind the end of an answer."""
+    """[B, C]: where in the flattened sequences each answer token is predicted; 0 behind an answer's end."""
     answered: torch.Tensor
     """[B, C], bool: whether there is a token."""
 
@@ -39,7 +40,10 @@ def can_share(model: PreTrainedModel) -> bool:
 
 
 def pack(input_ids: torch.Tensor, attention_mask: torch.Tensor, answer_length: int) -> Packed:
-    """Pack rows of prompts, padded on the left, with answers of at most `answer_length` tokens, padded on the right; both [B, P + answer_length]."""
+    """Pack rows of prompts with answers of at most `answer_length` tokens.
+
+    Prompts are padded on the left, answers on the right; both arguments are [B, P + answer_length].
+    """
     prompt_length = input_ids.shape[1] - answer_length
     group, first = distinct(input_ids[:, :prompt_length])
     prompts, known = input_ids[first, :prompt_length], attention_mask[first, :prompt_length].bool()
@@ -58,13 +62,21 @@ def pack(input_ids: torch.Tensor, attention_mask: torch.Tensor, answer_length: i
         return found
 
     # 0 is the prompt, which all attend to; -1 is padding.
-    part = sequences(-1, known[:, :-1].long() - 1, torch.arange(1, len(group) + 1, device=group.device)[:, None].expand_as(answered))
+    part = sequences(
+        -1,
+        known[:, :-1].long() - 1,
+        torch.arange(1, len(group) + 1, device=group.device)[:, None].expand_as(answered),
+    )
     seen = (part[:, :, None] == part[:, None, :]) | (part[:, None, :] == 0)
     last = known.sum(1) - 1
     return Packed(
         input_ids=sequences(0, prompts[:, :-1], input_ids[:, prompt_length - 1 : -1]),
-        attention_mask=(seen & torch.ones(length, length, dtype=torch.bool, device=input_ids.device).tril())[:, None],
-        position_ids=sequences(0, (known.long().cumsum(1) - 1).clamp(min=0)[:, :-1], last[group][:, None] + steps),
+        attention_mask=(seen & torch.ones(length, length, dtype=torch.bool, device=input_ids.device).tril())[
+            :, None
+        ],
+        position_ids=sequences(
+            0, (known.long().cumsum(1) - 1).clamp(min=0)[:, :-1], last[group][:, None] + steps
+        ),
         labels=sequences(NO_LABEL, NO_LABEL, input_ids[:, prompt_length:]),
         places=places.where(answered, 0),
         answered=answered,
@@ -72,11 +84,15 @@ def pack(input_ids: torch.Tensor, attention_mask: torch.Tensor, answer_length: i
 
 
 def log_probabilities(model: Any, packed: Packed) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """Log-probability and entropy, [B, C] each, of every answer token under a model with TRL's fused head; 0 behind the end of an answer.
+    """Log-probability and entropy, [B, C] each, of every answer token; 0 behind the end of an answer.
 
-    No entropy if the head was added without it.
+    `model` has TRL's fused head. No entropy if the head was added without it.
     """
-    inputs = {"input_ids": packed.input_ids, "attention_mask": packed.attention_mask, "position_ids": packed.position_ids}
+    inputs = {
+        "input_ids": packed.input_ids,
+        "attention_mask": packed.attention_mask,
+        "position_ids": packed.position_ids,
+    }
     found = model(**inputs, shift_labels=packed.labels, fused_lm_head=True)
 
     def unpacked(values: torch.Tensor) -> torch.Tensor:
@@ -85,10 +101,13 @@ def log_probabilities(model: Any, packed: Packed) -> tuple[torch.Tensor, torch.T
     return unpacked(found.log_probs), None if found.entropy is None else unpacked(found.entropy)
 
 
-def generate_shared(model: Any, *, input_ids: torch.Tensor, attention_mask: torch.Tensor, **options: Any) -> Any:
-    """`model.generate`, but equal rows of `input_ids`, [B, P], padded on the left, are prefilled once, and answers that end leave the batch.
+def generate_shared(
+    model: Any, *, input_ids: torch.Tensor, attention_mask: torch.Tensor, **options: Any
+) -> Any:
+    """`model.generate`, but equal rows of `input_ids` are prefilled once, and ended answers leave the batch.
 
-    Not so where the generation config names a cache: generation then makes its own.
+    `input_ids`, [B, P], are padded on the left. Where the generation config names a cache, no prompt is
+    shared and no answer leaves: generation then makes its own.
     """
     generate = type(model).generate
     if getattr(options.get("generation_config"), "cache_implementation", None):
@@ -118,10 +137,12 @@ def generate_shared(model: Any, *, input_ids: torch.Tensor, attention_mask: torc
 
 
 def distinct(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """The number of each of B rows among the G different ones, [B], and the first row that is equal to each of those, [G]."""
+    """The number of each of B rows among the G different ones, [B], and the first row equal to each, [G]."""
     found, group = torch.unique(rows, dim=0, return_inverse=True)
     numbers = torch.arange(len(rows), device=rows.device)
-    return group, torch.full((len(found),), len(rows), device=rows.device).scatter_reduce(0, group, numbers, "amin")
+    return group, torch.full((len(found),), len(rows), device=rows.device).scatter_reduce(
+        0, group, numbers, "amin"
+    )
 
 
 def _lengths_before(lengths: torch.Tensor, group: torch.Tensor) -> torch.Tensor:

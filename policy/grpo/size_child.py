@@ -1,4 +1,7 @@
-"""Count a model's weights on PyTorch's meta device: `python -m policy.grpo.size_child REQUEST`, a `SizeRequest` as JSON; prints a `ModelSize` as JSON."""
+"""Count a model's weights on PyTorch's meta device: `python -m policy.grpo.size_child REQUEST`.
+
+REQUEST is a `SizeRequest` as JSON; prints a `ModelSize` as JSON.
+"""
 
 import sys
 
@@ -11,7 +14,11 @@ from policy.grpo.model_size import ModelSize, SizeRequest
 
 def count(request: SizeRequest) -> ModelSize:
     """The size of the model that a request names; OSError or ValueError if it cannot be built."""
-    config = AutoConfig.for_model(**request.config) if request.config else AutoConfig.from_pretrained(request.source)
+    config = (
+        AutoConfig.for_model(**request.config)
+        if request.config
+        else AutoConfig.from_pretrained(request.source)
+    )
     with torch.device("meta"):
         model = AutoModelForCausalLM.from_config(config)
         parameters, embedding = model.num_parameters(), model.get_input_embeddings().weight.numel()

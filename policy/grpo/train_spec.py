@@ -31,15 +31,31 @@ TRAIN_LOG_COLUMNS = {
     "loss": "float64",
     "completion_tokens": "int32",
     "seconds": "float64",
-    **{f"{column}_{size}": "float64" for size in range(MIN_SIZE, MAX_SIZE + 1) for column in ("advantage", "zero_variance", "answers")},
+    **{
+        f"{column}_{size}": "float64"
+        for size in range(MIN_SIZE, MAX_SIZE + 1)
+        for column in ("advantage", "zero_variance", "answers")
+    },
 }
-"""Columns of `train_log.parquet`, one row a step: mean reward, shares of valid and optimal answers, share of groups
-whose rewards are all equal, mean token entropy, share of truncated answers, mean and largest absolute difference between
-the log-probabilities of vLLM and of the trainer (empty without vLLM), loss, tokens generated, wall time; for each map size
-the mean absolute advantage of its answers and the share of them in groups whose rewards are all equal (both empty without
-answers), and how many answers these were."""
+"""Columns of `train_log.parquet`, one row a step: mean reward, shares of valid and optimal answers, share of
+groups whose rewards are all equal, mean token entropy, share of truncated answers, mean and largest absolute
+difference between the log-probabilities of vLLM and of the trainer (empty without vLLM), loss, tokens
+generated, wall time; for each map size the mean absolute advantage of its answers and the share of them in
+groups whose rewards are all equal (both empty without answers), and how many answers these were."""
 
-RESERVED_OPTIONS = frozenset({"output_dir", "seed", "reward_weights", "temperature", "top_p", "top_k", "min_p", "report_to", "resume_from_checkpoint"})
+RESERVED_OPTIONS = frozenset(
+    {
+        "output_dir",
+        "seed",
+        "reward_weights",
+        "temperature",
+        "top_p",
+        "top_k",
+        "min_p",
+        "report_to",
+        "resume_from_checkpoint",
+    }
+)
 """Options that envwright sets itself: paths, seeds, rewards, and sampling, which is locked in training."""
 
 MEMORY_OPTIONS = frozenset(
@@ -65,14 +81,18 @@ MEMORY_OPTIONS = frozenset(
         "dataloader_num_workers",
     }
 )
-"""Options that decide memory, speed and what a crash costs, and what is learned only by rounding, as long as a step and a
-generation have as many answers: a run may go on with others."""
+"""Options that decide memory, speed and what a crash costs, and what is learned only by rounding, as long as
+a step and a generation have as many answers: a run may go on with others."""
 
 DEFAULTS = {"num_generations": 8, "max_completion_length": 512, "scale_rewards": "group"}
-"""Options that the pilot needs too, so that they are given to the trainer even where a preset leaves them out."""
+"""Options that the pilot needs too: they are given to the trainer even if a preset leaves them out."""
 _SMALLEST = {"num_generations": 2, "max_completion_length": 1}
 
-_TRL_SOURCES = (("trl", "trainer/base_config.py"), ("trl", "trainer/grpo_config.py"), ("transformers", "training_args.py"))
+_TRL_SOURCES = (
+    ("trl", "trainer/base_config.py"),
+    ("trl", "trainer/grpo_config.py"),
+    ("transformers", "training_args.py"),
+)
 _LORA_SOURCES = (("peft", "tuners/lora/config.py"), ("peft", "config.py"))
 LAUNCH = Path(__file__).parent / "accelerate"
 """Shipped configs of `accelerate launch`."""
@@ -82,11 +102,13 @@ class TrainingSettings(Frozen):
     """How the weights are held and on how many processes they are trained."""
 
     dtype: Literal["auto", "float32", "bfloat16"] = "float32"
-    """Of the weights while they are trained. bfloat16 halves the memory, but rounds away the updates of a small learning rate."""
+    """Of the weights while they are trained. bfloat16 halves the memory, but rounds away the updates of a
+    small learning rate."""
     lora: dict[str, Any] | None = None
-    """Options of `peft.LoraConfig` under their own names; the adapter is merged into the checkpoint of the stage."""
+    """Options of `peft.LoraConfig` by their own names; the adapter is merged into the stage's checkpoint."""
     launch: str | None = None
-    """Config of `accelerate launch`: a shipped one (one-gpu, ddp, fsdp2, zero3, cpu), or the path of a YAML file. None: one process without it."""
+    """Config of `accelerate launch`: a shipped one (one-gpu, ddp, fsdp2, zero3, cpu), or the path of a YAML
+    file. None: one process without it."""
     processes: int | None = Field(default=None, ge=1, le=1024)
     """Training processes, one a GPU; needs `launch`, whose own number is used if this is left out."""
     canary: Literal["stop", "warn"] = "stop"
@@ -130,7 +152,10 @@ def process_count(settings: TrainingSettings) -> int:
     try:
         return int(launch_fields(settings.launch)["num_processes"])
     except (ValueError, KeyError, TypeError):
-        raise ConfigError(f"training.launch: {launch_config(settings.launch)} names no num_processes; add it, or set training.processes") from None
+        raise ConfigError(
+            f"training.launch: {launch_config(settings.launch)} names no num_processes; add it, or set "
+            "training.processes"
+        ) from None
 
 
 def launch_fields(name: str) -> dict[str, Any]:
@@ -141,49 +166,70 @@ def launch_fields(name: str) -> dict[str, Any]:
     except (OSError, yaml.YAMLError) as error:
         raise ConfigError(f"training.launch: {path} is not readable as YAML: {error}") from None
     if not isinstance(fields, dict):
-        raise ConfigError(f"training.launch: {path} holds {type(fields).__name__}, expected a config of accelerate launch")
+        raise ConfigError(
+            f"training.launch: {path} holds {type(fields).__name__}, expected a config of accelerate launch"
+        )
     return fields
 
 
 def reward_scale(options: dict[str, Any]) -> str:
-    """What advantages are divided by under these options of `trl.GRPOConfig`: the standard deviation of the `group`, of the `batch`, or `none`."""
+    """What advantages are divided by under these options of `trl.GRPOConfig`.
+
+    That is the standard deviation of the `group`, of the `batch`, or `none`.
+    """
     scale = options.get("scale_rewards", DEFAULTS["scale_rewards"])
     return ("group" if scale else "none") if isinstance(scale, bool) else str(scale)
 
 
 def check_trl_options(options: dict[str, Any]) -> None:
-    """Refuse options that the installed `GRPOConfig` does not have, or that envwright sets; raises ConfigError.
+    """Refuse options that the installed `GRPOConfig` lacks or that envwright sets; raises ConfigError.
 
     The names are read from the sources of the installed packages, so that no check has to import torch.
     """
     for name, least in _SMALLEST.items():
-        if name in options and (not isinstance(options[name], int) or isinstance(options[name], bool) or options[name] < least):
-            raise ConfigError(f"trl.{name}: {options[name]!r} is no whole number of at least {least}; give one, or leave it out for {DEFAULTS[name]}")
+        if name in options and (
+            not isinstance(options[name], int) or isinstance(options[name], bool) or options[name] < least
+        ):
+            raise ConfigError(
+                f"trl.{name}: {options[name]!r} is no whole number of at least {least}; give one, or leave "
+                f"it out for {DEFAULTS[name]}"
+            )
     if reserved := sorted(RESERVED_OPTIONS & options.keys()):
         raise ConfigError(f"trl.{reserved[0]}: envwright sets this option itself; remove it")
     _check_names("trl", options, "trl.GRPOConfig", _TRL_SOURCES)
 
 
 def check_training(settings: TrainingSettings) -> None:
-    """Refuse options that the installed `LoraConfig` does not have, and a launch that cannot be; raises ConfigError."""
+    """Refuse options that the installed `LoraConfig` lacks, or an impossible launch; raises ConfigError."""
     _check_names("training.lora", settings.lora or {}, "peft.LoraConfig", _LORA_SOURCES)
     if "task_type" in (settings.lora or {}):
         raise ConfigError("training.lora.task_type: envwright sets this option itself; remove it")
     if settings.launch is None:
         if settings.processes is not None:
             shipped = ", ".join(sorted(path.stem for path in LAUNCH.glob("*.yaml")))
-            raise ConfigError(f"training.processes: {settings.processes} needs training.launch; set it to one of {shipped}, or to the path of a YAML file")
+            raise ConfigError(
+                f"training.processes: {settings.processes} needs training.launch; set it to one of "
+                f"{shipped}, or to the path of a YAML file"
+            )
         return
     kind, processes = distributed_type(settings), process_count(settings)
     if kind == "NO" and processes > 1:
-        raise ConfigError(f"training.processes: {processes}, but training.launch {settings.launch} starts one; choose ddp, fsdp2 or zero3, or 1")
+        raise ConfigError(
+            f"training.processes: {processes}, but training.launch {settings.launch} starts one; choose ddp, "
+            "fsdp2 or zero3, or 1"
+        )
     if kind == "MULTI_GPU" and processes == 1:
-        raise ConfigError(f"training.processes: 1, but training.launch {settings.launch} is for several; choose one-gpu, or more processes")
+        raise ConfigError(
+            f"training.processes: 1, but training.launch {settings.launch} is for several; choose one-gpu, "
+            "or more processes"
+        )
 
 
 def distributed_type(settings: TrainingSettings) -> str:
     """What the launch config says of it, in accelerate's words: NO, MULTI_GPU, FSDP, DEEPSPEED."""
-    return "NO" if settings.launch is None else str(launch_fields(settings.launch).get("distributed_type", "NO"))
+    return (
+        "NO" if settings.launch is None else str(launch_fields(settings.launch).get("distributed_type", "NO"))
+    )
 
 
 def launch_config(name: str) -> Path:
@@ -191,23 +237,34 @@ def launch_config(name: str) -> Path:
     path = Path(name) if name.endswith((".yaml", ".yml")) else LAUNCH / f"{name}.yaml"
     if not path.is_file():
         shipped = ", ".join(sorted(found.stem for found in LAUNCH.glob("*.yaml")))
-        raise ConfigError(f"training.launch: {name!r} is no config of accelerate launch; the shipped ones are {shipped}, or give the path of a YAML file")
+        raise ConfigError(
+            f"training.launch: {name!r} is no config of accelerate launch; the shipped ones are {shipped}, "
+            "or give the path of a YAML file"
+        )
     return path
 
 
 def launcher(settings: TrainingSettings, options: dict[str, Any]) -> tuple[str, ...]:
     """Module and options that start the training processes; empty for one process that needs no launcher.
 
-    The precision is that of the options of `trl.GRPOConfig`, not of the config: one says what is computed, the other where.
+    The precision is that of the options of `trl.GRPOConfig`, not of the config: one says what is computed,
+    the other where.
     """
     if settings.launch is None:
         return ()
     precision = "fp16" if options.get("fp16") else "no" if options.get("bf16") is False else "bf16"
-    where = ("--config_file", str(launch_config(settings.launch)), "--num_processes", str(process_count(settings)))
+    where = (
+        "--config_file",
+        str(launch_config(settings.launch)),
+        "--num_processes",
+        str(process_count(settings)),
+    )
     return ("accelerate.commands.launch", *where, "--mixed_precision", precision)
 
 
-def _check_names(field: str, options: dict[str, Any], owner: str, sources: tuple[tuple[str, str], ...]) -> None:
+def _check_names(
+    field: str, options: dict[str, Any], owner: str, sources: tuple[tuple[str, str], ...]
+) -> None:
     known = _option_names(sources)
     for name in options:
         if name not in known:
@@ -227,13 +284,21 @@ def _option_names(sources: tuple[tuple[str, str], ...]) -> set[str]:
             continue
         for node in ast.walk(ast.parse(source.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ClassDef):
-                names |= {item.target.id for item in node.body if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name)}
+                names |= {
+                    item.target.id
+                    for item in node.body
+                    if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name)
+                }
     return names
 
 
 def last_checkpoint(work: Path) -> Path | None:
     """The latest complete trainer checkpoint; the trainer's state is the last file that it writes."""
-    complete = [path for path in work.glob("checkpoint-*") if (path / "trainer_state.json").is_file() and _readable(path / "trainer_state.json")]
+    complete = [
+        path
+        for path in work.glob("checkpoint-*")
+        if (path / "trainer_state.json").is_file() and _readable(path / "trainer_state.json")
+    ]
     return max(complete, key=lambda path: int(path.name.rpartition("-")[2]), default=None)
 
 

@@ -1,8 +1,8 @@
 """One stage of GRPO in a child process: `python -m policy.grpo.training SPEC.json`.
 
-GRPO is a configured use of TRL's trainer; `trl` in the spec holds its own option names. The child writes complete
-trainer checkpoints while it runs and resumes from the last one after a crash. Under `accelerate launch` it runs in several
-processes, of which the first writes what the stage keeps.
+GRPO is a configured use of TRL's trainer; `trl` in the spec holds its own option names. The child writes
+complete trainer checkpoints while it runs and resumes from the last one after a crash. Under
+`accelerate launch` it runs in several processes, of which the first writes what the stage keeps.
 """
 
 import os
@@ -40,16 +40,22 @@ ROUNDING = 1e-2
 
 
 class Trainer(GRPOTrainer):
-    """TRL's trainer, which also logs by map size the absolute advantages of its answers and the groups without any.
+    """TRL's trainer, which also logs, by map size, its answers' absolute advantages and groups without any.
 
-    On a CPU it computes each prompt once for all of its answers, and no gradient for answers whose loss has none.
+    On a CPU it computes each prompt once for all of its answers, and no gradient for answers whose loss has
+    none.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         # Alone: processes that pass through the model a different number of times would wait for each other.
         alone = self.accelerator.device.type == "cpu" and self.accelerator.num_processes == 1
-        self._shares = alone and not self.aux_loss_enabled and isinstance(self.model, PreTrainedModel) and can_share(self.model)
+        self._shares = (
+            alone
+            and not self.aux_loss_enabled
+            and isinstance(self.model, PreTrainedModel)
+            and can_share(self.model)
+        )
         if self._shares:
             setattr(self.model, "generate", partial(generate_shared, self.model))  # noqa: B010
         self._advantages: torch.Tensor | None = None
@@ -62,19 +68,31 @@ class Trainer(GRPOTrainer):
         finally:
             self._advantages = None
 
-    def _get_per_token_logps_and_entropies(self, model: Any, input_ids: torch.Tensor, attention_mask: torch.Tensor, *args: Any, **options: Any) -> Any:
+    def _get_per_token_logps_and_entropies(
+        self, model: Any, input_ids: torch.Tensor, attention_mask: torch.Tensor, *args: Any, **options: Any
+    ) -> Any:
         if not self._shares:
-            return super()._get_per_token_logps_and_entropies(model, input_ids, attention_mask, *args, **options)
+            return super()._get_per_token_logps_and_entropies(
+                model, input_ids, attention_mask, *args, **options
+            )
         answer_length = args[0] if args else options["logits_to_keep"]
-        learns = torch.ones(len(input_ids), dtype=torch.bool) if self._advantages is None else self._advantages != 0
+        learns = (
+            torch.ones(len(input_ids), dtype=torch.bool)
+            if self._advantages is None
+            else self._advantages != 0
+        )
         parts = [rows for rows in (learns.nonzero()[:, 0], (~learns).nonzero()[:, 0]) if len(rows)]
         found = []
         # The first part has a gradient even where no answer learns: a loss without one cannot be passed back.
         for number, rows in enumerate(parts):
             with torch.set_grad_enabled(torch.is_grad_enabled() and number == 0), self.accelerator.autocast():
-                found.append(log_probabilities(model, pack(input_ids[rows], attention_mask[rows], answer_length)))
+                found.append(
+                    log_probabilities(model, pack(input_ids[rows], attention_mask[rows], answer_length))
+                )
         order = torch.argsort(torch.cat(parts))
-        log_probs, entropies = (torch.cat(values)[order] if values[0] is not None else None for values in zip(*found, strict=True))
+        log_probs, entropies = (
+            torch.cat(values)[order] if values[0] is not None else None for values in zip(*found, strict=True)
+        )
         return log_probs, entropies, None
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
@@ -82,9 +100,12 @@ class Trainer(GRPOTrainer):
         advantages = output["advantages"]
         sizes = torch.tensor([row["instance"]["size"] for row in inputs], device=advantages.device)
         # A group may lie across processes: its answers are next to each other only when all are gathered.
-        everywhere = torch.as_tensor(self.accelerator.gather(sizes)), torch.as_tensor(self.accelerator.gather(advantages))
+        everywhere = (
+            torch.as_tensor(self.accelerator.gather(sizes)),
+            torch.as_tensor(self.accelerator.gather(advantages)),
+        )
         sums = advantage_sums(*everywhere, group=int(self.num_generations or 1))
-        # Every size each time: TRL averages over the entries of a step, which leaves a sum over a count as it is.
+        # Every size each time: TRL averages a step's entries, which leaves a sum over a count as it is.
         for size, entries in zip(LOGGED_SIZES, sums.tolist(), strict=True):
             for name, value in zip(SUMS, entries, strict=True):
                 self._metrics["train"][f"sizes/{size}/{name}"].append(value)
@@ -92,18 +113,23 @@ class Trainer(GRPOTrainer):
 
 
 def advantage_sums(sizes: torch.Tensor, advantages: torch.Tensor, group: int) -> torch.Tensor:
-    """For each map size the entries of `SUMS`, shape (sizes, 3), of answers of which `group` in a row belong to one prompt.
+    """For each map size the entries of `SUMS`, shape (sizes, 3); `group` answers in a row share a prompt.
 
-    `sizes` and `advantages` have shape (answers,). A group is flat if no advantage in it exceeds rounding: with rewards that
-    differ, the largest is at least half of their range, or 1 where advantages are scaled.
+    `sizes` and `advantages` have shape (answers,). A group is flat if no advantage in it exceeds rounding:
+    with rewards that differ, the largest is at least half of their range, or 1 where advantages are scaled.
     """
     of_size = sizes == torch.tensor(LOGGED_SIZES, device=sizes.device)[:, None]
     flat = (advantages.view(-1, group).abs().amax(dim=1) < ROUNDING).repeat_interleave(group)
-    return torch.stack([(of_size * advantages.abs()).sum(dim=1), of_size.sum(dim=1), (of_size & flat).sum(dim=1)], dim=1)
+    return torch.stack(
+        [(of_size * advantages.abs()).sum(dim=1), of_size.sum(dim=1), (of_size & flat).sum(dim=1)], dim=1
+    )
 
 
 def train(spec: TrainSpec) -> None:
-    """Train, then put checkpoint, training log and canary under their final names in `spec.output`. Runs once in each training process."""
+    """Train, then put checkpoint, training log and canary under their final names in `spec.output`.
+
+    Runs once in each training process.
+    """
     # First: from here on transformers knows how the weights are to be split while they are loaded.
     arguments = _arguments(spec)
     set_seed(spec.seed)
@@ -115,7 +141,9 @@ def train(spec: TrainSpec) -> None:
         train_dataset=training_rows(spec.data),
         processing_class=tokenizer,
         callbacks=[ProgressLines()],
-        peft_config=LoraConfig(task_type="CAUSAL_LM", **spec.training.lora) if spec.training.lora is not None else None,
+        peft_config=LoraConfig(task_type="CAUSAL_LM", **spec.training.lora)
+        if spec.training.lora is not None
+        else None,
     )
     texts = canary_texts(tokenizer, spec.data, spec.style)
     trainer.add_callback(ScoreBefore(trainer, texts, spec.work))
@@ -126,7 +154,11 @@ def train(spec: TrainSpec) -> None:
     canary = finished_canary(trainer, texts, spec.work)
     partial = save(trainer, spec)
     if trainer.accelerator.is_main_process:
-        per_step = trainer.args.train_batch_size * trainer.args.gradient_accumulation_steps * trainer.accelerator.num_processes
+        per_step = (
+            trainer.args.train_batch_size
+            * trainer.args.gradient_accumulation_steps
+            * trainer.accelerator.num_processes
+        )
         write_table(spec.output / TRAIN_LOG, training_log(trainer.state.log_history, per_step))
         write_json(spec.output / CANARY, canary)
         move_directory(partial, spec.output / CHECKPOINT)
@@ -136,7 +168,9 @@ def train(spec: TrainSpec) -> None:
 def training_rows(data: Path) -> Dataset:
     """Prompts as conversations, each with its instance for the reward functions."""
     rows = read_table(data, SCHEMA).to_pylist()
-    return Dataset.from_list([{"prompt": [{"role": "user", "content": row["prompt"]}], "instance": row} for row in rows])
+    return Dataset.from_list(
+        [{"prompt": [{"role": "user", "content": row["prompt"]}], "instance": row} for row in rows]
+    )
 
 
 def training_log(history: list[dict[str, Any]], completions_per_step: int) -> pa.Table:
@@ -169,8 +203,15 @@ def _advantages(entry: dict[str, Any]) -> dict[str, float | None]:
     columns = {}
     for size in LOGGED_SIZES:
         total, answers, flat = (entry[f"sizes/{size}/{name}"] for name in SUMS)
-        shares = {f"advantage_{size}": total / answers, f"zero_variance_{size}": flat / answers} if answers else {}
-        columns |= {f"answers_{size}": answers, f"advantage_{size}": None, f"zero_variance_{size}": None, **shares}
+        shares = (
+            {f"advantage_{size}": total / answers, f"zero_variance_{size}": flat / answers} if answers else {}
+        )
+        columns |= {
+            f"answers_{size}": answers,
+            f"advantage_{size}": None,
+            f"zero_variance_{size}": None,
+            **shares,
+        }
     return columns
 
 
@@ -211,6 +252,6 @@ if __name__ == "__main__":
     # A launcher puts its processes into sessions of their own, which do not end with it.
     die_with_parent(os.getppid())
     if not torch.cuda.is_available():
-        # Several processes would each call their device cpu:0, which PyTorch cannot load an optimizer's state to.
+        # Several processes would each call their device cpu:0, to which PyTorch loads no optimizer state.
         os.environ["ACCELERATE_TORCH_DEVICE"] = "cpu"
     main(TrainSpec.model_validate_json(Path(sys.argv[1]).read_text()))

@@ -1,7 +1,7 @@
 """Make the base policy: a small Qwen3, supervised on optimal plans of boards and on the engineer task.
 
-Run as a child process: `python -m policy.tiny.bootstrap SPEC.json`. It writes complete checkpoints, says after each how
-many held-out boards it solves, and goes on from the last one after a crash.
+Run as a child process: `python -m policy.tiny.bootstrap SPEC.json`. It writes complete checkpoints, says
+after each how many held-out boards it solves, and goes on from the last one after a crash.
 """
 
 import json
@@ -13,7 +13,15 @@ from typing import Any
 
 import torch
 from datasets import IterableDataset
-from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import (
+    PreTrainedTokenizerFast,
+    Qwen3Config,
+    Qwen3ForCausalLM,
+    TrainerCallback,
+    TrainerControl,
+    TrainerState,
+    TrainingArguments,
+)
 from trl import SFTConfig, SFTTrainer
 from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 
@@ -38,9 +46,15 @@ class BatchCollator(DataCollatorForLanguageModeling):
     """Takes a batch that was put together when it was drawn."""
 
     def torch_call(self, examples: list[dict[str, Any]]) -> dict[str, Any]:
-        """Padded on the right, so that causal attention needs no mask: what is behind a text is never looked at, and has no loss."""
+        """Padded on the right, so that causal attention needs no mask.
+
+        What is behind a text is never looked at, and has no loss.
+        """
         [batch] = examples
-        rows = [{"input_ids": ids, "labels": labels} for ids, labels in zip(batch["input_ids"], batch["labels"], strict=True)]
+        rows = [
+            {"input_ids": ids, "labels": labels}
+            for ids, labels in zip(batch["input_ids"], batch["labels"], strict=True)
+        ]
         padded = super().torch_call(rows)
         places = torch.arange(padded["input_ids"].shape[1]).expand_as(padded["input_ids"])
         return {"input_ids": padded["input_ids"], "labels": padded["labels"], "position_ids": places}
@@ -52,18 +66,28 @@ class Evaluation(TrainerCallback):
     def __init__(self, spec: BootstrapSpec) -> None:
         self._spec, self._instances = spec, read_dataset(spec.evaluation)
 
-    def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+    def on_save(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
         """Called by the trainer after each checkpoint."""
         self.tell_rates(state.global_step)
 
     def tell_rates(self, step: int) -> None:
         """Tell the parent the rates of the checkpoint of a step."""
-        tell({"step": step, "steps": self._spec.recipe.steps, "rates": self._rates(_checkpoint(self._spec, step)).model_dump(mode="json")})
+        tell(
+            {
+                "step": step,
+                "steps": self._spec.recipe.steps,
+                "rates": self._rates(_checkpoint(self._spec, step)).model_dump(mode="json"),
+            }
+        )
 
     def _rates(self, checkpoint: Path) -> Rates:
         """Valid rates of greedy answers."""
         model = TransformersModel(str(checkpoint), batch_size=128, dtype="float32")
-        return rates_of(evaluate(model, self._instances, PromptStyle.COMPACT, Sampling(max_tokens=LONGEST_ANSWER)))
+        return rates_of(
+            evaluate(model, self._instances, PromptStyle.COMPACT, Sampling(max_tokens=LONGEST_ANSWER))
+        )
 
 
 def bootstrap(spec: BootstrapSpec) -> None:
@@ -72,24 +96,38 @@ def bootstrap(spec: BootstrapSpec) -> None:
     held_out = frozenset(json.loads(spec.held_out.read_text()))
     torch.manual_seed(recipe.seed)
     designs = read_examples(spec.designs)
-    tokenizer = build_tokenizer(text for pair in (*board_examples(recipe, held_out, 0), *designs[:READ_BY_TOKENIZER]) for text in pair)
+    tokenizer = build_tokenizer(
+        text for pair in (*board_examples(recipe, held_out, 0), *designs[:READ_BY_TOKENIZER]) for text in pair
+    )
     pad = tokenizer.convert_tokens_to_ids(PAD)
     assert isinstance(pad, int)
     model = new_model(recipe, tokenizer)
     resume, evaluation = last_checkpoint(spec.work), Evaluation(spec)
     first = int(resume.name.rpartition("-")[2]) if resume else 0
-    print(f"{model.num_parameters() / 1e6:.2f} M parameters, {len(tokenizer)} tokens, from step {first}", flush=True)
+    print(
+        f"{model.num_parameters() / 1e6:.2f} M parameters, {len(tokenizer)} tokens, from step {first}",
+        flush=True,
+    )
     if resume and not rates_path(spec.work, first).is_file():
         evaluation.tell_rates(first)
     if first < recipe.steps:
         trainer = SFTTrainer(
             model=model,
             args=_arguments(recipe, spec.work),
-            train_dataset=IterableDataset.from_generator(lambda: _encoded(batches(recipe, held_out, designs, first), tokenizer)),
+            train_dataset=IterableDataset.from_generator(
+                lambda: _encoded(batches(recipe, held_out, designs, first), tokenizer)
+            ),
             data_collator=BatchCollator(pad_token_id=pad),
             processing_class=tokenizer,
             callbacks=[ProgressLines(), evaluation],
-            optimizer_cls_and_kwargs=(MuonAdamW, {**parameters(model), "muon_lr": recipe.muon_learning_rate, "adamw_lr": recipe.adamw_learning_rate}),
+            optimizer_cls_and_kwargs=(
+                MuonAdamW,
+                {
+                    **parameters(model),
+                    "muon_lr": recipe.muon_learning_rate,
+                    "adamw_lr": recipe.adamw_learning_rate,
+                },
+            ),
         )
         trainer.train(resume_from_checkpoint=str(resume) if resume else None)
     partial = spec.work / "policy.partial"
@@ -133,10 +171,15 @@ def _checkpoint(spec: BootstrapSpec, step: int) -> Path:
 def _encoded(drawn: Iterator[list[Example]], tokenizer: PreTrainedTokenizerFast) -> Iterator[dict[str, Any]]:
     """Batches as token ids, with a loss on the answers alone."""
     for batch in drawn:
-        questions = tokenizer([_asked(tokenizer, question) for question, _ in batch], add_special_tokens=False)["input_ids"]
+        questions = tokenizer(
+            [_asked(tokenizer, question) for question, _ in batch], add_special_tokens=False
+        )["input_ids"]
         answers = tokenizer([text + END for _, text in batch], add_special_tokens=False)["input_ids"]
         pairs = list(zip(questions, answers, strict=True))  # type: ignore[arg-type]
-        yield {"input_ids": [asked + text for asked, text in pairs], "labels": [[-100] * len(asked) + text for asked, text in pairs]}
+        yield {
+            "input_ids": [asked + text for asked, text in pairs],
+            "labels": [[-100] * len(asked) + text for asked, text in pairs],
+        }
 
 
 def _asked(tokenizer: PreTrainedTokenizerFast, question: str) -> str:

@@ -1,6 +1,7 @@
-"""What the base policy is taught: boards with optimal plans, few of which need a wait, then design questions too.
+"""What the base policy is taught: boards with optimal plans, few with a wait, then design questions too.
 
-Batches are numbered, and each follows from the recipe and its number: a bootstrap that was cut off goes on where it was.
+Batches are numbered, and each follows from the recipe and its number: a bootstrap that was cut off goes on
+where it was.
 """
 
 import random
@@ -24,14 +25,23 @@ READ_BY_TOKENIZER = 4_096
 """Design questions whose words the tokenizer learns."""
 Example = tuple[str, str]
 """A question and its answer."""
-_EXAMPLES = pa.schema([pa.field("prompt", pa.string(), nullable=False), pa.field("completion", pa.string(), nullable=False)])
+_EXAMPLES = pa.schema(
+    [pa.field("prompt", pa.string(), nullable=False), pa.field("completion", pa.string(), nullable=False)]
+)
 
 
-def batches(recipe: BootstrapRecipe, held_out: frozenset[str], designs: list[Example], first: int = 0) -> Iterator[list[Example]]:
-    """Batches number `first` to `steps - 1`; boards whose identity is in `held_out` are left out, `designs` are used in order."""
+def batches(
+    recipe: BootstrapRecipe, held_out: frozenset[str], designs: list[Example], first: int = 0
+) -> Iterator[list[Example]]:
+    """Batches `first` to `steps - 1`, without boards of an identity in `held_out`; `designs` go in order."""
     together = recipe.design_batch_size * DESIGN_BATCHES
     boards = _Drawn(partial(board_examples, recipe, held_out), recipe.batch_size, BOARD_BATCHES, recipe.seed)
-    questions = _Drawn(lambda chunk: designs[chunk * together :][:together], recipe.design_batch_size, DESIGN_BATCHES, recipe.seed)
+    questions = _Drawn(
+        lambda chunk: designs[chunk * together :][:together],
+        recipe.design_batch_size,
+        DESIGN_BATCHES,
+        recipe.seed,
+    )
     for number in range(first, recipe.steps):
         before = designs_before(recipe, number)
         of_designs = designs_before(recipe, number + 1) > before
@@ -50,7 +60,9 @@ def board_examples(recipe: BootstrapRecipe, held_out: frozenset[str], chunk: int
     for part in recipe.boards:
         count = round(recipe.batch_size * BOARD_BATCHES * part.weight / total / len(part.hole_ratios))
         for hole_ratio in part.hole_ratios:
-            drawn = partial(sample, seed=recipe.seed, stage=chunk, purpose=f"bootstrap-{hole_ratio}", held_out=held_out)
+            drawn = partial(
+                sample, seed=recipe.seed, stage=chunk, purpose=f"bootstrap-{hole_ratio}", held_out=held_out
+            )
             instances += drawn(_config(part, hole_ratio), max(1, count), agents=part.agents)[0]
     return [(prompt(i.problem, PromptStyle.COMPACT), answer(i.solution.plan)) for i in instances]
 
@@ -62,7 +74,12 @@ def design_chunks(recipe: BootstrapRecipe) -> int:
 
 def write_examples(path: Path, examples: list[Example]) -> None:
     """Write examples as Parquet."""
-    write_table(path, pa.Table.from_pylist([{"prompt": question, "completion": text} for question, text in examples], schema=_EXAMPLES))
+    write_table(
+        path,
+        pa.Table.from_pylist(
+            [{"prompt": question, "completion": text} for question, text in examples], schema=_EXAMPLES
+        ),
+    )
 
 
 def read_examples(path: Path) -> list[Example]:
@@ -98,7 +115,11 @@ def _config(part: Boards, hole_ratio: float) -> EnvConfig:
     total = sum(part.map_sizes.values())
     return EnvConfig(
         sizes={
-            size: SizeConfig(data_ratio=share / total, hole_ratio=hole_ratio, wait_ratio=0 if size == MIN_SIZE else part.wait_ratio)
+            size: SizeConfig(
+                data_ratio=share / total,
+                hole_ratio=hole_ratio,
+                wait_ratio=0 if size == MIN_SIZE else part.wait_ratio,
+            )
             for size, share in part.map_sizes.items()
         }
     )

@@ -7,9 +7,15 @@ from torch.optim import AdamW, Muon, Optimizer
 
 
 class MuonAdamW(Optimizer):
-    """Steps two optimizers; their parameter groups are its own, so that a learning rate set here is set there."""
+    """Steps two optimizers; their parameter groups are its own, so a learning rate set here holds there."""
 
-    def __init__(self, params: list[torch.nn.Parameter], rest: list[torch.nn.Parameter], muon_lr: float, adamw_lr: float) -> None:
+    def __init__(
+        self,
+        params: list[torch.nn.Parameter],
+        rest: list[torch.nn.Parameter],
+        muon_lr: float,
+        adamw_lr: float,
+    ) -> None:
         muon = Muon(params, lr=muon_lr, momentum=0.95, weight_decay=0.01)
         adamw = AdamW(rest, lr=adamw_lr, betas=(0.9, 0.98), weight_decay=0.01)
         self._parts = (muon, adamw)
@@ -39,4 +45,7 @@ class MuonAdamW(Optimizer):
 def parameters(model: torch.nn.Module) -> dict[str, list[torch.nn.Parameter]]:
     """The weight matrices as `params`, for Muon, and the rest (embedding, tied with the head, and norms)."""
     matrices = {name: p for name, p in model.named_parameters() if p.ndim == 2 and "embed" not in name}
-    return {"params": list(matrices.values()), "rest": [p for name, p in model.named_parameters() if name not in matrices]}
+    return {
+        "params": list(matrices.values()),
+        "rest": [p for name, p in model.named_parameters() if name not in matrices],
+    }

@@ -42,15 +42,21 @@ def rates_path(work: Path, step: int) -> Path:
 
 
 def evaluation_boards(each: int) -> list[Instance]:
-    """The boards that checkpoints are evaluated on: `each` of every number of agents, map size and hole ratio, half of which need a wait.
+    """The boards that checkpoints are evaluated on, half of which need a wait.
 
-    3x3 boards need no wait.
+    There are `each` of every number of agents, map size and hole ratio. 3x3 boards need no wait.
     """
     instances = []
     for agents, size in EVALUATED:
         for hole_ratio in HOLE_RATIOS:
-            config = EnvConfig(sizes={size: SizeConfig(data_ratio=1, hole_ratio=hole_ratio, wait_ratio=0 if size == 3 else 0.5)})
-            instances += sample(config, each, agents=agents, seed=SEED, purpose=f"bootstrap-evaluation-{hole_ratio}")[0]
+            config = EnvConfig(
+                sizes={
+                    size: SizeConfig(data_ratio=1, hole_ratio=hole_ratio, wait_ratio=0 if size == 3 else 0.5)
+                }
+            )
+            instances += sample(
+                config, each, agents=agents, seed=SEED, purpose=f"bootstrap-evaluation-{hole_ratio}"
+            )[0]
     return instances
 
 
@@ -59,5 +65,7 @@ def rates_of(rollouts: Iterable[Rollout]) -> Rates:
     strata: dict[str, list[bool]] = {}
     for rollout in rollouts:
         problem, wait = rollout.instance.problem, rollout.instance.solution.wait_required
-        strata.setdefault(f"{problem.num_agents} agents, {problem.size}x{problem.size}, {'wait' if wait else 'no wait'}", []).append(rollout.verdict.valid)
+        strata.setdefault(
+            f"{problem.num_agents} agents, {problem.size}x{problem.size}, {'wait' if wait else 'no wait'}", []
+        ).append(rollout.verdict.valid)
     return Rates(valid={name: wilson(sum(valid), len(valid)) for name, valid in strata.items()})

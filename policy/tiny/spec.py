@@ -60,9 +60,15 @@ class BootstrapRecipe(Frozen):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.hidden_size % (2 * self.heads):
-            raise ValueError(f"hidden_size {self.hidden_size} does not give {self.heads} heads an even number of dimensions each")
+            raise ValueError(
+                f"hidden_size {self.hidden_size} does not give {self.heads} heads an even number of "
+                "dimensions each"
+            )
         if self.warmup_steps > self.decay_from * self.steps:
-            raise ValueError(f"warmup_steps {self.warmup_steps} end after decay_from {self.decay_from:g} of {self.steps} steps; warm up for less")
+            raise ValueError(
+                f"warmup_steps {self.warmup_steps} end after decay_from {self.decay_from:g} of {self.steps} "
+                "steps; warm up for less"
+            )
         return self
 
 
