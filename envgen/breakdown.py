@@ -46,7 +46,10 @@ class SizeBreakdown(Frozen):
     arrived: float | None = Field(default=None, ge=0, le=1)
     """Mean share of agents whose path ends on their goal; None if only the counts are known."""
     excess_cost: float | None = Field(default=None, ge=0)
-    """Mean sum of costs above the optimum over the valid answers; None without valid answers, or if only the counts are known."""
+    """Mean sum of costs above the optimum over the valid answers.
+
+    None without valid answers, or if only the counts are known.
+    """
     truncated: int | None = Field(default=None, ge=0)
     """Answers that hit the token limit; None if only the counts are known."""
     waiting: int | None = Field(default=None, ge=0)
@@ -57,12 +60,20 @@ class SizeBreakdown(Frozen):
     @model_validator(mode="after")
     def _add_up(self) -> Self:
         if self.optimal > self.valid or self.valid + sum(self.failures.values()) != self.n:
-            raise ValueError(f"{self.valid} valid, {self.optimal} of them optimal, and {sum(self.failures.values())} failures do not make {self.n} answers")
+            raise ValueError(
+                f"{self.valid} valid, {self.optimal} of them optimal, "
+                f"and {sum(self.failures.values())} failures do not make {self.n} answers"
+            )
         if (self.waiting is None) != (self.waiting_valid is None):
-            raise ValueError(f"waiting {self.waiting} and waiting_valid {self.waiting_valid}: give both or none")
+            raise ValueError(
+                f"waiting {self.waiting} and waiting_valid {self.waiting_valid}: give both or none"
+            )
         waiting, valid = self.waiting or 0, self.waiting_valid or 0
         if valid > waiting or valid > self.valid or self.valid - valid > self.n - waiting:
-            raise ValueError(f"{waiting} of {self.n} answers where a wait is needed and {valid} of {self.valid} valid ones do not fit together")
+            raise ValueError(
+                f"{waiting} of {self.n} answers where a wait is needed and {valid} of {self.valid} valid "
+                "ones do not fit together"
+            )
         return self
 
     @property
@@ -106,7 +117,7 @@ class SizeBreakdown(Frozen):
 
     @property
     def arrived_rate(self) -> Rate | None:
-        """The mean share of agents that end on their goals. Its interval errs on the wide side, see `wilson`."""
+        """Mean share of agents that end on their goals. Its interval errs on the wide side, see `wilson`."""
         return None if self.arrived is None else wilson(self.arrived * self.n, self.n)
 
 
@@ -163,14 +174,16 @@ def _mean(weighted: Iterable[tuple[float | None, int]]) -> float | None:
     counted = [(value, weight) for value, weight in weighted if weight]
     if not counted or any(value is None for value, _ in counted):
         return None
-    return math.fsum((value or 0.0) * weight for value, weight in counted) / sum(weight for _, weight in counted)
+    return math.fsum((value or 0.0) * weight for value, weight in counted) / sum(
+        weight for _, weight in counted
+    )
 
 
 def wilson(successes: float, total: int) -> Rate:
     """95 % Wilson score interval of a binomial proportion (Wilson 1927); an empty sample spans 0 to 1.
 
-    `successes` may be a sum of shares between 0 and 1. Shares vary no more than outcomes of 0 and 1 with the same mean,
-    so that the interval then errs on the wide side.
+    `successes` may be a sum of shares between 0 and 1. Shares vary no more than outcomes of 0 and 1 with the
+    same mean, so that the interval then errs on the wide side.
     """
     if total == 0:
         return Rate(value=0.0, low=0.0, high=1.0)
@@ -182,8 +195,10 @@ def wilson(successes: float, total: int) -> Rate:
     return Rate(value=share, low=low, high=(centre + reach) / scale if successes < total else 1.0)
 
 
-def paired_difference(before: np.ndarray, after: np.ndarray, *, seed: int = 0, resamples: int = 9_999) -> Difference:
-    """Mean of `after - before` over paired 0/1 outcomes, with a percentile bootstrap interval over the instances.
+def paired_difference(
+    before: np.ndarray, after: np.ndarray, *, seed: int = 0, resamples: int = 9_999
+) -> Difference:
+    """Mean of `after - before` over paired 0/1 outcomes, with a percentile bootstrap interval over instances.
 
     Both arrays have shape (instances,), in the same order; an empty sample spans -1 to 1.
     """

@@ -40,7 +40,9 @@ class EnvConfig(Frozen):
     def counts(self, total: int) -> dict[int, int]:
         """Instances per map size for a data set of `total`, by largest remainder; they sum to `total`."""
         sizes = sorted(self.sizes)
-        whole = sum(self.sizes[size].data_ratio for size in sizes)  # 1 up to the tolerance, which a large total would show
+        whole = sum(
+            self.sizes[size].data_ratio for size in sizes
+        )  # 1 up to the tolerance, which a large total would show
         exact = [self.sizes[size].data_ratio / whole * total for size in sizes]
         counts = [int(value + SUM_TOLERANCE) for value in exact]
         by_remainder = sorted(range(len(sizes)), key=lambda i: (counts[i] - exact[i], i))

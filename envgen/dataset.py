@@ -25,19 +25,39 @@ SCHEMA = pa.schema(
         pa.field("id", pa.string(), nullable=False, metadata={"doc": "canonical identity, 32 hex digits"}),
         pa.field("size", pa.int8(), nullable=False),
         pa.field("num_agents", pa.int8(), nullable=False),
-        pa.field("holes", pa.list_(_CELL), nullable=False, metadata={"doc": "(row, column), 0-indexed from the top left"}),
+        pa.field(
+            "holes",
+            pa.list_(_CELL),
+            nullable=False,
+            metadata={"doc": "(row, column), 0-indexed from the top left"},
+        ),
         pa.field("starts", pa.list_(_CELL), nullable=False),
         pa.field("goals", pa.list_(_CELL), nullable=False),
         pa.field("sum_of_costs", pa.int16(), nullable=False, metadata={"doc": "optimal, in steps"}),
         pa.field("makespan", pa.int16(), nullable=False, metadata={"doc": "of the stored plan, in steps"}),
         pa.field("wait_required", pa.bool_(), nullable=False),
-        pa.field("waits", pa.int16(), nullable=False, metadata={"doc": "waits of the stored plan; no optimal plan has fewer"}),
-        pa.field("plan", pa.list_(pa.list_(pa.string())), nullable=False, metadata={"doc": "moves of each agent up to its last arrival"}),
+        pa.field(
+            "waits",
+            pa.int16(),
+            nullable=False,
+            metadata={"doc": "waits of the stored plan; no optimal plan has fewer"},
+        ),
+        pa.field(
+            "plan",
+            pa.list_(pa.list_(pa.string())),
+            nullable=False,
+            metadata={"doc": "moves of each agent up to its last arrival"},
+        ),
         pa.field("prompt", pa.string(), nullable=False),
     ]
 )
 
-NAME = pa.field("name", pa.string(), nullable=False, metadata={"doc": "id that the problem had in the file it was converted from, may be empty"})
+NAME = pa.field(
+    "name",
+    pa.string(),
+    nullable=False,
+    metadata={"doc": "id that the problem had in the file it was converted from, may be empty"},
+)
 """A column that converted data sets have besides."""
 
 
@@ -63,8 +83,18 @@ def to_table(instances: list[Instance], style: PromptStyle) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=SCHEMA)
 
 
-def write_dataset(path: Path, instances: list[Instance], style: PromptStyle, origin: dict, extra: Sequence[tuple[pa.Field, Sequence]] = ()) -> None:
-    """Write a data set atomically; `origin` (config, seed, sampling report) goes into the file's metadata, `extra` into columns of its own, as `NAME`."""
+def write_dataset(
+    path: Path,
+    instances: list[Instance],
+    style: PromptStyle,
+    origin: dict,
+    extra: Sequence[tuple[pa.Field, Sequence]] = (),
+) -> None:
+    """Write a data set atomically.
+
+    `origin` (config, seed, sampling report) goes into the file's metadata, `extra` into columns of its own,
+    as `NAME`.
+    """
     metadata = {
         "envwright.origin": canonical_json(origin),
         "envwright.versions": canonical_json({"envwright": version("envwright"), "pyarrow": pa.__version__}),
@@ -88,17 +118,23 @@ def read_dataset(path: Path) -> list[Instance]:
 
 
 def read_named(path: Path) -> list[Instance]:
-    """As `read_dataset`, but each problem has the id that it had before it was converted into the data set, if it had one."""
+    """As `read_dataset`, but each problem has the id that it had before conversion, if it had one."""
     instances = read_dataset(path)
     if NAME.name not in pq.read_schema(path).names:
         return instances
     names = read_table(path, pa.schema([NAME])).column(0).to_pylist()
-    problems = [i.problem.model_copy(update={"id": name}) if name else i.problem for i, name in zip(instances, names, strict=True)]
+    problems = [
+        i.problem.model_copy(update={"id": name}) if name else i.problem
+        for i, name in zip(instances, names, strict=True)
+    ]
     return [i.model_copy(update={"problem": problem}) for i, problem in zip(instances, problems, strict=True)]
 
 
 def read_table(path: Path, schema: pa.Schema) -> pa.Table:
-    """The columns of `schema` from a Parquet file; DataError names the file and the first column that does not fit."""
+    """The columns of `schema` from a Parquet file.
+
+    DataError names the file and the first column that does not fit.
+    """
     try:
         with pq.ParquetFile(path) as file:
             names = file.schema_arrow.names
@@ -108,9 +144,13 @@ def read_table(path: Path, schema: pa.Schema) -> pa.Table:
             _check_size(path, file.metadata, schema.names)
             table = file.read(schema.names)
     except FileNotFoundError:
-        raise DataError(f"{path}: no such file; check the path, or make it with 'envwright generate'") from None
+        raise DataError(
+            f"{path}: no such file; check the path, or make it with 'envwright generate'"
+        ) from None
     except (pa.ArrowInvalid, OSError) as error:
-        raise DataError(f"{path}: not a readable Parquet file ({error}); make it with 'envwright generate'") from None
+        raise DataError(
+            f"{path}: not a readable Parquet file ({error}); make it with 'envwright generate'"
+        ) from None
     columns = []
     for field in schema:
         try:
@@ -118,25 +158,46 @@ def read_table(path: Path, schema: pa.Schema) -> pa.Table:
         except (pa.ArrowException, ValueError) as error:
             raise DataError(f"{path}: column {field.name!r} does not hold {field.type} ({error})") from None
         if _longest_list(columns[-1]) > MAX_LIST:
-            raise DataError(f"{path}: column {field.name!r} has a list of {_longest_list(columns[-1]):,} elements, at most {MAX_LIST:,} are read")
+            raise DataError(
+                f"{path}: column {field.name!r} has a list of {_longest_list(columns[-1]):,} elements, "
+                f"at most {MAX_LIST:,} are read"
+            )
     return pa.Table.from_arrays(columns, schema=schema)
 
 
 def instance_of_row(row: dict, where: str) -> Instance:
     """An instance from a row of `SCHEMA`; DataError names `where`, field and value."""
     try:
-        agents = tuple(Agent(start=tuple(start), goal=tuple(goal)) for start, goal in zip(row["starts"], row["goals"], strict=True))
-        problem = Problem(id=row["id"], size=row["size"], holes=tuple(map(tuple, row["holes"])), agents=agents)
+        agents = tuple(
+            Agent(start=tuple(start), goal=tuple(goal))
+            for start, goal in zip(row["starts"], row["goals"], strict=True)
+        )
+        problem = Problem(
+            id=row["id"], size=row["size"], holes=tuple(map(tuple, row["holes"])), agents=agents
+        )
         plan = tuple(path_of(agent.start, moves) for agent, moves in zip(agents, row["plan"], strict=True))
-        solution = Solution(sum_of_costs=row["sum_of_costs"], makespan=row["makespan"], wait_required=row["wait_required"], waits=row["waits"], plan=plan)
+        solution = Solution(
+            sum_of_costs=row["sum_of_costs"],
+            makespan=row["makespan"],
+            wait_required=row["wait_required"],
+            waits=row["waits"],
+            plan=plan,
+        )
     except ValidationError as error:
         raise DataError(describe_validation_error(error, f"{where}: not an instance")) from None
     except (ValueError, TypeError) as error:
-        raise DataError(f"{where}: not an instance: {error}; make the file with 'envwright generate' or 'envwright convert'") from None
-    arrivals = [len(path) - 1 for path in plan]
-    if [path[-1] for path in plan] != [agent.goal for agent in agents] or (sum(arrivals), max(arrivals)) != (solution.sum_of_costs, solution.makespan):
         raise DataError(
-            f"{where}: not an instance: sum_of_costs {solution.sum_of_costs} and makespan {solution.makespan} are not those of the plan, "
+            f"{where}: not an instance: {error}; make the file with 'envwright generate' "
+            "or 'envwright convert'"
+        ) from None
+    arrivals = [len(path) - 1 for path in plan]
+    if [path[-1] for path in plan] != [agent.goal for agent in agents] or (sum(arrivals), max(arrivals)) != (
+        solution.sum_of_costs,
+        solution.makespan,
+    ):
+        raise DataError(
+            f"{where}: not an instance: sum_of_costs {solution.sum_of_costs} and makespan "
+            f"{solution.makespan} are not those of the plan, "
             "or the plan misses a goal; make the file with 'envwright generate' or 'envwright convert'"
         )
     return Instance(problem=problem, solution=solution)
@@ -155,6 +216,8 @@ def _longest_list(column: pa.ChunkedArray | pa.Array) -> int:
     """Elements of the longest list of variable length in a column, nested ones included."""
     longest = 0
     while pa.types.is_list(column.type):
-        longest = max(longest, pc.call_function("max", [pc.call_function("list_value_length", [column])]).as_py() or 0)
+        longest = max(
+            longest, pc.call_function("max", [pc.call_function("list_value_length", [column])]).as_py() or 0
+        )
         column = pc.call_function("list_flatten", [column])
     return longest

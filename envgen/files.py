@@ -22,14 +22,17 @@ TEXT_LIMIT = 16_000_000
 
 @contextmanager
 def atomic_path(path: Path) -> Iterator[Path]:
-    """Yield a temporary sibling of `path`; on success it is synced and renamed into place, on error it is removed.
+    """Yield a temporary sibling of `path`: synced and renamed into place on success, removed on error.
 
-    Where `path` is a link, the file that it leads to is written. DataError for what a file must not replace, as a device or a pipe.
+    Where `path` is a link, the file that it leads to is written. DataError for what a file must not replace,
+    as a device or a pipe.
     """
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if path.exists() and not path.is_file():
-        raise DataError(f"{path}: is a device or a pipe, which a file would replace; choose the path of a file")
+        raise DataError(
+            f"{path}: is a device or a pipe, which a file would replace; choose the path of a file"
+        )
     if path.is_symlink():
         path = path.resolve()
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -45,11 +48,16 @@ def atomic_path(path: Path) -> Iterator[Path]:
 
 
 def write_text(path: Path, text: str, *, private: bool = False) -> None:
-    """Write `text` to `path` atomically (UTF-8). A `private` file has mode 600 from the first byte on: only its owner reads it."""
+    """Write `text` to `path` atomically (UTF-8).
+
+    A `private` file has mode 600 from the first byte on: only its owner reads it.
+    """
     with atomic_path(path) as temporary:
         if private:
             temporary.unlink(missing_ok=True)  # one that a killed process left may have another mode
-        with open(temporary, "x" if private else "w", encoding="utf-8", opener=_private if private else None) as file:
+        with open(
+            temporary, "x" if private else "w", encoding="utf-8", opener=_private if private else None
+        ) as file:
             file.write(text)
 
 
@@ -67,14 +75,20 @@ def read_text(path: Path) -> str:
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """(line number, line) of a UTF-8 file, from 1, one at a time; DataError as in `read_text`, the limit being that of a line."""
+    """(line number, line) of a UTF-8 file, from 1, one at a time.
+
+    DataError as in `read_text`, the limit being that of a line.
+    """
     number = 0
     with _read(path) as file:
         # Not splitlines(): it also splits at U+2028 and its kind, which may stand inside a JSON string.
         while line := file.readline(TEXT_LIMIT + 1):
             number += 1
             if len(line) > TEXT_LIMIT:
-                raise DataError(f"{path}: line {number}: has more than {TEXT_LIMIT:,} characters; break the file into shorter lines")
+                raise DataError(
+                    f"{path}: line {number}: has more than {TEXT_LIMIT:,} characters; "
+                    "break the file into shorter lines"
+                )
             yield number, line.removesuffix("\n")
 
 
@@ -94,14 +108,22 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, json.dumps(_plain(value), indent=1, ensure_ascii=False) + "\n")
 
 
-def read_model(path: Path, model: type[Model], missing: str, remedy: str, error: type[EnvwrightError] = RunDirectoryError) -> Model:
-    """The model stored in a JSON file; `error` says `missing` where there is no file, and what is wrong and `remedy` where it does not fit the model."""
+def read_model(
+    path: Path, model: type[Model], missing: str, remedy: str, error: type[EnvwrightError] = RunDirectoryError
+) -> Model:
+    """The model stored in a JSON file.
+
+    `error` says `missing` where there is no file, and what is wrong and `remedy` where it does not fit the
+    model.
+    """
     try:
         return model.model_validate_json(path.read_bytes())
     except (FileNotFoundError, NotADirectoryError):
         raise error(missing) from None
     except ValidationError as problem:
-        raise error(f"{path}: damaged, or made by another version: {problem.errors()[0]['msg']}; {remedy}") from None
+        raise error(
+            f"{path}: damaged, or made by another version: {problem.errors()[0]['msg']}; {remedy}"
+        ) from None
 
 
 def move_directory(source: Path, target: Path) -> None:
@@ -127,7 +149,9 @@ def sync_directory(path: Path) -> None:
 
 def canonical_json(value: Any) -> str:
     """The one JSON text of a value: sorted keys, no spaces, no NaN. Pydantic models are dumped first."""
-    return json.dumps(_plain(value), sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+    return json.dumps(
+        _plain(value), sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False
+    )
 
 
 def digest(value: Any) -> str:
@@ -138,7 +162,9 @@ def digest(value: Any) -> str:
 def file_digest(path: Path) -> str:
     """SHA-256 of a file, or of a directory: its files' relative paths and digests in sorted order."""
     if path.is_dir():
-        return digest({str(p.relative_to(path)): file_digest(p) for p in sorted(path.rglob("*")) if p.is_file()})
+        return digest(
+            {str(p.relative_to(path)): file_digest(p) for p in sorted(path.rglob("*")) if p.is_file()}
+        )
     with open(path, "rb") as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()
 

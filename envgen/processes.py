@@ -10,7 +10,10 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def die_with_parent(parent: int) -> None:
-    """Let the kernel kill this process when the thread that started it ends; `parent` is the process of that thread. Linux only."""
+    """Let the kernel kill this process when the thread that started it ends; Linux only.
+
+    `parent` is the process of that thread.
+    """
     if sys.platform != "linux":
         return
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

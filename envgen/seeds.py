@@ -1,4 +1,4 @@
-"""Random generators derived from what they are for, so that no draw depends on order or on the number of workers."""
+"""Random generators derived from what they are for: no draw depends on order or the number of workers."""
 
 import hashlib
 
@@ -6,8 +6,11 @@ import numpy as np
 
 
 def seed_sequence(seed: int, *path: int | str) -> np.random.SeedSequence:
-    """Seed for a curriculum seed and a path such as (stage, purpose, map size, shard); words are hashed to 32 bits."""
-    key = [part if isinstance(part, int) else int.from_bytes(hashlib.sha256(part.encode()).digest()[:4]) for part in path]
+    """Seed for a curriculum seed and a path as (stage, purpose, map size, shard); words hash to 32 bits."""
+    key = [
+        part if isinstance(part, int) else int.from_bytes(hashlib.sha256(part.encode()).digest()[:4])
+        for part in path
+    ]
     return np.random.SeedSequence(entropy=seed, spawn_key=tuple(key))
 
 

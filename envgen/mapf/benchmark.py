@@ -1,8 +1,9 @@
-"""The benchmark suite: 3,150 instances in the shape of the public MAPF-FrozenLake benchmark, drawn by our own sampler.
+"""The benchmark suite: 3,150 instances shaped as the public MAPF-FrozenLake benchmark, from our own sampler.
 
-Three wait subsets, each with 3 agents on map sizes 3 to 10, 4 agents on 4 to 10 and 5 agents on 5 to 10, 50 instances a cell:
-10 of each hole ratio from 0.1 to 0.5. The authors' instances are others (`infra.analysis.benchmark.sources` reads those). All 3,150 differ up
-to symmetry and the order of agents, and no training or validation instance is one of them: see `suite_identities`.
+Three wait subsets, each with 3 agents on map sizes 3 to 10, 4 agents on 4 to 10 and 5 agents on 5 to 10, 50
+instances a cell: 10 of each hole ratio from 0.1 to 0.5. The authors' instances are others
+(`infra.analysis.benchmark.sources` reads those). All 3,150 differ up to symmetry and the order of agents, and
+no training or validation instance is one of them: see `suite_identities`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -34,7 +35,12 @@ SUITE = Path(__file__).parent / "benchmark.parquet"
 SUITE_SHA256 = "1e2953b8e77408f0e0329851ef840b96f3eb0d5750aa4e677e5cd50a11cf11ec"
 """Of the file; `make suite` writes it anew and says the digest."""
 SUBSET = pa.field("subset", pa.string(), nullable=False, metadata={"doc": "wait subset"})
-HOLE_RATIO = pa.field("hole_ratio", pa.float64(), nullable=False, metadata={"doc": "requested share of cells that are holes, rounded down to whole cells"})
+HOLE_RATIO = pa.field(
+    "hole_ratio",
+    pa.float64(),
+    nullable=False,
+    metadata={"doc": "requested share of cells that are holes, rounded down to whole cells"},
+)
 
 
 class Item(NamedTuple):
@@ -63,34 +69,68 @@ def sizes_of(agents: int) -> range:
 
 
 def blocks() -> Iterator[Block]:
-    """The blocks of the suite in order. Wait labels are rounded over a whole subset, so that its share is exact to one instance."""
+    """The blocks of the suite in order.
+
+    Wait labels are rounded over a whole subset, so that its share is exact to one instance.
+    """
     for subset, wait_ratio in SUBSETS.items():
         drawn = 0
         for agents in AGENTS:
             for size in sizes_of(agents):
                 for hole_ratio in HOLE_RATIOS:
                     before, drawn = drawn, drawn + PER_HOLE_RATIO
-                    yield Block(subset, agents, size, hole_ratio, int(wait_ratio * drawn + 0.5) - int(wait_ratio * before + 0.5))
+                    yield Block(
+                        subset,
+                        agents,
+                        size,
+                        hole_ratio,
+                        int(wait_ratio * drawn + 0.5) - int(wait_ratio * before + 0.5),
+                    )
 
 
-def build(agents: Sequence[int] = AGENTS, sizes: Sequence[int] = range(MAX_SIZE + 1)) -> dict[Block, list[Instance]]:
-    """The instances of the suite with these numbers of agents and map sizes, drawn anew; the others change nothing in them."""
+def build(
+    agents: Sequence[int] = AGENTS, sizes: Sequence[int] = range(MAX_SIZE + 1)
+) -> dict[Block, list[Instance]]:
+    """The instances of the suite with these numbers of agents and map sizes, drawn anew.
+
+    The others change nothing in them.
+    """
     built: dict[Block, list[Instance]] = {}
     for block in blocks():
         if block.agents not in agents or block.size not in sizes:
             continue
         # Instances of other map sizes or numbers of agents cannot be the same.
-        taken = frozenset(i.problem.id for other, drawn in built.items() if (other.agents, other.size) == (block.agents, block.size) for i in drawn)
-        wanted = EnvConfig(sizes={block.size: SizeConfig(data_ratio=1, hole_ratio=block.hole_ratio, wait_ratio=block.with_wait / PER_HOLE_RATIO)})
+        taken = frozenset(
+            i.problem.id
+            for other, drawn in built.items()
+            if (other.agents, other.size) == (block.agents, block.size)
+            for i in drawn
+        )
+        wanted = EnvConfig(
+            sizes={
+                block.size: SizeConfig(
+                    data_ratio=1, hole_ratio=block.hole_ratio, wait_ratio=block.with_wait / PER_HOLE_RATIO
+                )
+            }
+        )
         purpose = f"benchmark-{block.subset}-{block.hole_ratio}"
-        built[block], _ = sample(wanted, PER_HOLE_RATIO, agents=block.agents, seed=SEED, purpose=purpose, held_out=taken)
+        built[block], _ = sample(
+            wanted, PER_HOLE_RATIO, agents=block.agents, seed=SEED, purpose=purpose, held_out=taken
+        )
     return built
 
 
 def build_suite() -> list[Item]:
-    """The whole suite, drawn anew, in the order of `blocks`; takes minutes on one core, most of them on crowded boards of five agents."""
+    """The whole suite, drawn anew, in the order of `blocks`.
+
+    Takes minutes on one core, most of them on crowded boards of five agents.
+    """
     return [
-        Item(instance, f"{block.subset}/{block.agents}ag_{block.size}x{block.size}_hr{block.hole_ratio}_{number:03d}", block.subset)
+        Item(
+            instance,
+            f"{block.subset}/{block.agents}ag_{block.size}x{block.size}_hr{block.hole_ratio}_{number:03d}",
+            block.subset,
+        )
         for block, drawn in build().items()
         for number, instance in enumerate(drawn)
     ]
@@ -100,8 +140,20 @@ def write_suite(path: Path = SUITE) -> str:
     """Draw the suite and write it; returns the file's digest, which belongs into SUITE_SHA256."""
     suite = build_suite()
     hole_ratios = [block.hole_ratio for block in blocks() for _ in range(PER_HOLE_RATIO)]
-    extra = [(NAME, [item.name for item in suite]), (SUBSET, [item.subset for item in suite]), (HOLE_RATIO, hole_ratios)]
-    origin = {"benchmark": {"seed": SEED, "subsets": SUBSETS, "agents": AGENTS, "hole_ratios": HOLE_RATIOS, "each": PER_HOLE_RATIO}}
+    extra = [
+        (NAME, [item.name for item in suite]),
+        (SUBSET, [item.subset for item in suite]),
+        (HOLE_RATIO, hole_ratios),
+    ]
+    origin = {
+        "benchmark": {
+            "seed": SEED,
+            "subsets": SUBSETS,
+            "agents": AGENTS,
+            "hole_ratios": HOLE_RATIOS,
+            "each": PER_HOLE_RATIO,
+        }
+    }
     write_dataset(path, [item.instance for item in suite], PromptStyle.COMPACT, origin, extra)
     return file_digest(path)
 
@@ -113,7 +165,10 @@ def load_suite() -> list[Item]:
 
 
 def read_items(path: Path) -> list[Item]:
-    """A data set with the names and subsets that its file has; without columns for them the name is the identity and the subset EVERYTHING."""
+    """A data set with the names and subsets that its file has.
+
+    Without columns for them the name is the identity and the subset EVERYTHING.
+    """
     instances = read_dataset(path)
     columns = pq.read_schema(path).names
     names = _column(path, NAME) if NAME.name in columns else [instance.problem.id for instance in instances]
@@ -126,7 +181,10 @@ def _column(path: Path, field: pa.Field) -> list[str]:
 
 
 def limited(items: Sequence[Item], each: int) -> list[Item]:
-    """At most `each` items of every subset, number of agents and map size: those with the least identities, which prefers none."""
+    """At most `each` items of every subset, number of agents and map size.
+
+    Those with the least identities are taken, which prefers none.
+    """
     taken: dict[tuple[str, int, int], int] = {}
     kept = []
     for index, item in sorted(enumerate(items), key=lambda pair: pair[1].instance.problem.id):
@@ -138,7 +196,10 @@ def limited(items: Sequence[Item], each: int) -> list[Item]:
 
 
 def suite_identities(agents: int) -> frozenset[str]:
-    """Canonical identities of the suite's instances with that many agents, which training and validation must not see; none for two agents."""
+    """Canonical identities of the suite's instances with that many agents; none for two agents.
+
+    Training and validation must not see them.
+    """
     return _identities()[agents] if agents in AGENTS else frozenset()
 
 
@@ -156,4 +217,7 @@ def _check_suite() -> None:
     except FileNotFoundError:
         raise DataError(f"{SUITE}: no such file; install envwright again") from None
     if found != SUITE_SHA256:
-        raise DataError(f"{SUITE}: its SHA-256 is {found}, expected {SUITE_SHA256}; the benchmark suite was changed, install envwright again")
+        raise DataError(
+            f"{SUITE}: its SHA-256 is {found}, expected {SUITE_SHA256}; the benchmark suite was changed, "
+            "install envwright again"
+        )

@@ -1,8 +1,8 @@
-"""How many distinct boards a class holds: map size, agents, number of holes, with or without a necessary wait.
+"""How many distinct boards a class holds: map size, agents, holes, with or without a necessary wait.
 
-Distinct means up to the 8 symmetries of the square and the agents' order. Small classes have been enumerated, their
-counts are in `capacities.json` (`make capacity` writes it); of the others the number of all boards is known exactly, and
-how many of them are solvable and need a wait is for sampling to say.
+Distinct means up to the 8 symmetries of the square and the agents' order. Small classes have been enumerated,
+their counts are in `capacities.json` (`make capacity` writes it); of the others the number of all boards is
+known exactly, and how many of them are solvable and need a wait is for sampling to say.
 """
 
 import json
@@ -31,9 +31,16 @@ class Capacity(NamedTuple):
 
 
 def board_count(size: int, agents: int, holes: int) -> int:
-    """Boards with unordered agents, none of which starts on its goal, solvable or not; by inclusion and exclusion."""
+    """Boards with unordered agents, none starting on its goal, solvable or not, by inclusion-exclusion."""
     free = size * size - holes
-    goals = sum((-1) ** fixed * comb(agents, fixed) * perm(free - fixed, agents - fixed) for fixed in range(agents + 1)) if free >= agents else 0
+    goals = (
+        sum(
+            (-1) ** fixed * comb(agents, fixed) * perm(free - fixed, agents - fixed)
+            for fixed in range(agents + 1)
+        )
+        if free >= agents
+        else 0
+    )
     return comb(size * size, holes) * comb(free, agents) * goals
 
 
@@ -49,7 +56,10 @@ def _table() -> dict[str, list[int]]:
 
 
 def enumerate_capacity(size: int, agents: int, holes: int) -> Capacity:
-    """The capacity of a class, counted over all its boards: one placement of the holes out of each set of symmetric ones."""
+    """The capacity of a class, counted over all its boards.
+
+    Of each set of symmetric placements of the holes only one is gone through.
+    """
     found: dict[bool, set[str]] = {False: set(), True: set()}
     cells = range(size * size)
     symmetries = _symmetries(size)
@@ -78,7 +88,7 @@ def _symmetries(size: int) -> list[list[int]]:
 
 
 def hole_ratio_that_holds(size: int, agents: int, holes: int, label: bool, asked: int) -> float | None:
-    """The nearest hole ratio at which an enumerable class holds `asked` boards with that wait label, if there is one."""
+    """The nearest hole ratio at which an enumerable class holds `asked` boards with that label, if any."""
     for other in sorted(range(size * size // 2 + 1), key=lambda number: abs(number - holes)):
         capacity = enumerated_capacity(size, agents, other) if other != holes else None
         if capacity and capacity[label] >= asked:

@@ -18,7 +18,8 @@ _compile: Any = numba.njit
 def compiled(function: Callable[..., Any], inlined: bool = False) -> Callable[..., Any]:
     """Compile `function` at its first call.
 
-    Without numba's reference counting: compiled code works on arrays that its caller allocated, and allocates none.
+    Without numba's reference counting: compiled code works on arrays that its caller allocated, and allocates
+    none.
     """
     before, _settings.CACHE_DIR = _settings.CACHE_DIR, str(cache_directory())
     try:
@@ -28,16 +29,21 @@ def compiled(function: Callable[..., Any], inlined: bool = False) -> Callable[..
 
 
 def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
-    """As `compiled`, copied into its callers: a call passes every array of a named tuple, which costs more than a short function does."""
+    """As `compiled`, copied into its callers.
+
+    A call passes every array of a named tuple, which costs more than a short function does.
+    """
     return compiled(function, inlined=True)
 
 
 @cache
 def cache_directory() -> Path:
-    """Where the machine code of this version of the sources is kept: NUMBA_CACHE_DIR, else beside the sources, else in the temporary directory.
+    """Where the machine code of this version of the sources is kept.
 
-    numba looks for changes only in the file of the function that is called, not in what it calls; so the directory's
-    name holds a digest of all our sources.
+    That is NUMBA_CACHE_DIR, else beside the sources, else in the temporary directory.
+
+    numba looks for changes only in the file of the function that is called, not in what it calls; so the
+    directory's name holds a digest of all our sources.
     """
     here = Path(__file__).parent
     content = hashlib.sha256()

@@ -28,9 +28,14 @@ class View:
     cell: float
 
     def centre(self, cell: Cell, right: float = 0.0, down: float = 0.0) -> tuple[float, float]:
-        """(x, y) of a cell's centre, or of a spot beside it, in cells; a cell off the board is moved to just outside of its edge."""
+        """(x, y) of a cell's centre, or of a spot beside it, in cells.
+
+        A cell off the board is moved to just outside of its edge.
+        """
         row, column = (min(max(float(value), -0.5), float(self.size)) for value in cell)
-        return round(LEFT + (column + 0.5 + right) * self.cell, 2), round(TOP + (row + 0.5 + down) * self.cell, 2)
+        return round(LEFT + (column + 0.5 + right) * self.cell, 2), round(
+            TOP + (row + 0.5 + down) * self.cell, 2
+        )
 
     def spot(self, cells: Sequence[Cell], index: int) -> tuple[float, float]:
         """(x, y) of an agent among all; agents in one cell stand side by side."""
@@ -41,13 +46,17 @@ class View:
 
 
 def canvas(description: str, caption: str = "") -> drawsvg.Drawing:
-    """A drawing with nothing but a caption at its foot, if any; `description` is read out to who cannot see it."""
+    """A drawing with only a caption at its foot, if any; `description` is read out to who cannot see it."""
     label_text = f"{description}: {caption}" if caption else description
-    drawing = drawsvg.Drawing(WIDTH, HEIGHT + (_LINE if caption else 0), role="img", aria_label=label_text, font_family=FONT)
+    drawing = drawsvg.Drawing(
+        WIDTH, HEIGHT + (_LINE if caption else 0), role="img", aria_label=label_text, font_family=FONT
+    )
     if caption:
         # A long sentence is set in smaller letters, so that its end is not cut off.
         size = round(min(11.0, 590 / len(caption)), 1)
-        drawing.append(label(caption, LEFT, HEIGHT - 13 + _LINE, size, fill="currentColor", text_anchor="start"))
+        drawing.append(
+            label(caption, LEFT, HEIGHT - 13 + _LINE, size, fill="currentColor", text_anchor="start")
+        )
     return drawing
 
 
@@ -68,19 +77,43 @@ def draw_board(drawing: drawsvg.Drawing, view: View, problem: Problem) -> None:
     for hole in problem.holes:
         x, y = view.centre(hole)
         half = round(view.cell / 2 - 1, 2)
-        drawing.append(drawsvg.Rectangle(round(x - half, 2), round(y - half, 2), 2 * half, 2 * half, rx=min(6, round(view.cell * 0.14, 2)), fill=HOLE))
+        drawing.append(
+            drawsvg.Rectangle(
+                round(x - half, 2),
+                round(y - half, 2),
+                2 * half,
+                2 * half,
+                rx=min(6, round(view.cell * 0.14, 2)),
+                fill=HOLE,
+            )
+        )
     faint = {"fill": "currentColor", "fill_opacity": 0.6}
     middle = round(side / 2, 2)
     drawing.append(label("column", LEFT + middle, TOP - 24, 11, **faint))
-    drawing.append(label("row", LEFT - 26, TOP + middle, 11, transform=f"rotate(-90 {LEFT - 26} {TOP + middle})", **faint))
+    drawing.append(
+        label(
+            "row", LEFT - 26, TOP + middle, 11, transform=f"rotate(-90 {LEFT - 26} {TOP + middle})", **faint
+        )
+    )
     for index in range(view.size):
         x, y = view.centre((index, index))
         drawing.append(label(str(index), x, TOP - 10, 11, **faint))
         drawing.append(label(str(index), LEFT - 12, y, 11, **faint))
     for index, agent in enumerate(problem.agents):
         x, y = view.centre(agent.goal)
-        drawing.append(drawsvg.Circle(x, y, round(view.cell * 0.4, 2), fill="none", stroke=AGENT_COLOURS[index], stroke_width=round(view.cell * 0.08, 2)))
-        drawing.append(label(str(index), x, y, round(view.cell * 0.32, 2), fill=INK, fill_opacity=0.45, font_weight=700))
+        drawing.append(
+            drawsvg.Circle(
+                x,
+                y,
+                round(view.cell * 0.4, 2),
+                fill="none",
+                stroke=AGENT_COLOURS[index],
+                stroke_width=round(view.cell * 0.08, 2),
+            )
+        )
+        drawing.append(
+            label(str(index), x, y, round(view.cell * 0.32, 2), fill=INK, fill_opacity=0.45, font_weight=700)
+        )
 
 
 def start_mark(view: View, index: int, spot: tuple[float, float]) -> drawsvg.Circle:
@@ -91,14 +124,27 @@ def start_mark(view: View, index: int, spot: tuple[float, float]) -> drawsvg.Cir
 def disc(view: View, index: int, spot: tuple[float, float]) -> drawsvg.Group:
     """An agent: a numbered disc, placed by its transform."""
     group = drawsvg.Group(transform=f"translate({spot[0]:g} {spot[1]:g})")
-    group.append(drawsvg.Circle(0, 0, round(view.cell * 0.3, 2), fill=AGENT_COLOURS[index], stroke="#FFFFFF", stroke_width=1.5))
-    group.append(label(str(index), 0, 0, round(view.cell * 0.32, 2), fill=NUMBER_COLOURS[index], font_weight=700))
+    group.append(
+        drawsvg.Circle(
+            0, 0, round(view.cell * 0.3, 2), fill=AGENT_COLOURS[index], stroke="#FFFFFF", stroke_width=1.5
+        )
+    )
+    group.append(
+        label(str(index), 0, 0, round(view.cell * 0.32, 2), fill=NUMBER_COLOURS[index], font_weight=700)
+    )
     return group
 
 
 def trail(index: int, spots: Sequence[tuple[float, float]], opacity: float) -> drawsvg.Path:
     """The way an agent takes, as a line through `spots`."""
-    line = drawsvg.Path(fill="none", stroke=AGENT_COLOURS[index], stroke_opacity=opacity, stroke_width=2.5, stroke_linejoin="round", stroke_linecap="round")
+    line = drawsvg.Path(
+        fill="none",
+        stroke=AGENT_COLOURS[index],
+        stroke_opacity=opacity,
+        stroke_width=2.5,
+        stroke_linejoin="round",
+        stroke_linecap="round",
+    )
     for position, (x, y) in enumerate(spots):
         (line.L if position else line.M)(x, y)
     return line
@@ -106,4 +152,6 @@ def trail(index: int, spots: Sequence[tuple[float, float]], opacity: float) -> d
 
 def label(text: str, x: float, y: float, size: float, **style: object) -> drawsvg.DrawingBasicElement:
     """Text centred at a spot; `style` may say otherwise."""
-    return drawsvg.Text(text, size, x, y, **{"text_anchor": "middle", "dominant_baseline": "central", **style})
+    return drawsvg.Text(
+        text, size, x, y, **{"text_anchor": "middle", "dominant_baseline": "central", **style}
+    )

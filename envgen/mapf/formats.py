@@ -1,4 +1,4 @@
-"""Files of problems: JSON lines of problems or of benchmark rows, data sets, MovingAI scenarios and board texts."""
+"""Files of problems: JSON lines of problems or benchmark rows, data sets, MovingAI scenarios, board texts."""
 
 import json
 from collections.abc import Iterator
@@ -18,13 +18,16 @@ from envgen.mapf.problem import Problem, Solution, moves_of
 def read_problems(path: Path, agents: int | None = None) -> list[Problem]:
     """The problems of a file, by its suffix.
 
-    `.parquet` is a data set, `.scen` a MovingAI scenario with its `.map` beside it, `.txt` one board as text (see
-    `envgen.mapf.benchmark_text`); the last two take the file's stem as id. Anything else is JSON lines: problems, or rows
-    `sample_id, num_agents, text` of the public benchmark. `agents` limits a scenario to its first rows, and is refused for other
-    files. DataError names file and line.
+    `.parquet` is a data set, `.scen` a MovingAI scenario with its `.map` beside it, `.txt` one board as text
+    (see `envgen.mapf.benchmark_text`); the last two take the file's stem as id. Anything else is JSON lines:
+    problems, or rows `sample_id, num_agents, text` of the public benchmark. `agents` limits a scenario to its
+    first rows, and is refused for other files. DataError names file and line.
     """
     if agents is not None and path.suffix != ".scen":
-        raise DataError(f"{path}: {agents} agents asked for, which only a .scen file can be cut down to; leave out --agents")
+        raise DataError(
+            f"{path}: {agents} agents asked for, which only a .scen file can be cut down to; "
+            "leave out --agents"
+        )
     if path.suffix == ".parquet":
         return [instance.problem for instance in read_named(path)]
     if path.suffix == ".scen":
@@ -45,13 +48,15 @@ def read_problems(path: Path, agents: int | None = None) -> list[Problem]:
 
 
 def read_json_lines(path: Path) -> Iterator[tuple[int, Any]]:
-    """(line number, value) of every line that is not blank, one at a time; DataError for the first line that is no JSON."""
+    """(line number, value) of each line not blank, one at a time; DataError for the first that is no JSON."""
     for number, line in read_lines(path):
         if line.strip():
             try:
                 value = json.loads(line)
             except (ValueError, RecursionError) as error:
-                raise DataError(f"{path}: line {number}: not JSON ({error}); one problem or answer a line is expected") from None
+                raise DataError(
+                    f"{path}: line {number}: not JSON ({error}); one problem or answer a line is expected"
+                ) from None
             yield number, value
 
 
@@ -84,4 +89,8 @@ def _problem_of(value: Any) -> Problem:
 
 
 def _describe(error: ValueError, source: str) -> str:
-    return describe_validation_error(error, source) if isinstance(error, ValidationError) else f"{source}: {error}"
+    return (
+        describe_validation_error(error, source)
+        if isinstance(error, ValidationError)
+        else f"{source}: {error}"
+    )

@@ -1,4 +1,4 @@
-"""Many plans judged at once, over arrays. Compiled code does it: numba is loaded when the first plan is judged."""
+"""Many plans judged at once, over arrays, by compiled code: numba is loaded at the first plan judged."""
 
 from collections.abc import Sequence
 from enum import IntEnum
@@ -60,20 +60,20 @@ class Boards(NamedTuple):
     agents: np.ndarray
     """int64 (boards,): numbers of agents."""
     ends: np.ndarray
-    """int64 (boards, 5, 4): row and column of each agent's start, then of its goal; rows beyond `agents` are 0."""
+    """int64 (boards, 5, 4): row, column of each agent's start, then of its goal; 0 beyond `agents`."""
     holes: np.ndarray
     """uint8 (boards, 10, 10): 1 where a hole is."""
 
 
 class Plans(NamedTuple):
-    """The plans of a batch: all paths behind one another, a plan's paths in the order of its board's agents."""
+    """The plans of a batch: all paths one after another, a plan's in the order of its board's agents."""
 
     board: np.ndarray
     """int64 (plans,): the row of `Boards` that a plan is for."""
     optimum: np.ndarray
     """int64 (plans,): the least sum of costs, -1 if unknown."""
     stops: np.ndarray
-    """int64 (paths,): where a path ends in `cells`; it begins where the one before ends and holds at least one cell."""
+    """int64 (paths,): a path's end in `cells`; it begins where the one before ends, and is not empty."""
     cells: np.ndarray
     """int64 (cells, 2): row and column."""
 
@@ -133,5 +133,7 @@ def judge(boards: Boards, plans: Plans) -> np.ndarray:
     if paths != len(plans.stops):
         raise ValueError(f"{len(plans.stops)} paths for {paths} agents; a plan has one path an agent")
     found = np.zeros(len(plans.board), JUDGEMENT)
-    judging_kernel.judge(*boards, *plans, found, np.empty(MAX_AGENTS, np.int64), np.empty(MAX_AGENTS, np.int64))
+    judging_kernel.judge(
+        *boards, *plans, found, np.empty(MAX_AGENTS, np.int64), np.empty(MAX_AGENTS, np.int64)
+    )
     return found

@@ -1,10 +1,11 @@
-"""The compiled passes of `envgen.mapf.judging`, over the arrays that it allocates; imported when the first plan is judged."""
+"""The compiled passes of `envgen.mapf.judging`, over its arrays; imported when the first plan is judged."""
 
 from envgen.mapf.compiled import compiled
 from envgen.mapf.judging import Finding
 from envgen.mapf.problem import MAX_SIZE
 
-# Compiled code takes plain numbers, no members of an enum, and keeps them: numba's cache on disk sees changes of this file alone.
+# Compiled code takes plain numbers, no members of an enum, and keeps them: numba's cache on disk sees changes
+# of this file alone.
 NOTHING, WRONG_START, OFF_GRID, JUMP, HOLE, SAME_CELL, SWAP, GOAL_MISSED = map(int, Finding)
 
 
@@ -29,7 +30,10 @@ def read_cells(text, stops, cells):
 
 @compiled
 def judge(sizes, agents, ends, holes, board, optimum, stops, cells, found, now, before):
-    """Fill `found`, zeros before, with a judgement a plan. `now` and `before`, int64 (agents,), are room to work in."""
+    """Fill `found`, zeros before, with a judgement a plan.
+
+    `now` and `before`, int64 (agents,), are room to work in.
+    """
     path = 0
     for plan in range(len(board)):
         b = board[plan]
@@ -57,7 +61,7 @@ def _measure(ends, begin, stops, cells, judgement):
 
 @compiled
 def _find_violation(size, ends, holes, begin, stops, cells, judgement, now, before):
-    """The first illegal move, hole or conflict, in this order in one step. Cells are kept as row * MAX_SIZE + column."""
+    """The first illegal move, hole or conflict, in this order in one step; cells: row * MAX_SIZE + column."""
     for agent in range(len(stops)):
         now[agent] = ends[agent, 0] * MAX_SIZE + ends[agent, 1]
     for step in range(judgement.steps + 1):
@@ -77,13 +81,40 @@ def _find_violation(size, ends, holes, begin, stops, cells, judgement, now, befo
             if in_hole < 0 and holes[row, column]:
                 in_hole = agent
         if in_hole >= 0:
-            return _note(judgement, HOLE, in_hole, step, now[in_hole] // MAX_SIZE, now[in_hole] % MAX_SIZE, before[in_hole], 0)
+            return _note(
+                judgement,
+                HOLE,
+                in_hole,
+                step,
+                now[in_hole] // MAX_SIZE,
+                now[in_hole] % MAX_SIZE,
+                before[in_hole],
+                0,
+            )
         for agent in range(len(stops)):
             for other in range(agent):
                 if now[other] == now[agent]:
-                    return _note(judgement, SAME_CELL, agent, step, now[agent] // MAX_SIZE, now[agent] % MAX_SIZE, before[agent], other)
+                    return _note(
+                        judgement,
+                        SAME_CELL,
+                        agent,
+                        step,
+                        now[agent] // MAX_SIZE,
+                        now[agent] % MAX_SIZE,
+                        before[agent],
+                        other,
+                    )
                 if now[other] == before[agent] and before[other] == now[agent]:
-                    return _note(judgement, SWAP, agent, step, now[agent] // MAX_SIZE, now[agent] % MAX_SIZE, before[agent], other)
+                    return _note(
+                        judgement,
+                        SWAP,
+                        agent,
+                        step,
+                        now[agent] // MAX_SIZE,
+                        now[agent] % MAX_SIZE,
+                        before[agent],
+                        other,
+                    )
     return False
 
 
@@ -93,14 +124,26 @@ def _find_missed_goal(ends, begin, stops, cells, judgement):
         last = stops[agent] - 1
         row, column = cells[last]
         if row != ends[agent, 2] or column != ends[agent, 3]:
-            judgement.finding, judgement.agent, judgement.step, judgement.row, judgement.column = GOAL_MISSED, agent, last - begin, row, column
+            judgement.finding, judgement.agent, judgement.step, judgement.row, judgement.column = (
+                GOAL_MISSED,
+                agent,
+                last - begin,
+                row,
+                column,
+            )
             return
         begin = stops[agent]
 
 
 @compiled
 def _note(judgement, finding, agent, step, row, column, origin, other):
-    judgement.finding, judgement.agent, judgement.step, judgement.row, judgement.column = finding, agent, step, row, column
+    judgement.finding, judgement.agent, judgement.step, judgement.row, judgement.column = (
+        finding,
+        agent,
+        step,
+        row,
+        column,
+    )
     judgement.from_row, judgement.from_column, judgement.other = origin // MAX_SIZE, origin % MAX_SIZE, other
     judgement.legal_steps = max(step - 1, 0)
     return True
@@ -111,7 +154,11 @@ def _price(begin, stops, cells, optimum, judgement):
     """Costs of a valid plan: an agent pays until it enters its last cell for the last time."""
     for agent in range(len(stops)):
         last = arrival = stops[agent] - 1
-        while arrival > begin and cells[arrival - 1, 0] == cells[last, 0] and cells[arrival - 1, 1] == cells[last, 1]:
+        while (
+            arrival > begin
+            and cells[arrival - 1, 0] == cells[last, 0]
+            and cells[arrival - 1, 1] == cells[last, 1]
+        ):
             arrival -= 1
         judgement.sum_of_costs += arrival - begin
         judgement.makespan = max(judgement.makespan, arrival - begin)

@@ -22,15 +22,18 @@ class PlanParseError(ValueError):
 
 def parse_plan(completion: str, num_agents: int) -> Plan:
     """The last block of agent lines in `completion`, after any reasoning text; see `plan_lines`."""
-    return tuple(tuple((int(r), int(c)) for r, c in _NUMBERS.findall(path)) for path in plan_lines(completion, num_agents))
+    return tuple(
+        tuple((int(r), int(c)) for r, c in _NUMBERS.findall(path))
+        for path in plan_lines(completion, num_agents)
+    )
 
 
 def plan_lines(completion: str, num_agents: int) -> list[str]:
-    """The paths in the last block of agent lines in `completion`, in the order of the agents, as they are written.
+    """The paths in the last block of agent lines in `completion`, in the order of the agents, as written.
 
-    A block is a run of lines `Agent i: (r,c) (r,c) ...`, blank lines between them allowed, one line for each agent
-    0..num_agents-1 in any order. A path is 1 to 500 cells of ASCII digits, spaces, tabs, commas and brackets; numbers
-    run from 0 to 999. Raises PlanParseError.
+    A block is a run of lines `Agent i: (r,c) (r,c) ...`, blank lines between them allowed, one line for each
+    agent 0..num_agents-1 in any order. A path is 1 to 500 cells of ASCII digits, spaces, tabs, commas and
+    brackets; numbers run from 0 to 999. Raises PlanParseError.
     """
     block: dict[int, str] = {}
     for line in reversed(completion[-MAX_CHARACTERS:].split("\n")):

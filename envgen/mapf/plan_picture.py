@@ -1,4 +1,4 @@
-"""A plan, or how it failed, as one still picture: paths with the step at which each cell is entered. As SVG or as PNG."""
+"""A plan, or how it failed, as a still SVG or PNG: paths with the step at which each cell is entered."""
 
 from collections.abc import Sequence
 from itertools import groupby
@@ -29,23 +29,35 @@ from envgen.mapf.verifier import Verdict
 _MARK = 0.24
 """Height of a step mark, in cells."""
 _LANES = ((-0.24, -0.24), (0.24, 0.24), (-0.37, 0.37), (0.37, -0.37), (0.16, -0.16))
-"""Where an agent's trail and marks lie beside the centre of a cell, in cells right and down: off the number there, and no two in line."""
+"""Where an agent's trail and marks lie beside the centre of a cell, in cells right and down.
+
+They are off the number there, and no two in line.
+"""
 
 
 def still_svg(problem: Problem, plan: Plan, verdict: Verdict) -> str:
     """`plan` with its step marks, and below it what the verdict says.
 
-    A mark in a cell holds the steps after which its agent is there: `3`, or `3–5` where it waits. A failing plan is drawn up
-    to the step of the failure, whose cell is framed; of a plan above 40 steps the last 40 before that are drawn.
+    A mark in a cell holds the steps after which its agent is there: `3`, or `3–5` where it waits. A failing
+    plan is drawn up to the step of the failure, whose cell is framed; of a plan above 40 steps the last 40
+    before that are drawn.
     """
     frames = frames_of(plan, verdict)
     outside = any(max(cell) >= problem.size for cells in frames.cells for cell in cells)
     view = View(problem.size, BOARD / (problem.size + outside))
-    drawing = canvas(f"{problem.size}x{problem.size} board, plan for {problem.num_agents} agents", verdict.reason)
+    drawing = canvas(
+        f"{problem.size}x{problem.size} board, plan for {problem.num_agents} agents", verdict.reason
+    )
     draw_board(drawing, view, problem)
     paths = [_until_arrival([cells[index] for cells in frames.cells]) for index in range(problem.num_agents)]
     for index, path in enumerate(paths):
-        drawing.append(trail(index, [view.centre(path[0]), *(view.centre(cell, *_LANES[index]) for cell in path[1:])], opacity=0.9))
+        drawing.append(
+            trail(
+                index,
+                [view.centre(path[0]), *(view.centre(cell, *_LANES[index]) for cell in path[1:])],
+                opacity=0.9,
+            )
+        )
     for index, path in enumerate(paths):
         drawing.append(disc(view, index, view.centre(path[0])))
     if verdict.cell is not None:
@@ -57,13 +69,23 @@ def still_svg(problem: Problem, plan: Plan, verdict: Verdict) -> str:
 
 
 def to_png(svg: str, zoom: int = 3) -> bytes:
-    """A still SVG as PNG on white, `zoom` pixels a unit; the letters are those of DejaVu Sans, so that every machine draws the same."""
+    """A still SVG as PNG on white, `zoom` pixels a unit.
+
+    The letters are those of DejaVu Sans, so that every machine draws the same.
+    """
     import matplotlib
 
     fonts = Path(matplotlib.get_data_path(), "fonts", "ttf")
     files = [str(fonts / name) for name in ("DejaVuSans.ttf", "DejaVuSans-Bold.ttf")]
     return bytes(
-        resvg_py.svg_to_bytes(svg_string=svg, background="#FFFFFF", zoom=zoom, skip_system_fonts=True, font_files=files, sans_serif_family="DejaVu Sans")
+        resvg_py.svg_to_bytes(
+            svg_string=svg,
+            background="#FFFFFF",
+            zoom=zoom,
+            skip_system_fonts=True,
+            font_files=files,
+            sans_serif_family="DejaVu Sans",
+        )
     )
 
 
@@ -88,9 +110,19 @@ def _draw_marks(drawing: drawsvg.Drawing, view: View, index: int, path: Sequence
         text = ",".join(steps[:3]) + ("…" if len(steps) > 3 else "")
         x, y = view.centre(cell, *_LANES[index])
         width = round(height * max(1.0, 0.35 + 0.5 * len(text)), 2)
-        place = {"x": round(x - width / 2, 2), "y": round(y - height / 2, 2), "width": width, "height": height, "rx": height / 2}
-        drawing.append(drawsvg.Rectangle(**place, fill=AGENT_COLOURS[index], stroke="#FFFFFF", stroke_width=0.6))
-        drawing.append(label(text, x, y, round(height * 0.75, 2), fill=NUMBER_COLOURS[index], font_weight=700))
+        place = {
+            "x": round(x - width / 2, 2),
+            "y": round(y - height / 2, 2),
+            "width": width,
+            "height": height,
+            "rx": height / 2,
+        }
+        drawing.append(
+            drawsvg.Rectangle(**place, fill=AGENT_COLOURS[index], stroke="#FFFFFF", stroke_width=0.6)
+        )
+        drawing.append(
+            label(text, x, y, round(height * 0.75, 2), fill=NUMBER_COLOURS[index], font_weight=700)
+        )
 
 
 def _draw_frame(drawing: drawsvg.Drawing, view: View, cell: Cell) -> None:
@@ -98,7 +130,11 @@ def _draw_frame(drawing: drawsvg.Drawing, view: View, cell: Cell) -> None:
     x, y = view.centre(cell)
     half = round(view.cell * 0.5, 2)
     place = {"x": round(x - half, 2), "y": round(y - half, 2), "width": 2 * half, "height": 2 * half, "rx": 5}
-    drawing.append(drawsvg.Rectangle(**place, fill=FAILURE_COLOUR, fill_opacity=0.15, stroke=FAILURE_COLOUR, stroke_width=3))
+    drawing.append(
+        drawsvg.Rectangle(
+            **place, fill=FAILURE_COLOUR, fill_opacity=0.15, stroke=FAILURE_COLOUR, stroke_width=3
+        )
+    )
 
 
 def _draw_verdict(drawing: drawsvg.Drawing, verdict: Verdict, total: int) -> None:

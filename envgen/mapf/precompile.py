@@ -1,4 +1,4 @@
-"""Compile the solver and the verifier for this machine, as their first use would: `python -m envgen.mapf.precompile`."""
+"""Compile solver and verifier for this machine, as first use would: `python -m envgen.mapf.precompile`."""
 
 from envgen.config import EnvConfig, SizeConfig
 from envgen.mapf.prompts import answer

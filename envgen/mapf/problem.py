@@ -1,8 +1,9 @@
-"""Problems of MAPF-FrozenLake, and the one ASCII notation that tests, prompts, docs and failure reports share.
+"""Problems of MAPF-FrozenLake, and the one ASCII notation of tests, prompts, docs and failure reports.
 
-A board is square. Rows count from the top, columns from the left, both from 0. Moves are synchronous: every agent
-enters a neighbouring cell or waits. Two agents may not be in one cell, nor swap cells; following is allowed. An agent
-rests on its goal and blocks it; it may cross its goal earlier and come back, the last arrival counts.
+A board is square. Rows count from the top, columns from the left, both from 0. Moves are synchronous: every
+agent enters a neighbouring cell or waits. Two agents may not be in one cell, nor swap cells; following is
+allowed. An agent rests on its goal and blocks it; it may cross its goal earlier and come back, the last
+arrival counts.
 """
 
 import hashlib
@@ -25,7 +26,9 @@ MAX_CELLS = MAX_SIZE * MAX_SIZE
 Cell = tuple[int, int]
 """(row, column), 0-indexed from the top left."""
 
-StrictCell = tuple[Annotated[StrictInt, Field(ge=0, lt=MAX_SIZE)], Annotated[StrictInt, Field(ge=0, lt=MAX_SIZE)]]
+StrictCell = tuple[
+    Annotated[StrictInt, Field(ge=0, lt=MAX_SIZE)], Annotated[StrictInt, Field(ge=0, lt=MAX_SIZE)]
+]
 
 START_LETTERS, GOAL_LETTERS, FROZEN, HOLE = "SsABC", "Ggabc", "F", "H"
 
@@ -80,7 +83,10 @@ class Problem(Frozen):
         for name, cells in (("hole", self.holes), ("start", starts), ("goal", goals)):
             for cell in cells:
                 if max(cell) >= self.size:
-                    raise ValueError(f"{name} {cell} lies outside the {self.size}x{self.size} board; rows and columns run from 0 to {self.size - 1}")
+                    raise ValueError(
+                        f"{name} {cell} lies outside the {self.size}x{self.size} board; "
+                        f"rows and columns run from 0 to {self.size - 1}"
+                    )
         for name, cells in (("start", starts), ("goal", goals)):
             if len(set(cells)) != len(cells):
                 raise ValueError(f"two agents share a {name}; give every agent its own")
@@ -139,8 +145,8 @@ def path_of(start: Cell, moves: Sequence[str]) -> Path:
 def to_text(problem: Problem) -> str:
     """The ASCII notation: the grid as letters, then one line an agent.
 
-    Starts are S s A B C and goals G g a b c for agents 0..4, F is frozen, H a hole. Where a start and a goal share a
-    cell the start's letter is shown; the agent lines hold the truth.
+    Starts are S s A B C and goals G g a b c for agents 0..4, F is frozen, H a hole. Where a start and a goal
+    share a cell the start's letter is shown; the agent lines hold the truth.
     """
     grid = [[FROZEN] * problem.size for _ in range(problem.size)]
     for row, column in problem.holes:
@@ -179,12 +185,21 @@ def from_text(text: str, id: str = "") -> Problem:
         where = {letter: cell for cell, letter in cells.items() if letter not in FROZEN + HOLE}
         placed = [letter for letter in cells.values() if letter in where]
         if len(placed) > len(where):
-            raise ValueError(f"the grid holds a letter twice among {' '.join(placed)}; place every start and goal once, or add agent lines")
-        count = 1 + max(((START_LETTERS + GOAL_LETTERS).index(letter) % MAX_AGENTS for letter in where), default=-1)
+            raise ValueError(
+                f"the grid holds a letter twice among {' '.join(placed)}; place every start and goal once, "
+                "or add agent lines"
+            )
+        count = 1 + max(
+            ((START_LETTERS + GOAL_LETTERS).index(letter) % MAX_AGENTS for letter in where), default=-1
+        )
         try:
-            agents = tuple(Agent(start=where[START_LETTERS[i]], goal=where[GOAL_LETTERS[i]]) for i in range(count))
+            agents = tuple(
+                Agent(start=where[START_LETTERS[i]], goal=where[GOAL_LETTERS[i]]) for i in range(count)
+            )
         except KeyError as error:
-            raise ValueError(f"the grid lacks the letter {error}; starts and goals come in pairs S/G, s/g, A/a, B/b, C/c") from None
+            raise ValueError(
+                f"the grid lacks the letter {error}; starts and goals come in pairs S/G, s/g, A/a, B/b, C/c"
+            ) from None
     holes = tuple(cell for cell, letter in cells.items() if letter == HOLE)
     return Problem(id=id, size=len(rows), holes=holes, agents=agents)
 
@@ -200,14 +215,16 @@ def _agent_from_line(line: str, index: int) -> Agent:
     try:
         if head.split() != ["Agent", str(index)]:
             raise ValueError
-        start_cell, goal_cell = (tuple(int(n) for n in part.strip().strip("()").split(",")) for part in (start, goal))
+        start_cell, goal_cell = (
+            tuple(int(n) for n in part.strip().strip("()").split(",")) for part in (start, goal)
+        )
         return Agent(start=start_cell, goal=goal_cell)  # type: ignore[arg-type]
     except ValueError:
         raise ValueError(f"cannot read {shown(line)}; expected 'Agent {index}: (r,c) to (r,c)'") from None
 
 
 def identities(size: int, holes: np.ndarray, starts: np.ndarray, goals: np.ndarray) -> list[str]:
-    """Content hashes (32 hex digits) that are equal for boards equal up to the 8 grid symmetries and the agents' order.
+    """Content hashes (32 hex digits), equal for boards equal up to the 8 grid symmetries and agents' order.
 
     Cells are numbers row * size + column: holes [n, number of holes], starts and goals [n, agents].
     """
@@ -243,4 +260,9 @@ def identity(problem: Problem) -> str:
     def numbers(cells: Iterable[Cell]) -> np.ndarray:
         return np.array([[row * problem.size + column for row, column in cells]], dtype=np.int64)
 
-    return identities(problem.size, numbers(problem.holes), numbers(a.start for a in problem.agents), numbers(a.goal for a in problem.agents))[0]
+    return identities(
+        problem.size,
+        numbers(problem.holes),
+        numbers(a.start for a in problem.agents),
+        numbers(a.goal for a in problem.agents),
+    )[0]

@@ -20,18 +20,23 @@ def prompt(problem: Problem, style: PromptStyle) -> str:
 
 
 def answer(plan: Plan) -> str:
-    """A joint plan in the answer format: one line an agent with the cells it visits, a repeated cell is a wait."""
+    """A joint plan as an answer: one line an agent with the cells it visits, a repeated cell is a wait."""
     return "\n".join(f"Agent {i}: {' '.join(map(cell_text, path))}" for i, path in enumerate(plan))
 
 
 def _compact(problem: Problem) -> str:
     holes = " ".join(map(cell_text, problem.holes)) or "none"
-    agents = "".join(f"\nAgent {i}: {cell_text(a.start)} to {cell_text(a.goal)}" for i, a in enumerate(problem.agents))
+    agents = "".join(
+        f"\nAgent {i}: {cell_text(a.start)} to {cell_text(a.goal)}" for i, a in enumerate(problem.agents)
+    )
     return f"Solve {problem.size}x{problem.size}.\nHoles: {holes}{agents}"
 
 
 def _board(problem: Problem) -> str:
-    legend = ", ".join(f"{START_LETTERS[i]} and {GOAL_LETTERS[i]} are agent {i}'s start and goal" for i in range(problem.num_agents))
+    legend = ", ".join(
+        f"{START_LETTERS[i]} and {GOAL_LETTERS[i]} are agent {i}'s start and goal"
+        for i in range(problem.num_agents)
+    )
     last = problem.size - 1
     return f"""\
 Plan paths for {problem.num_agents} agents that move at the same time on a frozen lake.
@@ -47,8 +52,10 @@ Rules:
 - Two agents may not be in the same cell after a step, and may not swap cells in a step.
 - Moving into a cell that another agent leaves in the same step is allowed.
 - An agent that has reached its goal for the last time stays there and still blocks the cell.
-- The cost of an agent is the number of steps until its last arrival at its goal. Make the sum of all costs as small as you can.
+- The cost of an agent is the number of steps until its last arrival at its goal. \
+Make the sum of all costs as small as you can.
 
-End your answer with one line for each agent that lists every cell it visits, from its start to its goal, one cell a step.
+End your answer with one line for each agent that lists every cell it visits, from its start to its goal, \
+one cell a step.
 Repeat a cell to wait there. For example, an agent that waits once and then moves right:
 Agent 0: (0,1) (0,1) (0,2)"""

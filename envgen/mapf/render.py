@@ -1,7 +1,7 @@
 """Boards and replays of plans as SVG for people: no script, no external resource, animated by SMIL.
 
-A replay runs up to the step that the verdict names, marks the offending cell, holds, and starts again. A viewer without
-animation shows its end.
+A replay runs up to the step that the verdict names, marks the offending cell, holds, and starts again. A
+viewer without animation shows its end.
 """
 
 from collections.abc import Sequence
@@ -9,7 +9,20 @@ from dataclasses import dataclass
 
 import drawsvg
 
-from envgen.mapf.drawing import BOARD, FAILURE_COLOUR, HEIGHT, LEFT, View, as_svg, canvas, disc, draw_board, label, start_mark, trail
+from envgen.mapf.drawing import (
+    BOARD,
+    FAILURE_COLOUR,
+    HEIGHT,
+    LEFT,
+    View,
+    as_svg,
+    canvas,
+    disc,
+    draw_board,
+    label,
+    start_mark,
+    trail,
+)
 from envgen.mapf.problem import Cell, Plan, Problem
 from envgen.mapf.verifier import FailureCategory, Verdict, trace
 
@@ -23,7 +36,9 @@ _STEP = _GLIDE + _PAUSE
 def board_svg(problem: Problem, caption: str = "") -> str:
     """A board as it is posed: holes, starts and goals, and below them the caption, if any."""
     view = View(problem.size, BOARD / problem.size)
-    drawing = canvas(f"{problem.size}x{problem.size} board, {problem.num_agents} agents at their starts", caption)
+    drawing = canvas(
+        f"{problem.size}x{problem.size} board, {problem.num_agents} agents at their starts", caption
+    )
     draw_board(drawing, view, problem)
     for index, agent in enumerate(problem.agents):
         drawing.append(disc(view, index, view.centre(agent.start)))
@@ -31,21 +46,25 @@ def board_svg(problem: Problem, caption: str = "") -> str:
 
 
 def replay_svg(problem: Problem, plan: Plan, verdict: Verdict | None = None, caption: str = "") -> str:
-    """An endless replay of `plan`, which may be illegal: jumps glide, cells off the board are shown at its edge.
+    """An endless replay of `plan`, which may be illegal: jumps glide, cells off the board show at its edge.
 
-    With a failing `verdict` the replay ends at its step and marks its cell; a goal that is missed is marked after the last step.
-    The caption, if any, stands below the count of steps.
+    With a failing `verdict` the replay ends at its step and marks its cell; a goal that is missed is marked
+    after the last step. The caption, if any, stands below the count of steps.
     """
     frames = frames_of(plan, verdict)
     outside = any(max(cell) >= problem.size for cells in frames.cells for cell in cells)
     view = View(problem.size, BOARD / (problem.size + outside))
-    drawing = canvas(f"{problem.size}x{problem.size} board, replay of a plan for {problem.num_agents} agents", caption)
+    drawing = canvas(
+        f"{problem.size}x{problem.size} board, replay of a plan for {problem.num_agents} agents", caption
+    )
     draw_board(drawing, view, problem)
     for index, agent in enumerate(problem.agents):
         # Trails lie side by side.
         beside = (index - (problem.num_agents - 1) / 2) * 0.08
         drawing.append(start_mark(view, index, view.centre(agent.start)))
-        drawing.append(trail(index, [view.centre(cells[index], beside, beside) for cells in frames.cells], opacity=0.55))
+        drawing.append(
+            trail(index, [view.centre(cells[index], beside, beside) for cells in frames.cells], opacity=0.55)
+        )
     _draw_counter(drawing, frames)
     if verdict and verdict.category and verdict.cell is not None:
         _draw_failure(drawing, view, frames, verdict.cell, verdict.category)
@@ -92,11 +111,29 @@ class Frames:
                 splines += ["0 0 1 1", "0.45 0 0.25 1"]
         values = ";".join(f"{x:g} {y:g}" for x, y in [*spots, track[-1]])
         easing = {"calcMode": "spline", "keySplines": ";".join([*splines, "0 0 1 1"])}
-        element.append(drawsvg.AnimateTransform("translate", f"{self.duration:g}s", values, **easing, **_timing([*times, 1.0])))
+        element.append(
+            drawsvg.AnimateTransform(
+                "translate", f"{self.duration:g}s", values, **easing, **_timing([*times, 1.0])
+            )
+        )
 
-    def animate_steps(self, element: drawsvg.DrawingBasicElement, attribute: str, values: Sequence[object], times: Sequence[float]) -> None:
+    def animate_steps(
+        self,
+        element: drawsvg.DrawingBasicElement,
+        attribute: str,
+        values: Sequence[object],
+        times: Sequence[float],
+    ) -> None:
         """Let an attribute jump from value to value."""
-        element.append_anim(drawsvg.Animate(attribute, f"{self.duration:g}s", ";".join(map(str, values)), calcMode="discrete", **_timing(times)))
+        element.append_anim(
+            drawsvg.Animate(
+                attribute,
+                f"{self.duration:g}s",
+                ";".join(map(str, values)),
+                calcMode="discrete",
+                **_timing(times),
+            )
+        )
 
 
 def _timing(times: Sequence[float]) -> dict[str, str]:
@@ -114,7 +151,15 @@ def _draw_counter(drawing: drawsvg.Drawing, frames: Frames) -> None:
     """`step 3 of 7` under the board, one text a step, each visible in its turn."""
     last = len(frames.cells) - 1
     for frame in range(last + 1):
-        text = label(f"step {frames.first + frame} of {frames.total}", LEFT, HEIGHT - 13, 13, fill="currentColor", text_anchor="start", font_weight=600)
+        text = label(
+            f"step {frames.first + frame} of {frames.total}",
+            LEFT,
+            HEIGHT - 13,
+            13,
+            fill="currentColor",
+            text_anchor="start",
+            font_weight=600,
+        )
         if frame < last:
             text.args["visibility"] = "hidden"
         times, values = [frames.departure(frame), frames.departure(frame + 1)], ["visible", "hidden"]
@@ -127,15 +172,29 @@ def _draw_counter(drawing: drawsvg.Drawing, frames: Frames) -> None:
         drawing.append(text)
 
 
-def _draw_failure(drawing: drawsvg.Drawing, view: View, frames: Frames, cell: Cell, category: FailureCategory) -> None:
+def _draw_failure(
+    drawing: drawsvg.Drawing, view: View, frames: Frames, cell: Cell, category: FailureCategory
+) -> None:
     """A frame around the offending cell that flashes on arrival, and the category beside the counter."""
     x, y = view.centre(cell)
     half = round(view.cell * 0.5, 2)
     place = {"x": round(x - half, 2), "y": round(y - half, 2), "width": 2 * half, "height": 2 * half}
     mark = drawsvg.Group()
-    mark.append(drawsvg.Rectangle(**place, rx=5, fill=FAILURE_COLOUR, fill_opacity=0.2, stroke="#FFFFFF", stroke_width=7))
+    mark.append(
+        drawsvg.Rectangle(
+            **place, rx=5, fill=FAILURE_COLOUR, fill_opacity=0.2, stroke="#FFFFFF", stroke_width=7
+        )
+    )
     mark.append(drawsvg.Rectangle(**place, rx=5, fill="none", stroke=FAILURE_COLOUR, stroke_width=4))
-    name = label(category.value.replace("_", " "), LEFT + BOARD, HEIGHT - 13, 13, fill=FAILURE_COLOUR, text_anchor="end", font_weight=700)
+    name = label(
+        category.value.replace("_", " "),
+        LEFT + BOARD,
+        HEIGHT - 13,
+        13,
+        fill=FAILURE_COLOUR,
+        text_anchor="end",
+        font_weight=700,
+    )
     arrival, beat = frames.arrival(len(frames.cells) - 1) or _LEAD / frames.duration, 0.28 / frames.duration
     times = [0.0, *(round(arrival + beats * beat, 4) for beats in range(5))]
     frames.animate_steps(mark, "opacity", [0, 1, 0.2, 1, 0.2, 1], times)

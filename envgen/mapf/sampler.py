@@ -1,12 +1,13 @@
 """Draw instances of an environment config with exact counts per map size and wait class.
 
-Which distribution: holes are uniform among all placements of floor(hole_ratio * size^2) holes, starts uniform among
-ordered sets of free cells, goals likewise with no agent's goal on its own start; unsolvable boards are thrown away. So
-every labelled board of a class (map size, agents, holes, wait or no wait) is equally likely to be drawn next. Boards
-whose canonical identity was already drawn, or is held out, are thrown away too: a data set is a sample without
-replacement, in which a board that is its own image under a symmetry is rarer, as it has fewer labelled forms. Draws
-come in shards of fixed size, each seeded by (seed, stage, purpose, map size, agents, shard) and consumed in order:
-which board is the k-th of its class depends on nothing that was asked before it, and not on the number of workers.
+Which distribution: holes are uniform among all placements of floor(hole_ratio * size^2) holes, starts uniform
+among ordered sets of free cells, goals likewise with no agent's goal on its own start; unsolvable boards are
+thrown away. So every labelled board of a class (map size, agents, holes, wait or no wait) is equally likely
+to be drawn next. Boards whose canonical identity was already drawn, or is held out, are thrown away too: a
+data set is a sample without replacement, in which a board that is its own image under a symmetry is rarer, as
+it has fewer labelled forms. Draws come in shards of fixed size, each seeded by (seed, stage, purpose, map
+size, agents, shard) and consumed in order: which board is the k-th of its class depends on nothing that was
+asked before it, and not on the number of workers.
 """
 
 import logging
@@ -63,7 +64,10 @@ class SizeReport(Frozen):
 
     def line(self, size: int) -> str:
         """What was achieved for this map size, as a log says it."""
-        return f"{size}x{size}: {self.instances} instances, {self.wait_instances} need a wait, {self.draws} boards drawn"
+        return (
+            f"{size}x{size}: {self.instances} instances, {self.wait_instances} need a wait, "
+            f"{self.draws} boards drawn"
+        )
 
 
 class SamplingReport(Frozen):
@@ -90,19 +94,28 @@ class Quota(Frozen):
 def quotas(config: EnvConfig, count: int, agents: int) -> list[Quota]:
     """The quota of each map size; raises ConfigError or SamplingError for requests that no board can meet."""
     if not MIN_AGENTS <= agents <= MAX_AGENTS:
-        raise ConfigError(f"agents: {agents} agents asked for; MAPF-FrozenLake takes {MIN_AGENTS} to {MAX_AGENTS}")
+        raise ConfigError(
+            f"agents: {agents} agents asked for; MAPF-FrozenLake takes {MIN_AGENTS} to {MAX_AGENTS}"
+        )
     if count < 1:
         raise ConfigError(f"count: {count} instances asked for; ask for at least 1")
     found = []
     for size, total in config.counts(count).items():
         wanted = config.sizes[size]
         with_wait = int(wanted.wait_ratio * total + 0.5)
-        quota = Quota(size=size, agents=agents, hole_ratio=wanted.hole_ratio, without_wait=total - with_wait, with_wait=with_wait)
+        quota = Quota(
+            size=size,
+            agents=agents,
+            hole_ratio=wanted.hole_ratio,
+            without_wait=total - with_wait,
+            with_wait=with_wait,
+        )
         free = size * size - quota.holes
         if total and free < agents + 1:
             most = max(0, ceil(100 * (size * size - agents) / (size * size)) - 1) / 100
             raise SamplingError(
-                f"map size {size}: hole_ratio {wanted.hole_ratio:g} leaves {free} free cells for {agents} agents, who need {agents + 1} to move; "
+                f"map size {size}: hole_ratio {wanted.hole_ratio:g} leaves {free} free cells for {agents} "
+                f"agents, who need {agents + 1} to move; "
                 f"use hole_ratio at most {most:.2f}, fewer agents or a larger map"
             )
         found.append(quota)
@@ -110,7 +123,10 @@ def quotas(config: EnvConfig, count: int, agents: int) -> list[Quota]:
 
 
 def checked_quotas(config: EnvConfig, count: int, agents: int) -> list[Quota]:
-    """`quotas`, with a warning for a class of which more than half is asked for, and SamplingError for one that is known to hold too little."""
+    """`quotas`, with a warning for a class of which more than half is asked for.
+
+    SamplingError for one that is known to hold too little.
+    """
     found = quotas(config, count, agents)
     for quota in found:
         _check_capacity(quota)
@@ -131,9 +147,9 @@ def sample(
 ) -> tuple[list[Instance], SamplingReport]:
     """Draw `count` distinct instances of `config`, smallest map first, and say what was achieved.
 
-    `held_out` holds canonical identities that must not appear. `workers` processes share the draws; the result is the
-    same for any number. Raises SamplingError when a class holds too few distinct boards, and logs a warning when
-    more than half of a class is asked for.
+    `held_out` holds canonical identities that must not appear. `workers` processes share the draws; the
+    result is the same for any number. Raises SamplingError when a class holds too few distinct boards, and
+    logs a warning when more than half of a class is asked for.
     """
     instances: list[Instance] = []
     reports = {}
@@ -141,7 +157,16 @@ def sample(
     with _pool(workers) as pool:
         for quota in todo:
             wait_ratio = config.sizes[quota.size].wait_ratio
-            drawn, report = sample_size(quota, wait_ratio, seed=seed, stage=stage, purpose=purpose, held_out=held_out, pool=pool, workers=workers)
+            drawn, report = sample_size(
+                quota,
+                wait_ratio,
+                seed=seed,
+                stage=stage,
+                purpose=purpose,
+                held_out=held_out,
+                pool=pool,
+                workers=workers,
+            )
             instances += drawn
             reports[quota.size] = report
             if progress and drawn:
@@ -160,9 +185,14 @@ def sample_size(
     pool: Executor | None = None,
     workers: int = 1,
 ) -> tuple[list[Instance], SizeReport]:
-    """The part of `sample` that one map size is; what it draws depends on no other map size. `wait_ratio` is what was asked for."""
+    """The part of `sample` that one map size is.
+
+    What it draws depends on no other map size. `wait_ratio` is what was asked for.
+    """
     ahead = _drawn_ahead.pop((quota, seed, stage, purpose, held_out), None)
-    kept, draws = ahead or _fill(quota, partial(draw_boards, quota, seed, stage, purpose), held_out, pool, workers)
+    kept, draws = ahead or _fill(
+        quota, partial(draw_boards, quota, seed, stage, purpose), held_out, pool, workers
+    )
     if len(kept[False]) < quota.without_wait or len(kept[True]) < quota.with_wait:
         raise SamplingError(_shortage(quota, kept, draws))
     drawn = kept[False] + kept[True]
@@ -177,13 +207,20 @@ def sample_size(
 
 
 def attainable(
-    config: EnvConfig, count: int, *, agents: int = 2, seed: int, stage: int = 0, held_out: frozenset[str] = frozenset(), workers: int = 1
+    config: EnvConfig,
+    count: int,
+    *,
+    agents: int = 2,
+    seed: int,
+    stage: int = 0,
+    held_out: frozenset[str] = frozenset(),
+    workers: int = 1,
 ) -> tuple[EnvConfig, list[str]]:
-    """The config nearest to `config` of which `sample` can draw `count` instances with the same arguments, and what was changed.
+    """The config nearest to `config` of which `sample` can draw `count` instances, and what was changed.
 
-    A map size that is short keeps the boards it has (its wait ratio moves to theirs); its missing share goes to the
-    largest map size that is not short. What is drawn to find out is kept for `sample`, until the next call for another
-    stage. Raises SamplingError if every size is short.
+    `sample` takes the same arguments. A map size that is short keeps the boards it has (its wait ratio moves
+    to theirs); its missing share goes to the largest map size that is not short. What is drawn to find out is
+    kept for `sample`, until the next call for another stage. Raises SamplingError if every size is short.
     """
     drawn_for = (seed, stage, "train", held_out)
     for other in [key for key in _drawn_ahead if key[1:] != drawn_for]:
@@ -195,30 +232,40 @@ def attainable(
             for quota in quotas(config, count, agents):
                 key = (quota, *drawn_for)
                 if key not in _drawn_ahead:
-                    _drawn_ahead[key] = _fill(quota, partial(draw_boards, quota, *drawn_for[:3]), held_out, pool, workers)
+                    _drawn_ahead[key] = _fill(
+                        quota, partial(draw_boards, quota, *drawn_for[:3]), held_out, pool, workers
+                    )
                 kept, _ = _drawn_ahead[key]
                 found = len(kept[False]) + len(kept[True])
                 if found < quota.without_wait + quota.with_wait:
                     short.add(quota.size)
-                    config, note = _shrink(config, quota, found / count, len(kept[True]) / found if found else 0.0, short)
+                    config, note = _shrink(
+                        config, quota, found / count, len(kept[True]) / found if found else 0.0, short
+                    )
                     notes.append(note)
                     break
             else:
                 return config, notes
 
 
-def _shrink(config: EnvConfig, quota: Quota, share: float, wait_ratio: float, short: set[int]) -> tuple[EnvConfig, str]:
+def _shrink(
+    config: EnvConfig, quota: Quota, share: float, wait_ratio: float, short: set[int]
+) -> tuple[EnvConfig, str]:
     """Give a short size the share that it can fill, and the rest to the largest size that is not short."""
     takers = [size for size in config.sizes if size not in short]
     if not takers:
-        raise SamplingError("every map size holds too few distinct boards; ask for fewer instances, or raise hole_ratio or lower wait_ratio")
+        raise SamplingError(
+            "every map size holds too few distinct boards; ask for fewer instances, "
+            "or raise hole_ratio or lower wait_ratio"
+        )
     taker, old = max(takers), config.sizes[quota.size]
     moved = old.data_ratio - share
     sizes = dict(config.sizes)
     sizes[quota.size] = old.model_copy(update={"data_ratio": share, "wait_ratio": wait_ratio})
     sizes[taker] = sizes[taker].model_copy(update={"data_ratio": sizes[taker].data_ratio + moved})
     note = (
-        f"map size {quota.size} has too few distinct boards: data_ratio {old.data_ratio:g} -> {share:g}, wait_ratio {old.wait_ratio:g} -> {wait_ratio:.2g}; "
+        f"map size {quota.size} has too few distinct boards: data_ratio {old.data_ratio:g} -> {share:g}, "
+        f"wait_ratio {old.wait_ratio:g} -> {wait_ratio:.2g}; "
         f"{moved:.3g} of the data moved to map size {taker}"
     )
     return EnvConfig(sizes=sizes), note
@@ -227,11 +274,16 @@ def _shrink(config: EnvConfig, quota: Quota, share: float, wait_ratio: float, sh
 def _pool(workers: int) -> AbstractContextManager[Executor | None]:
     if workers < 2:
         return nullcontext()
-    return ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=die_with_parent, initargs=(os.getpid(),))
+    return ProcessPoolExecutor(
+        workers, mp_context=get_context("spawn"), initializer=die_with_parent, initargs=(os.getpid(),)
+    )
 
 
 class Drawn(NamedTuple):
-    """Boards of consecutive draws, with what the solver says of them; draws with an agent that starts on its goal are left out."""
+    """Boards of consecutive draws, with what the solver says of them.
+
+    Draws with an agent that starts on its goal are left out.
+    """
 
     boards: "Boards"
     answers: "Answers"
@@ -258,20 +310,39 @@ def draw_boards(quota: Quota, seed: int, stage: int, purpose: str, first: int, c
     starts = order[:, quota.holes : quota.holes + quota.agents]
     goals = np.take_along_axis(order, pick + quota.holes, axis=1)
     boards = pack_cells(quota.size, order[:, : quota.holes], starts, goals)
-    return Drawn(boards=boards, answers=solve_boards(boards), cells=order, starts=starts, goals=goals, number=first + np.flatnonzero(moving))
+    return Drawn(
+        boards=boards,
+        answers=solve_boards(boards),
+        cells=order,
+        starts=starts,
+        goals=goals,
+        number=first + np.flatnonzero(moving),
+    )
 
 
 @lru_cache(maxsize=2)
-def _random_keys(seed: int, stage: int, purpose: str, size: int, agents: int, shard: int, free: int) -> tuple[np.ndarray, np.ndarray]:
-    """Keys whose order shuffles the cells of the boards of a shard, [draws, cells], and the goals among the free ones, [draws, free]."""
+def _random_keys(
+    seed: int, stage: int, purpose: str, size: int, agents: int, shard: int, free: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Keys whose order shuffles the cells of a shard's boards, and the goals among the free ones.
+
+    Their shapes are [draws, cells] and [draws, free].
+    """
     rng = generator(seed, stage, purpose, size, agents, shard)
     return rng.random((SHARD_DRAWS, size * size)), rng.random((SHARD_DRAWS, free))
 
 
 def _fill(
-    quota: Quota, draw: Callable[[int, int], Drawn], held_out: frozenset[str], pool: Executor | None, workers: int
+    quota: Quota,
+    draw: Callable[[int, int], Drawn],
+    held_out: frozenset[str],
+    pool: Executor | None,
+    workers: int,
 ) -> tuple[dict[bool, list[Instance]], int]:
-    """Consume draws in order until both wait classes are full, or given up; returns what was kept and the number of draws that took."""
+    """Consume draws in order until both wait classes are full, or given up.
+
+    Returns what was kept and the number of draws that took.
+    """
     wanted = {False: quota.without_wait, True: quota.with_wait}
     known = enumerated_capacity(quota.size, quota.agents, quota.holes) if any(wanted.values()) else None
     enough = {label: min(wanted[label], known[label]) if known else wanted[label] for label in wanted}
@@ -287,14 +358,32 @@ def _fill(
         if first == 0:
             likely = sum(wanted.values())
         else:
-            likely = max((enough[label] - len(kept[label])) * max(1, drawn) / max(1, len(kept[label])) for label in kept) / workers
-        return min(max(FEWEST_DRAWS, int(likely / FEWEST_DRAWS + 1) * FEWEST_DRAWS), MOST_DRAWS - first % MOST_DRAWS)
+            likely = (
+                max(
+                    (enough[label] - len(kept[label])) * max(1, drawn) / max(1, len(kept[label]))
+                    for label in kept
+                )
+                / workers
+            )
+        return min(
+            max(FEWEST_DRAWS, int(likely / FEWEST_DRAWS + 1) * FEWEST_DRAWS), MOST_DRAWS - first % MOST_DRAWS
+        )
 
     for batch, size in _batches(draw, next_size, pool, workers):
         solved, waiting = batch.answers.status > 0, batch.answers.waits > 0
         for label in (False, True):
             if len(kept[label]) < wanted[label]:
-                last = max(last, _keep_new(batch, np.flatnonzero(solved & (waiting == label)), quota, kept[label], wanted[label], seen))
+                last = max(
+                    last,
+                    _keep_new(
+                        batch,
+                        np.flatnonzero(solved & (waiting == label)),
+                        quota,
+                        kept[label],
+                        wanted[label],
+                        seen,
+                    ),
+                )
         drawn += size
         if all(len(kept[label]) == enough[label] for label in kept):
             return kept, last + 1
@@ -306,22 +395,35 @@ def _fill(
     return kept, drawn
 
 
-def _keep_new(drawn: Drawn, candidates: np.ndarray, quota: Quota, kept: list[Instance], wanted: int, seen: set[str]) -> int:
-    """Add candidates that were not seen to `kept`, in order, until there are `wanted`; the number of the last draw kept, -1 if none was."""
+def _keep_new(
+    drawn: Drawn, candidates: np.ndarray, quota: Quota, kept: list[Instance], wanted: int, seen: set[str]
+) -> int:
+    """Add candidates that were not seen to `kept`, in order, until there are `wanted`.
+
+    Returns the number of the last draw kept, -1 if none was.
+    """
     last = -1
     while len(candidates) and len(kept) < wanted:
         some, candidates = candidates[: wanted - len(kept)], candidates[wanted - len(kept) :]
-        names = identities(quota.size, drawn.cells[some, : quota.holes], drawn.starts[some], drawn.goals[some])
+        names = identities(
+            quota.size, drawn.cells[some, : quota.holes], drawn.starts[some], drawn.goals[some]
+        )
         for index, name in zip(some.tolist(), names, strict=True):
             if name not in seen:
                 seen.add(name)
                 last = int(drawn.number[index])
                 problem = problem_of(drawn.boards, index, name)
-                kept.append(Instance.model_construct(problem=problem, solution=solution_of(drawn.boards, drawn.answers, index)))
+                kept.append(
+                    Instance.model_construct(
+                        problem=problem, solution=solution_of(drawn.boards, drawn.answers, index)
+                    )
+                )
     return last
 
 
-def _batches(draw: Callable[[int, int], Drawn], next_size: Callable[[int], int], pool: Executor | None, workers: int) -> Iterator[tuple[Drawn, int]]:
+def _batches(
+    draw: Callable[[int, int], Drawn], next_size: Callable[[int], int], pool: Executor | None, workers: int
+) -> Iterator[tuple[Drawn, int]]:
     """Draws 0, 1, 2, ... in order, in batches, drawn ahead by as many as there are workers."""
     first = 0
     ahead = []
@@ -345,7 +447,11 @@ def _batches(draw: Callable[[int, int], Drawn], next_size: Callable[[int], int],
 
 def _check_capacity(quota: Quota) -> None:
     """Warn if more than half of an enumerable class is asked for; SamplingError if more than all."""
-    held = enumerated_capacity(quota.size, quota.agents, quota.holes) if quota.without_wait + quota.with_wait else None
+    held = (
+        enumerated_capacity(quota.size, quota.agents, quota.holes)
+        if quota.without_wait + quota.with_wait
+        else None
+    )
     if held is None:
         return
     if quota.without_wait > held.without_wait or quota.with_wait > held.with_wait:
@@ -353,21 +459,34 @@ def _check_capacity(quota: Quota) -> None:
     for label, asked in ((False, quota.without_wait), (True, quota.with_wait)):
         if 2 * asked > held[label]:
             need = "a" if label else "no"
-            text = "map size %d with %d agents and hole_ratio %g holds %d distinct boards that need %s wait, and %d are asked for: more than half"
+            text = (
+                "map size %d with %d agents and hole_ratio %g holds %d distinct boards that need %s wait, "
+                "and %d are asked for: more than half"
+            )
             _log.warning(text, quota.size, quota.agents, quota.hole_ratio, held[label], need, asked)
 
 
 def _shortage(quota: Quota, kept: dict[bool, list[Instance]], draws: int) -> str:
     held = Capacity(len(kept[False]), len(kept[True]))
-    return _refusal(quota, held, "found", f"after {draws} draws, the last {FRUITLESS_DRAWS} of them without a new one")
+    return _refusal(
+        quota, held, "found", f"after {draws} draws, the last {FRUITLESS_DRAWS} of them without a new one"
+    )
 
 
 def _refusal(quota: Quota, held: Capacity, verb: str, where: str) -> str:
     """What is short, and which requests nearby work."""
     wanted = (quota.without_wait, quota.with_wait)
     total, short = sum(wanted), [label for label in (False, True) if held[label] < wanted[label]]
-    found = [f"{verb} {held[label]} of {wanted[label]} distinct boards that need {'a' if label else 'no'} wait" for label in short]
-    most = max(n for n in range(total) if (need := int(quota.with_wait / total * n + 0.5)) <= held.with_wait and n - need <= held.without_wait)
+    found = [
+        f"{verb} {held[label]} of {wanted[label]} distinct boards that need {'a' if label else 'no'} wait"
+        for label in short
+    ]
+    most = max(
+        n
+        for n in range(total)
+        if (need := int(quota.with_wait / total * n + 0.5)) <= held.with_wait
+        and n - need <= held.without_wait
+    )
     remedy = [f"ask for at most {most} of this size"] if most else []
     if short == [True] and held.with_wait:
         remedy.append(f"lower wait_ratio to {floor(100 * held.with_wait / total) / 100:g}")
@@ -376,6 +495,15 @@ def _refusal(quota: Quota, held: Capacity, verb: str, where: str) -> str:
     for label in short:
         ratio = hole_ratio_that_holds(quota.size, quota.agents, quota.holes, label, wanted[label])
         if ratio is not None:
-            remedy.append(f"use hole_ratio {ratio:g}, where there are enough that need {'a' if label else 'no'} wait")
-    remedy.append("change the number of agents, or use a larger map" if len(remedy) > 2 else "change hole_ratio or the number of agents, or use a larger map")
-    return f"map size {quota.size} with {quota.agents} agents and hole_ratio {quota.hole_ratio:g}: {'; '.join(found)} {where}. Try this: {'; or '.join(remedy)}"
+            remedy.append(
+                f"use hole_ratio {ratio:g}, where there are enough that need {'a' if label else 'no'} wait"
+            )
+    remedy.append(
+        "change the number of agents, or use a larger map"
+        if len(remedy) > 2
+        else "change hole_ratio or the number of agents, or use a larger map"
+    )
+    return (
+        f"map size {quota.size} with {quota.agents} agents and hole_ratio {quota.hole_ratio:g}: "
+        f"{'; '.join(found)} {where}. Try this: {'; or '.join(remedy)}"
+    )

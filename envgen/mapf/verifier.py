@@ -1,4 +1,4 @@
-"""Verdicts: is a plan valid, is it optimal, and if not, what went wrong first. Batches are judged by compiled code."""
+"""Verdicts: is a plan valid, is it optimal, and if not, what went wrong first; batches by compiled code."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -28,7 +28,10 @@ class FailureCategory(StrEnum):
 
 
 class Verdict(Frozen):
-    """What the verifier says of one answer. The measures of partial progress default to those of the best or worst answer."""
+    """What the verifier says of one answer.
+
+    The measures of partial progress default to those of the best or worst answer.
+    """
 
     valid: bool
     optimal: bool = False
@@ -45,13 +48,22 @@ class Verdict(Frozen):
     arrived: float = Field(default_factory=lambda given: float(given["valid"]), ge=0, le=1)
     """Share of agents whose path ends on their goal, however it got there; 0 if no plan could be read."""
     legal_steps: int = Field(default_factory=lambda given: given["makespan"] or 0, ge=0)
-    """Steps before the first violation: of a valid plan its makespan, of one that only misses a goal its whole length."""
+    """Steps before the first violation.
+
+    Of a valid plan its makespan, of one that only misses a goal its whole length.
+    """
     legal_share: float = Field(default_factory=lambda given: float(given["valid"]), ge=0, le=1)
-    """The same as a share of the plan's length: 1 without a violation, 0 if the start is wrong or no plan could be read."""
+    """The same as a share of the plan's length.
+
+    1 without a violation, 0 if the start is wrong or no plan could be read.
+    """
 
     @property
     def outcome(self) -> str:
-        """A few words for people: `optimal plan`, `valid plan`, or what went wrong first and when, as in `conflict in step 3`."""
+        """A few words for people: `optimal plan`, `valid plan`, or what went wrong first and when.
+
+        The last as in `conflict in step 3`.
+        """
         if self.category is None:
             return "optimal plan" if self.optimal else "valid plan"
         at = "by" if self.category is FailureCategory.GOAL_NOT_REACHED else "in"
@@ -85,33 +97,47 @@ def verify_batch(instances: Sequence[Instance], completions: Sequence[str]) -> l
     if readable:
         judged = [instances[index] for index in readable]
         optima = [instance.solution.sum_of_costs for instance in judged]
-        verdicts |= zip(readable, _judged([instance.problem for instance in judged], optima, *read_cells(paths)), strict=True)
+        verdicts |= zip(
+            readable,
+            _judged([instance.problem for instance in judged], optima, *read_cells(paths)),
+            strict=True,
+        )
     return [verdicts[index] for index in range(len(instances))]
 
 
 def verify_plan(problem: Problem, plan: Plan, optimum: int | None = None) -> Verdict:
-    """Verdict for a parsed plan. The earliest violation counts; in one step illegal moves come before holes before conflicts.
+    """Verdict for a parsed plan.
 
-    ValueError if the plan does not hold one path an agent, each of at least one cell.
+    The earliest violation counts; in one step illegal moves come before holes before conflicts. ValueError if
+    the plan does not hold one path an agent, each of at least one cell.
     """
     return _judged([problem], [-1 if optimum is None else optimum], *cells_of(plan))[0]
 
 
 def trace(plan: Plan, verdict: Verdict | None) -> tuple[tuple[Cell, ...], ...]:
-    """The cells of all agents at the start and after each step, up to the first violation that `verdict` names, else to the end.
+    """The cells of all agents at the start and after each step, up to the first violation, else to the end.
 
-    Agents that have stopped rest on their last cell.
+    The violation is the one that `verdict` names. Agents that have stopped rest on their last cell.
     """
     last = max(map(len, plan)) - 1
-    if verdict is not None and verdict.step is not None and verdict.category is not FailureCategory.GOAL_NOT_REACHED:
+    if (
+        verdict is not None
+        and verdict.step is not None
+        and verdict.category is not FailureCategory.GOAL_NOT_REACHED
+    ):
         last = min(last, verdict.step)
     return tuple(tuple(path[min(step, len(path) - 1)] for path in plan) for step in range(last + 1))
 
 
-def _judged(problems: Sequence[Problem], optima: Sequence[int], stops: np.ndarray, cells: np.ndarray) -> list[Verdict]:
+def _judged(
+    problems: Sequence[Problem], optima: Sequence[int], stops: np.ndarray, cells: np.ndarray
+) -> list[Verdict]:
     boards, rows = boards_of(problems)
     found = judge(boards, Plans(rows, np.array(optima, np.int64), stops, cells)).tolist()
-    return [_verdict(problem, Judgement._make(judgement)) for problem, judgement in zip(problems, found, strict=True)]
+    return [
+        _verdict(problem, Judgement._make(judgement))
+        for problem, judgement in zip(problems, found, strict=True)
+    ]
 
 
 def _verdict(problem: Problem, found: Judgement) -> Verdict:
@@ -146,7 +172,12 @@ def _legal_share(found: Judgement) -> float:
 
 
 def _detail(problem: Problem, found: Judgement) -> str:
-    agent, other, cell, origin = found.agent, found.other, cell_text((found.row, found.column)), cell_text((found.from_row, found.from_column))
+    agent, other, cell, origin = (
+        found.agent,
+        found.other,
+        cell_text((found.row, found.column)),
+        cell_text((found.from_row, found.from_column)),
+    )
     match found.finding:
         case Finding.WRONG_START:
             return f"agent {agent} begins at {cell}, its start is {origin}"

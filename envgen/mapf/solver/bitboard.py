@@ -1,7 +1,7 @@
 """A board's cells as two 64-bit words: the operations that every search is made of, compiled.
 
-Cell (r, c) of a board with n cells a side is bit r * (n + 1) + c; the unused column keeps shifts from wrapping. The
-first word holds bits 0..63, the second bits 64..127.
+Cell (r, c) of a board with n cells a side is bit r * (n + 1) + c; the unused column keeps shifts from
+wrapping. The first word holds bits 0..63, the second bits 64..127.
 """
 
 from typing import Any
@@ -76,6 +76,10 @@ def holds(low, high, index):
 def neighbours(low, high, stride, free_low, free_high):
     """Free cells next to any of the given cells."""
     rest = WORD - stride
-    near_low = (low << ONE) | (low >> ONE) | (high << LAST) | (low << stride) | (low >> stride) | (high << rest)
-    near_high = (high << ONE) | (low >> LAST) | (high >> ONE) | (high << stride) | (low >> rest) | (high >> stride)
+    near_low = (
+        (low << ONE) | (low >> ONE) | (high << LAST) | (low << stride) | (low >> stride) | (high << rest)
+    )
+    near_high = (
+        (high << ONE) | (low >> LAST) | (high >> ONE) | (high << stride) | (low >> rest) | (high >> stride)
+    )
     return near_low & free_low, near_high & free_high

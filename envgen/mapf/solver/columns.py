@@ -1,6 +1,7 @@
 """Boards as columns, as the searches take them, from problems and back.
 
-Cell (r, c) of a board with n cells a side is bit r * (n + 1) + c; see `envgen.mapf.solver.bitboard` and `envgen.mapf.solver.search`.
+Cell (r, c) of a board with n cells a side is bit r * (n + 1) + c; see `envgen.mapf.solver.bitboard` and
+`envgen.mapf.solver.search`.
 """
 
 from collections.abc import Sequence
@@ -40,12 +41,19 @@ def pack(problems: Sequence[Problem]) -> "Boards":
 
 
 def pack_cells(size: int, holes: np.ndarray, starts: np.ndarray, goals: np.ndarray) -> "Boards":
-    """Boards of one map size as the solver's columns; holes [n, number of holes], starts and goals [n, agents], as cell numbers."""
+    """Boards of one map size as the solver's columns.
+
+    Cells are numbers: holes [n, number of holes], starts and goals [n, agents].
+    """
     from envgen.mapf.solver.search import Boards
 
     bits, words = _bits(size)
     count, agents = starts.shape
-    taken = np.bitwise_or.reduce(words[holes], axis=1) if holes.shape[1] else np.zeros((count, 2), dtype=np.uint64)
+    taken = (
+        np.bitwise_or.reduce(words[holes], axis=1)
+        if holes.shape[1]
+        else np.zeros((count, 2), dtype=np.uint64)
+    )
     ends = np.zeros((2, count, MAX_AGENTS), dtype=np.int64)
     ends[0, :, :agents], ends[1, :, :agents] = bits[starts], bits[goals]
     return Boards(
@@ -74,7 +82,9 @@ def solution_of(boards: "Boards", answers: "Answers", index: int) -> Solution:
     plan = plan_of(boards, answers, index)
     costs = [len(path) - 1 for path in plan]
     waits = int(answers.waits[index])
-    return Solution.model_construct(sum_of_costs=sum(costs), makespan=max(costs), wait_required=waits > 0, waits=waits, plan=plan)
+    return Solution.model_construct(
+        sum_of_costs=sum(costs), makespan=max(costs), wait_required=waits > 0, waits=waits, plan=plan
+    )
 
 
 def problem_of(boards: "Boards", index: int, identity: str = "") -> Problem:
@@ -88,8 +98,13 @@ def problem_of(boards: "Boards", index: int, identity: str = "") -> Problem:
     return Problem.model_construct(
         id=identity,
         size=size,
-        holes=tuple(cells[bit] for bit in range(size * stride) if bit % stride < size and not free >> bit & 1),
-        agents=tuple(Agent.model_construct(start=cells[start], goal=cells[goal]) for start, goal in zip(starts, goals, strict=True)),
+        holes=tuple(
+            cells[bit] for bit in range(size * stride) if bit % stride < size and not free >> bit & 1
+        ),
+        agents=tuple(
+            Agent.model_construct(start=cells[start], goal=cells[goal])
+            for start, goal in zip(starts, goals, strict=True)
+        ),
     )
 
 

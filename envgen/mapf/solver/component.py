@@ -1,7 +1,7 @@
-"""One group of agents that share a component of the free cells: distances, moves, and what one and two agents cost at least.
+"""Agents that share a component of the free cells: distances, moves, least costs of one and of two agents.
 
-Compiled. Cells are numbered 0 to FREE - 1; an agent that has arrived for good is in state FREE, on its goal. Costs are
-excesses over distances, so that every move costs 0, 1 or 2: nearer, waiting, farther.
+Compiled. Cells are numbered 0 to FREE - 1; an agent that has arrived for good is in state FREE, on its goal.
+Costs are excesses over distances, so that every move costs 0, 1 or 2: nearer, waiting, farther.
 """
 
 import numpy as np
@@ -36,7 +36,8 @@ COMPONENT = np.dtype(
         ("goal", _INTEGERS, (AGENTS,)),
         # [agent, cell]: moves to the goal
         ("distance", _INTEGERS, (AGENTS, CELLS)),
-        # [agent, state]: the same, but 2 on the goal itself, where an agent that has not arrived for good must leave and come back
+        # [agent, state]: the same, but 2 on the goal itself, where an agent that has not arrived for good
+        # must leave and come back
         ("ahead", _INTEGERS, (AGENTS, CELLS + 1)),
         # [agent, state, rank, 3]: target state, excess and waits, by excess
         ("moves", _INTEGERS, (AGENTS, CELLS + 1, 6, 3)),
@@ -239,7 +240,10 @@ def _finish_pair(space, i, j, x, y):
 
 @compiled
 def fill_pair(space, i, j):
-    """Excess of agents i < j from every two cells, none having arrived for good: first where one arrives next, then backwards."""
+    """Excess of agents i < j from every two cells, none having arrived for good.
+
+    First where one arrives next, then backwards.
+    """
     free = space.counters[FREE]
     table = space.pairs[pair_index(i, j)]
     know_alone(space, 1 << i)

@@ -1,11 +1,11 @@
 """Increasing-cost-tree search (Sharon et al. 2013) on bitboards, compiled.
 
-Each agent is allowed a cost: its distance plus an excess. The multi-value decision diagram (MDD) of that cost holds,
-per step, the cells on some path that is at its goal from that cost on. Vectors of excesses are tried in the order of
-their sum, so the first one whose MDDs hold a conflict-free joint plan is optimal in the sum of costs. A vector is
-settled by prioritised planning inside the MDDs where that succeeds (a plan found is a proof), by tables of what every
-two agents can still finish, and where those leave it open by a short depth-first search of their product, then by a
-sweep over all its positions step by step.
+Each agent is allowed a cost: its distance plus an excess. The multi-value decision diagram (MDD) of that cost
+holds, per step, the cells on some path that is at its goal from that cost on. Vectors of excesses are tried
+in the order of their sum, so the first one whose MDDs hold a conflict-free joint plan is optimal in the sum
+of costs. A vector is settled by prioritised planning inside the MDDs where that succeeds (a plan found is a
+proof), by tables of what every two agents can still finish, and where those leave it open by a short
+depth-first search of their product, then by a sweep over all its positions step by step.
 """
 
 from envgen.mapf.compiled import compiled
@@ -54,14 +54,16 @@ def _known(space, mask, strict):
 
 @compiled
 def _ruled_out(space, agent, strict):
-    """Whether a set of three agents or more, up to and with `agent`, is known not to finish within its excesses."""
+    """Whether three agents or more, up to and with `agent`, are known not to finish within their excesses."""
     for entry in range(space.counters[SETS]):
         row = space.decided[entry]
         if row[2] != NOT_FOUND or row[1] != strict or row[0] >> agent != 1:
             continue
         fits = True
         for other in range(agent + 1):
-            if (row[0] >> other) & 1 and (space.excess[other] > row[3 + other] or (strict and space.excess[other] < row[3 + other])):
+            if (row[0] >> other) & 1 and (
+                space.excess[other] > row[3 + other] or (strict and space.excess[other] < row[3 + other])
+            ):
                 fits = False
                 break
         if fits:
@@ -71,7 +73,10 @@ def _ruled_out(space, agent, strict):
 
 @compiled
 def _sets_finish(space, agents, strict, stride, free_low, free_high):
-    """Check all sets of three and four agents that get in each other's way; verdicts are kept for later vectors."""
+    """Check all sets of three and four agents that get in each other's way.
+
+    Verdicts are kept for later vectors.
+    """
     for size in range(3, agents):
         for mask in range(1 << agents):
             members = 0
@@ -110,7 +115,10 @@ def _sets_finish(space, agents, strict, stride, free_low, free_high):
 
 @compiled
 def _form_groups(space, agents, strict, stride, free_low, free_high):
-    """Agents whose MDDs meet, directly or through others, get the same group number and their tables; the size of the largest group."""
+    """Give agents whose MDDs meet, directly or through others, the same group number and their tables.
+
+    Returns the size of the largest group.
+    """
     for agent in range(agents):
         space.group[agent] = agent
     for j in range(1, agents):
@@ -160,9 +168,10 @@ def _waits(space, agents):
 
 @compiled
 def _settle(space, agents, waits, strict, stride, free_low, free_high):
-    """Decide whether the vector in `excess`, every pair of which can finish, holds a plan with at most `waits` waits; FOUND with `paths` filled.
+    """Decide whether the vector in `excess` holds a plan with at most `waits` waits.
 
-    That less than `waits` by two or more are too few must be known.
+    FOUND with `paths` filled. Every pair of the vector can finish. That less than `waits` by two or more are
+    too few must be known.
     """
     spare = waits
     for agent in range(agents):
@@ -171,7 +180,9 @@ def _settle(space, agents, waits, strict, stride, free_low, free_high):
         return NOT_FOUND
     enlist(space, agents)
     for order in range(min(agents, 3)):
-        if prioritised(space, agents, order, strict, stride, free_low, free_high) and (waits == ANY_WAITS or _waits(space, agents) <= waits):
+        if prioritised(space, agents, order, strict, stride, free_low, free_high) and (
+            waits == ANY_WAITS or _waits(space, agents) <= waits
+        ):
             return FOUND
     if _form_groups(space, agents, strict, stride, free_low, free_high) > 2:
         result = _sets_finish(space, agents, strict, stride, free_low, free_high)
@@ -205,9 +216,10 @@ def keep(space, agents):
 
 @compiled
 def search(space, agents, total, waits, strict, stride, free_low, free_high):
-    """Try every vector of excesses that sums to `total`: FOUND with `paths` filled at the first that holds a plan with at most `waits` waits.
+    """Try every vector of excesses that sums to `total`.
 
-    Otherwise NOT_FOUND, or GIVEN_UP at the node limit.
+    FOUND with `paths` filled at the first that holds a plan with at most `waits` waits. Otherwise NOT_FOUND,
+    or GIVEN_UP at the node limit.
     """
     grain = 2 if strict else 1
     excess, left = space.excess, space.left
@@ -246,8 +258,8 @@ def search(space, agents, total, waits, strict, stride, free_low, free_high):
 def begin(space, agents, stride, free_low, free_high):
     """Measure the board in `starts` and `goals` and try the shortest paths.
 
-    FOUND with a plan of excess 0 in `best`, NOT_FOUND if some goal cannot be reached, GIVEN_UP if a path is too long
-    for this search, else OPEN.
+    FOUND with a plan of excess 0 in `best`, NOT_FOUND if some goal cannot be reached, GIVEN_UP if a path is
+    too long for this search, else OPEN.
     """
     space.counters[STAMP] += 1
     space.counters[NODES] = 0
@@ -273,7 +285,11 @@ def begin(space, agents, stride, free_low, free_high):
 
 @compiled
 def deepen(space, agents, least, most, stride, free_low, free_high):
-    """Search the excesses `least` to `most`: (FOUND + excess, fewest waits) with the plan in `best`, (OPEN, 0) if there is none, or (GIVEN_UP, 0)."""
+    """Search the excesses `least` to `most`.
+
+    Returns (FOUND + excess, fewest waits) with the plan in `best`, (OPEN, 0) if there is none, or
+    (GIVEN_UP, 0).
+    """
     # One call of `search`, since every further one is compiled again.
     excess, waits, allowed = least, 0, ANY_WAITS
     while excess <= most:
@@ -300,7 +316,8 @@ def deepen(space, agents, least, most, stride, free_low, free_high):
 def least_makespan(space, agents, most, stride, free_low, free_high):
     """FOUND + the least makespan with a plan in `paths`, OPEN if it exceeds `most`, or GIVEN_UP.
 
-    An MDD of a cost holds every path that is at its goal from then on, so it is enough to give all agents the same cost.
+    An MDD of a cost holds every path that is at its goal from then on, so it is enough to give all agents the
+    same cost.
     """
     longest, shortest = 0, LONGEST
     for agent in range(agents):

@@ -21,7 +21,7 @@ VISITED = 1 << 15
 ENTRIES = 1 << 21
 """Joint positions of all steps that a sweep may hold."""
 FEWEST_SLOTS, MOST_SLOTS = 1 << 12, 1 << 22
-"""Size of the hash table of one step of a sweep, a power of two: small at first, to stay in the processor's caches."""
+"""Hash table size of one step of a sweep, a power of two: small at first, to stay in processor caches."""
 DECIDED = 4096
 """Verdicts on sets of agents that are remembered for a board."""
 
@@ -48,17 +48,20 @@ TREE_SPACE = np.dtype(
         ("front", _WORDS, (LONGEST, 2)),
         # [agent, step]: bit indices, padded with the goal up to the horizon
         ("paths", _INTEGERS, (AGENTS, LONGEST)),
-        # [pair, excess of the first]: stamp and 255 less the least excess of the second with which both can finish
+        # [pair, excess of the first]: stamp and 255 less the least excess of the second with which both can
+        # finish
         ("enough", _INTEGERS, (PAIRS, LEVELS)),
         # [pair, excess of the first]: stamp and the largest excess of the second with which they cannot
         ("short", _INTEGERS, (PAIRS, LEVELS)),
         ("strict_verdicts", _INTEGERS, (PAIRS, LEVELS, LEVELS)),
         # [pair]: whether the MDDs of the vector at hand meet
         ("meets", _INTEGERS, (PAIRS,)),
-        # [entry, 3 + agent]: mask, whether waiting is forbidden, verdict and excesses of sets of three agents and more
+        # [entry, 3 + agent]: mask, whether waiting is forbidden, verdict and excesses of sets of three agents
+        # and more
         ("decided", _INTEGERS, (DECIDED, 3 + AGENTS)),
         ("table_keys", _INTEGERS, (PAIRS,)),
-        # [pair, step, cell of the first agent, 2]: cells of the second agent from which both can still finish; one to spare
+        # [pair, step, cell of the first agent, 2]: cells of the second agent from which both can still
+        # finish; one to spare
         ("tables", _WORDS, (PAIRS + 1, LONGEST, CELLS, 2)),
         # [step & 1, cell, 2]: cells from which the other agent can step into the table's set
         ("spread", _WORDS, (2, CELLS, 2)),
@@ -84,8 +87,8 @@ TREE_SPACE = np.dtype(
 )
 """Working memory, used again for every board; entries of earlier boards are told by their stamp.
 
-One record, so that a call passes one pointer and the compiler knows every shape. Words are uint64, the last axis holds
-the two words of a bitboard.
+One record, so that a call passes one pointer and the compiler knows every shape. Words are uint64, the last
+axis holds the two words of a bitboard.
 """
 
 
@@ -140,7 +143,7 @@ def widen(space, agent, steps, stride, free_low, free_high):
 
 @compiled
 def build_mdd(space, agent, excess, strict, stride, free_low, free_high):
-    """The MDD of a cost; False if it is empty. With `strict`, waiting before the last arrival is forbidden."""
+    """The MDD of a cost; False if it is empty. `strict` forbids waiting before the last arrival."""
     level = 2 * excess + strict
     if space.mdd_stamps[agent, level] != space.counters[STAMP]:
         space.mdd_stamps[agent, level] = space.counters[STAMP]
@@ -191,7 +194,7 @@ def enlist(space, agents):
 
 @compiled
 def prioritised(space, count, order, strict, stride, free_low, free_high):
-    """Plan the members one after another inside their MDDs; True with `paths` filled is a proof, False is none."""
+    """Plan the members one by one inside their MDDs; True with `paths` filled is a proof, False is none."""
     horizon, paths, queue = space.counters[HORIZON], space.paths, space.queue
     for rank in range(count):
         queue[rank] = space.members[_ordered(order, rank, count)]

@@ -1,8 +1,9 @@
-"""Search over joint positions, guided, complete and compiled: it finds the optimum of any solvable group of agents.
+"""Search over joint positions, guided, complete and compiled: the optimum of any solvable group of agents.
 
-A* on the excess over the sum of distances, ties by waits, with positions expanded partially (Goldenberg et al. 2014).
-The bound is a pattern database: what every two agents, and every agent past those that have arrived for good, must
-exceed their distances by. Used where the cost tree gives up, and as its independent check.
+A* on the excess over the sum of distances, ties by waits, with positions expanded partially (Goldenberg et
+al. 2014). The bound is a pattern database: what every two agents, and every agent past those that have
+arrived for good, must exceed their distances by. Used where the cost tree gives up, and as its independent
+check.
 """
 
 from typing import NamedTuple
@@ -60,7 +61,7 @@ class JointSpace(NamedTuple):
 
 
 def joint_space(component: np.void, entries: int) -> JointSpace:
-    """Fresh working memory with a table of `entries` joint positions, a power of two; 36 bytes an entry and 500 kB."""
+    """Fresh working memory for `entries` joint positions, a power of two; 36 bytes an entry and 500 kB."""
 
     def integers(*shape: int) -> np.ndarray:
         return np.zeros(shape, dtype=np.int64)
@@ -86,7 +87,7 @@ def joint_space(component: np.void, entries: int) -> JointSpace:
 
 @compiled
 def _bound(component, states):
-    """A lower bound of the excess from here: the best of disjoint pairs, and of all pairs shared out evenly."""
+    """A lower bound of the excess from here: the best of disjoint pairs, and of all pairs shared evenly."""
     count = component.counters[COUNT]
     arrived = arrived_in(component, states)
     know_alone(component, arrived)
@@ -173,7 +174,10 @@ def _open(space, slot, bucket):
 
 @inlined
 def _reach(space, states, cost, bound, parent):
-    """Enter a joint position reached at `cost` (excess * MOST_WAITS + waits) whose excess will be at least `bound`; a status."""
+    """Enter a joint position reached at `cost` whose excess will be at least `bound`; a status.
+
+    `cost` is excess * MOST_WAITS + waits.
+    """
     key = np.uint64(space.counters[GENERATION]) << np.uint64(7 * (AGENTS - space.component.counters[COUNT]))
     for agent in range(space.component.counters[COUNT]):
         key = (key << np.uint64(7)) | np.uint64(states[agent])
@@ -196,7 +200,10 @@ def _reach(space, states, cost, bound, parent):
 
 @compiled
 def _expand(space, slot, level, reach):
-    """Enter all joint positions that follow `slot` with an excess of at most `reach` in the end; `level` is the least excess now."""
+    """Enter all joint positions that follow `slot` with an excess of at most `reach` in the end.
+
+    `level` is the least excess now.
+    """
     component = space.component
     count, free = component.counters[COUNT], component.counters[FREE]
     before, after = space.position[0], space.position[1]
@@ -221,7 +228,11 @@ def _expand(space, slot, level, reach):
             if taken == there or (taken == here and cell_of(component, other, before[other]) == there):
                 clear = False
                 break
-            if target != free and after[other] != free and spent + component.pairs[pair_index(other, agent), taken, there] > budget:
+            if (
+                target != free
+                and after[other] != free
+                and spent + component.pairs[pair_index(other, agent), taken, there] > budget
+            ):
                 clear = False
                 break
         if not clear:
@@ -235,7 +246,13 @@ def _expand(space, slot, level, reach):
             continue
         bound = _bound(component, after)
         if spent + bound <= budget:
-            status = _reach(space, after, cost + spent * MOST_WAITS + space.waited[count], max(level, cost // MOST_WAITS + spent + bound), slot)
+            status = _reach(
+                space,
+                after,
+                cost + spent * MOST_WAITS + space.waited[count],
+                max(level, cost // MOST_WAITS + spent + bound),
+                slot,
+            )
             if status != FOUND:
                 return status
     return FOUND
@@ -265,9 +282,10 @@ def _enter_starts(space):
 
 @compiled
 def _best_first(space):
-    """A* over joint positions, least excess first, then fewest waits; (FOUND + excess, waits) with `plan` filled, or a status.
+    """A* over joint positions, least excess first, then fewest waits.
 
-    A position is expanded once for every excess that its successors may add, as in enhanced partial expansion A*.
+    Returns (FOUND + excess, waits) with `plan` filled, or a status. A position is expanded once for every
+    excess that its successors may add, as in enhanced partial expansion A*.
     """
     component = space.component
     _clear(space)
@@ -290,7 +308,11 @@ def _best_first(space):
         reach = level + level // 2
         space.waiting[slot] = reach + 1
         status = _expand(space, slot, level, reach)
-        if status == FOUND and reach + 1 < EXCESSES and not _open(space, slot, bucket + (reach + 1 - level) * MOST_WAITS):
+        if (
+            status == FOUND
+            and reach + 1 < EXCESSES
+            and not _open(space, slot, bucket + (reach + 1 - level) * MOST_WAITS)
+        ):
             status = FULL
     return (TOO_LONG if status == FOUND else status), 0
 
@@ -320,8 +342,8 @@ def _trace(space, slot):
 def solve_jointly(space, count, stride, free_low, free_high):
     """The optimum of one solvable group: (FOUND + excess, fewest waits) with the plan in the component.
 
-    `starts` and `goals` of the component are bit indices in one component of the free cells. (FULL, 0) asks for a larger table,
-    (TOO_LONG, 0) says that a plan would pass LONGEST_PLAN steps or an excess of EXCESSES.
+    `starts` and `goals` of the component are bit indices in one component of the free cells. (FULL, 0) asks
+    for a larger table, (TOO_LONG, 0) says that a plan would pass LONGEST_PLAN steps or an excess of EXCESSES.
     """
     component = space.component
     place(component, count, stride, free_low, free_high)

@@ -1,4 +1,4 @@
-"""What every two agents can finish within their excesses, taken alone: tables over their diagrams, compiled."""
+"""What every two agents, taken alone, can finish within their excesses: tables over diagrams, compiled."""
 
 from envgen.mapf.compiled import compiled
 from envgen.mapf.solver.bitboard import NONE, holds, lowest, neighbours, ones, word_pair
@@ -30,10 +30,16 @@ def last_meeting_step(space, i, j, strict):
 
 @compiled
 def _fill_table(space, pair, listed, other, steps, strict, stride, free_low, free_high):
-    """Backwards from the last of `steps` (first, last meeting, last), agent `listed` cell by cell, `other` as a set; False if nothing is left at a step."""
+    """Fill a table backwards from the last of `steps` (first, last meeting, last).
+
+    Agent `listed` cell by cell, `other` as a set; False if nothing is left at a step.
+    """
     first_step, last_meeting, last_step = steps
     table, spread = space.tables[pair], space.spread
-    listed_mdd, listed_cost = space.mdds[listed, 2 * space.excess[listed] + strict], allowed_cost(space, listed)
+    listed_mdd, listed_cost = (
+        space.mdds[listed, 2 * space.excess[listed] + strict],
+        allowed_cost(space, listed),
+    )
     other_mdd, other_cost = space.mdds[other, 2 * space.excess[other] + strict], allowed_cost(space, other)
     for step in range(last_step, first_step - 1, -1):
         here, there = min(step, listed_cost), min(step + 1, listed_cost)
@@ -94,7 +100,8 @@ def _fill_table(space, pair, listed, other, steps, strict, stride, free_low, fre
 def pair_can_finish(space, i, j, strict, stride, free_low, free_high):
     """Whether agents i < j can both finish within their excesses, taken alone.
 
-    More excess never hurts, so what is known of one pair of excesses decides others; with `strict` only itself.
+    More excess never hurts, so what is known of one pair of excesses decides others; with `strict` only
+    itself.
     """
     a, b = space.excess[i], space.excess[j]
     pair = pair_index(i, j)
@@ -122,7 +129,10 @@ def pair_can_finish(space, i, j, strict, stride, free_low, free_high):
 
 @compiled
 def _can_pass(space, i, j, strict, stride, free_low, free_high):
-    """Whether two agents can finish: only the steps from their first meeting to their last matter, and either may be the one that is listed."""
+    """Whether two agents can finish.
+
+    Only the steps from their first meeting to their last matter, and either may be the one that is listed.
+    """
     last = last_meeting_step(space, i, j, strict)
     if last == 0:
         return True
@@ -137,7 +147,9 @@ def _can_pass(space, i, j, strict, stride, free_low, free_high):
         wider -= ones(second[min(at, second_cost), 0], second[min(at, second_cost), 1])
     listed, other = (j, i) if wider > 0 else (i, j)
     space.counters[NODES] += 10
-    return _fill_table(space, PAIRS, listed, other, (step - 1, last, last), strict, stride, free_low, free_high)
+    return _fill_table(
+        space, PAIRS, listed, other, (step - 1, last, last), strict, stride, free_low, free_high
+    )
 
 
 @compiled

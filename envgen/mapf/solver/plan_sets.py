@@ -1,4 +1,4 @@
-"""Joint plans of sets of agents inside their diagrams, compiled: a short depth-first search, then a sweep step by step.
+"""Joint plans of sets of agents in their diagrams, compiled: short depth-first search, then a sweep by step.
 
 The agents of a set are its members, listed in `members` of the working memory.
 """
@@ -31,7 +31,10 @@ from envgen.mapf.solver.diagrams import (
 
 @compiled
 def _options(space, rank, row, step, strict, stride, free_low, free_high):
-    """Cells that member `rank` may enter at `step`, given the members before it; their positions are in `row` and the one before."""
+    """Cells that member `rank` may enter at `step`, given the members before it.
+
+    Their positions are in `row` and the one before.
+    """
     agent = space.members[rank]
     before = space.position[row - 1, rank]
     cost = allowed_cost(space, agent)
@@ -81,9 +84,9 @@ def _seen(space, count, step):
 
 @compiled
 def joint(space, count, waits, nodes, strict, stride, free_low, free_high):
-    """Depth-first search for a joint plan of the members inside their MDDs with at most `waits` waits; fills `paths`.
+    """Depth-first search for a joint plan of the members inside their MDDs with at most `waits` waits.
 
-    GIVEN_UP after `nodes` joint moves, or at the node limit of the board.
+    Fills `paths`. GIVEN_UP after `nodes` joint moves, or at the node limit of the board.
     """
     last = 0
     for rank in range(count):
@@ -128,7 +131,9 @@ def joint(space, count, waits, nodes, strict, stride, free_low, free_high):
             used = space.used[step - 1]
             if waits != ANY_WAITS:
                 for member in range(count):
-                    if space.position[step, member] == space.position[step - 1, member] and step <= allowed_cost(space, space.members[member]):
+                    if space.position[step, member] == space.position[
+                        step - 1, member
+                    ] and step <= allowed_cost(space, space.members[member]):
                         used += 1
                 if used > waits:
                     continue
@@ -168,7 +173,10 @@ def _more_slots(space, begin, end):
 
 @compiled
 def _enter(space, size, key, low, high):
-    """Add cells of the last member to the entry of `key` in the layer that ends at `size`; where it ends after that."""
+    """Add cells of the last member to the entry of `key` in the layer that ends at `size`.
+
+    Returns where it ends after that.
+    """
     mask = space.counters[SLOTS] - 1
     slot = _hashed(key) & mask
     while space.slot_stamps[slot] == space.counters[SWEEPS]:
@@ -188,7 +196,10 @@ def _enter(space, size, key, low, high):
 
 @compiled
 def _follow(space, count, low, high, moves, stays, stride, free_low, free_high, strict):
-    """Where the last member may be at step `used[0]`, coming from the given cells while the others move as `position` says."""
+    """Where the last member may be at step `used[0]`, coming from the given cells.
+
+    The others move as `position` says.
+    """
     agent = space.members[count - 1]
     step = space.used[0]
     near_low, near_high = low, high
@@ -220,9 +231,10 @@ def _follow(space, count, low, high, moves, stays, stride, free_low, free_high, 
 
 @compiled
 def _sweep(space, count, waits, strict, stride, free_low, free_high):
-    """Whether the members can finish with at most `waits` waits: all joint positions step by step, the last member as a set of cells.
+    """Whether the members can finish with at most `waits` waits.
 
-    Slower than `joint` where there is a plan, many times faster where there is none. GIVEN_UP if there are too many.
+    All joint positions step by step, the last member as a set of cells. Slower than `joint` where there is a
+    plan, many times faster where there is none. GIVEN_UP if there are too many.
     """
     last = 0
     for rank in range(count):
@@ -267,14 +279,18 @@ def _sweep(space, count, waits, strict, stride, free_low, free_high):
                 key, spent = 0, used
                 for other in range(others):
                     key = key << 7 | space.position[1, other]
-                    stayed = space.position[1, other] == space.position[0, other] and step <= allowed_cost(space, space.members[other])
+                    stayed = space.position[1, other] == space.position[0, other] and step <= allowed_cost(
+                        space, space.members[other]
+                    )
                     spent += stayed and waits != ANY_WAITS
                 counted = waits != ANY_WAITS and step <= allowed_cost(space, space.members[others])
                 for staying in range(2 if counted else 1):
                     if spent + staying > waits:
                         break
                     moves, stays = staying == 0, staying == 1 or not (strict or counted)
-                    near_low, near_high = _follow(space, count, low, high, moves, stays, stride, free_low, free_high, strict)
+                    near_low, near_high = _follow(
+                        space, count, low, high, moves, stays, stride, free_low, free_high, strict
+                    )
                     if (near_low | near_high) != NONE:
                         size = _enter(space, size, key << 7 | (spent + staying), near_low, near_high)
                 if size + 2 > ENTRIES:
@@ -291,7 +307,7 @@ def _sweep(space, count, waits, strict, stride, free_low, free_high):
 
 @compiled
 def _walk_back(space, count, waits, stride):
-    """Fill `paths` with a plan of the members, read backwards out of the layers of the sweep that has just found one."""
+    """Fill `paths` with a plan of the members, read backwards from the layers of the sweep that found one."""
     last = 0
     for rank in range(count):
         last = max(last, allowed_cost(space, space.members[rank]))
@@ -325,7 +341,10 @@ def _walk_back(space, count, waits, stride):
 
 @compiled
 def _stays(space, count, step, stride):
-    """Waits if the members go from row 0 of `position` to where `paths` has them at `step`; -1 if they cannot."""
+    """Waits if the members go from row 0 of `position` to where `paths` has them at `step`.
+
+    -1 if they cannot.
+    """
     waits = 0
     for rank in range(count):
         agent = space.members[rank]
@@ -356,7 +375,10 @@ def plan_members(space, count, waits, strict, stride, free_low, free_high):
 
 @compiled
 def members_can_finish(space, count, strict, stride, free_low, free_high):
-    """Whether the members can finish: one after another, by a short depth-first search, and by a sweep where those leave it open."""
+    """Whether the members can finish.
+
+    One after another, by a short depth-first search, and by a sweep where those leave it open.
+    """
     for order in range(3):
         if prioritised(space, count, order, strict, stride, free_low, free_high):
             return FOUND

@@ -1,4 +1,4 @@
-"""Batches of boards through the searches, compiled. What each search leaves open is for the caller to give to the next.
+"""Batches of boards through the searches, compiled; what one leaves open the caller gives to the next.
 
 Boards are columns: free cells [n, 2] (words), stride [n], agents [n], starts and goals [n, 5] (bit indices).
 """
@@ -72,7 +72,9 @@ def _next_group(component, boards, board, done):
     first = 0
     while (done >> first) & 1:
         first += 1
-    low, high = flood(boards.goals[board, first], boards.stride[board], boards.free[board, 0], boards.free[board, 1])
+    low, high = flood(
+        boards.goals[board, first], boards.stride[board], boards.free[board, 0], boards.free[board, 1]
+    )
     count = 0
     for agent in range(first, agents):
         if holds(low, high, boards.goals[board, agent]):
@@ -92,12 +94,22 @@ def _start_paths(component, boards, board):
 
 @compiled
 def count_positions(component, boards, todo, positions):
-    """Joint positions that the agents of each board in `todo` can take, all components of its free cells together."""
+    """Joint positions that the agents of each board in `todo` can take.
+
+    All components of its free cells are taken together.
+    """
     for place in range(len(todo)):
         board, done, total = todo[place], 0, 0
         while done != (1 << boards.agents[board]) - 1:
             count, done = _next_group(component, boards, board, done)
-            cells, product = ones(*flood(component.goals[0], boards.stride[board], boards.free[board, 0], boards.free[board, 1])), 1
+            cells, product = (
+                ones(
+                    *flood(
+                        component.goals[0], boards.stride[board], boards.free[board, 0], boards.free[board, 1]
+                    )
+                ),
+                1,
+            )
             for placed in range(count):
                 product *= cells - placed
             total += product
@@ -106,7 +118,10 @@ def count_positions(component, boards, todo, positions):
 
 @compiled
 def _search_groups(tree, component, boards, answers, board, most):
-    """Cost tree for each component of the free cells by itself, total excesses up to `most` each: (status, waits) of them together, plans in `paths`."""
+    """Cost tree for each component of the free cells by itself, total excesses up to `most` each.
+
+    Returns (status, waits) of them together, plans in `paths`.
+    """
     agents = boards.agents[board]
     stride, low, high = boards.stride[board], boards.free[board, 0], boards.free[board, 1]
     _start_paths(component, boards, board)
@@ -135,7 +150,10 @@ def _search_groups(tree, component, boards, answers, board, most):
 
 @compiled
 def search_trees(tree, component, nodes, boards, answers, todo, least, most):
-    """Cost tree with total excesses `least` to `most` for the boards in `todo`, in `nodes` [board] joint moves; how many were done before room ran out."""
+    """Cost tree with total excesses `least` to `most` for the boards in `todo`.
+
+    In `nodes` [board] joint moves; returns how many were done before room ran out.
+    """
     for place in range(len(todo)):
         board = todo[place]
         tree.counters[NODE_LIMIT] = nodes[board]
@@ -184,7 +202,10 @@ def search_makespans(tree, nodes, boards, answers, todo, most):
 
 @compiled
 def prove_boards(space, boards, answers, todo, steps):
-    """Prove the boards listed in `todo` solvable, in `steps` joint positions a set of agents, or not; sets `status` to what was found."""
+    """Prove the boards listed in `todo` solvable, or not, in `steps` joint positions a set of agents.
+
+    Sets `status` to what was found.
+    """
     for place in range(len(todo)):
         board = todo[place]
         stride, low, high = boards.stride[board], boards.free[board, 0], boards.free[board, 1]
@@ -208,7 +229,10 @@ def _keep_group(component, count):
 
 @compiled
 def search_jointly(space, boards, answers, todo):
-    """Joint search, component by component, of the solvable boards listed in `todo`; how many were done before room ran out."""
+    """Joint search, component by component, of the solvable boards listed in `todo`.
+
+    Returns how many were done before room ran out.
+    """
     component = space.component
     for place in range(len(todo)):
         board = todo[place]

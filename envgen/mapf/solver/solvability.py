@@ -1,4 +1,4 @@
-"""Whether a group of agents can reach their goals at all: a search that moves one agent at a time, compiled."""
+"""Whether a group of agents can reach their goals at all: a search by moves of one agent, compiled."""
 
 from typing import NamedTuple
 
@@ -101,13 +101,20 @@ def _clear(space):
 
 @inlined
 def _push_turns(space, members, agent, taken_low, taken_high, stride):
-    """Push both turns of the block of 2x2 cells whose first corner is under `agent`, if four agents fill it; False if the table is full."""
+    """Push both turns of the 2x2 block whose first corner is under `agent`, if four agents fill it.
+
+    False if the table is full.
+    """
     component, before, after = space.component, space.before, space.after
     corner = component.cell[before[agent]]
     across, below = corner + 1, corner + np.int64(stride)
     if below + 1 >= CELLS:
         return True
-    if not (holds(taken_low, taken_high, across) and holds(taken_low, taken_high, below) and holds(taken_low, taken_high, below + 1)):
+    if not (
+        holds(taken_low, taken_high, across)
+        and holds(taken_low, taken_high, below)
+        and holds(taken_low, taken_high, below + 1)
+    ):
         return True
     pushed = True
     for turn in range(2):
@@ -133,10 +140,10 @@ def _push_turns(space, members, agent, taken_low, taken_high, stride):
 def _solvable(space, members, steps, stride):
     """Whether the agents in the mask `members` can reach their goals: greedy best-first over their positions.
 
-    One agent moves at a time, or four turn round a block: agents that move in one step form rows behind an empty cell,
-    which can move one after another, or a ring, and with five agents the only ring on a grid is a block of 2x2 cells.
-    The agents left out are at their goals and nobody's obstacle. NOT_FOUND is a proof; GIVEN_UP after `steps`
-    positions, FULL if the table is too small.
+    One agent moves at a time, or four turn round a block: agents that move in one step form rows behind an
+    empty cell, which can move one after another, or a ring, and with five agents the only ring on a grid is a
+    block of 2x2 cells. The agents left out are at their goals and nobody's obstacle. NOT_FOUND is a proof;
+    GIVEN_UP after `steps` positions, FULL if the table is too small.
     """
     _clear(space)
     component, before, after = space.component, space.before, space.after
@@ -181,10 +188,11 @@ def _solvable(space, members, steps, stride):
 
 @compiled
 def prove_solvable(space, count, steps, stride, free_low, free_high):
-    """Whether one group of agents can reach their goals at all: FOUND, NOT_FOUND, GIVEN_UP after `steps` positions, or FULL.
+    """Whether one group of agents can reach their goals at all.
 
-    All agents for a short while first; where that leaves it open, every two, every three and so on, since a few
-    agents that cannot pass each other are found far sooner without the others.
+    FOUND, NOT_FOUND, GIVEN_UP after `steps` positions, or FULL. All agents for a short while first; where
+    that leaves it open, every two, every three and so on, since a few agents that cannot pass each other are
+    found far sooner without the others.
     """
     place(space.component, count, stride, free_low, free_high)
     everyone = (1 << count) - 1

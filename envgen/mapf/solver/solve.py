@@ -1,7 +1,8 @@
 """Optimal plans, the least number of waits and the exact wait label, for any board: every board is decided.
 
-Sum of costs by cost tree, with a proof of solvability before it goes deep and a search over joint positions where it
-gives up; which search answers decides speed only. The searches are compiled and loaded at the first board.
+Sum of costs by cost tree, with a proof of solvability before it goes deep and a search over joint positions
+where it gives up; which search answers decides speed only. The searches are compiled and loaded at the first
+board.
 """
 
 import logging
@@ -21,13 +22,19 @@ if TYPE_CHECKING:
     from envgen.mapf.solver.search import Answers, Boards
 
 UNPROVEN_EXCESS, UNPROVEN_NODES = 16, 200
-"""Excess over the sum of distances that the cost tree tries, in so many joint moves, before a board is proven solvable."""
+"""What the cost tree tries before a board is proven solvable.
+
+Excess over the sum of distances, in so many joint moves.
+"""
 LARGEST_EXCESS = 127
 """All that the cost tree can count."""
 PROOF_STEPS = 10_000
 """Joint positions of the first proof."""
 SOME_POSITIONS = 400_000
-"""Boards with no more joint positions than this go to the joint search after a cost tree of NODES_PER_POSITION, within FEW_TREE_NODES."""
+"""Boards with no more joint positions than this go to the joint search early.
+
+The cost tree of NODES_PER_POSITION comes before it, within FEW_TREE_NODES.
+"""
 NODES_PER_POSITION, FEW_TREE_NODES, LONG_TREE_NODES = 0.25, (200, 40_000), 100_000_000
 """Work of the cost tree on one board, in joint moves, before it gives up."""
 PROOF_TABLE, LARGEST_PROOF_TABLE = 1 << 16, 1 << 24
@@ -50,7 +57,7 @@ _log = logging.getLogger("envwright.solver")
 
 
 def solve(problem: Problem) -> Solution | None:
-    """The plan with the least sum of costs and, among those, the fewest waits; None if the problem has no plan at all.
+    """The plan with the least sum of costs and, among those, the fewest waits; None if there is no plan.
 
     The plan is the same on every machine. Raises SolverError if a proof would take more than a gigabyte.
     """
@@ -63,11 +70,17 @@ def solve_many(problems: Sequence[Problem], method: Method = Method.EITHER) -> l
         return []
     boards = pack(problems)
     answers = solve_boards(boards, method)
-    return [solution_of(boards, answers, index) if answers.status[index] >= _SOLVED else None for index in range(len(problems))]
+    return [
+        solution_of(boards, answers, index) if answers.status[index] >= _SOLVED else None
+        for index in range(len(problems))
+    ]
 
 
 def optimise(problems: Sequence[Problem], objective: Objective) -> list[Solution | None]:
-    """`solve_many`, with plans of least makespan and their costs if that is asked; the wait label is that of the sum of costs either way."""
+    """`solve_many`, with plans of least makespan and their costs if that is asked.
+
+    The wait label is that of the sum of costs either way.
+    """
     solutions = solve_many(problems)
     if objective is Objective.SUM_OF_COSTS:
         return solutions
@@ -77,7 +90,9 @@ def optimise(problems: Sequence[Problem], objective: Objective) -> list[Solution
         if solution and plan and max(map(len, plan)) - 1 < solution.makespan:
             costs = [len(path) - 1 for path in plan]
             waits = sum(before == after for path in plan for before, after in pairwise(path))
-            solution = solution.model_copy(update={"plan": plan, "sum_of_costs": sum(costs), "makespan": max(costs), "waits": waits})
+            solution = solution.model_copy(
+                update={"plan": plan, "sum_of_costs": sum(costs), "makespan": max(costs), "waits": waits}
+            )
         found.append(solution)
     return found
 
@@ -98,9 +113,10 @@ def solve_makespan(problem: Problem) -> Plan | None:
 
 
 def solve_boards(boards: "Boards", method: Method = Method.EITHER) -> "Answers":
-    """Decide every board: status 1 + excess over the sum of distances, or 0 if there is no plan; see `envgen.mapf.solver.search`.
+    """Decide every board: status 1 + excess over the sum of distances, or 0 if there is no plan.
 
-    Raises SolverError with the board if a proof would take more than a gigabyte, or if the cost tree alone gives up.
+    See `envgen.mapf.solver.search`. Raises SolverError with the board if a proof would take more than a
+    gigabyte, or if the cost tree alone gives up.
     """
     from envgen.mapf.solver.search import search_trees
 
@@ -118,7 +134,9 @@ def solve_boards(boards: "Boards", method: Method = Method.EITHER) -> "Answers":
     left = _prove(boards, answers, _still_open(answers, every), PROOF_STEPS)
     if method is not Method.JOINT and len(left):
         nodes[left] = LONG_TREE_NODES if method is Method.COST_TREE else _tree_nodes(boards, left)
-        answers = _grow_plans(search, boards, answers, left[ruled_out[left]], UNPROVEN_EXCESS + 1, LARGEST_EXCESS)
+        answers = _grow_plans(
+            search, boards, answers, left[ruled_out[left]], UNPROVEN_EXCESS + 1, LARGEST_EXCESS
+        )
         answers = _grow_plans(search, boards, answers, left[~ruled_out[left]], 0, LARGEST_EXCESS)
     left = _prove(boards, answers, _still_open(answers, left), LARGEST_PROOF_TABLE)
     if method is not Method.COST_TREE:
@@ -157,12 +175,19 @@ def _blank(boards: "Boards") -> "Answers":
 
     room = 32 * int(boards.agents.sum()) + MAX_AGENTS * LONGEST_PLAN
     return Answers(
-        status=integers(), waits=integers(), steps=integers(), offset=integers(), cells=np.empty(room, dtype=np.uint8), written=np.zeros(1, dtype=np.int64)
+        status=integers(),
+        waits=integers(),
+        steps=integers(),
+        offset=integers(),
+        cells=np.empty(room, dtype=np.uint8),
+        written=np.zeros(1, dtype=np.int64),
     )
 
 
-def _grow_plans(search: Callable[..., int], boards: "Boards", answers: "Answers", todo: np.ndarray, *limits: int) -> "Answers":
-    """Run a search, its working memory given, over `todo`, doubling the buffer of the plans whenever it is full."""
+def _grow_plans(
+    search: Callable[..., int], boards: "Boards", answers: "Answers", todo: np.ndarray, *limits: int
+) -> "Answers":
+    """Run a search, working memory given, over `todo`, doubling the buffer of plans whenever it is full."""
     while (done := search(boards, answers, todo, *limits)) < len(todo):
         todo = todo[done:]
         answers = answers._replace(cells=np.concatenate([answers.cells, np.empty_like(answers.cells)]))
@@ -197,7 +222,8 @@ def _tree_nodes(boards: "Boards", which: np.ndarray) -> np.ndarray:
 def _refuse_open(boards: "Boards", answers: "Answers") -> None:
     for index in np.flatnonzero(answers.status < _UNSOLVABLE):
         raise SolverError(
-            f"the following board takes more memory than {LARGEST_TABLE:,} joint positions to decide; use fewer agents or another board:\n"
+            f"the following board takes more memory than {LARGEST_TABLE:,} joint positions to decide; "
+            "use fewer agents or another board:\n"
             f"{to_text(problem_of(boards, int(index)))}"
         )
 
