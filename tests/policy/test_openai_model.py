@@ -357,10 +357,15 @@ def test_answers_that_arrive_in_another_order_are_returned_in_that_of_the_questi
 
 
 def test_after_a_failure_nothing_more_is_asked_and_what_was_under_way_is_told():
+    all_asked, refused = Barrier(3), Event()
+
     def refuses_the_first(handler: Handler) -> None:
+        all_asked.wait(timeout=30)
         if content(handler) == "0":
             sends("no", 400)(handler)
+            refused.set()
         else:
+            refused.wait(timeout=30)
             time.sleep(0.3)
             answers("paid for")(handler)
 

@@ -103,3 +103,12 @@ def test_even_random_weights_answer_in_the_schema(model):
 def test_what_is_no_checkpoint_is_refused(tmp_path):
     with pytest.raises(ModelError, match=r"config\.json is missing"):
         TransformersModel(str(tmp_path))
+
+
+@pytest.mark.parametrize(("told", "threads"), [(None, "1"), ("2", "2")])
+def test_a_small_model_computes_with_one_thread_unless_the_user_says_otherwise(told, threads):
+    code = "import torch; from policy.chat.transformers_model import load; load('tiny'); print(torch.get_num_threads())"
+    environment = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
+    environment |= {} if told is None else {"OMP_NUM_THREADS": told}
+    found = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert found.stdout.split()[-1] == threads
