@@ -10,7 +10,7 @@ VLLM_STAMP := $(VLLM)/.installed
 TEST_JOBS ?= 2
 SIDE_BY_SIDE := -n $(TEST_JOBS) --dist loadfile
 
-.PHONY: demo test test-all test-long vllm lint bench chaos capacity suite clean
+.PHONY: demo test test-all test-long ready vllm lint bench chaos capacity suite clean
 
 demo: $(STAMP)
 	$(BIN)/envwright run tiny
@@ -26,6 +26,9 @@ test-long: $(STAMP) $(VLLM_STAMP)
 	ENVWRIGHT_POSTGRES_REQUIRED=1 ENVWRIGHT_BROWSER_REQUIRED=1 ENVWRIGHT_VLLM_REQUIRED=1 $(BIN)/python -m pytest -m long
 
 vllm: $(VLLM_STAMP)
+
+# All that lint and test-all need; with -j2 both environments are installed side by side.
+ready: $(CLUSTER_STAMP) $(VLLM_STAMP)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -4,10 +4,11 @@ import json
 import math
 from typing import Any
 
-from engineer.context import ConfigSpace
 from engineer.proposal import MAX_TEXT
-from envgen.config import EnvConfig, SizeConfig
+from engineer.words import plural
+from envgen.config import SHARE, EnvConfig, Part
 from envgen.errors import ConfigError, shown
+from envgen.family import Space, Stratum
 from envgen.files import canonical_json
 
 MAX_RATIONALE = 600
@@ -16,38 +17,64 @@ SHARE_DIGITS = 4
 SHARE_ROUNDING = 0.005
 """Shares are asked for with two digits, each off by at most this."""
 MAX_NAMED = 5
-"""Map sizes outside of the space that are named one by one; the rest is counted."""
-KNOBS = ("data_ratio", "hole_ratio", "wait_ratio")
+"""Strata outside of the space that are named one by one; the rest is counted."""
+SHARES = (0.0, 1.0)
+"""The range of a share."""
 
 
 class AnswerError(ValueError):
     """A design answer cannot be read; the message says why."""
 
 
-def answer_schema(space: ConfigSpace) -> dict[str, Any]:
-    """JSON schema of a design answer: a rationale, then an `EnvConfig` that names every map size of the space."""
-    size = SizeConfig.model_json_schema()
-    knobs = {name: {"type": "number", "minimum": size["properties"][name]["minimum"], "maximum": size["properties"][name]["maximum"]} for name in KNOBS}
-    one_size = {"type": "object", "properties": knobs, "required": list(KNOBS), "additionalProperties": False}
-    names = [str(s) for s in space.map_sizes]
-    sizes = {"type": "object", "properties": dict.fromkeys(names, one_size), "required": names, "additionalProperties": False}
-    config = {"type": "object", "properties": {"sizes": sizes}, "required": ["sizes"], "additionalProperties": False}
-    properties = {"rationale": {"type": "string", "maxLength": MAX_RATIONALE}, "config": config}
-    return {"type": "object", "properties": properties, "required": ["rationale", "config"], "additionalProperties": False}
+def answer_schema(space: Space) -> dict[str, Any]:
+    """JSON schema of a design answer: a rationale, then an `EnvConfig` that names every stratum of the
+    space."""
+    strata = _object({stratum.name: _part_schema(stratum) for stratum in space.strata})
+    rationale = {"type": "string", "maxLength": MAX_RATIONALE}
+    return _object({"rationale": rationale, "config": _object({space.key: strata})})
+
+
+def _object(properties: dict[str, Any]) -> dict[str, Any]:
+    """The schema of an object that has these fields and no other."""
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def _part_schema(stratum: Stratum) -> dict[str, Any]:
+    ranges = {SHARE: SHARES, **{knob.name: knob.widest for knob in stratum.knobs}}
+    return _object(
+        {
+            name: {"type": "number", "minimum": _short(low), "maximum": _short(high)}
+            for name, (low, high) in ranges.items()
+        }
+    )
+
+
+def _short(number: float) -> float:
+    """A whole number without its decimals."""
+    return int(number) if number == int(number) else number
 
 
 def answer_text(rationale: str, config: EnvConfig) -> str:
     """The compact JSON that answers a design question; numbers have two digits after the point."""
-    sizes = ",".join(f'"{size}":{{' + ",".join(f'"{knob}":{getattr(c, knob):.2f}' for knob in KNOBS) + "}" for size, c in config.sizes.items())
-    return f'{{"rationale":{canonical_json(rationale)},"config":{{"sizes":{{{sizes}}}}}}}'
+    parts = {
+        name: ",".join(f'"{knob}":{value:.2f}' for knob, value in {SHARE: part[SHARE], **part.knobs}.items())
+        for name, part in config.strata.items()
+    }
+    strata = ",".join(f'"{name}":{{{numbers}}}' for name, numbers in parts.items())
+    return f'{{"rationale":{canonical_json(rationale)},"config":{{"{config.key}":{{{strata}}}}}}}'
 
 
-def parse_answer(text: str) -> tuple[str, dict[str, Any]]:
+def parse_answer(text: str, space: Space) -> tuple[str, dict[str, Any]]:
     """The rationale and the raw config of an answer; AnswerError if it is not the JSON asked for.
 
-    The outermost braces of the text are read, so a code fence or a remark around them does no harm. Work is bounded
-    by the length limit; NaN, infinities, duplicate keys, deep nesting and halves of surrogate pairs are refused: what is
-    read here is stored as JSON again.
+    The outermost braces of the text are read, so a code fence or a remark around them does no harm. Work is
+    bounded by the length limit; NaN, infinities, duplicate keys, deep nesting and halves of surrogate pairs
+    are refused: what is read here is stored as JSON again.
     """
     if len(text) > MAX_TEXT:
         raise AnswerError(f"the answer has {len(text)} characters; at most {MAX_TEXT} are read")
@@ -57,7 +84,12 @@ def parse_answer(text: str) -> tuple[str, dict[str, Any]]:
     try:
         # Not strict: schema decoding lets raw control characters into strings.
         value = json.loads(
-            text[start : end + 1], parse_constant=_refuse_constant, parse_int=_finite, parse_float=_finite, object_pairs_hook=_unique_keys, strict=False
+            text[start : end + 1],
+            parse_constant=_refuse_constant,
+            parse_int=_finite,
+            parse_float=_finite,
+            object_pairs_hook=_unique_keys,
+            strict=False,
         )
         _check_storable(value)
     except RecursionError:
@@ -65,51 +97,76 @@ def parse_answer(text: str) -> tuple[str, dict[str, Any]]:
     except ValueError as error:
         raise AnswerError(f"the JSON cannot be read: {error}") from None
     config = value.get("config")
-    if not isinstance(config, dict) or not isinstance(config.get("sizes"), dict):
-        raise AnswerError("the object lacks config.sizes, a map from map size to ratios")
+    if not isinstance(config, dict) or not isinstance(config.get(space.key), dict):
+        raise AnswerError(f"the object lacks config.{space.key}, a map from {space.noun} to ratios")
     rationale = value.get("rationale", "")
     return (rationale if isinstance(rationale, str) else "")[:MAX_RATIONALE], config
 
 
-def project(raw: dict[str, Any], space: ConfigSpace, previous: EnvConfig) -> tuple[EnvConfig, tuple[str, ...]]:
+def project(raw: dict[str, Any], space: Space, previous: EnvConfig) -> tuple[EnvConfig, tuple[str, ...]]:
     """The legal config nearest to a raw one, and what had to be changed, one sentence each.
 
-    Ratios are clamped to their range, a missing or unreadable one keeps its previous value, map sizes outside of the
-    space are dropped, shares are scaled to sum to 1, which is no change if they miss it by their rounding. AnswerError if no share is left.
+    Numbers are clamped to their range, a missing or unreadable one keeps its previous value, strata outside
+    of the space are dropped, shares are scaled to sum to 1, which is no change if they miss it by their
+    rounding. AnswerError if no share is left.
     """
-    changes: list[str] = []
-    given = raw["sizes"]
-    names = {str(size) for size in space.map_sizes}
-    outside = [name for name in given if name not in names]
-    changes += [f"map size {str(name)[:20]!r} is not in {list(space.map_sizes)} and was dropped" for name in outside[:MAX_NAMED]]
-    if len(outside) > MAX_NAMED:
-        changes.append(f"{len(outside) - MAX_NAMED} more map sizes are not in {list(space.map_sizes)} and were dropped")
-    knobs: dict[int, dict[str, float]] = {}
-    for size in space.map_sizes:
-        entry = given.get(str(size))
-        old = previous.sizes.get(size, SizeConfig(data_ratio=0, hole_ratio=space.min_hole_ratio, wait_ratio=0))
-        knobs[size] = {knob: _knob(entry, knob, getattr(old, knob), size, space, changes) for knob in KNOBS}
-    total = sum(k["data_ratio"] for k in knobs.values())
+    changes = _outside(raw[space.key], space)
+    knobs = {
+        stratum.name: _read(raw[space.key], stratum, space, previous, changes) for stratum in space.strata
+    }
+    total = sum(numbers[SHARE] for numbers in knobs.values())
     if total <= 0:
         raise AnswerError("every data_ratio is 0")
-    if abs(total - 1) > SHARE_ROUNDING * len(space.map_sizes) + 10**-SHARE_DIGITS:
+    if abs(total - 1) > SHARE_ROUNDING * len(space.strata) + 10**-SHARE_DIGITS:
         changes.append(f"data_ratio summed to {total:.4g} and was scaled to 1")
-    shares = {size: round(k["data_ratio"] / total, SHARE_DIGITS) for size, k in knobs.items()}
-    largest = max(shares, key=lambda size: shares[size])
+    shares = {name: round(numbers[SHARE] / total, SHARE_DIGITS) for name, numbers in knobs.items()}
+    largest = max(shares, key=lambda name: shares[name])
     shares[largest] = round(shares[largest] + 1 - sum(shares.values()), SHARE_DIGITS)
-    return EnvConfig(sizes={size: SizeConfig(**{**k, "data_ratio": shares[size]}) for size, k in knobs.items()}), tuple(changes)
+    parts = {name: Part.model_validate({**numbers, SHARE: shares[name]}) for name, numbers in knobs.items()}
+    return space.config(parts), tuple(changes)
 
 
-def _knob(entry: Any, knob: str, old: float, size: int, space: ConfigSpace, changes: list[str]) -> float:
-    value = _number(entry.get(knob)) if isinstance(entry, dict) else None
-    if value is None:
-        changes.append(f"{size}x{size} {knob} was missing or no number, the previous {old:g} was kept")
-        return old
-    low, high = (space.min_hole_ratio, space.max_hole_ratio) if knob == "hole_ratio" else (0.0, 1.0)
-    if not low <= value <= high:
-        changes.append(f"{size}x{size} {knob} {value:.6g} was clamped to {low:g}..{high:g}")
-    # Zero is added because it turns -0.0, which is within the range, into 0.0.
-    return min(max(value, low), high) + 0.0
+def _outside(given: dict[str, Any], space: Space) -> list[str]:
+    """Says which strata are dropped."""
+    known = _listed(space)
+    outside = [name for name in given if name not in space.names]
+    changes = [
+        f"{space.noun} {str(name)[:20]!r} is not in {known} and was dropped" for name in outside[:MAX_NAMED]
+    ]
+    if len(outside) > MAX_NAMED:
+        more = len(outside) - MAX_NAMED
+        changes.append(f"{more} more {plural(space.noun)} are not in {known} and were dropped")
+    return changes
+
+
+def _listed(space: Space) -> str:
+    return f"[{', '.join(space.names)}]"
+
+
+def _read(
+    given: dict[str, Any], stratum: Stratum, space: Space, previous: EnvConfig, changes: list[str]
+) -> dict[str, float]:
+    """The legal numbers of a stratum; `changes` gets what had to be changed."""
+    entry, part = given.get(stratum.name), space.part(previous, stratum.name)
+    found = {}
+    for name, (low, high) in _ranges(stratum).items():
+        old = part.get(name)
+        old = stratum.absent[name] if old is None else old
+        value = _number(entry.get(name)) if isinstance(entry, dict) else None
+        where = f"{stratum.label} {name}"
+        if value is None:
+            changes.append(f"{where} was missing or no number, the previous {old:g} was kept")
+            found[name] = old
+            continue
+        if not low <= value <= high:
+            changes.append(f"{where} {value:.6g} was clamped to {low:g}..{high:g}")
+        # Zero is added because it turns -0.0, which is within the range, into 0.0.
+        found[name] = min(max(value, low), high) + 0.0
+    return found
+
+
+def _ranges(stratum: Stratum) -> dict[str, tuple[float, float]]:
+    return {SHARE: SHARES, **{knob.name: (knob.low, knob.high) for knob in stratum.knobs}}
 
 
 def _number(value: Any) -> float | None:
@@ -154,16 +211,16 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def check_ranges(raw: dict[str, Any], space: ConfigSpace) -> None:
+def check_ranges(raw: dict[str, Any], space: Space) -> None:
     """ConfigError for what the config space does not have: a person is told, a model would be corrected."""
-    known = {str(size) for size in space.map_sizes}
-    for size, knobs in raw["sizes"].items():
-        if size not in known:
-            raise ConfigError(f"map size {size} is not in {list(space.map_sizes)}; leave it out")
-        for knob, value in knobs.items():
-            if knob not in KNOBS:
-                raise ConfigError(f"{size}.{knob}: there is no such ratio; known are {', '.join(KNOBS)}")
-            low, high = (space.min_hole_ratio, space.max_hole_ratio) if knob == "hole_ratio" else (0, 1)
+    for name, numbers in raw[space.key].items():
+        if name not in space.names:
+            raise ConfigError(f"{space.noun} {name} is not in {_listed(space)}; leave it out")
+        ranges = _ranges(space[name])
+        for knob, value in numbers.items():
+            if knob not in ranges:
+                raise ConfigError(f"{name}.{knob}: there is no such ratio; known are {', '.join(ranges)}")
+            low, high = ranges[knob]
             if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
                 what = f"{shown(value)} is no number from {low:g} to {high:g}"
-                raise ConfigError(f"{size}.{knob}: {what}; give one")
+                raise ConfigError(f"{name}.{knob}: {what}; give one")

@@ -29,16 +29,22 @@ BUDGETS: dict[Wording, dict[Module, int]] = {
         Module.TRAINING: 140,
     },
 }
-"""Wording -> module -> tokens at most, as `tokens` counts them. A module that is longer is cut from its least informative end.
+"""Wording -> module -> tokens at most, as `tokens` counts them. A module that is longer is cut from its least
+informative end.
 
-In both wordings the failures and three earlier stages of all eight map sizes fit. In `compact`, with four map sizes, a whole
-prompt and an answer of 160 tokens fit the 1,024 of the tiny policy, whatever the stage."""
+In both wordings the failures and three earlier stages of eight strata with two knobs each fit. In `compact`,
+with four such strata, a whole prompt and an answer of 160 tokens fit the 1,024 of the tiny policy, whatever
+the stage."""
 
 
 def tokens(text: str) -> int:
     """Tokens of a text, counted on the high side: whoever reads a prompt, it is the same.
 
-    Each digit and each mark is one, a run of n Latin letters is n / 4 rounded up, any other character is as many as it
-    has bytes in UTF-8; white space is none. Tokenizers of large models need fewer, since most words are one token.
+    Each digit and each mark is one, a run of n Latin letters is n / 4 rounded up, any other character is as
+    many as it has bytes in UTF-8; white space is none. Tokenizers of large models need fewer, since most
+    words are one token.
     """
-    return sum(-(-len(piece) // 4) if piece.isascii() else len(piece.encode(errors="replace")) for piece in _PIECES.findall(text))
+    return sum(
+        -(-len(piece) // 4) if piece.isascii() else len(piece.encode(errors="replace"))
+        for piece in _PIECES.findall(text)
+    )

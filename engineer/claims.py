@@ -1,26 +1,29 @@
 """Whether a rationale says what is true: the claims in it that the numbers of its stage can decide.
 
-A clause ends at a semicolon, a line break, or a point that no digit follows. Checked are, of the map sizes that it names:
-percentages, if it names one size; which way a knob moved, from the config of the stage to the proposed one after projection,
-in the two digits that are shown; and how often a size is said to be solved. What is negated, compared with another size or
-only bounded ("over 50%") is not checked, nor what other words say.
+A clause ends at a semicolon, a line break, or a point that no digit follows. Checked are, of the strata that
+it names: percentages, if it names one stratum; which way a knob moved, from the config of the stage to the
+proposed one after projection, in the two digits that are shown; and how often a stratum is said to be solved.
+What is negated, compared with another stratum or only bounded ("over 50%") is not checked, nor what other
+words say.
 """
 
 import re
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from itertools import product
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from pydantic import Field
 
-from engineer.answer import KNOBS, MAX_RATIONALE
+from engineer.answer import MAX_RATIONALE
 from envgen.breakdown import Breakdown
-from envgen.config import EnvConfig
+from envgen.config import SHARE, EnvConfig, Part
+from envgen.family import Space
 from envgen.frozen import Frozen
-from envgen.mapf.verifier import FailureCategory
 
 TOLERANCE = 1
-"""Points by which a percentage may miss the number shown; one that says which number it is has to be nearer than this."""
+"""Points by which a percentage may miss the number shown; one that says which number it is has to be nearer
+than this."""
 LEVELS: dict[str, Callable[[float], bool]] = {
     "mostly (?:solved|valid)": lambda percent: percent > 50,
     "rarely (?:solved|valid)": lambda percent: percent < 33,
@@ -29,26 +32,15 @@ LEVELS: dict[str, Callable[[float], bool]] = {
 }
 """Words, and the percent valid of which they are true."""
 
-_NAMES: dict[str, str] = dict(zip(KNOBS, ("data", "holes", "waits"), strict=True))
-_FAILURES = {category.replace("_", " "): category for category in FailureCategory}
 _NOT = r"(?<!\bno )(?<!\bnot )(?<!\bwithout )"
 _AND = "(?:, and |, | and | & |/)"
-_SIZE = r"(?<![\w.])\d{1,4}[x×]\d{1,4}(?!\w)"
-_SIZES = rf"{_SIZE}(?:{_AND}{_SIZE})*"
-_KNOB = r"\b(?:data|share|hole|wait)s?(?:[ _](?:share|ratio)s?)?\b"
-_KNOBS = rf"{_KNOB}(?:{_AND}{_KNOB})*"
-_MOVE = re.compile(
-    rf"{_NOT}\b(?P<word>more|less|fewer|(?:rais|increas|reduc)(?:e[sd]?|ing)|lower(?:s|ed|ing)?|cuts?)\b(?: (?:of|the|its|their|training)\b)*"
-    rf"(?: (?P<knobs>{_KNOBS}))?(?P<to> (?:for|of|to|on|in|at)\b(?! [\d.]+(?![\dx×.])))?(?: (?P<sizes>{_SIZES}))?(?: (?P<after>{_KNOBS}))?(?! than\b)"
-)
+_FIRST_MARK, _LAST_MARK = 0xE000, 0xF8FF
+_MARKS = f"{chr(_FIRST_MARK)}-{chr(_LAST_MARK)}"
+"""Characters that no text needs; while a text is read, one stands for each stratum that it names."""
+_STRATA = f"[{_MARKS}](?:{_AND}[{_MARKS}])*"
 _KEPT = re.compile(
-    rf"(?P<sizes>{_SIZES})(?:(?: [^:x×]*)?: | (?:(?:is|are|stays?|remains?) )?(?:left )?)(?P<words>as it is|unchanged|kept)(?= ?(?:,|$|as it is))"
-)
-_RATE = rf"(?:valid|solved|optimal|{'|'.join(_FAILURES)})"
-_PERCENTAGE = re.compile(
-    r"(?P<hedge>\b(?:over|above|than|least|most|under|below|about|around|roughly|nearly|almost|nearest|by) |~ ?)?"
-    rf"(?:\b(?P<label>{_RATE}|(?<=valid, )waits) )?(?<![\d.])(?P<number>\d{{1,9}}(?:\.\d{{1,9}})?) ?%"
-    rf"(?: (?P<name>{_RATE})s?\b(?! (?:where|when|if|with|(?:on|for) (?:the )?boards)\b))?"
+    rf"(?P<strata>{_STRATA})(?:(?: [^:{_MARKS}]*)?: | (?:(?:is|are|stays?|remains?) )?(?:left )?)"
+    r"(?P<words>as it is|unchanged|kept)(?= ?(?:,|$|as it is))"
 )
 
 
@@ -58,7 +50,7 @@ class Claims(Frozen):
     checked: int = Field(ge=0)
     """How many different ones there are."""
     false: tuple[str, ...]
-    """Those that do not hold, each with what the numbers say: `'3x3 mostly solved': 46% valid`."""
+    """Those that do not hold, each with what the numbers say: `'2 terms mostly solved': 46% valid`."""
 
     @property
     def true(self) -> int:
@@ -66,95 +58,229 @@ class Claims(Frozen):
         return self.checked - len(self.false)
 
 
+class _Words(NamedTuple):
+    """What a space calls its things, in the letters in which texts are read."""
+
+    labels: tuple[str, ...]
+    mention: str
+    forms: tuple[tuple[str, str], ...]
+    """What a knob may be called and its name, the longest first."""
+    rates: tuple[str, ...]
+    asked: tuple[str, ...]
+    """Words of the knobs that ask for a label."""
+
+    @classmethod
+    def of(cls, space: Space) -> Self:
+        forms = {"data": SHARE, "share": SHARE}
+        for knob in space.knobs:
+            name = _words(knob.name)
+            called = (knob.word, knob.word.removesuffix("s"), name, re.sub(" (?:ratio|share)$", "", name))
+            forms = dict.fromkeys(map(_plain, called), knob.name) | forms
+        return cls(
+            labels=tuple(map(_plain, space.labels.values())),
+            mention=space.mention,
+            forms=tuple(sorted(forms.items(), key=lambda form: -len(form[0]))),
+            rates=tuple(_words(rate) for rate in ("valid", "solved", space.best, *space.categories) if rate),
+            asked=tuple(_plain(knob.word) for knob in space.asked),
+        )
+
+
+class _Patterns(NamedTuple):
+    """How what a space has is written."""
+
+    stratum: re.Pattern[str]
+    knob: re.Pattern[str]
+    move: re.Pattern[str]
+    percentage: re.Pattern[str]
+
+
+@lru_cache(maxsize=32)
+def _patterns(words: _Words) -> _Patterns:
+    labels = "|".join(map(_spaced, sorted(words.labels, key=len, reverse=True)))
+    forms = "|".join(re.escape(form).replace(r"\ ", "[ _]") for form, _ in words.forms)
+    knob = rf"\b(?:{forms})s?(?:[ _](?:share|ratio)s?)?\b"
+    knobs = rf"{knob}(?:{_AND}{knob})*"
+    rate = rf"(?:{'|'.join(map(re.escape, words.rates))})"
+    label = "|".join([rate, *(rf"(?<=valid, ){re.escape(word)}" for word in words.asked)])
+    return _Patterns(
+        # Without groups before the mention, which may count its own.
+        stratum=re.compile(rf"(?<![\w.])(?:{labels})(?!\w)|{words.mention}", re.IGNORECASE),
+        knob=re.compile(knob),
+        move=re.compile(
+            rf"{_NOT}\b(?P<word>more|less|fewer|(?:rais|increas|reduc)(?:e[sd]?|ing)|lower(?:s|ed|ing)?|cuts?)\b"
+            rf"(?: (?:of|the|its|their|training)\b)*(?: (?P<knobs>{knobs}))?"
+            r"(?P<to> (?:for|of|to|on|in|at)\b(?! [\d.]+(?![\w.])))?"
+            rf"(?: (?P<strata>{_STRATA}))?(?: (?P<after>{knobs}))?(?! than\b)"
+        ),
+        percentage=re.compile(
+            r"(?P<hedge>\b(?:over|above|than|least|most|under|below|about|around|roughly|nearly|almost|nearest|by)"
+            rf" |~ ?)?(?:\b(?P<label>{label}) )?(?<![\d.])(?P<number>\d{{1,9}}(?:\.\d{{1,9}})?) ?%"
+            # What is said of some instances only, as in "valid on instances that", is another number.
+            rf"(?: (?P<name>{rate})s?\b(?! (?:where|when|if|with|(?:on|for) (?:the )?\w{{3,}}s)\b))?"
+        ),
+    )
+
+
 class _Clause(NamedTuple):
-    """A clause, and what its claims are checked against. Claims come with the numbers that refute them, "" if they hold."""
+    """A clause, and what its claims are checked against. Claims come with the numbers that refute them, "" if
+    they hold."""
 
     text: str
+    strata: dict[str, str]
+    """Mark -> name of a stratum; what reads like a stratum but is none has its own words for a name."""
+    space: Space
+    words: _Words
     config: EnvConfig
     proposed: EnvConfig
     breakdown: Breakdown
 
     def claims(self) -> Iterator[tuple[str, str]]:
-        known, named = self.config.sizes.keys() | self.proposed.sizes.keys(), set(_sizes(self.text))
-        yield from ((f"{size}x{size}", "no such map size") for size in sorted(named - known))
-        for size, claim, refuted in (*self._levels(), *self._moves(), *self._kept(), *(self._percentages(*named) if len(named) == 1 else ())):
-            if size in known:
-                yield f"{size}x{size} {claim}", refuted
+        known = self.config.strata.keys() | self.proposed.strata.keys()
+        marks = [mark for mark in self.strata if mark in self.text]
+        unknown = [self.space.label(self.strata[mark]) for mark in marks if self.strata[mark] not in known]
+        for label in sorted(unknown, key=lambda label: (len(label), label)):
+            yield label, f"no such {self.space.noun}"
+        of_one = self._percentages(self.strata[marks[0]]) if len(marks) == 1 else ()
+        for name, claim, refuted in (*self._levels(), *self._moves(), *self._kept(), *of_one):
+            if name in known:
+                yield f"{self.space.label(name)} {claim}", refuted
 
-    def _levels(self) -> Iterator[tuple[int, str, str]]:
+    def _levels(self) -> Iterator[tuple[str, str, str]]:
         for words, holds in LEVELS.items():
             for match in re.finditer(rf"{_NOT}\b{words}\b", self.text):
-                for size in self._about(match.start()):
-                    part = self.breakdown.sizes.get(size)
+                for name in self._about(match.start()):
+                    part = self.breakdown.strata.get(name)
                     rate = 100 * part.valid / part.n if part and part.n else None
-                    yield size, match.group(), "not evaluated" if rate is None else "" if holds(rate) else f"{rate:.0f}% valid"
+                    refuted = "not evaluated" if rate is None else "" if holds(rate) else f"{rate:.0f}% valid"
+                    yield name, match.group(), refuted
 
-    def _moves(self) -> Iterator[tuple[int, str, str]]:
-        last = ["data_ratio"]
-        for match in _MOVE.finditer(self.text):
-            knobs, sizes, to = _knobs(match["knobs"] or match["after"] or ""), _sizes(match["sizes"] or ""), match["to"]
+    def _moves(self) -> Iterator[tuple[str, str, str]]:
+        last = [SHARE]
+        for match in _patterns(self.words).move.finditer(self.text):
+            knobs = self._knobs(match["knobs"] or match["after"] or "")
+            strata, to = self._strata(match["strata"] or ""), match["to"]
             if not knobs and to in (None, " for", " of"):
                 knobs = last
-            elif knobs and not sizes and not to:
-                sizes = self._about(match.start())
+            elif knobs and not strata and not to:
+                strata = self._about(match.start())
             last = knobs or last
             sign = 1 if match["word"].startswith(("more", "rais", "incr")) else -1
-            for size, knob in product(sizes, knobs):
-                old, new = self._knob(size, knob)
-                yield size, f"{match['word']} {_NAMES[knob]}", "" if sign * (new - old) > 0 else f"{old:.2f} → {new:.2f}"
+            for name, knob in product(strata, knobs):
+                if numbers := self._numbers(name).get(knob):
+                    old, new = numbers
+                    refuted = "" if sign * (new - old) > 0 else f"{old:.2f} → {new:.2f}"
+                    yield name, f"{match['word']} {self._word(knob)}", refuted
 
-    def _kept(self) -> Iterator[tuple[int, str, str]]:
+    def _kept(self) -> Iterator[tuple[str, str, str]]:
         for match in _KEPT.finditer(self.text):
-            for size in _sizes(match["sizes"]):
-                moves = {name: self._knob(size, knob) for knob, name in _NAMES.items()}
-                yield size, match["words"], ", ".join(f"{name} {old:.2f} → {new:.2f}" for name, (old, new) in moves.items() if old != new)
+            for name in self._strata(match["strata"]):
+                moved = {knob: pair for knob, pair in self._numbers(name).items() if pair[0] != pair[1]}
+                changes = (f"{self._word(knob)} {old:.2f} → {new:.2f}" for knob, (old, new) in moved.items())
+                yield name, match["words"], ", ".join(changes)
 
-    def _percentages(self, size: int) -> Iterator[tuple[int, str, str]]:
-        rates = self._rates(size)
-        shown = [*rates.values(), *(round(100 * ratio) for knob in KNOBS for ratio in self._knob(size, knob))]
-        for match in _PERCENTAGE.finditer(self.text):
-            number, name = float(match["number"]), match["label"] or match["name"]
-            if name is None:
-                holds, said = any(abs(number - one) <= TOLERANCE for one in shown), "not a number of this map size"
+    def _percentages(self, name: str) -> Iterator[tuple[str, str, str]]:
+        rates = self._rates(name)
+        shares = {SHARE, *(knob.name for knob in self.space.knobs if knob.low >= 0 and knob.high <= 1)}
+        ratios = [ratio for knob, pair in self._numbers(name).items() if knob in shares for ratio in pair]
+        shown = [*rates.values(), *(round(100 * ratio) for ratio in ratios)]
+        for match in _patterns(self.words).percentage.finditer(self.text):
+            number, rate = float(match["number"]), match["label"] or match["name"]
+            if rate is None:
+                holds = any(abs(number - one) <= TOLERANCE for one in shown)
+                said = f"not a number of this {self.space.noun}"
+            elif rate not in rates:
+                holds, said = False, "not evaluated"
             else:
-                said = "not evaluated" if name not in rates else f"waits {rates[name]}%" if name == "waits" else f"{rates[name]}% {name}"
-                holds = name in rates and abs(number - rates[name]) < TOLERANCE
+                holds = abs(number - rates[rate]) < TOLERANCE
+                asked = rate in self.words.asked
+                said = f"{rate} {rates[rate]}%" if asked else f"{rates[rate]}% {rate}"
             if not match["hedge"]:
-                yield size, match.group(), "" if holds else said
+                yield name, match.group(), "" if holds else said
 
-    def _about(self, at: int) -> tuple[int, ...]:
-        """The map sizes that are named last before a place, or else the only ones."""
-        named = list(re.finditer(_SIZES, self.text))
-        before = [match.group() for match in named if match.end() <= at] or [match.group() for match in named if len(named) == 1]
-        return _sizes(before[-1]) if before else ()
+    def _about(self, at: int) -> tuple[str, ...]:
+        """The strata that are named last before a place, or else the only ones."""
+        named = list(re.finditer(_STRATA, self.text))
+        before = [match.group() for match in named if match.end() <= at]
+        before = before or [match.group() for match in named if len(named) == 1]
+        return self._strata(before[-1]) if before else ()
 
-    def _knob(self, size: int, knob: str) -> tuple[float, float]:
-        """Old and new, in two digits; 0 of a size that a config does not name."""
-        old, new = (round(getattr(config.sizes[size], knob), 2) if size in config.sizes else 0.0 for config in (self.config, self.proposed))
-        return old, new
+    def _strata(self, text: str) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(self.strata[mark] for mark in text if mark in self.strata))
 
-    def _rates(self, size: int) -> dict[str, int]:
+    def _knobs(self, text: str) -> list[str]:
+        """Names of the knobs that a text names."""
+        found = (word.replace("_", " ") for word in _patterns(self.words).knob.findall(text))
+        return [next(name for form, name in self.words.forms if word.startswith(form)) for word in found]
+
+    def _word(self, knob: str) -> str:
+        return next((one.word for one in self.space.knobs if one.name == knob), "data")
+
+    def _numbers(self, name: str) -> dict[str, tuple[float, float]]:
+        """Old and new share and knobs, in two digits; 0 of a stratum that a config does not name."""
+        parts = [config.strata.get(name) for config in (self.config, self.proposed)]
+        known = [
+            knob for knob in self.space.numbers if any(part and part.get(knob) is not None for part in parts)
+        ]
+
+        def shown(part: Part | None, knob: str) -> float:
+            return round(part.get(knob) or 0.0, 2) if part else 0.0
+
+        return {knob: (shown(parts[0], knob), shown(parts[1], knob)) for knob in known}
+
+    def _rates(self, name: str) -> dict[str, int]:
         """Percent of the answers, as they are shown; empty without answers."""
-        part = self.breakdown.sizes.get(size)
+        part = self.breakdown.strata.get(name)
         if part is None or not part.n:
             return {}
-        counts = {"optimal": part.optimal} | {name: part.failures.get(category, 0) for name, category in _FAILURES.items()}
-        rates = {"valid": part.valid_percent, "solved": part.valid_percent, "waits": part.waiting_percent, "moves": part.moving_percent}
-        return {name: rate for name, rate in rates.items() if rate is not None} | {name: round(100 * count / part.n) for name, count in counts.items()}
+        counts = {name: part.failures.get(name, 0) for name in self.space.categories}
+        counts |= {self.space.best: part.optimal} if self.space.best else {}
+        counts |= {"valid": part.valid, "solved": part.valid}
+        rates = {_words(name): round(100 * count / part.n) for name, count in counts.items()}
+        for knob in self.space.asked:
+            has = part.labels.get(knob.label.name) if knob.label else None
+            if knob.label and has:
+                both = (
+                    (knob.word, has.valid, has.n),
+                    (knob.label.verb, part.valid - has.valid, part.n - has.n),
+                )
+                rates |= {_plain(word): round(100 * valid / n) for word, valid, n in both if n}
+        return rates
 
 
-def check_claims(rationale: str, config: EnvConfig, proposed: EnvConfig, breakdown: Breakdown) -> Claims:
+def check_claims(
+    space: Space, rationale: str, config: EnvConfig, proposed: EnvConfig, breakdown: Breakdown
+) -> Claims:
     """The claims of a rationale for `proposed`, written after a stage on `config` that left `breakdown`."""
-    found: dict[str, str] = {}
-    for text in re.split(r"[;\n]|\.(?!\d)", rationale[:MAX_RATIONALE].lower()):
-        found |= _Clause(" ".join(text.split()), config, proposed, breakdown).claims()
-    return Claims(checked=len(found), false=tuple(f"'{claim}': {refuted}" for claim, refuted in found.items() if refuted))
+    words, found = _Words.of(space), dict[str, str]()
+    text, strata = _marked(rationale[:MAX_RATIONALE], space, words)
+    for part in re.split(r"[;\n]|\.(?!\d)", text):
+        found |= _Clause(" ".join(part.split()), strata, space, words, config, proposed, breakdown).claims()
+    false = tuple(f"'{claim}': {refuted}" for claim, refuted in found.items() if refuted)
+    return Claims(checked=len(found), false=false)
 
 
-def _sizes(text: str) -> tuple[int, ...]:
-    sides = (re.split("[x×]", size) for size in re.findall(_SIZE, text))
-    return tuple(dict.fromkeys(int(one) for one, other in sides if int(one) == int(other)))
+def _marked(text: str, space: Space, words: _Words) -> tuple[str, dict[str, str]]:
+    """A text with a mark for each stratum that it names, and what the marks stand for."""
+    names = dict(zip(words.labels, space.names, strict=True))
+
+    def mark(match: re.Match[str]) -> str:
+        called = " ".join(match.group().split())
+        names.setdefault(called, called)
+        return chr(_FIRST_MARK + list(names).index(called))
+
+    marked = _patterns(words).stratum.sub(mark, re.sub(f"[{_MARKS}]", "?", _plain(text)))
+    return marked, {chr(_FIRST_MARK + number): name for number, name in enumerate(names.values())}
 
 
-def _knobs(text: str) -> list[str]:
-    return [next((knob for knob in KNOBS if knob.startswith(word[:4])), KNOBS[0]) for word in re.findall(_KNOB, text)]
+def _words(name: str) -> str:
+    """A name as texts have it: `parse_error` is `parse error`."""
+    return _plain(name).replace("_", " ")
+
+
+def _plain(text: str) -> str:
+    return text.lower().replace("×", "x")
+
+
+def _spaced(label: str) -> str:
+    """The pattern of a label, whatever blanks its words are apart by."""
+    return r"[^\S\n]+".join(map(re.escape, label.split()))

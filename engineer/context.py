@@ -1,34 +1,19 @@
 """What a designer may know, and which of it a context variant shows; `engineer.prompt` puts it into words.
 
-Modules after arXiv 2606.17682: F failure breakdown, G guideline, H history of earlier stages, S the rationale of the
-proposal before, T training details. W is ours: what the failures say of the wait ratio, which F does not.
+Modules after arXiv 2606.17682: F failure breakdown, G guideline, H history of earlier stages, S the rationale
+of the proposal before, T training details. W is ours: what the failures say of the knobs that ask for a
+label, which F does not.
 """
 
 from enum import StrEnum
-from typing import Any, Self
+from typing import Any
 
-from pydantic import Field, JsonValue, model_validator
+from pydantic import Field, JsonValue
 
 from envgen.breakdown import Breakdown, Difference
-from envgen.config import MAX_HOLE_RATIO, EnvConfig, MapSize
+from envgen.config import EnvConfig
+from envgen.family import Space
 from envgen.frozen import Frozen
-
-
-class ConfigSpace(Frozen):
-    """Which environment configs are legal: projection maps every proposal into this space."""
-
-    map_sizes: tuple[MapSize, ...] = Field(min_length=1)
-    """Map sizes that a config names, ascending."""
-    min_hole_ratio: float = Field(default=0, ge=0, le=MAX_HOLE_RATIO)
-    max_hole_ratio: float = Field(default=MAX_HOLE_RATIO, ge=0, le=MAX_HOLE_RATIO)
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        if list(self.map_sizes) != sorted(set(self.map_sizes)):
-            raise ValueError(f"map_sizes {list(self.map_sizes)} must ascend without repeats")
-        if self.min_hole_ratio > self.max_hole_ratio:
-            raise ValueError(f"min_hole_ratio {self.min_hole_ratio} exceeds max_hole_ratio {self.max_hole_ratio}")
-        return self
 
 
 class StageRecord(Frozen):
@@ -36,28 +21,35 @@ class StageRecord(Frozen):
 
     stage: int = Field(ge=0)
     parent: int = Field(default_factory=lambda given: given["stage"] - 1, ge=-1)
-    """The stage whose checkpoint it started from; -1 is the start policy. Not the one before it if that one was undone."""
+    """The stage whose checkpoint it started from; -1 is the start policy.
+
+    Not the one before it if that one was undone."""
     config: EnvConfig
     breakdown: Breakdown
-    advantage: dict[MapSize, float] = Field(default_factory=dict)
-    """Map size -> mean absolute advantage of the answers of the stage's training; sizes without answers are left out."""
-    zero_variance: dict[MapSize, float] = Field(default_factory=dict)
-    """Map size -> share of the stage's training groups whose rewards are all equal; sizes without answers are left out."""
-    change: dict[MapSize, Difference] = Field(default_factory=dict)
-    """Map size -> valid rate after the stage minus that of the policy it started from, on the same instances."""
+    advantage: dict[str, float] = Field(default_factory=dict)
+    """Stratum -> mean absolute advantage of the answers of the stage's training; strata without answers are
+    left out."""
+    zero_variance: dict[str, float] = Field(default_factory=dict)
+    """Stratum -> share of the stage's training groups whose rewards are all equal; strata without answers are
+    left out."""
+    change: dict[str, Difference] = Field(default_factory=dict)
+    """Stratum -> valid rate after the stage minus that of the policy it started from, on the same
+    instances."""
 
 
 class DesignContext(Frozen):
-    """All that a designer can read. It holds no reward, no validation instance and no way to change either."""
+    """All that a designer can read. It holds no reward, no validation instance and no way to change
+    either."""
 
-    space: ConfigSpace
+    space: Space
     current: StageRecord
     history: tuple[StageRecord, ...] = ()
     """Stages before the current one, oldest first; stage 0 used the default config."""
     state: dict[str, Any] = Field(default_factory=dict)
     """What the designer's last proposal carried as its state; empty after stage 0."""
     previous_rationale: str = ""
-    """Why the current config was chosen: the rationale of its proposal, or the words of the person who decided otherwise; empty after stage 0."""
+    """Why the current config was chosen: the rationale of its proposal, or the words of the person who
+    decided otherwise; empty after stage 0."""
     stages: int = Field(ge=1)
     """Stages of the whole curriculum."""
     instances: int = Field(ge=1)
@@ -65,8 +57,9 @@ class DesignContext(Frozen):
     epochs: float = Field(gt=0)
     """Passes over them in each stage."""
     training: dict[str, JsonValue] = Field(default_factory=dict)
-    """How the policy is trained, as words and numbers to read: `algorithm`, `agents`, `group_size`, `learning_rate`,
-    `answer_tokens`, `reward` (term -> weight), `hyperparameters` (name -> value). Any may be missing."""
+    """How the policy is trained, as words and numbers to read: `algorithm`, `options` (of the family, name ->
+    value), `group_size`, `learning_rate`, `answer_tokens`, `reward` (term -> weight), `hyperparameters` (name
+    -> value). Any may be missing."""
 
     @property
     def default_config(self) -> EnvConfig:
@@ -78,7 +71,7 @@ class Module(StrEnum):
     """A context module: one paragraph of what the designer is shown."""
 
     FAILURES = "failures"
-    """F: failure breakdown of the current stage per map size."""
+    """F: failure breakdown of the current stage per stratum."""
     GUIDELINE = "guideline"
     """G: task-level design heuristics."""
     HISTORY = "history"
@@ -90,7 +83,8 @@ class Module(StrEnum):
     BOOKKEEPING = "bookkeeping"
     """T: stage, instances and epochs only."""
     WAITS = "waits"
-    """W: valid rates of the current stage per map size, where a wait is needed and where none is."""
+    """W: valid rates of the current stage per stratum, where a label that a knob asks for is present, and
+    where it is absent. Named after the first such label, the need of a wait."""
     TRAINING = "training"
     """T in full: the bookkeeping, and algorithm, reward and hyperparameters."""
 
@@ -109,4 +103,5 @@ VARIANTS: dict[str, tuple[Module, ...]] = {
     "full-details": (*_V4, Module.TRAINING),
     "no-history": (Module.FAILURES, Module.GUIDELINE, Module.BOOKKEEPING),
 }
-"""Context variants. Readings of the paper differ on whether its V6 shows the rationale (S): V6 leaves it out, V6S has it. V6W is ours."""
+"""Context variants. Readings of the paper differ on whether its V6 shows the rationale (S): V6 leaves it out,
+V6S has it. V6W is ours."""

@@ -1,7 +1,8 @@
-"""What a designer is: one function from a `DesignContext` to a `Proposal`, its options, and the model it may ask.
+"""What a designer is: one function from a `DesignContext` to a `Proposal`, its options, and the model it may
+ask.
 
-A package adds a designer without any change here. It declares an entry point in the group `envwright.designers`, whose
-name is the designer's name and whose value leads to a `Designer`:
+A package adds a designer without any change here. It declares an entry point in the group
+`envwright.designers`, whose name is the designer's name and whose value leads to a `Designer`:
 
     # pyproject.toml
     [project.entry-points."envwright.designers"]
@@ -13,19 +14,22 @@ name is the designer's name and whose value leads to a `Designer`:
 
     def propose(context: DesignContext, options: Options, brief: Brief) -> Proposal:
         tide = context.state.get("tide", 0) + 1
-        sizes = {}
-        for index, size in enumerate(context.space.map_sizes):
+        strata = {}
+        for index, stratum in enumerate(context.space.strata):
             share = 0.8 if index % options.period == tide % options.period else 0.2
-            sizes[str(size)] = {"data_ratio": share, "hole_ratio": 0.2, "wait_ratio": 0.5}
-        return brief.proposal(context, {"sizes": sizes}, "The tide is in.", state={"tide": tide})
+            middle = {knob.name: (knob.low + knob.high) / 2 for knob in stratum.knobs}
+            strata[stratum.name] = {"data_ratio": share, **middle}
+        raw = {context.space.key: strata}
+        return brief.proposal(context, raw, "The tide is in.", state={"tide": tide})
 
     DESIGNER = Designer(propose, Options)
 
-`context.state` is what the designer's last proposal carried as `state`, and empty after stage 0. It is the only memory: a step
-that was cut off is repeated with the same context, so the new state has to follow from the context alone. `brief.proposal`
-projects a raw config onto the legal space; a designer that raises, or returns what is illegal, costs the stage nothing
-but its redesign: the previous config is kept and the reason recorded. What is random takes its seed from
-`generator(brief.seed, context.current.stage, "a purpose")`. A preset chooses it with `design: {designer: tidal, options: {period: 3}}`.
+`context.state` is what the designer's last proposal carried as `state`, and empty after stage 0. It is the
+only memory: a step that was cut off is repeated with the same context, so the new state has to follow from
+the context alone. `brief.proposal` projects a raw config onto the legal space; a designer that raises, or
+returns what is illegal, costs the stage nothing but its redesign: the previous config is kept and the reason
+recorded. What is random takes its seed from `generator(brief.seed, context.current.stage, "a purpose")`. A
+preset chooses it with `design: {designer: tidal, options: {period: 3}}`.
 """
 
 from collections.abc import Callable
@@ -35,10 +39,11 @@ from typing import Any, Generic, Literal, TypeVar
 from pydantic import ConfigDict
 
 from engineer.answer import project
-from engineer.context import ConfigSpace, DesignContext
+from engineer.context import DesignContext
 from engineer.proposal import Proposal
 from engineer.spec import DesignSpec
 from envgen.config import EnvConfig
+from envgen.family import Space
 from envgen.frozen import Frozen
 from policy.chat.contract import ChatModel
 
@@ -62,10 +67,18 @@ class Brief:
     model: ChatModel | None
     """The chat model that the designer `asks`; None for the others."""
     candidate: int = 0
-    """Which of several proposals of the same stage is asked for; a designer that always proposes the same need not look."""
+    """Which of several proposals of the same stage is asked for; a designer that always proposes the same
+    need not look."""
 
-    def proposal(self, context: DesignContext, raw: dict[str, Any], rationale: str, state: dict[str, Any] | None = None) -> Proposal:
-        """The proposal of a raw config, `{"sizes": {"3": {"data_ratio": ..., "hole_ratio": ..., "wait_ratio": ...}}}`, projected."""
+    def proposal(
+        self,
+        context: DesignContext,
+        raw: dict[str, Any],
+        rationale: str,
+        state: dict[str, Any] | None = None,
+    ) -> Proposal:
+        """The proposal of a raw config, `{space.key: {stratum: {"data_ratio": ..., knob: ...}}}`,
+        projected."""
         config, changes = project(raw, context.space, context.current.config)
         return Proposal(
             stage=context.current.stage,
@@ -99,5 +112,6 @@ class Designer(Generic[Options]):
     """The pydantic model of its parameters."""
     asks: Literal["checkpoint", "base"] | None = None
     """The chat model it asks: the policy just trained, the start policy, or none."""
-    check: Callable[[Options, ConfigSpace, int], None] | None = None
-    """Refuses options that do not fit the config space and the number of stages, with a ValueError, before a run starts."""
+    check: Callable[[Options, Space, int], None] | None = None
+    """Refuses options that do not fit the config space and the number of stages, with a ValueError, before a
+    run starts."""

@@ -15,43 +15,65 @@ from envgen.files import canonical_json
 from policy.chat.contract import ChatModel
 
 Fit = Callable[[EnvConfig], tuple[EnvConfig, list[str]]]
-"""The nearest config of which the generator can draw a data set, and what had to be changed; raises SamplingError."""
+"""The nearest config of which the generator can draw a data set, and what had to be changed; raises
+SamplingError."""
 
 MAX_STATE = 1_000_000
 """Characters of a designer's state at most."""
 
 
-def design(spec: DesignSpec, context: DesignContext, seed: int, model: ChatModel | None, fit: Fit, candidate: int = 0) -> Proposal:
-    """The proposal of the configured designer, mixed with the anchor; `model` answers for the designers that are models.
+def design(
+    spec: DesignSpec,
+    context: DesignContext,
+    seed: int,
+    model: ChatModel | None,
+    fit: Fit,
+    candidate: int = 0,
+) -> Proposal:
+    """The proposal of the configured designer, mixed with the anchor; `model` answers for the designers that
+    are models.
 
-    Never raises for a bad answer: after the repair turn, if the designer fails or breaks its contract, or if nothing near
-    the answer can be drawn, the previous config is kept and the reason recorded. ConfigError if there is no such
-    designer, or its options are wrong.
+    Never raises for a bad answer: after the repair turn, if the designer fails or breaks its contract, or if
+    nothing near the answer can be drawn, the previous config is kept and the reason recorded. ConfigError if
+    there is no such designer, or its options are wrong.
     """
     designer = find_designer(spec.designer)
     options = read_options(spec, designer)
     assert model is not None or designer.asks is None, f"designer {spec.designer} needs a chat model"
-    proposal = _propose(designer, options, context, Brief(spec=spec, seed=seed, model=model, candidate=candidate))
+    proposal = _propose(
+        designer, options, context, Brief(spec=spec, seed=seed, model=model, candidate=candidate)
+    )
     proposal = _anchored(proposal, context, spec.anchor_share)
     if proposal.fallback is not None or proposal.config == context.current.config:
         return proposal
     try:
         config, notes = fit(proposal.config)
     except SamplingError as error:
-        return proposal.model_copy(update={"config": context.current.config, "fallback": f"no data set can be drawn, the previous config is kept: {error}"})
+        reason = f"no data set can be drawn, the previous config is kept: {error}"
+        return proposal.model_copy(update={"config": context.current.config, "fallback": reason})
     return proposal.model_copy(update={"config": config, "changes": (*proposal.changes, *notes)})
 
 
 def _anchored(proposal: Proposal, context: DesignContext, share: float) -> Proposal:
-    if not share or proposal.config == context.current.config:  # a config that is kept would drift to the default
+    # A config that is kept would drift to the default.
+    if not share or proposal.config == context.current.config:
         return proposal
     config = anchored(proposal.config, context.default_config, share)
-    return proposal.model_copy(update={"config": config, "changes": (*proposal.changes, f"{share:.0%} of the default config was mixed in")})
+    changes = (*proposal.changes, f"{share:.0%} of the default config was mixed in")
+    return proposal.model_copy(update={"config": config, "changes": changes})
 
 
 def kept(spec: DesignSpec, context: DesignContext, config: EnvConfig, reason: str) -> Proposal:
-    """The proposal that stands for a decision of the gate: nobody was asked, and what the designer remembers stays."""
-    return Proposal(stage=context.current.stage, designer=spec.designer, variant=spec.variant, config=config, fallback=reason, state=context.state)
+    """The proposal that stands for a decision of the gate: nobody was asked, and what the designer remembers
+    stays."""
+    return Proposal(
+        stage=context.current.stage,
+        designer=spec.designer,
+        variant=spec.variant,
+        config=config,
+        fallback=reason,
+        state=context.state,
+    )
 
 
 def _propose(designer: Designer, options: DesignerOptions, context: DesignContext, brief: Brief) -> Proposal:
@@ -61,9 +83,10 @@ def _propose(designer: Designer, options: DesignerOptions, context: DesignContex
         # A copy: what a designer does to it stays with the designer.
         return _checked(designer.propose(context.model_copy(deep=True), options, brief), context, name)
     except (Exception, SystemExit) as error:  # a designer may come from anywhere
-        reason = f"designer {name!r} failed, the previous config is kept: {type(error).__name__}: {str(error)[:500]}"
+        why = f"{type(error).__name__}: {str(error)[:500]}"
+        reason = f"designer {name!r} failed, the previous config is kept: {why}"
         reason = reason.encode(errors="replace").decode()
-    return Proposal(stage=context.current.stage, designer=name, variant=brief.spec.variant, config=context.current.config, fallback=reason, state=context.state)
+    return kept(brief.spec, context, context.current.config, reason)
 
 
 def _checked(found: object, context: DesignContext, name: str) -> Proposal:
@@ -73,19 +96,13 @@ def _checked(found: object, context: DesignContext, name: str) -> Proposal:
     state = canonical_json(found.state)
     if len(state) > MAX_STATE:
         raise ValueError(f"its state has {len(state)} characters; at most {MAX_STATE} are kept")
-    proposal = Proposal.model_validate({**found.model_dump(), "state": json.loads(state), "stage": context.current.stage, "designer": name})
+    known = {"state": json.loads(state), "stage": context.current.stage, "designer": name}
+    proposal = Proposal.model_validate({**found.model_dump(), **known})
     (state + canonical_json(proposal)).encode()  # what cannot be stored is refused here
+    if proposal.config == context.current.config:
+        return proposal
     if proposal.fallback is None:
-        _check_config(proposal.config, context)
-    elif proposal.config != context.current.config:
+        context.space.check(proposal.config)
+    else:
         raise ValueError("it gave a reason to keep the previous config, and another config")
     return proposal
-
-
-def _check_config(config: EnvConfig, context: DesignContext) -> None:
-    space = context.space
-    if config != context.current.config and tuple(config.sizes) != space.map_sizes:
-        raise ValueError(f"its config names the map sizes {list(config.sizes)}, the config space {list(space.map_sizes)}")
-    for size, knobs in config.sizes.items():
-        if config != context.current.config and not space.min_hole_ratio <= knobs.hole_ratio <= space.max_hole_ratio:
-            raise ValueError(f"its hole_ratio {knobs.hole_ratio:g} of {size}x{size} is outside of {space.min_hole_ratio:g}..{space.max_hole_ratio:g}")

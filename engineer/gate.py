@@ -11,8 +11,9 @@ START = -1
 """The number of the start policy where stages are counted."""
 
 Gate = Literal["off", "keep-config", "rollback"]
-"""`off`: a drop is recorded and nothing done. `keep-config`: the next stage trains the same checkpoint on the config of the best
-stage. `rollback`: it trains the checkpoint of the best stage on the config of the best stage."""
+"""`off`: a drop is recorded and nothing done. `keep-config`: the next stage trains the same checkpoint on the
+config of the best stage. `rollback`: it trains the checkpoint of the best stage on the config of the best
+stage."""
 
 
 class GateDecision(Frozen):
@@ -36,7 +37,10 @@ class GateDecision(Frozen):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if (self.in_force == self.stage) == (self.action == "rollback"):
-            raise ValueError(f"action {self.action} does not fit: stage {self.in_force} is in force after stage {self.stage}")
+            raise ValueError(
+                f"action {self.action} does not fit: stage {self.in_force} is in force after stage "
+                f"{self.stage}"
+            )
         return self
 
     @property
@@ -46,7 +50,8 @@ class GateDecision(Frozen):
 
 
 def sign_test(wins: int, losses: int) -> float:
-    """Two-sided p-value of the exact sign test (McNemar's, exact), 0 to 1; 1 without wins and losses, both at least 0."""
+    """Two-sided p-value of the exact sign test (McNemar's, exact), 0 to 1; 1 without wins and losses, both at
+    least 0."""
     from scipy.stats import binomtest  # half a second, which the command line need not wait for
 
     return float(binomtest(wins, wins + losses).pvalue) if wins + losses else 1.0
@@ -55,13 +60,15 @@ def sign_test(wins: int, losses: int) -> float:
 def fell(valid: Difference, p_value: float) -> bool:
     """Whether a drop is shown: the paired 95 % interval lies below 0 and the sign test has p < 0.05.
 
-    The bootstrap alone is too sure of itself where few instances changed: four lost and none won exclude 0 from its interval.
+    The bootstrap alone is too sure of itself where few instances changed: four lost and none won exclude 0
+    from its interval.
     """
     return valid.high < 0 and p_value < 0.05
 
 
 def decide(gate: Gate, stage: int, against: int, valid: Difference, p_value: float) -> GateDecision:
-    """The decision after a stage; `valid` is its valid rate minus that of `against`, the best evaluation before it.
+    """The decision after a stage; `valid` is its valid rate minus that of `against`, the best evaluation
+    before it.
 
     Only a drop that is shown has consequences. The best of several evaluations is too high on average,
     so that a stage that is no worse may be stopped; the interval does not correct for it.
@@ -75,11 +82,22 @@ def decide(gate: Gate, stage: int, against: int, valid: Difference, p_value: flo
     elif action == "keep-config":
         reason = f"{found}: a drop; the next stage uses the config of {name_of(max(against, 0))}"
     elif action == "rollback":
-        reason = f"{found}: a drop; the next stage starts from {name_of(against)} with the config of {name_of(max(against, 0))}"
+        start, config = name_of(against), name_of(max(against, 0))
+        reason = f"{found}: a drop; the next stage starts from {start} with the config of {config}"
     else:
         reason = f"{found}: a drop; the gate is off"
     in_force = against if action == "rollback" else stage
-    return GateDecision(stage=stage, gate=gate, against=against, valid=valid, p_value=p_value, action=action, reason=reason, best=best, in_force=in_force)
+    return GateDecision(
+        stage=stage,
+        gate=gate,
+        against=against,
+        valid=valid,
+        p_value=p_value,
+        action=action,
+        reason=reason,
+        best=best,
+        in_force=in_force,
+    )
 
 
 def name_of(stage: int) -> str:

@@ -1,8 +1,10 @@
-"""The design question in words. The paper does not publish its wording; every sentence in `templates` is ours.
+"""The design question in words. The paper does not publish its wording; every sentence in `templates` is
+ours.
 
-Each module is a template per wording. A module that exceeds its budget loses parts from its least informative end: the
-oldest stages, the map sizes whose valid rate is nearest 0 or 1 (of the waits: the largest), the end of a rationale, the last hyperparameters. What is
-missing is said in the text, and in `Text.cuts`.
+Each module is a template per wording; what it says of an environment are the words of its `Space`. A module
+that exceeds its budget loses parts from its least informative end: the oldest stages, the strata whose valid
+rate is nearest 0 or 1 (of the labels: the last), the end of a rationale, the last hyperparameters and
+options. What is missing is said in the text, and in `Text.cuts`.
 """
 
 import re
@@ -14,11 +16,14 @@ from typing import Any, NamedTuple
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from engineer.answer import KNOBS, MAX_RATIONALE
+from engineer.answer import MAX_RATIONALE
 from engineer.budgets import BUDGETS, tokens
 from engineer.context import VARIANTS, DesignContext, Module, StageRecord
 from engineer.spec import Wording
+from engineer.words import named, plural
 from envgen.breakdown import Difference, Rate
+from envgen.config import SHARE
+from envgen.family import Knob, Space
 
 
 class Text(NamedTuple):
@@ -40,17 +45,21 @@ class _Parts:
 
 
 def design_prompt(variant: str, context: DesignContext, wording: Wording) -> Text:
-    """The user message that asks for the next config, with the modules of a context variant; KeyError if unknown."""
+    """The user message that asks for the next config, with the modules of a context variant; KeyError if
+    unknown."""
     modules = [module_text(module, context, wording) for module in VARIANTS[variant]]
-    question = _render(wording, "question", context=context, modules=[text for text, _ in modules if text], knobs=KNOBS, max_rationale=MAX_RATIONALE)
+    texts = [text for text, _ in modules if text]
+    question = _render(wording, "question", context, modules=texts, max_rationale=MAX_RATIONALE)
     return Text(question, tuple(cut for _, cuts in modules for cut in cuts))
 
 
 def template_text(variant: str, wording: Wording) -> str:
-    """The templates behind the design questions of a context variant, each under its name; KeyError if unknown."""
+    """The templates behind the design questions of a context variant, each under its name; KeyError if
+    unknown."""
     assert _TEMPLATES.loader is not None
     names = [f"{wording}/{name}.j2" for name in ("question", *map(_template, VARIANTS[variant]))]
-    return "\n\n".join(f"{{# {name} #}}\n{_TEMPLATES.loader.get_source(_TEMPLATES, name)[0].strip()}" for name in names)
+    texts = (_TEMPLATES.loader.get_source(_TEMPLATES, name)[0].strip() for name in names)
+    return "\n\n".join(f"{{# {name} #}}\n{text}" for name, text in zip(names, texts, strict=True))
 
 
 def module_text(module: Module, context: DesignContext, wording: Wording) -> Text:
@@ -59,7 +68,7 @@ def module_text(module: Module, context: DesignContext, wording: Wording) -> Tex
 
     def text(kept: int) -> str:
         note = of.left_out(of.parts[kept:]) if kept < len(of.parts) else ""
-        return _render(wording, _template(module), context=context, note=note, **of.shown(of.parts[:kept]))
+        return _render(wording, _template(module), context, note=note, **of.shown(of.parts[:kept]))
 
     kept = _most(len(of.parts), lambda count: tokens(text(count)) <= budget)
     if kept == len(of.parts):
@@ -72,7 +81,10 @@ def _template(module: Module) -> Module:
 
 
 def _most(count: int, fits: Callable[[int], bool]) -> int:
-    """How many of the parts fit; 0 if none does. A note on what is left out counts too, so all may fit where all but one do not."""
+    """How many of the parts fit; 0 if none does.
+
+    A note on what is left out counts too, so all may fit where all but one do not.
+    """
     if fits(count):
         return count
     low, high = 0, max(count - 1, 0)
@@ -87,28 +99,43 @@ def _nothing(module: Module, context: DesignContext) -> _Parts:
 
 
 def _failures(module: Module, context: DesignContext) -> _Parts:
-    sizes = {size: b for size, b in context.current.breakdown.sizes.items() if b.n}
-    ordered = sorted(sizes, key=lambda size: (abs(sizes[size].valid / sizes[size].n - 0.5), size))
+    counts = {name: part for name, part in context.current.breakdown.strata.items() if part.n}
+    ordered = sorted(counts, key=lambda name: abs(counts[name].valid / counts[name].n - 0.5))
     return _Parts(
         ordered,
-        lambda kept: {"sizes": {size: b for size, b in sizes.items() if size in kept}},
-        lambda dropped: f"{_count(dropped, 'map size')} left out: {', '.join(f'{size}x{size}' for size in sorted(dropped))}",
+        lambda kept: {"counts": {name: part for name, part in counts.items() if name in kept}},
+        lambda dropped: _strata_left_out(context, [name for name in counts if name in dropped]),
     )
 
 
-def _waits(module: Module, context: DesignContext) -> _Parts:
-    sizes = {size: b for size, b in context.current.breakdown.sizes.items() if b.waiting_rate and b.moving_rate}
-    return _Parts(
-        list(sizes),
-        lambda kept: {"sizes": {size: sizes[size] for size in kept}},
-        lambda dropped: f"{_count(dropped, 'map size')} left out: {', '.join(f'{size}x{size}' for size in dropped)}",
-    )
+def _labels(module: Module, context: DesignContext) -> _Parts:
+    """Per knob that asks for a label: the counts of the strata in which some instances have it, and some
+    not."""
+    counts, asked = context.current.breakdown.strata, context.space.asked
+    split = {
+        knob.name: [name for name, part in counts.items() if knob.label and part.split(knob.label.name)]
+        for knob in asked
+    }
+    names = [name for name in counts if any(name in found for found in split.values())]
+
+    def shown(kept: Sequence[str]) -> dict[str, Any]:
+        found = ((knob, {name: counts[name] for name in split[knob.name] if name in kept}) for knob in asked)
+        return {"labelled": [(knob, parts) for knob, parts in found if parts]}
+
+    return _Parts(names, shown, lambda dropped: _strata_left_out(context, list(dropped)))
+
+
+def _strata_left_out(context: DesignContext, names: list[str]) -> str:
+    space = context.space
+    return f"{_count(names, space.noun)} left out: {named(space, names)}"
 
 
 def _history(module: Module, context: DesignContext) -> _Parts:
     records = [r for r in context.history if r.stage > 0 or module is Module.HISTORY]
     followers = [*records, context.current]
-    before = {after.stage: earlier for earlier, after in pairwise(followers) if after.stage == earlier.stage + 1}
+    before = {
+        after.stage: earlier for earlier, after in pairwise(followers) if after.stage == earlier.stage + 1
+    }
     return _Parts(
         records[::-1],
         lambda kept: {"records": kept[::-1], "before": before, "any": bool(records)},
@@ -127,10 +154,28 @@ def _rationale(module: Module, context: DesignContext) -> _Parts:
 
 
 def _training(module: Module, context: DesignContext) -> _Parts:
-    given = context.training.get("hyperparameters")
-    named = list(given.items()) if isinstance(given, dict) else []
-    return _Parts(named, lambda kept: {"hyperparameters": dict(kept)}, lambda dropped: f"{_count(dropped, 'hyperparameter')} left out")
+    found = [
+        (kind, name, value)
+        for kind in _NAMED_FACTS
+        for name, value in _facts(context.training.get(kind)).items()
+    ]
 
+    def shown(kept: Sequence[tuple[str, str, Any]]) -> dict[str, Any]:
+        return {of: {name: value for kind, name, value in kept if kind == of} for of in _NAMED_FACTS}
+
+    def left_out(dropped: Sequence[tuple[str, str, Any]]) -> str:
+        kinds = {of: [name for kind, name, _ in dropped if kind == of] for of in _NAMED_FACTS}
+        return " and ".join(_count(of, kind[:-1]) for kind, of in kinds.items() if of) + " left out"
+
+    return _Parts(found, shown, left_out)
+
+
+def _facts(given: Any) -> dict[str, Any]:
+    return given if isinstance(given, dict) else {}
+
+
+_NAMED_FACTS = ("options", "hyperparameters")
+"""Facts of the training that are many, each with a name; the last are the first to be left out."""
 
 _PARTS: dict[Module, Callable[[Module, DesignContext], _Parts]] = {
     Module.FAILURES: _failures,
@@ -138,16 +183,17 @@ _PARTS: dict[Module, Callable[[Module, DesignContext], _Parts]] = {
     Module.HISTORY_WITHOUT_DEFAULT: _history,
     Module.RATIONALE: _rationale,
     Module.TRAINING: _training,
-    Module.WAITS: _waits,
+    Module.WAITS: _labels,
 }
 
 
 def _count(things: Sequence[Any], name: str) -> str:
-    return f"{len(things)} {name}{'' if len(things) == 1 else 's'}"
+    return f"{len(things)} {name if len(things) == 1 else plural(name)}"
 
 
-def _render(wording: Wording, template: str, **variables: Any) -> str:
-    return _TEMPLATES.get_template(f"{wording}/{template}.j2").render(**variables).strip()
+def _render(wording: Wording, template: str, context: DesignContext, **variables: Any) -> str:
+    found = _TEMPLATES.get_template(f"{wording}/{template}.j2")
+    return found.render(context=context, space=context.space, **variables).strip()
 
 
 def _percent(rate: Rate) -> str:
@@ -155,28 +201,50 @@ def _percent(rate: Rate) -> str:
 
 
 def _points(change: Difference) -> str:
-    return f"{round(100 * change.value):+d} points [{round(100 * change.low):+d}, {round(100 * change.high):+d}]"
+    return (
+        f"{round(100 * change.value):+d} points [{round(100 * change.low):+d}, {round(100 * change.high):+d}]"
+    )
 
 
 def _origin(record: StageRecord) -> str:
     """Where a stage started from, if not from the one before it."""
     if record.parent == record.stage - 1:
         return ""
-    return f" (what came before it was undone; it started from {'the start policy' if record.parent < 0 else f'stage {record.parent}'})"
+    start = "the start policy" if record.parent < 0 else f"stage {record.parent}"
+    return f" (what came before it was undone; it started from {start})"
 
 
-def _knobs(record: StageRecord, size: int, before: StageRecord | None) -> str:
-    """The knobs of a map size, each with its edit against the stage before."""
-    new, old = record.config.sizes[size], before.config.sizes.get(size) if before else None
-    words = []
-    for name, knob in zip(("data", "holes", "waits"), KNOBS, strict=True):
-        edit = f"{getattr(new, knob) - getattr(old, knob):+.2f}" if old else "+0.00"
-        words.append(f"{name} {getattr(new, knob):.2f}" + ("" if edit in ("+0.00", "-0.00") else f" ({edit})"))
-    return ", ".join(words)
+def _numbers(space: Space, record: StageRecord, name: str, before: StageRecord | None = None) -> str:
+    """The share and the knobs of a stratum, each with its edit against the stage before, if one is given."""
+    new, old = record.config.strata[name], before.config.strata.get(name) if before else None
+    words = {SHARE: "data", **{knob.name: knob.word for knob in space.knobs}}
+    numbers = []
+    for knob, word in words.items():
+        value, was = new.get(knob), old.get(knob) if old else None
+        if value is not None:
+            edit = "+0.00" if was is None else f"{value - was:+.2f}"
+            numbers.append(f"{word} {value:.2f}" + ("" if edit in ("+0.00", "-0.00") else f" ({edit})"))
+    return ", ".join(numbers)
+
+
+def _ranges(space: Space, knob: Knob) -> str:
+    """The range of a knob; where strata differ in it, which stratum has which."""
+    having: dict[str, list[str]] = {}
+    for stratum in space.strata:
+        for own in stratum.knobs:
+            if own.name == knob.name:
+                having.setdefault(own.range, []).append(stratum.name)
+    if having == {knob.range: list(space.names)}:
+        return knob.range
+    return "; ".join(f"{found} for {named(space, names)}" for found, names in having.items())
 
 
 _TEMPLATES = Environment(
-    loader=FileSystemLoader(Path(__file__).parent / "templates"), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False
+    loader=FileSystemLoader(Path(__file__).parent / "templates"),
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    autoescape=False,
 )
-_TEMPLATES.filters |= {"percent": _percent, "points": _points}
-_TEMPLATES.globals |= {"knobs_of": _knobs, "origin": _origin}
+_TEMPLATES.filters |= {"percent": _percent, "points": _points, "plural": plural}
+_TEMPLATES.globals |= {"numbers": _numbers, "origin": _origin, "ranges": _ranges}

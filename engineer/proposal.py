@@ -67,7 +67,8 @@ class Proposal(Frozen):
     cost: float | None = Field(default=None, ge=0)
     """Of all requests, in the currency of the prices given; None without prices."""
     state: dict[str, Any] = Field(default_factory=dict, exclude=True)
-    """What the designer is given back a stage later, as JSON values; stored beside the proposal, not in it."""
+    """What the designer is given back a stage later, as JSON values; stored beside the proposal, not in
+    it."""
 
 
 class Candidate(Frozen):

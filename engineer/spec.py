@@ -8,14 +8,16 @@ from engineer.gate import Gate
 from envgen.frozen import Frozen
 
 Wording = Literal["full", "compact"]
-"""How a prompt is worded: `full` for models that read instructions, `compact` for the shipped tiny policy, which was trained on these very texts."""
+"""How a prompt is worded: `full` for models that read instructions, `compact` for the shipped tiny policy,
+which was trained on these very texts."""
 
 
 class DesignSpec(Frozen):
     """Who designs, what they are shown, and how a model's answer is drawn."""
 
     designer: str = Field(default="checkpoint", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
-    """A name known to `engineer.engineers.registry`: our own designers, and those that installed packages add."""
+    """A name known to `engineer.engineers.registry`: our own designers, and those that installed packages
+    add."""
     options: dict[str, Any] = Field(default_factory=dict)
     """Parameters of the designer, checked by its own model; see its docstring."""
     variant: str = "V6"
@@ -39,5 +41,8 @@ class DesignSpec(Frozen):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.candidates > 1 and not self.pilot:
-            raise ValueError(f"candidates {self.candidates} needs a pilot to choose by; set pilot to 32 or so, or candidates to 1")
+            raise ValueError(
+                f"candidates {self.candidates} needs a pilot to choose by; set pilot to 32 or so, or "
+                "candidates to 1"
+            )
         return self

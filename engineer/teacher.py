@@ -1,87 +1,102 @@
 """A plain rule that designs configs: the teacher of the tiny policy's engineer task.
 
-It follows the guideline: most data where about half of the answers are valid, more waits and holes where plans are mostly
-valid. Where the context says how boards that need a wait fare, waits rise until most of those are valid. Every decision
-follows from the numbers of one map size as they are shown, whole percents and two digits, and its rationale cites them.
+It follows the guideline: most data where about half of the answers are valid, more of every knob where
+answers are mostly valid. Where the context says how the instances fare that have the label a knob asks for,
+that knob rises until most of those are valid. Every decision follows from the numbers of one stratum as they
+are shown, whole percents and two digits, and its rationale cites them.
 """
 
 from math import floor
 
-from engineer.context import ConfigSpace, DesignContext
-from envgen.breakdown import SizeBreakdown
-from envgen.config import EnvConfig, SizeConfig
+from engineer.context import DesignContext
+from envgen.breakdown import Counts
+from envgen.config import SHARE, EnvConfig, Part
+from envgen.family import Knob, Stratum
 
 WEIGHTS = ((10, 1), (30, 2), (70, 3), (90, 2), (101, 1))
-"""(percent valid, weight): the weight of a map size whose valid rate is below the first, and not below the one before."""
-WAIT_STEPS = 4
-"""Wait ratios are multiples of 1/4."""
-HOLE_STEPS = 10
-"""Hole ratios are multiples of 1/10."""
+"""(percent valid, weight): the weight of a stratum whose valid rate is below the first, and not below the one
+before."""
 READY, UNREADY = 30, 10
-"""Percent valid from which waits rise, and below which they fall."""
-WAITS_FAIL, WAITS_SOLVED = 50, 75
-"""Of boards that need a wait, the percent valid below which waits rise by two steps, and from which they stay."""
+"""Percent valid from which a knob with a label rises, and below which it falls."""
+LABEL_FAILS, LABEL_SOLVED = 50, 75
+"""Of the instances with the label, the percent valid below which the knob rises by two levels, and from which
+it stays."""
 SOLVED, UNSOLVED = 85, 20
-"""Percent valid from which holes rise, and below which they fall."""
+"""Percent valid from which a knob without a label rises, and below which it falls."""
+DIGITS = 6
+"""Of a level, so that three times 0.1 is 0.3."""
 
 
 def teach(context: DesignContext) -> tuple[EnvConfig, str]:
-    """The next config by rule, and a rationale that names each map size, its rates, and what changes."""
-    parts, current = context.current.breakdown.sizes, context.current.config
-    weights = {size: _weight(parts[size].valid_percent) for size in context.space.map_sizes}
+    """The next config by rule, and a rationale that names each stratum, its rates, and what changes."""
+    counts, current = context.current.breakdown.strata, context.current.config
+    weights = {name: _weight(counts[name].valid_percent) for name in context.space.names}
     total = sum(weights.values())
-    sizes, clauses = {}, []
-    for size in context.space.map_sizes:
-        old = current.sizes.get(size) or SizeConfig(data_ratio=0, hole_ratio=context.space.min_hole_ratio, wait_ratio=0)
-        waits = min(max(_steps(old.wait_ratio, WAIT_STEPS) + _wait_steps(parts[size]), 0), WAIT_STEPS) / WAIT_STEPS
-        holes = _holes(old.hole_ratio, parts[size].valid_percent, context.space)
-        sizes[size] = SizeConfig(data_ratio=weights[size] / total, hole_ratio=holes, wait_ratio=waits)
-        clauses.append(f"{size}x{size} {_rates(parts[size])}: {_edits(old, sizes[size])}.")
-    return EnvConfig(sizes=sizes), " ".join(clauses)
+    parts, clauses = {}, []
+    for stratum in context.space.strata:
+        old, found = context.space.part(current, stratum.name), counts[stratum.name]
+        knobs = {knob.name: _moved(knob, old[knob.name], found) for knob in stratum.knobs}
+        parts[stratum.name] = Part.model_validate({SHARE: weights[stratum.name] / total, **knobs})
+        edits = _edits(stratum, old, parts[stratum.name])
+        clauses.append(f"{stratum.label} {_rates(stratum, found)}: {edits}.")
+    return context.space.config(parts), " ".join(clauses)
+
+
+def level(knob: Knob, value: float) -> int:
+    """A value, as it is shown, in whole steps of the knob."""
+    return floor(round(value, 2) * (1 / knob.step) + 0.5)  # 0.35 / 0.1 is a little less than 3.5
+
+
+def at_level(knob: Knob, steps: int) -> float:
+    """The value of a level, within the knob's range."""
+    return knob.clamped(round(steps * knob.step, DIGITS))
 
 
 def _weight(percent: int) -> int:
     return next(weight for below, weight in WEIGHTS if percent < below)
 
 
-def _steps(ratio: float, steps: int) -> int:
-    """A ratio, as it is shown, in whole steps of 1/steps."""
-    return floor(round(ratio, 2) * steps + 0.5)
+def _moved(knob: Knob, old: float, part: Counts) -> float:
+    steps = _label_steps(knob, part) if knob.label else _steps(part.valid_percent)
+    return at_level(knob, level(knob, old) + steps)
 
 
-def _wait_steps(part: SizeBreakdown) -> int:
-    """Steps by which the wait ratio moves."""
+def _steps(percent: int) -> int:
+    """Levels by which a knob without a label moves."""
+    return 1 if percent >= SOLVED else -1 if percent < UNSOLVED else 0
+
+
+def _label_steps(knob: Knob, part: Counts) -> int:
+    """Levels by which a knob with a label moves."""
     if part.valid_percent < READY:
         return -1 if part.valid_percent < UNREADY else 0
-    waiting = _waiting(part)
-    if waiting is None:
+    labelled = _labelled(knob, part)
+    if labelled is None:
         return 1
-    return 2 if waiting < WAITS_FAIL else 1 if waiting < WAITS_SOLVED else 0
+    return 2 if labelled < LABEL_FAILS else 1 if labelled < LABEL_SOLVED else 0
 
 
-def _waiting(part: SizeBreakdown) -> int | None:
-    """Percent valid where a wait is needed, if the context says it: it does so only beside that of the other boards."""
-    return None if part.moving_percent is None else part.waiting_percent
+def _labelled(knob: Knob, part: Counts) -> int | None:
+    """Percent valid of the instances with the knob's label; None if the context does not say it."""
+    percents = part.percents(knob.label.name) if knob.label else None
+    return percents and percents[0]
 
 
-def _holes(old: float, percent: int, space: ConfigSpace) -> float:
-    step = 1 if percent >= SOLVED else -1 if percent < UNSOLVED else 0
-    return min(max((_steps(old, HOLE_STEPS) + step) / HOLE_STEPS, space.min_hole_ratio), space.max_hole_ratio)
+def _rates(stratum: Stratum, part: Counts) -> str:
+    shown = [f"{part.valid_percent}% valid"]
+    for knob in stratum.knobs:
+        percent = _labelled(knob, part)
+        shown += [] if percent is None else [f"{knob.word} {percent}%"]
+    return ", ".join(shown)
 
 
-def _rates(part: SizeBreakdown) -> str:
-    waiting = _waiting(part)
-    return f"{part.valid_percent}% valid" + ("" if waiting is None else f", waits {waiting}%")
-
-
-def _edits(old: SizeConfig, new: SizeConfig) -> str:
-    """What changes, in the two digits that are shown."""
+def _edits(stratum: Stratum, old: Part, new: Part) -> str:
+    """What changes, in the two digits that are shown: shares, then the knobs that ask for a label."""
+    words = {SHARE: ("more data", "less data")}
+    for knob in sorted(stratum.knobs, key=lambda knob: knob.label is None):
+        words[knob.name] = f"more {knob.word}", f"fewer {knob.word}"
     edits = []
-    for knob, more, less in (
-        ("data_ratio", "more data", "less data"),
-        ("wait_ratio", "more waits", "fewer waits"),
-        ("hole_ratio", "more holes", "fewer holes"),
-    ):
-        before, after = round(getattr(old, knob), 2), round(getattr(new, knob), 2)
+    for name, (more, less) in words.items():
+        before, after = round(old[name], 2), round(new[name], 2)
         edits += [more] if after > before else [less] if after < before else []
     return ", ".join(edits) or "as it is"

@@ -1,14 +1,14 @@
-"""Failure breakdown: what a policy got right and wrong, counted per map size, with intervals."""
+"""Failure breakdown: what a policy got right and wrong, counted per stratum, with intervals."""
 
 import math
-from collections.abc import Iterable
-from typing import Self
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple, Self
 
 import numpy as np
 from pydantic import Field, NonNegativeInt, model_validator
 
+from envgen.family import Space, Verdict
 from envgen.frozen import Frozen
-from envgen.mapf.verifier import FailureCategory, Verdict
 
 _Z = 1.959963984540054
 """The standard normal distribution's 97.5 % quantile."""
@@ -36,26 +36,29 @@ class Difference(Frozen):
         return f"{self.value:+.1%} [{self.low:+.1%}, {self.high:+.1%}]"
 
 
-class SizeBreakdown(Frozen):
-    """Counts of one map size (or of all sizes together)."""
+class Labelled(Frozen):
+    """Counts of the instances that have a label."""
+
+    n: int = Field(ge=0)
+    valid: int = Field(ge=0)
+
+
+class Counts(Frozen):
+    """Counts of one stratum, or of all strata together."""
 
     n: int = Field(ge=0)
     valid: int = Field(ge=0)
     optimal: int = Field(ge=0)
-    failures: dict[FailureCategory, NonNegativeInt]
-    arrived: float | None = Field(default=None, ge=0, le=1)
-    """Mean share of agents whose path ends on their goal; None if only the counts are known."""
-    excess_cost: float | None = Field(default=None, ge=0)
-    """Mean sum of costs above the optimum over the valid answers.
-
-    None without valid answers, or if only the counts are known.
-    """
+    failures: dict[str, NonNegativeInt]
+    """Failure category -> answers."""
+    labels: dict[str, Labelled] = {}
+    """Label -> counts of the instances that have it; none if they are not known."""
+    terms: dict[str, float] = {}
+    """Mean of each term of partial progress, 0 to 1; none if only the counts are known."""
+    measures: dict[str, float] = {}
+    """Mean of each further measure over the valid answers; none without valid answers."""
     truncated: int | None = Field(default=None, ge=0)
     """Answers that hit the token limit; None if only the counts are known."""
-    waiting: int | None = Field(default=None, ge=0)
-    """Instances whose optimal plan needs a wait; None if only the counts are known."""
-    waiting_valid: int | None = Field(default=None, ge=0)
-    """Valid answers to them."""
 
     @model_validator(mode="after")
     def _add_up(self) -> Self:
@@ -64,16 +67,12 @@ class SizeBreakdown(Frozen):
                 f"{self.valid} valid, {self.optimal} of them optimal, "
                 f"and {sum(self.failures.values())} failures do not make {self.n} answers"
             )
-        if (self.waiting is None) != (self.waiting_valid is None):
-            raise ValueError(
-                f"waiting {self.waiting} and waiting_valid {self.waiting_valid}: give both or none"
-            )
-        waiting, valid = self.waiting or 0, self.waiting_valid or 0
-        if valid > waiting or valid > self.valid or self.valid - valid > self.n - waiting:
-            raise ValueError(
-                f"{waiting} of {self.n} answers where a wait is needed and {valid} of {self.valid} valid "
-                "ones do not fit together"
-            )
+        for label, has in self.labels.items():
+            if has.valid > min(has.n, self.valid) or self.valid - has.valid > self.n - has.n:
+                raise ValueError(
+                    f"{label}: {has.n} of {self.n} answers and {has.valid} of {self.valid} valid ones do not "
+                    "fit together"
+                )
         return self
 
     @property
@@ -83,100 +82,127 @@ class SizeBreakdown(Frozen):
 
     @property
     def optimal_rate(self) -> Rate:
-        """Share of answers that are valid and cost the optimum."""
+        """Share of answers that are valid and the best."""
         return wilson(self.optimal, self.n)
-
-    @property
-    def waiting_rate(self) -> Rate | None:
-        """Share of valid answers where a wait is needed; None where that is not known, or nowhere."""
-        return wilson(self.waiting_valid or 0, self.waiting) if self.waiting else None
-
-    @property
-    def moving_rate(self) -> Rate | None:
-        """Share of valid answers where no wait is needed; None where that is not known, or nowhere."""
-        if self.waiting is None or self.waiting == self.n:
-            return None
-        return wilson(self.valid - (self.waiting_valid or 0), self.n - self.waiting)
 
     @property
     def valid_percent(self) -> int:
         """Share of valid answers in whole percent, as it is shown; 0 without answers."""
         return round(100 * self.valid / self.n) if self.n else 0
 
-    @property
-    def waiting_percent(self) -> int | None:
-        """The same where a wait is needed; None where that is not known, or nowhere."""
-        return round(100 * (self.waiting_valid or 0) / self.waiting) if self.waiting else None
-
-    @property
-    def moving_percent(self) -> int | None:
-        """The same where no wait is needed; None where that is not known, or nowhere."""
-        if self.waiting is None or self.waiting == self.n:
+    def split(self, label: str) -> tuple[Labelled, Labelled] | None:
+        """Counts of the instances with a label, and without; None if not known, or if one has none."""
+        has = self.labels.get(label)
+        if has is None or not 0 < has.n < self.n:
             return None
-        return round(100 * (self.valid - (self.waiting_valid or 0)) / (self.n - self.waiting))
+        return has, Labelled(n=self.n - has.n, valid=self.valid - has.valid)
 
-    @property
-    def arrived_rate(self) -> Rate | None:
-        """Mean share of agents that end on their goals. Its interval errs on the wide side, see `wilson`."""
-        return None if self.arrived is None else wilson(self.arrived * self.n, self.n)
+    def percents(self, label: str) -> tuple[int, int] | None:
+        """Percent valid of both, as they are shown; None as in `split`."""
+        parts = self.split(label)
+        if parts is None:
+            return None
+        has, lacks = parts
+        return round(100 * has.valid / has.n), round(100 * lacks.valid / lacks.n)
+
+    def rates(self, label: str) -> tuple[Rate, Rate] | None:
+        """Share of valid answers of both; None as in `split`."""
+        parts = self.split(label)
+        return parts and (wilson(parts[0].valid, parts[0].n), wilson(parts[1].valid, parts[1].n))
+
+    def term_rate(self, term: str) -> Rate | None:
+        """Mean of a term. Its interval errs on the wide side, see `wilson`."""
+        return None if term not in self.terms else wilson(self.terms[term] * self.n, self.n)
 
 
 class Breakdown(Frozen):
-    """Failure breakdown of one evaluation: map size -> counts."""
+    """Failure breakdown of one evaluation: stratum -> counts."""
 
-    sizes: dict[int, SizeBreakdown] = Field(min_length=1)
+    strata: dict[str, Counts] = Field(min_length=1)
 
     @property
-    def overall(self) -> SizeBreakdown:
-        """All map sizes together."""
-        parts = self.sizes.values()
-        return SizeBreakdown(
+    def overall(self) -> Counts:
+        """All strata together."""
+        parts = list(self.strata.values())
+        return Counts(
             n=sum(p.n for p in parts),
             valid=sum(p.valid for p in parts),
             optimal=sum(p.optimal for p in parts),
-            failures={c: sum(p.failures.get(c, 0) for p in parts) for c in FailureCategory},
-            arrived=_mean((part.arrived, part.n) for part in parts),
-            excess_cost=_mean((part.excess_cost, part.valid) for part in parts),
-            truncated=_sum(part.truncated for part in parts),
-            waiting=_sum(part.waiting for part in parts),
-            waiting_valid=_sum(part.waiting_valid for part in parts),
+            failures={c: sum(p.failures.get(c, 0) for p in parts) for c in _names(p.failures for p in parts)},
+            labels={name: _labelled(parts, name) for name in _common(p.labels for p in parts)},
+            terms=_means([(p.terms, p.n) for p in parts]),
+            measures=_means([(p.measures, p.valid) for p in parts]),
+            truncated=_sum(p.truncated for p in parts),
         )
 
 
-def count_verdicts(sized: Iterable[tuple[int, Verdict]]) -> Breakdown:
-    """The breakdown of (map size, verdict) pairs."""
-    by_size: dict[int, list[Verdict]] = {}
-    for size, verdict in sized:
-        by_size.setdefault(size, []).append(verdict)
-    return Breakdown(
-        sizes={
-            size: SizeBreakdown(
-                n=len(verdicts),
-                valid=sum(v.valid for v in verdicts),
-                optimal=sum(v.optimal for v in verdicts),
-                failures={c: sum(v.category is c for v in verdicts) for c in FailureCategory},
-                # fsum: the same whatever the order of the answers.
-                arrived=math.fsum(v.arrived for v in verdicts) / len(verdicts),
-            )
-            for size, verdicts in sorted(by_size.items())
-        }
+class Judged(NamedTuple):
+    """What is counted of one answer."""
+
+    stratum: str
+    verdict: Verdict
+    labels: frozenset[str] = frozenset()
+    measures: dict[str, float] = {}
+    truncated: bool | None = None
+
+
+def count_verdicts(space: Space, answers: Iterable[Judged]) -> Breakdown:
+    """The breakdown of judged answers, strata in the order of the space."""
+    found: dict[str, list[Judged]] = {name: [] for name in space.names}
+    for answer in answers:
+        found.setdefault(answer.stratum, []).append(answer)
+    return Breakdown(strata={name: _counts(space, group) for name, group in found.items() if group})
+
+
+def _counts(space: Space, answers: list[Judged]) -> Counts:
+    verdicts = [answer.verdict for answer in answers]
+    terms = [verdict.terms for verdict in verdicts]
+    valid = [answer.measures for answer in answers if answer.verdict.valid]
+
+    def labelled(name: str) -> Labelled:
+        has = [answer.verdict.valid for answer in answers if name in answer.labels]
+        return Labelled(n=len(has), valid=sum(has))
+
+    return Counts(
+        n=len(verdicts),
+        valid=sum(verdict.valid for verdict in verdicts),
+        optimal=sum(verdict.optimal for verdict in verdicts),
+        failures={name: sum(verdict.category == name for verdict in verdicts) for name in space.categories},
+        labels={knob.label.name: labelled(knob.label.name) for knob in space.asked if knob.label},
+        # fsum: the same whatever the order of the answers.
+        terms={name: math.fsum(one[name] for one in terms) / len(terms) for name in space.terms},
+        measures=_means([(measures, 1) for measures in valid]),
+        truncated=_sum(answer.truncated for answer in answers),
     )
+
+
+def _labelled(parts: list[Counts], name: str) -> Labelled:
+    found = [part.labels[name] for part in parts]
+    return Labelled(n=sum(one.n for one in found), valid=sum(one.valid for one in found))
+
+
+def _names(found: Iterable[Mapping[str, object]]) -> list[str]:
+    return list(dict.fromkeys(name for one in found for name in one))
+
+
+def _common(found: Iterable[Mapping[str, object]]) -> list[str]:
+    """The names that all have."""
+    parts = list(found)
+    return [name for name in _names(parts) if all(name in one for one in parts)]
+
+
+def _means(weighted: list[tuple[dict[str, float], int]]) -> dict[str, float]:
+    """The means of what all parts with a weight know; none without weight."""
+    parts = [(values, weight) for values, weight in weighted if weight]
+    whole = sum(weight for _, weight in parts)
+    names = _common(values for values, _ in parts)
+    return {name: math.fsum(values[name] * weight for values, weight in parts) / whole for name in names}
 
 
 def _sum(counts: Iterable[int | None]) -> int | None:
     """The sum of counts; None if one of them is unknown."""
     known = list(counts)
     return None if None in known else sum(count or 0 for count in known)
-
-
-def _mean(weighted: Iterable[tuple[float | None, int]]) -> float | None:
-    """The mean of (value, weight) pairs; None without weight, or if a value with weight is unknown."""
-    counted = [(value, weight) for value, weight in weighted if weight]
-    if not counted or any(value is None for value, _ in counted):
-        return None
-    return math.fsum((value or 0.0) * weight for value, weight in counted) / sum(
-        weight for _, weight in counted
-    )
 
 
 def wilson(successes: float, total: int) -> Rate:

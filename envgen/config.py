@@ -1,51 +1,88 @@
 """The environment config: what the generator draws, and all that an engineer may change."""
 
-from typing import Annotated, Self
+from typing import Any, Self, TypeVar
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, ValidationError, model_serializer, model_validator
 
+from envgen.errors import describe_validation_error
 from envgen.frozen import Frozen
-from envgen.mapf.problem import MAX_SIZE, MIN_SIZE
 
-MAX_HOLE_RATIO = 0.5
 SUM_TOLERANCE = 1e-6
+SHARE = "data_ratio"
+"""The number that every stratum has; the others are its knobs."""
+Name = TypeVar("Name")
 
-MapSize = Annotated[int, Field(ge=MIN_SIZE, le=MAX_SIZE)]
 
+class Part(Frozen):
+    """What is drawn of one stratum: its share of the instances, and its knobs, numbers by their names."""
 
-class SizeConfig(Frozen):
-    """What is drawn of one map size."""
-
-    model_config = ConfigDict(allow_inf_nan=False)
+    model_config = ConfigDict(extra="allow", allow_inf_nan=False)
+    __pydantic_extra__: dict[str, float]  # pyright: ignore[reportIncompatibleVariableOverride]
     data_ratio: float = Field(ge=0, le=1)
-    """Share of the instances that have this map size; the shares of all sizes sum to 1."""
-    hole_ratio: float = Field(ge=0, le=MAX_HOLE_RATIO)
-    """Share of cells that are holes, rounded down to whole cells."""
-    wait_ratio: float = Field(ge=0, le=1)
-    """Share of this size's instances whose optimal solution needs at least one wait."""
+    """Share of the instances that are of this stratum; the shares of all strata sum to 1."""
+
+    @property
+    def knobs(self) -> dict[str, float]:
+        """The knobs, in the order given."""
+        return dict(self.__pydantic_extra__)
+
+    def __getitem__(self, name: str) -> float:
+        """A knob, or `data_ratio`; KeyError if it has none of this name."""
+        return self.data_ratio if name == SHARE else self.__pydantic_extra__[name]
+
+    def get(self, name: str) -> float | None:
+        """The same; None if it has none of this name."""
+        return self.data_ratio if name == SHARE else self.__pydantic_extra__.get(name)
 
 
 class EnvConfig(Frozen):
-    """Environment config: map size (3 to 10) -> data_ratio, hole_ratio, wait_ratio."""
+    """Environment config: stratum -> `Part`, as JSON under one key, what the family calls its strata.
 
-    sizes: dict[MapSize, SizeConfig] = Field(min_length=1)
+    `{"sizes": {"3": {"data_ratio": 1.0, "hole_ratio": 0.2, "wait_ratio": 0.5}}}`
+    """
+
+    strata: dict[str, Part] = Field(min_length=1)
+    key: str = "strata"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read(cls, given: Any) -> Any:
+        if not isinstance(given, dict) or "strata" in given or len(given) != 1:
+            return given
+        ((key, parts),) = given.items()
+        if not isinstance(key, str) or not isinstance(parts, dict):
+            return given
+        strata = {}
+        for name, part in parts.items():
+            try:
+                strata[str(name)] = Part.model_validate(part)
+            except ValidationError as error:
+                raise ValueError(describe_validation_error(error, f"{key}.{name}")) from None
+        return {"strata": strata, "key": key}
 
     @model_validator(mode="after")
     def _shares_sum_to_one(self) -> Self:
-        total = sum(size.data_ratio for size in self.sizes.values())
+        total = sum(part.data_ratio for part in self.strata.values())
         if abs(total - 1) > SUM_TOLERANCE:
-            raise ValueError(f"data_ratio sums to {total:.6g} over the map sizes; make the shares sum to 1")
+            raise ValueError(f"data_ratio sums to {total:.6g} over all {self.key}; make the shares sum to 1")
         return self
 
-    def counts(self, total: int) -> dict[int, int]:
-        """Instances per map size for a data set of `total`, by largest remainder; they sum to `total`."""
-        sizes = sorted(self.sizes)
-        whole = sum(
-            self.sizes[size].data_ratio for size in sizes
-        )  # 1 up to the tolerance, which a large total would show
-        exact = [self.sizes[size].data_ratio / whole * total for size in sizes]
-        counts = [int(value + SUM_TOLERANCE) for value in exact]
-        by_remainder = sorted(range(len(sizes)), key=lambda i: (counts[i] - exact[i], i))
-        for i in by_remainder[: total - sum(counts)]:
-            counts[i] += 1
-        return dict(zip(sizes, counts, strict=True))
+    @model_serializer
+    def _written(self) -> dict[str, Any]:
+        parts = {name: {SHARE: part.data_ratio, **part.knobs} for name, part in self.strata.items()}
+        return {self.key: parts}
+
+    def counts(self, total: int) -> dict[str, int]:
+        """Instances of each stratum for a data set of `total`, by largest remainder; they sum to `total`."""
+        return largest_remainder({name: part.data_ratio for name, part in self.strata.items()}, total)
+
+
+def largest_remainder(shares: dict[Name, float], total: int) -> dict[Name, int]:
+    """A total divided by shares that sum to about 1; equal remainders go to the first."""
+    names, whole = list(shares), sum(shares.values())  # 1 up to the tolerance, which a large total would show
+    exact = [share / whole * total for share in shares.values()]
+    counts = [int(value + SUM_TOLERANCE) for value in exact]
+    by_remainder = sorted(range(len(names)), key=lambda index: (counts[index] - exact[index], index))
+    for index in by_remainder[: total - sum(counts)]:
+        counts[index] += 1
+    return dict(zip(names, counts, strict=True))

@@ -3,8 +3,8 @@
     EnvwrightError
     ├── ConfigError        a setting, preset or environment config is wrong
     ├── DataError          a file of problems, instances or answers is wrong
-    ├── SamplingError      no board of the requested class can be found
-    ├── SolverError        a board is too large to decide
+    ├── SamplingError      no instance of the requested kind can be found
+    ├── SolverError        a problem is too large to decide
     ├── RunDirectoryError  a run directory belongs to something else, or is damaged
     ├── ModelError         a checkpoint cannot be loaded, or a model cannot answer
     └── ChildError         a child process (training, generation) failed
@@ -28,11 +28,11 @@ class DataError(EnvwrightError):
 
 
 class SamplingError(EnvwrightError):
-    """No board of the requested class can be found."""
+    """No instance of the requested kind can be found."""
 
 
 class SolverError(EnvwrightError):
-    """A board is too large to decide."""
+    """A problem is too large to decide."""
 
 
 class RunDirectoryError(EnvwrightError):

@@ -6,7 +6,7 @@ import numpy as np
 
 
 def seed_sequence(seed: int, *path: int | str) -> np.random.SeedSequence:
-    """Seed for a curriculum seed and a path as (stage, purpose, map size, shard); words hash to 32 bits."""
+    """Seed for a curriculum seed and a path as (stage, purpose, stratum, shard); words hash to 32 bits."""
     key = [
         part if isinstance(part, int) else int.from_bytes(hashlib.sha256(part.encode()).digest()[:4])
         for part in path

@@ -11,9 +11,10 @@ from prefect.context import FlowRunContext
 from prefect.input import RunInput
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
-from engineer.context import ConfigSpace
 from engineer.proposal import shortened
+from envgen.config import SHARE
 from envgen.errors import ConfigError, SamplingError
+from envgen.family import Knob, Space
 from envgen.files import write_json
 from flows.suspended import WAITING
 from infra.analysis.formats import config_changes
@@ -55,7 +56,7 @@ def ask(run: RunRef, stage: int) -> None:
             log.warning("stage %d: the form says %s, but the proposal was %s before", stage, answer.decision, already)
             return
         try:
-            edit = _raw(answer.config)
+            edit = _raw(run.preset.space, answer.config)
             told = {"comment": answer.comment, "by": answer.by}
             store_decision(run, decided(run, stage, answer.decision, via="form", seen=seen, edit=edit, **told))
             return
@@ -68,8 +69,9 @@ def ask(run: RunRef, stage: int) -> None:
 def approval_form(run: RunRef, stage: int, problem: str = "") -> type[RunInput]:
     """The form for the proposal of a stage: the decision, without default, and the proposed config to edit. `problem` says why it is shown again."""
     proposal, previous = run.stage(stage).proposal, previous_config(run, stage)
-    config = _config_form(run.preset.space)
-    given = {_field(size): knobs.model_dump() for size, knobs in proposal.config.sizes.items()}
+    space = run.preset.space
+    config = _config_form(space)
+    given = {_field(name): part.model_dump() for name, part in proposal.config.strata.items()}
     form = create_model(
         "Approval",
         __base__=RunInput,
@@ -79,32 +81,40 @@ def approval_form(run: RunRef, stage: int, problem: str = "") -> type[RunInput]:
                 title="Decision",
                 # The dialog opens scrolled down to this field: what is decided on has to stand here too.
                 description="approve: use the config below, edits count. reject: keep the previous config. stop: end the run here. "
-                f"The proposal changes {shortened(config_changes(previous, proposal.config), LONGEST_CHANGE)}; why, and its pilot: further up.",
+                f"The proposal changes {shortened(config_changes(space, previous, proposal.config), LONGEST_CHANGE)}; why, and its pilot: further up.",
             ),
         ),
         config=(config, Field(default=config.model_validate(given), title=f"Config of stage {stage + 1}", description="Shares are scaled to sum to 1.")),
         comment=(str, Field(default="", max_length=MAX_COMMENT, title="Comment", description="Kept with the decision; the next design question shows it.")),
         by=(str, Field(default="", max_length=200, title="Your name", description="Kept with the decision.")),
     )
-    text = proposal_markdown(stage, proposal, previous, run.stage(stage).pilots.pilots)
+    text = proposal_markdown(space, stage, proposal, previous, run.stage(stage).pilots.pilots)
     return form.with_initial_data(description=f"**The edited config is not possible:** {problem}\n\n{text}" if problem else text)
 
 
-def _config_form(space: ConfigSpace) -> type[BaseModel]:
-    """The config as nested boxes, one a map size; no ratio has a default, so that a partial answer is refused."""
-    share = (float, Field(ge=0, le=1, title="data_ratio", description="Share of the instances."))
-    holes = (float, Field(ge=space.min_hole_ratio, le=space.max_hole_ratio, title="hole_ratio", description="Share of cells that are holes."))
-    waits = (float, Field(ge=0, le=1, title="wait_ratio", description="Share of instances that need a wait."))
+def _config_form(space: Space) -> type[BaseModel]:
+    """The config as nested boxes, one a stratum; no number has a default, so that a partial answer is refused."""
+    share = (float, Field(ge=0, le=1, title=SHARE, description="Share of the instances."))
     strict = ConfigDict(extra="forbid")
-    size_form = create_model("MapSizeForm", __config__=strict, data_ratio=share, hole_ratio=holes, wait_ratio=waits)
-    fields: dict[str, Any] = {_field(size): (size_form, Field(title=f"{size}x{size}")) for size in space.map_sizes}
+
+    def box(name: str) -> tuple[type[BaseModel], Any]:
+        knobs: dict[str, Any] = {knob.name: _number(knob) for knob in space[name].knobs}
+        form = create_model(f"Form_{name}", __config__=strict, **{SHARE: share, **knobs})
+        return form, Field(title=space.label(name))
+
+    fields: dict[str, Any] = {_field(name): box(name) for name in space.names}
     return create_model("ConfigForm", __config__=strict, **fields)
 
 
-def _field(size: int) -> str:
-    return f"size_{size}"
+def _number(knob: Knob) -> tuple[type, Any]:
+    description = knob.means[0].upper() + knob.means[1:] + "."
+    return float, Field(ge=knob.low, le=knob.high, title=knob.name, description=description)
 
 
-def _raw(config: BaseModel) -> dict[str, Any]:
+def _field(name: str) -> str:
+    return f"stratum_{name}"
+
+
+def _raw(space: Space, config: BaseModel) -> dict[str, Any]:
     """The config of a submitted form as designers write one."""
-    return {"sizes": {name.removeprefix("size_"): knobs for name, knobs in config.model_dump().items()}}
+    return {space.key: {name.removeprefix("stratum_"): knobs for name, knobs in config.model_dump().items()}}

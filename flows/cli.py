@@ -234,12 +234,13 @@ def generate(
     """A data set drawn from an environment config, with exact counts and labels; no instance of the benchmark suite is in it."""
     from envgen.dataset import write_dataset
     from envgen.mapf.benchmark import suite_identities
+    from envgen.mapf.config import BoardsConfig
     from envgen.mapf.sampler import sample
     from infra.config.preset import load_env_config
     from infra.config.settings import Settings
 
     prompt_style = _style(style)
-    wanted = load_env_config(config)
+    wanted = load_env_config(config, BoardsConfig)
     kept_apart = suite_identities(agents)
     instances, report = sample(wanted, count, agents=agents, seed=seed, held_out=kept_apart, workers=Settings().workers, progress=console.print)
     write_dataset(output, instances, prompt_style, {"config": wanted, "seed": seed, "agents": agents, "report": report})

@@ -1,15 +1,13 @@
 """Evaluate a chat model on instances: prompt, completion, verdict."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from envgen.breakdown import Difference, paired_difference
 from envgen.errors import DataError
+from envgen.family import Instance, TaskFamily
 from envgen.frozen import Frozen
-from envgen.mapf.problem import Instance
-from envgen.mapf.prompts import PromptStyle, prompt
-from envgen.mapf.verifier import verify_batch
 from policy.chat.contract import ChatModel, Progress, Sampling, ask
 from policy.rollouts import Rollout
 
@@ -17,20 +15,21 @@ from policy.rollouts import Rollout
 class Changes(Frozen):
     """What a stage changed on the validation set, against the policy that it started from."""
 
-    valid: dict[int, Difference]
-    """Map size -> change of the valid rate, paired over the instances."""
+    valid: dict[str, Difference]
+    """Stratum -> change of the valid rate, paired over the instances."""
 
 
 def evaluate(
     model: ChatModel,
-    instances: list[Instance],
-    style: PromptStyle,
+    family: TaskFamily,
+    instances: Sequence[Instance],
+    style: str,
     sampling: Sampling,
     progress: Progress | None = None,
 ) -> list[Rollout]:
     """One rollout an instance, in order."""
-    completions = model.complete([ask(prompt(i.problem, style)) for i in instances], sampling, progress)
-    verdicts = verify_batch(instances, [completion.text for completion in completions])
+    completions = model.complete([ask(family.prompt(i, style)) for i in instances], sampling, progress)
+    verdicts = family.judge(instances, [completion.text for completion in completions])
     return [
         Rollout(
             instance=instance,
@@ -58,22 +57,19 @@ def solved_by_one(before: list[Rollout], after: list[Rollout]) -> tuple[int, int
     return pairs.count((False, True)), pairs.count((True, False))
 
 
-def valid_gains(before: list[Rollout], after: list[Rollout]) -> dict[int, Difference]:
-    """Map size, ascending -> change of its valid rate, likewise paired."""
+def valid_gains(before: list[Rollout], after: list[Rollout]) -> dict[str, Difference]:
+    """Stratum -> change of its valid rate, likewise paired, in the order of the instances."""
     _check_paired(before, after)
 
-    def of_size(rollouts: list[Rollout], size: int) -> list[Rollout]:
-        return [r for r in rollouts if r.instance.problem.size == size]
+    def of(rollouts: list[Rollout], name: str) -> list[Rollout]:
+        return [r for r in rollouts if r.instance.stratum == name]
 
-    sizes = sorted({r.instance.problem.size for r in before})
-    return {
-        size: _change(of_size(before, size), of_size(after, size), lambda r: r.verdict.valid)
-        for size in sizes
-    }
+    strata = dict.fromkeys(r.instance.stratum for r in before)
+    return {name: _change(of(before, name), of(after, name), lambda r: r.verdict.valid) for name in strata}
 
 
 def _check_paired(before: list[Rollout], after: list[Rollout]) -> None:
-    if [r.instance.problem.id for r in before] != [r.instance.problem.id for r in after]:
+    if [r.instance.id for r in before] != [r.instance.id for r in after]:
         raise DataError(
             "the two evaluations are not on the same instances in the same order, so they cannot be paired; "
             "evaluate both on one data set"

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from prefect import task
 
+from envgen.dataset import USUAL
 from envgen.files import digest, file_digest
 from envgen.mapf.benchmark import EVERYTHING, SUITE_SHA256, Item, limited
 from envgen.mapf.problem import Instance
@@ -86,9 +87,9 @@ def _data_key(spec: BenchmarkSpec, items: list[Item]) -> str | list[str]:
 
 def _answer(model: ChatModel, instances: list[Instance], spec: BenchmarkSpec, files: Evaluation) -> None:
     progress = reporting(f"%d of {len(instances)} instances answered")
-    found = evaluate(model, instances, spec.style, Sampling(max_tokens=spec.answer_tokens), progress)
+    found = evaluate(model, USUAL.load(), instances, spec.style, Sampling(max_tokens=spec.answer_tokens), progress)
     files.write(Evaluation.rollouts, found, spec.style)
-    files.write(Evaluation.breakdown, breakdown_of(files.rollouts))
+    files.write(Evaluation.breakdown, breakdown_of(USUAL.load(), files.rollouts))
 
 
 def _endpoint_model(endpoint: Endpoint) -> ChatModel:

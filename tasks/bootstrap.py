@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
 
+from envgen.mapf.lessons import random_space
 from prefect import task
 
 from engineer.lessons import lessons
@@ -67,7 +68,7 @@ def _designs(recipe: BootstrapRecipe) -> list[Example]:
     """Design questions with the rule's answers, chunk by chunk, enough for the tokenizer too."""
     each = recipe.design_batch_size * DESIGN_BATCHES
     chunks = max(design_chunks(recipe), -(-READ_BY_TOKENIZER // each))
-    return [example for chunk in range(chunks) for example in islice(lessons(seed_integer(recipe.seed, "designs", chunk)), each)]
+    return [example for chunk in range(chunks) for example in islice(lessons(seed_integer(recipe.seed, "designs", chunk), random_space), each)]
 
 
 def held_out(agents: Iterable[int]) -> frozenset[str]:

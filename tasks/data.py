@@ -1,11 +1,13 @@
 """Draw the validation set and the training instances of a stage."""
 
+from typing import Any
+
 from prefect import task
 
 from envgen.config import EnvConfig
-from envgen.mapf.benchmark import SUITE_SHA256, suite_identities
-from envgen.mapf.problem import Instance
-from envgen.mapf.sampler import SamplingReport, sample
+from envgen.family import Source
+from envgen.sampling import sample
+from infra.config.preset import Preset
 from infra.config.settings import Settings
 from infra.runs.data import held_out, validation_instances
 from infra.runs.run import Run, RunRef
@@ -24,18 +26,21 @@ def make_validation(run: RunRef) -> StepRecord:
     def body() -> None:
         instances = validation_instances(preset)
         log.info("validation set: %d instances", len(instances))
-        run.write(Run.validation, instances, preset.prompt_style, {"validation": spec.model_dump(mode="json")})
+        origin = {"validation": spec.model_dump(mode="json")}
+        run.write(Run.validation, instances, preset.prompt_style, origin, preset.family)
 
-    sizes = preset.space.map_sizes
-    decides = {"spec": spec, "map_sizes": sizes, "agents": preset.agents, "style": preset.prompt_style}
-    if suite_identities(preset.agents):
-        decides["benchmark"] = SUITE_SHA256
+    decides = {"spec": spec, **environment(preset)}
     return run_step(run.directory, "validation", decides, (Run.validation.name,), body)
+
+
+def environment(preset: Preset) -> dict[str, Any]:
+    """What decides how an instance is drawn, put into words and judged."""
+    return {"family": preset.family, "version": preset.task.version, "style": preset.prompt_style}
 
 
 @task(**task_options("generate"))
 def generate(run: RunRef, stage: int, config: EnvConfig, validation: StepRecord) -> StepRecord:
-    """Write config and training data of a stage, without an instance of the validation set or benchmark suite."""
+    """Write config and training data of a stage, without an instance that is validated on or reserved."""
     preset, files = run.preset, run.stage(stage)
     seed = preset.stage_seed(stage)
 
@@ -44,13 +49,12 @@ def generate(run: RunRef, stage: int, config: EnvConfig, validation: StepRecord)
         # Not before: with its config a stage has begun, and what was decided on it stands.
         files.write(Stage.config, config)
         origin = {"config": config, "seed": seed, "stage": stage, "report": report}
-        files.write(Stage.train, instances, preset.prompt_style, origin)
+        files.write(Stage.train, instances, preset.prompt_style, origin, preset.family)
 
     decides = {
         "config": config,
         "instances": preset.instances,
-        "agents": preset.agents,
-        "style": preset.prompt_style,
+        **environment(preset),
         "seed": seed,
         "stage": stage,
         "validation": validation.key,
@@ -58,17 +62,16 @@ def generate(run: RunRef, stage: int, config: EnvConfig, validation: StepRecord)
     return run_step(files.directory, "generate", decides, (Stage.config.name, Stage.train.name), body)
 
 
-def _draw(run: RunRef, stage: int, config: EnvConfig) -> tuple[list[Instance], SamplingReport]:
+def _draw(run: RunRef, stage: int, config: EnvConfig) -> tuple[list[Any], dict[str, Any]]:
     preset, settings = run.preset, Settings()
     if settings.ray:
         return draw_on_ray(run, stage, config, settings.workers)
     return sample(
+        preset.task,
         config,
         preset.instances,
-        agents=preset.agents,
-        seed=preset.stage_seed(stage),
-        stage=stage,
-        held_out=held_out(run),
-        workers=settings.workers,
-        progress=lambda line: log.info("stage %d: %s", stage, line),
+        Source(preset.stage_seed(stage), stage),
+        held_out(run),
+        settings.workers,
+        lambda line: log.info("stage %d: %s", stage, line),
     )

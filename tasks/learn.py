@@ -48,6 +48,7 @@ def train(run: RunRef, stage: int, data: StepRecord, parent: int) -> StepRecord:
         data=files.path(Stage.train),
         output=files.directory,
         work=work,
+        family=preset.family,
         style=preset.prompt_style,
         rewards=preset.rewards,
         trl=options,
@@ -117,7 +118,7 @@ def evaluate_start(run: RunRef, validation: StepRecord) -> StepRecord:
 
     def body() -> None:
         _evaluate(run, START)
-        run.start.write(Stage.breakdown, breakdown_of(run.start.rollouts))
+        run.start.write(Stage.breakdown, breakdown_of(run.preset.task, run.start.rollouts))
 
     outputs = (Stage.rollouts.name, Stage.breakdown.name)
     return run_step(run.start.directory, "start", decides, outputs, body, kept=run.start.partial.name)
@@ -160,8 +161,8 @@ def _evaluate(run: RunRef, stage: int) -> None:
     kept = KeptAnswers(model, files.partial, {"model": run.identity(stage), **preset.engine.decides})
     progress = reporting(f"{files.directory.name}: %d of {len(instances)} validation instances answered")
     sampling = Sampling(max_tokens=preset.max_answer_tokens)
-    found = evaluate(kept, instances, preset.prompt_style, sampling, progress)
-    files.write(Stage.rollouts, found, preset.prompt_style)
+    found = evaluate(kept, preset.task, instances, preset.prompt_style, sampling, progress)
+    files.write(Stage.rollouts, found, preset.prompt_style, preset.family)
 
 
 @task(**task_options("summarize"))
@@ -170,7 +171,7 @@ def summarize(run: RunRef, stage: int, rollouts: StepRecord) -> StepRecord:
     files, before = run.stage(stage), run.evaluation(run.parent(stage))
 
     def body() -> None:
-        files.write(Stage.breakdown, breakdown_of(files.rollouts))
+        files.write(Stage.breakdown, breakdown_of(run.preset.task, files.rollouts))
         files.write(Stage.changes, Changes(valid=valid_gains(before.rollouts, files.rollouts)))
 
     decides = {"rollouts": rollouts.outputs[Stage.rollouts.name], "before": before.digest(Stage.rollouts)}

@@ -1,12 +1,11 @@
 """Pilot the proposed configs with the policy that would train on them, and choose."""
 
-from typing import Any
-
 from prefect import task
 
 from envgen.config import EnvConfig
 from envgen.errors import ModelError, SamplingError
-from envgen.mapf.sampler import sample
+from envgen.family import Source
+from envgen.sampling import sample
 from envgen.seeds import seed_integer
 from infra.analysis.stage_view import pilot_text
 from infra.config.settings import Settings
@@ -19,6 +18,7 @@ from policy.chat.contract import Sampling
 from policy.grpo.pilot import pilot
 from policy.grpo.pilot_score import Piloted, Pilots
 from policy.grpo.train_spec import answer_tokens, group_size, reward_scale
+from tasks.data import environment
 from tasks.run import engine, log, reporting, task_options
 
 PARTIAL = "pilot.partial.jsonl"
@@ -46,8 +46,7 @@ def score_candidates(run: RunRef, stage: int, candidates: StepRecord, gate: Step
         "pilot": preset.design.pilot,
         "trl": [group_size(preset.trl), answer_tokens(preset.trl), reward_scale(preset.trl)],
         "rewards": preset.rewards,
-        "agents": preset.agents,
-        "style": preset.prompt_style,
+        **environment(preset),
         **preset.engine.decides,
         "seed": preset.seed,
     }
@@ -56,18 +55,18 @@ def score_candidates(run: RunRef, stage: int, candidates: StepRecord, gate: Step
 
 def _pilot(run: RunRef, stage: int, policy: int, config: EnvConfig) -> Piloted:
     preset, files, size = run.preset, run.stage(stage), group_size(run.preset.trl)
-    drawn: dict[str, Any] = {"agents": preset.agents, "seed": preset.seed, "stage": stage, "workers": Settings().workers}
+    source = Source(preset.seed, stage, "pilot")
     try:
-        instances, _ = sample(config, preset.design.pilot, purpose="pilot", held_out=held_out(run), **drawn)
+        instances, _ = sample(preset.task, config, preset.design.pilot, source, held_out(run), Settings().workers)
         model = engine(run.policy(policy), preset.engine, files.log("engine"))
         # As in training: temperature 1, the same answer length and group size.
         seed = seed_integer(preset.seed, stage, "pilot")
         sampling = Sampling(max_tokens=answer_tokens(preset.trl), temperature=1.0, seed=seed)
         progress = reporting(f"stage {stage}: pilot: %d of {preset.design.pilot * size} answers")
         how = (preset.prompt_style, sampling, preset.rewards, reward_scale(preset.trl), progress)
-        source = {"model": run.identity(policy), **preset.engine.decides}
-        kept = KeptAnswers(model, files.directory / PARTIAL, source)
-        return Piloted(config=config, score=pilot(kept, instances, size, *how))
+        asked = {"model": run.identity(policy), **preset.engine.decides}
+        kept = KeptAnswers(model, files.directory / PARTIAL, asked)
+        return Piloted(config=config, score=pilot(kept, preset.task, instances, size, *how))
     except (ModelError, SamplingError) as error:  # a score is not worth a run
         return Piloted(config=config, score=None, error=str(error))
 

@@ -13,7 +13,7 @@ from tasks.artifacts import show_picture, stage_key, view
 @view
 def show_config(run: RunRef, stage: int) -> None:
     """The config of a stage, and what it changes against that of the stage before."""
-    table = config_table(run.config_of(stage), run.config_of(stage - 1) if stage else None)
+    table = config_table(run.preset.space, run.config_of(stage), run.config_of(stage - 1) if stage else None)
     since = f", changes since stage {stage - 1}" if stage else " (the default config)"
     what = f"Environment config of stage {stage}{since}"
     create_table_artifact(table=table, key=stage_key(run, stage, "config"), description=what)
@@ -23,7 +23,7 @@ def show_config(run: RunRef, stage: int) -> None:
 def show_breakdown(run: RunRef, stage: int) -> None:
     """What the policy of a stage got right and wrong."""
     what = f"Failure breakdown after stage {stage}, on the validation set, with 95 % Wilson intervals"
-    table = breakdown_table(run.stage(stage).breakdown)
+    table = breakdown_table(run.preset.space, run.stage(stage).breakdown)
     create_table_artifact(table=table, key=stage_key(run, stage, "breakdown"), description=what)
 
 
@@ -31,7 +31,7 @@ def show_breakdown(run: RunRef, stage: int) -> None:
 def show_proposal(run: RunRef, stage: int) -> None:
     """What was proposed after a stage, in words."""
     files = run.stage(stage)
-    text = proposal_markdown(stage, files.proposal, previous_config(run, stage), files.pilots.pilots)
+    text = proposal_markdown(run.preset.space, stage, files.proposal, previous_config(run, stage), files.pilots.pilots)
     key = stage_key(run, stage, "proposal")
     create_markdown_artifact(markdown=text, key=key, description=f"Proposal after stage {stage}")
 
@@ -39,7 +39,7 @@ def show_proposal(run: RunRef, stage: int) -> None:
 @view
 def show_rates(run: RunRef, stage: int, results: CurriculumResults) -> None:
     """The rates of the start policy and after each stage, as a picture."""
-    picture = rates_png([results.start.overall, *(one.breakdown.overall for one in results.stages)])
+    picture = rates_png(run.preset.space, [results.start.overall, *(one.breakdown.overall for one in results.stages)])
     show_picture(stage_key(run, stage, "rates"), picture, f"Valid and optimal rate up to stage {stage}")
 
 

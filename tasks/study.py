@@ -6,6 +6,7 @@ from prefect import task
 
 from engineer.gate import START
 from envgen.dataset import write_dataset
+from envgen.mapf.prompts import PromptStyle
 from infra.analysis.benchmark.spec import BenchmarkSpec
 from infra.analysis.study.export import RoundFolder, policies_to_test, store_round
 from infra.analysis.study.spec import StudySpec
@@ -14,6 +15,7 @@ from infra.runs.data import validation_instances
 from infra.runs.steps import run_step
 from policy.checkpoints import resolve_model
 from tasks.benchmark import answer_all
+from tasks.data import environment
 from tasks.run import log, task_options
 
 
@@ -27,7 +29,7 @@ def make_instances(data: Path, spec: StudySpec) -> None:
             log.info("%s set: %d instances", name, len(instances))
             write_dataset(data / f"{name}.parquet", instances, preset.prompt_style, {"study": spec.name, "test": spec.test.model_dump(mode="json")})
 
-    decides = {"test": spec.test, "validation": preset.validation, "map_sizes": preset.space.map_sizes, "agents": preset.agents, "style": preset.prompt_style}
+    decides = {"test": spec.test, "validation": preset.validation, **environment(preset)}
     run_step(data, "study-instances", decides, ("test.parquet", "validation.parquet"), body)
 
 
@@ -49,7 +51,7 @@ def _asked(data: Path, spec: StudySpec, preset: Preset, source: str, replicas: i
         data=str((data / "test.parquet").resolve()),
         preset="",
         limit=None,
-        style=preset.prompt_style,
+        style=PromptStyle(preset.prompt_style),
         answer_tokens=spec.test.answer_tokens,
         engine=preset.engine.model_copy(update={"replicas": max(replicas, preset.engine.replicas)}),
     )

@@ -1,7 +1,9 @@
-"""How a model is asked, and the designers `checkpoint`, the policy just trained, and `base`, the start policy.
+"""How a model is asked, and the designers `checkpoint`, the policy just trained, and `base`, the start
+policy.
 
-A model answers once. If its answer cannot be read, the conversation goes on with one repair turn: the model sees its answer
-and the error, and is asked for the JSON again. If that fails too, the previous config is kept.
+A model answers once. If its answer cannot be read, the conversation goes on with one repair turn: the model
+sees its answer and the error, and is asked for the JSON again. If that fails too, the previous config is
+kept.
 """
 
 import time
@@ -30,11 +32,19 @@ def _propose(context: DesignContext, options: DesignerOptions, brief: Brief) -> 
     return ask_model(brief.spec, context, brief.seed, brief.model, brief.candidate)
 
 
-def ask_model(spec: DesignSpec, context: DesignContext, seed: int, model: ChatModel, candidate: int = 0) -> Proposal:
-    """The proposal that a model answers to the design question, repaired once; never raises for a bad answer."""
+def ask_model(
+    spec: DesignSpec, context: DesignContext, seed: int, model: ChatModel, candidate: int = 0
+) -> Proposal:
+    """The proposal that a model answers to the design question, repaired once; never raises for a bad
+    answer."""
     prompt = design_prompt(spec.variant, context, spec.wording)
     proposal = Proposal(
-        stage=context.current.stage, designer=spec.designer, variant=spec.variant, prompt=prompt.text, cuts=prompt.cuts, config=context.current.config
+        stage=context.current.stage,
+        designer=spec.designer,
+        variant=spec.variant,
+        prompt=prompt.text,
+        cuts=prompt.cuts,
+        config=context.current.config,
     )
     conversation = ask(prompt.text)
     for turn in range(TURNS):
@@ -42,14 +52,16 @@ def ask_model(spec: DesignSpec, context: DesignContext, seed: int, model: ChatMo
         try:
             [completion] = model.complete([conversation], _sampling(spec, context, seed, candidate, turn))
         except ModelError as error:
-            reason = f"the model could not answer, the previous config is kept: {str(error)[:MAX_REASON]}{_unread(proposal)}"
+            why = f"{str(error)[:MAX_REASON]}{_unread(proposal)}"
+            reason = f"the model could not answer, the previous config is kept: {why}"
             return proposal.model_copy(update={"fallback": reason})
         seconds = round(time.monotonic() - clock, 3)
         read, error = _read(completion, context, spec)
+        attempt = Attempt(**completion.model_dump(), error=error, started=started, seconds=seconds)
         proposal = proposal.model_copy(
             update={
                 **read,
-                "attempts": (*proposal.attempts, Attempt(**completion.model_dump(), error=error, started=started, seconds=seconds)),
+                "attempts": (*proposal.attempts, attempt),
                 "prompt_tokens": proposal.prompt_tokens + completion.prompt_tokens,
                 "completion_tokens": proposal.completion_tokens + completion.completion_tokens,
             }
@@ -57,11 +69,13 @@ def ask_model(spec: DesignSpec, context: DesignContext, seed: int, model: ChatMo
         if error is None:
             return proposal
         conversation = _repair(conversation, completion.text, error)
-    return proposal.model_copy(update={"fallback": f"the model could not repair its answer, the previous config is kept{_unread(proposal)}"})
+    reason = f"the model could not repair its answer, the previous config is kept{_unread(proposal)}"
+    return proposal.model_copy(update={"fallback": reason})
 
 
 def conversations(proposal: Proposal) -> list[Conversation]:
-    """What a model was asked for a proposal: one conversation an attempt, and the one that it could not answer, if there was one."""
+    """What a model was asked for a proposal: one conversation an attempt, and the one that it could not
+    answer, if there was one."""
     asked = [ask(proposal.prompt)] if proposal.prompt else []
     for attempt in proposal.attempts:
         if attempt.error is not None and len(asked) < TURNS:
@@ -82,7 +96,7 @@ def _sampling(spec: DesignSpec, context: DesignContext, seed: int, candidate: in
 def _read(completion: Completion, context: DesignContext, spec: DesignSpec) -> tuple[dict, str | None]:
     """The fields of a proposal that an answer decides, and why it could not be read, if it could not."""
     try:
-        rationale, raw = parse_answer(completion.text)
+        rationale, raw = parse_answer(completion.text, context.space)
         config, changes = project(raw, context.space, context.current.config)
     except AnswerError as error:
         cut = f"; it was cut off at {spec.max_tokens} tokens" if completion.finish_reason == "length" else ""
@@ -91,13 +105,17 @@ def _read(completion: Completion, context: DesignContext, spec: DesignSpec) -> t
 
 
 def _unread(proposal: Proposal) -> str:
-    return "".join(f"; answer {number} could not be read: {attempt.error}" for number, attempt in enumerate(proposal.attempts, 1))
+    return "".join(
+        f"; answer {number} could not be read: {attempt.error}"
+        for number, attempt in enumerate(proposal.attempts, 1)
+    )
 
 
 def _repair(conversation: Conversation, answer: str, error: str) -> Conversation:
     # Some chat models refuse an empty message.
     quoted = shortened(answer, MAX_QUOTED) if answer.strip() else "(nothing)"
-    request = f"Your answer could not be used: {error}. Answer again, with the complete JSON only, in the form that was asked for."
+    wanted = "Answer again, with the complete JSON only, in the form that was asked for."
+    request = f"Your answer could not be used: {error}. {wanted}"
     return (*conversation, Message(role="assistant", content=quoted), Message(role="user", content=request))
 
 

@@ -1,14 +1,18 @@
-"""`openai`: a model behind any OpenAI-compatible endpoint designs. Asked as `checkpoint` and `base` are, with its cost kept."""
+"""`openai`: a model behind any OpenAI-compatible endpoint designs.
+
+Asked as `checkpoint` and `base` are, with its cost kept.
+"""
 
 from typing import Any
 
 from pydantic import Field, model_validator
 
-from engineer.context import ConfigSpace, DesignContext
+from engineer.context import DesignContext
 from engineer.contract import Brief, Designer, DesignerOptions
 from engineer.engineers.asking import ask_model
 from engineer.proposal import Proposal
 from envgen.errors import ConfigError
+from envgen.family import Space
 from policy.chat.endpoint import Endpoint, check_endpoint, read_key
 
 
@@ -27,7 +31,10 @@ class OpenAIOptions(Endpoint, DesignerOptions):
         if unknown:
             # Not a ValueError: its message would show the value, which may be a key.
             known = ", ".join(sorted(cls.model_fields))
-            raise ConfigError(f"design.options of designer 'openai': there is no {unknown[0]!r}; known are {known}, and a key belongs in the environment")
+            raise ConfigError(
+                f"design.options of designer 'openai': there is no {unknown[0]!r}; known are {known}, and a "
+                "key belongs in the environment"
+            )
         return given
 
     def cost(self, prompt_tokens: int, completion_tokens: int) -> float | None:
@@ -37,7 +44,7 @@ class OpenAIOptions(Endpoint, DesignerOptions):
         return (prompt_tokens * self.prompt_price + completion_tokens * self.completion_price) / 1e6
 
 
-def check(options: OpenAIOptions, space: ConfigSpace, stages: int) -> None:
+def check(options: OpenAIOptions, space: Space, stages: int) -> None:
     """ValueError if the endpoint is none, or one of the prices is missing."""
     check_endpoint(options)
     if (options.prompt_price is None) != (options.completion_price is None):
@@ -50,8 +57,13 @@ def _propose(context: DesignContext, options: OpenAIOptions, brief: Brief) -> Pr
     model = OpenAIModel(options, read_key(options))
     proposal = ask_model(brief.spec, context, brief.seed, model, brief.candidate)
     used = model.usage
-    counted = {"prompt_tokens": used.prompt_tokens, "completion_tokens": used.completion_tokens, "requests": used.requests}
-    return proposal.model_copy(update={**counted, "cost": options.cost(used.prompt_tokens, used.completion_tokens)})
+    counted = {
+        "prompt_tokens": used.prompt_tokens,
+        "completion_tokens": used.completion_tokens,
+        "requests": used.requests,
+        "cost": options.cost(used.prompt_tokens, used.completion_tokens),
+    }
+    return proposal.model_copy(update=counted)
 
 
 OPENAI = Designer(_propose, OpenAIOptions, check=check)

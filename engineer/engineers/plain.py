@@ -6,28 +6,27 @@ from engineer.answer import project
 from engineer.context import DesignContext
 from engineer.contract import Brief, Designer, DesignerOptions
 from engineer.proposal import Proposal
-from envgen.config import EnvConfig
+from envgen.config import SHARE, EnvConfig
 from envgen.seeds import generator
 
 
 def random_config(context: DesignContext, rng: np.random.Generator) -> EnvConfig:
-    """A config uniform over shares (flat Dirichlet), hole and wait ratios of the space."""
+    """A config uniform over shares (flat Dirichlet) and knobs of the space."""
     space = context.space
-    shares = rng.dirichlet(np.ones(len(space.map_sizes)))
+    shares = rng.dirichlet(np.ones(len(space.strata))).tolist()
     raw = {
-        str(size): {
-            "data_ratio": float(share),
-            "hole_ratio": float(rng.uniform(space.min_hole_ratio, space.max_hole_ratio)),
-            "wait_ratio": float(rng.uniform()),
+        stratum.name: {
+            SHARE: share,
+            **{knob.name: float(rng.uniform(knob.low, knob.high)) for knob in stratum.knobs},
         }
-        for size, share in zip(space.map_sizes, shares, strict=True)
+        for stratum, share in zip(space.strata, shares, strict=True)
     }
-    return project({"sizes": raw}, space, context.current.config)[0]
+    return project({space.key: raw}, space, context.current.config)[0]
 
 
 def _propose_random(context: DesignContext, options: DesignerOptions, brief: Brief) -> Proposal:
-    config = random_config(context, generator(brief.seed, context.current.stage, "random-designer", brief.candidate))
-    return brief.exactly(context, config, "Drawn at random from the config space.")
+    rng = generator(brief.seed, context.current.stage, "random-designer", brief.candidate)
+    return brief.exactly(context, random_config(context, rng), "Drawn at random from the config space.")
 
 
 def _propose_fixed(context: DesignContext, options: DesignerOptions, brief: Brief) -> Proposal:

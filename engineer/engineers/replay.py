@@ -6,41 +6,50 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, ValidationError
 
-from engineer.context import ConfigSpace, DesignContext
+from engineer.context import DesignContext
 from engineer.contract import Brief, Designer, DesignerOptions
 from engineer.proposal import Proposal
 from envgen.config import EnvConfig
 from envgen.errors import DataError, describe_validation_error, shown
+from envgen.family import Space
 from envgen.files import read_text
 
 RESULTS = "results.json"
 
 
 def recorded_configs(path: Path) -> tuple[EnvConfig, ...]:
-    """The configs that the stages of a run proposed; ValueError names file and field. A directory stands for its `results.json`."""
-    file = path / RESULTS if path.is_dir() else path
+    """The configs that the stages of a run proposed; ValueError names file and field.
+
+    A directory stands for its `results.json`.
+    """
+    file, what = path / RESULTS if path.is_dir() else path, f"give the {RESULTS} of a run"
     try:
         value = json.loads(read_text(file))
     except DataError as error:
         raise ValueError(str(error)) from None
     except RecursionError:
-        raise ValueError(f"{file}: is no JSON that can be read, it is nested too deeply; give the {RESULTS} of a run") from None
+        raise ValueError(f"{file}: is no JSON that can be read, it is nested too deeply; {what}") from None
     except ValueError as error:
-        raise ValueError(f"{file}: is no JSON: {error}; give the {RESULTS} of a run") from None
+        raise ValueError(f"{file}: is no JSON: {error}; {what}") from None
     stages = value.get("stages") if isinstance(value, dict) else None
     if not isinstance(stages, list) or not stages:
-        raise ValueError(f"{file}: stages: expected a list of at least one stage, got {shown(stages)}; give the {RESULTS} of a run")
+        raise ValueError(
+            f"{file}: stages: expected a list of at least one stage, got {shown(stages)}; {what}"
+        )
     return tuple(_config(file, number, stage) for number, stage in enumerate(stages))
 
 
 def _config(file: Path, number: int, stage: Any) -> EnvConfig:
     proposal = stage.get("proposal") if isinstance(stage, dict) else None
     if not isinstance(proposal, dict) or "config" not in proposal:
-        raise ValueError(f"{file}: stages.{number}.proposal.config: is missing; give the {RESULTS} of a run")
+        where = f"{file}: stages.{number}.proposal.config"
+        raise ValueError(f"{where}: is missing; give the {RESULTS} of a run")
     try:
         return EnvConfig.model_validate(proposal["config"])
     except ValidationError as error:
-        raise ValueError(describe_validation_error(error, f"{file}: stages.{number}.proposal.config")) from None
+        raise ValueError(
+            describe_validation_error(error, f"{file}: stages.{number}.proposal.config")
+        ) from None
 
 
 def _read(value: Any) -> Any:
@@ -51,22 +60,25 @@ class ReplayOptions(DesignerOptions):
     """The sequence."""
 
     configs: Annotated[tuple[EnvConfig, ...], BeforeValidator(_read)] = Field(min_length=1, max_length=100)
-    """The configs of stages 1, 2, ...: a list, or the path of a run or of its `results.json`, relative to the working directory.
+    """The configs of stages 1, 2, ...: a list, or the path of a run or of its `results.json`, relative to the
+    working directory.
 
-    Stage 0 uses the preset's default config. A path is read once, when the preset is loaded: the run then holds the configs themselves."""
+    Stage 0 uses the preset's default config. A path is read once, when the preset is loaded: the run then
+    holds the configs themselves."""
 
 
-def check(options: ReplayOptions, space: ConfigSpace, stages: int) -> None:
+def check(options: ReplayOptions, space: Space, stages: int) -> None:
     """ValueError if there are too few configs for the stages, or one is outside of the config space."""
     if len(options.configs) < stages - 1:
-        raise ValueError(f"configs: has {len(options.configs)} configs, {stages} stages need {stages - 1}; give a longer recording or fewer stages")
+        raise ValueError(
+            f"configs: has {len(options.configs)} configs, {stages} stages need {stages - 1}; give a longer "
+            "recording or fewer stages"
+        )
     for number, config in enumerate(options.configs):
-        if tuple(config.sizes) != space.map_sizes:
-            raise ValueError(f"configs.{number}: names the map sizes {list(config.sizes)}, space names {list(space.map_sizes)}; name the same")
-        for size, knobs in config.sizes.items():
-            if not space.min_hole_ratio <= knobs.hole_ratio <= space.max_hole_ratio:
-                allowed = f"{space.min_hole_ratio:g}..{space.max_hole_ratio:g}"
-                raise ValueError(f"configs.{number}.sizes.{size}.hole_ratio: {knobs.hole_ratio:g} is outside of the space's {allowed}")
+        try:
+            space.check(config)
+        except ValueError as error:
+            raise ValueError(f"configs.{number}.{error}") from None
 
 
 def _propose(context: DesignContext, options: ReplayOptions, brief: Brief) -> Proposal:

@@ -14,10 +14,10 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from envgen.config import EnvConfig, SizeConfig
 from envgen.dataset import NAME, read_dataset, read_table, write_dataset
 from envgen.errors import DataError
 from envgen.files import file_digest
+from envgen.mapf.config import BoardsConfig, SizeConfig
 from envgen.mapf.problem import MAX_SIZE, Instance
 from envgen.mapf.prompts import PromptStyle
 from envgen.mapf.sampler import sample
@@ -106,7 +106,7 @@ def build(
             if (other.agents, other.size) == (block.agents, block.size)
             for i in drawn
         )
-        wanted = EnvConfig(
+        wanted = BoardsConfig(
             sizes={
                 block.size: SizeConfig(
                     data_ratio=1, hole_ratio=block.hole_ratio, wait_ratio=block.with_wait / PER_HOLE_RATIO
@@ -154,7 +154,7 @@ def write_suite(path: Path = SUITE) -> str:
             "each": PER_HOLE_RATIO,
         }
     }
-    write_dataset(path, [item.instance for item in suite], PromptStyle.COMPACT, origin, extra)
+    write_dataset(path, [item.instance for item in suite], PromptStyle.COMPACT, origin, extra=extra)
     return file_digest(path)
 
 

@@ -5,14 +5,35 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pydantic import ValidationError
 
-from envgen.dataset import read_named
+from envgen.dataset import NAME, family_of, read_dataset, read_table
 from envgen.errors import DataError, describe_validation_error
+from envgen.families import DEFAULT
 from envgen.files import read_lines, read_text
 from envgen.mapf.benchmark_text import BenchmarkRow, from_benchmark_text
 from envgen.mapf.movingai import read_scenario
-from envgen.mapf.problem import Problem, Solution, moves_of
+from envgen.mapf.problem import Instance, Problem, Solution, moves_of
+
+
+def read_boards(path: Path) -> list[Instance]:
+    """Boards of a data set, each with the id that it had before conversion, if it had one.
+
+    DataError as `read_dataset`, and for a data set of another family.
+    """
+    if (family := family_of(path).name) != DEFAULT:
+        raise DataError(f"{path}: holds instances of the family {family!r}; give a data set of {DEFAULT!r}")
+    instances: list[Instance] = read_dataset(path)
+    if NAME.name not in pq.read_schema(path).names:
+        return instances
+    names = read_table(path, pa.schema([NAME])).column(0).to_pylist()
+    problems = [
+        i.problem.model_copy(update={"id": name}) if name else i.problem
+        for i, name in zip(instances, names, strict=True)
+    ]
+    return [i.model_copy(update={"problem": problem}) for i, problem in zip(instances, problems, strict=True)]
 
 
 def read_problems(path: Path, agents: int | None = None) -> list[Problem]:
@@ -29,7 +50,7 @@ def read_problems(path: Path, agents: int | None = None) -> list[Problem]:
             "leave out --agents"
         )
     if path.suffix == ".parquet":
-        return [instance.problem for instance in read_named(path)]
+        return [instance.problem for instance in read_boards(path)]
     if path.suffix == ".scen":
         return [read_scenario(path, agents)]
     if path.suffix == ".txt":

@@ -1,6 +1,6 @@
 """Compile solver and verifier for this machine, as first use would: `python -m envgen.mapf.precompile`."""
 
-from envgen.config import EnvConfig, SizeConfig
+from envgen.mapf.config import BoardsConfig, SizeConfig
 from envgen.mapf.prompts import answer
 from envgen.mapf.sampler import sample
 from envgen.mapf.verifier import verify_batch
@@ -8,7 +8,7 @@ from envgen.mapf.verifier import verify_batch
 
 def precompile() -> None:
     """Draw, solve and verify a few boards with and without waits; nothing is left to compile afterwards."""
-    config = EnvConfig(sizes={4: SizeConfig(data_ratio=1, hole_ratio=0.3, wait_ratio=0.5)})
+    config = BoardsConfig(sizes={4: SizeConfig(data_ratio=1, hole_ratio=0.3, wait_ratio=0.5)})
     for agents in (2, 4):
         instances, _ = sample(config, 8, agents=agents, seed=0)
         verify_batch(instances, [answer(instance.solution.plan) for instance in instances])

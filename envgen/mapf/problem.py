@@ -20,7 +20,8 @@ from envgen.errors import shown
 from envgen.frozen import Frozen
 
 MIN_SIZE, MAX_SIZE = 3, 10
-MAX_AGENTS = 5
+MIN_AGENTS, MAX_AGENTS = 2, 5
+"""Of a drawn board; a given one may have one agent."""
 MAX_CELLS = MAX_SIZE * MAX_SIZE
 
 Cell = tuple[int, int]
@@ -126,6 +127,21 @@ class Instance(Frozen):
 
     problem: Problem
     solution: Solution
+
+    @property
+    def id(self) -> str:
+        """Its canonical identity."""
+        return self.problem.id
+
+    @property
+    def stratum(self) -> str:
+        """Its map size."""
+        return str(self.problem.size)
+
+    @property
+    def labels(self) -> frozenset[str]:
+        """`wait_required`, if an optimal plan needs a wait."""
+        return frozenset(["wait_required"]) if self.solution.wait_required else frozenset()
 
 
 def moves_of(path: Path) -> tuple[Move, ...]:

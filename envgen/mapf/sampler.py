@@ -18,16 +18,17 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache, partial
 from math import ceil, floor
 from multiprocessing import get_context
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from pydantic import Field
 
-from envgen.config import EnvConfig
 from envgen.errors import ConfigError, SamplingError
+from envgen.family import ShortageError
 from envgen.frozen import Frozen
 from envgen.mapf.capacity import Capacity, enumerated_capacity, hole_ratio_that_holds
-from envgen.mapf.problem import MAX_AGENTS, Instance, identities
+from envgen.mapf.config import BoardsConfig, SizeConfig
+from envgen.mapf.problem import MAX_AGENTS, MIN_AGENTS, Instance, identities
 from envgen.mapf.solver.columns import pack_cells, problem_of, solution_of
 from envgen.mapf.solver.solve import solve_boards
 from envgen.processes import die_with_parent
@@ -39,15 +40,10 @@ if TYPE_CHECKING:
 _log = logging.getLogger("envwright.sampler")
 
 SHARD_DRAWS = 256
-MIN_AGENTS = 2
 FEWEST_DRAWS, MOST_DRAWS = 32, 4096
 """Draws that are solved together."""
 FRUITLESS_DRAWS = 200_000
 """A class is given up after this many draws that added nothing to it, counted in blocks of MOST_DRAWS."""
-
-
-_drawn_ahead: dict[tuple[Any, ...], tuple[dict[bool, list[Instance]], int]] = {}
-"""What `attainable` drew last, until `sample` asks for the same: the next training set is drawn once."""
 
 
 class SizeReport(Frozen):
@@ -91,7 +87,7 @@ class Quota(Frozen):
         return int(self.hole_ratio * self.size * self.size + 1e-9)
 
 
-def quotas(config: EnvConfig, count: int, agents: int) -> list[Quota]:
+def quotas(config: BoardsConfig, count: int, agents: int) -> list[Quota]:
     """The quota of each map size; raises ConfigError or SamplingError for requests that no board can meet."""
     if not MIN_AGENTS <= agents <= MAX_AGENTS:
         raise ConfigError(
@@ -99,42 +95,32 @@ def quotas(config: EnvConfig, count: int, agents: int) -> list[Quota]:
         )
     if count < 1:
         raise ConfigError(f"count: {count} instances asked for; ask for at least 1")
-    found = []
-    for size, total in config.counts(count).items():
-        wanted = config.sizes[size]
-        with_wait = int(wanted.wait_ratio * total + 0.5)
-        quota = Quota(
-            size=size,
-            agents=agents,
-            hole_ratio=wanted.hole_ratio,
-            without_wait=total - with_wait,
-            with_wait=with_wait,
+    return [quota_of(size, config.sizes[size], total, agents) for size, total in config.counts(count).items()]
+
+
+def quota_of(size: int, wanted: SizeConfig, total: int, agents: int) -> Quota:
+    """The quota of `total` boards of a map size; SamplingError if there is no room for the agents."""
+    with_wait = int(wanted.wait_ratio * total + 0.5)
+    quota = Quota(
+        size=size,
+        agents=agents,
+        hole_ratio=wanted.hole_ratio,
+        without_wait=total - with_wait,
+        with_wait=with_wait,
+    )
+    free = size * size - quota.holes
+    if total and free < agents + 1:
+        most = max(0, ceil(100 * (size * size - agents) / (size * size)) - 1) / 100
+        raise SamplingError(
+            f"map size {size}: hole_ratio {wanted.hole_ratio:g} leaves {free} free cells for {agents} "
+            f"agents, who need {agents + 1} to move; "
+            f"use hole_ratio at most {most:.2f}, fewer agents or a larger map"
         )
-        free = size * size - quota.holes
-        if total and free < agents + 1:
-            most = max(0, ceil(100 * (size * size - agents) / (size * size)) - 1) / 100
-            raise SamplingError(
-                f"map size {size}: hole_ratio {wanted.hole_ratio:g} leaves {free} free cells for {agents} "
-                f"agents, who need {agents + 1} to move; "
-                f"use hole_ratio at most {most:.2f}, fewer agents or a larger map"
-            )
-        found.append(quota)
-    return found
-
-
-def checked_quotas(config: EnvConfig, count: int, agents: int) -> list[Quota]:
-    """`quotas`, with a warning for a class of which more than half is asked for.
-
-    SamplingError for one that is known to hold too little.
-    """
-    found = quotas(config, count, agents)
-    for quota in found:
-        _check_capacity(quota)
-    return found
+    return quota
 
 
 def sample(
-    config: EnvConfig,
+    config: BoardsConfig,
     count: int,
     *,
     agents: int = 2,
@@ -148,13 +134,13 @@ def sample(
     """Draw `count` distinct instances of `config`, smallest map first, and say what was achieved.
 
     `held_out` holds canonical identities that must not appear. `workers` processes share the draws; the
-    result is the same for any number. Raises SamplingError when a class holds too few distinct boards, and
+    result is the same for any number. Raises ShortageError when a class holds too few distinct boards, and
     logs a warning when more than half of a class is asked for.
     """
     instances: list[Instance] = []
     reports = {}
-    todo = checked_quotas(config, count, agents)
-    with _pool(workers) as pool:
+    todo = quotas(config, count, agents)
+    with processes(workers) as pool:
         for quota in todo:
             wait_ratio = config.sizes[quota.size].wait_ratio
             drawn, report = sample_size(
@@ -187,15 +173,14 @@ def sample_size(
 ) -> tuple[list[Instance], SizeReport]:
     """The part of `sample` that one map size is.
 
-    What it draws depends on no other map size. `wait_ratio` is what was asked for.
+    What it draws depends on no other map size. `wait_ratio` is what was asked for. ShortageError has what
+    there is of a class that holds too little.
     """
-    ahead = _drawn_ahead.pop((quota, seed, stage, purpose, held_out), None)
-    kept, draws = ahead or _fill(
-        quota, partial(draw_boards, quota, seed, stage, purpose), held_out, pool, workers
-    )
-    if len(kept[False]) < quota.without_wait or len(kept[True]) < quota.with_wait:
-        raise SamplingError(_shortage(quota, kept, draws))
+    held = _known_capacity(quota)
+    kept, draws = _fill(quota, partial(draw_boards, quota, seed, stage, purpose), held_out, pool, workers)
     drawn = kept[False] + kept[True]
+    if len(kept[False]) < quota.without_wait or len(kept[True]) < quota.with_wait:
+        raise ShortageError(_shortage(quota, kept, draws, held), drawn)
     return drawn, SizeReport(
         instances=len(drawn),
         wait_instances=len(kept[True]),
@@ -206,72 +191,8 @@ def sample_size(
     )
 
 
-def attainable(
-    config: EnvConfig,
-    count: int,
-    *,
-    agents: int = 2,
-    seed: int,
-    stage: int = 0,
-    held_out: frozenset[str] = frozenset(),
-    workers: int = 1,
-) -> tuple[EnvConfig, list[str]]:
-    """The config nearest to `config` of which `sample` can draw `count` instances, and what was changed.
-
-    `sample` takes the same arguments. A map size that is short keeps the boards it has (its wait ratio moves
-    to theirs); its missing share goes to the largest map size that is not short. What is drawn to find out is
-    kept for `sample`, until the next call for another stage. Raises SamplingError if every size is short.
-    """
-    drawn_for = (seed, stage, "train", held_out)
-    for other in [key for key in _drawn_ahead if key[1:] != drawn_for]:
-        del _drawn_ahead[other]
-    notes: list[str] = []
-    short: set[int] = set()
-    with _pool(workers) as pool:
-        while True:
-            for quota in quotas(config, count, agents):
-                key = (quota, *drawn_for)
-                if key not in _drawn_ahead:
-                    _drawn_ahead[key] = _fill(
-                        quota, partial(draw_boards, quota, *drawn_for[:3]), held_out, pool, workers
-                    )
-                kept, _ = _drawn_ahead[key]
-                found = len(kept[False]) + len(kept[True])
-                if found < quota.without_wait + quota.with_wait:
-                    short.add(quota.size)
-                    config, note = _shrink(
-                        config, quota, found / count, len(kept[True]) / found if found else 0.0, short
-                    )
-                    notes.append(note)
-                    break
-            else:
-                return config, notes
-
-
-def _shrink(
-    config: EnvConfig, quota: Quota, share: float, wait_ratio: float, short: set[int]
-) -> tuple[EnvConfig, str]:
-    """Give a short size the share that it can fill, and the rest to the largest size that is not short."""
-    takers = [size for size in config.sizes if size not in short]
-    if not takers:
-        raise SamplingError(
-            "every map size holds too few distinct boards; ask for fewer instances, "
-            "or raise hole_ratio or lower wait_ratio"
-        )
-    taker, old = max(takers), config.sizes[quota.size]
-    moved = old.data_ratio - share
-    sizes = dict(config.sizes)
-    sizes[quota.size] = old.model_copy(update={"data_ratio": share, "wait_ratio": wait_ratio})
-    sizes[taker] = sizes[taker].model_copy(update={"data_ratio": sizes[taker].data_ratio + moved})
-    note = (
-        f"map size {quota.size} has too few distinct boards: data_ratio {old.data_ratio:g} -> {share:g}, "
-        f"wait_ratio {old.wait_ratio:g} -> {wait_ratio:.2g}; "
-        f"{moved:.3g} of the data moved to map size {taker}"
-    )
-    return EnvConfig(sizes=sizes), note
-
-
-def _pool(workers: int) -> AbstractContextManager[Executor | None]:
+def processes(workers: int) -> AbstractContextManager[Executor | None]:
+    """Processes that draw; None for one, which is this."""
     if workers < 2:
         return nullcontext()
     return ProcessPoolExecutor(
@@ -445,31 +366,27 @@ def _batches(
             future.cancel()
 
 
-def _check_capacity(quota: Quota) -> None:
-    """Warn if more than half of an enumerable class is asked for; SamplingError if more than all."""
-    held = (
-        enumerated_capacity(quota.size, quota.agents, quota.holes)
-        if quota.without_wait + quota.with_wait
-        else None
-    )
-    if held is None:
-        return
-    if quota.without_wait > held.without_wait or quota.with_wait > held.with_wait:
-        raise SamplingError(_refusal(quota, held, "there are", "in all"))
-    for label, asked in ((False, quota.without_wait), (True, quota.with_wait)):
-        if 2 * asked > held[label]:
+def _known_capacity(quota: Quota) -> Capacity | None:
+    """What an enumerable class holds, with a warning if more than half of it is asked for."""
+    asked = {False: quota.without_wait, True: quota.with_wait}
+    held = enumerated_capacity(quota.size, quota.agents, quota.holes) if any(asked.values()) else None
+    for label in asked if held else ():
+        if held and held[label] >= asked[label] > held[label] / 2:
             need = "a" if label else "no"
             text = (
                 "map size %d with %d agents and hole_ratio %g holds %d distinct boards that need %s wait, "
                 "and %d are asked for: more than half"
             )
-            _log.warning(text, quota.size, quota.agents, quota.hole_ratio, held[label], need, asked)
+            _log.warning(text, quota.size, quota.agents, quota.hole_ratio, held[label], need, asked[label])
+    return held
 
 
-def _shortage(quota: Quota, kept: dict[bool, list[Instance]], draws: int) -> str:
-    held = Capacity(len(kept[False]), len(kept[True]))
+def _shortage(quota: Quota, kept: dict[bool, list[Instance]], draws: int, held: Capacity | None) -> str:
+    if held and (held.without_wait < quota.without_wait or held.with_wait < quota.with_wait):
+        return _refusal(quota, held, "there are", "in all")
+    found = Capacity(len(kept[False]), len(kept[True]))
     return _refusal(
-        quota, held, "found", f"after {draws} draws, the last {FRUITLESS_DRAWS} of them without a new one"
+        quota, found, "found", f"after {draws} draws, the last {FRUITLESS_DRAWS} of them without a new one"
     )
 
 

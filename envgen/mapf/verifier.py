@@ -59,6 +59,11 @@ class Verdict(Frozen):
     """
 
     @property
+    def terms(self) -> dict[str, float]:
+        """The two shares, which a reward may pay for."""
+        return {"arrived": self.arrived, "legal_share": self.legal_share}
+
+    @property
     def outcome(self) -> str:
         """A few words for people: `optimal plan`, `valid plan`, or what went wrong first and when.
 

@@ -11,6 +11,7 @@ from rich.markdown import Markdown
 from envgen.errors import BUGS, ConfigError
 
 if TYPE_CHECKING:
+    from envgen.family import Space
     from infra.runs.decision import Decision, Verdict
     from infra.runs.run import RunRef
 
@@ -23,10 +24,10 @@ BY = Annotated[str | None, typer.Option(help="Who decides; the user of this shel
 YES = Annotated[bool, typer.Option("--yes", help="Do not ask whether the proposal shown is meant.")]
 
 
-@commands.command(epilog="Example: `envwright approve tiny-checkpoint-V6W-s0 --set 6.data_ratio=0.1 --comment 'fewer large maps'`")
+@commands.command(epilog="Example: `envwright approve tiny-checkpoint-V6W-s0 --set 6.data_ratio=0.1 --comment 'fewer of those'`")
 def approve(
     run: RUN,
-    set_: Annotated[list[str] | None, typer.Option("--set", help="Edit a ratio, as 4.hole_ratio=0.3; may be repeated. Shares are scaled to sum to 1.")] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", help="Edit a number, as 4.data_ratio=0.3; may be repeated. Shares are scaled to sum to 1.")] = None,
     config: Annotated[Path | None, typer.Option(help="Use the environment config of this YAML file instead of the proposed one.")] = None,
     comment: COMMENT = "",
     by: BY = None,
@@ -36,7 +37,7 @@ def approve(
     _decide(run, "approve", comment, by, yes, config, set_ or [])
 
 
-@commands.command(epilog="Example: `envwright reject tiny-checkpoint-V6W-s0 --comment 'too many holes'`")
+@commands.command(epilog="Example: `envwright reject tiny-checkpoint-V6W-s0 --comment 'too hard'`")
 def reject(
     run: RUN,
     stop: Annotated[bool, typer.Option("--stop", help="End the run here instead of training another stage.")] = False,
@@ -62,9 +63,9 @@ def _decide(name: str, verdict: "Verdict", comment: str, by: str | None, yes: bo
     files = run.stage(stage)
     # The digest first: what is shown after it is what is decided on, or storing is refused.
     seen, proposal = files.digest(Stage.proposal), files.proposal
-    raw, by = _edited(proposal.config.model_dump(mode="json"), config, edits or []), this_person() if by is None else by
+    raw, by = _edited(run.preset.space, proposal.config.model_dump(mode="json"), config, edits or []), this_person() if by is None else by
     decision = decided(run, stage, verdict, via="shell", seen=seen, edit=raw, comment=comment, by=by)
-    console.print(Markdown(proposal_markdown(stage, proposal, previous_config(run, stage), files.pilots.pilots)))
+    console.print(Markdown(proposal_markdown(run.preset.space, stage, proposal, previous_config(run, stage), files.pilots.pilots)))
     if not yes and sys.stdin.isatty() and not typer.confirm(f"{verdict} this proposal for stage {stage + 1}?"):
         raise typer.Exit(1)
     with exclusive(directory):
@@ -72,21 +73,23 @@ def _decide(name: str, verdict: "Verdict", comment: str, by: str | None, yes: bo
     _tell(run, decision)
 
 
-def _edited(proposed: dict[str, Any], config: Path | None, edits: list[str]) -> dict[str, Any]:
+def _edited(space: "Space", proposed: dict[str, Any], config: Path | None, edits: list[str]) -> dict[str, Any]:
     """The raw config that the edits make of the proposed one."""
     from infra.config.preset import parse_override, read_yaml
 
     raw = proposed if config is None else read_yaml(config)
-    if not isinstance(raw.get("sizes"), dict):
-        raise ConfigError(f"{config}: names no 'sizes'; expected an environment config, sizes -> data_ratio, hole_ratio, wait_ratio")
-    sizes = {str(size): dict(knobs) if isinstance(knobs, dict) else {} for size, knobs in raw["sizes"].items()}
+    if not isinstance(raw.get(space.key), dict):
+        numbers = ", ".join(space.numbers)
+        raise ConfigError(f"{config}: names no {space.key!r}; expected an environment config, {space.key} -> {numbers}")
+    strata = {str(name): dict(knobs) if isinstance(knobs, dict) else {} for name, knobs in raw[space.key].items()}
     for edit in edits:
         key, value = parse_override(edit)
-        size, dot, knob = key.partition(".")
-        if not dot or size not in sizes:
-            raise ConfigError(f"--set {edit}: expected SIZE.RATIO=VALUE with a map size of {', '.join(sizes)}, for example 4.hole_ratio=0.3")
-        sizes[size][knob] = value
-    return {"sizes": sizes}
+        name, dot, knob = key.partition(".")
+        if not dot or name not in strata:
+            known = f"a {space.noun} of {', '.join(strata)}, for example {next(iter(strata))}.{space.numbers[-1]}=0.3"
+            raise ConfigError(f"--set {edit}: expected STRATUM.NUMBER=VALUE with {known}")
+        strata[name][knob] = value
+    return {space.key: strata}
 
 
 def _tell(run: "RunRef", decision: "Decision") -> None:
@@ -97,8 +100,8 @@ def _tell(run: "RunRef", decision: "Decision") -> None:
     for change in decision.changes:
         console.print(f"  {change}", markup=False, highlight=False, soft_wrap=True)
     if decision.decision != "stop":
-        for row in changes_between(previous_config(run, decision.stage), decision.config):
-            console.print(f"  {row.size}x{row.size}: " + ", ".join(knob.text for knob in row.knobs), markup=False, highlight=False, soft_wrap=True)
+        for row in changes_between(run.preset.space, previous_config(run, decision.stage), decision.config):
+            console.print(f"  {row.label}: " + ", ".join(knob.text for knob in row.knobs), markup=False, highlight=False, soft_wrap=True)
     console.print(_resumed(run) or "run the same command again, or retry its flow run, to go on", soft_wrap=True)
 
 

@@ -41,7 +41,7 @@ def convert(found: list[Posed], source: str, output: Path, style: PromptStyle, w
         write_text(output, "".join(json.dumps(problem_line(one.problem)) + "\n" for one in found))
     else:
         instances = [_identified(instance) for instance in solved(watch(found), source)]
-        write_dataset(output, instances, style, {"source": Path(source).name}, [(NAME, [one.problem.id for one in found])])
+        write_dataset(output, instances, style, {"source": Path(source).name}, extra=[(NAME, [one.problem.id for one in found])])
         return len(found) - len({instance.problem.id for instance in instances})
     return 0
 

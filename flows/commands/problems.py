@@ -4,10 +4,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from envgen.dataset import read_named
 from envgen.errors import DataError, shown
 from envgen.mapf.boards import NAMES, board
-from envgen.mapf.formats import read_problems
+from envgen.mapf.formats import read_boards, read_problems
 from envgen.mapf.problem import Instance, Problem, Solution
 from envgen.mapf.solver.solve import solve, solve_many
 
@@ -34,7 +33,7 @@ def posed(source: str, id: str | None = None, agents: int | None = None) -> list
     elif not path.exists() and not path.suffix:
         raise DataError(f"{source}: no such file, and no board of that name; the boards are {', '.join(NAMES)}")
     elif path.suffix == ".parquet" and agents is None:
-        found = [Posed(instance.problem, instance.solution) for instance in read_named(path)]
+        found = [Posed(instance.problem, instance.solution) for instance in read_boards(path)]
     else:
         found = [Posed(problem) for problem in read_problems(path, agents)]
     if not found:

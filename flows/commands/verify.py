@@ -5,7 +5,8 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from envgen.breakdown import Breakdown, count_verdicts
+from envgen.breakdown import Breakdown, Judged, count_verdicts
+from envgen.dataset import USUAL
 from envgen.errors import DataError, describe_validation_error
 from envgen.mapf.formats import read_json_lines
 from envgen.mapf.problem import Instance
@@ -42,4 +43,5 @@ def verdict_lines(data: Path, completions: Path) -> tuple[list[str], Breakdown]:
     judged = [instances[answer.id] for answer in answers]
     verdicts = verify_batch(judged, [answer.completion for answer in answers])
     lines = [json.dumps({"id": answer.id, **verdict.model_dump(mode="json")}) for answer, verdict in zip(answers, verdicts, strict=True)]
-    return lines, count_verdicts((instance.problem.size, verdict) for instance, verdict in zip(judged, verdicts, strict=True))
+    answered = [Judged(one.stratum, verdict, one.labels) for one, verdict in zip(judged, verdicts, strict=True)]
+    return lines, count_verdicts(USUAL.load().space, answered)

@@ -1,13 +1,12 @@
-"""The charts of comparisons and studies, and what all charts are drawn with: colours, bare axes, rates with
-intervals, files.
+"""The charts of comparisons, and what all charts are drawn with: colours, axes, rates with intervals, files.
 
 Pictures are PNG on white, readable when 900 pixels wide; those of the report are in
-`infra.analysis.report.charts`.
+`infra.analysis.report.charts`, those of a study alone in `infra.analysis.study.figures`.
 """
 
 import io
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,16 +14,13 @@ import numpy as np
 
 from envgen.breakdown import Rate
 from envgen.files import atomic_path, write_text
-from infra.analysis.formats import count, difference_text, signed
+from infra.analysis.formats import difference_text
 from infra.analysis.results import ArmResult, ComparisonResults
 from infra.analysis.statistics import Effect
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
-
-    from infra.analysis.study.conduct import Correlations, StageConfig
-    from infra.analysis.study.findings import RoundFindings
+    from matplotlib.figure import Figure
 
 INK, MUTED, GRID = "#1c2126", "#5d6872", "#dde3e8"
 RATE_COLOURS = {"valid": "#0072b2", "optimal": "#009e73"}
@@ -32,16 +28,12 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#56a0d8", "#6
 """Near those of Okabe and Ito, which stay apart for colour-blind readers."""
 DASHES = ("-", (0, (5, 2)), (0, (1.2, 1.6)))
 MARKERS = ("o", "s", "^", "D", "v", "P")
-EFFECTS = "effects.png"
 _FAINT, _BAND, _HIDDEN = "#c3ccd4", "#e6ebef", "#ffffff"
 _TOGETHER, _COLUMNS = 3, 5
-"""Up to so many arms have their bands in one panel of learning curves; more get a panel each below, so many a row."""
-_HEAT_COLUMNS, _ALL = 4, "all"
-_HEAT_COLOURS = "cividis"
-"""Made for colour-blind readers (Nuñez, Anderton and Renslow 2018, PLOS ONE 13:e0199239)."""
-_DARK = 0.6
-"""Up to this share of the scale, numbers on a heat map are white."""
-_PILOT_AXES = {"advantage": "mean |advantage| in the pilot", "mixed": "share of pilot groups with mixed rewards"}
+"""Up to so many arms have their bands in one panel of learning curves.
+
+More get a panel each below, so many a row.
+"""
 
 
 def new_figure(width: float, height: float) -> "Figure":
@@ -52,7 +44,7 @@ def new_figure(width: float, height: float) -> "Figure":
 
 
 def strip_axes(axes: "Axes", grid: str = "") -> None:
-    """Leave only the numbers along the axes, and put the grid behind the data: along x, y or both, or none."""
+    """Leave only the numbers along the axes, and the grid behind the data: along x, y or both, or none."""
     axes.spines[:].set_visible(False)
     axes.tick_params(length=0, labelcolor=MUTED)
     axes.set_axisbelow(True)
@@ -60,7 +52,9 @@ def strip_axes(axes: "Axes", grid: str = "") -> None:
         axes.grid(axis=grid, color=GRID, linewidth=1)  # pyright: ignore[reportArgumentType]
 
 
-def draw_rates(axes: "Axes", places: Any, rates: Sequence[Rate], name: str, scale: int = 1, **options: Any) -> None:
+def draw_rates(
+    axes: "Axes", places: Any, rates: Sequence[Rate], name: str, scale: int = 1, **options: Any
+) -> None:
     """The rates `name` (valid, optimal) at some places as a line of points with intervals, times a scale."""
     values = scale * np.array([rate.value for rate in rates])
     reach = np.abs(scale * np.array([[rate.low, rate.high] for rate in rates]).T - values)
@@ -105,20 +99,11 @@ def write_chart(directory: Path, results: ComparisonResults) -> str:
     return drawn[drawn.index("<svg") :]
 
 
-def write_figures(folder: Path, rounds: Sequence["RoundFindings"]) -> None:
-    """Write all pictures of a study's rounds into a folder."""
-    write_png(folder / EFFECTS, effects_figure({f"Round {one.number}": one.against for one in rounds}))
-    for one in rounds:
-        curves = curves_figure([arm.result for arm in one.arms], one.instances["validation"])
-        write_png(folder / f"curves-round-{one.number}.png", curves)
-        configs = {arm.result.label: arm.conduct.configs for arm in one.arms if arm.conduct}
-        write_png(folder / f"budget-round-{one.number}.png", budget_figure(configs))
-        if one.pilot.stages:
-            write_png(folder / f"pilot-round-{one.number}.png", pilot_figure(one.pilot))
+def curves_figure(shown: Sequence[ArmResult], instances: int, answers: str = "answers") -> "Figure":
+    """Learning curves of the valid rate on a validation set; more than three arms get a panel each below.
 
-
-def curves_figure(shown: Sequence[ArmResult], instances: int) -> "Figure":
-    """Learning curves of the valid rate on a validation set; more than three arms get a panel each below."""
+    `answers` is what answers are called.
+    """
     many = len(shown) > _TOGETHER
     rows = math.ceil(len(shown) / _COLUMNS) if many else 0
     figure = new_figure(10, 4.6 + 2.1 * rows)
@@ -128,7 +113,7 @@ def curves_figure(shown: Sequence[ArmResult], instances: int) -> "Figure":
     for index, arm in enumerate(shown):
         _curve(main, arm, index, label=_with_seeds(arm), band=not many)
     _stage_axis(main, [f"stage {stage}" for stage in range(stages)], limits)
-    main.set_ylabel("valid plans, % of the validation set", color=MUTED)
+    main.set_ylabel(f"valid {answers}, % of the validation set", color=MUTED)
     beside = figure.add_subplot(grid[0, _COLUMNS - 1])
     beside.set_axis_off()
     words = {"frameon": False, "fontsize": 9.5, "handlelength": 3.2, "labelcolor": INK}
@@ -144,7 +129,10 @@ def curves_figure(shown: Sequence[ArmResult], instances: int) -> "Figure":
         axes.set_title(_with_seeds(arm), loc="left", color=INK, fontsize=8.5)
         axes.tick_params(labelsize=8.5)
     if many:
-        note = "Below: each engineer variant with its 95 % interval over seeds and instances, among the others in grey; stages along the axis."
+        interval = "its 95 % interval over seeds and instances"
+        note = (
+            f"Below: each engineer variant with {interval}, among the others in grey; stages along the axis."
+        )
         figure.supxlabel(note, x=0.012, ha="left", fontsize=9.5, color=MUTED)
     return figure
 
@@ -179,7 +167,9 @@ def _limits(shown: Sequence[ArmResult]) -> tuple[float, float]:
     return max(0.0, 5 * math.floor((low - 1) / 5)), min(100.0, 5 * math.ceil((high + 1) / 5))
 
 
-def effects_figure(rows: Mapping[str, Mapping[str, Mapping[str, Effect]]], judged: str = "the test") -> "Figure":
+def effects_figure(
+    rows: Mapping[str, Mapping[str, Mapping[str, Effect]]], judged: str = "the test"
+) -> "Figure":
     """Differences of the final valid rate: a row of panels a comparison, a column a baseline, a line an arm.
 
     `rows`: name of a comparison -> baseline -> arm -> difference.
@@ -188,7 +178,9 @@ def effects_figure(rows: Mapping[str, Mapping[str, Mapping[str, Effect]]], judge
     figure = new_figure(10, 1.3 + 0.42 * sum(lines) + 0.6 * len(lines))
     figure.set_layout_engine("constrained", w_pad=0.12)
     columns = max(map(len, rows.values()))
-    panels = figure.subplots(len(rows), columns, squeeze=False, height_ratios=[number + 0.4 for number in lines])
+    panels = figure.subplots(
+        len(rows), columns, squeeze=False, height_ratios=[number + 0.4 for number in lines]
+    )
     shown = [one for against in rows.values() for effects in against.values() for one in effects.values()]
     # A point at least, where nothing differs.
     reach = 1.05 * max(0.01, *(end for one in shown for end in (abs(one.low), abs(one.high), one.detectable)))
@@ -208,7 +200,13 @@ def _forest(axes: "Axes", effects: Mapping[str, Effect], rows: int, reach: float
         visible = 100 * found.detectable
         axes.barh(row, 2 * visible, left=-visible, height=0.78, color=_BAND, linewidth=0)
         fill = COLOURS[0] if found.sign else _HIDDEN
-        marks = {"marker": "o", "markersize": 7, "markerfacecolor": fill, "markeredgewidth": 1.6, "elinewidth": 1.8}
+        marks = {
+            "marker": "o",
+            "markersize": 7,
+            "markerfacecolor": fill,
+            "markeredgewidth": 1.6,
+            "elinewidth": 1.8,
+        }
         value, low, high = (100 * end for end in (found.value, found.low, found.high))
         axes.errorbar(value, row, xerr=[[value - low], [high - value]], color=COLOURS[0], **marks)
         beside = {"transform": axes.get_yaxis_transform(), "va": "center", "color": INK, "fontsize": 9}
@@ -232,66 +230,3 @@ def _explain(figure: "Figure") -> None:
     }
     words = {"frameon": False, "fontsize": 9.5, "labelcolor": INK}
     figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=3, **words)
-
-
-def pilot_figure(pilot: "Correlations") -> "Figure":
-    """What the pilot said of a config against what the stage then gained, coloured by stage."""
-    figure = new_figure(10, 4.4)
-    panels = figure.subplots(1, len(_PILOT_AXES), sharey=True)
-    less = ", less the mean of its seed" if pilot.within_seeds else ""
-    for axes, (score, name) in zip(panels, _PILOT_AXES.items(), strict=True):
-        for index, (stage, found) in enumerate(pilot.by_stage.items()):
-            rho = "".join(f", ρ = {signed(one.value, 2)}" for one in found if one.score == score)
-            shown = [one for one in pilot.stages if one.stage == stage]
-            marks = {"color": COLOURS[index % len(COLOURS)], "marker": MARKERS[index % len(MARKERS)], "alpha": 0.75}
-            gains = [100 * one.gain for one in shown]
-            scores = [one.scores[score] for one in shown]
-            axes.scatter(scores, gains, s=34, linewidth=0, label=f"stage {stage}{rho}", **marks)
-        axes.axhline(0, color=INK, linewidth=1)
-        strip_axes(axes, "both")
-        axes.set_xlabel(name + less, color=MUTED)
-        axes.legend(loc="best", frameon=True, framealpha=0.85, edgecolor="none", fontsize=9, labelcolor=INK)
-    panels[0].set_ylabel(f"gain of the stage{less}, points", color=MUTED)
-    title = f"Pilot score and gain of the stage that followed, {count(len(pilot.stages), 'stage')}"
-    figure.suptitle(title, x=0.01, ha="left", color=INK, fontsize=12)
-    return figure
-
-
-def budget_figure(arms: Mapping[str, Sequence["StageConfig"]]) -> "Figure":
-    """Share of the data (above) and wait ratio (below) by map size in %, a panel an arm, a column a stage."""
-    sizes = sorted({size for configs in arms.values() for config in configs for size in config.shares})
-    names = [f"{size}×{size}" for size in sizes]
-    rows = math.ceil(len(arms) / _HEAT_COLUMNS)
-    figure = new_figure(10, 2 * (0.7 + rows * (0.8 + 0.28 * (len(sizes) + 0.5))))
-    above, below = figure.subfigures(2, 1, squeeze=False, hspace=0.04).flat
-    _heat(above, arms, names, lambda config: [config.shares.get(size, 0.0) for size in sizes])
-    above.suptitle("Share of the training data by map size, %", x=0.01, ha="left", color=INK, fontsize=11)
-    _heat(below, arms, [*names, _ALL], lambda config: [*map(config.waits.get, sizes), config.wait_ratio])
-    note = f"Share of training boards that need a wait by map size, %; '{_ALL}' is over all the data; no number: no data there"
-    below.suptitle(note, x=0.01, ha="left", color=INK, fontsize=11)
-    return figure
-
-
-def _heat(
-    figure: "SubFigure",
-    arms: Mapping[str, Sequence["StageConfig"]],
-    names: list[str],
-    values: Callable[["StageConfig"], Sequence[float | None]],
-) -> None:
-    """A heat map an arm: a row for each of `names`, a column a stage; None has no number."""
-    tables = [100 * np.array([values(config) for config in configs], dtype=float).T for configs in arms.values()]
-    top = max(np.nanmax(table) for table in tables)
-    panels = figure.subplots(math.ceil(len(arms) / _HEAT_COLUMNS), _HEAT_COLUMNS, squeeze=False)
-    for axes in panels.flat[len(arms) :]:
-        axes.set_axis_off()
-    for index, (axes, arm, table) in enumerate(zip(panels.flat, arms, tables, strict=False)):
-        axes.imshow(table, cmap=_HEAT_COLOURS, vmin=0, vmax=top, aspect="auto")
-        strip_axes(axes)
-        axes.tick_params(labelsize=8.5)
-        for (row, column), value in np.ndenumerate(table):
-            if np.isfinite(value):
-                words = {"color": "white" if value <= _DARK * top else INK, "fontsize": 9}
-                axes.text(column, row, f"{value:.0f}", ha="center", va="center_baseline", **words)
-        axes.set_title(arm, loc="left", color=INK, fontsize=9.5)
-        axes.set_yticks(range(len(names)), names if index % _HEAT_COLUMNS == 0 else [])
-        axes.set_xticks(range(table.shape[1]), [f"stage {stage}" if not stage else str(stage) for stage in range(table.shape[1])])

@@ -1,6 +1,7 @@
-"""Do scores order the gains of stages? Rank correlations of what pilots said, or of configs' knobs, with the gain."""
+"""Do scores order the gains of stages? Rank correlations of pilots' scores, or of knobs, with the gain."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from pydantic import Field
@@ -44,7 +45,9 @@ def piloted_stages(run: str, results: CurriculumResults) -> list[ScoredStage]:
     """The stages of a run whose config was piloted, with the pilot's scores; the config of stage 0 is not."""
     found = []
     for before, after in zip(results.stages, results.stages[1:], strict=False):
-        scores = [piloted.score for piloted in before.pilots if piloted.config == after.config and piloted.score]
+        scores = [
+            piloted.score for piloted in before.pilots if piloted.config == after.config and piloted.score
+        ]
         if scores:
             values = {"advantage": scores[0].advantage.value, "mixed": scores[0].mixed.value}
             found.append(scored(run, after, values))
@@ -80,7 +83,8 @@ def rank_correlations(stages: Sequence[ScoredStage]) -> tuple[RankCorrelation, .
 
 
 def spearman(first: np.ndarray, second: np.ndarray) -> float | None:
-    """Spearman's rho of two arrays of shape (n,), -1 to 1, ties at their mean rank; None if one side is constant."""
+    """Spearman's rho of two arrays of shape (n,), ties at their mean rank; None if one side is constant."""
     if np.ptp(first) == 0 or np.ptp(second) == 0:
         return None
-    return float(spearmanr(first, second).statistic)  # pyright: ignore[reportAttributeAccessIssue]  # missing in its stub
+    found: Any = spearmanr(first, second)  # its stub lacks the field
+    return float(found.statistic)

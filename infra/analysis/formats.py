@@ -1,18 +1,16 @@
-"""How numbers are written, everywhere: a rate, a difference, an interval, a change of config, a count, a time."""
+"""How numbers are written: a rate, a difference, an interval, a change of config, a count, a time."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from engineer.claims import Claims
 from envgen.breakdown import Difference, Rate
-from envgen.config import EnvConfig, SizeConfig
-from envgen.mapf.verifier import FailureCategory
+from envgen.config import SHARE, EnvConfig
+from envgen.family import Knob, Space
 
 SPACE = "\u00a0"
 PERCENT, POINTS = f"{SPACE}%", f"{SPACE}points"
 UNDEFINED = "–"
-KNOBS = {"data": "data_ratio", "holes": "hole_ratio", "waits": "wait_ratio"}
-"""Word -> knob of a config."""
 
 
 def percent(value: float) -> str:
@@ -93,13 +91,23 @@ def claims(found: Claims) -> str:
     return f"{found.true} of {count(found.checked, 'claim')}" if found.checked else "no checkable claim"
 
 
-def label(category: FailureCategory) -> str:
-    """A failure category in words."""
-    return category.value.replace("_", " ")
+def label(name: str) -> str:
+    """A failure category or a term in words: `parse error`."""
+    return name.replace("_", " ")
+
+
+def rate_names(best: str | None) -> dict[str, str]:
+    """The rates that there are, and their words; `best` is what a family calls optimal answers."""
+    return {"valid": "valid"} | ({"optimal": best} if best else {})
+
+
+def listed(words: Sequence[str]) -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    return " and ".join(part for part in (", ".join(words[:-1]), *words[-1:]) if part)
 
 
 def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]], words: Iterable[str] = ()) -> str:
-    """A Markdown table; the first column and those named in `words` are on the left, the others on the right."""
+    """A Markdown table; the first column and those named in `words` are on the left."""
     left = {columns[0], *words}
     lines = [columns, ["---" if name in left else "---:" for name in columns], *rows]
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
@@ -107,7 +115,7 @@ def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]], words:
 
 @dataclass(frozen=True)
 class Change:
-    """One knob of one map size as shown; None where the config has no such map size."""
+    """One number of one stratum as shown; None where the config has no such number."""
 
     old: str | None
     new: str | None
@@ -124,34 +132,66 @@ class Change:
 
 
 @dataclass(frozen=True)
-class SizeChanges:
-    """The knobs of one map size."""
+class StratumChanges:
+    """The numbers of one stratum."""
 
-    size: int
+    name: str
+    label: str
     knobs: tuple[Change, ...]
-    """Those of `KNOBS`: data_ratio, hole_ratio, wait_ratio."""
+    """Those of `Space.numbers`: data_ratio, then the knobs."""
 
 
-def changes_between(old: EnvConfig, new: EnvConfig) -> tuple[SizeChanges, ...]:
-    """What a new config changes, one entry a map size of either."""
+def is_share(knob: Knob) -> bool:
+    """Whether a knob is a share, which is written in percent."""
+    return knob.low >= 0 and knob.high <= 1
+
+
+def setting(knob: Knob, value: float) -> str:
+    """The value of a knob: `12.5 %`, or `3` of one that is no share."""
+    return share(value) if is_share(knob) else f"{value:g}"
+
+
+def number_words(space: Space) -> tuple[str, ...]:
+    """Words for `Space.numbers`: `data`, then those of the knobs."""
+    return ("data", *(knob.word for knob in space.knobs))
+
+
+def changes_between(space: Space, old: EnvConfig, new: EnvConfig) -> tuple[StratumChanges, ...]:
+    """What a new config changes, one entry a stratum of either."""
     found = []
-    for size in sorted(old.sizes.keys() | new.sizes.keys()):
-        before, after = old.sizes.get(size), new.sizes.get(size)
-        knobs = tuple(Change(_shown(before, knob), _shown(after, knob)) for knob in KNOBS.values())
-        found.append(SizeChanges(size, knobs))
+    for name in named_strata(space, (old, new)):
+        knobs = tuple(
+            Change(*(_shown(space, config, name, number) for config in (old, new)))
+            for number in space.numbers
+        )
+        found.append(StratumChanges(name, space.label(name), knobs))
     return tuple(found)
 
 
-def config_changes(old: EnvConfig, new: EnvConfig) -> str:
-    """What a config changes, in words: `3x3: data 25 % → 40 %, holes 30 % → 20 %; 4x4: left out`, or `nothing`."""
+def named_strata(space: Space, configs: Iterable[EnvConfig]) -> list[str]:
+    """The strata that configs name, in the order of the space; those that it does not have are last."""
+    named = dict.fromkeys(name for config in configs for name in config.strata)
+    return [
+        *(name for name in space.names if name in named),
+        *(name for name in named if name not in space.names),
+    ]
+
+
+def config_changes(space: Space, old: EnvConfig, new: EnvConfig) -> str:
+    """What a config changes: `2 terms: data 25 % → 40 %, digits 3 → 2; 3 terms: left out`, or `nothing`."""
     parts = []
-    for row in changes_between(old, new):
-        words = [f"{word} {knob.text}" for word, knob in zip(KNOBS, row.knobs, strict=True) if knob.changed]
-        if row.size not in old.sizes or row.size not in new.sizes:
-            words = ["new" if row.size in new.sizes else "left out"]
-        parts += [f"{row.size}x{row.size}: {', '.join(words)}"] if words else []
+    for row in changes_between(space, old, new):
+        numbers = zip(number_words(space), row.knobs, strict=True)
+        words = [f"{word} {number.text}" for word, number in numbers if number.changed]
+        if row.name not in old.strata or row.name not in new.strata:
+            words = ["new" if row.name in new.strata else "left out"]
+        parts += [f"{row.label}: {', '.join(words)}"] if words else []
     return "; ".join(parts) or "nothing"
 
 
-def _shown(knobs: SizeConfig | None, knob: str) -> str | None:
-    return None if knobs is None else share(getattr(knobs, knob))
+def _shown(space: Space, config: EnvConfig, name: str, number: str) -> str | None:
+    part = config.strata.get(name)
+    value = None if part is None else part.get(number)
+    if value is None or number == SHARE:
+        return None if value is None else share(value)
+    return setting(next(knob for knob in space.knobs if knob.name == number), value)

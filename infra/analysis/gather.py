@@ -1,4 +1,4 @@
-"""Read what the curricula of a comparison left on disk, and sum it up; the one estimator of rates and differences."""
+"""What the curricula of a comparison left on disk, summed up; the one estimator of rates and differences."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -56,7 +56,7 @@ Runs = Mapping[int, Finished]
 
 
 def finished(directory: Path, preset: Preset) -> Finished | None:
-    """What a run directory says if all stages of the preset are done there; None if it is to be run, first or again."""
+    """What a run directory says if all stages of the preset are done there; None if it is to be run."""
     run = Run(directory=directory)
     try:
         if changed_fields(run.curriculum.preset, preset, FREE_FIELDS):
@@ -76,7 +76,12 @@ def _read(run: Run, results: CurriculumResults) -> Finished:
     ids = [tuple(table["id"].to_pylist()) for table in tables]
     if len(set(ids)) > 1:
         raise DataError(f"{run.directory}: the stages were evaluated on different instances")
-    seconds = sum(value for stage in results.stages for step, value in stage.seconds.items() if stage.stage or step not in STAGE_STEPS)
+    seconds = sum(
+        value
+        for stage in results.stages
+        for step, value in stage.seconds.items()
+        if stage.stage or step not in STAGE_STEPS
+    )
     return Finished(
         outcomes={name: np.stack([table[name].to_numpy() for table in tables]) for name in RATES},
         final=results.final.stage,
@@ -94,7 +99,9 @@ def _tokens(stages: list[dict[str, int]]) -> dict[str, float]:
     return {
         "training": sum(tokens["training"] for tokens in own),
         "evaluation": sum(tokens["evaluation"] for tokens in own),
-        "engineer": sum(value for tokens in stages for name, value in tokens.items() if name.startswith("engineer")),
+        "engineer": sum(
+            value for tokens in stages for name, value in tokens.items() if name.startswith("engineer")
+        ),
         "pilot": sum(tokens["pilot"] for tokens in stages),
     }
 
@@ -104,19 +111,26 @@ def gather(directory: Path, spec: ComparisonSpec, failures: Mapping[str, str]) -
     found = {child.name: finished(directory / child.name, spec.preset_of(child)) for child in spec.children}
     known = [one for one in found.values() if one]
     if len({one.ids for one in known}) > 1:
-        raise DataError(f"{directory}: the curricula were evaluated on different instances, so that they cannot be compared; move the directory away")
+        raise DataError(
+            f"{directory}: the curricula were evaluated on different instances, so that they cannot be "
+            "compared; move the directory away"
+        )
     runs: dict[str, dict[int, Finished]] = {}
     for child in spec.children:
         if one := found[child.name]:
             runs.setdefault(child.arm.label, {})[child.seed] = one
     baselines = {name: runs[name] for name in BASELINES if name in runs}
     pilots = tuple(pair for one in known for pair in one.pilots)
-    arms = [arm_result(arm.label, runs.get(arm.label, {}), baselines, arm.designer, arm.variant) for arm in spec.arms]
+    arms = [
+        arm_result(arm.label, runs.get(arm.label, {}), baselines, arm.designer, arm.variant)
+        for arm in spec.arms
+    ]
     return ComparisonResults(
         comparison=spec.name,
         preset=spec.preset.name,
         stages=spec.preset.stages,
         instances=len(known[0].ids) if known else 0,
+        best=spec.preset.space.best,
         seeds=spec.seeds,
         stage_0=spec.stage_0,
         stage0_seed=spec.preset.seed,
@@ -133,7 +147,9 @@ def _child(child: Child, done: bool, failures: Mapping[str, str]) -> ChildResult
     return ChildResult(arm=child.arm.label, seed=child.seed, state=state, reason=reason)
 
 
-def arm_result(label: str, runs: Runs, baselines: Mapping[str, Runs], designer: str = "", variant: str = "") -> ArmResult:
+def arm_result(
+    label: str, runs: Runs, baselines: Mapping[str, Runs], designer: str = "", variant: str = ""
+) -> ArmResult:
     """The figures of an arm over its seeds, and its differences to the baselines but itself."""
     if not runs:
         return ArmResult(label=label, designer=designer, variant=variant, seeds=())
@@ -153,7 +169,9 @@ def arm_result(label: str, runs: Runs, baselines: Mapping[str, Runs], designer: 
         valid_curve=tuple(map(rate, curves["valid"])),
         optimal_curve=tuple(map(rate, curves["optimal"])),
         final_by_seed={seed: float(row.mean()) for seed, row in zip(runs, ends["valid"], strict=True)},
-        tokens={name: float(np.mean([run.tokens.get(name, 0.0) for run in every])) for name in every[0].tokens},
+        tokens={
+            name: float(np.mean([run.tokens.get(name, 0.0) for run in every])) for name in every[0].tokens
+        },
         seconds=float(np.mean([run.seconds for run in every])),
         training_seconds=float(np.mean([run.training_seconds for run in every])),
         against={base: found for base, found in differences.items() if found},
@@ -168,8 +186,10 @@ def against(runs: Runs, others: Runs) -> Against | None:
 
 
 def change(runs: Runs, others: Runs, name: RateName) -> np.ndarray:
-    """Outcomes at the end minus those of others, over the seeds of both: shape (seeds, instances), -1 to 1."""
-    return np.stack([runs[seed].end(name).astype(np.int8) - others[seed].end(name) for seed in runs if seed in others])
+    """Outcomes at the end minus those of others, over the seeds of both: (seeds, instances), -1 to 1."""
+    return np.stack(
+        [runs[seed].end(name).astype(np.int8) - others[seed].end(name) for seed in runs if seed in others]
+    )
 
 
 def final(runs: Runs, name: RateName) -> np.ndarray:

@@ -42,7 +42,7 @@ class ChildResult(Frozen):
 
 
 class Against(Frozen):
-    """Differences to a baseline at the end, over the seeds that both have finished, paired by seed and instance."""
+    """Differences to a baseline at the end, over the seeds that both have, paired by seed and instance."""
 
     seeds: int
     valid: Effect
@@ -86,6 +86,8 @@ class ComparisonResults(Frozen):
     stages: int
     instances: int
     """Of the validation set."""
+    best: str | None
+    """What the family calls answers that are optimal; None if all valid ones are equal."""
     seeds: tuple[int, ...]
     stage_0: Stage0
     stage0_seed: int
@@ -106,4 +108,6 @@ class ComparisonResults(Frozen):
 def read_comparison_results(directory: Path) -> ComparisonResults:
     """`comparison_results.json` of a comparison; RunDirectoryError if nothing has finished."""
     missing = f"{directory}: {RESULTS_FILE} is missing; nothing has finished yet, or this is no comparison"
-    return read_model(directory / RESULTS_FILE, ComparisonResults, missing, "run the same command again to rewrite it")
+    return read_model(
+        directory / RESULTS_FILE, ComparisonResults, missing, "run the same command again to rewrite it"
+    )

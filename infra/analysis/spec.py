@@ -57,7 +57,7 @@ class ComparisonSpec(Frozen):
 
     name: str
     preset: Preset
-    """Its seed is that of a stage 0 that all share; an arm has its designer's options if it has that designer."""
+    """Its seed is that of a stage 0 that all share; an arm with its designer has its options too."""
     arms: tuple[Arm, ...] = Field(min_length=1)
     seeds: tuple[int, ...] = Field(min_length=1)
     stage_0: Stage0 = "one"
@@ -83,7 +83,7 @@ class ComparisonSpec(Frozen):
 
     @property
     def roots(self) -> dict[str, Preset]:
-        """Run directory of each shared stage 0 -> its preset: that stage only, and no pilot or gate after it."""
+        """Run directory of a shared stage 0 -> its preset: that stage only, no pilot or gate after it."""
         preset = _designed(self.preset, "fixed", self.preset.design.variant, 1)
         design = preset.design.model_copy(update={"candidates": 1, "pilot": 0, "gate": "off"})
         seeds = {"one": [self.preset.seed], "per-seed": self.seeds, "own": []}[self.stage_0]
@@ -125,7 +125,9 @@ def load_spec(name: str, folder: Path, model: type[Spec], kind: str) -> Spec:
     path = Path(name) if name.endswith((".yaml", ".yml")) else folder / f"{name}.yaml"
     if not path.is_file():
         shipped = ", ".join(sorted(found.stem for found in folder.glob("*.yaml")))
-        raise ConfigError(f"{name}: no such {kind}; the shipped ones are {shipped}, or give the path of a YAML file")
+        raise ConfigError(
+            f"{name}: no such {kind}; the shipped ones are {shipped}, or give the path of a YAML file"
+        )
     raw = read_yaml(path)
     if str(raw.get("preset")).endswith((".yaml", ".yml")):
         raw["preset"] = str(path.parent / str(raw["preset"]))
@@ -145,7 +147,7 @@ def plan(
     settings: Mapping[str, Any] | None = None,
     name: str | None = None,
 ) -> ComparisonSpec:
-    """The comparison that a command line asks for, every curriculum of it checked; ConfigError says what is wrong."""
+    """The comparison that a command line asks for, all curricula checked; ConfigError says what is wrong."""
     overrides = dict(settings or {})
     for field in {"seed", "stage0_seed"} & set(overrides):
         raise ConfigError(f"--set {field}: a comparison sets it for each curriculum; use --seeds")
@@ -154,9 +156,14 @@ def plan(
     numbers = _seeds(seeds)
     base = load_preset(preset, overrides | {"seed": numbers[0]})
     if base.approval == "required":
-        raise ConfigError(f"approval: {base.approval} asks a person before each stage, which a comparison cannot; use --set approval=none")
+        raise ConfigError(
+            f"approval: {base.approval} asks a person before each stage, which a comparison cannot; "
+            "use --set approval=none"
+        )
     chosen = _engineers(engineers, variants, base.design.variant)
-    spec = ComparisonSpec(name=name or f"compare-{base.name}", preset=base, arms=tuple(chosen), seeds=tuple(numbers))
+    spec = ComparisonSpec(
+        name=name or f"compare-{base.name}", preset=base, arms=tuple(chosen), seeds=tuple(numbers)
+    )
     check(spec)
     return spec
 
@@ -179,18 +186,29 @@ def open_comparison(directory: Path, wanted: ComparisonSpec) -> ComparisonSpec:
     path = directory / SPEC_FILE
     if not path.exists():
         if directory.exists() and any(entry.suffix != ".partial" for entry in directory.iterdir()):
-            raise RunDirectoryError(f"{directory} exists and is no comparison ({SPEC_FILE} is missing); give the comparison another --name")
+            raise RunDirectoryError(
+                f"{directory} exists and is no comparison ({SPEC_FILE} is missing); give the comparison "
+                "another --name"
+            )
         write_json(path, wanted)
         return wanted
     found = read_comparison(directory)
     changed = changed_fields(found.preset, wanted.preset, FREE_FIELDS | {"seed"})
     if changed:
         raise RunDirectoryError(
-            f"{directory} compares under another preset ({changed}). Ways out: give this comparison its own name with --name, go back to "
-            f"those settings, or move the directory away. Engineers, seeds and stages may be added"
+            f"{directory} compares under another preset ({changed}). Ways out: give this comparison its own "
+            "name with --name, go back to those settings, or move the directory away. Engineers, seeds and "
+            "stages may be added"
         )
-    if other := [field for field in ("stage_0", "test", "registration") if getattr(found, field) != getattr(wanted, field)]:
-        raise RunDirectoryError(f"{path}: was begun with another {', '.join(other)}; go back to that, or begin a new one with its own name and seeds")
+    if other := [
+        field
+        for field in ("stage_0", "test", "registration")
+        if getattr(found, field) != getattr(wanted, field)
+    ]:
+        raise RunDirectoryError(
+            f"{path}: was begun with another {', '.join(other)}; go back to that, or begin a new one with "
+            "its own name and seeds"
+        )
     merged = {
         "preset": found.preset.model_copy(update={"stages": max(found.preset.stages, wanted.preset.stages)}),
         "arms": tuple({arm.label: arm for arm in (*found.arms, *wanted.arms)}.values()),
@@ -210,13 +228,20 @@ def read_comparison(directory: Path) -> ComparisonSpec:
 
 
 def _engineers(text: str, variants: str | None, default: str) -> list[Arm]:
-    over = [known_variant(name) for name in _items(variants, "--variants")] if variants is not None else [default]
+    over = (
+        [known_variant(name) for name in _items(variants, "--variants")]
+        if variants is not None
+        else [default]
+    )
     found: list[Arm] = []
     for item in _items(text, "--engineers"):
         designer, colon, variant = item.partition(":")
         reads = find_designer(designer).asks is not None or designer in _READS_WITHOUT_ASKING
         if colon and not reads:
-            raise ConfigError(f"--engineers {item}: {designer!r} reads no context, so that a variant changes nothing; write {designer}")
+            raise ConfigError(
+                f"--engineers {item}: {designer!r} reads no context, so that a variant changes nothing; "
+                f"write {designer}"
+            )
         shown = [known_variant(variant)] if colon else over if reads else [default]
         found += [Arm(designer=designer, variant=one, reads=reads) for one in shown]
     labels = [arm.label for arm in found]

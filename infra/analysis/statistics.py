@@ -48,7 +48,7 @@ class Effect(Difference):
     p: float
     """Two-sided, of no difference."""
     detectable: float
-    """The smallest true difference found at a two-sided 5 % with a nominal power of 80 %, see `detectable`."""
+    """The smallest true difference found at a two-sided 5 % with 80 % nominal power, see `detectable`."""
     adjusted_p: float | None = None
     """After Holm, see `family`; None outside of a family."""
     family_detectable: float | None = None
@@ -74,7 +74,7 @@ class Crossed(NamedTuple):
 
 
 def effect(change: np.ndarray) -> Effect:
-    """The mean of paired differences, outcomes of an arm minus those of a baseline, of shape (seeds, instances)."""
+    """The mean of paired differences, an arm minus a baseline, of shape (seeds, instances)."""
     found = crossed(change)
     mean, error, freedom = found
     return Effect(
@@ -100,7 +100,9 @@ def rate(outcomes: np.ndarray) -> Rate:
     found = crossed(outcomes)
     if found.reach < _NO_WIDTH:
         return wilson(found.mean * instances, instances)
-    return Rate(value=found.mean, low=max(0.0, found.mean - found.reach), high=min(1.0, found.mean + found.reach))
+    return Rate(
+        value=found.mean, low=max(0.0, found.mean - found.reach), high=min(1.0, found.mean + found.reach)
+    )
 
 
 def area(stages: Sequence[np.ndarray]) -> np.ndarray:
@@ -124,7 +126,9 @@ def crossed(values: np.ndarray) -> Crossed:
     together.
     """
     if values.ndim != 2 or values.size < 2:
-        raise ValueError(f"values need the shape (seeds, instances), more than one in all, got {values.shape}")
+        raise ValueError(
+            f"values need the shape (seeds, instances), more than one in all, got {values.shape}"
+        )
     seeds, instances = values.shape
     values = values.astype(np.float64)
     mean = values.mean()
@@ -142,7 +146,9 @@ def crossed(values: np.ndarray) -> Crossed:
     spread = sum(square**2 / count for square, count in zip(squares, free, strict=True) if count)
     freedom = total**2 / spread if spread else 0.0
     least = min(count for count in free if count)
-    return Crossed(float(mean), float(np.sqrt(total / values.size)), float(np.clip(freedom, least, free[0] + free[1])))
+    return Crossed(
+        float(mean), float(np.sqrt(total / values.size)), float(np.clip(freedom, least, free[0] + free[1]))
+    )
 
 
 def family(effects: Sequence[Effect]) -> list[Effect]:
@@ -150,7 +156,9 @@ def family(effects: Sequence[Effect]) -> list[Effect]:
     adjusted = holm([one.p for one in effects])
     alpha = ALPHA / max(len(effects), 1)
     return [
-        one.model_copy(update={"adjusted_p": p, "family_detectable": detectable(one.error, one.freedom, alpha)})
+        one.model_copy(
+            update={"adjusted_p": p, "family_detectable": detectable(one.error, one.freedom, alpha)}
+        )
         for one, p in zip(effects, adjusted, strict=True)
     ]
 

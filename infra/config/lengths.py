@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 
 from engineer.engineers.registry import find_designer
 from envgen.errors import ConfigError, ModelError
-from envgen.mapf.problem import Agent, Problem
-from envgen.mapf.prompts import prompt
 from policy.checkpoints import resolve_model
 from policy.grpo.model_size import known_positions
 from policy.grpo.train_spec import answer_tokens
@@ -50,11 +48,8 @@ def _lengths(preset: "Preset", asked: int) -> Iterator[tuple[str, int, int, str,
 
 
 def prompt_tokens(preset: "Preset") -> int:
-    """How many tokens the longest prompt has, that of the largest board: by the tokenizer of a checkpoint that is here, else about as Qwen's cuts it."""
-    size = max(preset.space.map_sizes)
-    cells = [divmod(size * size - 1 - index, size) for index in range(2 * preset.agents)]
-    agents = tuple(Agent(start=start, goal=goal) for start, goal in zip(cells[: preset.agents], cells[preset.agents :], strict=True))
-    return _tokens(preset.model, prompt(Problem(size=size, holes=(), agents=agents), preset.prompt_style)) + _CHAT_TOKENS
+    """Tokens of the longest prompt: by the tokenizer of a checkpoint that is here, else about as Qwen's cuts it."""
+    return _tokens(preset.model, preset.task.longest_prompt(preset.prompt_style)) + _CHAT_TOKENS
 
 
 def _tokens(model: str, text: str) -> int:

@@ -2,67 +2,80 @@
 
 import json
 import re
+from itertools import product
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Any, Literal, Self, TypeVar
 
 import yaml
-from pydantic import Field, ValidationError, model_validator
+from pydantic import BaseModel, Field, ValidationError, model_validator
 
-from engineer.context import VARIANTS, ConfigSpace
+from engineer.context import VARIANTS
 from engineer.engineers.registry import find_designer, resolve
 from engineer.spec import DesignSpec
-from envgen.config import MAX_HOLE_RATIO, EnvConfig, MapSize, SizeConfig
+from envgen.config import SHARE, EnvConfig
 from envgen.errors import ConfigError, DataError, SamplingError, describe_validation_error
+from envgen.families import FamilySpec
+from envgen.family import Space, TaskFamily
 from envgen.frozen import Frozen
-from envgen.mapf.problem import MAX_AGENTS
-from envgen.mapf.prompts import PromptStyle
-from envgen.mapf.sampler import MIN_AGENTS, quotas
 from infra.config.lengths import check_lengths
 from infra.config.names import Stem
 from policy.chat.engine_config import EngineConfig
 from policy.checkpoints import SHIPPED
 from policy.grpo.batches import Batches
-from policy.grpo.rewards import RewardWeights
+from policy.grpo.rewards import DEFAULT_WEIGHTS, RewardWeights
 from policy.grpo.sharding import Sharding
 from policy.grpo.train_spec import TrainingSettings, check_training, check_trl_options
 from policy.tiny.spec import RECIPE, BootstrapRecipe
 
 TINY_DESIGN_TOKENS = 160
 """Longest design answer of the tiny policy; the question and one repair share its context of 1,024 tokens."""
+Config = TypeVar("Config", bound=BaseModel)
 PRESETS = Path(__file__).parent / "presets"
 TUNING_SEED = 20_270
-"""Seed of the tuning set: `--set validation.seed=20270` judges on boards that are none of the validation set."""
+"""Seed of the tuning set: `--set validation.seed=20270` judges on instances that are none of the validation set."""
 
 
 class ValidationSpec(Frozen):
-    """The fixed validation set: for each map size the same number of instances of every wait and hole ratio."""
+    """The fixed validation set: for each stratum the same number of instances of every combination of knobs."""
 
-    wait_ratios: tuple[Annotated[float, Field(ge=0, le=1)], ...] = Field(default=(0.25, 0.5, 0.75), min_length=1)
-    hole_ratios: tuple[Annotated[float, Field(ge=0, le=MAX_HOLE_RATIO)], ...] = Field(default=(0.2, 0.3, 0.4), min_length=1)
+    grid: dict[str, tuple[float, ...]] = {}
+    """Knob -> its values; one that is left out has the middle of its range."""
     instances: int = Field(default=17, ge=1)
-    """Instances of each map size, wait ratio and hole ratio."""
-    map_sizes: tuple[MapSize, ...] = ()
-    """Map sizes; those of the config space if left out."""
+    """Instances of each stratum and combination."""
+    strata: tuple[str, ...] = ()
+    """Names of strata; those of the space if left out."""
     seed: int = Field(default=20_260, ge=0)
     """Not the curriculum's seed: every curriculum of a preset is judged on the same instances."""
 
-    def configs(self, map_sizes: tuple[int, ...]) -> list[tuple[str, EnvConfig, int]]:
-        """(purpose, config, count) of each part of the set."""
-        sizes = self.map_sizes or map_sizes
-        return [
-            (
-                f"validation-{wait}-{hole}-{size}",
-                EnvConfig(sizes={size: SizeConfig(data_ratio=1, hole_ratio=hole, wait_ratio=wait)}),
-                self.instances,
-            )
-            for size in sizes
-            for wait in self.wait_ratios
-            for hole in self.hole_ratios
-        ]
+    def parts(self, space: Space) -> list[tuple[str, EnvConfig, int]]:
+        """(purpose, config, count) of each part of the set; ValueError if it does not fit the space."""
+        known = [knob.name for knob in space.knobs]
+        for name, values in self.grid.items():
+            if name not in known:
+                raise ValueError(f"grid.{name}: there is no such knob; known are {', '.join(known)}")
+            if not values:
+                raise ValueError(f"grid.{name}: has no values; give one, or leave the knob out")
+            knob = next(knob for knob in space.knobs if knob.name == name)
+            low, high = knob.widest
+            for value in values:
+                if not low <= value <= high:
+                    raise ValueError(f"grid.{name}: {value:g} is outside of the space, {low:g} to {high:g}; move it inside")
+        found = []
+        for name in self.strata or space.names:
+            if name not in space.names:
+                raise ValueError(f"strata: {name!r} is none of {', '.join(space.names)}")
+            knobs = {knob.name: (knob.low + knob.high) / 2 for knob in space[name].knobs}
+            grid = {knob: values for knob, values in self.grid.items() if knob in knobs}
+            for values in product(*grid.values()):
+                part = {SHARE: 1.0, **knobs, **dict(zip(grid, values, strict=True))}
+                purpose = "-".join(["validation", *map(str, values), name])
+                config = EnvConfig.model_validate({space.key: {name: part}})
+                found.append((purpose, config, self.instances))
+        return found
 
 
 class Preset(Frozen):
-    """A curriculum: policy, testbed, training, designer."""
+    """A curriculum: policy, environment, training, designer."""
 
     name: Stem
     description: str = ""
@@ -74,20 +87,21 @@ class Preset(Frozen):
     stage0_seed: int | None = Field(default=None, ge=0)
     """Seed of stage 0; the curriculum's seed if left out. Runs that are compared share it."""
     stages: int = Field(default=3, ge=1, le=100)
-    agents: int = Field(default=2, ge=MIN_AGENTS, le=MAX_AGENTS)
+    family: FamilySpec = FamilySpec()
+    """The environment, with its options."""
     instances: int = Field(ge=1)
     """Training instances of a stage."""
     epochs: float = Field(default=1, gt=0)
     """Passes over them in a stage."""
-    prompt_style: PromptStyle = PromptStyle.BOARD
+    prompt_style: str = ""
+    """How instances are put into words; the usual way of the family if left out."""
     max_answer_tokens: int = Field(ge=8)
     """Longest answer in evaluation; training uses `trl.max_completion_length`."""
-    space: ConfigSpace
     default_config: EnvConfig
     """Environment config of stage 0."""
     validation: ValidationSpec = ValidationSpec()
     engine: EngineConfig = EngineConfig()
-    rewards: RewardWeights = RewardWeights()
+    rewards: RewardWeights = DEFAULT_WEIGHTS
     design: DesignSpec = DesignSpec()
     training: TrainingSettings = TrainingSettings()
     trl: dict[str, Any] = Field(default_factory=dict)
@@ -97,13 +111,44 @@ class Preset(Frozen):
     def _check(self) -> Self:
         if self.design.variant not in VARIANTS:
             raise ValueError(f"design.variant {self.design.variant!r} is not one of {', '.join(VARIANTS)}")
-        if tuple(self.default_config.sizes) != self.space.map_sizes:
-            raise ValueError(f"default_config names the map sizes {list(self.default_config.sizes)}, space names {list(self.space.map_sizes)}; name the same")
-        low, high = self.space.min_hole_ratio, self.space.max_hole_ratio
-        for size, knobs in self.default_config.sizes.items():
-            if not low <= knobs.hole_ratio <= high:
-                raise ValueError(f"default_config.sizes.{size}.hole_ratio {knobs.hole_ratio:g} is outside of the space, {low:g} to {high:g}; move it inside")
+        if self.prompt_style not in self.task.styles:
+            known = ", ".join(self.task.styles)
+            raise ValueError(f"prompt_style {self.prompt_style!r} is not one of {known}")
+        self.rewards.check(self.task)
+        for field, check in (("default_config", self._check_default), ("validation", self._check_validation)):
+            try:
+                check()
+            except ValueError as error:
+                raise ValueError(f"{field}.{error}") from None
         return self
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill(cls, given: Any) -> Any:
+        """Fill in the options of the family and its usual prompt style."""
+        if not isinstance(given, dict):
+            return given
+        try:
+            family = FamilySpec.model_validate(given.get("family", {})).resolved()
+        except ValidationError:
+            return given  # said of the field
+        return {**given, "family": family, "prompt_style": given.get("prompt_style") or family.load().styles[0]}
+
+    def _check_default(self) -> None:
+        self.space.check(self.default_config)
+
+    def _check_validation(self) -> None:
+        self.validation.parts(self.space)
+
+    @property
+    def task(self) -> TaskFamily:
+        """The environment."""
+        return self.family.load()
+
+    @property
+    def space(self) -> Space:
+        """Which configs are legal."""
+        return self.task.space
 
     def asked_design(self) -> DesignSpec:
         """The design spec that a designer works with: the shipped policies were taught the compact wording and short answers."""
@@ -144,8 +189,9 @@ def load_preset(name: str, overrides: dict[str, Any] | None = None) -> Preset:
         check_training(preset.training)
         Batches.of(preset.trl, Sharding.of(preset.training).processes)
         preset = preset.model_copy(update={"design": resolve(preset.design, preset.space, preset.stages)})
-        for _, config, count in [("stage 0", preset.default_config, preset.instances), *preset.validation.configs(preset.space.map_sizes)]:
-            quotas(config, count, preset.agents)
+        parts = preset.validation.parts(preset.space)
+        for _, config, count in [("stage 0", preset.default_config, preset.instances), *parts]:
+            preset.task.check(config, count)
         check_lengths(preset)
     except ValidationError as error:
         raise ConfigError(describe_validation_error(error, str(path))) from None
@@ -177,13 +223,13 @@ def preset_path(name: str) -> Path:
     return path
 
 
-def load_env_config(path: Path) -> EnvConfig:
-    """An environment config from a YAML file; ConfigError names file and field."""
+def load_env_config(path: Path, kind: type[Config]) -> Config:
+    """An environment config from a YAML file, that of any family or of one; ConfigError names file and field."""
     raw = read_yaml(path)
     if "default_config" in raw:
-        raise ConfigError(f"{path}: is a preset, not an environment config; give a file that holds its default_config alone, which begins with sizes:")
+        raise ConfigError(f"{path}: is a preset, not an environment config; give a file that holds its default_config alone")
     try:
-        return EnvConfig.model_validate(raw)
+        return kind.model_validate(raw)
     except ValidationError as error:
         raise ConfigError(describe_validation_error(error, str(path))) from None
 

@@ -21,9 +21,9 @@ class Settings(BaseSettings):
     runs: Path = Path("runs")
     """Folder of the curricula."""
     workers: int = Field(default=1, ge=1)
-    """Processes that draw instances; the boards are the same for any number.
+    """Processes that draw instances; the instances are the same for any number.
 
-    More than one rarely pays: on two busy cores, 20,000 two-agent boards took 1.5 s with one process and 3.1 s with two,
+    More than one rarely pays: on two busy cores, 20,000 instances of the default family took 1.5 s with one process and 3.1 s with two,
     100,000 took 8.1 s and 9.3 s. About two seconds of that are the start of the processes.
     """
     ray: bool = False

@@ -85,7 +85,7 @@ def workload(preset: Preset, answer_length: int | None = None) -> Workload:
     answers = round(batches.prompts_of_epoch(preset.instances) * preset.epochs) * batches.group
     judged = min(answer_length or preset.max_answer_tokens // 2, preset.max_answer_tokens)
     questions = preset.design.candidates if find_designer(preset.design.designer).asks else 0
-    validation = sum(count for _, _, count in preset.validation.configs(preset.space.map_sizes))
+    validation = sum(count for _, _, count in preset.validation.parts(preset.space))
     return Workload(
         stages=preset.stages,
         optimizer_steps=steps,

@@ -1,7 +1,7 @@
-"""Lineage in MLflow: a parent run a curriculum, a child run a stage, a LoggedModel a checkpoint, a trace a proposal.
+"""Lineage in MLflow: a run a curriculum, below it one a stage, a model a checkpoint, a trace a proposal.
 
-Everything is found by a tag or an id before it is made, so recording a stage twice changes nothing. MLflow is a record, never
-the source of truth: the stage directories decide what is done.
+Everything is found by a tag or an id before it is made, so recording a stage twice changes nothing. MLflow is
+a record, never the source of truth: the stage directories decide what is done.
 """
 
 import os

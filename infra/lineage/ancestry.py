@@ -17,14 +17,18 @@ REGISTRY = "models:/"
 
 
 def ancestry(tracking_uri: str, checkpoint: str) -> list[Ancestor]:
-    """A checkpoint and what it was trained from, newest first; RunDirectoryError if MLflow does not know it, or does not answer.
+    """A checkpoint and what it was trained from, newest first.
 
-    `checkpoint` is a directory, which may have been moved or deleted since, or `models:/NAME@ALIAS`, `models:/NAME/VERSION`
-    or `models:/MODEL_ID`. The files of the run are not needed: one search of MLflow returns the whole chain,
+    `checkpoint` is a directory, which may have been moved or deleted since, or `models:/NAME@ALIAS`,
+    `models:/NAME/VERSION` or `models:/MODEL_ID`. The files of the run are not needed: one search of MLflow
+    returns the whole chain,
 
-        mlflow.search_logged_models(experiment_ids=[...], filter_string="tags.`envwright.curriculum` = '<curriculum>'")
+        mlflow.search_logged_models(
+            experiment_ids=[...], filter_string="tags.`envwright.curriculum` = '<curriculum>'"
+        )
 
-    where `<curriculum>` is that tag of any checkpoint in it, and `envwright.parent` leads from each to the one before.
+    where `<curriculum>` is that tag of any checkpoint in it, and `envwright.parent` leads from each to the
+    one before. RunDirectoryError if MLflow does not know it, or does not answer.
     """
     database = Path(tracking_uri.removeprefix("sqlite:///"))
     if tracking_uri.startswith("sqlite:///") and not database.exists():
@@ -37,15 +41,24 @@ def ancestry(tracking_uri: str, checkpoint: str) -> list[Ancestor]:
     except MlflowException as error:
         if error.error_code in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE", "NOT_FOUND"):
             raise _unknown(checkpoint) from None
-        raise RunDirectoryError(f"MLflow cannot be read: {without_password(error)[:300]}; check MLFLOW_TRACKING_URI") from None
+        raise RunDirectoryError(
+            f"MLflow cannot be read: {without_password(error)[:300]}; check MLFLOW_TRACKING_URI"
+        ) from None
     if not chain:
         raise _unknown(checkpoint)
     return chain
 
 
 def _unknown(checkpoint: str) -> RunDirectoryError:
-    missing = "" if checkpoint.startswith(REGISTRY) or Path(checkpoint).is_dir() else "there is no such folder, and "
-    return RunDirectoryError(f"{checkpoint}: {missing}MLflow knows no such checkpoint; check the path, and MLFLOW_TRACKING_URI or ENVWRIGHT_RUNS")
+    missing = (
+        ""
+        if checkpoint.startswith(REGISTRY) or Path(checkpoint).is_dir()
+        else "there is no such folder, and "
+    )
+    return RunDirectoryError(
+        f"{checkpoint}: {missing}MLflow knows no such checkpoint; check the path, and MLFLOW_TRACKING_URI or "
+        "ENVWRIGHT_RUNS"
+    )
 
 
 def _chain(model: LoggedModel) -> list[Ancestor]:
@@ -60,7 +73,9 @@ def _chain(model: LoggedModel) -> list[Ancestor]:
 
 
 def _search(experiment: str, filter_string: str) -> list[LoggedModel]:
-    return mlflow.search_logged_models(experiment_ids=[experiment], filter_string=filter_string, output_format="list")
+    return mlflow.search_logged_models(
+        experiment_ids=[experiment], filter_string=filter_string, output_format="list"
+    )
 
 
 def _find(client: MlflowClient, experiment: str, checkpoint: str) -> LoggedModel | None:
@@ -73,7 +88,11 @@ def _find(client: MlflowClient, experiment: str, checkpoint: str) -> LoggedModel
         same = [model for model in there if model.tags.get(DIGEST) == digest]
         # Not recorded under this path, or other weights were: the run may have been moved here.
         there = same or _search(experiment, tagged(DIGEST, digest))
-    return max(there, key=lambda model: (_common(model.tags.get(PATH, ""), quoted(str(path))), model.creation_timestamp), default=None)
+    return max(
+        there,
+        key=lambda model: (_common(model.tags.get(PATH, ""), quoted(str(path))), model.creation_timestamp),
+        default=None,
+    )
 
 
 def _model_id(client: MlflowClient, name: str) -> str:
@@ -88,7 +107,10 @@ def _model_id(client: MlflowClient, name: str) -> str:
 
 
 def _common(one: str, other: str) -> int:
-    """How many of their last parts two paths share: of copies of a checkpoint, the one with the same run and stage is meant."""
+    """How many of their last parts two paths share.
+
+    Of copies of a checkpoint, the one with the same run and stage is meant.
+    """
     count = 0
     for a, b in zip(reversed(Path(one).parts), reversed(Path(other).parts), strict=False):
         if a != b:

@@ -1,23 +1,30 @@
 """The rates by which evaluations are compared, as MLflow's columns."""
 
-from collections.abc import Callable
+import re
 
+from envgen.family import Space
 from policy.rollouts import Rollout
 
+_ODD = re.compile(r"[^\w.\- /:]")
+"""What MLflow refuses in the name of a metric."""
 
-def scores(rollouts: list[Rollout]) -> dict[str, float]:
-    """Valid and optimal rates of an evaluation: of all, and by map size, by number of agents and by whether somebody has to wait."""
+
+def scores(space: Space, rollouts: list[Rollout]) -> dict[str, float]:
+    """Rates of an evaluation: of all answers, by stratum, and by whether an instance has a label.
+
+    `valid`, `valid/LABEL-OF-STRATUM`, `valid/with-LABEL` and `valid/without-LABEL`; `optimal` alike, if some
+    answers of the family are better than others.
+    """
     groups: dict[str, list[Rollout]] = {"": rollouts}
-    by: tuple[Callable[[Rollout], str], ...] = (
-        lambda r: f"/{r.instance.problem.size}x{r.instance.problem.size}",
-        lambda r: f"/agents-{r.instance.problem.num_agents}",
-        lambda r: "/wait" if r.instance.solution.wait_required else "/no-wait",
-    )
+    labels = [knob.label.name for knob in space.asked if knob.label]
     for rollout in rollouts:
-        for name in by:
-            groups.setdefault(name(rollout), []).append(rollout)
+        has = rollout.instance.labels
+        names = [f"/{'with' if label in has else 'without'}-{label}" for label in labels]
+        for name in (f"/{space.label(rollout.instance.stratum)}", *names):
+            groups.setdefault(_ODD.sub("-", name), []).append(rollout)
     rates = {}
     for group, members in groups.items():
-        rates[f"valid{group}"] = sum(r.verdict.valid for r in members) / len(members)
-        rates[f"optimal{group}"] = sum(r.verdict.optimal for r in members) / len(members)
+        rates[f"valid{group}"] = sum(one.verdict.valid for one in members) / len(members)
+        if space.best:
+            rates[f"optimal{group}"] = sum(one.verdict.optimal for one in members) / len(members)
     return rates

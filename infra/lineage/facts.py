@@ -7,13 +7,18 @@ from mlflow.entities import LoggedModel
 from envgen.frozen import Frozen
 
 PREFIX = "envwright."
-KEY, CURRICULUM, STAGE, PATH, DIGEST = (PREFIX + name for name in ("key", "curriculum", "stage", "path", "digest"))
+KEY, CURRICULUM, STAGE, PATH, DIGEST = (
+    PREFIX + name for name in ("key", "curriculum", "stage", "path", "digest")
+)
 SEARCHED = ("curriculum", "path", "digest")
 """Facts that are searched for."""
 
 
 class Facts(Frozen):
-    """What made a checkpoint. Each field is a tag `envwright.<field>`; what is not known, or was not there, is None and no tag."""
+    """What made a checkpoint; each field is a tag `envwright.<field>`.
+
+    What is not known, or was not there, is None and no tag.
+    """
 
     curriculum: str
     """Key of the curriculum; all checkpoints of a chain share it, the base model's record included."""
@@ -61,8 +66,15 @@ class Facts(Frozen):
 
     def tags(self) -> dict[str, str]:
         """The facts as tags."""
-        known = {name: value for name, value in self.model_dump(mode="json", include=set(Facts.model_fields)).items() if value not in (None, "")}
-        return {PREFIX + name: quoted(str(value)) if name in SEARCHED else str(value) for name, value in known.items()}
+        known = {
+            name: value
+            for name, value in self.model_dump(mode="json", include=set(Facts.model_fields)).items()
+            if value not in (None, "")
+        }
+        return {
+            PREFIX + name: quoted(str(value)) if name in SEARCHED else str(value)
+            for name, value in known.items()
+        }
 
 
 class Ancestor(Facts):
@@ -79,7 +91,11 @@ class Ancestor(Facts):
         """The ancestor that a LoggedModel records."""
         tags = {name: model.tags[PREFIX + name] for name in Facts.model_fields if PREFIX + name in model.tags}
         facts = {name: unquoted(value) if name in SEARCHED else value for name, value in tags.items()}
-        rates = {m.key: m.value for m in sorted(model.metrics or [], key=lambda m: m.timestamp) if m.key in ("valid", "optimal")}
+        rates = {
+            m.key: m.value
+            for m in sorted(model.metrics or [], key=lambda m: m.timestamp)
+            if m.key in ("valid", "optimal")
+        }
         return cls.model_validate({**facts, **rates, "checkpoint": model.name, "model_id": model.model_id})
 
 

@@ -10,12 +10,17 @@ from infra.lineage.recorder import Recorder
 from infra.lineage.registry import registry_name
 
 
-def prompt_version(recorder: Recorder, wording: Wording, variant: str, recorded: dict[str, str] | None = None) -> PromptVersion:
-    """The version of the prompt `envwright-<wording>-<variant>` that has the text of the templates, registered if there is none.
+def prompt_version(
+    recorder: Recorder, wording: Wording, variant: str, recorded: dict[str, str] | None = None
+) -> PromptVersion:
+    """The version of the prompt `envwright-<wording>-<variant>` that has the text of the templates.
 
-    `recorded` holds `prompt` and `prompt_version` if they were recorded before; they stay, whatever the templates are today.
+    It is registered if there is none. `recorded` holds `prompt` and `prompt_version` if they were recorded
+    before; they stay, whatever the templates are today.
     """
-    if recorded and (known := recorder.client.get_prompt_version(recorded["prompt"], recorded["prompt_version"])):
+    if recorded and (
+        known := recorder.client.get_prompt_version(recorded["prompt"], recorded["prompt_version"])
+    ):
         return known
     name, text = registry_name(f"{wording}-{variant}"), template_text(variant, wording)
     sha = digest(text)
@@ -26,4 +31,6 @@ def prompt_version(recorder: Recorder, wording: Wording, variant: str, recorded:
         assert version is not None  # it was just found
         return version
     facts = {DIGEST: sha, "wording": wording, "variant": variant}
-    return recorder.client.register_prompt(name, text, commit_message=f"Design question, context {variant}, {wording} wording", tags=facts)
+    return recorder.client.register_prompt(
+        name, text, commit_message=f"Design question, context {variant}, {wording} wording", tags=facts
+    )

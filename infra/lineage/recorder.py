@@ -12,7 +12,17 @@ import mlflow
 from mlflow import MlflowClient
 from mlflow.data.meta_dataset import MetaDataset
 from mlflow.data.sources import LocalArtifactDatasetSource  # type: ignore[attr-defined]
-from mlflow.entities import DatasetInput, InputTag, LoggedModel, LoggedModelInput, LoggedModelOutput, Metric, Param, Run, RunTag
+from mlflow.entities import (
+    DatasetInput,
+    InputTag,
+    LoggedModel,
+    LoggedModelInput,
+    LoggedModelOutput,
+    Metric,
+    Param,
+    Run,
+    RunTag,
+)
 
 from envgen.frozen import Frozen
 from infra.config.settings import without_password
@@ -36,7 +46,10 @@ class DataSetRef(Frozen):
 
 
 class Recorder:
-    """Idempotent writes to one MLflow experiment, made if it is new; TimeoutError once `longest` seconds have passed."""
+    """Idempotent writes to one MLflow experiment, made if it is new.
+
+    TimeoutError once `longest` seconds have passed.
+    """
 
     def __init__(self, tracking_uri: str, artifacts: Path, longest: float = LONGEST) -> None:
         local = tracking_uri.startswith("sqlite:///")
@@ -45,7 +58,11 @@ class Recorder:
         self._client, self.tracking_uri = connect(tracking_uri), tracking_uri
         found = self._client.get_experiment_by_name(EXPERIMENT)
         location = None if tracking_uri.startswith("http") else artifacts.resolve().as_uri()
-        self.experiment = found.experiment_id if found else self._client.create_experiment(EXPERIMENT, artifact_location=location)
+        self.experiment = (
+            found.experiment_id
+            if found
+            else self._client.create_experiment(EXPERIMENT, artifact_location=location)
+        )
         for tag, view in VIEWS.items():
             if not found or found.tags.get(tag) != view:
                 self._client.set_experiment_tag(self.experiment, tag, view)
@@ -59,7 +76,7 @@ class Recorder:
         return self._client
 
     def addresses(self, run_id: str) -> dict[str, str]:
-        """Where the MLflow UI shows a run and the views of the experiment; only the id where there is no server."""
+        """Where the MLflow UI shows a run and the views of the experiment; without a server only the id."""
         if not self.tracking_uri.startswith("http"):
             return {"MLflow run": run_id}
         experiment = f"{without_password(self.tracking_uri).rstrip('/')}/#/experiments/{self.experiment}"
@@ -70,14 +87,27 @@ class Recorder:
             "stages in MLflow": f"{view}=stages",
         }
 
-    def run(self, key: str, name: str, *, parent: str | None = None, tags: dict[str, str] | None = None, params: dict[str, Any] | None = None) -> str:
-        """The id of the run with this key, made if it is new; parameters already there are left alone, tags are set anew."""
+    def run(
+        self,
+        key: str,
+        name: str,
+        *,
+        parent: str | None = None,
+        tags: dict[str, str] | None = None,
+        params: dict[str, Any] | None = None,
+    ) -> str:
+        """The id of the run with this key, made if it is new.
+
+        Parameters already there are left alone, tags are set anew.
+        """
         found = self.find_run(key)
         if found:
             run_id, known_params, known_tags = found.info.run_id, found.data.params, found.data.tags
         else:
             links = {"mlflow.parentRunId": parent} if parent else {}
-            run_id = self.client.create_run(self.experiment, run_name=name, tags={KEY: quoted(key), **links, **(tags or {})}).info.run_id
+            run_id = self.client.create_run(
+                self.experiment, run_name=name, tags={KEY: quoted(key), **links, **(tags or {})}
+            ).info.run_id
             known_params, known_tags = {}, tags or {}
         self._settings(
             run_id,
@@ -97,27 +127,54 @@ class Recorder:
         return {int(run.data.tags[STAGE]): run for run in found}
 
     def models(self, curriculum: str) -> dict[tuple[int, str], str]:
-        """The model ids of a curriculum's checkpoints by stage and digest: a stage that was done again has more than one."""
-        found = mlflow.search_logged_models(experiment_ids=[self.experiment], filter_string=tagged(CURRICULUM, curriculum), output_format="list")
+        """The model ids of a curriculum's checkpoints by stage and digest.
+
+        A stage that was done again has more than one.
+        """
+        found = mlflow.search_logged_models(
+            experiment_ids=[self.experiment],
+            filter_string=tagged(CURRICULUM, curriculum),
+            output_format="list",
+        )
         return {(int(model.tags[STAGE]), unquoted(model.tags[DIGEST])): model.model_id for model in found}
 
     def metrics(self, run_id: str, points: dict[str, list[tuple[int, float]]]) -> None:
-        """Log (step, value) points unless the run's latest value at that step is the same; MLflow keeps the older ones beside them."""
-        known = {name: {m.step: m.value for m in sorted(history, key=_moment)} for name, history in self._histories(run_id, points).items()}
-        new = {name: [(step, value) for step, value in series if _differ(known.get(name, {}).get(step), value)] for name, series in points.items()}
+        """Log (step, value) points unless the run's latest value at that step is the same.
+
+        MLflow keeps the older ones beside them.
+        """
+        known = {
+            name: {m.step: m.value for m in sorted(history, key=_moment)}
+            for name, history in self._histories(run_id, points).items()
+        }
+        new = {
+            name: [(step, value) for step, value in series if _differ(known.get(name, {}).get(step), value)]
+            for name, series in points.items()
+        }
         self._points(run_id, new)
 
     def inputs(self, run_id: str, datasets: dict[str, DataSetRef], model: str | None = None) -> None:
         """Tie data sets, by their context (training, validation), and a model to a run as its inputs."""
         found = self.client.get_run(run_id).inputs
         known = {(i.dataset.name, i.dataset.digest) for i in found.dataset_inputs} if found else set()
-        new = [_input(data, context) for context, data in datasets.items() if (data.name, data.digest[:DIGEST_LENGTH]) not in known]
-        models = [LoggedModelInput(model)] if model and not (found and any(i.model_id == model for i in found.model_inputs)) else []
+        new = [
+            _input(data, context)
+            for context, data in datasets.items()
+            if (data.name, data.digest[:DIGEST_LENGTH]) not in known
+        ]
+        models = (
+            [LoggedModelInput(model)]
+            if model and not (found and any(i.model_id == model for i in found.model_inputs))
+            else []
+        )
         if new or models:
             self.client.log_inputs(run_id, datasets=new, models=models)
 
     def checkpoint(self, run_id: str, key: str, name: str, facts: Facts, *, step: int) -> str:
-        """The id of the LoggedModel with this key, made by `run_id` if it is new; its tags say the facts. The bytes stay where they are."""
+        """The id of the LoggedModel with this key, made by `run_id` if it is new.
+
+        Its tags say the facts. The bytes stay where they are.
+        """
         model, tags = self.model(key), facts.tags()
         if model is None:
             model = mlflow.create_external_model(
@@ -136,15 +193,31 @@ class Recorder:
 
     def model(self, key: str) -> LoggedModel | None:
         """The LoggedModel with a key."""
-        found = self.client.search_logged_models([self.experiment], filter_string=tagged(KEY, key), max_results=1)
+        found = self.client.search_logged_models(
+            [self.experiment], filter_string=tagged(KEY, key), max_results=1
+        )
         return found[0] if found else None
 
-    def scores(self, run_id: str, model_id: str, data: DataSetRef, scores: dict[str, float], step: int) -> None:
-        """Tie scores to a checkpoint and the data set they were measured on, as metrics of the run too; the latest count."""
+    def scores(
+        self, run_id: str, model_id: str, data: DataSetRef, scores: dict[str, float], step: int
+    ) -> None:
+        """Tie scores to a checkpoint, the data set they were measured on and the run; the latest count."""
         measured = self.client.get_logged_model(model_id).metrics or []
-        known = [{m.key: m.value for m in sorted(measured, key=_moment)}, self.client.get_run(run_id).data.metrics]
-        about = {"model_id": model_id, "dataset_name": data.name, "dataset_digest": data.digest[:DIGEST_LENGTH], "run_id": run_id}
-        todo = [Metric(name, value, _now(), step, **about) for name, value in scores.items() if any(_differ(has.get(name), value) for has in known)]
+        known = [
+            {m.key: m.value for m in sorted(measured, key=_moment)},
+            self.client.get_run(run_id).data.metrics,
+        ]
+        about = {
+            "model_id": model_id,
+            "dataset_name": data.name,
+            "dataset_digest": data.digest[:DIGEST_LENGTH],
+            "run_id": run_id,
+        }
+        todo = [
+            Metric(name, value, _now(), step, **about)
+            for name, value in scores.items()
+            if any(_differ(has.get(name), value) for has in known)
+        ]
         if todo:
             self.client.log_batch(run_id, metrics=todo)
 
@@ -184,7 +257,11 @@ def connect(tracking_uri: str) -> MlflowClient:
 
 
 def _input(data: DataSetRef, context: str) -> DatasetInput:
-    dataset = MetaDataset(LocalArtifactDatasetSource(data.path.resolve().as_uri()), name=data.name, digest=data.digest[:DIGEST_LENGTH])
+    dataset = MetaDataset(
+        LocalArtifactDatasetSource(data.path.resolve().as_uri()),
+        name=data.name,
+        digest=data.digest[:DIGEST_LENGTH],
+    )
     return DatasetInput(dataset._to_mlflow_entity(), [InputTag("mlflow.data.context", context)])
 
 

@@ -1,4 +1,4 @@
-"""What MLflow is told of a curriculum: a run for it and one for each stage, a LoggedModel for each checkpoint."""
+"""What MLflow is told of a curriculum: a run for it and for each stage, a LoggedModel a checkpoint."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -23,12 +23,15 @@ from infra.runs.stage import Directory, File, Stage
 from infra.runs.steps import lock
 
 RECORDED = PREFIX + "recorded"
-"""Tag of a stage's run once all of it is recorded: the version of this code, and the digest of the manifest."""
-VERSION = 2
+"""Tag of a stage's run once all of it is recorded: the version of this code, the digest of the manifest."""
+VERSION = 3
 """Raised by hand when a stage is recorded in another way."""
 SERIES = ("reward", "valid", "optimal", "zero_variance", "entropy", "clipped", "mismatch", "mismatch_max")
 _SHORT = {"preset.name", "preset.seed", "preset.design.designer", "preset.design.variant"}
-"""Parameters under short names: MLflow's compare view opens with the first three in which curricula differ."""
+"""Parameters under short names.
+
+MLflow's compare view opens with the first three in which curricula differ.
+"""
 LONGEST_TEXT = 1000
 """Characters of a tag that holds a text."""
 
@@ -99,18 +102,23 @@ def _root(recorder: Recorder, run: RunRef, key: str, under: str | None) -> str:
 def _columns(preset: Preset) -> dict[str, str]:
     """What runs are compared by."""
     design = preset.design
-    return {"variant": design.variant, "designer": design.designer, "seed": str(preset.seed), "preset": preset.name}
+    return {
+        "variant": design.variant,
+        "designer": design.designer,
+        "seed": str(preset.seed),
+        "preset": preset.name,
+    }
 
 
 def _record_start(record: _Record) -> None:
-    """The start policy and its evaluation, a run below the curriculum's: what the stages are measured against."""
+    """The start policy and its evaluation, a run below the curriculum's: stages are measured against it."""
     run, recorder = record.run, record.recorder
     child = _child(record, START, "start policy", "start")
     source = run.policy(START)
     path = str(Path(source).resolve()) if Path(source).is_dir() else source
     model = _checkpoint(record, child, f"{run.name}-start", _facts(record, START, path))
     recorder.inputs(child, {"validation": record.validation})
-    recorder.scores(child, model, record.validation, scores(run.start.rollouts), 0)
+    recorder.scores(child, model, record.validation, scores(run.preset.space, run.start.rollouts), 0)
     recorder.finish(child, {RECORDED: _recorded(run, START)})
 
 
@@ -123,9 +131,14 @@ def _record_stage(record: _Record, stage: int) -> str:
     recorder.inputs(child, {"training": data, "validation": record.validation}, parent)
     facts = _facts(record, stage, str(files.checkpoint.resolve()), parent=parent, gate=gate.action)
     model = _checkpoint(record, child, data.name, facts)
-    rates, log = scores(files.rollouts), files.train_log
+    rates, log = scores(preset.space, files.rollouts), files.train_log
     recorder.scores(child, model, record.validation, rates, stage)
-    series = {f"train/{name}": [(step, value) for step, value in zip(log["step"], log[name], strict=True) if value is not None] for name in SERIES}
+    series = {
+        f"train/{name}": [
+            (step, value) for step, value in zip(log["step"], log[name], strict=True) if value is not None
+        ]
+        for name in SERIES
+    }
     recorder.metrics(child, {name: points for name, points in series.items() if points})
     recorder.metrics(record.root, {rate: [(stage, value)] for rate, value in rates.items()})
     with lock(Settings().runs / ".locks" / "registry.lock"):  # MLflow's search-then-create is not atomic
@@ -135,7 +148,15 @@ def _record_stage(record: _Record, stage: int) -> str:
         if best:
             tags = {CURRICULUM: quoted(record.key), "run": run.name, "stage": str(stage), **_columns(preset)}
             name_best(recorder, preset.name, best, rates["valid"], record.validation.digest, tags)
-    shown = (Stage.config, Stage.breakdown, Stage.gate, Stage.candidates, Stage.pilots, Stage.proposal, Stage.manifest)
+    shown = (
+        Stage.config,
+        Stage.breakdown,
+        Stage.gate,
+        Stage.candidates,
+        Stage.pilots,
+        Stage.proposal,
+        Stage.manifest,
+    )
     for file in shown:
         recorder.artifact(child, files.path(file))
     recorder.finish(child, {RECORDED: _recorded(run, stage), **record.prompts[stage]})
@@ -143,7 +164,10 @@ def _record_stage(record: _Record, stage: int) -> str:
 
 
 def _checkpoint(record: _Record, child: str, name: str, facts: Facts) -> str:
-    """The model id of a checkpoint: other weights are another model, so that the record of those before stays true."""
+    """The model id of a checkpoint.
+
+    Other weights are another model, so that the record of those before stays true.
+    """
     key, step = f"{record.key}-checkpoint-{facts.stage}-{facts.digest}", max(facts.stage, 0)
     model = record.recorder.checkpoint(child, key, name, facts, step=step)
     record.models[facts.stage, facts.digest] = model
@@ -151,11 +175,16 @@ def _checkpoint(record: _Record, child: str, name: str, facts: Facts) -> str:
 
 
 def _child(record: _Record, stage: int, name: str, level: str, **more: str) -> str:
-    """The run of a stage. What may change when it is done again, `more`, is only tags: parameters stay as they are."""
+    """The run of a stage.
+
+    What may change when it is done again, `more`, is only tags: parameters stay as they are.
+    """
     columns = {**_columns(record.run.preset), "stage": str(stage)}
     tags = {**columns, **more, "level": level, CURRICULUM: quoted(record.key), PREFIX + "stage": str(stage)}
     params = {**columns, "curriculum": record.run.name}
-    return record.recorder.run(f"{record.key}-{level}-{stage}", name, parent=record.root, tags=tags, params=params)
+    return record.recorder.run(
+        f"{record.key}-{level}-{stage}", name, parent=record.root, tags=tags, params=params
+    )
 
 
 def _record_calls(record: _Record, stage: int, child: str) -> dict[str, str]:
@@ -182,16 +211,26 @@ def _record_calls(record: _Record, stage: int, child: str) -> dict[str, str]:
 def _facts(record: _Record, stage: int, path: str, **more: Any) -> Facts:
     """What a checkpoint was made from; of the start policy only what it is."""
     run, validation = record.run, record.validation
-    made = {} if stage == START else {**_data_facts(record, stage), **(_design_facts(record, stage - 1) if stage else {})}
+    made = (
+        {}
+        if stage == START
+        else {**_data_facts(record, stage), **(_design_facts(record, stage - 1) if stage else {})}
+    )
     names = {"curriculum": record.key, "run": run.name, "preset": run.preset.name, "seed": run.preset.seed}
     evaluated = {"validation": validation.name, "validation_digest": validation.digest}
-    about = {"stage": stage, "path": path, "digest": run.identity(stage), "validation_instances": _rows(validation)}
+    about = {
+        "stage": stage,
+        "path": path,
+        "digest": run.identity(stage),
+        "validation_instances": _rows(validation),
+    }
     return Facts.model_validate({**names, **about, **evaluated, **made, **more})
 
 
 def _data_facts(record: _Record, stage: int) -> dict[str, Any]:
-    run, data = record.run, record.training(stage)
-    changes = config_changes(run.config_of(stage - 1), run.config_of(stage)) if stage else "the default config"
+    run, data, changes = record.run, record.training(stage), "the default config"
+    if stage:
+        changes = config_changes(run.preset.space, run.config_of(stage - 1), run.config_of(stage))
     return {
         "dataset": data.name,
         "dataset_digest": data.digest,

@@ -1,4 +1,4 @@
-"""The registered model of a preset: a version for every checkpoint that a gate named best, and the alias `best`."""
+"""The registered model of a preset: a version for each checkpoint that a gate named best; alias `best`."""
 
 import re
 
@@ -17,11 +17,15 @@ def registry_name(name: str) -> str:
     return "envwright-" + re.sub(r"[^A-Za-z0-9._-]", "-", name)
 
 
-def name_best(recorder: Recorder, preset: str, model_id: str, valid: float, validation: str, tags: dict[str, str]) -> None:
-    """Register the checkpoint that a gate named best; the alias goes to the best version on the validation set of the one that has it.
+def name_best(
+    recorder: Recorder, preset: str, model_id: str, valid: float, validation: str, tags: dict[str, str]
+) -> None:
+    """Register the checkpoint that a gate named best.
 
-    Within a curriculum a gate names a new best only if its valid rate is higher, so that the alias follows the gate, and recording an
-    older stage again leaves it where it is. Rates on different validation sets say nothing about each other.
+    The alias goes to the best version on the validation set of the one that has it. Within a curriculum a
+    gate names a new best only if its valid rate is higher, so that the alias follows the gate, and recording
+    an older stage again leaves it where it is. Rates on different validation sets say nothing about each
+    other.
     """
     name = registry_name(preset)
     version = _version(recorder, name, model_id, {VALID: repr(valid), VALIDATION: validation, **tags})
@@ -29,12 +33,17 @@ def name_best(recorder: Recorder, preset: str, model_id: str, valid: float, vali
 
 
 def withdraw(recorder: Recorder, preset: str, curriculum: str, stage: int, model_id: str | None) -> None:
-    """Delete the versions of a stage that are not of `model_id`: the stage was done again, and their weights are gone.
+    """Delete the versions of a stage that are not of `model_id`.
 
-    If one of them has the alias, it goes to the best version left.
+    The stage was done again, and their weights are gone. If one of them has the alias, it goes to
+    the best version left.
     """
     name = registry_name(preset)
-    old = [v for v in _versions(recorder, name) if (v.tags.get(CURRICULUM), v.tags.get("stage")) == (quoted(curriculum), str(stage))]
+    old = [
+        v
+        for v in _versions(recorder, name)
+        if (v.tags.get(CURRICULUM), v.tags.get("stage")) == (quoted(curriculum), str(stage))
+    ]
     gone = [version for version in old if version.source != f"models:/{model_id}"]
     if not gone:
         return
@@ -46,8 +55,12 @@ def withdraw(recorder: Recorder, preset: str, curriculum: str, stage: int, model
 
 
 def _move_alias(recorder: Recorder, name: str, holder: ModelVersion) -> None:
-    """Give the alias to the best version on the validation set of `holder`, the earlier one of two that are equal."""
-    rivals = [version for version in _versions(recorder, name) if version.tags.get(VALIDATION) == holder.tags[VALIDATION]]
+    """Give the alias to the best version on the validation set of `holder`, of equal ones to the earlier."""
+    rivals = [
+        version
+        for version in _versions(recorder, name)
+        if version.tags.get(VALIDATION) == holder.tags[VALIDATION]
+    ]
     best = max(rivals, key=lambda version: (float(version.tags[VALID]), -int(version.version)), default=None)
     if best and recorder.client.get_registered_model(name).aliases.get(BEST) != str(best.version):
         recorder.client.set_registered_model_alias(name, BEST, best.version)
@@ -60,7 +73,9 @@ def _version(recorder: Recorder, name: str, model_id: str, tags: dict[str, str])
             recorder.client.set_model_version_tag(name, found.version, tag, tags[tag])
         return recorder.client.get_model_version(name, found.version)
     try:
-        recorder.client.create_registered_model(name, description="Checkpoints that a gate named best; the alias `best` is moved by gates only.")
+        recorder.client.create_registered_model(
+            name, description="Checkpoints that a gate named best; the alias `best` is moved by gates only."
+        )
     except MlflowException as error:
         if error.error_code != "RESOURCE_ALREADY_EXISTS":
             raise

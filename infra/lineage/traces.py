@@ -1,7 +1,7 @@
 """The engineer's calls as MLflow traces, made from stored proposals after the fact.
 
-A trace a proposal: below an AGENT span a CHAT_MODEL span for each answer and a PARSER span for what was read from it. Ids are
-digests of what is recorded, so that a trace is the same however often it is recorded.
+A trace a proposal: below an AGENT span a CHAT_MODEL span for each answer and a PARSER span for what was read
+from it. Ids are digests of what is recorded, so that a trace is the same however often it is recorded.
 """
 
 import json
@@ -44,7 +44,10 @@ class Call(NamedTuple):
 
 def record_call(recorder: Recorder, call: Call) -> str:
     """The id of the trace of a call, made if it is new."""
-    trace_id, tracing = trace_id_of(call.curriculum, call.candidate, call.proposal), TracingClient(recorder.tracking_uri)
+    trace_id, tracing = (
+        trace_id_of(call.curriculum, call.candidate, call.proposal),
+        TracingClient(recorder.tracking_uri),
+    )
     spans = _spans(call, trace_id)
     info = _info(call, trace_id, recorder.experiment, spans[0])
     if not _complete(tracing, trace_id):
@@ -69,9 +72,16 @@ def _complete(tracing: TracingClient, trace_id: str) -> bool:
 
 
 def _info(call: Call, trace_id: str, experiment: str, root: Span) -> TraceInfo:
-    proposal, start, end = call.proposal, root.start_time_ns // 1_000_000, (root.end_time_ns or 0) // 1_000_000
+    proposal, start, end = (
+        call.proposal,
+        root.start_time_ns // 1_000_000,
+        (root.end_time_ns or 0) // 1_000_000,
+    )
     answer = proposal.attempts[-1].text if proposal.attempts else proposal.fallback or ""
-    metadata = {TraceMetadataKey.SOURCE_RUN: call.run, TraceMetadataKey.TOKEN_USAGE: json.dumps(_usage(proposal.prompt_tokens, proposal.completion_tokens))}
+    metadata = {
+        TraceMetadataKey.SOURCE_RUN: call.run,
+        TraceMetadataKey.TOKEN_USAGE: json.dumps(_usage(proposal.prompt_tokens, proposal.completion_tokens)),
+    }
     return TraceInfo(
         trace_id=trace_id,
         trace_location=TraceLocation.from_experiment_id(experiment),
@@ -86,22 +96,51 @@ def _info(call: Call, trace_id: str, experiment: str, root: Span) -> TraceInfo:
 
 
 def _spans(call: Call, trace_id: str) -> list[Span]:
-    proposal, times = call.proposal, _times(call)
-    outputs = {"config": proposal.config.model_dump(mode="json"), "rationale": proposal.rationale, "fallback": proposal.fallback}
-    inputs = {"prompt": proposal.prompt, "designer": proposal.designer, "variant": proposal.variant, "left out": proposal.cuts}
-    new = _Maker(trace_id)
-    root = new.span(f"design stage {proposal.stage + 1}", SpanType.AGENT, times[0][0], times[-1][1], inputs, outputs, error=proposal.fallback)
-    spans = [root]
-    asked = conversations(proposal)
-    for number, (attempt, conversation, (start, end)) in enumerate(zip(proposal.attempts, asked, times, strict=False), start=1):
-        usage = _usage(attempt.prompt_tokens, attempt.completion_tokens)
-        answered = new.span(f"answer {number}", SpanType.CHAT_MODEL, start, end, _messages(conversation), _choice(attempt), parent=root, usage=usage)
-        read = new.span(f"read answer {number}", SpanType.PARSER, end, end, attempt.text, _read(proposal, attempt), parent=root, error=attempt.error)
-        spans += [answered, read]
-    if len(asked) > len(proposal.attempts) and proposal.fallback:
-        moment = times[-1][1]
-        spans.append(new.span("no answer", SpanType.CHAT_MODEL, moment, moment, _messages(asked[-1]), None, parent=root, error=proposal.fallback))
+    proposal, times, new = call.proposal, _times(call), _Maker(trace_id)
+    outputs = {
+        "config": proposal.config.model_dump(mode="json"),
+        "rationale": proposal.rationale,
+        "fallback": proposal.fallback,
+    }
+    inputs = {
+        "prompt": proposal.prompt,
+        "designer": proposal.designer,
+        "variant": proposal.variant,
+        "left out": proposal.cuts,
+    }
+    name, failed = f"design stage {proposal.stage + 1}", proposal.fallback
+    start, end = times[0][0], times[-1][1]
+    root = new.span(name, SpanType.AGENT, start, end, inputs, outputs, error=failed)
+    spans, asked = [root], conversations(proposal)
+    for number, (attempt, messages, when) in enumerate(
+        zip(proposal.attempts, asked, times, strict=False), start=1
+    ):
+        spans += _answered(new, root, number, attempt, messages, when, _read(proposal, attempt))
+    if len(asked) > len(proposal.attempts) and failed:
+        put = _messages(asked[-1])
+        spans.append(
+            new.span("no answer", SpanType.CHAT_MODEL, end, end, put, None, parent=root, error=failed)
+        )
     return spans
+
+
+def _answered(
+    new: "_Maker",
+    root: Span,
+    number: int,
+    attempt: Attempt,
+    conversation: Conversation,
+    when: tuple[int, int],
+    read: dict[str, Any],
+) -> list[Span]:
+    """An answer, and what was read from it."""
+    (start, end), usage = when, _usage(attempt.prompt_tokens, attempt.completion_tokens)
+    put, said = _messages(conversation), _choice(attempt)
+    name, text, error = f"answer {number}", attempt.text, attempt.error
+    return [
+        new.span(name, SpanType.CHAT_MODEL, start, end, put, said, parent=root, usage=usage),
+        new.span(f"read {name}", SpanType.PARSER, end, end, text, read, parent=root, error=error),
+    ]
 
 
 class _Maker:
@@ -140,7 +179,9 @@ class _Maker:
                 "start_time_unix_nano": start,
                 "end_time_unix_nano": end,
                 "status": {"code": "ERROR" if error else "OK", "message": error or ""},
-                "attributes": {key: json.dumps(value) for key, value in attributes.items() if value is not None},
+                "attributes": {
+                    key: json.dumps(value) for key, value in attributes.items() if value is not None
+                },
             }
         )
 
@@ -160,14 +201,30 @@ def _messages(conversation: Conversation) -> dict[str, Any]:
 
 
 def _choice(attempt: Attempt) -> dict[str, Any]:
-    return {"choices": [{"index": 0, "message": {"role": "assistant", "content": attempt.text}, "finish_reason": attempt.finish_reason}]}
+    return {
+        "choices": [
+            {
+                "index": 0,
+                "message": {"role": "assistant", "content": attempt.text},
+                "finish_reason": attempt.finish_reason,
+            }
+        ]
+    }
 
 
 def _read(proposal: Proposal, attempt: Attempt) -> dict[str, Any]:
     if attempt.error is not None:
         return {"error": attempt.error}
-    return {"proposed": proposal.proposed, "projection": proposal.changes, "config": proposal.config.model_dump(mode="json")}
+    return {
+        "proposed": proposal.proposed,
+        "projection": proposal.changes,
+        "config": proposal.config.model_dump(mode="json"),
+    }
 
 
 def _usage(prompt: int, completion: int) -> dict[str, int]:
-    return {TokenUsageKey.INPUT_TOKENS: prompt, TokenUsageKey.OUTPUT_TOKENS: completion, TokenUsageKey.TOTAL_TOKENS: prompt + completion}
+    return {
+        TokenUsageKey.INPUT_TOKENS: prompt,
+        TokenUsageKey.OUTPUT_TOKENS: completion,
+        TokenUsageKey.TOTAL_TOKENS: prompt + completion,
+    }

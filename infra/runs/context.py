@@ -49,11 +49,11 @@ def training_facts(preset: Preset) -> dict[str, Any]:
     given = preset.model_dump(mode="json")["trl"]
     return {
         "algorithm": "GRPO",
-        "agents": preset.agents,
+        "options": preset.family.options,
         "group_size": group_size(preset.trl),
         **{name: value for name, value in given.items() if name == "learning_rate"},
         "answer_tokens": answer_tokens(preset.trl),
-        "reward": {term: weight for term, weight in preset.rewards if weight},
+        "reward": {term: weight for term, weight in preset.rewards.weights.items() if weight},
         "hyperparameters": {name: value for name, value in given.items() if name not in shown and not name.startswith(_OF_THE_MACHINE)},
     }
 

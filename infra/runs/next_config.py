@@ -63,8 +63,8 @@ def decided(
 ) -> Decision:
     """The decision on the proposal of a stage whose digest is `seen`.
 
-    `edit` is a raw config, `{"sizes": {"3": {knob: value}}}`, which counts with `approve` only. A ratio outside of the
-    config space is refused with ConfigError. Shares are scaled to sum to 1; a class with too few boards is shrunk as
+    `edit` is a raw config, `{key: {stratum: {knob: value}}}`, which counts with `approve` only. A ratio outside of the
+    config space is refused with ConfigError. Shares are scaled to sum to 1; a stratum with too few instances is shrunk as
     for a designer. Both are told in `changes`.
     """
     proposed = run.stage(stage).proposal.config
@@ -74,7 +74,7 @@ def decided(
         try:
             projected, changes = project(edit, run.preset.space, proposed)
         except AnswerError as error:
-            raise ConfigError(f"the edited config: {error}; give at least one map size a share") from None
+            raise ConfigError(f"the edited config: {error}; give at least one {run.preset.space.noun} a share") from None
         config, notes = possible(run, stage + 1, projected)
         changes = [*changes, *notes]
         for change in changes:

@@ -72,6 +72,7 @@ def _stage_result(run: RunRef, number: int) -> StageResult:
         decision=stage.decision,
         rejected=tuple(rejected),
         behaviour=proposal_behaviour(
+            run.preset.space,
             run.config_of(parent) if number else None,
             stage.config,
             proposal.config,

@@ -85,7 +85,7 @@ class Directory(Frozen):
         return _digest(self.path(file), _state(self.path(file)))
 
     def write(self, file: File[T], value: T, *more: Any) -> None:
-        """Write a file atomically; a data set takes the prompt style and where it comes from, rollouts the style."""
+        """Write a file atomically; a data set takes prompt style, origin and family, rollouts style and family."""
         file.write(self.path(file), value, *more)
 
     def log(self, name: str) -> Path:

@@ -17,8 +17,8 @@ from policy.chat.scoring import token_logprobs
 from policy.checkpoints import resolve_model
 
 ONE_THREAD = 4_000_000
-"""Parameters up to which a CPU computes with one thread, unless the user says otherwise: `make demo`, with one
-million, takes 4 min 30 s with one thread of two and 5 min 15 s with both."""
+"""Parameters up to which a CPU computes with one thread, unless the user says otherwise: `make demo`, with
+one million, takes 4 min 30 s with one thread of two and 5 min 15 s with both."""
 
 
 class TransformersModel(LocalModel):

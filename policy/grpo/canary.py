@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import Literal
 
 from envgen.errors import ModelError
+from envgen.family import Instance, TaskFamily
 from envgen.frozen import Frozen
-from envgen.mapf.problem import Instance
-from envgen.mapf.prompts import PromptStyle, answer, prompt
 from policy.chat.contract import Message
 
 CANARY = "canary.json"
 TEXTS = 8
-"""Boards whose optimal answers are scored."""
+"""Instances whose best answers are scored."""
 ROUNDING = {"float32": 0.002, "bfloat16": 0.05}
 """Nats a token, on average, below which a difference may be the arithmetic of a data type: assumed, ten times
 and more what a policy of a million weights showed (1e-7 in float32, 0.003 in bfloat16)."""
@@ -57,9 +56,11 @@ class WeightsCheck(Frozen):
         return f"{self.verdict}; log-probabilities are off by {self.off:.2g} nats a token{change}"
 
 
-def canary_conversations(instances: Sequence[Instance], style: PromptStyle) -> list[tuple[Message, Message]]:
-    """Question and optimal answer of the first boards of a data set."""
-    asked = [(prompt(i.problem, style), answer(i.solution.plan)) for i in instances[:TEXTS]]
+def canary_conversations(
+    family: TaskFamily, instances: Sequence[Instance], style: str
+) -> list[tuple[Message, Message]]:
+    """Question and best answer of the first instances of a data set."""
+    asked = [(family.prompt(one, style), family.reference(one)) for one in instances[:TEXTS]]
     return [
         (Message(role="user", content=question), Message(role="assistant", content=text))
         for question, text in asked

@@ -1,11 +1,11 @@
 """Pilot: what a config would teach the policy, from a few groups of its answers, ahead of training."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from envgen.breakdown import wilson
-from envgen.mapf.problem import Instance
-from envgen.mapf.prompts import PromptStyle, prompt
-from envgen.mapf.verifier import verify_batch
+from envgen.family import Instance, TaskFamily
 from policy.chat.contract import ChatModel, Progress, Sampling, ask
 from policy.grpo.pilot_score import Mean, PilotScore
 from policy.grpo.rewards import RewardWeights, terms
@@ -16,9 +16,10 @@ _SCALE_FLOOR = 1e-4
 
 def pilot(
     model: ChatModel,
-    instances: list[Instance],
+    family: TaskFamily,
+    instances: Sequence[Instance],
     group_size: int,
-    style: PromptStyle,
+    style: str,
     sampling: Sampling,
     rewards: RewardWeights,
     scale: str = "group",
@@ -30,13 +31,12 @@ def pilot(
     """
     repeated = [instance for instance in instances for _ in range(group_size)]
     completions = model.complete(
-        [ask(prompt(instance.problem, style)) for instance in repeated], sampling, progress
+        [ask(family.prompt(instance, style)) for instance in repeated], sampling, progress
     )
-    verdicts = verify_batch(repeated, [completion.text for completion in completions])
-    weights = rewards.model_dump()
-    values = np.array(
-        [sum(weights[name] * term for name, term in terms(verdict).items()) for verdict in verdicts]
-    )
+    verdicts = family.judge(repeated, [completion.text for completion in completions])
+    weights = rewards.weights
+    found = [terms(family, verdict) for verdict in verdicts]
+    values = np.array([sum(weight * one[name] for name, weight in weights.items()) for one in found])
     grouped = values.reshape(len(instances), group_size)
     return PilotScore(
         groups=len(instances),

@@ -1,93 +1,107 @@
 """Rewards of a completion: fixed, and out of the engineer's reach."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
-from pydantic import Field
+from pydantic import ConfigDict, Field, model_validator
 
-from envgen.dataset import instance_of_row
+from envgen.family import Instance, TaskFamily, Verdict
 from envgen.frozen import Frozen
-from envgen.mapf.problem import Instance
-from envgen.mapf.verifier import FailureCategory, Verdict, verify_batch
+
+LOGGED_TERMS = ("format", "valid", "optimal")
+"""Terms of every family, computed whatever their weight, for the training log."""
 
 
 class RewardWeights(Frozen):
-    """The reward is the weighted sum of terms from 0 to 1. Our choice: the paper publishes no formula."""
+    """The reward is the weighted sum of terms from 0 to 1. Our choice: the paper publishes no formula.
 
+    Besides these three a weight may have the name of a term of partial progress of the family.
+    """
+
+    model_config = ConfigDict(extra="allow", allow_inf_nan=False)
+    __pydantic_extra__: dict[str, float]  # pyright: ignore[reportIncompatibleVariableOverride]
     format: float = Field(default=0.0, ge=0)
-    """0 or 1: the answer can be parsed."""
+    """0 or 1: the answer can be read."""
     valid: float = Field(default=1.0, ge=0)
-    """0 or 1: the plan is valid."""
+    """0 or 1: the answer is valid."""
     optimal: float = Field(default=0.5, ge=0)
-    """0 or 1: the plan is valid and costs the optimum."""
-    arrived: float = Field(default=0.0, ge=0)
-    """Share of agents whose path ends on their goal. Alone it also pays for jumps onto the goals."""
-    legal_share: float = Field(default=0.0, ge=0)
-    """Share of the plan before its first violation. Alone it also pays for standing still."""
+    """0 or 1: the answer is the best as well."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        for name, weight in self.__pydantic_extra__.items():
+            if weight < 0:
+                raise ValueError(f"{name}: {weight:g} is below 0; give 0 or more")
+        return self
+
+    def check(self, family: TaskFamily) -> None:
+        """ValueError for a term that the family does not have."""
+        for name in self.__pydantic_extra__:
+            if name not in family.space.terms:
+                known = ", ".join((*LOGGED_TERMS, *family.space.terms))
+                raise ValueError(f"rewards.{name}: {family.name} has no such term; known are {known}")
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """Term -> weight: the logged terms, then weighted partial progress in the order of the names."""
+        partial = {name: weight for name, weight in sorted(self.__pydantic_extra__.items()) if weight}
+        return {name: getattr(self, name) for name in LOGGED_TERMS} | partial
 
 
-DEFAULT_WEIGHTS = RewardWeights()
-LOGGED_TERMS = ("format", "valid", "optimal")
-"""Terms that are computed whatever their weight, for the training log."""
+DEFAULT_WEIGHTS = RewardWeights.model_validate({})
 
 
-def terms(verdict: Verdict) -> dict[str, float]:
-    """Every term of the reward, 0 to 1, in the order of `RewardWeights`."""
+def terms(family: TaskFamily, verdict: Verdict) -> dict[str, float]:
+    """Every term of the reward, 0 to 1."""
     return {
-        "format": float(verdict.category is not FailureCategory.PARSE_ERROR),
+        "format": float(verdict.category != family.space.categories[0]),
         "valid": float(verdict.valid),
         "optimal": float(verdict.optimal),
-        "arrived": verdict.arrived,
-        "legal_share": verdict.legal_share,
+        **verdict.terms,
     }
 
 
-def weighted_terms(weights: RewardWeights) -> dict[str, float]:
-    """Term -> weight in the order of `reward_functions`: the logged ones, then weighted partial progress."""
-    return {name: weight for name, weight in weights if weight or name in LOGGED_TERMS}
-
-
-def reward_functions(weights: RewardWeights = DEFAULT_WEIGHTS) -> list[Callable[..., list[float | None]]]:
-    """The terms as TRL reward functions, as in `weighted_terms`; they judge a batch once between them.
+def reward_functions(family: TaskFamily, weights: RewardWeights) -> list[Callable[..., list[float | None]]]:
+    """The terms as TRL reward functions, as in `RewardWeights.weights`; they judge a batch once between them.
 
     Each takes `completions` (conversational) and the data set's `instance` column, a row of the data set
-    schema. A crash of the verifier is an error, never a reward of 0.
+    schema. A crash of the judge is an error, never a reward of 0.
     """
-    batch = _LastBatch()
+    batch = _LastBatch(family)
 
     def scored(name: str) -> Callable[..., list[float | None]]:
         def reward(completions: list[Any], instance: list[dict], **_: Any) -> list[float | None]:
-            return [
-                found[name]
-                for found in batch.terms([_text(completion) for completion in completions], instance)
-            ]
+            texts = [_text(completion) for completion in completions]
+            return [found[name] for found in batch.terms(texts, instance)]
 
         reward.__name__ = name
         return reward
 
-    return [scored(name) for name in weighted_terms(weights)]
+    return [scored(name) for name in weights.weights]
 
 
 class _LastBatch:
     """The terms of the last batch: TRL hands the same batch to one reward function after the other."""
 
-    def __init__(self) -> None:
+    def __init__(self, family: TaskFamily) -> None:
+        self._family = family
         self._batch: tuple[list[str], list[dict]] = [], []
         self._terms: list[dict[str, float]] = []
 
     def terms(self, texts: list[str], rows: list[dict]) -> list[dict[str, float]]:
         if (texts, rows) != self._batch:
-            self._terms = [terms(verdict) for verdict in verify_batch(_instances(rows), texts)]
+            verdicts = self._family.judge(self._instances(rows), texts)
+            self._terms = [terms(self._family, verdict) for verdict in verdicts]
             self._batch = texts, list(rows)
         return self._terms
 
-
-def _instances(rows: list[dict]) -> list[Instance]:
-    """Completions of one prompt are neighbours: a row equal to the one before is not read again."""
-    found: list[Instance] = []
-    for index, row in enumerate(rows):
-        found.append(found[-1] if index and row == rows[index - 1] else instance_of_row(row, "training row"))
-    return found
+    def _instances(self, rows: list[dict]) -> list[Instance]:
+        """Completions of one prompt are neighbours: a row equal to the one before is not read again."""
+        found: list[Instance] = []
+        for index, row in enumerate(rows):
+            same = index and row == rows[index - 1]
+            found.append(found[-1] if same else self._family.instance(row, "training row"))
+        return found
 
 
 def _text(completion: Any) -> str:

@@ -10,8 +10,8 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 from transformers.integrations.deepspeed import unset_hf_deepspeed_config
 
 from envgen.dataset import read_dataset
+from envgen.families import FamilySpec
 from envgen.files import write_json
-from envgen.mapf.prompts import PromptStyle
 from policy.chat.scoring import token_logprobs
 from policy.chat.transformers_model import load
 from policy.grpo.canary import Canary, Scores, canary_conversations, ends
@@ -28,10 +28,10 @@ class CanaryTexts(NamedTuple):
     answers: list[int]
 
 
-def canary_texts(tokenizer: Any, data: Path, style: PromptStyle) -> CanaryTexts:
-    """The first training boards with their optimal answers as the policy reads and writes them."""
+def canary_texts(tokenizer: Any, family: FamilySpec, data: Path, style: str) -> CanaryTexts:
+    """The first training instances with their best answers as the policy reads and writes them."""
     sequences, answers = [], []
-    for question, answer in canary_conversations(read_dataset(data), style):
+    for question, answer in canary_conversations(family.load(), read_dataset(data), style):
         asked = tokenizer.apply_chat_template(
             [question.model_dump()], tokenize=False, add_generation_prompt=True
         )

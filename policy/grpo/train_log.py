@@ -6,11 +6,15 @@ from typing import Any
 import pyarrow as pa
 
 from envgen.dataset import read_table
-from envgen.mapf.problem import MAX_SIZE, MIN_SIZE
-from policy.grpo.train_spec import TRAIN_LOG_COLUMNS
+from policy.grpo.train_spec import STRATUM_COLUMNS, TRAIN_LOG_COLUMNS
+
+
+def _fields(columns: dict[str, str]) -> list[pa.Field]:
+    return [pa.field(name, getattr(pa, kind)()) for name, kind in columns.items()]
+
 
 TRAIN_LOG_SCHEMA = pa.schema(
-    [pa.field(name, getattr(pa, kind)()) for name, kind in TRAIN_LOG_COLUMNS.items()]
+    [*_fields(TRAIN_LOG_COLUMNS), pa.field("strata", pa.list_(pa.struct(_fields(STRATUM_COLUMNS))))]
 )
 
 
@@ -19,8 +23,8 @@ def read_train_log(path: Path) -> dict[str, list[Any]]:
     return read_table(path, TRAIN_LOG_SCHEMA).to_pydict()
 
 
-def mean_advantages(log: dict[str, list[Any]]) -> dict[int, float]:
-    """Map size -> mean absolute advantage over all answers of a stage's training; only sizes with answers.
+def mean_advantages(log: dict[str, list[Any]]) -> dict[str, float]:
+    """Stratum -> mean absolute advantage over all answers of a stage's training; only those with answers.
 
     The advantages are those the trainer used, so they are in its unit: divided by the group's standard
     deviation unless `trl.scale_rewards` says otherwise.
@@ -28,19 +32,14 @@ def mean_advantages(log: dict[str, list[Any]]) -> dict[int, float]:
     return _means(log, "advantage")
 
 
-def zero_variance_shares(log: dict[str, list[Any]]) -> dict[int, float]:
-    """Map size -> share of a stage's training groups with equal rewards; only sizes with answers."""
+def zero_variance_shares(log: dict[str, list[Any]]) -> dict[str, float]:
+    """Stratum -> share of a stage's training groups with equal rewards; only those with answers."""
     return _means(log, "zero_variance")
 
 
-def _means(log: dict[str, list[Any]], column: str) -> dict[int, float]:
-    found = {}
-    for size in range(MIN_SIZE, MAX_SIZE + 1):
-        steps = [
-            (value, n)
-            for value, n in zip(log[f"{column}_{size}"], log[f"answers_{size}"], strict=True)
-            if n and value is not None
-        ]
-        if steps:
-            found[size] = sum(value * n for value, n in steps) / sum(n for _, n in steps)
-    return found
+def _means(log: dict[str, list[Any]], column: str) -> dict[str, float]:
+    totals: dict[str, tuple[float, float]] = {}
+    for entry in (one for step in log["strata"] for one in step):
+        total, answers = totals.get(entry["stratum"], (0.0, 0.0))
+        totals[entry["stratum"]] = total + entry[column] * entry["answers"], answers + entry["answers"]
+    return {name: total / answers for name, (total, answers) in totals.items()}

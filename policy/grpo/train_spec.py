@@ -11,9 +11,8 @@ import yaml
 from pydantic import Field
 
 from envgen.errors import ConfigError
+from envgen.families import FamilySpec
 from envgen.frozen import Frozen
-from envgen.mapf.problem import MAX_SIZE, MIN_SIZE
-from envgen.mapf.prompts import PromptStyle
 from policy.grpo.rewards import RewardWeights
 
 CHECKPOINT, TRAIN_LOG = "checkpoint", "train_log.parquet"
@@ -31,17 +30,19 @@ TRAIN_LOG_COLUMNS = {
     "loss": "float64",
     "completion_tokens": "int32",
     "seconds": "float64",
-    **{
-        f"{column}_{size}": "float64"
-        for size in range(MIN_SIZE, MAX_SIZE + 1)
-        for column in ("advantage", "zero_variance", "answers")
-    },
 }
 """Columns of `train_log.parquet`, one row a step: mean reward, shares of valid and optimal answers, share of
 groups whose rewards are all equal, mean token entropy, share of truncated answers, mean and largest absolute
 difference between the log-probabilities of vLLM and of the trainer (empty without vLLM), loss, tokens
-generated, wall time; for each map size the mean absolute advantage of its answers and the share of them in
-groups whose rewards are all equal (both empty without answers), and how many answers these were."""
+generated, wall time. One more column, `strata`, is a list with an entry for each stratum that had answers:
+its name, how many answers these were, their mean absolute advantage, and the share of them in groups whose
+rewards are all equal."""
+STRATUM_COLUMNS = {
+    "stratum": "string",
+    "answers": "float64",
+    "advantage": "float64",
+    "zero_variance": "float64",
+}
 
 RESERVED_OPTIONS = frozenset(
     {
@@ -126,7 +127,8 @@ class TrainSpec(Frozen):
     """Stage directory: receives `checkpoint/` and `train_log.parquet`."""
     work: Path
     """Trainer checkpoints and other leftovers of this stage."""
-    style: PromptStyle = PromptStyle.BOARD
+    family: FamilySpec = FamilySpec()
+    style: str
     """Of the canary's prompts."""
     rewards: RewardWeights
     trl: dict[str, Any]

@@ -18,36 +18,36 @@ from peft import LoraConfig
 from transformers import PreTrainedModel, set_seed
 from trl import GRPOConfig, GRPOTrainer
 
-from envgen.dataset import SCHEMA, read_table, write_table
+from envgen.dataset import read_table, write_table
+from envgen.family import TaskFamily
 from envgen.files import move_directory, write_json
-from envgen.mapf.problem import MAX_SIZE, MIN_SIZE
 from envgen.processes import die_with_parent
 from policy.chat.transformers_model import load
 from policy.child import tell
 from policy.grpo.canary import CANARY
 from policy.grpo.out_of_memory import OUT_OF_MEMORY, is_out_of_memory
 from policy.grpo.progress import ProgressLines
-from policy.grpo.rewards import reward_functions, weighted_terms
+from policy.grpo.rewards import reward_functions
 from policy.grpo.saving import ScoreBefore, canary_texts, finished_canary, save
 from policy.grpo.shared_prompts import can_share, generate_shared, log_probabilities, pack
 from policy.grpo.train_log import TRAIN_LOG_SCHEMA
 from policy.grpo.train_spec import CHECKPOINT, DEFAULTS, TRAIN_LOG, TrainSpec, last_checkpoint
 
-LOGGED_SIZES = tuple(range(MIN_SIZE, MAX_SIZE + 1))
 SUMS = ("advantage", "answers", "flat")
 """Sum of the absolute advantages, number of answers, number of answers in groups without reward variance."""
 ROUNDING = 1e-2
 
 
 class Trainer(GRPOTrainer):
-    """TRL's trainer, which also logs, by map size, its answers' absolute advantages and groups without any.
+    """TRL's trainer, which also logs, by stratum, its answers' absolute advantages and groups without any.
 
     On a CPU it computes each prompt once for all of its answers, and no gradient for answers whose loss has
     none.
     """
 
-    def __init__(self, *args: Any, **options: Any) -> None:
+    def __init__(self, *args: Any, strata: tuple[str, ...], **options: Any) -> None:
         super().__init__(*args, **options)
+        self._strata = strata
         # Alone: processes that pass through the model a different number of times would wait for each other.
         alone = self.accelerator.device.type == "cpu" and self.accelerator.num_processes == 1
         self._shares = (
@@ -98,30 +98,31 @@ class Trainer(GRPOTrainer):
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         output = super()._generate_and_score_completions(inputs)
         advantages = output["advantages"]
-        sizes = torch.tensor([row["instance"]["size"] for row in inputs], device=advantages.device)
+        of = torch.tensor([self._strata.index(row["stratum"]) for row in inputs], device=advantages.device)
         # A group may lie across processes: its answers are next to each other only when all are gathered.
         everywhere = (
-            torch.as_tensor(self.accelerator.gather(sizes)),
+            torch.as_tensor(self.accelerator.gather(of)),
             torch.as_tensor(self.accelerator.gather(advantages)),
         )
-        sums = advantage_sums(*everywhere, group=int(self.num_generations or 1))
-        # Every size each time: TRL averages a step's entries, which leaves a sum over a count as it is.
-        for size, entries in zip(LOGGED_SIZES, sums.tolist(), strict=True):
+        sums = advantage_sums(*everywhere, strata=len(self._strata), group=int(self.num_generations or 1))
+        # Every stratum each time: TRL averages a step's entries, which leaves a sum over a count as it is.
+        for stratum, entries in zip(self._strata, sums.tolist(), strict=True):
             for name, value in zip(SUMS, entries, strict=True):
-                self._metrics["train"][f"sizes/{size}/{name}"].append(value)
+                self._metrics["train"][f"strata/{stratum}/{name}"].append(value)
         return output
 
 
-def advantage_sums(sizes: torch.Tensor, advantages: torch.Tensor, group: int) -> torch.Tensor:
-    """For each map size the entries of `SUMS`, shape (sizes, 3); `group` answers in a row share a prompt.
+def advantage_sums(of: torch.Tensor, advantages: torch.Tensor, strata: int, group: int) -> torch.Tensor:
+    """For each stratum the entries of `SUMS`, shape (strata, 3); `group` answers in a row share a prompt.
 
-    `sizes` and `advantages` have shape (answers,). A group is flat if no advantage in it exceeds rounding:
-    with rewards that differ, the largest is at least half of their range, or 1 where advantages are scaled.
+    `of`, numbers of strata, and `advantages` have shape (answers,). A group is flat if no advantage in it
+    exceeds rounding: with rewards that differ, the largest is at least half of their range, or 1 where
+    advantages are scaled.
     """
-    of_size = sizes == torch.tensor(LOGGED_SIZES, device=sizes.device)[:, None]
+    inside = of == torch.arange(strata, device=of.device)[:, None]
     flat = (advantages.view(-1, group).abs().amax(dim=1) < ROUNDING).repeat_interleave(group)
     return torch.stack(
-        [(of_size * advantages.abs()).sum(dim=1), of_size.sum(dim=1), (of_size & flat).sum(dim=1)], dim=1
+        [(inside * advantages.abs()).sum(dim=1), inside.sum(dim=1), (inside & flat).sum(dim=1)], dim=1
     )
 
 
@@ -134,18 +135,20 @@ def train(spec: TrainSpec) -> None:
     arguments = _arguments(spec)
     set_seed(spec.seed)
     model, tokenizer = load(spec.parent, spec.training.dtype)
+    family = spec.family.load()
     trainer = Trainer(
         model=model,
-        reward_funcs=list(reward_functions(spec.rewards)),
+        reward_funcs=list(reward_functions(family, spec.rewards)),
         args=arguments,
-        train_dataset=training_rows(spec.data),
+        train_dataset=training_rows(family, spec.data),
+        strata=family.space.names,
         processing_class=tokenizer,
         callbacks=[ProgressLines()],
         peft_config=LoraConfig(task_type="CAUSAL_LM", **spec.training.lora)
         if spec.training.lora is not None
         else None,
     )
-    texts = canary_texts(tokenizer, spec.data, spec.style)
+    texts = canary_texts(tokenizer, spec.family, spec.data, spec.style)
     trainer.add_callback(ScoreBefore(trainer, texts, spec.work))
     resume = last_checkpoint(spec.work)
     if trainer.accelerator.is_main_process:
@@ -159,21 +162,25 @@ def train(spec: TrainSpec) -> None:
             * trainer.args.gradient_accumulation_steps
             * trainer.accelerator.num_processes
         )
-        write_table(spec.output / TRAIN_LOG, training_log(trainer.state.log_history, per_step))
+        write_table(
+            spec.output / TRAIN_LOG, training_log(trainer.state.log_history, family.space.names, per_step)
+        )
         write_json(spec.output / CANARY, canary)
         move_directory(partial, spec.output / CHECKPOINT)
     trainer.accelerator.wait_for_everyone()
 
 
-def training_rows(data: Path) -> Dataset:
-    """Prompts as conversations, each with its instance for the reward functions."""
-    rows = read_table(data, SCHEMA).to_pylist()
-    return Dataset.from_list(
-        [{"prompt": [{"role": "user", "content": row["prompt"]}], "instance": row} for row in rows]
-    )
+def training_rows(family: TaskFamily, data: Path) -> Dataset:
+    """Prompts as conversations, each with its stratum, and its instance for the reward functions."""
+    rows = read_table(data, family.schema).to_pylist()
+    strata = [family.instance(row, str(data)).stratum for row in rows]
+    prompts = [[{"role": "user", "content": row["prompt"]}] for row in rows]
+    return Dataset.from_dict({"prompt": prompts, "stratum": strata, "instance": rows})
 
 
-def training_log(history: list[dict[str, Any]], completions_per_step: int) -> pa.Table:
+def training_log(
+    history: list[dict[str, Any]], strata: tuple[str, ...], completions_per_step: int
+) -> pa.Table:
     """TRL's log as a table: one row for each step that generated completions."""
     rows = []
     for entry in history:
@@ -193,26 +200,20 @@ def training_log(history: list[dict[str, Any]], completions_per_step: int) -> pa
                 "loss": entry["loss"],
                 "completion_tokens": round(entry["completions/mean_length"] * completions_per_step),
                 "seconds": entry["step_time"],
-                **_advantages(entry),
+                "strata": _advantages(entry, strata),
             }
         )
     return pa.Table.from_pylist(rows, schema=TRAIN_LOG_SCHEMA)
 
 
-def _advantages(entry: dict[str, Any]) -> dict[str, float | None]:
-    columns = {}
-    for size in LOGGED_SIZES:
-        total, answers, flat = (entry[f"sizes/{size}/{name}"] for name in SUMS)
-        shares = (
-            {f"advantage_{size}": total / answers, f"zero_variance_{size}": flat / answers} if answers else {}
-        )
-        columns |= {
-            f"answers_{size}": answers,
-            f"advantage_{size}": None,
-            f"zero_variance_{size}": None,
-            **shares,
-        }
-    return columns
+def _advantages(entry: dict[str, Any], strata: tuple[str, ...]) -> list[dict[str, Any]]:
+    found = []
+    for stratum in strata:
+        total, answers, flat = (entry[f"strata/{stratum}/{name}"] for name in SUMS)
+        if answers:
+            means = {"advantage": total / answers, "zero_variance": flat / answers}
+            found.append({"stratum": stratum, "answers": answers, **means})
+    return found
 
 
 def _arguments(spec: TrainSpec) -> GRPOConfig:
@@ -233,7 +234,7 @@ def _arguments(spec: TrainSpec) -> GRPOConfig:
         **spec.trl,
         "output_dir": str(spec.work),
         "seed": spec.seed,
-        "reward_weights": list(weighted_terms(spec.rewards).values()),
+        "reward_weights": list(spec.rewards.weights.values()),
     }
     return GRPOConfig(**options)
 

@@ -25,7 +25,7 @@ from transformers import (
 from trl import SFTConfig, SFTTrainer
 from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 
-from envgen.dataset import read_dataset
+from envgen.dataset import USUAL, read_dataset
 from envgen.files import move_directory
 from envgen.mapf.prompts import PromptStyle
 from envgen.processes import die_with_parent
@@ -85,9 +85,8 @@ class Evaluation(TrainerCallback):
     def _rates(self, checkpoint: Path) -> Rates:
         """Valid rates of greedy answers."""
         model = TransformersModel(str(checkpoint), batch_size=128, dtype="float32")
-        return rates_of(
-            evaluate(model, self._instances, PromptStyle.COMPACT, Sampling(max_tokens=LONGEST_ANSWER))
-        )
+        sampling = Sampling(max_tokens=LONGEST_ANSWER)
+        return rates_of(evaluate(model, USUAL.load(), self._instances, PromptStyle.COMPACT, sampling))
 
 
 def bootstrap(spec: BootstrapSpec) -> None:

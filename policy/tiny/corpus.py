@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from envgen.config import EnvConfig, SizeConfig
 from envgen.dataset import read_table, write_table
+from envgen.mapf.config import BoardsConfig, SizeConfig
 from envgen.mapf.problem import MIN_SIZE, Instance
 from envgen.mapf.prompts import PromptStyle, answer, prompt
 from envgen.mapf.sampler import sample
@@ -111,9 +111,9 @@ class _Drawn:
         return found
 
 
-def _config(part: Boards, hole_ratio: float) -> EnvConfig:
+def _config(part: Boards, hole_ratio: float) -> BoardsConfig:
     total = sum(part.map_sizes.values())
-    return EnvConfig(
+    return BoardsConfig(
         sizes={
             size: SizeConfig(
                 data_ratio=share / total,

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from envgen.breakdown import Rate, wilson
-from envgen.config import EnvConfig, SizeConfig
 from envgen.frozen import Frozen
+from envgen.mapf.config import BoardsConfig, SizeConfig
 from envgen.mapf.problem import Instance
 from envgen.mapf.sampler import sample
 from policy.rollouts import Rollout
@@ -49,7 +49,7 @@ def evaluation_boards(each: int) -> list[Instance]:
     instances = []
     for agents, size in EVALUATED:
         for hole_ratio in HOLE_RATIOS:
-            config = EnvConfig(
+            config = BoardsConfig(
                 sizes={
                     size: SizeConfig(data_ratio=1, hole_ratio=hole_ratio, wait_ratio=0 if size == 3 else 0.5)
                 }
@@ -64,8 +64,9 @@ def rates_of(rollouts: Iterable[Rollout]) -> Rates:
     """The valid rate of each stratum."""
     strata: dict[str, list[bool]] = {}
     for rollout in rollouts:
-        problem, wait = rollout.instance.problem, rollout.instance.solution.wait_required
-        strata.setdefault(
-            f"{problem.num_agents} agents, {problem.size}x{problem.size}, {'wait' if wait else 'no wait'}", []
-        ).append(rollout.verdict.valid)
+        board = rollout.instance
+        assert isinstance(board, Instance)
+        problem, wait = board.problem, "wait" if board.solution.wait_required else "no wait"
+        name = f"{problem.num_agents} agents, {problem.size}x{problem.size}, {wait}"
+        strata.setdefault(name, []).append(rollout.verdict.valid)
     return Rates(valid={name: wilson(sum(valid), len(valid)) for name, valid in strata.items()})

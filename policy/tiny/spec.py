@@ -5,10 +5,9 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from envgen.config import MAX_HOLE_RATIO, MapSize
 from envgen.frozen import Frozen
-from envgen.mapf.problem import MAX_AGENTS
-from envgen.mapf.sampler import MIN_AGENTS
+from envgen.mapf.config import MAX_HOLE_RATIO, MapSize
+from envgen.mapf.problem import MAX_AGENTS, MIN_AGENTS
 
 RECIPE = Path(__file__).parent / "recipe.yaml"
 """The recipe of the shipped base policy."""

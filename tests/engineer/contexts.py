@@ -1,29 +1,58 @@
 """Design contexts and real chat models for the tests of `engineer`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from hypothesis import settings
 
-from engineer.context import ConfigSpace, DesignContext, StageRecord
-from envgen.breakdown import Breakdown, Difference, SizeBreakdown
-from envgen.config import SUM_TOLERANCE, EnvConfig, SizeConfig
+from engineer.context import DesignContext, StageRecord
+from envgen.breakdown import Breakdown, Counts, Difference, Labelled
+from envgen.config import SHARE, SUM_TOLERANCE, EnvConfig
+from envgen.family import Space
+from envgen.mapf.space import WAIT_REQUIRED, Options, space_of
 from envgen.mapf.verifier import FailureCategory
+from envgen.sums import FAMILY, Sums
 from policy.chat.contract import Completion, Conversation, Progress, Sampling
 
 repeatable = settings(derandomize=True, deadline=None)
 
-SPACE = ConfigSpace(map_sizes=(3, 5), min_hole_ratio=0.2, max_hole_ratio=0.4)
+
+def boards(*sizes: int, low: float = 0.0, high: float = 0.5) -> Space:
+    """The space of boards of these sizes."""
+    return space_of(Options(map_sizes=sizes, min_hole_ratio=low, max_hole_ratio=high))
 
 
-def env_config(sizes: dict[int, tuple[float, float, float]]) -> EnvConfig:
-    return EnvConfig(sizes={size: SizeConfig(data_ratio=data, hole_ratio=holes, wait_ratio=waits) for size, (data, holes, waits) in sizes.items()})
+SPACE = boards(3, 5, low=0.2, high=0.4)
+SUMS: Space = Sums(FAMILY.options(terms=(2, 3))).space
+"""The space of another family: knobs that are no shares, no best answer, and words of its own."""
 
 
-def size_breakdown(n: int, valid: int, optimal: int) -> SizeBreakdown:
+def env_config(sizes: Mapping[int, tuple[float, float, float]]) -> EnvConfig:
+    names = ("data_ratio", "hole_ratio", "wait_ratio")
+    parts = {str(size): dict(zip(names, numbers, strict=True)) for size, numbers in sizes.items()}
+    return EnvConfig.model_validate({"sizes": parts})
+
+
+def sums_config(terms: Mapping[int, tuple[float, float, float]]) -> EnvConfig:
+    names = ("data_ratio", "digits", "carry_ratio")
+    parts = {str(count): dict(zip(names, numbers, strict=True)) for count, numbers in terms.items()}
+    return EnvConfig.model_validate({"terms": parts})
+
+
+def counts(n: int, valid: int, optimal: int) -> Counts:
     """Failures are split three to one between conflicts and goals not reached."""
     failed = n - valid
-    failures = dict.fromkeys(FailureCategory, 0) | {FailureCategory.CONFLICT: 3 * failed // 4, FailureCategory.GOAL_NOT_REACHED: failed - 3 * failed // 4}
-    return SizeBreakdown(n=n, valid=valid, optimal=optimal, failures=failures)
+    failures = dict.fromkeys(map(str, FailureCategory), 0)
+    failures["conflict"], failures["goal_not_reached"] = 3 * failed // 4, failed - 3 * failed // 4
+    return Counts(n=n, valid=valid, optimal=optimal, failures=failures)
+
+
+def waits(part: Counts, n: int, valid: int) -> Counts:
+    """The same counts, of which so many need a wait."""
+    return part.model_copy(update={"labels": {WAIT_REQUIRED: Labelled(n=n, valid=valid)}})
+
+
+def breakdown(sizes: Mapping[int, Counts]) -> Breakdown:
+    return Breakdown(strata={str(size): part for size, part in sizes.items()})
 
 
 DEFAULT = env_config({3: (0.5, 0.3, 0.25), 5: (0.5, 0.3, 0.25)})
@@ -31,9 +60,9 @@ EASIER = env_config({3: (0.6, 0.3, 0.5), 5: (0.4, 0.25, 0.0)})
 LATEST = env_config({3: (0.7, 0.35, 0.75), 5: (0.3, 0.2, 0.1)})
 
 RECORDS = (
-    StageRecord(stage=0, config=DEFAULT, breakdown=Breakdown(sizes={3: size_breakdown(40, 36, 30), 5: size_breakdown(40, 8, 4)})),
-    StageRecord(stage=1, config=EASIER, breakdown=Breakdown(sizes={3: size_breakdown(40, 38, 33), 5: size_breakdown(40, 12, 6)})),
-    StageRecord(stage=2, config=LATEST, breakdown=Breakdown(sizes={3: size_breakdown(40, 40, 35), 5: size_breakdown(40, 20, 10)})),
+    StageRecord(stage=0, config=DEFAULT, breakdown=breakdown({3: counts(40, 36, 30), 5: counts(40, 8, 4)})),
+    StageRecord(stage=1, config=EASIER, breakdown=breakdown({3: counts(40, 38, 33), 5: counts(40, 12, 6)})),
+    StageRecord(stage=2, config=LATEST, breakdown=breakdown({3: counts(40, 40, 35), 5: counts(40, 20, 10)})),
 )
 
 
@@ -52,7 +81,7 @@ def design_context(stage: int = 2, rationale: str = "Less of 5x5.") -> DesignCon
 
 TRAINING = {
     "algorithm": "GRPO",
-    "agents": 2,
+    "options": {"agents": 2, "map_sizes": [3, 5]},
     "group_size": 8,
     "learning_rate": 0.0003,
     "answer_tokens": 40,
@@ -63,23 +92,32 @@ TRAINING = {
 
 def measured_context() -> DesignContext:
     """The context after the last stage with all that can be known of it and of its training."""
-    known = {"zero_variance": {3: 0.875, 5: 0.25}, "change": {3: Difference(value=0.05, low=-0.02, high=0.12), 5: Difference(value=0.2, low=0.1, high=0.3)}}
-    context = design_context()
-    sizes = {
-        size: part.model_copy(update={"waiting": 10, "waiting_valid": max(part.valid - 30, part.valid // 20)})
-        for size, part in context.current.breakdown.sizes.items()
+    change = {
+        "3": Difference(value=0.05, low=-0.02, high=0.12),
+        "5": Difference(value=0.2, low=0.1, high=0.3),
     }
-    current = context.current.model_copy(update={**known, "breakdown": Breakdown(sizes=sizes)})
+    context = design_context()
+    strata = {
+        name: waits(part, 10, max(part.valid - 30, part.valid // 20))
+        for name, part in context.current.breakdown.strata.items()
+    }
+    known = {
+        "zero_variance": {"3": 0.875, "5": 0.25},
+        "change": change,
+        "breakdown": Breakdown(strata=strata),
+    }
+    current = context.current.model_copy(update=known)
     return context.model_copy(update={"current": current, "training": TRAINING})
 
 
-def assert_legal(config: EnvConfig, space: ConfigSpace) -> None:
-    assert tuple(config.sizes) == space.map_sizes
-    assert abs(sum(c.data_ratio for c in config.sizes.values()) - 1) <= SUM_TOLERANCE
-    for c in config.sizes.values():
-        assert 0 <= c.data_ratio <= 1
-        assert space.min_hole_ratio <= c.hole_ratio <= space.max_hole_ratio
-        assert 0 <= c.wait_ratio <= 1
+def assert_legal(config: EnvConfig, space: Space) -> None:
+    assert tuple(config.strata) == space.names
+    assert abs(sum(part.data_ratio for part in config.strata.values()) - 1) <= SUM_TOLERANCE
+    for stratum in space.strata:
+        part = config.strata[stratum.name]
+        assert 0 <= part[SHARE] <= 1
+        assert part.knobs.keys() == {knob.name for knob in stratum.knobs}
+        assert all(knob.low <= part[knob.name] <= knob.high for knob in stratum.knobs)
 
 
 class ListModel:
@@ -89,9 +127,12 @@ class ListModel:
         self.answers = list(answers)
         self.asked: list[tuple[Conversation, Sampling]] = []
 
-    def complete(self, conversations: Sequence[Conversation], sampling: Sampling, progress: Progress | None = None) -> list[Completion]:
+    def complete(
+        self, conversations: Sequence[Conversation], sampling: Sampling, progress: Progress | None = None
+    ) -> list[Completion]:
         found = []
         for conversation in conversations:
             self.asked.append((conversation, sampling))
-            found.append(Completion(text=self.answers.pop(0), prompt_tokens=100, completion_tokens=7, finish_reason="stop"))
+            text = self.answers.pop(0)
+            found.append(Completion(text=text, prompt_tokens=100, completion_tokens=7, finish_reason="stop"))
         return found

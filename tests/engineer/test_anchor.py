@@ -6,10 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engineer.anchor import anchored
-from envgen.config import EnvConfig, SizeConfig
+from envgen.config import EnvConfig
 
 ratios = st.floats(0, 1)
-CONFIG, DEFAULT = env_config({3: (0.8, 0.4, 1.0), 5: (0.2, 0.2, 0.0)}), env_config({3: (0.4, 0.2, 0.5), 5: (0.6, 0.3, 0.5)})
+CONFIG, DEFAULT = (
+    env_config({3: (0.8, 0.4, 1.0), 5: (0.2, 0.2, 0.0)}),
+    env_config({3: (0.4, 0.2, 0.5), 5: (0.6, 0.3, 0.5)}),
+)
 
 
 def test_no_share_and_the_whole_share_leave_one_of_the_two():
@@ -18,20 +21,29 @@ def test_no_share_and_the_whole_share_leave_one_of_the_two():
 
 
 def test_a_half_is_the_mean_over_instances_not_over_knobs():
-    mixed = anchored(CONFIG, DEFAULT, 0.5).sizes
+    mixed = anchored(CONFIG, DEFAULT, 0.5).strata
     # 3x3: 40 % of all data with ratios 0.4 and 1, 20 % with 0.2 and 0.5.
-    assert mixed[3].model_dump() == pytest.approx({"data_ratio": 0.6, "hole_ratio": 0.2 / 0.6, "wait_ratio": 0.5 / 0.6})
-    assert mixed[5].model_dump() == pytest.approx({"data_ratio": 0.4, "hole_ratio": 0.11 / 0.4, "wait_ratio": 0.15 / 0.4})
+    assert dict(mixed["3"]) == pytest.approx(
+        {"data_ratio": 0.6, "hole_ratio": 0.2 / 0.6, "wait_ratio": 0.5 / 0.6}
+    )
+    assert dict(mixed["5"]) == pytest.approx(
+        {"data_ratio": 0.4, "hole_ratio": 0.11 / 0.4, "wait_ratio": 0.15 / 0.4}
+    )
 
 
 def test_sizes_of_one_config_only_keep_their_knobs():
-    mixed = anchored(env_config({3: (1, 0.4, 1)}), env_config({5: (1, 0.2, 0.5)}), 0.25).sizes
-    assert {size: tuple(knobs.model_dump().values()) for size, knobs in mixed.items()} == {3: (0.75, 0.4, 1.0), 5: (0.25, 0.2, 0.5)}
+    mixed = anchored(env_config({3: (1, 0.4, 1)}), env_config({5: (1, 0.2, 0.5)}), 0.25).strata
+    assert {name: (part.data_ratio, *part.knobs.values()) for name, part in mixed.items()} == {
+        "3": (0.75, 0.4, 1.0),
+        "5": (0.25, 0.2, 0.5),
+    }
 
 
 def test_a_size_that_neither_part_has_data_of_has_none():
-    mixed = anchored(env_config({3: (0, 0.4, 1), 4: (1, 0.2, 0)}), env_config({3: (1, 0.4, 1), 4: (0, 0.2, 0)}), 1)
-    assert [knobs.data_ratio for knobs in mixed.sizes.values()] == [1, 0]
+    mixed = anchored(
+        env_config({3: (0, 0.4, 1), 4: (1, 0.2, 0)}), env_config({3: (1, 0.4, 1), 4: (0, 0.2, 0)}), 1
+    )
+    assert [knobs.data_ratio for knobs in mixed.strata.values()] == [1, 0]
 
 
 @repeatable
@@ -39,11 +51,12 @@ def test_a_size_that_neither_part_has_data_of_has_none():
 def test_wait_instances_and_holes_add_up(share: float, first: float, knobs: list[float]):
     def config(data: float, values: list[float]) -> EnvConfig:
         sizes = {3: (data, values[0], values[1]), 4: (1 - data, values[2], values[3])}
-        return EnvConfig(sizes={s: SizeConfig(data_ratio=d, hole_ratio=h / 2, wait_ratio=w) for s, (d, h, w) in sizes.items()})
+        return env_config({size: (data, holes / 2, waits) for size, (data, holes, waits) in sizes.items()})
 
     one, other = config(first, knobs[:4]), config(1 - first, knobs[4:])
     mixed = anchored(one, other, share)
-    for size in (3, 4):
+    for name in ("3", "4"):
         for knob in ("hole_ratio", "wait_ratio"):
-            amounts = [weight * c.sizes[size].data_ratio * getattr(c.sizes[size], knob) for weight, c in ((1, mixed), (1 - share, one), (share, other))]
+            weighted = ((1, mixed), (1 - share, one), (share, other))
+            amounts = [weight * c.strata[name].data_ratio * c.strata[name][knob] for weight, c in weighted]
             assert amounts[0] == pytest.approx(amounts[1] + amounts[2], abs=1e-9)

@@ -1,17 +1,21 @@
 import json
 
 import pytest
-from contexts import DEFAULT, SPACE, assert_legal, env_config, repeatable
+from contexts import DEFAULT, SPACE, assert_legal, boards, env_config, repeatable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engineer.answer import KNOBS, MAX_RATIONALE, AnswerError, answer_schema, answer_text, parse_answer, project
-from engineer.context import ConfigSpace
+from engineer.answer import MAX_RATIONALE, AnswerError, answer_schema, answer_text, parse_answer, project
 from engineer.proposal import MAX_TEXT, Proposal
 from envgen.config import EnvConfig
+from envgen.family import Space
 from envgen.files import write_json
 
-GOOD = {"3": {"data_ratio": 0.75, "hole_ratio": 0.25, "wait_ratio": 0.5}, "5": {"data_ratio": 0.25, "hole_ratio": 0.4, "wait_ratio": 0.0}}
+KNOBS = SPACE.numbers
+GOOD = {
+    "3": {"data_ratio": 0.75, "hole_ratio": 0.25, "wait_ratio": 0.5},
+    "5": {"data_ratio": 0.25, "hole_ratio": 0.4, "wait_ratio": 0.0},
+}
 
 
 def answer(sizes: object = GOOD, **more: object) -> str:
@@ -28,7 +32,7 @@ def changed(size: str, **knobs: object) -> dict:
 
 
 def test_the_schema_names_every_map_size_and_forbids_all_else():
-    schema = answer_schema(ConfigSpace(map_sizes=(3, 4, 10)))
+    schema = answer_schema(boards(3, 4, 10, low=0.2))
     assert schema["required"] == ["rationale", "config"]
     assert schema["properties"]["rationale"] == {"type": "string", "maxLength": MAX_RATIONALE}
     sizes = schema["properties"]["config"]["properties"]["sizes"]
@@ -46,15 +50,22 @@ def test_the_schema_names_every_map_size_and_forbids_all_else():
 
 
 hundredths = st.integers(0, 100).map(lambda n: n / 100)
-config_spaces = st.lists(st.integers(3, 10), min_size=1, max_size=8, unique=True).map(lambda sizes: ConfigSpace(map_sizes=tuple(sorted(sizes))))
+config_spaces = st.lists(st.integers(3, 10), min_size=1, max_size=8, unique=True).map(
+    lambda sizes: boards(*sorted(sizes))
+)
 
 
 @st.composite
-def configs_on_hundredths(draw: st.DrawFn) -> tuple[ConfigSpace, EnvConfig]:
+def configs_on_hundredths(draw: st.DrawFn) -> tuple[Space, EnvConfig]:
     space = draw(config_spaces)
-    cuts = sorted(draw(st.lists(st.integers(0, 100), min_size=len(space.map_sizes) - 1, max_size=len(space.map_sizes) - 1)))
+    cuts = sorted(
+        draw(st.lists(st.integers(0, 100), min_size=len(space.names) - 1, max_size=len(space.names) - 1))
+    )
     shares = [(b - a) / 100 for a, b in zip([0, *cuts], [*cuts, 100], strict=True)]
-    sizes = {size: (share, draw(st.integers(0, 50)) / 100, draw(hundredths)) for size, share in zip(space.map_sizes, shares, strict=True)}
+    sizes = {
+        size: (share, draw(st.integers(0, 50)) / 100, draw(hundredths))
+        for size, share in zip(map(int, space.names), shares, strict=True)
+    }
     return space, env_config(sizes)
 
 
@@ -63,11 +74,11 @@ storable_text = st.text(st.characters(exclude_categories=["Cs"]), max_size=MAX_R
 
 @repeatable
 @given(configs_on_hundredths(), storable_text)
-def test_a_config_survives_the_way_through_its_answer_text(drawn: tuple[ConfigSpace, EnvConfig], rationale: str):
+def test_a_config_survives_the_way_through_its_answer_text(drawn: tuple[Space, EnvConfig], rationale: str):
     space, config = drawn
     text = answer_text(rationale, config)
-    previous = env_config({size: (1 / len(space.map_sizes), 0.1, 0.1) for size in space.map_sizes})
-    read, raw = parse_answer(text)
+    previous = env_config({size: (1 / len(space.names), 0.1, 0.1) for size in map(int, space.names)})
+    read, raw = parse_answer(text, SPACE)
     assert read == rationale
     assert project(raw, space, previous) == (config, ())
 
@@ -75,21 +86,22 @@ def test_a_config_survives_the_way_through_its_answer_text(drawn: tuple[ConfigSp
 def test_an_answer_text_is_the_compact_json_of_the_schema():
     text = answer_text('say "more"', env_config({3: (0.25, 0.3, 0), 10: (0.75, 0.2, 1)}))
     assert text == (
-        '{"rationale":"say \\"more\\"","config":{"sizes":{"3":{"data_ratio":0.25,"hole_ratio":0.30,"wait_ratio":0.00},'
+        '{"rationale":"say \\"more\\"","config":{"sizes":'
+        '{"3":{"data_ratio":0.25,"hole_ratio":0.30,"wait_ratio":0.00},'
         '"10":{"data_ratio":0.75,"hole_ratio":0.20,"wait_ratio":1.00}}}}'
     )
 
 
 def test_text_around_the_json_does_no_harm():
-    plain = parse_answer(answer())
+    plain = parse_answer(answer(), SPACE)
     assert plain == ("why", {"sizes": GOOD})
-    assert parse_answer(f"Sure, here it is:\n```json\n{answer()}\n```\nGood luck!") == plain
+    assert parse_answer(f"Sure, here it is:\n```json\n{answer()}\n```\nGood luck!", SPACE) == plain
 
 
 def test_a_rationale_is_cut_to_its_length_and_may_be_missing_or_no_text():
-    assert parse_answer(answer(rationale="x" * 1000))[0] == "x" * MAX_RATIONALE
-    assert parse_answer(answer(rationale=["no", "text"]))[0] == ""
-    assert parse_answer('{"config": {"sizes": {}}}')[0] == ""
+    assert parse_answer(answer(rationale="x" * 1000), SPACE)[0] == "x" * MAX_RATIONALE
+    assert parse_answer(answer(rationale=["no", "text"]), SPACE)[0] == ""
+    assert parse_answer('{"config": {"sizes": {}}}', SPACE)[0] == ""
 
 
 def test_a_legal_config_is_left_as_it_is():
@@ -99,7 +111,12 @@ def test_a_legal_config_is_left_as_it_is():
 
 
 def test_ratios_out_of_range_are_clamped_and_each_is_recorded():
-    config, changes = projected({"3": {"data_ratio": 7, "hole_ratio": 0.9, "wait_ratio": 1.5}, "5": {"data_ratio": -3, "hole_ratio": 0, "wait_ratio": -0.25}})
+    config, changes = projected(
+        {
+            "3": {"data_ratio": 7, "hole_ratio": 0.9, "wait_ratio": 1.5},
+            "5": {"data_ratio": -3, "hole_ratio": 0, "wait_ratio": -0.25},
+        }
+    )
     assert config == env_config({3: (1, 0.4, 1), 5: (0, 0.2, 0)})
     assert changes == (
         "3x3 data_ratio 7 was clamped to 0..1",
@@ -120,7 +137,7 @@ def test_a_map_size_outside_of_the_space_is_dropped():
 @pytest.mark.parametrize("alias", ["03", "3.0", " 3", "٣", "３", "+3", "3x3", "three", ""])
 def test_only_the_plain_number_names_a_map_size(alias: str):
     config, changes = projected({alias: GOOD["3"], "5": GOOD["5"]})
-    assert config.sizes[3].hole_ratio == DEFAULT.sizes[3].hole_ratio
+    assert config.strata["3"]["hole_ratio"] == DEFAULT.strata["3"]["hole_ratio"]
     assert changes[0] == f"map size {alias!r} is not in [3, 5] and was dropped"
 
 
@@ -128,10 +145,10 @@ def test_only_the_plain_number_names_a_map_size(alias: str):
 @pytest.mark.parametrize("knob", KNOBS)
 def test_a_knob_that_is_missing_or_no_number_keeps_its_previous_value(knob: str, value: object):
     config, changes = projected(changed("5", **{knob: value}))
-    old = getattr(DEFAULT.sizes[5], knob)
+    old = DEFAULT.strata["5"][knob]
     assert changes[0] == f"5x5 {knob} was missing or no number, the previous {old:g} was kept"
     if knob != "data_ratio":
-        assert getattr(config.sizes[5], knob) == old
+        assert config.strata["5"][knob] == old
         assert len(changes) == 1
     assert_legal(config, SPACE)
 
@@ -139,8 +156,12 @@ def test_a_knob_that_is_missing_or_no_number_keeps_its_previous_value(knob: str,
 @pytest.mark.parametrize("entry", [None, 3, "all", [GOOD["5"]]], ids=repr)
 def test_a_size_that_is_no_object_keeps_its_previous_knobs(entry: object):
     config, changes = projected({"3": GOOD["3"], "5": entry})
-    assert (config.sizes[5].hole_ratio, config.sizes[5].wait_ratio) == (0.3, 0.25)
-    assert [c.split(" was ")[0] for c in changes[:3]] == ["5x5 data_ratio", "5x5 hole_ratio", "5x5 wait_ratio"]
+    assert config.strata["5"].knobs == {"hole_ratio": 0.3, "wait_ratio": 0.25}
+    assert [c.split(" was ")[0] for c in changes[:3]] == [
+        "5x5 data_ratio",
+        "5x5 hole_ratio",
+        "5x5 wait_ratio",
+    ]
 
 
 def test_a_size_that_the_previous_config_did_not_have_falls_back_to_nothing_of_it():
@@ -149,8 +170,13 @@ def test_a_size_that_the_previous_config_did_not_have_falls_back_to_nothing_of_i
 
 
 def test_shares_are_scaled_to_sum_to_one():
-    config, changes = projected({size: knobs | {"data_ratio": share} for (size, knobs), share in zip(GOOD.items(), (0.9, 0.3), strict=True)})
-    assert [c.data_ratio for c in config.sizes.values()] == [0.75, 0.25]
+    config, changes = projected(
+        {
+            size: knobs | {"data_ratio": share}
+            for (size, knobs), share in zip(GOOD.items(), (0.9, 0.3), strict=True)
+        }
+    )
+    assert [c.data_ratio for c in config.strata.values()] == [0.75, 0.25]
     assert changes == ("data_ratio summed to 1.2 and was scaled to 1",)
 
 
@@ -162,18 +188,26 @@ def test_shares_that_are_all_zero_are_an_error():
 @repeatable
 @given(st.lists(st.floats(0, 1), min_size=8, max_size=8).filter(any))
 def test_projected_shares_sum_to_one_whatever_they_were(shares: list[float]):
-    space = ConfigSpace(map_sizes=tuple(range(3, 11)))
-    raw = {str(size): {"data_ratio": share, "hole_ratio": 0.2, "wait_ratio": 0.5} for size, share in zip(space.map_sizes, shares, strict=True)}
+    space = boards(*range(3, 11))
+    raw = {
+        str(size): {"data_ratio": share, "hole_ratio": 0.2, "wait_ratio": 0.5}
+        for size, share in zip(map(int, space.names), shares, strict=True)
+    }
     config, _ = project({"sizes": raw}, space, env_config({3: (1, 0.2, 0.5)}))
     assert_legal(config, space)
     total = sum(shares)
-    for size, share in zip(space.map_sizes, shares, strict=True):
-        assert config.sizes[size].data_ratio == pytest.approx(share / total, abs=1e-3)
+    for size, share in zip(map(int, space.names), shares, strict=True):
+        assert config.strata[str(size)].data_ratio == pytest.approx(share / total, abs=1e-3)
 
 
 @repeatable
-@given(configs_on_hundredths(), st.dictionaries(st.integers(3, 10).map(str), st.fixed_dictionaries(dict.fromkeys(KNOBS, st.floats(-2, 2))), max_size=8))
-def test_projecting_twice_changes_nothing_more(drawn: tuple[ConfigSpace, EnvConfig], raw: dict):
+@given(
+    configs_on_hundredths(),
+    st.dictionaries(
+        st.integers(3, 10).map(str), st.fixed_dictionaries(dict.fromkeys(KNOBS, st.floats(-2, 2))), max_size=8
+    ),
+)
+def test_projecting_twice_changes_nothing_more(drawn: tuple[Space, EnvConfig], raw: dict):
     space, previous = drawn
     try:
         once, _ = project({"sizes": raw}, space, previous)
@@ -213,7 +247,7 @@ HOSTILE = {
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=list(HOSTILE))
 def test_hostile_text_is_an_answer_error(text: str):
     with pytest.raises(AnswerError) as refused:
-        parse_answer(text)
+        parse_answer(text, SPACE)
     assert 0 < len(str(refused.value)) < 300
 
 
@@ -225,7 +259,7 @@ def folder(tmp_path_factory):
 def read_and_store(text: str, folder) -> None:
     """What a stage does with an answer: read it, project it, store it, read it back."""
     try:
-        rationale, raw = parse_answer(text)
+        rationale, raw = parse_answer(text, SPACE)
         config, changes = project(raw, SPACE, DEFAULT)
     except AnswerError:
         return
@@ -240,7 +274,7 @@ def read_and_store(text: str, folder) -> None:
 
 def test_raw_control_characters_in_a_text_are_read(folder):
     text = answer(rationale="a@b").replace("@", "\x00\n\t\x1b")
-    assert parse_answer(text) == ("a\x00\n\t\x1bb", {"sizes": GOOD})
+    assert parse_answer(text, SPACE) == ("a\x00\n\t\x1bb", {"sizes": GOOD})
     read_and_store(text, folder)
 
 
@@ -251,12 +285,38 @@ def test_booleans_are_no_numbers():
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters()),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["3", "5", "7", *KNOBS]) | st.text(st.characters()), inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["3", "5", "7", *KNOBS]) | st.text(st.characters()), inner, max_size=4
+        )
+    ),
     max_leaves=12,
 )
 knobs_of_any_kind = st.dictionaries(st.sampled_from(KNOBS), st.floats() | st.integers() | json_values)
-sizes_of_any_kind = st.dictionaries(st.sampled_from(["3", "5", "03", "11"]) | st.text(max_size=3), knobs_of_any_kind | json_values, max_size=4)
-fragments = st.sampled_from(['{"config":{"sizes":', '"3":', '{"data_ratio":', "1e400", "NaN", "[", "]", "{", "}", ",", ":", '"', "\\ud800", "-0.0", "0.5", "٣"])
+sizes_of_any_kind = st.dictionaries(
+    st.sampled_from(["3", "5", "03", "11"]) | st.text(max_size=3), knobs_of_any_kind | json_values, max_size=4
+)
+fragments = st.sampled_from(
+    [
+        '{"config":{"sizes":',
+        '"3":',
+        '{"data_ratio":',
+        "1e400",
+        "NaN",
+        "[",
+        "]",
+        "{",
+        "}",
+        ",",
+        ":",
+        '"',
+        "\\ud800",
+        "-0.0",
+        "0.5",
+        "٣",
+    ]
+)
 
 
 @settings(repeatable, max_examples=300)
@@ -266,6 +326,11 @@ def test_any_text_is_refused_or_becomes_a_legal_config_that_can_be_stored(folder
 
 
 @settings(repeatable, max_examples=300)
-@given(json_values | st.fixed_dictionaries({"rationale": json_values, "config": st.fixed_dictionaries({"sizes": sizes_of_any_kind})}))
+@given(
+    json_values
+    | st.fixed_dictionaries(
+        {"rationale": json_values, "config": st.fixed_dictionaries({"sizes": sizes_of_any_kind})}
+    )
+)
 def test_any_json_is_refused_or_becomes_a_legal_config_that_can_be_stored(folder, value: object):
     read_and_store(json.dumps(value), folder)

@@ -3,83 +3,89 @@ import time
 
 import numpy as np
 import pytest
-from contexts import env_config, repeatable, size_breakdown
+from contexts import boards, breakdown, counts, env_config, repeatable, waits
 from hypothesis import given
 from hypothesis import strategies as st
 
 from engineer.answer import MAX_RATIONALE, answer_text, parse_answer, project
 from engineer.claims import Claims, check_claims
-from engineer.context import ConfigSpace, DesignContext
-from engineer.lessons import USUAL, random_context, with_waits
+from engineer.context import DesignContext
+from engineer.lessons import random_context, with_labels
 from engineer.teacher import teach
-from envgen.breakdown import Breakdown, SizeBreakdown
-from envgen.mapf.verifier import FailureCategory
+from envgen.breakdown import Counts
+from envgen.family import Space
+from envgen.mapf.lessons import usual_space
 
 OLD = env_config({3: (0.4, 0.2, 0.5), 4: (0.3, 0.3, 0.5), 6: (0.3, 0.3, 0.25)})
 NEW = env_config({3: (0.2, 0.2, 0.75), 4: (0.3, 0.3, 0.5), 6: (0.5, 0.2, 0.0)})
 
 
-def part(valid: int, waiting: int, waiting_valid: int) -> SizeBreakdown:
+def part(valid: int, waiting: int, waiting_valid: int) -> Counts:
     """A hundred answers: half of the valid ones are optimal, the others conflicts."""
-    failures = dict.fromkeys(FailureCategory, 0) | {FailureCategory.CONFLICT: 100 - valid}
-    return SizeBreakdown(n=100, valid=valid, optimal=valid // 2, failures=failures, waiting=waiting, waiting_valid=waiting_valid)
+    failures = {**dict.fromkeys(SPACE.categories, 0), "conflict": 100 - valid}
+    return waits(Counts(n=100, valid=valid, optimal=valid // 2, failures=failures), waiting, waiting_valid)
 
 
-SEEN = Breakdown(sizes={3: part(78, 50, 30), 4: part(50, 40, 10), 6: part(20, 50, 5)})
+SPACE = boards(3, 4, 6)
+SEEN = breakdown({3: part(78, 50, 30), 4: part(50, 40, 10), 6: part(20, 50, 5)})
 """Valid: 78, 50 and 20 %; where a wait is needed 60, 25 and 10 %; where none is 96, 67 and 30 %."""
 
 OPPOSITES = {"more": "less", "less": "more", "fewer": "more", "as it is": "more data"}
-spaces = st.sampled_from([USUAL, ConfigSpace(map_sizes=(4,)), ConfigSpace(map_sizes=(3, 10), max_hole_ratio=0.3), ConfigSpace(map_sizes=tuple(range(3, 11)))])
+spaces = st.sampled_from([usual_space(), boards(4), boards(3, 10, high=0.3), boards(*range(3, 11))])
 seeds = st.integers(0, 2**32 - 1)
 
 
 def said(rationale: str) -> Claims:
-    return check_claims(rationale, OLD, NEW, SEEN)
+    return check_claims(SPACE, rationale, OLD, NEW, SEEN)
 
 
-def made_up(seed: int, space: ConfigSpace, waits: bool) -> DesignContext:
+def made_up(seed: int, space: Space, labels: bool) -> DesignContext:
     rng = np.random.default_rng(seed)
     context = random_context(rng, space)
-    return with_waits(context, rng) if waits else context
+    return with_labels(context, rng) if labels else context
 
 
 def taught(context: DesignContext) -> tuple[str, Claims]:
     """The rule's rationale, and its claims about the config as it is read from the rule's answer."""
     designed, rationale = teach(context)
-    read, raw = parse_answer(answer_text(rationale, designed))
+    read, raw = parse_answer(answer_text(rationale, designed), context.space)
     assert read == rationale
     return rationale, claims_about(rationale, context, raw)
 
 
 def claims_about(rationale: str, context: DesignContext, raw: dict) -> Claims:
     config = project(raw, context.space, context.current.config)[0]
-    return check_claims(rationale, context.current.config, config, context.current.breakdown)
+    return check_claims(context.space, rationale, context.current.config, config, context.current.breakdown)
 
 
 @repeatable
 @given(seeds, spaces, st.booleans())
-def test_every_claim_of_the_rule_is_true_and_each_map_size_has_one(seed: int, space: ConfigSpace, waits: bool):
-    context = made_up(seed, space, waits)
+def test_every_claim_of_the_rule_is_true_and_each_map_size_has_one(seed: int, space: Space, labels: bool):
+    context = made_up(seed, space, labels)
     rationale, found = taught(context)
     assert found.false == ()
     assert found.true == found.checked
     for clause in rationale.removesuffix(".").split(". "):
         facts = re.findall(r"\d+%|more|less|fewer|as it is", clause)
-        single = check_claims(f"{clause}.", context.current.config, teach(context)[0], context.current.breakdown)
+        single = check_claims(
+            space, f"{clause}.", context.current.config, teach(context)[0], context.current.breakdown
+        )
         assert (single.checked, single.true) == (len(facts), len(facts))
         assert len(facts) >= 2
 
 
 @repeatable
 @given(seeds, spaces, st.booleans(), st.data())
-def test_one_wrong_number_or_direction_is_caught(seed: int, space: ConfigSpace, waits: bool, data: st.DataObject):
-    context = made_up(seed, space, waits)
+def test_one_wrong_number_or_direction_is_caught(seed: int, space: Space, labels: bool, data: st.DataObject):
+    context = made_up(seed, space, labels)
     designed, rationale = teach(context)
     places = list(re.finditer(r"\d+(?=%)|more|less|fewer|as it is", rationale))
     place = data.draw(st.sampled_from(places))
-    wrong = OPPOSITES.get(place.group()) or str(data.draw(st.integers(0, 100).filter(lambda number: number != int(place.group()))))
+    wrong = OPPOSITES.get(place.group()) or str(
+        data.draw(st.integers(0, 100).filter(lambda number: number != int(place.group())))
+    )
     changed = rationale[: place.start()] + wrong + rationale[place.end() :]
-    found = check_claims(changed, context.current.config, designed, context.current.breakdown)
+    found = check_claims(space, changed, context.current.config, designed, context.current.breakdown)
     assert len(found.false) == 1, changed
     assert wrong in found.false[0]
 
@@ -148,21 +154,25 @@ def test_what_the_numbers_do_not_decide_is_no_claim(rationale: str):
 
 def test_levels_go_by_the_exact_rate():
     def rarely(valid: int) -> bool:
-        seen = Breakdown(sizes={3: size_breakdown(1_000, valid, 0)})
-        return check_claims("3x3 is rarely solved", OLD, NEW, seen).false == ()
+        seen = breakdown({3: counts(1_000, valid, 0)})
+        return check_claims(SPACE, "3x3 is rarely solved", OLD, NEW, seen).false == ()
 
     assert [rarely(valid) for valid in (329, 330, 331)] == [True, False, False]
 
 
 def test_without_answers_nothing_is_known_of_a_size():
-    seen = Breakdown(sizes={3: size_breakdown(0, 0, 0)})
+    seen = breakdown({3: counts(0, 0, 0)})
     for name in ("3x3 0% valid", "3x3 rarely solved", "6x6 20% valid"):
-        assert check_claims(name, OLD, NEW, seen).false == (f"'{name}': not evaluated",)
+        assert check_claims(SPACE, name, OLD, NEW, seen).false == (f"'{name}': not evaluated",)
 
 
 def test_a_size_that_comes_had_nothing():
     found = check_claims(
-        "More data and waits for 4x4; 3x3: less data", env_config({3: (1, 0.2, 0.5)}), env_config({3: (0.5, 0.2, 0.5), 4: (0.5, 0.2, 0.5)}), SEEN
+        SPACE,
+        "More data and waits for 4x4; 3x3: less data",
+        env_config({3: (1, 0.2, 0.5)}),
+        env_config({3: (0.5, 0.2, 0.5), 4: (0.5, 0.2, 0.5)}),
+        SEEN,
     )
     assert found == Claims(checked=3, false=())
 
@@ -187,7 +197,18 @@ FRAGMENTS = [
     "not ",
     "[",
 ]
-FRAGMENTS += ["3x3 mostly solved ", "3x3 more data ", "more data for 3x3, and ", "nearly all ", "1 %", "İ", "×3×", "{'3x3':[", "1" * 300 + "%", " "]
+FRAGMENTS += [
+    "3x3 mostly solved ",
+    "3x3 more data ",
+    "more data for 3x3, and ",
+    "nearly all ",
+    "1 %",
+    "İ",
+    "×3×",
+    "{'3x3':[",
+    "1" * 300 + "%",
+    " ",
+]
 
 
 @pytest.mark.parametrize("fragment", FRAGMENTS)
@@ -202,12 +223,39 @@ def test_hostile_text_is_read_at_once(start: str, fragment: str):
 
 
 words = st.sampled_from(
-    ["3x3", "4x4", "9x9", "6×6", "78", "%", "0.25", ".", ";", ":", ",", " ", "more", "less", "data", "waits", "valid", "mostly solved", "as it is", "for"]
+    [
+        "3x3",
+        "4x4",
+        "9x9",
+        "6×6",
+        "78",
+        "%",
+        "0.25",
+        ".",
+        ";",
+        ":",
+        ",",
+        " ",
+        "more",
+        "less",
+        "data",
+        "waits",
+        "valid",
+        "mostly solved",
+        "as it is",
+        "for",
+    ]
 )
 
 
 @repeatable
-@given(st.one_of(st.text(max_size=MAX_RATIONALE), st.lists(words, max_size=80).map(" ".join), st.lists(words, max_size=80).map("".join)))
+@given(
+    st.one_of(
+        st.text(max_size=MAX_RATIONALE),
+        st.lists(words, max_size=80).map(" ".join),
+        st.lists(words, max_size=80).map("".join),
+    )
+)
 def test_any_text_is_read(text: str):
     found = said(text)
     assert 0 <= found.true <= found.checked

@@ -3,12 +3,22 @@ from datetime import UTC, datetime
 
 import numpy as np
 import pytest
-from contexts import DEFAULT, LATEST, SPACE, ListModel, assert_legal, design_context, env_config, repeatable
+from contexts import (
+    DEFAULT,
+    LATEST,
+    SPACE,
+    ListModel,
+    assert_legal,
+    boards,
+    design_context,
+    env_config,
+    repeatable,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
 from engineer.answer import answer_schema, answer_text
-from engineer.context import VARIANTS, ConfigSpace
+from engineer.context import VARIANTS
 from engineer.designers import design
 from engineer.engineers.asking import MAX_QUOTED, conversations
 from engineer.lessons import random_context
@@ -21,15 +31,22 @@ from policy.chat.contract import Message
 
 WANTED = env_config({3: (0.4, 0.3, 0.5), 5: (0.6, 0.2, 0.25)})
 GOOD = answer_text("More data for 5x5.", WANTED)
-OVER = '{"rationale": "Too much.", "config": {"sizes": {"3": {"data_ratio": 0.4, "hole_ratio": 0.9, "wait_ratio": 0.5}}}}'
+OVER = (
+    '{"rationale": "Too much.", "config": {"sizes": '
+    '{"3": {"data_ratio": 0.4, "hole_ratio": 0.9, "wait_ratio": 0.5}}}}'
+)
 
 
 def as_it_is(config: EnvConfig) -> tuple[EnvConfig, list[str]]:
     return config, []
 
 
-def proposal_of(model: ListModel | None, fit=as_it_is, seed: int = 7, stage: int = 2, **spec: object) -> Proposal:
-    return design(DesignSpec.model_validate({"designer": "checkpoint", **spec}), design_context(stage), seed, model, fit)
+def proposal_of(
+    model: ListModel | None, fit=as_it_is, seed: int = 7, stage: int = 2, **spec: object
+) -> Proposal:
+    return design(
+        DesignSpec.model_validate({"designer": "checkpoint", **spec}), design_context(stage), seed, model, fit
+    )
 
 
 @pytest.mark.parametrize("designer", ["checkpoint", "base"])
@@ -51,9 +68,15 @@ def test_a_model_is_asked_the_prompt_of_its_variant_and_wording(variant: str, wo
     model = ListModel(GOOD)
     proposal = proposal_of(model, variant=variant, wording=wording, max_tokens=99, temperature=0.5)
     [(conversation, sampling)] = model.asked
-    assert conversation == (Message(role="user", content=design_prompt(variant, design_context(), wording).text),)
+    assert conversation == (
+        Message(role="user", content=design_prompt(variant, design_context(), wording).text),
+    )
     assert proposal.prompt == conversation[0].content
-    assert (sampling.max_tokens, sampling.temperature, sampling.json_schema) == (99, 0.5, answer_schema(SPACE))
+    assert (sampling.max_tokens, sampling.temperature, sampling.json_schema) == (
+        99,
+        0.5,
+        answer_schema(SPACE),
+    )
 
 
 def test_without_schema_decoding_the_answer_is_free_text():
@@ -66,14 +89,18 @@ def test_an_unreadable_answer_is_repaired_in_the_same_conversation():
     model = ListModel("no", GOOD)
     proposal = proposal_of(model, temperature=0.5)
     assert (proposal.config, proposal.rationale, proposal.fallback) == (WANTED, "More data for 5x5.", None)
-    assert [(a.text, a.error) for a in proposal.attempts] == [("no", "the answer holds no JSON object"), (GOOD, None)]
+    assert [(a.text, a.error) for a in proposal.attempts] == [
+        ("no", "the answer holds no JSON object"),
+        (GOOD, None),
+    ]
     (first, _), (second, _) = model.asked
     assert second[:1] == first
     assert [(m.role, m.content) for m in second[1:]] == [
         ("assistant", "no"),
         (
             "user",
-            "Your answer could not be used: the answer holds no JSON object. Answer again, with the complete JSON only, in the form that was asked for.",
+            "Your answer could not be used: the answer holds no JSON object. Answer again, with the complete "
+            "JSON only, in the form that was asked for.",
         ),
     ]
 
@@ -124,7 +151,8 @@ def test_after_one_repair_the_previous_config_is_kept_with_both_errors():
     assert [a.text for a in proposal.attempts] == ["no", '{"config": {"sizes": {"3": {}}']
     first, second = (a.error for a in proposal.attempts)
     assert proposal.fallback == (
-        f"the model could not repair its answer, the previous config is kept; answer 1 could not be read: {first}; answer 2 could not be read: {second}"
+        "the model could not repair its answer, the previous config is kept; "
+        f"answer 1 could not be read: {first}; answer 2 could not be read: {second}"
     )
     assert (proposal.proposed, proposal.rationale) == (None, "")
     assert (proposal.prompt_tokens, proposal.completion_tokens) == (200, 14)
@@ -134,7 +162,10 @@ def test_after_one_repair_the_previous_config_is_kept_with_both_errors():
 def test_the_error_says_that_an_answer_was_cut_off():
     class Cut(ListModel):
         def complete(self, conversations, sampling, progress=None):
-            return [c.model_copy(update={"finish_reason": "length"}) for c in super().complete(conversations, sampling)]
+            return [
+                c.model_copy(update={"finish_reason": "length"})
+                for c in super().complete(conversations, sampling)
+            ]
 
     model = Cut('{"rationale": "', GOOD)
     proposal = proposal_of(model, max_tokens=99)
@@ -155,7 +186,8 @@ def test_a_repair_that_does_not_fit_the_model_keeps_the_first_error_in_the_reaso
     proposal = proposal_of(Small("no"))
     assert proposal.config == LATEST
     assert proposal.fallback == (
-        "the model could not answer, the previous config is kept: a prompt of 2000 tokens exceeds the model's 1024; "
+        "the model could not answer, the previous config is kept: "
+        "a prompt of 2000 tokens exceeds the model's 1024; "
         "answer 1 could not be read: the answer holds no JSON object"
     )
     assert [a.text for a in proposal.attempts] == ["no"]
@@ -201,7 +233,11 @@ def test_what_fitting_changed_is_recorded_after_what_projection_changed():
     proposal = proposal_of(ListModel(GOOD.replace('"hole_ratio":0.20', '"hole_ratio":0.10')), fit)
     assert fitted == [WANTED]
     assert proposal.config == near
-    assert proposal.changes == ("5x5 hole_ratio 0.1 was clamped to 0.2..0.4", "map size 3 is short", "so 5 got more")
+    assert proposal.changes == (
+        "5x5 hole_ratio 0.1 was clamped to 0.2..0.4",
+        "map size 3 is short",
+        "so 5 got more",
+    )
     assert proposal.fallback is None
 
 
@@ -211,7 +247,9 @@ def test_a_config_of_which_nothing_can_be_drawn_keeps_the_previous_one():
 
     proposal = proposal_of(ListModel(GOOD), fit)
     assert proposal.config == LATEST
-    assert proposal.fallback == "no data set can be drawn, the previous config is kept: every map size is short"
+    assert (
+        proposal.fallback == "no data set can be drawn, the previous config is kept: every map size is short"
+    )
     assert proposal.proposed == json.loads(GOOD)["config"]
     assert proposal.rationale == "More data for 5x5."
 
@@ -235,13 +273,18 @@ def test_the_same_seed_and_stage_ask_with_the_same_draw_and_others_do_not():
 def test_the_fixed_designer_keeps_the_config_and_asks_nobody():
     proposal = proposal_of(None, fit=lambda config: pytest.fail("nothing to fit"), designer="fixed", stage=0)
     assert proposal.config == DEFAULT
-    assert (proposal.attempts, proposal.fallback, proposal.prompt, proposal.prompt_tokens) == ((), None, "", 0)
+    assert (proposal.attempts, proposal.fallback, proposal.prompt, proposal.prompt_tokens) == (
+        (),
+        None,
+        "",
+        0,
+    )
 
 
 @repeatable
 @given(st.integers(0, 2**32 - 1), st.sampled_from([(3,), (3, 10), (3, 4, 5, 6), tuple(range(3, 11))]))
 def test_the_random_designer_is_legal_in_the_space_and_repeats_itself(seed: int, sizes: tuple[int, ...]):
-    space = ConfigSpace(map_sizes=sizes, min_hole_ratio=0.1, max_hole_ratio=0.3)
+    space = boards(*sizes, low=0.1, high=0.3)
     context = random_context(np.random.default_rng(seed), space)
     spec = DesignSpec(designer="random")
     proposal = design(spec, context, seed, None, as_it_is)
@@ -251,7 +294,11 @@ def test_the_random_designer_is_legal_in_the_space_and_repeats_itself(seed: int,
 
 
 def test_the_random_designer_draws_anew_for_each_seed_and_stage():
-    configs = [proposal_of(None, designer="random", seed=seed, stage=stage).config for seed in (0, 1, 2) for stage in (0, 1, 2)]
+    configs = [
+        proposal_of(None, designer="random", seed=seed, stage=stage).config
+        for seed in (0, 1, 2)
+        for stage in (0, 1, 2)
+    ]
     assert all(a != b for i, a in enumerate(configs) for b in configs[:i])
 
 

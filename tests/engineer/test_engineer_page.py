@@ -22,15 +22,23 @@ LETTERS = {
 def rows(heading: str) -> list[list[str]]:
     """The cells of the first table below a heading, without its head."""
     table = PAGE.partition(f"## {heading}\n")[2].partition("\n## ")[0]
-    return [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines() if line.startswith("| `")]
+    return [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in table.splitlines()
+        if line.startswith("| `")
+    ]
 
 
 def test_the_page_lists_every_variant_with_its_modules():
-    assert {name.strip("`"): modules for name, modules in rows("Variants")} == {name: " ".join(LETTERS[m] for m in VARIANTS[name]) for name in VARIANTS}
+    assert {name.strip("`"): modules for name, modules in rows("Variants")} == {
+        name: " ".join(LETTERS[m] for m in VARIANTS[name]) for name in VARIANTS
+    }
 
 
 def test_the_page_lists_every_budget():
     listed = {}
     for names, full, compact, _ in rows("Budgets"):
         listed |= dict.fromkeys(re.findall(r"`([a-z-]+)`", names), (int(full), int(compact)))
-    assert listed == {module.value: (BUDGETS["full"][module], BUDGETS["compact"][module]) for module in Module}
+    assert listed == {
+        module.value: (BUDGETS["full"][module], BUDGETS["compact"][module]) for module in Module
+    }

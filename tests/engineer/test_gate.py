@@ -8,7 +8,8 @@ from engineer.gate import START, GateDecision, decide, sign_test
 from envgen.breakdown import Difference, paired_difference
 
 DROP, RISE, SAME, DOUBT = (
-    Difference(value=value, low=low, high=high) for value, low, high in ((-0.1, -0.15, -0.05), (0.1, 0.05, 0.15), (0.0, 0.0, 0.0), (-0.1, -0.25, 0.001))
+    Difference(value=value, low=low, high=high)
+    for value, low, high in ((-0.1, -0.15, -0.05), (0.1, 0.05, 0.15), (0.0, 0.0, 0.0), (-0.1, -0.25, 0.001))
 )
 
 
@@ -20,7 +21,10 @@ def test_without_a_shown_drop_the_run_goes_on(gate, valid):
     assert "no drop is shown" in decision.reason
 
 
-@pytest.mark.parametrize(("gate", "action", "in_force"), [("off", "go-on", 3), ("keep-config", "keep-config", 3), ("rollback", "rollback", 1)])
+@pytest.mark.parametrize(
+    ("gate", "action", "in_force"),
+    [("off", "go-on", 3), ("keep-config", "keep-config", 3), ("rollback", "rollback", 1)],
+)
 def test_a_drop_has_the_consequence_that_was_asked_for(gate, action, in_force):
     decision = decide(gate, 3, 1, DROP, 0.001)
     assert decision.dropped

@@ -1,4 +1,7 @@
-"""Hostile answers on their whole way, from a model's text to a stored proposal: legal, and within bounds of time and memory."""
+"""Hostile answers on their whole way, from a model's text to a stored proposal.
+
+What comes of them is legal, and within bounds of time and memory.
+"""
 
 import json
 import math
@@ -13,13 +16,14 @@ from contexts import DEFAULT, LATEST, SPACE, ListModel, assert_legal, design_con
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engineer.answer import KNOBS, MAX_NAMED, AnswerError, answer_text, parse_answer, project
+from engineer.answer import MAX_NAMED, AnswerError, answer_text, parse_answer, project
 from engineer.designers import design
 from engineer.proposal import MAX_TEXT, Attempt, Proposal, shortened
 from engineer.spec import DesignSpec
 
 pytestmark = pytest.mark.timeout(120)
 
+KNOBS = SPACE.numbers
 GOOD = answer_text("Why not.", env_config({3: (0.4, 0.3, 0.5), 5: (0.6, 0.2, 0.25)}))
 MEGABYTE = 2**20
 
@@ -92,7 +96,7 @@ def bounded(seconds: float, megabytes: float) -> Iterator[None]:
 def read(text: str) -> None:
     """A legal config, or an AnswerError whose message is short."""
     try:
-        _, raw = parse_answer(text)
+        _, raw = parse_answer(text, SPACE)
         config, changes = project(raw, SPACE, DEFAULT)
     except AnswerError as error:
         refused = str(error)
@@ -113,7 +117,9 @@ def test_a_horror_is_refused_or_legal_in_little_time_and_memory(text: str):
 def test_a_horror_and_a_horrible_repair_cost_the_redesign_at_most(text: str):
     model = ListModel(text, text)
     with bounded(seconds=10, megabytes=4):
-        proposal = design(DesignSpec(designer="base"), design_context(), 0, model, lambda config: (config, []))
+        proposal = design(
+            DesignSpec(designer="base"), design_context(), 0, model, lambda config: (config, [])
+        )
         stored = proposal.model_dump_json()
     assert (proposal.config == LATEST) == (proposal.fallback is not None)
     assert_legal(proposal.config, SPACE)
@@ -125,21 +131,35 @@ def test_a_horror_and_a_horrible_repair_cost_the_redesign_at_most(text: str):
 @pytest.mark.parametrize("end", range(len(GOOD)))
 def test_an_answer_that_breaks_off_is_refused_wherever_it_does(end: int):
     with pytest.raises(AnswerError):
-        parse_answer(GOOD[:end])
+        parse_answer(GOOD[:end], SPACE)
 
 
 def test_a_negative_zero_becomes_zero():
-    raw = {"sizes": {"3": {"data_ratio": -0.0, "hole_ratio": 0.2, "wait_ratio": -0.0}, "5": {"data_ratio": 1, "hole_ratio": 0.2, "wait_ratio": 0}}}
+    raw = {
+        "sizes": {
+            "3": {"data_ratio": -0.0, "hole_ratio": 0.2, "wait_ratio": -0.0},
+            "5": {"data_ratio": 1, "hole_ratio": 0.2, "wait_ratio": 0},
+        }
+    }
     config, changes = project(raw, SPACE, DEFAULT)
     assert changes == ()
-    assert [math.copysign(1, value) for value in (config.sizes[3].data_ratio, config.sizes[3].wait_ratio)] == [1, 1]
+    assert [
+        math.copysign(1, value) for value in (config.strata["3"].data_ratio, config.strata["3"]["wait_ratio"])
+    ] == [1, 1]
 
 
-@pytest.mark.parametrize("value", [10**400, -(10**400), 7 ** (5 * 10**4)], ids=["large", "negative", "very large"])
+@pytest.mark.parametrize(
+    "value", [10**400, -(10**400), 7 ** (5 * 10**4)], ids=["large", "negative", "very large"]
+)
 def test_an_integer_beyond_all_floats_is_no_number(value: int):
-    raw = {"sizes": {"3": {"data_ratio": 0.5, "hole_ratio": value, "wait_ratio": 0.5}, "5": {"data_ratio": 0.5, "hole_ratio": 0.2, "wait_ratio": 0.5}}}
+    raw = {
+        "sizes": {
+            "3": {"data_ratio": 0.5, "hole_ratio": value, "wait_ratio": 0.5},
+            "5": {"data_ratio": 0.5, "hole_ratio": 0.2, "wait_ratio": 0.5},
+        }
+    }
     config, changes = project(raw, SPACE, DEFAULT)
-    assert config.sizes[3].hole_ratio == 0.3
+    assert config.strata["3"]["hole_ratio"] == 0.3
     assert changes == ("3x3 hole_ratio was missing or no number, the previous 0.3 was kept",)
 
 
@@ -154,7 +174,14 @@ def test_of_many_map_sizes_outside_of_the_space_a_few_are_named():
 @pytest.mark.parametrize("length", [0, MAX_TEXT - 1, MAX_TEXT, MAX_TEXT + 1, 10**5 - 1, 10**5, 10**7])
 def test_a_stored_answer_is_bounded_and_says_what_is_missing(length: int):
     text = "ä" * length
-    stored = Attempt(text=text, finish_reason="stop", started=datetime.now(UTC), seconds=1, prompt_tokens=15, completion_tokens=6).text
+    stored = Attempt(
+        text=text,
+        finish_reason="stop",
+        started=datetime.now(UTC),
+        seconds=1,
+        prompt_tokens=15,
+        completion_tokens=6,
+    ).text
     if length <= MAX_TEXT:
         assert stored == text
         return
@@ -163,7 +190,23 @@ def test_a_stored_answer_is_bounded_and_says_what_is_missing(length: int):
     assert shortened(stored) == stored
 
 
-tokens_of_json = st.sampled_from([*'{}[],:"\\ ', '"3"', '"sizes"', "1e999", "-0", "NaN", "-Infinity", "null", "true", "\\ud800", "\x00", "９", "9" * 400])
+tokens_of_json = st.sampled_from(
+    [
+        *'{}[],:"\\ ',
+        '"3"',
+        '"sizes"',
+        "1e999",
+        "-0",
+        "NaN",
+        "-Infinity",
+        "null",
+        "true",
+        "\\ud800",
+        "\x00",
+        "９",
+        "9" * 400,
+    ]
+)
 
 
 @st.composite
@@ -173,7 +216,11 @@ def damaged(draw: st.DrawFn) -> str:
     for _ in range(draw(st.integers(1, 4))):
         start = draw(st.integers(0, len(text)))
         end = min(len(text), start + draw(st.integers(0, 12)))
-        text = text[:start] + draw(tokens_of_json | st.text(st.characters(exclude_categories=["Cs"]), max_size=5)) + text[end:]
+        text = (
+            text[:start]
+            + draw(tokens_of_json | st.text(st.characters(exclude_categories=["Cs"]), max_size=5))
+            + text[end:]
+        )
     return text
 
 
@@ -181,22 +228,41 @@ def damaged(draw: st.DrawFn) -> str:
 @given(damaged(), damaged())
 def test_any_damage_is_refused_or_legal_and_the_run_goes_on(first: str, second: str):
     read(first)
-    proposal = design(DesignSpec(designer="base"), design_context(), 0, ListModel(first, second), lambda config: (config, []))
+    proposal = design(
+        DesignSpec(designer="base"),
+        design_context(),
+        0,
+        ListModel(first, second),
+        lambda config: (config, []),
+    )
     assert_legal(proposal.config, SPACE)
     assert proposal.fallback is None or proposal.config == LATEST
-    assert Proposal.model_validate_json(proposal.model_dump_json()) == proposal.model_copy(update={"state": {}})
+    assert Proposal.model_validate_json(proposal.model_dump_json()) == proposal.model_copy(
+        update={"state": {}}
+    )
 
 
 anything = st.recursive(
-    st.none() | st.booleans() | st.integers(-(10**400), 10**400) | st.floats() | st.text(st.characters(), max_size=5),
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(["3", "5", "sizes", *KNOBS]), inner, max_size=4),
+    st.none()
+    | st.booleans()
+    | st.integers(-(10**400), 10**400)
+    | st.floats()
+    | st.text(st.characters(), max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=2)
+        | st.dictionaries(st.sampled_from(["3", "5", "sizes", *KNOBS]), inner, max_size=4)
+    ),
     max_leaves=8,
 )
 entries = anything | st.fixed_dictionaries({}, optional=dict.fromkeys(KNOBS, anything))
 
 
 @settings(repeatable, max_examples=400)
-@given(st.dictionaries(st.sampled_from(["3", "5", "+3", "٣"]) | st.text(st.characters(), max_size=3), entries, max_size=8))
+@given(
+    st.dictionaries(
+        st.sampled_from(["3", "5", "+3", "٣"]) | st.text(st.characters(), max_size=3), entries, max_size=8
+    )
+)
 def test_projection_makes_any_sizes_legal_or_says_that_no_share_is_left(sizes: dict):
     try:
         config, _ = project({"sizes": sizes}, SPACE, DEFAULT)

@@ -41,7 +41,9 @@ def test_an_endpoint_is_asked_the_design_question_and_its_answer_becomes_the_nex
     assert (proposal.config, proposal.rationale, proposal.fallback) == (WANTED, "More data for 5x5.", None)
     assert (proposal.designer, proposal.stage, proposal.requests, proposal.cost) == ("openai", 2, 1, None)
     [(question, headers)] = server.asked
-    assert question["messages"] == [{"role": "user", "content": design_prompt("V6", design_context(), "full").text}]
+    assert question["messages"] == [
+        {"role": "user", "content": design_prompt("V6", design_context(), "full").text}
+    ]
     assert question["response_format"]["json_schema"]["schema"] == answer_schema(SPACE)
     assert headers["authorization"] == f"Bearer {KEY}"
 
@@ -53,7 +55,11 @@ def test_the_options_are_those_that_unfinished_runs_hold_fast():
 
 
 def test_tokens_requests_and_cost_of_everything_asked_are_kept():
-    with serving(answers("no", prompt_tokens=1000, completion_tokens=10), sends("oops", 503), answers(GOOD, prompt_tokens=500, completion_tokens=30)) as server:
+    with serving(
+        answers("no", prompt_tokens=1000, completion_tokens=10),
+        sends("oops", 503),
+        answers(GOOD, prompt_tokens=500, completion_tokens=30),
+    ) as server:
         proposal = proposal_of(server.url, prompt_price=2, completion_price=10)
     assert proposal.fallback is None
     assert len(proposal.attempts) == 2
@@ -65,15 +71,23 @@ def test_tokens_requests_and_cost_of_everything_asked_are_kept():
 BROKEN = {
     "hangs": (hangs, "no complete answer within 0.5 s"),
     "fails": (sends("oops", 500), "status 500, 'oops'"),
-    "wants another key and repeats this one": (sends({"error": f"not {KEY}"}, 401), "set the environment variable OPENAI_API_KEY to a key"),
+    "wants another key and repeats this one": (
+        sends({"error": f"not {KEY}"}, 401),
+        "set the environment variable OPENAI_API_KEY to a key",
+    ),
     "is cut off": (answers(GOOD[:40], finish="length"), "the previous config is kept"),
     "breaks the schema": (answers('{"config": [1]}'), "the previous config is kept"),
-    "wants no data at all": (answers('{"config": {"sizes": {"3": {"data_ratio": 0}, "5": {"data_ratio": 0}}}}'), "every data_ratio is 0"),
+    "wants no data at all": (
+        answers('{"config": {"sizes": {"3": {"data_ratio": 0}, "5": {"data_ratio": 0}}}}'),
+        "every data_ratio is 0",
+    ),
 }
 
 
 @pytest.mark.parametrize(("behaviour", "reason"), BROKEN.values(), ids=list(BROKEN))
-def test_an_endpoint_that_fails_costs_only_the_redesign(behaviour, reason: str, caplog: pytest.LogCaptureFixture):
+def test_an_endpoint_that_fails_costs_only_the_redesign(
+    behaviour, reason: str, caplog: pytest.LogCaptureFixture
+):
     caplog.set_level(logging.DEBUG)
     with serving(behaviour) as server:
         proposal = proposal_of(server.url, timeout=0.5 if behaviour is hangs else 20)
@@ -89,7 +103,10 @@ def test_an_endpoint_that_is_down_costs_only_the_redesign():
     url = f"http://127.0.0.1:{closed_port()}/v1"
     proposal = proposal_of(url)
     assert proposal.config == LATEST
-    assert f"the model could not answer, the previous config is kept: {url}: model 'm': no answer: ConnectError" in (proposal.fallback or "")
+    assert (
+        f"the model could not answer, the previous config is kept: {url}: model 'm': no answer: ConnectError"
+        in (proposal.fallback or "")
+    )
     assert proposal.requests == 2
 
 
@@ -105,7 +122,9 @@ def test_a_key_in_an_answer_is_not_stored():
 def test_a_variable_that_holds_no_key_is_named(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("OPENAI_API_KEY", f"{KEY} {KEY}")
     proposal = proposal_of("http://127.0.0.1:9/v1")
-    assert "the environment variable OPENAI_API_KEY holds characters that no key has" in (proposal.fallback or "")
+    assert "the environment variable OPENAI_API_KEY holds characters that no key has" in (
+        proposal.fallback or ""
+    )
     assert KEY not in proposal.model_dump_json()
 
 
@@ -123,7 +142,9 @@ def test_a_variable_that_holds_no_key_is_named(monkeypatch: pytest.MonkeyPatch):
         ({"bearer": KEY}, "and a key belongs in the environment"),
     ],
 )
-def test_options_that_make_no_sense_are_refused_and_a_key_among_them_is_not_repeated(options: dict, reason: str):
+def test_options_that_make_no_sense_are_refused_and_a_key_among_them_is_not_repeated(
+    options: dict, reason: str
+):
     with pytest.raises(ConfigError) as refused:
         resolve(DesignSpec(designer="openai", options=options), SPACE, 4)
     assert str(refused.value).startswith("design.options of designer 'openai': ")
@@ -133,5 +154,9 @@ def test_options_that_make_no_sense_are_refused_and_a_key_among_them_is_not_repe
 
 def test_options_are_filled_in_without_the_key():
     options = spec_of("http://localhost:1/v1").options
-    assert (options["api_key_env"], options["token_limit"], options["prompt_price"]) == ("OPENAI_API_KEY", "max_tokens", None)
+    assert (options["api_key_env"], options["token_limit"], options["prompt_price"]) == (
+        "OPENAI_API_KEY",
+        "max_tokens",
+        None,
+    )
     assert KEY not in json.dumps(options)

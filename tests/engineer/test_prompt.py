@@ -6,16 +6,26 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-from contexts import RECORDS, design_context, env_config, measured_context, repeatable, size_breakdown
+from contexts import (
+    RECORDS,
+    boards,
+    breakdown,
+    counts,
+    design_context,
+    env_config,
+    measured_context,
+    repeatable,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
 from engineer.budgets import BUDGETS, tokens
-from engineer.context import VARIANTS, ConfigSpace, DesignContext, Module, StageRecord
+from engineer.context import VARIANTS, DesignContext, Module, StageRecord
 from engineer.lessons import TAUGHT, lessons
 from engineer.prompt import design_prompt, module_text, template_text
 from engineer.spec import Wording
-from envgen.breakdown import Breakdown, Difference, SizeBreakdown
+from envgen.breakdown import Counts, Difference
+from envgen.mapf.lessons import random_space
 from policy.checkpoints import TINY_DIRECTORY
 
 WORDINGS: tuple[Wording, ...] = ("compact", "full")
@@ -60,7 +70,8 @@ Valid where a wait is needed, then where none is:
 """
 TRAINING = f"""\
 {BOOKKEEPING}\
-Algorithm: GRPO, group size 8, learning rate 0.0003, answer tokens 40, agents 2.
+Algorithm: GRPO, group size 8, learning rate 0.0003, answer tokens 40.
+Options: agents 2, map_sizes [3, 5].
 Reward: valid 1.0, optimal 0.5.
 Hyperparameters: beta 0.0, loss_type "dapo", bf16 false.
 """
@@ -125,7 +136,9 @@ Stage 2, the edit that led to the current config:
 FULL_HISTORY = FULL_HISTORY_HEAD + FULL_STAGE_0 + FULL_STAGE_1 + FULL_STAGE_2
 FULL_WITHOUT_DEFAULT = FULL_HISTORY_HEAD + FULL_STAGE_1_FIRST + FULL_STAGE_2
 FULL_RATIONALE = "\nYour reason for the current config, written a stage ago: Less of 5x5.\n"
-FULL_BOOKKEEPING = "\nTraining: stage 2 of stages 0 to 3 is done. Instances of each stage: 480; passes over them: 2.\n"
+FULL_BOOKKEEPING = (
+    "\nTraining: stage 2 of stages 0 to 3 is done. Instances of each stage: 480; passes over them: 2.\n"
+)
 FULL_WAITS = """
 Valid answers by whether an optimal plan needs a wait, which is what wait_ratio sets:
 3x3: where a wait is needed 100% [72%, 100%] of 10, where none is 100% [89%, 100%] of 30
@@ -135,7 +148,7 @@ FULL_TRAINING = f"""{FULL_BOOKKEEPING}\
 Algorithm: GRPO.
 Answers to each instance, compared with each other: 8.
 Learning rate: 0.0003.
-Agents in each instance: 2.
+Options of the environment: agents 2, map_sizes [3, 5].
 Tokens of an answer at most: 40.
 Reward of an answer, fixed, by the weights of its terms: valid 1.0, optimal 0.5.
 Hyperparameters: beta 0.0, loss_type "dapo", bf16 false.
@@ -197,12 +210,15 @@ def test_a_module_says_its_paragraph(module: Module, wording: Wording):
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_variant_shows_its_modules_and_no_other(variant: str, wording: Wording):
     paragraphs = "".join(MODULES[wording][module] for module in SHOWN[variant])
-    assert design_prompt(variant, measured_context(), wording) == (HEADS[wording] + paragraphs + TAILS[wording], ())
+    assert design_prompt(variant, measured_context(), wording) == (
+        HEADS[wording] + paragraphs + TAILS[wording],
+        (),
+    )
 
 
 def test_the_compact_lessons_are_those_that_the_shipped_base_policy_was_taught():
     """A change here asks for a new base policy: `envwright bootstrap`."""
-    taught = hashlib.sha256(json.dumps(list(islice(lessons(5), 140))).encode()).hexdigest()
+    taught = hashlib.sha256(json.dumps(list(islice(lessons(5, random_space), 140))).encode()).hexdigest()
     assert taught == "076453814ffdff480047a7bd546d686830c3718002e07c3bade3829d7e54d803"
     assert set(TAUGHT) < set(VARIANTS)
 
@@ -224,13 +240,16 @@ def test_history_without_default_is_silent_until_a_designed_stage_is_history():
 
 
 def test_a_map_size_without_answers_has_a_config_line_only():
-    empty = RECORDS[1].breakdown.model_copy(update={"sizes": {3: RECORDS[1].breakdown.sizes[3], 5: size_breakdown(0, 0, 0)}})
-    absent = empty.model_copy(update={"sizes": {3: empty.sizes[3]}})
-    for breakdown in (empty, absent):
-        record = RECORDS[1].model_copy(update={"breakdown": breakdown})
+    known = RECORDS[1].breakdown.strata["3"]
+    for seen in (breakdown({3: known, 5: counts(0, 0, 0)}), breakdown({3: known})):
+        record = RECORDS[1].model_copy(update={"breakdown": seen})
         context = design_context().model_copy(update={"history": (record,)})
-        assert said(Module.HISTORY, context).splitlines()[2] == "Stage 1, 5x5: data 0.40, holes 0.25, waits 0.00"
-        assert said(Module.HISTORY, context, "full").splitlines()[3] == "5x5: data 0.40, holes 0.25, waits 0.00"
+        assert (
+            said(Module.HISTORY, context).splitlines()[2] == "Stage 1, 5x5: data 0.40, holes 0.25, waits 0.00"
+        )
+        assert (
+            said(Module.HISTORY, context, "full").splitlines()[3] == "5x5: data 0.40, holes 0.25, waits 0.00"
+        )
         for wording in WORDINGS:
             assert "5x5" not in said(Module.FAILURES, context.model_copy(update={"current": record}), wording)
 
@@ -243,17 +262,24 @@ def test_what_was_not_measured_is_left_out():
     assert said(Module.TRAINING, design_context()) == BOOKKEEPING.strip()
 
 
-def measured(part: SizeBreakdown, excess_cost: float | None = None, truncated: int | None = None) -> SizeBreakdown:
-    return part.model_copy(update={"excess_cost": excess_cost, "truncated": truncated})
+def measured(part: Counts, truncated: int, **measures: float) -> Counts:
+    return part.model_copy(update={"measures": measures, "truncated": truncated})
 
 
 def test_excess_costs_and_cut_answers_are_shown_where_they_are_known():
-    record = RECORDS[2].model_copy(update={"zero_variance": {5: 0.25}})
-    parts = {3: measured(RECORDS[2].breakdown.sizes[3], excess_cost=0.416, truncated=0), 5: measured(RECORDS[2].breakdown.sizes[5], truncated=7)}
-    current = record.model_copy(update={"breakdown": record.breakdown.model_copy(update={"sizes": parts})})
-    rows = said(Module.FAILURES, design_context().model_copy(update={"current": current}), "full").splitlines()
-    assert rows[1].endswith("goal not reached 0; valid plans cost 0.42 more than the optimum on average; 0 answers cut off at their token limit")
-    assert rows[2].endswith("goal not reached 5; 7 answers cut off at their token limit; no reward variance in 25% of its training groups")
+    record = RECORDS[2].model_copy(update={"zero_variance": {"5": 0.25}})
+    seen = RECORDS[2].breakdown.strata
+    parts = {3: measured(seen["3"], 0, excess_cost=0.416), 5: measured(seen["5"], 7)}
+    current = record.model_copy(update={"breakdown": breakdown(parts)})
+    rows = said(
+        Module.FAILURES, design_context().model_copy(update={"current": current}), "full"
+    ).splitlines()
+    assert rows[1].endswith(
+        "goal not reached 0; valid plans cost 0.42 more than the optimum on average; 0 answers cut off at their token limit"
+    )
+    assert rows[2].endswith(
+        "goal not reached 5; 7 answers cut off at their token limit; no reward variance in 25% of its training groups"
+    )
 
 
 def test_text_of_a_model_is_shown_as_it_is_and_never_run_as_a_template():
@@ -263,7 +289,9 @@ def test_text_of_a_model_is_shown_as_it_is_and_never_run_as_a_template():
 
 
 def test_a_reason_of_many_lines_cannot_pass_for_another_module_of_a_full_prompt():
-    assert "\n" not in said(Module.RATIONALE, design_context(rationale="Fine.\n\nGuideline. All data to 3x3."), "full")
+    assert "\n" not in said(
+        Module.RATIONALE, design_context(rationale="Fine.\n\nGuideline. All data to 3x3."), "full"
+    )
 
 
 def test_an_unknown_variant_is_a_key_error():
@@ -274,21 +302,50 @@ def test_an_unknown_variant_is_a_key_error():
 # Budgets
 
 
-@pytest.mark.parametrize(("text", "count"), [("", 0), (" \n\t", 0), ("stage", 2), ("0.25", 4), ("10x10: 5%", 8), ("é漢", 5), ("a_b", 3), ("\ud800", 1)])
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("", 0),
+        (" \n\t", 0),
+        ("stage", 2),
+        ("0.25", 4),
+        ("10x10: 5%", 8),
+        ("é漢", 5),
+        ("a_b", 3),
+        ("\ud800", 1),
+    ],
+)
 def test_tokens_are_digits_marks_and_quarters_of_words(text: str, count: int):
     assert tokens(text) == count
 
 
 def long_context(sizes: tuple[int, ...], stage: int, **more: object) -> DesignContext:
     """The context after many stages; valid rates fall with the map size."""
-    space = ConfigSpace(map_sizes=sizes, min_hole_ratio=0.2, max_hole_ratio=0.4)
-    configs = [env_config({size: (1 / len(sizes), holes, waits) for size in sizes}) for holes, waits in ((0.35, 0.75), (0.25, 0.5))]
-    breakdown = Breakdown(sizes={size: size_breakdown(1000, 1000 - 95 * size, 11) for size in sizes})
-    change = dict.fromkeys(sizes, Difference(value=-0.1, low=-0.15, high=-0.12))
-    records = [
-        StageRecord(stage=n, config=configs[n % 2], breakdown=breakdown, zero_variance=dict.fromkeys(sizes, 0.75), change=change) for n in range(stage + 1)
+    space, names = boards(*sizes, low=0.2, high=0.4), list(map(str, sizes))
+    configs = [
+        env_config({size: (1 / len(sizes), holes, waits) for size in sizes})
+        for holes, waits in ((0.35, 0.75), (0.25, 0.5))
     ]
-    context = DesignContext(space=space, current=records[-1], history=tuple(records[:-1]), stages=100, instances=40_000, epochs=2.5)
+    seen = breakdown({size: counts(1000, 1000 - 95 * size, 11) for size in sizes})
+    change = dict.fromkeys(names, Difference(value=-0.1, low=-0.15, high=-0.12))
+    records = [
+        StageRecord(
+            stage=n,
+            config=configs[n % 2],
+            breakdown=seen,
+            zero_variance=dict.fromkeys(names, 0.75),
+            change=change,
+        )
+        for n in range(stage + 1)
+    ]
+    context = DesignContext(
+        space=space,
+        current=records[-1],
+        history=tuple(records[:-1]),
+        stages=100,
+        instances=40_000,
+        epochs=2.5,
+    )
     return context.model_copy(update={"training": measured_context().training, **more})
 
 
@@ -300,14 +357,17 @@ def test_a_long_history_loses_its_oldest_stages_and_says_so(wording: Wording):
     assert shown == list(range(shown[0], 30)) + ([30] if wording == "full" else [])
     assert 0 < shown[0] < 28
     assert text.splitlines()[1] == f"{shown[0]} earlier stages left out."
-    assert cuts == (f"history: {shown[0]} earlier stages left out, its budget is {BUDGETS[wording][Module.HISTORY]} tokens",)
+    assert cuts == (
+        f"history: {shown[0]} earlier stages left out, its budget is {BUDGETS[wording][Module.HISTORY]} tokens",
+    )
     assert design_prompt("V3", context, wording).cuts == cuts
 
 
 def test_three_earlier_stages_of_every_map_size_and_all_failures_are_never_cut():
     context = long_context(tuple(range(3, 11)), 3)
-    sizes = {size: measured(b, excess_cost=10.25, truncated=100) for size, b in context.current.breakdown.sizes.items()}
-    current = context.current.model_copy(update={"breakdown": context.current.breakdown.model_copy(update={"sizes": sizes})})
+    seen = context.current.breakdown.strata
+    sizes = {int(name): measured(part, 100, excess_cost=10.25) for name, part in seen.items()}
+    current = context.current.model_copy(update={"breakdown": breakdown(sizes)})
     for wording in WORDINGS:
         assert design_prompt("V3", context.model_copy(update={"current": current}), wording).cuts == ()
 
@@ -324,29 +384,43 @@ def test_a_long_reason_loses_its_end_at_a_word(wording: Wording):
 
 
 @pytest.mark.parametrize("wording", WORDINGS)
-def test_failures_lose_the_sizes_nearest_to_all_or_nothing_and_name_them(wording: Wording, monkeypatch: pytest.MonkeyPatch):
+def test_failures_lose_the_sizes_nearest_to_all_or_nothing_and_name_them(
+    wording: Wording, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setitem(BUDGETS[wording], Module.FAILURES, 300)
     text, cuts = module_text(Module.FAILURES, long_context(tuple(range(3, 11)), 0), wording)
     # Valid are 71 % of 3x3, 62, 52, 43, 34, 24, 14 and 5 % of 10x10.
-    left_out = "3 map sizes left out: 8x8, 9x9, 10x10" if wording == "compact" else "6 map sizes left out: 3x3, 4x4, 7x7, 8x8, 9x9, 10x10"
+    left_out = (
+        "3 map sizes left out: 8x8, 9x9, 10x10"
+        if wording == "compact"
+        else "6 map sizes left out: 3x3, 4x4, 7x7, 8x8, 9x9, 10x10"
+    )
     assert text.splitlines()[-1] == f"{left_out}."
     assert cuts == (f"failures: {left_out}, its budget is 300 tokens",)
-    assert [line.split("x")[0] for line in text.splitlines()[1:-1]] == (list("34567") if wording == "compact" else list("56"))
+    assert [line.split("x")[0] for line in text.splitlines()[1:-1]] == (
+        list("34567") if wording == "compact" else list("56")
+    )
 
 
 @pytest.mark.parametrize("wording", WORDINGS)
 def test_training_details_lose_their_last_hyperparameters(wording: Wording):
     options = {f"option_{n}": "x" * 40 for n in range(30)}
-    context = design_context().model_copy(update={"training": {"algorithm": "GRPO", "hyperparameters": options}})
+    context = design_context().model_copy(
+        update={"training": {"algorithm": "GRPO", "hyperparameters": options}}
+    )
     text, cuts = module_text(Module.TRAINING, context, wording)
     count = text.count("option_")
     assert all(f"option_{n} " in text for n in range(count))
     assert text.splitlines()[-1] == f"{30 - count} hyperparameters left out."
-    assert cuts == (f"training: {30 - count} hyperparameters left out, its budget is {BUDGETS[wording][Module.TRAINING]} tokens",)
+    assert cuts == (
+        f"training: {30 - count} hyperparameters left out, its budget is {BUDGETS[wording][Module.TRAINING]} tokens",
+    )
 
 
 @repeatable
-@given(st.integers(1, 60), st.integers(3, 10), st.text(st.characters(), max_size=600), st.sampled_from(WORDINGS))
+@given(
+    st.integers(1, 60), st.integers(3, 10), st.text(st.characters(), max_size=600), st.sampled_from(WORDINGS)
+)
 def test_no_module_exceeds_its_budget(stage: int, largest: int, rationale: str, wording: Wording):
     context = long_context(tuple(range(3, largest + 1)), stage, previous_rationale=rationale)
     for module in Module:
@@ -354,7 +428,9 @@ def test_no_module_exceeds_its_budget(stage: int, largest: int, rationale: str, 
 
 
 def test_an_endless_word_and_a_megabyte_of_words_are_cut_in_no_time():
-    assert module_text(Module.RATIONALE, design_context(rationale="x" * 1_000_000), "full").text.endswith("(1 word left out)")
+    assert module_text(Module.RATIONALE, design_context(rationale="x" * 1_000_000), "full").text.endswith(
+        "(1 word left out)"
+    )
     assert len(module_text(Module.RATIONALE, design_context(rationale="so " * 300_000), "full").text) < 1_000
 
 
@@ -365,7 +441,10 @@ def test_a_compact_prompt_and_its_answer_fit_the_tiny_policy_at_stage_30(variant
     tokenizer = AutoTokenizer.from_pretrained(TINY_DIRECTORY)
     # Words that it was not taught are one token a letter.
     context = long_context((3, 4, 5, 6), 30, previous_rationale="rethink everything " * 30)
-    prompt = tokenizer.apply_chat_template([{"role": "user", "content": design_prompt(variant, context, "compact").text}], add_generation_prompt=True)
+    prompt = tokenizer.apply_chat_template(
+        [{"role": "user", "content": design_prompt(variant, context, "compact").text}],
+        add_generation_prompt=True,
+    )
     assert 100 < len(prompt["input_ids"]) <= 1024 - 160
 
 
@@ -377,4 +456,6 @@ def test_the_templates_of_a_variant_are_those_that_its_question_uses(wording: Wo
         assert f"{{# {wording}/{name}.j2 #}}\n{(folder / f'{name}.j2').read_text().strip()}" in text
     assert "rationale.j2" not in text
     assert template_text("V6S", wording).count(".j2 #}") == 6
-    assert len({template_text(variant, wording) for variant in VARIANTS}) >= len(VARIANTS) - 1, "V3 and V4 differ in what fills them only"
+    assert len({template_text(variant, wording) for variant in VARIANTS}) >= len(VARIANTS) - 1, (
+        "V3 and V4 differ in what fills them only"
+    )

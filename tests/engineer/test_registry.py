@@ -15,7 +15,18 @@ from engineer.proposal import Proposal
 from engineer.spec import DesignSpec
 from envgen.errors import ConfigError
 
-OURS = ["checkpoint", "base", "openai", "random", "fixed", "frontier", "bandit", "progress", "levels", "replay"]
+OURS = [
+    "checkpoint",
+    "base",
+    "openai",
+    "random",
+    "fixed",
+    "frontier",
+    "bandit",
+    "progress",
+    "levels",
+    "replay",
+]
 HEAD = """
 from pydantic import Field
 from engineer.contract import Brief, Designer, DesignerOptions
@@ -27,8 +38,9 @@ class Options(DesignerOptions):
 def propose(context, options, brief):
 """
 GOOD = """
-    sizes = {str(size): {"data_ratio": options.share, "hole_ratio": 0.9, "wait_ratio": 0.5} for size in context.space.map_sizes}
-    return brief.proposal(context, {"sizes": sizes}, "The tide is in.", state={"tide": context.state.get("tide", 0) + 1})
+    one = {"data_ratio": options.share, "hole_ratio": 0.9, "wait_ratio": 0.5}
+    raw, tide = {"sizes": dict.fromkeys(context.space.names, one)}, context.state.get("tide", 0) + 1
+    return brief.proposal(context, raw, "The tide is in.", state={"tide": tide})
 """
 TAIL = """
 DESIGNER = Designer(propose, Options)
@@ -57,7 +69,9 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
 
 def proposal_of(designer: str, state: dict | None = None, **options: object) -> Proposal:
     context = design_context().model_copy(update={"state": state or {}})
-    return design(DesignSpec(designer=designer, options=options), context, 0, None, lambda config: (config, []))
+    return design(
+        DesignSpec(designer=designer, options=options), context, 0, None, lambda config: (config, [])
+    )
 
 
 def test_our_own_designers_are_in_the_registry():
@@ -69,7 +83,10 @@ def test_our_own_designers_are_in_the_registry():
 def test_an_unknown_name_is_answered_with_the_known_ones():
     with pytest.raises(ConfigError) as refused:
         find_designer("level")
-    assert str(refused.value) == f"design.designer: there is no designer 'level'; did you mean 'levels'? known are {', '.join(known_designers())}"
+    assert (
+        str(refused.value) == "design.designer: there is no designer 'level'; did you mean 'levels'? "
+        f"known are {', '.join(known_designers())}"
+    )
 
 
 def test_a_designer_of_another_package_is_found_and_designs(install: Install):
@@ -79,17 +96,30 @@ def test_a_designer_of_another_package_is_found_and_designs(install: Install):
     assert spec.options == {"share": 0.25}
     proposal = proposal_of("tidal", {"tide": 4})
     assert proposal.config == env_config({3: (0.5, 0.4, 0.5), 5: (0.5, 0.4, 0.5)})
-    assert (proposal.designer, proposal.stage, proposal.rationale, proposal.state) == ("tidal", 2, "The tide is in.", {"tide": 5})
+    assert (proposal.designer, proposal.stage, proposal.rationale, proposal.state) == (
+        "tidal",
+        2,
+        "The tide is in.",
+        {"tide": 5},
+    )
     assert "3x3 hole_ratio 0.9 was clamped to 0.2..0.4" in proposal.changes
 
 
 def test_the_options_of_another_package_are_checked(install: Install):
     install(HEAD + GOOD + TAIL)
-    for options, reason in (({"share": 2}, "share: Input should be less than or equal to 1"), ({"shore": 1}, "shore: Extra inputs are not permitted")):
+    for options, reason in (
+        ({"share": 2}, "share: Input should be less than or equal to 1"),
+        ({"shore": 1}, "shore: Extra inputs are not permitted"),
+    ):
         with pytest.raises(ConfigError, match=f"design.options of designer 'tidal': {reason}"):
             resolve(DesignSpec(designer="tidal", options=options), SPACE, 3)
 
 
+KEEPS = "    return brief.exactly(context, context.current.config, '')"
+EXACTLY = (
+    "    config = type(context.current.config).model_validate({'sizes': sizes})\n"
+    "    return brief.exactly(context, config, '')"
+)
 BROKEN = {
     "raises": ("    raise KeyError('moon')", "KeyError: 'moon'"),
     "complains in half a character": ("    raise ValueError(chr(0xD800))", "ValueError: ?"),
@@ -97,41 +127,46 @@ BROKEN = {
     "returns nothing": ("    return None", "it returned NoneType, expected a Proposal"),
     "returns a config": ("    return context.current.config", "it returned EnvConfig, expected a Proposal"),
     "has no share left": (
-        "    return brief.proposal(context, {'sizes': {}} | {'sizes': {'3': {'data_ratio': 0}, '5': {'data_ratio': 0}}}, '')",
+        "    raw = {'sizes': {'3': {'data_ratio': 0}, '5': {'data_ratio': 0}}}\n"
+        "    return brief.proposal(context, raw, '')",
         "every data_ratio is 0",
     ),
     "leaves the space": (
-        "    return brief.exactly(context, type(context.current.config).model_validate({'sizes': {4: dict(data_ratio=1, hole_ratio=0.2, wait_ratio=0)}}), '')",
-        "its config names the map sizes [4], the config space [3, 5]",
+        "    sizes = {4: dict(data_ratio=1, hole_ratio=0.2, wait_ratio=0)}\n" + EXACTLY,
+        "sizes: names ['4'], the space ['3', '5']; name the same, in this order",
     ),
     "exceeds the holes": (
-        "    sizes = {s: dict(data_ratio=0.5, hole_ratio=0.5, wait_ratio=0) for s in (3, 5)}\n"
-        "    return brief.exactly(context, type(context.current.config).model_validate({'sizes': sizes}), '')",
-        "its hole_ratio 0.5 of 3x3 is outside of 0.2..0.4",
+        "    sizes = {s: dict(data_ratio=0.5, hole_ratio=0.5, wait_ratio=0) for s in (3, 5)}\n" + EXACTLY,
+        "sizes.3.hole_ratio: 0.5 is outside of the space, 0.2 to 0.4; move it inside",
     ),
     "escapes validation": (
-        "    config = type(context.current.config).model_construct(sizes={})\n"
+        "    config = type(context.current.config).model_construct(strata={}, key='sizes')\n"
         "    return Proposal.model_construct(stage=0, designer='x', variant='V6', config=config, state={})",
-        "sizes",
+        "at least 1",
     ),
     "has a state that is no JSON": (
-        "    return brief.exactly(context, context.current.config, '').model_copy(update={'state': {'a': {1, 2}}})",
+        KEEPS + ".model_copy(update={'state': {'a': {1, 2}}})",
         "not JSON serializable",
     ),
     "has a state that is endless": (
-        "    return brief.exactly(context, context.current.config, '').model_copy(update={'state': {'a': 'x' * 2_000_000}})",
+        KEEPS + ".model_copy(update={'state': {'a': 'x' * 2_000_000}})",
         "at most",
     ),
     "has a state that is not finite": (
-        "    return brief.exactly(context, context.current.config, '').model_copy(update={'state': {'a': 1e999}})",
+        KEEPS + ".model_copy(update={'state': {'a': 1e999}})",
         "not JSON compliant",
     ),
-    "writes half a character": ("    return brief.exactly(context, context.current.config, chr(0xD800))", "surrogates not allowed"),
+    "writes half a character": (
+        "    return brief.exactly(context, context.current.config, chr(0xD800))",
+        "surrogates not allowed",
+    ),
 }
 
 
 @pytest.mark.parametrize(("body", "reason"), BROKEN.values(), ids=list(BROKEN))
-def test_a_designer_that_breaks_its_contract_costs_only_its_redesign(install: Install, body: str, reason: str):
+def test_a_designer_that_breaks_its_contract_costs_only_its_redesign(
+    install: Install, body: str, reason: str
+):
     install(HEAD + body + TAIL)
     proposal = proposal_of("tidal", {"tide": 4})
     assert proposal.config == LATEST
@@ -142,7 +177,11 @@ def test_a_designer_that_breaks_its_contract_costs_only_its_redesign(install: In
 
 
 def test_what_a_designer_does_to_its_context_stays_with_it(install: Install):
-    install(HEAD + "    context.state['tide'] = 9\n    context.current.breakdown.sizes.clear()\n    raise ValueError" + TAIL)
+    install(
+        HEAD
+        + "    context.state['tide'] = 9\n    context.current.breakdown.strata.clear()\n    raise ValueError"
+        + TAIL
+    )
     context = design_context().model_copy(update={"state": {"tide": 4}})
     before = context.model_copy(deep=True)
     design(DesignSpec(designer="tidal"), context, 0, None, lambda config: (config, []))
@@ -152,7 +191,11 @@ def test_what_a_designer_does_to_its_context_stays_with_it(install: Install):
 @pytest.mark.parametrize(
     ("source", "reason"),
     [
-        ("import no_such_module", "cannot be loaded from tidal_designer:DESIGNER: ModuleNotFoundError: No module named 'no_such_module'"),
+        (
+            "import no_such_module",
+            "cannot be loaded from tidal_designer:DESIGNER: "
+            "ModuleNotFoundError: No module named 'no_such_module'",
+        ),
         ("DESIGNERS = 1", "cannot be loaded from tidal_designer:DESIGNER: AttributeError"),
         ("DESIGNER = 1", "tidal_designer:DESIGNER is of type int; expected an engineer.contract.Designer"),
     ],
@@ -170,5 +213,8 @@ def test_a_name_that_two_packages_give_is_refused(install: Install):
     install(HEAD + GOOD + TAIL, name="frontier", package="third_designer")
     with pytest.raises(ConfigError, match=r"'tidal' names two designers, .*uninstall one"):
         find_designer("tidal")
-    with pytest.raises(ConfigError, match=r"'frontier' names two designers, engineer.engineers.frontier:FRONTIER and third_designer:DESIGNER"):
+    with pytest.raises(
+        ConfigError,
+        match=r"'frontier' names two designers, engineer.engineers.frontier:FRONTIER and third_designer:",
+    ):
         find_designer("frontier")

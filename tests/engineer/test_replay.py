@@ -18,7 +18,11 @@ CONFIGS = (EASIER, LATEST, DEFAULT)
 def run(tmp_path: Path) -> Path:
     """What `replay` reads of a run of three stages."""
     write_json(
-        tmp_path / "run" / "results.json", {"curriculum": "run", "stages": [{"stage": n, "proposal": {"config": c}} for n, c in enumerate(map(dump, CONFIGS))]}
+        tmp_path / "run" / "results.json",
+        {
+            "curriculum": "run",
+            "stages": [{"stage": n, "proposal": {"config": c}} for n, c in enumerate(map(dump, CONFIGS))],
+        },
     )
     return tmp_path / "run"
 
@@ -54,23 +58,41 @@ def test_a_recording_is_read_when_the_preset_is_loaded_and_never_again(run: Path
 
 
 def test_after_the_last_recorded_config_it_is_kept():
-    proposal = design(resolved([dump(EASIER), dump(LATEST)]), design_context(2), 0, None, lambda config: pytest.fail("nothing to fit"))
+    proposal = design(
+        resolved([dump(EASIER), dump(LATEST)]),
+        design_context(2),
+        0,
+        None,
+        lambda config: pytest.fail("nothing to fit"),
+    )
     assert (proposal.config, proposal.rationale) == (LATEST, "The recording has ended; the config is kept.")
 
 
 def test_a_recording_that_is_too_short_is_refused():
     assert resolved([dump(EASIER)], stages=2)
-    expected = "design.options of designer 'replay': configs: has 1 configs, 3 stages need 2; give a longer recording or fewer stages"
+    expected = (
+        "design.options of designer 'replay': configs: has 1 configs, 3 stages need 2; give a longer "
+        "recording or fewer stages"
+    )
     assert refusal([dump(EASIER)]) == expected
 
 
 def test_a_config_outside_of_the_space_is_refused():
-    assert "configs.1: names the map sizes [3], space names [3, 5]" in refusal([dump(EASIER), dump(env_config({3: (1, 0.3, 0)}))])
-    assert "configs.0.sizes.5.hole_ratio: 0.5 is outside of the space's 0.2..0.4" in refusal([dump(env_config({3: (0.5, 0.3, 0), 5: (0.5, 0.5, 0)}))] * 2)
+    assert "configs.1.sizes: names ['3'], the space ['3', '5']; name the same" in refusal(
+        [dump(EASIER), dump(env_config({3: (1, 0.3, 0)}))]
+    )
+    assert "configs.0.sizes.5.hole_ratio: 0.5 is outside of the space, 0.2 to 0.4" in refusal(
+        [dump(env_config({3: (0.5, 0.3, 0), 5: (0.5, 0.5, 0)}))] * 2
+    )
+
+
+def test_a_config_without_a_knob_is_refused():
+    short = {"sizes": {"3": {"data_ratio": 1, "wait_ratio": 0}, "5": {"data_ratio": 0, "wait_ratio": 0}}}
+    assert "configs.0.sizes.3.hole_ratio: is missing or unknown" in refusal([short, short])
 
 
 def test_a_list_that_is_malformed_is_refused_with_its_field():
-    assert "configs.1.sizes: Field required" in refusal([dump(EASIER), {}])
+    assert "configs.1.strata: Field required" in refusal([dump(EASIER), {}])
     assert "configs: Tuple should have at least 1 item" in refusal([])
     assert "configs: Input should be a valid tuple" in refusal(3)
 
@@ -84,8 +106,14 @@ def test_a_list_that_is_malformed_is_refused_with_its_field():
         ('{"stages": []}', "stages: expected a list of at least one stage, got []"),
         ('{"stages": [1]}', "stages.0.proposal.config: is missing"),
         ('{"stages": [{"proposal": {}}]}', "stages.0.proposal.config: is missing"),
-        ('{"stages": [{"proposal": {"config": {"sizes": {"3": {"data_ratio": 1}}}}}]}', "stages.0.proposal.config: sizes.3.hole_ratio: Field required"),
-        ('{"stages": [{"proposal": {"config": {"sizes": {"3": {"data_ratio": NaN}}}}}]}', "sizes.3.data_ratio: Input should be"),
+        (
+            '{"stages": [{"proposal": {"config": {"sizes": {"3": {"hole_ratio": 1}}}}}]}',
+            "sizes.3: data_ratio: Field required",
+        ),
+        (
+            '{"stages": [{"proposal": {"config": {"sizes": {"3": {"data_ratio": NaN}}}}}]}',
+            "sizes.3: data_ratio: Input should be",
+        ),
     ],
 )
 def test_a_file_that_is_malformed_is_refused_with_file_and_field(tmp_path: Path, text: str, reason: str):

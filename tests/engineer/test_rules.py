@@ -4,11 +4,21 @@ import math
 
 import numpy as np
 import pytest
-from contexts import DEFAULT, EASIER, LATEST, RECORDS, assert_legal, design_context, env_config, repeatable
+from contexts import (
+    DEFAULT,
+    EASIER,
+    LATEST,
+    RECORDS,
+    assert_legal,
+    boards,
+    design_context,
+    env_config,
+    repeatable,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engineer.context import ConfigSpace, DesignContext, StageRecord
+from engineer.context import DesignContext, StageRecord
 from engineer.designers import design
 from engineer.engineers.bandit import softmax_shares, updated_values
 from engineer.engineers.frontier import FrontierOptions, frontier_shares
@@ -24,11 +34,17 @@ RULES = ("frontier", "bandit", "progress", "levels")
 
 
 def proposal_of(designer: str, context: DesignContext | None = None, **options: object) -> Proposal:
-    return design(DesignSpec(designer=designer, options=options), context or design_context(), 0, None, lambda config: (config, []))
+    return design(
+        DesignSpec(designer=designer, options=options),
+        context or design_context(),
+        0,
+        None,
+        lambda config: (config, []),
+    )
 
 
-def shares_of(config: EnvConfig) -> dict[int, float]:
-    return {size: knobs.data_ratio for size, knobs in config.sizes.items()}
+def shares_of(config: EnvConfig) -> dict[str, float]:
+    return {name: part.data_ratio for name, part in config.strata.items()}
 
 
 # frontier
@@ -36,24 +52,31 @@ def shares_of(config: EnvConfig) -> dict[int, float]:
 
 def test_the_frontier_moves_half_of_the_way_to_the_variance_of_the_reward():
     # Variances 0.25, 0.16 and 0.09: targets 0.5, 0.32 and 0.18.
-    moved = frontier_shares({3: 0.2, 4: 0.3, 5: 0.5}, {3: 0.5, 4: 0.8, 5: 0.1}, FrontierOptions())
-    assert moved == pytest.approx({3: 0.35, 4: 0.31, 5: 0.34})
+    moved = frontier_shares({"3": 0.2, "4": 0.3, "5": 0.5}, {"3": 0.5, "4": 0.8, "5": 0.1}, FrontierOptions())
+    assert moved == pytest.approx({"3": 0.35, "4": 0.31, "5": 0.34})
 
 
 def test_the_frontier_rehearses_what_is_solved_and_cuts_what_never_succeeds():
-    # 4x4 and 5x5 have 0.2 and 0.3 of the old budget, 0.4 and 0.6 of it; variances 0.25 each. 0.95 is left for them.
-    moved = frontier_shares({3: 0.4, 4: 0.2, 5: 0.3, 6: 0.1}, {3: 0.99, 4: 0.5, 5: 0.5, 6: 0.01}, FrontierOptions())
-    assert moved == pytest.approx({3: 0.05, 4: 0.95 * 0.45, 5: 0.95 * 0.55, 6: 0})
+    # 4x4 and 5x5 have 0.2 and 0.3 of the old budget, 0.4 and 0.6 of it; variances 0.25 each. 0.95 is left
+    # for them.
+    moved = frontier_shares(
+        {"3": 0.4, "4": 0.2, "5": 0.3, "6": 0.1},
+        {"3": 0.99, "4": 0.5, "5": 0.5, "6": 0.01},
+        FrontierOptions(),
+    )
+    assert moved == pytest.approx({"3": 0.05, "4": 0.95 * 0.45, "5": 0.95 * 0.55, "6": 0})
 
 
 def test_a_size_that_was_cut_comes_back_when_it_is_within_reach():
-    assert frontier_shares({3: 1.0, 4: 0.0}, {3: 0.5, 4: 0.5}, FrontierOptions()) == pytest.approx({3: 0.75, 4: 0.25})
-    assert frontier_shares({3: 0.0, 4: 1.0}, {3: 0.5, 4: 0.0}, FrontierOptions()) == {3: 1, 4: 0}
+    assert frontier_shares({"3": 1.0, "4": 0.0}, {"3": 0.5, "4": 0.5}, FrontierOptions()) == pytest.approx(
+        {"3": 0.75, "4": 0.25}
+    )
+    assert frontier_shares({"3": 0.0, "4": 1.0}, {"3": 0.5, "4": 0.0}, FrontierOptions()) == {"3": 1, "4": 0}
 
 
-@pytest.mark.parametrize("rates", [{3: 0.0, 4: 0.0}, {3: 1.0, 4: 1.0}, {3: 1.0, 4: 0.0}])
+@pytest.mark.parametrize("rates", [{"3": 0.0, "4": 0.0}, {"3": 1.0, "4": 1.0}, {"3": 1.0, "4": 0.0}])
 def test_without_any_signal_the_frontier_keeps_the_config(rates: dict[int, float]):
-    assert frontier_shares({3: 0.5, 4: 0.5}, rates, FrontierOptions()) is None
+    assert frontier_shares({"3": 0.5, "4": 0.5}, rates, FrontierOptions()) is None
 
 
 def test_the_frontier_designer_moves_shares_and_leaves_the_other_knobs():
@@ -64,27 +87,33 @@ def test_the_frontier_designer_moves_shares_and_leaves_the_other_knobs():
 
 
 def test_a_size_that_was_not_evaluated_keeps_its_share():
-    current = RECORDS[0].model_copy(update={"breakdown": Breakdown(sizes={5: RECORDS[0].breakdown.sizes[5]})})
+    current = RECORDS[0].model_copy(
+        update={"breakdown": Breakdown(strata={"5": RECORDS[0].breakdown.strata["5"]})}
+    )
     context = design_context(0).model_copy(update={"current": current})
-    assert shares_of(proposal_of("frontier", context).config) == {3: 0.5, 5: 0.5}
+    assert shares_of(proposal_of("frontier", context).config) == {"3": 0.5, "5": 0.5}
 
 
 # bandit
 
 
 def test_a_value_moves_towards_the_mean_absolute_advantage_of_the_stage():
-    assert updated_values({3: 0.0, 4: 0.4, 5: 0.3}, {3: 0.8, 4: 0.0}, 0.25) == pytest.approx({3: 0.2, 4: 0.3, 5: 0.3})
+    assert updated_values({"3": 0.0, "4": 0.4, "5": 0.3}, {"3": 0.8, "4": 0.0}, 0.25) == pytest.approx(
+        {"3": 0.2, "4": 0.3, "5": 0.3}
+    )
 
 
 def test_shares_are_the_softmax_of_the_values():
-    assert softmax_shares({3: 0.0, 5: math.log(3)}, 1.0) == pytest.approx({3: 0.25, 5: 0.75})
-    assert softmax_shares({3: 0.0, 5: math.log(3)}, 0.5) == pytest.approx({3: 0.1, 5: 0.9})
-    assert softmax_shares({3: 0.7, 5: 0.7}, 0.01) == {3: 0.5, 5: 0.5}
+    assert softmax_shares({"3": 0.0, "5": math.log(3)}, 1.0) == pytest.approx({"3": 0.25, "5": 0.75})
+    assert softmax_shares({"3": 0.0, "5": math.log(3)}, 0.5) == pytest.approx({"3": 0.1, "5": 0.9})
+    assert softmax_shares({"3": 0.7, "5": 0.7}, 0.01) == {"3": 0.5, "5": 0.5}
 
 
 def advantages(stage: int, state: dict, **found: float) -> DesignContext:
     context = design_context(stage)
-    record = context.current.model_copy(update={"advantage": {int(name[1:]): value for name, value in found.items()}})
+    record = context.current.model_copy(
+        update={"advantage": {name[1:]: value for name, value in found.items()}}
+    )
     return context.model_copy(update={"current": record, "state": state})
 
 
@@ -92,21 +121,26 @@ def test_the_bandit_remembers_its_values_from_stage_to_stage():
     first = proposal_of("bandit", advantages(0, {}, s3=0.2, s5=0.8))
     assert first.state == {"values": {"3": 0.1, "5": 0.4}}
     # softmax of 0.1 / 0.5 and 0.4 / 0.5: 1 / (1 + e^0.6) and the rest.
-    assert shares_of(first.config) == pytest.approx({3: 0.3543, 5: 0.6457})
+    assert shares_of(first.config) == pytest.approx({"3": 0.3543, "5": 0.6457})
     second = proposal_of("bandit", advantages(1, first.state, s5=0.0), temperature=0.1)
     assert second.state == {"values": {"3": 0.1, "5": 0.2}}
-    assert shares_of(second.config) == pytest.approx({3: 0.2689, 5: 0.7311})  # 1 / (1 + e)
+    assert shares_of(second.config) == pytest.approx({"3": 0.2689, "5": 0.7311})  # 1 / (1 + e)
 
 
 def test_the_bandits_state_follows_from_state_and_context_alone():
     context = advantages(1, {"values": {"3": 0.5, "5": 0.1}}, s3=0.1, s5=0.3)
-    assert proposal_of("bandit", context) == proposal_of("bandit", DesignContext.model_validate_json(context.model_dump_json()))
+    assert proposal_of("bandit", context) == proposal_of(
+        "bandit", DesignContext.model_validate_json(context.model_dump_json())
+    )
 
 
 def test_a_damaged_state_costs_the_redesign_and_not_the_run():
     proposal = proposal_of("bandit", advantages(2, {"values": {"3": "much"}}))
     assert proposal.config == LATEST
-    assert proposal.fallback == "designer 'bandit' failed, the previous config is kept: ValueError: could not convert string to float: 'much'"
+    assert (
+        proposal.fallback == "designer 'bandit' failed, the previous config is kept: "
+        "ValueError: could not convert string to float: 'much'"
+    )
 
 
 # progress
@@ -114,49 +148,62 @@ def test_a_damaged_state_costs_the_redesign_and_not_the_run():
 
 def test_progress_counts_a_fall_like_a_rise():
     # Changes 0.3, 0.1 and 0: 0.8 of the budget by them, 0.2 in equal parts.
-    moved = progress_shares({3: 0.6, 4: 0.2, 5: 0.1}, {3: 0.3, 4: 0.3, 5: 0.1}, 0.2)
-    assert moved == pytest.approx({3: 0.6 + 0.2 / 3, 4: 0.2 + 0.2 / 3, 5: 0.2 / 3})
-    assert progress_shares({3: 0.5}, {3: 0.5}, 0.2) is None
+    moved = progress_shares({"3": 0.6, "4": 0.2, "5": 0.1}, {"3": 0.3, "4": 0.3, "5": 0.1}, 0.2)
+    assert moved == pytest.approx({"3": 0.6 + 0.2 / 3, "4": 0.2 + 0.2 / 3, "5": 0.2 / 3})
+    assert progress_shares({"3": 0.5}, {"3": 0.5}, 0.2) is None
 
 
 def test_the_progress_designer_compares_with_the_stage_before():
     # 3x3: 38 to 40 of 40, 5x5: 12 to 20 of 40: changes 0.05 and 0.2.
-    assert shares_of(proposal_of("progress", uniform=0).config) == {3: 0.2, 5: 0.8}
-    assert shares_of(proposal_of("progress").config) == {3: 0.26, 5: 0.74}
+    assert shares_of(proposal_of("progress", uniform=0).config) == {"3": 0.2, "5": 0.8}
+    assert shares_of(proposal_of("progress").config) == {"3": 0.26, "5": 0.74}
     assert proposal_of("progress", design_context(0)).config == DEFAULT
 
 
 def test_without_any_change_progress_keeps_the_config():
     same = StageRecord(stage=1, config=EASIER, breakdown=RECORDS[2].breakdown)
-    assert proposal_of("progress", design_context().model_copy(update={"history": (RECORDS[0], same)})).config == LATEST
+    assert (
+        proposal_of("progress", design_context().model_copy(update={"history": (RECORDS[0], same)})).config
+        == LATEST
+    )
 
 
 # levels
 
-LADDER = ConfigSpace(map_sizes=(3, 4, 5), min_hole_ratio=0.2, max_hole_ratio=0.4)
+LADDER = boards(3, 4, 5, low=0.2, high=0.4)
 
 
-def level(sizes: dict[int, tuple[float, float, float]], rates: dict[int, float], **options: float) -> EnvConfig:
-    return EnvConfig(sizes=levelled(env_config(sizes).sizes, rates, LADDER, LevelsOptions.model_validate(options)))
+def level(
+    sizes: dict[int, tuple[float, float, float]], rates: dict[int, float], **options: object
+) -> EnvConfig:
+    by_name = {str(size): rate for size, rate in rates.items()}
+    chosen = LevelsOptions.model_validate(options)
+    return LADDER.config(levelled(env_config(sizes).strata, by_name, LADDER, chosen))
 
 
 def test_a_size_climbs_above_70_percent_and_steps_down_below_30():
     sizes = {3: (0.4, 0.2, 0.25), 4: (0.3, 0.3, 0.5), 5: (0.3, 0.4, 0.5)}
-    assert level(sizes, {3: 0.71, 4: 0.7, 5: 0.29}) == env_config({3: (0.4, 0.3, 0.5), 4: (0.3, 0.3, 0.5), 5: (0.3, 0.3, 0.25)})
+    assert level(sizes, {3: 0.71, 4: 0.7, 5: 0.29}) == env_config(
+        {3: (0.4, 0.3, 0.5), 4: (0.3, 0.3, 0.5), 5: (0.3, 0.3, 0.25)}
+    )
     assert level(sizes, {3: 0.3}) == env_config(sizes)
 
 
 def test_the_last_level_is_reached_knob_by_knob():
     sizes = {3: (0.4, 0.35, 1.0), 4: (0.3, 0.4, 0.9), 5: (0.3, 0.2, 0.1)}
-    assert level(sizes, {3: 0.9, 4: 0.9, 5: 0.1}) == env_config({3: (0.4, 0.4, 1.0), 4: (0.3, 0.4, 1.0), 5: (0.3, 0.2, 0.0)})
+    assert level(sizes, {3: 0.9, 4: 0.9, 5: 0.1}) == env_config(
+        {3: (0.4, 0.4, 1.0), 4: (0.3, 0.4, 1.0), 5: (0.3, 0.2, 0.0)}
+    )
 
 
 def test_a_size_at_its_last_level_gives_to_its_neighbour():
     # 3x3 gives 0.2 up and 5x5 gives 0.15 down, both to 4x4.
     sizes = {3: (0.4, 0.4, 1.0), 4: (0.3, 0.3, 0.5), 5: (0.3, 0.2, 0.0)}
     found = level(sizes, {3: 0.9, 4: 0.5, 5: 0.1})
-    assert shares_of(found) == pytest.approx({3: 0.2, 4: 0.65, 5: 0.15})
-    assert shares_of(level(sizes, {3: 0.9, 4: 0.5, 5: 0.5}, move=1)) == pytest.approx({3: 0, 4: 0.7, 5: 0.3})
+    assert shares_of(found) == pytest.approx({"3": 0.2, "4": 0.65, "5": 0.15})
+    assert shares_of(level(sizes, {3: 0.9, 4: 0.5, 5: 0.5}, move=1)) == pytest.approx(
+        {"3": 0, "4": 0.7, "5": 0.3}
+    )
     ends = {3: (0.5, 0.2, 0.0), 4: (0.2, 0.3, 0.5), 5: (0.3, 0.4, 1.0)}
     assert level(ends, {3: 0.0, 4: 0.5, 5: 1.0}) == env_config(ends), "no smaller and no larger size"
 
@@ -171,12 +218,18 @@ def test_the_levels_designer_says_what_became_harder():
 
 
 @repeatable
-@given(st.integers(0, 2**32 - 1), st.sampled_from([(3,), (3, 10), (3, 4, 5, 6), tuple(range(3, 11))]), st.sampled_from(RULES))
+@given(
+    st.integers(0, 2**32 - 1),
+    st.sampled_from([(3,), (3, 10), (3, 4, 5, 6), tuple(range(3, 11))]),
+    st.sampled_from(RULES),
+)
 def test_a_rule_is_legal_in_the_space_and_repeats_itself(seed: int, sizes: tuple[int, ...], rule: str):
     rng = np.random.default_rng(seed)
-    context = random_context(rng, ConfigSpace(map_sizes=sizes, min_hole_ratio=0.1, max_hole_ratio=0.3))
-    trained = {size: float(rng.uniform()) for size in sizes if rng.random() < 0.7}
-    context = context.model_copy(update={"current": context.current.model_copy(update={"advantage": trained})})
+    context = random_context(rng, boards(*sizes, low=0.1, high=0.3))
+    trained = {str(size): float(rng.uniform()) for size in sizes if rng.random() < 0.7}
+    context = context.model_copy(
+        update={"current": context.current.model_copy(update={"advantage": trained})}
+    )
     proposal = proposal_of(rule, context)
     assert proposal.fallback is None
     if proposal.config != context.current.config:
@@ -188,12 +241,19 @@ SHARE = st.floats(0, 1)
 
 
 @repeatable
-@given(st.dictionaries(st.integers(3, 10), st.tuples(SHARE, SHARE, SHARE), min_size=1), st.floats(0.01, 100))
-def test_shares_sum_to_one(sizes: dict[int, tuple[float, float, float]], temperature: float):
+@given(
+    st.dictionaries(st.integers(3, 10).map(str), st.tuples(SHARE, SHARE, SHARE), min_size=1),
+    st.floats(0.01, 100),
+)
+def test_shares_sum_to_one(sizes: dict[str, tuple[float, float, float]], temperature: float):
     total = sum(old for old, _, _ in sizes.values())
     old = {size: (values[0] / total if total > 0 else 1 / len(sizes)) for size, values in sizes.items()}
     before, after = ({size: values[i] for size, values in sizes.items()} for i in (1, 2))
-    for shares in (frontier_shares(old, after, FrontierOptions()), progress_shares(before, after, 0.2), softmax_shares(after, temperature)):
+    for shares in (
+        frontier_shares(old, after, FrontierOptions()),
+        progress_shares(before, after, 0.2),
+        softmax_shares(after, temperature),
+    ):
         if shares is not None:
             assert sum(shares.values()) == pytest.approx(1)
             assert min(shares.values()) >= 0

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from scipy.stats import binomtest
 
-from envgen.breakdown import Breakdown, SizeBreakdown, count_verdicts, paired_difference, wilson
+from envgen.breakdown import Breakdown, Counts, Judged, count_verdicts, paired_difference, wilson
+from envgen.mapf.space import Options, space_of
 from envgen.mapf.verifier import FailureCategory, Verdict
 
 OPTIMAL = Verdict(valid=True, optimal=True, sum_of_costs=3, makespan=2)
@@ -19,43 +20,50 @@ def failed(category: FailureCategory) -> Verdict:
     return Verdict(valid=False, category=category)
 
 
+SPACE = space_of(Options())
+
+
+def counted(sized: list[tuple[int, Verdict]]) -> Breakdown:
+    return count_verdicts(SPACE, [Judged(str(size), verdict) for size, verdict in sized])
+
+
 verdicts = st.sampled_from([OPTIMAL, DETOUR, *map(failed, FailureCategory)])
 
 
 def test_verdicts_are_counted_per_map_size_and_category():
-    breakdown = count_verdicts([(4, OPTIMAL), (3, DETOUR), (4, failed(FailureCategory.CONFLICT)), (4, failed(FailureCategory.CONFLICT)), (4, DETOUR)])
-    assert list(breakdown.sizes) == [3, 4]
-    assert (breakdown.sizes[3].n, breakdown.sizes[3].valid, breakdown.sizes[3].optimal) == (1, 1, 0)
-    assert (breakdown.sizes[4].n, breakdown.sizes[4].valid, breakdown.sizes[4].optimal) == (4, 2, 1)
-    assert breakdown.sizes[4].failures == {category: 2 * (category is FailureCategory.CONFLICT) for category in FailureCategory}
-    assert breakdown.sizes[4].valid_rate.value == 0.5
-    assert breakdown.sizes[4].optimal_rate.value == 0.25
+    breakdown = counted([(4, OPTIMAL), (3, DETOUR), (4, failed(FailureCategory.CONFLICT)), (4, failed(FailureCategory.CONFLICT)), (4, DETOUR)])
+    assert list(breakdown.strata) == ["3", "4"]
+    assert (breakdown.strata["3"].n, breakdown.strata["3"].valid, breakdown.strata["3"].optimal) == (1, 1, 0)
+    assert (breakdown.strata["4"].n, breakdown.strata["4"].valid, breakdown.strata["4"].optimal) == (4, 2, 1)
+    assert breakdown.strata["4"].failures == {category: 2 * (category is FailureCategory.CONFLICT) for category in FailureCategory}
+    assert breakdown.strata["4"].valid_rate.value == 0.5
+    assert breakdown.strata["4"].optimal_rate.value == 0.25
 
 
 @repeatable
 @given(st.lists(st.tuples(st.integers(3, 10), verdicts), min_size=1, max_size=200))
 def test_counts_add_up_over_sizes_and_categories(sized: list[tuple[int, Verdict]]):
-    breakdown = count_verdicts(sized)
+    breakdown = counted(sized)
     overall = breakdown.overall
-    assert overall.n == len(sized) == sum(part.n for part in breakdown.sizes.values())
+    assert overall.n == len(sized) == sum(part.n for part in breakdown.strata.values())
     assert overall.valid == sum(verdict.valid for _, verdict in sized)
     assert overall.optimal == sum(verdict.optimal for _, verdict in sized)
     for category in FailureCategory:
         assert overall.failures[category] == sum(verdict.category is category for _, verdict in sized)
-    for part in (*breakdown.sizes.values(), overall):
+    for part in (*breakdown.strata.values(), overall):
         assert part.valid + sum(part.failures.values()) == part.n
-    assert count_verdicts(sized[::-1]) == breakdown
+    assert counted(sized[::-1]) == breakdown
     assert Breakdown.model_validate_json(breakdown.model_dump_json()) == breakdown
 
 
 def test_the_mean_share_of_agents_at_their_goals_has_an_interval_and_is_the_same_in_any_order():
     shares = [1 / 3, 2 / 3, 1.0, 0.0, 1 / 5, 3 / 5]
     sized = [(3 + index % 2, failed(FailureCategory.CONFLICT).model_copy(update={"arrived": share})) for index, share in enumerate(shares * 5)]
-    breakdown = count_verdicts(sized)
-    assert breakdown == count_verdicts(sized[::-1])
-    assert breakdown.sizes[3].arrived == pytest.approx((1 / 3 + 1 + 1 / 5) / 3)
-    assert breakdown.sizes[4].arrived == pytest.approx((2 / 3 + 0 + 3 / 5) / 3)
-    rate = breakdown.overall.arrived_rate
+    breakdown = counted(sized)
+    assert breakdown == counted(sized[::-1])
+    assert breakdown.strata["3"].terms["arrived"] == pytest.approx((1 / 3 + 1 + 1 / 5) / 3)
+    assert breakdown.strata["4"].terms["arrived"] == pytest.approx((2 / 3 + 0 + 3 / 5) / 3)
+    rate = breakdown.overall.term_rate("arrived")
     assert rate is not None
     assert rate.value == pytest.approx(sum(shares) / 6)
     # Wider than the spread of these shares asks for.
@@ -65,16 +73,37 @@ def test_the_mean_share_of_agents_at_their_goals_has_an_interval_and_is_the_same
 
 
 def test_counts_alone_say_nothing_of_the_agents_at_their_goals():
-    known, unknown = count_verdicts([(3, OPTIMAL)]).sizes[3], SizeBreakdown(n=1, valid=1, optimal=1, failures={})
-    assert known.arrived == 1
-    assert (unknown.arrived, unknown.arrived_rate) == (None, None)
-    assert Breakdown(sizes={3: known, 4: unknown}).overall.arrived is None
+    known, unknown = counted([(3, OPTIMAL)]).strata["3"], Counts(n=1, valid=1, optimal=1, failures={})
+    assert known.terms["arrived"] == 1
+    assert unknown.term_rate("arrived") is None
+    assert "arrived" not in Breakdown(strata={"3": known, "4": unknown}).overall.terms
 
 
 def test_categories_without_a_failure_may_be_left_out():
-    part = SizeBreakdown(n=3, valid=1, optimal=1, failures={FailureCategory.PARSE_ERROR: 2})
-    assert Breakdown(sizes={3: part}).overall.failures[FailureCategory.PARSE_ERROR] == 2
-    assert Breakdown(sizes={3: part}).overall.failures[FailureCategory.CONFLICT] == 0
+    one, other = Counts(n=3, valid=1, optimal=1, failures={"parse_error": 2}), Counts(n=1, valid=0, optimal=0, failures={"conflict": 1})
+    assert Breakdown(strata={"3": one, "4": other}).overall.failures == {"parse_error": 2, "conflict": 1}
+
+
+def test_a_label_is_counted_beside_the_instances_without_it():
+    waits = frozenset(["wait_required"])
+    answers = [Judged("4", OPTIMAL, waits), Judged("4", failed(FailureCategory.CONFLICT), waits), Judged("4", DETOUR), Judged("5", DETOUR, waits)]
+    breakdown = count_verdicts(SPACE, answers)
+    part = breakdown.strata["4"]
+    assert part.percents("wait_required") == (50, 100)
+    assert part.rates("wait_required") == (wilson(1, 2), wilson(1, 1))
+    assert breakdown.strata["5"].percents("wait_required") is None
+    assert breakdown.overall.labels["wait_required"].model_dump() == {"n": 3, "valid": 2}
+    with pytest.raises(ValidationError, match="do not fit together"):
+        Counts(n=2, valid=2, optimal=0, failures={}, labels={"x": {"n": 1, "valid": 0}})  # type: ignore[dict-item]
+
+
+def test_measures_are_means_over_valid_answers():
+    found = (("4", DETOUR, 2), ("4", OPTIMAL, 0), ("5", DETOUR, 4))
+    wrong = [Judged(name, failed(FailureCategory.CONFLICT)) for name in ("4", "6")]
+    breakdown = count_verdicts(SPACE, [*(Judged(name, verdict, measures={"excess_cost": cost}) for name, verdict, cost in found), *wrong])
+    assert breakdown.strata["4"].measures == {"excess_cost": 1}
+    assert breakdown.strata["6"].measures == {}
+    assert breakdown.overall.measures == {"excess_cost": 2}
 
 
 @pytest.mark.parametrize(
@@ -84,17 +113,16 @@ def test_categories_without_a_failure_may_be_left_out():
         {"n": 2, "valid": 1, "optimal": 2, "failures": {"conflict": 1}},
         {"n": 1, "valid": 2, "optimal": 0, "failures": {"conflict": -1}},
         {"n": -1, "valid": -1, "optimal": -1, "failures": {}},
-        {"n": 1, "valid": 0, "optimal": 0, "failures": {"laziness": 1}},
     ],
 )
 def test_counts_that_do_not_add_up_are_refused(counts: dict):
     with pytest.raises(ValidationError):
-        SizeBreakdown.model_validate(counts)
+        Counts.model_validate(counts)
 
 
 def test_a_breakdown_without_any_answer_is_refused():
     with pytest.raises(ValidationError):
-        count_verdicts([])
+        counted([])
 
 
 @pytest.mark.parametrize(("successes", "total"), [(0, 10), (10, 10), (7, 10), (1, 3), (450, 900), (899, 900), (1, 3_150)])

@@ -7,19 +7,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from envgen.config import EnvConfig, SizeConfig
+from envgen.config import EnvConfig
 from envgen.errors import describe_validation_error
+from envgen.mapf.config import BoardsConfig, SizeConfig
 
 GOOD_SIZE = {"data_ratio": 1.0, "hole_ratio": 0.2, "wait_ratio": 0.5}
 
 
-def config_of(shares: dict[int, float]) -> EnvConfig:
-    return EnvConfig(sizes={size: SizeConfig(data_ratio=share, hole_ratio=0.2, wait_ratio=0.5) for size, share in shares.items()})
+def config_of(shares: dict[int, float]) -> BoardsConfig:
+    return BoardsConfig(sizes={size: SizeConfig(data_ratio=share, hole_ratio=0.2, wait_ratio=0.5) for size, share in shares.items()})
 
 
 def test_a_config_survives_json():
     config = config_of({3: 0.25, 10: 0.75})
-    assert EnvConfig.model_validate_json(config.model_dump_json()) == config
+    assert BoardsConfig.model_validate_json(config.model_dump_json()) == config
     assert list(config.sizes) == [3, 10]
 
 
@@ -41,19 +42,19 @@ def test_json_with_nan_or_infinity_is_refused():
     for word in ("NaN", "Infinity", "-Infinity"):
         text = json.dumps({"sizes": {"4": GOOD_SIZE}}).replace("0.2", word)
         with pytest.raises(ValidationError, match="hole_ratio"):
-            EnvConfig.model_validate_json(text)
+            BoardsConfig.model_validate_json(text)
 
 
 @pytest.mark.parametrize("size", [0, -4, 2, 11, 10**9, 4.5, True, "four", None, ""])
 def test_a_map_size_that_is_not_from_3_to_10_is_refused(size: object):
     with pytest.raises(ValidationError, match="sizes"):
-        EnvConfig.model_validate({"sizes": {size: GOOD_SIZE}})
+        BoardsConfig.model_validate({"sizes": {size: GOOD_SIZE}})
 
 
 @pytest.mark.parametrize("value", [{}, {"sizes": {}}, {"sizes": None}, {"sizes": []}, [], "config", None, {"sizes": {4: GOOD_SIZE}, "reward": 1}])
 def test_a_config_of_another_shape_is_refused(value: object):
     with pytest.raises(ValidationError):
-        EnvConfig.model_validate(value)
+        BoardsConfig.model_validate(value)
 
 
 def test_an_unknown_or_missing_ratio_is_named():
@@ -112,9 +113,50 @@ def test_counts_go_by_largest_remainder():
 
 def test_a_validation_error_is_described_by_place_problem_and_value():
     with pytest.raises(ValidationError) as caught:
-        EnvConfig.model_validate({"sizes": {4: {**GOOD_SIZE, "hole_ratio": 0.9, "x" * 200: "y" * 200}}})
+        BoardsConfig.model_validate({"sizes": {4: {**GOOD_SIZE, "hole_ratio": 0.9, "x" * 200: "y" * 200}}})
     lines = describe_validation_error(caught.value, "config.yaml").splitlines()
     assert len(lines) == 2
     assert lines[0].startswith("config.yaml: sizes.4.hole_ratio: ")
     assert lines[0].endswith("(got 0.9)")
     assert len(lines[1]) < 400
+
+
+def test_the_config_of_any_family_has_the_same_json():
+    boards = config_of({3: 0.25, 10: 0.75})
+    config = EnvConfig.model_validate_json(boards.model_dump_json())
+    assert config.model_dump_json() == boards.model_dump_json()
+    assert BoardsConfig.of(config) == boards
+    assert boards.config == config
+    assert config.key == "sizes"
+    assert config.strata["3"]["hole_ratio"] == 0.2
+    assert config.counts(7) == {"3": 2, "10": 5}
+
+
+@pytest.mark.parametrize(
+    ("value", "complaint"),
+    [
+        ({"sizes": {"4": {**GOOD_SIZE, "data_ratio": 2}}}, "sizes.4: data_ratio: "),
+        ({"sizes": {"4": {**GOOD_SIZE, "wait_ratio": "half"}}}, "sizes.4: wait_ratio: "),
+        ({"sizes": {"4": {**GOOD_SIZE, "wait_ratio": math.nan}}}, "sizes.4: wait_ratio: "),
+        ({"sizes": {"4": 1}}, "sizes.4: "),
+        ({"terms": {"2": {"data_ratio": 0.5}}}, "data_ratio sums to 0.5 over all terms"),
+    ],
+)
+def test_what_is_wrong_with_the_config_of_any_family_is_named(value: dict, complaint: str):
+    with pytest.raises(ValidationError) as caught:
+        EnvConfig.model_validate(value)
+    assert complaint in str(caught.value)
+
+
+@pytest.mark.parametrize("value", [{}, {"sizes": {}}, {"sizes": None}, {"sizes": []}, [], "config", None, {"sizes": {"4": GOOD_SIZE}, "reward": 1}])
+def test_what_has_not_the_shape_of_a_config_is_refused(value: object):
+    with pytest.raises(ValidationError):
+        EnvConfig.model_validate(value)
+
+
+def test_no_part_of_a_config_can_be_changed_in_place():
+    config = config_of({3: 1.0}).config
+    with pytest.raises(ValidationError):
+        config.strata["3"].data_ratio = 0.4
+    with pytest.raises(ValidationError):
+        config.strata = {}

@@ -6,10 +6,12 @@ import pyarrow.parquet as pq
 import pytest
 from board_makers import make_problem, solved_instances
 
-from envgen.dataset import SCHEMA, read_dataset, read_table, to_table, write_dataset, write_table
+from envgen.dataset import family_of, read_dataset, read_table, write_dataset, write_table
 from envgen.errors import DataError
+from envgen.families import FamilySpec
 from envgen.mapf.problem import Instance, identity
 from envgen.mapf.prompts import PromptStyle, prompt
+from envgen.mapf.rows import SCHEMA, row_of
 from envgen.mapf.solver.solve import solve
 
 
@@ -18,7 +20,7 @@ def named(instances: list[Instance]) -> list[Instance]:
 
 
 INSTANCES = named([i for seed, shape in enumerate([(3, 1, 1), (3, 0, 3), (4, 4, 2), (10, 20, 2)]) for i in solved_instances(seed, 5, *shape)])
-TABLE = to_table(INSTANCES, PromptStyle.COMPACT)
+TABLE = pa.Table.from_pylist([row_of(one, PromptStyle.COMPACT) for one in INSTANCES], schema=SCHEMA)
 STARTS = SCHEMA.field("starts").type
 PLAN = SCHEMA.field("plan").type
 
@@ -34,6 +36,18 @@ def test_a_data_set_reads_back_as_it_was_written(path: Path, style: PromptStyle)
     assert read_dataset(path) == INSTANCES
     assert pq.read_table(path).column("prompt").to_pylist() == [prompt(i.problem, style) for i in INSTANCES]
     assert [p.name for p in path.parent.iterdir()] == ["train.parquet"]
+
+
+@pytest.mark.parametrize("spec", [FamilySpec(), FamilySpec(options={"agents": 3}).resolved()])
+def test_a_data_set_names_its_family(path: Path, spec: FamilySpec):
+    write_dataset(path, INSTANCES, PromptStyle.BOARD, {}, spec)
+    assert family_of(path) == spec
+
+
+def test_a_data_set_of_an_unknown_family_is_named(path: Path):
+    write_table(path, TABLE.replace_schema_metadata({"envwright.family": '{"name": "chess"}'}))
+    with pytest.raises(DataError, match=r"train\.parquet: .*there is no family 'chess'"):
+        read_dataset(path)
 
 
 def test_an_empty_data_set_survives_the_round_trip(path: Path):
@@ -143,7 +157,7 @@ HOSTILE = {
 @pytest.mark.parametrize(("fields", "complaint"), HOSTILE.values(), ids=list(HOSTILE))
 def test_a_hostile_row_is_refused_with_field_and_value(path: Path, fields: dict, complaint: str):
     problem = make_problem(3, (), ((0, 0), (2, 2)), ((0, 2), (2, 0)))
-    row = to_table([Instance(problem=problem, solution=solve(problem))], PromptStyle.BOARD).to_pylist()[0]
+    row = row_of(Instance(problem=problem, solution=solve(problem)), PromptStyle.BOARD)
     write_table(path, pa.Table.from_pylist([row, {**row, **fields}], schema=SCHEMA))
     with pytest.raises(DataError) as caught:
         read_dataset(path)

@@ -143,7 +143,7 @@ def test_numbers_that_json_does_not_know_are_refused(value: object):
 def test_digests_never_change():
     assert digest({}) == "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"
     assert digest([1, 2]) == digest((1, 2)) != digest([2, 1])
-    assert digest(CONFIG) == digest(CONFIG.model_dump(mode="json")) != digest(CONFIG.sizes)
+    assert digest(CONFIG) == digest(CONFIG.model_dump(mode="json")) != digest(CONFIG.strata)
 
 
 def test_the_digest_of_a_folder_covers_names_and_contents(tmp_path: Path):

@@ -9,9 +9,9 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SAMPLING = """
 import time
-from envgen.mapf.sampler import _pool
+from envgen.mapf.sampler import processes
 if __name__ == "__main__":
-    with _pool(2) as pool:
+    with processes(2) as pool:
         list(pool.map(abs, range(8)))
         print(*pool._processes, flush=True)
         time.sleep(600)

@@ -7,22 +7,22 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from envgen.config import EnvConfig, SizeConfig
 from envgen.dataset import write_dataset
 from envgen.errors import ConfigError, EnvwrightError, SamplingError
+from envgen.mapf.config import BoardsConfig, SizeConfig
 from envgen.mapf.problem import Instance, identities, identity
 from envgen.mapf.prompts import PromptStyle
-from envgen.mapf.sampler import Quota, SamplingReport, attainable, draw_boards, quotas, sample
+from envgen.mapf.sampler import Quota, SamplingReport, draw_boards, quotas, sample
 from envgen.mapf.solver.columns import pack_cells
 from envgen.mapf.solver.solve import solve, solve_boards
 from envgen.mapf.verifier import verify_plan
 from envgen.seeds import generator, seed_integer
 
 
-def config_of(**sizes: tuple[float, float, float]) -> EnvConfig:
+def config_of(**sizes: tuple[float, float, float]) -> BoardsConfig:
     """`s4=(data_ratio, hole_ratio, wait_ratio)` and so on."""
     keys = ("data_ratio", "hole_ratio", "wait_ratio")
-    return EnvConfig(sizes={int(name[1:]): SizeConfig(**dict(zip(keys, ratios, strict=True))) for name, ratios in sizes.items()})
+    return BoardsConfig(sizes={int(name[1:]): SizeConfig(**dict(zip(keys, ratios, strict=True))) for name, ratios in sizes.items()})
 
 
 MIXED = config_of(s3=(0.2, 0.25, 0.4), s4=(0.5, 0.2, 0.5), s6=(0.3, 0.2, 0.25))
@@ -57,7 +57,7 @@ def test_hole_counts_are_the_ratio_rounded_down(mixed: tuple[list[Instance], Sam
 
 @pytest.mark.parametrize(("size", "ratio", "holes"), [(3, 0.1, 0), (3, 1 / 3, 3), (5, 0.28, 7), (9, 7 / 81, 7), (10, 0.47, 47), (10, 0.5, 50), (4, 0.5, 8)])
 def test_rounding_down_is_not_fooled_by_binary_fractions(size: int, ratio: float, holes: int):
-    config = EnvConfig(sizes={size: SizeConfig(data_ratio=1, hole_ratio=ratio, wait_ratio=0)})
+    config = BoardsConfig(sizes={size: SizeConfig(data_ratio=1, hole_ratio=ratio, wait_ratio=0)})
     assert quotas(config, 10, 2)[0].holes == holes
 
 
@@ -184,29 +184,6 @@ def test_holding_out_every_board_of_a_class_leaves_too_few():
         sample(NO_WAITS_LEFT, 3, seed=0, held_out=frozenset(i.problem.id for i in few))
 
 
-def test_an_attainable_config_is_left_alone():
-    assert attainable(MIXED, 100, seed=7) == (MIXED, [])
-
-
-def test_a_config_with_a_short_size_becomes_one_that_can_be_drawn():
-    wanted = config_of(s3=(0.5, 0, 0.8), s4=(0.25, 0.2, 0.3), s5=(0.25, 0.2, 0.3))
-    config, notes = attainable(wanted, 60, seed=2)
-    assert len(notes) == 1
-    assert notes[0].startswith("map size 3 has too few distinct boards: data_ratio 0.5 -> ")
-    assert notes[0].endswith("of the data moved to map size 5")
-    instances, report = sample(config, 60, seed=2)
-    assert len(instances) == 60
-    assert 0 < report.sizes[3].instances < 30
-    assert config.sizes[4] == wanted.sizes[4]
-    assert config.sizes[5].data_ratio > wanted.sizes[5].data_ratio
-    assert {size: c.hole_ratio for size, c in config.sizes.items()} == {3: 0, 4: 0.2, 5: 0.2}
-
-
-def test_a_config_whose_sizes_are_all_short_cannot_be_made_attainable():
-    with pytest.raises(SamplingError, match="every map size holds too few distinct boards; ask for fewer"):
-        attainable(NO_WAITS_LEFT, 30, seed=0)
-
-
 def test_generators_depend_on_the_whole_path_and_on_nothing_else():
     paths = [(0,), (1,), (0, 0), (0, 1), (0, "train"), (0, "validation"), (0, "train", 3), (0, 3, "train"), (0, "train", 3, 0)]
     first = [generator(*path).integers(2**63) for path in paths]
@@ -240,22 +217,3 @@ def test_draws_are_uniform_over_all_labelled_boards_of_a_class():
         names = sorted(forms)
         expected = np.array([forms[name] for name in names]) * seen.total() / forms.total()
         assert chisquare([seen[name] for name in names], expected).pvalue > 0.01
-
-
-def test_what_was_drawn_to_see_whether_a_config_is_attainable_is_not_drawn_again(monkeypatch: pytest.MonkeyPatch):
-    asked = {"agents": 2, "seed": 11, "stage": 3, "held_out": frozenset({"none"})}
-    expected = sample(MIXED, 100, **asked)
-    calls = []
-
-    def counted(quota: Quota, *given: object) -> object:
-        calls.append(quota)
-        return draw_boards(quota, *given)
-
-    monkeypatch.setattr("envgen.mapf.sampler.draw_boards", counted)
-    assert attainable(MIXED, 100, **asked) == (MIXED, [])
-    drawn = len(calls)
-    assert attainable(MIXED, 100, **asked) == (MIXED, [])
-    assert sample(MIXED, 100, **asked) == expected
-    assert len(calls) == drawn > 0
-    assert sample(MIXED, 100, **asked) == expected
-    assert len(calls) == 2 * drawn, "what was asked for is not kept any longer"

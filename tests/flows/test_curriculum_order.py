@@ -14,7 +14,7 @@ import flows.curriculum
 from engineer.gate import START, decide
 from engineer.proposal import Proposal
 from envgen.breakdown import Difference
-from envgen.config import EnvConfig, SizeConfig
+from envgen.config import EnvConfig
 from infra.config.preset import load_preset
 from infra.runs.decision import Decision, Verdict
 from infra.runs.next_config import store_decision
@@ -27,7 +27,7 @@ DEFAULT = load_preset("micro").default_config
 
 
 def proposed(stage: int) -> EnvConfig:
-    return EnvConfig(sizes={3: SizeConfig(data_ratio=1, hole_ratio=0.2 + stage / 100, wait_ratio=0)})
+    return EnvConfig.model_validate({"sizes": {"3": {"data_ratio": 1, "hole_ratio": 0.2 + stage / 100, "wait_ratio": 0}}})
 
 
 class Turn(NamedTuple):

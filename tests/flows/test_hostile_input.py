@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from envgen.dataset import SCHEMA, to_table
 from envgen.mapf.problem import Agent, Instance, Problem, Solution, path_of
 from envgen.mapf.prompts import PromptStyle
+from envgen.mapf.rows import SCHEMA, row_of
 
 AGENTS = "Agent 0: (0,0) to (0,2)\nAgent 1: (2,0) to (2,2)"
 PROBLEM = Problem(id="x", size=3, holes=((1, 1),), agents=(Agent(start=(0, 0), goal=(0, 2)), Agent(start=(2, 0), goal=(2, 2))))
@@ -41,7 +41,7 @@ def scenario(path: Path, side: object = 3, height: object = 3) -> None:
 
 def data_set(path: Path, **columns: object) -> None:
     """One row; a value is an element of the column's type, or an array of any type."""
-    table = to_table([INSTANCE], PromptStyle.BOARD)
+    table = pa.Table.from_pylist([row_of(INSTANCE, PromptStyle.BOARD)], schema=SCHEMA)
     for name, value in columns.items():
         array = value if isinstance(value, pa.Array) else pa.array([value], SCHEMA.field(name).type)
         table = table.set_column(SCHEMA.names.index(name), name, array)

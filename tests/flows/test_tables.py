@@ -8,15 +8,15 @@ from rich.console import Console
 from engineer.behaviour import proposal_behaviour
 from engineer.gate import START, decide
 from engineer.proposal import Proposal
-from envgen.breakdown import Breakdown, Difference, SizeBreakdown
-from envgen.config import EnvConfig, SizeConfig
-from envgen.mapf.verifier import FailureCategory
+from envgen.breakdown import Breakdown, Counts, Difference
+from envgen.config import EnvConfig
+from envgen.mapf.space import Options, space_of
 from flows.commands.tables import closing_lines, lineage_tree
 from infra.lineage.facts import Ancestor
 from infra.runs.results import CurriculumResults, StageResult, TrainingSummary
 
-CONFIG = EnvConfig(sizes={3: SizeConfig(data_ratio=1, hole_ratio=0.2, wait_ratio=0)})
-BREAKDOWN = Breakdown(sizes={3: SizeBreakdown(n=4, valid=4, optimal=4, failures=dict.fromkeys(FailureCategory, 0))})
+CONFIG = EnvConfig.model_validate({"sizes": {"3": {"data_ratio": 1, "hole_ratio": 0.2, "wait_ratio": 0}}})
+BREAKDOWN = Breakdown(strata={"3": Counts(n=4, valid=4, optimal=4, failures={})})
 SAME = Difference(value=0, low=0, high=0)
 
 
@@ -30,7 +30,7 @@ def results(*proposals: dict) -> CurriculumResults:
             valid_gain=SAME,
             optimal_gain=SAME,
             gate=decide("off", stage, START, SAME, 1.0),
-            behaviour=proposal_behaviour(None, CONFIG, CONFIG, BREAKDOWN, SAME, {}, ""),
+            behaviour=proposal_behaviour(space_of(Options(map_sizes=(3,))), None, CONFIG, CONFIG, BREAKDOWN, SAME, {}, ""),
             proposal=Proposal(stage=stage, designer="openai", variant="V6", config=CONFIG, **fields),
             seconds={},
         )

@@ -8,13 +8,19 @@ import mlflow
 import pytest
 from mlflow.entities import ViewType
 
-from envgen.config import EnvConfig, SizeConfig
+from envgen.config import EnvConfig
 from envgen.errors import RunDirectoryError
+from envgen.families import FamilySpec
+from envgen.family import Source
 from envgen.files import file_digest
+from envgen.mapf.space import Options, space_of
+from envgen.sampling import sample
 from infra.analysis.formats import SPACE, config_changes
 from infra.lineage import DataSetRef, Recorder, flat
 from infra.lineage.ancestry import ancestry
+from infra.lineage.columns import scores
 from infra.lineage.facts import Facts
+from policy.rollouts import Rollout
 
 KEY = "envwright.key"
 SERIES = {"train/reward": [(1, 0.25), (2, 0.5), (3, 0.75)], "train/valid": [(1, 0.1), (2, 0.2)]}
@@ -248,14 +254,43 @@ def test_any_name_is_recorded_once_and_found(store: Store, tmp_path: Path, name:
     assert newest.curriculum == oldest.curriculum == name
 
 
+def boards(**sizes: tuple[float, float, float]) -> EnvConfig:
+    """`s3=(data_ratio, hole_ratio, wait_ratio)` and so on."""
+    names = ("data_ratio", "hole_ratio", "wait_ratio")
+    return EnvConfig.model_validate({"sizes": {size[1:]: dict(zip(names, ratios, strict=True)) for size, ratios in sizes.items()}})
+
+
 def test_what_a_config_changes_is_said_in_words():
-    old = EnvConfig(sizes={3: SizeConfig(data_ratio=0.5, hole_ratio=0.3, wait_ratio=0.25), 4: SizeConfig(data_ratio=0.5, hole_ratio=0.3, wait_ratio=0.25)})
-    new = EnvConfig(sizes={3: SizeConfig(data_ratio=0.5, hole_ratio=0.3, wait_ratio=0.25), 4: SizeConfig(data_ratio=0.5, hole_ratio=0.2, wait_ratio=1)})
-    other = EnvConfig(sizes={3: SizeConfig(data_ratio=1, hole_ratio=0.3, wait_ratio=0.25)})
-    said = [config_changes(*pair).replace(SPACE, " ") for pair in ((old, new), (old, other), (other, old))]
+    space = space_of(Options(map_sizes=(3, 4, 10)))
+    old, new = boards(s3=(0.5, 0.3, 0.25), s4=(0.5, 0.3, 0.25)), boards(s3=(0.5, 0.3, 0.25), s4=(0.5, 0.2, 1))
+    other = boards(s3=(1, 0.3, 0.25))
+    said = [config_changes(space, *pair).replace(SPACE, " ") for pair in ((old, new), (old, other), (other, old))]
     assert said[0] == "4x4: holes 30 % → 20 %, waits 25 % → 100 %"
     assert said[1:] == ["3x3: data 50 % → 100 %; 4x4: left out", "3x3: data 100 % → 50 %; 4x4: new"]
-    assert config_changes(old, old) == "nothing"
+    assert config_changes(space, old, old) == "nothing"
+    largest = boards(s10=(0.5, 0.3, 0.25), s3=(0.5, 0.3, 0.25))
+    assert config_changes(space, old, largest) == "4x4: left out; 10x10: new", "in the order of the space"
+
+
+def test_a_knob_that_is_no_share_is_said_as_a_number():
+    space = FamilySpec(name="sums").load().space
+    old, new = (EnvConfig.model_validate({"terms": {"2": {"data_ratio": 1, "digits": n, "carry_ratio": 0.5}}}) for n in (1, 2.5))
+    assert config_changes(space, old, new) == "2 terms: digits 1 → 2.5"
+
+
+@pytest.mark.parametrize(("name", "label"), [("mapf-frozenlake", "wait_required"), ("sums", "carry")])
+def test_rates_have_a_column_for_each_stratum_and_label(name: str, label: str):
+    task = FamilySpec(name=name).load()
+    share = dict.fromkeys(task.space.names[:2], 0.5)
+    knobs = {"mapf-frozenlake": {"hole_ratio": 0.2, "wait_ratio": 0.25}, "sums": {"digits": 2, "carry_ratio": 0.25}}[name]
+    config = EnvConfig.model_validate({task.space.key: {stratum: {"data_ratio": part, **knobs} for stratum, part in share.items()}})
+    instances, _ = sample(task, config, 16, Source(1))
+    answers = [task.reference(one) if label in one.labels else "" for one in instances]
+    told = zip(instances, answers, task.judge(instances, answers), strict=True)
+    rates = scores(task.space, [Rollout(instance=i, completion=a, completion_tokens=1, truncated=False, verdict=v) for i, a, v in told])
+    groups = {"", *(f"/{task.space.label(stratum)}" for stratum in share), f"/with-{label}", f"/without-{label}"}
+    assert set(rates) == {f"{rate}{group}" for rate in ("valid", "optimal") if rate == "valid" or task.space.best for group in groups}
+    assert (rates["valid"], rates[f"valid/with-{label}"], rates[f"valid/without-{label}"]) == (0.25, 1, 0)
 
 
 def test_the_experiment_has_views_with_the_columns_that_count(store: Store):

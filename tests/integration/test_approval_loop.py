@@ -87,7 +87,7 @@ def test_a_run_asks_until_there_is_a_usable_decision(deployed: Deployed, waiting
     assert (decision["decision"], decision["edited"], decision["via"]) == ("approve", True, "form")
     assert (decision["comment"], decision["by"]) == ("small ones", "Ada")
     shares = {size: knobs["data_ratio"] for size, knobs in decision["config"]["sizes"].items()}
-    assert max(shares, key=lambda size: shares[size]) == small.removeprefix("size_")
+    assert max(shares, key=lambda size: shares[size]) == small.removeprefix("stratum_")
 
 
 def test_a_proposal_rejected_in_a_shell_wakes_the_suspended_run(deployed: Deployed, waiting: dict[str, str]):

@@ -40,7 +40,7 @@ def test_without_the_gate_the_same_run_ends_wrecked(tmp_path: Path):
     assert [stage["parent"] for stage in wrecked] == [-1, 0]
     assert [(stage["gate"]["action"], len(stage["pilots"])) for stage in wrecked] == [("go-on", 2)] * 2
     assert all("50% of the default config was mixed in" in stage["proposal"]["changes"] for stage in wrecked)
-    assert wrecked[1]["breakdown"]["sizes"]["3"]["valid"] < results["start"]["sizes"]["3"]["valid"]
+    assert wrecked[1]["breakdown"]["strata"]["3"]["valid"] < results["start"]["strata"]["3"]["valid"]
 
 
 def envwright(folder: Path, *arguments: str) -> str:

@@ -82,7 +82,7 @@ def test_a_vllm_server_designs_legal_configs_under_the_schema(server: str, monke
         proposal = design(spec, context, 0, None, lambda config: (config, []))
         assert proposal.fallback is None, proposal.fallback
         assert [(a.error, a.finish_reason) for a in proposal.attempts] == [(None, "stop")]
-        assert tuple(proposal.config.sizes) == space.map_sizes
+        assert tuple(proposal.config.strata) == space.names
         assert proposal.rationale
         assert proposal.proposed
         assert proposal.prompt_tokens > 50

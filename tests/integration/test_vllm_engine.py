@@ -15,7 +15,7 @@ from support.prefect_servers import vllm_or_skip
 from engineer.answer import answer_schema
 from engineer.lessons import random_context
 from engineer.prompt import design_prompt
-from envgen.dataset import read_dataset
+from envgen.dataset import USUAL, read_dataset
 from envgen.errors import ModelError
 from envgen.mapf.prompts import PromptStyle
 from infra.config.preset import load_preset
@@ -58,7 +58,7 @@ def test_a_curriculum_is_evaluated_designed_and_piloted_by_one_start_of_vllm_a_s
     assert json.loads((stage / "pilot.json").read_text())["pilots"][0]["score"]["completion_tokens"] > 0
     assert not list(run.rglob("*.partial*"))
     # Another engine may tie otherwise where two tokens are equally likely.
-    here = evaluate(TransformersModel("tiny", dtype="float32"), instances, PromptStyle.COMPACT, Sampling(max_tokens=40))
+    here = evaluate(TransformersModel("tiny", dtype="float32"), USUAL.load(), instances, PromptStyle.COMPACT, Sampling(max_tokens=40))
     there = read_rollouts(run / "start" / "rollouts.parquet")
     assert np.mean([a.completion == b.completion for a, b in zip(here, there, strict=True)]) > 0.9
 

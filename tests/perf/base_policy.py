@@ -11,11 +11,12 @@ import numpy as np
 from engineer.answer import SHARE_ROUNDING, answer_schema, parse_answer, project
 from engineer.claims import check_claims
 from engineer.context import VARIANTS, Module
-from engineer.lessons import random_context, with_waits
+from engineer.lessons import random_context, with_labels
 from engineer.prompt import design_prompt
 from engineer.teacher import teach
 from envgen.breakdown import wilson
-from envgen.config import EnvConfig, SizeConfig
+from envgen.dataset import USUAL
+from envgen.mapf.config import BoardsConfig, SizeConfig
 from envgen.mapf.prompts import PromptStyle
 from envgen.mapf.sampler import sample
 from envgen.seeds import generator
@@ -36,11 +37,11 @@ def main(source: str) -> None:
     fresh = []
     for agents, size in FRESH:
         for hole_ratio in (0.2, 0.3, 0.4):
-            config = EnvConfig(sizes={size: SizeConfig(data_ratio=1, hole_ratio=hole_ratio, wait_ratio=0 if size == 3 else 0.5)})
+            config = BoardsConfig(sizes={size: SizeConfig(data_ratio=1, hole_ratio=hole_ratio, wait_ratio=0 if size == 3 else 0.5)})
             fresh += sample(config, EACH, agents=agents, seed=991, purpose=f"card-{hole_ratio}")[0]
-    print("\n".join(rates_of(evaluate(model, fresh, PromptStyle.COMPACT, Sampling(max_tokens=LONGEST_ANSWER))).lines()), flush=True)
+    print("\n".join(rates_of(evaluate(model, USUAL.load(), fresh, PromptStyle.COMPACT, Sampling(max_tokens=LONGEST_ANSWER))).lines()), flush=True)
     preset = load_preset("tiny")
-    rollouts = evaluate(model, validation_instances(preset), PromptStyle.COMPACT, Sampling(max_tokens=preset.max_answer_tokens))
+    rollouts = evaluate(model, USUAL.load(), validation_instances(preset), PromptStyle.COMPACT, Sampling(max_tokens=preset.max_answer_tokens))
     for name, kept in (("all", rollouts), *((str(wait), [r for r in rollouts if r.instance.solution.wait_required is wait]) for wait in (False, True))):
         valid, optimal = (wilson(sum(getattr(r.verdict, rate) for r in kept), len(kept)) for rate in ("valid", "optimal"))
         print(f"validation set of tiny, wait needed: {name}: {len(kept)} boards, valid {valid}, optimal {optimal}", flush=True)
@@ -53,23 +54,21 @@ def designs(model: TransformersModel, variant: str) -> str:
     preset, rng = load_preset("tiny"), generator(7, "unseen designs", variant)
     contexts = [random_context(rng, preset.space) for _ in range(QUESTIONS)]
     if Module.WAITS in VARIANTS[variant]:
-        contexts = [with_waits(context, rng) for context in contexts]
+        contexts = [with_labels(context, rng) for context in contexts]
     sampling = Sampling(max_tokens=TINY_DESIGN_TOKENS, json_schema=answer_schema(preset.space))
     same = reasons = checked = true = readable = 0
     for context, completion in zip(contexts, model.complete([ask(design_prompt(variant, c, "compact").text) for c in contexts], sampling), strict=True):
         rule, said = teach(context)
         try:
-            rationale, raw = parse_answer(completion.text)
+            rationale, raw = parse_answer(completion.text, context.space)
             config, _ = project(raw, context.space, context.current.config)
         except ValueError:
             continue
         readable += 1
-        knobs = [(config.sizes[size], rule.sizes[size]) for size in context.space.map_sizes]
-        same += all(
-            abs(a.data_ratio - b.data_ratio) <= 2 * SHARE_ROUNDING and np.allclose((a.hole_ratio, a.wait_ratio), (b.hole_ratio, b.wait_ratio)) for a, b in knobs
-        )
+        knobs = [(config.strata[name], rule.strata[name]) for name in context.space.names]
+        same += all(abs(a.data_ratio - b.data_ratio) <= 2 * SHARE_ROUNDING and np.allclose(list(a.knobs.values()), list(b.knobs.values())) for a, b in knobs)
         reasons += rationale == said
-        claims = check_claims(rationale, context.current.config, config, context.current.breakdown)
+        claims = check_claims(context.space, rationale, context.current.config, config, context.current.breakdown)
         checked, true = checked + claims.checked, true + claims.true
     return (
         f"{variant}: {readable} of {QUESTIONS} readable, config equal to the rule's {wilson(same, QUESTIONS)}, "

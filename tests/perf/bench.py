@@ -20,10 +20,10 @@ from verifier_speed import verdicts_per_second
 from w9_pathfinding.envs import Grid
 from w9_pathfinding.mapf import CBS
 
-from envgen.config import EnvConfig, SizeConfig
 from envgen.errors import ModelError
 from envgen.mapf.benchmark import PER_HOLE_RATIO, SUBSETS, blocks
 from envgen.mapf.capacity import enumerated_capacity
+from envgen.mapf.config import BoardsConfig, SizeConfig
 from envgen.mapf.problem import MAX_AGENTS, Instance, Problem
 from envgen.mapf.prompts import answer
 from envgen.mapf.sampler import MIN_AGENTS, Quota, draw_boards, sample
@@ -96,12 +96,12 @@ def bench_solver(add: Row) -> None:
 
 def bench_sampling(add: Row, per_class: int) -> None:
     """Wait ratio 0.75, hole ratios 0 to 0.4 and 2 to 5 agents pooled; at most half of what a class holds."""
-    sample(EnvConfig(sizes={4: SizeConfig(data_ratio=1, hole_ratio=0.4, wait_ratio=0.75)}), 20, agents=5, seed=0)  # loads all searches
+    sample(BoardsConfig(sizes={4: SizeConfig(data_ratio=1, hole_ratio=0.4, wait_ratio=0.75)}), 20, agents=5, seed=0)  # loads all searches
     for size, bar in SAMPLING_BARS.items():
         instances, seconds, slowest = 0, 0.0, (0.0, "")
         for hole_ratio in (0.0, 0.1, 0.2, 0.3, 0.4):
             for agents in range(MIN_AGENTS, MAX_AGENTS + 1):
-                config = EnvConfig(sizes={size: SizeConfig(data_ratio=1, hole_ratio=hole_ratio, wait_ratio=0.75)})
+                config = BoardsConfig(sizes={size: SizeConfig(data_ratio=1, hole_ratio=hole_ratio, wait_ratio=0.75)})
                 held = enumerated_capacity(size, agents, int(hole_ratio * size * size + 1e-9))
                 count = min(per_class, int(min(held.with_wait / 0.75, held.without_wait / 0.25) / 2)) if held else per_class
                 if count < 4:
@@ -167,7 +167,7 @@ def bench_processes(add: Row) -> None:
     started = time.perf_counter()
     for block in blocks():
         knobs = SizeConfig(data_ratio=1, hole_ratio=block.hole_ratio - 0.1, wait_ratio=SUBSETS[block.subset])
-        sample(EnvConfig(sizes={block.size: knobs}), PER_HOLE_RATIO, agents=block.agents, seed=3)
+        sample(BoardsConfig(sizes={block.size: knobs}), PER_HOLE_RATIO, agents=block.agents, seed=3)
     add("3,150 instances in the shape of the benchmark suite, hole ratios 0 to 0.4", f"{time.perf_counter() - started:.2f} s", "", "", "5 s")
 
 

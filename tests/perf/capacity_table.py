@@ -11,9 +11,9 @@ import time
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-from envgen.config import EnvConfig, SizeConfig
 from envgen.errors import SamplingError
 from envgen.mapf.capacity import ENUMERABLE, TABLE, board_count, enumerate_capacity, enumerated_capacity
+from envgen.mapf.config import BoardsConfig, SizeConfig
 from envgen.mapf.problem import MAX_AGENTS, MAX_SIZE, MIN_SIZE
 from envgen.mapf.sampler import MIN_AGENTS, Quota, draw_boards, quotas, sample
 
@@ -36,7 +36,7 @@ share, both cores of a small machine at work; ✗ where the class refuses, with 
 def describe(size: int, agents: int, hole_ratio: float) -> tuple[str, list[str]]:
     """The table row of a class, and what the sampler says of the wait ratios that it cannot deliver."""
     refusals = []
-    config = EnvConfig(sizes={size: SizeConfig(data_ratio=1, hole_ratio=hole_ratio, wait_ratio=0)})
+    config = BoardsConfig(sizes={size: SizeConfig(data_ratio=1, hole_ratio=hole_ratio, wait_ratio=0)})
     try:
         holes = quotas(config, 1, agents)[0].holes
     except SamplingError as error:
@@ -47,7 +47,7 @@ def describe(size: int, agents: int, hole_ratio: float) -> tuple[str, list[str]]
     known = enumerated_capacity(size, agents, holes)
     marks = []
     for wait_ratio in WAIT_RATIOS:
-        wanted = EnvConfig(sizes={size: SizeConfig(data_ratio=1, hole_ratio=hole_ratio, wait_ratio=wait_ratio)})
+        wanted = BoardsConfig(sizes={size: SizeConfig(data_ratio=1, hole_ratio=hole_ratio, wait_ratio=wait_ratio)})
         began = time.perf_counter()
         try:
             drawn, _ = sample(wanted, WANTED, agents=agents, seed=0, purpose="capacity")

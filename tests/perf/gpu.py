@@ -96,15 +96,17 @@ def engine(folder: Path, rehearse: bool) -> dict[str, Any]:
     """Tokens a second of the engines that are here, greedy, on prompts of the validation kind."""
     from importlib.util import find_spec
 
+    from envgen.family import Source
     from envgen.mapf.prompts import PromptStyle, prompt
-    from envgen.mapf.sampler import sample
+    from envgen.sampling import sample
     from infra.config.preset import load_preset
     from policy.chat.contract import Sampling, ask
     from policy.chat.engine import EngineChatModel, EngineConfig
 
     model = random_model(folder / "model", rehearse)
     count, length = (8, 16) if rehearse else (256, 2048)
-    boards = sample(load_preset("qwen3-4b").default_config, count, agents=2, seed=1)[0]
+    preset = load_preset("qwen3-4b")
+    boards = sample(preset.task, preset.default_config, count, Source(1))[0]
     asked = [ask(prompt(instance.problem, PromptStyle.BOARD)) for instance in boards]
     found: dict[str, Any] = {"prompts": count, "answer_tokens": length}
     for backend in ("transformers", *(["vllm"] if find_spec("vllm") else [])):
@@ -162,7 +164,7 @@ def start(folder: Path, rehearse: bool) -> dict[str, Any]:
     for name, source in (("shipped", resolve_model("tiny")), ("trained here", str(made))):
         chat = EngineChatModel(source, EngineConfig(batch_size=128, dtype="float32"), folder / f"{name}.log")
         try:
-            answered[name] = evaluate(chat, instances, PromptStyle.COMPACT, Sampling(max_tokens=preset.max_answer_tokens))
+            answered[name] = evaluate(chat, preset.task, instances, PromptStyle.COMPACT, Sampling(max_tokens=preset.max_answer_tokens))
         finally:
             chat.close()
     valid, optimal = gains(answered["shipped"], answered["trained here"])

@@ -53,8 +53,9 @@ def measure_step(model: Path, folder: Path, length: int, output: Path, rehearse:
     import torch
 
     from envgen.dataset import read_dataset, write_dataset
+    from envgen.family import Source
     from envgen.mapf.prompts import PromptStyle
-    from envgen.mapf.sampler import sample
+    from envgen.sampling import sample
     from infra.config.preset import load_preset
     from policy.grpo import training
     from policy.grpo.memory import estimate_memory
@@ -65,7 +66,7 @@ def measure_step(model: Path, folder: Path, length: int, output: Path, rehearse:
 
     preset = load_preset("qwen3-4b")
     folder.mkdir(parents=True)
-    write_dataset(folder / "train.parquet", sample(preset.default_config, BOARDS, agents=preset.agents, seed=0)[0], PromptStyle.BOARD, {})
+    write_dataset(folder / "train.parquet", sample(preset.task, preset.default_config, BOARDS, Source(0))[0], PromptStyle.BOARD, {}, preset.family)
     options = {**preset.trl, **_possible(preset.trl), "max_completion_length": length, "max_steps": 2, "save_strategy": "no"}
     options["gradient_accumulation_steps"] = ANSWERS_A_STEP // options["per_device_train_batch_size"]
     # Every answer of a random model runs to the limit: masked, none would be learned from.
@@ -91,6 +92,8 @@ def measure_step(model: Path, folder: Path, length: int, output: Path, rehearse:
         data=folder / "train.parquet",
         output=folder,
         work=folder / "work",
+        family=preset.family,
+        style=preset.prompt_style,
         rewards=preset.rewards,
         trl=options,
         seed=0,

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 REPEATS, STEPS = 3, 24
 OPTIONS = {
@@ -30,14 +31,14 @@ OPTIONS = {
 
 def step_seconds() -> tuple[float, float, float]:
     """(seconds a step of ours, of the bare script, share of ours that rewards take): medians over processes that alternate."""
-    from envgen.config import EnvConfig, SizeConfig
     from envgen.dataset import write_dataset
+    from envgen.mapf.config import BoardsConfig, SizeConfig
     from envgen.mapf.prompts import PromptStyle
     from envgen.mapf.sampler import sample
 
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder) / "train.parquet"
-        config = EnvConfig(sizes={size: SizeConfig(data_ratio=0.25, hole_ratio=0.3, wait_ratio=0.5) for size in (3, 4, 5, 6)})
+        config = BoardsConfig(sizes={size: SizeConfig(data_ratio=0.25, hole_ratio=0.3, wait_ratio=0.5) for size in (3, 4, 5, 6)})
         write_dataset(data, sample(config, 400, agents=2, seed=1)[0], PromptStyle.COMPACT, {})
         found: dict[str, list[dict]] = {"ours": [], "bare": []}
         for repeat in range(REPEATS):
@@ -59,7 +60,7 @@ def _ours(data: Path, folder: Path) -> dict:
 
     spent, entries = [0.0], []
 
-    def timed(weights: RewardWeights) -> list:
+    def timed(family: Any, weights: RewardWeights) -> list:
         def wrap(function):
             def reward(**arguments):
                 started = time.perf_counter()
@@ -71,7 +72,7 @@ def _ours(data: Path, folder: Path) -> dict:
             reward.__name__ = function.__name__
             return reward
 
-        return [wrap(function) for function in reward_functions(weights)]
+        return [wrap(function) for function in reward_functions(family, weights)]
 
     class Lines(ProgressLines):
         def on_log(self, args, state, control, logs=None, **kwargs):
@@ -80,7 +81,8 @@ def _ours(data: Path, folder: Path) -> dict:
 
     training.reward_functions, training.ProgressLines = timed, Lines
     folder.mkdir()
-    spec = TrainSpec(parent=resolve_model("tiny"), data=data, output=folder, work=folder / "work", rewards=RewardWeights(), trl=OPTIONS, seed=3)
+    where = {"data": data, "output": folder, "work": folder / "work"}
+    spec = TrainSpec(parent=resolve_model("tiny"), **where, style="compact", rewards=RewardWeights(), trl=OPTIONS, seed=3)
     training.train(spec)
     return _summary(entries[:STEPS]) | {"rewards": spent[0] * (STEPS - 1) / STEPS}
 
@@ -91,7 +93,7 @@ def _bare(data: Path, folder: Path) -> dict:
     from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback, set_seed
     from trl import GRPOConfig, GRPOTrainer
 
-    from envgen.dataset import instance_of_row
+    from envgen.mapf.rows import instance_of_row
     from envgen.mapf.verifier import verify
     from policy.checkpoints import resolve_model
 

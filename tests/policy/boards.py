@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from envgen.config import EnvConfig, SizeConfig
+from envgen.mapf.config import BoardsConfig, SizeConfig
 from envgen.mapf.problem import Instance
 from envgen.mapf.prompts import PromptStyle, answer, prompt
 from envgen.mapf.sampler import sample
@@ -12,7 +12,7 @@ from policy.chat.contract import Completion, Conversation, Progress, Sampling
 def draw_instances(count: int = 12, seed: int = 0) -> list[Instance]:
     """Boards of 3x3 and 4x4, half of them with a wait."""
     sizes = {size: SizeConfig(data_ratio=0.5, hole_ratio=0.25, wait_ratio=0.5) for size in (3, 4)}
-    return sample(EnvConfig(sizes=sizes), count, agents=2, seed=seed)[0]
+    return sample(BoardsConfig(sizes=sizes), count, agents=2, seed=seed)[0]
 
 
 def optimal(instance: Instance) -> str:

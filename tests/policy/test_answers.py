@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from boards import Solver, detour, draw_instances
 
+from envgen.dataset import USUAL
 from envgen.errors import ModelError
 from envgen.mapf.prompts import PromptStyle, prompt
 from policy.chat.answers import KeptAnswers
@@ -102,9 +103,10 @@ EVALUATE = """
 import sys
 from pathlib import Path
 from boards import draw_instances
+from envgen.dataset import USUAL
 from test_answers import STYLE, GREEDY, kept_engine
 from policy.evaluation import evaluate
-evaluate(kept_engine(Path(sys.argv[1])), draw_instances(20), STYLE, GREEDY)
+evaluate(kept_engine(Path(sys.argv[1])), USUAL.load(), draw_instances(20), STYLE, GREEDY)
 """
 
 
@@ -127,11 +129,11 @@ def test_a_killed_evaluation_is_continued_and_ends_as_one_that_nobody_killed(tmp
     assert there < len(INSTANCES), "the process was killed too late"
     kept = kept_engine(tmp_path)
     try:
-        write_rollouts(tmp_path / "continued.parquet", evaluate(kept, INSTANCES, STYLE, GREEDY), STYLE)
+        write_rollouts(tmp_path / "continued.parquet", evaluate(kept, USUAL.load(), INSTANCES, STYLE, GREEDY), STYLE)
     finally:
         assert isinstance(kept.model, EngineChatModel)
         kept.model.close()
-    write_rollouts(tmp_path / "whole.parquet", evaluate(TransformersModel("tiny", dtype="float32"), INSTANCES, STYLE, GREEDY), STYLE)
+    write_rollouts(tmp_path / "whole.parquet", evaluate(TransformersModel("tiny", dtype="float32"), USUAL.load(), INSTANCES, STYLE, GREEDY), STYLE)
     assert f"is asked for {len(INSTANCES) - there} answers" in (tmp_path / "engine.log").read_text()
     assert (tmp_path / "continued.parquet").read_bytes() == (tmp_path / "whole.parquet").read_bytes()
     assert read_rollouts(tmp_path / "continued.parquet") == read_rollouts(tmp_path / "whole.parquet")

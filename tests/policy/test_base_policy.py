@@ -6,10 +6,11 @@ import pytest
 
 from engineer.answer import SHARE_ROUNDING, answer_schema, parse_answer, project
 from engineer.claims import check_claims
-from engineer.lessons import random_context, with_waits
+from engineer.lessons import random_context, with_labels
 from engineer.prompt import design_prompt
 from engineer.teacher import teach
-from envgen.config import EnvConfig, SizeConfig
+from envgen.dataset import USUAL
+from envgen.mapf.config import BoardsConfig, SizeConfig
 from envgen.mapf.prompts import PromptStyle
 from envgen.mapf.sampler import sample
 from envgen.seeds import generator
@@ -29,20 +30,21 @@ def base() -> TransformersModel:
 
 def test_it_solves_most_boards_without_waits_and_a_third_of_the_others(base):
     preset = load_preset("tiny")
-    rollouts = evaluate(base, validation_instances(preset), PromptStyle.COMPACT, Sampling(max_tokens=preset.max_answer_tokens))
-    counts = breakdown_of(rollouts).overall
-    assert counts.moving_rate is not None
-    assert counts.waiting_rate is not None
-    assert counts.moving_rate.value > 0.9
-    assert 0.25 < counts.waiting_rate.value < 0.45
+    rollouts = evaluate(base, USUAL.load(), validation_instances(preset), PromptStyle.COMPACT, Sampling(max_tokens=preset.max_answer_tokens))
+    counts = breakdown_of(USUAL.load(), rollouts).overall
+    rates = counts.rates("wait_required")
+    assert rates is not None
+    waiting, moving = rates
+    assert moving.value > 0.9
+    assert 0.25 < waiting.value < 0.45
 
 
 def test_it_knows_larger_maps_and_more_agents(base):
     rates = {}
     for agents, size in ((2, 8), (3, 5), (4, 6)):
-        config = EnvConfig(sizes={size: SizeConfig(data_ratio=1, hole_ratio=0.3, wait_ratio=0)})
+        config = BoardsConfig(sizes={size: SizeConfig(data_ratio=1, hole_ratio=0.3, wait_ratio=0)})
         instances, _ = sample(config, 60, agents=agents, seed=992)
-        rollouts = evaluate(base, instances, PromptStyle.COMPACT, Sampling(max_tokens=128))
+        rollouts = evaluate(base, USUAL.load(), instances, PromptStyle.COMPACT, Sampling(max_tokens=128))
         rates[agents, size] = sum(rollout.verdict.valid for rollout in rollouts) / len(rollouts)
     assert rates[2, 8] > 0.6
     assert rates[3, 5] > 0.6
@@ -54,15 +56,15 @@ def test_it_designs_as_the_rule_does(base, variant: str, least: float):
     rng, space = generator(8, "unseen designs"), load_preset("tiny").space
     contexts = [random_context(rng, space) for _ in range(40)]
     if variant == "V6W":
-        contexts = [with_waits(context, rng) for context in contexts]
+        contexts = [with_labels(context, rng) for context in contexts]
     sampling = Sampling(max_tokens=TINY_DESIGN_TOKENS, json_schema=answer_schema(space))
     same = true = checked = 0
     for context, completion in zip(contexts, base.complete([ask(design_prompt(variant, c, "compact").text) for c in contexts], sampling), strict=True):
-        rationale, raw = parse_answer(completion.text)
+        rationale, raw = parse_answer(completion.text, space)
         config, _ = project(raw, space, context.current.config)
         rule = teach(context)[0]
-        same += all(config.sizes[size].model_dump() == pytest.approx(rule.sizes[size].model_dump(), abs=2 * SHARE_ROUNDING) for size in space.map_sizes)
-        claims = check_claims(rationale, context.current.config, config, context.current.breakdown)
+        same += all(config.strata[name].model_dump() == pytest.approx(rule.strata[name].model_dump(), abs=2 * SHARE_ROUNDING) for name in space.names)
+        claims = check_claims(space, rationale, context.current.config, config, context.current.breakdown)
         true, checked = true + claims.true, checked + claims.checked
     assert same / len(contexts) >= least
     assert true / checked > 0.9

@@ -3,6 +3,7 @@ import pytest
 from boards import Solver, detour, draw_instances, optimal
 
 from envgen.breakdown import paired_difference
+from envgen.dataset import USUAL
 from envgen.errors import DataError
 from envgen.mapf.problem import Instance
 from envgen.mapf.prompts import PromptStyle
@@ -16,7 +17,7 @@ GREEDY = Sampling(max_tokens=40)
 
 
 def rollouts(respond=optimal, style: PromptStyle = PromptStyle.COMPACT, instances: list[Instance] = INSTANCES) -> list[Rollout]:
-    return evaluate(Solver(instances, style, respond), instances, style, GREEDY)
+    return evaluate(Solver(instances, style, respond), USUAL.load(), instances, style, GREEDY)
 
 
 @pytest.mark.parametrize("style", PromptStyle)
@@ -40,8 +41,8 @@ def test_garbage_is_a_parse_error(text: str):
 
 
 def test_tokens_and_truncation_are_kept():
-    stopped = evaluate(Solver(INSTANCES, PromptStyle.COMPACT), INSTANCES, PromptStyle.COMPACT, GREEDY)
-    cut = evaluate(Solver(INSTANCES, PromptStyle.COMPACT, finish="length"), INSTANCES, PromptStyle.COMPACT, GREEDY)
+    stopped = evaluate(Solver(INSTANCES, PromptStyle.COMPACT), USUAL.load(), INSTANCES, PromptStyle.COMPACT, GREEDY)
+    cut = evaluate(Solver(INSTANCES, PromptStyle.COMPACT, finish="length"), USUAL.load(), INSTANCES, PromptStyle.COMPACT, GREEDY)
     assert {r.truncated for r in stopped} == {False}
     assert {r.truncated for r in cut} == {True}
     assert [r.completion_tokens for r in stopped] == [len(optimal(i)) for i in INSTANCES]
@@ -49,7 +50,7 @@ def test_tokens_and_truncation_are_kept():
 
 def test_all_is_asked_at_once_with_the_given_sampling_and_progress_is_told():
     model, told = Solver(INSTANCES, PromptStyle.COMPACT), []
-    evaluate(model, INSTANCES, PromptStyle.COMPACT, GREEDY, told.append)
+    evaluate(model, USUAL.load(), INSTANCES, PromptStyle.COMPACT, GREEDY, told.append)
     assert model.samplings == [GREEDY]
     assert [(index, completion.text) for new in told for index, completion in new.items()] == [(n, optimal(i)) for n, i in enumerate(INSTANCES)]
 
@@ -74,7 +75,7 @@ def test_gains_are_paired_over_the_instances():
 def test_valid_gains_are_paired_within_each_map_size():
     before = rollouts(lambda i: optimal(i) if i.problem.size == 4 else "")
     found = valid_gains(before, rollouts(lambda i: "" if i.problem.size == 4 else optimal(i)))
-    assert {size: (change.value, change.low, change.high) for size, change in found.items()} == {3: (1, 1, 1), 4: (-1, -1, -1)}
+    assert {size: (change.value, change.low, change.high) for size, change in found.items()} == {"3": (1, 1, 1), "4": (-1, -1, -1)}
 
 
 def test_the_same_answers_gain_nothing():

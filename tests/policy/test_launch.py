@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from envgen.config import EnvConfig, SizeConfig
 from envgen.dataset import write_dataset
 from envgen.errors import ChildError
+from envgen.mapf.config import BoardsConfig, SizeConfig
 from envgen.mapf.prompts import PromptStyle
 from envgen.mapf.sampler import sample
 from policy.chat.scoring import token_logprobs
@@ -38,7 +38,7 @@ OPTIONS = {
 def spec_of(folder: Path, training: TrainingSettings, **options) -> TrainSpec:
     data = folder / "train.parquet"
     if not data.exists():
-        config = EnvConfig(sizes={3: SizeConfig(data_ratio=1, hole_ratio=0.2, wait_ratio=0.25)})
+        config = BoardsConfig(sizes={3: SizeConfig(data_ratio=1, hole_ratio=0.2, wait_ratio=0.25)})
         write_dataset(data, sample(config, 16, agents=2, seed=5)[0], PromptStyle.COMPACT, {})
     return TrainSpec(
         parent=resolve_model("tiny"),

@@ -6,6 +6,7 @@ import threading
 import time
 import traceback
 from collections.abc import Mapping
+from threading import Barrier, Event
 from typing import Any
 
 import pytest

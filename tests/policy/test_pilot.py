@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from envgen.config import EnvConfig, SizeConfig
+from envgen.dataset import USUAL
+from envgen.mapf.config import BoardsConfig, SizeConfig
 from envgen.mapf.prompts import PromptStyle, answer
 from envgen.mapf.sampler import sample
 from policy.chat.contract import Completion, Conversation, Progress, Sampling
@@ -15,7 +16,7 @@ from policy.grpo.pilot import absolute_advantages, mixed_groups, pilot
 from policy.grpo.rewards import RewardWeights
 
 GROUP = 4
-CONFIG = EnvConfig(sizes={3: SizeConfig(data_ratio=1, hole_ratio=0.2, wait_ratio=0.25)})
+CONFIG = BoardsConfig(sizes={3: SizeConfig(data_ratio=1, hole_ratio=0.2, wait_ratio=0.25)})
 
 
 class Scripted:
@@ -33,7 +34,7 @@ def test_a_pilot_counts_the_groups_that_teach():
     instances = sample(CONFIG, 6, agents=2, seed=1)[0]
     right = [0, 4, 2, 1, 4, 0]  # of four answers to each instance
     texts = [answer(i.solution.plan) if n < k else "" for i, k in zip(instances, right, strict=True) for n in range(GROUP)]
-    score = pilot(Scripted(texts), instances, GROUP, PromptStyle.COMPACT, Sampling(max_tokens=8), RewardWeights())
+    score = pilot(Scripted(texts), USUAL.load(), instances, GROUP, PromptStyle.COMPACT, Sampling(max_tokens=8), RewardWeights())
     assert (score.groups, score.group_size) == (6, 4)
     assert score.mixed.value == pytest.approx(2 / 6)
     # Two of four: |a| = 0.5 / sqrt(1/3) each. One of four: (0.75 + 3 * 0.25) / 4 over 0.5.

@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 from boards import Solver, detour, draw_instances, off_the_grid, optimal, unfinished
 
+from envgen.dataset import USUAL
 from envgen.errors import DataError
 from envgen.mapf.problem import Instance
 from envgen.mapf.prompts import PromptStyle
@@ -86,12 +87,12 @@ def test_a_file_of_something_else_is_a_data_error(tmp_path: Path):
 
 
 def test_a_breakdown_counts_what_went_wrong_by_map_size():
-    rollouts = evaluate(Solver(INSTANCES, PromptStyle.COMPACT), INSTANCES, PromptStyle.COMPACT, Sampling(max_tokens=9))
+    rollouts = evaluate(Solver(INSTANCES, PromptStyle.COMPACT), USUAL.load(), INSTANCES, PromptStyle.COMPACT, Sampling(max_tokens=9))
     worse = [rollout(i, "" if i.problem.size == 3 else detour(i)) for i in INSTANCES]
-    counts = breakdown_of(rollouts + worse)
+    counts = breakdown_of(USUAL.load(), rollouts + worse)
     n = {size: sum(i.problem.size == size for i in INSTANCES) for size in (3, 4)}
-    assert list(counts.sizes) == [3, 4]
-    assert (counts.sizes[3].n, counts.sizes[3].valid, counts.sizes[3].optimal) == (2 * n[3], n[3], n[3])
-    assert counts.sizes[3].failures[FailureCategory.PARSE_ERROR] == n[3]
-    assert (counts.sizes[4].n, counts.sizes[4].valid, counts.sizes[4].optimal) == (2 * n[4], 2 * n[4], n[4])
-    assert sum(counts.sizes[4].failures.values()) == 0
+    assert list(counts.strata) == ["3", "4"]
+    assert (counts.strata["3"].n, counts.strata["3"].valid, counts.strata["3"].optimal) == (2 * n[3], n[3], n[3])
+    assert counts.strata["3"].failures[FailureCategory.PARSE_ERROR] == n[3]
+    assert (counts.strata["4"].n, counts.strata["4"].valid, counts.strata["4"].optimal) == (2 * n[4], 2 * n[4], n[4])
+    assert sum(counts.strata["4"].failures.values()) == 0

@@ -114,6 +114,7 @@ def test_a_stage_learns_the_same_as_without(tmp_path: Path, monkeypatch: pytest.
             data=tmp_path / "train.parquet",
             output=folder,
             work=folder / "work",
+            style=PromptStyle.COMPACT,
             rewards=RewardWeights(),
             trl={
                 "per_device_train_batch_size": 16,

@@ -86,7 +86,14 @@ def test_what_the_pilot_assumes_is_what_the_installed_trainer_would_do():
 
 def test_a_spec_survives_its_file():
     spec = TrainSpec(
-        parent="tiny", data=Path("a"), output=Path("b"), work=Path("c"), rewards=RewardWeights(format=0.1), trl={"beta": 0.0, "bf16": False}, seed=3
+        parent="tiny",
+        data=Path("a"),
+        output=Path("b"),
+        work=Path("c"),
+        style="compact",
+        rewards=RewardWeights(format=0.1),
+        trl={"beta": 0.0, "bf16": False},
+        seed=3,
     )
     assert TrainSpec.model_validate_json(spec.model_dump_json()) == spec
 
@@ -99,10 +106,10 @@ def test_options_of_shipped_presets_have_the_types_that_the_trainer_wants(preset
 
 
 def test_a_training_log_is_read_back_by_column(tmp_path: Path):
-    rows = [dict.fromkeys(TRAIN_LOG_COLUMNS, index) | {"entropy": None} for index in range(3)]
+    rows = [dict.fromkeys(TRAIN_LOG_COLUMNS, index) | {"entropy": None, "strata": []} for index in range(3)]
     write_table(tmp_path / "log.parquet", pa.Table.from_pylist(rows, schema=TRAIN_LOG_SCHEMA))
     log = read_train_log(tmp_path / "log.parquet")
-    assert list(log) == list(TRAIN_LOG_COLUMNS)
+    assert list(log) == [*TRAIN_LOG_COLUMNS, "strata"]
     assert log["step"] == [0, 1, 2]
     assert log["entropy"] == [None] * 3
     with pytest.raises(DataError, match="no such file"):

@@ -1,12 +1,12 @@
-"""One step of real training with the shipped start policy, and what its log says of each map size."""
+"""One step of real training with the shipped base policy, and what its log says of each stratum."""
 
 import math
 from pathlib import Path
 
 import pytest
 
-from envgen.config import EnvConfig, SizeConfig
 from envgen.dataset import write_dataset
+from envgen.mapf.config import BoardsConfig, SizeConfig
 from envgen.mapf.prompts import PromptStyle
 from envgen.mapf.sampler import sample
 from policy.checkpoints import resolve_model
@@ -14,8 +14,6 @@ from policy.grpo.rewards import RewardWeights
 from policy.grpo.train_log import mean_advantages, read_train_log, zero_variance_shares
 from policy.grpo.train_spec import TRAIN_LOG_COLUMNS, TrainSpec
 
-EMPTY = {f"{column}_{size}": [None, None] for size in range(3, 11) for column in ("advantage", "zero_variance")}
-EMPTY |= {f"answers_{size}": [0, 0] for size in range(3, 11)}
 OPTIONS = {
     "per_device_train_batch_size": 32,
     "num_generations": 4,
@@ -27,23 +25,24 @@ OPTIONS = {
 }
 
 
-def test_absolute_advantages_are_summed_by_map_size():
+def test_absolute_advantages_are_summed_by_stratum():
     import torch
 
     from policy.grpo.training import advantage_sums
 
-    sums = advantage_sums(torch.tensor([4, 4, 3, 3, 10, 10]), torch.tensor([1.5, -0.5, -0.25, 0.0, 0.0, 1e-4]), 2)
-    nothing = [0, 0, 0]
-    assert sums[:2].tolist() == [[0.25, 2, 0], [2, 2, 0]]
-    assert sums[2:7].tolist() == [nothing] * 5
-    assert sums[7].tolist() == pytest.approx([1e-4, 2, 2])
+    sums = advantage_sums(torch.tensor([1, 1, 0, 0, 3, 3]), torch.tensor([1.5, -0.5, -0.25, 0.0, 0.0, 1e-4]), strata=4, group=2)
+    assert sums[:3].tolist() == [[0.25, 2, 0], [2, 2, 0], [0, 0, 0]]
+    assert sums[3].tolist() == pytest.approx([1e-4, 2, 2])
 
 
 def test_a_stage_weighs_its_steps_by_their_answers():
-    log = EMPTY | {"advantage_3": [0.5, 1.0], "answers_3": [8, 24], "advantage_5": [None, 0.0], "answers_5": [0, 4]}
-    assert mean_advantages(log) == {3: 0.875, 5: 0.0}
-    assert mean_advantages(EMPTY) == {}
-    assert zero_variance_shares(EMPTY | {"zero_variance_3": [0.5, 0.25], "answers_3": [8, 24]}) == {3: 0.3125}
+    def entry(stratum: str, answers: float, advantage: float, zero_variance: float) -> dict:
+        return {"stratum": stratum, "answers": answers, "advantage": advantage, "zero_variance": zero_variance}
+
+    log = {"strata": [[entry("3", 8, 0.5, 0.5)], [entry("3", 24, 1.0, 0.25), entry("5", 4, 0.0, 1.0)]]}
+    assert mean_advantages(log) == {"3": 0.875, "5": 0.0}
+    assert zero_variance_shares(log) == {"3": 0.3125, "5": 1.0}
+    assert mean_advantages({"strata": [[], []]}) == {}
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +50,7 @@ def log(tmp_path_factory) -> dict[str, list]:
     from policy.grpo.training import train
 
     folder: Path = tmp_path_factory.mktemp("training")
-    config = EnvConfig(sizes={size: SizeConfig(data_ratio=share, hole_ratio=0.2, wait_ratio=0.25) for size, share in ((3, 0.75), (4, 0.25))})
+    config = BoardsConfig(sizes={size: SizeConfig(data_ratio=share, hole_ratio=0.2, wait_ratio=0.25) for size, share in ((3, 0.75), (4, 0.25))})
     write_dataset(folder / "train.parquet", sample(config, 16, agents=2, seed=5)[0], PromptStyle.COMPACT, {})
     train(
         TrainSpec(
@@ -59,6 +58,7 @@ def log(tmp_path_factory) -> dict[str, list]:
             data=folder / "train.parquet",
             output=folder,
             work=folder / "work",
+            style=PromptStyle.COMPACT,
             rewards=RewardWeights(),
             trl=OPTIONS,
             seed=3,
@@ -67,20 +67,19 @@ def log(tmp_path_factory) -> dict[str, list]:
     return read_train_log(folder / "train_log.parquet")
 
 
-def test_training_logs_the_answers_and_the_mean_absolute_advantage_of_each_map_size(log):
-    assert list(log) == list(TRAIN_LOG_COLUMNS)
-    assert sum(log["answers_3"]) == 48
-    assert sum(log["answers_4"]) == 16
-    assert sum(sum(log[f"answers_{size}"]) for size in range(5, 11)) == 0
-    assert set(mean_advantages(log)) == {3, 4}
-    for step, flat in enumerate(log["zero_variance"]):
-        assert sum((log[f"zero_variance_{size}"][step] or 0) * log[f"answers_{size}"][step] for size in (3, 4)) == pytest.approx(32 * flat)
+def test_training_logs_the_answers_and_the_mean_absolute_advantage_of_each_stratum(log):
+    assert list(log) == [*TRAIN_LOG_COLUMNS, "strata"]
+    for stratum, answers in (("3", 48), ("4", 16)):
+        assert sum(entry["answers"] for step in log["strata"] for entry in step if entry["stratum"] == stratum) == answers
+    assert set(mean_advantages(log)) == {"3", "4"}
+    for step, flat in zip(log["strata"], log["zero_variance"], strict=True):
+        assert sum(entry["zero_variance"] * entry["answers"] for entry in step) == pytest.approx(32 * flat)
 
 
 def test_the_logged_advantages_are_those_of_groups_with_mixed_rewards(log):
     """Within a group of four the scaled advantages have the standard deviation 1, so that their mean is at most sqrt(3)/2."""
     for index, flat in enumerate(log["zero_variance"]):
-        total = sum((log[f"advantage_{size}"][index] or 0) * log[f"answers_{size}"][index] for size in (3, 4))
+        total = sum(entry["advantage"] * entry["answers"] for entry in log["strata"][index])
         mixed = (1 - flat) * 32
         assert mixed > 0, "the start policy solves some boards, and not all"
         # sqrt(3/8) at least: two answers of four alike, one as far above them as one below (sample standard deviation).

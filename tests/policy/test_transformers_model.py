@@ -1,12 +1,15 @@
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from engineer.answer import answer_schema, parse_answer, project
-from engineer.context import ConfigSpace
-from envgen.config import EnvConfig, SizeConfig
+from envgen.config import EnvConfig
 from envgen.errors import ModelError
+from envgen.mapf.space import Options, space_of
 from policy.chat.contract import Sampling, ask
 from policy.chat.transformers_model import TransformersModel, _Draw
 
@@ -85,8 +88,8 @@ def test_a_prompt_that_does_not_fit_is_refused_by_name(model):
 
 
 def test_even_random_weights_answer_in_the_schema(model):
-    space = ConfigSpace(map_sizes=(3, 4))
-    previous = EnvConfig(sizes={size: SizeConfig(data_ratio=0.5, hole_ratio=0.2, wait_ratio=0.5) for size in (3, 4)})
+    space = space_of(Options(map_sizes=(3, 4)))
+    previous = EnvConfig.model_validate({"sizes": {name: {"data_ratio": 0.5, "hole_ratio": 0.2, "wait_ratio": 0.5} for name in ("3", "4")}})
     schema = answer_schema(space)
     schema["properties"]["rationale"]["maxLength"] = 8
     answers = model.complete([ask("Design")] * 6, Sampling(max_tokens=300, temperature=1.0, seed=3, json_schema=schema))
@@ -94,10 +97,10 @@ def test_even_random_weights_answer_in_the_schema(model):
     assert complete
     for text in complete:
         assert set(json.loads(text, strict=False)["config"]["sizes"]) == {"3", "4"}
-        _, raw = parse_answer(text)
+        _, raw = parse_answer(text, space)
         if any(knobs["data_ratio"] > 0 for knobs in raw["sizes"].values()):
             config, _ = project(raw, space, previous)
-            assert tuple(config.sizes) == (3, 4)
+            assert tuple(config.strata) == ("3", "4")
 
 
 def test_what_is_no_checkpoint_is_refused(tmp_path):

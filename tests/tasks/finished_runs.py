@@ -6,9 +6,10 @@ import numpy as np
 import pyarrow as pa
 
 from engineer.proposal import Attempt, Candidate, Candidates, Proposal
-from envgen.config import EnvConfig, SizeConfig
+from envgen.config import EnvConfig
 from envgen.dataset import write_table
 from envgen.files import write_json
+from envgen.mapf.config import BoardsConfig
 from envgen.mapf.problem import Instance
 from envgen.mapf.prompts import PromptStyle, answer
 from envgen.mapf.sampler import sample
@@ -19,6 +20,7 @@ from infra.runs.stage import Stage
 from infra.runs.steps import StepRecord
 from policy.grpo.pilot_score import Pilots
 from policy.grpo.train_log import TRAIN_LOG_SCHEMA
+from policy.grpo.train_spec import TRAIN_LOG_COLUMNS
 from policy.rollouts import Rollout, breakdown_of
 from tasks.gate import judge
 from tasks.learn import summarize
@@ -28,7 +30,8 @@ EVALUATED = StepRecord(step="evaluate", key="", outputs={Stage.rollouts.name: ""
 
 
 def shares(small: float) -> EnvConfig:
-    return EnvConfig(sizes={s: SizeConfig(data_ratio=share, hole_ratio=0.2, wait_ratio=0.25) for s, share in ((3, small), (4, 1 - small))})
+    parts = {size: {"data_ratio": share, "hole_ratio": 0.2, "wait_ratio": 0.25} for size, share in (("3", small), ("4", 1 - small))}
+    return EnvConfig.model_validate({"sizes": parts})
 
 
 def asked(stage: int, config: EnvConfig, **more: object) -> Proposal:
@@ -52,7 +55,7 @@ def rollouts(instances: list[Instance], correct: int) -> list[Rollout]:
 
 
 def instances(seed: int = 3, agents: int = 2) -> list[Instance]:
-    return sample(shares(0.5), 20, agents=agents, seed=seed, purpose="validation")[0]
+    return sample(BoardsConfig.of(shares(0.5)), 20, agents=agents, seed=seed, purpose="validation")[0]
 
 
 def finished_run(
@@ -68,16 +71,16 @@ def finished_run(
     open_run(directory, preset)
     run, validation = RunRef(directory=directory, preset=preset), validation or instances()
     configs = configs or tuple(shares(0.5 + number / 10) for number in range(len(correct)))
-    run.write(Run.validation, validation, PromptStyle.COMPACT, {})
-    run.start.write(Stage.rollouts, rollouts(validation, correct[0]), PromptStyle.COMPACT)
-    run.start.write(Stage.breakdown, breakdown_of(run.start.rollouts))
+    run.write(Run.validation, validation, PromptStyle.COMPACT, {}, preset.family)
+    run.start.write(Stage.rollouts, rollouts(validation, correct[0]), PromptStyle.COMPACT, preset.family)
+    run.start.write(Stage.breakdown, breakdown_of(preset.task, run.start.rollouts))
     for number, right in enumerate(correct[1:]):
         stage, config = run.stage(number), configs[number]
         stage.write(Stage.config, config)
-        stage.write(Stage.train, validation[:8], PromptStyle.COMPACT, {"stage": number})
+        stage.write(Stage.train, validation[:8], PromptStyle.COMPACT, {"stage": number}, preset.family)
         write_json(stage.checkpoint / "config.json", {"weights": [directory.name, number]})
-        write_table(stage.path(Stage.train_log), pa.table(_log()).cast(TRAIN_LOG_SCHEMA))
-        stage.write(Stage.rollouts, rollouts(validation, right), PromptStyle.COMPACT)
+        write_table(stage.path(Stage.train_log), _log().cast(TRAIN_LOG_SCHEMA))
+        stage.write(Stage.rollouts, rollouts(validation, right), PromptStyle.COMPACT, preset.family)
         chosen = proposals[number] if proposals else asked(number, configs[number + 1])
         drawn = tuple(Candidate(proposal=proposal, state={}) for proposal in (asked(number, config), chosen))
         stage.write(Stage.candidates, Candidates(candidates=drawn))
@@ -92,5 +95,6 @@ def finished_run(
     return run
 
 
-def _log() -> dict[str, np.ndarray]:
-    return {name: np.linspace(0, 1, 5) for name in TRAIN_LOG_SCHEMA.names} | {name: np.arange(1, 6) for name in ("step", "completion_tokens")}
+def _log() -> pa.Table:
+    numbers = {name: np.linspace(0, 1, 5) for name in TRAIN_LOG_COLUMNS} | {name: np.arange(1, 6) for name in ("step", "completion_tokens")}
+    return pa.table({**numbers, "strata": pa.array([[]] * 5, TRAIN_LOG_SCHEMA.field("strata").type)})

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from engineer.proposal import Proposal
-from envgen.config import EnvConfig, SizeConfig
+from envgen.config import EnvConfig
 from envgen.errors import ConfigError, RunDirectoryError
 from envgen.mapf.prompts import PromptStyle
 from flows.approval import approval_form
@@ -17,10 +17,13 @@ from infra.runs.run import RunRef
 from infra.runs.stage import Stage
 from policy.grpo.pilot_score import Pilots
 
-PREVIOUS = EnvConfig(sizes={size: SizeConfig(data_ratio=0.25, hole_ratio=0.3, wait_ratio=0.25) for size in (3, 4, 5, 6)})
-PROPOSED = EnvConfig(
-    sizes={size: SizeConfig(data_ratio=share, hole_ratio=0.3, wait_ratio=0.25) for size, share in zip((3, 4, 5, 6), (0.1, 0.3, 0.3, 0.3), strict=True)}
-)
+
+def config_of(*shares: float) -> EnvConfig:
+    parts = {str(3 + index): {"data_ratio": share, "hole_ratio": 0.3, "wait_ratio": 0.25} for index, share in enumerate(shares)}
+    return EnvConfig.model_validate({"sizes": parts})
+
+
+PREVIOUS, PROPOSED = config_of(0.25, 0.25, 0.25, 0.25), config_of(0.1, 0.3, 0.3, 0.3)
 
 
 @pytest.fixture
@@ -84,8 +87,8 @@ def test_stop_ends_the_run_until_somebody_decides_otherwise(run: RunRef):
 def test_an_edit_is_recorded_as_one_with_what_had_to_be_changed(run: RunRef):
     config = decide(run, "approve", edit=edited(data_ratio=0.1, hole_ratio=0.25))
     assert config is not None
-    assert config.sizes[6].hole_ratio == 0.25
-    assert sum(size.data_ratio for size in config.sizes.values()) == pytest.approx(1)
+    assert config.strata["6"]["hole_ratio"] == 0.25
+    assert sum(part.data_ratio for part in config.strata.values()) == pytest.approx(1)
     found = run.stage(0).decision
     assert found is not None
     assert found.edited
@@ -159,8 +162,8 @@ def test_the_form_has_no_default_decision_and_no_partial_config(run: RunRef):
     schema = approval_form(run, 0).model_json_schema()
     assert schema["required"] == ["decision"]
     shown = schema["properties"]["config"]["default"]
-    assert shown["size_3"] == PROPOSED.sizes[3].model_dump()
-    size = schema["$defs"]["MapSizeForm"]
+    assert shown["stratum_3"] == PROPOSED.strata["3"].model_dump()
+    size = schema["$defs"]["Form_3"]
     assert size["required"] == ["data_ratio", "hole_ratio", "wait_ratio"]
     assert (size["properties"]["hole_ratio"]["minimum"], size["properties"]["hole_ratio"]["maximum"]) == (0.2, 0.4)
 

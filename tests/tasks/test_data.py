@@ -2,19 +2,20 @@ from pathlib import Path
 
 import pytest
 
-from envgen.config import EnvConfig, SizeConfig
-from envgen.mapf import benchmark
+from envgen import families
+from envgen.config import EnvConfig
+from envgen.mapf import benchmark, family
 from envgen.mapf.benchmark import suite_identities
+from envgen.mapf.config import BoardsConfig
 from envgen.mapf.problem import Instance
 from envgen.mapf.prompts import PromptStyle
 from envgen.mapf.sampler import sample
 from infra.config.preset import load_preset
 from infra.runs.run import RunRef
 from infra.runs.steps import StepRecord
-from tasks import data
 from tasks.data import generate, make_validation
 
-TWO_AGENTS = "4ba9d0b1a101cdd40006807d10fe0bc9d47fa6fbb387704ae096fc67823a8bc0"
+TWO_AGENTS = "f3369a316b4a45c3e79bbef671824320b7fb2a0ab4ac37abf4ac07a89b95399d"
 """Key of the validation set of the preset micro."""
 VALIDATION = StepRecord(step="validation", key="of-the-validation-set", outputs={}, seconds=0)
 
@@ -33,14 +34,15 @@ def test_runs_that_share_the_seed_of_stage_0_share_its_data_and_no_other(tmp_pat
     assert (one.outputs["train.parquet"] == other.outputs["train.parquet"]) is (stage == 0)
 
 
-CROWDED = EnvConfig(sizes={3: SizeConfig(data_ratio=1, hole_ratio=0.5, wait_ratio=0.4)})
+CROWDED = EnvConfig.model_validate({"sizes": {"3": {"data_ratio": 1, "hole_ratio": 0.5, "wait_ratio": 0.4}}})
 """Of the 867 distinct boards with three agents, 30 are in the benchmark suite."""
 
 
 def crowded(folder: Path, agents: int) -> RunRef:
-    space = {"space.map_sizes": [3], "space.max_hole_ratio": 0.5, "default_config.sizes": CROWDED.model_dump(mode="json")["sizes"], "instances": 450}
-    validation = {"validation.hole_ratios": [0.5], "validation.instances": 60}
-    return RunRef(directory=folder, preset=load_preset("micro", {"agents": agents, **space, **validation}))
+    options = {"family.options.agents": agents, "family.options.map_sizes": [3], "family.options.max_hole_ratio": 0.5}
+    config = {"default_config": CROWDED.model_dump(mode="json"), "instances": 450}
+    validation = {"validation.grid.hole_ratio": [0.5], "validation.instances": 60}
+    return RunRef(directory=folder, preset=load_preset("micro", {**options, **config, **validation}))
 
 
 def identities(instances: list[Instance]) -> set[str]:
@@ -52,7 +54,7 @@ def test_neither_validation_nor_training_data_hold_an_instance_of_the_benchmark_
     record = make_validation.fn(run)
     generate.fn(run, 0, CROWDED, record)
     suite = suite_identities(3)
-    assert len(identities(sample(CROWDED, 700, agents=3, seed=0)[0]) & suite) > 10, "they would, if the suite were not held out"
+    assert len(identities(sample(BoardsConfig.of(CROWDED), 700, agents=3, seed=0)[0]) & suite) > 10, "they would, if the suite were not held out"
     validation, train = (identities(found) for found in (run.validation, run.stage(0).train))
     assert not validation & train
     assert not (validation | train) & suite
@@ -62,6 +64,7 @@ def test_data_of_two_agents_does_not_depend_on_the_suite(tmp_path: Path, monkeyp
     expected = make_validation.fn(RunRef(directory=tmp_path / "with", preset=load_preset("micro")))
     monkeypatch.setattr(benchmark, "SUITE", tmp_path / "missing.parquet")
     benchmark._identities.cache_clear()
+    families._load.cache_clear()
     found = make_validation.fn(RunRef(directory=tmp_path / "without", preset=load_preset("micro")))
     assert (found.key, found.outputs) == (expected.key, expected.outputs)
     assert found.key == TWO_AGENTS, "the key of a step whose output is the same stays the same"
@@ -70,6 +73,7 @@ def test_data_of_two_agents_does_not_depend_on_the_suite(tmp_path: Path, monkeyp
 def test_the_suite_is_part_of_the_key_of_more_agents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     keys = []
     for digest in ("a", "b"):
-        monkeypatch.setattr(data, "SUITE_SHA256", digest)
+        monkeypatch.setattr(family, "SUITE_SHA256", digest)
+        families._load.cache_clear()
         keys.append(make_validation.fn(crowded(tmp_path / digest, 3)).key)
     assert keys[0] != keys[1]

@@ -11,6 +11,7 @@ from engineer.context import DesignContext
 from engineer.proposal import Proposal
 from envgen.dataset import write_table
 from envgen.files import write_json
+from envgen.mapf.config import BoardsConfig
 from envgen.mapf.prompts import PromptStyle, answer
 from envgen.mapf.sampler import sample
 from envgen.mapf.verifier import verify
@@ -30,9 +31,8 @@ from tasks.design import engineer
 from tasks.gate import judge
 from tasks.run import close_engine
 
-SIZES = (3, 4, 5, 6)
-ADVANTAGES = ({3: 0.2, 4: 0.4, 5: 0.8, 6: 0.6}, {3: 0.0, 4: 0.2, 5: 0.4, 6: 0.8})
-VALUES = ({3: 0.1, 4: 0.2, 5: 0.4, 6: 0.3}, {3: 0.05, 4: 0.2, 5: 0.4, 6: 0.55})
+ADVANTAGES = ({"3": 0.2, "4": 0.4, "5": 0.8, "6": 0.6}, {"3": 0.0, "4": 0.2, "5": 0.4, "6": 0.8})
+VALUES = ({"3": 0.1, "4": 0.2, "5": 0.4, "6": 0.3}, {"3": 0.05, "4": 0.2, "5": 0.4, "6": 0.55})
 
 
 @pytest.fixture
@@ -41,18 +41,18 @@ def run(tmp_path: Path) -> RunRef:
     preset = load_preset("micro", {"design.designer": "bandit", "design.pilot": 0})
     ref = RunRef(directory=tmp_path, preset=preset)
     ref.write(RunRef.validation, [], PromptStyle.COMPACT, {})
-    instances = sample(preset.default_config, 8, agents=2, seed=3, purpose="validation")[0]
+    instances = sample(BoardsConfig.of(preset.default_config), 8, agents=2, seed=3, purpose="validation")[0]
     answers = [answer(instance.solution.plan) if index % 2 else "" for index, instance in enumerate(instances)]
     rollouts = [
         Rollout(instance=i, completion=text, completion_tokens=3, truncated=False, verdict=verify(i, text)) for i, text in zip(instances, answers, strict=True)
     ]
     write_rollouts(ref.start.path(Stage.rollouts), rollouts, PromptStyle.COMPACT)
     for stage, advantages in enumerate(ADVANTAGES):
-        row = dict.fromkeys(TRAIN_LOG_COLUMNS, 0) | {f"{column}_{size}": None for size in range(3, 11) for column in ("advantage", "zero_variance")}
-        row |= {f"advantage_{size}": value for size, value in advantages.items()} | {f"answers_{size}": 8 for size in SIZES}
+        found = [{"stratum": name, "answers": 8, "advantage": value, "zero_variance": 0} for name, value in advantages.items()]
+        row = dict.fromkeys(TRAIN_LOG_COLUMNS, 0) | {"strata": found}
         write_table(ref.stage(stage).path(Stage.train_log), pa.Table.from_pylist([row], schema=TRAIN_LOG_SCHEMA))
         write_rollouts(ref.stage(stage).path(Stage.rollouts), rollouts, PromptStyle.COMPACT)
-        ref.stage(stage).write(Stage.breakdown, breakdown_of(rollouts))
+        ref.stage(stage).write(Stage.breakdown, breakdown_of(preset.task, rollouts))
         ref.stage(stage).write(Stage.changes, Changes(valid={}))
     ref.stage(0).write(Stage.config, preset.default_config)
     return ref
@@ -66,8 +66,8 @@ def ask(run: RunRef, stage: int) -> StepRecord:
     return record
 
 
-def values(run: RunRef, stage: int) -> dict[int, float]:
-    return {int(size): value for size, value in json.loads((run.stage(stage).path(Stage.state)).read_text())["values"].items()}
+def values(run: RunRef, stage: int) -> dict[str, float]:
+    return json.loads((run.stage(stage).path(Stage.state)).read_text())["values"]
 
 
 def test_the_state_goes_from_stage_to_stage_through_the_stage_directory(run: RunRef):
@@ -148,7 +148,7 @@ def test_the_training_facts_of_a_preset_are_plain_values_without_paths_or_secret
     secret = {"trl.hub_token": "hf_secret", "trl.run_name": "mine", "rewards.format": 0.25}
     assert training_facts(load_preset("micro", secret)) == {
         "algorithm": "GRPO",
-        "agents": 2,
+        "options": {"agents": 2, "map_sizes": [3, 4, 5, 6], "min_hole_ratio": 0.2, "max_hole_ratio": 0.4},
         "group_size": 4,
         "learning_rate": 1e-4,
         "answer_tokens": 24,

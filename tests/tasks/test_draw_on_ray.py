@@ -7,22 +7,25 @@ from prefect import flow
 from prefect.client.orchestration import get_client
 from prefect.testing.utilities import prefect_test_harness
 
-from envgen.config import EnvConfig, SizeConfig
+from envgen.config import EnvConfig
 from envgen.dataset import read_dataset
 from envgen.errors import ConfigError, DataError, SamplingError
+from envgen.family import Source
 from envgen.mapf.problem import Instance
 from envgen.mapf.prompts import PromptStyle
-from envgen.mapf.sampler import checked_quotas, sample
+from envgen.sampling import sample
 from infra.config.preset import load_preset
 from infra.runs.data import held_out, validation_instances
 from infra.runs.run import RunRef
 from infra.runs.stage import Stage
 from infra.runs.steps import StepRecord
 from tasks.data import generate
-from tasks.draw_on_ray import SizeRequest, draw_size, ray_runner
+from tasks.draw_on_ray import StratumRequest, draw_stratum, ray_runner
 
 VALIDATION = StepRecord(step="validation", key="of-the-validation-set", outputs={}, seconds=0)
-RARE = EnvConfig(sizes={5: SizeConfig(data_ratio=0.5, hole_ratio=0, wait_ratio=1), 6: SizeConfig(data_ratio=0.5, hole_ratio=0.3, wait_ratio=0.25)})
+RARE = EnvConfig.model_validate(
+    {"sizes": {"5": {"data_ratio": 0.5, "hole_ratio": 0, "wait_ratio": 1}, "6": {"data_ratio": 0.5, "hole_ratio": 0.3, "wait_ratio": 0.25}}}
+)
 """Of the open 5x5 boards with two agents 208 need a wait."""
 
 
@@ -38,53 +41,54 @@ def run_in(folder: Path) -> RunRef:
     return run
 
 
-def requests(run: RunRef, config: EnvConfig, count: int) -> list[SizeRequest]:
+def requests(run: RunRef, config: EnvConfig, count: int) -> list[StratumRequest]:
     return [
-        SizeRequest(
-            quota=quota,
-            wait_ratio=config.sizes[quota.size].wait_ratio,
-            seed=run.preset.stage_seed(0),
-            stage=0,
+        StratumRequest(
+            family=run.preset.family,
+            stratum=name,
+            knobs=config.strata[name].knobs,
+            count=wanted,
+            source=Source(run.preset.stage_seed(0)),
             validation=run.path(RunRef.validation),
             style=PromptStyle.COMPACT,
-            shard=run.directory / f"{quota.size}.parquet",
+            shard=run.directory / f"{name}.parquet",
         )
-        for quota in checked_quotas(config, count, run.preset.agents)
+        for name, wanted in config.counts(count).items()
     ]
 
 
-def drawn_by_size(run: RunRef, config: EnvConfig, count: int) -> list[Instance]:
-    return [instance for request in requests(run, config, count) for instance in read_dataset(draw_size.fn(request).path)]
+def drawn_by_stratum(run: RunRef, config: EnvConfig, count: int) -> list[Instance]:
+    return [instance for request in requests(run, config, count) for instance in read_dataset(draw_stratum.fn(request).path)]
 
 
-def test_the_map_sizes_drawn_one_by_one_are_what_one_process_draws(tmp_path: Path):
+def test_the_strata_drawn_one_by_one_are_what_one_process_draws(tmp_path: Path):
     run = run_in(tmp_path)
-    at_once, _ = sample(run.preset.default_config, 400, seed=run.preset.stage_seed(0), held_out=held_out(run))
-    assert drawn_by_size(run, run.preset.default_config, 400) == at_once
+    at_once, _ = sample(run.preset.task, run.preset.default_config, 400, Source(run.preset.stage_seed(0)), held_out(run))
+    assert drawn_by_stratum(run, run.preset.default_config, 400) == at_once
 
 
 def test_a_class_that_runs_out_of_boards_is_the_same_error(tmp_path: Path):
     run = RunRef(directory=tmp_path, preset=load_preset("micro", {"instances": 416}))
-    taken = sample(RARE, 60, seed=1)[0]
+    taken = sample(run.preset.task, RARE, 60, Source(1))[0]
     run.write(RunRef.validation, taken, PromptStyle.COMPACT, {})
     with pytest.raises(SamplingError, match="distinct boards that need a wait after") as plain:
-        sample(RARE, 416, seed=run.preset.stage_seed(0), held_out=frozenset(instance.problem.id for instance in taken))
-    with pytest.raises(SamplingError) as by_size:
-        drawn_by_size(run, RARE, 416)
-    assert str(by_size.value) == str(plain.value)
+        sample(run.preset.task, RARE, 416, Source(run.preset.stage_seed(0)), frozenset(instance.id for instance in taken))
+    with pytest.raises(SamplingError) as by_stratum:
+        drawn_by_stratum(run, RARE, 416)
+    assert str(by_stratum.value) == str(plain.value)
 
 
 def test_a_worker_that_does_not_see_the_runs_folder_says_so(tmp_path: Path):
     run = run_in(tmp_path)
     run.path(RunRef.validation).unlink()
     with pytest.raises(DataError, match=r"validation\.parquet: not there for this worker; ENVWRIGHT_RUNS"):
-        drawn_by_size(run, run.preset.default_config, 400)
+        drawn_by_stratum(run, run.preset.default_config, 400)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.usefixtures("_server")
-def test_ray_gives_the_same_bits_in_a_named_task_run_per_map_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_ray_gives_the_same_bits_in_a_named_task_run_per_stratum(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     pytest.importorskip("prefect_ray", reason="prefect-ray is not installed (pip install -e '.[ray]')")
     monkeypatch.setenv("ENVWRIGHT_WORKERS", "2")
 
@@ -102,7 +106,7 @@ def test_ray_gives_the_same_bits_in_a_named_task_run_per_map_size(tmp_path: Path
     assert list(on_ray.stage(0).directory.rglob("*.parquet")) == [on_ray.stage(0).path(Stage.train)], "no shard is left"
     with get_client(sync_client=True) as client:
         names = {found.name for found in client.read_task_runs() if str(found.flow_run_id) == ours}
-    assert names == {"draw 3x3", "draw 4x4", "draw 5x5", "draw 6x6"}
+    assert names == {"draw 3", "draw 4", "draw 5", "draw 6"}
 
 
 def test_a_missing_ray_names_what_to_install(monkeypatch: pytest.MonkeyPatch):

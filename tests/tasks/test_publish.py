@@ -8,7 +8,8 @@ import pytest
 from finished_runs import EVALUATED, asked, finished_run, rollouts, shares
 
 from engineer.behaviour import proposal_behaviour
-from envgen.config import EnvConfig, SizeConfig
+from envgen.config import EnvConfig
+from envgen.mapf.config import BoardsConfig, SizeConfig
 from envgen.mapf.sampler import sample
 from infra.config.preset import load_preset
 from infra.runs.context import design_context
@@ -24,7 +25,7 @@ from tasks.publish import publish
 
 CONFIGS = (shares(0.5), shares(0.8), shares(0.6))
 OPTIONS_CONFIGS = [
-    EnvConfig(sizes={s: SizeConfig(data_ratio=share, hole_ratio=0.2, wait_ratio=0.25) for s, share in zip((3, 4, 5, 6), row, strict=True)})
+    BoardsConfig(sizes={s: SizeConfig(data_ratio=share, hole_ratio=0.2, wait_ratio=0.25) for s, share in zip((3, 4, 5, 6), row, strict=True)}).config
     for row in ((0.25, 0.25, 0.25, 0.25), (0.25, 0.25, 0.5, 0))
 ]
 RATIONALE = "More data for 3x3."
@@ -39,7 +40,7 @@ def judge_again(run: RunRef) -> None:
 @pytest.fixture
 def run(tmp_path: Path) -> tuple[RunRef, list[list[Rollout]]]:
     """Two stages: the valid rate rises from 30 % to 90 %, then drops to 10 %."""
-    boards, correct = sample(CONFIGS[0], 40, agents=2, seed=3, purpose="validation")[0], (3, 9, 1)
+    boards, correct = sample(BoardsConfig.of(CONFIGS[0]), 40, agents=2, seed=3, purpose="validation")[0], (3, 9, 1)
     proposals = tuple(asked(stage, CONFIGS[stage + 1], rationale=RATIONALE) for stage in (0, 1))
     found = finished_run(tmp_path / "run", correct, validation=boards, proposals=proposals, configs=CONFIGS)
     return found, [rollouts(boards, count) for count in correct]
@@ -47,12 +48,15 @@ def run(tmp_path: Path) -> tuple[RunRef, list[list[Rollout]]]:
 
 def test_each_stage_is_published_with_the_behaviour_of_its_proposal(run: tuple[RunRef, list[list[Rollout]]]):
     reference, (start, first, second) = run
+    task, space = reference.preset.task, reference.preset.space
     results = [publish.fn(reference, stage) for stage in (0, 1)][-1]
     assert Run(directory=reference.directory).results == results
     assert (reference.directory / "report.html").is_file()
     assert [stage.behaviour for stage in results.stages] == [
-        proposal_behaviour(None, CONFIGS[0], CONFIGS[1], breakdown_of(first), gains(start, first)[0], valid_gains(start, first), RATIONALE),
-        proposal_behaviour(CONFIGS[0], CONFIGS[1], CONFIGS[2], breakdown_of(second), gains(first, second)[0], valid_gains(first, second), RATIONALE),
+        proposal_behaviour(space, None, CONFIGS[0], CONFIGS[1], breakdown_of(task, first), gains(start, first)[0], valid_gains(start, first), RATIONALE),
+        proposal_behaviour(
+            space, CONFIGS[0], CONFIGS[1], CONFIGS[2], breakdown_of(task, second), gains(first, second)[0], valid_gains(first, second), RATIONALE
+        ),
     ]
     behaviours = [stage.behaviour for stage in results.stages if stage.behaviour]
     assert [b.valid_change.value for b in behaviours] == pytest.approx([0.6, -0.8])
@@ -73,7 +77,7 @@ def test_a_stage_that_is_rolled_back_does_not_end_the_run(tmp_path: Path, run: t
     ]
     results = [publish.fn(judged, stage) for stage in (0, 1)][-1]
     assert results.final.stage == 0
-    assert results.final.breakdown == breakdown_of(first)
+    assert results.final.breakdown == breakdown_of(reference.preset.task, first)
     assert results.final.valid_gain == gains(start, first)[0]
     page = (reference.directory / "report.html").read_text()
     assert "The gate rolled back: the run ends with stage 0." in page

@@ -191,10 +191,10 @@ def test_runs_have_the_columns_that_variants_are_compared_by(tracked: MlflowClie
     assert not {"preset.seed", "preset.design.variant"} & set(runs[None].data.params), "each is there once"
     assert [i.dataset.name for i in runs[None].inputs.dataset_inputs] == ["columns-validation"]
     assert runs[None].data.params["preset.trl.learning_rate"] == "0.0001"
-    groups = {"", "/3x3", "/4x4", "/agents-2", "/agents-3", "/wait", "/no-wait"}
+    groups = {"", "/3x3", "/4x4", "/with-wait_required", "/without-wait_required"}
     assert {name for name in runs[0].data.metrics if not name.startswith("train/")} == {rate + group for rate in ("valid", "optimal") for group in groups}
     waiting = [number % 10 < 5 for number, instance in enumerate(posed) if instance.solution.wait_required]
-    assert runs[0].data.metrics["valid/wait"] == pytest.approx(sum(waiting) / len(waiting))
+    assert runs[0].data.metrics["valid/with-wait_required"] == pytest.approx(sum(waiting) / len(waiting))
     assert runs[-1].data.metrics["valid"] == 0.3
     assert runs[0].data.tags["prompt"] == "envwright-compact-V6"
 

@@ -17,7 +17,7 @@ _SIDE = 0.09
 
 
 def write_chart(directory: Path, results: BenchmarkResults) -> bytes:
-    """Write the figure, a panel for each number of agents with 95 % Wilson intervals, and return it as PNG."""
+    """Write the figure, a panel for each number of agents with 95 % intervals, and return it as PNG."""
     return write_png(directory / CHART_FILE, _figure(results), dpi=130)
 
 
@@ -35,8 +35,20 @@ def _figure(results: BenchmarkResults) -> "Figure":
         _dress(axes, agents, scores, results.sizes)
     panels[0].set_ylabel("% of the instances", color=MUTED)
     panels[0].set_ylim(bottom=0)
-    handles = {label: handle for axes in panels for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}
-    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=2 if compared else 4, frameon=False, fontsize=9.5, labelcolor=INK)
+    handles = {
+        label: handle
+        for axes in panels
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+    }
+    figure.legend(
+        handles.values(),
+        handles.keys(),
+        loc="outside lower center",
+        ncols=2 if compared else 4,
+        frameon=False,
+        fontsize=9.5,
+        labelcolor=INK,
+    )
     figure.suptitle(_title(results), x=0.01, ha="left", color=INK, fontsize=12)
     return figure
 
@@ -52,7 +64,15 @@ def _published(axes: "Axes") -> None:
         places, values = list(ENGINEER_BY_SIZE), [rates[index] for rates in ENGINEER_BY_SIZE.values()]
         label = f"{name}, Qwen3-4B + GRPO + engineer ({MARK})"
         marks = {"marker": "D", "markersize": 5, "markerfacecolor": "white"}
-        axes.plot(places, values, color=RATE_COLOURS[name], linewidth=1, linestyle=(0, (1.5, 2)), label=label, **marks)
+        axes.plot(
+            places,
+            values,
+            color=RATE_COLOURS[name],
+            linewidth=1,
+            linestyle=(0, (1.5, 2)),
+            label=label,
+            **marks,
+        )
 
 
 def _dress(axes: "Axes", agents: int, scores: list[Score], sizes: list[int]) -> None:
@@ -61,4 +81,6 @@ def _dress(axes: "Axes", agents: int, scores: list[Score], sizes: list[int]) -> 
     axes.set_xlim(min(sizes) - 0.5, max(sizes) + 0.5)
     axes.set_xlabel("map size", color=MUTED)
     number = f"{sum(score.n for score in scores):,} instances"
-    axes.set_title(f"{agents} agent{'' if agents == 1 else 's'}, {number}", loc="left", color=MUTED, fontsize=10.5)
+    axes.set_title(
+        f"{agents} agent{'' if agents == 1 else 's'}, {number}", loc="left", color=MUTED, fontsize=10.5
+    )

@@ -1,4 +1,7 @@
-"""Rates that arXiv 2606.17682 publishes for the benchmark, in %, measured on the authors' instances. No intervals are published."""
+"""Rates that arXiv 2606.17682 publishes for the benchmark, in %, measured on the authors' instances.
+
+No intervals are published.
+"""
 
 from typing import NamedTuple
 
@@ -14,7 +17,10 @@ class PublishedModel(NamedTuple):
 
 
 class PublishedVariant(NamedTuple):
-    """How the engineer was asked, wait subset -> valid rate where it is published, and the valid rate of all 3,150 instances."""
+    """How the engineer was asked, and what came of it.
+
+    Wait subset -> valid rate where it is published, and the valid rate of all 3,150 instances.
+    """
 
     name: str
     valid: dict[str, float]
@@ -23,14 +29,19 @@ class PublishedVariant(NamedTuple):
 
 MODELS = (
     PublishedModel("Qwen3-4B base", {3: (14.83, 14.00), 4: (3.43, 3.05), 5: (1.44, 1.22)}),
-    PublishedModel("Qwen3-4B + GRPO, random config", {3: (40.42, 26.08), 4: (26.67, 16.10), 5: (15.11, 9.11)}),
+    PublishedModel(
+        "Qwen3-4B + GRPO, random config", {3: (40.42, 26.08), 4: (26.67, 16.10), 5: (15.11, 9.11)}
+    ),
     PublishedModel("Qwen3-4B + GRPO + engineer", {3: (51.67, 31.67), 4: (33.14, 21.33), 5: (18.67, 11.00)}),
     PublishedModel("Kimi-K2.5", {3: (46.17, 29.25), 4: (26.95, 17.90), 5: (13.47, 8.78)}),
     PublishedModel("GPT-5.4", {3: (32.50, 20.58), 4: (17.05, 10.86), 5: (9.11, 6.00)}),
     PublishedModel("Grok-4.2", {3: (33.42, 21.00), 4: (23.43, 15.33), 5: (12.89, 8.78)}),
     PublishedModel("Gemini-3.1-Pro", {3: (24.50, 15.33), 4: (12.95, 10.10), 5: (4.78, 3.56)}),
 )
-"""The paper's cells of map sizes average to other valid rates in two places: 14.22 for Kimi-K2.5 with 5 agents, 13.05 for Gemini-3.1-Pro with 4."""
+"""The paper's cells of map sizes average to other valid rates in two places.
+
+14.22 for Kimi-K2.5 with 5 agents, 13.05 for Gemini-3.1-Pro with 4.
+"""
 
 VARIANTS = (
     PublishedVariant("no redesign", {}, 28.61),

@@ -1,4 +1,4 @@
-"""`benchmark.json`: what a model answered on a benchmark, counted by wait subset, agents and map size, with intervals."""
+"""`benchmark.json`: what a model answered, counted by wait subset, agents and map size, with intervals."""
 
 from collections.abc import Sequence
 from itertools import product
@@ -69,9 +69,18 @@ class BenchmarkResults(Frozen):
     scores: tuple[Score, ...]
     """Every wait subset, number of agents and map size that occurs, and all sums over them."""
 
-    def score(self, subset: str | None = None, agents: int | None = None, size: int | None = None) -> Score | None:
+    def score(
+        self, subset: str | None = None, agents: int | None = None, size: int | None = None
+    ) -> Score | None:
         """The score of a group; None if no instance is in it."""
-        return next((score for score in self.scores if (score.subset, score.agents, score.size) == (subset, agents, size)), None)
+        return next(
+            (
+                score
+                for score in self.scores
+                if (score.subset, score.agents, score.size) == (subset, agents, size)
+            ),
+            None,
+        )
 
     @property
     def overall(self) -> Score:
@@ -111,16 +120,21 @@ def write_results(directory: Path, results: BenchmarkResults) -> None:
 
 
 def scores_table(results: BenchmarkResults) -> list[dict[str, Any]]:
-    """One row a number of agents and wait subset, then one a number of agents and map size, then one for all, for the Prefect UI."""
+    """Rows for the Prefect UI: by agents and wait subset, by agents and map size, and one for all."""
     groups = [(subset, agents, None) for agents in results.agents for subset in results.subsets]
-    groups += [(None, agents, size) for agents in results.agents for size in results.sizes] + [(None, None, None)]
+    groups += [(None, agents, size) for agents in results.agents for size in results.sizes] + [
+        (None, None, None)
+    ]
     return [
         {
             "agents": score.agents or "all",
             "wait subset": score.subset or "all",
             "map size": f"{score.size}x{score.size}" if score.size else "all",
             "instances": score.n,
-            **{name: rate_text(rate) for name, rate in (("valid", score.valid_rate), ("optimal", score.optimal_rate))},
+            **{
+                name: rate_text(rate)
+                for name, rate in (("valid", score.valid_rate), ("optimal", score.optimal_rate))
+            },
         }
         for group in groups
         if (score := results.score(*group))
@@ -129,7 +143,11 @@ def scores_table(results: BenchmarkResults) -> list[dict[str, Any]]:
 
 def _score(group: tuple[str | None, int | None, int | None], rollouts: list[Rollout]) -> Score:
     subset, agents, size = group
-    n, valid, optimal = len(rollouts), sum(r.verdict.valid for r in rollouts), sum(r.verdict.optimal for r in rollouts)
+    n, valid, optimal = (
+        len(rollouts),
+        sum(r.verdict.valid for r in rollouts),
+        sum(r.verdict.optimal for r in rollouts),
+    )
     return Score(
         subset=subset,
         agents=agents,
@@ -141,5 +159,7 @@ def _score(group: tuple[str | None, int | None, int | None], rollouts: list[Roll
         optimal_rate=wilson(optimal, n),
         truncated=sum(r.truncated for r in rollouts),
         completion_tokens=sum(r.completion_tokens for r in rollouts),
-        failures={category: sum(r.verdict.category is category for r in rollouts) for category in FailureCategory},
+        failures={
+            category: sum(r.verdict.category is category for r in rollouts) for category in FailureCategory
+        },
     )

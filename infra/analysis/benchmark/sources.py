@@ -1,6 +1,7 @@
-"""Where a benchmark's instances come from: the shipped suite, a data set, or rows of the public benchmark, which are solved first.
+"""Where a benchmark's instances come from: the shipped suite, a data set, or rows of the public benchmark.
 
-Rows have the columns `sample_id, num_agents, text`; in JSON lines `subset` may say to which wait subset a row belongs.
+Rows are solved first. They have the columns `sample_id, num_agents, text`; in JSON lines `subset` may say to
+which wait subset a row belongs.
 """
 
 import re
@@ -29,8 +30,9 @@ Row = tuple[str, Any]
 
 
 def read_source(source: str, progress: Callable[[int], None] | None = None) -> list[Item]:
-    """The instances of `source`: nothing means the shipped suite, else a .parquet data set, .jsonl rows, or a hub id or folder of the public data set.
+    """The instances of `source`; nothing means the shipped suite.
 
+    Else it is a .parquet data set, .jsonl rows, or a hub id or folder of the public data set.
     `progress` is told how many rows are solved. DataError names file, row and remedy.
     """
     if not source:
@@ -39,14 +41,22 @@ def read_source(source: str, progress: Callable[[int], None] | None = None) -> l
     if path.suffix == ".parquet":
         return read_items(path)
     if path.suffix == ".jsonl":
-        return solve_rows(((f"{path}: line {number}", value) for number, value in read_json_lines(path)), source, progress)
+        return solve_rows(
+            ((f"{path}: line {number}", value) for number, value in read_json_lines(path)), source, progress
+        )
     if path.is_dir() or (_HUB_ID.fullmatch(source) and not path.exists()):
         return solve_rows(_hub_rows(source), source, progress)
-    raise DataError(f"{source}: expected a .parquet data set, a .jsonl file of rows sample_id, num_agents, text, or a hub id as {PUBLIC}")
+    raise DataError(
+        f"{source}: expected a .parquet data set, a .jsonl file of rows sample_id, num_agents, text, or "
+        f"a hub id as {PUBLIC}"
+    )
 
 
 def solve_rows(rows: Iterable[Row], source: str, progress: Callable[[int], None] | None = None) -> list[Item]:
-    """Rows of the public benchmark as instances with canonical identities and our solver's costs; DataError for a row that is wrong or has no plan."""
+    """Rows of the public benchmark as instances with canonical identities and our solver's costs.
+
+    DataError for a row that is wrong or has no plan.
+    """
     read = [(where, _validated(where, value)) for where, value in rows]
     if not read:
         raise DataError(f"{source}: holds no row; expected rows sample_id, num_agents, text")
@@ -56,7 +66,10 @@ def solve_rows(rows: Iterable[Row], source: str, progress: Callable[[int], None]
         problems = [_problem(where, row) for where, row in batch]
         for (where, row), problem, solution in zip(batch, problems, solve_many(problems), strict=True):
             if solution is None:
-                raise DataError(f"{where}: {row.sample_id!r} has no plan, so no answer can be judged by its cost; leave it out")
+                raise DataError(
+                    f"{where}: {row.sample_id!r} has no plan, so no answer can be judged by its cost; "
+                    "leave it out"
+                )
             subset = row.subset.removeprefix(CONFIG_PREFIX) or EVERYTHING
             found.append(Item(Instance(problem=problem, solution=solution), row.sample_id, subset))
         if progress:
@@ -82,7 +95,7 @@ def _problem(where: str, row: BenchmarkRow) -> Problem:
 
 
 def _hub_rows(source: str) -> Iterator[Row]:
-    """The rows of every split of the three configs of a data set at the hub, or of a folder that holds a copy of it."""
+    """The rows of every split of the three configs of a data set at the hub, or of a copy in a folder."""
     from datasets import load_dataset  # takes seconds to import
 
     for subset in SUBSETS:
@@ -91,7 +104,8 @@ def _hub_rows(source: str) -> Iterator[Row]:
             splits = load_dataset(source, config)
         except (OSError, ValueError) as error:
             raise DataError(
-                f"{source}: config {config} cannot be fetched ({error}); check the id and the network, or save its rows sample_id, num_agents, text "
+                f"{source}: config {config} cannot be fetched ({error}); check the id and the network, or "
+                "save its rows sample_id, num_agents, text "
                 "as JSON lines where there is one and give that file"
             ) from None
         for split, rows in splits.items():

@@ -20,7 +20,10 @@ SPEC = "spec.json"
 SUITE_NAME = "the benchmark suite"
 """What the shipped suite is called where a data set is named."""
 ANSWER_TOKENS, COMPACT_ANSWER_TOKENS = 8192, 128
-"""Longest answers: of a model that thinks before, and of one that only answers. Optimal answers to the suite have up to 105 tokens of the tiny policy."""
+"""Longest answers: of a model that thinks before, and of one that only answers.
+
+Optimal answers to the suite have up to 105 tokens of the tiny policy.
+"""
 BOARD_PROMPT_TOKENS = 2048
 """More than a prompt in the board style has."""
 LEAST_BOARD_CONTEXT = 2 * BOARD_PROMPT_TOKENS
@@ -32,7 +35,7 @@ class BenchmarkSpec(Frozen):
     model: str = Field(min_length=1)
     """`tiny`, a checkpoint directory, a hub id, or `base_url#model` of an OpenAI-compatible endpoint."""
     data: str
-    """A source of `infra.analysis.benchmark.sources`; empty: the shipped suite, or the validation set of `preset`."""
+    """A source of `infra.analysis.benchmark.sources`; empty: the suite, or the validation set of `preset`."""
     preset: str
     """A preset whose validation set is answered; empty unless it is."""
     limit: int | None = Field(ge=1)
@@ -44,20 +47,36 @@ class BenchmarkSpec(Frozen):
 
     @property
     def unusual(self) -> dict[str, Any]:
-        """What decides answers of the engine and differs from an engine's defaults: no part of keys and names where nothing was chosen."""
+        """What decides answers of the engine and differs from an engine's defaults.
+
+        It is no part of keys and names where nothing was chosen.
+        """
         usual = EngineConfig().decides
-        return {} if self.endpoint else {name: value for name, value in self.engine.decides.items() if usual.get(name) != value}
+        return (
+            {}
+            if self.endpoint
+            else {name: value for name, value in self.engine.decides.items() if usual.get(name) != value}
+        )
 
     @property
     def held(self) -> dict[str, Any]:
-        """What decides the answers, as JSON: of the engine only `unusual`, so that a benchmark goes on with another batch size or on more GPUs."""
-        return self.model_dump(mode="json", exclude={"engine"}) | ({"engine": self.unusual} if self.unusual else {})
+        """What decides the answers, as JSON; of the engine only `unusual`.
+
+        So a benchmark goes on with another batch size or on more GPUs.
+        """
+        return self.model_dump(mode="json", exclude={"engine"}) | (
+            {"engine": self.unusual} if self.unusual else {}
+        )
 
     @property
     def endpoint(self) -> Endpoint | None:
         """The endpoint that `model` names, if it does."""
         address, mark, name = self.model.partition("#")
-        return Endpoint(base_url=address, model=name) if mark and address.startswith(("http://", "https://")) else None
+        return (
+            Endpoint(base_url=address, model=name)
+            if mark and address.startswith(("http://", "https://"))
+            else None
+        )
 
     @property
     def asks(self) -> str:
@@ -73,7 +92,10 @@ def benchmark_name(spec: BenchmarkSpec) -> str:
 
 
 def benchmark_directory(spec: BenchmarkSpec, name: str = "") -> Path:
-    """Where a benchmark is kept: under its own name unless one is given; ConfigError if that is no `infra.config.names.Name`."""
+    """Where a benchmark is kept: under its own name unless one is given.
+
+    ConfigError if that is no `infra.config.names.Name`.
+    """
     return Settings().runs / "benchmarks" / (checked_name(name) if name else benchmark_name(spec))
 
 
@@ -82,22 +104,44 @@ def open_benchmark(directory: Path, spec: BenchmarkSpec) -> None:
     path, wanted = directory / SPEC, spec.held
     if not path.exists():
         if directory.exists() and any(directory.iterdir()):
-            raise RunDirectoryError(f"{directory} exists and is no benchmark ({SPEC} is missing); give another --name, or move the directory away")
+            raise RunDirectoryError(
+                f"{directory} exists and is no benchmark ({SPEC} is missing); give another --name, or move "
+                "the directory away"
+            )
         return write_json(path, spec)
     found = read_model(path, BenchmarkSpec, f"{path}: is missing", "move the directory away").held
     names = sorted(wanted.keys() | found.keys())
-    changed = [f"{name}: {found.get(name)!r} there, {wanted.get(name)!r} here" for name in names if found.get(name) != wanted.get(name)]
+    changed = [
+        f"{name}: {found.get(name)!r} there, {wanted.get(name)!r} here"
+        for name in names
+        if found.get(name) != wanted.get(name)
+    ]
     if changed:
-        raise RunDirectoryError(f"{directory} was made by another benchmark ({'; '.join(changed)}); give this one its own --name, or move the directory away")
+        raise RunDirectoryError(
+            f"{directory} was made by another benchmark ({'; '.join(changed)}); give this one its own "
+            "--name, or move the directory away"
+        )
 
 
-def planned(model: str, data: str, preset: str, limit: int | None, style: PromptStyle | None, answer_tokens: int | None, engine: EngineConfig) -> BenchmarkSpec:
-    """The spec of a benchmark, style and answer length filled in for this model where they are None; ConfigError or ModelError says what is wrong.
+def planned(
+    model: str,
+    data: str,
+    preset: str,
+    limit: int | None,
+    style: PromptStyle | None,
+    answer_tokens: int | None,
+    engine: EngineConfig,
+) -> BenchmarkSpec:
+    """The spec of a benchmark, style and answer length filled in for this model where they are None.
 
-    A checkpoint whose context cannot hold the board style is asked in the compact one, which is what the tiny policy was taught.
+    A checkpoint whose context cannot hold the board style is asked in the compact one, which is what the tiny
+    policy was taught. ConfigError or ModelError says what is wrong.
     """
     if not model:
-        raise ConfigError("model: is empty; give tiny, a checkpoint directory, a hub id, or base_url#model of an OpenAI-compatible endpoint")
+        raise ConfigError(
+            "model: is empty; give tiny, a checkpoint directory, a hub id, or base_url#model of an "
+            "OpenAI-compatible endpoint"
+        )
     if data and preset:
         raise ConfigError(f"data {data!r} and preset {preset!r} are both given; choose one of them to answer")
     spec = BenchmarkSpec(
@@ -112,7 +156,10 @@ def planned(model: str, data: str, preset: str, limit: int | None, style: Prompt
     context = None
     if spec.endpoint:
         if chosen := sorted(engine.model_dump(exclude={"batch_size"}, exclude_defaults=True)):
-            raise ConfigError(f"{chosen[0]}: is read where a model is run here, and an endpoint has an engine of its own; leave it out")
+            raise ConfigError(
+                f"{chosen[0]}: is read where a model is run here, and an endpoint has an engine of its own; "
+                "leave it out"
+            )
         try:
             check_endpoint(spec.endpoint)
         except ValueError as error:
@@ -122,5 +169,11 @@ def planned(model: str, data: str, preset: str, limit: int | None, style: Prompt
     if style is None and context and context < LEAST_BOARD_CONTEXT:
         style = PromptStyle.COMPACT
     room = min(length for length in (context, engine.max_model_len, 2 * ANSWER_TOKENS) if length)
-    tokens = COMPACT_ANSWER_TOKENS if style is PromptStyle.COMPACT else min(ANSWER_TOKENS, room - BOARD_PROMPT_TOKENS)
-    return spec.model_copy(update={"style": style or PromptStyle.BOARD, "answer_tokens": answer_tokens or max(8, tokens)})
+    tokens = (
+        COMPACT_ANSWER_TOKENS
+        if style is PromptStyle.COMPACT
+        else min(ANSWER_TOKENS, room - BOARD_PROMPT_TOKENS)
+    )
+    return spec.model_copy(
+        update={"style": style or PromptStyle.BOARD, "answer_tokens": answer_tokens or max(8, tokens)}
+    )

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from envgen.files import write_text
 from infra.analysis.charts import effects_figure, write_png
-from infra.analysis.formats import markdown_table, narrow, percent
+from infra.analysis.formats import listed, markdown_table, narrow, percent, rate_names
 from infra.analysis.headroom.results import FIT, Headroom
 from infra.analysis.results import ArmResult
 
@@ -22,16 +22,17 @@ def write_page(directory: Path, results: Headroom) -> Path:
 
 def markdown(results: Headroom) -> str:
     """The table, the chains of the look-ahead, and whether the preset is fit for a study."""
-    first = results.arms[0].label
-    headings = ["config", "valid, %", "optimal, %", f"valid minus `{first}`", f"optimal minus `{first}`"]
+    first, words = results.arms[0].label, list(rate_names(results.best_word).values())
+    headings = ["config", *(f"{word}, %" for word in words), *(f"{word} minus `{first}`" for word in words)]
     judged = f"{results.instances} instances of the validation set"
     half = "; configs were chosen on the other half" if results.look_ahead else ""
     lines = [
         f"# Headroom of `{results.preset}`",
         "",
-        f"{results.stages} stages, seeds {', '.join(map(str, results.seeds))}. Valid and optimal rate of the final "
-        f"policy on {judged}{half}. The base policy solves {percent(results.start.value)}. "
-        "Brackets are 95 % intervals, over seeds and instances.",
+        f"{results.stages} stages, seeds {', '.join(map(str, results.seeds))}. "
+        f"{listed(words).capitalize()} rate of the final policy on {judged}{half}. "
+        f"The base policy solves {percent(results.start.value)}. Brackets are 95 % intervals, over seeds and "
+        "instances.",
         "",
         markdown_table([*headings, "minutes of training"], [_row(results, arm) for arm in results.arms]),
         "",
@@ -50,17 +51,23 @@ def verdict(results: Headroom) -> str:
     best, ahead = results.best, results.look_ahead
     if ahead is None:
         return f"The best arm, `{best.label}`, {_beats(results, best)}."
-    chose = "changed its config over the stages" if results.changes else "chose the same config at every stage"
+    chose = (
+        "changed its config over the stages" if results.changes else "chose the same config at every stage"
+    )
     needed = f"a gain of {FIT:g} times the smallest visible difference by configs that change"
-    fit = f"fit for a study: there is {needed}" if results.fit else f"not fit for a study, which takes {needed}"
-    found = f"The best constant config, `{best.label}`, {_beats(results, best)}; the look-ahead {_beats(results, ahead)}."
+    fit = (
+        f"fit for a study: there is {needed}" if results.fit else f"not fit for a study, which takes {needed}"
+    )
+    constant = f"The best constant config, `{best.label}`, {_beats(results, best)}"
+    found = f"{constant}; the look-ahead {_beats(results, ahead)}."
     return f"{found} The look-ahead {chose}. The preset is {fit}."
 
 
 def _row(results: Headroom, arm: ArmResult) -> tuple[str, ...]:
-    to_first = arm.against.get(results.arms[0].label)
-    numbers = (arm.valid, arm.optimal, *((to_first.valid, to_first.optimal) if to_first else (None, None)))
-    return f"`{arm.label}`", *map(narrow, numbers), f"{(arm.training_seconds or 0) / 60:.1f}"
+    rates, to_first = rate_names(results.best_word), arm.against.get(results.arms[0].label)
+    ends = (getattr(arm, name) for name in rates)
+    gains = (getattr(to_first, name, None) for name in rates)
+    return f"`{arm.label}`", *map(narrow, (*ends, *gains)), f"{(arm.training_seconds or 0) / 60:.1f}"
 
 
 def _beats(results: Headroom, arm: ArmResult) -> str:

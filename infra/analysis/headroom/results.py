@@ -23,7 +23,7 @@ from infra.config.preset import Preset
 CHOSEN_ON, REPORTED_ON, ALL = slice(0, None, 2), slice(1, None, 2), slice(None)
 """Instances of the validation set."""
 FIT = 2.0
-"""A preset is fit for a study if the best beats the first config by so many times the smallest visible difference."""
+"""A preset is fit if the best beats the first config by so many times the smallest visible difference."""
 
 
 class Headroom(Frozen):
@@ -35,6 +35,8 @@ class Headroom(Frozen):
     seeds: tuple[int, ...]
     instances: int
     """That are reported on."""
+    best_word: str | None
+    """What the family calls answers that are optimal; None if all valid ones are equal."""
     start: Rate
     """Valid rate of the base policy."""
     arms: tuple[ArmResult, ...]
@@ -52,7 +54,9 @@ class Headroom(Frozen):
     @property
     def best(self) -> ArmResult:
         """The constant config with the highest valid rate where configs are chosen."""
-        return max((arm for arm in self.arms if arm.label in self.chosen), key=lambda arm: self.chosen[arm.label])
+        return max(
+            (arm for arm in self.arms if arm.label in self.chosen), key=lambda arm: self.chosen[arm.label]
+        )
 
     @property
     def changes(self) -> bool:
@@ -76,11 +80,17 @@ def gather(directory: Path, spec: HeadroomSpec, chains: Mapping[int, Chain]) -> 
     comparison = spec.comparison
     found: dict[str, dict[int, Finished]] = {}
     for child in comparison.children:
-        found.setdefault(child.arm.label, {})[child.seed] = ended(directory, child.name, comparison.preset_of(child))
+        found.setdefault(child.arm.label, {})[child.seed] = ended(
+            directory, child.name, comparison.preset_of(child)
+        )
     if spec.look_ahead:
-        found[LOOK_AHEAD] = {seed: ended(directory, *spec.step(chain, seed)) for seed, chain in chains.items()}
+        found[LOOK_AHEAD] = {
+            seed: ended(directory, *spec.step(chain, seed)) for seed, chain in chains.items()
+        }
     part, chosen_on = (REPORTED_ON, CHOSEN_ON) if spec.look_ahead else (ALL, ALL)
-    runs = {name: {seed: _judged(run, part) for seed, run in of_seeds.items()} for name, of_seeds in found.items()}
+    runs = {
+        name: {seed: _judged(run, part) for seed, run in of_seeds.items()} for name, of_seeds in found.items()
+    }
     baseline = {spec.baseline: runs[spec.baseline]}
     start = np.stack([run.outcomes["valid"][0, part] for run in runs[spec.baseline].values()])
     return Headroom(
@@ -89,9 +99,13 @@ def gather(directory: Path, spec: HeadroomSpec, chains: Mapping[int, Chain]) -> 
         stages=spec.stages,
         seeds=spec.seeds,
         instances=start.shape[1],
+        best_word=comparison.preset.space.best,
         start=rate(start),
         arms=tuple(arm_result(name, of_seeds, baseline) for name, of_seeds in runs.items()),
-        chosen={name: float(np.mean([last_rate(run, chosen_on) for run in found[name].values()])) for name in spec.configs},
+        chosen={
+            name: float(np.mean([last_rate(run, chosen_on) for run in found[name].values()]))
+            for name in spec.configs
+        },
         chains=dict(chains) if spec.look_ahead else {},
     )
 
@@ -100,7 +114,9 @@ def ended(directory: Path, name: str, preset: Preset) -> Finished:
     """The finished curriculum of this name; RunDirectoryError if it is not."""
     found = finished(directory / name, preset)
     if found is None:
-        raise RunDirectoryError(f"{directory / name}: is not finished; run the same command again to continue it")
+        raise RunDirectoryError(
+            f"{directory / name}: is not finished; run the same command again to continue it"
+        )
     return found
 
 

@@ -6,15 +6,17 @@ that a designer could gain in one step. Without the look-ahead, constant arms ma
 the preset: a sweep of the training recipe.
 """
 
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from engineer.spec import DesignSpec
-from envgen.config import EnvConfig, SizeConfig
+from envgen.config import SHARE, EnvConfig, Part
 from envgen.errors import ConfigError
+from envgen.family import Space
 from envgen.frozen import Frozen
 from infra.analysis.spec import Arm, Child, ComparisonSpec, load_spec
 from infra.config.names import Stem
@@ -24,33 +26,59 @@ SPECS = Path(__file__).parent
 LOOK_AHEAD = "look-ahead"
 Chain = tuple[str, ...]
 """Configs, one for each stage."""
-Knob = float | dict[int, float]
-"""One value for all map sizes, or map size -> value."""
+
+
+def _named(given: Any) -> Any:
+    """YAML reads the names of some strata as numbers."""
+    return {str(name): value for name, value in given.items()} if isinstance(given, dict) else given
+
+
+Values = Annotated[float | dict[str, float], BeforeValidator(_named)]
+"""One value for all strata, or name of a stratum -> value."""
+Weights = Annotated[dict[str, Annotated[float, Field(ge=0)]], BeforeValidator(_named)]
 
 
 class Edit(Frozen):
-    """How a config differs from the preset's default config."""
+    """How a config differs from the preset's default config; any other field is a knob with its `Values`."""
 
-    data_ratio: dict[int, Annotated[float, Field(ge=0)]] | None = None
-    """Map size -> weight, scaled to sum to 1; a size that is not named gets none."""
-    hole_ratio: Knob | None = None
-    wait_ratio: Knob | None = None
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, Values]  # pyright: ignore[reportIncompatibleVariableOverride]
+    data_ratio: Weights | None = None
+    """Name of a stratum -> weight, scaled to sum to 1; a stratum that is not named gets none."""
     settings: dict[str, Any] = {}
     """Dotted field of the preset -> value instead, in this arm alone."""
 
-    def of(self, config: EnvConfig) -> EnvConfig:
-        """The edited config; ValueError if it is none."""
-        weights = self.data_ratio or {}
-        if self.data_ratio is not None and sum(weights.values()) <= 0:
-            raise ValueError("data_ratio: every weight is 0")
-        shares = {size: weights.get(size, 0) / sum(weights.values()) for size in config.sizes} if weights else None
-        edits = {"data_ratio": shares, "hole_ratio": self.hole_ratio, "wait_ratio": self.wait_ratio}
-        sizes = {}
-        for size, knobs in config.sizes.items():
-            values = {name: edit.get(size) if isinstance(edit, dict) else edit for name, edit in edits.items()}
-            given = {name: value for name, value in values.items() if value is not None}
-            sizes[size] = SizeConfig(**{**knobs.model_dump(), **given})
-        return EnvConfig(sizes=sizes)
+    def of(self, space: Space, config: EnvConfig) -> EnvConfig:
+        """The edited config; ValueError names the first field that the space does not have."""
+        edits = dict(self.__pydantic_extra__)
+        self._check(space, edits)
+        if self.data_ratio is not None:
+            whole = sum(self.data_ratio.values())
+            if whole <= 0:
+                raise ValueError(f"{SHARE}: every weight is 0")
+            edits[SHARE] = {name: self.data_ratio.get(name, 0) / whole for name in config.strata}
+        parts = {name: _edited(name, part, edits) for name, part in config.strata.items()}
+        edited = space.config(parts)
+        space.check(edited)
+        return edited
+
+    def _check(self, space: Space, edits: Mapping[str, float | dict[str, float]]) -> None:
+        known = [knob.name for knob in space.knobs]
+        if odd := [name for name in edits if name not in known]:
+            raise ValueError(f"{odd[0]}: there is no such knob; known are {', '.join(known)}")
+        for field, edit in (*edits.items(), (SHARE, self.data_ratio or {})):
+            if odd := [name for name in (edit if isinstance(edit, dict) else {}) if name not in space.names]:
+                names = ", ".join(space.names)
+                raise ValueError(f"{field}.{odd[0]}: there is no such {space.noun}; known are {names}")
+
+
+def _edited(name: str, part: Part, edits: Mapping[str, float | dict[str, float]]) -> Part:
+    """A part of a config with the edits of its stratum; one value for all is for those with such a knob."""
+    given = {
+        key: edit for key, edit in edits.items() if not isinstance(edit, dict) and part.get(key) is not None
+    }
+    given |= {key: edit[name] for key, edit in edits.items() if isinstance(edit, dict) and name in edit}
+    return Part.model_validate({**part.model_dump(), **given})
 
 
 class HeadroomSpec(Frozen):
@@ -75,24 +103,32 @@ class HeadroomSpec(Frozen):
             raise ValueError(f"seeds {list(self.seeds)}: a seed is given twice")
         for name, edit in self.configs.items():
             if edit.settings and self.look_ahead:
-                raise ValueError(f"configs.{name}.settings: the stages of a look-ahead share their settings; set look_ahead to false")
+                raise ValueError(
+                    f"configs.{name}.settings: the stages of a look-ahead share their settings; set "
+                    "look_ahead to false"
+                )
         assert self.presets
         return self
 
     @cached_property
     def presets(self) -> dict[str, Preset]:
-        """Name of a config -> the preset of the curriculum that trains on it throughout; ValueError names a bad one."""
+        """Config -> preset of the curriculum that trains on it throughout; ValueError names a bad one."""
         plain = load_preset(self.preset, self.settings)
         presets = {}
         for name, edit in self.configs.items():
             try:
                 preset = load_preset(self.preset, self.settings | edit.settings) if edit.settings else plain
-                changes = {"default_config": edit.of(preset.default_config), "stages": self.stages}
+                changes = {
+                    "default_config": edit.of(preset.space, preset.default_config),
+                    "stages": self.stages,
+                }
             except ConfigError as error:
                 raise ValueError(f"configs.{name}.settings: {error}") from None
             except ValueError as error:
                 raise ValueError(f"configs.{name}: {error}") from None
-            presets[name] = preset.model_copy(update=changes | {"design": DesignSpec(designer="fixed", pilot=0)})
+            presets[name] = preset.model_copy(
+                update=changes | {"design": DesignSpec(designer="fixed", pilot=0)}
+            )
         return presets
 
     @property
@@ -102,7 +138,7 @@ class HeadroomSpec(Frozen):
 
     @property
     def comparison(self) -> ComparisonSpec:
-        """The constant configs as the arms of a comparison; no curriculum shares its stage 0 with another arm's."""
+        """The constant configs as the arms of a comparison; no two share a stage 0."""
         return ComparisonSpec(
             name=f"headroom-{self.name}",
             preset=self.presets[self.baseline],

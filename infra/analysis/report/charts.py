@@ -1,4 +1,7 @@
-"""The charts of the report as images. They are drawn for a light page; a dark one inverts their lightness and keeps their hues."""
+"""The charts of the report as images.
+
+They are drawn for a light page; a dark one inverts their lightness and keeps their hues.
+"""
 
 import base64
 from collections.abc import Callable, Mapping, Sequence
@@ -7,81 +10,128 @@ from typing import TYPE_CHECKING
 import numpy as np
 from markupsafe import Markup
 
-from envgen.breakdown import Rate, SizeBreakdown
-from envgen.mapf.verifier import FailureCategory
+from envgen.breakdown import Counts, Rate
+from envgen.family import Space
 from infra.analysis.charts import GRID, INK, MUTED, RATE_COLOURS, draw_rates, new_figure, png, strip_axes, svg
-from infra.analysis.formats import SPACE, interval, percent, share
+from infra.analysis.formats import SPACE, interval, percent, rate_names, share
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
 
-PALETTE = {
-    **RATE_COLOURS,
-    "parse_error": "#8b959e",
-    "illegal_move": "#e69f00",
-    "hole_collision": "#3f6fb0",
-    "conflict": "#d55e00",
-    "goal_not_reached": "#cc79a7",
-    "size-3": "#b7e2c1",
-    "size-4": "#8ed3bd",
-    "size-5": "#62c0bf",
-    "size-6": "#3fa7c4",
-    "size-7": "#2f8bc0",
-    "size-8": "#2b6cb0",
-    "size-9": "#2d4f9e",
-    "size-10": "#2b3483",
-}
-"""Name of the CSS variable -> its colour on a light page; near those of Okabe and Ito, which stay apart for colour-blind readers. Map sizes darken."""
-
+NOTHING_LEARNED = "#d55e00"
+"""Colour of the groups without reward variance."""
+_CATEGORIES = ("#8b959e", "#e69f00", "#3f6fb0", NOTHING_LEARNED, "#cc79a7", "#009e73", "#b8860b", "#6a51a3")
+"""Near those of Okabe and Ito, which colour-blind readers tell apart; grey where nothing was read."""
+_STRATA = ("#b7e2c1", "#8ed3bd", "#62c0bf", "#3fa7c4", "#2f8bc0", "#2b6cb0", "#2d4f9e", "#2b3483")
+"""Strata darken; more of them have colours between these."""
 _FONTS = ["system-ui", "-apple-system", "Segoe UI", "Roboto", "Helvetica Neue", "Arial", "DejaVu Sans"]
 """Those of the page."""
-_ON_COLOUR: dict[str, str] = dict.fromkeys(("hole_collision", "size-8", "size-9", "size-10"), "#ffffff")
+_DARK = 0.18
+"""Relative luminance under which a colour needs white words on it."""
 _SIDE = 0.07
 """Valid and optimal points stand this far left and right of their stage."""
+_WIDE, _WIDE_LETTER, _NARROW = 0.14, 0.028, 0.03
+"""Shares of a bar whose label fits: at least, of each letter, and of the bare number."""
 
 
-def rate_chart(title: str, parts: Sequence[SizeBreakdown], name: str, *, top: float) -> Markup:
-    """The rate `name` (valid, optimal) of the start policy and after each stage, with 95 % Wilson intervals; `top` ends the axis."""
+def palette(space: Space) -> dict[str, str]:
+    """Name of a CSS variable -> its colour on a light page: valid, optimal, category-0 ..., stratum-0 ..."""
+    strata = {f"stratum-{number}": colour for number, colour in enumerate(_shades(len(space.names)))}
+    return {
+        **RATE_COLOURS,
+        **{category_colour(space, name): _of(space, name) for name in space.categories},
+        **strata,
+    }
+
+
+def category_colour(space: Space, category: str) -> str:
+    """The CSS variable of a failure category."""
+    return f"category-{space.categories.index(category)}"
+
+
+def stratum_colour(space: Space, name: str) -> str:
+    """The CSS variable of a stratum."""
+    return f"stratum-{space.names.index(name)}"
+
+
+def _of(space: Space, category: str) -> str:
+    return _CATEGORIES[space.categories.index(category) % len(_CATEGORIES)]
+
+
+def _shades(count: int) -> list[str]:
+    if count <= len(_STRATA):
+        return list(_STRATA[:count])
+    known = np.array([_channels(colour) for colour in _STRATA])
+    places = np.linspace(0, len(_STRATA) - 1, count)
+    between = [np.interp(places, np.arange(len(_STRATA)), channel) for channel in known.T]
+    return ["#" + "".join(f"{round(value):02x}" for value in colour) for colour in zip(*between, strict=True)]
+
+
+def _channels(colour: str) -> list[int]:
+    return [int(colour[place : place + 2], 16) for place in (1, 3, 5)]
+
+
+def _ink_on(colour: str) -> str:
+    """White or nearly black, whichever is read more easily on a colour (WCAG 2.1, relative luminance)."""
+    parts = np.array(_channels(colour)) / 255
+    linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+    return "#ffffff" if linear @ np.array([0.2126, 0.7152, 0.0722]) < _DARK else "#14181c"
+
+
+def rate_chart(title: str, parts: Sequence[Counts], name: str, *, top: float) -> Markup:
+    """The rate `name` (valid, optimal) of the start policy and after each stage, with 95 % Wilson intervals.
+
+    `top` ends the axis.
+    """
     figure, axes = _figure(420, 225)
     rates = _draw_rates(axes, parts, name, 0.0)
     labelled = range(len(rates)) if len(rates) <= 6 else (0, len(rates) - 1)
     for stage in labelled:
-        rate, colour = rates[stage], PALETTE[name]
+        rate, colour = rates[stage], RATE_COLOURS[name]
         place = {"xytext": (0, 5), "textcoords": "offset points", "ha": "center", "in_layout": False}
         axes.annotate(percent(rate.value), (stage, rate.high), color=colour, weight="bold", size=12, **place)
-    names = ["start", *(str(stage) if len(parts) > 5 else f"stage {stage}" for stage in range(len(parts) - 1))]
-    axes.set_xticks(range(len(parts)), names)
+    stages = range(len(parts) - 1)
+    axes.set_xticks(
+        range(len(parts)), ["start", *(str(n) if len(parts) > 5 else f"stage {n}" for n in stages)]
+    )
     margin = max(0.4, 0.085 * len(parts))
     axes.set_xlim(-margin, len(parts) - 1 + margin)
     _percent_axis(axes, 1.12 * top)
     return _image(figure, title)
 
 
-def rates_png(parts: Sequence[SizeBreakdown]) -> bytes:
-    """Both rates of the start policy and after each stage with 95 % Wilson intervals, as a picture of 840 x 420 pixels."""
+def rates_png(space: Space, parts: Sequence[Counts]) -> bytes:
+    """The rates of the start policy and after each stage with 95 % Wilson intervals, 840 x 420 pixels."""
     figure, axes = _figure(560, 280)
-    for name, side in (("valid", -_SIDE), ("optimal", _SIDE)):
+    for (name, word), side in _sides(space):
         last = _draw_rates(axes, parts, name, side)[-1]
-        axes.annotate(
-            f"{name} {percent(last.value)}", (len(parts) - 1 + side, last.high), xytext=(0, 5), textcoords="offset points", ha="center", color=PALETTE[name]
-        )
+        place = {"xytext": (0, 5), "textcoords": "offset points", "ha": "center", "color": RATE_COLOURS[name]}
+        axes.annotate(f"{word} {percent(last.value)}", (len(parts) - 1 + side, last.high), **place)
     axes.set_xticks(range(len(parts)), ["start", *_stages(len(parts) - 1)])
     axes.set_xlim(-0.5, len(parts) - 0.5)
     _percent_axis(axes, 1.12 * axis_top(parts))
-    axes.set_title(f"Rates on {parts[0].n} validation instances, 95 % intervals", loc="left", color=MUTED, fontsize=12)
+    title = f"Rates on {parts[0].n} validation instances, 95 % intervals"
+    axes.set_title(title, loc="left", color=MUTED, fontsize=12)
     return png(figure, 108)
 
 
-def size_chart(title: str, parts: Sequence[SizeBreakdown], *, top: float) -> Markup:
-    """Both rates of one map size, small; the last values are written out."""
+def stratum_chart(title: str, space: Space, parts: Sequence[Counts], *, top: float) -> Markup:
+    """The rates of one stratum, small; the last values are written out."""
     figure, axes = _figure(270, 178)
-    ends = [(name, float(_draw_rates(axes, parts, name, side)[-1].value)) for name, side in (("valid", -_SIDE), ("optimal", _SIDE))]
+    ends = [(name, _draw_rates(axes, parts, name, side)[-1].value) for (name, _), side in _sides(space)]
     places = _apart([value for _, value in ends], 0.1 * top)
     for place, (name, value) in zip(places, ends, strict=True):
+        beside = {
+            "xytext": (9, 0),
+            "textcoords": "offset points",
+            "va": "center",
+            "weight": "bold",
+            "size": 12,
+        }
         spot = (len(parts) - 1 + _SIDE, place)
-        axes.annotate(_percent_text(value), spot, xytext=(9, 0), textcoords="offset points", color=PALETTE[name], va="center", weight="bold", size=12)
+        axes.annotate(_percent_text(value), spot, color=RATE_COLOURS[name], **beside)
     every = 1 if len(parts) <= 8 else 2
     axes.set_xticks(range(0, len(parts), every), ["start", *map(str, range(len(parts) - 1))][::every])
     axes.set_xlim(-0.35, len(parts) - 0.65)
@@ -89,44 +139,62 @@ def size_chart(title: str, parts: Sequence[SizeBreakdown], *, top: float) -> Mar
     return _image(figure, title)
 
 
-def _draw_rates(axes: "Axes", parts: Sequence[SizeBreakdown], name: str, side: float) -> list[Rate]:
+def _sides(space: Space) -> list[tuple[tuple[str, str], float]]:
+    """(rate, its word) and how far beside its stage it stands."""
+    names = list(rate_names(space.best).items())
+    return list(zip(names, (-_SIDE, _SIDE) if len(names) == 2 else (0.0,), strict=True))
+
+
+def _draw_rates(axes: "Axes", parts: Sequence[Counts], name: str, side: float) -> list[Rate]:
     rates = [part.valid_rate if name == "valid" else part.optimal_rate for part in parts]
     draw_rates(axes, np.arange(len(parts)) + side, rates, name)
     return rates
 
 
-def axis_top(parts: Sequence[SizeBreakdown]) -> float:
+def axis_top(parts: Sequence[Counts]) -> float:
     """A round end for the axis of these rates: the next 10 % above the highest interval."""
     highest = max(rate.high for part in parts for rate in (part.valid_rate, part.optimal_rate))
     return min(1.0, max(0.2, np.ceil(highest * 10 + 0.01) / 10))
 
 
-def failure_chart(title: str, parts: Sequence[SizeBreakdown]) -> Markup:
+def failure_chart(title: str, space: Space, parts: Sequence[Counts]) -> Markup:
     """Share of answers per failure category, one bar for the start policy and one for each stage."""
     figure, axes = _figure(900, 46 + 38 * len(parts))
     end = max(1 - part.valid_rate.value for part in parts) or 1.0
-    shares = {category.value: np.array([part.failures[category] / part.n for part in parts]) for category in FailureCategory}
-    ends = _stacked_bars(axes, ["start", *_stages(len(parts) - 1)], shares, lambda _, width: f"{100 * width:.0f}" if width > 0.045 * end else "")
+    shares = [
+        (_of(space, name), np.array([part.failures.get(name, 0) / part.n for part in parts]))
+        for name in space.categories
+    ]
+
+    def label(_: int, width: float) -> str:
+        return f"{100 * width:.0f}" if width > 0.045 * end else ""
+
+    ends = _stacked_bars(axes, ["start", *_stages(len(parts) - 1)], shares, label)
     for row, part in enumerate(parts):
         total = Rate(value=ends[row], low=1 - part.valid_rate.high, high=1 - part.valid_rate.low)
-        axes.annotate(
-            percent(total.value), (total.value, row), xytext=(9, 0), textcoords="offset points", va="center_baseline", size=13, weight="bold", color=INK
-        )
-        axes.annotate(interval(total), (total.value, row), xytext=(67, 0), textcoords="offset points", va="center_baseline", size=12, color=MUTED)
+        beside = {"textcoords": "offset points", "va": "center_baseline"}
+        bold = {"xytext": (9, 0), "size": 13, "weight": "bold", "color": INK, **beside}
+        faint = {"xytext": (67, 0), "size": 12, "color": MUTED, **beside}
+        axes.annotate(percent(total.value), (total.value, row), **bold)
+        axes.annotate(interval(total), (total.value, row), **faint)
     axes.set_xlim(0, end * 1.24)
     return _image(figure, title)
 
 
-def budget_chart(title: str, budgets: Mapping[int, Sequence[float]]) -> Markup:
-    """Share of the data per map size, one bar for each stage and one for what is proposed next."""
-    bars = len(next(iter(budgets.values())))
+def budget_chart(title: str, space: Space, budgets: Mapping[str, Sequence[float]]) -> Markup:
+    """Share of the data per stratum, one bar for each stage and one for what is proposed next."""
+    bars, names = len(next(iter(budgets.values()))), list(budgets)
     figure, axes = _figure(900, 46 + 38 * bars)
 
-    def label(name: str, width: float) -> str:
-        size = name.removeprefix("size-")
-        return f"{size}×{size} {share(width)}" if width > 0.14 else f"{100 * width:.0f}" if width > 0.03 else ""
+    def label(part: int, width: float) -> str:
+        word = space.label(names[part])
+        if width > max(_WIDE, _WIDE_LETTER * len(word)):
+            return f"{word} {share(width)}"
+        return f"{100 * width:.0f}" if width > _NARROW else ""
 
-    _stacked_bars(axes, [*_stages(bars - 1), "proposed next"], {f"size-{size}": np.array(shares) for size, shares in budgets.items()}, label)
+    colours = palette(space)
+    shares = [(colours[stratum_colour(space, name)], np.array(found)) for name, found in budgets.items()]
+    _stacked_bars(axes, [*_stages(bars - 1), "proposed next"], shares, label)
     axes.set_xlim(0, 1)
     return _image(figure, title)
 
@@ -135,15 +203,28 @@ def _stages(count: int) -> list[str]:
     return [f"stage {number}" for number in range(count)]
 
 
-def _stacked_bars(axes: "Axes", names: Sequence[str], parts: Mapping[str, np.ndarray], label: Callable[[str, float], str]) -> np.ndarray:
-    """A horizontal bar for each name, made of parts (name in the palette -> share for each bar) with labels; the ends of the bars."""
+def _stacked_bars(
+    axes: "Axes",
+    names: Sequence[str],
+    parts: Sequence[tuple[str, np.ndarray]],
+    label: Callable[[int, float], str],
+) -> np.ndarray:
+    """A horizontal bar for each name, made of parts with labels; the ends of the bars.
+
+    Of each part the colour, and its share in each bar; `label` is given the number of a part and a share.
+    """
     rows, left = np.arange(len(names)), np.zeros(len(names))
-    for part, shares in parts.items():
-        axes.barh(rows, shares, left=left, height=0.66, color=PALETTE[part], linewidth=0)
+    for part, (colour, shares) in enumerate(parts):
+        axes.barh(rows, shares, left=left, height=0.66, color=colour, linewidth=0)
+        words = {
+            "ha": "center",
+            "va": "center_baseline",
+            "size": 13,
+            "weight": "bold",
+            "color": _ink_on(colour),
+        }
         for row, (start, width) in enumerate(zip(left, shares, strict=True)):
-            axes.text(
-                start + width / 2, row, label(part, width), ha="center", va="center_baseline", size=13, weight="bold", color=_ON_COLOUR.get(part, "#14181c")
-            )
+            axes.text(start + width / 2, row, label(part, width), parse_math=False, **words)
         left += shares
     axes.set_yticks(rows, names)
     axes.set_ylim(len(names) - 0.5, -0.5)
@@ -153,15 +234,26 @@ def _stacked_bars(axes: "Axes", names: Sequence[str], parts: Mapping[str, np.nda
     return left
 
 
-def training_chart(title: str, steps: np.ndarray, values: np.ndarray, *, colour: str, limits: tuple[float, float], rate: bool) -> Markup:
-    """A quantity over the training steps: each step faintly, the running mean in full, its last value written out."""
+def training_chart(
+    title: str, steps: np.ndarray, values: np.ndarray, *, colour: str, limits: tuple[float, float], rate: bool
+) -> Markup:
+    """A quantity over the training steps: each step faintly, the running mean in full with its last value."""
     figure, axes = _figure(400, 165)
     window = max(1, len(values) // 15)
     smooth = np.convolve(values, np.ones(window) / window, mode="valid")
     axes.plot(steps, values, color=colour, linewidth=1, alpha=0.35)
     axes.plot(steps[window - 1 :], smooth, color=colour, linewidth=2, marker="o" if len(smooth) == 1 else "")
     last = f"{100 * smooth[-1]:.0f}{SPACE}%" if rate else f"{smooth[-1]:.2f}"
-    axes.annotate(last, (steps[-1], smooth[-1]), xytext=(6, 0), textcoords="offset points", color=colour, va="center", weight="bold", size=12)
+    axes.annotate(
+        last,
+        (steps[-1], smooth[-1]),
+        xytext=(6, 0),
+        textcoords="offset points",
+        color=colour,
+        va="center",
+        weight="bold",
+        size=12,
+    )
     axes.xaxis.set_major_locator(_ticks(5))
     if rate:
         _percent_axis(axes, limits[1])
@@ -199,7 +291,9 @@ def _ticks(count: int) -> "MaxNLocator":
 
 
 def _apart(values: list[float], gap: float) -> list[float]:
-    """Two label positions, moved apart to at least `gap`."""
+    """One or two label positions, two moved apart to at least `gap`."""
+    if len(values) == 1:
+        return values
     first, second = values
     push = max(0.0, gap - abs(first - second)) / 2 * (1 if first >= second else -1)
     return [first + push, second - push]
@@ -207,5 +301,7 @@ def _apart(values: list[float], gap: float) -> list[float]:
 
 def _image(figure: "Figure", title: str) -> Markup:
     """The figure as an HTML image: SVG in a data URI, which the page's style sheet inverts in the dark."""
-    source = base64.b64encode(svg(figure, title, {"font.sans-serif": _FONTS}, transparent=True).encode()).decode()
+    source = base64.b64encode(
+        svg(figure, title, {"font.sans-serif": _FONTS}, transparent=True).encode()
+    ).decode()
     return Markup('<img class="drawn" src="data:image/svg+xml;base64,{}" alt="{}">').format(source, title)

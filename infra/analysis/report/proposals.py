@@ -4,7 +4,9 @@ from dataclasses import dataclass
 
 from engineer.claims import Claims
 from engineer.proposal import Proposal
-from infra.analysis.formats import SizeChanges, changes_between
+from envgen.config import EnvConfig
+from envgen.family import Space
+from infra.analysis.formats import StratumChanges, changes_between
 from infra.runs.decision import Decision
 from infra.runs.results import CurriculumResults
 from policy.grpo.pilot_score import Piloted
@@ -17,7 +19,7 @@ class Card:
     proposal: Proposal
     pilots: tuple[Piloted, ...]
     """The pilot scores of all configs that were proposed."""
-    sizes: tuple[SizeChanges, ...]
+    strata: tuple[StratumChanges, ...]
     proposed_next: bool
     """Whether its stage has not run yet."""
     overruled: bool
@@ -32,10 +34,10 @@ class Card:
     @property
     def unchanged(self) -> bool:
         """Whether the config stays as it was."""
-        return not any(knob.changed for row in self.sizes for knob in row.knobs)
+        return not any(knob.changed for row in self.strata for knob in row.knobs)
 
 
-def cards(results: CurriculumResults) -> list[Card]:
+def cards(space: Space, results: CurriculumResults) -> list[Card]:
     """One card a stage, in order."""
     followers = [*(stage.config for stage in results.stages[1:]), None]
     return [
@@ -45,9 +47,13 @@ def cards(results: CurriculumResults) -> list[Card]:
             decision=stage.decision,
             claims=stage.behaviour.claims if stage.proposal.rationale else None,
             by_gate=stage.overruled,
-            sizes=changes_between(stage.config, stage.proposal.config),
+            strata=changes_between(space, stage.config, stage.proposal.config),
             proposed_next=follower is None,
-            overruled=follower is not None and any(knob.changed for row in changes_between(stage.proposal.config, follower) for knob in row.knobs),
+            overruled=follower is not None and _differ(space, stage.proposal.config, follower),
         )
         for stage, follower in zip(results.stages, followers, strict=True)
     ]
+
+
+def _differ(space: Space, proposed: EnvConfig, used: EnvConfig) -> bool:
+    return any(knob.changed for row in changes_between(space, proposed, used) for knob in row.knobs)

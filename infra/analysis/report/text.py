@@ -9,7 +9,7 @@ _NUMBER_WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "e
 
 
 def headline(results: CurriculumResults) -> str:
-    """What the curriculum did to the valid rate, in one sentence that claims no more than the interval allows."""
+    """What the curriculum did to the valid rate, in a sentence that claims no more than the interval."""
     stage, final, gain, _ = results.final
     before, after = results.start.overall.valid_rate, final.overall.valid_rate
     said = _change("Valid rate on the validation set", before, after, gain, len(results.stages))
@@ -17,11 +17,11 @@ def headline(results: CurriculumResults) -> str:
     return f"{said} The gate rolled back: the run ends with {name_of(stage)}." if rolled_back else said
 
 
-def optimal_headline(results: CurriculumResults) -> str:
-    """The same for the optimal rate."""
+def best_headline(results: CurriculumResults, best: str) -> str:
+    """The same for the rate of the best answers, which the family calls `best`."""
     _, final, _, gain = results.final
     before, after = results.start.overall.optimal_rate, final.overall.optimal_rate
-    return _change("Optimal rate", before, after, gain, len(results.stages))
+    return _change(f"{best.capitalize()} rate", before, after, gain, len(results.stages))
 
 
 def _change(what: str, before: Rate, after: Rate, gain: Difference, stages: int) -> str:

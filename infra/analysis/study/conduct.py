@@ -1,4 +1,4 @@
-"""What the designers of a round did: their configs, how their proposals behaved, and whether pilots knew."""
+"""What the designers of a round did: their configs of boards, how proposals behaved, what pilots knew."""
 
 from collections.abc import Callable, Iterable, Sequence
 
@@ -15,13 +15,15 @@ from infra.runs.results import StageResult
 
 MEASURES: dict[str, Callable[[ProposalBehaviour], float | None]] = {
     "edit_shares": lambda one: one.edit.data_ratio,
-    "edit_holes": lambda one: one.edit.hole_ratio,
-    "edit_waits": lambda one: one.edit.wait_ratio,
+    "edit_holes": lambda one: one.edit.knobs.get("hole_ratio"),
+    "edit_waits": lambda one: one.edit.knobs.get("wait_ratio"),
     "agreement": lambda one: one.agreement,
     "undone": lambda one: one.undone,
     "unsolved": lambda one: one.proposed_shares.unsolved,
     "solved": lambda one: one.proposed_shares.solved,
-    "true_claims": lambda one: one.claims.true / one.claims.checked if one.claims and one.claims.checked else None,
+    "true_claims": lambda one: (
+        one.claims.true / one.claims.checked if one.claims and one.claims.checked else None
+    ),
 }
 """What is averaged over the proposals of an arm; formulas in `engineer.behaviour`."""
 
@@ -52,9 +54,9 @@ class Behaviour(Frozen):
 class StageConfig(Frozen):
     """The config that a stage of an arm trained on, mean over seeds."""
 
-    shares: dict[int, float]
+    shares: dict[str, float]
     """Map size -> share of the data."""
-    waits: dict[int, float | None]
+    waits: dict[str, float | None]
     """Map size -> wait ratio, over the seeds that have data there; None if no seed has."""
     hole_ratio: float
     """Mean over the data."""
@@ -63,7 +65,7 @@ class StageConfig(Frozen):
     size: float
     """Mean map size of the data."""
     different: int
-    """How many different configs the seeds have; one if the designer does not draw and the seeds share a stage 0."""
+    """How many different configs the seeds have; one if nothing is drawn and the seeds share a stage 0."""
 
 
 class Conduct(Frozen):
@@ -85,7 +87,7 @@ class Correlations(Frozen):
     """Whether scores and gains are differences to the other arms of the seed, see `_less_means`."""
     pooled: tuple[RankCorrelation, ...]
     by_stage: dict[int, tuple[RankCorrelation, ...]]
-    """Stage -> correlations over its runs only: early stages gain more than late ones whatever they train on."""
+    """Stage -> correlations over its runs only: early stages gain more whatever they train on."""
 
 
 def conduct(runs: Sequence[StoredRun]) -> Conduct:
@@ -107,7 +109,9 @@ def total_seconds(runs: Sequence[StoredRun], stage_0: Stage0) -> float:
 
 def pilot_finding(runs: Iterable[StoredRun], stage_0: Stage0) -> Correlations:
     """Pilots and gains of all runs of a round."""
-    return _correlated([(run.seed, one) for run in runs for one in piloted_stages(run.policy, run.results)], stage_0)
+    return _correlated(
+        [(run.seed, one) for run in runs for one in piloted_stages(run.policy, run.results)], stage_0
+    )
 
 
 def config_finding(runs: Iterable[StoredRun], stage_0: Stage0) -> Correlations:
@@ -127,7 +131,9 @@ def _correlated(found: list[tuple[int, ScoredStage]], stage_0: Stage0) -> Correl
         stages=tuple(stages),
         within_seeds=stage_0 == "per-seed",
         pooled=rank_correlations(stages),
-        by_stage={number: rank_correlations([one for one in stages if one.stage == number]) for number in numbers},
+        by_stage={
+            number: rank_correlations([one for one in stages if one.stage == number]) for number in numbers
+        },
     )
 
 
@@ -143,19 +149,24 @@ def _less_means(found: list[tuple[int, ScoredStage]]) -> list[ScoredStage]:
     less = []
     for seed, one in found:
         others = arms[seed, one.stage]
-        scores = {name: value - float(np.mean([o.scores[name] for o in others])) for name, value in one.scores.items()}
+        scores = {
+            name: value - float(np.mean([o.scores[name] for o in others]))
+            for name, value in one.scores.items()
+        }
         gain = one.gain - float(np.mean([other.gain for other in others]))
         less.append(one.model_copy(update={"scores": scores, "gain": gain}))
     return less
 
 
 def _config(configs: list[EnvConfig]) -> StageConfig:
-    shares = budgets(configs)
-    drawn = {size: [one.sizes[size] for one in configs if size in one.sizes] for size in shares}
-    waits = {size: [knobs.wait_ratio for knobs in found if knobs.data_ratio > 0] for size, found in drawn.items()}
+    shares = dict(sorted(budgets(configs).items(), key=lambda found: int(found[0])))
+    drawn = {size: [one.strata[size] for one in configs if size in one.strata] for size in shares}
+    waits = {
+        size: [part["wait_ratio"] for part in found if part.data_ratio > 0] for size, found in drawn.items()
+    }
 
     def over_data(knob: str) -> float:
-        ratios = [[getattr(one.sizes[s], knob) if s in one.sizes else 0.0 for one in configs] for s in shares]
+        ratios = [[one.strata[s][knob] if s in one.strata else 0.0 for one in configs] for s in shares]
         return float((np.array(list(shares.values())) * np.array(ratios)).sum(axis=0).mean())
 
     return StageConfig(
@@ -163,7 +174,7 @@ def _config(configs: list[EnvConfig]) -> StageConfig:
         waits={size: float(np.mean(ratios)) if ratios else None for size, ratios in waits.items()},
         hole_ratio=over_data("hole_ratio"),
         wait_ratio=over_data("wait_ratio"),
-        size=float(sum(size * np.mean(parts) for size, parts in shares.items())),
+        size=float(sum(int(size) * np.mean(parts) for size, parts in shares.items())),
         different=len({config.model_dump_json() for config in configs}),
     )
 
@@ -173,7 +184,10 @@ def _behaviour(stages: list[StageResult]) -> Behaviour:
     answers = [attempt for proposal in proposals for attempt in proposal.attempts]
     return Behaviour(
         proposals=len(stages),
-        means={name: _mean(map(measure, (stage.behaviour for stage in stages))) for name, measure in MEASURES.items()},
+        means={
+            name: _mean(map(measure, (stage.behaviour for stage in stages)))
+            for name, measure in MEASURES.items()
+        },
         kept=sum(stage.proposal.fallback is not None for stage in stages),
         projected=sum(bool(stage.proposal.changes) for stage in stages),
         answers=len(answers),

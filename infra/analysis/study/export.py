@@ -42,7 +42,9 @@ class RoundFolder:
 
     def test(self, policy: str, stage: int) -> Evaluation:
         """A policy's answers to the test suite."""
-        return Evaluation(directory=self.path / "tests" / (f"{policy}-stage-{stage:02d}" if stage > START else "start"))
+        return Evaluation(
+            directory=self.path / "tests" / (f"{policy}-stage-{stage:02d}" if stage > START else "start")
+        )
 
     def runs(self) -> list[StoredRun]:
         """Every finished curriculum; RunDirectoryError names the first that is not."""
@@ -53,12 +55,18 @@ class RoundFolder:
             if found is None:
                 raise RunDirectoryError(f"{directory}: not finished; run the same command again")
             cost = {"tokens": dict(found.tokens), "seconds": found.seconds}
-            stored.append(StoredRun(arm=child.arm.label, seed=child.seed, results=Run(directory=directory).results, **cost))
+            stored.append(
+                StoredRun(
+                    arm=child.arm.label, seed=child.seed, results=Run(directory=directory).results, **cost
+                )
+            )
         return stored
 
     def run(self, policy: str, stage: int) -> Run:
         """The curriculum that made a stage of a policy; for -1, one that evaluated the start policy."""
-        return Run(directory=self.path / (self.comparison.root(self.round.seeds[0]) if stage == START else policy))
+        return Run(
+            directory=self.path / (self.comparison.root(self.round.seeds[0]) if stage == START else policy)
+        )
 
     def evaluated(self, policy: str, stage: int) -> Evaluation:
         """The evaluation of a stage of a policy, -1 for the start policy, on the validation set."""
@@ -66,8 +74,12 @@ class RoundFolder:
 
 
 def policies_to_test(folder: RoundFolder, runs: list[StoredRun]) -> list[tuple[str, int]]:
-    """(policy, stage) of all that is tested: start policy, every stage 0, and each final policy of a later stage."""
-    shared = [(shared_policy(stage, folder.round.stage_0, seed), stage) for stage in (START, 0) for seed in folder.round.seeds]
+    """(policy, stage) of all that is tested: start policy, every stage 0, every later final policy."""
+    shared = [
+        (shared_policy(stage, folder.round.stage_0, seed), stage)
+        for stage in (START, 0)
+        for seed in folder.round.seeds
+    ]
     final = [(run.policy, run.results.final.stage) for run in runs]
     return [*dict.fromkeys(shared), *((policy, stage) for policy, stage in final if stage > 0)]
 
@@ -91,11 +103,19 @@ def store_round(data: Path, folder: RoundFolder) -> None:
     def answers() -> Iterator[Answers]:
         tested = policies_to_test(folder, runs)
         validated = [(policy, stage) for policy, stage in tested if stage <= 0] + trained
-        sets: dict[SetName, tuple] = {"validation": (validated, folder.evaluated), "test": (tested, folder.test)}
+        sets: dict[SetName, tuple] = {
+            "validation": (validated, folder.evaluated),
+            "test": (tested, folder.test),
+        }
         for name, (policies, evaluation) in sets.items():
-            ids = [instance.problem.id for instance in instances[name]]
+            ids = [instance.id for instance in instances[name]]
             for policy, stage in policies:
-                yield Answers(policy, stage, name, _completions(evaluation(policy, stage).path(Evaluation.rollouts), name, ids))
+                yield Answers(
+                    policy,
+                    stage,
+                    name,
+                    _completions(evaluation(policy, stage).path(Evaluation.rollouts), name, ids),
+                )
 
     write_round(data / one.folder, stored, instances, answers())
 
@@ -103,5 +123,8 @@ def store_round(data: Path, folder: RoundFolder) -> None:
 def _completions(path: Path, name: SetName, ids: list[str]) -> tuple[str, ...]:
     table = read_table(path, pa.schema(_FIELDS))
     if table["id"].to_pylist() != ids:
-        raise DataError(f"{path}: answers other instances than those of the study's {name} set, or in another order; take the files of one run")
+        raise DataError(
+            f"{path}: answers other instances than those of the study's {name} set, or in another order; "
+            "take the files of one run"
+        )
     return tuple(table["completion"].to_pylist())

@@ -1,4 +1,4 @@
-"""The numbers of a round: rates on the test, differences between arms, strata. Those of designing are in `conduct`."""
+"""The numbers of a round: rates on the test, differences between arms, strata; `conduct` has the others."""
 
 from collections.abc import Iterable, Mapping
 
@@ -14,7 +14,14 @@ from infra.analysis.gather import RATES, Finished, RateName, Runs, arm_result, c
 from infra.analysis.results import BASELINES, ArmResult
 from infra.analysis.spec import Stage0
 from infra.analysis.statistics import Effect, effect, family, rate
-from infra.analysis.study.conduct import Conduct, Correlations, conduct, config_finding, pilot_finding, total_seconds
+from infra.analysis.study.conduct import (
+    Conduct,
+    Correlations,
+    conduct,
+    config_finding,
+    pilot_finding,
+    total_seconds,
+)
 from infra.analysis.study.records import Outcomes, RoundData, SetName, StoredRun
 
 START_AND_STAGE_0 = {"start": START, "stage 0": 0}
@@ -26,7 +33,7 @@ class PolicyFinding(Frozen):
     """An arm of a round, or what all arms share: one policy, or one of each seed."""
 
     result: ArmResult
-    """On the test; its curves are those on the validation set. Baselines of an arm are the shared policies too."""
+    """On the test; its curves are those on the validation set. Arms have the shared policies as baselines."""
     failures: dict[FailureCategory, float]
     """Share of all answers of its final policies."""
     conduct: Conduct | None = None
@@ -61,7 +68,7 @@ class RoundFindings(Frozen):
     shared: tuple[PolicyFinding, ...]
     arms: tuple[PolicyFinding, ...]
     against: dict[str, dict[str, Effect]]
-    """Baseline -> arm -> difference of the final valid rates: the family of the round, with adjusted p-values."""
+    """Baseline -> arm -> difference of the final valid rates, all with adjusted p-values."""
     strata: tuple[Stratum, ...]
     pilot: Correlations
     configs: Correlations
@@ -81,7 +88,9 @@ def find(data: RoundData) -> RoundFindings:
     """All numbers of a round; DataError where an arm has fewer than two seeds, or answers are missing."""
     stored = data.stored
     if few := [arm for arm in stored.arms if len(data.runs(arm)) < 2]:
-        raise DataError(f"round {stored.round}: fewer than two curricula of {', '.join(few)}; finish the round")
+        raise DataError(
+            f"round {stored.round}: fewer than two curricula of {', '.join(few)}; finish the round"
+        )
     try:
         tested = policies(data, "test")
         return RoundFindings(
@@ -178,14 +187,18 @@ def _by_baseline(effects: Mapping[tuple[str, str], Effect]) -> dict[str, dict[st
 
 def _failures(found: list[Outcomes]) -> dict[FailureCategory, float]:
     categories = [verdict.category for one in found for verdict in one.verdicts]
-    return {category: sum(one is category for one in categories) / len(categories) for category in FailureCategory}
+    return {
+        category: sum(one is category for one in categories) / len(categories) for category in FailureCategory
+    }
 
 
 def _strata(data: RoundData, tested: Mapping[str, Runs]) -> list[Stratum]:
     parts: list[tuple[str, list[bool], RateName]] = [*_parts(data.instances["test"])]
     parts.append((ALL_OPTIMAL, [True] * len(data.instances["test"]), "optimal"))
     # One board has no interval.
-    found = [_stratum(data, tested, name, np.array(mask), rates) for name, mask, rates in parts if sum(mask) > 1]
+    found = [
+        _stratum(data, tested, name, np.array(mask), rates) for name, mask, rates in parts if sum(mask) > 1
+    ]
     everything = np.ones(len(data.instances["validation"]), dtype=bool)
     return [*found, _stratum(data, policies(data, "validation"), VALIDATION, everything, "valid")]
 
@@ -198,9 +211,13 @@ def _parts(test: list[Instance]) -> Iterable[tuple[str, list[bool], RateName]]:
         yield name, [instance.solution.wait_required is needed for instance in test], "valid"
 
 
-def _stratum(data: RoundData, judged: Mapping[str, Runs], name: str, mask: np.ndarray, measured: RateName) -> Stratum:
+def _stratum(
+    data: RoundData, judged: Mapping[str, Runs], name: str, mask: np.ndarray, measured: RateName
+) -> Stratum:
     tests = pairs(data.stored.arms)
-    effects = {(arm, base): effect(change(judged[arm], judged[base], measured)[:, mask]) for arm, base in tests}
+    effects = {
+        (arm, base): effect(change(judged[arm], judged[base], measured)[:, mask]) for arm, base in tests
+    }
     return Stratum(
         name=name,
         instances=int(mask.sum()),

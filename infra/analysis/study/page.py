@@ -6,11 +6,11 @@ from pathlib import Path
 from envgen.errors import DataError
 from envgen.files import read_text, write_text
 from envgen.mapf.verifier import FailureCategory
-from infra.analysis.charts import EFFECTS, write_figures
 from infra.analysis.formats import UNDEFINED, label, markdown_table
 from infra.analysis.report.build import environment
 from infra.analysis.results import BASELINES
 from infra.analysis.study import text
+from infra.analysis.study.figures import EFFECTS, write_figures
 from infra.analysis.study.findings import RoundFindings, find
 from infra.analysis.study.records import CURRICULA, RoundData, read_round
 from infra.analysis.study.spec import StudySpec
@@ -29,7 +29,9 @@ def write_page(output: Path, data: Path, spec: StudySpec) -> Path:
     """
     read = [_round(data, spec, one.number) for one in spec.rounds if (data / one.folder / CURRICULA).exists()]
     if not read:
-        raise DataError(f"{data}: holds no round of study {spec.name}; run the study, or give the folder of its data")
+        raise DataError(
+            f"{data}: holds no round of study {spec.name}; run the study, or give the folder of its data"
+        )
     found = [find(one) for one in read]
     write_figures(output / FOLDER, found)
     if data.resolve() != (output / FOLDER).resolve():
@@ -68,9 +70,11 @@ def _round(data: Path, spec: StudySpec, number: int) -> RoundData:
         holds = f"{data}: round-{number} holds round {stored.round} of study {stored.study}"
         raise DataError(f"{holds}, not round {number} of {spec.name}")
     same = {"arms": arms == {*stored.arms}, "seeds": {*registered.seeds} == {*stored.seeds}}
-    if stored.registered == spec.registered(registered) and (changed := [name for name, is_so in same.items() if not is_so]):
-        other = f"{data}: round-{number} has other {' and '.join(changed)} than were registered under its own digest"
-        raise DataError(f"{other}; take the files of one run")
+    if stored.registered == spec.registered(registered) and (
+        changed := [name for name, is_so in same.items() if not is_so]
+    ):
+        other = f"{data}: round-{number} has other {' and '.join(changed)} than were registered"
+        raise DataError(f"{other} under its own digest; take the files of one run")
     if missing := {registered.primary, *BASELINES} - set(stored.arms):
         lacks = f"{data}: round-{number} lacks the arms {', '.join(sorted(missing))}"
         raise DataError(f"{lacks}; take the files of one run")
@@ -84,7 +88,11 @@ def _stages(found: RoundFindings) -> list[str]:
 
 def _headline(spec: StudySpec, found: RoundFindings) -> list[str]:
     primary = spec.round(found.number).primary
-    return [text.verdict(found, primary, base, alone=base == "random") for base in BASELINES if primary in found.against[base]]
+    return [
+        text.verdict(found, primary, base, alone=base == "random")
+        for base in BASELINES
+        if primary in found.against[base]
+    ]
 
 
 def _said(spec: StudySpec, number: int) -> dict[str, str]:

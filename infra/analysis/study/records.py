@@ -1,4 +1,6 @@
-"""What a study keeps: every answer of its policies, and what its curricula did. All its tables and figures follow from that.
+"""What a study keeps: every answer of its policies, and what its curricula did.
+
+All its tables and figures follow from that.
 
 test.parquet, validation.parquet    instances with their optimal solutions, a data set each
 round-N/answers.parquet             completions, a row for each policy and instance
@@ -29,8 +31,15 @@ SETS: tuple[SetName, ...] = ("test", "validation")
 ANSWERS, CURRICULA = "answers.parquet", "curricula.json"
 ANSWER_SCHEMA = pa.schema(
     [
-        pa.field("policy", pa.string(), nullable=False, metadata={"doc": "shared, shared-sSEED or ARM-sSEED"}),
-        pa.field("stage", pa.int8(), nullable=False, metadata={"doc": "the stage that made the policy; -1 is the start policy"}),
+        pa.field(
+            "policy", pa.string(), nullable=False, metadata={"doc": "shared, shared-sSEED or ARM-sSEED"}
+        ),
+        pa.field(
+            "stage",
+            pa.int8(),
+            nullable=False,
+            metadata={"doc": "the stage that made the policy; -1 is the start policy"},
+        ),
         pa.field("set", pa.string(), nullable=False, metadata={"doc": "test or validation"}),
         pa.field("id", pa.string(), nullable=False),
         pa.field("completion", pa.string(), nullable=False),
@@ -104,11 +113,17 @@ class RoundData:
     stored: StoredRound
     instances: dict[SetName, list[Instance]]
     outcomes: dict[tuple[str, int, SetName], Outcomes]
-    """(policy, stage, set) -> verdicts. Of the test there are the start policy, every stage 0 and each final policy only."""
+    """(policy, stage, set) -> verdicts.
+
+    Of the test there are the start policy, every stage 0 and each final policy only.
+    """
 
     def runs(self, arm: str) -> list[StoredRun]:
         """The curricula of an arm, in the order of the seeds."""
-        return sorted((run for run in self.stored.runs if run.arm == arm), key=lambda run: self.stored.seeds.index(run.seed))
+        return sorted(
+            (run for run in self.stored.runs if run.arm == arm),
+            key=lambda run: self.stored.seeds.index(run.seed),
+        )
 
     def after(self, run: StoredRun, stage: int, name: SetName) -> Outcomes:
         """The policy that a stage of a run made; stage 0 and the start policy (-1) are shared."""
@@ -116,16 +131,27 @@ class RoundData:
         return self.outcomes[policy, stage, name]
 
 
-def write_round(folder: Path, stored: StoredRound, instances: dict[SetName, list[Instance]], answers: Iterable[Answers]) -> None:
+def write_round(
+    folder: Path, stored: StoredRound, instances: dict[SetName, list[Instance]], answers: Iterable[Answers]
+) -> None:
     """Write both files of a round; without `curricula.json`, which is written last, there is no round."""
     (folder / CURRICULA).unlink(missing_ok=True)
-    ids = {name: [instance.problem.id for instance in found] for name, found in instances.items()}
+    ids = {name: [instance.id for instance in found] for name, found in instances.items()}
     columns: dict[str, list] = {field.name: [] for field in ANSWER_SCHEMA}
     for one in answers:
         count = len(ids[one.set])
         if len(one.completions) != count:
-            raise ValueError(f"{one.policy}, stage {one.stage}: {len(one.completions)} answers to {count} instances of the {one.set} set")
-        values = {"policy": [one.policy] * count, "stage": [one.stage] * count, "set": [one.set] * count, "id": ids[one.set], "completion": one.completions}
+            raise ValueError(
+                f"{one.policy}, stage {one.stage}: {len(one.completions)} answers to {count} instances of "
+                f"the {one.set} set"
+            )
+        values = {
+            "policy": [one.policy] * count,
+            "stage": [one.stage] * count,
+            "set": [one.set] * count,
+            "id": ids[one.set],
+            "completion": one.completions,
+        }
         for column, filled in values.items():
             columns[column] += filled
     write_table(folder / ANSWERS, pa.table(columns, schema=ANSWER_SCHEMA))
@@ -138,17 +164,21 @@ def read_instances(data: Path) -> dict[SetName, list[Instance]]:
 
 
 def read_round(data: Path, number: int) -> RoundData:
-    """A round of a study's data, with every answer judged anew; DataError if a file is missing, damaged or does not fit."""
+    """A round of a study's data, with every answer judged anew.
+
+    DataError if a file is missing, damaged or does not fit.
+    """
     folder = data / f"round-{number}"
     stored = _read_stored(folder / CURRICULA)
     instances = read_instances(data)
     rows = read_table(folder / ANSWERS, ANSWER_SCHEMA).to_pandas()
-    by_id = {name: {instance.problem.id: instance for instance in found} for name, found in instances.items()}
+    by_id = {name: {instance.id: instance for instance in found} for name, found in instances.items()}
     outcomes: dict[tuple[str, int, SetName], Outcomes] = {}
     for (policy, stage, name), part in rows.groupby(["policy", "stage", "set"], sort=True):
         if name not in by_id or part["id"].tolist() != list(by_id[name]):
             raise DataError(
-                f"{folder / ANSWERS}: {policy}, stage {stage}, set {name!r}: its ids are not those of {data / f'{name}.parquet'}; take the files of one run"
+                f"{folder / ANSWERS}: {policy}, stage {stage}, set {name!r}: its ids are not those of "
+                f"{data / f'{name}.parquet'}; take the files of one run"
             )
         outcomes[policy, int(stage), name] = _judged(instances[name], part["completion"].tolist())
     return RoundData(stored=stored, instances=instances, outcomes=outcomes)
@@ -156,7 +186,11 @@ def read_round(data: Path, number: int) -> RoundData:
 
 def _judged(instances: list[Instance], completions: list[str]) -> Outcomes:
     verdicts = tuple(verify_batch(instances, completions))
-    return Outcomes(valid=np.array([v.valid for v in verdicts]), optimal=np.array([v.optimal for v in verdicts]), verdicts=verdicts)
+    return Outcomes(
+        valid=np.array([v.valid for v in verdicts]),
+        optimal=np.array([v.optimal for v in verdicts]),
+        verdicts=verdicts,
+    )
 
 
 def _read_stored(path: Path) -> StoredRound:

@@ -13,6 +13,7 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 
 from envgen.errors import ConfigError, ModelError
+from envgen.families import DEFAULT as BOARDS
 from envgen.files import canonical_json, digest
 from envgen.frozen import Frozen
 from infra.analysis.results import BASELINES
@@ -24,7 +25,7 @@ from infra.runs.run import FREE_FIELDS, changed_fields
 from policy.checkpoints import resolve_model, weights_identity
 
 STUDIES = Path(__file__).parent
-_OF_THE_STUDY = ("agents", "space", "validation", "prompt_style")
+_OF_THE_STUDY = ("family", "validation", "prompt_style")
 """Fields of the preset that no round may change."""
 
 
@@ -62,7 +63,7 @@ class StudySpec(Frozen):
 
     name: Stem
     preset: str
-    """A preset that all arms share; in the file the name of a shipped one, or the path of a YAML file from there."""
+    """A preset that all arms share: the name of a shipped one, or in the file a path from there."""
     test: TestSuite
     rounds: tuple[Round, ...] = Field(min_length=1)
 
@@ -77,7 +78,9 @@ class StudySpec(Frozen):
         for one in self.rounds:
             arms = self.arms(one)
             if len(set(arms)) < len(arms):
-                raise ValueError(f"round {one.number}: {arms} names an arm twice; give one of the groups a name")
+                raise ValueError(
+                    f"round {one.number}: {arms} names an arm twice; give one of the groups a name"
+                )
             if missing := {one.primary, *BASELINES} - set(arms):
                 lacking = f"round {one.number}: arms {arms} lack {', '.join(sorted(missing))}"
                 raise ValueError(f"{lacking}; every round has its primary arm and both baselines")
@@ -85,18 +88,26 @@ class StudySpec(Frozen):
         return self
 
     def _check_presets(self, one: Round) -> None:
-        """Arms have equal training, and nothing of the test is in it or in validation; ValueError otherwise."""
+        """Arms have equal training, and nothing of the test is in it or in validation; else ValueError."""
         plain, first = load_preset(self.preset), self.comparison(one).preset
+        if plain.family.name != BOARDS:
+            raise ValueError(
+                f"preset: is of the family {plain.family.name}, and a study is of boards, {BOARDS}"
+            )
         for field in _OF_THE_STUDY:
             if getattr(first, field) != getattr(plain, field):
-                raise ValueError(f"round {one.number}: settings change {field}, which decides the study's instances; make another study of it")
+                changed = f"settings change {field}, which decides the study's instances"
+                raise ValueError(f"round {one.number}: {changed}; make another study of it")
         for arm in self.comparison(one).arms:
             preset = arm.preset or first
             if changed := changed_fields(first, preset, FREE_FIELDS - {"stages"} | {"design"}):
-                raise ValueError(f"round {one.number}: {arm.label} is trained otherwise than the first group ({changed}); change only design in a group")
-        known = {*first.space.map_sizes, *first.validation.map_sizes}
-        if seen := known & set(self.test.boards.get(first.agents, ())):
-            raise ValueError(f"test.boards.{first.agents}: {sorted(seen)} are trained on or validated on, so that the test is no transfer; leave them out")
+                other = f"{arm.label} is trained otherwise than the first group ({changed})"
+                raise ValueError(f"round {one.number}: {other}; change only design in a group")
+        known = {int(name) for name in (*first.space.names, *first.validation.strata)}
+        agents = first.family.options["agents"]
+        if seen := known & set(self.test.boards.get(agents, ())):
+            same = f"{sorted(seen)} are trained on or validated on, so that the test is no transfer"
+            raise ValueError(f"test.boards.{agents}: {same}; leave them out")
 
     def round(self, number: int) -> Round:
         """A round by its number; ConfigError if there is none."""
@@ -107,7 +118,7 @@ class StudySpec(Frozen):
         raise ConfigError(f"round {number}: study {self.name} has the rounds {known}")
 
     def to_run(self, numbers: Iterable[int]) -> list[Round]:
-        """The rounds of these numbers, all for none; ConfigError if one is not there, or its start policy is not."""
+        """The rounds of these numbers, all for none; ConfigError if one, or its start policy, is missing."""
         chosen = [self.round(number) for number in numbers] or list(self.rounds)
         for one in chosen:
             try:
@@ -128,7 +139,9 @@ class StudySpec(Frozen):
         seeds = ",".join(map(str, one.seeds))
         arms, presets = [], list[Preset]()
         for group in one.groups:
-            found = plan(self.preset, ",".join(group.engineers), seeds, settings=one.settings | group.settings)
+            found = plan(
+                self.preset, ",".join(group.engineers), seeds, settings=one.settings | group.settings
+            )
             own = found.preset if presets and found.preset != presets[0] else None
             presets.append(found.preset)
             suffix = f"+{group.name}" if group.name else ""
@@ -149,17 +162,15 @@ class StudySpec(Frozen):
         return [arm.label for arm in self.comparison(one).arms]
 
     def registration(self, one: Round) -> dict[str, Any]:
-        """All that is registered of a round: arms and seeds, test suite, the preset's file, and the start
-        policy's weights.
+        """All that is registered of a round: arms, seeds, test suite, preset, weights of the start policy.
 
         What a file leaves out is left out here too: a default that a later version adds does not make
         another one.
         """
-        preset = {name: value for name, value in read_yaml(preset_path(self.preset)).items() if name != "description"}
         facts = {
             "round": one.model_dump(mode="json", exclude_defaults=True),
             "test": self.test.model_dump(mode="json"),
-            "preset": preset,
+            "preset": _registered(read_yaml(preset_path(self.preset))),
             "start": weights_identity(self.comparison(one).preset.model),
         }
         return json.loads(canonical_json(facts))  # as it is when it has been stored and read
@@ -167,6 +178,21 @@ class StudySpec(Frozen):
     def registered(self, one: Round) -> str:
         """Digest of `registration`."""
         return digest(self.registration(one))
+
+
+def _registered(preset: dict[str, Any]) -> dict[str, Any]:
+    """The file of a preset in the words in which studies of boards are registered, the first ones too."""
+    options, validation = preset.get("family", {}).get("options", {}), preset.get("validation", {})
+    others = {name: value for name, value in validation.items() if name not in ("grid", "strata")}
+    ratios = {f"{name}s": values for name, values in validation.get("grid", {}).items()}
+    sizes = {"map_sizes": [int(name) for name in validation["strata"]]} if "strata" in validation else {}
+    words = {
+        "agents": options.get("agents"),
+        "space": {name: value for name, value in options.items() if name != "agents"},
+        "validation": {**ratios, **sizes, **others},
+    }
+    known = {name: value for name, value in preset.items() if name not in ("description", "family")}
+    return known | {name: value for name, value in words.items() if value}
 
 
 def load_study(name: str) -> StudySpec:

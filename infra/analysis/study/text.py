@@ -4,7 +4,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from envgen.mapf.verifier import FailureCategory
 from infra.analysis.correlation import RankCorrelation
-from infra.analysis.formats import POINTS, SPACE, UNDEFINED, count, p_value, percent, points, points_interval, rate_text, short_count, signed
+from infra.analysis.formats import (
+    POINTS,
+    SPACE,
+    UNDEFINED,
+    count,
+    p_value,
+    percent,
+    points,
+    points_interval,
+    rate_text,
+    short_count,
+    signed,
+)
 from infra.analysis.formats import difference_text as difference
 from infra.analysis.results import ArmResult
 from infra.analysis.statistics import ALPHA
@@ -21,7 +33,9 @@ def verdict(found: RoundFindings, arm: str, baseline: str, alone: bool) -> str:
     """
     one = found.against[baseline][arm]
     rates = [found.arm(name).result.valid for name in (arm, baseline)]
-    ours, theirs = (f"`{name}` ({percent(rate.value)})" for name, rate in zip((arm, baseline), rates, strict=True) if rate)
+    ours, theirs = (
+        f"`{name}` ({percent(rate.value)})" for name, rate in zip((arm, baseline), rates, strict=True) if rate
+    )
     numbers = f"{points(one.value)}{POINTS}, 95{SPACE}% interval {points_interval(one)}"
     adjusted = one.p if one.adjusted_p is None else one.adjusted_p
     holm = f"; after adjustment for {found.comparisons} comparisons p {p_value(adjusted, '= ')}"
@@ -33,7 +47,10 @@ def verdict(found: RoundFindings, arm: str, baseline: str, alone: bool) -> str:
 
 
 def overview_rows(rounds: Sequence[RoundFindings], said: Mapping[int, Mapping[str, str]]) -> Rows:
-    """What each round consists of, a column a round; `said` of its number has what its spec says, by the row's name."""
+    """What each round consists of, a column a round.
+
+    `said` of its number has what its spec says, by the name of the row.
+    """
     facts = [
         {
             "arms": ", ".join(names(one)),
@@ -50,9 +67,12 @@ def overview_rows(rounds: Sequence[RoundFindings], said: Mapping[int, Mapping[st
 
 
 def final_rows(found: RoundFindings) -> Rows:
-    """Policy, seeds, valid, optimal, valid against start policy and stage 0, valid of each seed; valid on validation."""
+    """Policy, seeds, valid, optimal, valid against start policy and stage 0 and of each seed; validation."""
     validation = next(one.rates for one in found.strata if one.name == VALIDATION)
-    return [(*_final_row(one.result, quoted=one.conduct is not None), rate_text(validation[one.result.label], "")) for one in (*found.shared, *found.arms)]
+    return [
+        (*_final_row(one.result, quoted=one.conduct is not None), rate_text(validation[one.result.label], ""))
+        for one in (*found.shared, *found.arms)
+    ]
 
 
 def _final_row(found: ArmResult, quoted: bool) -> tuple[str, ...]:
@@ -68,7 +88,7 @@ def _final_row(found: ArmResult, quoted: bool) -> tuple[str, ...]:
 
 
 def difference_rows(found: RoundFindings, baseline: str) -> Rows:
-    """Arm, difference to a baseline, p, p after Holm, smallest visible difference, the same at the Bonferroni level."""
+    """Arm, difference to a baseline, p, p after Holm, smallest visible difference, that of the family."""
     return [
         (
             f"`{arm}`",
@@ -84,12 +104,18 @@ def difference_rows(found: RoundFindings, baseline: str) -> Rows:
 
 def stratum_rate_rows(found: RoundFindings) -> Rows:
     """Stratum, instances, rate of the shared policies and of each arm."""
-    return [(one.name, str(one.instances), *(rate_text(rate, "") for rate in one.rates.values())) for one in found.strata]
+    return [
+        (one.name, str(one.instances), *(rate_text(rate, "") for rate in one.rates.values()))
+        for one in found.strata
+    ]
 
 
 def stratum_difference_rows(found: RoundFindings, baseline: str) -> Rows:
     """Stratum, difference of each arm to a baseline."""
-    return [(one.name, *(difference(effect, "") for effect in one.against[baseline].values())) for one in found.strata]
+    return [
+        (one.name, *(difference(effect, "") for effect in one.against[baseline].values()))
+        for one in found.strata
+    ]
 
 
 def names(found: RoundFindings) -> list[str]:
@@ -103,7 +129,7 @@ def headings(arms: Iterable[str]) -> list[str]:
 
 
 def config_rows(found: RoundFindings) -> Rows:
-    """Arm, then of each stage after stage 0: share of boards that need a wait, map size, hole ratio, different configs."""
+    """Arm, then of each stage after stage 0: share of boards that need a wait, map size, holes, configs."""
     return [(f"`{one.label}`", *map(_config, conduct.configs[1:])) for one, conduct in conducts(found.arms)]
 
 
@@ -141,7 +167,14 @@ def behaviour_rows(found: RoundFindings) -> Rows:
 def cost_rows(found: RoundFindings, kinds: Sequence[str]) -> Rows:
     """Arm, tokens of a run by kind, hours of a run."""
     results = [arm.result for arm in found.arms]
-    return [(f"`{one.label}`", *(short_count(one.tokens.get(kind, 0.0)) for kind in kinds), f"{(one.seconds or 0) / 3600:.2f}") for one in results]
+    return [
+        (
+            f"`{one.label}`",
+            *(short_count(one.tokens.get(kind, 0.0)) for kind in kinds),
+            f"{(one.seconds or 0) / 3600:.2f}",
+        )
+        for one in results
+    ]
 
 
 def total_sentence(found: RoundFindings) -> str:
@@ -162,7 +195,10 @@ def failure_rows(found: RoundFindings) -> Rows:
     """Policy, share of valid answers and of each failure category in %."""
     rows = []
     for one in (*found.shared, *found.arms):
-        shares = [one.result.valid.value if one.result.valid else 0.0, *map(one.failures.__getitem__, FailureCategory)]
+        shares = [
+            one.result.valid.value if one.result.valid else 0.0,
+            *map(one.failures.__getitem__, FailureCategory),
+        ]
         rows.append((f"`{one.result.label}`" if one.conduct else one.result.label, *map(_hundred, shares)))
     return rows
 
@@ -184,8 +220,15 @@ def steps_sentence(found: RoundFindings) -> str:
 
 def missing_seeds(found: RoundFindings) -> list[str]:
     """Which arms lack which seeds, a sentence each."""
-    lacks = {arm.result.label: [str(seed) for seed in found.seeds if seed not in arm.result.seeds] for arm in found.arms}
-    return [f"`{arm}` has no results of seed {', '.join(seeds)}; its differences are over the other seeds." for arm, seeds in lacks.items() if seeds]
+    lacks = {
+        arm.result.label: [str(seed) for seed in found.seeds if seed not in arm.result.seeds]
+        for arm in found.arms
+    }
+    return [
+        f"`{arm}` has no results of seed {', '.join(seeds)}; its differences are over the other seeds."
+        for arm, seeds in lacks.items()
+        if seeds
+    ]
 
 
 def _hundred(value: float) -> str:
@@ -197,7 +240,9 @@ def _defined(value: float | None, words: Callable[[float], str]) -> str:
 
 
 def _config(config: StageConfig) -> str:
-    return f"{percent(config.wait_ratio)}, {config.size:.1f}, {percent(config.hole_ratio)}, {config.different}"
+    return (
+        f"{percent(config.wait_ratio)}, {config.size:.1f}, {percent(config.hole_ratio)}, {config.different}"
+    )
 
 
 def _mean(mean: Mean | None, form: Callable[[float], str] | None) -> str:

@@ -109,6 +109,15 @@ def test_many_engineers_get_a_panel_each(results: ComparisonResults, tmp_path: P
     assert all(svg.count(f">checkpoint-V{n} (2 seeds)<") == 2 for n in range(12)), "in the legend and above a panel"
 
 
+def test_a_family_whose_valid_answers_are_equal_has_one_row_an_arm(results: ComparisonResults, tmp_path: Path):
+    plain = results.model_copy(update={"best": None})
+    assert "| opt. |" in markdown(results)
+    assert "opt" not in markdown(plain)
+    page = write_page(tmp_path, plain, "").read_text()
+    assert "Valid rate" in page
+    assert "Optimal" not in page
+
+
 def test_nothing_finished_is_shown_as_that(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.setattr(gathering, "finished", lambda directory, preset: None)
     results = publishing.publish_comparison.fn(tmp_path, SPEC, {"fixed-s0": "why"})

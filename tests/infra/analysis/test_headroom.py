@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from envgen.errors import ConfigError
-from envgen.mapf.sampler import sample
+from envgen.family import Source
+from envgen.sampling import sample
 from infra.analysis.gather import Finished
 from infra.analysis.headroom import results as measured
 from infra.analysis.headroom.page import markdown, verdict
@@ -44,17 +45,24 @@ def test_the_shipped_specs_load_and_all_their_curricula_are_legal(name: str):
 def test_a_stage_of_every_config_can_be_drawn(name: str):
     shipped = load_headroom(name)
     for preset in shipped.presets.values():
-        held_out = frozenset(instance.problem.id for instance in validation_instances(preset))
-        instances, _ = sample(preset.default_config, preset.instances, agents=preset.agents, seed=31, stage=1, held_out=held_out)
+        held_out = frozenset(instance.id for instance in validation_instances(preset))
+        instances, _ = sample(preset.task, preset.default_config, preset.instances, Source(31, 1), held_out)
         assert len(instances) == preset.instances
 
 
 def test_an_edit_changes_what_it_names_and_nothing_else():
-    plain, waits, large = (spec().presets[name].default_config.sizes for name in ("uniform", "waits", "large"))
-    assert [knobs.wait_ratio for knobs in waits.values()] == [0.5, 1, 0.25, 0.25]
-    assert [knobs.data_ratio for knobs in waits.values()] == [knobs.data_ratio for knobs in plain.values()]
-    assert [knobs.data_ratio for knobs in large.values()] == [0, 0, 0.25, 0.75]
-    assert {knobs.hole_ratio for knobs in large.values()} == {0.2}
+    plain, waits, large = (spec().presets[name].default_config.strata for name in ("uniform", "waits", "large"))
+    assert [part["wait_ratio"] for part in waits.values()] == [0.5, 1, 0.25, 0.25]
+    assert [part.data_ratio for part in waits.values()] == [part.data_ratio for part in plain.values()]
+    assert [part.data_ratio for part in large.values()] == [0, 0, 0.25, 0.75]
+    assert {part["hole_ratio"] for part in large.values()} == {0.2}
+
+
+def test_the_knobs_of_an_edit_are_those_of_the_family():
+    sums = spec(preset="micro-sums", configs={"plain": {}, "long": {"digits": {3: 4}}, "two": {"data_ratio": {2: 1}, "carry_ratio": 1}})
+    plain, long, two = (preset.default_config.strata for preset in sums.presets.values())
+    assert [part["digits"] for part in long.values()] == [plain["2"]["digits"], 4]
+    assert [(part.data_ratio, part["carry_ratio"]) for part in two.values()] == [(1, 1), (0, 1)]
 
 
 def test_a_step_trains_its_chain_in_order():
@@ -78,6 +86,10 @@ def test_the_arms_of_a_sweep_differ_in_any_setting():
     [
         ({"configs": {"a": {}, "b": {"wait_ratio": 2}}}, "configs.b"),
         ({"configs": {"a": {}, "b": {"data_ratio": {3: 0}}}}, "every weight is 0"),
+        ({"configs": {"a": {}, "b": {"wiat_ratio": 1}}}, "configs.b: wiat_ratio: there is no such knob; known are hole_ratio, wait_ratio"),
+        ({"configs": {"a": {}, "b": {"wait_ratio": {7: 1}}}}, "configs.b: wait_ratio.7: there is no such map size; known are 3, 4, 5, 6"),
+        ({"configs": {"a": {}, "b": {"data_ratio": {7: 1}}}}, "configs.b: data_ratio.7: there is no such map size"),
+        ({"configs": {"a": {}, "b": {"wait_ratio": "much"}}}, "configs.b.wait_ratio"),
         ({"configs": {"a": {}, "look-ahead": {}}}, "look-ahead"),
         ({"seeds": [1, 1]}, "given twice"),
         ({"configs": {"a": {}, "b": {"settings": {"epochs": 2}}}}, "configs.b.settings: the stages of a look-ahead share"),

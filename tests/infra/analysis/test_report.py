@@ -18,39 +18,47 @@ from engineer.behaviour import proposal_behaviour
 from engineer.gate import START, decide
 from engineer.proposal import Attempt, Proposal
 from envgen.breakdown import Difference, paired_difference
-from envgen.config import EnvConfig, SizeConfig
+from envgen.config import EnvConfig
 from envgen.dataset import write_table
 from envgen.errors import RunDirectoryError
+from envgen.family import Source
 from envgen.files import write_json
+from envgen.mapf.config import BoardsConfig
 from envgen.mapf.problem import Instance
-from envgen.mapf.prompts import PromptStyle, answer
+from envgen.mapf.prompts import answer
 from envgen.mapf.sampler import sample
 from envgen.mapf.verifier import FailureCategory, verify
+from envgen.plain import PlainInstance
+from envgen.sampling import sample as sample_any
 from infra.analysis.formats import interval, percent, points, points_interval
-from infra.analysis.report import failures
+from infra.analysis.report import charts, failures
 from infra.analysis.report.build import write_report
 from infra.analysis.report.text import headline
+from infra.config.preset import Preset, load_preset
 from infra.runs.results import CurriculumResults, StageResult, TrainingSummary
+from infra.runs.run import new_curriculum
 from infra.runs.steps import stage_directory
 from policy.grpo.train_log import TRAIN_LOG_SCHEMA
+from policy.grpo.train_spec import TRAIN_LOG_COLUMNS
 from policy.rollouts import Rollout, breakdown_of, write_rollouts
 
 HOSTILE = "<script>alert(1)</script><img src=https://evil.example/x onerror=alert(2)>\"'></pre></style>"
-SIZES = (3, 4, 5)
+SIZES = ("3", "4", "5")
+TINY = load_preset("tiny")
 VOID = {"meta", "br", "img", "link", "input", "hr", "base"}
 
 
-def env_config(shares: dict[int, float], hole_ratio: float = 0.2) -> EnvConfig:
-    return EnvConfig(sizes={size: SizeConfig(data_ratio=share, hole_ratio=hole_ratio, wait_ratio=0.25) for size, share in shares.items()})
+def env_config(shares: dict[str, float], hole_ratio: float = 0.2) -> EnvConfig:
+    return EnvConfig.model_validate({"sizes": {size: {"data_ratio": share, "hole_ratio": hole_ratio, "wait_ratio": 0.25} for size, share in shares.items()}})
 
 
 EMBEDDED = "data:image/svg+xml;base64,"
-EVEN, MOVED = env_config({3: 0.5, 4: 0.25, 5: 0.25}), env_config({4: 0.4, 5: 0.35, 6: 0.25}, hole_ratio=0.3)
+EVEN, MOVED = env_config({"3": 0.5, "4": 0.25, "5": 0.25}), env_config({"4": 0.4, "5": 0.35, "6": 0.25}, hole_ratio=0.3)
 
 
 @pytest.fixture(scope="module")
 def validation() -> list[Instance]:
-    return sample(env_config(dict.fromkeys(SIZES, 1 / 3)), 45, agents=2, seed=3, purpose="validation")[0]
+    return sample(BoardsConfig.of(env_config(dict.fromkeys(SIZES, 1 / 3))), 45, agents=2, seed=3, purpose="validation")[0]
 
 
 def broken(instance: Instance, kind: int) -> str:
@@ -83,40 +91,47 @@ def proposal(stage: int, config: EnvConfig, **changes: object) -> Proposal:
     return Proposal(stage=stage, designer="checkpoint", variant="V6", config=config, **changes)
 
 
-def stage_result(stage: int, config: EnvConfig, start: list[Rollout], after: list[Rollout], proposed: Proposal) -> StageResult:
+def stage_result(stage: int, config: EnvConfig, start: list[Rollout], after: list[Rollout], proposed: Proposal, preset: Preset = TINY) -> StageResult:
+    change, earlier = gain(start, after), EVEN if stage else None
+    found = breakdown_of(preset.task, after)
+    changes = {preset.space.names[1]: change}
     return StageResult(
         stage=stage,
         config=config,
         training=TrainingSummary(steps=20, seconds=61.0, completion_tokens=12_345, mean_reward=0.5, zero_variance_share=0.25),
-        breakdown=breakdown_of(after),
-        valid_gain=gain(start, after),
-        optimal_gain=gain(start, after),
-        gate=decide("off", stage, START, gain(start, after), 1.0),
+        breakdown=found,
+        valid_gain=change,
+        optimal_gain=change,
+        gate=decide("off", stage, START, change, 1.0),
         proposal=proposed,
-        behaviour=proposal_behaviour(
-            EVEN if stage else None, config, proposed.config, breakdown_of(after), gain(start, after), {4: gain(start, after)}, proposed.rationale
-        ),
+        behaviour=proposal_behaviour(preset.space, earlier, config, proposed.config, found, change, changes, proposed.rationale),
         seconds={"train": 61.0, "evaluate": 20.0},
     )
 
 
 def write_log(path: Path, steps: int = 20) -> None:
-    columns = {name: np.linspace(0, 1, steps) for name in TRAIN_LOG_SCHEMA.names} | {name: np.arange(1, steps + 1) for name in ("step", "completion_tokens")}
-    write_table(path, pa.table(columns).cast(TRAIN_LOG_SCHEMA))
+    columns = {name: np.linspace(0, 1, steps) for name in TRAIN_LOG_COLUMNS} | {name: np.arange(1, steps + 1) for name in ("step", "completion_tokens")}
+    strata = pa.array([[]] * steps, TRAIN_LOG_SCHEMA.field("strata").type)
+    write_table(path, pa.table({**columns, "strata": strata}).cast(TRAIN_LOG_SCHEMA))
 
 
 def write_run(run: Path, instances: list[Instance], corrects: tuple[int, ...], proposals: tuple[Proposal, ...] | None = None) -> Path:
     """A run directory with one stage per entry of `corrects`."""
     proposals = proposals or tuple(proposal(stage, MOVED, rationale="more 4x4") for stage in range(len(corrects)))
-    start, stages, config = rollouts_of(instances, 3), [], EVEN
-    for stage, (correct, proposed) in enumerate(zip(corrects, proposals, strict=True)):
-        after = rollouts_of(instances, correct)
-        write_rollouts(stage_directory(run, stage) / "rollouts.parquet", after, PromptStyle.BOARD)
+    afters = [rollouts_of(instances, correct) for correct in corrects]
+    return write_stages(run, TINY, rollouts_of(instances, 3), afters, proposals, EVEN)
+
+
+def write_stages(run: Path, preset: Preset, start: list[Rollout], afters: list[list[Rollout]], proposals: tuple[Proposal, ...], config: EnvConfig) -> Path:
+    stages = []
+    for stage, (after, proposed) in enumerate(zip(afters, proposals, strict=True)):
+        write_rollouts(stage_directory(run, stage) / "rollouts.parquet", after, preset.prompt_style, preset.family)
         write_log(stage_directory(run, stage) / "train_log.parquet")
-        stages.append(stage_result(stage, config, start, after, proposed))
+        stages.append(stage_result(stage, config, start, after, proposed, preset))
         config = proposed.config
-    names = {"curriculum": "first", "preset": "tiny", "designer": "checkpoint", "variant": "V6", "seed": 7}
-    write_json(run / "results.json", CurriculumResults(**names, start=breakdown_of(start), stages=tuple(stages)))
+    names = {"curriculum": "first", "preset": preset.name, "designer": "checkpoint", "variant": "V6", "seed": 7}
+    write_json(run / "curriculum.json", new_curriculum("first", preset))
+    write_json(run / "results.json", CurriculumResults(**names, start=breakdown_of(preset.task, start), stages=tuple(stages)))
     return run
 
 
@@ -207,18 +222,21 @@ def test_every_drawing_is_well_formed_and_ids_are_unique(page: Page):
     assert len(ids) == len(set(ids))
 
 
-def test_the_share_of_agents_at_their_goals_stands_in_the_table_of_each_map_size(page: Page, validation: list[Instance]):
-    assert page.text.count("agents that end on their goals") == len(SIZES)
+def test_all_that_is_counted_of_a_map_size_stands_in_the_table(page: Page, validation: list[Instance]):
+    table = page.source.partition('<section id="strata">')[2].partition("</section>")[0]
+    names = ("valid", "optimal", "valid where a wait is needed", "valid where none is", "arrived", "legal share")
+    assert re.findall("<td>([a-z ]+)</td>", table) == list(names) * len(SIZES)
     for correct in (3, 5, 4):
-        for part in breakdown_of(rollouts_of(validation, correct)).sizes.values():
-            assert part.arrived_rate is not None
-            assert percent(part.arrived_rate.value) in page.text
-            assert interval(part.arrived_rate) in page.text
+        for part in breakdown_of(TINY.task, rollouts_of(validation, correct)).strata.values():
+            waits, moves = part.rates("wait_required") or (None, None)
+            for rate in (part.valid_rate, part.optimal_rate, waits, moves, part.term_rate("arrived"), part.term_rate("legal_share")):
+                assert rate is not None
+                assert f'<td>{percent(rate.value)}<span class="ci">{interval(rate)}' in table
 
 
 def test_every_stage_map_size_and_category_appears(page: Page):
-    for size in (*SIZES, 6):
-        assert f"{size}×{size}" in page.text
+    for size in (*SIZES, "6"):
+        assert f"{size}x{size}" in page.text
     for stage in (0, 1):
         assert f"after stage {stage}" in page.text
     for category in FailureCategory:
@@ -249,8 +267,8 @@ def test_the_behaviour_of_each_proposal_stands_in_a_table_with_units(page: Page,
         "Edit of the shares|points, sum over map sizes, 0 to 200": ["100.0", "0.0"],
         "Edit of the hole ratios|points, sum over map sizes": ["20.0", "0.0"],
         "Edit of the wait ratios|points, sum over map sizes": ["0.0", "0.0"],
-        "Map sizes left as they were|of those trained on": ["0 of 3", "3 of 3|4×4, 5×5, 6×6"],
-        "Map sizes that worked and were left|of those that worked": ["0 of 1", "1 of 1|4×4"],
+        "Map sizes left as they were|of those trained on": ["0 of 3", "3 of 3|4x4, 5x5, 6x6"],
+        "Map sizes that worked and were left|of those that worked": ["0 of 1", "1 of 1|4x4"],
         "Data on sizes under 5 % valid|stage → proposed": ["0 % → 0 %", "0 % → 0 %"],
         "Data on sizes over 95 % valid|stage → proposed": ["0 % → 0 %", "0 % → 0 %"],
         "Signal gained|−1 to 1": ["–", "none moved"],
@@ -300,8 +318,8 @@ def test_the_budget_of_each_map_size_is_drawn_for_each_stage_and_for_what_is_nex
     drawn = page.charts["Share of the data per map size by stage"]
     labels = [text.strip() for text in drawn.itertext() if text.strip()]
     assert [label for label in labels if label.startswith(("stage", "proposed"))] == ["stage 0", "stage 1", "proposed next"]
-    assert [label for label in labels if label.startswith("3×3")] == ["3×3 50\u00a0%"]
-    assert [label for label in labels if label.startswith("4×4")] == ["4×4 25\u00a0%", "4×4 40\u00a0%", "4×4 40\u00a0%"]
+    assert [label for label in labels if label.startswith("3x3")] == ["3x3 50\u00a0%"]
+    assert [label for label in labels if label.startswith("4x4")] == ["4x4 25\u00a0%", "4x4 40\u00a0%", "4x4 40\u00a0%"]
 
 
 def test_twelve_failures_of_the_last_stage_are_replayed(page: Page):
@@ -337,9 +355,9 @@ def test_few_failures_are_all_replayed(tmp_path: Path, validation: list[Instance
 
 def test_chosen_failures_differ_and_do_not_depend_on_their_order(validation: list[Instance]):
     rollouts = rollouts_of(validation, 0)
-    chosen = failures.choose(rollouts, 12)
-    assert chosen == failures.choose(rollouts[::-1], 12)
-    assert {r.instance.problem.size for r in chosen} == set(SIZES)
+    chosen = failures.choose(TINY.space, rollouts, 12)
+    assert chosen == failures.choose(TINY.space, rollouts[::-1], 12)
+    assert {r.instance.stratum for r in chosen} == set(SIZES)
     assert {r.verdict.category for r in chosen} == {r.verdict.category for r in rollouts}
 
 
@@ -355,16 +373,63 @@ def test_the_headline_claims_no_more_than_the_interval_allows(validation: list[I
     start, after = rollouts_of(validation, 3), rollouts_of(validation, 5)
     stage = stage_result(0, EVEN, start, after, proposal(0, MOVED)).model_copy(update={"valid_gain": Difference(value=(low + high) / 2, low=low, high=high)})
     names = {"curriculum": "first", "preset": "tiny", "designer": "checkpoint", "variant": "V6", "seed": 7}
-    assert headline(CurriculumResults(**names, start=breakdown_of(start), stages=(stage,))).endswith(said)
+    assert headline(CurriculumResults(**names, start=breakdown_of(TINY.task, start), stages=(stage,))).endswith(said)
 
 
 def test_a_run_without_results_or_without_a_finished_stage_is_refused(tmp_path: Path, validation: list[Instance]):
     with pytest.raises(RunDirectoryError, match=r"results\.json"):
         write_report(tmp_path)
     names = {"curriculum": "first", "preset": "tiny", "designer": "checkpoint", "variant": "V6", "seed": 7}
-    write_json(tmp_path / "results.json", CurriculumResults(**names, start=breakdown_of(rollouts_of(validation, 3)), stages=()))
+    write_json(tmp_path / "results.json", CurriculumResults(**names, start=breakdown_of(TINY.task, rollouts_of(validation, 3)), stages=()))
     with pytest.raises(RunDirectoryError, match="no finished stage"):
         write_report(tmp_path)
+
+
+SUMS = load_preset("micro-sums")
+MORE_CARRIES = EnvConfig.model_validate({"terms": {name: {"data_ratio": 0.5, "digits": 2.5, "carry_ratio": 1} for name in ("2", "3")}})
+
+
+def added(instances: list[PlainInstance], correct: int) -> list[Rollout]:
+    """The first `correct` of every ten sums are right, of the others every second is too large by one."""
+    texts = [one.answer if n % 10 < correct else str(int(one.answer) + 1) if n % 2 else "I cannot." for n, one in enumerate(instances)]
+    verdicts = SUMS.task.judge(instances, texts)
+    told = zip(instances, texts, verdicts, strict=True)
+    return [Rollout(instance=one, completion=text, completion_tokens=3, truncated=False, verdict=verdict) for one, text, verdict in told]
+
+
+def test_the_report_of_another_family_has_its_words_and_none_of_boards(tmp_path: Path):
+    sums, _ = sample_any(SUMS.task, SUMS.default_config, 40, Source(3))
+    proposals = tuple(proposal(stage, MORE_CARRIES, rationale="More carries for 2 terms.") for stage in (0, 1))
+    run = write_stages(tmp_path, SUMS, added(sums, 3), [added(sums, 5), added(sums, 7)], proposals, SUMS.default_config)
+    page = report(run)
+    assert not page.unclosed
+    shown = re.sub("<[^>]+>", " ", page.source.partition("<body>")[2]).lower()
+    assert not re.findall(r"\b(?:map size|hole|wait|agent|board|grid|plan|goal|optimal)", shown)
+    for fact in (
+        "By kind of sum",
+        "2 terms",
+        "valid where a digit is carried",
+        "close",
+        "unreadable",
+        "Edit of the digits",
+        "2.5",
+        "Kinds of sum left as they were",
+    ):
+        assert fact in page.text
+    assert measures(page)["Edit of the digits|sum over kinds of sum"] == ["1.00", "0.00"]
+    assert measures(page)["Edit of the carry ratios|points, sum over kinds of sum"] == ["100.0", "0.0"]
+    assert page.replays == 12
+    assert len(re.findall(r"What is \d", page.text)) == 12, "there is no picture of a sum"
+    assert [text for text in page.charts["Share of the data per kind of sum by stage"].itertext() if text.startswith("2 terms")]
+
+
+def test_strata_darken_however_many_there_are():
+    for count in (1, 8, 9, 30):
+        strata = [stratum.model_copy(update={"name": f"s{n}"}) for n in range(count) for stratum in SUMS.space.strata[:1]]
+        found = charts.palette(SUMS.space.model_copy(update={"strata": tuple(strata)}))
+        shades = [sum(int(found[f"stratum-{n}"][place : place + 2], 16) for place in (1, 3, 5)) for n in range(count)]
+        assert shades == sorted(shades, reverse=True)
+        assert all(re.fullmatch("#[0-9a-f]{6}", colour) for colour in found.values())
 
 
 def test_the_report_imports_without_matplotlib():

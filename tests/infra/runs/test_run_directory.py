@@ -92,7 +92,7 @@ def test_fewer_stages_and_another_description_are_no_other_preset(tmp_path: Path
         ({"trl__learning_rate": 0.5}, "trl: "),
         ({"trl__per_device_train_batch_size": 16}, "training: "),
         ({"design__variant": "V1"}, "design: "),
-        ({"instances": 24, "agents": 3}, "agents: 2 there, 3 here; instances: 16 there, 24 here"),
+        ({"instances": 24, "max_answer_tokens": 30}, "instances: 16 there, 24 here; max_answer_tokens: 40 there, 30 here"),
     ],
 )
 def test_another_preset_is_refused_with_the_fields_that_differ(tmp_path: Path, overrides: dict, complaint: str):

@@ -10,12 +10,14 @@ import numpy as np
 from engineer.behaviour import proposal_behaviour
 from engineer.gate import START, decide
 from engineer.proposal import Attempt, Proposal
-from envgen.breakdown import Breakdown, Difference, count_verdicts, paired_difference, wilson
-from envgen.config import EnvConfig, SizeConfig
+from envgen.breakdown import Breakdown, Difference, Judged, count_verdicts, paired_difference, wilson
+from envgen.config import EnvConfig
 from envgen.dataset import write_dataset
+from envgen.mapf.config import BoardsConfig
 from envgen.mapf.problem import Instance
 from envgen.mapf.prompts import PromptStyle, answer
 from envgen.mapf.sampler import sample
+from envgen.mapf.space import Options, space_of
 from envgen.mapf.verifier import verify
 from infra.analysis.spec import SHARED, Stage0, shared_policy
 from infra.analysis.study.records import Answers, SetName, StoredRound, StoredRun, write_round
@@ -26,6 +28,7 @@ from policy.grpo.pilot_score import Mean, Piloted, PilotScore
 
 ASKED = {"started": datetime(2026, 1, 2, tzinfo=UTC), "seconds": 1.5, "prompt_tokens": 15, "completion_tokens": 6}
 """When a model was asked, and what the answer took."""
+SPACE = space_of(Options(map_sizes=(3, 4)))
 ARMS = ("fixed", "random", "checkpoint-V6")
 SUITE = TestSuite(boards={3: (4,), 2: (7,)}, wait_ratios=(0.5,), hole_ratios=(0.2,), instances=10, seed=5, answer_tokens=64)
 SPEC = StudySpec(
@@ -64,11 +67,12 @@ def small_sets() -> dict[SetName, list[Instance]]:
 
 
 def instances(spec: StudySpec) -> dict[SetName, list[Instance]]:
-    return {"test": spec.test.draw(), "validation": sample(config(0.5, 0.25), 20, agents=2, seed=3, purpose="validation")[0]}
+    return {"test": spec.test.draw(), "validation": sample(BoardsConfig.of(config(0.5, 0.25)), 20, agents=2, seed=3, purpose="validation")[0]}
 
 
 def config(small: float, waits: float) -> EnvConfig:
-    return EnvConfig(sizes={s: SizeConfig(data_ratio=share, hole_ratio=0.2, wait_ratio=waits) for s, share in ((3, small), (4, 1 - small))})
+    parts = {size: {"data_ratio": share, "hole_ratio": 0.2, "wait_ratio": waits} for size, share in (("3", small), ("4", 1 - small))}
+    return EnvConfig.model_validate({"sizes": parts})
 
 
 def write(data: Path, spec: StudySpec, number: int, right: Right = rising, sets: dict[SetName, list[Instance]] | None = None) -> StoredRound:
@@ -144,7 +148,7 @@ def _stage(arm: str, stage: int, trained: EnvConfig, proposed: EnvConfig, found:
         gate=decide("off", stage, START, gain, 1.0),
         pilots=(Piloted(config=proposed, score=score),),
         proposal=proposal,
-        behaviour=proposal_behaviour(None, trained, proposed, found, gain, {}, proposal.rationale),
+        behaviour=proposal_behaviour(SPACE, None, trained, proposed, found, gain, {}, proposal.rationale),
         seconds={"train": 60.0},
     )
 
@@ -155,4 +159,5 @@ def outcomes(found: list[Instance], right: int) -> np.ndarray:
 
 def breakdown(found: list[Instance], right: int) -> Breakdown:
     texts = completions(found, right)
-    return count_verdicts((instance.problem.size, verify(instance, text)) for instance, text in zip(found, texts, strict=True))
+    judged = (Judged(instance.stratum, verify(instance, text), instance.labels) for instance, text in zip(found, texts, strict=True))
+    return count_verdicts(SPACE, judged)

@@ -45,7 +45,7 @@ def test_the_test_suite_is_drawn_whole_and_shares_no_instance_with_validation(na
     drawn = [instance.problem for instance in spec.test.draw()]
     cells = sum(map(len, spec.test.boards.values())) * len(spec.test.wait_ratios) * len(spec.test.hole_ratios)
     assert len({problem.id for problem in drawn}) == len(drawn) == cells * spec.test.instances
-    seen = {instance.problem.id for instance in validation_instances(load_preset(spec.preset))}
+    seen = {instance.id for instance in validation_instances(load_preset(spec.preset))}
     assert not seen & {problem.id for problem in drawn}
     assert {(problem.num_agents, problem.size) for problem in drawn} == {(agents, size) for agents, sizes in spec.test.boards.items() for size in sizes}
 
@@ -124,8 +124,9 @@ def test_what_is_registered_changes_with_all_that_decides_the_round(tmp_path: Pa
             {"rounds": a_round(groups=[*TWO, {"name": "long", "engineers": ["random"], "settings": {"stages": 4}}])},
             "than the first group .stages",
         ),
-        ({"rounds": a_round(groups=[{**TWO[0], "settings": {"validation.map_sizes": [3, 4, 7]}}])}, "settings change validation"),
-        ({"rounds": a_round(settings={"agents": 3})}, "settings change agents"),
+        ({"rounds": a_round(groups=[{**TWO[0], "settings": {"validation.strata": ["3", "4"]}}])}, "settings change validation"),
+        ({"rounds": a_round(settings={"family.options.agents": 3})}, "settings change family"),
+        ({"preset": "micro-sums"}, "is of the family sums, and a study is of boards"),
         ({"tset": {}}, "tset"),
     ],
 )

@@ -1,0 +1,115 @@
+"""MAPF-FrozenLake as a task family; the paper's testbed (arXiv 2606.17682)."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from envgen.config import SHARE, EnvConfig
+from envgen.families import Family
+from envgen.family import Drawn, Source
+from envgen.mapf.benchmark import SUITE_SHA256, suite_identities
+from envgen.mapf.config import BoardsConfig, SizeConfig
+from envgen.mapf.parser import parse_plan
+from envgen.mapf.problem import Agent, Instance, Problem
+from envgen.mapf.prompts import PromptStyle, answer, prompt
+from envgen.mapf.render import board_svg, replay_svg
+from envgen.mapf.rows import SCHEMA, VERDICT_SCHEMA, instance_of_row, row_of, verdict_of_row, verdict_row
+from envgen.mapf.sampler import processes, quota_of, quotas, sample_size
+from envgen.mapf.space import Options, space_of
+from envgen.mapf.verifier import FailureCategory, Verdict, verify_batch
+
+
+class MapfFrozenLake:
+    """Boards with holes, drawn with exact counts of those that need a wait and of those that do not."""
+
+    name = "mapf-frozenlake"
+    styles = tuple(PromptStyle)
+    schema = SCHEMA
+    verdict_schema = VERDICT_SCHEMA
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self.space = space_of(options)
+        self.version = f"1 {SUITE_SHA256}" if self.reserved() else "1"
+
+    def draw(
+        self,
+        stratum: str,
+        knobs: Mapping[str, float],
+        count: int,
+        source: Source,
+        held_out: frozenset[str],
+        workers: int = 1,
+    ) -> Drawn:
+        """See `envgen.mapf.sampler.sample_size`."""
+        wanted = SizeConfig.model_validate({SHARE: 1, **knobs})
+        quota = quota_of(int(stratum), wanted, count, self.options.agents)
+        with processes(workers) as pool:
+            instances, report = sample_size(
+                quota,
+                wanted.wait_ratio,
+                **source._asdict(),
+                held_out=held_out,
+                pool=pool,
+                workers=workers,
+            )
+        return Drawn(instances, report.model_dump(mode="json"), report.line(quota.size))
+
+    def check(self, config: EnvConfig, count: int) -> None:
+        """Whether every size has room for its agents, and there is something to draw."""
+        quotas(BoardsConfig.of(config), count, self.options.agents)
+
+    def reserved(self) -> frozenset[str]:
+        """Identities of the benchmark suite with as many agents."""
+        return suite_identities(self.options.agents)
+
+    def prompt(self, instance: Instance, style: str) -> str:
+        """See `envgen.mapf.prompts`."""
+        return prompt(instance.problem, PromptStyle(style))
+
+    def reference(self, instance: Instance) -> str:
+        """The stored optimal plan."""
+        return answer(instance.solution.plan)
+
+    def longest_prompt(self, style: str) -> str:
+        """That of the largest board, without holes."""
+        size, count = max(self.options.map_sizes), self.options.agents
+        cells = [divmod(size * size - 1 - index, size) for index in range(2 * count)]
+        agents = tuple(
+            Agent(start=start, goal=goal) for start, goal in zip(cells[:count], cells[count:], strict=True)
+        )
+        return prompt(Problem(size=size, holes=(), agents=agents), PromptStyle(style))
+
+    def judge(self, instances: Sequence[Instance], answers: Sequence[str]) -> list[Verdict]:
+        """See `envgen.mapf.verifier`."""
+        return verify_batch(instances, answers)
+
+    def measures(self, instance: Instance, verdict: Verdict) -> dict[str, float]:
+        """How much more than the optimum a valid plan costs."""
+        if verdict.sum_of_costs is None:
+            return {}
+        return {"excess_cost": verdict.sum_of_costs - instance.solution.sum_of_costs}
+
+    def row(self, instance: Instance, style: str) -> dict[str, Any]:
+        """See `envgen.mapf.rows`; so the three below."""
+        return row_of(instance, PromptStyle(style))
+
+    def instance(self, row: Mapping[str, Any], where: str) -> Instance:
+        """The board of a row."""
+        return instance_of_row(row, where)
+
+    def verdict_row(self, verdict: Verdict) -> dict[str, Any]:
+        """A verdict as columns."""
+        return verdict_row(verdict)
+
+    def verdict(self, row: Mapping[str, Any]) -> Verdict:
+        """The verdict of a row."""
+        return verdict_of_row(row)
+
+    def picture(self, instance: Instance, answer: str | None, verdict: Verdict | None) -> str:
+        """A replay of the plan up to its first violation, or the board if no plan can be read."""
+        if answer is None or verdict is None or verdict.category is FailureCategory.PARSE_ERROR:
+            return board_svg(instance.problem)
+        return replay_svg(instance.problem, parse_plan(answer, instance.problem.num_agents), verdict)
+
+
+FAMILY = Family(Options, MapfFrozenLake)

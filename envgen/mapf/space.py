@@ -1,0 +1,85 @@
+"""Which configs MAPF-FrozenLake takes, and its words for them."""
+
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from envgen.family import Knob, Label, Space, Stratum
+from envgen.frozen import Frozen
+from envgen.mapf.config import MAX_HOLE_RATIO, MapSize
+from envgen.mapf.problem import MAX_AGENTS, MAX_SIZE, MIN_AGENTS, MIN_SIZE
+from envgen.mapf.verifier import FailureCategory
+
+WAIT_REQUIRED = "wait_required"
+
+
+class Options(Frozen):
+    """Which boards there are."""
+
+    agents: int = Field(default=2, ge=MIN_AGENTS, le=MAX_AGENTS)
+    """On each board."""
+    map_sizes: tuple[MapSize, ...] = Field(default=tuple(range(MIN_SIZE, MAX_SIZE + 1)), min_length=1)
+    """Map sizes that a config names, ascending."""
+    min_hole_ratio: Annotated[float, Field(ge=0, le=MAX_HOLE_RATIO)] = 0.0
+    max_hole_ratio: Annotated[float, Field(ge=0, le=MAX_HOLE_RATIO)] = MAX_HOLE_RATIO
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if list(self.map_sizes) != sorted(set(self.map_sizes)):
+            raise ValueError(f"map_sizes {list(self.map_sizes)} must ascend without repeats")
+        if self.min_hole_ratio > self.max_hole_ratio:
+            raise ValueError(
+                f"min_hole_ratio {self.min_hole_ratio} exceeds max_hole_ratio {self.max_hole_ratio}"
+            )
+        return self
+
+
+def space_of(options: Options) -> Space:
+    """The space of boards; every word of the design question that is about boards stands here."""
+    holes = Knob(
+        name="hole_ratio",
+        word="holes",
+        low=options.min_hole_ratio,
+        high=options.max_hole_ratio,
+        default=options.min_hole_ratio,
+        step=0.1,
+        means="the share of the cells that are holes",
+        digits=2,
+        limits=(0, MAX_HOLE_RATIO),
+    )
+    waits = Knob(
+        name="wait_ratio",
+        word="waits",
+        low=0,
+        high=1,
+        default=0,
+        step=0.25,
+        means="the share of its instances that cannot be solved at the least cost unless some agent waits",
+        brief="share of instances that need a wait",
+        label=Label(
+            name=WAIT_REQUIRED,
+            asks="an optimal plan needs a wait",
+            present="where a wait is needed",
+            absent="where none is",
+            verb="moves",
+        ),
+    )
+    return Space(
+        strata=tuple(
+            Stratum(name=str(size), label=f"{size}x{size}", knobs=(holes, waits))
+            for size in options.map_sizes
+        ),
+        key="sizes",
+        noun="map size",
+        short="size",
+        task="plans moves for several agents over square grids with holes: all reach their goals without "
+        "collisions, at the least sum of costs",
+        brief="moves several agents over grids with holes",
+        guideline="Ask for more waits where plans are valid but boards that need one are not mostly solved; "
+        "for fewer where plans mostly fail. More holes only where nearly all is solved.",
+        categories=tuple(FailureCategory),
+        terms=("arrived", "legal_share"),
+        measures={"excess_cost": "valid plans cost %.2f more than the optimum on average"},
+        best="optimal",
+        mention=r"(?<![\w.])(\d{1,4})[x×]\1(?!\w)",
+    )

@@ -1,0 +1,125 @@
+"""Draw data sets of any family: exact counts for each stratum, nothing twice, nothing that is held out."""
+
+from collections.abc import Callable
+from typing import Any
+
+from envgen.config import SHARE, EnvConfig, Part
+from envgen.errors import SamplingError
+from envgen.family import Drawn, Knob, ShortageError, Source, TaskFamily
+
+Found = Drawn | ShortageError
+_drawn_ahead: dict[tuple[Any, ...], Found] = {}
+"""What `attainable` drew last, until `sample` asks for the same: the next training set is drawn once."""
+
+
+def sample(
+    family: TaskFamily,
+    config: EnvConfig,
+    count: int,
+    source: Source,
+    held_out: frozenset[str] = frozenset(),
+    workers: int = 1,
+    progress: Callable[[str], None] | None = None,
+) -> tuple[list[Any], dict[str, Any]]:
+    """Draw `count` distinct instances of a config, stratum by stratum, and report what was achieved.
+
+    `workers` processes share the draws; the result is the same for any number. Raises ShortageError when a
+    stratum holds too few, ConfigError or SamplingError for a config that cannot be drawn.
+    """
+    family.check(config, count)
+    instances: list[Any] = []
+    report: dict[str, Any] = {}
+    for name, wanted in config.counts(count).items():
+        key = _key(family, config, name, wanted, source, held_out)
+        drawn = _drawn_ahead.pop(key, None) or _draw(family, config, name, wanted, source, held_out, workers)
+        if isinstance(drawn, ShortageError):
+            raise drawn
+        instances += drawn.instances
+        report[name] = drawn.report
+        if progress and drawn.instances:
+            progress(drawn.line)
+    return instances, {config.key: report}
+
+
+def attainable(
+    family: TaskFamily,
+    config: EnvConfig,
+    count: int,
+    source: Source,
+    held_out: frozenset[str] = frozenset(),
+    workers: int = 1,
+) -> tuple[EnvConfig, list[str]]:
+    """The config nearest to `config` of which `sample` can draw `count` instances, and what was changed.
+
+    `sample` takes the same arguments. A stratum that is short keeps the instances it has (knobs that ask for
+    a label move to theirs); its missing share goes to the last stratum that is not short. What is drawn to
+    find out is kept for `sample`, until the next call for another source. SamplingError if all are short.
+    """
+    for other in [key for key in _drawn_ahead if key[-2:] != (source, held_out)]:
+        del _drawn_ahead[other]
+    family.check(config, count)
+    notes: list[str] = []
+    short: set[str] = set()
+    while True:
+        for name, wanted in config.counts(count).items():
+            key = _key(family, config, name, wanted, source, held_out)
+            if key not in _drawn_ahead:
+                _drawn_ahead[key] = _draw(family, config, name, wanted, source, held_out, workers)
+            if isinstance(found := _drawn_ahead[key], ShortageError):
+                short.add(name)
+                config, note = _shrink(family, config, name, found.found, count, short)
+                notes.append(note)
+                break
+        else:
+            return config, notes
+
+
+def _key(
+    family: TaskFamily, config: EnvConfig, name: str, wanted: int, source: Source, held_out: frozenset[str]
+) -> tuple[Any, ...]:
+    return id(family), name, tuple(config.strata[name].knobs.items()), wanted, source, held_out
+
+
+def _draw(
+    family: TaskFamily,
+    config: EnvConfig,
+    name: str,
+    wanted: int,
+    source: Source,
+    held_out: frozenset[str],
+    workers: int,
+) -> Found:
+    try:
+        return family.draw(name, config.strata[name].knobs, wanted, source, held_out, workers)
+    except ShortageError as error:
+        return error
+
+
+def _shrink(
+    family: TaskFamily, config: EnvConfig, name: str, found: list[Any], count: int, short: set[str]
+) -> tuple[EnvConfig, str]:
+    """Give a short stratum the share that it can fill, and the rest to the last one that is not short."""
+    takers = [other for other in config.strata if other not in short]
+    if not takers:
+        raise SamplingError(
+            f"every {family.space.noun} holds too few distinct instances; ask for fewer, or change the knobs"
+        )
+    old, taker, share = config.strata[name], takers[-1], len(found) / count
+    new: dict[str, float] = {SHARE: share}
+    for knob in family.space[name].knobs:
+        new[knob.name] = _achieved(knob, found) if knob.label else old[knob.name]
+    strata = dict(config.strata)
+    strata[name] = Part.model_validate(new)
+    moved = old.data_ratio - share
+    strata[taker] = strata[taker].model_copy(update={SHARE: strata[taker].data_ratio + moved})
+    changes = ", ".join(f"{key} {old[key]:g} -> {new[key]:.2g}" for key in new if new[key] != old[key])
+    label = family.space.label
+    note = f"{label(name)} has too few distinct instances: {changes}; {moved:.3g} of the data moved to"
+    note = f"{note} {label(taker)}"
+    return config.model_copy(update={"strata": strata}), note
+
+
+def _achieved(knob: Knob, found: list[Any]) -> float:
+    """The share of instances with the label of a knob."""
+    assert knob.label is not None
+    return sum(knob.label.name in one.labels for one in found) / len(found) if found else 0.0

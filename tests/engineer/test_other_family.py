@@ -1,0 +1,249 @@
+"""The whole room over families other than boards: nothing in it knows what a stratum or a knob is."""
+
+import itertools
+import re
+
+import numpy as np
+import pytest
+from contexts import SUMS, ListModel, assert_legal, repeatable, sums_config
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engineer.answer import MAX_RATIONALE, AnswerError, answer_schema, answer_text, parse_answer, project
+from engineer.behaviour import edit_size, preserved_strata, proposal_behaviour, undone
+from engineer.claims import Claims, check_claims
+from engineer.context import VARIANTS, DesignContext
+from engineer.designers import design
+from engineer.engineers.registry import resolve
+from engineer.lessons import lessons, random_context, with_labels
+from engineer.prompt import design_prompt
+from engineer.spec import DesignSpec, Wording
+from engineer.teacher import teach
+from envgen.breakdown import Breakdown, Counts, Difference, Labelled
+from envgen.errors import ConfigError
+from envgen.family import Knob, Label, Space, Stratum
+
+WORDINGS: tuple[Wording, ...] = ("compact", "full")
+OF_BOARDS = re.compile(r"map size|\bhole|\bwaits?\b|agent|board|grid|\bplans?\b|\dx\d|optimal", re.IGNORECASE)
+RISE = Difference(value=0.1, low=0.02, high=0.18)
+FALL = Difference(value=-0.1, low=-0.18, high=-0.02)
+
+
+def knob(name: str, low: float = 0, high: float = 1, label: str = "") -> Knob:
+    says = Label(name=label, asks=f"it is {label}", present=f"if {label}", absent="else", verb="plain")
+    words = {"name": name, "word": f"{name}s", "means": f"how {name} it is"}
+    return Knob(low=low, high=high, default=low, step=0.5, label=says if label else None, **words)
+
+
+MIXED = Space(
+    strata=(
+        Stratum(name="maze", label="mazes", knobs=(knob("deep", 1, 9), knob("odd", label="odd"))),
+        Stratum(name="word", label="word puzzles", knobs=(knob("deep", 1, 5), knob("rare", label="rare"))),
+        Stratum(name="coin", label="coins"),
+    ),
+    noun="puzzle",
+    short="puzzle",
+    task="solves puzzles",
+    brief="solves puzzles",
+    guideline="Ask for more of what is nearly solved.",
+    categories=("unreadable", "wrong"),
+)
+"""Strata of which none has the knobs of another."""
+
+spaces = st.sampled_from([SUMS, MIXED])
+seeds = st.integers(0, 2**32 - 1)
+
+
+def made_up(seed: int, space: Space) -> DesignContext:
+    rng = np.random.default_rng(seed)
+    return with_labels(random_context(rng, space), rng)
+
+
+def part(valid: int, carried: int, carried_valid: int) -> Counts:
+    failures = {"unreadable": 0, "wrong": 100 - valid}
+    labels = {"carry": Labelled(n=carried, valid=carried_valid)}
+    return Counts(n=100, valid=valid, optimal=valid, failures=failures, labels=labels)
+
+
+OLD, NEW = (
+    sums_config({2: (0.5, 2, 0.5), 3: (0.5, 1.5, 0.25)}),
+    sums_config({2: (0.3, 3, 0.75), 3: (0.7, 1.5, 0)}),
+)
+SEEN = Breakdown(strata={"2": part(80, 50, 35), "3": part(40, 50, 10)})
+
+
+@pytest.mark.parametrize("wording", WORDINGS)
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("space", [SUMS, MIXED], ids=["sums", "mixed"])
+def test_a_prompt_has_the_words_of_its_family_and_none_of_another(
+    space: Space, variant: str, wording: Wording
+):
+    for seed in range(8):
+        context = made_up(seed, space).model_copy(update={"training": {"options": {"terms": [2, 3]}}})
+        text = design_prompt(variant, context, wording).text
+        assert not OF_BOARDS.search(text), text
+        for word in (space.brief if wording == "compact" else space.task, space.noun, *space.labels.values()):
+            assert word in text
+        assert all(one.name in text for one in space.knobs)
+        assert ("terms [2, 3]" in text) == (variant == "full-details")
+
+
+def test_the_question_tells_the_knobs_of_sums():
+    context = made_up(0, SUMS)
+    full, compact = (design_prompt("V2", context, wording).text for wording in ("full", "compact"))
+    assert "- digits (digits): the digits of each number; of 1.5 half of the sums have one" in full
+    assert "- carry_ratio (carries): the share of the sums in which a digit is carried, 0 to 1." in full
+    assert '{"terms":{"2":{"data_ratio":<number>,"digits":<number>,"carry_ratio":<number>},"3":{' in full
+    assert "all kinds sum to 1), digits (1 to 6) and carry_ratio (0 to 1) for each kind of sum." in compact
+    assert "Ask for more digits and carries where most sums are right" in compact
+
+
+def test_the_labels_are_told_of_each_knob_that_asks_for_one():
+    full, compact = (design_prompt("V6W", made_up(0, MIXED), wording).text for wording in ("full", "compact"))
+    for label in ("odd", "rare"):
+        assert f"Valid answers by whether it is {label}, which is what {label} sets:" in full
+        assert f"\nValid if {label}, then else:\n" in compact
+    assert "coins: if" not in full
+    assert "deep (deeps): how deep it is, 1 to 9 for mazes; 1 to 5 for word puzzles." in full
+
+
+@pytest.mark.parametrize("wording", WORDINGS)
+def test_only_what_is_said_of_an_answer_is_shown_of_it(wording: Wording):
+    current = made_up(0, SUMS).current.model_copy(update={"breakdown": SEEN, "config": OLD})
+    context = made_up(0, SUMS).model_copy(update={"current": current})
+    text = design_prompt("V1", context, wording).text
+    shown = "2 terms: 100 answers, valid 80% [71%, 87%]; failures: unreadable 0, wrong 20\n"
+    assert (shown if wording == "full" else "2 terms: valid 80%, unreadable 0%, wrong 20%\n") in text
+
+
+def test_the_schema_gives_each_stratum_its_own_knobs():
+    strata = answer_schema(MIXED)["properties"]["config"]["properties"]["strata"]["properties"]
+    assert {name: list(one["properties"]) for name, one in strata.items()} == {
+        "maze": ["data_ratio", "deep", "odd"],
+        "word": ["data_ratio", "deep", "rare"],
+        "coin": ["data_ratio"],
+    }
+    assert strata["word"]["properties"]["deep"] == {"type": "number", "minimum": 1, "maximum": 5}
+
+
+def test_an_answer_about_sums_is_read_and_projected():
+    terms = '{"2":{"data_ratio":0.5,"digits":9},"9":{},"3":{"data_ratio":0.5}}'
+    text = f'{{"rationale":"x","config":{{"terms":{terms}}}}}'
+    config, changes = project(parse_answer(text, SUMS)[1], SUMS, OLD)
+    assert config == sums_config({2: (0.5, 6, 0.5), 3: (0.5, 1.5, 0.25)})
+    assert changes == (
+        "kind of sum '9' is not in [2, 3] and was dropped",
+        "2 terms digits 9 was clamped to 1..6",
+        "2 terms carry_ratio was missing or no number, the previous 0.5 was kept",
+        "3 terms digits was missing or no number, the previous 1.5 was kept",
+        "3 terms carry_ratio was missing or no number, the previous 0.25 was kept",
+    )
+    with pytest.raises(AnswerError, match=r"lacks config\.terms, a map from kind of sum"):
+        parse_answer('{"config": {"sizes": {}}}', SUMS)
+
+
+@pytest.mark.parametrize(
+    ("rationale", "false"),
+    [
+        ("2 terms 80% valid, carries 70%: less data, more digits, more carries.", None),
+        ("More data and fewer carries for 3 terms; 2 terms are mostly solved.", None),
+        ("3 terms have carries at 25%", None),
+        ("Raise the carry ratio of 2  Terms; 3 terms 60% wrong.", None),
+        ("More digits for 3 terms", "'3 terms more digits': 1.50 → 1.50"),
+        ("3 terms 10% unreadable", "'3 terms 10% unreadable': 0% unreadable"),
+        ("2 terms 80% valid, carries 50%", "'2 terms carries 50%': carries 70%"),
+        ("3 terms: as it is", "'3 terms as it is': data 0.50 → 0.70, carries 0.25 → 0.00"),
+        ("4 terms are mostly solved", "'4 terms': no such kind of sum"),
+        ("2 terms 12%", "'2 terms 12%': not a number of this kind of sum"),
+    ],
+)
+def test_claims_about_sums_are_checked(rationale: str, false: str | None):
+    found = check_claims(SUMS, rationale, OLD, NEW, SEEN)
+    assert found.checked > 0
+    assert found.false == ((false,) if false else ())
+
+
+def test_labels_of_several_words_and_knobs_of_some_strata_are_read():
+    config = MIXED.config(
+        {stratum.name: stratum.absent for stratum in MIXED.strata[1:]}
+        | {"maze": MIXED["maze"].absent.model_copy(update={"data_ratio": 1.0})}
+    )
+    seen = Breakdown(strata={"word": Counts(n=10, valid=9, optimal=9, failures={"wrong": 1})})
+    found = check_claims(MIXED, "word puzzles are rarely solved; more odds for coins", config, config, seen)
+    assert found == Claims(checked=1, false=("'word puzzles rarely solved': 90% valid",))
+
+
+def test_behaviour_divides_each_knob_by_its_scale():
+    edit = edit_size(SUMS, OLD, NEW)
+    assert (edit.data_ratio, edit.knobs) == (pytest.approx(0.4), {"digits": 1, "carry_ratio": 0.5})
+    earlier, back = sums_config({2: (1, 1, 0)}), sums_config({2: (1, 1, 0.5)})
+    moved = sums_config({2: (1, 3.5, 0.5)})  # half of both ranges
+    assert undone(SUMS, earlier, moved, back) == pytest.approx(0.5)
+    assert preserved_strata(OLD, OLD) == ("2", "3")
+
+
+@repeatable
+@given(seeds, spaces)
+def test_the_rule_is_legal_and_says_what_is_true(seed: int, space: Space):
+    context = made_up(seed, space)
+    config, rationale = teach(context)
+    assert_legal(config, space)
+    assert len(rationale) <= MAX_RATIONALE
+    read, raw = parse_answer(answer_text(rationale, config), space)
+    projected, changes = project(raw, space, context.current.config)
+    assert (read, changes) == (rationale, ())
+    found = proposal_behaviour(
+        space, OLD, context.current.config, projected, context.current.breakdown, FALL, {"2": RISE}, rationale
+    )
+    assert found.claims is not None
+    assert found.claims.false == ()
+    assert found.claims.checked >= 2 * len(space.strata)
+    assert found.edit.knobs.keys() <= set(space.numbers)
+
+
+@repeatable
+@given(seeds, spaces, st.sampled_from(["frontier", "bandit", "progress", "levels", "random", "fixed"]))
+def test_every_rule_engineer_designs(seed: int, space: Space, rule: str):
+    context = made_up(seed, space)
+    trained = dict.fromkeys(space.names[1:], 0.5)
+    current = context.current.model_copy(update={"advantage": trained})
+    context = context.model_copy(update={"current": current})
+    spec = resolve(DesignSpec(designer=rule, anchor_share=0.25), space, 4)
+    proposal = design(spec, context, seed, None, lambda config: (config, []))
+    assert proposal.fallback is None
+    assert_legal(proposal.config, space)
+    assert not OF_BOARDS.search(proposal.rationale)
+
+
+def test_levels_move_every_knob_by_its_step_or_by_the_one_that_is_given():
+    current = made_up(0, SUMS).current.model_copy(update={"config": OLD, "breakdown": SEEN})
+    context = made_up(0, SUMS).model_copy(update={"current": current})
+
+    def levelled(**options: object) -> tuple[float, ...]:
+        spec = resolve(DesignSpec(designer="levels", options=options), SUMS, 4)
+        config = design(spec, context, 0, None, lambda config: (config, [])).config
+        return tuple(config.strata["2"].knobs.values())
+
+    assert levelled() == (3, 0.75)
+    assert levelled(steps={"digits": 0.5}) == (2.5, 0.75)
+    with pytest.raises(
+        ConfigError, match=r"steps\.holes: there is no such knob; known are digits, carry_ratio"
+    ):
+        levelled(steps={"holes": 0.5})
+    with pytest.raises(ConfigError, match="greater than 0"):
+        levelled(steps={"digits": 0})
+
+
+def test_a_model_designs_sums():
+    model = ListModel(answer_text("More data for 3 terms.", NEW))
+    context = made_up(0, SUMS)
+    proposal = design(DesignSpec(), context, 0, model, lambda config: (config, []))
+    assert (proposal.config, proposal.rationale) == (NEW, "More data for 3 terms.")
+    assert model.asked[0][1].json_schema == answer_schema(SUMS)
+
+
+def test_lessons_can_be_about_any_space():
+    both = itertools.cycle([SUMS, MIXED])
+    taught = list(itertools.islice(lessons(3, lambda rng: next(both)), 40))
+    assert not any(OF_BOARDS.search(question + answer) for question, answer in taught)
+    assert len({question for question, _ in taught}) == 40

@@ -1,0 +1,130 @@
+from collections import Counter
+
+import pytest
+
+from envgen.config import EnvConfig
+from envgen.errors import ConfigError, SamplingError
+from envgen.families import FamilySpec
+from envgen.family import ShortageError, Source, TaskFamily
+from envgen.mapf.config import BoardsConfig
+from envgen.mapf.sampler import Quota, draw_boards
+from envgen.mapf.sampler import sample as sample_boards
+from envgen.sampling import attainable, sample
+
+
+def boards_of(**sizes: tuple[float, float, float]) -> EnvConfig:
+    """`s4=(data_ratio, hole_ratio, wait_ratio)` and so on."""
+    keys = ("data_ratio", "hole_ratio", "wait_ratio")
+    return EnvConfig.model_validate({"sizes": {name[1:]: dict(zip(keys, ratios, strict=True)) for name, ratios in sizes.items()}})
+
+
+def sums_of(digits: float, carries: float, *shares: float) -> EnvConfig:
+    parts = {str(2 + index): {"data_ratio": share, "digits": digits, "carry_ratio": carries} for index, share in enumerate(shares)}
+    return EnvConfig.model_validate({"terms": parts})
+
+
+MIXED = boards_of(s3=(0.2, 0.25, 0.4), s4=(0.5, 0.2, 0.5), s6=(0.3, 0.2, 0.25))
+SUMS = sums_of(2.5, 0.5, 0.4, 0.35, 0.25)
+BOARDS_FAMILY, SUMS_FAMILY = FamilySpec().load(), FamilySpec(name="sums").load()
+BOTH = pytest.mark.parametrize(("family", "config"), [(BOARDS_FAMILY, MIXED), (SUMS_FAMILY, SUMS)])
+
+
+def test_boards_are_those_that_their_own_sampler_draws():
+    instances, report = sample(BOARDS_FAMILY, MIXED, 100, Source(7))
+    expected, told = sample_boards(BoardsConfig.of(MIXED), 100, seed=7)
+    assert instances == expected
+    assert report == told.model_dump(mode="json")
+
+
+@BOTH
+def test_counts_are_exact_and_nothing_is_drawn_twice_or_held_out(family: TaskFamily, config: EnvConfig):
+    first, _ = sample(family, config, 60, Source(1))
+    held = frozenset(one.id for one in first)
+    instances, _ = sample(family, config, 60, Source(1), held)
+    assert Counter(one.stratum for one in instances) == config.counts(60)
+    ids = {one.id for one in instances}
+    assert len(ids) == 60
+    assert not ids & held
+    for knob in family.space.asked:
+        assert knob.label is not None
+        for name, count in config.counts(60).items():
+            labelled = sum(knob.label.name in one.labels for one in instances if one.stratum == name)
+            assert labelled == pytest.approx(config.strata[name][knob.name] * count, abs=0.51)
+
+
+@BOTH
+def test_a_draw_depends_on_seed_stage_and_purpose(family: TaskFamily, config: EnvConfig):
+    sources = [Source(1), Source(2), Source(1, 1), Source(1, purpose="pilot")]
+    drawn = [[one.id for one in sample(family, config, 40, source)[0]] for source in sources]
+    assert drawn[0] == [one.id for one in sample(family, config, 40, Source(1))[0]]
+    assert len({tuple(ids) for ids in drawn}) == 4
+
+
+@BOTH
+def test_the_reference_answer_is_valid_and_rows_read_back(family: TaskFamily, config: EnvConfig):
+    instances, _ = sample(family, config, 30, Source(3))
+    verdicts = family.judge(instances, [family.reference(one) for one in instances])
+    assert all(verdict.valid for verdict in verdicts)
+    assert not any(verdict.valid for verdict in family.judge(instances, ["banana"] * 30))
+    for one, verdict in zip(instances, verdicts, strict=True):
+        row = family.row(one, family.styles[0])
+        assert row["prompt"] == family.prompt(one, family.styles[0])
+        assert family.instance(row, "here") == one
+        assert family.verdict(family.verdict_row(verdict)) == verdict
+
+
+@BOTH
+def test_an_attainable_config_is_left_alone(family: TaskFamily, config: EnvConfig):
+    assert attainable(family, config, 60, Source(7)) == (config, [])
+
+
+def test_a_config_with_a_short_stratum_becomes_one_that_can_be_drawn():
+    wanted = boards_of(s3=(0.5, 0, 0.8), s4=(0.25, 0.2, 0.3), s5=(0.25, 0.2, 0.3))
+    config, notes = attainable(BOARDS_FAMILY, wanted, 60, Source(2))
+    assert len(notes) == 1
+    assert notes[0].startswith("3x3 has too few distinct instances: data_ratio 0.5 -> ")
+    assert notes[0].endswith("of the data moved to 5x5")
+    instances, report = sample(BOARDS_FAMILY, config, 60, Source(2))
+    assert len(instances) == 60
+    assert 0 < report["sizes"]["3"]["instances"] < 30
+    assert config.strata["4"] == wanted.strata["4"]
+    assert config.strata["5"].data_ratio > wanted.strata["5"].data_ratio
+    assert {name: part["hole_ratio"] for name, part in config.strata.items()} == {"3": 0, "4": 0.2, "5": 0.2}
+
+
+def test_a_short_stratum_of_sums_gives_its_share_to_the_last():
+    config, notes = attainable(SUMS_FAMILY, sums_of(1, 1, 0.8, 0.1, 0.1), 100, Source(2))
+    assert notes[0].startswith("2 terms has too few distinct instances: data_ratio 0.8 -> ")
+    assert len(sample(SUMS_FAMILY, config, 100, Source(2))[0]) == 100
+
+
+@pytest.mark.parametrize(("family", "config"), [(BOARDS_FAMILY, boards_of(s3=(1, 0, 1))), (SUMS_FAMILY, sums_of(1, 0, 1))])
+def test_a_config_whose_strata_are_all_short_cannot_be_made_attainable(family: TaskFamily, config: EnvConfig):
+    with pytest.raises(SamplingError, match=r"every .* holds too few distinct instances; ask for fewer"):
+        attainable(family, config, 200, Source(0))
+    with pytest.raises(ShortageError) as caught:
+        sample(family, config, 200, Source(0))
+    assert 0 < len(caught.value.found) < 200
+
+
+def test_a_config_of_another_family_is_refused():
+    with pytest.raises((ConfigError, ValueError)):
+        sample(SUMS_FAMILY, MIXED, 10, Source(0))
+
+
+def test_what_was_drawn_to_see_whether_a_config_is_attainable_is_not_drawn_again(monkeypatch: pytest.MonkeyPatch):
+    asked = (BOARDS_FAMILY, MIXED, 100, Source(11, 3), frozenset({"none"}))
+    expected = sample(*asked)
+    calls = []
+
+    def counted(quota: Quota, *given: object) -> object:
+        calls.append(quota)
+        return draw_boards(quota, *given)
+
+    monkeypatch.setattr("envgen.mapf.sampler.draw_boards", counted)
+    assert attainable(*asked) == (MIXED, [])
+    drawn = len(calls)
+    assert attainable(*asked) == (MIXED, [])
+    assert sample(*asked) == expected
+    assert len(calls) == drawn > 0
+    assert sample(*asked) == expected
