@@ -11,11 +11,9 @@
 one.
 """
 
-import difflib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Self
 
 from pydantic import BaseModel, Field, ValidationError
@@ -24,10 +22,16 @@ from envgen.errors import ConfigError, describe_validation_error
 from envgen.family import TaskFamily
 from envgen.files import canonical_json
 from envgen.frozen import Frozen
+from envgen.plugins import Plugins
 
-GROUP = "envwright.families"
 DEFAULT = "mapf-frozenlake"
-_OURS = {DEFAULT: "envgen.mapf.family:FAMILY", "sums": "envgen.sums:FAMILY"}
+_FAMILIES = Plugins(
+    group="envwright.families",
+    noun="family",
+    field="family.name",
+    kind="envgen.families:Family",
+    ours={DEFAULT: "envgen.mapf.family:FAMILY", "sums": "envgen.sums:FAMILY"},
+)
 
 
 @dataclass(frozen=True)
@@ -58,37 +62,9 @@ class FamilySpec(Frozen):
         return _load(self.name, canonical_json(self.options))
 
 
-def known_families() -> list[str]:
-    """Every name that `find_family` knows, our own first."""
-    return [*_OURS, *sorted({entry.name for entry in entry_points(group=GROUP)} - set(_OURS))]
-
-
 def find_family(name: str) -> Family:
     """The family of a name; ConfigError if it is unknown, given twice or cannot be loaded."""
-    found = [EntryPoint(name, _OURS[name], GROUP)] if name in _OURS else []
-    found += [
-        entry
-        for entry in entry_points(group=GROUP, name=name)
-        if entry.value not in {other.value for other in found}
-    ]
-    if not found:
-        near = difflib.get_close_matches(name, known_families(), n=3)
-        hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
-        raise ConfigError(
-            f"family.name: there is no family {name!r}; {hint}known are {', '.join(known_families())}"
-        )
-    if len({entry.value for entry in found}) > 1:
-        values = " and ".join(entry.value for entry in found)
-        raise ConfigError(f"{name!r} names two families, {values}; uninstall one of the packages")
-    try:
-        family = found[0].load()
-    except Exception as error:  # whatever a package does when it is imported
-        where = f"{name!r} cannot be loaded from {found[0].value}"
-        raise ConfigError(f"{where}: {type(error).__name__}: {error}") from None
-    if not isinstance(family, Family):
-        what = f"{found[0].value} is of type {type(family).__name__}"
-        raise ConfigError(f"{what}; expected an envgen.families.Family")
-    return family
+    return _FAMILIES.find(name)
 
 
 @lru_cache(maxsize=32)

@@ -5,6 +5,7 @@ names it with its options. What is written once for all families lies over its `
 are, which knobs each has, and the words for both.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, Self
 
@@ -125,6 +126,12 @@ class Space(Frozen):
     def _check(self) -> Self:
         if len(set(self.names)) < len(self.strata):
             raise ValueError(f"strata {list(self.names)}: a name is given twice")
+        try:
+            empty = re.compile(self.mention).match("")
+        except re.error as error:
+            raise ValueError(f"mention {self.mention!r}: is no regular expression: {error}") from None
+        if empty:
+            raise ValueError(f"mention {self.mention!r}: matches nothing at all; it has to match a label")
         return self
 
     @property

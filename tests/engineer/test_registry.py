@@ -211,10 +211,10 @@ def test_a_name_that_two_packages_give_is_refused(install: Install):
     install(HEAD + GOOD + TAIL)
     install(HEAD + GOOD + TAIL, package="other_designer")
     install(HEAD + GOOD + TAIL, name="frontier", package="third_designer")
-    with pytest.raises(ConfigError, match=r"'tidal' names two designers, .*uninstall one"):
+    with pytest.raises(ConfigError, match=r"'tidal' stands for two things, .*uninstall one"):
         find_designer("tidal")
     with pytest.raises(
         ConfigError,
-        match=r"'frontier' names two designers, engineer.engineers.frontier:FRONTIER and third_designer:",
+        match=r"'frontier' stands for two things, engineer.engineers.frontier:FRONTIER and third_designer:",
     ):
         find_designer("frontier")

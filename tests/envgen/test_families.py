@@ -1,0 +1,58 @@
+"""Families by name, and what a space refuses."""
+
+import pytest
+from pydantic import ValidationError
+
+from envgen.config import EnvConfig
+from envgen.errors import ConfigError
+from envgen.families import FamilySpec, find_family
+from envgen.family import Space
+from envgen.mapf.space import Options, space_of
+
+SPACE = space_of(Options(map_sizes=(3, 4), min_hole_ratio=0.2))
+
+
+def config_of(**knobs: float) -> EnvConfig:
+    part = {"data_ratio": 0.5, "hole_ratio": 0.2, "wait_ratio": 0.5, **knobs}
+    return EnvConfig.model_validate({"sizes": {"3": part, "4": part}})
+
+
+def test_an_unknown_family_is_answered_with_the_known_ones():
+    with pytest.raises(ConfigError, match=r"family.name: there is no family 'sum'; did you mean 'sums'\? known are mapf-frozenlake, sums"):
+        find_family("sum")
+
+
+def test_options_are_filled_in_and_checked():
+    assert FamilySpec(name="sums").resolved().options == {"terms": [2, 3, 4]}
+    for options, said in (({"terms": [1]}, "terms.0"), ({"depth": 3}, "depth: Extra inputs")):
+        with pytest.raises(ConfigError, match=f"family.options: {said}"):
+            FamilySpec(name="sums", options=options).resolved()
+
+
+def test_a_family_with_the_same_options_is_the_same_object():
+    assert FamilySpec(name="sums").load() is FamilySpec(name="sums").load()
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        (config_of(hole_ratio=0.1), r"sizes.3.hole_ratio: 0.1 is outside of the space, 0.2 to 0.5"),
+        (config_of(depth=1), r"sizes.3.depth: is missing or unknown; the knobs are hole_ratio, wait_ratio"),
+        (EnvConfig.model_validate({"sizes": {"3": {"data_ratio": 1}}}), r"sizes: names \['3'\], the space \['3', '4'\]"),
+    ],
+)
+def test_a_config_outside_of_the_space_is_named_by_its_field(config: EnvConfig, said: str):
+    SPACE.check(config_of())
+    with pytest.raises(ValueError, match=said):
+        SPACE.check(config)
+
+
+@pytest.mark.parametrize("mention", ["(", "x*"])
+def test_a_pattern_for_labels_has_to_be_one(mention: str):
+    with pytest.raises(ValidationError, match="mention"):
+        Space.model_validate({**SPACE.model_dump(), "mention": mention})
+
+
+def test_strata_have_different_names():
+    with pytest.raises(ValidationError, match="a name is given twice"):
+        Space.model_validate({**SPACE.model_dump(), "strata": [SPACE.strata[0], SPACE.strata[0]]})
