@@ -5,7 +5,6 @@ from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
 
-from envgen.mapf.lessons import random_space
 from prefect import task
 
 from engineer.lessons import lessons
@@ -13,6 +12,7 @@ from envgen.dataset import write_dataset
 from envgen.errors import ConfigError
 from envgen.files import canonical_json, write_json
 from envgen.mapf.benchmark import suite_identities
+from envgen.mapf.lessons import random_space
 from envgen.mapf.prompts import PromptStyle
 from envgen.seeds import seed_integer
 from infra.analysis.study.spec import shipped_studies
