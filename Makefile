@@ -21,8 +21,8 @@ test: $(STAMP)
 test-all: $(CLUSTER_STAMP) $(VLLM_STAMP)
 	ENVWRIGHT_VLLM_REQUIRED=1 $(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not gpu and not long" --durations=15
 
-# What does not fit into three quarters of an hour; needs PostgreSQL's server and Chromium.
-test-long: $(STAMP) $(VLLM_STAMP)
+# What does not fit into CI; needs PostgreSQL's server and Chromium.
+test-long: $(CLUSTER_STAMP) $(VLLM_STAMP)
 	ENVWRIGHT_POSTGRES_REQUIRED=1 ENVWRIGHT_BROWSER_REQUIRED=1 ENVWRIGHT_VLLM_REQUIRED=1 $(BIN)/python -m pytest -m long
 
 vllm: $(VLLM_STAMP)

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from support.envwright_command import envwright
 
+from envgen.dataset import USUAL
 from envgen.mapf.benchmark import load_suite
 from envgen.mapf.prompts import PromptStyle, prompt
 from policy.rollouts import breakdown_of, read_rollouts
@@ -25,7 +26,7 @@ def test_the_tiny_policy_answers_rows_of_the_public_data_set(tmp_path: Path):
     rows(tmp_path / "rows.jsonl", 6)
     printed = envwright(tmp_path, "benchmark", "tiny", "--data", "rows.jsonl", "--name", "mine").stdout
     assert "tiny on rows.jsonl: compact prompts, answers of up to 128 tokens" in printed
-    solved = breakdown_of(read_rollouts(tmp_path / "runs" / "benchmarks" / "mine" / "rollouts.parquet")).overall
+    solved = breakdown_of(USUAL.load(), read_rollouts(tmp_path / "runs" / "benchmarks" / "mine" / "rollouts.parquet")).overall
     assert solved.n == 6
     assert solved.valid > 0, "the base policy was taught three agents"
     assert f"{100 * solved.valid_rate.value:.1f} [" in printed

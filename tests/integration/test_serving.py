@@ -60,6 +60,7 @@ def test_a_kill_leaves_nothing_either(tmp_path: Path):
         wait_until(lambda: not (tmp_path / "prefect.toml").exists())
 
 
+@pytest.mark.long
 def test_a_worker_is_started_again_and_the_end_of_a_server_is_the_end_of_all(tmp_path: Path):
     with serving(tmp_path) as served:
         second = subprocess.run(

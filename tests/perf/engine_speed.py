@@ -10,6 +10,7 @@ from pathlib import Path
 
 import psutil
 
+from envgen.dataset import USUAL
 from envgen.files import write_json
 from envgen.mapf.prompts import PromptStyle, prompt
 from infra.config.preset import load_preset
@@ -60,7 +61,7 @@ def evaluation_speed(config: EngineConfig) -> tuple[float, float, float, float]:
             kept = KeptAnswers(engine, folder / "partial.jsonl", {})
             pids = [os.getpid(), *(replica.pid for replica in engine.replicas if replica.pid)]
             used, started = sum(map(_cpu_seconds, pids)), time.perf_counter()
-            evaluate(kept, instances, STYLE, SAMPLING)
+            evaluate(kept, USUAL.load(), instances, STYLE, SAMPLING)
             seconds = time.perf_counter() - started
             kept.path.unlink()
             return seconds, sum(map(_cpu_seconds, pids)) - used

@@ -97,7 +97,7 @@ def test_two_processes_train_one_policy_and_a_killed_stage_goes_on_with_smaller_
     assert f"resuming from {saved.name}" in (tmp_path / "training.log").read_text()
     log = read_train_log(tmp_path / "train_log.parquet")
     assert log["step"] == [1, 2, 3, 4]
-    assert [log["answers_3"][step] for step in range(4)] == [32] * 4
+    assert [[(entry["stratum"], entry["answers"]) for entry in step] for step in log["strata"]] == [[("3", 32)]] * 4
     assert check_of(tmp_path, str(tmp_path / "checkpoint")).verdict == "same"
     assert check_of(tmp_path, resolve_model("tiny")).verdict == "other"
     assert not (tmp_path / "checkpoint" / "training_args.bin").exists()

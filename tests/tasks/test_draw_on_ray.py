@@ -86,6 +86,7 @@ def test_a_worker_that_does_not_see_the_runs_folder_says_so(tmp_path: Path):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(600)
 @pytest.mark.usefixtures("_server")
 def test_ray_gives_the_same_bits_in_a_named_task_run_per_stratum(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -51,10 +51,14 @@ def decide(run: RunRef) -> Decision:
     return decision
 
 
-@pytest.fixture(scope="session", params=["database", pytest.param("server", marks=pytest.mark.slow)])
+on_a_server_too = pytest.mark.parametrize("store", ["database", pytest.param("server", marks=pytest.mark.slow)], indirect=True)
+"""For what reaches every part of MLflow's interface: runs, data sets, traces, prompts, registered models."""
+
+
+@pytest.fixture(scope="session")
 def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("store")
-    if request.param == "database":
+    if getattr(request, "param", "database") == "database":
         yield f"sqlite:///{folder}/mlflow.db"
         return
     with socket.socket() as free:
@@ -134,6 +138,7 @@ def everything(client: MlflowClient) -> list[str]:
     return sorted(held)
 
 
+@on_a_server_too
 def test_the_chain_holds_all_that_made_a_checkpoint_though_the_run_is_gone(store: str, tmp_path: Path):
     run = finished_run(tmp_path / "runs" / "chain", (3, 5, 7), preset("chain"))
     decision = decide(run)
@@ -159,6 +164,7 @@ def test_the_chain_holds_all_that_made_a_checkpoint_though_the_run_is_gone(store
     assert ancestry(store, "models:/envwright-chain/1") == [first, start]
 
 
+@on_a_server_too
 def test_recording_a_curriculum_again_changes_nothing(tracked: MlflowClient, tmp_path: Path):
     run = finished_run(tmp_path / "runs" / "again", (3, 5, 7), preset("again"))
     record(run)
@@ -199,6 +205,7 @@ def test_runs_have_the_columns_that_variants_are_compared_by(tracked: MlflowClie
     assert runs[0].data.tags["prompt"] == "envwright-compact-V6"
 
 
+@on_a_server_too
 def test_a_proposal_is_a_trace_of_answers_and_what_was_read(tracked: MlflowClient, tmp_path: Path):
     run = finished_run(tmp_path / "runs" / "traced", (3, 5), preset("traced"))
     record(run)
@@ -253,6 +260,7 @@ def test_a_prompt_gets_a_new_version_only_when_its_text_is_new(tracked: MlflowCl
     assert stage_runs(tracked, "prompt-3")[0].data.tags["prompt_version"] == "1", "a proposal keeps the prompt that it was asked with"
 
 
+@on_a_server_too
 def test_the_alias_best_follows_the_gates_of_a_preset(tracked: MlflowClient, tmp_path: Path):
     def best() -> str:
         return tracked.get_model_version_by_alias("envwright-alias", "best").tags["run"]
