@@ -1,9 +1,9 @@
-"""How a designer behaves, in numbers: how far a proposal moves the config, and whether it follows the
+"""How an engineer behaves, in numbers: how far a proposal moves the config, and whether it follows the
 evidence.
 
 The questions are those that arXiv 2606.17682 asks of its proposals by eye; the formulas are ours. All
 measures compare three configs and one evaluation: `earlier` (the stage before), `config` (the stage just
-trained), `proposed` (the next one), and the breakdown that the designer saw. r_s is the share of stratum s,
+trained), `proposed` (the next one), and the breakdown that the engineer saw. r_s is the share of stratum s,
 scaled so that the shares sum to 1; a stratum that a config does not name has share 0. The knobs of a stratum
 count only where it has data, since nothing is drawn with them elsewhere. p_s is the valid rate of stratum s
 on the validation set; a stratum without answers has none. What is not defined is None. Whether the reason
@@ -82,7 +82,7 @@ class ProposalBehaviour(Frozen):
     agreement: float | None = Field(ge=-1, le=1)
     """See `agreement`."""
     valid_change: Difference
-    """Valid rate after the stage minus that of the evaluation before (of the start policy for stage 0),
+    """Valid rate after the stage minus that of the evaluation before (of the base policy for stage 0),
     paired.
     """
     undone: float | None = Field(ge=-1, le=1)

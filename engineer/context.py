@@ -1,4 +1,4 @@
-"""What a designer may know, and which of it a context variant shows; `engineer.prompt` puts it into words.
+"""What an engineer may know, and which of it a context variant shows; `engineer.prompt` puts it into words.
 
 Modules after arXiv 2606.17682: F failure breakdown, G guideline, H history of earlier stages, S the rationale
 of the proposal before, T training details. W is ours: what the failures say of the knobs that ask for a
@@ -21,7 +21,7 @@ class StageRecord(Frozen):
 
     stage: int = Field(ge=0)
     parent: int = Field(default_factory=lambda given: given["stage"] - 1, ge=-1)
-    """The stage whose checkpoint it started from; -1 is the start policy.
+    """The stage whose checkpoint it started from; -1 is the base policy.
 
     Not the one before it if that one was undone."""
     config: EnvConfig
@@ -38,7 +38,7 @@ class StageRecord(Frozen):
 
 
 class DesignContext(Frozen):
-    """All that a designer can read. It holds no reward, no validation instance and no way to change
+    """All that an engineer can read. It holds no reward, no validation instance and no way to change
     either."""
 
     space: Space
@@ -46,7 +46,7 @@ class DesignContext(Frozen):
     history: tuple[StageRecord, ...] = ()
     """Stages before the current one, oldest first; stage 0 used the default config."""
     state: dict[str, Any] = Field(default_factory=dict)
-    """What the designer's last proposal carried as its state; empty after stage 0."""
+    """What the engineer's last proposal carried as its state; empty after stage 0."""
     previous_rationale: str = ""
     """Why the current config was chosen: the rationale of its proposal, or the words of the person who
     decided otherwise; empty after stage 0."""
@@ -68,7 +68,7 @@ class DesignContext(Frozen):
 
 
 class Module(StrEnum):
-    """A context module: one paragraph of what the designer is shown."""
+    """A context module: one paragraph of what the engineer is shown."""
 
     FAILURES = "failures"
     """F: failure breakdown of the current stage per stratum."""
@@ -79,7 +79,7 @@ class Module(StrEnum):
     HISTORY_WITHOUT_DEFAULT = "history-without-default"
     """H without stage 0."""
     RATIONALE = "rationale"
-    """S: what the designer wrote a stage ago."""
+    """S: what the engineer wrote a stage ago."""
     BOOKKEEPING = "bookkeeping"
     """T: stage, instances and epochs only."""
     WAITS = "waits"

@@ -1,15 +1,15 @@
-"""What a designer is: one function from a `DesignContext` to a `Proposal`, its options, and the model it may
+"""What an engineer is: one function from a `DesignContext` to a `Proposal`, its options, and the model it may
 ask.
 
-A package adds a designer without any change here. It declares an entry point in the group
-`envwright.designers`, whose name is the designer's name and whose value leads to a `Designer`:
+A package adds an engineer without any change here. It declares an entry point in the group
+`envwright.engineers`, whose name is the engineer's name and whose value leads to an `Engineer`:
 
     # pyproject.toml
-    [project.entry-points."envwright.designers"]
-    tidal = "tidal_designer:DESIGNER"
+    [project.entry-points."envwright.engineers"]
+    tidal = "tidal_engineer:ENGINEER"
 
-    # tidal_designer.py, with names from pydantic, engineer.contract, engineer.context and engineer.proposal
-    class Options(DesignerOptions):
+    # tidal_engineer.py, with names from pydantic, engineer.contract, engineer.context and engineer.proposal
+    class Options(EngineerOptions):
         period: int = Field(default=2, ge=1)
 
     def propose(context: DesignContext, options: Options, brief: Brief) -> Proposal:
@@ -22,14 +22,14 @@ A package adds a designer without any change here. It declares an entry point in
         raw = {context.space.key: strata}
         return brief.proposal(context, raw, "The tide is in.", state={"tide": tide})
 
-    DESIGNER = Designer(propose, Options)
+    ENGINEER = Engineer(propose, Options)
 
-`context.state` is what the designer's last proposal carried as `state`, and empty after stage 0. It is the
+`context.state` is what the engineer's last proposal carried as `state`, and empty after stage 0. It is the
 only memory: a step that was cut off is repeated with the same context, so the new state has to follow from
-the context alone. `brief.proposal` projects a raw config onto the legal space; a designer that raises, or
+the context alone. `brief.proposal` projects a raw config onto the legal space; an engineer that raises, or
 returns what is illegal, costs the stage nothing but its redesign: the previous config is kept and the reason
 recorded. What is random takes its seed from `generator(brief.seed, context.current.stage, "a purpose")`. A
-preset chooses it with `design: {designer: tidal, options: {period: 3}}`.
+preset chooses it with `engineer: {name: tidal, options: {period: 3}}`.
 """
 
 from collections.abc import Callable
@@ -41,33 +41,33 @@ from pydantic import ConfigDict
 from engineer.answer import project
 from engineer.context import DesignContext
 from engineer.proposal import Proposal
-from engineer.spec import DesignSpec
+from engineer.spec import EngineerSpec
 from envgen.config import EnvConfig
 from envgen.family import Space
 from envgen.frozen import Frozen
 from policy.chat.contract import ChatModel
 
 
-class DesignerOptions(Frozen):
-    """The parameters of a designer; this one has none."""
+class EngineerOptions(Frozen):
+    """The parameters of an engineer; this one has none."""
 
     model_config = ConfigDict(allow_inf_nan=False)
 
 
-Options = TypeVar("Options", bound=DesignerOptions)
+Options = TypeVar("Options", bound=EngineerOptions)
 
 
 @dataclass(frozen=True)
 class Brief:
-    """What a designer gets besides the context and its options."""
+    """What an engineer gets besides the context and its options."""
 
-    spec: DesignSpec
+    spec: EngineerSpec
     seed: int
     """Seed of the curriculum."""
     model: ChatModel | None
-    """The chat model that the designer `asks`; None for the others."""
+    """The chat model that the engineer `asks`; None for the others."""
     candidate: int = 0
-    """Which of several proposals of the same stage is asked for; a designer that always proposes the same
+    """Which of several proposals of the same stage is asked for; an engineer that always proposes the same
     need not look."""
 
     def proposal(
@@ -82,7 +82,7 @@ class Brief:
         config, changes = project(raw, context.space, context.current.config)
         return Proposal(
             stage=context.current.stage,
-            designer=self.spec.designer,
+            engineer=self.spec.name,
             variant=self.spec.variant,
             rationale=rationale,
             proposed=raw,
@@ -95,7 +95,7 @@ class Brief:
         """The proposal of a config that is legal as it is."""
         return Proposal(
             stage=context.current.stage,
-            designer=self.spec.designer,
+            engineer=self.spec.name,
             variant=self.spec.variant,
             rationale=rationale,
             proposed=config.model_dump(mode="json"),
@@ -104,14 +104,14 @@ class Brief:
 
 
 @dataclass(frozen=True)
-class Designer(Generic[Options]):
+class Engineer(Generic[Options]):
     """A way to propose the next environment config."""
 
     propose: Callable[[DesignContext, Options, Brief], Proposal]
-    options: type[Options] = DesignerOptions  # type: ignore[assignment]
+    options: type[Options] = EngineerOptions  # type: ignore[assignment]
     """The pydantic model of its parameters."""
     asks: Literal["checkpoint", "base"] | None = None
-    """The chat model it asks: the policy just trained, the start policy, or none."""
+    """The chat model it asks: the policy just trained, the base policy, or none."""
     check: Callable[[Options, Space, int], None] | None = None
     """Refuses options that do not fit the config space and the number of stages, with a ValueError, before a
     run starts."""

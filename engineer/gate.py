@@ -7,8 +7,8 @@ from pydantic import Field, model_validator
 from envgen.breakdown import Difference
 from envgen.frozen import Frozen
 
-START = -1
-"""The number of the start policy where stages are counted."""
+BASE_POLICY = -1
+"""The number of the base policy where stages are counted."""
 
 Gate = Literal["off", "keep-config", "rollback"]
 """`off`: a drop is recorded and nothing done. `keep-config`: the next stage trains the same checkpoint on the
@@ -21,17 +21,17 @@ class GateDecision(Frozen):
 
     stage: int = Field(ge=0)
     gate: Gate
-    against: int = Field(ge=START)
-    """The best evaluation before this stage; -1 is the start policy."""
+    against: int = Field(ge=BASE_POLICY)
+    """The best evaluation before this stage; -1 is the base policy."""
     valid: Difference
     """Valid rate after this stage minus that of `against`, on the same instances."""
     p_value: float = Field(ge=0, le=1)
     """Of the exact sign test on the instances that only one of the two solved."""
     action: Literal["go-on", "keep-config", "rollback"]
     reason: str
-    best: int = Field(ge=START)
+    best: int = Field(ge=BASE_POLICY)
     """The best evaluation so far, this stage included."""
-    in_force: int = Field(ge=START)
+    in_force: int = Field(ge=BASE_POLICY)
     """The stage whose checkpoint the next stage starts from, and that the run ends with if there is none."""
 
     @model_validator(mode="after")
@@ -101,5 +101,5 @@ def decide(gate: Gate, stage: int, against: int, valid: Difference, p_value: flo
 
 
 def name_of(stage: int) -> str:
-    """`stage 2`, or `the start policy` for -1."""
-    return "the start policy" if stage == START else f"stage {stage}"
+    """`stage 2`, or `the base policy` for -1."""
+    return "the base policy" if stage == BASE_POLICY else f"stage {stage}"

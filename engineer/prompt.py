@@ -210,7 +210,7 @@ def _origin(record: StageRecord) -> str:
     """Where a stage started from, if not from the one before it."""
     if record.parent == record.stage - 1:
         return ""
-    start = "the start policy" if record.parent < 0 else f"stage {record.parent}"
+    start = "the base policy" if record.parent < 0 else f"stage {record.parent}"
     return f" (what came before it was undone; it started from {start})"
 
 

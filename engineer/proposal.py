@@ -1,4 +1,4 @@
-"""What a designer proposes, and the record of how it became a config."""
+"""What an engineer proposes, and the record of how it became a config."""
 
 from typing import Annotated, Any
 
@@ -42,16 +42,16 @@ class Proposal(Frozen):
 
     stage: int = Field(ge=0)
     """The stage whose failures were read; the config is for the stage after it."""
-    designer: str
+    engineer: str
     variant: str
-    """Context variant whose modules the designer was shown."""
+    """Context variant whose modules the engineer was shown."""
     prompt: str = ""
-    """What a model was asked; empty for designers without a model."""
+    """What a model was asked; empty for engineers without a model."""
     cuts: tuple[str, ...] = ()
     """What the prompt leaves out to stay within the budgets of its modules, one sentence each."""
     attempts: tuple[Attempt, ...] = ()
     rationale: str = ""
-    """Why, in the designer's words."""
+    """Why, in the engineer's words."""
     proposed: dict | None = None
     """The config as read from the answer, before projection; None if no answer could be read."""
     config: EnvConfig
@@ -63,16 +63,16 @@ class Proposal(Frozen):
     prompt_tokens: int = Field(default=0, ge=0)
     completion_tokens: int = Field(default=0, ge=0)
     requests: int = Field(default=0, ge=0)
-    """Requests sent to an endpoint, retries included; 0 for designers without one."""
+    """Requests sent to an endpoint, retries included; 0 for engineers without one."""
     cost: float | None = Field(default=None, ge=0)
     """Of all requests, in the currency of the prices given; None without prices."""
     state: dict[str, Any] = Field(default_factory=dict, exclude=True)
-    """What the designer is given back a stage later, as JSON values; stored beside the proposal, not in
+    """What the engineer is given back a stage later, as JSON values; stored beside the proposal, not in
     it."""
 
 
 class Candidate(Frozen):
-    """A proposal, and what its designer remembers if it is chosen."""
+    """A proposal, and what its engineer remembers if it is chosen."""
 
     proposal: Proposal
     state: dict[str, Any]

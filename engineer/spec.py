@@ -1,4 +1,4 @@
-"""Which designer a curriculum uses, and how it is asked."""
+"""Which engineer a curriculum uses, and how it is asked."""
 
 from typing import Any, Literal, Self
 
@@ -12,18 +12,18 @@ Wording = Literal["full", "compact"]
 which was trained on these very texts."""
 
 
-class DesignSpec(Frozen):
-    """Who designs, what they are shown, and how a model's answer is drawn."""
+class EngineerSpec(Frozen):
+    """Who proposes configs, what they are shown, and how a model's answer is drawn."""
 
-    designer: str = Field(default="checkpoint", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
-    """A name known to `engineer.engineers.registry`: our own designers, and those that installed packages
+    name: str = Field(default="checkpoint", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+    """A name known to `engineer.engineers.registry`: our own engineers, and those that installed packages
     add."""
     options: dict[str, Any] = Field(default_factory=dict)
-    """Parameters of the designer, checked by its own model; see its docstring."""
+    """Parameters of the engineer, checked by its own model; see its docstring."""
     variant: str = "V6"
     """A context variant: `engineer.context.VARIANTS`."""
     wording: Wording = "full"
-    """Not read where the shipped tiny policy is asked, which gets `compact`: see `Preset.asked_design`."""
+    """Not read where the shipped tiny policy is asked, which gets `compact` (`Preset.effective_engineer`)."""
     max_tokens: int = Field(default=1024, ge=16)
     temperature: float = Field(default=0.0, ge=0)
     """Of the answer, and of its repair if it cannot be read; 0 is greedy."""
@@ -31,8 +31,9 @@ class DesignSpec(Frozen):
     """Decode under the JSON schema of the answer."""
     candidates: int = Field(default=1, ge=1, le=16)
     """Proposals drawn after each stage; the one with the best pilot score is used."""
-    pilot: int = Field(default=32, ge=0, le=1000)
-    """Instances of each candidate's config that are rolled out in groups before it is used; 0: no pilot."""
+    pilot: int = Field(default=0, ge=0, le=1000)
+    """Instances of each candidate's config that are rolled out in groups before it is used; 0: no pilot.
+    Its score was not found to predict what a stage gains (docs/study.md)."""
     anchor_share: float = Field(default=0.0, ge=0, le=1)
     """Share of the default config in every proposal, see `engineer.anchor`."""
     gate: Gate = "off"

@@ -1,8 +1,9 @@
-"""Ask a person about a proposed config: the form that a suspended run shows, and what the run does with the answer.
+"""Ask a person about a proposed config: the form that a suspended run shows, and what the run does with the
+answer.
 
-The proposal is stored before it is shown, and the answer before it is used. The form has no default decision: Prefect gives
-a form's defaults to a run that crashed while it was suspended and is then retried, and nobody has seen those.
-"""
+The proposal is stored before it is shown, and the answer before it is used. The form has no default decision:
+Prefect gives a form's defaults to a run that crashed while it was suspended and is then retried, and nobody
+has seen those."""
 
 from typing import Any
 
@@ -26,7 +27,8 @@ from infra.runs.stage import Stage
 from tasks.run import log
 
 ASKED_AT_MOST = 50
-"""Times that one run asks about one proposal: after each crash while it waited, and after each edit that is not possible."""
+"""Times that one run asks about one proposal: after each crash while it waited, and after each edit that is
+not possible."""
 LONGEST_CHANGE = 300
 """Characters of the change that the first field of the form repeats."""
 
@@ -34,40 +36,61 @@ LONGEST_CHANGE = 300
 def ask(run: RunRef, stage: int) -> None:
     """Suspend this flow run with a form until the decision on a stage's proposal is stored.
 
-    A run with a deployment is suspended, and runs anew once the form is submitted; without one nothing is done.
-    """
+    A run with a deployment is suspended, and runs anew once the form is submitted; without one nothing is
+    done."""
     context = FlowRunContext.get()
     flow_run = context.flow_run if context else None
     if flow_run is None or flow_run.deployment_id is None or flow_run.parent_task_run_id is not None:
-        log.info("stage %d: the proposal waits for a decision: envwright approve %s, or envwright reject %s", stage, run.argument, run.argument)
+        log.info(
+            "stage %d: the proposal waits for a decision: envwright approve %s, or envwright reject %s",
+            stage,
+            run.argument,
+            run.argument,
+        )
         return
     seen, problem = run.stage(stage).digest(Stage.proposal), ""
     write_json(run.directory / WAITING, {"flow_run": str(flow_run.id), "stage": stage, "proposal": seen})
     for attempt in range(ASKED_AT_MOST):
         form = approval_form(run, stage, problem)
-        log.info("stage %d: waiting for a decision on the proposal, in the form of this run or with envwright approve %s", stage, run.argument)
+        log.info(
+            "stage %d: waiting for a decision on the proposal, in the form of this run or with envwright"
+            " approve %s",
+            stage,
+            run.argument,
+        )
         try:
-            answer: Any = suspend_flow_run(wait_for_input=form, key=f"stage-{stage + 1}-{seen[:12]}-{attempt}")
+            answer: Any = suspend_flow_run(
+                wait_for_input=form, key=f"stage-{stage + 1}-{seen[:12]}-{attempt}"
+            )
         except ValidationError:
-            # The run was crashed, retried or resumed without an answer: this key is used up and nothing was decided.
+            # The run was crashed, retried or resumed without an answer: this key is used up and nothing was
+            # decided.
             log.warning("stage %d: the run went on without a decision; asking again", stage)
             continue
         if already := run.stage(stage).decision:
-            log.warning("stage %d: the form says %s, but the proposal was %s before", stage, answer.decision, already)
+            log.warning(
+                "stage %d: the form says %s, but the proposal was %s before", stage, answer.decision, already
+            )
             return
         try:
             edit = _raw(run.preset.space, answer.config)
             told = {"comment": answer.comment, "by": answer.by}
-            store_decision(run, decided(run, stage, answer.decision, via="form", seen=seen, edit=edit, **told))
+            store_decision(
+                run, decided(run, stage, answer.decision, via="form", seen=seen, edit=edit, **told)
+            )
             return
         except (ConfigError, SamplingError) as error:
             problem = str(error)
             log.warning("stage %d: the edited config is not possible: %s", stage, problem)
-    raise ConfigError(f"stage {stage}: asked {ASKED_AT_MOST} times without a decision; decide with envwright approve {run.argument}, then retry this run")
+    raise ConfigError(
+        f"stage {stage}: asked {ASKED_AT_MOST} times without a decision; decide with envwright approve"
+        f" {run.argument}, then retry this run"
+    )
 
 
 def approval_form(run: RunRef, stage: int, problem: str = "") -> type[RunInput]:
-    """The form for the proposal of a stage: the decision, without default, and the proposed config to edit. `problem` says why it is shown again."""
+    """The form for the proposal of a stage: the decision, without default, and the proposed config to edit.
+    `problem` says why it is shown again."""
     proposal, previous = run.stage(stage).proposal, previous_config(run, stage)
     space = run.preset.space
     config = _config_form(space)
@@ -80,20 +103,42 @@ def approval_form(run: RunRef, stage: int, problem: str = "") -> type[RunInput]:
             Field(
                 title="Decision",
                 # The dialog opens scrolled down to this field: what is decided on has to stand here too.
-                description="approve: use the config below, edits count. reject: keep the previous config. stop: end the run here. "
-                f"The proposal changes {shortened(config_changes(space, previous, proposal.config), LONGEST_CHANGE)}; why, and its pilot: further up.",
+                description=(
+                    "approve: use the config below, edits count. reject: keep the previous config. stop: end"
+                    " the run here. The proposal changes"
+                    f" {shortened(config_changes(space, previous, proposal.config), LONGEST_CHANGE)}; why,"
+                    " and its pilot: further up."
+                ),
             ),
         ),
-        config=(config, Field(default=config.model_validate(given), title=f"Config of stage {stage + 1}", description="Shares are scaled to sum to 1.")),
-        comment=(str, Field(default="", max_length=MAX_COMMENT, title="Comment", description="Kept with the decision; the next design question shows it.")),
+        config=(
+            config,
+            Field(
+                default=config.model_validate(given),
+                title=f"Config of stage {stage + 1}",
+                description="Shares are scaled to sum to 1.",
+            ),
+        ),
+        comment=(
+            str,
+            Field(
+                default="",
+                max_length=MAX_COMMENT,
+                title="Comment",
+                description="Kept with the decision; the next design question shows it.",
+            ),
+        ),
         by=(str, Field(default="", max_length=200, title="Your name", description="Kept with the decision.")),
     )
     text = proposal_markdown(space, stage, proposal, previous, run.stage(stage).pilots.pilots)
-    return form.with_initial_data(description=f"**The edited config is not possible:** {problem}\n\n{text}" if problem else text)
+    return form.with_initial_data(
+        description=f"**The edited config is not possible:** {problem}\n\n{text}" if problem else text
+    )
 
 
 def _config_form(space: Space) -> type[BaseModel]:
-    """The config as nested boxes, one a stratum; no number has a default, so that a partial answer is refused."""
+    """The config as nested boxes, one a stratum; no number has a default, so that a partial answer is
+    refused."""
     share = (float, Field(ge=0, le=1, title=SHARE, description="Share of the instances."))
     strict = ConfigDict(extra="forbid")
 
@@ -116,5 +161,5 @@ def _field(name: str) -> str:
 
 
 def _raw(space: Space, config: BaseModel) -> dict[str, Any]:
-    """The config of a submitted form as designers write one."""
+    """The config of a submitted form as engineers write one."""
     return {space.key: {name.removeprefix("stratum_"): knobs for name, knobs in config.model_dump().items()}}

@@ -19,19 +19,25 @@ from tasks.run import close_engine
 def _run_name() -> str:
     """The model and the data set that this flow run is asked for."""
     options = BenchmarkOptions.model_validate(flow_run.parameters.get("options") or {})
-    data = flow_run.parameters.get("data") or (f"the validation set of {options.preset}" if options.preset else "the benchmark suite")
+    data = flow_run.parameters.get("data") or (
+        f"the validation set of {options.preset}" if options.preset else "the benchmark suite"
+    )
     return f"{flow_run.parameters['model']} on {data}"
 
 
 @flow(name="benchmark", flow_run_name=_run_name)
-def benchmark(model: str, data: str = "", options: BenchmarkOptions = USUAL_BENCHMARK, name: str = "") -> BenchmarkResults:
-    """Answer every instance of a benchmark with a model and judge the answers: `benchmark.json`, `benchmark.png`, `rollouts.parquet`, `breakdown.json`.
+def benchmark(
+    model: str, data: str = "", options: BenchmarkOptions = USUAL_BENCHMARK, name: str = ""
+) -> BenchmarkResults:
+    """Answer every instance of a benchmark with a model and judge the answers: `benchmark.json`,
+    `benchmark.png`, `rollouts.parquet`, `breakdown.json`.
 
     The same model, data and options find the answers that are there.
 
     Args:
         model: tiny, a checkpoint directory, a hub id, or base_url#model of an OpenAI-compatible endpoint.
-        data: A Parquet file of instances, JSON lines or the hub id of the public data set. Left out, the suite that is shipped.
+        data: A Parquet file of instances, JSON lines or the hub id of the public data set. Left out, the
+        suite that is shipped.
         options: How the model is asked.
         name: Name of the directory under runs/benchmarks. Left out, one that tells model, data and options.
     """

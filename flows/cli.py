@@ -1,4 +1,5 @@
-"""`envwright COMMAND`: the command line. Heavy imports happen inside the commands, so that `--help` is quick."""
+"""`envwright COMMAND`: the command line. Heavy imports happen inside the commands, so that `--help` is
+quick."""
 
 import errno
 import json
@@ -21,7 +22,10 @@ from flows.commands.terminal import printable, show_log
 
 SOLVED_AT_ONCE = 256
 app = typer.Typer(
-    no_args_is_help=True, add_completion=False, rich_markup_mode="markdown", help="Reinforcement learning in which the policy redesigns its own environment."
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="markdown",
+    help="Reinforcement learning in which the policy redesigns its own environment.",
 )
 app.add_typer(approval_commands)
 app.add_typer(benchmark_commands)
@@ -29,7 +33,10 @@ app.add_typer(server_commands)
 app.add_typer(study_commands)
 console = Console()
 
-SOURCES = ".jsonl (one JSON object a line), .parquet, MovingAI .scen with its .map beside it, .txt, or the name of a board, as crossing"
+SOURCES = (
+    ".jsonl (one JSON object a line), .parquet, MovingAI .scen with its .map beside it, .txt, or the name of"
+    " a board, as crossing"
+)
 BAD_INPUT, FAILED, WAITING = 2, 1, 3
 """Exit codes. WAITING: the run is sound, and goes on when a person has decided on a proposal."""
 ANSWER = "the path of a text, or the text itself, 'Agent 0: (0,1) (0,2) ...' with a line an agent."
@@ -43,16 +50,39 @@ def example(text: str) -> str:
 @app.command(epilog=example("envwright run tiny --seed 1 --set trl.learning_rate=1e-4"))
 def run(
     preset: Annotated[str, typer.Argument(help="A shipped preset, or the path of a YAML file.")],
-    engineer: Annotated[str | None, typer.Option(help="Designer, by name: checkpoint, frontier, bandit, ...; an unknown name is answered with all.")] = None,
-    variant: Annotated[str | None, typer.Option(help="Context variant: V1 to V6, V6S, V6W, full-details, no-history.")] = None,
+    engineer: Annotated[
+        str | None,
+        typer.Option(
+            help="Engineer, by name: checkpoint, frontier, bandit, ...; an unknown name is answered with all."
+        ),
+    ] = None,
+    variant: Annotated[
+        str | None, typer.Option(help="Context variant: V1 to V6, V6S, V6W, full-details, no-history.")
+    ] = None,
     stages: Annotated[int | None, typer.Option(help="Number of stages.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the curriculum.")] = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", help="Any field of the preset, as a.b=c; may be repeated.")] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help="Any field of the preset, as a.b=c; may be repeated.")
+    ] = None,
     name: Annotated[str | None, typer.Option(help="Name of the directory in the runs folder.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the resolved config and estimates of memory, tokens and hours, and stop.")] = False,
-    gpu_memory: Annotated[float | None, typer.Option(min=1, help="With --dry-run: GiB of one of your GPUs.")] = None,
-    throughput: Annotated[str | None, typer.Option(metavar="GEN,TRAIN", help="With --dry-run: tokens a second that all GPUs generate and train on.")] = None,
-    answer_length: Annotated[int | None, typer.Option(help="With --dry-run: mean tokens of an answer.")] = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run", help="Print the resolved config and estimates of memory, tokens and hours, and stop."
+        ),
+    ] = False,
+    gpu_memory: Annotated[
+        float | None, typer.Option(min=1, help="With --dry-run: GiB of one of your GPUs.")
+    ] = None,
+    throughput: Annotated[
+        str | None,
+        typer.Option(
+            metavar="GEN,TRAIN", help="With --dry-run: tokens a second that all GPUs generate and train on."
+        ),
+    ] = None,
+    answer_length: Annotated[
+        int | None, typer.Option(help="With --dry-run: mean tokens of an answer.")
+    ] = None,
 ) -> None:
     """Run one curriculum here and now; the same command continues a run that was cut off."""
     from flows.parameters import chosen_curriculum, curriculum_options
@@ -61,18 +91,29 @@ def run(
     from infra.runs.run import Run, RunRef, checked_run
 
     settings = dict(map(parse_override, set_ or [])) or None
-    options = curriculum_options({"designer": engineer, "variant": variant, "stages": stages, "seed": seed, "settings": settings})
+    options = curriculum_options(
+        {"engineer": engineer, "variant": variant, "stages": stages, "seed": seed, "settings": settings}
+    )
     resolved, name = chosen_curriculum(preset, name or "", options)
     directory = Settings().run_directory(name)
     if dry_run:
         from flows.commands.dry_run import show_dry_run
 
         return show_dry_run(resolved, console, gpu_memory, throughput, answer_length)
-    if given := [flag for flag, value in (("gpu-memory", gpu_memory), ("throughput", throughput), ("answer-length", answer_length)) if value is not None]:
+    if given := [
+        flag
+        for flag, value in (
+            ("gpu-memory", gpu_memory),
+            ("throughput", throughput),
+            ("answer-length", answer_length),
+        )
+        if value is not None
+    ]:
         raise ConfigError(f"--{given[0]}: only --dry-run reads it; add that, or leave it out")
     show_log()
     console.print(
-        f"[bold]{name}[/bold]: preset {resolved.name}, designer {resolved.design.designer}, context {resolved.design.variant}, {resolved.stages} stages"
+        f"[bold]{name}[/bold]: preset {resolved.name}, engineer {resolved.engineer.name}, context"
+        f" {resolved.engineer.variant}, {resolved.stages} stages"
     )
     console.print("starting the orchestrator ...")
     opened = checked_run(directory, resolved)
@@ -92,18 +133,43 @@ def run(
         raise typer.Exit(WAITING)
 
 
-@app.command(epilog=example("envwright compare tiny --engineers checkpoint,random,fixed --seeds 0,1,2 --variants V1,V6"))
+@app.command(
+    epilog=example(
+        "envwright compare tiny --engineers checkpoint,random,fixed --seeds 0,1,2 --variants V1,V6"
+    )
+)
 def compare(
     preset: Annotated[str, typer.Argument(help="A shipped preset, or the path of a YAML file.")],
-    engineers: Annotated[str, typer.Option(help="Designers with commas between them; one that reads a context may name its variant: checkpoint:V1.")],
-    seeds: Annotated[str, typer.Option(help="Seeds with commas between them. Stage 0 is trained once, with the first.")] = "0,1,2",
-    variants: Annotated[str | None, typer.Option(help="Context variants for every designer that reads a context; without it the preset's.")] = None,
+    engineers: Annotated[
+        str,
+        typer.Option(
+            help=(
+                "Engineers with commas between them; one that reads a context may name its variant:"
+                " checkpoint:V1."
+            )
+        ),
+    ],
+    seeds: Annotated[
+        str, typer.Option(help="Seeds with commas between them. Stage 0 is trained once, with the first.")
+    ] = "0,1,2",
+    variants: Annotated[
+        str | None,
+        typer.Option(
+            help="Context variants for every engineer that reads a context; without it the preset's."
+        ),
+    ] = None,
     stages: Annotated[int | None, typer.Option(help="Number of stages.")] = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", help="Any field of the preset, as a.b=c; design.options are those of design.designer.")] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", help="Any field of the preset, as a.b=c; engineer.options are those of engineer.name."
+        ),
+    ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Curricula at a time.")] = 1,
     name: Annotated[str | None, typer.Option(help="Name of the directory in the runs folder.")] = None,
 ) -> None:
-    """Engineer variants side by side from one shared stage 0, with intervals; the same command continues, and may add some."""
+    """Engineer variants side by side from one shared stage 0, with intervals; the same command continues, and
+    may add some."""
     from flows.parameters import ComparisonOptions
     from infra.analysis.results import read_comparison_results
     from infra.analysis.spec import plan
@@ -114,11 +180,20 @@ def compare(
     settings = dict(map(parse_override, set_ or [])) | ({} if stages is None else {"stages": stages})
     spec = plan(preset, engineers, seeds, variants=variants, settings=settings, name=name)
     resolve_model(spec.preset.model)
-    options = ComparisonOptions(engineers=engineers.split(","), seeds=list(spec.seeds), variants=variants.split(",") if variants else [], settings=settings)
+    options = ComparisonOptions(
+        engineers=engineers.split(","),
+        seeds=list(spec.seeds),
+        variants=variants.split(",") if variants else [],
+        settings=settings,
+    )
     directory = Settings().run_directory(spec.name)
     show_log()
     labels = ", ".join(arm.label for arm in spec.arms)
-    console.print(f"{spec.name}: {len(spec.arms)} engineers ({labels}), seeds {seeds}, {spec.preset.stages} stages", highlight=False, soft_wrap=True)
+    console.print(
+        f"{spec.name}: {len(spec.arms)} engineers ({labels}), seeds {seeds}, {spec.preset.stages} stages",
+        highlight=False,
+        soft_wrap=True,
+    )
     console.print("starting the orchestrator ...")
     from flows.commands.tables import comparison_table
     from flows.compare import compare as compare_flow
@@ -139,8 +214,13 @@ def compare(
 def solve(
     problems: Annotated[str, typer.Argument(help=f"Problems: {SOURCES}.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="Solutions, one JSON object a line.")],
-    agents: Annotated[int | None, typer.Option(min=1, help="Use only the first agents of a .scen file.")] = None,
-    objective: Annotated[Objective, typer.Option(help="What the plan minimises; wait_required always speaks of the sum of costs.")] = Objective.SUM_OF_COSTS,
+    agents: Annotated[
+        int | None, typer.Option(min=1, help="Use only the first agents of a .scen file.")
+    ] = None,
+    objective: Annotated[
+        Objective,
+        typer.Option(help="What the plan minimises; wait_required always speaks of the sum of costs."),
+    ] = Objective.SUM_OF_COSTS,
 ) -> None:
     """Optimal plans, their costs and whether they need a wait."""
     from rich.progress import track
@@ -163,9 +243,20 @@ def solve(
 @app.command(epilog=example("envwright convert board.scen board.txt"))
 def convert(
     source: Annotated[str, typer.Argument(metavar="INPUT", help=f"Problems: {SOURCES}.")],
-    output: Annotated[Path, typer.Argument(metavar="OUTPUT", help="What to write: .jsonl, .parquet (solved), .scen with a .map beside it, or .txt.")],
-    id: Annotated[str | None, typer.Option(help="Only the problem with this id; a .scen or .txt to write holds one problem.")] = None,
-    agents: Annotated[int | None, typer.Option(min=1, help="Use only the first agents of a .scen file.")] = None,
+    output: Annotated[
+        Path,
+        typer.Argument(
+            metavar="OUTPUT",
+            help="What to write: .jsonl, .parquet (solved), .scen with a .map beside it, or .txt.",
+        ),
+    ],
+    id: Annotated[
+        str | None,
+        typer.Option(help="Only the problem with this id; a .scen or .txt to write holds one problem."),
+    ] = None,
+    agents: Annotated[
+        int | None, typer.Option(min=1, help="Use only the first agents of a .scen file.")
+    ] = None,
     style: Annotated[str, typer.Option(help="Prompt style of a data set: board or compact.")] = "board",
 ) -> None:
     """Problems from one format to another, by the suffixes of the files."""
@@ -178,7 +269,13 @@ def convert(
     prompt_style = _style(style)
     check_output(output)
     found = posed(source, id, agents)
-    repeats = convert_problems(found, source, output, prompt_style, lambda all: track(all, "solving", console=Console(stderr=True), transient=True))
+    repeats = convert_problems(
+        found,
+        source,
+        output,
+        prompt_style,
+        lambda all: track(all, "solving", console=Console(stderr=True), transient=True),
+    )
     note = f" (boards repeated up to symmetry and the order of agents: {repeats})" if repeats else ""
     _plain(f"{counted(len(found), 'problem')} -> {output}{note}")
 
@@ -203,10 +300,13 @@ def play(
     data: Annotated[str, typer.Argument(help=f"Problems: {SOURCES}.")],
     id: Annotated[str | None, typer.Option(help="Id of the problem; without it the first one.")] = None,
     plan: Annotated[bool, typer.Option("--plan", help="Step through the optimal plan instead.")] = False,
-    answer: Annotated[str | None, typer.Option(help=f"Step through this answer instead, to where it fails: {ANSWER}")] = None,
+    answer: Annotated[
+        str | None, typer.Option(help=f"Step through this answer instead, to where it fails: {ANSWER}")
+    ] = None,
     style: Annotated[str, typer.Option(help="Prompt style that `p` shows: board or compact.")] = "board",
 ) -> None:
-    """Step a board in the terminal with moves of your own, the optimal plan or an answer, and hear the verdict."""
+    """Step a board in the terminal with moves of your own, the optimal plan or an answer, and hear the
+    verdict."""
     from flows.commands.answers import judged_plan
     from flows.commands.play import play as play_board
     from flows.commands.play import show_answer, show_plan
@@ -224,14 +324,20 @@ def play(
 
 @app.command(epilog=example("envwright generate config.yaml --count 500 --agents 2 --seed 0 -o data.parquet"))
 def generate(
-    config: Annotated[Path, typer.Argument(help="Environment config, YAML: {sizes: {4: {data_ratio: 1, hole_ratio: 0.2, wait_ratio: 0.5}}}.")],
+    config: Annotated[
+        Path,
+        typer.Argument(
+            help="Environment config, YAML: {sizes: {4: {data_ratio: 1, hole_ratio: 0.2, wait_ratio: 0.5}}}."
+        ),
+    ],
     output: Annotated[Path, typer.Option("-o", "--output", help="Parquet file to write.")],
     count: Annotated[int, typer.Option(help="Number of instances.")],
     agents: Annotated[int, typer.Option(help="Agents on each board, 2 to 5.")] = 2,
     seed: Annotated[int, typer.Option(min=0, help="Seed; the same seed gives the same file.")] = 0,
     style: Annotated[str, typer.Option(help="Prompt style: board or compact.")] = "board",
 ) -> None:
-    """A data set drawn from an environment config, with exact counts and labels; no instance of the benchmark suite is in it."""
+    """A data set drawn from an environment config, with exact counts and labels; no instance of the benchmark
+    suite is in it."""
     from envgen.dataset import write_dataset
     from envgen.mapf.benchmark import suite_identities
     from envgen.mapf.config import BoardsConfig
@@ -242,16 +348,30 @@ def generate(
     prompt_style = _style(style)
     wanted = load_env_config(config, BoardsConfig)
     kept_apart = suite_identities(agents)
-    instances, report = sample(wanted, count, agents=agents, seed=seed, held_out=kept_apart, workers=Settings().workers, progress=console.print)
-    write_dataset(output, instances, prompt_style, {"config": wanted, "seed": seed, "agents": agents, "report": report})
+    instances, report = sample(
+        wanted,
+        count,
+        agents=agents,
+        seed=seed,
+        held_out=kept_apart,
+        workers=Settings().workers,
+        progress=console.print,
+    )
+    write_dataset(
+        output, instances, prompt_style, {"config": wanted, "seed": seed, "agents": agents, "report": report}
+    )
     _plain(f"{len(instances)} instances -> {output}")
 
 
 @app.command(epilog=example("envwright verify data.parquet completions.jsonl"))
 def verify(
-    data: Annotated[Path, typer.Argument(help="Instances (Parquet), or problems (JSON lines), which are solved first.")],
+    data: Annotated[
+        Path, typer.Argument(help="Instances (Parquet), or problems (JSON lines), which are solved first.")
+    ],
     completions: Annotated[Path, typer.Argument(help='Answers, one {"id": ..., "completion": ...} a line.')],
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="Write verdicts here instead of to the screen.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Write verdicts here instead of to the screen.")
+    ] = None,
 ) -> None:
     """Verdicts for answers: valid, optimal, or what went wrong first."""
     from flows.commands.verify import verdict_lines
@@ -263,7 +383,9 @@ def verify(
         for line in lines:
             typer.echo(line)
     overall = breakdown.overall
-    Console(stderr=True).print(f"{overall.n} answers: valid {overall.valid_rate}, optimal {overall.optimal_rate}")
+    Console(stderr=True).print(
+        f"{overall.n} answers: valid {overall.valid_rate}, optimal {overall.optimal_rate}"
+    )
 
 
 @app.command(epilog=example("envwright report tiny-checkpoint-V6W-s0"))
@@ -277,7 +399,15 @@ def report(run: Annotated[str, typer.Argument(help="Name of a run, or its path w
 
 @app.command(epilog=example("envwright lineage runs/tiny-checkpoint-V6W-s0/stage-02/checkpoint"))
 def lineage(
-    checkpoint: Annotated[str, typer.Argument(help="A checkpoint directory, also one that was moved or deleted; or models:/NAME@ALIAS, models:/NAME/VERSION.")],
+    checkpoint: Annotated[
+        str,
+        typer.Argument(
+            help=(
+                "A checkpoint directory, also one that was moved or deleted; or models:/NAME@ALIAS,"
+                " models:/NAME/VERSION."
+            )
+        ),
+    ],
     json_: Annotated[bool, typer.Option("--json", help="Print the chain as JSON, newest first.")] = False,
 ) -> None:
     """What a checkpoint was made from, down to the base model, out of MLflow's record alone."""
@@ -303,9 +433,20 @@ def doctor() -> None:
 
 @app.command(epilog=example("envwright bootstrap -o base --set steps=200"))
 def bootstrap(
-    output: Annotated[Path, typer.Option("-o", "--output", help="Directory of the new base policy; DIRECTORY-work beside it holds its checkpoints.")],
-    recipe: Annotated[Path | None, typer.Option(help="Recipe, YAML; that of the shipped base policy if left out.")] = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", help="Any field of the recipe, as a=b; may be repeated.")] = None,
+    output: Annotated[
+        Path,
+        typer.Option(
+            "-o",
+            "--output",
+            help="Directory of the new base policy; DIRECTORY-work beside it holds its checkpoints.",
+        ),
+    ],
+    recipe: Annotated[
+        Path | None, typer.Option(help="Recipe, YAML; that of the shipped base policy if left out.")
+    ] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help="Any field of the recipe, as a=b; may be repeated.")
+    ] = None,
 ) -> None:
     """Make a tiny base policy from nothing; the same command continues one that was cut off."""
     from infra.config.preset import load_recipe, parse_override
@@ -357,15 +498,21 @@ def _explain(error: Exception) -> int:
         return FAILED if isinstance(error, ChildError) else BAD_INPUT
     if isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}:
         typer.echo(
-            f"error: {error.filename or 'the disk'}: {error.strerror}; free some space and run the same command again, complete steps are kept", err=True
+            f"error: {error.filename or 'the disk'}: {error.strerror}; free some space and run the same"
+            " command again, complete steps are kept",
+            err=True,
         )
         return BAD_INPUT
     wrong_path = isinstance(error, PermissionError | FileExistsError | NotADirectoryError | IsADirectoryError)
     if isinstance(error, OSError) and (wrong_path or error.errno in {errno.ENAMETOOLONG, errno.ELOOP}):
-        typer.echo(f"error: {error.filename2 or error.filename}: {error.strerror}; choose another path", err=True)
+        typer.echo(
+            f"error: {error.filename2 or error.filename}: {error.strerror}; choose another path", err=True
+        )
         return BAD_INPUT
     if isinstance(error, HTTPStatusError) and error.response.status_code == codes.UNAUTHORIZED:
-        typer.echo(f"error: {error.request.url.host}: the Prefect server asks for an auth string; {REMEDY}", err=True)
+        typer.echo(
+            f"error: {error.request.url.host}: the Prefect server asks for an auth string; {REMEDY}", err=True
+        )
         return BAD_INPUT
     raise error
 

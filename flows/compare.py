@@ -1,4 +1,5 @@
-"""The flow of a comparison: one shared stage 0, then a curriculum in a child process for every engineer variant and seed."""
+"""The flow of a comparison: one shared stage 0, then a curriculum in a child process for every engineer
+variant and seed."""
 
 import os
 from collections.abc import Callable
@@ -38,15 +39,20 @@ def _run_name() -> str:
 
 
 @flow(name="compare", flow_run_name=_run_name)
-def compare(preset: str, name: str = "", options: ComparisonOptions = USUAL_COMPARISON, jobs: Jobs = 1) -> ComparisonResults:
-    """Run every engineer variant with every seed from one shared stage 0, `jobs` at a time, and sum up what they show.
+def compare(
+    preset: str, name: str = "", options: ComparisonOptions = USUAL_COMPARISON, jobs: Jobs = 1
+) -> ComparisonResults:
+    """Run every engineer variant with every seed from one shared stage 0, `jobs` at a time, and sum up what
+    they show.
 
-    A repeated call with the same name continues; engineers, seeds and stages may be added. A curriculum that fails costs no
-    other one: the rest is finished and published, then ChildError is raised.
+    A repeated call with the same name continues; engineers, seeds and stages may be added. A curriculum that
+    fails costs no other one: the rest is finished and published, then ChildError is raised.
 
     Args:
-        preset: A shipped preset (tiny, micro, qwen3-0.6b, -1.7b, -4b, -4b-lora, -4b-8gpu), or the path of a YAML file on the machine that runs it.
-        name: Name of the comparison's directory. Left out, it is made from the preset. An existing name continues that comparison.
+        preset: A shipped preset (tiny, micro, qwen3-0.6b, -1.7b, -4b, -4b-lora, -4b-8gpu), or the path of a
+        YAML file on the machine that runs it.
+        name: Name of the comparison's directory. Left out, it is made from the preset. An existing name
+        continues that comparison.
         options: Engineers, seeds, and what all curricula change in the preset.
         jobs: Curricula at a time; they share the cores.
     """
@@ -55,7 +61,8 @@ def compare(preset: str, name: str = "", options: ComparisonOptions = USUAL_COMP
 
 
 def run_comparison(spec: ComparisonSpec, directory: Path, jobs: Jobs = 1) -> ComparisonResults:
-    """The curricula of a comparison in a directory, `jobs` at a time; inside a flow run. ChildError if one fails."""
+    """The curricula of a comparison in a directory, `jobs` at a time; inside a flow run. ChildError if one
+    fails."""
     with exclusive(directory):
         whole = open_comparison(directory, spec)
         record = open_record(directory, whole)
@@ -67,18 +74,30 @@ def run_comparison(spec: ComparisonSpec, directory: Path, jobs: Jobs = 1) -> Com
 
 
 def _complain(results: ComparisonResults, wanted: list[Child]) -> None:
-    """ChildError if curricula of this call failed; those of an earlier call, for other engineers or seeds, are only marked in the table."""
+    """ChildError if curricula of this call failed; those of an earlier call, for other engineers or seeds,
+    are only marked in the table."""
     failed = {child.name for child in results.failed}
     names = [child.name for child in wanted if child.name in failed]
     if names:
-        raise ChildError(f"{len(names)} of {len(wanted)} curricula failed: {', '.join(names)}. Run the same command again to continue them")
+        raise ChildError(
+            f"{len(names)} of {len(wanted)} curricula failed: {', '.join(names)}. Run the same command again"
+            " to continue them"
+        )
 
 
-def _run_all(directory: Path, spec: ComparisonSpec, wanted: list[Child], children: Children, jobs: int) -> ComparisonResults:
+def _run_all(
+    directory: Path, spec: ComparisonSpec, wanted: list[Child], children: Children, jobs: int
+) -> ComparisonResults:
     todo = _todo(directory, spec, wanted)
-    log.info("%d curricula, %d of them finished already; %d at a time", len(wanted), len(wanted) - len(todo), jobs)
+    log.info(
+        "%d curricula, %d of them finished already; %d at a time", len(wanted), len(wanted) - len(todo), jobs
+    )
     _run_roots(directory, spec, todo, children, jobs)
-    failures = {name: reason for name, reason in earlier_failures(directory).items() if name not in {child.name for child in todo}}
+    failures = {
+        name: reason
+        for name, reason in earlier_failures(directory).items()
+        if name not in {child.name for child in todo}
+    }
 
     def start(child: Child) -> None:
         preset = spec.preset_of(child)
@@ -86,7 +105,10 @@ def _run_all(directory: Path, spec: ComparisonSpec, wanted: list[Child], childre
             fork(directory / spec.root(child.seed), directory / child.name, preset)
         children.run(child.name, child.title, preset)
         if not finished(directory / child.name, preset):
-            raise RunDirectoryError(f"{directory / child.name}: ended without an error, but its results are not complete or not readable")
+            raise RunDirectoryError(
+                f"{directory / child.name}: ended without an error, but its results are not complete or not"
+                " readable"
+            )
 
     def ended(child: Child, error: BaseException | None) -> None:
         if error is None:
@@ -100,7 +122,9 @@ def _run_all(directory: Path, spec: ComparisonSpec, wanted: list[Child], childre
     return publish_comparison(directory, spec, failures, last=True)
 
 
-def _run_roots(directory: Path, spec: ComparisonSpec, todo: list[Child], children: Children, jobs: int) -> None:
+def _run_roots(
+    directory: Path, spec: ComparisonSpec, todo: list[Child], children: Children, jobs: int
+) -> None:
     """Train every shared stage 0 that a curriculum which is not there yet goes on from."""
     needed = {spec.root(child.seed) for child in todo if not (directory / child.name).exists()}
     roots = {name: preset for name, preset in spec.roots.items() if name in needed}
@@ -117,12 +141,24 @@ def _run_roots(directory: Path, spec: ComparisonSpec, todo: list[Child], childre
 
 
 def _todo(directory: Path, spec: ComparisonSpec, wanted: list[Child]) -> list[Child]:
-    """The children that are not finished, and those whose record was lost: their steps are done, so that they only record."""
-    return [child for child in wanted if not finished(directory / child.name, spec.preset_of(child)) or unrecorded(directory / child.name)]
+    """The children that are not finished, and those whose record was lost: their steps are done, so that they
+    only record."""
+    return [
+        child
+        for child in wanted
+        if not finished(directory / child.name, spec.preset_of(child)) or unrecorded(directory / child.name)
+    ]
 
 
-def run_each(todo: list[T], jobs: int, start: Callable[[T], None], ended: Callable[[T, BaseException | None], None], stop: Callable[[], None]) -> None:
-    """Start every child, `jobs` at a time, each in a thread that lives as long as it; tell of each end in this thread."""
+def run_each(
+    todo: list[T],
+    jobs: int,
+    start: Callable[[T], None],
+    ended: Callable[[T, BaseException | None], None],
+    stop: Callable[[], None],
+) -> None:
+    """Start every child, `jobs` at a time, each in a thread that lives as long as it; tell of each end in
+    this thread."""
     with ThreadPoolExecutor(max_workers=jobs) as pool:
         # Each thread gets a context of its own, so that its log lines belong to this flow run.
         futures = {pool.submit(copy_context().run, start, child): child for child in todo}
@@ -136,10 +172,15 @@ def run_each(todo: list[T], jobs: int, start: Callable[[T], None], ended: Callab
 
 
 def children_environment(jobs: int, record: str | None) -> dict[str, str]:
-    """What children are told besides their spec: the server of this flow, the record above theirs, and their share of the cores."""
+    """What children are told besides their spec: the server of this flow, the record above theirs, and their
+    share of the cores."""
     with get_client(sync_client=True) as client:
         server = str(client.api_url).rstrip("/")
-    return share_of_cores(jobs) | {"PREFECT_API_URL": server} | ({"ENVWRIGHT_PARENT_RUN": record} if record else {})
+    return (
+        share_of_cores(jobs)
+        | {"PREFECT_API_URL": server}
+        | ({"ENVWRIGHT_PARENT_RUN": record} if record else {})
+    )
 
 
 def share_of_cores(jobs: int) -> dict[str, str]:

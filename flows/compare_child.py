@@ -1,8 +1,7 @@
 """One curriculum of a comparison in a process of its own: `python -m flows.compare_child SPEC.json`.
 
-What it logs goes to standard output for its log file, and as progress lines to the comparison. Where the comparison's flow run
-is known, the curriculum shows as a child of it.
-"""
+What it logs goes to standard output for its log file, and as progress lines to the comparison. Where the
+comparison's flow run is known, the curriculum shows as a child of it."""
 
 import logging
 import sys
@@ -55,7 +54,8 @@ def run(spec: CurriculumSpec) -> None:
 
 
 def _linked(flow: "Flow", parameters: dict, spec: CurriculumSpec) -> "FlowRun | None":
-    """A new flow run under that of the comparison; None if Prefect cannot make one, and then the curriculum stands for itself."""
+    """A new flow run under that of the comparison; None if Prefect cannot make one, and then the curriculum
+    stands for itself."""
     if spec.parent is None:
         return None
     from prefect import Task
@@ -67,13 +67,28 @@ def _linked(flow: "Flow", parameters: dict, spec: CurriculumSpec) -> "FlowRun | 
     try:
         with get_client(sync_client=True) as client:
             placeholder = Task(name=spec.title, fn=flow.fn)
-            task_run = client.create_task_run(placeholder, flow_run_id=spec.parent, dynamic_key=spec.directory.name, name=spec.title, state=Pending())
+            task_run = client.create_task_run(
+                placeholder,
+                flow_run_id=spec.parent,
+                dynamic_key=spec.directory.name,
+                name=spec.title,
+                state=Pending(),
+            )
             given = flow.serialize_parameters(parameters)
-            flow_run = client.create_flow_run(flow, name=spec.title, parameters=given, parent_task_run_id=task_run.id, state=Pending(), tags=[TAG])
+            flow_run = client.create_flow_run(
+                flow,
+                name=spec.title,
+                parameters=given,
+                parent_task_run_id=task_run.id,
+                state=Pending(),
+                tags=[TAG],
+            )
     except BUGS:
         raise
     except Exception as error:  # a missing link is not worth a lost run
-        logging.getLogger("envwright").warning("Prefect does not show this run under its comparison: %s", error)
+        logging.getLogger("envwright").warning(
+            "Prefect does not show this run under its comparison: %s", error
+        )
         return None
     tell({"flow_run": str(flow_run.id)})
     return flow_run

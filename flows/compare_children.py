@@ -27,8 +27,14 @@ class Children:
         self._stopped = False
 
     def run(self, name: str, title: str, preset: Preset) -> None:
-        """Run one curriculum to its end in a child of this thread; ChildError if it fails. Its output is in `logs/`."""
-        spec = CurriculumSpec(directory=(self.directory / name).resolve(), title=title, preset=preset, parent=UUID(self.parent) if self.parent else None)
+        """Run one curriculum to its end in a child of this thread; ChildError if it fails. Its output is in
+        `logs/`."""
+        spec = CurriculumSpec(
+            directory=(self.directory / name).resolve(),
+            title=title,
+            preset=preset,
+            parent=UUID(self.parent) if self.parent else None,
+        )
         flow_runs: list[str] = []
 
         def progress(entry: dict) -> None:
@@ -50,7 +56,15 @@ class Children:
                 stop_child(child)
 
         try:
-            run_child("flows.compare_child", spec, specs / f"{name}.json", logs / f"{name}.log", progress, environment=self.environment, started=started)
+            run_child(
+                "flows.compare_child",
+                spec,
+                specs / f"{name}.json",
+                logs / f"{name}.log",
+                progress,
+                environment=self.environment,
+                started=started,
+            )
         except ChildError as error:
             _crashed(flow_runs, str(error))
             raise

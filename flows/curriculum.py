@@ -1,4 +1,5 @@
-"""The flows of a curriculum: order and nothing else. Every step asks the stage directory whether it is done."""
+"""The flows of a curriculum: order and nothing else. Every step asks the stage directory whether it is
+done."""
 
 from flows.environment import prepare
 
@@ -26,7 +27,7 @@ from infra.serving.names import TAG
 from policy.child import dismiss
 from policy.grpo.packages import check_packages
 from tasks.data import generate, make_validation
-from tasks.design import engineer
+from tasks.engineer import propose
 from tasks.gate import judge
 from tasks.learn import evaluate_stage, evaluate_start, summarize, train, warm_engine, warm_trainer
 from tasks.lineage import record_lineage
@@ -37,9 +38,18 @@ from tasks.run import close_engine, log
 from tasks.stage_artifacts import show_breakdown, show_config, show_links, show_proposal, show_rates
 
 
-@flow(name="stage", flow_run_name="stage {number} · {variant} · {designer}")
-def stage(run: RunRef, number: int, config: EnvConfig, validation: StepRecord, parent: int, variant: str, designer: str) -> CurriculumResults:
-    """One turn of the loop: generate, train, evaluate, summarize, judge, engineer, pilot, choose; publish and record."""
+@flow(name="stage", flow_run_name="stage {number} · {variant} · {engineer}")
+def stage(
+    run: RunRef,
+    number: int,
+    config: EnvConfig,
+    validation: StepRecord,
+    parent: int,
+    variant: str,
+    engineer: str,
+) -> CurriculumResults:
+    """One turn of the loop: generate, train, evaluate, summarize, judge, engineer, pilot, choose; publish and
+    record."""
     data = generate(run, number, config, validation)
     show_config(run, number)
     checkpoint = train(run, number, data, parent)
@@ -47,7 +57,7 @@ def stage(run: RunRef, number: int, config: EnvConfig, validation: StepRecord, p
     breakdown = summarize(run, number, rollouts)
     show_breakdown(run, number)
     gate = judge(run, number, rollouts)
-    candidates = engineer(run, number, breakdown, gate)
+    candidates = propose(run, number, breakdown, gate)
     pilots = score_candidates(run, number, candidates, gate)
     warm_trainer(run, number + 1)
     proposal = choose(run, number, candidates, pilots)
@@ -65,20 +75,24 @@ def _run_name() -> str:
     """The name of the curriculum that this flow run is asked for."""
     given = flow_run.parameters
     try:
-        return chosen_curriculum(given["preset"], given["name"], CurriculumOptions.model_validate(given["options"]))[1]
+        return chosen_curriculum(
+            given["preset"], given["name"], CurriculumOptions.model_validate(given["options"])
+        )[1]
     except (EnvwrightError, ValidationError):  # the flow itself says what is wrong
         return f"curriculum {given.get('preset')}"
 
 
 @flow(name="curriculum", flow_run_name=_run_name)
 def curriculum(preset: str, name: str = "", options: CurriculumOptions = AS_IN_PRESET) -> CurriculumResults:
-    """Train a policy in stages; after each stage the designer writes the next environment config.
+    """Train a policy in stages; after each stage the engineer writes the next environment config.
 
     A repeated call that means the same run continues after the last complete step.
 
     Args:
-        preset: A shipped preset (tiny, micro, qwen3-0.6b, -1.7b, -4b, -4b-lora, -4b-8gpu), or the path of a YAML file on the machine that runs it.
-        name: Name of the run directory. Left out, it is made from preset, designer, variant and seed. An existing name continues that run.
+        preset: A shipped preset (tiny, micro, qwen3-0.6b, -1.7b, -4b, -4b-lora, -4b-8gpu), or the path of a
+        YAML file on the machine that runs it.
+        name: Name of the run directory. Left out, it is made from preset, engineer, variant and seed. An
+        existing name continues that run.
         options: What this run changes in its preset.
     """
     resolved, chosen = chosen_curriculum(preset, name, options)
@@ -86,7 +100,8 @@ def curriculum(preset: str, name: str = "", options: CurriculumOptions = AS_IN_P
 
 
 def run_curriculum(preset: Preset, directory: Path) -> CurriculumResults:
-    """The curriculum of a preset in a run directory; inside a flow run. ConfigError if a package is missing that training needs."""
+    """The curriculum of a preset in a run directory; inside a flow run. ConfigError if a package is missing
+    that training needs."""
     check_packages(preset.trl, preset.training)
     with exclusive(directory), tags(TAG):
         fetch_run(directory)
@@ -99,7 +114,7 @@ def run_curriculum(preset: Preset, directory: Path) -> CurriculumResults:
 
 
 def _stages(run: RunRef) -> CurriculumResults:
-    preset, design = run.preset, run.preset.design
+    preset, spec = run.preset, run.preset.engineer
     if not run.start.has(Stage.rollouts):
         warm_engine(run)
     warm_trainer(run, 0)
@@ -109,7 +124,7 @@ def _stages(run: RunRef) -> CurriculumResults:
     results = None
     for number in range(preset.stages):
         log.info("stage %d of %d%s", number, preset.stages - 1, "" if number else " (default config)")
-        results = stage(run, number, config, validation, run.parent(number), design.variant, design.designer)
+        results = stage(run, number, config, validation, run.parent(number), spec.variant, spec.name)
         if must_ask(run, number):
             ask(run, number)
         config = next_config(run, number)

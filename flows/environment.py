@@ -17,14 +17,19 @@ _DEFAULTS = {
 
 
 def prepare() -> None:
-    """Fill in the defaults, let a run's own log lines through, and remove the `prefect.toml` that a killed `envwright serve` left behind."""
+    """Fill in the defaults, let a run's own log lines through, and remove the `prefect.toml` that a killed
+    `envwright serve` left behind."""
     logging.getLogger("envwright").setLevel(logging.INFO)
     for name, value in _DEFAULTS.items():
         os.environ.setdefault(name, value)
     server = project_file.named_server()
     if server and "PREFECT_API_URL" not in os.environ and _nobody_listens(server):
         project_file.remove(server)
-        logging.getLogger("envwright").warning("%s named %s, where no server is any more: removed, this run does without", project_file.FILE, server)
+        logging.getLogger("envwright").warning(
+            "%s named %s, where no server is any more: removed, this run does without",
+            project_file.FILE,
+            server,
+        )
 
 
 def _nobody_listens(server: str) -> bool:

@@ -63,7 +63,9 @@ def _longer(directory: Path, spec: HeadroomSpec, chain: Chain, seed: int) -> Cha
     return (*chain, max(spec.configs, key=solved))
 
 
-def _train_candidates(directory: Path, spec: HeadroomSpec, chains: dict[int, Chain], children: Children, jobs: int) -> None:
+def _train_candidates(
+    directory: Path, spec: HeadroomSpec, chains: dict[int, Chain], children: Children, jobs: int
+) -> None:
     """Train one more stage on every config from the end of each chain; ChildError names those that failed."""
     todo: dict[str, Preset] = {}
     for seed, chain in chains.items():
@@ -73,7 +75,9 @@ def _train_candidates(directory: Path, spec: HeadroomSpec, chains: dict[int, Cha
             fork(directory / source, directory / name, preset, stages=len(chain))
             todo[name] = preset
     left = [name for name, preset in todo.items() if not finished(directory / name, preset)]
-    log.info("%d curricula, %d of them finished already; %d at a time", len(todo), len(todo) - len(left), jobs)
+    log.info(
+        "%d curricula, %d of them finished already; %d at a time", len(todo), len(todo) - len(left), jobs
+    )
     failed: list[str] = []
 
     def over(name: str, error: BaseException | None) -> None:
@@ -83,4 +87,6 @@ def _train_candidates(directory: Path, spec: HeadroomSpec, chains: dict[int, Cha
     run_each(left, jobs, lambda name: children.run(name, name, todo[name]), over, children.stop)
     if failed:
         names = ", ".join(failed)
-        raise ChildError(f"{len(failed)} of {len(left)} curricula failed: {names}. Run the same command again")
+        raise ChildError(
+            f"{len(failed)} of {len(left)} curricula failed: {names}. Run the same command again"
+        )

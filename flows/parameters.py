@@ -1,7 +1,7 @@
 """What the flows take as parameters: forms that the Prefect UI can show, and the presets that they mean.
 
-Only what is given overrides the preset: a field that is left out, or left empty in the form, keeps the preset's value.
-"""
+Only what is given overrides the preset: a field that is left out, or left empty in the form, keeps the
+preset's value."""
 
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field, SerializerFunctionWrapHandler, Validatio
 from pydantic.config import JsonDict
 
 from engineer.context import VARIANTS
-from engineer.engineers.registry import known_designers
+from engineer.engineers.registry import known_engineers
 from engineer.gate import Gate
 from envgen.errors import ConfigError, describe_validation_error
 from envgen.frozen import Frozen
@@ -22,11 +22,14 @@ from policy.chat.engine_config import Backend, Dtype, EngineConfig
 from policy.checkpoints import resolve_model
 
 _VARIANTS: JsonDict = {"enum": list(VARIANTS)}
-_DESIGNERS: JsonDict = {"enum": list(known_designers())}
+_FIELDS = {"engineer": "name"}
+"""Fields of `EngineerSpec` that have another name in a form."""
+_ENGINEERS: JsonDict = {"enum": list(known_engineers())}
 
 
 def _without_defaults(schema: dict[str, Any]) -> None:
-    """Leave the fields of a form empty: the UI would send the defaults that it shows, and override the preset with them."""
+    """Leave the fields of a form empty: the UI would send the defaults that it shows, and override the preset
+    with them."""
     for field in schema["properties"].values():
         field.pop("default", None)
 
@@ -36,7 +39,8 @@ class _Form(Frozen):
 
     @model_serializer(mode="wrap")
     def _given(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """What was given, and nothing else: stored as parameters of a flow run, it means the same when the run is retried."""
+        """What was given, and nothing else: stored as parameters of a flow run, it means the same when the
+        run is retried."""
         return {name: value for name, value in serialize(self).items() if name in self.model_fields_set}
 
 
@@ -47,30 +51,75 @@ class CurriculumOptions(_Form):
     """What a curriculum changes in its preset."""
 
     model_config = ConfigDict(title="Curriculum")
-    designer: str = Field(
+    engineer: str = Field(
         default="checkpoint",
-        title="Designer",
-        description="Who writes the next environment config: checkpoint asks the policy just trained, base the start policy, the others are rules.",
-        json_schema_extra=_DESIGNERS,
+        title="Engineer",
+        description=(
+            "Who writes the next environment config: checkpoint asks the policy just trained, base the base"
+            " policy, the others are rules."
+        ),
+        json_schema_extra=_ENGINEERS,
     )
-    variant: str = Field(default="V6", title="Context variant", description="What a model that designs is shown.", json_schema_extra=_VARIANTS)
-    stages: int = Field(default=3, ge=1, le=100, title="Stages", description="Turns of the loop, 3 in most presets. A finished run can be extended by more.")
-    seed: int = Field(default=0, ge=0, title="Seed", description="Of everything random. The same preset and seed give the same data sets.")
+    variant: str = Field(
+        default="V6",
+        title="Context variant",
+        description="What a model that designs is shown.",
+        json_schema_extra=_VARIANTS,
+    )
+    stages: int = Field(
+        default=3,
+        ge=1,
+        le=100,
+        title="Stages",
+        description="Turns of the loop, 3 in most presets. A finished run can be extended by more.",
+    )
+    seed: int = Field(
+        default=0,
+        ge=0,
+        title="Seed",
+        description="Of everything random. The same preset and seed give the same data sets.",
+    )
     approval: Literal["none", "required"] = Field(
         default="none",
         title="Approval",
-        description="required: a person decides on each proposed config before the next stage starts. A run keeps this until none is chosen.",
+        description=(
+            "required: a person decides on each proposed config before the next stage starts. A run keeps"
+            " this until none is chosen."
+        ),
     )
     gate: Gate = Field(
         default="off",
         title="Gate",
-        description="What a significant drop of the valid rate leads to: nothing, the config of the best stage, or its config and checkpoint.",
+        description=(
+            "What a significant drop of the valid rate leads to: nothing, the config of the best stage, or"
+            " its config and checkpoint."
+        ),
     )
-    candidates: int = Field(default=1, ge=1, le=16, title="Candidates", description="Proposals drawn after each stage; the one with the best pilot is used.")
-    pilot: int = Field(default=32, ge=0, le=1000, title="Pilot", description="Instances answered in groups to score a config before it is used. 0: no pilot.")
-    anchor_share: float = Field(default=0.0, ge=0, le=1, title="Anchor share", description="Share of the default config mixed into every proposal.")
+    candidates: int = Field(
+        default=1,
+        ge=1,
+        le=16,
+        title="Candidates",
+        description="Proposals drawn after each stage; the one with the best pilot is used.",
+    )
+    pilot: int = Field(
+        default=0,
+        ge=0,
+        le=1000,
+        title="Pilot",
+        description="Instances answered in groups to score a config before it is used. 0: no pilot.",
+    )
+    anchor_share: float = Field(
+        default=0.0,
+        ge=0,
+        le=1,
+        title="Anchor share",
+        description="Share of the default config mixed into every proposal.",
+    )
     settings: dict[str, Any] = Field(
-        default_factory=dict, title="Other settings", description='Any other field of the preset, dotted: {"instances": 300, "trl.learning_rate": 1e-4}.'
+        default_factory=dict,
+        title="Other settings",
+        description='Any other field of the preset, dotted: {"instances": 300, "trl.learning_rate": 1e-4}.',
     )
 
     @property
@@ -79,7 +128,10 @@ class CurriculumOptions(_Form):
         given = self.model_dump()
         settings = given.pop("settings", {})
         of_the_run = {"stages", "seed", "approval"}
-        return {(name if name in of_the_run else f"design.{name}"): value for name, value in given.items()} | settings
+        return {
+            (name if name in of_the_run else f"engineer.{_FIELDS.get(name, name)}"): value
+            for name, value in given.items()
+        } | settings
 
 
 AS_IN_PRESET = CurriculumOptions()
@@ -93,16 +145,32 @@ class ComparisonOptions(_Form):
         default=["checkpoint", "random", "fixed"],
         min_length=1,
         title="Engineers",
-        description=f"Designers; one that reads a context may name its variant, as checkpoint:V1. Known are {', '.join(known_designers())}.",
+        description=(
+            "Engineers; one that reads a context may name its variant, as checkpoint:V1. Known are"
+            f" {', '.join(known_engineers())}."
+        ),
     )
     seeds: list[Annotated[int, Field(ge=0)]] = Field(
-        default=[0, 1, 2], min_length=1, title="Seeds", description="Stage 0 is trained once, with the first of them."
+        default=[0, 1, 2],
+        min_length=1,
+        title="Seeds",
+        description="Stage 0 is trained once, with the first of them.",
     )
     variants: list[Annotated[str, Field(json_schema_extra=_VARIANTS)]] = Field(
-        default_factory=list, title="Context variants", description="For every designer that reads a context. Empty: the preset's."
+        default_factory=list,
+        title="Context variants",
+        description="For every engineer that reads a context. Empty: the preset's.",
     )
-    stages: int = Field(default=3, ge=1, le=100, title="Stages", description="Of each curriculum, the shared stage 0 included.")
-    settings: dict[str, Any] = Field(default_factory=dict, title="Other settings", description="Any other field of the preset, dotted.")
+    stages: int = Field(
+        default=3,
+        ge=1,
+        le=100,
+        title="Stages",
+        description="Of each curriculum, the shared stage 0 included.",
+    )
+    settings: dict[str, Any] = Field(
+        default_factory=dict, title="Other settings", description="Any other field of the preset, dotted."
+    )
 
 
 USUAL_COMPARISON = ComparisonOptions()
@@ -112,26 +180,74 @@ class BenchmarkOptions(_Form):
     """How a model is asked."""
 
     model_config = ConfigDict(title="Benchmark")
-    preset: str = Field(default="", title="Preset", description="Answer the validation set of this preset instead of the benchmark suite.")
+    preset: str = Field(
+        default="",
+        title="Preset",
+        description="Answer the validation set of this preset instead of the benchmark suite.",
+    )
     style: PromptStyle = Field(
         default=PromptStyle.BOARD,
         title="Prompt style",
-        description="board for models that read, compact for those that the tiny policy became. Left out, the context of a checkpoint decides.",
+        description=(
+            "board for models that read, compact for those that the tiny policy became. Left out, the context"
+            " of a checkpoint decides."
+        ),
     )
-    answer_tokens: int = Field(default=ANSWER_TOKENS, ge=8, le=100_000, title="Answer tokens", description="Longest answer. Left out, the style decides.")
-    backend: Backend = Field(default="transformers", title="Backend", description="What runs the model; vLLM is much faster on a GPU. Not for an endpoint.")
+    answer_tokens: int = Field(
+        default=ANSWER_TOKENS,
+        ge=8,
+        le=100_000,
+        title="Answer tokens",
+        description="Longest answer. Left out, the style decides.",
+    )
+    backend: Backend = Field(
+        default="transformers",
+        title="Backend",
+        description="What runs the model; vLLM is much faster on a GPU. Not for an endpoint.",
+    )
     dtype: Dtype = Field(default="auto", title="Precision", description="Of weights and activations.")
-    batch_size: int = Field(default=64, ge=1, le=10_000, title="Batch size", description="Prompts generated together; not used for an endpoint.")
-    replicas: int = Field(default=1, ge=1, le=64, title="Replicas", description="Processes that share the prompts, each with the model on GPUs of its own.")
-    tensor_parallel: int = Field(default=1, ge=1, le=64, title="Tensor parallel", description="GPUs over which each replica splits the model; vllm only.")
+    batch_size: int = Field(
+        default=64,
+        ge=1,
+        le=10_000,
+        title="Batch size",
+        description="Prompts generated together; not used for an endpoint.",
+    )
+    replicas: int = Field(
+        default=1,
+        ge=1,
+        le=64,
+        title="Replicas",
+        description="Processes that share the prompts, each with the model on GPUs of its own.",
+    )
+    tensor_parallel: int = Field(
+        default=1,
+        ge=1,
+        le=64,
+        title="Tensor parallel",
+        description="GPUs over which each replica splits the model; vllm only.",
+    )
     gpu_memory_utilization: float | None = Field(
-        default=None, gt=0, le=1, title="Share of GPU memory", description="For weights and cache; vllm only, which takes 0.92 if left out."
+        default=None,
+        gt=0,
+        le=1,
+        title="Share of GPU memory",
+        description="For weights and cache; vllm only, which takes 0.92 if left out.",
     )
     max_model_len: int | None = Field(
-        default=None, ge=16, title="Longest prompt and answer", description="In tokens; vllm only. Less than the model's limit saves memory."
+        default=None,
+        ge=16,
+        title="Longest prompt and answer",
+        description="In tokens; vllm only. Less than the model's limit saves memory.",
     )
     limit: int | None = Field(
-        default=None, ge=1, title="Limit", description="Answer at most so many instances of each wait subset, number of agents and map size; all if left out."
+        default=None,
+        ge=1,
+        title="Limit",
+        description=(
+            "Answer at most so many instances of each wait subset, number of agents and map size; all if left"
+            " out."
+        ),
     )
 
 
@@ -145,14 +261,16 @@ def curriculum_options(given: dict[str, Any]) -> CurriculumOptions:
 
 
 def chosen_curriculum(preset: str, name: str, options: CurriculumOptions) -> tuple[Preset, str]:
-    """The preset and the name of the curriculum that is asked for; ConfigError or ModelError says what is wrong."""
+    """The preset and the name of the curriculum that is asked for; ConfigError or ModelError says what is
+    wrong."""
     resolved = load_preset(preset, options.overrides)
     resolve_model(resolved.model)
     return resolved, name or default_name(resolved)
 
 
 def chosen_comparison(preset: str, name: str, options: ComparisonOptions) -> ComparisonSpec:
-    """The comparison that is asked for, every curriculum of it checked; ConfigError or ModelError says what is wrong."""
+    """The comparison that is asked for, every curriculum of it checked; ConfigError or ModelError says what
+    is wrong."""
     spec = plan(
         preset,
         ",".join(options.engineers),
@@ -175,7 +293,9 @@ def chosen_benchmark(model: str, data: str, options: BenchmarkOptions) -> Benchm
     """The benchmark that is asked for; ConfigError or ModelError says what is wrong."""
     given = options.model_fields_set
     try:
-        engine = EngineConfig.model_validate({name: value for name, value in options.model_dump().items() if name in EngineConfig.model_fields})
+        engine = EngineConfig.model_validate(
+            {name: value for name, value in options.model_dump().items() if name in EngineConfig.model_fields}
+        )
     except ValidationError as error:
         raise ConfigError(describe_validation_error(error, "options")) from None
     return planned(

@@ -1,4 +1,5 @@
-"""`envwright serve`: Prefect server, MLflow server and workers on this machine, brought up, watched and taken down together."""
+"""`envwright serve`: Prefect server, MLflow server and workers on this machine, brought up, watched and taken
+down together."""
 
 import os
 import secrets
@@ -34,7 +35,10 @@ def alone() -> Iterator[None]:
         with exclusive(runs / ".serve"):
             yield
     except RunDirectoryError:
-        raise ConfigError(f"{runs}: another envwright serve is at work there; end it, or name another folder: export ENVWRIGHT_RUNS=FOLDER") from None
+        raise ConfigError(
+            f"{runs}: another envwright serve is at work there; end it, or name another folder: export"
+            " ENVWRIGHT_RUNS=FOLDER"
+        ) from None
 
 
 def serve(addresses: Addresses, limit: int, say: Say) -> None:
@@ -56,7 +60,12 @@ def serve(addresses: Addresses, limit: int, say: Say) -> None:
         finally:
             say("stopping ...")
             stop_all(workers)
-            crash_taken(addresses.api, login.auth_string, [*POOLS], {process for worker in workers for process in worker.runs})
+            crash_taken(
+                addresses.api,
+                login.auth_string,
+                [*POOLS],
+                {process for worker in workers for process in worker.runs},
+            )
             stop_all(servers)
             marked.kill_marked(mark)
             say("everything is stopped")
@@ -75,13 +84,18 @@ def _start(
 ) -> bool:
     """Whether all came up; False if a signal came first."""
     began = time.monotonic()
-    say(f"starting {' and '.join(server.name for server in servers)}; a new database takes half a minute (logs: {folder})")
+    say(
+        f"starting {' and '.join(server.name for server in servers)}; a new database takes half a minute"
+        f" (logs: {folder})"
+    )
     for server in servers:
         server.start()
     if not wait_until_ready(servers, say, stopped):
         return False
     written = project_file.write(addresses.api, login.auth_string)
-    deployer = Service("envwright deploy", "flows.cli", ["deploy", "--limit", str(limit)], environment, folder / "deploy.log")
+    deployer = Service(
+        "envwright deploy", "flows.cli", ["deploy", "--limit", str(limit)], environment, folder / "deploy.log"
+    )
     say("making work pools and deployments ...")
     deployer.start()
     try:
@@ -107,19 +121,24 @@ def _watch(servers: list[Service], workers: list[Worker], say: Say, stopped: Cal
                 raise server.failure("ended; the rest is taken down")
         now = time.monotonic()
         for worker in workers:
-            if not worker.ended:
+            if worker.process is None or not worker.ended:
                 continue
             if worker.name not in due:
-                delays[worker.name] = 1.0 if now - worker.started > _SETTLED else min(2 * delays[worker.name], _LONGEST_DELAY)
+                delays[worker.name] = (
+                    1.0 if now - worker.started > _SETTLED else min(2 * delays[worker.name], _LONGEST_DELAY)
+                )
                 due[worker.name] = now + delays[worker.name]
-                say(f"{worker.name} ended with exit code {worker.process.returncode}; starting it again in {delays[worker.name]:.0f} s ({worker.log})")  # type: ignore[union-attr]
+                ended = f"{worker.name} ended with exit code {worker.process.returncode}"
+                say(f"{ended}; starting it again in {delays[worker.name]:.0f} s ({worker.log})")
             elif now >= due[worker.name]:
                 del due[worker.name]
                 worker.stop()
                 worker.start()
 
 
-def _tell(addresses: Addresses, login: Login, servers: list[Service], written: bool, seconds: float, say: Say) -> None:
+def _tell(
+    addresses: Addresses, login: Login, servers: list[Service], written: bool, seconds: float, say: Say
+) -> None:
     say(f"ready after {seconds:.0f} s")
     say(f"  Prefect  http://{addresses.shown_host}:{addresses.prefect}")
     say(f"    log in with {login.shown}")
@@ -128,9 +147,15 @@ def _tell(addresses: Addresses, login: Login, servers: list[Service], written: b
     else:
         say(f"  MLflow   {without_password(Settings().tracking_uri)} (MLFLOW_TRACKING_URI)")
     if not addresses.loopback:
-        say(f"warning: --host {addresses.host}: MLflow asks for no login, and Prefect's login crosses the network unencrypted; put a proxy with TLS in front")
+        say(
+            f"warning: --host {addresses.host}: MLflow asks for no login, and Prefect's login crosses the"
+            " network unencrypted; put a proxy with TLS in front"
+        )
     if not written:
-        say(f"{project_file.FILE} is yours and was left alone; in other terminals first: export PREFECT_API_URL={addresses.api}")
+        say(
+            f"{project_file.FILE} is yours and was left alone; in other terminals first: export"
+            f" PREFECT_API_URL={addresses.api}"
+        )
         say(f"  and export {CLIENT} with {login.shown}")
     say("in another terminal in this folder: prefect deployment run curriculum/tiny --watch")
     say("Ctrl-C ends it all")
@@ -140,7 +165,16 @@ def _environment(addresses: Addresses, settings: Settings, login: Login, mark: s
     """What servers and workers are told, over what is in this process' environment."""
     home = os.environ.get("PREFECT_HOME") or str(settings.runs.resolve() / ".prefect")
     ui = f"http://{addresses.shown_host}:{addresses.prefect}"
-    direct = ",".join(filter(None, [os.environ.get("NO_PROXY") or os.environ.get("no_proxy"), "127.0.0.1,localhost", addresses.local_host]))
+    direct = ",".join(
+        filter(
+            None,
+            [
+                os.environ.get("NO_PROXY") or os.environ.get("no_proxy"),
+                "127.0.0.1,localhost",
+                addresses.local_host,
+            ],
+        )
+    )
     return {
         marked.VARIABLE: mark,
         "NO_PROXY": direct,
@@ -167,35 +201,80 @@ def _remote(settings: Settings) -> bool:
     return settings.tracking_uri.startswith(("http://", "https://"))
 
 
-def _servers(addresses: Addresses, settings: Settings, login: Login, environment: dict[str, str], folder: Path) -> list[Service]:
+def _servers(
+    addresses: Addresses, settings: Settings, login: Login, environment: dict[str, str], folder: Path
+) -> list[Service]:
     # Where it is exposed its names are not known, and the auth string alone protects it.
     names = addresses.hosts if addresses.loopback else ["*"]
-    protected = {**environment, SERVER: login.auth_string, "PREFECT_SERVER_API_CORS_ALLOWED_ORIGINS": ",".join(addresses.origins)}
+    protected = {
+        **environment,
+        SERVER: login.auth_string,
+        "PREFECT_SERVER_API_CORS_ALLOWED_ORIGINS": ",".join(addresses.origins),
+    }
     arguments = [addresses.host, str(addresses.prefect), *names]
-    prefect = Service("Prefect server", "infra.serving.prefect_server", arguments, protected, folder / "prefect.log", f"{addresses.api}/health")
+    prefect = Service(
+        "Prefect server",
+        "infra.serving.prefect_server",
+        arguments,
+        protected,
+        folder / "prefect.log",
+        f"{addresses.api}/health",
+    )
     if _remote(settings):
         return [prefect]
     # The folder that runs without a server write to, so that both see the same artifacts.
-    artifacts = ["--no-serve-artifacts", "--default-artifact-root", (settings.runs.resolve() / "mlartifacts").as_uri()]
+    artifacts = [
+        "--no-serve-artifacts",
+        "--default-artifact-root",
+        (settings.runs.resolve() / "mlartifacts").as_uri(),
+    ]
     hosts = [] if addresses.loopback else ["--allowed-hosts", "*"]
-    options = ["server", "--host", addresses.host, "--port", str(addresses.mlflow), "--workers", "1", *artifacts, *hosts]
+    options = [
+        "server",
+        "--host",
+        addresses.host,
+        "--port",
+        str(addresses.mlflow),
+        "--workers",
+        "1",
+        *artifacts,
+        *hosts,
+    ]
     # Everybody on this machine can read command lines, and the address may hold a password.
     store = {**environment, "MLFLOW_BACKEND_STORE_URI": settings.tracking_uri}
-    return [prefect, Service("MLflow server", "mlflow", options, store, folder / "mlflow.log", f"{addresses.tracking}/health")]
+    return [
+        prefect,
+        Service(
+            "MLflow server", "mlflow", options, store, folder / "mlflow.log", f"{addresses.tracking}/health"
+        ),
+    ]
 
 
 def _worker(pool: str, environment: dict[str, str], folder: Path) -> Worker:
-    arguments = ["worker", "start", "--pool", pool, "--type", "process", "--name", f"{pool} on {socket.gethostname()}"]
+    arguments = [
+        "worker",
+        "start",
+        "--pool",
+        pool,
+        "--type",
+        "process",
+        "--name",
+        f"{pool} on {socket.gethostname()}",
+    ]
     return Worker(f"worker {pool}", "prefect", arguments, environment, folder / f"worker-{pool}.log")
 
 
 @contextmanager
 def _signals() -> Iterator[Callable[[float], bool]]:
-    """Until its end, signals that ask for the end of this process only set what the yielded function waits for, so many seconds."""
+    """Until its end, signals that ask for the end of this process only set what the yielded function waits
+    for, so many seconds."""
     event = threading.Event()
     # nohup ignores the end of the terminal.
     hangup = [] if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else [signal.SIGHUP]
-    before = {number: signal.signal(number, lambda *_: event.set()) for number in (signal.SIGINT, signal.SIGTERM, *hangup)}
+    before = {
+        number: signal.signal(number, lambda *_: event.set())
+        for number in (signal.SIGINT, signal.SIGTERM, *hangup)
+    }
     try:
         yield event.wait
     finally:
@@ -205,10 +284,24 @@ def _signals() -> Iterator[Callable[[float], bool]]:
 
 @contextmanager
 def _guarded(addresses: Addresses) -> Iterator[str]:
-    """The mark of what is started here. Whatever becomes of this process, another one kills all that carries it."""
+    """The mark of what is started here. Whatever becomes of this process, another one kills all that carries
+    it."""
     mark = f"{os.getpid()}-{secrets.token_hex(8)}"
-    command = [sys.executable, "-m", "infra.serving.guard", mark, addresses.api, str(project_file.FILE.resolve())]
-    guard = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+    command = [
+        sys.executable,
+        "-m",
+        "infra.serving.guard",
+        mark,
+        addresses.api,
+        str(project_file.FILE.resolve()),
+    ]
+    guard = subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
     try:
         yield mark
     finally:

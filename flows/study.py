@@ -1,4 +1,5 @@
-"""The flow of a study: rounds of comparisons, then every final policy on a test suite that nothing in the loop sees."""
+"""The flow of a study: rounds of comparisons, then every final policy on a test suite that nothing in the
+loop sees."""
 
 import os
 from pathlib import Path

@@ -16,7 +16,8 @@ SETTLE_SECONDS = 10.0
 
 
 def resume_suspended(directory: Path) -> str:
-    """Schedule the suspended flow run of a run directory again; it finds the stored decision. What was done in words, empty if there is none."""
+    """Schedule the suspended flow run of a run directory again; it finds the stored decision. What was done
+    in words, empty if there is none."""
     try:
         flow_run_id = UUID(json.loads((directory / WAITING).read_text())["flow_run"])
     except FileNotFoundError:
@@ -29,6 +30,9 @@ def resume_suspended(directory: Path) -> str:
             return f"flow run {run.name} is {(run.state.name or '').lower()} already"
         # A worker cannot start the run while the process that suspended it is still ending.
         time.sleep(max(0.0, SETTLE_SECONDS - (datetime.now(UTC) - run.state.timestamp).total_seconds()))
-        # Not resume_flow_run, which wants the form filled in: the decision is in the run directory, where the flow looks first.
-        client.set_flow_run_state(flow_run_id, Scheduled(name="Resuming", message="decided in a shell"), force=True)
+        # Not resume_flow_run, which wants the form filled in: the decision is in the run directory, where the
+        # flow looks first.
+        client.set_flow_run_state(
+            flow_run_id, Scheduled(name="Resuming", message="decided in a shell"), force=True
+        )
     return f"flow run {run.name} goes on"

@@ -19,7 +19,7 @@ from pydantic import BaseModel
 from envgen.errors import ChildError
 from envgen.files import write_json
 from envgen.processes import die_with_parent
-from policy.warm import IMPORTS, Order
+from policy.warm import IMPORTS
 
 PROGRESS = "progress "
 YIELDING = {"OMP_WAIT_POLICY": "PASSIVE"}
@@ -28,15 +28,13 @@ two cores beside a busy process a training step took 1.8 times as long instead o
 times instead of 3.7 times; alone it costs a tenth of generation."""
 TAIL_LINES = 15
 
-
 _LAUNCH = (
     "import runpy, sys; sys.path.append(sys.argv.pop(1)); runpy.run_module(sys.argv.pop(1), "
     "run_name='__main__', alter_sys=True)"
 )
 """Finds envwright behind all else an interpreter has: beside it may lie libraries of other versions."""
 
-
-_waiting: dict[tuple[str, str], subprocess.Popen] = {}
+_waiting: dict[tuple[str, str], subprocess.Popen[bytes]] = {}
 """(module, its environment) -> a child of `policy.warm` that is not needed yet."""
 
 
@@ -45,13 +43,11 @@ def warm_up(module: str, added: Mapping[str, str] | None = None, /) -> None:
 
     It dies with the calling thread.
     """
-    key = (module, json.dumps(added or {}, sort_keys=True))
+    key = _key(module, added)
     if key in _waiting and _waiting[key].poll() is None:
         return
     streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-    _waiting[key] = _start(
-        [sys.executable, "-m", "policy.warm", module, *IMPORTS[module]], added or {}, **streams
-    )
+    _waiting[key] = start_child("policy.warm", [module, *IMPORTS[module]], added, **streams)
 
 
 def dismiss() -> None:
@@ -59,9 +55,7 @@ def dismiss() -> None:
     while _waiting:
         _, child = _waiting.popitem()
         stop_child(child)
-        for pipe in (child.stdin, child.stdout):
-            if pipe is not None:
-                pipe.close()
+        close_pipes(child)
 
 
 def start_child(
@@ -77,10 +71,20 @@ def start_child(
 
     `added` goes into its environment. Another interpreter than this one sees envwright and its own libraries.
     """
-    if python == sys.executable:
-        return _start([python, "-m", module, *arguments], added or {}, **options)
-    found = [python, "-P", "-c", _LAUNCH, str(Path(__file__).parents[1]), module]
-    return _start([*found, *arguments], {**(added or {}), "PYTHONPATH": ""}, **options)
+    command = [python, "-m", module, *arguments]
+    environment = {
+        **YIELDING,
+        **os.environ,
+        "PYTHONUNBUFFERED": "1",
+        "TOKENIZERS_PARALLELISM": "false",
+        "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+        **(added or {}),
+    }
+    if python != sys.executable:
+        command = [python, "-P", "-c", _LAUNCH, str(Path(__file__).parents[1]), module, *arguments]
+        environment["PYTHONPATH"] = ""
+    preexec = partial(die_with_parent, os.getpid()) if sys.platform == "linux" else None
+    return subprocess.Popen(command, env=environment, preexec_fn=preexec, process_group=0, **options)
 
 
 def start_piped(
@@ -96,8 +100,15 @@ def start_piped(
 
     Standard error is appended to the file `errors`; without one it goes where standard output does.
     """
-    if python == sys.executable and (child := _ordered(module, arguments, added, errors)):
-        return child
+    if python == sys.executable and (child := _waiting.pop(_key(module, added), None)):
+        order = {"arguments": arguments, "errors": errors and str(errors.resolve())}
+        assert child.stdin is not None
+        try:
+            child.stdin.write(json.dumps(order).encode() + b"\n")
+            child.stdin.flush()
+            return child
+        except BrokenPipeError:  # it was killed, or its imports failed: the one started instead says why
+            stop_child(child)
     streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     if errors is None:
         return start_child(module, arguments, added, python=python, **streams, stderr=subprocess.STDOUT)
@@ -105,37 +116,8 @@ def start_piped(
         return start_child(module, arguments, added, python=python, **streams, stderr=log)
 
 
-def _ordered(
-    module: str, arguments: list[str], added: Mapping[str, str] | None, errors: Path | None
-) -> subprocess.Popen[bytes] | None:
-    """The child that was warmed up for this, with its order; None if there is none."""
-    child = _waiting.pop((module, json.dumps(added or {}, sort_keys=True)), None)
-    if child is None:
-        return None
-    assert child.stdin is not None
-    order: Order = {"arguments": arguments, "errors": errors and str(errors.resolve())}
-    try:
-        child.stdin.write(json.dumps(order).encode() + b"\n")
-        child.stdin.flush()
-    except (
-        BrokenPipeError
-    ):  # it was killed, or could not do its imports: the one that is started instead says why
-        stop_child(child)
-        return None
-    return child
-
-
-def _start(command: list[str], added: Mapping[str, str], **streams: Any) -> subprocess.Popen:
-    environment = {
-        **YIELDING,
-        **os.environ,
-        "PYTHONUNBUFFERED": "1",
-        "TOKENIZERS_PARALLELISM": "false",
-        "HF_HUB_DISABLE_PROGRESS_BARS": "1",
-        **added,
-    }
-    preexec = partial(die_with_parent, os.getpid()) if sys.platform == "linux" else None
-    return subprocess.Popen(command, env=environment, preexec_fn=preexec, process_group=0, **streams)
+def _key(module: str, added: Mapping[str, str] | None) -> tuple[str, str]:
+    return module, json.dumps(added or {}, sort_keys=True)
 
 
 def tell(entry: dict) -> None:
@@ -156,18 +138,17 @@ def run_child(
     environment: Mapping[str, str] | None = None,
     started: Callable[[subprocess.Popen], None] | None = None,
 ) -> None:
-    """Run a child on a JSON spec to its end.
+    """Run a child on a JSON spec to its end; ChildError with the last lines of its output if it fails.
 
-    Its output goes to `log_path`, its progress lines to `progress` as dicts. `launcher` is a module that
-    starts others, with its options (`accelerate.commands.launch`, `--config_file`, ...). The calling thread
-    has to live as long as the child. What the child leaves behind in its process group ends with it.
-    `environment` adds to that of this process; `started` gets the child, so that another thread can stop it.
-    Raises ChildError with the last lines of the output if it fails.
+    Output goes to `log_path`, progress lines to `progress` as dicts. `launcher` is a module that starts
+    others, with its options (`accelerate.commands.launch`, `--config_file`, ...). `environment` adds to that
+    of this process; `started` gets the child, so that another thread can stop it. The calling thread has to
+    live as long as the child. What the child leaves behind in its process group ends with it.
     """
     write_json(spec_path, spec)
     log_path.parent.mkdir(parents=True, exist_ok=True)
     tail: deque[str] = deque(maxlen=TAIL_LINES)
-    first, *arguments = [*launcher, "-m", module, str(spec_path)] if launcher else [module, str(spec_path)]
+    first, *arguments = [*launcher, *(["-m"] if launcher else []), module, str(spec_path)]
     child = start_piped(first, arguments, environment)
     assert child.stdin is not None
     assert child.stdout is not None
@@ -212,6 +193,14 @@ def stop_child(child: subprocess.Popen, patience: float = 10) -> None:
     child.wait()
 
 
+def close_pipes(child: subprocess.Popen) -> None:
+    """Close the pipes to a child of `start_piped` that has ended."""
+    for pipe in (child.stdin, child.stdout):
+        assert pipe is not None
+        with suppress(BrokenPipeError):  # what it did not live to read
+            pipe.close()
+
+
 def _signal(child: subprocess.Popen, number: signal.Signals) -> None:
     """Send a signal to the process group of a child, if anything is left of it."""
     with suppress(ProcessLookupError):
@@ -222,8 +211,7 @@ def _entry(line: str) -> dict | None:
     """What a progress line says; None if the line is log text, as is one that something else wrote into."""
     if not line.startswith(PROGRESS):
         return None
-    try:
-        found = json.loads(line[len(PROGRESS) :])
-    except ValueError:
-        return None
-    return found if isinstance(found, dict) else None
+    with suppress(ValueError):
+        found = json.loads(line.removeprefix(PROGRESS))
+        return found if isinstance(found, dict) else None
+    return None

@@ -1,6 +1,6 @@
 """Evaluate a chat model on instances: prompt, completion, verdict."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -44,37 +44,33 @@ def evaluate(
 
 def gains(before: list[Rollout], after: list[Rollout]) -> tuple[Difference, Difference]:
     """Change of the valid and the optimal rate, with paired intervals; DataError if the instances differ."""
-    _check_paired(before, after)
-    return _change(before, after, lambda r: r.verdict.valid), _change(
-        before, after, lambda r: r.verdict.optimal
+    return (
+        paired_difference(*_outcomes(before, after, "valid")),
+        paired_difference(*_outcomes(before, after, "optimal")),
     )
 
 
 def solved_by_one(before: list[Rollout], after: list[Rollout]) -> tuple[int, int]:
     """Numbers of instances that only `after` and only `before` solved; DataError if they are not the same."""
-    _check_paired(before, after)
-    pairs = [(old.verdict.valid, new.verdict.valid) for old, new in zip(before, after, strict=True)]
-    return pairs.count((False, True)), pairs.count((True, False))
+    old, new = _outcomes(before, after, "valid")
+    return int((new & ~old).sum()), int((old & ~new).sum())
 
 
 def valid_gains(before: list[Rollout], after: list[Rollout]) -> dict[str, Difference]:
     """Stratum -> change of its valid rate, likewise paired, in the order of the instances."""
-    _check_paired(before, after)
+    outcomes = _outcomes(before, after, "valid")
+    strata = [rollout.instance.stratum for rollout in before]
+    return {
+        name: paired_difference(*outcomes[:, [stratum == name for stratum in strata]])
+        for name in dict.fromkeys(strata)
+    }
 
-    def of(rollouts: list[Rollout], name: str) -> list[Rollout]:
-        return [r for r in rollouts if r.instance.stratum == name]
 
-    strata = dict.fromkeys(r.instance.stratum for r in before)
-    return {name: _change(of(before, name), of(after, name), lambda r: r.verdict.valid) for name in strata}
-
-
-def _check_paired(before: list[Rollout], after: list[Rollout]) -> None:
+def _outcomes(before: list[Rollout], after: list[Rollout], field: str) -> np.ndarray:
+    """A flag of the verdicts before and after, [2, n], bool."""
     if [r.instance.id for r in before] != [r.instance.id for r in after]:
         raise DataError(
             "the two evaluations are not on the same instances in the same order, so they cannot be paired; "
             "evaluate both on one data set"
         )
-
-
-def _change(before: list[Rollout], after: list[Rollout], outcome: Callable[[Rollout], bool]) -> Difference:
-    return paired_difference(np.array([outcome(r) for r in before]), np.array([outcome(r) for r in after]))
+    return np.array([[getattr(r.verdict, field) for r in part] for part in (before, after)], dtype=bool)

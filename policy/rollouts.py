@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 from pydantic import ConfigDict, SkipValidation
@@ -13,11 +12,13 @@ from envgen.families import FamilySpec
 from envgen.family import Instance, TaskFamily, Verdict
 from envgen.frozen import Frozen
 
-ANSWER_FIELDS = [
-    pa.field("completion", pa.string(), nullable=False),
-    pa.field("completion_tokens", pa.int32(), nullable=False),
-    pa.field("truncated", pa.bool_(), nullable=False),
-]
+_ANSWER = pa.schema(
+    [
+        pa.field("completion", pa.string(), nullable=False),
+        pa.field("completion_tokens", pa.int32(), nullable=False),
+        pa.field("truncated", pa.bool_(), nullable=False),
+    ]
+)
 
 
 class Rollout(Frozen):
@@ -32,57 +33,47 @@ class Rollout(Frozen):
     verdict: SkipValidation[Verdict]
 
 
-def rollout_schema(family: TaskFamily) -> pa.Schema:
-    """Columns of a rollout: those of its instance, of its completion and of its verdict."""
-    return pa.schema([*family.schema, *ANSWER_FIELDS, *family.verdict_schema])
-
-
 def write_rollouts(path: Path, rollouts: Sequence[Rollout], style: str, family: FamilySpec = USUAL) -> None:
-    """Write rollouts atomically, in order."""
+    """Write rollouts atomically, in order: columns of the instance, of the answer and of the verdict."""
     of = family.load()
     rows = [
         {
             **of.row(rollout.instance, style),
-            "completion": rollout.completion,
-            "completion_tokens": rollout.completion_tokens,
-            "truncated": rollout.truncated,
+            **{name: getattr(rollout, name) for name in _ANSWER.names},
             **of.verdict_row(rollout.verdict),
         }
         for rollout in rollouts
     ]
-    write_table(path, with_family(pa.Table.from_pylist(rows, schema=rollout_schema(of)), family))
+    write_table(path, with_family(pa.Table.from_pylist(rows, schema=_schema(of)), family))
 
 
 def read_rollouts(path: Path) -> list[Rollout]:
     """Rollouts of a file, in order; DataError if it is missing or of another schema."""
     family = family_of(path).load()
-    verdict_columns = family.verdict_schema.names
-
-    def rollout(index: int, row: dict[str, Any]) -> Rollout:
-        return Rollout(
+    return [
+        Rollout(
             instance=family.instance(row, f"{path}: row {index}"),
-            completion=row["completion"],
-            completion_tokens=row["completion_tokens"],
-            truncated=row["truncated"],
-            verdict=family.verdict({name: row[name] for name in verdict_columns}),
+            verdict=family.verdict({name: row[name] for name in family.verdict_schema.names}),
+            **{name: row[name] for name in _ANSWER.names},
         )
+        for index, row in enumerate(read_table(path, _schema(family)).to_pylist())
+    ]
 
-    rows = read_table(path, rollout_schema(family)).to_pylist()
-    return [rollout(index, row) for index, row in enumerate(rows)]
+
+def _schema(family: TaskFamily) -> pa.Schema:
+    return pa.schema([*family.schema, *_ANSWER, *family.verdict_schema])
 
 
 def breakdown_of(family: TaskFamily, rollouts: Iterable[Rollout]) -> Breakdown:
     """Failure breakdown of rollouts."""
-    return count_verdicts(
-        family.space,
-        (
-            Judged(
-                stratum=one.instance.stratum,
-                verdict=one.verdict,
-                labels=one.instance.labels,
-                measures=family.measures(one.instance, one.verdict),
-                truncated=one.truncated,
-            )
-            for one in rollouts
-        ),
+    judged = (
+        Judged(
+            stratum=one.instance.stratum,
+            verdict=one.verdict,
+            labels=one.instance.labels,
+            measures=family.measures(one.instance, one.verdict),
+            truncated=one.truncated,
+        )
+        for one in rollouts
     )
+    return count_verdicts(family.space, judged)

@@ -1,8 +1,7 @@
 """Artifacts of the Prefect UI: how they are written, and the progress of training.
 
-Artifacts are a view: one that cannot be written is a line in the log, never the end of a run. Their keys hold run and stage, as
-Prefect keeps one history a key.
-"""
+Artifacts are a view: one that cannot be written is a line in the log, never the end of a run. Their keys hold
+run and stage, as Prefect keeps one history a key."""
 
 import base64
 import re
@@ -12,7 +11,12 @@ from pathlib import Path
 from typing import Any, ParamSpec
 from uuid import UUID
 
-from prefect.artifacts import create_image_artifact, create_progress_artifact, create_table_artifact, update_progress_artifact
+from prefect.artifacts import (
+    create_image_artifact,
+    create_progress_artifact,
+    create_table_artifact,
+    update_progress_artifact,
+)
 from prefect.context import FlowRunContext, TaskRunContext
 
 from envgen.errors import BUGS
@@ -26,7 +30,8 @@ P = ParamSpec("P")
 
 
 def show(create: Callable[..., Any], *args: Any, **what: Any) -> Any:
-    """What `create` returns for `what`; None outside of a run of Prefect, or with a warning if Prefect does not take it."""
+    """What `create` returns for `what`; None outside of a run of Prefect, or with a warning if Prefect does
+    not take it."""
     if not (FlowRunContext.get() or TaskRunContext.get()):
         return None
     try:
@@ -49,11 +54,17 @@ def view(make: Callable[P, None]) -> Callable[P, None]:
 
 
 class TrainingProgress:
-    """Tells of a stage's training as it goes: a line in the log and a bar in the UI, both at a bearable rate."""
+    """Tells of a stage's training as it goes: a line in the log and a bar in the UI, both at a bearable
+    rate."""
 
     def __init__(self, run: RunRef, stage: int) -> None:
         key = stage_key(run, stage, "training")
-        self._bar: UUID | None = show(create_progress_artifact, progress=0.0, key=key, description=f"Training of stage {stage}: starting")
+        self._bar: UUID | None = show(
+            create_progress_artifact,
+            progress=0.0,
+            key=key,
+            description=f"Training of stage {stage}: starting",
+        )
         self._stage, self._throttle = stage, Throttle()
 
     def __call__(self, entry: dict[str, Any]) -> None:
@@ -72,13 +83,19 @@ class TrainingProgress:
 
 
 def progress_text(entry: dict[str, Any]) -> str:
-    """A progress entry of the trainer in words; the speed is that of this process, not of those that it resumed from."""
+    """A progress entry of the trainer in words; the speed is that of this process, not of those that it
+    resumed from."""
     here, elapsed = entry["steps_here"], entry["elapsed"]
-    left = f", about {elapsed / here * (entry['steps'] - entry['step']):.0f} s of this training left" if here else ""
+    left = (
+        f", about {elapsed / here * (entry['steps'] - entry['step']):.0f} s of this training left"
+        if here
+        else ""
+    )
     speed = f", {entry['tokens_here'] / elapsed:,.0f} tokens/s" if elapsed else ""
     return (
-        f"step {entry['step']} of {entry['steps']}, reward {entry['reward']:.2f}, valid {100 * entry['rewards/valid/mean']:.0f} %, "
-        f"groups without signal {100 * entry['frac_reward_zero_std']:.0f} %{speed}{left}"
+        f"step {entry['step']} of {entry['steps']}, reward {entry['reward']:.2f}, valid"
+        f" {100 * entry['rewards/valid/mean']:.0f} %, groups without signal"
+        f" {100 * entry['frac_reward_zero_std']:.0f} %{speed}{left}"
     )
 
 
@@ -92,7 +109,9 @@ def show_benchmark(directory: Path, results: BenchmarkResults) -> None:
 
 def show_picture(key: str, png: bytes, description: str) -> None:
     """A picture that needs no server to be seen."""
-    create_image_artifact(image_url=f"data:image/png;base64,{base64.b64encode(png).decode()}", key=key, description=description)
+    create_image_artifact(
+        image_url=f"data:image/png;base64,{base64.b64encode(png).decode()}", key=key, description=description
+    )
 
 
 def stage_key(run: RunRef, stage: int, what: str) -> str:

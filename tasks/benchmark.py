@@ -28,13 +28,20 @@ from tasks.run import Throttle, engine, log, reporting, task_options
 
 @task(**task_options("benchmark"))
 def answer_all(directory: Path, spec: BenchmarkSpec) -> BenchmarkResults:
-    """Write the rollouts of a model on a benchmark, found if they are there; the breakdown, the scores and their figure follow from them."""
+    """Write the rollouts of a model on a benchmark, found if they are there; the breakdown, the scores and
+    their figure follow from them."""
     items = read_benchmark(spec)
     instances = [item.instance for item in items]
     endpoint = spec.endpoint
     source = spec.model if endpoint else resolve_model(spec.model)
     identity, data = source if endpoint else model_identity(source), _data_key(spec, items)
-    decides = {"model": identity, "data": data, "style": spec.style, "answer": spec.answer_tokens, **spec.unusual}
+    decides = {
+        "model": identity,
+        "data": data,
+        "style": spec.style,
+        "answer": spec.answer_tokens,
+        **spec.unusual,
+    }
     if spec.limit is not None:
         decides["limit"] = spec.limit
     open_benchmark(directory, spec)
@@ -43,10 +50,19 @@ def answer_all(directory: Path, spec: BenchmarkSpec) -> BenchmarkResults:
 
     def body() -> None:
         model = _endpoint_model(endpoint) if endpoint else engine(source, spec.engine, files.log("engine"))
-        kept = KeptAnswers(model, files.partial, {"model": decides["model"], **({} if endpoint else spec.engine.decides)})
+        kept = KeptAnswers(
+            model, files.partial, {"model": decides["model"], **({} if endpoint else spec.engine.decides)}
+        )
         _answer(kept, instances, spec, files)
 
-    record = run_step(directory, "benchmark", decides, (Evaluation.rollouts.name, Evaluation.breakdown.name), body, kept=files.partial.name)
+    record = run_step(
+        directory,
+        "benchmark",
+        decides,
+        (Evaluation.rollouts.name, Evaluation.breakdown.name),
+        body,
+        kept=files.partial.name,
+    )
     asked = Asked(
         model=spec.model,
         model_identity=identity,
@@ -62,17 +78,29 @@ def answer_all(directory: Path, spec: BenchmarkSpec) -> BenchmarkResults:
     write_results(directory, results)
     write_chart(directory, results)
     overall = results.overall
-    log.info("%s: valid %s, optimal %s%s", spec.model, overall.valid_rate, overall.optimal_rate, " (found)" if record.reused else "")
+    log.info(
+        "%s: valid %s, optimal %s%s",
+        spec.model,
+        overall.valid_rate,
+        overall.optimal_rate,
+        " (found)" if record.reused else "",
+    )
     return results
 
 
 def read_benchmark(spec: BenchmarkSpec) -> list[Item]:
     """The instances that a spec asks, in order."""
     if spec.preset:
-        items = [Item(instance, instance.problem.id, EVERYTHING) for instance in validation_instances(load_preset(spec.preset))]
+        items = [
+            Item(instance, instance.problem.id, EVERYTHING)
+            for instance in validation_instances(load_preset(spec.preset))
+        ]
     else:
         throttle = Throttle()
-        items = read_source(spec.data, lambda done: log.info("%s: %d rows solved", spec.data, done) if throttle.ready() else None)
+        items = read_source(
+            spec.data,
+            lambda done: log.info("%s: %d rows solved", spec.data, done) if throttle.ready() else None,
+        )
     return items if spec.limit is None else limited(items, spec.limit)
 
 
@@ -82,12 +110,18 @@ def _data_key(spec: BenchmarkSpec, items: list[Item]) -> str | list[str]:
         return [item.instance.problem.id for item in items]
     if not spec.data:
         return SUITE_SHA256
-    return file_digest(Path(spec.data)) if spec.data.endswith(".parquet") else digest([item.instance.problem for item in items])
+    return (
+        file_digest(Path(spec.data))
+        if spec.data.endswith(".parquet")
+        else digest([item.instance.problem for item in items])
+    )
 
 
 def _answer(model: ChatModel, instances: list[Instance], spec: BenchmarkSpec, files: Evaluation) -> None:
     progress = reporting(f"%d of {len(instances)} instances answered")
-    found = evaluate(model, USUAL.load(), instances, spec.style, Sampling(max_tokens=spec.answer_tokens), progress)
+    found = evaluate(
+        model, USUAL.load(), instances, spec.style, Sampling(max_tokens=spec.answer_tokens), progress
+    )
     files.write(Evaluation.rollouts, found, spec.style)
     files.write(Evaluation.breakdown, breakdown_of(USUAL.load(), files.rollouts))
 

@@ -32,7 +32,8 @@ EVALUATION_BOARDS = 40
 
 @task(**task_options("bootstrap"))
 def bootstrap_policy(output: Path, recipe: BootstrapRecipe) -> None:
-    """Train a base policy in a child process and put it at `output`; goes on from the last checkpoint of a call that was cut off.
+    """Train a base policy in a child process and put it at `output`; goes on from the last checkpoint of a
+    call that was cut off.
 
     ConfigError if that call had another recipe.
     """
@@ -53,13 +54,29 @@ def bootstrap_policy(output: Path, recipe: BootstrapRecipe) -> None:
         if "rates" in entry:
             rates = Rates.model_validate(entry["rates"])
             write_json(rates_path(work, entry["step"]), rates)
-            log.info("step %d of %d, valid answers in %% (where a wait is needed):\n  %s", entry["step"], entry["steps"], "\n  ".join(rates.lines()))
+            log.info(
+                "step %d of %d, valid answers in %% (where a wait is needed):\n  %s",
+                entry["step"],
+                entry["steps"],
+                "\n  ".join(rates.lines()),
+            )
         if "loss" in entry and (throttle.ready() or entry["step"] == entry["steps"]):
             left = (entry["steps"] - entry["step"]) * entry["elapsed"] / max(1, entry["steps_here"])
-            log.info("step %d of %d, loss %.3f, %.0f min left", entry["step"], entry["steps"], entry["loss"], left / 60)
+            log.info(
+                "step %d of %d, loss %.3f, %.0f min left",
+                entry["step"],
+                entry["steps"],
+                entry["loss"],
+                left / 60,
+            )
 
     spec = BootstrapSpec(
-        recipe=recipe, held_out=work / "held-out.json", designs=work / DESIGNS, evaluation=work / "evaluation.parquet", work=work, output=output
+        recipe=recipe,
+        held_out=work / "held-out.json",
+        designs=work / DESIGNS,
+        evaluation=work / "evaluation.parquet",
+        work=work,
+        output=output,
     )
     run_child("policy.tiny.bootstrap", spec, work / "spec.json", work / "bootstrap.log", progress)
 
@@ -68,19 +85,25 @@ def _designs(recipe: BootstrapRecipe) -> list[Example]:
     """Design questions with the rule's answers, chunk by chunk, enough for the tokenizer too."""
     each = recipe.design_batch_size * DESIGN_BATCHES
     chunks = max(design_chunks(recipe), -(-READ_BY_TOKENIZER // each))
-    return [example for chunk in range(chunks) for example in islice(lessons(seed_integer(recipe.seed, "designs", chunk), random_space), each)]
+    return [
+        example
+        for chunk in range(chunks)
+        for example in islice(lessons(seed_integer(recipe.seed, "designs", chunk), random_space), each)
+    ]
 
 
 def held_out(agents: Iterable[int]) -> frozenset[str]:
     """Ids of the boards that no base policy is taught.
 
-    Those of the benchmark suite and of the shipped studies' test suites; validation and tuning sets of `tiny` and of the presets of these studies.
-    """
+    Those of the benchmark suite and of the shipped studies' test suites; validation and tuning sets of `tiny`
+    and of the presets of these studies."""
     studies = shipped_studies()
     unseen = [instance for study in studies for instance in study.test.draw()]
     for name in {"tiny", *(study.preset for study in studies)}:
         preset = load_preset(name)
-        tuning = preset.model_copy(update={"validation": preset.validation.model_copy(update={"seed": TUNING_SEED})})
+        tuning = preset.model_copy(
+            update={"validation": preset.validation.model_copy(update={"seed": TUNING_SEED})}
+        )
         unseen += validation_instances(preset) + validation_instances(tuning)
     return frozenset(instance.problem.id for instance in unseen).union(*map(suite_identities, agents))
 
@@ -91,5 +114,8 @@ def _claim(work: Path, recipe: BootstrapRecipe) -> None:
     if path.is_file() and json.loads(path.read_bytes()) != json.loads(canonical_json(recipe)):
         step = last_checkpoint(work)
         reached = f" and reached {step.name}" if step else ""
-        raise ConfigError(f"{work}: was begun with another recipe{reached}; repeat that call, choose another -o, or remove the folder")
+        raise ConfigError(
+            f"{work}: was begun with another recipe{reached}; repeat that call, choose another -o, or remove"
+            " the folder"
+        )
     write_json(path, recipe)

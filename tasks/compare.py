@@ -20,18 +20,26 @@ from tasks.run import log, task_options
 
 @task(**task_options("open-record"))
 def open_record(directory: Path, spec: ComparisonSpec) -> str | None:
-    """The MLflow run of the comparison, made if it is new; None if MLflow cannot be reached. It also makes MLflow's database."""
+    """The MLflow run of the comparison, made if it is new; None if MLflow cannot be reached. It also makes
+    MLflow's database."""
     settings = Settings()
     try:
         return _run(Recorder(settings.tracking_uri, settings.runs / "mlartifacts"), directory, spec)
     except Exception as error:  # a lost record is not worth a lost run
-        log.warning("comparison not recorded at %s: %s", without_password(settings.tracking_uri), without_password(error))
+        log.warning(
+            "comparison not recorded at %s: %s",
+            without_password(settings.tracking_uri),
+            without_password(error),
+        )
         return None
 
 
 @task(**task_options("publish-comparison"))
-def publish_comparison(directory: Path, spec: ComparisonSpec, failures: dict[str, str], last: bool = False) -> ComparisonResults:
-    """Rewrite `comparison_results.json` and what people read from all finished curricula; with `last` the record in MLflow too."""
+def publish_comparison(
+    directory: Path, spec: ComparisonSpec, failures: dict[str, str], last: bool = False
+) -> ComparisonResults:
+    """Rewrite `comparison_results.json` and what people read from all finished curricula; with `last` the
+    record in MLflow too."""
     results = gather(directory, spec, failures)
     write_json(directory / RESULTS_FILE, results)
     write_text(directory / "comparison.md", markdown(results))
@@ -53,16 +61,24 @@ def _record(directory: Path, spec: ComparisonSpec, results: ComparisonResults) -
         recorder.finish(run)
     except Exception as error:  # a lost record is not worth a lost run
         place = without_password(settings.tracking_uri)
-        log.warning("comparison not recorded at %s: %s; run the same command again to record it", place, without_password(error))
+        log.warning(
+            "comparison not recorded at %s: %s; run the same command again to record it",
+            place,
+            without_password(error),
+        )
 
 
 def metrics(results: ComparisonResults) -> dict[str, list[tuple[int, float]]]:
-    """What MLflow can chart: the curves with the stage as step, then final rates and differences. Means over the finished seeds."""
+    """What MLflow can chart: the curves with the stage as step, then final rates and differences. Means over
+    the finished seeds."""
     points: dict[str, list[tuple[int, float]]] = {}
     for arm in results.arms:
         label = arm.label.replace("+", ".")  # MLflow's names have no plus sign
-        for name, curve, final in (("valid", arm.valid_curve, arm.valid), ("optimal", arm.optimal_curve, arm.optimal)):
-            # The start policy is the same for all, and MLflow's charts begin at step 0.
+        for name, curve, final in (
+            ("valid", arm.valid_curve, arm.valid),
+            ("optimal", arm.optimal_curve, arm.optimal),
+        ):
+            # The base policy is the same for all, and MLflow's charts begin at step 0.
             points[f"{name}/{label}"] = [(stage, rate.value) for stage, rate in enumerate(curve[1:])]
             if final:
                 points[f"final_{name}/{label}"] = [(0, final.value)]
@@ -82,4 +98,9 @@ def earlier_failures(directory: Path) -> dict[str, str]:
 def _run(recorder: Recorder, directory: Path, spec: ComparisonSpec) -> str:
     kept = resolved_json(spec.preset.model_copy(update={"stages": 1, "description": ""}))
     tags = {"preset": spec.preset.name, "level": "comparison"}
-    return recorder.run(f"{digest(kept)[:16]}-comparison-{directory.name}", directory.name, tags=tags, params=flat({"preset": kept}))
+    return recorder.run(
+        f"{digest(kept)[:16]}-comparison-{directory.name}",
+        directory.name,
+        tags=tags,
+        params=flat({"preset": kept}),
+    )

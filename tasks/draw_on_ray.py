@@ -49,7 +49,8 @@ class Shard(Frozen):
 
 
 def draw_on_ray(run: RunRef, stage: int, config: EnvConfig, workers: int) -> tuple[list[Any], dict[str, Any]]:
-    """What `envgen.sampling.sample` draws for a stage, drawn by Ray workers; the first failure decides the error.
+    """What `envgen.sampling.sample` draws for a stage, drawn by Ray workers; the first failure decides the
+    error.
 
     `workers`, at least 1, is the number of cores of a Ray that is started here; a cluster at `RAY_ADDRESS`
     has its own. Raises ConfigError without prefect-ray, SamplingError when a stratum holds too few instances,
@@ -61,7 +62,9 @@ def draw_on_ray(run: RunRef, stage: int, config: EnvConfig, workers: int) -> tup
     try:
         with ray_runner(workers) as runner:
             futures = {
-                name: runner.submit(draw_stratum, {"request": _request(run, stage, config, name, count, shards)})
+                name: runner.submit(
+                    draw_stratum, {"request": _request(run, stage, config, name, count, shards)}
+                )
                 for name, count in config.counts(preset.instances).items()
             }
             drawn = {name: future.result() for name, future in futures.items()}
@@ -80,7 +83,7 @@ def draw_stratum(request: StratumRequest) -> Shard:
     if not request.validation.is_file():
         raise DataError(
             f"{request.validation}: not there for this worker; ENVWRIGHT_RUNS has to be a folder that all "
-            f"workers see under the same path, or draw on this host without ENVWRIGHT_RAY"
+            "workers see under the same path, or draw on this host without ENVWRIGHT_RAY"
         )
     family = request.family.load()
     held_out = family.reserved().union(one.id for one in read_dataset(request.validation))
@@ -98,14 +101,17 @@ def ray_runner(workers: int) -> TaskRunner[Any]:
         from prefect_ray import RayTaskRunner  # pyright: ignore[reportMissingImports]  # an extra
     except ImportError:
         raise ConfigError(
-            "ENVWRIGHT_RAY: prefect-ray is not installed; run pip install -c constraints.txt -e '.[ray]', or unset ENVWRIGHT_RAY to draw on this host"
+            "ENVWRIGHT_RAY: prefect-ray is not installed; run pip install -c constraints.txt -e '.[ray]', or"
+            " unset ENVWRIGHT_RAY to draw on this host"
         ) from None
     # Ray refuses to be told the size of a cluster that is there already.
     there = {} if os.environ.get("RAY_ADDRESS") else {"num_cpus": workers, "include_dashboard": False}
     return RayTaskRunner(init_kwargs=there)
 
 
-def _request(run: RunRef, stage: int, config: EnvConfig, name: str, count: int, shards: Path) -> StratumRequest:
+def _request(
+    run: RunRef, stage: int, config: EnvConfig, name: str, count: int, shards: Path
+) -> StratumRequest:
     preset = run.preset
     return StratumRequest(
         family=preset.family,
@@ -121,5 +127,7 @@ def _request(run: RunRef, stage: int, config: EnvConfig, name: str, count: int, 
 
 def _read(shard: Shard) -> list[Any]:
     if file_digest(shard.path) != shard.digest:
-        raise DataError(f"{shard.path}: is not what the worker wrote; is the runs folder the same for all workers?")
+        raise DataError(
+            f"{shard.path}: is not what the worker wrote; is the runs folder the same for all workers?"
+        )
     return read_dataset(shard.path)

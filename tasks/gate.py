@@ -4,7 +4,7 @@ import logging
 
 from prefect import task
 
-from engineer.gate import START, decide, sign_test
+from engineer.gate import BASE_POLICY, decide, sign_test
 from infra.runs.run import RunRef
 from infra.runs.stage import Stage
 from infra.runs.steps import StepRecord, run_step
@@ -15,8 +15,8 @@ from tasks.run import log, task_options
 @task(**task_options("gate"))
 def judge(run: RunRef, stage: int, rollouts: StepRecord) -> StepRecord:
     """Write the gate's decision: this stage against the best evaluation before it, and what follows."""
-    files, gate = run.stage(stage), run.preset.design.gate
-    against = run.stage(stage - 1).gate.best if stage else START
+    files, gate = run.stage(stage), run.preset.engineer.gate
+    against = run.stage(stage - 1).gate.best if stage else BASE_POLICY
     best = run.evaluation(against)
 
     def body() -> None:
@@ -28,5 +28,10 @@ def judge(run: RunRef, stage: int, rollouts: StepRecord) -> StepRecord:
         files.write(Stage.gate, decision)
 
     name = Stage.rollouts.name
-    decides = {"gate": gate, "against": against, "best": best.digest(Stage.rollouts), "rollouts": rollouts.outputs[name]}
+    decides = {
+        "gate": gate,
+        "against": against,
+        "best": best.digest(Stage.rollouts),
+        "rollouts": rollouts.outputs[name],
+    }
     return run_step(files.directory, "gate", decides, (Stage.gate.name,), body)

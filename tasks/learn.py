@@ -6,7 +6,7 @@ from typing import Any
 
 from prefect import task
 
-from engineer.gate import START
+from engineer.gate import BASE_POLICY
 from envgen.errors import ChildError
 from envgen.seeds import seed_integer
 from infra.runs.run import RunRef
@@ -20,7 +20,14 @@ from policy.grpo.batches import deciding_options
 from policy.grpo.canary import check_weights, refuse_stale
 from policy.grpo.out_of_memory import OUT_OF_MEMORY, memory_advice
 from policy.grpo.sharding import Sharding
-from policy.grpo.train_spec import CHECKPOINT, TrainingSettings, TrainSpec, last_checkpoint, launcher, process_count
+from policy.grpo.train_spec import (
+    CHECKPOINT,
+    TrainingSettings,
+    TrainSpec,
+    last_checkpoint,
+    launcher,
+    process_count,
+)
 from policy.rollouts import breakdown_of
 from tasks.artifacts import TrainingProgress
 from tasks.run import close_engine, engine, log, reporting, task_options
@@ -70,7 +77,10 @@ def _train(run: RunRef, stage: int, spec: TrainSpec) -> None:
     def progress(entry: dict[str, Any]) -> None:
         out_of_memory.extend([entry[OUT_OF_MEMORY]] if OUT_OF_MEMORY in entry else [])
         show(entry)
-        if entry.get("steps_here") and entry["elapsed"] / entry["steps_here"] * (entry["steps"] - entry["step"]) < WARM_UP_SECONDS:
+        if (
+            entry.get("steps_here")
+            and entry["elapsed"] / entry["steps_here"] * (entry["steps"] - entry["step"]) < WARM_UP_SECONDS
+        ):
             warm_engine(run)
 
     log_path = run.stage(stage).log("training")
@@ -99,13 +109,15 @@ def warm_trainer(run: RunRef, stage: int) -> None:
 
 
 def warm_engine(run: RunRef) -> None:
-    """Let the engine do its imports before it is asked anything; only one process of transformers is worth it."""
+    """Let the engine do its imports before it is asked anything; only one process of transformers is worth
+    it."""
     if run.preset.engine.backend == "transformers" and run.preset.engine.replicas == 1:
         warm_up("policy.chat.engine_child", {})
 
 
 def _one_gpu(training: TrainingSettings) -> dict[str, str]:
-    """A single process sees the first GPU only: with several the trainer would wrap the model for all, which GRPO refuses."""
+    """A single process sees the first GPU only: with several the trainer would wrap the model for all, which
+    GRPO refuses."""
     if process_count(training) > 1:
         return {}
     return {"CUDA_VISIBLE_DEVICES": os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]}
@@ -113,11 +125,11 @@ def _one_gpu(training: TrainingSettings) -> dict[str, str]:
 
 @task(**task_options("evaluate-start"))
 def evaluate_start(run: RunRef, validation: StepRecord) -> StepRecord:
-    """Rollouts and breakdown of the start policy."""
-    decides = _decides(run, validation, "model", run.identity(START))
+    """Rollouts and breakdown of the base policy."""
+    decides = _decides(run, validation, "model", run.identity(BASE_POLICY))
 
     def body() -> None:
-        _evaluate(run, START)
+        _evaluate(run, BASE_POLICY)
         run.start.write(Stage.breakdown, breakdown_of(run.preset.task, run.start.rollouts))
 
     outputs = (Stage.rollouts.name, Stage.breakdown.name)
@@ -126,7 +138,8 @@ def evaluate_start(run: RunRef, validation: StepRecord) -> StepRecord:
 
 @task(**task_options("evaluate"))
 def evaluate_stage(run: RunRef, stage: int, checkpoint: StepRecord, validation: StepRecord) -> StepRecord:
-    """Rollouts of a stage's checkpoint on the validation set, after a check that these are the weights that answer."""
+    """Rollouts of a stage's checkpoint on the validation set, after a check that these are the weights that
+    answer."""
     files, decides = run.stage(stage), _decides(run, validation, "checkpoint", checkpoint.outputs[CHECKPOINT])
 
     def body() -> None:
@@ -140,11 +153,17 @@ def evaluate_stage(run: RunRef, stage: int, checkpoint: StepRecord, validation: 
 def _decides(run: RunRef, validation: StepRecord, role: str, identity: str) -> dict[str, Any]:
     """What decides the answers of a policy."""
     preset = run.preset
-    return {"validation": validation.key, role: identity, "answer": preset.max_answer_tokens, **preset.engine.decides}
+    return {
+        "validation": validation.key,
+        role: identity,
+        "answer": preset.max_answer_tokens,
+        **preset.engine.decides,
+    }
 
 
 def _check_weights(run: RunRef, stage: int) -> None:
-    """ModelError if the engine answers with other weights than those that were trained; says what it found."""
+    """ModelError if the engine answers with other weights than those that were trained; says what it
+    found."""
     files, preset = run.stage(stage), run.preset
     model = engine(run.policy(stage), preset.engine, files.log("engine"))
     check = check_weights(files.canary, model.score, preset.engine.dtype)

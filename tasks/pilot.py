@@ -32,7 +32,7 @@ def score_candidates(run: RunRef, stage: int, candidates: StepRecord, gate: Step
     policy = files.gate.in_force
 
     def body() -> None:
-        configs = files.candidates.configs if preset.design.pilot else []
+        configs = files.candidates.configs if preset.engineer.pilot else []
         pilots = tuple(_pilot(run, stage, policy, config) for config in configs)
         for number, piloted in enumerate(pilots, start=1):
             log.info("stage %d: pilot of config %d: %s", stage, number, pilot_text(piloted))
@@ -43,7 +43,7 @@ def score_candidates(run: RunRef, stage: int, candidates: StepRecord, gate: Step
         "gate": gate.key,
         "policy": run.identity(policy),
         "validation": run.digest(Run.validation),
-        "pilot": preset.design.pilot,
+        "pilot": preset.engineer.pilot,
         "trl": [group_size(preset.trl), answer_tokens(preset.trl), reward_scale(preset.trl)],
         "rewards": preset.rewards,
         **environment(preset),
@@ -57,12 +57,14 @@ def _pilot(run: RunRef, stage: int, policy: int, config: EnvConfig) -> Piloted:
     preset, files, size = run.preset, run.stage(stage), group_size(run.preset.trl)
     source = Source(preset.seed, stage, "pilot")
     try:
-        instances, _ = sample(preset.task, config, preset.design.pilot, source, held_out(run), Settings().workers)
+        instances, _ = sample(
+            preset.task, config, preset.engineer.pilot, source, held_out(run), Settings().workers
+        )
         model = engine(run.policy(policy), preset.engine, files.log("engine"))
         # As in training: temperature 1, the same answer length and group size.
         seed = seed_integer(preset.seed, stage, "pilot")
         sampling = Sampling(max_tokens=answer_tokens(preset.trl), temperature=1.0, seed=seed)
-        progress = reporting(f"stage {stage}: pilot: %d of {preset.design.pilot * size} answers")
+        progress = reporting(f"stage {stage}: pilot: %d of {preset.engineer.pilot * size} answers")
         how = (preset.prompt_style, sampling, preset.rewards, reward_scale(preset.trl), progress)
         asked = {"model": run.identity(policy), **preset.engine.decides}
         kept = KeptAnswers(model, files.directory / PARTIAL, asked)
@@ -73,12 +75,11 @@ def _pilot(run: RunRef, stage: int, policy: int, config: EnvConfig) -> Piloted:
 
 @task(**task_options("choose"))
 def choose(run: RunRef, stage: int, candidates: StepRecord, pilots: StepRecord) -> StepRecord:
-    """Write the proposal, and what its designer remembers, from the candidate with the best pilot.
+    """Write the proposal, and what its engineer remembers, from the candidate with the best pilot.
 
-    The best has the largest mean absolute advantage; of equals the first drawn. The state follows from the context,
-    which holds the state of the stage before: a step that was cut off between its two files is not done, and its
-    repetition writes the same.
-    """
+    The best has the largest mean absolute advantage; of equals the first drawn. The state follows from the
+    context, which holds the state of the stage before: a step that was cut off between its two files is not
+    done, and its repetition writes the same."""
     files = run.stage(stage)
 
     def body() -> None:

@@ -1,4 +1,5 @@
-"""Keep a copy of a run under `ENVWRIGHT_REMOTE`, and start from the one that is there. A remote that is down costs no run."""
+"""Keep a copy of a run under `ENVWRIGHT_REMOTE`, and start from the one that is there. A remote that is down
+costs no run."""
 
 from pathlib import Path
 
@@ -11,7 +12,8 @@ from tasks.run import log, task_options
 
 
 def remote_of(directory: Path) -> str | None:
-    """The remote folder that holds a run's copy: runs of a comparison lie in its folder there too. None if no remote is set."""
+    """The remote folder that holds a run's copy: runs of a comparison lie in its folder there too. None if no
+    remote is set."""
     settings = Settings()
     if not settings.remote:
         return None
@@ -28,7 +30,8 @@ def fetch_run(directory: Path) -> None:
 
 
 def copy_run(directory: Path) -> None:
-    """Copy the finished stages of a run to the remote; nothing if none is set. What could not be sent goes with the next stage."""
+    """Copy the finished stages of a run to the remote; nothing if none is set. What could not be sent goes
+    with the next stage."""
     remote = remote_of(directory)
     if remote:
         _copy(directory, remote)
@@ -42,14 +45,24 @@ def _fetch(directory: Path, remote: str) -> None:
     except (ConfigError, *BUGS):
         raise
     except Exception as error:  # whatever a file system raises: the run can do without
-        log.warning("nothing fetched from %s: %s; the run goes on with what is here", without_password(remote), without_password(error))
+        log.warning(
+            "nothing fetched from %s: %s; the run goes on with what is here",
+            without_password(remote),
+            without_password(error),
+        )
 
 
 @task(**task_options("copy"))
 def _copy(directory: Path, remote: str) -> None:
     try:
-        log.info("%d files copied to %s/%s", push(directory, remote), without_password(remote), directory.name)
+        log.info(
+            "%d files copied to %s/%s", push(directory, remote), without_password(remote), directory.name
+        )
     except BUGS:
         raise
     except Exception as error:  # whatever a file system raises: a lost copy is not worth a lost run
-        log.warning("not copied to %s: %s; what is missing there goes with the next stage", without_password(remote), without_password(error))
+        log.warning(
+            "not copied to %s: %s; what is missing there goes with the next stage",
+            without_password(remote),
+            without_password(error),
+        )

@@ -30,7 +30,8 @@ class Throttle:
 
 
 def reporting(words: str) -> Progress:
-    """A callback that logs how many answers are there, every ten seconds at most; `words` have a place for the number."""
+    """A callback that logs how many answers are there, every ten seconds at most; `words` have a place for
+    the number."""
     throttle, told = Throttle(), 0
 
     def progress(new: Mapping[int, Completion]) -> None:
@@ -47,10 +48,11 @@ _engine_lock = threading.Lock()
 
 
 def engine(source: str, config: EngineConfig, log_path: Path) -> EngineChatModel:
-    """The one running chat model of this process; another source replaces it, so a stage starts each engine once.
+    """The one running chat model of this process; another source replaces it, so a stage starts each engine
+    once.
 
-    Found by the path of its weights: whoever writes weights closes it first. ModelError if the backend is not installed.
-    """
+    Found by the path of its weights: whoever writes weights closes it first. ModelError if the backend is not
+    installed."""
     global _engine
     with _engine_lock:
         if _engine is None or (_engine.source, _engine.config) != (source, config):

@@ -31,15 +31,19 @@ def show_breakdown(run: RunRef, stage: int) -> None:
 def show_proposal(run: RunRef, stage: int) -> None:
     """What was proposed after a stage, in words."""
     files = run.stage(stage)
-    text = proposal_markdown(run.preset.space, stage, files.proposal, previous_config(run, stage), files.pilots.pilots)
+    text = proposal_markdown(
+        run.preset.space, stage, files.proposal, previous_config(run, stage), files.pilots.pilots
+    )
     key = stage_key(run, stage, "proposal")
     create_markdown_artifact(markdown=text, key=key, description=f"Proposal after stage {stage}")
 
 
 @view
 def show_rates(run: RunRef, stage: int, results: CurriculumResults) -> None:
-    """The rates of the start policy and after each stage, as a picture."""
-    picture = rates_png(run.preset.space, [results.start.overall, *(one.breakdown.overall for one in results.stages)])
+    """The rates of the base policy and after each stage, as a picture."""
+    picture = rates_png(
+        run.preset.space, [results.start.overall, *(one.breakdown.overall for one in results.stages)]
+    )
     show_picture(stage_key(run, stage, "rates"), picture, f"Valid and optimal rate up to stage {stage}")
 
 
@@ -47,6 +51,8 @@ def show_rates(run: RunRef, stage: int, results: CurriculumResults) -> None:
 def show_links(run: RunRef, stage: int, addresses: dict[str, str]) -> None:
     """Where to read on: addresses by name, and the report."""
     places = {**addresses, "report": str(run.path(Run.report).resolve())}
-    lines = [f"- [{name}]({at})" if at.startswith("http") else f"- {name}: `{at}`" for name, at in places.items()]
+    lines = [
+        f"- [{name}]({at})" if at.startswith("http") else f"- {name}: `{at}`" for name, at in places.items()
+    ]
     key = stage_key(run, stage, "links")
     create_markdown_artifact(markdown="\n".join(lines), key=key, description=f"Links of stage {stage}")

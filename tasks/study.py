@@ -4,7 +4,7 @@ from pathlib import Path
 
 from prefect import task
 
-from engineer.gate import START
+from engineer.gate import BASE_POLICY
 from envgen.dataset import write_dataset
 from envgen.mapf.prompts import PromptStyle
 from infra.analysis.benchmark.spec import BenchmarkSpec
@@ -27,7 +27,12 @@ def make_instances(data: Path, spec: StudySpec) -> None:
     def body() -> None:
         for name, instances in (("test", spec.test.draw()), ("validation", validation_instances(preset))):
             log.info("%s set: %d instances", name, len(instances))
-            write_dataset(data / f"{name}.parquet", instances, preset.prompt_style, {"study": spec.name, "test": spec.test.model_dump(mode="json")})
+            write_dataset(
+                data / f"{name}.parquet",
+                instances,
+                preset.prompt_style,
+                {"study": spec.name, "test": spec.test.model_dump(mode="json")},
+            )
 
     decides = {"test": spec.test, "validation": preset.validation, **environment(preset)}
     run_step(data, "study-instances", decides, ("test.parquet", "validation.parquet"), body)
@@ -35,13 +40,14 @@ def make_instances(data: Path, spec: StudySpec) -> None:
 
 @task(**task_options("study-test"))
 def answer_test_suite(data: Path, folder: RoundFolder, replicas: int) -> None:
-    """Answers of every final policy, the start policy and every stage 0 to the test suite; found where they are there."""
+    """Answers of every final policy, the base policy and every stage 0 to the test suite; found where they
+    are there."""
     preset = folder.comparison.preset
     policies = policies_to_test(folder, folder.runs())
     for number, (policy, stage) in enumerate(policies, start=1):
         log.info("test suite: %s, stage %d (%d of %d)", policy, stage, number, len(policies))
         trained = folder.run(policy, stage).stage(max(stage, 0)).checkpoint
-        source = resolve_model(preset.model) if stage == START else str(trained.resolve())
+        source = resolve_model(preset.model) if stage == BASE_POLICY else str(trained.resolve())
         answer_all(folder.test(policy, stage).directory, _asked(data, folder.spec, preset, source, replicas))
 
 

@@ -4,7 +4,8 @@ import os
 
 import pytest
 
-# Before anything imports torch: two threads that wait for each other beside other work are ten times slower than one.
+# Before anything imports torch: two threads that wait for each other beside other work are ten times slower
+# than one.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 

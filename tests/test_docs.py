@@ -13,7 +13,19 @@ def test_every_command_of_the_readme_exists():
     from flows.cli import app
 
     named = set(re.findall(r"`envwright (\w+)", README))
-    assert {"run", "generate", "solve", "verify", "convert", "render", "play", "report", "lineage", "bootstrap", "doctor"} <= named
+    assert {
+        "run",
+        "generate",
+        "solve",
+        "verify",
+        "convert",
+        "render",
+        "play",
+        "report",
+        "lineage",
+        "bootstrap",
+        "doctor",
+    } <= named
     known = set(get_command(app).commands)  # type: ignore[attr-defined]
     future = set(re.findall(r"`envwright (\w+)`", README.partition("## What it does not do yet")[2]))
     assert named - future <= known

@@ -1,4 +1,5 @@
-"""What is loaded with what. What a file may import at all is held by the contracts of import-linter in pyproject.toml."""
+"""What is loaded with what. What a file may import at all is held by the contracts of import-linter in
+pyproject.toml."""
 
 import json
 import subprocess
@@ -21,8 +22,11 @@ print(json.dumps({"loaded": names, "modules": sorted({m.partition(".")[0] for m 
 
 
 def load(*names: str) -> tuple[set[str], set[str]]:
-    """Import modules in a fresh interpreter: the modules that were named, and the top-level packages there afterwards."""
-    done = subprocess.run([sys.executable, "-c", LOAD, *names], cwd=REPOSITORY, capture_output=True, text=True, timeout=120)
+    """Import modules in a fresh interpreter: the modules that were named, and the top-level packages there
+    afterwards."""
+    done = subprocess.run(
+        [sys.executable, "-c", LOAD, *names], cwd=REPOSITORY, capture_output=True, text=True, timeout=120
+    )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     return set(found["loaded"]), set(found["modules"])
@@ -30,12 +34,24 @@ def load(*names: str) -> tuple[set[str], set[str]]:
 
 def test_the_testbed_and_the_engineer_load_without_model_libraries():
     named, modules = load("envgen.*", "engineer.*")
-    assert {"envgen.mapf.sampler", "envgen.mapf.solver.solve", "engineer.designers", "engineer.lessons"} <= named
+    assert {
+        "envgen.mapf.sampler",
+        "envgen.mapf.solver.solve",
+        "engineer.propose",
+        "engineer.lessons",
+    } <= named
     assert not modules & (HEAVY | {"prefect", "mlflow"})
 
 
 def test_settings_and_specs_load_without_model_libraries():
-    specs = ["infra.config.preset", "infra.config.settings", "infra.runs.results", "infra.runs.run", "infra.runs.steps", "flows.cli"]
+    specs = [
+        "infra.config.preset",
+        "infra.config.settings",
+        "infra.runs.results",
+        "infra.runs.run",
+        "infra.runs.steps",
+        "flows.cli",
+    ]
     specs += [
         "policy.grpo.train_spec",
         "policy.grpo.train_log",
@@ -51,14 +67,27 @@ def test_settings_and_specs_load_without_model_libraries():
 
 
 def test_nothing_is_compiled_before_the_first_plan_is_judged():
-    named, modules = load("envgen.mapf.verifier", "envgen.mapf.judging", "policy.grpo.rewards", "policy.rollouts", "policy.evaluation")
+    named, modules = load(
+        "envgen.mapf.verifier",
+        "envgen.mapf.judging",
+        "policy.grpo.rewards",
+        "policy.rollouts",
+        "policy.evaluation",
+    )
     assert "envgen.mapf.verifier" in named
     assert not modules & {"numba", "llvmlite"}
 
 
 def test_what_runs_beside_a_child_loads_without_torch():
     """The parent of training and generation never holds a model library."""
-    _, modules = load("tasks.*", "flows.curriculum", "policy.child", "policy.chat.engine_child", "policy.evaluation", "policy.rollouts")
+    _, modules = load(
+        "tasks.*",
+        "flows.curriculum",
+        "policy.child",
+        "policy.chat.engine_child",
+        "policy.evaluation",
+        "policy.rollouts",
+    )
     assert "prefect" in modules
     assert not modules & {"torch", "trl", "vllm"}
 

@@ -6,7 +6,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-WORDS = re.compile(r"map_?sizes?|map sizes?|hole_?ratios?|wait_?ratios?|\bholes?\b|\bboards?\b|num_agents|\bagents\b|\d+x\d+", re.IGNORECASE)
+WORDS = re.compile(
+    r"map_?sizes?|map"
+    r" sizes?|hole_?ratios?|wait_?ratios?|\bholes?\b|\bboards?\b|num_agents|\bagents\b|\d+x\d+",
+    re.IGNORECASE,
+)
 ABOUT_BOARDS = (
     "envgen/mapf/",
     "policy/tiny/",
@@ -29,7 +33,8 @@ ABOUT_BOARDS = (
     "flows/commands/problems.py",
     "flows/commands/verify.py",
 )
-"""Besides the family itself: the base policy that is taught boards, the paper's benchmark and study, and the commands that speak of boards."""
+"""Besides the family itself: the base policy that is taught boards, the paper's benchmark and study, and the
+commands that speak of boards."""
 EXAMPLES = ("envgen/family.py", "envgen/config.py")
 """Docstrings there show the words of a family as examples."""
 FILES = sorted(
@@ -43,7 +48,11 @@ FILES = sorted(
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_the_loop_knows_no_word_of_boards(path: Path):
-    found = [f"{number}: {line.strip()}" for number, line in enumerate(path.read_text().splitlines(), 1) if WORDS.search(line)]
+    found = [
+        f"{number}: {line.strip()}"
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if WORDS.search(line)
+    ]
     assert not found
 
 

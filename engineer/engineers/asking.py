@@ -1,4 +1,4 @@
-"""How a model is asked, and the designers `checkpoint`, the policy just trained, and `base`, the start
+"""How a model is asked, and the engineers `checkpoint`, the policy just trained, and `base`, the start
 policy.
 
 A model answers once. If its answer cannot be read, the conversation goes on with one repair turn: the model
@@ -11,10 +11,10 @@ from datetime import UTC, datetime
 
 from engineer.answer import AnswerError, answer_schema, parse_answer, project
 from engineer.context import DesignContext
-from engineer.contract import Brief, Designer, DesignerOptions
+from engineer.contract import Brief, Engineer, EngineerOptions
 from engineer.prompt import design_prompt
 from engineer.proposal import Attempt, Proposal, shortened
-from engineer.spec import DesignSpec
+from engineer.spec import EngineerSpec
 from envgen.errors import ModelError
 from envgen.seeds import seed_integer
 from policy.chat.contract import ChatModel, Completion, Conversation, Message, Sampling, ask
@@ -27,20 +27,20 @@ MAX_REASON = 500
 """Characters of a model's own error that are stored."""
 
 
-def _propose(context: DesignContext, options: DesignerOptions, brief: Brief) -> Proposal:
+def _propose(context: DesignContext, options: EngineerOptions, brief: Brief) -> Proposal:
     assert brief.model is not None  # `design` sees to it
     return ask_model(brief.spec, context, brief.seed, brief.model, brief.candidate)
 
 
 def ask_model(
-    spec: DesignSpec, context: DesignContext, seed: int, model: ChatModel, candidate: int = 0
+    spec: EngineerSpec, context: DesignContext, seed: int, model: ChatModel, candidate: int = 0
 ) -> Proposal:
     """The proposal that a model answers to the design question, repaired once; never raises for a bad
     answer."""
     prompt = design_prompt(spec.variant, context, spec.wording)
     proposal = Proposal(
         stage=context.current.stage,
-        designer=spec.designer,
+        engineer=spec.name,
         variant=spec.variant,
         prompt=prompt.text,
         cuts=prompt.cuts,
@@ -83,7 +83,7 @@ def conversations(proposal: Proposal) -> list[Conversation]:
     return asked
 
 
-def _sampling(spec: DesignSpec, context: DesignContext, seed: int, candidate: int, turn: int) -> Sampling:
+def _sampling(spec: EngineerSpec, context: DesignContext, seed: int, candidate: int, turn: int) -> Sampling:
     return Sampling(
         max_tokens=spec.max_tokens,
         # Greedy answers would all be the same.
@@ -93,7 +93,7 @@ def _sampling(spec: DesignSpec, context: DesignContext, seed: int, candidate: in
     )
 
 
-def _read(completion: Completion, context: DesignContext, spec: DesignSpec) -> tuple[dict, str | None]:
+def _read(completion: Completion, context: DesignContext, spec: EngineerSpec) -> tuple[dict, str | None]:
     """The fields of a proposal that an answer decides, and why it could not be read, if it could not."""
     try:
         rationale, raw = parse_answer(completion.text, context.space)
@@ -119,5 +119,5 @@ def _repair(conversation: Conversation, answer: str, error: str) -> Conversation
     return (*conversation, Message(role="assistant", content=quoted), Message(role="user", content=request))
 
 
-CHECKPOINT = Designer(_propose, asks="checkpoint")
-BASE = Designer(_propose, asks="base")
+CHECKPOINT = Engineer(_propose, asks="checkpoint")
+BASE = Engineer(_propose, asks="base")

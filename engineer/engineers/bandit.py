@@ -5,12 +5,12 @@ import math
 from pydantic import Field
 
 from engineer.context import DesignContext
-from engineer.contract import Brief, Designer, DesignerOptions
+from engineer.contract import Brief, Engineer, EngineerOptions
 from engineer.engineers.shares import current_parts, described, raw_config
 from engineer.proposal import Proposal
 
 
-class BanditOptions(DesignerOptions):
+class BanditOptions(EngineerOptions):
     """How fast values follow the last stage, and how sharply shares follow the values."""
 
     learning_rate: float = Field(default=0.5, gt=0, le=1)
@@ -53,4 +53,4 @@ def _propose(context: DesignContext, options: BanditOptions, brief: Brief) -> Pr
     return brief.proposal(context, raw, reason, state={"values": values})
 
 
-BANDIT = Designer(_propose, BanditOptions)
+BANDIT = Engineer(_propose, BanditOptions)

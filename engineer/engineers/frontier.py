@@ -3,13 +3,13 @@
 from pydantic import Field
 
 from engineer.context import DesignContext
-from engineer.contract import Brief, Designer, DesignerOptions
+from engineer.contract import Brief, Engineer, EngineerOptions
 from engineer.engineers.shares import current_parts, described, raw_config, share_out, valid_rates
 from engineer.proposal import Proposal
 from engineer.words import plural
 
 
-class FrontierOptions(DesignerOptions):
+class FrontierOptions(EngineerOptions):
     """Where a stratum stops to give a signal, and how fast shares move."""
 
     low: float = Field(default=0.05, ge=0, lt=0.5)
@@ -59,4 +59,4 @@ def _propose(context: DesignContext, options: FrontierOptions, brief: Brief) -> 
     return brief.proposal(context, raw_config(space, current_parts(context), shares), reason)
 
 
-FRONTIER = Designer(_propose, FrontierOptions)
+FRONTIER = Engineer(_propose, FrontierOptions)

@@ -5,7 +5,7 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from engineer.context import DesignContext
-from engineer.contract import Brief, Designer, DesignerOptions
+from engineer.contract import Brief, Engineer, EngineerOptions
 from engineer.engineers.shares import current_parts, raw_config, valid_rates
 from engineer.proposal import Proposal
 from engineer.words import named
@@ -16,7 +16,7 @@ DIGITS = 6
 """Sums of steps are rounded to so many digits, so that 0.2 + 0.1 is a level and not a little more."""
 
 
-class LevelsOptions(DesignerOptions):
+class LevelsOptions(EngineerOptions):
     """When a stratum moves by a level, and what a level is."""
 
     up: float = Field(default=0.70, gt=0, le=1)
@@ -89,4 +89,4 @@ def _propose(context: DesignContext, options: LevelsOptions, brief: Brief) -> Pr
     return brief.proposal(context, raw_config(space, parts), reason)
 
 
-LEVELS = Designer(_propose, LevelsOptions, check=check)
+LEVELS = Engineer(_propose, LevelsOptions, check=check)

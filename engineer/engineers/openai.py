@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import Field, model_validator
 
 from engineer.context import DesignContext
-from engineer.contract import Brief, Designer, DesignerOptions
+from engineer.contract import Brief, Engineer, EngineerOptions
 from engineer.engineers.asking import ask_model
 from engineer.proposal import Proposal
 from envgen.errors import ConfigError
@@ -16,7 +16,7 @@ from envgen.family import Space
 from policy.chat.endpoint import Endpoint, check_endpoint, read_key
 
 
-class OpenAIOptions(Endpoint, DesignerOptions):
+class OpenAIOptions(Endpoint, EngineerOptions):
     """The endpoint, as told in `policy.chat.endpoint`, and its prices."""
 
     prompt_price: float | None = Field(default=None, ge=0, le=1e6)
@@ -32,8 +32,8 @@ class OpenAIOptions(Endpoint, DesignerOptions):
             # Not a ValueError: its message would show the value, which may be a key.
             known = ", ".join(sorted(cls.model_fields))
             raise ConfigError(
-                f"design.options of designer 'openai': there is no {unknown[0]!r}; known are {known}, and a "
-                "key belongs in the environment"
+                f"engineer.options of engineer 'openai': there is no {unknown[0]!r}; known are {known}, "
+                "and a key belongs in the environment"
             )
         return given
 
@@ -66,4 +66,4 @@ def _propose(context: DesignContext, options: OpenAIOptions, brief: Brief) -> Pr
     return proposal.model_copy(update=counted)
 
 
-OPENAI = Designer(_propose, OpenAIOptions, check=check)
+OPENAI = Engineer(_propose, OpenAIOptions, check=check)

@@ -1,10 +1,10 @@
-"""The designers that learn nothing: `random`, any legal config, and `fixed`, the config that is there."""
+"""The engineers that learn nothing: `random`, any legal config, and `fixed`, the config that is there."""
 
 import numpy as np
 
 from engineer.answer import project
 from engineer.context import DesignContext
-from engineer.contract import Brief, Designer, DesignerOptions
+from engineer.contract import Brief, Engineer, EngineerOptions
 from engineer.proposal import Proposal
 from envgen.config import SHARE, EnvConfig
 from envgen.seeds import generator
@@ -24,14 +24,14 @@ def random_config(context: DesignContext, rng: np.random.Generator) -> EnvConfig
     return project({space.key: raw}, space, context.current.config)[0]
 
 
-def _propose_random(context: DesignContext, options: DesignerOptions, brief: Brief) -> Proposal:
-    rng = generator(brief.seed, context.current.stage, "random-designer", brief.candidate)
+def _propose_random(context: DesignContext, options: EngineerOptions, brief: Brief) -> Proposal:
+    rng = generator(brief.seed, context.current.stage, "random-engineer", brief.candidate)
     return brief.exactly(context, random_config(context, rng), "Drawn at random from the config space.")
 
 
-def _propose_fixed(context: DesignContext, options: DesignerOptions, brief: Brief) -> Proposal:
+def _propose_fixed(context: DesignContext, options: EngineerOptions, brief: Brief) -> Proposal:
     return brief.exactly(context, context.current.config, "The config is fixed.")
 
 
-RANDOM = Designer(_propose_random)
-FIXED = Designer(_propose_fixed)
+RANDOM = Engineer(_propose_random)
+FIXED = Engineer(_propose_fixed)

@@ -3,13 +3,13 @@
 from pydantic import Field
 
 from engineer.context import DesignContext
-from engineer.contract import Brief, Designer, DesignerOptions
+from engineer.contract import Brief, Engineer, EngineerOptions
 from engineer.engineers.shares import current_parts, described, raw_config, share_out, valid_rates
 from engineer.proposal import Proposal
 from engineer.words import plural
 
 
-class ProgressOptions(DesignerOptions):
+class ProgressOptions(EngineerOptions):
     """How much of the budget does not depend on progress."""
 
     uniform: float = Field(default=0.2, ge=0, le=1)
@@ -50,4 +50,4 @@ def _propose(context: DesignContext, options: ProgressOptions, brief: Brief) -> 
     return brief.proposal(context, raw_config(space, current_parts(context), shares), reason)
 
 
-PROGRESS = Designer(_propose, ProgressOptions)
+PROGRESS = Engineer(_propose, ProgressOptions)

@@ -1,5 +1,5 @@
-"""Designers by name: our own, and those that installed packages add through the entry points
-`envwright.designers`.
+"""Engineers by name: our own, and those that installed packages add through the entry points
+`envwright.engineers`.
 
 How a package adds one is told in `engineer.contract`.
 """
@@ -8,17 +8,17 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from engineer.contract import Designer, DesignerOptions
-from engineer.spec import DesignSpec
+from engineer.contract import Engineer, EngineerOptions
+from engineer.spec import EngineerSpec
 from envgen.errors import ConfigError, describe_validation_error
 from envgen.family import Space
 from envgen.plugins import Plugins
 
-_DESIGNERS = Plugins(
-    group="envwright.designers",
-    noun="designer",
-    field="design.designer",
-    kind="engineer.contract:Designer",
+_ENGINEERS = Plugins(
+    group="envwright.engineers",
+    noun="engineer",
+    field="engineer.name",
+    kind="engineer.contract:Engineer",
     ours={
         "checkpoint": "engineer.engineers.asking:CHECKPOINT",
         "base": "engineer.engineers.asking:BASE",
@@ -34,36 +34,36 @@ _DESIGNERS = Plugins(
 )
 
 
-def known_designers() -> list[str]:
-    """Every name that `find_designer` knows, our own first."""
-    return _DESIGNERS.known()
+def known_engineers() -> list[str]:
+    """Every name that `find_engineer` knows, our own first."""
+    return _ENGINEERS.known()
 
 
-def find_designer(name: str) -> Designer[Any]:
-    """The designer of a name; ConfigError if it is unknown, given twice or cannot be loaded."""
-    return _DESIGNERS.find(name)
+def find_engineer(name: str) -> Engineer[Any]:
+    """The engineer of a name; ConfigError if it is unknown, given twice or cannot be loaded."""
+    return _ENGINEERS.find(name)
 
 
-def read_options(spec: DesignSpec, designer: Designer[Any]) -> DesignerOptions:
-    """The designer's options, defaults filled in; ConfigError names the field."""
+def read_options(spec: EngineerSpec, engineer: Engineer[Any]) -> EngineerOptions:
+    """The engineer's options, defaults filled in; ConfigError names the field."""
     try:
-        return designer.options.model_validate(spec.options)
+        return engineer.options.model_validate(spec.options)
     except ValidationError as error:
         raise ConfigError(
-            describe_validation_error(error, f"design.options of designer {spec.designer!r}")
+            describe_validation_error(error, f"engineer.options of engineer {spec.name!r}")
         ) from None
 
 
-def resolve(spec: DesignSpec, space: Space, stages: int) -> DesignSpec:
-    """The spec with the designer's options filled in, after all checks that need no run.
+def resolve(spec: EngineerSpec, space: Space, stages: int) -> EngineerSpec:
+    """The spec with the engineer's options filled in, after all checks that need no run.
 
     ConfigError says what is wrong.
     """
-    designer = find_designer(spec.designer)
-    options = read_options(spec, designer)
+    engineer = find_engineer(spec.name)
+    options = read_options(spec, engineer)
     try:
-        if designer.check:
-            designer.check(options, space, stages)
+        if engineer.check:
+            engineer.check(options, space, stages)
     except ValueError as error:
-        raise ConfigError(f"design.options of designer {spec.designer!r}: {error}") from None
+        raise ConfigError(f"engineer.options of engineer {spec.name!r}: {error}") from None
     return spec.model_copy(update={"options": options.model_dump(mode="json")})

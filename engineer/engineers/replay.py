@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, ValidationError
 
 from engineer.context import DesignContext
-from engineer.contract import Brief, Designer, DesignerOptions
+from engineer.contract import Brief, Engineer, EngineerOptions
 from engineer.proposal import Proposal
 from envgen.config import EnvConfig
 from envgen.errors import DataError, describe_validation_error, shown
@@ -56,7 +56,7 @@ def _read(value: Any) -> Any:
     return recorded_configs(Path(value)) if isinstance(value, str | Path) else value
 
 
-class ReplayOptions(DesignerOptions):
+class ReplayOptions(EngineerOptions):
     """The sequence."""
 
     configs: Annotated[tuple[EnvConfig, ...], BeforeValidator(_read)] = Field(min_length=1, max_length=100)
@@ -88,4 +88,4 @@ def _propose(context: DesignContext, options: ReplayOptions, brief: Brief) -> Pr
     return brief.exactly(context, options.configs[stage], f"Recorded config of stage {stage + 1}.")
 
 
-REPLAY = Designer(_propose, ReplayOptions, check=check)
+REPLAY = Engineer(_propose, ReplayOptions, check=check)

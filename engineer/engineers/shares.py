@@ -1,4 +1,4 @@
-"""What the designers that are rules have in common: rates to read, shares to write."""
+"""What the engineers that are rules have in common: rates to read, shares to write."""
 
 from collections.abc import Callable
 from typing import Any

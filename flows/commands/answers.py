@@ -11,7 +11,8 @@ from flows.commands.problems import Posed, solved
 
 
 def judged_plan(one: Posed, source: str, answer: str | None) -> tuple[Plan | None, Verdict]:
-    """The optimal plan, or that of an answer (a text, or the path of one), and its verdict; None if the answer holds no plan.
+    """The optimal plan, or that of an answer (a text, or the path of one), and its verdict; None if the
+    answer holds no plan.
 
     DataError for a problem that has no plan.
     """
@@ -32,4 +33,7 @@ def _text(answer: str) -> str:
     try:
         return read_text(Path(answer))
     except DataError as error:
-        raise DataError(f"{error}; --answer takes the path of a text, or an answer, as 'Agent 0: (0,1) (0,2)' with a line for each agent") from None
+        raise DataError(
+            f"{error}; --answer takes the path of a text, or an answer, as 'Agent 0: (0,1) (0,2)' with a line"
+            " for each agent"
+        ) from None

@@ -23,16 +23,24 @@ def check_output(output: Path) -> None:
         raise DataError(f"{output}: its suffix names no format; expected one of {', '.join(SUFFIXES)}")
 
 
-def convert(found: list[Posed], source: str, output: Path, style: PromptStyle, watch: Callable[[list[Posed]], Iterable[Posed]]) -> int:
+def convert(
+    found: list[Posed],
+    source: str,
+    output: Path,
+    style: PromptStyle,
+    watch: Callable[[list[Posed]], Iterable[Posed]],
+) -> int:
     """Write problems in the format that the suffix of `output` names, all or nothing.
 
-    `.scen` (with its `.map` beside it) and `.txt` hold one problem. For `.parquet` each problem is solved, `watch` iterates
-    over them for a progress bar; its id becomes the canonical identity, by which data sets are kept apart, and the id that it
-    had its name. Returns how many problems of a `.parquet` repeat the board of another. DataError says what does not fit.
-    """
+    `.scen` (with its `.map` beside it) and `.txt` hold one problem. For `.parquet` each problem is solved,
+    `watch` iterates over them for a progress bar; its id becomes the canonical identity, by which data sets
+    are kept apart, and the id that it had its name. Returns how many problems of a `.parquet` repeat the
+    board of another. DataError says what does not fit."""
     check_output(output)
     if output.suffix in _SINGLE and len(found) != 1:
-        raise DataError(f"{output}: holds one problem, {source} has {len(found)}; choose one with --id, or write .jsonl")
+        raise DataError(
+            f"{output}: holds one problem, {source} has {len(found)}; choose one with --id, or write .jsonl"
+        )
     if output.suffix == ".scen":
         write_scenario(output, found[0].problem)
     elif output.suffix == ".txt":
@@ -41,10 +49,18 @@ def convert(found: list[Posed], source: str, output: Path, style: PromptStyle, w
         write_text(output, "".join(json.dumps(problem_line(one.problem)) + "\n" for one in found))
     else:
         instances = [_identified(instance) for instance in solved(watch(found), source)]
-        write_dataset(output, instances, style, {"source": Path(source).name}, extra=[(NAME, [one.problem.id for one in found])])
+        write_dataset(
+            output,
+            instances,
+            style,
+            {"source": Path(source).name},
+            extra=[(NAME, [one.problem.id for one in found])],
+        )
         return len(found) - len({instance.problem.id for instance in instances})
     return 0
 
 
 def _identified(instance: Instance) -> Instance:
-    return instance.model_copy(update={"problem": instance.problem.model_copy(update={"id": identity(instance.problem)})})
+    return instance.model_copy(
+        update={"problem": instance.problem.model_copy(update={"id": identity(instance.problem)})}
+    )

@@ -39,7 +39,10 @@ REASONS = {
     "trl": "TRL checks the vLLM version it was made for",
 }
 CUDA_WHEELS = ("torchvision", "torchaudio", "torchcodec")
-_DEVICES = "import torch; print('cuda: ' + torch.cuda.get_device_name(0) if torch.cuda.is_available() else f'cpu: {torch.get_num_threads()} threads')"
+_DEVICES = (
+    "import torch; print('cuda: ' + torch.cuda.get_device_name(0) if torch.cuda.is_available() else f'cpu:"
+    " {torch.get_num_threads()} threads')"
+)
 
 
 def examine(console: Console) -> bool:
@@ -47,24 +50,38 @@ def examine(console: Console) -> bool:
     versions = library_versions()
     console.print(f"envwright {code_version()}")
     for name, number in versions.items():
-        console.print(f"  {name:13} {number:20} {f'tested: {TESTED[name]}' if name in TESTED else ''}", highlight=False)
+        console.print(
+            f"  {name:13} {number:20} {f'tested: {TESTED[name]}' if name in TESTED else ''}", highlight=False
+        )
     device = subprocess.run([sys.executable, "-c", _DEVICES], capture_output=True, text=True, timeout=120)
-    console.print(f"device: {device.stdout.strip() or 'torch cannot be imported: ' + device.stderr.strip()[-200:]}", highlight=False)
+    console.print(
+        f"device: {device.stdout.strip() or 'torch cannot be imported: ' + device.stderr.strip()[-200:]}",
+        highlight=False,
+    )
     settings = Settings()
     vllm, vllm_problems = _vllm(settings.vllm_python)
     console.print(f"vLLM: {vllm}", highlight=False)
     folder_problems = list(_folder_problems(settings.runs))
     console.print(f"runs: {settings.runs.resolve()} {'(not writable)' if folder_problems else '(writable)'}")
-    console.print(f"start policy: {'shipped' if (TINY_DIRECTORY / 'config.json').is_file() else 'missing; make it with envwright bootstrap'}")
-    mlflow, api = without_password(settings.tracking_uri), without_password(os.environ.get("PREFECT_API_URL") or named_server() or "")
+    shipped = (TINY_DIRECTORY / "config.json").is_file()
+    console.print(f"base policy: {'shipped' if shipped else 'missing; make it with envwright bootstrap'}")
+    mlflow, api = (
+        without_password(settings.tracking_uri),
+        without_password(os.environ.get("PREFECT_API_URL") or named_server() or ""),
+    )
     console.print(f"MLflow: {mlflow} {_reach(mlflow)}")
-    console.print(f"Prefect: {api + ' ' + _reach(api) if api else 'no server configured; a temporary one is started for each run'}")
+    temporary = "no server configured; a temporary one is started for each run"
+    console.print(f"Prefect: {api + ' ' + _reach(api) if api else temporary}")
     problems = [*version_problems(versions), *_wheel_problems(versions), *vllm_problems, *folder_problems]
     if device.returncode:
         problems.append("torch cannot be imported; install it again: pip install torch==2.13.0")
     for problem in problems:
         console.print(f"[red]problem:[/red] {problem}", highlight=False)
-    console.print("[green]ready[/green]" if not problems else f"{len(problems)} problems; install the tested set: pip install -c constraints.txt -e '.[dev]'")
+    console.print(
+        "[green]ready[/green]"
+        if not problems
+        else f"{len(problems)} problems; install the tested set: pip install -c constraints.txt -e '.[dev]'"
+    )
     return not problems
 
 
@@ -78,19 +95,36 @@ def version_problems(versions: dict[str, str]) -> list[str]:
                 problems.append(f"{name} is not installed; tested: {allowed}")
         elif not SpecifierSet(allowed).contains(Version(number), prereleases=True):
             reason = f" ({REASONS[name]})" if name in REASONS else ""
-            problems.append(f"{name} {number} is outside of the tested {allowed}{reason}; install: pip install '{name}{allowed}'")
+            problems.append(
+                f"{name} {number} is outside of the tested {allowed}{reason}; install: pip install"
+                f" '{name}{allowed}'"
+            )
     return problems
 
 
 def _vllm(given: Path | None) -> tuple[str, list[str]]:
-    """What `engine.backend: vllm` would run on, and what is wrong with it; that there is none is wrong only where one was named."""
+    """What `engine.backend: vllm` would run on, and what is wrong with it; that there is none is wrong only
+    where one was named."""
     try:
         python = vllm_python(given)
         number = vllm_version(python)
     except ModelError as error:
-        return ("not usable", [str(error)]) if given else ("none found; needed for engine.backend: vllm only", [])
-    tested = python == sys.executable or SpecifierSet(TESTED["vllm"]).contains(Version(number), prereleases=True)
-    return f"{number} under {python}", [] if tested else [f"vllm {number} under {python} is outside of the tested {TESTED['vllm']}; install one of these there"]
+        return (
+            ("not usable", [str(error)])
+            if given
+            else ("none found; needed for engine.backend: vllm only", [])
+        )
+    tested = python == sys.executable or SpecifierSet(TESTED["vllm"]).contains(
+        Version(number), prereleases=True
+    )
+    return f"{number} under {python}", (
+        []
+        if tested
+        else [
+            f"vllm {number} under {python} is outside of the tested {TESTED['vllm']}; install one of these"
+            " there"
+        ]
+    )
 
 
 def _wheel_problems(versions: dict[str, str]) -> Iterator[str]:
@@ -103,7 +137,10 @@ def _wheel_problems(versions: dict[str, str]) -> Iterator[str]:
         except PackageNotFoundError:
             continue
         if "+cpu" not in number:
-            yield f"{name} {number} is no CPU build and breaks transformers beside a CPU torch; remove it: pip uninstall {name}"
+            yield (
+                f"{name} {number} is no CPU build and breaks transformers beside a CPU torch; remove it: pip"
+                f" uninstall {name}"
+            )
 
 
 def _folder_problems(folder: Path) -> Iterator[str]:

@@ -12,7 +12,8 @@ from flows.commands.problems import Posed
 
 
 def draw(one: Posed, source: str, answer: str | None, output: Path) -> Verdict:
-    """Draw the optimal plan, or an answer (a text, or the path of one) with its failure: `.svg` moves, `.png` is still.
+    """Draw the optimal plan, or an answer (a text, or the path of one) with its failure: `.svg` moves, `.png`
+    is still.
 
     Returns the verdict for what was drawn. DataError for another suffix and for a problem that has no plan.
     """
@@ -25,7 +26,12 @@ def draw(one: Posed, source: str, answer: str | None, output: Path) -> Verdict:
     elif plan is None:
         content = board_svg(one.problem, f"{verdict.outcome}: {verdict.reason}").encode()
     else:
-        content = replay_svg(one.problem, plan, verdict, f"{verdict.outcome}: {verdict.reason}" if verdict.valid else verdict.reason).encode()
+        content = replay_svg(
+            one.problem,
+            plan,
+            verdict,
+            f"{verdict.outcome}: {verdict.reason}" if verdict.valid else verdict.reason,
+        ).encode()
     with atomic_path(output) as temporary:
         temporary.write_bytes(content)
     return verdict

@@ -18,22 +18,26 @@ Ask = Callable[[str], str]
 """Shows a prompt and returns the line that was typed; EOFError when there are no more."""
 
 _LEGEND = "0 agent 0 · (0) its goal · [0] agent 0 on its goal · # hole · ! where a rule is broken"
-_MANUAL = "one move an agent (up down left right wait, or U D L R W) · u undo · p what the policy sees · q quit"
+_MANUAL = (
+    "one move an agent (up down left right wait, or U D L R W) · u undo · p what the policy sees · q quit"
+)
 _STEPWISE = "Enter next step · u back · p what the policy sees · q quit"
 
 
 def play(one: Posed, style: PromptStyle, console: Console, ask: Ask) -> None:
-    """Ask for moves, one line a step, until all agents are on their goals, `q` or the end of input; then say the verdict.
+    """Ask for moves, one line a step, until all agents are on their goals, `q` or the end of input; then say
+    the verdict.
 
-    A move that breaks a rule is shown and has to be undone. A line may name moves by their first letter, in either case;
-    a small `u` alone takes a step back. Of several problems the caller chooses one.
-    """
+    A move that breaks a rule is shown and has to be undone. A line may name moves by their first letter, in
+    either case; a small `u` alone takes a step back. Of several problems the caller chooses one."""
     problem = one.problem
     plan: Plan = tuple((agent.start,) for agent in problem.agents)
     _introduce(console, problem, _MANUAL)
     while True:
         verdict = verify_plan(problem, plan)
-        _show(console, problem, plan, None if verdict.category is FailureCategory.GOAL_NOT_REACHED else verdict)
+        _show(
+            console, problem, plan, None if verdict.category is FailureCategory.GOAL_NOT_REACHED else verdict
+        )
         if verdict.valid:
             break
         line = _line(ask, console, problem, style)
@@ -55,12 +59,24 @@ def show_plan(one: Posed, style: PromptStyle, console: Console, ask: Ask) -> Non
     """Step through the optimal plan, Enter by Enter; DataError if the problem has none."""
     solution = one.solution()
     if solution is None:
-        raise DataError(f"problem {one.problem.id!r} is not solvable, so there is no plan to show; play it without --plan")
-    show_answer(one, solution.plan, verify_plan(one.problem, solution.plan, solution.sum_of_costs), style, console, ask)
+        raise DataError(
+            f"problem {one.problem.id!r} is not solvable, so there is no plan to show; play it without --plan"
+        )
+    show_answer(
+        one,
+        solution.plan,
+        verify_plan(one.problem, solution.plan, solution.sum_of_costs),
+        style,
+        console,
+        ask,
+    )
 
 
-def show_answer(one: Posed, plan: Plan | None, verdict: Verdict, style: PromptStyle, console: Console, ask: Ask) -> None:
-    """Step through a plan that may be illegal, Enter by Enter, up to the step at which it fails, and say its verdict; without a plan that alone."""
+def show_answer(
+    one: Posed, plan: Plan | None, verdict: Verdict, style: PromptStyle, console: Console, ask: Ask
+) -> None:
+    """Step through a plan that may be illegal, Enter by Enter, up to the step at which it fails, and say its
+    verdict; without a plan that alone."""
     steps = trace(plan, verdict) if plan else ()
     if plan:
         _introduce(console, one.problem, _STEPWISE)
@@ -105,12 +121,17 @@ def _moves(line: str, agents: int) -> list[Move]:
     """The moves of a line; DataError says what cannot be read."""
     words = line.upper().replace(",", " ").split()
     if len(words) != agents:
-        raise DataError(f"{counted(len(words), 'move')} for {counted(agents, 'agent')}; type one for each, as in {' '.join('RWDLU'[:agents])}")
+        raise DataError(
+            f"{counted(len(words), 'move')} for {counted(agents, 'agent')}; type one for each, as in"
+            f" {' '.join('RWDLU'[:agents])}"
+        )
     found = []
     for word in words:
         named = [move for move in Move if move.startswith(word)]
         if len(named) != 1:
-            raise DataError(f"unknown move {shown(word)}; expected one of {' '.join(Move).lower()}, or the first letter")
+            raise DataError(
+                f"unknown move {shown(word)}; expected one of {' '.join(Move).lower()}, or the first letter"
+            )
         found.append(named[0])
     return found
 
@@ -119,22 +140,30 @@ def _stepped(plan: Plan, moves: list[Move]) -> Plan:
     return tuple((*path, path_of(path[-1], [move])[-1]) for path, move in zip(plan, moves, strict=True))
 
 
-def _show(console: Console, problem: Problem, plan: Plan, verdict: Verdict | None, step: int | None = None) -> None:
-    """The board at the end of `plan`, below it a line an agent, and what the verdict names as wrong, if it is given and does."""
+def _show(
+    console: Console, problem: Problem, plan: Plan, verdict: Verdict | None, step: int | None = None
+) -> None:
+    """The board at the end of `plan`, below it a line an agent, and what the verdict names as wrong, if it is
+    given and does."""
     failed = verdict is not None and not verdict.valid
     now = [path[-1] for path in plan]
     console.print(Text(f"step {max(map(len, plan)) - 1 if step is None else step}", style="bold"))
     console.print(_board(problem, now, verdict.cell if failed and verdict else None))
     for index, (agent, path) in enumerate(zip(problem.agents, plan, strict=True)):
         moves = " ".join(map(_letter, path, path[1:]))
-        at = "on its goal" if path[-1] == agent.goal else f"at {cell_text(path[-1])}, goal {cell_text(agent.goal)}"
+        at = (
+            "on its goal"
+            if path[-1] == agent.goal
+            else f"at {cell_text(path[-1])}, goal {cell_text(agent.goal)}"
+        )
         console.print(Text.assemble((f" {index} ", _paint(index)), f" {at}  ", (moves, "dim")))
     if failed and verdict:
         console.print(Text(f"{verdict.outcome}: {verdict.reason}", style=FAILURE_COLOUR))
 
 
 def _board(problem: Problem, now: list[Cell], wrong: Cell | None) -> Table:
-    """The grid: `#` hole, `(0)` goal of agent 0, ` 0 ` agent 0, `[0]` agent 0 on its goal, `!` where a rule was broken."""
+    """The grid: `#` hole, `(0)` goal of agent 0, ` 0 ` agent 0, `[0]` agent 0 on its goal, `!` where a rule
+    was broken."""
     table = Table.grid()
     table.add_row("", *(Text(f" {column} ", style="dim") for column in range(problem.size)))
     holes, goals = set(problem.holes), {agent.goal: index for index, agent in enumerate(problem.agents)}
@@ -144,13 +173,25 @@ def _board(problem: Problem, now: list[Cell], wrong: Cell | None) -> Table:
             cell = (row, column)
             here = [index for index, place in enumerate(now) if place == cell]
             if cell == wrong:
-                cells.append(Text(f"!{''.join(map(str, here))}".ljust(3), style=f"bold {INK} on {FAILURE_COLOUR}"))
+                cells.append(
+                    Text(f"!{''.join(map(str, here))}".ljust(3), style=f"bold {INK} on {FAILURE_COLOUR}")
+                )
             elif here:
-                cells.append(Text(f"[{here[0]}]" if goals.get(cell) == here[0] else f" {here[0]} ", style=_paint(here[0])))
+                cells.append(
+                    Text(
+                        f"[{here[0]}]" if goals.get(cell) == here[0] else f" {here[0]} ",
+                        style=_paint(here[0]),
+                    )
+                )
             elif cell in goals:
                 cells.append(Text(f"({goals[cell]})", style=f"bold {AGENT_COLOURS[goals[cell]]} on {ICE}"))
             else:
-                cells.append(Text(" # " if cell in holes else " . ", style=f"{ICE} on {HOLE}" if cell in holes else f"{HOLE} on {ICE}"))
+                cells.append(
+                    Text(
+                        " # " if cell in holes else " . ",
+                        style=f"{ICE} on {HOLE}" if cell in holes else f"{HOLE} on {ICE}",
+                    )
+                )
         table.add_row(Text(f" {row} ", style="dim"), *cells)
     return table
 
@@ -177,4 +218,8 @@ def _summary(one: Posed, verdict: Verdict) -> Text:
     assert solution is not None, "a valid plan is a proof that there is an optimal one"
     over = verdict.sum_of_costs - solution.sum_of_costs
     judged = "optimal" if over == 0 else f"{over} above the optimum {solution.sum_of_costs}"
-    return Text(f"valid: sum of costs {verdict.sum_of_costs}, {judged}; makespan {verdict.makespan}; {_waits(solution)}", style="bold")
+    return Text(
+        f"valid: sum of costs {verdict.sum_of_costs}, {judged}; makespan {verdict.makespan};"
+        f" {_waits(solution)}",
+        style="bold",
+    )

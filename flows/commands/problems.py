@@ -28,10 +28,15 @@ def posed(source: str, id: str | None = None, agents: int | None = None) -> list
     path = Path(source)
     if source in NAMES and not path.exists():
         if agents is not None:
-            raise DataError(f"{source}: {agents} agents asked for, which only a .scen file can be cut down to; leave out --agents")
+            raise DataError(
+                f"{source}: {agents} agents asked for, which only a .scen file can be cut down to; leave out"
+                " --agents"
+            )
         found = [Posed(board(source))]
     elif not path.exists() and not path.suffix:
-        raise DataError(f"{source}: no such file, and no board of that name; the boards are {', '.join(NAMES)}")
+        raise DataError(
+            f"{source}: no such file, and no board of that name; the boards are {', '.join(NAMES)}"
+        )
     elif path.suffix == ".parquet" and agents is None:
         found = [Posed(instance.problem, instance.solution) for instance in read_boards(path)]
     else:
@@ -43,7 +48,9 @@ def posed(source: str, id: str | None = None, agents: int | None = None) -> list
     chosen = [one for one in found if one.problem.id == id]
     if len(chosen) != 1:
         some = ", ".join(shown(one.problem.id) for one in found[:3]) + (", ..." if len(found) > 3 else "")
-        raise DataError(f"{source}: {len(chosen)} problems with the id {shown(id)}, expected one; there are {some}")
+        raise DataError(
+            f"{source}: {len(chosen)} problems with the id {shown(id)}, expected one; there are {some}"
+        )
     return chosen
 
 
@@ -55,7 +62,10 @@ def solved(found: Iterable[Posed], source: str) -> list[Instance]:
     for one in given:
         solution = one.stored or next(missing)
         if solution is None:
-            raise DataError(f"{source}: problem {one.problem.id!r} is not solvable, so there is no plan to store, show or judge by; leave it out")
+            raise DataError(
+                f"{source}: problem {one.problem.id!r} is not solvable, so there is no plan to store, show or"
+                " judge by; leave it out"
+            )
         instances.append(Instance(problem=one.problem, solution=solution))
     return instances
 

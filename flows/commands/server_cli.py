@@ -10,7 +10,9 @@ from rich.console import Console
 
 commands = typer.Typer()
 console = Console()
-Limit = Annotated[int, typer.Option(min=1, help="Runs at a time on the work pool `local`; more wait for their turn.")]
+Limit = Annotated[
+    int, typer.Option(min=1, help="Runs at a time on the work pool `local`; more wait for their turn.")
+]
 
 
 def _plain(text: str) -> None:
@@ -23,7 +25,15 @@ def _stamped(text: str) -> None:
 
 @commands.command(epilog="Example: `envwright serve`")
 def serve(
-    host: Annotated[str, typer.Option(help="Address to listen on. Any but loopback exposes both servers, and only Prefect asks for a login.")] = "127.0.0.1",
+    host: Annotated[
+        str,
+        typer.Option(
+            help=(
+                "Address to listen on. Any but loopback exposes both servers, and only Prefect asks for a"
+                " login."
+            )
+        ),
+    ] = "127.0.0.1",
     prefect_port: Annotated[int | None, typer.Option(min=1, max=65535, help="Port of Prefect: 4200.")] = None,
     mlflow_port: Annotated[int | None, typer.Option(min=1, max=65535, help="Port of MLflow: 5000.")] = None,
     limit: Limit = 1,
@@ -33,16 +43,28 @@ def serve(
     from flows.serve import serve as serve_all
     from infra.serving.addresses import choose_addresses
 
-    confirm = (lambda question: typer.confirm(question, default=True)) if sys.stdin.isatty() and sys.stdout.isatty() else None
+    confirm = (
+        (lambda question: typer.confirm(question, default=True))
+        if sys.stdin.isatty() and sys.stdout.isatty()
+        else None
+    )
     with alone():
         serve_all(choose_addresses(host, prefect_port, mlflow_port, limit, confirm), limit, _stamped)
 
 
 @commands.command(epilog="Example: `envwright deploy`")
 def deploy(
-    file: Annotated[Path | None, typer.Option(help="Deployments other than those of this project's prefect.yaml.")] = None,
+    file: Annotated[
+        Path | None, typer.Option(help="Deployments other than those of this project's prefect.yaml.")
+    ] = None,
     limit: Limit = 1,
-    keep_pools: Annotated[bool, typer.Option("--keep-pools", help="Leave work pools that exist as they are: of Kubernetes, with limits of your own.")] = False,
+    keep_pools: Annotated[
+        bool,
+        typer.Option(
+            "--keep-pools",
+            help="Leave work pools that exist as they are: of Kubernetes, with limits of your own.",
+        ),
+    ] = False,
 ) -> None:
     """Make or update the work pools and deployments on the Prefect server that is configured."""
     from infra.serving.deploy import PROJECT
@@ -52,7 +74,11 @@ def deploy(
 
 
 @commands.command(epilog="Example: `envwright notify https://hooks.example.org/abc`")
-def notify(url: Annotated[str, typer.Argument(help="A webhook; it is sent JSON with the fields text, run, state and url.")]) -> None:
+def notify(
+    url: Annotated[
+        str, typer.Argument(help="A webhook; it is sent JSON with the fields text, run, state and url.")
+    ],
+) -> None:
     """Have the Prefect server call a webhook when a run fails, crashes or waits for approval."""
     from infra.serving.notify import notify as notify_all
 

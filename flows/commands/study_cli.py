@@ -1,4 +1,5 @@
-"""`envwright study`: does redesigning the environment help? Registered arms and seeds, a test suite, tables with intervals."""
+"""`envwright study`: does redesigning the environment help? Registered arms and seeds, a test suite, tables
+with intervals."""
 
 from pathlib import Path
 from typing import Annotated
@@ -16,12 +17,23 @@ console = Console()
 @commands.command(epilog="Example: `envwright study strong --jobs 2`")
 def study(
     name: Annotated[str, typer.Argument(help="A shipped study (small, strong), or the path of a YAML file.")],
-    rounds: Annotated[list[int] | None, typer.Option("--round", help="Run only the round of this number; may be repeated.")] = None,
+    rounds: Annotated[
+        list[int] | None, typer.Option("--round", help="Run only the round of this number; may be repeated.")
+    ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Curricula at a time.")] = 1,
-    data: Annotated[Path | None, typer.Option(help="Run nothing: draw tables and figures from the answers stored in this folder.")] = None,
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="Folder for study.md and its pictures; that of the study if left out.")] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(help="Run nothing: draw tables and figures from the answers stored in this folder."),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o", "--output", help="Folder for study.md and its pictures; that of the study if left out."
+        ),
+    ] = None,
 ) -> None:
-    """Run the registered rounds of a study, and write its tables and figures; the same command continues one that was cut off."""
+    """Run the registered rounds of a study, and write its tables and figures; the same command continues one
+    that was cut off."""
     from infra.analysis.study.page import write_page
     from infra.analysis.study.spec import load_study
 
@@ -32,7 +44,10 @@ def study(
         return _plain(f"study: {write_page(output or data.parent, data, spec)}")
     for one in spec.to_run(rounds or []):
         arms = spec.arms(one)
-        _plain(f"round {one.number}: {len(arms)} arms ({', '.join(arms)}), seeds {', '.join(map(str, one.seeds))}")
+        _plain(
+            f"round {one.number}: {len(arms)} arms ({', '.join(arms)}), seeds"
+            f" {', '.join(map(str, one.seeds))}"
+        )
     show_log()
     _plain("starting the orchestrator ...")
     from flows.study import study as study_flow
@@ -44,16 +59,22 @@ def study(
 
 @commands.command(epilog="Example: `envwright headroom tiny --jobs 2`")
 def headroom(
-    name: Annotated[str, typer.Argument(help="A shipped spec (tiny, wide, recipe), or the path of a YAML file.")],
+    name: Annotated[
+        str, typer.Argument(help="A shipped spec (tiny, wide, recipe), or the path of a YAML file.")
+    ],
     jobs: Annotated[int, typer.Option(min=1, help="Curricula at a time.")] = 1,
 ) -> None:
-    """What designing could be worth: constant configs or recipes, and a greedy look-ahead; the same command continues one that was cut off."""
+    """What designing could be worth: constant configs or recipes, and a greedy look-ahead; the same command
+    continues one that was cut off."""
     from infra.analysis.headroom.page import markdown
     from infra.analysis.headroom.spec import load_headroom
 
     spec = load_headroom(name)
     trained = len(spec.seeds) * len(spec.configs) * (2 * spec.stages - 1 if spec.look_ahead else spec.stages)
-    _plain(f"{len(spec.configs)} configs, {len(spec.seeds)} seeds, {spec.stages} stages: {trained} stages are trained")
+    _plain(
+        f"{len(spec.configs)} configs, {len(spec.seeds)} seeds, {spec.stages} stages: {trained} stages are"
+        " trained"
+    )
     show_log()
     _plain("starting the orchestrator ...")
     from flows.headroom import headroom as headroom_flow

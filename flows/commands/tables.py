@@ -21,11 +21,18 @@ SHA256 = 64
 
 
 def rates_table(results: CurriculumResults) -> Table:
-    """Valid and optimal rate of the start policy and of every stage, with intervals."""
+    """Valid and optimal rate of the base policy and of every stage, with intervals."""
     n = results.start.overall.n
-    caption = "95 % intervals; changes: paired, since the start policy"
+    caption = "95 % intervals; changes: paired, since the base policy"
     # At most 79 columns, so that no terminal cuts an interval.
-    table = Table(title=f"Validation on {n} instances", caption=caption, box=SIMPLE_HEAD, pad_edge=False, padding=(0, 0), min_width=79)
+    table = Table(
+        title=f"Validation on {n} instances",
+        caption=caption,
+        box=SIMPLE_HEAD,
+        pad_edge=False,
+        padding=(0, 0),
+        min_width=79,
+    )
     for name in ("after", "valid %", "change", "optimal %", "change"):
         table.add_column(name, justify="left" if name == "after" else "right", no_wrap=True)
     _row(table, "start", results.start, None, None)
@@ -36,17 +43,31 @@ def rates_table(results: CurriculumResults) -> Table:
 
 def comparison_table(results: ComparisonResults) -> Table:
     """Engineer variants side by side, at most 100 columns wide."""
-    table = Table(title=text.title(results), caption=text.caption(results), caption_justify="left", box=SIMPLE_HEAD, show_edge=False, padding=(0, 0))
+    table = Table(
+        title=text.title(results),
+        caption=text.caption(results),
+        caption_justify="left",
+        box=SIMPLE_HEAD,
+        show_edge=False,
+        padding=(0, 0),
+    )
     for name in text.HEADINGS:
         words = name in ("engineer", "rate")
-        table.add_column(name, justify="left" if words else "right", no_wrap=name != "engineer", overflow="fold", min_width=14 if name == "engineer" else None)
+        table.add_column(
+            name,
+            justify="left" if words else "right",
+            no_wrap=name != "engineer",
+            overflow="fold",
+            min_width=14 if name == "engineer" else None,
+        )
     for row in text.rows(results):
         table.add_row(*row)
     return table
 
 
 def closing_lines(results: CurriculumResults) -> list[str]:
-    """What a person should know at the end: drops and what followed, configs that were kept and why, what the engineer used."""
+    """What a person should know at the end: drops and what followed, configs that were kept and why, what the
+    engineer used."""
     lines = []
     for stage in results.stages:
         kept = stage.proposal.fallback
@@ -59,11 +80,16 @@ def closing_lines(results: CurriculumResults) -> list[str]:
             lines.append(f"stage {stage.stage}: the previous config was kept: {kept.replace(KEPT, '')}")
     if results.final.stage != results.stages[-1].stage:
         lines.append(f"the run ends with {name_of(results.final.stage)}")
-    return lines + _usage([proposal for stage in results.stages for proposal in (stage.proposal, *stage.rejected)])
+    return lines + _usage(
+        [proposal for stage in results.stages for proposal in (stage.proposal, *stage.rejected)]
+    )
 
 
 def _usage(proposals: list[Proposal]) -> list[str]:
-    prompt, completion, requests = (sum(getattr(p, name) for p in proposals) for name in ("prompt_tokens", "completion_tokens", "requests"))
+    prompt, completion, requests = (
+        sum(getattr(p, name) for p in proposals)
+        for name in ("prompt_tokens", "completion_tokens", "requests")
+    )
     if not prompt + completion + requests:
         return []
     costs = [p.cost for p in proposals if p.cost is not None]
@@ -85,8 +111,16 @@ def lineage_tree(chain: list[Ancestor]) -> Tree:
 
 
 def _title(ancestor: Ancestor) -> str:
-    what = f"stage {ancestor.stage} of {ancestor.run}" if ancestor.stage >= 0 else f"{name_of(ancestor.stage)} of {ancestor.run}"
-    rates = [f"{name} {rate:.1%}" for name, rate in (("valid", ancestor.valid), ("optimal", ancestor.optimal)) if rate is not None]
+    what = (
+        f"stage {ancestor.stage} of {ancestor.run}"
+        if ancestor.stage >= 0
+        else f"{name_of(ancestor.stage)} of {ancestor.run}"
+    )
+    rates = [
+        f"{name} {rate:.1%}"
+        for name, rate in (("valid", ancestor.valid), ("optimal", ancestor.optimal))
+        if rate is not None
+    ]
     return f"{what}: {', '.join(rates) or 'not evaluated'}"
 
 
@@ -94,15 +128,27 @@ def _origin(ancestor: Ancestor) -> list[str]:
     """What made a checkpoint, a line each."""
     lines = [f"checkpoint {ancestor.path}, digest {_short(ancestor.digest)}"]
     if ancestor.validation_digest:
-        lines.append(f"evaluated on {ancestor.validation}, {ancestor.validation_instances} instances, digest {_short(ancestor.validation_digest)}")
+        lines.append(
+            f"evaluated on {ancestor.validation}, {ancestor.validation_instances} instances, digest"
+            f" {_short(ancestor.validation_digest)}"
+        )
     if ancestor.dataset_digest:
-        lines.append(f"data set {ancestor.dataset}, {ancestor.instances} instances, digest {_short(ancestor.dataset_digest)}")
+        lines.append(
+            f"data set {ancestor.dataset}, {ancestor.instances} instances, digest"
+            f" {_short(ancestor.dataset_digest)}"
+        )
     if ancestor.config:
         lines.append(f"config {_short(ancestor.config)}, changes: {ancestor.changes}")
     if ancestor.proposal:
-        lines.append(f"proposal {_short(ancestor.proposal)}{': ' + ancestor.fallback if ancestor.fallback else ''}")
-        asked = f", prompt {ancestor.prompt} version {ancestor.prompt_version}, trace {ancestor.trace}" if ancestor.prompt else ""
-        lines.append(f"designer {ancestor.designer}, context {ancestor.variant}{asked}")
+        lines.append(
+            f"proposal {_short(ancestor.proposal)}{': ' + ancestor.fallback if ancestor.fallback else ''}"
+        )
+        asked = (
+            f", prompt {ancestor.prompt} version {ancestor.prompt_version}, trace {ancestor.trace}"
+            if ancestor.prompt
+            else ""
+        )
+        lines.append(f"engineer {ancestor.engineer}, context {ancestor.variant}{asked}")
         lines.append(f"decision: {_decision(ancestor)}")
     return lines + ([f"gate: {ancestor.gate}"] if ancestor.gate else [])
 
@@ -112,7 +158,10 @@ def _decision(ancestor: Ancestor) -> str:
         return "nobody was asked"
     how = "an edited config, " if ancestor.decision_edited else ""
     comment = f": {ancestor.decision_comment}" if ancestor.decision_comment else ""
-    return f"{ancestor.decision}, {how}by {ancestor.decision_by} ({ancestor.decision_via}) at {ancestor.decision_at}{comment}"
+    return (
+        f"{ancestor.decision}, {how}by {ancestor.decision_by} ({ancestor.decision_via}) at"
+        f" {ancestor.decision_at}{comment}"
+    )
 
 
 def _short(digest: str) -> str:
@@ -120,10 +169,15 @@ def _short(digest: str) -> str:
 
 
 def _plain(text: str) -> Text:
-    """A text that may hold a model's words: no markup is read in it, and no control character reaches the terminal."""
+    """A text that may hold a model's words: no markup is read in it, and no control character reaches the
+    terminal."""
     return Text(printable(text), overflow="fold")
 
 
-def _row(table: Table, name: str, breakdown: Breakdown, valid: Difference | None, optimal: Difference | None) -> None:
+def _row(
+    table: Table, name: str, breakdown: Breakdown, valid: Difference | None, optimal: Difference | None
+) -> None:
     overall = breakdown.overall
-    table.add_row(name, narrow(overall.valid_rate), narrow(valid), narrow(overall.optimal_rate), narrow(optimal))
+    table.add_row(
+        name, narrow(overall.valid_rate), narrow(valid), narrow(overall.optimal_rate), narrow(optimal)
+    )

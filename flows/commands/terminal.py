@@ -27,7 +27,8 @@ class ConsoleHandler(logging.Handler):
 
 
 def show_log() -> None:
-    """Show envwright's own log on the screen; Prefect's goes to its server. Call before anything imports Prefect."""
+    """Show envwright's own log on the screen; Prefect's goes to its server. Call before anything imports
+    Prefect."""
     os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
     logger = logging.getLogger("envwright")
     logger.setLevel(logging.INFO)

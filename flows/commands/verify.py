@@ -27,7 +27,10 @@ def verdict_lines(data: Path, completions: Path) -> tuple[list[str], Breakdown]:
     instances: dict[str, Instance] = {}
     for instance in solved(posed(str(data)), str(data)):
         if instance.problem.id in instances:
-            raise DataError(f"{data}: id {instance.problem.id!r} occurs twice, so an answer to it cannot be judged; give every problem its own id")
+            raise DataError(
+                f"{data}: id {instance.problem.id!r} occurs twice, so an answer to it cannot be judged; give"
+                " every problem its own id"
+            )
         instances[instance.problem.id] = instance
     answers = []
     for number, value in read_json_lines(completions):
@@ -42,6 +45,11 @@ def verdict_lines(data: Path, completions: Path) -> tuple[list[str], Breakdown]:
         raise DataError(f"{completions}: holds no answer")
     judged = [instances[answer.id] for answer in answers]
     verdicts = verify_batch(judged, [answer.completion for answer in answers])
-    lines = [json.dumps({"id": answer.id, **verdict.model_dump(mode="json")}) for answer, verdict in zip(answers, verdicts, strict=True)]
-    answered = [Judged(one.stratum, verdict, one.labels) for one, verdict in zip(judged, verdicts, strict=True)]
+    lines = [
+        json.dumps({"id": answer.id, **verdict.model_dump(mode="json")})
+        for answer, verdict in zip(answers, verdicts, strict=True)
+    ]
+    answered = [
+        Judged(one.stratum, verdict, one.labels) for one, verdict in zip(judged, verdicts, strict=True)
+    ]
     return lines, count_verdicts(USUAL.load().space, answered)

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
-from engineer.gate import START
+from engineer.gate import BASE_POLICY
 from envgen.dataset import read_table
 from envgen.errors import DataError, RunDirectoryError
 from infra.analysis.correlation import ScoredStage, piloted_stages, rank_correlations
@@ -32,7 +32,7 @@ class Finished:
     """What a finished curriculum of a comparison says."""
 
     outcomes: Mapping[str, np.ndarray]
-    """Rate -> outcomes on the validation set, of shape (start policy and stages, instances)."""
+    """Rate -> outcomes on the validation set, of shape (base policy and stages, instances)."""
     final: int
     """Stage whose policy is in force at the end."""
     ids: tuple[str, ...] = ()
@@ -71,7 +71,7 @@ def finished(directory: Path, preset: Preset) -> Finished | None:
 
 def _read(run: Run, results: CurriculumResults) -> Finished:
     numbers = [stage.stage for stage in results.stages]
-    evaluations = [run.evaluation(number) for number in (START, *numbers)]
+    evaluations = [run.evaluation(number) for number in (BASE_POLICY, *numbers)]
     tables = [read_table(evaluation.path(Evaluation.rollouts), _COLUMNS) for evaluation in evaluations]
     ids = [tuple(table["id"].to_pylist()) for table in tables]
     if len(set(ids)) > 1:
@@ -122,7 +122,7 @@ def gather(directory: Path, spec: ComparisonSpec, failures: Mapping[str, str]) -
     baselines = {name: runs[name] for name in BASELINES if name in runs}
     pilots = tuple(pair for one in known for pair in one.pilots)
     arms = [
-        arm_result(arm.label, runs.get(arm.label, {}), baselines, arm.designer, arm.variant)
+        arm_result(arm.label, runs.get(arm.label, {}), baselines, arm.engineer, arm.variant)
         for arm in spec.arms
     ]
     return ComparisonResults(
@@ -148,18 +148,18 @@ def _child(child: Child, done: bool, failures: Mapping[str, str]) -> ChildResult
 
 
 def arm_result(
-    label: str, runs: Runs, baselines: Mapping[str, Runs], designer: str = "", variant: str = ""
+    label: str, runs: Runs, baselines: Mapping[str, Runs], engineer: str = "", variant: str = ""
 ) -> ArmResult:
     """The figures of an arm over its seeds, and its differences to the baselines but itself."""
     if not runs:
-        return ArmResult(label=label, designer=designer, variant=variant, seeds=())
+        return ArmResult(label=label, engineer=engineer, variant=variant, seeds=())
     every = list(runs.values())
     curves = {name: list(np.stack([run.outcomes[name] for run in every], axis=1)) for name in RATES}
     ends = {name: final(runs, name) for name in RATES}
     differences = {base: against(runs, others) for base, others in baselines.items() if base != label}
     return ArmResult(
         label=label,
-        designer=designer,
+        engineer=engineer,
         variant=variant,
         seeds=tuple(runs),
         valid=rate(ends["valid"]),

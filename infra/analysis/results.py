@@ -53,7 +53,7 @@ class ArmResult(Frozen):
     """One arm over the seeds that finished, or a policy that arms share."""
 
     label: str
-    designer: str = ""
+    engineer: str = ""
     variant: str = ""
     seeds: tuple[int, ...]
     """Those that finished; all figures are over them."""
@@ -64,7 +64,7 @@ class ArmResult(Frozen):
     """Mean height of the curve of the valid rate from stage 0 to the last stage."""
     optimal_area: Rate | None = None
     valid_curve: tuple[Rate, ...] = ()
-    """On the validation set: of the start policy, then after each stage."""
+    """On the validation set: of the base policy, then after each stage."""
     optimal_curve: tuple[Rate, ...] = ()
     final_by_seed: dict[int, float] = {}
     """Seed -> valid rate at the end."""

@@ -1,7 +1,7 @@
 """Which curricula a comparison consists of; `comparison.json` in its directory.
 
 Every arm is run with every seed, as a curriculum of its own. In `envwright compare` an arm is an engineer
-variant, a designer with a context variant, and all curricula start from one shared stage 0. A round of a
+variant, an engineer with a context variant, and all curricula start from one shared stage 0. A round of a
 study is a comparison with a test suite and a registration; a headroom measurement is one whose arms are
 constant configs.
 """
@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeVar
 from pydantic import BaseModel, Field, ValidationError
 
 from engineer.context import VARIANTS
-from engineer.engineers.registry import find_designer, resolve
+from engineer.engineers.registry import find_engineer, resolve
 from envgen.errors import ConfigError, RunDirectoryError, describe_validation_error
 from envgen.files import read_model, write_json
 from envgen.frozen import Frozen
@@ -24,11 +24,11 @@ from infra.runs.run import FREE_FIELDS, changed_fields
 
 SPEC_FILE = "comparison.json"
 SHARED = "shared"
-"""The start policy, and stage 0 where all seeds share one; `shared-sSEED` is the stage 0 of a seed."""
+"""The base policy, and stage 0 where all seeds share one; `shared-sSEED` is the stage 0 of a seed."""
 _READS_WITHOUT_ASKING = {"openai"}
-"""Designers that read the context although they ask no model of the run."""
+"""Engineers that read the context although they ask no model of the run."""
 Stage0 = Literal["one", "per-seed", "own"]
-"""`one`: all seeds go on from one stage 0, so that a designer that draws nothing makes the same first
+"""`one`: all seeds go on from one stage 0, so that an engineer that draws nothing makes the same first
 decision for all of them. `per-seed`: each seed has a stage 0 of its own, which its arms share. `own`:
 nothing is shared."""
 Spec = TypeVar("Spec", bound=BaseModel)
@@ -37,19 +37,19 @@ Spec = TypeVar("Spec", bound=BaseModel)
 class Arm(Frozen):
     """What the curricula of an arm have of their own."""
 
-    designer: str
+    engineer: str
     variant: str
     reads: bool = False
-    """Whether the designer reads the context in words, so that the context variant matters."""
+    """Whether the engineer reads the context in words, so that the context variant matters."""
     name: str = ""
-    """Its label, where designer and context variant do not tell it from the others."""
+    """Its label, where engineer and context variant do not tell it from the others."""
     preset: Preset | None = None
-    """Instead of the comparison's, but for designer, context variant, seed and stages."""
+    """Instead of the comparison's, but for engineer, context variant, seed and stages."""
 
     @property
     def label(self) -> str:
-        """`checkpoint-V6` if the designer reads, `random` if not, `random+piloted`; part of file names."""
-        return self.name or (f"{self.designer}-{self.variant}" if self.reads else self.designer)
+        """`checkpoint-V6` if the engineer reads, `random` if not, `random+piloted`; part of file names."""
+        return self.name or (f"{self.engineer}-{self.variant}" if self.reads else self.engineer)
 
 
 class ComparisonSpec(Frozen):
@@ -57,7 +57,7 @@ class ComparisonSpec(Frozen):
 
     name: str
     preset: Preset
-    """Its seed is that of a stage 0 that all share; an arm with its designer has its options too."""
+    """Its seed is that of a stage 0 that all share; an arm with its engineer has its options too."""
     arms: tuple[Arm, ...] = Field(min_length=1)
     seeds: tuple[int, ...] = Field(min_length=1)
     stage_0: Stage0 = "one"
@@ -72,9 +72,9 @@ class ComparisonSpec(Frozen):
         return [Child(arm=arm, seed=seed) for seed in self.seeds for arm in self.arms]
 
     def preset_of(self, child: "Child") -> Preset:
-        """The preset of a child's curriculum; ConfigError if its designer refuses it."""
+        """The preset of a child's curriculum; ConfigError if its engineer refuses it."""
         arm, root = child.arm, {"one": self.preset.seed, "per-seed": child.seed, "own": None}[self.stage_0]
-        preset = _designed(arm.preset or self.preset, arm.designer, arm.variant, self.preset.stages)
+        preset = _designed(arm.preset or self.preset, arm.engineer, arm.variant, self.preset.stages)
         return preset.model_copy(update={"seed": child.seed, "stage0_seed": root})
 
     def root(self, seed: int) -> str:
@@ -84,18 +84,18 @@ class ComparisonSpec(Frozen):
     @property
     def roots(self) -> dict[str, Preset]:
         """Run directory of a shared stage 0 -> its preset: that stage only, no pilot or gate after it."""
-        preset = _designed(self.preset, "fixed", self.preset.design.variant, 1)
-        design = preset.design.model_copy(update={"candidates": 1, "pilot": 0, "gate": "off"})
+        preset = _designed(self.preset, "fixed", self.preset.engineer.variant, 1)
+        plain = preset.engineer.model_copy(update={"candidates": 1, "pilot": 0, "gate": "off"})
         seeds = {"one": [self.preset.seed], "per-seed": self.seeds, "own": []}[self.stage_0]
-        changes = [{"design": design, "seed": seed, "stage0_seed": seed} for seed in seeds]
+        changes = [{"engineer": plain, "seed": seed, "stage0_seed": seed} for seed in seeds]
         return {self.root(one["seed"]): preset.model_copy(update=one) for one in changes}
 
 
-def _designed(preset: Preset, designer: str, variant: str, stages: int) -> Preset:
-    """A preset with another designer, which keeps the options if it is the same one."""
-    options = preset.design.options if designer == preset.design.designer else {}
-    design = preset.design.model_copy(update={"designer": designer, "variant": variant, "options": options})
-    return preset.model_copy(update={"design": resolve(design, preset.space, stages), "stages": stages})
+def _designed(preset: Preset, engineer: str, variant: str, stages: int) -> Preset:
+    """A preset with another engineer, which keeps the options if it is the same one."""
+    options = preset.engineer.options if engineer == preset.engineer.name else {}
+    spec = preset.engineer.model_copy(update={"name": engineer, "variant": variant, "options": options})
+    return preset.model_copy(update={"engineer": resolve(spec, preset.space, stages), "stages": stages})
 
 
 class Child(Frozen):
@@ -116,7 +116,7 @@ class Child(Frozen):
 
 
 def shared_policy(stage: int, stage_0: Stage0, seed: int) -> str:
-    """The name of the start policy (-1), or of the stage 0 from which a seed goes on."""
+    """The name of the base policy (-1), or of the stage 0 from which a seed goes on."""
     return SHARED if stage < 0 or stage_0 == "one" else f"{SHARED}-s{seed}"
 
 
@@ -160,7 +160,7 @@ def plan(
             f"approval: {base.approval} asks a person before each stage, which a comparison cannot; "
             "use --set approval=none"
         )
-    chosen = _engineers(engineers, variants, base.design.variant)
+    chosen = _engineers(engineers, variants, base.engineer.variant)
     spec = ComparisonSpec(
         name=name or f"compare-{base.name}", preset=base, arms=tuple(chosen), seeds=tuple(numbers)
     )
@@ -235,15 +235,15 @@ def _engineers(text: str, variants: str | None, default: str) -> list[Arm]:
     )
     found: list[Arm] = []
     for item in _items(text, "--engineers"):
-        designer, colon, variant = item.partition(":")
-        reads = find_designer(designer).asks is not None or designer in _READS_WITHOUT_ASKING
+        engineer, colon, variant = item.partition(":")
+        reads = find_engineer(engineer).asks is not None or engineer in _READS_WITHOUT_ASKING
         if colon and not reads:
             raise ConfigError(
-                f"--engineers {item}: {designer!r} reads no context, so that a variant changes nothing; "
-                f"write {designer}"
+                f"--engineers {item}: {engineer!r} reads no context, so that a variant changes nothing; "
+                f"write {engineer}"
             )
         shown = [known_variant(variant)] if colon else over if reads else [default]
-        found += [Arm(designer=designer, variant=one, reads=reads) for one in shown]
+        found += [Arm(engineer=engineer, variant=one, reads=reads) for one in shown]
     labels = [arm.label for arm in found]
     if repeated := sorted({label for label in labels if labels.count(label) > 1}):
         raise ConfigError(f"--engineers: {', '.join(repeated)} would be run twice; name each once")

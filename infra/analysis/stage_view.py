@@ -44,7 +44,7 @@ def proposal_markdown(
     """A proposal in words: who, why, what it changes, what projection changed, and the pilot scores."""
     lines = [
         f"### Proposed config for stage {stage + 1}",
-        f"By **{quiet(proposal.designer)}**, context {quiet(proposal.variant)}, after stage {stage}.",
+        f"By **{quiet(proposal.engineer)}**, context {quiet(proposal.variant)}, after stage {stage}.",
     ]
     if proposal.fallback:
         lines.append(f"**The previous config is kept:** {quiet(proposal.fallback)}")

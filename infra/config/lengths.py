@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engineer.engineers.registry import find_designer
+from engineer.engineers.registry import find_engineer
 from envgen.errors import ConfigError, ModelError
 from policy.checkpoints import resolve_model
 from policy.grpo.model_size import known_positions
@@ -23,32 +23,47 @@ DESIGN_PROMPT_TOKENS = 2000
 
 
 def check_lengths(preset: "Preset") -> None:
-    """ConfigError if the longest prompt and an answer of the length allowed exceed the engine, vLLM in training, or the model, where its limit is known."""
+    """ConfigError if the longest prompt and an answer of the length allowed exceed the engine, vLLM in
+    training, or the model, where its limit is known."""
     try:
         asked, positions = prompt_tokens(preset), known_positions(preset.model)
     except ModelError:  # the checkpoint may be made before the run, which says so if it is not
         return
     for field, answer, question, name, limit in _lengths(preset, asked):
         if positions is not None and answer + question > positions:
-            raise ConfigError(f"{field}: {answer} tokens and a prompt of about {question} exceed the model's {positions}; lower it, or change prompt_style")
+            raise ConfigError(
+                f"{field}: {answer} tokens and a prompt of about {question} exceed the model's {positions};"
+                " lower it, or change prompt_style"
+            )
         if limit is not None and answer + question > limit:
-            raise ConfigError(f"{field}: {answer} tokens and a prompt of about {question} exceed {name}, {limit}; lower the one, or raise the other")
+            raise ConfigError(
+                f"{field}: {answer} tokens and a prompt of about {question} exceed {name}, {limit}; lower the"
+                " one, or raise the other"
+            )
 
 
 def _lengths(preset: "Preset", asked: int) -> Iterator[tuple[str, int, int, str, int | None]]:
-    """(field, longest answer, prompt, name of the option that limits both, its value) of each kind of answer."""
+    """(field, longest answer, prompt, name of the option that limits both, its value) of each kind of
+    answer."""
     engine = ("engine.max_model_len", preset.engine.max_model_len)
     yield "max_answer_tokens", preset.max_answer_tokens, asked, *engine
-    design = preset.asked_design()
+    engineer = preset.effective_engineer()
     # The compact wording is cut to what the context of its policy allows.
-    if design.wording == "full" and find_designer(design.designer).asks is not None:
-        yield "design.max_tokens", design.max_tokens, DESIGN_PROMPT_TOKENS, *engine
+    if engineer.wording == "full" and find_engineer(engineer.name).asks is not None:
+        yield "engineer.max_tokens", engineer.max_tokens, DESIGN_PROMPT_TOKENS, *engine
     length = preset.trl.get("vllm_max_model_length") if preset.trl.get("use_vllm") else None
-    yield "trl.max_completion_length", answer_tokens(preset.trl), asked, "trl.vllm_max_model_length", length if isinstance(length, int) else None
+    yield (
+        "trl.max_completion_length",
+        answer_tokens(preset.trl),
+        asked,
+        "trl.vllm_max_model_length",
+        length if isinstance(length, int) else None,
+    )
 
 
 def prompt_tokens(preset: "Preset") -> int:
-    """Tokens of the longest prompt: by the tokenizer of a checkpoint that is here, else about as Qwen's cuts it."""
+    """Tokens of the longest prompt: by the tokenizer of a checkpoint that is here, else about as Qwen's cuts
+    it."""
     return _tokens(preset.model, preset.task.longest_prompt(preset.prompt_style)) + _CHAT_TOKENS
 
 

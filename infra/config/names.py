@@ -1,4 +1,5 @@
-"""Names of the directories in the runs folder: one component of a path, and nothing that envwright keeps there itself."""
+"""Names of the directories in the runs folder: one component of a path, and nothing that envwright keeps
+there itself."""
 
 from typing import Annotated
 
@@ -31,5 +32,11 @@ def checked_name(name: str, field: str = "--name") -> str:
         return _NAME.validate_python(name)
     except ValidationError:
         reserved = f"and not begin with {', '.join(RESERVED[:-1])} or {RESERVED[-1]}"
-        expected = f"a name has 1 to 128 letters, digits, dots, underscores and dashes, the first a letter or digit, {reserved}"
-        raise ConfigError(f"{field} {shown(name)}: {expected}, for example my-run-2; the folder that it lies in is ENVWRIGHT_RUNS") from None
+        expected = (
+            "a name has 1 to 128 letters, digits, dots, underscores and dashes, the first a letter or digit,"
+            f" {reserved}"
+        )
+        raise ConfigError(
+            f"{field} {shown(name)}: {expected}, for example my-run-2; the folder that it lies in is"
+            " ENVWRIGHT_RUNS"
+        ) from None

@@ -10,8 +10,8 @@ import yaml
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from engineer.context import VARIANTS
-from engineer.engineers.registry import find_designer, resolve
-from engineer.spec import DesignSpec
+from engineer.engineers.registry import find_engineer, resolve
+from engineer.spec import EngineerSpec
 from envgen.config import SHARE, EnvConfig
 from envgen.errors import ConfigError, DataError, SamplingError, describe_validation_error
 from envgen.families import FamilySpec
@@ -32,11 +32,13 @@ TINY_DESIGN_TOKENS = 160
 Config = TypeVar("Config", bound=BaseModel)
 PRESETS = Path(__file__).parent / "presets"
 TUNING_SEED = 20_270
-"""Seed of the tuning set: `--set validation.seed=20270` judges on instances that are none of the validation set."""
+"""Seed of the tuning set: `--set validation.seed=20270` judges on instances that are none of the validation
+set."""
 
 
 class ValidationSpec(Frozen):
-    """The fixed validation set: for each stratum the same number of instances of every combination of knobs."""
+    """The fixed validation set: for each stratum the same number of instances of every combination of
+    knobs."""
 
     grid: dict[str, tuple[float, ...]] = {}
     """Knob -> its values; one that is left out has the middle of its range."""
@@ -59,7 +61,9 @@ class ValidationSpec(Frozen):
             low, high = knob.widest
             for value in values:
                 if not low <= value <= high:
-                    raise ValueError(f"grid.{name}: {value:g} is outside of the space, {low:g} to {high:g}; move it inside")
+                    raise ValueError(
+                        f"grid.{name}: {value:g} is outside of the space, {low:g} to {high:g}; move it inside"
+                    )
         found = []
         for name in self.strata or space.names:
             if name not in space.names:
@@ -75,12 +79,13 @@ class ValidationSpec(Frozen):
 
 
 class Preset(Frozen):
-    """A curriculum: policy, environment, training, designer."""
+    """A curriculum: policy, environment, training, engineer."""
 
     name: Stem
     description: str = ""
     approval: Literal["none", "required"] | None = None
-    """`required`: before each stage after the first a person decides on the proposed config. Left out: as in the run that is continued."""
+    """`required`: before each stage after the first a person decides on the proposed config. Left out: as in
+    the run that is continued."""
     model: str
     """`tiny` (shipped), a checkpoint directory or a hub id."""
     seed: int = Field(default=0, ge=0)
@@ -102,15 +107,17 @@ class Preset(Frozen):
     validation: ValidationSpec = ValidationSpec()
     engine: EngineConfig = EngineConfig()
     rewards: RewardWeights = DEFAULT_WEIGHTS
-    design: DesignSpec = DesignSpec()
+    engineer: EngineerSpec = EngineerSpec()
     training: TrainingSettings = TrainingSettings()
     trl: dict[str, Any] = Field(default_factory=dict)
     """Options of `trl.GRPOConfig` under their own names."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if self.design.variant not in VARIANTS:
-            raise ValueError(f"design.variant {self.design.variant!r} is not one of {', '.join(VARIANTS)}")
+        if self.engineer.variant not in VARIANTS:
+            raise ValueError(
+                f"engineer.variant {self.engineer.variant!r} is not one of {', '.join(VARIANTS)}"
+            )
         if self.prompt_style not in self.task.styles:
             known = ", ".join(self.task.styles)
             raise ValueError(f"prompt_style {self.prompt_style!r} is not one of {known}")
@@ -132,7 +139,11 @@ class Preset(Frozen):
             family = FamilySpec.model_validate(given.get("family", {})).resolved()
         except ValidationError:
             return given  # said of the field
-        return {**given, "family": family, "prompt_style": given.get("prompt_style") or family.load().styles[0]}
+        return {
+            **given,
+            "family": family,
+            "prompt_style": given.get("prompt_style") or family.load().styles[0],
+        }
 
     def _check_default(self) -> None:
         self.space.check(self.default_config)
@@ -150,11 +161,14 @@ class Preset(Frozen):
         """Which configs are legal."""
         return self.task.space
 
-    def asked_design(self) -> DesignSpec:
-        """The design spec that a designer works with: the shipped policies were taught the compact wording and short answers."""
-        if self.model not in SHIPPED or find_designer(self.design.designer).asks is None:
-            return self.design
-        return self.design.model_copy(update={"wording": "compact", "max_tokens": min(self.design.max_tokens, TINY_DESIGN_TOKENS)})
+    def effective_engineer(self) -> EngineerSpec:
+        """The spec that the engineer works with: the shipped policies were taught the compact wording and
+        short answers."""
+        if self.model not in SHIPPED or find_engineer(self.engineer.name).asks is None:
+            return self.engineer
+        return self.engineer.model_copy(
+            update={"wording": "compact", "max_tokens": min(self.engineer.max_tokens, TINY_DESIGN_TOKENS)}
+        )
 
     def stage_seed(self, stage: int) -> int:
         """The seed that a stage's training data and training are drawn with."""
@@ -171,14 +185,22 @@ class _Loader(yaml.SafeLoader):
 
 # And in which `gate: off` is a word: in YAML 1.2 only true and false are booleans.
 _Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:bool"] for first, resolvers in _Loader.yaml_implicit_resolvers.items()
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:bool"]
+    for first, resolvers in _Loader.yaml_implicit_resolvers.items()
 }
-_Loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"true|True|TRUE|false|False|FALSE"), list("tTfF"))
-_Loader.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)[eE][-+]?[0-9]+$"), list("-+.0123456789"))
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:bool", re.compile(r"true|True|TRUE|false|False|FALSE"), list("tTfF")
+)
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)[eE][-+]?[0-9]+$"),
+    list("-+.0123456789"),
+)
 
 
 def load_preset(name: str, overrides: dict[str, Any] | None = None) -> Preset:
-    """A shipped preset by name, or a YAML file by path, with dotted overrides; ConfigError names file and field."""
+    """A shipped preset by name, or a YAML file by path, with dotted overrides; ConfigError names file and
+    field."""
     path = preset_path(name)
     raw = read_yaml(path)
     for key, value in (overrides or {}).items():
@@ -188,7 +210,7 @@ def load_preset(name: str, overrides: dict[str, Any] | None = None) -> Preset:
         check_trl_options(preset.trl)
         check_training(preset.training)
         Batches.of(preset.trl, Sharding.of(preset.training).processes)
-        preset = preset.model_copy(update={"design": resolve(preset.design, preset.space, preset.stages)})
+        preset = preset.model_copy(update={"engineer": resolve(preset.engineer, preset.space, preset.stages)})
         parts = preset.validation.parts(preset.space)
         for _, config, count in [("stage 0", preset.default_config, preset.instances), *parts]:
             preset.task.check(config, count)
@@ -203,7 +225,8 @@ def load_preset(name: str, overrides: dict[str, Any] | None = None) -> Preset:
 
 
 def load_recipe(path: Path | None, overrides: dict[str, Any]) -> BootstrapRecipe:
-    """The recipe of a base policy, the shipped one for None, with dotted overrides; ConfigError names file and field."""
+    """The recipe of a base policy, the shipped one for None, with dotted overrides; ConfigError names file
+    and field."""
     path = path or RECIPE
     raw = read_yaml(path)
     for key, value in overrides.items():
@@ -219,15 +242,20 @@ def preset_path(name: str) -> Path:
     path = Path(name) if name.endswith((".yaml", ".yml")) else PRESETS / f"{name}.yaml"
     if not path.is_file():
         shipped = ", ".join(sorted(p.stem for p in PRESETS.glob("*.yaml")))
-        raise ConfigError(f"{name}: no such preset; the shipped ones are {shipped}, or give the path of a YAML file")
+        raise ConfigError(
+            f"{name}: no such preset; the shipped ones are {shipped}, or give the path of a YAML file"
+        )
     return path
 
 
 def load_env_config(path: Path, kind: type[Config]) -> Config:
-    """An environment config from a YAML file, that of any family or of one; ConfigError names file and field."""
+    """An environment config from a YAML file, that of any family or of one; ConfigError names file and
+    field."""
     raw = read_yaml(path)
     if "default_config" in raw:
-        raise ConfigError(f"{path}: is a preset, not an environment config; give a file that holds its default_config alone")
+        raise ConfigError(
+            f"{path}: is a preset, not an environment config; give a file that holds its default_config alone"
+        )
     try:
         return kind.model_validate(raw)
     except ValidationError as error:

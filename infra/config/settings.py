@@ -1,4 +1,5 @@
-"""Where things are on this machine, from the environment (`ENVWRIGHT_...`) with defaults in the working directory."""
+"""Where things are on this machine, from the environment (`ENVWRIGHT_...`) with defaults in the working
+directory."""
 
 import os
 import re
@@ -23,15 +24,18 @@ class Settings(BaseSettings):
     workers: int = Field(default=1, ge=1)
     """Processes that draw instances; the instances are the same for any number.
 
-    More than one rarely pays: on two busy cores, 20,000 instances of the default family took 1.5 s with one process and 3.1 s with two,
-    100,000 took 8.1 s and 9.3 s. About two seconds of that are the start of the processes.
-    """
+    More than one rarely pays: on two busy cores, 20,000 instances of the default family took 1.5 s with one
+    process and 3.1 s with two, 100,000 took 8.1 s and 9.3 s. About two seconds of that are the start of the
+    processes. """
     ray: bool = False
-    """Draw training data on Ray workers: on the cluster that `RAY_ADDRESS` names, else on a Ray started here with `workers` cores."""
+    """Draw training data on Ray workers: on the cluster that `RAY_ADDRESS` names, else on a Ray started here
+    with `workers` cores."""
     remote: str | None = None
-    """URL (fsspec: `s3://bucket/prefix`, `file:///mnt/copies`) under which finished stages are copied, and from which missing ones are fetched."""
+    """URL (fsspec: `s3://bucket/prefix`, `file:///mnt/copies`) under which finished stages are copied, and
+    from which missing ones are fetched."""
     vllm_python: Path | None = None
-    """Interpreter that has vLLM, for `engine.backend: vllm`; left out, this one if it has vLLM, else `.venv-vllm/bin/python` here or beside the project."""
+    """Interpreter that has vLLM, for `engine.backend: vllm`; left out, this one if it has vLLM, else
+    `.venv-vllm/bin/python` here or beside the project."""
     parent_run: str | None = None
     """MLflow run under which curricula are recorded: that of the comparison they belong to."""
 
@@ -41,11 +45,13 @@ class Settings(BaseSettings):
         return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{self.runs.resolve()}/mlflow.db"
 
     def run_directory(self, name: str) -> Path:
-        """The directory of this name in the runs folder; ConfigError if it is no `infra.config.names.Name`."""
+        """The directory of this name in the runs folder; ConfigError if it is no
+        `infra.config.names.Name`."""
         return self.runs / checked_name(name)
 
     def find_run(self, run: str) -> Path:
-        """The directory that a command is given as RUN: a path if it has a separator in it or starts with a dot, else a name in the runs folder."""
+        """The directory that a command is given as RUN: a path if it has a separator in it or starts with a
+        dot, else a name in the runs folder."""
         if os.sep in run or run.startswith("."):
             return Path(run).resolve()
         return self.runs / checked_name(run, "RUN")

@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from engineer.engineers.registry import find_designer
+from engineer.engineers.registry import find_engineer
 from envgen.errors import ConfigError
 from envgen.frozen import Frozen
 from infra.config.lengths import DESIGN_PROMPT_TOKENS, prompt_tokens
@@ -52,39 +52,46 @@ class Workload(Frozen):
     answer_length: int
     """Mean tokens of an answer in training."""
     training: Work
-    """Of a stage; so are pilot and design."""
+    """Of a stage; so are pilot and engineer."""
     evaluation: Work
     """Of one policy on the validation set."""
     pilot: Work
-    design: Work
+    engineer: Work
 
     @property
     def stage(self) -> Work:
         """All work of a stage."""
-        return self.training + self.evaluation + self.pilot + self.design
+        return self.training + self.evaluation + self.pilot + self.engineer
 
     @property
     def total(self) -> Work:
-        """All work: the start policy is evaluated once, before the first stage."""
+        """All work: the base policy is evaluated once, before the first stage."""
         return self.evaluation + self.stage.times(self.stages)
 
 
 def workload(preset: Preset, answer_length: int | None = None) -> Workload:
-    """The work that a preset asks for; answers have half of their limit on average unless a mean length is given.
+    """The work that a preset asks for; answers have half of their limit on average unless a mean length is
+    given.
 
     ConfigError if answers cannot be that long, or a stage has too few instances for one step.
     """
     limit, asked = answer_tokens(preset.trl), prompt_tokens(preset)
     if answer_length is not None and not 1 <= answer_length <= limit:
-        raise ConfigError(f"--answer-length: {answer_length} is not between 1 and trl.max_completion_length, {limit}; give the mean length of an answer")
+        raise ConfigError(
+            f"--answer-length: {answer_length} is not between 1 and trl.max_completion_length, {limit}; give"
+            " the mean length of an answer"
+        )
     batches = Batches.of(preset.trl, Sharding.of(preset.training).processes)
     steps = batches.optimizer_steps(preset.instances, preset.epochs)
     if not steps:
-        raise ConfigError(f"instances: {preset.instances} are fewer than the {batches.prompts} prompts answered together; raise it, or lower the batch")
+        raise ConfigError(
+            f"instances: {preset.instances} are fewer than the {batches.prompts} prompts answered together;"
+            " raise it, or lower the batch"
+        )
     mean = answer_length or limit // 2
     answers = round(batches.prompts_of_epoch(preset.instances) * preset.epochs) * batches.group
     judged = min(answer_length or preset.max_answer_tokens // 2, preset.max_answer_tokens)
-    questions = preset.design.candidates if find_designer(preset.design.designer).asks else 0
+    questions = preset.engineer.candidates if find_engineer(preset.engineer.name).asks else 0
     validation = sum(count for _, _, count in preset.validation.parts(preset.space))
     return Workload(
         stages=preset.stages,
@@ -92,8 +99,8 @@ def workload(preset: Preset, answer_length: int | None = None) -> Workload:
         answer_length=mean,
         training=_work(answers, asked, mean, batches.iterations),
         evaluation=_work(validation, asked, judged),
-        pilot=_work(preset.design.pilot * preset.design.candidates * batches.group, asked, mean),
-        design=_work(questions, DESIGN_PROMPT_TOKENS, preset.asked_design().max_tokens // 2),
+        pilot=_work(preset.engineer.pilot * preset.engineer.candidates * batches.group, asked, mean),
+        engineer=_work(questions, DESIGN_PROMPT_TOKENS, preset.effective_engineer().max_tokens // 2),
     )
 
 

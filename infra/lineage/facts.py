@@ -47,7 +47,7 @@ class Facts(Frozen):
     """Digest of the proposal that the config comes from; None for the default config."""
     fallback: str | None = None
     """Why the previous config was kept, if it was."""
-    designer: str | None = None
+    engineer: str | None = None
     variant: str | None = None
     prompt: str | None = None
     """Name of the prompt that a model was asked with; None if none was asked."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from engineer.gate import START
+from engineer.gate import BASE_POLICY
 from engineer.proposal import shortened
 from infra.analysis.formats import config_changes
 from infra.config.preset import Preset, resolved_json
@@ -27,7 +27,7 @@ RECORDED = PREFIX + "recorded"
 VERSION = 3
 """Raised by hand when a stage is recorded in another way."""
 SERIES = ("reward", "valid", "optimal", "zero_variance", "entropy", "clipped", "mismatch", "mismatch_max")
-_SHORT = {"preset.name", "preset.seed", "preset.design.designer", "preset.design.variant"}
+_SHORT = {"preset.name", "preset.seed", "preset.engineer.name", "preset.engineer.variant"}
 """Parameters under short names.
 
 MLflow's compare view opens with the first three in which curricula differ.
@@ -80,7 +80,7 @@ def record_stage(recorder: Recorder, run: RunRef, stage: int) -> str:
         if of.get(RECORDED, "").endswith(run.stage(number).digest(Stage.manifest))
     }
     record = _Record(recorder, run, key, _root(recorder, run, key, under), recorder.models(key), prompts)
-    if START not in known or known[START].data.tags.get(RECORDED) != _recorded(run, START):
+    if BASE_POLICY not in known or known[BASE_POLICY].data.tags.get(RECORDED) != _recorded(run, BASE_POLICY):
         recorder.inputs(record.root, {"validation": record.validation})
         _record_start(record)
     last = ""
@@ -101,31 +101,31 @@ def _root(recorder: Recorder, run: RunRef, key: str, under: str | None) -> str:
 
 def _columns(preset: Preset) -> dict[str, str]:
     """What runs are compared by."""
-    design = preset.design
+    engineer = preset.engineer
     return {
-        "variant": design.variant,
-        "designer": design.designer,
+        "variant": engineer.variant,
+        "engineer": engineer.name,
         "seed": str(preset.seed),
         "preset": preset.name,
     }
 
 
 def _record_start(record: _Record) -> None:
-    """The start policy and its evaluation, a run below the curriculum's: stages are measured against it."""
+    """The base policy and its evaluation, a run below the curriculum's: stages are measured against it."""
     run, recorder = record.run, record.recorder
-    child = _child(record, START, "start policy", "start")
-    source = run.policy(START)
+    child = _child(record, BASE_POLICY, "base policy", "start")
+    source = run.policy(BASE_POLICY)
     path = str(Path(source).resolve()) if Path(source).is_dir() else source
-    model = _checkpoint(record, child, f"{run.name}-start", _facts(record, START, path))
+    model = _checkpoint(record, child, f"{run.name}-start", _facts(record, BASE_POLICY, path))
     recorder.inputs(child, {"validation": record.validation})
     recorder.scores(child, model, record.validation, scores(run.preset.space, run.start.rollouts), 0)
-    recorder.finish(child, {RECORDED: _recorded(run, START)})
+    recorder.finish(child, {RECORDED: _recorded(run, BASE_POLICY)})
 
 
 def _record_stage(record: _Record, stage: int) -> str:
     run, recorder, files, data = record.run, record.recorder, record.run.stage(stage), record.training(stage)
     gate, preset = files.gate, run.preset
-    name = f"stage {stage} · {preset.design.variant} · {preset.design.designer}"
+    name = f"stage {stage} · {preset.engineer.variant} · {preset.engineer.name}"
     child = _child(record, stage, name, "stage", gate=gate.action)
     parent = record.model(run.parent(stage))
     recorder.inputs(child, {"training": data, "validation": record.validation}, parent)
@@ -193,8 +193,8 @@ def _record_calls(record: _Record, stage: int, child: str) -> dict[str, str]:
     proposals, preset, whom = files.candidates.proposals, run.preset, run.asked(stage)
     if not any(proposal.prompt for proposal in proposals):
         return {}
-    wording = preset.asked_design().wording
-    prompt = prompt_version(record.recorder, wording, preset.design.variant, record.prompts.get(stage))
+    wording = preset.effective_engineer().wording
+    prompt = prompt_version(record.recorder, wording, preset.engineer.variant, record.prompts.get(stage))
     asked = None if whom is None else record.model(whom)
     chosen = proposals.index(files.proposal)
     stored = datetime.fromtimestamp(files.path(Stage.candidates).stat().st_mtime, UTC)
@@ -209,11 +209,11 @@ def _record_calls(record: _Record, stage: int, child: str) -> dict[str, str]:
 
 
 def _facts(record: _Record, stage: int, path: str, **more: Any) -> Facts:
-    """What a checkpoint was made from; of the start policy only what it is."""
+    """What a checkpoint was made from; of the base policy only what it is."""
     run, validation = record.run, record.validation
     made = (
         {}
-        if stage == START
+        if stage == BASE_POLICY
         else {**_data_facts(record, stage), **(_design_facts(record, stage - 1) if stage else {})}
     )
     names = {"curriculum": record.key, "run": run.name, "preset": run.preset.name, "seed": run.preset.seed}
@@ -248,7 +248,7 @@ def _design_facts(record: _Record, stage: int) -> dict[str, Any]:
     facts = {
         "proposal": files.digest(Stage.proposal),
         "fallback": shortened(proposal.fallback, LONGEST_TEXT) if proposal.fallback else None,
-        "designer": proposal.designer,
+        "engineer": proposal.engineer,
         "variant": proposal.variant,
         **prompt,
         "trace": trace_id_of(record.key, number, proposal) if prompt else None,
@@ -264,7 +264,9 @@ def _design_facts(record: _Record, stage: int) -> dict[str, Any]:
 
 
 def _recorded(run: Run, stage: int) -> str:
-    done = run.start.digest(Stage.rollouts) if stage == START else run.stage(stage).digest(Stage.manifest)
+    done = (
+        run.start.digest(Stage.rollouts) if stage == BASE_POLICY else run.stage(stage).digest(Stage.manifest)
+    )
     return f"{VERSION}-{done}"
 
 

@@ -104,7 +104,7 @@ def _spans(call: Call, trace_id: str) -> list[Span]:
     }
     inputs = {
         "prompt": proposal.prompt,
-        "designer": proposal.designer,
+        "engineer": proposal.engineer,
         "variant": proposal.variant,
         "left out": proposal.cuts,
     }

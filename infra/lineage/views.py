@@ -27,11 +27,11 @@ def _view(
 
 VIEWS = {
     "mlflow.sharedViewState.curricula": _view(
-        "curriculum", ("variant", "designer", "seed", "preset"), "metrics.`valid`", False
+        "curriculum", ("variant", "engineer", "seed", "preset"), "metrics.`valid`", False
     ),
     "mlflow.sharedViewState.stages": _view(
         "stage",
-        ("curriculum", "variant", "designer", "seed", "stage"),
+        ("curriculum", "variant", "engineer", "seed", "stage"),
         "params.`curriculum`",
         True,
         ("gate",),

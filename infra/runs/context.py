@@ -1,4 +1,4 @@
-"""What the designer of a run may read after a stage."""
+"""What the engineer of a run may read after a stage."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ _OF_THE_MACHINE = (
 
 
 def design_context(run: RunRef, stage: int) -> DesignContext:
-    """What the designer may read after a stage."""
+    """What the engineer may read after a stage."""
     records = [_record(run, number) for number in range(stage + 1)]
     before = run.stage(stage - 1)
     return DesignContext(
@@ -35,7 +35,8 @@ def design_context(run: RunRef, stage: int) -> DesignContext:
 
 
 def _rationale(stage: Stage) -> str:
-    """Why the next stage got its config: the designer's words, or those of the person who decided otherwise."""
+    """Why the next stage got its config: the engineer's words, or those of the person who decided
+    otherwise."""
     decision = stage.decision
     if decision is None or (decision.decision == "approve" and not decision.edited):
         return stage.proposal.rationale
@@ -54,7 +55,11 @@ def training_facts(preset: Preset) -> dict[str, Any]:
         **{name: value for name, value in given.items() if name == "learning_rate"},
         "answer_tokens": answer_tokens(preset.trl),
         "reward": {term: weight for term, weight in preset.rewards.weights.items() if weight},
-        "hyperparameters": {name: value for name, value in given.items() if name not in shown and not name.startswith(_OF_THE_MACHINE)},
+        "hyperparameters": {
+            name: value
+            for name, value in given.items()
+            if name not in shown and not name.startswith(_OF_THE_MACHINE)
+        },
     }
 
 

@@ -11,7 +11,8 @@ from envgen.frozen import Frozen
 MAX_COMMENT = 2_000
 
 Verdict = Literal["approve", "reject", "stop"]
-"""`approve`: the next stage uses the config, as proposed or edited. `reject`: it keeps the config that is there. `stop`: there is no next stage."""
+"""`approve`: the next stage uses the config, as proposed or edited. `reject`: it keeps the config that is
+there. `stop`: there is no next stage."""
 
 
 class Decision(Frozen):
@@ -35,5 +36,12 @@ class Decision(Frozen):
 
     def __str__(self) -> str:
         """One line for logs and tables."""
-        done = {"approve": "approved with edits" if self.edited else "approved", "reject": "rejected", "stop": "stopped"}[self.decision]
-        return f"{done}{f' by {self.by}' if self.by else ''} ({self.via}, {self.decided_at:%Y-%m-%d %H:%M} UTC){f': {self.comment}' if self.comment else ''}"
+        done = {
+            "approve": "approved with edits" if self.edited else "approved",
+            "reject": "rejected",
+            "stop": "stopped",
+        }[self.decision]
+        return (
+            f"{done}{f' by {self.by}' if self.by else ''} ({self.via}, {self.decided_at:%Y-%m-%d %H:%M}"
+            f" UTC){f': {self.comment}' if self.comment else ''}"
+        )

@@ -1,33 +1,42 @@
-"""Start a curriculum from the finished first stages of another one: files are linked or copied, and the steps find themselves done."""
+"""Start a curriculum from the finished first stages of another one: files are linked or copied, and the steps
+find themselves done."""
 
 import os
 import shutil
 from pathlib import Path
 
-from engineer.gate import START
+from engineer.gate import BASE_POLICY
 from envgen.files import sync_directory, write_json
 from infra.config.preset import Preset
 from infra.runs.run import Run, new_curriculum
 from infra.runs.stage import Directory
 from infra.runs.steps import RECORDS, read_record
 
-_ROOT_STEPS, _START_STEPS, STAGE_STEPS = ("validation",), ("start",), ("generate", "train", "evaluate", "summarize")
+_ROOT_STEPS, _START_STEPS, STAGE_STEPS = (
+    ("validation",),
+    ("start",),
+    ("generate", "train", "evaluate", "summarize"),
+)
 
 
 def fork(source: Path, target: Path, preset: Preset, stages: int = 1) -> None:
-    """Make the run directory `target` of a preset with what the first `stages` of `source` have; nothing happens if it exists.
+    """Make the run directory `target` of a preset with what the first `stages` of `source` have; nothing
+    happens if it exists.
 
-    What the engineer wrote is left behind. The directory appears under its name when it is complete. A step whose files are
-    missing or damaged is not done, and is simply done again.
-    """
+    What the engineer wrote is left behind. The directory appears under its name when it is complete. A step
+    whose files are missing or damaged is not done, and is simply done again."""
     if target.exists():
         return
     partial = target.with_name(f".{target.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     here, there = Run(directory=source), Run(directory=partial)
     _take(here, there, _ROOT_STEPS)
-    for number in range(START, stages):
-        _take(here.evaluation(number), there.evaluation(number), STAGE_STEPS if number > START else _START_STEPS)
+    for number in range(BASE_POLICY, stages):
+        _take(
+            here.evaluation(number),
+            there.evaluation(number),
+            STAGE_STEPS if number > BASE_POLICY else _START_STEPS,
+        )
     there.write(Run.curriculum, new_curriculum(target.name, preset))
     os.replace(partial, target)
     sync_directory(target.parent)
@@ -49,7 +58,8 @@ def _take(here: Directory, there: Directory, steps: tuple[str, ...]) -> None:
 
 
 def _link(source: str | Path, target: str | Path) -> None:
-    """A second name of the file where the disk can do that, else a copy. No step writes into a file that is there."""
+    """A second name of the file where the disk can do that, else a copy. No step writes into a file that is
+    there."""
     try:
         os.link(source, target)
     except OSError:

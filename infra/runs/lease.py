@@ -1,10 +1,10 @@
 """Who works on a run directory: one process at a time, on this machine and on others that share the folder.
 
-Two things guard a directory. A file lock, which the kernel frees when its holder dies, keeps out processes of this machine. A
-lease, a small file that its holder renews, keeps out other machines, whose locks a shared folder may not know; one that was
-not renewed for `STALE_SECONDS` is stale, and the next process takes it: it waits so long where it cannot know whether the holder
-lives. Clocks of the machines have to agree to some seconds.
-"""
+Two things guard a directory. A file lock, which the kernel frees when its holder dies, keeps out processes of
+this machine. A lease, a small file that its holder renews, keeps out other machines, whose locks a shared
+folder may not know; one that was not renewed for `STALE_SECONDS` is stale, and the next process takes it: it
+waits so long where it cannot know whether the holder lives. Clocks of the machines have to agree to some
+seconds."""
 
 import fcntl
 import getpass
@@ -52,12 +52,16 @@ class Lease(Frozen):
     def __str__(self) -> str:
         """Who, since when, and how fresh."""
         held = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(self.taken_at))
-        return f"process {self.pid} on {self.host}{f' of {self.user}' if self.user else ''}, since {held}, last seen {self.age:.0f} s ago"
+        return (
+            f"process {self.pid} on {self.host}{f' of {self.user}' if self.user else ''}, since {held}, last"
+            f" seen {self.age:.0f} s ago"
+        )
 
 
 @contextmanager
 def exclusive(directory: Path) -> Iterator[None]:
-    """Be the only process that writes a run directory; RunDirectoryError names the one that is at it. A dead holder holds nothing."""
+    """Be the only process that writes a run directory; RunDirectoryError names the one that is at it. A dead
+    holder holds nothing."""
     directory = directory.resolve()
     locks = directory.parent / ".locks"
     locks.mkdir(parents=True, exist_ok=True)
@@ -78,9 +82,15 @@ def exclusive(directory: Path) -> Iterator[None]:
 
 
 def _wait_until_stale(directory: Path, path: Path, before: Lease) -> None:
-    """Wait until the lease of another machine is stale; RunDirectoryError if it is renewed meanwhile, so that its holder lives."""
+    """Wait until the lease of another machine is stale; RunDirectoryError if it is renewed meanwhile, so that
+    its holder lives."""
     if before.age < STALE_SECONDS:
-        _log.warning("%s is leased by %s; if that process does not renew it, it is taken over in %.0f s", directory, before, STALE_SECONDS - before.age)
+        _log.warning(
+            "%s is leased by %s; if that process does not renew it, it is taken over in %.0f s",
+            directory,
+            before,
+            STALE_SECONDS - before.age,
+        )
     while before.age < STALE_SECONDS:
         time.sleep(min(LOOK_SECONDS, STALE_SECONDS))
         found = read_lease(path)
@@ -102,7 +112,9 @@ def read_lease(path: Path) -> Lease | None:
 def _held(path: Path) -> Iterator[None]:
     """Hold a lease: write it, renew it in a thread, and give it back."""
     now = time.time()
-    mine = Lease(token=uuid4().hex, host=this_host(), pid=os.getpid(), user=this_person(), taken_at=now, renewed_at=now)
+    mine = Lease(
+        token=uuid4().hex, host=this_host(), pid=os.getpid(), user=this_person(), taken_at=now, renewed_at=now
+    )
     write_json(path, mine)
     ended = threading.Event()
     renewer = threading.Thread(target=_renew, args=(path, mine, ended), name="lease", daemon=True)
@@ -118,12 +130,17 @@ def _held(path: Path) -> Iterator[None]:
 
 
 def _renew(path: Path, mine: Lease, ended: threading.Event) -> None:
-    """Renew a lease until told to end. If another process has taken it, as after a long sleep of this machine, end this one."""
+    """Renew a lease until told to end. If another process has taken it, as after a long sleep of this
+    machine, end this one."""
     while not ended.wait(RENEW_SECONDS):
         found = read_lease(path)
         if found and found.token != mine.token:
-            _log.error("the lease of this run was taken by %s; this process stops, complete steps are kept", found)
-            os.kill(os.getpid(), signal.SIGTERM)  # not SIGINT, which shells let their background processes ignore
+            _log.error(
+                "the lease of this run was taken by %s; this process stops, complete steps are kept", found
+            )
+            os.kill(
+                os.getpid(), signal.SIGTERM
+            )  # not SIGINT, which shells let their background processes ignore
             return
         try:
             write_json(path, mine.model_copy(update={"renewed_at": time.time()}))
@@ -133,7 +150,10 @@ def _renew(path: Path, mine: Lease, ended: threading.Event) -> None:
 
 def _taken(directory: Path, lease: Lease | None) -> str:
     who = f" ({lease})" if lease else ""
-    return f"{directory}: another process is working on this run{who}; wait for it, or give this run another --name"
+    return (
+        f"{directory}: another process is working on this run{who}; wait for it, or give this run another"
+        " --name"
+    )
 
 
 def this_host() -> str:

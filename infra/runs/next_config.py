@@ -1,8 +1,7 @@
-"""The config of a run's next stage: what the designer proposed, or what a person decided on that proposal.
+"""The config of a run's next stage: what the engineer proposed, or what a person decided on that proposal.
 
-A decision is stored before it is used. If another proposal lies there than the one decided on, nobody has decided on
-that one. Once the next stage has begun a decision stands.
-"""
+A decision is stored before it is used. If another proposal lies there than the one decided on, nobody has
+decided on that one. Once the next stage has begun a decision stands."""
 
 import logging
 from datetime import UTC, datetime
@@ -41,7 +40,9 @@ def last_stage(run: RunRef) -> int:
     """The last stage with a proposal; RunDirectoryError if there is none."""
     done = [number for number in range(run.preset.stages) if run.stage(number).has(Stage.proposal)]
     if not done:
-        raise RunDirectoryError(f"{run.directory}: no stage has proposed anything yet; wait for the first one to end")
+        raise RunDirectoryError(
+            f"{run.directory}: no stage has proposed anything yet; wait for the first one to end"
+        )
     return done[-1]
 
 
@@ -63,10 +64,9 @@ def decided(
 ) -> Decision:
     """The decision on the proposal of a stage whose digest is `seen`.
 
-    `edit` is a raw config, `{key: {stratum: {knob: value}}}`, which counts with `approve` only. A ratio outside of the
-    config space is refused with ConfigError. Shares are scaled to sum to 1; a stratum with too few instances is shrunk as
-    for a designer. Both are told in `changes`.
-    """
+    `edit` is a raw config, `{key: {stratum: {knob: value}}}`, which counts with `approve` only. A ratio
+    outside of the config space is refused with ConfigError. Shares are scaled to sum to 1; a stratum with too
+    few instances is shrunk as for an engineer. Both are told in `changes`."""
     proposed = run.stage(stage).proposal.config
     config, changes = proposed, []
     if verdict == "approve" and edit is not None and edit != proposed.model_dump(mode="json"):
@@ -74,7 +74,9 @@ def decided(
         try:
             projected, changes = project(edit, run.preset.space, proposed)
         except AnswerError as error:
-            raise ConfigError(f"the edited config: {error}; give at least one {run.preset.space.noun} a share") from None
+            raise ConfigError(
+                f"the edited config: {error}; give at least one {run.preset.space.noun} a share"
+            ) from None
         config, notes = possible(run, stage + 1, projected)
         changes = [*changes, *notes]
         for change in changes:

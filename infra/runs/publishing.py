@@ -44,8 +44,8 @@ def results_with(run: RunRef, number: int) -> CurriculumResults:
     return CurriculumResults(
         curriculum=run.name,
         preset=preset.name,
-        designer=preset.design.designer,
-        variant=preset.design.variant,
+        engineer=preset.engineer.name,
+        variant=preset.engineer.variant,
         seed=preset.seed,
         start=run.start.breakdown,
         stages=(*decided, _stage_result(run, number)),

@@ -1,9 +1,8 @@
 """Copies of run directories under an fsspec URL, so that a run can go on on another machine.
 
-`<remote>/<run>/` mirrors the run directory. Beside the files of the run, and of each finished stage, lies an index of
-their digests. A stage's manifest is removed before its files change and sent last: with it, and only with it, the stage
-is complete there. Nothing is trusted that does not match its digests.
-"""
+`<remote>/<run>/` mirrors the run directory. Beside the files of the run, and of each finished stage, lies an
+index of their digests. A stage's manifest is removed before its files change and sent last: with it, and only
+with it, the stage is complete there. Nothing is trusted that does not match its digests."""
 
 import json
 import logging
@@ -30,8 +29,8 @@ log = logging.getLogger("envwright.remote")
 def push(directory: Path, remote: str) -> int:
     """Copy the finished stages and the files of a run to a remote; returns how many files were sent.
 
-    Files that are there already, by digest and size, are not sent again. RemoteError if another run of this name is there.
-    """
+    Files that are there already, by digest and size, are not sent again. RemoteError if another run of this
+    name is there."""
     there = Remote(remote, directory.name)
     _same_run(there, directory)
     sent = _push_part(there, directory, "", [*directory.glob(".steps/*"), *directory.glob("start/**/*")])
@@ -42,7 +41,8 @@ def push(directory: Path, remote: str) -> int:
 
 
 def pull(remote: str, directory: Path) -> list[str]:
-    """Fetch what a run directory lacks and a remote has: the files of the run and complete stages; returns the names of what came.
+    """Fetch what a run directory lacks and a remote has: the files of the run and complete stages; returns
+    the names of what came.
 
     What does not match its digests is left there with a warning. A folder that is no run is left alone.
     """
@@ -66,7 +66,10 @@ def _same_run(there: Remote, directory: Path) -> None:
     """RemoteError if the remote holds a run of another preset under this name."""
     ours, theirs = directory / MODEL_FILE, there.read(f"{there.root}/{MODEL_FILE}", CLAIM)
     if theirs and ours.exists() and CLAIM.validate_json(ours.read_bytes()) != theirs:
-        raise RemoteError(f"{there.name} is a run of another preset; give this run its own --name, or set another ENVWRIGHT_REMOTE")
+        raise RemoteError(
+            f"{there.name} is a run of another preset; give this run its own --name, or set another"
+            " ENVWRIGHT_REMOTE"
+        )
 
 
 def _push_stage(there: Remote, stage: Path) -> int:
@@ -98,7 +101,11 @@ def _push_decision(there: Remote, stage: Path) -> int:
 def _push_part(there: Remote, directory: Path, name: str, deeper: Iterable[Path]) -> int:
     """Send changed files of a part; its index names a file only while the file is complete there."""
     part = there.part(name)
-    files = {str(path.relative_to(directory)): path for path in [*directory.iterdir(), *deeper] if _wanted(path, directory)}
+    files = {
+        str(path.relative_to(directory)): path
+        for path in [*directory.iterdir(), *deeper]
+        if _wanted(path, directory)
+    }
     digests = {relative: file_digest(path) for relative, path in files.items()}
     try:
         known = there.read(f"{part}/{INDEX}", DIGESTS)
@@ -108,7 +115,11 @@ def _push_part(there: Remote, directory: Path, name: str, deeper: Iterable[Path]
         there.fs.makedirs(part, exist_ok=True)
         known = {}
     sizes = _sizes(there.fs, part)
-    kept = {relative for relative, sha in digests.items() if known.get(relative) == sha and sizes.get(relative) == files[relative].stat().st_size}
+    kept = {
+        relative
+        for relative, sha in digests.items()
+        if known.get(relative) == sha and sizes.get(relative) == files[relative].stat().st_size
+    }
     changed = sorted(digests.keys() - kept)
     if known == digests and not changed:
         return 0
@@ -124,15 +135,22 @@ def _push_part(there: Remote, directory: Path, name: str, deeper: Iterable[Path]
 
 
 def _wanted(path: Path, directory: Path) -> bool:
-    """Whether a file is part of what a copy keeps: no locks, no markers, no half-written files, no work in progress."""
+    """Whether a file is part of what a copy keeps: no locks, no markers, no half-written files, no work in
+    progress."""
     parts = path.relative_to(directory).parts
-    if not path.is_file() or "work" in parts or path.suffix in {".lock", ".partial"} or path == directory / MANIFEST:
+    if (
+        not path.is_file()
+        or "work" in parts
+        or path.suffix in {".lock", ".partial"}
+        or path == directory / MANIFEST
+    ):
         return False
     return all(part == ".steps" or not part.startswith(".") for part in parts)
 
 
 def _pull_files(there: Remote, directory: Path) -> list[str]:
-    """Fetch the files of the run itself that are not here, `curriculum.json` first: it makes the folder a run."""
+    """Fetch the files of the run itself that are not here, `curriculum.json` first: it makes the folder a
+    run."""
     found = []
     for relative, sha in sorted(_read_index(there, "").items(), key=lambda item: item[0] != MODEL_FILE):
         if (directory / relative).exists():
@@ -140,7 +158,13 @@ def _pull_files(there: Remote, directory: Path) -> list[str]:
         if relative != MODEL_FILE and not (directory / MODEL_FILE).exists():
             break
         try:
-            _fetch(there, "", {relative: sha}, _beside(directory), lambda folder, name=relative: _move(folder / name, directory / name))
+            _fetch(
+                there,
+                "",
+                {relative: sha},
+                _beside(directory),
+                lambda folder, name=relative: _move(folder / name, directory / name),
+            )
             found.append(relative)
         except RemoteError as error:
             log.warning("%s: %s; it is not used", there.name, error)
@@ -166,8 +190,11 @@ def _pull_stage(there: Remote, directory: Path, name: str) -> bool:
     return True
 
 
-def _fetch(there: Remote, name: str, digests: dict[str, str], target: Path, place: Callable[[Path], None]) -> None:
-    """Download files into a folder, check them, then `place` the folder; nothing is left of it if anything is wrong."""
+def _fetch(
+    there: Remote, name: str, digests: dict[str, str], target: Path, place: Callable[[Path], None]
+) -> None:
+    """Download files into a folder, check them, then `place` the folder; nothing is left of it if anything is
+    wrong."""
     shutil.rmtree(target, ignore_errors=True)
     try:
         target.mkdir(parents=True)
@@ -214,4 +241,7 @@ def _sizes(fs: AbstractFileSystem, part: str) -> dict[str, int]:
         found = dict(fs.find(part, detail=True))
     except FileNotFoundError:
         return {}
-    return {str(PurePosixPath(path).relative_to(str(fs._strip_protocol(part)))): int(entry["size"]) for path, entry in found.items()}
+    return {
+        str(PurePosixPath(path).relative_to(str(fs._strip_protocol(part)))): int(entry["size"])
+        for path, entry in found.items()
+    }

@@ -62,16 +62,24 @@ class Remote:
 
 
 def _filesystem(url: str) -> tuple[AbstractFileSystem, str]:
-    """The file system of a URL and the path in it; ConfigError if fsspec does not know it or lacks a package."""
+    """The file system of a URL and the path in it; ConfigError if fsspec does not know it or lacks a
+    package."""
     protocol, shown = url.partition("://")[0], without_password(url)
     extra = _EXTRAS.get(protocol)
     try:
         fs, root = fsspec.url_to_fs(url, use_listings_cache=False)
     except ImportError as error:
-        remedy = f"pip install -c constraints.txt -e '.[{extra}]'" if extra else f"install the fsspec package for {protocol}"
-        raise ConfigError(f"ENVWRIGHT_REMOTE: {shown!r} needs a package that is not installed ({error}); {remedy}") from None
+        remedy = (
+            f"pip install -c constraints.txt -e '.[{extra}]'"
+            if extra
+            else f"install the fsspec package for {protocol}"
+        )
+        raise ConfigError(
+            f"ENVWRIGHT_REMOTE: {shown!r} needs a package that is not installed ({error}); {remedy}"
+        ) from None
     except ValueError as error:
         raise ConfigError(
-            f"ENVWRIGHT_REMOTE: {shown!r} is no URL that fsspec knows ({without_password(error)}); give one as s3://bucket/prefix or file:///folder"
+            f"ENVWRIGHT_REMOTE: {shown!r} is no URL that fsspec knows ({without_password(error)}); give one"
+            " as s3://bucket/prefix or file:///folder"
         ) from None
     return fs, root

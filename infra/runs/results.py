@@ -5,7 +5,7 @@ from typing import NamedTuple
 from pydantic import Field
 
 from engineer.behaviour import ProposalBehaviour
-from engineer.gate import START, GateDecision
+from engineer.gate import BASE_POLICY, GateDecision
 from engineer.proposal import Proposal
 from envgen.breakdown import Breakdown, Difference
 from envgen.config import EnvConfig
@@ -31,18 +31,19 @@ class StageResult(Frozen):
     """One stage: the config it trained on, what the policy then got right, and what it proposed next."""
 
     stage: int
-    parent: int = Field(default=START, ge=START)
-    """The stage whose checkpoint it started from; -1 is the start policy."""
+    parent: int = Field(default=BASE_POLICY, ge=BASE_POLICY)
+    """The stage whose checkpoint it started from; -1 is the base policy."""
     config: EnvConfig
     training: TrainingSummary
     breakdown: Breakdown
     valid_gain: Difference
-    """Validation valid rate minus the start policy's."""
+    """Validation valid rate minus the base policy's."""
     optimal_gain: Difference
     gate: GateDecision
     """This stage against the best evaluation before it, and what followed."""
     pilots: tuple[Piloted, ...] = ()
-    """The expected learning signal of the proposed configs, for the policy in force; empty without a pilot."""
+    """The expected learning signal of the proposed configs, for the policy in force; empty without a
+    pilot."""
     proposal: Proposal
     decision: Decision | None = None
     """What a person decided on the proposal; None if nobody was asked, or has not answered."""
@@ -64,29 +65,30 @@ class CurriculumResults(Frozen):
 
     curriculum: str
     preset: str
-    designer: str
+    engineer: str
     variant: str
     seed: int
     start: Breakdown
-    """The start policy on the validation set, before any training."""
+    """The base policy on the validation set, before any training."""
     stages: tuple[StageResult, ...]
 
     @property
     def final(self) -> "FinalPolicy":
-        """The policy that the run ends with so far: that of the last stage, or the one that the gate rolled back to."""
+        """The policy that the run ends with so far: that of the last stage, or the one that the gate rolled
+        back to."""
         number = self.stages[-1].gate.in_force
-        if number == START:
+        if number == BASE_POLICY:
             nothing = Difference(value=0, low=0, high=0)
-            return FinalPolicy(START, self.start, nothing, nothing)
+            return FinalPolicy(BASE_POLICY, self.start, nothing, nothing)
         found = next(stage for stage in self.stages if stage.stage == number)
         return FinalPolicy(number, found.breakdown, found.valid_gain, found.optimal_gain)
 
 
 class FinalPolicy(NamedTuple):
-    """The policy that a run ends with, and what it gained over the start policy."""
+    """The policy that a run ends with, and what it gained over the base policy."""
 
     stage: int
-    """The stage that made it; -1 is the start policy."""
+    """The stage that made it; -1 is the base policy."""
     breakdown: Breakdown
     valid_gain: Difference
     optimal_gain: Difference

@@ -1,11 +1,12 @@
-"""A curriculum's directory: its files, and how it is claimed: made once for one preset, resumed by the same."""
+"""A curriculum's directory: its files, and how it is claimed: made once for one preset, resumed by the
+same."""
 
 from pathlib import Path
 from typing import Any
 
-from engineer.engineers.registry import find_designer
+from engineer.engineers.registry import find_engineer
 from engineer.engineers.replay import RESULTS
-from engineer.gate import START
+from engineer.gate import BASE_POLICY
 from envgen.config import EnvConfig
 from envgen.dataset import read_dataset, write_dataset
 from envgen.errors import RunDirectoryError
@@ -45,7 +46,8 @@ def _read_results(path: Path) -> CurriculumResults:
 
 
 class Run(Directory):
-    """The directory of a curriculum. Its curriculum and results are RunDirectoryErrors if they are missing or damaged."""
+    """The directory of a curriculum. Its curriculum and results are RunDirectoryErrors if they are missing or
+    damaged."""
 
     curriculum = File("curriculum.json", _read_curriculum)
     results = File(RESULTS, _read_results)
@@ -54,7 +56,7 @@ class Run(Directory):
 
     @property
     def start(self) -> Evaluation:
-        """The evaluation of the start policy."""
+        """The evaluation of the base policy."""
         return Evaluation(directory=self.directory / "start")
 
     def stage(self, number: int) -> Stage:
@@ -62,16 +64,16 @@ class Run(Directory):
         return Stage(directory=stage_directory(self.directory, number))
 
     def evaluation(self, number: int) -> Evaluation:
-        """The evaluation of the policy that stage `number` made; of the start policy for -1."""
-        return self.start if number == START else self.stage(number)
+        """The evaluation of the policy that stage `number` made; of the base policy for -1."""
+        return self.start if number == BASE_POLICY else self.stage(number)
 
     def config_of(self, number: int) -> EnvConfig:
-        """The config that a stage was trained on; that of stage 0 for the start policy."""
+        """The config that a stage was trained on; that of stage 0 for the base policy."""
         return self.stage(max(number, 0)).config
 
     def parent(self, stage: int) -> int:
-        """The stage whose checkpoint a stage starts from; -1 is the start policy."""
-        return self.stage(stage - 1).gate.in_force if stage else START
+        """The stage whose checkpoint a stage starts from; -1 is the base policy."""
+        return self.stage(stage - 1).gate.in_force if stage else BASE_POLICY
 
 
 class RunRef(Run):
@@ -91,22 +93,27 @@ class RunRef(Run):
         return self.name if here else str(self.directory.resolve())
 
     def policy(self, number: int) -> str:
-        """The model that stage `number` made; the start policy for -1."""
-        return resolve_model(self.preset.model) if number == START else str(self.stage(number).checkpoint)
+        """The model that stage `number` made; the base policy for -1."""
+        return (
+            resolve_model(self.preset.model) if number == BASE_POLICY else str(self.stage(number).checkpoint)
+        )
 
     def asked(self, stage: int) -> int | None:
-        """The stage whose policy the designer asks after `stage`, -1 for the start policy; None if it asks none."""
-        return {"checkpoint": stage, "base": START}.get(find_designer(self.preset.design.designer).asks or "")
+        """The stage whose policy the engineer asks after `stage`, -1 for the base policy; None if it asks
+        none."""
+        return {"checkpoint": stage, "base": BASE_POLICY}.get(
+            find_engineer(self.preset.engineer.name).asks or ""
+        )
 
     def identity(self, number: int) -> str:
         """The digest of that model's files; a hub id stands for itself."""
-        record = None if number == START else read_record(self.stage(number).directory, "train")
+        record = None if number == BASE_POLICY else read_record(self.stage(number).directory, "train")
         return record.outputs[CHECKPOINT] if record else model_identity(self.policy(number))
 
 
 def default_name(preset: Preset) -> str:
     """The name of a curriculum unless one is given."""
-    return f"{preset.name}-{preset.design.designer}-{preset.design.variant}-s{preset.seed}"
+    return f"{preset.name}-{preset.engineer.name}-{preset.engineer.variant}-s{preset.seed}"
 
 
 def new_curriculum(name: str, preset: Preset) -> Curriculum:
@@ -115,7 +122,8 @@ def new_curriculum(name: str, preset: Preset) -> Curriculum:
 
 
 def open_run(directory: Path, preset: Preset) -> Curriculum:
-    """Claim a new run directory, or check that an existing one was made by the same preset, as `checked_run` does."""
+    """Claim a new run directory, or check that an existing one was made by the same preset, as `checked_run`
+    does."""
     found, run = checked_run(directory, preset), Run(directory=directory)
     held = run.curriculum.preset if run.has(Run.curriculum) else None
     stored = found
@@ -130,22 +138,23 @@ def open_run(directory: Path, preset: Preset) -> Curriculum:
 def checked_run(directory: Path, preset: Preset) -> Curriculum:
     """The curriculum of a run directory with this call's number of stages; writes nothing.
 
-    The number of stages may differ, so that a run can be extended, and approval may be turned on and off; left out, it
-    stays as it was. Options that decide memory and speed only (`policy.grpo.train_spec.MEMORY_OPTIONS`) may differ, so that
-    a run that ran out of memory can go on. RunDirectoryError names the fields that differ.
-    """
+    The number of stages may differ, so that a run can be extended, and approval may be turned on and off;
+    left out, it stays as it was. Options that decide memory and speed only
+    (`policy.grpo.train_spec.MEMORY_OPTIONS`) may differ, so that a run that ran out of memory can go on.
+    RunDirectoryError names the fields that differ."""
     run = Run(directory=directory)
     if not run.has(Run.curriculum):
         if directory.exists() and any(directory.iterdir()):
             raise RunDirectoryError(
-                f"{directory} exists and is no curriculum ({Run.curriculum.name} is missing); give the run another --name, or move the directory away"
+                f"{directory} exists and is no curriculum ({Run.curriculum.name} is missing); give the run"
+                " another --name, or move the directory away"
             )
         return new_curriculum(directory.name, preset)
     found = run.curriculum.preset
     if details := changed_fields(found, preset, FREE_FIELDS):
         raise RunDirectoryError(
-            f"{directory} was made by another preset ({details}). Ways out: give this run its own name with --name, "
-            f"go back to the settings of the run, or move the directory away"
+            f"{directory} was made by another preset ({details}). Ways out: give this run its own name with"
+            " --name, go back to the settings of the run, or move the directory away"
         )
     approval = preset.approval or found.approval
     return new_curriculum(directory.name, preset.model_copy(update={"approval": approval}))
@@ -155,7 +164,9 @@ def changed_fields(there: Preset, here: Preset, free: set[str]) -> str:
     """The fields outside `free` in which two presets differ, with both values; empty if there are none."""
     old, new = _held(there), _held(here)
     changed = sorted(field for field in new if field not in free and old.get(field) != new[field])
-    return "; ".join(f"{field}: {_short(old.get(field))} there, {_short(new[field])} here" for field in changed)
+    return "; ".join(
+        f"{field}: {_short(old.get(field))} there, {_short(new[field])} here" for field in changed
+    )
 
 
 def _digest(preset: Preset) -> str:
@@ -163,9 +174,15 @@ def _digest(preset: Preset) -> str:
 
 
 def _held(preset: Preset) -> dict[str, Any]:
-    """The preset as JSON, of engine and training only what decides answers and what is learned: a run may be continued on another machine."""
+    """The preset as JSON, of engine and training only what decides answers and what is learned: a run may be
+    continued on another machine."""
     options = deciding_options(preset.trl, preset.training)
-    return {**resolved_json(preset), "engine": preset.engine.decides, "trl": options.pop("trl"), "training": options}
+    return {
+        **resolved_json(preset),
+        "engine": preset.engine.decides,
+        "trl": options.pop("trl"),
+        "training": options,
+    }
 
 
 def _short(value: object) -> str:

@@ -1,8 +1,8 @@
 """The files of a stage: the name of each, its type, its reader and its writer stand here, and nowhere else.
 
 `stage.breakdown` is what `breakdown.json` holds, and `Stage.breakdown` is the file: it has the `name`, and
-`stage.write(Stage.breakdown, value)` writes it. What is read is kept until the file changes; nobody changes it.
-"""
+`stage.write(Stage.breakdown, value)` writes it. What is read is kept until the file changes; nobody changes
+it."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -32,9 +32,12 @@ _UNDECIDED = "delete it, and decide again with envwright approve or reject"
 
 
 class File(Generic[T]):
-    """A file of a `Directory`: of an instance it is what the file holds, of the class it is the file itself."""
+    """A file of a `Directory`: of an instance it is what the file holds, of the class it is the file
+    itself."""
 
-    def __init__(self, name: str, read: Callable[[Path], T], write: _Writer = write_json, keep: int = 1000) -> None:
+    def __init__(
+        self, name: str, read: Callable[[Path], T], write: _Writer = write_json, keep: int = 1000
+    ) -> None:
         self.name, self.read, self.write = name, read, write
         self._kept = lru_cache(keep)(lambda path, _: self.read(path))
 
@@ -85,7 +88,8 @@ class Directory(Frozen):
         return _digest(self.path(file), _state(self.path(file)))
 
     def write(self, file: File[T], value: T, *more: Any) -> None:
-        """Write a file atomically; a data set takes prompt style, origin and family, rollouts style and family."""
+        """Write a file atomically; a data set takes prompt style, origin and family, rollouts style and
+        family."""
         file.write(self.path(file), value, *more)
 
     def log(self, name: str) -> Path:
@@ -106,7 +110,8 @@ class Evaluation(Directory):
 
 
 class Stage(Evaluation):
-    """The directory of a stage: what it trained on, what came of it, and what it proposed for the stage after it."""
+    """The directory of a stage: what it trained on, what came of it, and what it proposed for the stage after
+    it."""
 
     config = json_file("config.json", EnvConfig)
     train = File("train.parquet", read_dataset, write_dataset, keep=1)
@@ -118,8 +123,10 @@ class Stage(Evaluation):
     candidates = json_file("candidates.json", Candidates)
     pilots = json_file("pilot.json", Pilots)
     proposal = json_file("proposal.json", Proposal)
-    state = json_file("designer_state.json", dict[str, Any])
-    decided = File("decision.json", lambda path: read_model(path, Decision, f"{path}: is missing", _UNDECIDED))
+    state = json_file("engineer_state.json", dict[str, Any])
+    decided = File(
+        "decision.json", lambda path: read_model(path, Decision, f"{path}: is missing", _UNDECIDED)
+    )
     manifest = json_file("manifest.json", dict[str, Any])
 
     @property
@@ -134,6 +141,7 @@ class Stage(Evaluation):
 
     @property
     def decision(self) -> Decision | None:
-        """What a person decided on the proposal that is there now; None if nobody has. RunDirectoryError if damaged."""
+        """What a person decided on the proposal that is there now; None if nobody has. RunDirectoryError if
+        damaged."""
         known = self.has(Stage.decided) and self.has(Stage.proposal)
         return self.decided if known and self.decided.proposal == self.digest(Stage.proposal) else None

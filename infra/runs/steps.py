@@ -1,7 +1,7 @@
 """The stage directory as a content-keyed store: a step is done if and only if its record matches its files.
 
-A step's key is a digest of everything that decides its output: configs, the keys of the steps before it, and a code
-version set by hand. The record is written last, so a step cut off at any moment is simply not done.
+A step's key is a digest of everything that decides its output: configs, the keys of the steps before it, and
+a code version set by hand. The record is written last, so a step cut off at any moment is simply not done.
 """
 
 import fcntl
@@ -52,11 +52,20 @@ def step_key(step: str, decides: dict[str, Any]) -> str:
     return digest({"step": step, "code": CODE_VERSIONS[step], **decides})
 
 
-def run_step(directory: Path, step: str, decides: dict[str, Any], outputs: tuple[str, ...], body: Callable[[], None], *, kept: str | None = None) -> StepRecord:
-    """Run `body`, which writes `outputs` into `directory`, unless a record with the same key matches the files there.
+def run_step(
+    directory: Path,
+    step: str,
+    decides: dict[str, Any],
+    outputs: tuple[str, ...],
+    body: Callable[[], None],
+    *,
+    kept: str | None = None,
+) -> StepRecord:
+    """Run `body`, which writes `outputs` into `directory`, unless a record with the same key matches the
+    files there.
 
-    `kept` names a file there in which `body` keeps what it need not do again if it is cut off; it is removed when the record is written, not before.
-    """
+    `kept` names a file there in which `body` keeps what it need not do again if it is cut off; it is removed
+    when the record is written, not before."""
     key = step_key(step, decides)
     record_path = directory / RECORDS / f"{step}.json"
     with lock(directory / RECORDS / f"{step}.lock"):
@@ -68,7 +77,9 @@ def run_step(directory: Path, step: str, decides: dict[str, Any], outputs: tuple
             started = time.monotonic()
             body()
             digests = {name: file_digest(directory / name) for name in outputs}
-            record = StepRecord(step=step, key=key, outputs=digests, seconds=round(time.monotonic() - started, 3))
+            record = StepRecord(
+                step=step, key=key, outputs=digests, seconds=round(time.monotonic() - started, 3)
+            )
             write_json(record_path, record)
         if kept is not None:
             (directory / kept).unlink(missing_ok=True)
@@ -85,7 +96,8 @@ def lock(path: Path) -> Iterator[None]:
 
 
 def read_record(directory: Path, step: str) -> StepRecord | None:
-    """The record that a step left in a directory, whether or not its files are still the same; None if there is none."""
+    """The record that a step left in a directory, whether or not its files are still the same; None if there
+    is none."""
     try:
         return StepRecord.model_validate_json((directory / RECORDS / f"{step}.json").read_bytes())
     except (FileNotFoundError, ValidationError):
@@ -93,7 +105,10 @@ def read_record(directory: Path, step: str) -> StepRecord | None:
 
 
 def _matches(record: StepRecord, directory: Path) -> bool:
-    return all((directory / name).exists() and file_digest(directory / name) == sha for name, sha in record.outputs.items())
+    return all(
+        (directory / name).exists() and file_digest(directory / name) == sha
+        for name, sha in record.outputs.items()
+    )
 
 
 def stage_directory(run: Path, stage: int) -> Path:

@@ -20,7 +20,9 @@ class Addresses(Frozen):
     @property
     def local_host(self) -> str:
         """The host under which processes of this machine reach the servers."""
-        return {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(self.host, f"[{self.host}]" if ":" in self.host else self.host)
+        return {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(
+            self.host, f"[{self.host}]" if ":" in self.host else self.host
+        )
 
     @property
     def shown_host(self) -> str:
@@ -35,7 +37,9 @@ class Addresses(Frozen):
     @property
     def hosts(self) -> list[str]:
         """The hosts under which a browser of this machine may reach them, sorted, and `shown_host`."""
-        own = {"localhost", "127.0.0.1", "[::1]"} if self.loopback or self.host in {"0.0.0.0", "::"} else set()
+        own = (
+            {"localhost", "127.0.0.1", "[::1]"} if self.loopback or self.host in {"0.0.0.0", "::"} else set()
+        )
         return sorted({*own, self.local_host, self.shown_host})
 
     @property
@@ -54,11 +58,16 @@ class Addresses(Frozen):
         return f"http://{self.local_host}:{self.mlflow}"
 
 
-def choose_addresses(host: str, prefect: int | None, mlflow: int | None, limit: int, confirm: Callable[[str], bool] | None) -> Addresses:
-    """The ports to use. Where one is taken, `confirm` is asked for others unless the ports were given; else ConfigError with a command that works."""
+def choose_addresses(
+    host: str, prefect: int | None, mlflow: int | None, limit: int, confirm: Callable[[str], bool] | None
+) -> Addresses:
+    """The ports to use. Where one is taken, `confirm` is asked for others unless the ports were given; else
+    ConfigError with a command that works."""
     wanted = {"--prefect-port": prefect or PREFECT_PORT, "--mlflow-port": mlflow or MLFLOW_PORT}
     if len(set(wanted.values())) == 1:
-        raise ConfigError(f"--prefect-port and --mlflow-port are both {prefect or PREFECT_PORT}; give two ports")
+        raise ConfigError(
+            f"--prefect-port and --mlflow-port are both {prefect or PREFECT_PORT}; give two ports"
+        )
     taken = {option: port for option, port in wanted.items() if not is_free(host, port)}
     chosen = dict(wanted)
     for option, port in taken.items():

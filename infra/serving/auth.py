@@ -1,4 +1,5 @@
-"""The auth string without which the Prefect server of `envwright serve` tells nobody more than that it is up."""
+"""The auth string without which the Prefect server of `envwright serve` tells nobody more than that it is
+up."""
 
 import base64
 import os
@@ -34,11 +35,18 @@ def choose_login() -> Login:
     if not given:
         return Login(f"envwright:{secrets.token_urlsafe(24)}", None)
     if len(set(given.values())) > 1:
-        raise ConfigError(f"{SERVER} and {CLIENT} differ, so that no worker could log in; give both the same value, or unset one")
+        raise ConfigError(
+            f"{SERVER} and {CLIENT} differ, so that no worker could log in; give both the same value, or"
+            " unset one"
+        )
     variable, value = next(iter(given.items()))
-    # Prefect's server answers every request with an error if it is not ASCII, and its login page cannot send it.
+    # Prefect's server answers every request with an error if it is not ASCII, and its login page cannot send
+    # it.
     if not all("!" <= character <= "~" for character in value):
-        raise ConfigError(f"{variable}: holds a space, a control character or a letter outside of ASCII (not shown); choose another, as user:password")
+        raise ConfigError(
+            f"{variable}: holds a space, a control character or a letter outside of ASCII (not shown); choose"
+            " another, as user:password"
+        )
     return Login(value, variable)
 
 

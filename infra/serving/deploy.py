@@ -33,7 +33,10 @@ def deploy(file: Path, limit: int, say: Callable[[str], None], *, keep_pools: bo
     a pool that exists is left as it is, of whatever type. ConfigError if no server answers.
     """
     if not file.is_file():
-        raise ConfigError(f"{file}: no such file; deployments are made from a checkout of envwright, whose root holds prefect.yaml")
+        raise ConfigError(
+            f"{file}: no such file; deployments are made from a checkout of envwright, whose root holds"
+            " prefect.yaml"
+        )
     url = check_server()
     with get_client(sync_client=True) as client:
         for name, concurrency in POOLS.items():
@@ -45,7 +48,8 @@ def deploy(file: Path, limit: int, say: Callable[[str], None], *, keep_pools: bo
 
 
 def check_server() -> str:
-    """The address of the Prefect server that is configured; ConfigError if there is none, it does not answer, or it refuses the login."""
+    """The address of the Prefect server that is configured; ConfigError if there is none, it does not answer,
+    or it refuses the login."""
     url = PREFECT_API_URL.value()
     if not url:
         raise ConfigError(f"PREFECT_API_URL is not set, so there is no server to talk to; {START_ONE}")
@@ -53,14 +57,20 @@ def check_server() -> str:
         problem = client.api_healthcheck()
         if problem is not None:
             reason = without_password(problem) or type(problem).__name__
-            raise ConfigError(f"PREFECT_API_URL={without_password(url)}: no Prefect server answers there ({reason}); {START_ONE}")
+            raise ConfigError(
+                f"PREFECT_API_URL={without_password(url)}: no Prefect server answers there ({reason});"
+                f" {START_ONE}"
+            )
         try:
             client.api_version()
         except httpx.HTTPStatusError as error:
             if error.response.status_code != httpx.codes.UNAUTHORIZED:
                 raise
             given = "with the one given" if PREFECT_API_AUTH_STRING.value() else "without one"
-            raise ConfigError(f"PREFECT_API_URL={without_password(url)}: the server asks for an auth string and refuses {given}; {REMEDY}") from None
+            raise ConfigError(
+                f"PREFECT_API_URL={without_password(url)}: the server asks for an auth string and refuses"
+                f" {given}; {REMEDY}"
+            ) from None
     return str(url)
 
 
@@ -74,21 +84,29 @@ def _ensure_pool(client: SyncPrefectClient, name: str, concurrency: int | None, 
         return f"work pool {name}: left as it is, of type {pool.type}"
     if pool.type != "process":
         remedy = f"use it with --keep-pools, or prefect work-pool delete {name}"
-        raise ConfigError(f"work pool {name}: is of type {pool.type}, expected process, and Prefect cannot change that; {remedy}")
+        raise ConfigError(
+            f"work pool {name}: is of type {pool.type}, expected process, and Prefect cannot change that;"
+            f" {remedy}"
+        )
     if pool.concurrency_limit != concurrency:
         client.update_work_pool(name, WorkPoolUpdate(concurrency_limit=concurrency))
-        return f"work pool {name}: runs at a time {pool.concurrency_limit or 'without limit'} -> {concurrency or 'without limit'}"
+        return (
+            f"work pool {name}: runs at a time {pool.concurrency_limit or 'without limit'} ->"
+            f" {concurrency or 'without limit'}"
+        )
     return f"work pool {name}: as it should be"
 
 
 def _ensure_queue(client: SyncPrefectClient, pool: str, name: str, concurrency: int | None) -> None:
     # The synchronous client has no calls for the queues of a pool.
+    queues = f"/work_pools/{pool}/queues"
     try:
-        client.request("PATCH", f"/work_pools/{pool}/queues/{name}", json={"concurrency_limit": concurrency})  # type: ignore[arg-type]
+        client.request("PATCH", f"{queues}/{name}", json={"concurrency_limit": concurrency})  # type: ignore[arg-type]
     except httpx.HTTPStatusError as error:
         if error.response.status_code != httpx.codes.NOT_FOUND:
             raise
-        client.request("POST", f"/work_pools/{pool}/queues", json={"name": name, "concurrency_limit": concurrency})  # type: ignore[arg-type]
+        queue = {"name": name, "concurrency_limit": concurrency}
+        client.request("POST", queues, json=queue)  # type: ignore[arg-type]
 
 
 def _deploy_all(file: Path, url: str) -> list[str]:
@@ -102,28 +120,50 @@ def _deploy_all(file: Path, url: str) -> list[str]:
         "MLFLOW_TRACKING_URI": settings.tracking_uri,
     }
     login = {CLIENT: given} if (given := PREFECT_API_AUTH_STRING.value()) else {}
-    # An address with credentials stays in the environment of the workers: the server shows job variables to everybody.
+    # An address with credentials stays in the environment of the workers: the server shows job variables to
+    # everybody.
     hidden = {name for name, value in values.items() if without_password(value) != value}
     with _file_without(hidden, file) as given:
-        command = [sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--all", "--prefect-file", str(given)]
-        done = subprocess.run(command, cwd=PROJECT, env={**os.environ, **values, **login}, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        command = [
+            sys.executable,
+            "-m",
+            "prefect",
+            "--no-prompt",
+            "deploy",
+            "--all",
+            "--prefect-file",
+            str(given),
+        ]
+        done = subprocess.run(
+            command,
+            cwd=PROJECT,
+            env={**os.environ, **values, **login},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+        )
     if done.returncode:
         # A refusal of the server repeats the whole deployment on one line.
-        lines = [line[:500] for line in without_password(done.stdout + done.stderr).splitlines() if line.strip()][-20:]
+        lines = [
+            line[:500] for line in without_password(done.stdout + done.stderr).splitlines() if line.strip()
+        ][-20:]
         raise ChildError(f"prefect deploy ended with exit code {done.returncode}:\n" + "\n".join(lines))
     return sorted(set(re.findall(r"Deployment '(\S+)' successfully created", done.stdout)))
 
 
 @contextmanager
 def _file_without(hidden: Collection[str], file: Path) -> Iterator[Path]:
-    """A copy of a project file whose job variables lack some environment variables: an empty one would hide that of the worker."""
+    """A copy of a project file whose job variables lack some environment variables: an empty one would hide
+    that of the worker."""
     if not hidden:
         yield file.resolve()
         return
     project = yaml.safe_load(file.read_text())
     for deployment in project["deployments"]:
         variables = (deployment.get("work_pool") or {}).get("job_variables") or {}
-        variables["env"] = {name: value for name, value in (variables.get("env") or {}).items() if name not in hidden}
+        variables["env"] = {
+            name: value for name, value in (variables.get("env") or {}).items() if name not in hidden
+        }
     with TemporaryDirectory() as folder:
         copy = Path(folder) / file.name
         copy.write_text(yaml.safe_dump(project, sort_keys=False))

@@ -1,4 +1,5 @@
-"""Waits for the end of `envwright serve` and kills what it started: `python -m infra.serving.guard MARK SERVER PREFECT_TOML`.
+"""Waits for the end of `envwright serve` and kills what it started: `python -m infra.serving.guard MARK
+SERVER PREFECT_TOML`.
 
 Its standard input is a pipe that only `envwright serve` holds open, so that it ends also when that is killed.
 """

@@ -1,4 +1,5 @@
-"""Processes that carry a mark in their environment, and so do all that they start, whatever their process group and parent."""
+"""Processes that carry a mark in their environment, and so do all that they start, whatever their process
+group and parent."""
 
 import os
 import time

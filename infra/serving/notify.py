@@ -1,4 +1,5 @@
-"""Messages about runs that end badly or wait for approval: a webhook and two automations on the Prefect server."""
+"""Messages about runs that end badly or wait for approval: a webhook and two automations on the Prefect
+server."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +19,8 @@ BLOCK = "envwright-notify"
 
 
 def notify(url: str, say: Callable[[str], None]) -> None:
-    """Let the server call `url` with a JSON text; the same call again changes where to. ConfigError if no server answers."""
+    """Let the server call `url` with a JSON text; the same call again changes where to. ConfigError if no
+    server answers."""
     if urlsplit(url).scheme not in {"http", "https"} or not urlsplit(url).hostname:
         raise ConfigError(f"{url!r}: expected the address of a webhook, as https://hooks.example.org/abc")
     check_server()

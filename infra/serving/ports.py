@@ -12,11 +12,14 @@ SEARCHED = 200
 
 
 def is_free(host: str, port: int) -> bool:
-    """Whether a server can listen there; ConfigError if the host is none of this machine's, or the port is not for this user."""
+    """Whether a server can listen there; ConfigError if the host is none of this machine's, or the port is
+    not for this user."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except socket.gaierror as error:
-        raise ConfigError(f"--host {host!r}: {error.strerror}; give the name or address of this machine, or 127.0.0.1") from None
+        raise ConfigError(
+            f"--host {host!r}: {error.strerror}; give the name or address of this machine, or 127.0.0.1"
+        ) from None
     with socket.socket(family, kind, protocol) as probe:
         # As servers do: connections that ended a moment ago do not count.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -25,7 +28,10 @@ def is_free(host: str, port: int) -> bool:
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
                 return False
-            raise ConfigError(f"--host {host!r}, port {port}: {error.strerror}; give an address of this machine, and a port above 1023") from None
+            raise ConfigError(
+                f"--host {host!r}, port {port}: {error.strerror}; give an address of this machine, and a port"
+                " above 1023"
+            ) from None
     return True
 
 
@@ -40,7 +46,11 @@ def next_free(host: str, port: int, taken: Collection[int] = ()) -> int:
 def holder(port: int) -> str:
     """The process that listens on a port, as far as this user may see it: `pid 12 (command)`."""
     try:
-        found = next(c.pid for c in psutil.net_connections("tcp") if c.status == psutil.CONN_LISTEN and c.laddr and c.laddr.port == port and c.pid)
+        found = next(
+            c.pid
+            for c in psutil.net_connections("tcp")
+            if c.status == psutil.CONN_LISTEN and c.laddr and c.laddr.port == port and c.pid
+        )
         command = " ".join(psutil.Process(found).cmdline())
     except (StopIteration, psutil.Error):
         return "a process that this user cannot see"

@@ -1,8 +1,8 @@
-"""Prefect's server behind a check of the Host header: `python -m infra.serving.prefect_server HOST PORT NAME...`.
+"""Prefect's server behind a check of the Host header: `python -m infra.serving.prefect_server HOST PORT
+NAME...`.
 
-It answers requests for these names only, `*` for any. Without the check a web page whose name leads to this machine (DNS rebinding)
-would count for a browser as the server's own page.
-"""
+It answers requests for these names only, `*` for any. Without the check a web page whose name leads to this
+machine (DNS rebinding) would count for a browser as the server's own page."""
 
 import sys
 

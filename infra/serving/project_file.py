@@ -1,4 +1,5 @@
-"""`prefect.toml` in the working directory: how other terminals find the server that `envwright serve` started, and log in there.
+"""`prefect.toml` in the working directory: how other terminals find the server that `envwright serve`
+started, and log in there.
 
 Prefect reads it after the environment and before the profiles.
 """
@@ -23,12 +24,17 @@ def ours(path: Path = FILE) -> bool:
 
 
 def write(api: str, auth_string: str, path: Path = FILE) -> bool:
-    """Name a server in the file and what logs in there; only its owner can read it. False if a file is there that somebody else wrote."""
+    """Name a server in the file and what logs in there; only its owner can read it. False if a file is there
+    that somebody else wrote."""
     if path.exists() and not ours(path):
         return False
     # Of visible ASCII characters a JSON string is a TOML string too.
     values = f"url = {json.dumps(api)}\nauth_string = {json.dumps(auth_string)}\n"
-    write_text(path, f"{_MARK}, which removes it at its end: commands in this folder use that server.\n[api]\n{values}", private=True)
+    write_text(
+        path,
+        f"{_MARK}, which removes it at its end: commands in this folder use that server.\n[api]\n{values}",
+        private=True,
+    )
     return True
 
 

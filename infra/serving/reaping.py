@@ -1,8 +1,9 @@
-"""Runs of ours that a Prefect server still holds for running although nobody works on them; other people's runs are left alone.
+"""Runs of ours that a Prefect server still holds for running although nobody works on them; other people's
+runs are left alone.
 
-The current state of every run is read. Prefect's own recipe, an automation that waits for the next heartbeat, also marks runs
-that have just been suspended as crashed, because events are handled in the order they arrive in.
-"""
+The current state of every run is read. Prefect's own recipe, an automation that waits for the next heartbeat,
+also marks runs that have just been suspended as crashed, because events are handled in the order they arrive
+in."""
 
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
@@ -20,7 +21,13 @@ from prefect.client.schemas.filters import (
     TaskRunFilterStateType,
 )
 from prefect.client.schemas.objects import TERMINAL_STATES, FlowRun, StateType
-from prefect.events.filters import EventAnyResourceFilter, EventFilter, EventNameFilter, EventOccurredFilter, EventOrder
+from prefect.events.filters import (
+    EventAnyResourceFilter,
+    EventFilter,
+    EventNameFilter,
+    EventOccurredFilter,
+    EventOrder,
+)
 from prefect.exceptions import ObjectNotFound
 from prefect.states import Crashed, Scheduled
 
@@ -33,13 +40,15 @@ _OURS = FlowRunFilterTags(all_=[TAG])
 _Run = TypeVar("_Run")
 
 
-def reap(client: SyncPrefectClient, *, max_silence: float, max_start: float, resume: int, now: datetime) -> list[str]:
-    """Mark dead runs of our deployments as crashed, and what still runs below a run that has ended; what was done, in sentences.
+def reap(
+    client: SyncPrefectClient, *, max_silence: float, max_start: float, resume: int, now: datetime
+) -> list[str]:
+    """Mark dead runs of our deployments as crashed, and what still runs below a run that has ended; what was
+    done, in sentences.
 
-    A RUNNING run is dead after `max_silence` seconds without a heartbeat. A PENDING one is dead after `max_start` seconds: the
-    worker that took it is gone, no other takes it, and it fills a place of its queue. A run is scheduled again as long as its
-    history holds at most `resume` crashes.
-    """
+    A RUNNING run is dead after `max_silence` seconds without a heartbeat. A PENDING one is dead after
+    `max_start` seconds: the worker that took it is gone, no other takes it, and it fills a place of its
+    queue. A run is scheduled again as long as its history holds at most `resume` crashes."""
     done = []
     for run in _in_state(client, StateType.RUNNING, deployed=True):
         silent = (now - _last_sign(client, run, now)).total_seconds()
@@ -54,7 +63,9 @@ def reap(client: SyncPrefectClient, *, max_silence: float, max_start: float, res
 
 def _in_state(client: SyncPrefectClient, state: StateType, *, deployed: bool) -> list[FlowRun]:
     wanted = FlowRunFilter(
-        state=FlowRunFilterState(type=FlowRunFilterStateType(any_=[state])), deployment_id=FlowRunFilterDeploymentId(is_null_=not deployed), tags=_OURS
+        state=FlowRunFilterState(type=FlowRunFilterStateType(any_=[state])),
+        deployment_id=FlowRunFilterDeploymentId(is_null_=not deployed),
+        tags=_OURS,
     )
     return _all(client.read_flow_runs, flow_run_filter=wanted)
 
@@ -96,20 +107,32 @@ def _crash(client: SyncPrefectClient, run: FlowRun, reason: str, resume: int) ->
     # The run's own counter also counts resumes after a suspension.
     crashes = sum(state.type == StateType.CRASHED for state in client.read_flow_run_states(run.id))
     if crashes <= resume:
-        client.set_flow_run_state(run.id, Scheduled(message=f"resumed by the janitor, {crashes} of {resume} times"), force=True)
-    yield f"{run.name}: {reason}: crashed" + (f", scheduled again ({crashes} of {resume})" if crashes <= resume else "")
+        client.set_flow_run_state(
+            run.id, Scheduled(message=f"resumed by the janitor, {crashes} of {resume} times"), force=True
+        )
+    yield f"{run.name}: {reason}: crashed" + (
+        f", scheduled again ({crashes} of {resume})" if crashes <= resume else ""
+    )
 
 
 def _end_subflows(client: SyncPrefectClient, max_silence: float, now: datetime) -> Iterator[str]:
     """Subflow runs live in the process of their parent and end with it."""
-    while ended := [run for run in _in_state(client, StateType.RUNNING, deployed=False) if _orphaned(client, run, max_silence, now)]:
+    while ended := [
+        run
+        for run in _in_state(client, StateType.RUNNING, deployed=False)
+        if _orphaned(client, run, max_silence, now)
+    ]:
         for run in ended:
-            client.set_flow_run_state(run.id, Crashed(message="the run above it has ended (janitor)"), force=True)
+            client.set_flow_run_state(
+                run.id, Crashed(message="the run above it has ended (janitor)"), force=True
+            )
             yield f"{run.name}: the run above it has ended: crashed"
 
 
 def _orphaned(client: SyncPrefectClient, run: FlowRun, max_silence: float, now: datetime) -> bool:
-    if run.parent_task_run_id is None:  # the server drops the link with the parent; a root run that somebody gave our tag gives signs of life
+    if (
+        run.parent_task_run_id is None
+    ):  # the server drops the link with the parent; a root run that somebody gave our tag gives signs of life
         return (now - _last_sign(client, run, now)).total_seconds() > max_silence
     try:
         parent = client.read_task_run(run.parent_task_run_id).flow_run_id
@@ -121,8 +144,14 @@ def _orphaned(client: SyncPrefectClient, run: FlowRun, max_silence: float, now: 
 
 def _end_tasks(client: SyncPrefectClient) -> list[str]:
     """Task runs of flow runs that have ended; one sentence for all, there can be many."""
-    ended = FlowRunFilter(state=FlowRunFilterState(type=FlowRunFilterStateType(any_=sorted(TERMINAL_STATES))), tags=_OURS)
-    going = TaskRunFilter(state=TaskRunFilterState(type=TaskRunFilterStateType(any_=[StateType.RUNNING, StateType.PENDING]), name=None))
+    ended = FlowRunFilter(
+        state=FlowRunFilterState(type=FlowRunFilterStateType(any_=sorted(TERMINAL_STATES))), tags=_OURS
+    )
+    going = TaskRunFilter(
+        state=TaskRunFilterState(
+            type=TaskRunFilterStateType(any_=[StateType.RUNNING, StateType.PENDING]), name=None
+        )
+    )
     tasks = _all(client.read_task_runs, flow_run_filter=ended, task_run_filter=going)
     for task in tasks:
         client.set_task_run_state(task.id, Crashed(message="its flow run has ended (janitor)"), force=True)

@@ -79,7 +79,8 @@ class Service:
 
 @dataclass
 class Worker(Service):
-    """A Prefect worker, which kills its runs at its end without telling the server: they are ended before it."""
+    """A Prefect worker, which kills its runs at its end without telling the server: they are ended before
+    it."""
 
     runs: set[int] = field(default_factory=set)
     """Processes of runs that were ended with it."""
@@ -98,7 +99,8 @@ def _end_runs(worker: psutil.Process) -> set[int]:
     try:
         runs = worker.children()
         going = runs
-        # A signal that comes while a flow begins is lost; one that comes while it reports its crash would cut that off.
+        # A signal that comes while a flow begins is lost; one that comes while it reports its crash would cut
+        # that off.
         for _ in range(3):
             for run in going:
                 with suppress(psutil.NoSuchProcess):
@@ -118,8 +120,11 @@ def _alive(process: psutil.Process) -> bool:
         return False
 
 
-def wait_until_ready(services: Sequence[Service], say: Callable[[str], None], stopped: Callable[[float], bool]) -> bool:
-    """Wait until all answer; False if `stopped`, which waits for so many seconds, says so. ChildError if one ends or takes too long."""
+def wait_until_ready(
+    services: Sequence[Service], say: Callable[[str], None], stopped: Callable[[float], bool]
+) -> bool:
+    """Wait until all answer; False if `stopped`, which waits for so many seconds, says so. ChildError if one
+    ends or takes too long."""
     waiting, began = list(services), time.monotonic()
     while waiting:
         for service in list(waiting):

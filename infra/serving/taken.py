@@ -1,4 +1,5 @@
-"""Runs that a worker had taken when it was stopped, over plain HTTP: `envwright serve` does without the memory that Prefect's client takes."""
+"""Runs that a worker had taken when it was stopped, over plain HTTP: `envwright serve` does without the
+memory that Prefect's client takes."""
 
 import json
 import urllib.request
@@ -10,11 +11,15 @@ from infra.serving.services import direct
 
 
 def crash_taken(api: str, auth_string: str, pools: Sequence[str], processes: Collection[int]) -> None:
-    """Mark runs of these processes, and those without a process yet, as crashed, so that they fill no place and can be retried.
+    """Mark runs of these processes, and those without a process yet, as crashed, so that they fill no place
+    and can be retried.
 
     A run says so itself if the signal that ends it finds it listening; nothing is done if the server is gone.
     """
-    going = {"flow_runs": {"state": {"type": {"any_": ["PENDING", "RUNNING"]}}}, "work_pools": {"name": {"any_": list(pools)}}}
+    going = {
+        "flow_runs": {"state": {"type": {"any_": ["PENDING", "RUNNING"]}}},
+        "work_pools": {"name": {"any_": list(pools)}},
+    }
     ended = {"state": {"type": "CRASHED", "name": "Crashed", "message": "its worker was stopped"}}
     try:
         for run in _post(f"{api}/flow_runs/filter", auth_string, going):

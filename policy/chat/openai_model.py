@@ -236,7 +236,7 @@ class OpenAIModel:
             return (
                 "; if it does not know JSON schemas set schema_decoding to false, "
                 "if it calls the limit of an answer otherwise set token_limit, "
-                "if it refuses the temperature set design.temperature"
+                "if it refuses the temperature set engineer.temperature"
             )
         return "; set base_url to the address it redirects to" if 300 <= status < 400 else ""
 

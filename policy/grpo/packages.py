@@ -30,7 +30,7 @@ def missing_packages(trl: dict[str, Any], training: TrainingSettings) -> dict[st
 
 
 def check_packages(trl: dict[str, Any], training: TrainingSettings) -> None:
-    """ConfigError if training could not begin, before time is spent on evaluating the start policy."""
+    """ConfigError if training could not begin, before time is spent on evaluating the base policy."""
     if missing := missing_packages(trl, training):
         lines = [
             f"{setting}: needs {package}, which is not installed: {INSTALL[package]}, or change the setting"

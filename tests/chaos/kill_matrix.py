@@ -1,11 +1,13 @@
-"""Kill every part of a running curriculum at every step, resume it, and check that nothing was lost or done twice.
+"""Kill every part of a running curriculum at every step, resume it, and check that nothing was lost or done
+twice.
 
-`make chaos` runs the whole matrix and prints its table; `python tests/chaos/kill_matrix.py --only flow:train` some of its cells.
+`make chaos` runs the whole matrix and prints its table; `python tests/chaos/kill_matrix.py --only flow:train`
+some of its cells.
 
-A step is stopped at its beginning from outside, by holding the file lock that it takes; `training` and `answering` are killed in
-the middle of the work of a child process, `approval` while the run is suspended. Each cell starts from a copy of the same finished
-stage 0, on a Prefect server and a worker of its lane, and is compared with a run that nobody killed.
-"""
+A step is stopped at its beginning from outside, by holding the file lock that it takes; `training` and
+`answering` are killed in the middle of the work of a child process, `approval` while the run is suspended.
+Each cell starts from a copy of the same finished stage 0, on a Prefect server and a worker of its lane, and
+is compared with a run that nobody killed."""
 
 import argparse
 import itertools
@@ -58,7 +60,10 @@ def cells() -> list[Cell]:
     pairs = [(killed, step) for step in at for killed in ("flow", "worker", "server", "machine")]
     pairs += [("child", step) for step in ("training", "answering", "engineer")]
     pairs += [(killed, "approval") for killed in ("worker", "server", "machine")]
-    return [Cell(killed, step, resumed) for (killed, step), resumed in zip(pairs, itertools.cycle(RESUMES), strict=False)]
+    return [
+        Cell(killed, step, resumed)
+        for (killed, step), resumed in zip(pairs, itertools.cycle(RESUMES), strict=False)
+    ]
 
 
 def main() -> None:
@@ -123,7 +128,11 @@ def run_cell(cell: Cell, lane: Lane, base: Path) -> Outcome:
         lane.up()
         lane.settle(victims, flow_run)
         left = lane.state(flow_run)["name"]
-        problems = [] if cell.at != "approval" or left == "Suspended" else [f"the suspended run was {left} afterwards"]
+        problems = (
+            []
+            if cell.at != "approval" or left == "Suspended"
+            else [f"the suspended run was {left} afterwards"]
+        )
         if cell.at == "approval":
             lane.approve(flow_run)
             lane.completed(flow_run)
@@ -138,7 +147,12 @@ def run_cell(cell: Cell, lane: Lane, base: Path) -> Outcome:
 
 def finished_steps(run: Path) -> dict[str, int]:
     """When each finished step of both stages was recorded, to see later that it was not done again."""
-    return {f"{stage} {step}": path.stat().st_mtime_ns for stage in (0, 1) for step in STEPS if (path := _record(run, stage, step)).exists()}
+    return {
+        f"{stage} {step}": path.stat().st_mtime_ns
+        for stage in (0, 1)
+        for step in STEPS
+        if (path := _record(run, stage, step)).exists()
+    }
 
 
 def differences(base: Path, run: Path, done: dict[str, int]) -> list[str]:
@@ -156,13 +170,20 @@ def differences(base: Path, run: Path, done: dict[str, int]) -> list[str]:
     for stage in (0, 1):
         if not (stage_directory(run, stage) / "manifest.json").exists():
             found.append(f"stage {stage} has no manifest")
-        found += [f"stage {stage}: {step} is not done" for step in STEPS if read_record(stage_directory(run, stage), step) is None]
+        found += [
+            f"stage {stage}: {step} is not done"
+            for step in STEPS
+            if read_record(stage_directory(run, stage), step) is None
+        ]
     again = [name for name, when in done.items() if _record(run, *_named(name)).stat().st_mtime_ns != when]
     found += [f"done twice: {name}" for name in again]
     if len(json.loads((run / "results.json").read_text())["stages"]) != 2:
         found.append("results.json does not hold two stages")
-    # A training that was resumed may end in other weights; the same weights have to lead to the same proposals.
-    if file_digest(stage_directory(base, 1) / "checkpoint") == file_digest(stage_directory(run, 1) / "checkpoint") and proposed(base) != proposed(run):
+    # A training that was resumed may end in other weights; the same weights have to lead to the same
+    # proposals.
+    if file_digest(stage_directory(base, 1) / "checkpoint") == file_digest(
+        stage_directory(run, 1) / "checkpoint"
+    ) and proposed(base) != proposed(run):
         found.append("the same checkpoint proposed something else")
     steps = [read_steps(directory) for directory in (base, run)]
     if steps[0] != steps[1]:
@@ -187,13 +208,21 @@ def table(outcomes: list[Outcome]) -> str:
     """The matrix in Markdown."""
     rows = [_row(outcome) for outcome in outcomes]
     good = sum(not outcome.problems for outcome in outcomes)
-    head = ["| killed | at | state left | resumed by | data, stages, steps | time |", "|---|---|---|---|---|---|"]
-    return "\n".join([*head, *rows, "", f"{good} of {len(outcomes)} cells end as if nothing had been killed."])
+    head = [
+        "| killed | at | state left | resumed by | data, stages, steps | time |",
+        "|---|---|---|---|---|---|",
+    ]
+    return "\n".join(
+        [*head, *rows, "", f"{good} of {len(outcomes)} cells end as if nothing had been killed."]
+    )
 
 
 def _row(outcome: Outcome) -> str:
     killed, at, how = outcome.cell
-    return f"| {killed} | {at} | {outcome.left} | {'form' if at == 'approval' else how} | {'; '.join(outcome.problems) or 'same'} | {outcome.seconds:.0f} s |"
+    return (
+        f"| {killed} | {at} | {outcome.left} | {'form' if at == 'approval' else how} |"
+        f" {'; '.join(outcome.problems) or 'same'} | {outcome.seconds:.0f} s |"
+    )
 
 
 def _record(run: Path, stage: int, step: str) -> Path:

@@ -30,7 +30,8 @@ class Lane(Deployed):
 
     @contextmanager
     def held(self, at: str, run: Path) -> Iterator[Callable[[str], Victims]]:
-        """Hold a run at a point; the function given waits until a flow run is there. It goes on when this ends."""
+        """Hold a run at a point; the function given waits until a flow run is there. It goes on when this
+        ends."""
         path = run / "stage-01" / ".steps" / f"{at}.lock"
         if at in {"training", "answering", "approval"}:
             yield lambda flow_run: self._reached(at, run, flow_run)
@@ -38,7 +39,9 @@ class Lane(Deployed):
         with open(path, "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             inode = os.stat(path).st_ino
-            yield lambda flow_run: self._victims(until(lambda: _waiting_for(inode), f"{run.name} comes to {at}", self.problem(flow_run)))
+            yield lambda flow_run: self._victims(
+                until(lambda: _waiting_for(inode), f"{run.name} comes to {at}", self.problem(flow_run))
+            )
 
     def _reached(self, at: str, run: Path, flow_run: str) -> Victims:
         problem = self.problem(flow_run)
@@ -48,7 +51,11 @@ class Lane(Deployed):
         module = "policy.grpo.training" if at == "training" else "policy.chat.engine_child"
         if at == "training":
             work = run / "stage-01" / "work"
-            until(lambda: any(work.glob("*/checkpoint-*/trainer_state.json")), f"{run.name} has a trainer checkpoint", problem)
+            until(
+                lambda: any(work.glob("*/checkpoint-*/trainer_state.json")),
+                f"{run.name} has a trainer checkpoint",
+                problem,
+            )
         else:
             until((run / "stage-01" / "logs" / "engine.log").exists, f"{run.name} starts its engine", problem)
         child = until(lambda: self._child(module), f"a child runs {module}", problem)
@@ -83,9 +90,18 @@ class Lane(Deployed):
                 process.wait(30)
 
     def settle(self, victims: Victims, flow_run: str) -> None:
-        """Wait until the flow process has ended, one way or another, and its children with it; the worker may still report the end."""
+        """Wait until the flow process has ended, one way or another, and its children with it; the worker may
+        still report the end."""
         pids = [pid for pid in (victims.flow, *victims.children) if pid]
-        until(lambda: not any(psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE for pid in pids), "the run's processes end")
+        until(
+            lambda: (
+                not any(
+                    psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+                    for pid in pids
+                )
+            ),
+            "the run's processes end",
+        )
         with suppress(TimeoutError):
             until(lambda: self.state(flow_run)["type"] in FINAL | {"PAUSED"}, "a final state", patience=10)
 
@@ -104,23 +120,37 @@ class Lane(Deployed):
     def _reap(self) -> None:
         """What the janitor does, without waiting for its two minutes of silence."""
         code = (
-            "from datetime import UTC, datetime\nfrom prefect.client.orchestration import get_client\nfrom infra.serving.reaping import reap\n"
-            "with get_client(sync_client=True) as client:\n    print(reap(client, max_silence=1, max_start=1, resume=0, now=datetime.now(UTC)))\n"
+            "from datetime import UTC, datetime\nfrom prefect.client.orchestration import get_client\nfrom"
+            " infra.serving.reaping import reap\nwith get_client(sync_client=True) as client:\n   "
+            " print(reap(client, max_silence=1, max_start=1, resume=0, now=datetime.now(UTC)))\n"
         )
-        done = subprocess.run([sys.executable, "-c", code], env=self.environment, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE)
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            env=self.environment,
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+        )
         assert done.returncode == 0, done.stderr
 
     def records(self, run: Path) -> list[str]:
-        """What MLflow has of a run that it should not have, or lacks: one run for the curriculum and one for each stage."""
+        """What MLflow has of a run that it should not have, or lacks: one run for the curriculum and one for
+        each stage."""
         from mlflow import MlflowClient
 
         client = MlflowClient(f"sqlite:///{self.runs}/mlflow.db")
         experiment = client.get_experiment_by_name("envwright")
         assert experiment is not None
-        roots = client.search_runs([experiment.experiment_id], f"attributes.run_name = '{run.name}' AND tags.level = 'curriculum'")
+        roots = client.search_runs(
+            [experiment.experiment_id], f"attributes.run_name = '{run.name}' AND tags.level = 'curriculum'"
+        )
         if len(roots) != 1:
             return [f"{len(roots)} records of the curriculum in MLflow"]
-        stages = client.search_runs([experiment.experiment_id], f"tags.`mlflow.parentRunId` = '{roots[0].info.run_id}' AND tags.level = 'stage'")
+        stages = client.search_runs(
+            [experiment.experiment_id],
+            f"tags.`mlflow.parentRunId` = '{roots[0].info.run_id}' AND tags.level = 'stage'",
+        )
         return [] if len(stages) == 2 else [f"{len(stages)} records of stages in MLflow"]
 
 

@@ -264,7 +264,7 @@ def read_and_store(text: str, folder) -> None:
     except AnswerError:
         return
     assert_legal(config, SPACE)
-    proposal = Proposal(stage=0, designer="base", variant="V1", config=config)
+    proposal = Proposal(stage=0, engineer="base", variant="V1", config=config)
     proposal = proposal.model_copy(update={"rationale": rationale, "proposed": raw, "changes": changes})
     write_json(folder / "proposal.json", proposal)
     stored = (folder / "proposal.json").read_bytes()

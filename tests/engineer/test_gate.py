@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from engineer.gate import START, GateDecision, decide, sign_test
+from engineer.gate import BASE_POLICY, GateDecision, decide, sign_test
 from envgen.breakdown import Difference, paired_difference
 
 DROP, RISE, SAME, DOUBT = (
@@ -38,10 +38,10 @@ def test_the_best_is_the_highest_rate_and_of_equals_the_earlier():
     assert decide("rollback", 4, 2, DOUBT, 0.001).best == 2
 
 
-def test_a_first_stage_that_does_harm_is_rolled_back_to_the_start_policy():
-    decision = decide("rollback", 0, START, DROP, 0.001)
-    assert (decision.action, decision.in_force) == ("rollback", START)
-    assert "the next stage starts from the start policy with the config of stage 0" in decision.reason
+def test_a_first_stage_that_does_harm_is_rolled_back_to_the_base_policy():
+    decision = decide("rollback", 0, BASE_POLICY, DROP, 0.001)
+    assert (decision.action, decision.in_force) == ("rollback", BASE_POLICY)
+    assert "the next stage starts from the base policy with the config of stage 0" in decision.reason
 
 
 def test_a_record_that_contradicts_itself_is_refused():

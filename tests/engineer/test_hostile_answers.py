@@ -17,9 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engineer.answer import MAX_NAMED, AnswerError, answer_text, parse_answer, project
-from engineer.designers import design
 from engineer.proposal import MAX_TEXT, Attempt, Proposal, shortened
-from engineer.spec import DesignSpec
+from engineer.propose import design
+from engineer.spec import EngineerSpec
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -117,9 +117,7 @@ def test_a_horror_is_refused_or_legal_in_little_time_and_memory(text: str):
 def test_a_horror_and_a_horrible_repair_cost_the_redesign_at_most(text: str):
     model = ListModel(text, text)
     with bounded(seconds=10, megabytes=4):
-        proposal = design(
-            DesignSpec(designer="base"), design_context(), 0, model, lambda config: (config, [])
-        )
+        proposal = design(EngineerSpec(name="base"), design_context(), 0, model, lambda config: (config, []))
         stored = proposal.model_dump_json()
     assert (proposal.config == LATEST) == (proposal.fallback is not None)
     assert_legal(proposal.config, SPACE)
@@ -229,7 +227,7 @@ def damaged(draw: st.DrawFn) -> str:
 def test_any_damage_is_refused_or_legal_and_the_run_goes_on(first: str, second: str):
     read(first)
     proposal = design(
-        DesignSpec(designer="base"),
+        EngineerSpec(name="base"),
         design_context(),
         0,
         ListModel(first, second),

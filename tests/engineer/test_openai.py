@@ -1,4 +1,4 @@
-"""The designer behind an OpenAI-compatible endpoint, asked over HTTP."""
+"""The engineer behind an OpenAI-compatible endpoint, asked over HTTP."""
 
 import json
 import logging
@@ -9,11 +9,11 @@ from contexts import LATEST, SPACE, assert_legal, design_context, env_config
 from support.misbehaving_endpoint import answers, closed_port, hangs, sends, serving
 
 from engineer.answer import answer_schema, answer_text
-from engineer.designers import design
 from engineer.engineers.registry import resolve
 from engineer.prompt import design_prompt
 from engineer.proposal import Proposal
-from engineer.spec import DesignSpec
+from engineer.propose import design
+from engineer.spec import EngineerSpec
 from envgen.errors import ConfigError
 
 KEY = "sk-secret-0123456789abcdef"
@@ -26,9 +26,9 @@ def _key(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
 
 
-def spec_of(url: str, **options: Any) -> DesignSpec:
+def spec_of(url: str, **options: Any) -> EngineerSpec:
     quick = {"base_url": url, "model": "m", "timeout": 20, "retries": 1, "backoff": 0.01, "max_wait": 0.1}
-    return resolve(DesignSpec(designer="openai", options={**quick, **options}), SPACE, 4)
+    return resolve(EngineerSpec(name="openai", options={**quick, **options}), SPACE, 4)
 
 
 def proposal_of(url: str, **options: Any) -> Proposal:
@@ -39,7 +39,7 @@ def test_an_endpoint_is_asked_the_design_question_and_its_answer_becomes_the_nex
     with serving(answers(GOOD)) as server:
         proposal = proposal_of(server.url)
     assert (proposal.config, proposal.rationale, proposal.fallback) == (WANTED, "More data for 5x5.", None)
-    assert (proposal.designer, proposal.stage, proposal.requests, proposal.cost) == ("openai", 2, 1, None)
+    assert (proposal.engineer, proposal.stage, proposal.requests, proposal.cost) == ("openai", 2, 1, None)
     [(question, headers)] = server.asked
     assert question["messages"] == [
         {"role": "user", "content": design_prompt("V6", design_context(), "full").text}
@@ -146,8 +146,8 @@ def test_options_that_make_no_sense_are_refused_and_a_key_among_them_is_not_repe
     options: dict, reason: str
 ):
     with pytest.raises(ConfigError) as refused:
-        resolve(DesignSpec(designer="openai", options=options), SPACE, 4)
-    assert str(refused.value).startswith("design.options of designer 'openai': ")
+        resolve(EngineerSpec(name="openai", options=options), SPACE, 4)
+    assert str(refused.value).startswith("engineer.options of engineer 'openai': ")
     assert reason in str(refused.value)
     assert KEY not in str(refused.value)
 

@@ -13,11 +13,11 @@ from engineer.answer import MAX_RATIONALE, AnswerError, answer_schema, answer_te
 from engineer.behaviour import edit_size, preserved_strata, proposal_behaviour, undone
 from engineer.claims import Claims, check_claims
 from engineer.context import VARIANTS, DesignContext
-from engineer.designers import design
 from engineer.engineers.registry import resolve
 from engineer.lessons import lessons, random_context, with_labels
 from engineer.prompt import design_prompt
-from engineer.spec import DesignSpec, Wording
+from engineer.propose import design
+from engineer.spec import EngineerSpec, Wording
 from engineer.teacher import teach
 from envgen.breakdown import Breakdown, Counts, Difference, Labelled
 from envgen.errors import ConfigError
@@ -208,7 +208,7 @@ def test_every_rule_engineer_designs(seed: int, space: Space, rule: str):
     trained = dict.fromkeys(space.names[1:], 0.5)
     current = context.current.model_copy(update={"advantage": trained})
     context = context.model_copy(update={"current": current})
-    spec = resolve(DesignSpec(designer=rule, anchor_share=0.25), space, 4)
+    spec = resolve(EngineerSpec(name=rule, anchor_share=0.25), space, 4)
     proposal = design(spec, context, seed, None, lambda config: (config, []))
     assert proposal.fallback is None
     assert_legal(proposal.config, space)
@@ -220,7 +220,7 @@ def test_levels_move_every_knob_by_its_step_or_by_the_one_that_is_given():
     context = made_up(0, SUMS).model_copy(update={"current": current})
 
     def levelled(**options: object) -> tuple[float, ...]:
-        spec = resolve(DesignSpec(designer="levels", options=options), SUMS, 4)
+        spec = resolve(EngineerSpec(name="levels", options=options), SUMS, 4)
         config = design(spec, context, 0, None, lambda config: (config, [])).config
         return tuple(config.strata["2"].knobs.values())
 
@@ -237,7 +237,7 @@ def test_levels_move_every_knob_by_its_step_or_by_the_one_that_is_given():
 def test_a_model_designs_sums():
     model = ListModel(answer_text("More data for 3 terms.", NEW))
     context = made_up(0, SUMS)
-    proposal = design(DesignSpec(), context, 0, model, lambda config: (config, []))
+    proposal = design(EngineerSpec(), context, 0, model, lambda config: (config, []))
     assert (proposal.config, proposal.rationale) == (NEW, "More data for 3 terms.")
     assert model.asked[0][1].json_schema == answer_schema(SUMS)
 

@@ -275,10 +275,12 @@ def test_excess_costs_and_cut_answers_are_shown_where_they_are_known():
         Module.FAILURES, design_context().model_copy(update={"current": current}), "full"
     ).splitlines()
     assert rows[1].endswith(
-        "goal not reached 0; valid plans cost 0.42 more than the optimum on average; 0 answers cut off at their token limit"
+        "goal not reached 0; valid plans cost 0.42 more than the optimum on average; 0 answers cut off at"
+        " their token limit"
     )
     assert rows[2].endswith(
-        "goal not reached 5; 7 answers cut off at their token limit; no reward variance in 25% of its training groups"
+        "goal not reached 5; 7 answers cut off at their token limit; no reward variance in 25% of its"
+        " training groups"
     )
 
 
@@ -358,7 +360,10 @@ def test_a_long_history_loses_its_oldest_stages_and_says_so(wording: Wording):
     assert 0 < shown[0] < 28
     assert text.splitlines()[1] == f"{shown[0]} earlier stages left out."
     assert cuts == (
-        f"history: {shown[0]} earlier stages left out, its budget is {BUDGETS[wording][Module.HISTORY]} tokens",
+        (
+            f"history: {shown[0]} earlier stages left out, its budget is {BUDGETS[wording][Module.HISTORY]}"
+            " tokens"
+        ),
     )
     assert design_prompt("V3", context, wording).cuts == cuts
 
@@ -413,7 +418,10 @@ def test_training_details_lose_their_last_hyperparameters(wording: Wording):
     assert all(f"option_{n} " in text for n in range(count))
     assert text.splitlines()[-1] == f"{30 - count} hyperparameters left out."
     assert cuts == (
-        f"training: {30 - count} hyperparameters left out, its budget is {BUDGETS[wording][Module.TRAINING]} tokens",
+        (
+            f"training: {30 - count} hyperparameters left out, its budget is"
+            f" {BUDGETS[wording][Module.TRAINING]} tokens"
+        ),
     )
 
 

@@ -1,4 +1,4 @@
-"""Designers by name, and designers of other packages."""
+"""Engineers by name, and engineers of other packages."""
 
 import importlib
 import sys
@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from contexts import LATEST, SPACE, design_context, env_config
 
-from engineer.contract import Designer
-from engineer.designers import design
-from engineer.engineers.registry import find_designer, known_designers, resolve
+from engineer.contract import Engineer
+from engineer.engineers.registry import find_engineer, known_engineers, resolve
 from engineer.proposal import Proposal
-from engineer.spec import DesignSpec
+from engineer.propose import design
+from engineer.spec import EngineerSpec
 from envgen.errors import ConfigError
 
 OURS = [
@@ -29,10 +29,10 @@ OURS = [
 ]
 HEAD = """
 from pydantic import Field
-from engineer.contract import Brief, Designer, DesignerOptions
+from engineer.contract import Brief, Engineer, EngineerOptions
 from engineer.proposal import Proposal
 
-class Options(DesignerOptions):
+class Options(EngineerOptions):
     share: float = Field(default=0.25, ge=0, le=1)
 
 def propose(context, options, brief):
@@ -43,7 +43,7 @@ GOOD = """
     return brief.proposal(context, raw, "The tide is in.", state={"tide": tide})
 """
 TAIL = """
-DESIGNER = Designer(propose, Options)
+ENGINEER = Engineer(propose, Options)
 """
 
 Install = Callable[..., None]
@@ -51,15 +51,15 @@ Install = Callable[..., None]
 
 @pytest.fixture
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
-    """Put a package with a designer on the path, as an installer would: the module and its metadata."""
+    """Put a package with an engineer on the path, as an installer would: the module and its metadata."""
 
-    def put(source: str, name: str = "tidal", package: str = "tidal_designer") -> None:
+    def put(source: str, name: str = "tidal", package: str = "tidal_engineer") -> None:
         site = tmp_path / package
         metadata = site / f"{package}-1.0.dist-info"
         metadata.mkdir(parents=True)
         (site / f"{package}.py").write_text(source)
         (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
-        (metadata / "entry_points.txt").write_text(f"[envwright.designers]\n{name} = {package}:DESIGNER\n")
+        (metadata / "entry_points.txt").write_text(f"[envwright.engineers]\n{name} = {package}:ENGINEER\n")
         monkeypatch.syspath_prepend(str(site))
         monkeypatch.delitem(sys.modules, package, raising=False)
         importlib.invalidate_caches()
@@ -67,36 +67,34 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
     return put
 
 
-def proposal_of(designer: str, state: dict | None = None, **options: object) -> Proposal:
+def proposal_of(engineer: str, state: dict | None = None, **options: object) -> Proposal:
     context = design_context().model_copy(update={"state": state or {}})
-    return design(
-        DesignSpec(designer=designer, options=options), context, 0, None, lambda config: (config, [])
-    )
+    return design(EngineerSpec(name=engineer, options=options), context, 0, None, lambda config: (config, []))
 
 
-def test_our_own_designers_are_in_the_registry():
-    assert known_designers()[: len(OURS)] == OURS
-    assert all(isinstance(find_designer(name), Designer) for name in OURS)
-    assert [name for name in OURS if find_designer(name).asks] == ["checkpoint", "base"]
+def test_our_own_engineers_are_in_the_registry():
+    assert known_engineers()[: len(OURS)] == OURS
+    assert all(isinstance(find_engineer(name), Engineer) for name in OURS)
+    assert [name for name in OURS if find_engineer(name).asks] == ["checkpoint", "base"]
 
 
 def test_an_unknown_name_is_answered_with_the_known_ones():
     with pytest.raises(ConfigError) as refused:
-        find_designer("level")
+        find_engineer("level")
     assert (
-        str(refused.value) == "design.designer: there is no designer 'level'; did you mean 'levels'? "
-        f"known are {', '.join(known_designers())}"
+        str(refused.value) == "engineer.name: there is no engineer 'level'; did you mean 'levels'? "
+        f"known are {', '.join(known_engineers())}"
     )
 
 
-def test_a_designer_of_another_package_is_found_and_designs(install: Install):
+def test_an_engineer_of_another_package_is_found_and_designs(install: Install):
     install(HEAD + GOOD + TAIL)
-    assert "tidal" in known_designers()
-    spec = resolve(DesignSpec(designer="tidal"), SPACE, 3)
+    assert "tidal" in known_engineers()
+    spec = resolve(EngineerSpec(name="tidal"), SPACE, 3)
     assert spec.options == {"share": 0.25}
     proposal = proposal_of("tidal", {"tide": 4})
     assert proposal.config == env_config({3: (0.5, 0.4, 0.5), 5: (0.5, 0.4, 0.5)})
-    assert (proposal.designer, proposal.stage, proposal.rationale, proposal.state) == (
+    assert (proposal.engineer, proposal.stage, proposal.rationale, proposal.state) == (
         "tidal",
         2,
         "The tide is in.",
@@ -111,8 +109,8 @@ def test_the_options_of_another_package_are_checked(install: Install):
         ({"share": 2}, "share: Input should be less than or equal to 1"),
         ({"shore": 1}, "shore: Extra inputs are not permitted"),
     ):
-        with pytest.raises(ConfigError, match=f"design.options of designer 'tidal': {reason}"):
-            resolve(DesignSpec(designer="tidal", options=options), SPACE, 3)
+        with pytest.raises(ConfigError, match=f"engineer.options of engineer 'tidal': {reason}"):
+            resolve(EngineerSpec(name="tidal", options=options), SPACE, 3)
 
 
 KEEPS = "    return brief.exactly(context, context.current.config, '')"
@@ -141,7 +139,7 @@ BROKEN = {
     ),
     "escapes validation": (
         "    config = type(context.current.config).model_construct(strata={}, key='sizes')\n"
-        "    return Proposal.model_construct(stage=0, designer='x', variant='V6', config=config, state={})",
+        "    return Proposal.model_construct(stage=0, engineer='x', variant='V6', config=config, state={})",
         "at least 1",
     ),
     "has a state that is no JSON": (
@@ -164,19 +162,19 @@ BROKEN = {
 
 
 @pytest.mark.parametrize(("body", "reason"), BROKEN.values(), ids=list(BROKEN))
-def test_a_designer_that_breaks_its_contract_costs_only_its_redesign(
+def test_an_engineer_that_breaks_its_contract_costs_only_its_redesign(
     install: Install, body: str, reason: str
 ):
     install(HEAD + body + TAIL)
     proposal = proposal_of("tidal", {"tide": 4})
     assert proposal.config == LATEST
-    assert (proposal.fallback or "").startswith("designer 'tidal' failed, the previous config is kept: ")
+    assert (proposal.fallback or "").startswith("engineer 'tidal' failed, the previous config is kept: ")
     assert reason in (proposal.fallback or "")
     assert proposal.state == {"tide": 4}, "the state that it had"
     proposal.model_dump_json()
 
 
-def test_what_a_designer_does_to_its_context_stays_with_it(install: Install):
+def test_what_a_engineer_does_to_its_context_stays_with_it(install: Install):
     install(
         HEAD
         + "    context.state['tide'] = 9\n    context.current.breakdown.strata.clear()\n    raise ValueError"
@@ -184,7 +182,7 @@ def test_what_a_designer_does_to_its_context_stays_with_it(install: Install):
     )
     context = design_context().model_copy(update={"state": {"tide": 4}})
     before = context.model_copy(deep=True)
-    design(DesignSpec(designer="tidal"), context, 0, None, lambda config: (config, []))
+    design(EngineerSpec(name="tidal"), context, 0, None, lambda config: (config, []))
     assert context == before
 
 
@@ -193,28 +191,28 @@ def test_what_a_designer_does_to_its_context_stays_with_it(install: Install):
     [
         (
             "import no_such_module",
-            "cannot be loaded from tidal_designer:DESIGNER: "
+            "cannot be loaded from tidal_engineer:ENGINEER: "
             "ModuleNotFoundError: No module named 'no_such_module'",
         ),
-        ("DESIGNERS = 1", "cannot be loaded from tidal_designer:DESIGNER: AttributeError"),
-        ("DESIGNER = 1", "tidal_designer:DESIGNER is of type int; expected an engineer.contract.Designer"),
+        ("ENGINEERS = 1", "cannot be loaded from tidal_engineer:ENGINEER: AttributeError"),
+        ("ENGINEER = 1", "tidal_engineer:ENGINEER is of type int; expected an engineer.contract.Engineer"),
     ],
 )
 def test_a_package_that_cannot_be_loaded_is_named(install: Install, source: str, reason: str):
     install(source)
     with pytest.raises(ConfigError) as refused:
-        resolve(DesignSpec(designer="tidal"), SPACE, 3)
+        resolve(EngineerSpec(name="tidal"), SPACE, 3)
     assert reason in str(refused.value)
 
 
 def test_a_name_that_two_packages_give_is_refused(install: Install):
     install(HEAD + GOOD + TAIL)
-    install(HEAD + GOOD + TAIL, package="other_designer")
-    install(HEAD + GOOD + TAIL, name="frontier", package="third_designer")
+    install(HEAD + GOOD + TAIL, package="other_engineer")
+    install(HEAD + GOOD + TAIL, name="frontier", package="third_engineer")
     with pytest.raises(ConfigError, match=r"'tidal' stands for two things, .*uninstall one"):
-        find_designer("tidal")
+        find_engineer("tidal")
     with pytest.raises(
         ConfigError,
-        match=r"'frontier' stands for two things, engineer.engineers.frontier:FRONTIER and third_designer:",
+        match=r"'frontier' stands for two things, engineer.engineers.frontier:FRONTIER and third_engineer:",
     ):
-        find_designer("frontier")
+        find_engineer("frontier")

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from contexts import DEFAULT, EASIER, LATEST, SPACE, design_context, env_config
 
-from engineer.designers import design
 from engineer.engineers.registry import resolve
-from engineer.spec import DesignSpec
+from engineer.propose import design
+from engineer.spec import EngineerSpec
 from envgen.errors import ConfigError
 from envgen.files import write_json
 
@@ -31,8 +31,8 @@ def dump(config: Any) -> dict:
     return config.model_dump(mode="json")
 
 
-def resolved(configs: Any, stages: int = 3) -> DesignSpec:
-    return resolve(DesignSpec(designer="replay", options={"configs": configs}), SPACE, stages)
+def resolved(configs: Any, stages: int = 3) -> EngineerSpec:
+    return resolve(EngineerSpec(name="replay", options={"configs": configs}), SPACE, stages)
 
 
 def refusal(configs: Any, stages: int = 3) -> str:
@@ -71,7 +71,7 @@ def test_after_the_last_recorded_config_it_is_kept():
 def test_a_recording_that_is_too_short_is_refused():
     assert resolved([dump(EASIER)], stages=2)
     expected = (
-        "design.options of designer 'replay': configs: has 1 configs, 3 stages need 2; give a longer "
+        "engineer.options of engineer 'replay': configs: has 1 configs, 3 stages need 2; give a longer "
         "recording or fewer stages"
     )
     assert refusal([dump(EASIER)]) == expected

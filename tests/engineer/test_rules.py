@@ -1,4 +1,4 @@
-"""The designers that are rules, against numbers computed by hand."""
+"""The engineers that are rules, against numbers computed by hand."""
 
 import math
 
@@ -19,23 +19,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engineer.context import DesignContext, StageRecord
-from engineer.designers import design
 from engineer.engineers.bandit import softmax_shares, updated_values
 from engineer.engineers.frontier import FrontierOptions, frontier_shares
 from engineer.engineers.levels import LevelsOptions, levelled
 from engineer.engineers.progress import progress_shares
 from engineer.lessons import random_context
 from engineer.proposal import Proposal
-from engineer.spec import DesignSpec
+from engineer.propose import design
+from engineer.spec import EngineerSpec
 from envgen.breakdown import Breakdown
 from envgen.config import EnvConfig
 
 RULES = ("frontier", "bandit", "progress", "levels")
 
 
-def proposal_of(designer: str, context: DesignContext | None = None, **options: object) -> Proposal:
+def proposal_of(engineer: str, context: DesignContext | None = None, **options: object) -> Proposal:
     return design(
-        DesignSpec(designer=designer, options=options),
+        EngineerSpec(name=engineer, options=options),
         context or design_context(),
         0,
         None,
@@ -79,7 +79,7 @@ def test_without_any_signal_the_frontier_keeps_the_config(rates: dict[int, float
     assert frontier_shares({"3": 0.5, "4": 0.5}, rates, FrontierOptions()) is None
 
 
-def test_the_frontier_designer_moves_shares_and_leaves_the_other_knobs():
+def test_the_frontier_engineer_moves_shares_and_leaves_the_other_knobs():
     proposal = proposal_of("frontier")  # 3x3 is solved (40 of 40), 5x5 is at 50 %
     assert proposal.config == env_config({3: (0.05, 0.35, 0.75), 5: (0.95, 0.2, 0.1)})
     assert proposal.rationale == "Data to the map sizes nearest 50 % valid: 3x3 5 %, 5x5 95 %."
@@ -138,7 +138,7 @@ def test_a_damaged_state_costs_the_redesign_and_not_the_run():
     proposal = proposal_of("bandit", advantages(2, {"values": {"3": "much"}}))
     assert proposal.config == LATEST
     assert (
-        proposal.fallback == "designer 'bandit' failed, the previous config is kept: "
+        proposal.fallback == "engineer 'bandit' failed, the previous config is kept: "
         "ValueError: could not convert string to float: 'much'"
     )
 
@@ -153,7 +153,7 @@ def test_progress_counts_a_fall_like_a_rise():
     assert progress_shares({"3": 0.5}, {"3": 0.5}, 0.2) is None
 
 
-def test_the_progress_designer_compares_with_the_stage_before():
+def test_the_progress_engineer_compares_with_the_stage_before():
     # 3x3: 38 to 40 of 40, 5x5: 12 to 20 of 40: changes 0.05 and 0.2.
     assert shares_of(proposal_of("progress", uniform=0).config) == {"3": 0.2, "5": 0.8}
     assert shares_of(proposal_of("progress").config) == {"3": 0.26, "5": 0.74}
@@ -208,7 +208,7 @@ def test_a_size_at_its_last_level_gives_to_its_neighbour():
     assert level(ends, {3: 0.0, 4: 0.5, 5: 1.0}) == env_config(ends), "no smaller and no larger size"
 
 
-def test_the_levels_designer_says_what_became_harder():
+def test_the_levels_engineer_says_what_became_harder():
     proposal = proposal_of("levels")  # 3x3 at 100 %, 5x5 at 50 %
     assert proposal.config == env_config({3: (0.7, 0.4, 1.0), 5: (0.3, 0.2, 0.1)})
     assert proposal.rationale == "Harder: 3x3; easier: none."

@@ -11,8 +11,14 @@ from envgen.mapf.solver.solve import solve
 repeatable = settings(derandomize=True, deadline=None)
 
 
-def make_problem(size: int, holes: tuple[Cell, ...], starts: tuple[Cell, ...], goals: tuple[Cell, ...]) -> Problem:
-    return Problem(size=size, holes=holes, agents=tuple(Agent(start=s, goal=g) for s, g in zip(starts, goals, strict=True)))
+def make_problem(
+    size: int, holes: tuple[Cell, ...], starts: tuple[Cell, ...], goals: tuple[Cell, ...]
+) -> Problem:
+    return Problem(
+        size=size,
+        holes=holes,
+        agents=tuple(Agent(start=s, goal=g) for s, g in zip(starts, goals, strict=True)),
+    )
 
 
 def all_cells(size: int) -> list[Cell]:
@@ -22,7 +28,9 @@ def all_cells(size: int) -> list[Cell]:
 def random_problem(rng: random.Random, size: int, holes: int, agents: int) -> Problem:
     cells = rng.sample(all_cells(size), size * size)
     free = cells[holes:]
-    return make_problem(size, tuple(cells[:holes]), tuple(rng.sample(free, agents)), tuple(rng.sample(free, agents)))
+    return make_problem(
+        size, tuple(cells[:holes]), tuple(rng.sample(free, agents)), tuple(rng.sample(free, agents))
+    )
 
 
 def solved_instances(seed: int, count: int, size: int, holes: int, agents: int) -> list[Instance]:
@@ -37,7 +45,9 @@ def solved_instances(seed: int, count: int, size: int, holes: int, agents: int) 
 
 
 @st.composite
-def problems(draw: st.DrawFn, max_size: int = MAX_SIZE, max_agents: int = 5, max_hole_share: float = 0.4) -> Problem:
+def problems(
+    draw: st.DrawFn, max_size: int = MAX_SIZE, max_agents: int = 5, max_hole_share: float = 0.4
+) -> Problem:
     size = draw(st.integers(MIN_SIZE, max_size))
     agents = draw(st.integers(1, max_agents))
     cells = draw(st.permutations(all_cells(size)))
@@ -47,7 +57,12 @@ def problems(draw: st.DrawFn, max_size: int = MAX_SIZE, max_agents: int = 5, max
     return make_problem(size, tuple(cells[:holes]), tuple(free[:agents]), tuple(goals[:agents]))
 
 
-SYMMETRIES = [(transpose, rows, columns) for transpose in (False, True) for rows in (False, True) for columns in (False, True)]
+SYMMETRIES = [
+    (transpose, rows, columns)
+    for transpose in (False, True)
+    for rows in (False, True)
+    for columns in (False, True)
+]
 
 
 def image(size: int, cell: Cell, symmetry: tuple[bool, bool, bool]) -> Cell:
@@ -57,11 +72,18 @@ def image(size: int, cell: Cell, symmetry: tuple[bool, bool, bool]) -> Cell:
     return (size - 1 - row if flip_rows else row, size - 1 - column if flip_columns else column)
 
 
-def transformed(problem: Problem, symmetry: tuple[bool, bool, bool], order: list[int] | None = None) -> Problem:
+def transformed(
+    problem: Problem, symmetry: tuple[bool, bool, bool], order: list[int] | None = None
+) -> Problem:
     """The same board seen in a mirror or turned, with its agents in another order."""
 
     def moved(cell: Cell) -> Cell:
         return image(problem.size, cell, symmetry)
 
     agents = [problem.agents[i] for i in order or range(problem.num_agents)]
-    return make_problem(problem.size, tuple(map(moved, problem.holes)), tuple(moved(a.start) for a in agents), tuple(moved(a.goal) for a in agents))
+    return make_problem(
+        problem.size,
+        tuple(map(moved, problem.holes)),
+        tuple(moved(a.start) for a in agents),
+        tuple(moved(a.goal) for a in agents),
+    )

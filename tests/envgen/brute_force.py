@@ -1,8 +1,7 @@
 """The optimum by exhaustion, written to share nothing with the solver: time runs backwards from the goals.
 
-In reversed time every agent first rests on its goal for free, then leaves it for good (its last arrival) and from then
-on pays one a step. One Dijkstra run from the goals therefore prices every start of that board.
-"""
+In reversed time every agent first rests on its goal for free, then leaves it for good (its last arrival) and
+from then on pays one a step. One Dijkstra run from the goals therefore prices every start of that board."""
 
 import heapq
 from itertools import pairwise
@@ -22,14 +21,17 @@ class Exhausted:
         priced = _prices(self.free, goals, waits=True)
         self.with_waits = {cells: cost for cells, (cost, _) in priced.items()}
         self.fewest_waits = {cells: waits for cells, (_, waits) in priced.items()}
-        self.without_waits = {cells: cost for cells, (cost, _) in _prices(self.free, goals, waits=False).items()}
+        self.without_waits = {
+            cells: cost for cells, (cost, _) in _prices(self.free, goals, waits=False).items()
+        }
 
     def optimum(self, starts: tuple[Cell, ...]) -> int | None:
         """The least sum of costs, or None if the board has no plan."""
         return self.with_waits.get(starts)
 
     def wait_required(self, starts: tuple[Cell, ...]) -> bool:
-        """Whether forbidding to wait before the last arrival makes the optimum worse, or removes every plan."""
+        """Whether forbidding to wait before the last arrival makes the optimum worse, or removes every
+        plan."""
         return self.without_waits.get(starts) != self.with_waits[starts]
 
 
@@ -38,7 +40,9 @@ def exhaust(problem: Problem) -> Exhausted:
     return Exhausted(problem.size, problem.holes, tuple(agent.goal for agent in problem.agents))
 
 
-def least_makespans(size: int, holes: tuple[Cell, ...], goals: tuple[Cell, ...]) -> dict[tuple[Cell, ...], int]:
+def least_makespans(
+    size: int, holes: tuple[Cell, ...], goals: tuple[Cell, ...]
+) -> dict[tuple[Cell, ...], int]:
     """Steps from every joint start until all agents are on their goals, by breadth-first search backwards."""
     near = _neighbours([(r, c) for r in range(size) for c in range(size) if (r, c) not in holes])
     steps, frontier = {goals: 0}, [goals]
@@ -54,10 +58,14 @@ def least_makespans(size: int, holes: tuple[Cell, ...], goals: tuple[Cell, ...])
 
 
 def _neighbours(free: list[Cell]) -> dict[Cell, list[Cell]]:
-    return {(r, c): [n for n in ((r - 1, c), (r + 1, c), (r, c - 1), (r, c + 1)) if n in free] for r, c in free}
+    return {
+        (r, c): [n for n in ((r - 1, c), (r + 1, c), (r, c - 1), (r, c + 1)) if n in free] for r, c in free
+    }
 
 
-def _prices(free: list[Cell], goals: tuple[Cell, ...], *, waits: bool) -> dict[tuple[Cell, ...], tuple[int, int]]:
+def _prices(
+    free: list[Cell], goals: tuple[Cell, ...], *, waits: bool
+) -> dict[tuple[Cell, ...], tuple[int, int]]:
     """Least (sum of costs, waits) of every joint start."""
     near = _neighbours(free)
     origin = (goals, (False,) * len(goals))
@@ -70,7 +78,9 @@ def _prices(free: list[Cell], goals: tuple[Cell, ...], *, waits: bool) -> dict[t
             continue
         best.setdefault(cells, cost)
         for after, gone_after in _joint_moves(near, cells, left, waits):
-            waiting = sum(gone and cell == was for gone, cell, was in zip(gone_after, after, cells, strict=True))
+            waiting = sum(
+                gone and cell == was for gone, cell, was in zip(gone_after, after, cells, strict=True)
+            )
             total = (cost[0] + sum(gone_after), cost[1] + waiting)
             key = (after, gone_after)
             if key not in price or total < price[key]:
@@ -79,8 +89,11 @@ def _prices(free: list[Cell], goals: tuple[Cell, ...], *, waits: bool) -> dict[t
     return best
 
 
-def _joint_moves(near: dict[Cell, list[Cell]], cells: tuple[Cell, ...], left: tuple[bool, ...], waits: bool) -> list[State]:
-    """All joint steps without two agents in a cell and without swaps; an agent still at rest may stay, or leave for good."""
+def _joint_moves(
+    near: dict[Cell, list[Cell]], cells: tuple[Cell, ...], left: tuple[bool, ...], waits: bool
+) -> list[State]:
+    """All joint steps without two agents in a cell and without swaps; an agent still at rest may stay, or
+    leave for good."""
     found: list[State] = [((), ())]
     for agent, (cell, gone) in enumerate(zip(cells, left, strict=True)):
         moves = [(target, True) for target in near[cell]]
@@ -90,7 +103,8 @@ def _joint_moves(near: dict[Cell, list[Cell]], cells: tuple[Cell, ...], left: tu
             ((*targets, target), (*leaving, leaves))
             for targets, leaving in found
             for target, leaves in moves
-            if target not in targets and not any(target == cells[i] and targets[i] == cell for i in range(agent))
+            if target not in targets
+            and not any(target == cells[i] and targets[i] == cell for i in range(agent))
         ]
     return found
 
@@ -102,7 +116,12 @@ def steps_from(problem: Problem, source: Cell) -> dict[Cell, int]:
         onward = []
         for row, column in frontier:
             for cell in ((row - 1, column), (row + 1, column), (row, column - 1), (row, column + 1)):
-                if cell not in steps and cell not in problem.holes and min(cell) >= 0 and max(cell) < problem.size:
+                if (
+                    cell not in steps
+                    and cell not in problem.holes
+                    and min(cell) >= 0
+                    and max(cell) < problem.size
+                ):
                     steps[cell] = steps[row, column] + 1
                     onward.append(cell)
         frontier = onward

@@ -1,4 +1,5 @@
-"""The rules of plans and of answers step by step in plain Python: what the verifier's compiled batches have to agree with."""
+"""The rules of plans and of answers step by step in plain Python: what the verifier's compiled batches have
+to agree with."""
 
 import re
 
@@ -6,7 +7,10 @@ from envgen.mapf.parser import MAX_CELLS, MAX_CHARACTERS, PlanParseError
 from envgen.mapf.problem import Cell, Path, Plan, Problem, cell_text
 from envgen.mapf.verifier import FailureCategory, Verdict
 
-_AGENT_LINE = re.compile(rf"[ \t]*Agent[ \t]+([0-9]):((?:[ \t]*\([ \t]*[0-9]{{1,3}}[ \t]*,[ \t]*[0-9]{{1,3}}[ \t]*\)){{1,{MAX_CELLS}}})[ \t\r]*")
+_AGENT_LINE = re.compile(
+    r"[ \t]*Agent[ \t]+([0-9]):((?:[ \t]*\([ \t]*[0-9]{1,3}[ \t]*,[ \t]*[0-9]{1,3}["
+    rf" \t]*\)){{1,{MAX_CELLS}}})[ \t\r]*"
+)
 _CELL = re.compile(r"([0-9]+)[ \t]*,[ \t]*([0-9]+)")
 
 
@@ -29,7 +33,9 @@ def expected_plan(completion: str, num_agents: int) -> Plan:
         raise PlanParseError(f"no line for agent {missing[0]} in the last block")
     if unknown:
         raise PlanParseError(f"a line for agent {unknown[0]}, but there are {num_agents} agents")
-    return tuple(tuple((int(r), int(c)) for r, c in _CELL.findall(block[agent])) for agent in range(num_agents))
+    return tuple(
+        tuple((int(r), int(c)) for r, c in _CELL.findall(block[agent])) for agent in range(num_agents)
+    )
 
 
 def expected_verdict(problem: Problem, plan: Plan, optimum: int | None = None) -> Verdict:
@@ -45,7 +51,9 @@ def expected_verdict(problem: Problem, plan: Plan, optimum: int | None = None) -
         legal = max(verdict.step - 1, 0)
     whole = verdict.valid or verdict.category is FailureCategory.GOAL_NOT_REACHED
     share = 1.0 if whole else legal / max(last, 1)
-    return verdict.model_copy(update={"arrived": sum(ends) / len(ends), "legal_steps": legal, "legal_share": share})
+    return verdict.model_copy(
+        update={"arrived": sum(ends) / len(ends), "legal_steps": legal, "legal_share": share}
+    )
 
 
 def _first_failure(problem: Problem, plan: Plan, optimum: int | None) -> Verdict:
@@ -64,7 +72,12 @@ def _first_failure(problem: Problem, plan: Plan, optimum: int | None) -> Verdict
                 f"agent {index} ends at {cell_text(path[-1])}, its goal is {cell_text(agent.goal)}",
             )
     costs = [_last_arrival(path) for path in plan]
-    return Verdict(valid=True, optimal=optimum is not None and sum(costs) == optimum, sum_of_costs=sum(costs), makespan=max(costs))
+    return Verdict(
+        valid=True,
+        optimal=optimum is not None and sum(costs) == optimum,
+        sum_of_costs=sum(costs),
+        makespan=max(costs),
+    )
 
 
 def _last_arrival(path: Path) -> int:
@@ -88,7 +101,9 @@ def _illegal_move(problem: Problem, plan: Plan, step: int) -> Verdict | None:
         else:
             before = path[step - 1]
             far = abs(cell[0] - before[0]) + abs(cell[1] - before[1]) > 1
-            wrong = far and f"{name} jumps from {cell_text(before)} to {cell_text(cell)}, which is no neighbour"
+            wrong = (
+                far and f"{name} jumps from {cell_text(before)} to {cell_text(cell)}, which is no neighbour"
+            )
         if wrong:
             return _failure(FailureCategory.ILLEGAL_MOVE, index, step, cell, wrong)
     return None
@@ -97,7 +112,13 @@ def _illegal_move(problem: Problem, plan: Plan, step: int) -> Verdict | None:
 def _hole(plan: Plan, holes: set[Cell], step: int) -> Verdict | None:
     for index, path in enumerate(plan):
         if step < len(path) and path[step] in holes:
-            return _failure(FailureCategory.HOLE_COLLISION, index, step, path[step], f"agent {index} enters the hole {cell_text(path[step])}")
+            return _failure(
+                FailureCategory.HOLE_COLLISION,
+                index,
+                step,
+                path[step],
+                f"agent {index} enters the hole {cell_text(path[step])}",
+            )
     return None
 
 
@@ -107,14 +128,21 @@ def _conflict(plan: Plan, step: int) -> Verdict | None:
     for index, cell in enumerate(now):
         for other in range(index):
             if now[other] == cell:
-                return _failure(FailureCategory.CONFLICT, index, step, cell, f"agents {other} and {index} are both in {cell_text(cell)} after step {step}")
+                return _failure(
+                    FailureCategory.CONFLICT,
+                    index,
+                    step,
+                    cell,
+                    f"agents {other} and {index} are both in {cell_text(cell)} after step {step}",
+                )
             if now[other] == before[index] and before[other] == cell:
                 return _failure(
                     FailureCategory.CONFLICT,
                     index,
                     step,
                     cell,
-                    f"agents {other} and {index} swap {cell_text(before[other])} and {cell_text(before[index])} in step {step}",
+                    f"agents {other} and {index} swap {cell_text(before[other])} and"
+                    f" {cell_text(before[index])} in step {step}",
                 )
     return None
 

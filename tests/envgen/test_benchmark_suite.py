@@ -36,15 +36,25 @@ def suite() -> list[Item]:
 
 
 def test_the_suite_has_the_shape_of_the_public_benchmark(suite: list[Item]):
-    cells = Counter((item.subset, item.instance.problem.num_agents, item.instance.problem.size) for item in suite)
-    assert cells == {(subset, agents, size): 50 for subset in SUBSETS for agents in AGENTS for size in range(agents, 11)}
+    cells = Counter(
+        (item.subset, item.instance.problem.num_agents, item.instance.problem.size) for item in suite
+    )
+    assert cells == {
+        (subset, agents, size): 50 for subset in SUBSETS for agents in AGENTS for size in range(agents, 11)
+    }
     assert Counter(item.instance.problem.num_agents for item in suite) == {3: 1200, 4: 1050, 5: 900}
 
 
 def test_every_subset_has_its_share_of_waits_to_within_one_instance(suite: list[Item]):
     waits = Counter(item.subset for item in suite if item.instance.solution.wait_required)
-    assert {subset: abs(waits[subset] - share * 1050) <= 0.5 for subset, share in SUBSETS.items()} == dict.fromkeys(SUBSETS, True)
-    in_cell = Counter((item.subset, item.instance.problem.num_agents, item.instance.problem.size) for item in suite if item.instance.solution.wait_required)
+    assert {
+        subset: abs(waits[subset] - share * 1050) <= 0.5 for subset, share in SUBSETS.items()
+    } == dict.fromkeys(SUBSETS, True)
+    in_cell = Counter(
+        (item.subset, item.instance.problem.num_agents, item.instance.problem.size)
+        for item in suite
+        if item.instance.solution.wait_required
+    )
     assert all(abs(number - SUBSETS[subset] * 50) <= 1 for (subset, _, _), number in in_cell.items())
 
 
@@ -54,7 +64,9 @@ def test_names_and_columns_tell_subset_and_hole_ratio(suite: list[Item]):
     for item, ratio in zip(suite, ratios, strict=True):
         problem = item.instance.problem
         assert len(problem.holes) == int(ratio * problem.size**2 + 1e-9)
-        assert item.name.startswith(f"{item.subset}/{problem.num_agents}ag_{problem.size}x{problem.size}_hr{ratio}_00")
+        assert item.name.startswith(
+            f"{item.subset}/{problem.num_agents}ag_{problem.size}x{problem.size}_hr{ratio}_00"
+        )
     assert suite[0].name == "wr_025/3ag_3x3_hr0.1_000"
     assert len({item.name for item in suite}) == len(suite)
 
@@ -71,7 +83,11 @@ def test_stored_solutions_are_optimal_and_labels_are_those_of_the_solver(suite: 
     for item, solution in zip(some, solve_many([item.instance.problem for item in some]), strict=True):
         stored = item.instance.solution
         assert solution is not None
-        assert (stored.sum_of_costs, stored.wait_required, stored.waits) == (solution.sum_of_costs, solution.wait_required, solution.waits)
+        assert (stored.sum_of_costs, stored.wait_required, stored.waits) == (
+            solution.sum_of_costs,
+            solution.wait_required,
+            solution.waits,
+        )
         assert verify_plan(item.instance.problem, stored.plan, solution.sum_of_costs).optimal
 
 
@@ -79,16 +95,30 @@ SLOW = {(5, 6): pytest.mark.slow, (5, 7): (pytest.mark.slow, pytest.mark.long)}
 """Boards of five agents that are half holes: hardly any is solvable."""
 
 
-@pytest.mark.parametrize(("agents", "size"), [pytest.param(agents, size, marks=SLOW.get((agents, size), ())) for agents in AGENTS for size in sizes_of(agents)])
+@pytest.mark.parametrize(
+    ("agents", "size"),
+    [
+        pytest.param(agents, size, marks=SLOW.get((agents, size), ()))
+        for agents in AGENTS
+        for size in sizes_of(agents)
+    ],
+)
 def test_the_suite_is_drawn_again_bit_by_bit(suite: list[Item], agents: int, size: int):
     drawn = [instance for part in build([agents], [size]).values() for instance in part]
-    stored = [item.instance for item in suite if (item.instance.problem.num_agents, item.instance.problem.size) == (agents, size)]
+    stored = [
+        item.instance
+        for item in suite
+        if (item.instance.problem.num_agents, item.instance.problem.size) == (agents, size)
+    ]
     assert len(drawn) == 150
     assert drawn == stored
 
 
 def test_blocks_stand_in_the_order_of_the_file(suite: list[Item]):
-    stems = [f"{block.subset}/{block.agents}ag_{block.size}x{block.size}_hr{block.hole_ratio}" for block in blocks()]
+    stems = [
+        f"{block.subset}/{block.agents}ag_{block.size}x{block.size}_hr{block.hole_ratio}"
+        for block in blocks()
+    ]
     assert [item.name[:-4] for item in suite[::10]] == stems
 
 
@@ -106,7 +136,9 @@ def test_a_changed_file_is_refused_wherever_it_is_read(tmp_path: Path):
     content[1000] ^= 1
     (tmp_path / "suite.parquet").write_bytes(content)
     for read in (load_suite, lambda: suite_identities(3)):
-        with pytest.raises(DataError, match=r"its SHA-256 is .* the benchmark suite was changed, install envwright again"):
+        with pytest.raises(
+            DataError, match=r"its SHA-256 is .* the benchmark suite was changed, install envwright again"
+        ):
             read()
 
 
@@ -130,4 +162,6 @@ def test_a_limit_takes_as_many_of_every_cell_and_keeps_the_order(suite: list[Ite
 def test_a_data_set_without_names_and_subsets_is_one_subset(suite: list[Item], tmp_path: Path):
     instances = [item.instance for item in suite[:3]]
     write_dataset(tmp_path / "d.parquet", instances, PromptStyle.BOARD, {})
-    assert read_items(tmp_path / "d.parquet") == [Item(instance, instance.problem.id, EVERYTHING) for instance in instances]
+    assert read_items(tmp_path / "d.parquet") == [
+        Item(instance, instance.problem.id, EVERYTHING) for instance in instances
+    ]

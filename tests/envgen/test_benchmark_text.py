@@ -12,7 +12,11 @@ from envgen.mapf.problem import Problem, to_text
 from envgen.mapf.prompts import PromptStyle, prompt
 
 GRID = "a s g\nG S F\nA F F"
-LINES = ["Agent 0: start (1, 1), goal (1, 0)", "Agent 1: start (0, 1), goal (0, 2)", "Agent 2: start (2, 0), goal (0, 0)"]
+LINES = [
+    "Agent 0: start (1, 1), goal (1, 0)",
+    "Agent 1: start (0, 1), goal (0, 2)",
+    "Agent 2: start (2, 0), goal (0, 0)",
+]
 PUBLISHED = make_problem(3, (), ((1, 1), (0, 1), (2, 0)), ((1, 0), (0, 2), (0, 0)))
 WORDINGS = [
     "Agent {i}: start ({a}, {b}), goal ({c}, {d})",
@@ -24,21 +28,50 @@ WORDINGS = [
 
 
 def worded(problem: Problem, wording: str, first: int = 0) -> list[str]:
-    return [wording.format(i=i, a=a.start[0], b=a.start[1], c=a.goal[0], d=a.goal[1]) for i, a in enumerate(problem.agents, start=first)]
+    return [
+        wording.format(i=i, a=a.start[0], b=a.start[1], c=a.goal[0], d=a.goal[1])
+        for i, a in enumerate(problem.agents, start=first)
+    ]
 
 
 def test_the_published_example_is_read_from_its_letters_and_from_its_lines():
     assert from_benchmark_text(GRID) == PUBLISHED
     assert from_benchmark_text("\n".join([GRID, *LINES])) == PUBLISHED
-    text = "\n".join(["Solve this.", "S G are agent 0's", "", "```", GRID, "```", "Agents:", "", LINES[0], "", *LINES[1:], "Answer: (9, 9)"])
+    text = "\n".join(
+        [
+            "Solve this.",
+            "S G are agent 0's",
+            "",
+            "```",
+            GRID,
+            "```",
+            "Agents:",
+            "",
+            LINES[0],
+            "",
+            *LINES[1:],
+            "Answer: (9, 9)",
+        ]
+    )
     assert from_benchmark_text(text, "x") == PUBLISHED.model_copy(update={"id": "x"})
 
 
 @settings(repeatable, max_examples=60)
-@given(problems(), st.sampled_from(WORDINGS), st.integers(0, 1), st.sampled_from(["\n", "\n\n", "\nThe agents:\n"]))
-def test_a_problem_comes_back_whatever_the_wording_of_its_agent_lines(problem: Problem, wording: str, first: int, between: str):
+@given(
+    problems(),
+    st.sampled_from(WORDINGS),
+    st.integers(0, 1),
+    st.sampled_from(["\n", "\n\n", "\nThe agents:\n"]),
+)
+def test_a_problem_comes_back_whatever_the_wording_of_its_agent_lines(
+    problem: Problem, wording: str, first: int, between: str
+):
     grid = "\n".join(to_text(problem).splitlines()[: problem.size])
-    again = from_benchmark_text(f"Plan paths.\n\n{grid}{between}" + "\n".join(worded(problem, wording, first)) + "\n\nAgent 0 goes first.\n")
+    again = from_benchmark_text(
+        f"Plan paths.\n\n{grid}{between}"
+        + "\n".join(worded(problem, wording, first))
+        + "\n\nAgent 0 goes first.\n"
+    )
     assert again.agents == problem.agents
     assert set(again.holes) == set(problem.holes)
     assert again.size == problem.size
@@ -64,7 +97,9 @@ def test_an_agent_line_that_contradicts_the_letters_is_refused(problem: Problem,
     start = data.draw(st.tuples(*[st.integers(0, problem.size - 1)] * 2))
     assume(start != problem.agents[index].start)
     moved = problem.agents[index].model_copy(update={"start": start})
-    wrong = problem.model_copy(update={"agents": (*problem.agents[:index], moved, *problem.agents[index + 1 :])})
+    wrong = problem.model_copy(
+        update={"agents": (*problem.agents[:index], moved, *problem.agents[index + 1 :])}
+    )
     text = "\n".join([*to_text(problem).splitlines()[: problem.size], *worded(wrong, WORDINGS[0])])
     with pytest.raises(ValueError, match="the agent lines ask for"):
         from_benchmark_text(text)
@@ -96,21 +131,54 @@ BAD = {
     "no agent": ("F F F\nF F F\nF F F", "Tuple should have at least 1 item"),
     "half an agent": (GRID.replace("A", "F"), "lacks the letter 'A'"),
     "a letter twice": (GRID.replace("F", "A", 1), "holds a letter twice"),
-    "one cell": ("\n".join([GRID, "Agent 0: start (1, 1)"]), "line 4: 1 cells in 'Agent 0: start (1, 1)'; expected a start and a goal"),
+    "one cell": (
+        "\n".join([GRID, "Agent 0: start (1, 1)"]),
+        "line 4: 1 cells in 'Agent 0: start (1, 1)'; expected a start and a goal",
+    ),
     "a path": ("\n".join([GRID, "Agent 0: (1,1) (1,0) (0,0)"]), "line 4: 3 cells in"),
     "an agent left out": ("\n".join([GRID, LINES[0], LINES[2]]), "line 5: agent 2 where agent 1 is expected"),
     "an agent twice": ("\n".join([GRID, LINES[0], LINES[0]]), "line 5: agent 0 where agent 1 is expected"),
-    "an agent 7": ("\n".join([GRID, LINES[0].replace("Agent 0", "Agent 7")]), "line 4: agent 7 where agent 0 is expected"),
-    "too few agents": ("\n".join([GRID, *LINES[:2]]), "cell (0,0) of the grid holds 'a', the agent lines ask for F or H there"),
-    "a line and no letter": ("\n".join([GRID.replace("S", "F"), *LINES]), "cell (1,1) of the grid holds 'F', the agent lines ask for S there"),
-    "a start on a hole": ("\n".join([GRID.replace("S", "H"), *LINES]), "cell (1,1) of the grid holds 'H', the agent lines ask for S there"),
+    "an agent 7": (
+        "\n".join([GRID, LINES[0].replace("Agent 0", "Agent 7")]),
+        "line 4: agent 7 where agent 0 is expected",
+    ),
+    "too few agents": (
+        "\n".join([GRID, *LINES[:2]]),
+        "cell (0,0) of the grid holds 'a', the agent lines ask for F or H there",
+    ),
+    "a line and no letter": (
+        "\n".join([GRID.replace("S", "F"), *LINES]),
+        "cell (1,1) of the grid holds 'F', the agent lines ask for S there",
+    ),
+    "a start on a hole": (
+        "\n".join([GRID.replace("S", "H"), *LINES]),
+        "cell (1,1) of the grid holds 'H', the agent lines ask for S there",
+    ),
     "a hole under all": ("\n".join(["F F F\nF H F\nF F F", *LINES]), "start (1, 1) lies on a hole"),
-    "a shared goal": ("\n".join(["F F F"] * 3 + [*LINES[:2], "Agent 2: (2,0) to (0,2)"]), "two agents share a goal"),
-    "a shared start": ("\n".join(["F F F"] * 3 + [*LINES[:2], "Agent 2: (0,1) to (0,0)"]), "two agents share a start"),
-    "six agents": ("\n".join(["F F F"] * 3 + [f"Agent {i}: (0,0) to (1,1)" for i in range(6)]), "line 9: more than 5 agents"),
-    "a cell outside": ("\n".join([GRID, "Agent 0: (1,3) to (1,0)"]), "line 4: cell '1, 3' lies outside of the 3x3 grid"),
-    "a negative cell": ("\n".join([GRID, "Agent 0: (-1,1) to (1,0)"]), "line 4: cell '-1, 1' lies outside of the 3x3 grid"),
-    "10^9": ("\n".join([GRID, "Agent 0: (1000000000,1) to (1,0)"]), "line 4: cell '1000000000, 1' lies outside of the 3x3 grid"),
+    "a shared goal": (
+        "\n".join(["F F F"] * 3 + [*LINES[:2], "Agent 2: (2,0) to (0,2)"]),
+        "two agents share a goal",
+    ),
+    "a shared start": (
+        "\n".join(["F F F"] * 3 + [*LINES[:2], "Agent 2: (0,1) to (0,0)"]),
+        "two agents share a start",
+    ),
+    "six agents": (
+        "\n".join(["F F F"] * 3 + [f"Agent {i}: (0,0) to (1,1)" for i in range(6)]),
+        "line 9: more than 5 agents",
+    ),
+    "a cell outside": (
+        "\n".join([GRID, "Agent 0: (1,3) to (1,0)"]),
+        "line 4: cell '1, 3' lies outside of the 3x3 grid",
+    ),
+    "a negative cell": (
+        "\n".join([GRID, "Agent 0: (-1,1) to (1,0)"]),
+        "line 4: cell '-1, 1' lies outside of the 3x3 grid",
+    ),
+    "10^9": (
+        "\n".join([GRID, "Agent 0: (1000000000,1) to (1,0)"]),
+        "line 4: cell '1000000000, 1' lies outside of the 3x3 grid",
+    ),
     "a huge integer": ("\n".join([GRID, f"Agent 0: ({'9' * 30_000},1) to (1,0)"]), "line 4: cell '999"),
     "fractions": ("\n".join([GRID, "Agent 0: (1.0,1) to (1,0)"]), "line 4: 1 cells in"),
     "NaN": ("\n".join([GRID, "Agent 0: (NaN,1) to (1,0)"]), "line 4: 1 cells in"),
@@ -126,7 +194,10 @@ def test_a_bad_text_is_refused_with_line_value_and_remedy(text: str, complaint: 
     assert len(str(caught.value)) < 500
 
 
-@pytest.mark.parametrize("unit", ["(", "( ", "(1", "(1,", "(1, 1) ", "Agent 0: ", "Agent 0: (", "F ", "F F F\n", "\n", "- ", "9", "[-"])
+@pytest.mark.parametrize(
+    "unit",
+    ["(", "( ", "(1", "(1,", "(1, 1) ", "Agent 0: ", "Agent 0: (", "F ", "F F F\n", "\n", "- ", "9", "[-"],
+)
 def test_no_text_takes_long(unit: str):
     begun = time.process_time()
     for head in ("", "Agent 0: ", GRID + "\nAgent 0: "):

@@ -31,11 +31,21 @@ verdicts = st.sampled_from([OPTIMAL, DETOUR, *map(failed, FailureCategory)])
 
 
 def test_verdicts_are_counted_per_map_size_and_category():
-    breakdown = counted([(4, OPTIMAL), (3, DETOUR), (4, failed(FailureCategory.CONFLICT)), (4, failed(FailureCategory.CONFLICT)), (4, DETOUR)])
+    breakdown = counted(
+        [
+            (4, OPTIMAL),
+            (3, DETOUR),
+            (4, failed(FailureCategory.CONFLICT)),
+            (4, failed(FailureCategory.CONFLICT)),
+            (4, DETOUR),
+        ]
+    )
     assert list(breakdown.strata) == ["3", "4"]
     assert (breakdown.strata["3"].n, breakdown.strata["3"].valid, breakdown.strata["3"].optimal) == (1, 1, 0)
     assert (breakdown.strata["4"].n, breakdown.strata["4"].valid, breakdown.strata["4"].optimal) == (4, 2, 1)
-    assert breakdown.strata["4"].failures == {category: 2 * (category is FailureCategory.CONFLICT) for category in FailureCategory}
+    assert breakdown.strata["4"].failures == {
+        category: 2 * (category is FailureCategory.CONFLICT) for category in FailureCategory
+    }
     assert breakdown.strata["4"].valid_rate.value == 0.5
     assert breakdown.strata["4"].optimal_rate.value == 0.25
 
@@ -58,7 +68,10 @@ def test_counts_add_up_over_sizes_and_categories(sized: list[tuple[int, Verdict]
 
 def test_the_mean_share_of_agents_at_their_goals_has_an_interval_and_is_the_same_in_any_order():
     shares = [1 / 3, 2 / 3, 1.0, 0.0, 1 / 5, 3 / 5]
-    sized = [(3 + index % 2, failed(FailureCategory.CONFLICT).model_copy(update={"arrived": share})) for index, share in enumerate(shares * 5)]
+    sized = [
+        (3 + index % 2, failed(FailureCategory.CONFLICT).model_copy(update={"arrived": share}))
+        for index, share in enumerate(shares * 5)
+    ]
     breakdown = counted(sized)
     assert breakdown == counted(sized[::-1])
     assert breakdown.strata["3"].terms["arrived"] == pytest.approx((1 / 3 + 1 + 1 / 5) / 3)
@@ -80,13 +93,21 @@ def test_counts_alone_say_nothing_of_the_agents_at_their_goals():
 
 
 def test_categories_without_a_failure_may_be_left_out():
-    one, other = Counts(n=3, valid=1, optimal=1, failures={"parse_error": 2}), Counts(n=1, valid=0, optimal=0, failures={"conflict": 1})
+    one, other = (
+        Counts(n=3, valid=1, optimal=1, failures={"parse_error": 2}),
+        Counts(n=1, valid=0, optimal=0, failures={"conflict": 1}),
+    )
     assert Breakdown(strata={"3": one, "4": other}).overall.failures == {"parse_error": 2, "conflict": 1}
 
 
 def test_a_label_is_counted_beside_the_instances_without_it():
     waits = frozenset(["wait_required"])
-    answers = [Judged("4", OPTIMAL, waits), Judged("4", failed(FailureCategory.CONFLICT), waits), Judged("4", DETOUR), Judged("5", DETOUR, waits)]
+    answers = [
+        Judged("4", OPTIMAL, waits),
+        Judged("4", failed(FailureCategory.CONFLICT), waits),
+        Judged("4", DETOUR),
+        Judged("5", DETOUR, waits),
+    ]
     breakdown = count_verdicts(SPACE, answers)
     part = breakdown.strata["4"]
     assert part.percents("wait_required") == (50, 100)
@@ -100,7 +121,10 @@ def test_a_label_is_counted_beside_the_instances_without_it():
 def test_measures_are_means_over_valid_answers():
     found = (("4", DETOUR, 2), ("4", OPTIMAL, 0), ("5", DETOUR, 4))
     wrong = [Judged(name, failed(FailureCategory.CONFLICT)) for name in ("4", "6")]
-    breakdown = count_verdicts(SPACE, [*(Judged(name, verdict, measures={"excess_cost": cost}) for name, verdict, cost in found), *wrong])
+    breakdown = count_verdicts(
+        SPACE,
+        [*(Judged(name, verdict, measures={"excess_cost": cost}) for name, verdict, cost in found), *wrong],
+    )
     assert breakdown.strata["4"].measures == {"excess_cost": 1}
     assert breakdown.strata["6"].measures == {}
     assert breakdown.overall.measures == {"excess_cost": 2}
@@ -125,11 +149,15 @@ def test_a_breakdown_without_any_answer_is_refused():
         counted([])
 
 
-@pytest.mark.parametrize(("successes", "total"), [(0, 10), (10, 10), (7, 10), (1, 3), (450, 900), (899, 900), (1, 3_150)])
+@pytest.mark.parametrize(
+    ("successes", "total"), [(0, 10), (10, 10), (7, 10), (1, 3), (450, 900), (899, 900), (1, 3_150)]
+)
 def test_rates_carry_the_wilson_interval(successes: int, total: int):
     rate = wilson(successes, total)
     assert rate.value == successes / total
-    assert (rate.low, rate.high) == pytest.approx(binomtest(successes, total).proportion_ci(method="wilson"), abs=1e-12)
+    assert (rate.low, rate.high) == pytest.approx(
+        binomtest(successes, total).proportion_ci(method="wilson"), abs=1e-12
+    )
     assert rate.low <= rate.value + 1e-12
     assert rate.value <= rate.high + 1e-12
 
@@ -162,7 +190,9 @@ def test_a_change_of_every_outcome_is_certain():
 
 @repeatable
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=300), st.integers(0, 10))
-def test_the_interval_holds_the_difference_of_the_means_and_is_deterministic(pairs: list[tuple[bool, bool]], seed: int):
+def test_the_interval_holds_the_difference_of_the_means_and_is_deterministic(
+    pairs: list[tuple[bool, bool]], seed: int
+):
     before, after = np.array(pairs).T
     difference = paired_difference(before, after, seed=seed, resamples=999)
     assert difference.value == pytest.approx(after.mean() - before.mean())

@@ -4,7 +4,14 @@ import json
 
 import pytest
 
-from envgen.mapf.capacity import ENUMERABLE, TABLE, Capacity, board_count, enumerate_capacity, enumerated_capacity
+from envgen.mapf.capacity import (
+    ENUMERABLE,
+    TABLE,
+    Capacity,
+    board_count,
+    enumerate_capacity,
+    enumerated_capacity,
+)
 
 
 @pytest.mark.parametrize("holes", range(5))
@@ -25,7 +32,13 @@ def test_the_whole_table_is_what_enumeration_counts():
 
 
 def test_the_table_has_every_class_that_is_small_enough():
-    small = {f"{s} {a} {h}" for s in range(3, 11) for a in range(2, 6) for h in range(s * s // 2 + 1) if 0 < board_count(s, a, h) <= ENUMERABLE}
+    small = {
+        f"{s} {a} {h}"
+        for s in range(3, 11)
+        for a in range(2, 6)
+        for h in range(s * s // 2 + 1)
+        if 0 < board_count(s, a, h) <= ENUMERABLE
+    }
     assert set(json.loads(TABLE.read_text())) == small
 
 

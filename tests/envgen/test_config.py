@@ -15,7 +15,12 @@ GOOD_SIZE = {"data_ratio": 1.0, "hole_ratio": 0.2, "wait_ratio": 0.5}
 
 
 def config_of(shares: dict[int, float]) -> BoardsConfig:
-    return BoardsConfig(sizes={size: SizeConfig(data_ratio=share, hole_ratio=0.2, wait_ratio=0.5) for size, share in shares.items()})
+    return BoardsConfig(
+        sizes={
+            size: SizeConfig(data_ratio=share, hole_ratio=0.2, wait_ratio=0.5)
+            for size, share in shares.items()
+        }
+    )
 
 
 def test_a_config_survives_json():
@@ -25,7 +30,9 @@ def test_a_config_survives_json():
 
 
 @pytest.mark.parametrize("field", ["data_ratio", "hole_ratio", "wait_ratio"])
-@pytest.mark.parametrize("value", [-0.01, 1.01, 10**9, math.nan, math.inf, -math.inf, "half", None, [0.5], {}])
+@pytest.mark.parametrize(
+    "value", [-0.01, 1.01, 10**9, math.nan, math.inf, -math.inf, "half", None, [0.5], {}]
+)
 def test_a_ratio_that_is_no_number_from_0_to_1_is_refused(field: str, value: object):
     with pytest.raises(ValidationError) as caught:
         SizeConfig.model_validate({**GOOD_SIZE, field: value})
@@ -51,7 +58,19 @@ def test_a_map_size_that_is_not_from_3_to_10_is_refused(size: object):
         BoardsConfig.model_validate({"sizes": {size: GOOD_SIZE}})
 
 
-@pytest.mark.parametrize("value", [{}, {"sizes": {}}, {"sizes": None}, {"sizes": []}, [], "config", None, {"sizes": {4: GOOD_SIZE}, "reward": 1}])
+@pytest.mark.parametrize(
+    "value",
+    [
+        {},
+        {"sizes": {}},
+        {"sizes": None},
+        {"sizes": []},
+        [],
+        "config",
+        None,
+        {"sizes": {4: GOOD_SIZE}, "reward": 1},
+    ],
+)
 def test_a_config_of_another_shape_is_refused(value: object):
     with pytest.raises(ValidationError):
         BoardsConfig.model_validate(value)
@@ -92,7 +111,9 @@ def share_tables(draw: st.DrawFn) -> dict[int, float]:
 
 @repeatable
 @given(share_tables(), st.integers(0, 20_000_000), st.floats(-9e-7, 9e-7))
-def test_counts_sum_to_the_total_and_stay_within_one_of_the_exact_share(shares: dict[int, float], total: int, slack: float):
+def test_counts_sum_to_the_total_and_stay_within_one_of_the_exact_share(
+    shares: dict[int, float], total: int, slack: float
+):
     largest = max(shares, key=shares.__getitem__)
     config = config_of({**shares, largest: min(1.0, shares[largest] + slack)})
     counts = config.counts(total)
@@ -148,7 +169,19 @@ def test_what_is_wrong_with_the_config_of_any_family_is_named(value: dict, compl
     assert complaint in str(caught.value)
 
 
-@pytest.mark.parametrize("value", [{}, {"sizes": {}}, {"sizes": None}, {"sizes": []}, [], "config", None, {"sizes": {"4": GOOD_SIZE}, "reward": 1}])
+@pytest.mark.parametrize(
+    "value",
+    [
+        {},
+        {"sizes": {}},
+        {"sizes": None},
+        {"sizes": []},
+        [],
+        "config",
+        None,
+        {"sizes": {"4": GOOD_SIZE}, "reward": 1},
+    ],
+)
 def test_what_has_not_the_shape_of_a_config_is_refused(value: object):
     with pytest.raises(ValidationError):
         EnvConfig.model_validate(value)

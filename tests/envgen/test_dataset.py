@@ -16,10 +16,19 @@ from envgen.mapf.solver.solve import solve
 
 
 def named(instances: list[Instance]) -> list[Instance]:
-    return [i.model_copy(update={"problem": i.problem.model_copy(update={"id": identity(i.problem)})}) for i in instances]
+    return [
+        i.model_copy(update={"problem": i.problem.model_copy(update={"id": identity(i.problem)})})
+        for i in instances
+    ]
 
 
-INSTANCES = named([i for seed, shape in enumerate([(3, 1, 1), (3, 0, 3), (4, 4, 2), (10, 20, 2)]) for i in solved_instances(seed, 5, *shape)])
+INSTANCES = named(
+    [
+        i
+        for seed, shape in enumerate([(3, 1, 1), (3, 0, 3), (4, 4, 2), (10, 20, 2)])
+        for i in solved_instances(seed, 5, *shape)
+    ]
+)
 TABLE = pa.Table.from_pylist([row_of(one, PromptStyle.COMPACT) for one in INSTANCES], schema=SCHEMA)
 STARTS = SCHEMA.field("starts").type
 PLAN = SCHEMA.field("plan").type
@@ -59,7 +68,11 @@ def test_the_file_carries_its_origin_and_the_versions_that_made_it(path: Path):
     origin = {"config": {"sizes": {4: {"wait_ratio": 0.5}}}, "seed": 3, "note": "Füße"}
     write_dataset(path, INSTANCES, PromptStyle.BOARD, origin)
     metadata = pq.read_schema(path).metadata
-    assert json.loads(metadata[b"envwright.origin"]) == {"config": {"sizes": {"4": {"wait_ratio": 0.5}}}, "seed": 3, "note": "Füße"}
+    assert json.loads(metadata[b"envwright.origin"]) == {
+        "config": {"sizes": {"4": {"wait_ratio": 0.5}}},
+        "seed": 3,
+        "note": "Füße",
+    }
     assert set(json.loads(metadata[b"envwright.versions"])) == {"envwright", "pyarrow"}
 
 
@@ -82,7 +95,9 @@ def test_a_missing_file_is_named(path: Path):
         read_dataset(path)
 
 
-@pytest.mark.parametrize("content", [b"", b"PAR1", b"not parquet at all" * 100, b"PAR1" + b"\0" * 1_000 + b"PAR1"])
+@pytest.mark.parametrize(
+    "content", [b"", b"PAR1", b"not parquet at all" * 100, b"PAR1" + b"\0" * 1_000 + b"PAR1"]
+)
 def test_a_file_that_is_not_parquet_is_named(path: Path, content: bytes):
     path.parent.mkdir()
     path.write_bytes(content)
@@ -119,7 +134,12 @@ def test_a_missing_column_is_named_with_its_file(path: Path, column: str):
 )
 def test_a_column_of_the_wrong_type_is_named_with_its_file(path: Path, column: str, values: pa.Array):
     write_table(path, with_column(column, values))
-    with pytest.raises(DataError, match=rf"train\.parquet: column '{column}' does not hold {SCHEMA.field(column).type}".replace("[", r"\[")):
+    with pytest.raises(
+        DataError,
+        match=rf"train\.parquet: column '{column}' does not hold {SCHEMA.field(column).type}".replace(
+            "[", r"\["
+        ),
+    ):
         read_dataset(path)
 
 
@@ -148,7 +168,10 @@ def test_a_row_that_is_no_instance_is_named_with_its_file(path: Path, column: st
 
 
 HOSTILE = {
-    "a negative cell": ({"starts": [[-1, 0], [2, 0]]}, "start.0: Input should be greater than or equal to 0 (got -1)"),
+    "a negative cell": (
+        {"starts": [[-1, 0], [2, 0]]},
+        "start.0: Input should be greater than or equal to 0 (got -1)",
+    ),
     "a start on a hole": ({"holes": [[0, 0]]}, "start (0, 0) lies on a hole; move it to a frozen cell"),
     "another number of goals": ({"goals": [[0, 2]]}, "make the file with 'envwright generate'"),
 }
@@ -165,15 +188,22 @@ def test_a_hostile_row_is_refused_with_field_and_value(path: Path, fields: dict,
     assert complaint in str(caught.value)
 
 
-def test_a_small_file_that_claims_many_values_is_refused_before_it_is_unpacked(path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_small_file_that_claims_many_values_is_refused_before_it_is_unpacked(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+):
     write_table(path, with_column("holes", pa.array([[[0, 0]] * 1_001] * 20, STARTS)))
-    with pytest.raises(DataError, match=r"train\.parquet: column 'holes' has a list of 1,001 elements, at most 1,000 are read"):
+    with pytest.raises(
+        DataError,
+        match=r"train\.parquet: column 'holes' has a list of 1,001 elements, at most 1,000 are read",
+    ):
         read_dataset(path)
     write_table(path, with_column("plan", pa.array([[["UP"] * 1_001]] * 20, PLAN)))
     with pytest.raises(DataError, match=r"train\.parquet: column 'plan' has a list of 1,001 elements"):
         read_dataset(path)
     monkeypatch.setattr("envgen.dataset.MAX_VALUES", 20_019)
-    with pytest.raises(DataError, match=r"train\.parquet: holds 20,\d{3} values, at most 20,019 are read; split the file"):
+    with pytest.raises(
+        DataError, match=r"train\.parquet: holds 20,\d{3} values, at most 20,019 are read; split the file"
+    ):
         read_dataset(path)
 
 

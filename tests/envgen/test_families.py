@@ -18,7 +18,10 @@ def config_of(**knobs: float) -> EnvConfig:
 
 
 def test_an_unknown_family_is_answered_with_the_known_ones():
-    with pytest.raises(ConfigError, match=r"family.name: there is no family 'sum'; did you mean 'sums'\? known are mapf-frozenlake, sums"):
+    with pytest.raises(
+        ConfigError,
+        match=r"family.name: there is no family 'sum'; did you mean 'sums'\? known are mapf-frozenlake, sums",
+    ):
         find_family("sum")
 
 
@@ -38,7 +41,10 @@ def test_a_family_with_the_same_options_is_the_same_object():
     [
         (config_of(hole_ratio=0.1), r"sizes.3.hole_ratio: 0.1 is outside of the space, 0.2 to 0.5"),
         (config_of(depth=1), r"sizes.3.depth: is missing or unknown; the knobs are hole_ratio, wait_ratio"),
-        (EnvConfig.model_validate({"sizes": {"3": {"data_ratio": 1}}}), r"sizes: names \['3'\], the space \['3', '4'\]"),
+        (
+            EnvConfig.model_validate({"sizes": {"3": {"data_ratio": 1}}}),
+            r"sizes: names \['3'\], the space \['3', '4'\]",
+        ),
     ],
 )
 def test_a_config_outside_of_the_space_is_named_by_its_field(config: EnvConfig, said: str):

@@ -11,7 +11,17 @@ from hypothesis import strategies as st
 
 from envgen.config import EnvConfig
 from envgen.errors import DataError, RunDirectoryError
-from envgen.files import atomic_path, canonical_json, digest, file_digest, move_directory, read_lines, read_model, write_json, write_text
+from envgen.files import (
+    atomic_path,
+    canonical_json,
+    digest,
+    file_digest,
+    move_directory,
+    read_lines,
+    read_model,
+    write_json,
+    write_text,
+)
 from envgen.frozen import Frozen
 from envgen.mapf.formats import read_problems
 from envgen.mapf.movingai import read_map
@@ -66,7 +76,10 @@ def test_a_writer_that_makes_no_file_is_an_error(tmp_path: Path):
 def test_a_pipe_or_a_device_is_not_replaced_by_a_file(name: str, tmp_path: Path):
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "link").symlink_to(tmp_path / "pipe")
-    with pytest.raises(DataError, match=f"{name}: is a device or a pipe, which a file would replace; choose the path of a file"):
+    with pytest.raises(
+        DataError,
+        match=f"{name}: is a device or a pipe, which a file would replace; choose the path of a file",
+    ):
         write_text(tmp_path / name, "text")
     assert (tmp_path / "pipe").is_fifo()
     assert (tmp_path / "link").is_symlink()
@@ -130,8 +143,14 @@ def test_the_order_of_keys_does_not_change_a_digest(value: dict):
 
 
 def test_canonical_json_is_one_line_with_sorted_keys_and_takes_models_paths_and_tuples():
-    assert canonical_json({"b": (1, 2), "a": {2: Path("x/y"), 10: None}, "é": 0.5}) == '{"a":{"10":null,"2":"x/y"},"b":[1,2],"é":0.5}'
-    assert canonical_json({"config": CONFIG}) == '{"config":{"sizes":{"4":{"data_ratio":1.0,"hole_ratio":0.2,"wait_ratio":0.5}}}}'
+    assert (
+        canonical_json({"b": (1, 2), "a": {2: Path("x/y"), 10: None}, "é": 0.5})
+        == '{"a":{"10":null,"2":"x/y"},"b":[1,2],"é":0.5}'
+    )
+    assert (
+        canonical_json({"config": CONFIG})
+        == '{"config":{"sizes":{"4":{"data_ratio":1.0,"hole_ratio":0.2,"wait_ratio":0.5}}}}'
+    )
 
 
 @pytest.mark.parametrize("value", [float("nan"), [float("inf")], {"a": -float("inf")}])
@@ -155,7 +174,10 @@ def test_the_digest_of_a_folder_covers_names_and_contents(tmp_path: Path):
     renamed = file_digest(tmp_path / "a")
     write_json(tmp_path / "a" / "b" / "two.json", {"x": [2]})
     assert len({first, renamed, file_digest(tmp_path / "a")}) == 3
-    assert file_digest(tmp_path / "a" / "uno.txt") == "6b86b273ff34fce19d6b804eff5a3f5747ada4eaa22f1d49c01e52ddb7875b4b"
+    assert (
+        file_digest(tmp_path / "a" / "uno.txt")
+        == "6b86b273ff34fce19d6b804eff5a3f5747ada4eaa22f1d49c01e52ddb7875b4b"
+    )
 
 
 def test_a_finished_folder_replaces_the_one_that_was_there(tmp_path: Path):
@@ -186,5 +208,7 @@ def test_a_stored_model_is_read_and_a_missing_or_damaged_one_says_what_to_do(tmp
         read_model(path / "below", Stored, "nothing there", "write it again")
     for content in ("{", "[]", '{"number": "x"}', '{"number": 1, "more": 2}'):
         path.write_text(content)
-        with pytest.raises(DataError, match=r"stored\.json: damaged, or made by another version: .*; write it again$"):
+        with pytest.raises(
+            DataError, match=r"stored\.json: damaged, or made by another version: .*; write it again$"
+        ):
             read_model(path, Stored, "nothing there", "write it again", DataError)

@@ -20,12 +20,20 @@ DEEP = range(880, 1010, 5)
 
 def lines(folder: Path, *values: object) -> Path:
     path = folder / "p.jsonl"
-    path.write_text("".join((value if isinstance(value, str) else json.dumps(value)) + "\n" for value in values))
+    path.write_text(
+        "".join((value if isinstance(value, str) else json.dumps(value)) + "\n" for value in values)
+    )
     return path
 
 
 @settings(repeatable, max_examples=60)
-@given(found=st.lists(st.tuples(problems(), st.text(st.characters(exclude_categories=["Cs"]), max_size=20)), min_size=1, max_size=3))
+@given(
+    found=st.lists(
+        st.tuples(problems(), st.text(st.characters(exclude_categories=["Cs"]), max_size=20)),
+        min_size=1,
+        max_size=3,
+    )
+)
 def test_problems_come_back_from_json_lines(found: list[tuple[Problem, str]], tmp_path_factory):
     named = [problem.model_copy(update={"id": name}) for problem, name in found]
     path = lines(tmp_path_factory.mktemp("lines"), *map(problem_line, named))
@@ -58,7 +66,10 @@ def test_a_data_set_and_a_board_text_are_files_of_problems(tmp_path: Path):
 BAD_ROWS = {
     "another number of agents": ({**ROW, "num_agents": 2}, "num_agents is 2, but the text places 3 agents"),
     "no number of agents": ({"sample_id": "x", "text": ROW["text"]}, "num_agents: Field required"),
-    "a fraction of agents": ({**ROW, "num_agents": 3.0}, "num_agents: Input should be a valid integer (got 3.0)"),
+    "a fraction of agents": (
+        {**ROW, "num_agents": 3.0},
+        "num_agents: Input should be a valid integer (got 3.0)",
+    ),
     "no text": ({**ROW, "text": None}, "text: Input should be a valid string (got None)"),
     "a text without board": ({**ROW, "text": "hello"}, "no grid found"),
     "a number as id": ({**ROW, "sample_id": 7}, "sample_id: Input should be a valid string (got 7)"),
@@ -94,7 +105,10 @@ HOSTILE = {
     "a cell of floats": (with_start("[1.0, 0]"), "agents.1.start.0: Input should be a valid integer"),
     "a cell of NaN": (with_start("[NaN, 0]"), "agents.1.start.0: Input should be a valid integer (got nan)"),
     "a start on a hole": (with_start("[0, 0]"), "start (0, 0) lies on a hole; move it to a frozen cell"),
-    "a giant id": (json.dumps({**GOOD, "id": "x" * 5_000_000}), "id: String should have at most 200 characters"),
+    "a giant id": (
+        json.dumps({**GOOD, "id": "x" * 5_000_000}),
+        "id: String should have at most 200 characters",
+    ),
     "a giant line": ("x" * 5_000_000, "not JSON"),
     "objects in objects": ('{"size":' * 100_000, "not JSON"),
     "lists in lists": ("[" * 100_000 + "]" * 100_000, "not JSON"),
@@ -118,7 +132,9 @@ def test_nesting_at_the_border_of_what_can_be_read_is_refused_too(key: str, tmp_
             read_problems(lines(tmp_path, f'{{"{key}": ' + "[" * depth + "]" * depth + "}"))
 
 
-@pytest.mark.parametrize("text", ["", "F F\n", "S G F\nF F F\nF F F\nAgent 0: (0,0) to (0,2)", "\0" * 100, "F " * 500_000])
+@pytest.mark.parametrize(
+    "text", ["", "F F\n", "S G F\nF F F\nF F F\nAgent 0: (0,0) to (0,2)", "\0" * 100, "F " * 500_000]
+)
 def test_a_bad_board_text_is_refused_with_its_file(text: str, tmp_path: Path):
     (tmp_path / "b.txt").write_text(text)
     with pytest.raises(DataError, match=r"b\.txt: "):

@@ -35,7 +35,11 @@ def test_a_problem_comes_back_from_its_map_and_scenario(problem: Problem, tmp_pa
         assert not list(path.parent.iterdir())
         return
     board_path = write_scenario(path, problem)
-    assert [file.name for file in sorted(path.parent.iterdir())] == [board_path.name, path.name] == ["one.map", "one.scen"]
+    assert (
+        [file.name for file in sorted(path.parent.iterdir())]
+        == [board_path.name, path.name]
+        == ["one.map", "one.scen"]
+    )
     assert read_problems(path) == [row_by_row(problem, "one")]
 
 
@@ -48,7 +52,9 @@ def test_named_boards_come_back_under_the_name_of_the_file(name: str, tmp_path: 
 def test_rows_are_the_columns_of_the_format_x_before_y_with_the_length_of_the_agents_own_path(tmp_path: Path):
     problem = make_problem(3, ((1, 1), (0, 2)), ((1, 0), (0, 1)), ((1, 2), (2, 0)))
     write_scenario(tmp_path / "my board.scen", problem)
-    assert (tmp_path / "my board.scen").read_text() == ("version 1\n0\tmy board.map\t3\t3\t0\t1\t2\t1\t4\n0\tmy board.map\t3\t3\t1\t0\t0\t2\t3\n")
+    assert (tmp_path / "my board.scen").read_text() == (
+        "version 1\n0\tmy board.map\t3\t3\t0\t1\t2\t1\t4\n0\tmy board.map\t3\t3\t1\t0\t0\t2\t3\n"
+    )
     assert (tmp_path / "my board.map").read_text() == "type octile\nheight 3\nwidth 3\nmap\n..@\n.@.\n...\n"
     assert read_scenario(tmp_path / "my board.scen").agents == problem.agents
 
@@ -80,17 +86,29 @@ BAD_ROWS = {
     "a fraction": (ROW.replace("\t1\t2\t1", "\t1.5\t2\t1"), "line 2: expected 'bucket map"),
     "not a number": (ROW.replace("\t1\t2\t1", "\tnan\t2\t1"), "line 2: expected 'bucket map"),
     "a huge integer": (ROW.replace("\t1\t2\t1", f"\t{HUGE}\t2\t1"), "line 2: expected 'bucket map"),
-    "a large integer": (ROW.replace("\t1\t2\t1", f"\t{10**9}\t2\t1"), "line 2: start.0: Input should be less than 10 (got 1000000000)"),
-    "a negative one": (ROW.replace("\t1\t2\t1", "\t-1\t2\t1"), "line 2: start.0: Input should be greater than or equal to 0 (got -1)"),
+    "a large integer": (
+        ROW.replace("\t1\t2\t1", f"\t{10**9}\t2\t1"),
+        "line 2: start.0: Input should be less than 10 (got 1000000000)",
+    ),
+    "a negative one": (
+        ROW.replace("\t1\t2\t1", "\t-1\t2\t1"),
+        "line 2: start.0: Input should be greater than or equal to 0 (got -1)",
+    ),
     "a cell outside": (ROW.replace("\t1\t2\t1", "\t3\t2\t1"), "start (3, 0) lies outside the 3x3 board"),
     "a start on a hole": (ROW.replace("\t0\t1\t2", "\t1\t1\t2"), "start (1, 1) lies on a hole"),
-    "another size": (ROW.replace("3\t3", "32\t32"), "line 2: width and height are 32 and 32, but board.map is 3x3"),
+    "another size": (
+        ROW.replace("3\t3", "32\t32"),
+        "line 2: width and height are 32 and 32, but board.map is 3x3",
+    ),
     "the folder above": (ROW.replace("board.map", ".."), "cannot be read as text"),
     "no name": (ROW.replace("board.map", "/"), "cannot be read as text"),
     "a null byte": (ROW.replace("board.map", "\0"), "cannot be read as text"),
     "a very long name": (ROW.replace("board.map", "x" * 5000), "cannot be read as text"),
     "a giant line": (ROW + "\t0" * 200_000 + "\n" + ROW, "two agents share a start"),
-    "two maps": (ROW + "\n" + ROW.replace("board", "other"), "its agents are on several maps, ['board.map', 'other.map']"),
+    "two maps": (
+        ROW + "\n" + ROW.replace("board", "other"),
+        "its agents are on several maps, ['board.map', 'other.map']",
+    ),
     "a shared goal": (ROW + "\n" + ROW.replace("\t0\t1\t2", "\t0\t2\t2"), "two agents share a goal"),
 }
 
@@ -109,10 +127,19 @@ BAD_MAPS = {
     "nothing": ("", "has no line 'map'"),
     "no rows": (MAP.partition("..@")[0], "got 0 rows of [] cells"),
     "a tower": (MAP + "...\n" * 500_000, "got 500003 rows of [3] cells"),
-    "rows of every length": ("map\n" + "\n".join("." * n for n in range(1, 2000)), "got 1999 rows of [1, 2, 3"),
+    "rows of every length": (
+        "map\n" + "\n".join("." * n for n in range(1, 2000)),
+        "got 1999 rows of [1, 2, 3",
+    ),
     "a giant row": (MAP + "." * 1_000_000, "got 4 rows of [3, 1000000] cells"),
-    "another height": (MAP.replace("height 3", "height 1000000000"), "line 2: height is '1000000000', but the map below is 3x3"),
-    "a negative width": (MAP.replace("width 3", "width -3"), "line 3: width is '-3', but the map below is 3x3"),
+    "another height": (
+        MAP.replace("height 3", "height 1000000000"),
+        "line 2: height is '1000000000', but the map below is 3x3",
+    ),
+    "a negative width": (
+        MAP.replace("width 3", "width -3"),
+        "line 3: width is '-3', but the map below is 3x3",
+    ),
     "unknown terrain": (MAP.replace("T", "\u2028"), "line 6: unknown terrain '\\u2028'"),
 }
 

@@ -12,7 +12,25 @@ MEGABYTES_10 = 10_000_000
 cells = st.tuples(st.integers(0, 999), st.integers(0, 999))
 plans = st.lists(st.lists(cells, min_size=1, max_size=30).map(tuple), min_size=1, max_size=5).map(tuple)
 anything = st.text(alphabet=st.characters(), max_size=300)
-pieces = ["Agent", " ", "\t", "0", "1", "2", "12", "999", "1000", ":", "(", ")", ",", "(0,1)", " (1,1)", "Agent 0:", "Agent 1:"]
+pieces = [
+    "Agent",
+    " ",
+    "\t",
+    "0",
+    "1",
+    "2",
+    "12",
+    "999",
+    "1000",
+    ":",
+    "(",
+    ")",
+    ",",
+    "(0,1)",
+    " (1,1)",
+    "Agent 0:",
+    "Agent 1:",
+]
 pieces += ["\n", "\r\n", "\n\n", "-", "١", "x", "\0"]
 fragments = st.lists(st.sampled_from(pieces), max_size=40).map("".join)
 
@@ -43,7 +61,20 @@ def test_an_answer_is_read_back_whatever_was_said_before_it(reasoning: str, plan
 
 
 @repeatable
-@given(plans, plans, st.sampled_from(["\n", "\n\n", "\nNo, better:\n", "\n```\n\n", "\nAgent 0 should go first.\n", "\nAgent 0: (0,0) is where it starts\n"]))
+@given(
+    plans,
+    plans,
+    st.sampled_from(
+        [
+            "\n",
+            "\n\n",
+            "\nNo, better:\n",
+            "\n```\n\n",
+            "\nAgent 0 should go first.\n",
+            "\nAgent 0: (0,0) is where it starts\n",
+        ]
+    ),
+)
 def test_the_last_of_several_answers_wins(first: Plan, second: Plan, between: str):
     agents = min(len(first), len(second))
     first, second = first[:agents], second[:agents]
@@ -59,12 +90,23 @@ def test_lines_may_come_in_any_order_with_blank_lines_between(plan: Plan, rng, n
 
 
 @repeatable
-@given(plans, st.sampled_from(["\n", "\n\nDone.", "\n```", "\nThe sum of costs is 7.\n", "\nAgent 0 waits once."]))
+@given(
+    plans,
+    st.sampled_from(["\n", "\n\nDone.", "\n```", "\nThe sum of costs is 7.\n", "\nAgent 0 waits once."]),
+)
 def test_words_after_the_answer_do_not_hide_it(plan: Plan, after: str):
     assert parse_plan(answer(plan) + after, len(plan)) == plan
 
 
-@pytest.mark.parametrize("text", ["Agent 0: (0,1) (0,2)", "  Agent  0:(0,1)(0,2)  ", "\tAgent\t0: ( 0 , 1 ) ( 0,2 )\r", "Agent 0:  (00,01) (000,002)"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Agent 0: (0,1) (0,2)",
+        "  Agent  0:(0,1)(0,2)  ",
+        "\tAgent\t0: ( 0 , 1 ) ( 0,2 )\r",
+        "Agent 0:  (00,01) (000,002)",
+    ],
+)
 def test_spacing_and_leading_zeros_do_not_matter(text: str):
     assert parse_plan(text, 1) == (((0, 1), (0, 2)),)
 

@@ -10,7 +10,12 @@ from envgen.mapf.boards import NAMES, board
 from envgen.mapf.problem import Move, Problem, from_text, identity, moves_of, path_of, to_text
 from envgen.mapf.prompts import PromptStyle, prompt
 
-GOOD = {"id": "x", "size": 4, "holes": [[1, 1], [2, 3]], "agents": [{"start": [0, 0], "goal": [3, 3]}, {"start": [3, 0], "goal": [0, 3]}]}
+GOOD = {
+    "id": "x",
+    "size": 4,
+    "holes": [[1, 1], [2, 3]],
+    "agents": [{"start": [0, 0], "goal": [3, 3]}, {"start": [3, 0], "goal": [0, 3]}],
+}
 
 
 def changed(**fields: object) -> dict:
@@ -29,14 +34,33 @@ def test_a_well_formed_problem_is_read_from_python_and_from_json():
     assert Problem.model_validate_json(problem.model_dump_json()) == problem
 
 
-@pytest.mark.parametrize("size", [0, -3, 2, 11, 10**9, 4.0, 4.5, True, "4", None, [4], float("nan"), float("inf")])
+@pytest.mark.parametrize(
+    "size", [0, -3, 2, 11, 10**9, 4.0, 4.5, True, "4", None, [4], float("nan"), float("inf")]
+)
 def test_a_size_that_is_not_an_integer_from_3_to_10_is_refused(size: object):
     with pytest.raises(ValidationError) as caught:
         Problem.model_validate(changed(size=size))
     assert caught.value.errors()[0]["loc"] == ("size",)
 
 
-@pytest.mark.parametrize("cell", [[-1, 0], [0, 10], [10**9, 0], [0.0, 1], [True, 1], ["0", "1"], [0], [0, 1, 2], [], None, "01", 5, {"r": 0}])
+@pytest.mark.parametrize(
+    "cell",
+    [
+        [-1, 0],
+        [0, 10],
+        [10**9, 0],
+        [0.0, 1],
+        [True, 1],
+        ["0", "1"],
+        [0],
+        [0, 1, 2],
+        [],
+        None,
+        "01",
+        5,
+        {"r": 0},
+    ],
+)
 @pytest.mark.parametrize("place", ["hole", "start", "goal"])
 def test_a_cell_that_is_not_a_pair_of_integers_on_a_board_is_refused(cell: object, place: str):
     values = {
@@ -60,7 +84,16 @@ def test_a_cell_that_is_not_a_pair_of_integers_on_a_board_is_refused(cell: objec
         ({"agents": agents(([1, 1], [3, 3]))}, r"start \(1, 1\) lies on a hole; move it to a frozen cell"),
         ({"agents": agents(([0, 0], [2, 3]))}, r"goal \(2, 3\) lies on a hole"),
         ({"agents": []}, "at least 1"),
-        ({"agents": agents(*(([0, c], [3, c]) for c in range(3)), *(([1, c], [2, c]) for c in (0, 2)), ([1, 3], [0, 3]))}, "at most 5"),
+        (
+            {
+                "agents": agents(
+                    *(([0, c], [3, c]) for c in range(3)),
+                    *(([1, c], [2, c]) for c in (0, 2)),
+                    ([1, 3], [0, 3]),
+                )
+            },
+            "at most 5",
+        ),
         ({"holes": [[0, 0]] * 101}, "at most 100"),
         ({"id": "x" * 201}, "at most 200"),
         ({"id": 7}, "id"),
@@ -114,7 +147,13 @@ def test_named_boards_survive_the_round_trip(name: str):
 
 def test_the_letters_are_those_of_the_public_benchmark():
     problem = make_problem(5, ((2, 2),), tuple((0, c) for c in range(5)), tuple((4, c) for c in range(5)))
-    assert to_text(problem).splitlines()[:5] == ["S s A B C", "F F F F F", "F F H F F", "F F F F F", "G g a b c"]
+    assert to_text(problem).splitlines()[:5] == [
+        "S s A B C",
+        "F F F F F",
+        "F F H F F",
+        "F F F F F",
+        "G g a b c",
+    ]
 
 
 def test_an_unknown_board_name_is_a_key_error():
@@ -140,7 +179,10 @@ def test_an_unknown_board_name_is_a_key_error():
         ("F F F\nF F F\nF F F\nAgent 0: (-1,0) to (1,1)", "cannot read"),
         ("F F F\nF F F\nF F F\nAgent 0: (0,3) to (1,1)", "lies outside"),
         ("H F F\nF F F\nF F F\nAgent 0: (0,0) to (1,1)", "lies on a hole"),
-        ("\n".join(["F " * 11] * 11) + "\nAgent 0: (0,0) to (1,1)", "11 rows; the size of a board is 3 to 10"),
+        (
+            "\n".join(["F " * 11] * 11) + "\nAgent 0: (0,0) to (1,1)",
+            "11 rows; the size of a board is 3 to 10",
+        ),
         ("F F F\nF F F\nF F F" + "\nAgent 0: (0,0) to (1,1)" * 6, "6 agent lines; a board holds at most 5"),
         ("F F F\nF F F\nF F F\nAgent 0: (" + "9" * 5000 + ",0) to (1,1)", "cannot read 'Agent 0: \\(9999"),
         ("S F F\nF F F\nF F " + "x" * 5000, r"cell \(2, 2\) holds 'xxx"),
@@ -181,11 +223,18 @@ def test_identity_is_equal_only_for_boards_that_are_images_of_each_other(one: Pr
 
 
 def test_identity_gives_the_number_of_classes_that_counting_fixed_boards_gives():
-    """Burnside's lemma: as many classes as boards that a symmetry leaves alone, on average over the 8 symmetries."""
+    """Burnside's lemma: as many classes as boards that a symmetry leaves alone, on average over the 8
+    symmetries."""
     cells = [(r, c) for r in range(3) for c in range(3)]
     pairs = [(a, b) for a in cells for b in cells if a != b]
-    boards = {frozenset(((s, g), (t, h))): make_problem(3, (), (s, t), (g, h)) for s, t in pairs for g, h in pairs}
-    unmoved = sum(routes(transformed(problem, symmetry)) == key for key, problem in boards.items() for symmetry in SYMMETRIES)
+    boards = {
+        frozenset(((s, g), (t, h))): make_problem(3, (), (s, t), (g, h)) for s, t in pairs for g, h in pairs
+    }
+    unmoved = sum(
+        routes(transformed(problem, symmetry)) == key
+        for key, problem in boards.items()
+        for symmetry in SYMMETRIES
+    )
     assert len({identity(problem) for problem in boards.values()}) == unmoved / 8
 
 
@@ -227,5 +276,8 @@ def test_an_unknown_move_is_a_value_error():
 def test_the_board_prompt_shows_the_notation_and_the_compact_one_every_cell(problem: Problem):
     assert to_text(problem) in prompt(problem, PromptStyle.BOARD)
     compact = prompt(problem, PromptStyle.COMPACT)
-    assert all(f"Agent {i}: ({a.start[0]},{a.start[1]}) to ({a.goal[0]},{a.goal[1]})" in compact for i, a in enumerate(problem.agents))
+    assert all(
+        f"Agent {i}: ({a.start[0]},{a.start[1]}) to ({a.goal[0]},{a.goal[1]})" in compact
+        for i, a in enumerate(problem.agents)
+    )
     assert all(f"({r},{c})" in compact.splitlines()[1] for r, c in problem.holes)

@@ -26,7 +26,10 @@ def texts(svg: ElementTree.Element) -> list[str]:
 
 def motions(svg: ElementTree.Element) -> list[list[tuple[float, float]]]:
     """Per moving agent, the spots that its animation visits."""
-    return [[tuple(map(float, spot.split())) for spot in motion.attrib["values"].split(";")] for motion in svg.iter(f"{SVG}animateTransform")]
+    return [
+        [tuple(map(float, spot.split())) for spot in motion.attrib["values"].split(";")]
+        for motion in svg.iter(f"{SVG}animateTransform")
+    ]
 
 
 def test_an_optimal_plan_is_replayed_to_its_end_without_a_failure():
@@ -42,7 +45,11 @@ def test_an_optimal_plan_is_replayed_to_its_end_without_a_failure():
     [
         ((((0, 1), (1, 1), (2, 1)), ((1, 0), (1, 1), (1, 2))), FailureCategory.CONFLICT, "step 1 of 2"),
         ((((0, 1), (1, 1), (2, 1)), ((1, 0), (0, 0), (1, 2))), FailureCategory.HOLE_COLLISION, "step 1 of 2"),
-        ((((0, 1), (1, 1), (1, 2), (1, 3)), ((1, 0), (1, 0), (1, 1), (1, 1))), FailureCategory.ILLEGAL_MOVE, "step 3 of 3"),
+        (
+            (((0, 1), (1, 1), (1, 2), (1, 3)), ((1, 0), (1, 0), (1, 1), (1, 1))),
+            FailureCategory.ILLEGAL_MOVE,
+            "step 3 of 3",
+        ),
         ((((2, 2),), ((1, 0),)), FailureCategory.ILLEGAL_MOVE, "step 0 of 0"),
         ((((0, 1), (1, 1), (1, 1)), ((1, 0),)), FailureCategory.GOAL_NOT_REACHED, "step 2 of 2"),
     ],
@@ -89,7 +96,11 @@ def test_drawings_need_neither_scripts_nor_anything_from_elsewhere():
     for text in (board_svg(problem), replay_svg(problem, solve(problem).plan)):
         svg = ElementTree.fromstring(text)
         assert not re.search(r"https?://(?!www\.w3\.org/)", text)
-        assert not [element.tag for element in svg.iter() if element.tag.removeprefix(SVG) in {"script", "image", "use", "style", "foreignObject"}]
+        assert not [
+            element.tag
+            for element in svg.iter()
+            if element.tag.removeprefix(SVG) in {"script", "image", "use", "style", "foreignObject"}
+        ]
 
 
 def test_a_caption_stands_below_and_is_read_out():

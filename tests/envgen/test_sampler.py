@@ -22,7 +22,12 @@ from envgen.seeds import generator, seed_integer
 def config_of(**sizes: tuple[float, float, float]) -> BoardsConfig:
     """`s4=(data_ratio, hole_ratio, wait_ratio)` and so on."""
     keys = ("data_ratio", "hole_ratio", "wait_ratio")
-    return BoardsConfig(sizes={int(name[1:]): SizeConfig(**dict(zip(keys, ratios, strict=True))) for name, ratios in sizes.items()})
+    return BoardsConfig(
+        sizes={
+            int(name[1:]): SizeConfig(**dict(zip(keys, ratios, strict=True)))
+            for name, ratios in sizes.items()
+        }
+    )
 
 
 MIXED = config_of(s3=(0.2, 0.25, 0.4), s4=(0.5, 0.2, 0.5), s6=(0.3, 0.2, 0.25))
@@ -39,7 +44,9 @@ def test_counts_are_exact_per_size_and_wait_class(mixed: tuple[list[Instance], S
     instances, report = mixed
     sizes = [instance.problem.size for instance in instances]
     assert sizes == [3] * 20 + [4] * 50 + [6] * 30
-    waits = {size: sum(i.solution.wait_required for i in instances if i.problem.size == size) for size in (3, 4, 6)}
+    waits = {
+        size: sum(i.solution.wait_required for i in instances if i.problem.size == size) for size in (3, 4, 6)
+    }
     assert waits == {3: 8, 4: 25, 6: 8}
     for size, achieved in report.sizes.items():
         assert achieved.instances == sizes.count(size)
@@ -55,7 +62,10 @@ def test_hole_counts_are_the_ratio_rounded_down(mixed: tuple[list[Instance], Sam
     assert {size: achieved.holes for size, achieved in report.sizes.items()} == {3: 2, 4: 3, 6: 7}
 
 
-@pytest.mark.parametrize(("size", "ratio", "holes"), [(3, 0.1, 0), (3, 1 / 3, 3), (5, 0.28, 7), (9, 7 / 81, 7), (10, 0.47, 47), (10, 0.5, 50), (4, 0.5, 8)])
+@pytest.mark.parametrize(
+    ("size", "ratio", "holes"),
+    [(3, 0.1, 0), (3, 1 / 3, 3), (5, 0.28, 7), (9, 7 / 81, 7), (10, 0.47, 47), (10, 0.5, 50), (4, 0.5, 8)],
+)
 def test_rounding_down_is_not_fooled_by_binary_fractions(size: int, ratio: float, holes: int):
     config = BoardsConfig(sizes={size: SizeConfig(data_ratio=1, hole_ratio=ratio, wait_ratio=0)})
     assert quotas(config, 10, 2)[0].holes == holes
@@ -152,7 +162,9 @@ def test_a_count_below_one_is_a_config_error(count: int):
 
 def test_too_many_holes_for_the_agents_are_refused_with_a_hole_ratio_that_works():
     config = config_of(s3=(1, 0.5, 0.2))
-    with pytest.raises(SamplingError, match=r"map size 3: hole_ratio 0\.5 leaves 5 free cells for 5 agents") as caught:
+    with pytest.raises(
+        SamplingError, match=r"map size 3: hole_ratio 0\.5 leaves 5 free cells for 5 agents"
+    ) as caught:
         sample(config, 5, agents=5, seed=0)
     remedy = float(re.search(r"hole_ratio at most (\S+),", str(caught.value))[1])
     assert quotas(config_of(s3=(1, remedy, 0.2)), 5, 5)
@@ -160,7 +172,12 @@ def test_too_many_holes_for_the_agents_are_refused_with_a_hole_ratio_that_works(
 
 
 def test_a_class_with_too_few_boards_is_refused_with_a_count_that_works():
-    with pytest.raises(SamplingError, match=r"map size 3 with 2 agents and hole_ratio 0: there are \d of 30 distinct boards that need a wait") as caught:
+    with pytest.raises(
+        SamplingError,
+        match=(
+            r"map size 3 with 2 agents and hole_ratio 0: there are \d of 30 distinct boards that need a wait"
+        ),
+    ) as caught:
         sample(NO_WAITS_LEFT, 30, seed=0)
     most = int(re.search(r"ask for at most (\d+) of this size", str(caught.value))[1])
     instances, _ = sample(NO_WAITS_LEFT, most, seed=0)
@@ -185,7 +202,17 @@ def test_holding_out_every_board_of_a_class_leaves_too_few():
 
 
 def test_generators_depend_on_the_whole_path_and_on_nothing_else():
-    paths = [(0,), (1,), (0, 0), (0, 1), (0, "train"), (0, "validation"), (0, "train", 3), (0, 3, "train"), (0, "train", 3, 0)]
+    paths = [
+        (0,),
+        (1,),
+        (0, 0),
+        (0, 1),
+        (0, "train"),
+        (0, "validation"),
+        (0, "train", 3),
+        (0, 3, "train"),
+        (0, "train", 3, 0),
+    ]
     first = [generator(*path).integers(2**63) for path in paths]
     assert len(set(first)) == len(paths)
     assert first == [generator(*path).integers(2**63) for path in paths]
@@ -197,7 +224,8 @@ def test_integer_seeds_fit_in_32_bits_and_never_change():
 
 
 def test_draws_are_uniform_over_all_labelled_boards_of_a_class():
-    """3x3, two agents, two holes: how often each distinct board is drawn, against how many labelled forms it has."""
+    """3x3, two agents, two holes: how often each distinct board is drawn, against how many labelled forms it
+    has."""
     labelled = [
         (holes, starts, goals)
         for holes in combinations(range(9), 2)
@@ -207,7 +235,9 @@ def test_draws_are_uniform_over_all_labelled_boards_of_a_class():
     ]
     holes, starts, goals = (np.array(column) for column in zip(*labelled, strict=True))
     solved = solve_boards(pack_cells(3, holes, starts, goals))
-    drawn = draw_boards(Quota(size=3, agents=2, hole_ratio=2 / 9, without_wait=0, with_wait=0), 0, 0, "uniform", 0, 25_600)
+    drawn = draw_boards(
+        Quota(size=3, agents=2, hole_ratio=2 / 9, without_wait=0, with_wait=0), 0, 0, "uniform", 0, 25_600
+    )
     for waiting in (False, True):
         which = (solved.status > 0) & ((solved.waits > 0) == waiting)
         forms = Counter(identities(3, holes[which], starts[which], goals[which]))

@@ -15,11 +15,16 @@ from envgen.sampling import attainable, sample
 def boards_of(**sizes: tuple[float, float, float]) -> EnvConfig:
     """`s4=(data_ratio, hole_ratio, wait_ratio)` and so on."""
     keys = ("data_ratio", "hole_ratio", "wait_ratio")
-    return EnvConfig.model_validate({"sizes": {name[1:]: dict(zip(keys, ratios, strict=True)) for name, ratios in sizes.items()}})
+    return EnvConfig.model_validate(
+        {"sizes": {name[1:]: dict(zip(keys, ratios, strict=True)) for name, ratios in sizes.items()}}
+    )
 
 
 def sums_of(digits: float, carries: float, *shares: float) -> EnvConfig:
-    parts = {str(2 + index): {"data_ratio": share, "digits": digits, "carry_ratio": carries} for index, share in enumerate(shares)}
+    parts = {
+        str(2 + index): {"data_ratio": share, "digits": digits, "carry_ratio": carries}
+        for index, share in enumerate(shares)
+    }
     return EnvConfig.model_validate({"terms": parts})
 
 
@@ -98,7 +103,9 @@ def test_a_short_stratum_of_sums_gives_its_share_to_the_last():
     assert len(sample(SUMS_FAMILY, config, 100, Source(2))[0]) == 100
 
 
-@pytest.mark.parametrize(("family", "config"), [(BOARDS_FAMILY, boards_of(s3=(1, 0, 1))), (SUMS_FAMILY, sums_of(1, 0, 1))])
+@pytest.mark.parametrize(
+    ("family", "config"), [(BOARDS_FAMILY, boards_of(s3=(1, 0, 1))), (SUMS_FAMILY, sums_of(1, 0, 1))]
+)
 def test_a_config_whose_strata_are_all_short_cannot_be_made_attainable(family: TaskFamily, config: EnvConfig):
     with pytest.raises(SamplingError, match=r"every .* holds too few distinct instances; ask for fewer"):
         attainable(family, config, 200, Source(0))
@@ -112,7 +119,9 @@ def test_a_config_of_another_family_is_refused():
         sample(SUMS_FAMILY, MIXED, 10, Source(0))
 
 
-def test_what_was_drawn_to_see_whether_a_config_is_attainable_is_not_drawn_again(monkeypatch: pytest.MonkeyPatch):
+def test_what_was_drawn_to_see_whether_a_config_is_attainable_is_not_drawn_again(
+    monkeypatch: pytest.MonkeyPatch,
+):
     asked = (BOARDS_FAMILY, MIXED, 100, Source(11, 3), frozenset({"none"}))
     expected = sample(*asked)
     calls = []

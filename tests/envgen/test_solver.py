@@ -68,7 +68,9 @@ def hole_patterns(size: int, holes: int) -> list[tuple[Cell, ...]]:
     def canonical(pattern: tuple[Cell, ...]) -> list[Cell]:
         return min(sorted(image(size, cell, symmetry) for cell in pattern) for symmetry in SYMMETRIES)
 
-    return list({tuple(canonical(pattern)): pattern for pattern in combinations(all_cells(size), holes)}.values())
+    return list(
+        {tuple(canonical(pattern)): pattern for pattern in combinations(all_cells(size), holes)}.values()
+    )
 
 
 @pytest.mark.parametrize("holes", range(8))
@@ -76,7 +78,9 @@ def test_every_3x3_board_with_two_agents_gets_the_true_optimum_and_wait_label(ho
     boards = solvable_boards = 0
     for pattern in hole_patterns(3, holes):
         free = [cell for cell in all_cells(3) if cell not in pattern]
-        for goals in combinations(free, 2):  # the other order of the goals is the same board with its agents renamed
+        for goals in combinations(
+            free, 2
+        ):  # the other order of the goals is the same board with its agents renamed
             truth = Exhausted(3, pattern, goals)
             for starts in permutations(free, 2):
                 solvable_boards += compare(make_problem(3, pattern, starts, goals), truth)
@@ -87,18 +91,24 @@ def test_every_3x3_board_with_two_agents_gets_the_true_optimum_and_wait_label(ho
 
 
 @pytest.mark.parametrize(("size", "holes", "agents", "boards", "starts"), RANDOM_CLASSES)
-def test_random_boards_get_the_true_optimum_and_wait_label(size: int, holes: int, agents: int, boards: int, starts: int):
+def test_random_boards_get_the_true_optimum_and_wait_label(
+    size: int, holes: int, agents: int, boards: int, starts: int
+):
     rng = random.Random(f"{size} {holes} {agents}")
     solvable_boards = 0
     for _ in range(boards):
         first = random_problem(rng, size, holes, agents)
         truth, goals = exhaust(first), tuple(agent.goal for agent in first.agents)
         for _ in range(starts):
-            solvable_boards += compare(make_problem(size, first.holes, tuple(rng.sample(truth.free, agents)), goals), truth)
+            solvable_boards += compare(
+                make_problem(size, first.holes, tuple(rng.sample(truth.free, agents)), goals), truth
+            )
     assert solvable_boards > 0
 
 
-@pytest.mark.parametrize(("size", "holes", "agents"), [(3, 0, 2), (3, 2, 3), (3, 3, 4), (3, 3, 5), (4, 4, 2), (4, 7, 3), (5, 9, 2)])
+@pytest.mark.parametrize(
+    ("size", "holes", "agents"), [(3, 0, 2), (3, 2, 3), (3, 3, 4), (3, 3, 5), (4, 4, 2), (4, 7, 3), (5, 9, 2)]
+)
 def test_each_search_alone_finds_the_true_optimum_and_the_fewest_waits(size: int, holes: int, agents: int):
     rng = random.Random(f"alone {size} {holes} {agents}")
     for _ in range(40):
@@ -107,17 +117,26 @@ def test_each_search_alone_finds_the_true_optimum_and_the_fewest_waits(size: int
         for method in (Method.COST_TREE, Method.JOINT):
             (solution,) = solve_many([problem], method)
             found = solution and (solution.sum_of_costs, solution.waits)
-            assert found == (None if truth.optimum(starts) is None else (truth.optimum(starts), truth.fewest_waits[starts])), (method, problem)
+            assert found == (
+                None if truth.optimum(starts) is None else (truth.optimum(starts), truth.fewest_waits[starts])
+            ), (method, problem)
             if solution:
                 check_plan(problem, solution)
 
 
-@pytest.mark.parametrize(("size", "holes", "agents", "boards"), [(5, 5, 3, 80), (5, 8, 4, 20), (6, 7, 3, 60), (6, 12, 3, 60), (6, 7, 4, 20), (7, 10, 4, 10)])
-def test_the_two_searches_agree_on_boards_too_large_to_exhaust(size: int, holes: int, agents: int, boards: int):
+@pytest.mark.parametrize(
+    ("size", "holes", "agents", "boards"),
+    [(5, 5, 3, 80), (5, 8, 4, 20), (6, 7, 3, 60), (6, 12, 3, 60), (6, 7, 4, 20), (7, 10, 4, 10)],
+)
+def test_the_two_searches_agree_on_boards_too_large_to_exhaust(
+    size: int, holes: int, agents: int, boards: int
+):
     rng = random.Random(f"agree {size} {holes} {agents}")
     problems = [random_problem(rng, size, holes, agents) for _ in range(boards)]
     solvable = 0
-    for problem, *solutions in zip(problems, *(solve_many(problems, method) for method in Method), strict=True):
+    for problem, *solutions in zip(
+        problems, *(solve_many(problems, method) for method in Method), strict=True
+    ):
         answers = {solution and (solution.sum_of_costs, solution.waits) for solution in solutions}
         assert len(answers) == 1, problem
         for solution in solutions:
@@ -127,7 +146,9 @@ def test_the_two_searches_agree_on_boards_too_large_to_exhaust(size: int, holes:
     assert solvable > boards
 
 
-@pytest.mark.parametrize(("size", "holes", "agents"), [(3, 0, 2), (3, 1, 3), (3, 2, 4), (4, 4, 2), (4, 6, 3), (5, 9, 2)])
+@pytest.mark.parametrize(
+    ("size", "holes", "agents"), [(3, 0, 2), (3, 1, 3), (3, 2, 4), (4, 4, 2), (4, 6, 3), (5, 9, 2)]
+)
 def test_the_least_makespan_is_that_of_exhaustion(size: int, holes: int, agents: int):
     rng = random.Random(f"makespan {size} {holes} {agents}")
     for _ in range(4):
@@ -137,7 +158,10 @@ def test_the_least_makespan_is_that_of_exhaustion(size: int, holes: int, agents:
         free = [cell for cell in all_cells(size) if cell not in first.holes]
         for _ in range(25):
             problem = make_problem(size, first.holes, tuple(rng.sample(free, agents)), goals)
-            plan, expected = solve_makespan(problem), truth.get(tuple(agent.start for agent in problem.agents))
+            plan, expected = (
+                solve_makespan(problem),
+                truth.get(tuple(agent.start for agent in problem.agents)),
+            )
             if expected is None:
                 assert plan is None, problem
                 continue
@@ -150,9 +174,15 @@ def test_the_least_makespan_is_that_of_exhaustion(size: int, holes: int, agents:
 
 
 @pytest.mark.parametrize(("unproven", "few"), [(1, 1), (30, 1), (1, 100), (200, 200)])
-def test_how_long_each_search_may_go_on_changes_no_answer(monkeypatch: pytest.MonkeyPatch, unproven: int, few: int):
+def test_how_long_each_search_may_go_on_changes_no_answer(
+    monkeypatch: pytest.MonkeyPatch, unproven: int, few: int
+):
     rng = random.Random("limits")
-    problems = [random_problem(rng, size, holes, agents) for size, holes, agents in [(3, 2, 4), (3, 3, 5), (4, 5, 4), (4, 6, 5)] for _ in range(60)]
+    problems = [
+        random_problem(rng, size, holes, agents)
+        for size, holes, agents in [(3, 2, 4), (3, 3, 5), (4, 5, 4), (4, 6, 5)]
+        for _ in range(60)
+    ]
     expected = [(s.sum_of_costs, s.waits) if s else None for s in solve_many(problems)]
     monkeypatch.setattr(solver, "UNPROVEN_NODES", unproven)
     monkeypatch.setattr(solver, "FEW_TREE_NODES", (few, few))
@@ -160,16 +190,23 @@ def test_how_long_each_search_may_go_on_changes_no_answer(monkeypatch: pytest.Mo
 
 
 def test_two_lakes_on_one_board_cost_what_each_costs_alone():
-    """Five agents on 8x8 with a row of holes between a narrow strip and a wide field, each small enough to exhaust."""
+    """Five agents on 8x8 with a row of holes between a narrow strip and a wide field, each small enough to
+    exhaust."""
     rng = random.Random("two lakes")
     wall = [(2, column) for column in range(8)]
-    strip, field = [(r, c) for r in range(2) for c in range(8)], [(r, c) for r in range(3, 8) for c in range(8)]
+    strip, field = (
+        [(r, c) for r in range(2) for c in range(8)],
+        [(r, c) for r in range(3, 8) for c in range(8)],
+    )
     compared = congested = waiting = 0
     while compared < 14:
         strip_holes, field_holes = rng.sample(strip, 6), rng.sample(field, 12)
         holes = (*wall, *strip_holes, *field_holes)
         upper, lower = [c for c in strip if c not in strip_holes], [c for c in field if c not in field_holes]
-        starts, goals = rng.sample(upper, 3) + rng.sample(lower, 2), tuple(rng.sample(upper, 3) + rng.sample(lower, 2))
+        starts, goals = (
+            rng.sample(upper, 3) + rng.sample(lower, 2),
+            tuple(rng.sample(upper, 3) + rng.sample(lower, 2)),
+        )
         above, below = Exhausted(8, (*holes, *lower), goals[:3]), Exhausted(8, (*holes, *upper), goals[3:])
         costs = above.optimum(tuple(starts[:3])), below.optimum(tuple(starts[3:]))
         if None in costs:
@@ -179,8 +216,12 @@ def test_two_lakes_on_one_board_cost_what_each_costs_alone():
         assert solution is not None, problem
         check_plan(problem, solution)
         assert solution.sum_of_costs == sum(costs), problem
-        assert solution.wait_required == (above.wait_required(tuple(starts[:3])) or below.wait_required(tuple(starts[3:]))), problem
-        congested += solution.sum_of_costs > 6 + sum(steps_from(problem, agent.goal)[agent.start] for agent in problem.agents)
+        assert solution.wait_required == (
+            above.wait_required(tuple(starts[:3])) or below.wait_required(tuple(starts[3:]))
+        ), problem
+        congested += solution.sum_of_costs > 6 + sum(
+            steps_from(problem, agent.goal)[agent.start] for agent in problem.agents
+        )
         waiting += solution.wait_required
         compared += 1
     assert congested > 3
@@ -217,7 +258,11 @@ def test_a_single_agent_takes_a_shortest_path_and_never_needs_a_wait(problem: Pr
         assert solution is None
     else:
         assert solution is not None
-        assert (solution.sum_of_costs, solution.makespan, solution.wait_required) == (distance, distance, False)
+        assert (solution.sum_of_costs, solution.makespan, solution.wait_required) == (
+            distance,
+            distance,
+            False,
+        )
 
 
 @settings(repeatable, max_examples=60)
@@ -235,7 +280,13 @@ def test_dropping_an_agent_saves_at_least_its_distance(problem: Problem, data: s
 
 @pytest.mark.parametrize(
     ("name", "cost", "wait_required"),
-    [("parallel", 4, False), ("bay", 8, False), ("crossing", 5, True), ("corridor-22", 22, False), ("corridors-120", 120, True)],
+    [
+        ("parallel", 4, False),
+        ("bay", 8, False),
+        ("crossing", 5, True),
+        ("corridor-22", 22, False),
+        ("corridors-120", 120, True),
+    ],
 )
 def test_named_boards_have_their_known_optimum(name: str, cost: int, wait_required: bool):
     solution = solve(board(name))

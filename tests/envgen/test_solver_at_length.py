@@ -29,18 +29,29 @@ CLASSES = [
 
 
 @pytest.mark.parametrize(("size", "agents", "holes", "boards"), CLASSES)
-def test_cost_waits_and_makespan_are_those_of_exhaustion(size: int, agents: int, holes: tuple[int, int], boards: int):
+def test_cost_waits_and_makespan_are_those_of_exhaustion(
+    size: int, agents: int, holes: tuple[int, int], boards: int
+):
     rng = random.Random(f"length {size} {agents}")
     compared = solvable = 0
     for _ in range(boards):
         first = random_problem(rng, size, rng.randint(*holes), agents)
         goals = tuple(agent.goal for agent in first.agents)
         truth, makespans = exhaust(first), least_makespans(size, first.holes, goals)
-        problems = [make_problem(size, first.holes, tuple(rng.sample(truth.free, agents)), goals) for _ in range(STARTS)]
+        problems = [
+            make_problem(size, first.holes, tuple(rng.sample(truth.free, agents)), goals)
+            for _ in range(STARTS)
+        ]
         for problem, solution in zip(problems, solve_many(problems), strict=True):
             starts = tuple(agent.start for agent in problem.agents)
-            expected = (truth.optimum(starts), truth.fewest_waits[starts], truth.wait_required(starts)) if truth.optimum(starts) is not None else None
-            assert (solution and (solution.sum_of_costs, solution.waits, solution.wait_required)) == expected, problem
+            expected = (
+                (truth.optimum(starts), truth.fewest_waits[starts], truth.wait_required(starts))
+                if truth.optimum(starts) is not None
+                else None
+            )
+            assert (
+                solution and (solution.sum_of_costs, solution.waits, solution.wait_required)
+            ) == expected, problem
             if compared % 6 == 0:
                 plan = solve_makespan(problem)
                 assert (plan and max(len(path) - 1 for path in plan)) == makespans.get(starts), problem
@@ -56,12 +67,16 @@ def test_there_are_as_many_boards_as_promised():
 
 
 def test_the_two_searches_agree_on_ten_thousand_boards(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(solver, "LARGEST_TABLE", 1 << 16)  # what the joint search cannot decide in this, it leaves
+    monkeypatch.setattr(
+        solver, "LARGEST_TABLE", 1 << 16
+    )  # what the joint search cannot decide in this, it leaves
     rng = random.Random("two searches")
     compared = large = left = 0
     while compared < 10_000:
         size, agents = rng.randint(3, 10), rng.randint(2, 5)
-        problems = [random_problem(rng, size, rng.randint(0, int(0.35 * size * size)), agents) for _ in range(20)]
+        problems = [
+            random_problem(rng, size, rng.randint(0, int(0.35 * size * size)), agents) for _ in range(20)
+        ]
         expected = solve_many(problems)
         for problem, solution in zip(problems, expected, strict=True):
             try:
@@ -69,7 +84,9 @@ def test_the_two_searches_agree_on_ten_thousand_boards(monkeypatch: pytest.Monke
             except SolverError:
                 left += 1
                 continue
-            assert (other and (other.sum_of_costs, other.waits)) == (solution and (solution.sum_of_costs, solution.waits)), problem
+            assert (other and (other.sum_of_costs, other.waits)) == (
+                solution and (solution.sum_of_costs, solution.waits)
+            ), problem
             compared += 1
             large += size == 10 and agents == 5
     assert large > 100

@@ -1,4 +1,5 @@
-"""What holds between a board and its images, and between a board and easier ones; half of the boards need a wait."""
+"""What holds between a board and its images, and between a board and easier ones; half of the boards need a
+wait."""
 
 from board_makers import SYMMETRIES, problems, repeatable, solved_instances, transformed
 from hypothesis import given, settings
@@ -22,7 +23,11 @@ def measures(problem: Problem) -> tuple[int, bool, int, int] | None:
     solution = solve(problem)
     [quickest] = optimise([problem], Objective.MAKESPAN)
     assert (solution is None) == (quickest is None)
-    return None if solution is None or quickest is None else (solution.sum_of_costs, solution.wait_required, solution.waits, quickest.makespan)
+    return (
+        None
+        if solution is None or quickest is None
+        else (solution.sum_of_costs, solution.wait_required, solution.waits, quickest.makespan)
+    )
 
 
 def test_many_of_the_boards_need_a_wait():
@@ -40,13 +45,21 @@ def test_all_measures_are_the_same_in_every_mirror_and_agent_order(problem: Prob
 
 @property_test
 @given(boards, st.data())
-def test_without_one_of_its_holes_or_agents_a_board_costs_and_takes_no_more(problem: Problem, data: st.DataObject):
+def test_without_one_of_its_holes_or_agents_a_board_costs_and_takes_no_more(
+    problem: Problem, data: st.DataObject
+):
     found = measures(problem)
     if found is None:
         return
-    easier = [problem.model_copy(update={"holes": tuple(hole for hole in problem.holes if hole != filled)}) for filled in problem.holes]
+    easier = [
+        problem.model_copy(update={"holes": tuple(hole for hole in problem.holes if hole != filled)})
+        for filled in problem.holes
+    ]
     if problem.num_agents > 1:
-        easier += [problem.model_copy(update={"agents": tuple(agent for agent in problem.agents if agent != gone)}) for gone in problem.agents]
+        easier += [
+            problem.model_copy(update={"agents": tuple(agent for agent in problem.agents if agent != gone)})
+            for gone in problem.agents
+        ]
     if not easier:
         return
     less = measures(data.draw(st.sampled_from(easier)))

@@ -27,7 +27,11 @@ def still(name: str, plan: Plan, optimum: int | None = None) -> str:
 def marks(svg: str, agent: int) -> list[str]:
     """The texts that stand in a pill of an agent's colour."""
     elements = list(ElementTree.fromstring(svg).iter())
-    return [mark.text or "" for pill, mark in pairwise(elements) if pill.tag == f"{SVG}rect" and pill.get("fill") == AGENT_COLOURS[agent]]
+    return [
+        mark.text or ""
+        for pill, mark in pairwise(elements)
+        if pill.tag == f"{SVG}rect" and pill.get("fill") == AGENT_COLOURS[agent]
+    ]
 
 
 def texts(svg: str) -> list[str]:
@@ -62,8 +66,16 @@ def test_a_cell_entered_again_gathers_its_steps():
 @pytest.mark.parametrize(
     ("plan", "head", "detail"),
     [
-        ((((0, 1), (1, 1), (2, 1)), ((1, 0), (1, 1), (1, 2))), "conflict in step 1 of 2", "agents 0 and 1 are both in (1,1) after step 1"),
-        ((((0, 1), (1, 1)), ((1, 0),)), "goal not reached by step 1 of 1", "agent 0 ends at (1,1), its goal is (2,1)"),
+        (
+            (((0, 1), (1, 1), (2, 1)), ((1, 0), (1, 1), (1, 2))),
+            "conflict in step 1 of 2",
+            "agents 0 and 1 are both in (1,1) after step 1",
+        ),
+        (
+            (((0, 1), (1, 1)), ((1, 0),)),
+            "goal not reached by step 1 of 1",
+            "agent 0 ends at (1,1), its goal is (2,1)",
+        ),
         ((((0, 1), (0, 2)), ((1, 0),)), "hole collision in step 1 of 1", "agent 0 enters the hole (0,2)"),
     ],
 )

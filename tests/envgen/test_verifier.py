@@ -1,4 +1,5 @@
-"""Verdicts: what is valid and optimal, what it costs, and which violation counts. Broken plans of every kind: test_verifier_mutations.py."""
+"""Verdicts: what is valid and optimal, what it costs, and which violation counts. Broken plans of every kind:
+test_verifier_mutations.py."""
 
 import random
 from collections.abc import Callable
@@ -17,7 +18,11 @@ from envgen.mapf.verifier import FailureCategory, Verdict, verify, verify_plan
 @pytest.fixture(scope="module")
 def instances() -> list[Instance]:
     classes = [(3, 1, 2), (3, 2, 3), (4, 3, 2), (4, 4, 3), (5, 5, 2), (6, 8, 4), (8, 12, 4), (10, 20, 2)]
-    return [instance for seed, (size, holes, agents) in enumerate(classes) for instance in solved_instances(seed, 60, size, holes, agents)]
+    return [
+        instance
+        for seed, (size, holes, agents) in enumerate(classes)
+        for instance in solved_instances(seed, 60, size, holes, agents)
+    ]
 
 
 def replaced(plan: Plan, agent: int, path: Path) -> Plan:
@@ -35,7 +40,9 @@ def steps_between(one: Cell, other: Cell) -> int:
 def test_optimal_plans_are_valid_and_optimal(instances: list[Instance]):
     for instance in instances:
         solution = instance.solution
-        expected = Verdict(valid=True, optimal=True, sum_of_costs=solution.sum_of_costs, makespan=solution.makespan)
+        expected = Verdict(
+            valid=True, optimal=True, sum_of_costs=solution.sum_of_costs, makespan=solution.makespan
+        )
         assert verify(instance, answer(solution.plan)) == expected
         assert legal(instance.problem, solution.plan)
 
@@ -63,7 +70,13 @@ def test_garbled_answers_are_parse_errors(instances: list[Instance], garble: Cal
     for instance in instances:
         verdict = verify(instance, garble(answer(instance.solution.plan)))
         assert verdict.category is FailureCategory.PARSE_ERROR
-        assert (verdict.valid, verdict.optimal, verdict.agent, verdict.step, verdict.cell) == (False, False, None, None, None)
+        assert (verdict.valid, verdict.optimal, verdict.agent, verdict.step, verdict.cell) == (
+            False,
+            False,
+            None,
+            None,
+            None,
+        )
         assert verdict.detail
 
 
@@ -84,7 +97,12 @@ def test_in_one_step_illegal_moves_come_before_holes_and_holes_before_conflicts(
         verify_plan(problem, (((0, 0), (1, 0)), ((1, 0), (0, 0)), ((2, 2),))).category,
         verify_plan(problem, (((0, 0),), ((1, 0),), ((2, 2),))).category,
     ]
-    assert categories == [FailureCategory.ILLEGAL_MOVE, FailureCategory.HOLE_COLLISION, FailureCategory.CONFLICT, FailureCategory.GOAL_NOT_REACHED]
+    assert categories == [
+        FailureCategory.ILLEGAL_MOVE,
+        FailureCategory.HOLE_COLLISION,
+        FailureCategory.CONFLICT,
+        FailureCategory.GOAL_NOT_REACHED,
+    ]
 
 
 def test_waits_after_the_last_arrival_are_free(instances: list[Instance]):
@@ -146,7 +164,11 @@ def walk(rng: random.Random, problem: Problem, index: int) -> Path:
     for _ in range(rng.randint(0, 8)):
         row, column = path[-1]
         targets = [(row - 1, column), (row + 1, column), (row, column - 1), (row, column + 1), (row, column)]
-        inside = [cell for cell in targets if min(cell) >= 0 and max(cell) < problem.size and cell not in problem.holes]
+        inside = [
+            cell
+            for cell in targets
+            if min(cell) >= 0 and max(cell) < problem.size and cell not in problem.holes
+        ]
         path.append(rng.choice(inside if inside and rng.random() > 0.03 else targets))
         if path[-1] == agent.goal and rng.random() < 0.8:
             break

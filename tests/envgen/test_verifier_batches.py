@@ -18,7 +18,11 @@ from envgen.mapf.prompts import answer
 from envgen.mapf.verifier import FailureCategory, Verdict, trace, verify, verify_batch, verify_plan
 
 CLASSES = [(3, 1, 2), (3, 2, 3), (4, 3, 2), (5, 5, 1), (6, 8, 4), (8, 12, 4), (10, 15, 5)]
-INSTANCES = [i for seed, (size, holes, agents) in enumerate(CLASSES) for i in solved_instances(seed, 12, size, holes, agents)]
+INSTANCES = [
+    i
+    for seed, (size, holes, agents) in enumerate(CLASSES)
+    for i in solved_instances(seed, 12, size, holes, agents)
+]
 NEAR = st.tuples(st.integers(-1, 10), st.integers(-1, 10))
 FAR = st.tuples(st.integers(0, 999), st.integers(0, 999))
 ANYWHERE = st.tuples(st.integers(-(2**62), 2**62), st.integers(-(2**62), 2**62))
@@ -28,7 +32,9 @@ ANYWHERE = st.tuples(st.integers(-(2**62), 2**62), st.integers(-(2**62), 2**62))
 def walks(draw: st.DrawFn, problem: Problem, index: int) -> Path:
     """Mostly neighbouring cells from mostly the start, for up to 30 steps."""
     path = [problem.agents[index].start if draw(st.integers(0, 9)) else draw(NEAR)]
-    for row, column in draw(st.lists(st.sampled_from([(-1, 0), (1, 0), (0, -1), (0, 1), (0, 0)]), max_size=30)):
+    for row, column in draw(
+        st.lists(st.sampled_from([(-1, 0), (1, 0), (0, -1), (0, 1), (0, 0)]), max_size=30)
+    ):
         path.append((path[-1][0] + row, path[-1][1] + column))
     return (*path, problem.agents[index].goal) if draw(st.booleans()) else tuple(path)
 
@@ -69,7 +75,9 @@ def mutants(draw: st.DrawFn) -> tuple[Problem, Plan]:
 @st.composite
 def hostile_plans(draw: st.DrawFn) -> tuple[Problem, Plan]:
     problem = draw(problems())
-    return problem, tuple(tuple(draw(st.lists(FAR | ANYWHERE | NEAR, min_size=1, max_size=12))) for _ in problem.agents)
+    return problem, tuple(
+        tuple(draw(st.lists(FAR | ANYWHERE | NEAR, min_size=1, max_size=12))) for _ in problem.agents
+    )
 
 
 @settings(repeatable, max_examples=300)
@@ -79,15 +87,22 @@ def test_any_plan_gets_the_verdict_of_the_plain_rules(case: tuple[Problem, Plan]
     assert verify_plan(problem, plan, optimum) == expected_verdict(problem, plan, optimum)
 
 
-@pytest.mark.parametrize("instance", INSTANCES[::5], ids=lambda instance: f"{instance.problem.size}x{instance.problem.size}")
+@pytest.mark.parametrize(
+    "instance", INSTANCES[::5], ids=lambda instance: f"{instance.problem.size}x{instance.problem.size}"
+)
 def test_walks_around_an_optimal_plan_get_the_verdict_of_the_plain_rules(instance: Instance):
-    """Many plans that go wrong late: each agent in turn strays by one step somewhere and stays where it came to."""
+    """Many plans that go wrong late: each agent in turn strays by one step somewhere and stays where it came
+    to."""
     cells = all_cells(instance.problem.size + 1)
     seen = set()
     for agent, path in enumerate(instance.solution.plan):
         for step in range(1, len(path) + 1):
             for cell in cells:
-                plan = (*instance.solution.plan[:agent], (*path[:step], cell), *instance.solution.plan[agent + 1 :])
+                plan = (
+                    *instance.solution.plan[:agent],
+                    (*path[:step], cell),
+                    *instance.solution.plan[agent + 1 :],
+                )
                 verdict = verify_plan(instance.problem, plan, instance.solution.sum_of_costs)
                 assert verdict == expected_verdict(instance.problem, plan, instance.solution.sum_of_costs)
                 seen.add(verdict.category)
@@ -95,15 +110,21 @@ def test_walks_around_an_optimal_plan_get_the_verdict_of_the_plain_rules(instanc
 
 
 def test_the_longest_paths_are_judged_to_their_end():
-    problem = make_problem(10, ((5, 4),), ((0, 0), (9, 9), (0, 9), (9, 0), (4, 4)), ((0, 1), (9, 8), (1, 9), (8, 0), (4, 5)))
+    problem = make_problem(
+        10, ((5, 4),), ((0, 0), (9, 9), (0, 9), (9, 0), (4, 4)), ((0, 1), (9, 8), (1, 9), (8, 0), (4, 5))
+    )
     to_and_fro = [tuple((a.start, a.goal)[step % 2] for step in range(MAX_CELLS)) for a in problem.agents]
     assert verify_plan(problem, tuple(to_and_fro)).makespan == MAX_CELLS - 1
     for agent in range(5):
-        plan = tuple((*path[:-1], (5, 4)) if index == agent else path for index, path in enumerate(to_and_fro))
+        plan = tuple(
+            (*path[:-1], (5, 4)) if index == agent else path for index, path in enumerate(to_and_fro)
+        )
         verdict = verify(Instance(problem=problem, solution=SOLUTION), answer(plan))
         assert verdict == expected_verdict(problem, plan)
         assert verdict.step == MAX_CELLS - 1
-        assert verdict.category is (FailureCategory.HOLE_COLLISION if agent == 4 else FailureCategory.ILLEGAL_MOVE)
+        assert verdict.category is (
+            FailureCategory.HOLE_COLLISION if agent == 4 else FailureCategory.ILLEGAL_MOVE
+        )
 
 
 SOLUTION = Solution(sum_of_costs=5, makespan=1, wait_required=False, waits=0, plan=(((0, 0),),))
@@ -118,18 +139,43 @@ def expected(instance: Instance, completion: str) -> Verdict:
 
 
 @settings(repeatable, max_examples=100)
-@given(st.lists(st.tuples(st.sampled_from(INSTANCES[::6]), st.sampled_from(INSTANCES[::6]), st.text("0129 (),\nAgent:", max_size=3)), max_size=20))
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(INSTANCES[::6]),
+            st.sampled_from(INSTANCES[::6]),
+            st.text("0129 (),\nAgent:", max_size=3),
+        ),
+        max_size=20,
+    )
+)
 def test_a_batch_judges_each_answer_on_its_own_board(drawn: list[tuple[Instance, Instance, str]]):
     instances = [instance for instance, _, _ in drawn]
     texts = [answer(other.solution.plan) + tail for _, other, tail in drawn]
-    assert verify_batch(instances, texts) == [expected(i, text) for i, text in zip(instances, texts, strict=True)]
+    assert verify_batch(instances, texts) == [
+        expected(i, text) for i, text in zip(instances, texts, strict=True)
+    ]
 
 
 def test_a_batch_of_hostile_answers_leaves_the_others_as_they_are():
     rng = random.Random(0)
-    garbage = ["", "Agent 0: (0,0)", "Agent 7: (0,0)", "\0", "Agent 0:" + "(999,999)" * 501, "\ud800", "Agent ٠: (٠,٠)", "(" * 70_000]
-    pairs = [(i, answer(i.solution.plan)) for i in INSTANCES] + [(i, text) for i in INSTANCES[::9] for text in garbage]
-    pairs += [(i, "\n".join(f"Agent {a}:" + "(999,999)" * 500 for a in range(i.problem.num_agents))) for i in INSTANCES[::9]]
+    garbage = [
+        "",
+        "Agent 0: (0,0)",
+        "Agent 7: (0,0)",
+        "\0",
+        "Agent 0:" + "(999,999)" * 501,
+        "\ud800",
+        "Agent ٠: (٠,٠)",
+        "(" * 70_000,
+    ]
+    pairs = [(i, answer(i.solution.plan)) for i in INSTANCES] + [
+        (i, text) for i in INSTANCES[::9] for text in garbage
+    ]
+    pairs += [
+        (i, "\n".join(f"Agent {a}:" + "(999,999)" * 500 for a in range(i.problem.num_agents)))
+        for i in INSTANCES[::9]
+    ]
     rng.shuffle(pairs)
     verdicts = verify_batch([i for i, _ in pairs], [text for _, text in pairs])
     assert verdicts == [expected(i, text) for i, text in pairs] == [verify(i, text) for i, text in pairs]
@@ -169,8 +215,44 @@ def test_every_finding_is_an_outcome_of_some_plan():
         assert verify_plan(problem, plan) == expected_verdict(problem, plan)
 
 
-pieces = ["Agent", " ", "\t", "0", "1", "12", "999", "1000", ":", "(", ")", ",", "(0,1)", " (1,1)", "( 07 ,\t000 )", "Agent 0:", "Agent 1:", "Agent 2:"]
-pieces += ["\nAgent 0: (0,0)", "\nAgent 1: (10,3) (2,3)", "\n", "\r\n", "\r", "\n\n", "-", "١", "x", "\0", "\v", "\x1c", "\x85", "\u2028", "\xa0", "\ud800"]
+pieces = [
+    "Agent",
+    " ",
+    "\t",
+    "0",
+    "1",
+    "12",
+    "999",
+    "1000",
+    ":",
+    "(",
+    ")",
+    ",",
+    "(0,1)",
+    " (1,1)",
+    "( 07 ,\t000 )",
+    "Agent 0:",
+    "Agent 1:",
+    "Agent 2:",
+]
+pieces += [
+    "\nAgent 0: (0,0)",
+    "\nAgent 1: (10,3) (2,3)",
+    "\n",
+    "\r\n",
+    "\r",
+    "\n\n",
+    "-",
+    "١",
+    "x",
+    "\0",
+    "\v",
+    "\x1c",
+    "\x85",
+    "\u2028",
+    "\xa0",
+    "\ud800",
+]
 
 
 def read(parse: Callable[[str, int], Plan], text: str, num_agents: int) -> Plan | str:

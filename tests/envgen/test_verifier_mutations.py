@@ -1,4 +1,5 @@
-"""The solver's plans on random boards are optimal, and each way to break one falls in its category with agent, step and cell."""
+"""The solver's plans on random boards are optimal, and each way to break one falls in its category with
+agent, step and cell."""
 
 from itertools import permutations
 
@@ -15,7 +16,9 @@ from envgen.mapf.verifier import FailureCategory, Verdict, verify
 
 Broken = tuple[Plan, int, int, Cell]
 """A broken plan with the agent, step and cell at which it breaks first."""
-property_test = settings(repeatable, max_examples=60, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
+property_test = settings(
+    repeatable, max_examples=60, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow]
+)
 
 
 @st.composite
@@ -50,17 +53,32 @@ def steps_of(plan: Plan) -> list[tuple[int, int]]:
 
 def wrong_starts(instance: Instance) -> list[Broken]:
     plan, cells = instance.solution.plan, all_cells(instance.problem.size)
-    return [(replaced(plan, agent, (cell, *path[1:])), agent, 0, cell) for agent, path in enumerate(plan) for cell in cells if cell != path[0]]
+    return [
+        (replaced(plan, agent, (cell, *path[1:])), agent, 0, cell)
+        for agent, path in enumerate(plan)
+        for cell in cells
+        if cell != path[0]
+    ]
 
 
 def jumps(instance: Instance) -> list[Broken]:
     plan, cells = instance.solution.plan, all_cells(instance.problem.size)
-    return [(up_to(plan, agent, step, cell), agent, step, cell) for agent, step in steps_of(plan) for cell in cells if apart(plan[agent][step - 1], cell) > 1]
+    return [
+        (up_to(plan, agent, step, cell), agent, step, cell)
+        for agent, step in steps_of(plan)
+        for cell in cells
+        if apart(plan[agent][step - 1], cell) > 1
+    ]
 
 
 def steps_off_the_grid(instance: Instance) -> list[Broken]:
     plan, size = instance.solution.plan, instance.problem.size
-    outside = [(agent, step, cell) for agent, step in steps_of(plan) for cell in beside(plan[agent][step - 1]) if max(cell) == size and min(cell) >= 0]
+    outside = [
+        (agent, step, cell)
+        for agent, step in steps_of(plan)
+        for cell in beside(plan[agent][step - 1])
+        if max(cell) == size and min(cell) >= 0
+    ]
     return [(up_to(plan, agent, step, cell), agent, step, cell) for agent, step, cell in outside]
 
 
@@ -71,7 +89,12 @@ def beside(cell: Cell) -> list[Cell]:
 
 def steps_into_holes(instance: Instance) -> list[Broken]:
     plan, holes = instance.solution.plan, instance.problem.holes
-    return [(up_to(plan, agent, step, hole), agent, step, hole) for agent, step in steps_of(plan) for hole in holes if apart(plan[agent][step - 1], hole) == 1]
+    return [
+        (up_to(plan, agent, step, hole), agent, step, hole)
+        for agent, step in steps_of(plan)
+        for hole in holes
+        if apart(plan[agent][step - 1], hole) == 1
+    ]
 
 
 def meetings(instance: Instance) -> list[Broken]:
@@ -81,7 +104,9 @@ def meetings(instance: Instance) -> list[Broken]:
     for mover, other in permutations(range(len(plan)), 2):
         for step in range(1, instance.solution.makespan + 2):
             here, target = at(plan[mover], step - 1), at(plan[other], step)
-            if apart(here, target) == 1 and all(at(path, step) != here for index, path in enumerate(plan) if index != mover):
+            if apart(here, target) == 1 and all(
+                at(path, step) != here for index, path in enumerate(plan) if index != mover
+            ):
                 found.append((up_to(plan, mover, step, target), max(mover, other), step, target))
     return found
 
@@ -105,7 +130,12 @@ def dropped_cells(instance: Instance) -> list[Broken]:
     plan = instance.solution.plan
     for agent, path in enumerate(plan):
         if len(path) > 1:
-            later = [at(other, step) for index, other in enumerate(plan) if index != agent for step in range(len(path) - 1, instance.solution.makespan + 1)]
+            later = [
+                at(other, step)
+                for index, other in enumerate(plan)
+                if index != agent
+                for step in range(len(path) - 1, instance.solution.makespan + 1)
+            ]
             if path[-2] not in later:
                 found.append((replaced(plan, agent, path[:-1]), agent, len(path) - 2, path[-2]))
     return found
@@ -127,27 +157,49 @@ KINDS = {
 def test_the_solvers_plans_are_optimal(instance: Instance):
     cost, makespan = instance.solution.sum_of_costs, instance.solution.makespan
     verdict = verify(instance, answer(instance.solution.plan))
-    assert verdict == Verdict(valid=True, optimal=True, sum_of_costs=cost, makespan=makespan, arrived=1, legal_steps=makespan, legal_share=1)
+    assert verdict == Verdict(
+        valid=True,
+        optimal=True,
+        sum_of_costs=cost,
+        makespan=makespan,
+        arrived=1,
+        legal_steps=makespan,
+        legal_share=1,
+    )
 
 
 @pytest.mark.parametrize(("mutants", "category", "words"), KINDS.values(), ids=list(KINDS))
 @property_test
 @given(data=st.data())
-def test_a_broken_plan_falls_in_its_category_with_agent_step_and_cell(data: st.DataObject, mutants, category: FailureCategory, words: str):
+def test_a_broken_plan_falls_in_its_category_with_agent_step_and_cell(
+    data: st.DataObject, mutants, category: FailureCategory, words: str
+):
     instance = data.draw(instances())
     candidates = mutants(instance)
     assume(candidates)
     plan, agent, step, cell = data.draw(st.sampled_from(candidates))
     verdict = verify(instance, f"So:\n{answer(plan)}\n")
-    assert (verdict.valid, verdict.optimal, verdict.category, verdict.agent, verdict.step, verdict.cell) == (False, False, category, agent, step, cell)
+    assert (verdict.valid, verdict.optimal, verdict.category, verdict.agent, verdict.step, verdict.cell) == (
+        False,
+        False,
+        category,
+        agent,
+        step,
+        cell,
+    )
     assert words in verdict.detail
     assert not legal(instance.problem, plan)
-    assert verdict.arrived == sum(path[-1] == a.goal for path, a in zip(plan, instance.problem.agents, strict=True)) / len(plan)
+    assert verdict.arrived == sum(
+        path[-1] == a.goal for path, a in zip(plan, instance.problem.agents, strict=True)
+    ) / len(plan)
     last = max(map(len, plan)) - 1
     if category is FailureCategory.GOAL_NOT_REACHED:
         assert (verdict.legal_steps, verdict.legal_share) == (last, 1)
     else:
-        assert (verdict.legal_steps, verdict.legal_share) == (max(step - 1, 0), max(step - 1, 0) / max(last, 1))
+        assert (verdict.legal_steps, verdict.legal_share) == (
+            max(step - 1, 0),
+            max(step - 1, 0) / max(last, 1),
+        )
 
 
 @property_test
@@ -156,5 +208,11 @@ def test_an_answer_that_lost_a_sign_of_its_form_is_a_parse_error(instance: Insta
     text = answer(instance.solution.plan)
     place = data.draw(st.sampled_from([index for index, letter in enumerate(text) if letter in "Agent:(),"]))
     verdict = verify(instance, text[:place] + text[place + 1 :])
-    assert (verdict.valid, verdict.category, verdict.agent, verdict.step, verdict.cell) == (False, FailureCategory.PARSE_ERROR, None, None, None)
+    assert (verdict.valid, verdict.category, verdict.agent, verdict.step, verdict.cell) == (
+        False,
+        FailureCategory.PARSE_ERROR,
+        None,
+        None,
+        None,
+    )
     assert (verdict.arrived, verdict.legal_steps, verdict.legal_share) == (0, 0, 0)

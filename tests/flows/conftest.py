@@ -24,7 +24,9 @@ Envwright = Callable[..., Done]
 
 
 @pytest.fixture
-def envwright(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Envwright:
+def envwright(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Envwright:
     """Run a command in `tmp_path`, with its runs there; `typed` is what its standard input holds."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ENVWRIGHT_RUNS", str(tmp_path / "runs"))
@@ -43,7 +45,8 @@ def envwright(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
 
 @pytest.fixture
 def refused(envwright: Envwright) -> Callable[..., None]:
-    """Run a command that ends as one does on bad input: one message that holds `parts`, exit code 2, no traceback."""
+    """Run a command that ends as one does on bad input: one message that holds `parts`, exit code 2, no
+    traceback."""
 
     def run(arguments: list[object], *parts: str) -> None:
         done = envwright(*arguments)

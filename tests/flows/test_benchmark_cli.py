@@ -16,7 +16,11 @@ def rows(path: Path, count: int) -> None:
     """The first instances of the suite as rows of the public data set, with their subset."""
     lines = []
     for item in load_suite()[:count]:
-        row = {"sample_id": item.name, "num_agents": item.instance.problem.num_agents, "text": prompt(item.instance.problem, PromptStyle.BOARD)}
+        row = {
+            "sample_id": item.name,
+            "num_agents": item.instance.problem.num_agents,
+            "text": prompt(item.instance.problem, PromptStyle.BOARD),
+        }
         lines.append(json.dumps({**row, "subset": item.subset}) + "\n")
     path.write_text("".join(lines))
 
@@ -26,10 +30,14 @@ def test_the_tiny_policy_answers_rows_of_the_public_data_set(tmp_path: Path):
     rows(tmp_path / "rows.jsonl", 6)
     printed = envwright(tmp_path, "benchmark", "tiny", "--data", "rows.jsonl", "--name", "mine").stdout
     assert "tiny on rows.jsonl: compact prompts, answers of up to 128 tokens" in printed
-    solved = breakdown_of(USUAL.load(), read_rollouts(tmp_path / "runs" / "benchmarks" / "mine" / "rollouts.parquet")).overall
+    solved = breakdown_of(
+        USUAL.load(), read_rollouts(tmp_path / "runs" / "benchmarks" / "mine" / "rollouts.parquet")
+    ).overall
     assert solved.n == 6
     assert solved.valid > 0, "the base policy was taught three agents"
     assert f"{100 * solved.valid_rate.value:.1f} [" in printed
     assert "below the line: published, on the authors' instances, not ours" in printed
     folder = tmp_path / "runs" / "benchmarks" / "mine"
-    assert {"benchmark.json", "benchmark.png", "breakdown.json", "rollouts.parquet", "spec.json"} <= {path.name for path in folder.iterdir()}
+    assert {"benchmark.json", "benchmark.png", "breakdown.json", "rollouts.parquet", "spec.json"} <= {
+        path.name for path in folder.iterdir()
+    }

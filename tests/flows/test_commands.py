@@ -17,7 +17,13 @@ def test_the_installed_script_is_the_command_line(tmp_path: Path):
     [entry] = [e for e in entry_points(group="console_scripts") if e.name == "envwright"]
     assert entry.value == "flows.cli:main"
     script = Path(sys.executable).with_name("envwright")
-    done = subprocess.run([script, "solve", "nowhere.jsonl", "-o", "s"], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [script, "solve", "nowhere.jsonl", "-o", "s"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     assert (done.returncode, done.stderr) == (2, "error: nowhere.jsonl: no such file\n")
 
 
@@ -46,15 +52,21 @@ USAGE = [
 ]
 RUNS = [
     ("run tinny", "tinny: no such preset; the shipped ones are"),
-    ("run micro --variant V9", "design.variant 'V9' is not one of V1"),
-    ("run micro --engineer oracle", "design.designer: there is no designer 'oracle'; known are checkpoint, base,"),
+    ("run micro --variant V9", "engineer.variant 'V9' is not one of V1"),
+    (
+        "run micro --engineer oracle",
+        "engineer.name: there is no engineer 'oracle'; known are checkpoint, base,",
+    ),
     ("run micro --stages 0", "stages: Input should be greater than or equal to 1"),
     ("run micro --set trl.learning_rat=1e-4", "did you mean 'learning_rate'?"),
     ("run micro --set trl.top_k=5", "trl.top_k: envwright sets this option itself"),
     ("run micro --set instances", "--set 'instances': expected KEY=VALUE"),
     ("run micro --gpu-memory 80", "--gpu-memory: only --dry-run reads it"),
     ("report nowhere", "results.json is missing"),
-    ("lineage nowhere/checkpoint", "nowhere/checkpoint: there is no such folder, and MLflow knows no such checkpoint; check the path"),
+    (
+        "lineage nowhere/checkpoint",
+        "nowhere/checkpoint: there is no such folder, and MLflow knows no such checkpoint; check the path",
+    ),
 ]
 COMPARISONS = [
     ("compare micro --engineers randm", "did you mean 'random'"),
@@ -67,7 +79,13 @@ COMPARISONS = [
     ("study small --data nowhere", "nowhere: holds no round of study small"),
     ("study small --data . --round 1", "--data runs nothing"),
     ("study small --round 9", "round 9: study small has the rounds 1"),
-    ("study small", "round 1: cannot be run: tiny-wide: the weights of this policy are not shipped any more; docs/study/registration.md"),
+    (
+        "study small",
+        (
+            "round 1: cannot be run: tiny-wide: the weights of this policy are not shipped any more;"
+            " docs/study/registration.md"
+        ),
+    ),
     ("study small --round 2", "round 2: cannot be run: tiny-waits: the weights"),
     ("study strong --data .", ".: holds no round of study strong"),
 ]
@@ -75,7 +93,10 @@ BENCHMARKS = [
     ("benchmark ./nowhere", "./nowhere: no checkpoint there"),
     ("benchmark tiny --limit 0", "limit: Input should be greater than or equal to 1 (got 0)"),
     ("benchmark tiny --answer-tokens 1", "answer_tokens: Input should be greater than or equal to 8"),
-    ("benchmark tiny --data rows.jsonl --preset micro", "data 'rows.jsonl' and preset 'micro' are both given"),
+    (
+        "benchmark tiny --data rows.jsonl --preset micro",
+        "data 'rows.jsonl' and preset 'micro' are both given",
+    ),
     ("benchmark http://host/v1?key=abc#m", "expected an address without user, password, query or fragment"),
     ("benchmark tiny --backend sglang", "backend: Input should be 'transformers' or 'vllm' (got 'sglang')"),
     ("benchmark tiny --max-model-len 4096", "max_model_len: 4096 is read by the backend vllm only"),
@@ -84,7 +105,9 @@ BENCHMARKS = [
 
 
 @pytest.mark.parametrize(("line", "complaint"), USAGE + RUNS + COMPARISONS + BENCHMARKS)
-def test_what_cannot_be_done_is_explained_and_leaves_nothing_behind(refused, tmp_path: Path, line: str, complaint: str):
+def test_what_cannot_be_done_is_explained_and_leaves_nothing_behind(
+    refused, tmp_path: Path, line: str, complaint: str
+):
     refused(line.split(), complaint)
     assert list(tmp_path.iterdir()) == []
 

@@ -1,4 +1,5 @@
-"""How a comparison starts its curricula: several at a time, each by itself, all stopped when the comparison is."""
+"""How a comparison starts its curricula: several at a time, each by itself, all stopped when the comparison
+is."""
 
 import threading
 import time
@@ -48,7 +49,9 @@ def test_a_child_that_fails_takes_no_other_with_it():
             raise RuntimeError("out of memory")
 
     def note(child: Child, error: BaseException | None) -> None:
-        assert threading.current_thread() is threading.main_thread(), "what is published is published by one thread"
+        assert threading.current_thread() is threading.main_thread(), (
+            "what is published is published by one thread"
+        )
         ended[child.name] = str(error or "")
 
     run_each(CHILDREN, 2, start, note, lambda: None)
@@ -81,7 +84,9 @@ def test_only_what_this_call_asked_for_makes_it_fail(tmp_path: Path):
         _complain(results, [fixed, levels])
 
 
-def test_a_finished_child_whose_record_was_lost_is_done_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_finished_child_whose_record_was_lost_is_done_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     spec = plan("micro", "fixed,random,levels", "0")
     fixed, random, levels = spec.children
     monkeypatch.setattr("flows.compare.finished", lambda directory, preset: directory.name != "levels-s0")
@@ -99,20 +104,37 @@ def stage_0_keys(directory: Path, preset: Preset) -> dict[str, str]:
     checkpoint = train.fn(run, 0, data, -1)
     rollouts = evaluate_stage.fn(run, 0, checkpoint, validation)
     write_text(run.start.path(Stage.rollouts), "the same answers")
-    return {step.step: step.key for step in (validation, start, data, checkpoint, rollouts, summarize.fn(run, 0, rollouts))}
+    return {
+        step.step: step.key
+        for step in (validation, start, data, checkpoint, rollouts, summarize.fn(run, 0, rollouts))
+    }
 
 
-def test_the_shared_stage_0_pilots_for_nothing_and_has_the_keys_of_its_children(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    def keyed(directory: Path, step: str, decides: dict[str, Any], outputs: tuple[str, ...], body: Callable[[], None], kept: str | None = None) -> StepRecord:
+def test_the_shared_stage_0_pilots_for_nothing_and_has_the_keys_of_its_children(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def keyed(
+        directory: Path,
+        step: str,
+        decides: dict[str, Any],
+        outputs: tuple[str, ...],
+        body: Callable[[], None],
+        kept: str | None = None,
+    ) -> StepRecord:
         key = step_key(step, decides)
         return StepRecord(step=step, key=key, outputs=dict.fromkeys(outputs, key), seconds=0)
 
     for module in ("tasks.data", "tasks.learn"):
         monkeypatch.setattr(f"{module}.run_step", keyed)
-    spec = plan("micro", "fixed,random", "3,1", settings={"design.candidates": 3, "design.pilot": 8, "design.gate": "rollback"})
-    design = spec.roots["shared"].design
-    assert (design.candidates, design.pilot, design.gate) == (1, 0, "off")
-    assert spec.preset_of(spec.children[0]).design.candidates == 3
+    spec = plan(
+        "micro",
+        "fixed,random",
+        "3,1",
+        settings={"engineer.candidates": 3, "engineer.pilot": 8, "engineer.gate": "rollback"},
+    )
+    engineer = spec.roots["shared"].engineer
+    assert (engineer.candidates, engineer.pilot, engineer.gate) == (1, 0, "off")
+    assert spec.preset_of(spec.children[0]).engineer.candidates == 3
     shared = stage_0_keys(tmp_path / "shared", spec.roots["shared"])
     assert set(shared) == {"validation", "start", "generate", "train", "evaluate", "summarize"}
     for child in spec.children:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pytest
 
 import flows.curriculum
-from engineer.gate import START, decide
+from engineer.gate import BASE_POLICY, decide
 from engineer.proposal import Proposal
 from envgen.breakdown import Difference
 from envgen.config import EnvConfig
@@ -27,7 +27,9 @@ DEFAULT = load_preset("micro").default_config
 
 
 def proposed(stage: int) -> EnvConfig:
-    return EnvConfig.model_validate({"sizes": {"3": {"data_ratio": 1, "hole_ratio": 0.2 + stage / 100, "wait_ratio": 0}}})
+    return EnvConfig.model_validate(
+        {"sizes": {"3": {"data_ratio": 1, "hole_ratio": 0.2 + stage / 100, "wait_ratio": 0}}}
+    )
 
 
 class Turn(NamedTuple):
@@ -52,15 +54,17 @@ def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Playe
     def run(*drops: int, **settings: object) -> Played:
         turns: list[Turn] = []
 
-        def stage(run: RunRef, number: int, config: EnvConfig, _: StepRecord, parent: int, *names: str) -> int:
+        def stage(
+            run: RunRef, number: int, config: EnvConfig, _: StepRecord, parent: int, *names: str
+        ) -> int:
             turns.append(Turn(number, config, parent))
             files = run.stage(number)
             files.write(Stage.config, config)
-            proposal = Proposal(stage=number, designer="fixed", variant="V6", config=proposed(number))
+            proposal = Proposal(stage=number, engineer="fixed", variant="V6", config=proposed(number))
             files.write(Stage.proposal, proposal)
-            against = run.stage(number - 1).gate.best if number else START
+            against = run.stage(number - 1).gate.best if number else BASE_POLICY
             change = DROP if number in drops else RISE
-            files.write(Stage.gate, decide(run.preset.design.gate, number, against, change, 0.001))
+            files.write(Stage.gate, decide(run.preset.engineer.gate, number, against, change, 0.001))
             return number + 1
 
         def nothing(*_: object) -> None:
@@ -90,7 +94,7 @@ def answer(directory: Path, verdict: Verdict) -> None:
     store_decision(run, decision)
 
 
-FIRST, SECOND = Turn(0, DEFAULT, START), Turn(1, proposed(0), 0)
+FIRST, SECOND = Turn(0, DEFAULT, BASE_POLICY), Turn(1, proposed(0), 0)
 
 
 def test_every_stage_trains_the_policy_before_it_on_the_config_proposed_there(play):
@@ -99,12 +103,12 @@ def test_every_stage_trains_the_policy_before_it_on_the_config_proposed_there(pl
 
 def test_after_a_drop_the_stage_before_it_is_trained_again(play):
     back_to_first = [FIRST, SECOND, Turn(2, proposed(1), 0), Turn(3, proposed(2), 2)]
-    assert play(1, stages=4, design__gate="rollback").turns == back_to_first
+    assert play(1, stages=4, engineer__gate="rollback").turns == back_to_first
 
 
-def test_two_drops_lead_back_to_the_start_policy(play):
-    turns = play(0, 1, stages=3, design__gate="rollback").turns
-    assert [turn.parent for turn in turns] == [START] * 3
+def test_two_drops_lead_back_to_the_base_policy(play):
+    turns = play(0, 1, stages=3, engineer__gate="rollback").turns
+    assert [turn.parent for turn in turns] == [BASE_POLICY] * 3
 
 
 def test_a_run_waits_for_a_decision_and_goes_on_with_it(play, tmp_path: Path):

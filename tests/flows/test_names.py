@@ -1,10 +1,11 @@
-"""Names that people give to runs, comparisons and benchmarks: none leads out of the runs folder or takes what lies there."""
+"""Names that people give to runs, comparisons and benchmarks: none leads out of the runs folder or takes what
+lies there."""
 
 from pathlib import Path
 
 import pytest
 
-from engineer.engineers.registry import known_designers
+from engineer.engineers.registry import known_engineers
 from envgen.errors import ConfigError
 from infra.config.names import checked_name
 from infra.config.preset import PRESETS, load_preset
@@ -25,7 +26,9 @@ def folder(envwright, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("name", BAD)
 @pytest.mark.parametrize("command", NAMED)
-def test_a_name_that_is_no_folder_of_ones_own_is_refused_and_nothing_is_written(envwright, command: str, name: str, folder: Path):
+def test_a_name_that_is_no_folder_of_ones_own_is_refused_and_nothing_is_written(
+    envwright, command: str, name: str, folder: Path
+):
     said = envwright(command, *NAMED[command], "--name", name)
     assert (said.code, said.out) == (2, "")
     assert said.err.startswith(f"error: --name {name!r:.70}")
@@ -38,14 +41,21 @@ def test_a_dry_run_refuses_the_name_that_the_run_would(refused):
     refused(["run", "micro", "--dry-run", "--name", "../x"], "--name '../x'")
 
 
-@pytest.mark.parametrize("run", ["docs", "nowhere", "n" * 300, "./" + "n" * 300, "a[/]b", "./a[/]b", "", "mlflow.db"])
+@pytest.mark.parametrize(
+    "run", ["docs", "nowhere", "n" * 300, "./" + "n" * 300, "a[/]b", "./a[/]b", "", "mlflow.db"]
+)
 @pytest.mark.parametrize("command", ["report", "approve", "reject"])
-def test_a_run_that_is_not_there_is_answered_with_one_message(envwright, command: str, run: str, folder: Path):
+def test_a_run_that_is_not_there_is_answered_with_one_message(
+    envwright, command: str, run: str, folder: Path
+):
     (folder / "docs").mkdir()
     said = envwright(command, run)
     assert (said.code, said.out, said.err.count("\n"), said.err.startswith("error: ")) == (2, "", 1, True)
     if run == "docs":
-        assert f"runs/docs: {'results.json is missing' if command == 'report' else 'no curriculum there'}" in said.err
+        assert (
+            f"runs/docs: {'results.json is missing' if command == 'report' else 'no curriculum there'}"
+            in said.err
+        )
         assert "as ./NAME" in said.err
 
 
@@ -62,8 +72,16 @@ def test_a_bare_name_means_the_runs_folder_and_a_path_says_that_it_is_one(folder
 
 def test_every_default_name_is_one():
     preset = load_preset("micro").model_copy(update={"name": "p" * 60, "seed": 2**32})
-    for designer in known_designers():
-        name = default_name(preset.model_copy(update={"design": preset.design.model_copy(update={"designer": designer, "variant": "full-details"})}))
+    for engineer in known_engineers():
+        name = default_name(
+            preset.model_copy(
+                update={
+                    "engineer": preset.engineer.model_copy(
+                        update={"engineer": engineer, "variant": "full-details"}
+                    )
+                }
+            )
+        )
         assert checked_name(name) == name
 
 

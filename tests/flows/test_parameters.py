@@ -10,13 +10,21 @@ from flows.benchmark import benchmark
 from flows.compare import compare
 from flows.curriculum import curriculum
 from flows.janitor import janitor
-from flows.parameters import ComparisonOptions, CurriculumOptions, chosen_comparison, chosen_curriculum, curriculum_options
+from flows.parameters import (
+    ComparisonOptions,
+    CurriculumOptions,
+    chosen_comparison,
+    chosen_curriculum,
+    curriculum_options,
+)
 
 
 @pytest.mark.parametrize("flow", [curriculum, compare, benchmark, janitor])
 def test_every_field_of_a_form_has_a_title_and_says_what_it_is(flow):
     schema = parameter_schema(flow.fn)
-    assert all(len(field["description"]) > 20 for name, field in schema.properties.items() if name != "options"), schema.properties
+    assert all(
+        len(field["description"]) > 20 for name, field in schema.properties.items() if name != "options"
+    ), schema.properties
     options = next(model for name, model in schema.definitions.items() if name.endswith("Options"))
     for name, field in options["properties"].items():
         assert field["title"], name
@@ -27,7 +35,7 @@ def test_numbers_of_the_form_have_ranges_and_choices_are_listed():
     fields = CurriculumOptions.model_json_schema()["properties"]
     assert (fields["stages"]["minimum"], fields["stages"]["maximum"]) == (1, 100)
     assert fields["anchor_share"]["maximum"] == 1
-    assert {"checkpoint", "frontier"} <= set(fields["designer"]["enum"])
+    assert {"checkpoint", "frontier"} <= set(fields["engineer"]["enum"])
     assert fields["approval"]["enum"] == ["none", "required"]
 
 
@@ -37,7 +45,10 @@ def test_what_is_left_out_keeps_the_value_of_the_preset():
 
 
 def test_weights_that_are_not_there_are_said_before_anything_runs():
-    for settings, complaint in (({"model": "tiny-wide"}, "not shipped any more"), ({"model": "./nowhere"}, "no checkpoint there")):
+    for settings, complaint in (
+        ({"model": "tiny-wide"}, "not shipped any more"),
+        ({"model": "./nowhere"}, "no checkpoint there"),
+    ):
         with pytest.raises(ModelError, match=complaint):
             chosen_curriculum("micro", "", CurriculumOptions(settings=settings))
         with pytest.raises(ModelError, match=complaint):
@@ -45,14 +56,24 @@ def test_weights_that_are_not_there_are_said_before_anything_runs():
 
 
 def test_what_is_given_overrides_the_preset_even_with_the_default_of_the_form():
-    preset, name = chosen_curriculum("micro", "mine", CurriculumOptions(stages=3, gate="rollback", approval="required", settings={"instances": 24}))
-    assert (preset.stages, preset.design.gate, preset.approval, preset.instances, name) == (3, "rollback", "required", 24, "mine")
+    preset, name = chosen_curriculum(
+        "micro",
+        "mine",
+        CurriculumOptions(stages=3, gate="rollback", approval="required", settings={"instances": 24}),
+    )
+    assert (preset.stages, preset.engineer.gate, preset.approval, preset.instances, name) == (
+        3,
+        "rollback",
+        "required",
+        24,
+        "mine",
+    )
 
 
 def test_stored_parameters_mean_the_same_when_they_are_read_again():
-    options = CurriculumOptions(designer="random", settings={"instances": 24})
+    options = CurriculumOptions(engineer="random", settings={"instances": 24})
     stored = json.loads(options.model_dump_json())
-    assert stored == {"designer": "random", "settings": {"instances": 24}}
+    assert stored == {"engineer": "random", "settings": {"instances": 24}}
     assert CurriculumOptions.model_validate(stored).overrides == options.overrides
 
 
@@ -62,7 +83,9 @@ def test_a_bad_option_names_the_field_and_the_value():
 
 
 def test_the_form_of_a_comparison_means_the_same_as_the_command_line():
-    spec = chosen_comparison("micro", "", ComparisonOptions(engineers=["fixed", "checkpoint:V1"], seeds=[4, 5]))
+    spec = chosen_comparison(
+        "micro", "", ComparisonOptions(engineers=["fixed", "checkpoint:V1"], seeds=[4, 5])
+    )
     assert [arm.label for arm in spec.arms] == ["fixed", "checkpoint-V1"]
     assert (spec.seeds, spec.preset.stages, spec.name) == ((4, 5), 2, "compare-micro")
 

@@ -34,13 +34,26 @@ def test_an_optimal_play_ends_by_itself_with_the_verdict():
     assert shown[-1] == "valid: sum of costs 5, optimal; makespan 3; somebody has to wait"
     assert [line for line in shown if line.startswith("step")] == ["step 0", "step 1", "step 2", "step 3"]
     start = shown.index("step 0")
-    assert shown[start + 1 : start + 7] == ["    0  1  2", " 0  #  0  #", " 1  1  . (1)", " 2  # (0) #", " 0  at (0,1), goal (2,1)", " 1  at (1,0), goal (1,2)"]
+    assert shown[start + 1 : start + 7] == [
+        "    0  1  2",
+        " 0  #  0  #",
+        " 1  1  . (1)",
+        " 2  # (0) #",
+        " 0  at (0,1), goal (2,1)",
+        " 1  at (1,0), goal (1,2)",
+    ]
     assert shown[-3:-1] == [" 0  on its goal  W D D", " 1  on its goal  R R W"]
 
 
 def test_a_detour_is_valid_and_measured():
-    assert session(play, "crossing", "w w", "d w", "d w", "w r", "w r")[-1] == "valid: sum of costs 8, 3 above the optimum 5; makespan 5; somebody has to wait"
-    assert session(play, "parallel", "r r", "r r")[-1] == "valid: sum of costs 4, optimal; makespan 2; nobody has to wait"
+    assert (
+        session(play, "crossing", "w w", "d w", "d w", "w r", "w r")[-1]
+        == "valid: sum of costs 8, 3 above the optimum 5; makespan 5; somebody has to wait"
+    )
+    assert (
+        session(play, "parallel", "r r", "r r")[-1]
+        == "valid: sum of costs 4, optimal; makespan 2; nobody has to wait"
+    )
 
 
 def test_a_broken_rule_has_to_be_undone():
@@ -91,7 +104,9 @@ def test_a_single_agent_goes_up_with_a_large_letter_and_back_with_a_small_one():
     assert shown[-1] == "valid: sum of costs 3, optimal; makespan 3; nobody has to wait"
 
 
-@pytest.mark.parametrize(("style", "line"), [(PromptStyle.BOARD, "Plan paths for 2 agents"), (PromptStyle.COMPACT, "Solve 3x3.")])
+@pytest.mark.parametrize(
+    ("style", "line"), [(PromptStyle.BOARD, "Plan paths for 2 agents"), (PromptStyle.COMPACT, "Solve 3x3.")]
+)
 def test_the_prompt_is_shown_on_request(style: PromptStyle, line: str):
     for how in (play, show_plan):
         shown = session(how, "crossing", "p", "q", style=style)
@@ -107,12 +122,42 @@ def test_a_plan_is_shown_step_by_step_and_back():
 
 
 ANSWERS = {
-    "both in one cell": (["(0,1) (1,1) (2,1)", "(1,0) (1,1) (1,2)"], 1, "conflict in step 1: agents 0 and 1 are both in (1,1) after step 1", "!01"),
-    "into a hole": (["(0,1) (0,1) (0,2) (0,1)", "(1,0)"], 2, "hole collision in step 2: agent 0 enters the hole (0,2)", "!0"),
-    "a jump": (["(0,1) (2,1)", "(1,0)"], 1, "illegal move in step 1: agent 0 jumps from (0,1) to (2,1), which is no neighbour", "!0"),
-    "off the board": (["(0,1)", "(1,0) (1,1) (1,2) (1,3)"], 3, "illegal move in step 3: agent 1 leaves the 3x3 grid to (1,3)", ""),
-    "a wrong start": (["(2,1)", "(1,0)"], 0, "illegal move in step 0: agent 0 begins at (2,1), its start is (0,1)", "!0"),
-    "a goal missed": (["(0,1) (1,1)", "(1,0)"], 1, "goal not reached by step 1: agent 0 ends at (1,1), its goal is (2,1)", "!0"),
+    "both in one cell": (
+        ["(0,1) (1,1) (2,1)", "(1,0) (1,1) (1,2)"],
+        1,
+        "conflict in step 1: agents 0 and 1 are both in (1,1) after step 1",
+        "!01",
+    ),
+    "into a hole": (
+        ["(0,1) (0,1) (0,2) (0,1)", "(1,0)"],
+        2,
+        "hole collision in step 2: agent 0 enters the hole (0,2)",
+        "!0",
+    ),
+    "a jump": (
+        ["(0,1) (2,1)", "(1,0)"],
+        1,
+        "illegal move in step 1: agent 0 jumps from (0,1) to (2,1), which is no neighbour",
+        "!0",
+    ),
+    "off the board": (
+        ["(0,1)", "(1,0) (1,1) (1,2) (1,3)"],
+        3,
+        "illegal move in step 3: agent 1 leaves the 3x3 grid to (1,3)",
+        "",
+    ),
+    "a wrong start": (
+        ["(2,1)", "(1,0)"],
+        0,
+        "illegal move in step 0: agent 0 begins at (2,1), its start is (0,1)",
+        "!0",
+    ),
+    "a goal missed": (
+        ["(0,1) (1,1)", "(1,0)"],
+        1,
+        "goal not reached by step 1: agent 0 ends at (1,1), its goal is (2,1)",
+        "!0",
+    ),
 }
 
 
@@ -136,7 +181,9 @@ def test_an_answer_without_a_plan_has_only_a_verdict():
     def how(one: Posed, style: PromptStyle, console: Console, ask) -> None:
         show_answer(one, *judged_plan(one, "crossing", "no plan (sorry)"), style, console, ask)
 
-    assert session(how, "crossing") == ["not valid: parse error: no line of the form 'Agent 0: (r,c) (r,c)' found"]
+    assert session(how, "crossing") == [
+        "not valid: parse error: no line of the form 'Agent 0: (r,c) (r,c)' found"
+    ]
 
 
 def test_the_problem_is_named_first_and_its_signs_explained():
@@ -150,7 +197,10 @@ def test_the_problem_is_named_first_and_its_signs_explained():
 
 def test_a_board_without_a_plan_can_be_played_but_not_shown():
     assert session(play, "swap-corridor", "r l", "q")[-1].startswith("not valid: conflict")
-    with pytest.raises(DataError, match="problem 'swap-corridor' is not solvable, so there is no plan to show; play it without --plan"):
+    with pytest.raises(
+        DataError,
+        match="problem 'swap-corridor' is not solvable, so there is no plan to show; play it without --plan",
+    ):
         session(show_plan, "swap-corridor")
 
 
@@ -163,9 +213,14 @@ def test_a_board_is_played_from_a_pipe(envwright):
 
 
 def test_an_answer_is_stepped_from_a_pipe_to_where_it_fails(envwright):
-    done = envwright("play", "crossing", "--answer", "Agent 0: (0,1) (1,1)\nAgent 1: (1,0) (1,1)", typed=b"\n")
+    done = envwright(
+        "play", "crossing", "--answer", "Agent 0: (0,1) (1,1)\nAgent 1: (1,0) (1,1)", typed=b"\n"
+    )
     assert (done.code, done.err) == (0, "")
-    assert done.out.splitlines()[-1] == "not valid: conflict in step 1: agents 0 and 1 are both in (1,1) after step 1"
+    assert (
+        done.out.splitlines()[-1]
+        == "not valid: conflict in step 1: agents 0 and 1 are both in (1,1) after step 1"
+    )
 
 
 def test_typed_bytes_that_are_no_text_are_refused(envwright):

@@ -17,13 +17,19 @@ def test_a_plan_and_a_failure_are_drawn_moving_or_still(envwright, tmp_path: Pat
         ("words.png", "no plan (sorry)", words),
         ("words.svg", "no plan (sorry)", words),
     ]:
-        done = envwright("render", "crossing", "-o", output, *([] if answer is None else ["--answer", answer]))
+        done = envwright(
+            "render", "crossing", "-o", output, *([] if answer is None else ["--answer", answer])
+        )
         assert done.code == 0, done.err
         assert done.out.startswith(said)
         assert done.out.endswith(f" -> {output}\n")
     assert (tmp_path / "clash.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
     assert "<animate" in (tmp_path / "plan.svg").read_text()
-    for name, reason in [("plan", plan.partition(": ")[2]), ("clash", clash.partition(": ")[2]), ("words", words)]:
+    for name, reason in [
+        ("plan", plan.partition(": ")[2]),
+        ("clash", clash.partition(": ")[2]),
+        ("words", words),
+    ]:
         assert reason in (tmp_path / f"{name}.svg").read_text()
 
 
@@ -37,8 +43,14 @@ def test_a_data_set_is_drawn_by_id(envwright, tmp_path: Path):
 
 def test_what_cannot_be_drawn_is_refused_and_nothing_is_written(refused, tmp_path: Path):
     for arguments, complaint in [
-        (["crossing", "-o", "plan.gif"], "plan.gif: its suffix names no kind of picture; expected .svg or .png"),
-        (["crossing", "-o", "plan.svg", "--answer", "nowhere.txt"], "nowhere.txt: no such file; --answer takes the path of a text, or an answer, as"),
+        (
+            ["crossing", "-o", "plan.gif"],
+            "plan.gif: its suffix names no kind of picture; expected .svg or .png",
+        ),
+        (
+            ["crossing", "-o", "plan.svg", "--answer", "nowhere.txt"],
+            "nowhere.txt: no such file; --answer takes the path of a text, or an answer, as",
+        ),
         (["ring-order", "-o", "plan.svg"], "ring-order: problem 'ring-order' is not solvable"),
         (["crossing", "--id", "x", "-o", "plan.svg"], "crossing: 0 problems with the id 'x'"),
     ]:

@@ -44,7 +44,9 @@ def test_ports_that_nobody_gave_are_replaced_if_a_person_agrees(taken: int, monk
     monkeypatch.setattr(addresses, "PREFECT_PORT", taken)
     monkeypatch.setattr(addresses, "MLFLOW_PORT", free_port())
     asked: list[str] = []
-    chosen = addresses.choose_addresses("127.0.0.1", None, None, 1, lambda question: not asked.append(question))
+    chosen = addresses.choose_addresses(
+        "127.0.0.1", None, None, 1, lambda question: not asked.append(question)
+    )
     assert taken < chosen.prefect != chosen.mlflow == addresses.MLFLOW_PORT
     assert f"Use {chosen.prefect} instead?" in asked[0]
     for prefect, confirm in ((None, lambda question: False), (None, None), (taken, lambda question: True)):
@@ -88,7 +90,10 @@ def test_only_its_owner_reads_the_project_file_whatever_was_there_before(tmp_pat
         old.chmod(0o644)
     assert project_file.write("http://127.0.0.1:1/api", any_string, path)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert tomllib.loads(path.read_text())["api"] == {"url": "http://127.0.0.1:1/api", "auth_string": any_string}
+    assert tomllib.loads(path.read_text())["api"] == {
+        "url": "http://127.0.0.1:1/api",
+        "auth_string": any_string,
+    }
     assert sorted(tmp_path.iterdir()) == [path]
 
 
@@ -106,7 +111,9 @@ def test_each_session_has_an_auth_string_of_its_own_unless_the_user_set_one(monk
 
 
 @pytest.mark.parametrize("value", ["me:grün", "me:two words", "me:line\n"])
-def test_an_auth_string_that_cannot_be_sent_is_refused_and_not_shown(envwright, value: str, monkeypatch: pytest.MonkeyPatch):
+def test_an_auth_string_that_cannot_be_sent_is_refused_and_not_shown(
+    envwright, value: str, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setenv(SERVER, value)
     done = envwright("serve", "--prefect-port", free_port(), "--mlflow-port", free_port())
     assert (done.code, SERVER in done.err, value in done.err) == (2, True, False)
@@ -115,20 +122,31 @@ def test_an_auth_string_that_cannot_be_sent_is_refused_and_not_shown(envwright, 
 @pytest.mark.parametrize(
     ("host", "named", "not_named"),
     [
-        ("127.0.0.1", {"http://127.0.0.1:4200", "http://localhost:4200", "http://[::1]:4200"}, {"http://127.0.0.2:4200"}),
+        (
+            "127.0.0.1",
+            {"http://127.0.0.1:4200", "http://localhost:4200", "http://[::1]:4200"},
+            {"http://127.0.0.2:4200"},
+        ),
         ("::1", {"http://[::1]:4200", "http://localhost:4200"}, set()),
-        ("0.0.0.0", {"http://127.0.0.1:4200", f"http://{socket.gethostname()}:4200"}, {"http://0.0.0.0:4200"}),
+        (
+            "0.0.0.0",
+            {"http://127.0.0.1:4200", f"http://{socket.gethostname()}:4200"},
+            {"http://0.0.0.0:4200"},
+        ),
         ("192.0.2.1", {"http://192.0.2.1:4200"}, {"http://localhost:4200"}),
     ],
 )
-def test_the_ui_is_read_from_the_addresses_of_the_server_only(host: str, named: set[str], not_named: set[str]):
+def test_the_ui_is_read_from_the_addresses_of_the_server_only(
+    host: str, named: set[str], not_named: set[str]
+):
     origins = set(addresses.Addresses(host=host, prefect=4200, mlflow=5000).origins)
     assert named <= origins
     assert not origins & (not_named | {"*"})
 
 
 PREPARE = (
-    "import logging; logging.basicConfig(); from flows.environment import prepare; prepare(); import prefect.settings as s; print(s.PREFECT_API_URL.value())"
+    "import logging; logging.basicConfig(); from flows.environment import prepare; prepare(); import"
+    " prefect.settings as s; print(s.PREFECT_API_URL.value())"
 )
 
 
@@ -141,7 +159,12 @@ def test_a_project_file_of_a_server_that_is_gone_does_not_stop_a_run(mine: bool,
     else:
         project_file.write(gone, "a:b", path)
     done = subprocess.run(
-        [sys.executable, "-c", PREPARE], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", PREPARE],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
     assert done.stdout.strip() == (gone if mine else "None"), "what somebody else wrote counts"
     assert path.exists() is mine
@@ -158,13 +181,20 @@ def test_every_deployment_of_the_project_names_a_flow_and_parameters_it_has():
         path, _, function = deployment["entrypoint"].partition(":")
         flow = getattr(importlib.import_module(path.removesuffix(".py").replace("/", ".")), function)
         inspect.signature(flow.fn).bind_partial(**deployment.get("parameters", {}))
-        flow.validate_parameters(deployment.get("parameters", {}) | ({"model": "m"} if function == "benchmark" else {}))
+        flow.validate_parameters(
+            deployment.get("parameters", {}) | ({"model": "m"} if function == "benchmark" else {})
+        )
         names.add(f"{flow.name}/{deployment['name']}")
-    curricula = {f"curriculum/{path.stem}" for path in PRESETS.glob("*.yaml") if not path.stem.startswith("micro")}
+    curricula = {
+        f"curriculum/{path.stem}" for path in PRESETS.glob("*.yaml") if not path.stem.startswith("micro")
+    }
     assert names == curricula | {"compare/tiny", "benchmark/any", "janitor/every-two-minutes"}
 
 
 def test_the_janitor_loads_without_model_libraries():
-    code = "import sys; import flows.janitor; print({'torch', 'mlflow', 'transformers', 'trl'} & set(sys.modules))"
+    code = (
+        "import sys; import flows.janitor; print({'torch', 'mlflow', 'transformers', 'trl'} &"
+        " set(sys.modules))"
+    )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert done.stdout.strip() == "set()", done.stdout + done.stderr

@@ -18,14 +18,29 @@ def test_solutions_are_the_lines_of_the_contract(envwright, tmp_path: Path):
     done = envwright("solve", "problems.jsonl", "-o", "deep/solutions.jsonl")
     assert (done.code, done.out) == (0, "6 problems -> deep/solutions.jsonl\n"), done.err
     lines = (tmp_path / "deep" / "solutions.jsonl").read_text().splitlines()
-    crossing = '{"id": "crossing", "solvable": true, "sum_of_costs": 5, "makespan": 3, "wait_required": true, "plan": '
-    assert lines.pop(2) in [crossing + '[["WAIT", "RIGHT", "RIGHT"], ["DOWN", "DOWN"]]}', crossing + '[["RIGHT", "RIGHT"], ["WAIT", "DOWN", "DOWN"]]}']
+    crossing = (
+        '{"id": "crossing", "solvable": true, "sum_of_costs": 5, "makespan": 3, "wait_required": true,'
+        ' "plan": '
+    )
+    assert lines.pop(2) in [
+        crossing + '[["WAIT", "RIGHT", "RIGHT"], ["DOWN", "DOWN"]]}',
+        crossing + '[["RIGHT", "RIGHT"], ["WAIT", "DOWN", "DOWN"]]}',
+    ]
     assert lines == [
-        '{"id": "apart", "solvable": true, "sum_of_costs": 4, "makespan": 2, "wait_required": false, "plan": [["RIGHT", "RIGHT"], ["LEFT", "LEFT"]]}',
-        '{"id": "there already", "solvable": true, "sum_of_costs": 1, "makespan": 1, "wait_required": false, "plan": [[], ["UP"]]}',
+        (
+            '{"id": "apart", "solvable": true, "sum_of_costs": 4, "makespan": 2, "wait_required": false,'
+            ' "plan": [["RIGHT", "RIGHT"], ["LEFT", "LEFT"]]}'
+        ),
+        (
+            '{"id": "there already", "solvable": true, "sum_of_costs": 1, "makespan": 1, "wait_required":'
+            ' false, "plan": [[], ["UP"]]}'
+        ),
         '{"id": "no way past", "solvable": false}',
         '{"id": "cut off", "solvable": false}',
-        '{"id": "", "solvable": true, "sum_of_costs": 1, "makespan": 1, "wait_required": false, "plan": [["UP"]]}',
+        (
+            '{"id": "", "solvable": true, "sum_of_costs": 1, "makespan": 1, "wait_required": false, "plan":'
+            ' [["UP"]]}'
+        ),
     ]
 
 
@@ -37,7 +52,10 @@ def test_solving_twice_writes_the_same_bytes_and_plans_that_hold(envwright, tmp_
     solutions = [json.loads(line) for line in (tmp_path / "a").read_text().splitlines()]
     for problem, solution in zip(read_problems(tmp_path / "p.jsonl"), solutions, strict=True):
         if solution["solvable"]:
-            plan = tuple(path_of(agent.start, moves) for agent, moves in zip(problem.agents, solution["plan"], strict=True))
+            plan = tuple(
+                path_of(agent.start, moves)
+                for agent, moves in zip(problem.agents, solution["plan"], strict=True)
+            )
             verdict = verify_plan(problem, plan, solution["sum_of_costs"])
             assert (verdict.valid, verdict.optimal, verdict.makespan) == (True, True, solution["makespan"])
 
@@ -49,7 +67,10 @@ def test_boards_are_solved_by_name_and_from_files_of_every_kind(envwright, refus
         done = envwright("solve", source, "-o", f"{source}.out")
         assert (done.code, done.out) == (0, f"1 problem -> {source}.out\n"), done.err
     assert len({path.read_text() for path in tmp_path.glob("*.out")}) == 1
-    refused(["solve", "atlantis", "-o", "s"], "atlantis: no such file, and no board of that name; the boards are parallel, bay")
+    refused(
+        ["solve", "atlantis", "-o", "s"],
+        "atlantis: no such file, and no board of that name; the boards are parallel, bay",
+    )
     (tmp_path / "empty.jsonl").write_text("\n")
     refused(["solve", "empty.jsonl", "-o", "s"], "empty.jsonl: holds no problem")
 
@@ -99,24 +120,39 @@ def little_room() -> Iterator[None]:
 def test_a_full_disk_leaves_no_half_file(refused, tmp_path: Path):
     write_lines(tmp_path / "p.jsonl", *[GOOD] * 100)
     with little_room():
-        refused(["solve", "p.jsonl", "-o", "s.jsonl"], "File too large; free some space and run the same command again")
+        refused(
+            ["solve", "p.jsonl", "-o", "s.jsonl"],
+            "File too large; free some space and run the same command again",
+        )
     assert [p.name for p in tmp_path.iterdir()] == ["p.jsonl"]
 
 
 def test_a_moving_ai_scenario_is_one_problem(envwright, tmp_path: Path):
     (tmp_path / "board.map").write_text("type octile\nheight 4\nwidth 4\nmap\n....\n.@T.\n....\n@..G\n")
-    rows = ["0 maps/board.map 4 4 0 0 3 0 3.0", "0 maps/board.map 4 4 1 2 1 3 1.0", "", "1 maps/board.map 4 4 3 1 3 2 1"]
+    rows = [
+        "0 maps/board.map 4 4 0 0 3 0 3.0",
+        "0 maps/board.map 4 4 1 2 1 3 1.0",
+        "",
+        "1 maps/board.map 4 4 3 1 3 2 1",
+    ]
     write_lines(tmp_path / "case-1.scen", "version 1", *(row.replace(" ", "\t") for row in rows))
     assert envwright("solve", "case-1.scen", "-o", "all.jsonl").code == 0
     plan = [["RIGHT"] * 3, ["DOWN"], ["DOWN"]]
     costs = {"sum_of_costs": 5, "makespan": 3, "wait_required": False}
-    assert json.loads((tmp_path / "all.jsonl").read_text()) == {"id": "case-1", "solvable": True, **costs, "plan": plan}
+    assert json.loads((tmp_path / "all.jsonl").read_text()) == {
+        "id": "case-1",
+        "solvable": True,
+        **costs,
+        "plan": plan,
+    }
     assert envwright("solve", "case-1.scen", "--agents", "2", "-o", "two.jsonl").code == 0
     assert json.loads((tmp_path / "two.jsonl").read_text())["plan"] == plan[:2]
 
 
 def test_plans_of_least_makespan_can_be_asked_for(envwright, refused, tmp_path: Path):
-    write_lines(tmp_path / "p.jsonl", problem_line("x", 3, [], ((0, 0), (0, 2)), ((0, 2), (0, 0)), ((0, 1), (2, 1))))
+    write_lines(
+        tmp_path / "p.jsonl", problem_line("x", 3, [], ((0, 0), (0, 2)), ((0, 2), (0, 0)), ((0, 1), (2, 1)))
+    )
     found = {}
     for objective in ("sum-of-costs", "makespan"):
         assert envwright("solve", "p.jsonl", "--objective", objective, "-o", "out.jsonl").code == 0

@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from engineer.behaviour import proposal_behaviour
-from engineer.gate import START, decide
+from engineer.gate import BASE_POLICY, decide
 from engineer.proposal import Proposal
 from envgen.breakdown import Breakdown, Counts, Difference
 from envgen.config import EnvConfig
@@ -25,18 +25,22 @@ def results(*proposals: dict) -> CurriculumResults:
         StageResult(
             stage=stage,
             config=CONFIG,
-            training=TrainingSummary(steps=1, seconds=1, completion_tokens=1, mean_reward=0, zero_variance_share=0),
+            training=TrainingSummary(
+                steps=1, seconds=1, completion_tokens=1, mean_reward=0, zero_variance_share=0
+            ),
             breakdown=BREAKDOWN,
             valid_gain=SAME,
             optimal_gain=SAME,
-            gate=decide("off", stage, START, SAME, 1.0),
-            behaviour=proposal_behaviour(space_of(Options(map_sizes=(3,))), None, CONFIG, CONFIG, BREAKDOWN, SAME, {}, ""),
-            proposal=Proposal(stage=stage, designer="openai", variant="V6", config=CONFIG, **fields),
+            gate=decide("off", stage, BASE_POLICY, SAME, 1.0),
+            behaviour=proposal_behaviour(
+                space_of(Options(map_sizes=(3,))), None, CONFIG, CONFIG, BREAKDOWN, SAME, {}, ""
+            ),
+            proposal=Proposal(stage=stage, engineer="openai", variant="V6", config=CONFIG, **fields),
             seconds={},
         )
         for stage, fields in enumerate(proposals)
     ]
-    names = {"curriculum": "first", "preset": "tiny", "designer": "openai", "variant": "V6", "seed": 7}
+    names = {"curriculum": "first", "preset": "tiny", "engineer": "openai", "variant": "V6", "seed": 7}
     return CurriculumResults.model_validate({**names, "start": BREAKDOWN, "stages": stages})
 
 
@@ -45,17 +49,23 @@ def test_a_run_that_needs_no_words_has_none():
 
 
 def test_every_stage_that_kept_its_config_says_why():
-    reasons = ("the model could not answer, the previous config is kept: http://host/v1: status 500", "designer 'tidal' failed")
+    reasons = (
+        "the model could not answer, the previous config is kept: http://host/v1: status 500",
+        "engineer 'tidal' failed",
+    )
     assert closing_lines(results({"fallback": reasons[0]}, {}, {"fallback": reasons[1]})) == [
         "stage 0: the previous config was kept: the model could not answer: http://host/v1: status 500",
-        "stage 2: the previous config was kept: designer 'tidal' failed",
+        "stage 2: the previous config was kept: engineer 'tidal' failed",
     ]
 
 
 @pytest.mark.parametrize(
     ("used", "line"),
     [
-        ({"prompt_tokens": 1000, "completion_tokens": 20}, "engineer: 2000 prompt tokens, 40 completion tokens"),
+        (
+            {"prompt_tokens": 1000, "completion_tokens": 20},
+            "engineer: 2000 prompt tokens, 40 completion tokens",
+        ),
         (
             {"prompt_tokens": 1000, "completion_tokens": 20, "requests": 3, "cost": 0.0012},
             "engineer: 2000 prompt tokens, 40 completion tokens, 6 requests, cost 0.0024",
@@ -71,23 +81,55 @@ def test_a_drop_says_what_followed_and_the_policy_that_the_run_ends_with():
     drop = Difference(value=-0.2, low=-0.3, high=-0.1)
     start = results({}, {"fallback": "by the gate: a drop"})
     gates = [decide("rollback", stage, stage - 1, change, 0.001) for stage, change in enumerate((SAME, drop))]
-    stages = [stage.model_copy(update={"gate": gate}) for stage, gate in zip(start.stages, gates, strict=True)]
+    stages = [
+        stage.model_copy(update={"gate": gate}) for stage, gate in zip(start.stages, gates, strict=True)
+    ]
     lines = closing_lines(start.model_copy(update={"stages": tuple(stages)}))
     assert lines == [
-        "stage 1: valid rate -20.0% [-30.0%, -10.0%] against stage 0, p = 0.001: a drop; the next stage starts from stage 0 with the config of stage 0",
+        (
+            "stage 1: valid rate -20.0% [-30.0%, -10.0%] against stage 0, p = 0.001: a drop; the next stage"
+            " starts from stage 0 with the config of stage 0"
+        ),
         "the run ends with stage 0",
     ]
 
 
 def ancestor(stage: int, **facts: object) -> Ancestor:
-    names = {"curriculum": "key", "run": "first", "preset": "tiny", "seed": 0, "path": f"/runs/first/stage-{stage}", "digest": f"{stage + 1}" * 64}
-    return Ancestor.model_validate({**names, "stage": stage, "checkpoint": "c", "model_id": f"m-{stage}", **facts})
+    names = {
+        "curriculum": "key",
+        "run": "first",
+        "preset": "tiny",
+        "seed": 0,
+        "path": f"/runs/first/stage-{stage}",
+        "digest": f"{stage + 1}" * 64,
+    }
+    return Ancestor.model_validate(
+        {**names, "stage": stage, "checkpoint": "c", "model_id": f"m-{stage}", **facts}
+    )
 
 
 def test_a_chain_is_told_from_the_newest_checkpoint_down_to_the_base_model():
-    designed = {"proposal": "a" * 64, "designer": "checkpoint", "variant": "V6", "config": "b" * 64, "changes": "nothing", "valid": 0.5, "optimal": 0.25}
-    person = {"decision": "approve", "decision_by": "Ada", "decision_via": "form", "decision_at": "2026", "decision_comment": "[red]no\x1b[2J[/red]"}
-    chain = [ancestor(1, **designed, **person), ancestor(0, config="c" * 64, changes="the default config"), ancestor(-1, digest="hub/model")]
+    designed = {
+        "proposal": "a" * 64,
+        "engineer": "checkpoint",
+        "variant": "V6",
+        "config": "b" * 64,
+        "changes": "nothing",
+        "valid": 0.5,
+        "optimal": 0.25,
+    }
+    person = {
+        "decision": "approve",
+        "decision_by": "Ada",
+        "decision_via": "form",
+        "decision_at": "2026",
+        "decision_comment": "[red]no\x1b[2J[/red]",
+    }
+    chain = [
+        ancestor(1, **designed, **person),
+        ancestor(0, config="c" * 64, changes="the default config"),
+        ancestor(-1, digest="hub/model"),
+    ]
     console = Console(width=120, record=True, file=StringIO())
     console.print(lineage_tree(chain))
     assert [line.rstrip() for line in console.export_text().splitlines()] == [
@@ -95,11 +137,11 @@ def test_a_chain_is_told_from_the_newest_checkpoint_down_to_the_base_model():
         "├── checkpoint /runs/first/stage-1, digest 222222222222",
         "├── config bbbbbbbbbbbb, changes: nothing",
         "├── proposal aaaaaaaaaaaa",
-        "├── designer checkpoint, context V6",
+        "├── engineer checkpoint, context V6",
         "├── decision: approve, by Ada (form) at 2026: [red]no [2J[/red]",
         "└── trained from stage 0 of first: not evaluated",
         "    ├── checkpoint /runs/first/stage-0, digest 111111111111",
         "    ├── config cccccccccccc, changes: the default config",
-        "    └── trained from the start policy of first: not evaluated",
+        "    └── trained from the base policy of first: not evaluated",
         "        └── checkpoint /runs/first/stage--1, digest hub/model",
     ]

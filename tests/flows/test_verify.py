@@ -25,7 +25,12 @@ def test_answers_to_a_data_set_get_their_verdicts_in_order(envwright, tmp_path: 
     verdicts = [json.loads(line) for line in done.out.splitlines()]
     assert [v["id"] for v in verdicts] == [name for name, _ in answers]
     found = [(v["valid"], v["optimal"], v["category"], v["sum_of_costs"]) for v in verdicts]
-    assert found == [(True, True, None, 4), (True, False, None, 5), (False, False, "parse_error", None), (True, True, None, 4)]
+    assert found == [
+        (True, True, None, 4),
+        (True, False, None, 5),
+        (False, False, "parse_error", None),
+        (True, True, None, 4),
+    ]
     assert set(verdicts[0]) == {"id", *Verdict.model_fields}
     assert done.err.startswith("4 answers: valid 75.0% [")
     written = envwright("verify", "data.parquet", "answers.jsonl", "-o", "verdicts.jsonl")
@@ -38,7 +43,10 @@ def test_problems_are_solved_before_their_answers_are_judged(envwright, tmp_path
     [problem] = read_problems(tmp_path / "p.jsonl")
     solution = solve(problem)
     assert solution
-    write_lines(tmp_path / "a.jsonl", *({"id": "apart", "completion": text} for text in (answer(solution.plan), LATE, JUMP)))
+    write_lines(
+        tmp_path / "a.jsonl",
+        *({"id": "apart", "completion": text} for text in (answer(solution.plan), LATE, JUMP)),
+    )
     verdicts = [json.loads(line) for line in envwright("verify", "p.jsonl", "a.jsonl").out.splitlines()]
     assert [(v["valid"], v["optimal"]) for v in verdicts] == [(True, True), (True, False), (False, False)]
     jump = verdicts[2]
@@ -68,7 +76,10 @@ def test_answers_that_cannot_be_judged_are_refused_with_their_line(refused, tmp_
         ([], "holds no answer"),
     ]:
         write_lines(tmp_path / "answers.jsonl", *values)
-        refused(["verify", "p.jsonl", "answers.jsonl", "-o", "verdicts.jsonl"], f"error: answers.jsonl: {complaint}")
+        refused(
+            ["verify", "p.jsonl", "answers.jsonl", "-o", "verdicts.jsonl"],
+            f"error: answers.jsonl: {complaint}",
+        )
     refused(["verify", "p.jsonl", "nowhere.jsonl", "-o", "verdicts.jsonl"], "nowhere.jsonl: no such file")
     refused(["verify", "nowhere.parquet", "answers.jsonl"], "nowhere.parquet: no such file")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["answers.jsonl", "p.jsonl"]

@@ -49,21 +49,45 @@ def store(tmp_path_factory) -> Store:
 
 
 def facts(name: str, stage: int, path: Path, **more: str | int | None) -> Facts:
-    given = {"curriculum": name, "run": name, "preset": "micro", "seed": 0, "stage": stage, "path": str(path), "digest": f"{name}-{stage}"}
+    given = {
+        "curriculum": name,
+        "run": name,
+        "preset": "micro",
+        "seed": 0,
+        "stage": stage,
+        "path": str(path),
+        "digest": f"{name}-{stage}",
+    }
     return Facts.model_validate(given | more)
 
 
 def record(recorder: Recorder, folder: Path, name: str, stages: int) -> dict[str, str]:
-    """Record a start policy and some stages as a curriculum does; returns the ids of all that was made."""
+    """Record a base policy and some stages as a curriculum does; returns the ids of all that was made."""
     ids = {"root": recorder.run(name, name, tags={"seed": "0"}, params={"a.b": "1", "model": "tiny"})}
-    validation = DataSetRef(name=f"{name}-validation", path=folder / "validation.parquet", digest=VALIDATION_DIGEST)
-    parent = recorder.checkpoint(ids["root"], f"{name}-start", f"{name}-start", facts(name, -1, folder / "start"), step=0)
+    validation = DataSetRef(
+        name=f"{name}-validation", path=folder / "validation.parquet", digest=VALIDATION_DIGEST
+    )
+    parent = recorder.checkpoint(
+        ids["root"], f"{name}-start", f"{name}-start", facts(name, -1, folder / "start"), step=0
+    )
     ids["start"] = parent
     for stage in range(stages):
         child = recorder.run(f"{name}-stage-{stage}", f"stage {stage}", parent=ids["root"])
-        train = DataSetRef(name=f"{name}-train-{stage}", path=folder / f"stage-{stage}" / "train.parquet", digest=str(stage) * 64)
+        train = DataSetRef(
+            name=f"{name}-train-{stage}",
+            path=folder / f"stage-{stage}" / "train.parquet",
+            digest=str(stage) * 64,
+        )
         recorder.inputs(child, {"training": train, "validation": validation}, parent)
-        made = facts(name, stage, folder / name / f"stage-{stage}", parent=parent, dataset=train.name, dataset_digest=train.digest, instances=16)
+        made = facts(
+            name,
+            stage,
+            folder / name / f"stage-{stage}",
+            parent=parent,
+            dataset=train.name,
+            dataset_digest=train.digest,
+            instances=16,
+        )
         parent = recorder.checkpoint(child, f"{name}-checkpoint-{stage}", f"{name}-{stage}", made, step=stage)
         recorder.scores(child, parent, validation, {"valid": 0.5 + stage / 10, "optimal": 0.25}, stage)
         recorder.metrics(child, SERIES)
@@ -74,18 +98,38 @@ def record(recorder: Recorder, folder: Path, name: str, stages: int) -> dict[str
 
 
 def everything(recorder: Recorder) -> dict[str, list]:
-    """All that the experiment holds: runs with their points, inputs and outputs, and models with their metrics."""
+    """All that the experiment holds: runs with their points, inputs and outputs, and models with their
+    metrics."""
     client = recorder.client
     runs = []
     for run in client.search_runs([recorder.experiment], run_view_type=ViewType.ALL):
-        points = {name: [(m.step, m.value) for m in client.get_metric_history(run.info.run_id, name)] for name in run.data.metrics}
+        points = {
+            name: [(m.step, m.value) for m in client.get_metric_history(run.info.run_id, name)]
+            for name in run.data.metrics
+        }
         inputs = run.inputs
         datasets = sorted((i.dataset.name, i.dataset.digest) for i in inputs.dataset_inputs) if inputs else []
         parents = sorted(i.model_id for i in inputs.model_inputs) if inputs else []
         outputs = sorted(o.model_id for o in run.outputs.model_outputs) if run.outputs else []
-        runs.append((run.info.run_id, run.info.status, run.data.params, run.data.tags, points, datasets, parents, outputs))
+        runs.append(
+            (
+                run.info.run_id,
+                run.info.status,
+                run.data.params,
+                run.data.tags,
+                points,
+                datasets,
+                parents,
+                outputs,
+            )
+        )
     models = [
-        (m.model_id, m.name, m.tags, sorted((x.key, x.value, x.step, x.dataset_name, x.dataset_digest) for x in m.metrics or []))
+        (
+            m.model_id,
+            m.name,
+            m.tags,
+            sorted((x.key, x.value, x.step, x.dataset_name, x.dataset_digest) for x in m.metrics or []),
+        )
         for m in client.search_logged_models([recorder.experiment])
     ]
     return {"runs": sorted(runs, key=lambda r: r[0]), "models": sorted(models, key=lambda m: m[0])}
@@ -113,7 +157,9 @@ def test_points_are_added_once_where_a_run_was_cut_off(store: Store):
 def test_more_points_than_a_batch_holds_are_all_kept(store: Store):
     recorder = store.recorder()
     run = recorder.run("long", "long")
-    recorder.metrics(run, {"a": [(step, float(step)) for step in range(700)], "b": [(step, 1.0) for step in range(700)]})
+    recorder.metrics(
+        run, {"a": [(step, float(step)) for step in range(700)], "b": [(step, 1.0) for step in range(700)]}
+    )
     assert [m.step for m in recorder.client.get_metric_history(run, "a")] == list(range(700))
     assert len(recorder.client.get_metric_history(run, "b")) == 700
 
@@ -136,7 +182,10 @@ def test_a_stage_hangs_below_its_curriculum_and_names_data_and_models(store: Sto
     assert run.data.tags["mlflow.parentRunId"] == ids["root"]
     assert run.info.status == "FINISHED"
     contexts = {i.tags[0].value: (i.dataset.name, i.dataset.digest) for i in run.inputs.dataset_inputs}
-    assert contexts == {"training": ("tree-train-1", "1" * 36), "validation": ("tree-validation", VALIDATION_DIGEST[:36])}
+    assert contexts == {
+        "training": ("tree-train-1", "1" * 36),
+        "validation": ("tree-validation", VALIDATION_DIGEST[:36]),
+    }
     assert [i.model_id for i in run.inputs.model_inputs] == [ids["model-0"]]
     assert [o.model_id for o in run.outputs.model_outputs] == [ids["model-1"]]
     assert recorder.client.get_run(ids["root"]).data.params == {"a.b": "1", "model": "tiny"}
@@ -151,7 +200,7 @@ def test_scores_are_tied_to_the_checkpoint_and_its_data_set(store: Store, tmp_pa
     assert found == {"valid": (0.5, *source), "optimal": (0.25, *source)}
 
 
-def test_ancestry_leads_from_the_newest_checkpoint_to_the_start_policy(store: Store, tmp_path: Path):
+def test_ancestry_leads_from_the_newest_checkpoint_to_the_base_policy(store: Store, tmp_path: Path):
     ids = record(store.recorder(), tmp_path, "line", 2)
     newest, middle, oldest = ancestry(store.uri, str(tmp_path / "line" / "stage-1"))
     assert [a.checkpoint for a in (newest, middle, oldest)] == ["line-1", "line-0", "line-start"]
@@ -167,14 +216,19 @@ def test_one_search_returns_the_whole_chain(store: Store, tmp_path: Path):
     recorder = store.recorder()
     record(recorder, tmp_path, "searched", 3)
     wanted = "tags.`envwright.curriculum` = 'searched'"
-    found = mlflow.search_logged_models(experiment_ids=[recorder.experiment], filter_string=wanted, output_format="list")
+    found = mlflow.search_logged_models(
+        experiment_ids=[recorder.experiment], filter_string=wanted, output_format="list"
+    )
     parents = {model.model_id: model.tags.get("envwright.parent") for model in found}
     assert len(parents) == 4
-    assert set(parents.values()) == {None, *parents} - {next(m.model_id for m in found if m.name == "searched-2")}
+    assert set(parents.values()) == {None, *parents} - {
+        next(m.model_id for m in found if m.name == "searched-2")
+    }
 
 
 def test_a_checkpoint_that_was_moved_is_known_by_its_digest(store: Store, tmp_path: Path):
-    """Two runs share the weights of a stage, as those of a comparison do; the one with the same name is meant."""
+    """Two runs share the weights of a stage, as those of a comparison do; the one with the same name is
+    meant."""
     recorder, digests = store.recorder(), set()
     for name in ("moved-a", "moved-b"):
         weights = tmp_path / "old" / name / "stage-00" / "checkpoint"
@@ -197,19 +251,37 @@ def test_other_weights_under_a_recorded_path_are_not_taken_for_it(store: Store, 
     weights.mkdir()
     (weights / "model.safetensors").write_text("first")
     recorder = store.recorder()
-    recorder.checkpoint(recorder.run("other", "other"), "other", "other", facts("other", 0, weights, digest=file_digest(weights)), step=0)
+    recorder.checkpoint(
+        recorder.run("other", "other"),
+        "other",
+        "other",
+        facts("other", 0, weights, digest=file_digest(weights)),
+        step=0,
+    )
     (weights / "model.safetensors").write_text("second")
     with pytest.raises(RunDirectoryError, match="knows no such checkpoint"):
         ancestry(store.uri, str(weights))
 
 
-@pytest.mark.parametrize("name", ["nowhere", "it's", 'a "b"', "100%_\\", "a`b", "x' OR tags.`envwright.key` != '"])
+@pytest.mark.parametrize(
+    "name", ["nowhere", "it's", 'a "b"', "100%_\\", "a`b", "x' OR tags.`envwright.key` != '"]
+)
 def test_a_checkpoint_that_nobody_recorded_is_refused(store: Store, tmp_path: Path, name: str):
     with pytest.raises(RunDirectoryError, match="knows no such checkpoint"):
         ancestry(store.uri, str(tmp_path / name))
 
 
-@pytest.mark.parametrize("name", ["models:/envwright-nobody@best", "models:/envwright-nobody/1", "models:/m-0", "models:/", "models:/a@b@c", "models:/a/b/c"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "models:/envwright-nobody@best",
+        "models:/envwright-nobody/1",
+        "models:/m-0",
+        "models:/",
+        "models:/a@b@c",
+        "models:/a/b/c",
+    ],
+)
 def test_a_registered_model_that_nobody_registered_is_refused(store: Store, name: str):
     with pytest.raises(RunDirectoryError, match="knows no such checkpoint"):
         ancestry(store.uri, name)
@@ -257,14 +329,18 @@ def test_any_name_is_recorded_once_and_found(store: Store, tmp_path: Path, name:
 def boards(**sizes: tuple[float, float, float]) -> EnvConfig:
     """`s3=(data_ratio, hole_ratio, wait_ratio)` and so on."""
     names = ("data_ratio", "hole_ratio", "wait_ratio")
-    return EnvConfig.model_validate({"sizes": {size[1:]: dict(zip(names, ratios, strict=True)) for size, ratios in sizes.items()}})
+    return EnvConfig.model_validate(
+        {"sizes": {size[1:]: dict(zip(names, ratios, strict=True)) for size, ratios in sizes.items()}}
+    )
 
 
 def test_what_a_config_changes_is_said_in_words():
     space = space_of(Options(map_sizes=(3, 4, 10)))
     old, new = boards(s3=(0.5, 0.3, 0.25), s4=(0.5, 0.3, 0.25)), boards(s3=(0.5, 0.3, 0.25), s4=(0.5, 0.2, 1))
     other = boards(s3=(1, 0.3, 0.25))
-    said = [config_changes(space, *pair).replace(SPACE, " ") for pair in ((old, new), (old, other), (other, old))]
+    said = [
+        config_changes(space, *pair).replace(SPACE, " ") for pair in ((old, new), (old, other), (other, old))
+    ]
     assert said[0] == "4x4: holes 30 % → 20 %, waits 25 % → 100 %"
     assert said[1:] == ["3x3: data 50 % → 100 %; 4x4: left out", "3x3: data 100 % → 50 %; 4x4: new"]
     assert config_changes(space, old, old) == "nothing"
@@ -274,7 +350,10 @@ def test_what_a_config_changes_is_said_in_words():
 
 def test_a_knob_that_is_no_share_is_said_as_a_number():
     space = FamilySpec(name="sums").load().space
-    old, new = (EnvConfig.model_validate({"terms": {"2": {"data_ratio": 1, "digits": n, "carry_ratio": 0.5}}}) for n in (1, 2.5))
+    old, new = (
+        EnvConfig.model_validate({"terms": {"2": {"data_ratio": 1, "digits": n, "carry_ratio": 0.5}}})
+        for n in (1, 2.5)
+    )
     assert config_changes(space, old, new) == "2 terms: digits 1 → 2.5"
 
 
@@ -282,14 +361,35 @@ def test_a_knob_that_is_no_share_is_said_as_a_number():
 def test_rates_have_a_column_for_each_stratum_and_label(name: str, label: str):
     task = FamilySpec(name=name).load()
     share = dict.fromkeys(task.space.names[:2], 0.5)
-    knobs = {"mapf-frozenlake": {"hole_ratio": 0.2, "wait_ratio": 0.25}, "sums": {"digits": 2, "carry_ratio": 0.25}}[name]
-    config = EnvConfig.model_validate({task.space.key: {stratum: {"data_ratio": part, **knobs} for stratum, part in share.items()}})
+    knobs = {
+        "mapf-frozenlake": {"hole_ratio": 0.2, "wait_ratio": 0.25},
+        "sums": {"digits": 2, "carry_ratio": 0.25},
+    }[name]
+    config = EnvConfig.model_validate(
+        {task.space.key: {stratum: {"data_ratio": part, **knobs} for stratum, part in share.items()}}
+    )
     instances, _ = sample(task, config, 16, Source(1))
     answers = [task.reference(one) if label in one.labels else "" for one in instances]
     told = zip(instances, answers, task.judge(instances, answers), strict=True)
-    rates = scores(task.space, [Rollout(instance=i, completion=a, completion_tokens=1, truncated=False, verdict=v) for i, a, v in told])
-    groups = {"", *(f"/{task.space.label(stratum)}" for stratum in share), f"/with-{label}", f"/without-{label}"}
-    assert set(rates) == {f"{rate}{group}" for rate in ("valid", "optimal") if rate == "valid" or task.space.best for group in groups}
+    rates = scores(
+        task.space,
+        [
+            Rollout(instance=i, completion=a, completion_tokens=1, truncated=False, verdict=v)
+            for i, a, v in told
+        ],
+    )
+    groups = {
+        "",
+        *(f"/{task.space.label(stratum)}" for stratum in share),
+        f"/with-{label}",
+        f"/without-{label}",
+    }
+    assert set(rates) == {
+        f"{rate}{group}"
+        for rate in ("valid", "optimal")
+        if rate == "valid" or task.space.best
+        for group in groups
+    }
     assert (rates["valid"], rates[f"valid/with-{label}"], rates[f"valid/without-{label}"]) == (0.25, 1, 0)
 
 
@@ -297,8 +397,15 @@ def test_the_experiment_has_views_with_the_columns_that_count(store: Store):
     store.recorder()
     experiment = store.recorder().client.get_experiment_by_name("envwright")
     assert experiment is not None
-    views = {name.removeprefix("mlflow.sharedViewState."): json.loads(view) for name, view in experiment.tags.items() if name.startswith("mlflow.shared")}
-    assert [view["searchFilter"] for _, view in sorted(views.items())] == ["tags.level = 'curriculum'", "tags.level = 'stage'"]
+    views = {
+        name.removeprefix("mlflow.sharedViewState."): json.loads(view)
+        for name, view in experiment.tags.items()
+        if name.startswith("mlflow.shared")
+    }
+    assert [view["searchFilter"] for _, view in sorted(views.items())] == [
+        "tags.level = 'curriculum'",
+        "tags.level = 'stage'",
+    ]
     assert "params.`variant`" in views["curricula"]["selectedColumns"]
 
 

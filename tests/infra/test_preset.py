@@ -8,7 +8,16 @@ from envgen.config import EnvConfig
 from envgen.errors import ConfigError, DataError
 from envgen.mapf.config import BoardsConfig
 from envgen.mapf.space import Options, space_of
-from infra.config.preset import PRESETS, Preset, ValidationSpec, load_env_config, load_preset, parse_override, read_yaml, resolved_json
+from infra.config.preset import (
+    PRESETS,
+    Preset,
+    ValidationSpec,
+    load_env_config,
+    load_preset,
+    parse_override,
+    read_yaml,
+    resolved_json,
+)
 
 SHIPPED = sorted(path.stem for path in PRESETS.glob("*.yaml"))
 
@@ -61,23 +70,30 @@ def test_the_presets_of_the_readme_are_shipped():
 
 
 def test_presets_of_the_tiny_policy_ask_it_in_the_wording_it_was_taught(file: Path):
-    for designer in ("checkpoint", "base"):
-        asked = load_preset("tiny", {"design.designer": designer}).asked_design()
+    for engineer in ("checkpoint", "base"):
+        asked = load_preset("tiny", {"engineer.name": engineer}).effective_engineer()
         assert (asked.wording, asked.max_tokens) == ("compact", 160)
-    large = {"design.designer": "openai", "design.options.base_url": "http://localhost:8000/v1", "design.options.model": "large"}
-    for asked in (load_preset("tiny", large).asked_design(), load_preset(str(file), {"model": "Qwen/Qwen3-4B"}).asked_design()):
+    large = {
+        "engineer.name": "openai",
+        "engineer.options.base_url": "http://localhost:8000/v1",
+        "engineer.options.model": "large",
+    }
+    for asked in (
+        load_preset("tiny", large).effective_engineer(),
+        load_preset(str(file), {"model": "Qwen/Qwen3-4B"}).effective_engineer(),
+    ):
         assert (asked.wording, asked.max_tokens) == ("full", 1024)
 
 
 def test_off_is_a_word_and_true_is_a_boolean(file: Path):
-    preset = load_preset(str(file), dict(map(parse_override, ["design.gate=off", "trl.bf16=true"])))
-    assert (preset.design.gate, preset.trl["bf16"]) == ("off", True)
+    preset = load_preset(str(file), dict(map(parse_override, ["engineer.gate=off", "trl.bf16=true"])))
+    assert (preset.engineer.gate, preset.trl["bf16"]) == ("off", True)
 
 
 def test_a_preset_is_sparse_and_defaults_are_filled_in(file: Path):
     preset = load_preset(str(file))
     resolved = resolved_json(preset)
-    assert (resolved["stages"], resolved["design"]["variant"], resolved["trl"]) == (3, "V6", {})
+    assert (resolved["stages"], resolved["engineer"]["variant"], resolved["trl"]) == (3, "V6", {})
     options = {"agents": 2, "map_sizes": [3, 4], "min_hole_ratio": 0.0, "max_hole_ratio": 0.5}
     assert resolved["family"] == {"name": "mapf-frozenlake", "options": options}
     assert resolved["rewards"] == {"format": 0.0, "valid": 1.0, "optimal": 0.5}
@@ -85,22 +101,58 @@ def test_a_preset_is_sparse_and_defaults_are_filled_in(file: Path):
 
 
 BROKEN = {
-    "an unknown field": ("name: small", "name: small\nstagse: 3", "stagse: Extra inputs are not permitted (got 3)"),
-    "an unknown nested field": ("model: tiny", "model: tiny\ndesign: {designr: base}", "design.designr: Extra inputs are not permitted (got 'base')"),
+    "an unknown field": (
+        "name: small",
+        "name: small\nstagse: 3",
+        "stagse: Extra inputs are not permitted (got 3)",
+    ),
+    "an unknown nested field": (
+        "model: tiny",
+        "model: tiny\nengineer: {designr: base}",
+        "engineer.designr: Extra inputs are not permitted (got 'base')",
+    ),
     "a missing field": ("instances: 10", "", "instances: Field required"),
     "a text for a number": ("instances: 10", "instances: many", "instances: Input should be a valid integer"),
-    "a fraction for a whole number": ("instances: 10", "instances: 10.5", "instances: Input should be a valid integer"),
-    "a list for a group": ("options: {map_sizes: [3, 4]}", "- 3", "family: Input should be a valid dictionary or instance of FamilySpec"),
-    "an unknown family": ("options: {map_sizes: [3, 4]}", "name: sum", "family.name: there is no family 'sum'; did you mean 'sums'?"),
-    "an unknown option of a family": ("map_sizes: [3, 4]", "map_size: [3, 4]", "family.options: map_size: Extra inputs are not permitted"),
+    "a fraction for a whole number": (
+        "instances: 10",
+        "instances: 10.5",
+        "instances: Input should be a valid integer",
+    ),
+    "a list for a group": (
+        "options: {map_sizes: [3, 4]}",
+        "- 3",
+        "family: Input should be a valid dictionary or instance of FamilySpec",
+    ),
+    "an unknown family": (
+        "options: {map_sizes: [3, 4]}",
+        "name: sum",
+        "family.name: there is no family 'sum'; did you mean 'sums'?",
+    ),
+    "an unknown option of a family": (
+        "map_sizes: [3, 4]",
+        "map_size: [3, 4]",
+        "family.options: map_size: Extra inputs are not permitted",
+    ),
     "an unknown knob of the grid": (
         "model: tiny",
         "model: tiny\nvalidation: {grid: {depth: [1]}}",
         "validation.grid.depth: there is no such knob; known are hole_ratio, wait_ratio",
     ),
-    "an unknown term": ("model: tiny", "model: tiny\nrewards: {speed: 1}", "rewards.speed: mapf-frozenlake has no such term"),
-    "a number out of range": ("instances: 10", "instances: 0", "instances: Input should be greater than or equal to 1 (got 0)"),
-    "too many agents": ("map_sizes: [3, 4]", "map_sizes: [3, 4], agents: 6", "family.options: agents: Input should be less than or equal to 5 (got 6)"),
+    "an unknown term": (
+        "model: tiny",
+        "model: tiny\nrewards: {speed: 1}",
+        "rewards.speed: mapf-frozenlake has no such term",
+    ),
+    "a number out of range": (
+        "instances: 10",
+        "instances: 0",
+        "instances: Input should be greater than or equal to 1 (got 0)",
+    ),
+    "too many agents": (
+        "map_sizes: [3, 4]",
+        "map_sizes: [3, 4], agents: 6",
+        "family.options: agents: Input should be less than or equal to 5 (got 6)",
+    ),
     "a hole ratio out of range": (
         "3: {data_ratio: 0.5, hole_ratio: 0.2",
         "3: {data_ratio: 0.5, hole_ratio: 0.7",
@@ -111,9 +163,21 @@ BROKEN = {
         "4: {data_ratio: 0.5, hole_ratio: 0.2, wait_ratio: .nan}",
         "sizes.4: wait_ratio: Input should be a finite number",
     ),
-    "shares that do not sum to 1": ("3: {data_ratio: 0.5", "3: {data_ratio: 0.4", "default_config: Value error, data_ratio sums to 0.9 over all sizes"),
-    "map sizes that differ": ("map_sizes: [3, 4]", "map_sizes: [3, 4, 5]", "default_config.sizes: names ['3', '4'], the space ['3', '4', '5']"),
-    "map sizes that do not ascend": ("map_sizes: [3, 4]", "map_sizes: [4, 3]", "family.options: (top level): Value error, map_sizes [4, 3] must ascend"),
+    "shares that do not sum to 1": (
+        "3: {data_ratio: 0.5",
+        "3: {data_ratio: 0.4",
+        "default_config: Value error, data_ratio sums to 0.9 over all sizes",
+    ),
+    "map sizes that differ": (
+        "map_sizes: [3, 4]",
+        "map_sizes: [3, 4, 5]",
+        "default_config.sizes: names ['3', '4'], the space ['3', '4', '5']",
+    ),
+    "map sizes that do not ascend": (
+        "map_sizes: [3, 4]",
+        "map_sizes: [4, 3]",
+        "family.options: (top level): Value error, map_sizes [4, 3] must ascend",
+    ),
     "a map size that is too large": (
         "map_sizes: [3, 4]",
         "map_sizes: [3, 11]",
@@ -121,40 +185,63 @@ BROKEN = {
     ),
     "an unknown variant": (
         "model: tiny",
-        "model: tiny\ndesign: {variant: V9}",
-        "design.variant 'V9' is not one of V1, V2, V3, V4, V5, V6, V6S, V6W, full-details, no-history",
+        "model: tiny\nengineer: {variant: V9}",
+        "engineer.variant 'V9' is not one of V1, V2, V3, V4, V5, V6, V6S, V6W, full-details, no-history",
     ),
-    "an unknown wording": ("model: tiny", "model: tiny\ndesign: {wording: terse}", "design.wording: Input should be 'full' or 'compact' (got 'terse')"),
-    "retries of an answer": ("model: tiny", "model: tiny\ndesign: {retries: 2}", "design.retries: Extra inputs are not permitted (got 2)"),
-    "an unknown designer": (
+    "an unknown wording": (
         "model: tiny",
-        "model: tiny\ndesign: {designer: oracle}",
-        "design.designer: there is no designer 'oracle'; known are checkpoint, base,",
+        "model: tiny\nengineer: {wording: terse}",
+        "engineer.wording: Input should be 'full' or 'compact' (got 'terse')",
     ),
-    "a misspelt designer": ("model: tiny", "model: tiny\ndesign: {designer: frontiers}", "there is no designer 'frontiers'; did you mean 'frontier'?"),
-    "an option that its designer does not have": (
+    "retries of an answer": (
         "model: tiny",
-        "model: tiny\ndesign: {designer: bandit, options: {temprature: 1}}",
-        "design.options of designer 'bandit': temprature: Extra inputs are not permitted (got 1)",
+        "model: tiny\nengineer: {retries: 2}",
+        "engineer.retries: Extra inputs are not permitted (got 2)",
+    ),
+    "an unknown engineer": (
+        "model: tiny",
+        "model: tiny\nengineer: {name: oracle}",
+        "engineer.name: there is no engineer 'oracle'; known are checkpoint, base,",
+    ),
+    "a misspelt engineer": (
+        "model: tiny",
+        "model: tiny\nengineer: {name: frontiers}",
+        "there is no engineer 'frontiers'; did you mean 'frontier'?",
+    ),
+    "an option that its engineer does not have": (
+        "model: tiny",
+        "model: tiny\nengineer: {name: bandit, options: {temprature: 1}}",
+        "engineer.options of engineer 'bandit': temprature: Extra inputs are not permitted (got 1)",
     ),
     "an option out of range": (
         "model: tiny",
-        "model: tiny\ndesign: {designer: bandit, options: {temperature: 0}}",
-        "design.options of designer 'bandit': temperature: Input should be greater than or equal to 0.01 (got 0)",
+        "model: tiny\nengineer: {name: bandit, options: {temperature: 0}}",
+        (
+            "engineer.options of engineer 'bandit': temperature: Input should be greater than or equal to"
+            " 0.01 (got 0)"
+        ),
     ),
     "a recording that is not there": (
         "model: tiny",
-        "model: tiny\ndesign: {designer: replay, options: {configs: nowhere/results.json}}",
-        "design.options of designer 'replay': configs: Value error, nowhere/results.json: no such file",
+        "model: tiny\nengineer: {name: replay, options: {configs: nowhere/results.json}}",
+        "engineer.options of engineer 'replay': configs: Value error, nowhere/results.json: no such file",
     ),
-    "a designer without its recording": (
+    "an engineer without its recording": (
         "model: tiny",
-        "model: tiny\ndesign: {designer: replay}",
-        "design.options of designer 'replay': configs: Field required",
+        "model: tiny\nengineer: {name: replay}",
+        "engineer.options of engineer 'replay': configs: Field required",
     ),
-    "an unknown prompt style": ("prompt_style: compact", "prompt_style: prose", "prompt_style 'prose' is not one of board, compact"),
+    "an unknown prompt style": (
+        "prompt_style: compact",
+        "prompt_style: prose",
+        "prompt_style 'prose' is not one of board, compact",
+    ),
     "a name with a slash": ("name: small", "name: a/b", "name: String should match pattern"),
-    "a negative reward": ("model: tiny", "model: tiny\nrewards: {valid: -1}", "rewards.valid: Input should be greater than or equal to 0 (got -1)"),
+    "a negative reward": (
+        "model: tiny",
+        "model: tiny\nrewards: {valid: -1}",
+        "rewards.valid: Input should be greater than or equal to 0 (got -1)",
+    ),
     "an option that TRL does not have": (
         "model: tiny",
         "model: tiny\ntrl: {learning_rat: 0.1}",
@@ -165,8 +252,16 @@ BROKEN = {
         "model: tiny\ntrl: {zzzzqqqq: 1}",
         "trl.zzzzqqqq: the installed trl.GRPOConfig has no such option; see",
     ),
-    "an option that envwright sets": ("model: tiny", "model: tiny\ntrl: {top_p: 0.9}", "trl.top_p: envwright sets this option itself; remove it"),
-    "epochs under their TRL name": ("model: tiny", "model: tiny\ntrl: {num_train_epochs: 3}", "trl.num_train_epochs: set the preset's own 'epochs' instead"),
+    "an option that envwright sets": (
+        "model: tiny",
+        "model: tiny\ntrl: {top_p: 0.9}",
+        "trl.top_p: envwright sets this option itself; remove it",
+    ),
+    "epochs under their TRL name": (
+        "model: tiny",
+        "model: tiny\ntrl: {num_train_epochs: 3}",
+        "trl.num_train_epochs: set the preset's own 'epochs' instead",
+    ),
     "a hole ratio of the validation set out of range": (
         "model: tiny",
         "model: tiny\nvalidation: {grid: {hole_ratio: [0.2, 0.9]}}",
@@ -177,7 +272,11 @@ BROKEN = {
         "model: tiny\nvalidation: {grid: {wait_ratio: [-1]}}",
         "validation.grid.wait_ratio: -1 is outside of the space, 0 to 1; move it inside",
     ),
-    "a validation set of nothing": ("model: tiny", "model: tiny\nvalidation: {grid: {wait_ratio: []}}", "validation.grid.wait_ratio: has no values; give one"),
+    "a validation set of nothing": (
+        "model: tiny",
+        "model: tiny\nvalidation: {grid: {wait_ratio: []}}",
+        "validation.grid.wait_ratio: has no values; give one",
+    ),
     "a validation board without room": (
         "map_sizes: [3, 4]}",
         "map_sizes: [3, 4], agents: 5}\nvalidation: {grid: {hole_ratio: [0.5]}}",
@@ -224,7 +323,9 @@ UNREADABLE = {
 
 
 @pytest.mark.parametrize(
-    "read", [read_yaml, lambda path: load_env_config(path, EnvConfig), lambda path: load_preset(str(path))], ids=["yaml", "environment config", "preset"]
+    "read",
+    [read_yaml, lambda path: load_env_config(path, EnvConfig), lambda path: load_preset(str(path))],
+    ids=["yaml", "environment config", "preset"],
 )
 @pytest.mark.parametrize("text", UNREADABLE.values(), ids=list(UNREADABLE))
 def test_text_that_is_no_mapping_is_named_with_its_file(tmp_path: Path, text: str, read: Any):
@@ -292,18 +393,37 @@ def test_an_override_without_key_or_value_is_refused(text: str):
 
 
 def test_overrides_reach_every_depth(file: Path):
-    texts = ["stages=7", "trl.beta=0.5", "trl.loss_type=dapo", "design.variant=V1", "default_config.sizes.3.wait_ratio=0.75", "rewards.format=0.1"]
+    texts = [
+        "stages=7",
+        "trl.beta=0.5",
+        "trl.loss_type=dapo",
+        "engineer.variant=V1",
+        "default_config.sizes.3.wait_ratio=0.75",
+        "rewards.format=0.1",
+    ]
     overrides = dict(map(parse_override, texts))
     preset = load_preset(str(file), overrides)
-    assert (preset.stages, preset.trl, preset.design.variant) == (7, {"beta": 0.5, "loss_type": "dapo"}, "V1")
+    assert (preset.stages, preset.trl, preset.engineer.variant) == (
+        7,
+        {"beta": 0.5, "loss_type": "dapo"},
+        "V1",
+    )
     assert [part["wait_ratio"] for part in preset.default_config.strata.values()] == [0.75, 0.5]
     assert preset.rewards.format == 0.1
 
 
 def test_a_preset_may_pay_for_partial_progress(file: Path):
     assert load_preset("tiny").rewards.weights == {"format": 0.0, "valid": 1.0, "optimal": 0.25}
-    paid = load_preset(changed(file, "model: tiny", "model: tiny\nrewards: {arrived: 0.25}"), {"rewards.legal_share": 0.1})
-    assert paid.rewards.weights == {"format": 0.0, "valid": 1.0, "optimal": 0.5, "arrived": 0.25, "legal_share": 0.1}
+    paid = load_preset(
+        changed(file, "model: tiny", "model: tiny\nrewards: {arrived: 0.25}"), {"rewards.legal_share": 0.1}
+    )
+    assert paid.rewards.weights == {
+        "format": 0.0,
+        "valid": 1.0,
+        "optimal": 0.5,
+        "arrived": 0.25,
+        "legal_share": 0.1,
+    }
 
 
 def test_a_learning_rate_without_a_point_is_a_number_in_a_file_too(file: Path):
@@ -335,10 +455,26 @@ def test_an_override_that_fits_nowhere_is_refused(key: str, value: object, expec
             {"max_answer_tokens": 20_000},
             r"max_answer_tokens: 20000 .* of about \d+ exceed engine.max_model_len, 12288; lower the one",
         ),
-        ("qwen3-4b", {"design.max_tokens": 11_000}, "design.max_tokens: 11000 tokens and a prompt of about 2000 exceed engine.max_model_len, 12288"),
-        ("qwen3-4b", {"trl.max_completion_length": 16_000}, r"trl.max_completion_length: 16000 .* exceed trl.vllm_max_model_length, 9216"),
-        ("qwen3-4b", {"max_answer_tokens": 41_000, "engine.max_model_len": None}, "max_answer_tokens: 41000 .* exceed the model's 40960;"),
-        ("tiny", {"trl.max_completion_length": 1020}, "trl.max_completion_length: 1020 .* exceed the model's 1024;"),
+        (
+            "qwen3-4b",
+            {"engineer.max_tokens": 11_000},
+            "engineer.max_tokens: 11000 tokens and a prompt of about 2000 exceed engine.max_model_len, 12288",
+        ),
+        (
+            "qwen3-4b",
+            {"trl.max_completion_length": 16_000},
+            r"trl.max_completion_length: 16000 .* exceed trl.vllm_max_model_length, 9216",
+        ),
+        (
+            "qwen3-4b",
+            {"max_answer_tokens": 41_000, "engine.max_model_len": None},
+            "max_answer_tokens: 41000 .* exceed the model's 40960;",
+        ),
+        (
+            "tiny",
+            {"trl.max_completion_length": 1020},
+            "trl.max_completion_length: 1020 .* exceed the model's 1024;",
+        ),
     ],
 )
 def test_answers_without_room_are_refused(name: str, settings: dict[str, Any], said: str):
@@ -346,7 +482,7 @@ def test_answers_without_room_are_refused(name: str, settings: dict[str, Any], s
 
 
 def test_a_design_that_no_policy_writes_needs_no_room():
-    load_preset("qwen3-4b", {"design.max_tokens": 11_000, "design.designer": "random"})
+    load_preset("qwen3-4b", {"engineer.max_tokens": 11_000, "engineer.name": "random"})
 
 
 def test_validation_holds_the_same_number_of_every_class():
@@ -355,12 +491,24 @@ def test_validation_holds_the_same_number_of_every_class():
     parts = spec.parts(space)
     assert len(parts) == len({purpose for purpose, _, _ in parts}) == 8
     assert {count for _, _, count in parts} == {3}
-    classes = [(name, part["hole_ratio"], part["wait_ratio"]) for _, config, _ in parts for name, part in config.strata.items()]
-    assert sorted(classes) == sorted((name, hole, wait) for name in ("3", "5") for hole in (0.2, 0.3) for wait in (0.25, 0.75))
+    classes = [
+        (name, part["hole_ratio"], part["wait_ratio"])
+        for _, config, _ in parts
+        for name, part in config.strata.items()
+    ]
+    assert sorted(classes) == sorted(
+        (name, hole, wait) for name in ("3", "5") for hole in (0.2, 0.3) for wait in (0.25, 0.75)
+    )
     [(purpose, config, _)] = ValidationSpec(strata=("5",)).parts(space)
-    assert (purpose, config.strata["5"].model_dump()) == ("validation-5", {"data_ratio": 1.0, "hole_ratio": 0.25, "wait_ratio": 0.5})
+    assert (purpose, config.strata["5"].model_dump()) == (
+        "validation-5",
+        {"data_ratio": 1.0, "hole_ratio": 0.25, "wait_ratio": 0.5},
+    )
 
 
 def test_a_preset_is_not_taken_for_an_environment_config():
-    with pytest.raises(ConfigError, match=r"tiny.yaml: is a preset, not an environment config; give a file that holds its default_config"):
+    with pytest.raises(
+        ConfigError,
+        match=r"tiny.yaml: is a preset, not an environment config; give a file that holds its default_config",
+    ):
         load_env_config(PRESETS / "tiny.yaml", EnvConfig)

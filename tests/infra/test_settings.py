@@ -10,8 +10,14 @@ from infra.config.settings import without_password
     [
         ("http://me:secret@mlflow.example:5000/path", "http://mlflow.example:5000/path"),
         ("https://secret@mlflow.example", "https://mlflow.example"),
-        ("postgresql+psycopg2://me:se/cr@et@host/mlflow?sslmode=require", "postgresql+psycopg2://host/mlflow?sslmode=require"),
-        ("postgresql://host/mlflow?user=me&password=secret&sslmode=require", "postgresql://host/mlflow?user=me&password=***&sslmode=require"),
+        (
+            "postgresql+psycopg2://me:se/cr@et@host/mlflow?sslmode=require",
+            "postgresql+psycopg2://host/mlflow?sslmode=require",
+        ),
+        (
+            "postgresql://host/mlflow?user=me&password=secret&sslmode=require",
+            "postgresql://host/mlflow?user=me&password=***&sslmode=require",
+        ),
         ("https://store.example/runs?sig=secret#part", "https://store.example/runs?sig=***#part"),
         ("request to ftp://me:secret@store/x failed: 401", "request to ftp://store/x failed: 401"),
     ],
@@ -21,7 +27,14 @@ def test_credentials_are_not_shown(address: str, shown: str):
 
 
 @pytest.mark.parametrize(
-    "address", ["sqlite:////runs/mlflow.db", "http://127.0.0.1:5000", "s3://bucket/a@b", "file:///mnt/copies", "models:/envwright-tiny@best"]
+    "address",
+    [
+        "sqlite:////runs/mlflow.db",
+        "http://127.0.0.1:5000",
+        "s3://bucket/a@b",
+        "file:///mnt/copies",
+        "models:/envwright-tiny@best",
+    ],
 )
 def test_an_address_without_credentials_is_shown_as_it_is(address: str):
     assert without_password(address) == address

@@ -23,7 +23,10 @@ CARDS = {"qwen3-0.6b": 22.4, "qwen3-1.7b": 44.5, "qwen3-4b": 79, "qwen3-4b-lora"
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_steps_that_a_preset_states_are_those_of_a_stage(name: str):
-    stated = re.search(r"# (\d+) answers to (\d+) prompts: (\d+) optimizer steps a stage\.", (PRESETS / f"{name}.yaml").read_text())
+    stated = re.search(
+        r"# (\d+) answers to (\d+) prompts: (\d+) optimizer steps a stage\.",
+        (PRESETS / f"{name}.yaml").read_text(),
+    )
     assert stated
     preset = load_preset(name)
     work = workload(preset)
@@ -34,16 +37,24 @@ def test_steps_that_a_preset_states_are_those_of_a_stage(name: str):
 
 
 @pytest.mark.parametrize("name", SHIPPED)
-def test_the_installed_trainer_takes_the_options_of_a_preset(name: str, tmp_path, monkeypatch: pytest.MonkeyPatch):
+def test_the_installed_trainer_takes_the_options_of_a_preset(
+    name: str, tmp_path, monkeypatch: pytest.MonkeyPatch
+):
     from peft import LoraConfig
     from trl import GRPOConfig
 
     preset = load_preset(name)
     processes = Sharding.of(preset.training).processes
     monkeypatch.setattr(GRPOConfig, "world_size", property(lambda _: processes))
-    options = GRPOConfig(output_dir=str(tmp_path), use_cpu=True, report_to=[], num_train_epochs=preset.epochs, **preset.trl)
-    assert options.generation_batch_size == workload(preset).training.answers // workload(preset).optimizer_steps
-    assert options.steps_per_generation == options.gradient_accumulation_steps  # no answer is older than a step
+    options = GRPOConfig(
+        output_dir=str(tmp_path), use_cpu=True, report_to=[], num_train_epochs=preset.epochs, **preset.trl
+    )
+    assert (
+        options.generation_batch_size == workload(preset).training.answers // workload(preset).optimizer_steps
+    )
+    assert (
+        options.steps_per_generation == options.gradient_accumulation_steps
+    )  # no answer is older than a step
     if preset.training.lora is not None:
         assert LoraConfig(**preset.training.lora, task_type="CAUSAL_LM").r == 32
     assert preset.trl["mask_truncated_completions"] is (name in QWEN)
@@ -52,8 +63,12 @@ def test_the_installed_trainer_takes_the_options_of_a_preset(name: str, tmp_path
 @pytest.mark.parametrize("name", QWEN)
 def test_a_preset_fits_its_card_by_estimate(name: str):
     preset = load_preset(name)
-    longest = max(preset.max_answer_tokens, preset.design.max_tokens)
-    size, asked, positions = model_size(preset.model, preset.training.lora), prompt_tokens(preset), known_positions(preset.model)
+    longest = max(preset.max_answer_tokens, preset.engineer.max_tokens)
+    size, asked, positions = (
+        model_size(preset.model, preset.training.lora),
+        prompt_tokens(preset),
+        known_positions(preset.model),
+    )
     estimate = estimate_memory(size, preset.training, preset.trl, preset.engine, asked, longest, CARDS[name])
     assert CARDS[name] / 2 < estimate.peak.total < CARDS[name] - 1, "there is room for what is not counted"
     assert all(moment.sequences is None or moment.sequences > 4 for moment in estimate.moments)
@@ -67,7 +82,13 @@ def test_a_preset_fits_its_card_by_estimate(name: str):
 @pytest.mark.parametrize("name", ["qwen3-4b", "qwen3-4b-lora", "qwen3-4b-8gpu"])
 def test_what_the_paper_states_is_as_the_paper_states_it(name: str):
     preset = load_preset(name)
-    assert (preset.model, preset.stages, preset.instances, preset.family.options["agents"], preset.epochs) == ("Qwen/Qwen3-4B", 3, 4000, 2, 2)
+    assert (
+        preset.model,
+        preset.stages,
+        preset.instances,
+        preset.family.options["agents"],
+        preset.epochs,
+    ) == ("Qwen/Qwen3-4B", 3, 4000, 2, 2)
     assert preset.space.names == tuple(map(str, range(3, 11)))
     head = (PRESETS / f"{name}.yaml").read_text().partition("name:")[0]
     assert "our choice" in head
@@ -75,11 +96,16 @@ def test_what_the_paper_states_is_as_the_paper_states_it(name: str):
 
 
 def test_work_is_counted_from_the_preset():
-    preset = load_preset("qwen3-4b")
+    preset = load_preset("qwen3-4b", {"engineer.pilot": 32})
     work, prompt_length = workload(preset, 1000), prompt_tokens(preset)
-    assert work.training == Work(answers=64_000, prompt_tokens=64_000 * prompt_length, generated=64_000_000, trained=64_000 * (prompt_length + 1000))
+    assert work.training == Work(
+        answers=64_000,
+        prompt_tokens=64_000 * prompt_length,
+        generated=64_000_000,
+        trained=64_000 * (prompt_length + 1000),
+    )
     assert (work.evaluation.answers, work.evaluation.generated, work.evaluation.trained) == (576, 576_000, 0)
-    assert (work.pilot.answers, work.design.answers) == (32 * 8, 1)
+    assert (work.pilot.answers, work.engineer.answers) == (32 * 8, 1)
     assert work.total.generated == 3 * work.stage.generated + work.evaluation.generated
     assert workload(preset).answer_length == 4096
 
@@ -87,10 +113,10 @@ def test_work_is_counted_from_the_preset():
 @pytest.mark.parametrize(
     ("settings", "part", "answers"),
     [
-        ({"design.pilot": 0}, "pilot", 0),
-        ({"design.designer": "random"}, "design", 0),
-        ({"design.candidates": 3}, "design", 3),
-        ({"design.candidates": 3}, "pilot", 768),
+        ({}, "pilot", 0),
+        ({"engineer.name": "random"}, "engineer", 0),
+        ({"engineer.candidates": 3, "engineer.pilot": 32}, "engineer", 3),
+        ({"engineer.candidates": 3, "engineer.pilot": 32}, "pilot", 768),
     ],
 )
 def test_what_is_not_asked_is_not_counted(settings: dict[str, Any], part: str, answers: int):
@@ -99,7 +125,9 @@ def test_what_is_not_asked_is_not_counted(settings: dict[str, Any], part: str, a
 
 @pytest.mark.parametrize("length", [0, 8193])
 def test_a_mean_beyond_the_limit_is_refused(length: int):
-    with pytest.raises(ConfigError, match=rf"--answer-length: {length} is not between 1 and trl.max_completion_length, 8192"):
+    with pytest.raises(
+        ConfigError, match=rf"--answer-length: {length} is not between 1 and trl.max_completion_length, 8192"
+    ):
         workload(load_preset("qwen3-4b"), length)
 
 
@@ -118,6 +146,12 @@ def test_a_checkpoint_that_is_here_counts_its_own_tokens():
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(TINY_DIRECTORY)
-    board = Problem(size=6, holes=(), agents=(Agent(start=(5, 5), goal=(5, 4)), Agent(start=(5, 3), goal=(5, 2))))
-    asked = tokenizer.apply_chat_template([{"role": "user", "content": prompt(board, PromptStyle.COMPACT)}], add_generation_prompt=True, return_dict=False)
+    board = Problem(
+        size=6, holes=(), agents=(Agent(start=(5, 5), goal=(5, 4)), Agent(start=(5, 3), goal=(5, 2)))
+    )
+    asked = tokenizer.apply_chat_template(
+        [{"role": "user", "content": prompt(board, PromptStyle.COMPACT)}],
+        add_generation_prompt=True,
+        return_dict=False,
+    )
     assert prompt_tokens(load_preset("tiny")) == pytest.approx(len(asked), abs=10)

@@ -1,4 +1,5 @@
-"""Decisions on proposals of deployed runs, which are suspended until somebody decides: a real server, a real worker, a curriculum of two stages."""
+"""Decisions on proposals of deployed runs, which are suspended until somebody decides: a real server, a real
+worker, a curriculum of two stages."""
 
 import json
 from collections.abc import Iterator
@@ -41,7 +42,9 @@ def read(path: Path) -> Any:
 
 
 def undecided(run: Path) -> bool:
-    return not (run / "stage-00" / "decision.json").exists() and not (run / "stage-01" / "config.json").exists()
+    return (
+        not (run / "stage-00" / "decision.json").exists() and not (run / "stage-01" / "config.json").exists()
+    )
 
 
 def outcome(run: Path) -> dict[str, Any]:
@@ -52,12 +55,19 @@ def outcome(run: Path) -> dict[str, Any]:
     return decision
 
 
-def test_answers_that_decide_nothing_are_refused_and_the_run_stays_suspended(deployed: Deployed, waiting: dict[str, str]):
+def test_answers_that_decide_nothing_are_refused_and_the_run_stays_suspended(
+    deployed: Deployed, waiting: dict[str, str]
+):
     flow_run, config = waiting["asked-again"], deployed.proposed(waiting["asked-again"])
     before = deployed.state(flow_run)
     size, *others = config
     partial = {size: {"data_ratio": 1.0}, **{other: config[other] for other in others}}
-    for answer in ({}, {"decision": "approve", "config": {size: config[size]}}, {"decision": "approve", "config": partial}, {"config": config}):
+    for answer in (
+        {},
+        {"decision": "approve", "config": {size: config[size]}},
+        {"decision": "approve", "config": partial},
+        {"config": config},
+    ):
         assert deployed.answer(flow_run, **answer) == "REJECT", answer
     assert deployed.state(flow_run) == before
     assert undecided(deployed.runs / "asked-again")
@@ -65,7 +75,11 @@ def test_answers_that_decide_nothing_are_refused_and_the_run_stays_suspended(dep
 
 def test_a_run_asks_until_there_is_a_usable_decision(deployed: Deployed, waiting: dict[str, str]):
     flow_run, run = waiting["asked-again"], deployed.runs / "asked-again"
-    deployed.call("POST", f"/flow_runs/{flow_run}/set_state", {"state": {"type": "CRASHED", "name": "Crashed"}, "force": True})
+    deployed.call(
+        "POST",
+        f"/flow_runs/{flow_run}/set_state",
+        {"state": {"type": "CRASHED", "name": "Crashed"}, "force": True},
+    )
     deployed.run("prefect", "flow-run", "retry", flow_run)
     asked = deployed.suspended(flow_run)
     assert undecided(run), "nobody has seen the defaults of the form that the crash used up"
@@ -80,8 +94,14 @@ def test_a_run_asks_until_there_is_a_usable_decision(deployed: Deployed, waiting
     assert proposal, "the proposal is shown again too"
 
     small, *larger = config
-    edited = {small: {**config[small], "data_ratio": 1.0}, **{size: {**config[size], "data_ratio": 0.0} for size in larger}}
-    assert deployed.answer(flow_run, decision="approve", config=edited, comment="small ones", by="Ada") == "ACCEPT"
+    edited = {
+        small: {**config[small], "data_ratio": 1.0},
+        **{size: {**config[size], "data_ratio": 0.0} for size in larger},
+    }
+    assert (
+        deployed.answer(flow_run, decision="approve", config=edited, comment="small ones", by="Ada")
+        == "ACCEPT"
+    )
     deployed.completed(flow_run)
     decision = outcome(run)
     assert (decision["decision"], decision["edited"], decision["via"]) == ("approve", True, "form")
@@ -95,11 +115,17 @@ def test_a_proposal_rejected_in_a_shell_wakes_the_suspended_run(deployed: Deploy
     deployed.run("flows.cli", "reject", run.name, "--yes", "--comment", "too many holes")
     deployed.completed(waiting["rejected"])
     decision = outcome(run)
-    assert (decision["decision"], decision["via"], decision["comment"]) == ("reject", "shell", "too many holes")
+    assert (decision["decision"], decision["via"], decision["comment"]) == (
+        "reject",
+        "shell",
+        "too many holes",
+    )
     assert decision["config"] == read(run / "stage-00" / "config.json")
 
 
-def test_a_stopped_run_ends_with_the_stage_that_it_has_also_when_it_is_started_again(deployed: Deployed, waiting: dict[str, str]):
+def test_a_stopped_run_ends_with_the_stage_that_it_has_also_when_it_is_started_again(
+    deployed: Deployed, waiting: dict[str, str]
+):
     flow_run, run = waiting["stopped"], deployed.runs / "stopped"
     assert deployed.answer(flow_run, decision="stop", config=deployed.proposed(flow_run)) == "ACCEPT"
     deployed.completed(flow_run)

@@ -18,7 +18,15 @@ from policy.grpo.train_spec import last_checkpoint
 from policy.tiny.rates import Rates, rates_path
 
 STEPS, SAVE_STEPS = 12, 5
-SMALL = {"steps": STEPS, "warmup_steps": 2, "save_steps": SAVE_STEPS, "hidden_size": 32, "layers": 2, "batch_size": 16, "design_batch_size": 8}
+SMALL = {
+    "steps": STEPS,
+    "warmup_steps": 2,
+    "save_steps": SAVE_STEPS,
+    "hidden_size": 32,
+    "layers": 2,
+    "batch_size": 16,
+    "design_batch_size": 8,
+}
 
 
 def command(output: Path, **changes: object) -> list[str]:
@@ -48,7 +56,9 @@ def killed(output: Path, environment: dict[str, str]) -> None:
     """Leave what a bootstrap leaves that is killed as soon as its first checkpoint is complete."""
     log = output.with_name("killed.log")
     with open(log, "w") as file:
-        process = subprocess.Popen(command(output), env=environment, stdout=file, stderr=subprocess.STDOUT, start_new_session=True)
+        process = subprocess.Popen(
+            command(output), env=environment, stdout=file, stderr=subprocess.STDOUT, start_new_session=True
+        )
         deadline = time.monotonic() + 400
         while last_checkpoint(work_of(output)) is None:
             assert process.poll() is None, log.read_text()
@@ -80,21 +90,30 @@ def test_a_bootstrapped_policy_loads_and_answers(whole: Path):
 @pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.timeout(900)
-def test_a_killed_bootstrap_goes_on_and_gives_the_same_weights(whole: Path, environment: dict[str, str], tmp_path: Path):
+def test_a_killed_bootstrap_goes_on_and_gives_the_same_weights(
+    whole: Path, environment: dict[str, str], tmp_path: Path
+):
     output = tmp_path / "base"
     killed(output, environment)
     assert not output.exists()
     work = work_of(output)
 
-    other = subprocess.run(command(output, seed=1), env=environment, capture_output=True, text=True, timeout=120)
+    other = subprocess.run(
+        command(output, seed=1), env=environment, capture_output=True, text=True, timeout=120
+    )
     assert other.returncode == 2
-    assert f"{work}: was begun with another recipe and reached checkpoint-{SAVE_STEPS}" in other.stderr.replace("\n", "")
+    assert (
+        f"{work}: was begun with another recipe and reached checkpoint-{SAVE_STEPS}"
+        in other.stderr.replace("\n", "")
+    )
 
     done = subprocess.run(command(output), env=environment, capture_output=True, text=True, timeout=400)
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"from step {SAVE_STEPS}\n" in (work / "bootstrap.log").read_text()
     assert_same_policy(output, whole)
-    assert [path.read_bytes() for path in sorted(work.glob("rates-*.json"))] == [path.read_bytes() for path in sorted(work_of(whole).glob("rates-*.json"))]
+    assert [path.read_bytes() for path in sorted(work.glob("rates-*.json"))] == [
+        path.read_bytes() for path in sorted(work_of(whole).glob("rates-*.json"))
+    ]
 
     again = subprocess.run(command(output), env=environment, capture_output=True, text=True, timeout=120)
     assert again.returncode == 2
@@ -104,7 +123,9 @@ def test_a_killed_bootstrap_goes_on_and_gives_the_same_weights(whole: Path, envi
 @pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.timeout(900)
-def test_a_bootstrap_that_was_killed_behind_its_last_step_is_finished(whole: Path, environment: dict[str, str], tmp_path: Path):
+def test_a_bootstrap_that_was_killed_behind_its_last_step_is_finished(
+    whole: Path, environment: dict[str, str], tmp_path: Path
+):
     output = tmp_path / "base"
     work = shutil.copytree(work_of(whole), work_of(output))
     rates_path(work, STEPS).unlink()

@@ -1,4 +1,5 @@
-"""A person at the two UIs, in a real browser: start a run from its form, approve an edited proposal, find the artifacts, compare in MLflow.
+"""A person at the two UIs, in a real browser: start a run from its form, approve an edited proposal, find the
+artifacts, compare in MLflow.
 
 Screenshots go to the folder that ENVWRIGHT_SCREENSHOTS names, or to that of the test.
 """
@@ -16,7 +17,14 @@ from support.envwright_serve import Served, serving, wait_until
 from support.prefect_servers import ask, flow_runs
 
 pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(900)]
-FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
 NAME = "from-the-form"
 SLOW = 120_000
 """Milliseconds: a browser that draws in software takes many seconds for its first page."""
@@ -26,7 +34,9 @@ SLOW = 120_000
 def page() -> Iterator[Page]:
     chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if chromium is None:
-        (pytest.fail if os.environ.get("ENVWRIGHT_BROWSER_REQUIRED") else pytest.skip)("no Chromium is installed (apt-get install chromium)")
+        (pytest.fail if os.environ.get("ENVWRIGHT_BROWSER_REQUIRED") else pytest.skip)(
+            "no Chromium is installed (apt-get install chromium)"
+        )
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
         page = browser.new_page(viewport={"width": 1500, "height": 1050})
@@ -86,7 +96,11 @@ def log_in(served: Served, page: Page) -> None:
 def start_from_the_form(served: Served, page: Page, shoot: Callable[[str], None]) -> None:
     page.goto(f"http://127.0.0.1:{served.prefect}/deployments")
     page.get_by_text("curriculum").first.wait_for()
-    deployment = next(one for one in ask(f"{served.api}/deployments/filter") if one["name"] == "tiny" and one["entrypoint"].endswith(":curriculum"))
+    deployment = next(
+        one
+        for one in ask(f"{served.api}/deployments/filter")
+        if one["name"] == "tiny" and one["entrypoint"].endswith(":curriculum")
+    )
     page.goto(f"http://127.0.0.1:{served.prefect}/deployments/deployment/{deployment['id']}/run")
     form = page.locator("form").first
     form.get_by_text("Context variant").first.wait_for()
@@ -97,7 +111,11 @@ def start_from_the_form(served: Served, page: Page, shoot: Callable[[str], None]
     page.get_by_role("button", name="Submit").click()
     wait_until(lambda: any(run["deployment_id"] == deployment["id"] for run in flow_runs(served.api)), 60)
     [run] = [run for run in flow_runs(served.api) if run["deployment_id"] == deployment["id"]]
-    assert run["parameters"] == {"preset": "micro", "name": NAME, "options": {"approval": "required"}}, "fields that are left empty are not sent"
+    assert run["parameters"] == {
+        "preset": "micro",
+        "name": NAME,
+        "options": {"approval": "required"},
+    }, "fields that are left empty are not sent"
 
 
 def approve_an_edited_config(served: Served, page: Page, shoot: Callable[[str], None]) -> None:
@@ -117,7 +135,9 @@ def approve_an_edited_config(served: Served, page: Page, shoot: Callable[[str], 
     form.wait_for(state="hidden")
 
 
-def test_a_run_is_started_approved_and_inspected_in_the_browser(tmp_path: Path, page: Page, shoot: Callable[[str], None]):
+def test_a_run_is_started_approved_and_inspected_in_the_browser(
+    tmp_path: Path, page: Page, shoot: Callable[[str], None]
+):
     with serving(tmp_path) as served:
         log_in(served, page)
         start_from_the_form(served, page, shoot)
@@ -126,7 +146,12 @@ def test_a_run_is_started_approved_and_inspected_in_the_browser(tmp_path: Path, 
         wait_until(in_state(served, NAME, "Completed"), 400)
         run = tmp_path / "runs" / NAME
         decision = json.loads((run / "stage-00" / "decision.json").read_text())
-        assert (decision["decision"], decision["edited"], decision["via"], decision["comment"]) == ("approve", True, "form", "fewer small maps")
+        assert (decision["decision"], decision["edited"], decision["via"], decision["comment"]) == (
+            "approve",
+            True,
+            "form",
+            "fewer small maps",
+        )
         assert json.loads((run / "stage-01" / "config.json").read_text()) == decision["config"]
         assert decision["config"]["sizes"]["3"]["data_ratio"] < 0.1
         see_the_artifacts(served, page, shoot)
@@ -135,16 +160,27 @@ def test_a_run_is_started_approved_and_inspected_in_the_browser(tmp_path: Path, 
 
 def see_the_artifacts(served: Served, page: Page, shoot: Callable[[str], None]) -> None:
     stage = run_of(served, "stage 1 · V6 · checkpoint")
-    found = ask(f"{served.api}/artifacts/filter", {"artifacts": {"operator": "and_"}, "flow_runs": {"id": {"any_": [stage["id"]]}}})
+    found = ask(
+        f"{served.api}/artifacts/filter",
+        {"artifacts": {"operator": "and_"}, "flow_runs": {"id": {"any_": [stage["id"]]}}},
+    )
     assert {artifact["type"] for artifact in found} == {"table", "markdown", "progress", "image"}, found
     messages = [entry["message"] for entry in ask(f"{served.api}/logs/filter", {"limit": 200})]
-    assert any("step 4 of 4, reward" in message for message in messages), "training tells of itself in the log of the run"
+    assert any("step 4 of 4, reward" in message for message in messages), (
+        "training tells of itself in the log of the run"
+    )
     page.goto(f"http://127.0.0.1:{served.prefect}/runs/flow-run/{stage['id']}")
     page.get_by_text("Artifacts", exact=True).first.click()
     page.get_by_text(f"{NAME}-stage-1-config").wait_for()
     shoot("artifacts")
     shown = {artifact["key"].removeprefix(f"{NAME}-stage-1-"): artifact["id"] for artifact in found}
-    for what, text in (("config", "→"), ("proposal", "Proposed config for stage 2"), ("breakdown", "hole collision"), ("links", "MLflow run"), ("rates", "")):
+    for what, text in (
+        ("config", "→"),
+        ("proposal", "Proposed config for stage 2"),
+        ("breakdown", "hole collision"),
+        ("links", "MLflow run"),
+        ("rates", ""),
+    ):
         page.goto(f"http://127.0.0.1:{served.prefect}/artifacts/artifact/{shown[what]}")
         (page.get_by_text(text) if text else page.locator("img[src^='data:image/png']")).first.wait_for()
         shoot(f"artifact-{what}")
@@ -154,12 +190,16 @@ def see_the_artifacts(served: Served, page: Page, shoot: Callable[[str], None]) 
 
 
 def compare_in_mlflow(served: Served, folder: Path, page: Page, shoot: Callable[[str], None]) -> None:
-    client, address = MlflowClient(f"sqlite:///{folder}/runs/mlflow.db"), f"http://127.0.0.1:{served.mlflow}/#"
+    client, address = (
+        MlflowClient(f"sqlite:///{folder}/runs/mlflow.db"),
+        f"http://127.0.0.1:{served.mlflow}/#",
+    )
     experiment = client.get_experiment_by_name("envwright")
     assert experiment is not None
     stages = client.search_runs([experiment.experiment_id], "tags.level = 'stage'", order_by=["params.stage"])
     assert [run.data.params["stage"] for run in stages] == ["0", "1"]
-    view = f"{address}/experiments/{experiment.experiment_id}/runs?workflowType=machine_learning&viewStateShareKey="
+    runs = f"{address}/experiments/{experiment.experiment_id}/runs"
+    view = f"{runs}?workflowType=machine_learning&viewStateShareKey="
     page.goto(f"{view}stages")
     page.get_by_text("stage 1 · V6 · checkpoint").first.wait_for()
     shoot("mlflow-stages")
@@ -169,6 +209,8 @@ def compare_in_mlflow(served: Served, folder: Path, page: Page, shoot: Callable[
     shoot("mlflow-chart")
     ids = json.dumps([run.info.run_id for run in stages])
     page.goto("about:blank")
-    page.goto(f'{address}/compare-runs?runs={ids}&experiments=["{experiment.experiment_id}"]&workflowType=machine_learning')
+    page.goto(
+        f'{address}/compare-runs?runs={ids}&experiments=["{experiment.experiment_id}"]&workflowType=machine_learning'
+    )
     page.get_by_text("Comparing 2 Runs", exact=False).first.wait_for()
     shoot("mlflow-compare")

@@ -1,4 +1,5 @@
-"""A comparison on the micro preset, with a real Prefect server and a real MLflow store: killed in the middle, resumed, one curriculum failing."""
+"""A comparison on the micro preset, with a real Prefect server and a real MLflow store: killed in the middle,
+resumed, one curriculum failing."""
 
 import json
 import os
@@ -16,14 +17,30 @@ from infra.lineage import Recorder
 from infra.runs.run import Run
 
 NAME = "compare-micro"
-COMPARE = [sys.executable, "-m", "flows.cli", "compare", "micro", "--engineers", "fixed,random,levels", "--seeds", "3"]
+COMPARE = [
+    sys.executable,
+    "-m",
+    "flows.cli",
+    "compare",
+    "micro",
+    "--engineers",
+    "fixed,random,levels",
+    "--seeds",
+    "3",
+]
 SMALL = ["--set", "epochs=1", "--set", "validation.instances=2"]
 
 
 def environment(folder: Path) -> dict[str, str]:
     # MLflow puts the store that another test opened into the environment.
     ours = {name: value for name, value in os.environ.items() if name != "MLFLOW_TRACKING_URI"}
-    return {**ours, "ENVWRIGHT_RUNS": str(folder / "runs"), "PREFECT_HOME": str(folder / "prefect"), "OMP_NUM_THREADS": "1", "COLUMNS": "100"}
+    return {
+        **ours,
+        "ENVWRIGHT_RUNS": str(folder / "runs"),
+        "PREFECT_HOME": str(folder / "prefect"),
+        "OMP_NUM_THREADS": "1",
+        "COLUMNS": "100",
+    }
 
 
 def wait_for(path: Path, process: subprocess.Popen, log: Path) -> None:
@@ -58,7 +75,9 @@ def stamps(run: Path) -> dict[Path, int]:
 def test_a_comparison_is_killed_resumed_and_finished_beside_a_curriculum_that_fails(tmp_path: Path):
     directory = tmp_path / "runs" / NAME
     with open(tmp_path / "out.txt", "w") as out:
-        process = subprocess.Popen([*COMPARE, *SMALL], env=environment(tmp_path), stdout=out, stderr=out, start_new_session=True)
+        process = subprocess.Popen(
+            [*COMPARE, *SMALL], env=environment(tmp_path), stdout=out, stderr=out, start_new_session=True
+        )
         wait_for(directory / "comparison.json", process, tmp_path / "out.txt")
         (directory / "levels-s3").mkdir()
         (directory / "levels-s3" / "curriculum.json").write_text("{}")
@@ -70,11 +89,17 @@ def test_a_comparison_is_killed_resumed_and_finished_beside_a_curriculum_that_fa
         assert time.monotonic() < deadline, f"outlived the comparison: {working_for(directory)}"
         time.sleep(0.1)
     os.killpg(process.pid, signal.SIGKILL)  # Prefect's temporary server, which outlives a kill
-    assert seeds(read_comparison_results(directory)) == {"fixed": (3,), "random": (), "levels": ()}, "what was known is shown"
+    assert seeds(read_comparison_results(directory)) == {
+        "fixed": (3,),
+        "random": (),
+        "levels": (),
+    }, "what was known is shown"
     assert "</html>" in (directory / "comparison.html").read_text()
     before = stamps(directory / "fixed-s3") | stamps(directory / "shared")
 
-    done = subprocess.run([*COMPARE, *SMALL], env=environment(tmp_path), capture_output=True, text=True, timeout=400)
+    done = subprocess.run(
+        [*COMPARE, *SMALL], env=environment(tmp_path), capture_output=True, text=True, timeout=400
+    )
     assert done.returncode == 1, done.stdout + done.stderr
     assert "1 of 3 curricula failed: levels-s3" in done.stderr
     assert "failed: levels-s3" in done.stdout, "the table is printed all the same"
@@ -96,7 +121,10 @@ def seeds(results: ComparisonResults) -> dict[str, tuple[int, ...]]:
 
 def shares_stage_0(directory: Path) -> None:
     for step in ("generate", "train", "evaluate", "summarize"):
-        records = [json.loads((directory / run / "stage-00" / ".steps" / f"{step}.json").read_text()) for run in ("shared", "fixed-s3", "random-s3")]
+        records = [
+            json.loads((directory / run / "stage-00" / ".steps" / f"{step}.json").read_text())
+            for run in ("shared", "fixed-s3", "random-s3")
+        ]
         assert records[0] == records[1] == records[2], "one training for all"
     assert not (directory / "random-s3" / "stage-00" / "logs" / "training.log").exists()
 
@@ -129,8 +157,14 @@ def shows_in_mlflow(runs: Path) -> None:
     recorder = Recorder(f"sqlite:///{runs.resolve()}/mlflow.db", runs / "mlartifacts")
     found = recorder.client.search_runs([recorder.experiment], max_results=100)
     [parent] = [run for run in found if run.data.tags.get("level") == "comparison"]
-    nested = sorted(str(run.info.run_name) for run in found if run.data.tags.get("mlflow.parentRunId") == parent.info.run_id)
+    nested = sorted(
+        str(run.info.run_name)
+        for run in found
+        if run.data.tags.get("mlflow.parentRunId") == parent.info.run_id
+    )
     assert nested == ["fixed-s3", "random-s3", "shared"]
     history = recorder.client.get_metric_history(parent.info.run_id, "valid/random")
     assert [metric.step for metric in history] == [0, 1]
-    assert {"comparison.png", "comparison.html"} <= {file.path for file in recorder.client.list_artifacts(parent.info.run_id)}
+    assert {"comparison.png", "comparison.html"} <= {
+        file.path for file in recorder.client.list_artifacts(parent.info.run_id)
+    }

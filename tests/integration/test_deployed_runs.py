@@ -46,7 +46,9 @@ def deployments(server: str, tmp_path_factory) -> dict[str, str]:
 
 def envwright(server: str, *arguments: str) -> subprocess.CompletedProcess:
     command = [sys.executable, "-m", "flows.cli", *arguments]
-    return subprocess.run(command, env={**os.environ, "PREFECT_API_URL": server}, capture_output=True, text=True, timeout=120)
+    return subprocess.run(
+        command, env={**os.environ, "PREFECT_API_URL": server}, capture_output=True, text=True, timeout=120
+    )
 
 
 def deployed(server: str, file: Path, *more: str) -> dict[str, str]:
@@ -56,7 +58,9 @@ def deployed(server: str, file: Path, *more: str) -> dict[str, str]:
 
 
 def pools(server: str) -> dict[str, tuple]:
-    return {pool["name"]: (pool["type"], pool["concurrency_limit"]) for pool in ask(f"{server}/work_pools/filter")}
+    return {
+        pool["name"]: (pool["type"], pool["concurrency_limit"]) for pool in ask(f"{server}/work_pools/filter")
+    }
 
 
 def started(server: str, deployment: str, state: str, **parameters: float) -> str:
@@ -67,20 +71,26 @@ def started(server: str, deployment: str, state: str, **parameters: float) -> st
 
 
 def told(server: str, run: str, state: str, name: str | None = None) -> None:
-    ask(f"{server}/flow_runs/{run}/set_state", {"state": {"type": state, "name": name or state.capitalize()}, "force": True})
+    ask(
+        f"{server}/flow_runs/{run}/set_state",
+        {"state": {"type": state, "name": name or state.capitalize()}, "force": True},
+    )
 
 
 def reap(server: str, **options: float) -> list[str]:
     """Call the janitor's work in a process of its own."""
     code = (
-        "import json, sys; from datetime import datetime, timedelta, UTC; from prefect.client.orchestration import get_client; "
-        "from infra.serving import reaping; o = json.loads(sys.argv[1]); now = datetime.now(UTC) + timedelta(seconds=o.pop('later', 0)); "
-        "reaping._PAGE = o.pop('page', reaping._PAGE)\n"
-        "with get_client(sync_client=True) as client: print(json.dumps(reaping.reap(client, now=now, **o)))"
+        "import json, sys; from datetime import datetime, timedelta, UTC; from prefect.client.orchestration"
+        " import get_client; from infra.serving import reaping; o = json.loads(sys.argv[1]); now ="
+        " datetime.now(UTC) + timedelta(seconds=o.pop('later', 0)); reaping._PAGE = o.pop('page',"
+        " reaping._PAGE)\nwith get_client(sync_client=True) as client: print(json.dumps(reaping.reap(client,"
+        " now=now, **o)))"
     )
     defaults = {"max_silence": 120, "max_start": 900, "resume": 0}
     command = [sys.executable, "-c", code, json.dumps(defaults | options)]
-    done = subprocess.run(command, env={**os.environ, "PREFECT_API_URL": server}, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        command, env={**os.environ, "PREFECT_API_URL": server}, capture_output=True, text=True, timeout=60
+    )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -95,10 +105,19 @@ def task_state(server: str, run: str) -> str:
 
 def below(server: str, root: str, *tags: str) -> tuple[str, str, str]:
     """What runs below a run: a task, the subflow that it stands for, and a task of that."""
-    task = ask(f"{server}/task_runs/", {"flow_run_id": root, "task_key": "stage", "dynamic_key": "0", "state": {"type": "RUNNING"}})["id"]
+    task = ask(
+        f"{server}/task_runs/",
+        {"flow_run_id": root, "task_key": "stage", "dynamic_key": "0", "state": {"type": "RUNNING"}},
+    )["id"]
     [flow] = {found["flow_id"] for found in ask(f"{server}/flow_runs/filter") if found["id"] == root}
-    child = ask(f"{server}/flow_runs/", {"flow_id": flow, "parent_task_run_id": task, "tags": tags, "state": {"type": "RUNNING"}})["id"]
-    plain = ask(f"{server}/task_runs/", {"flow_run_id": child, "task_key": "train", "dynamic_key": "0", "state": {"type": "RUNNING"}})["id"]
+    child = ask(
+        f"{server}/flow_runs/",
+        {"flow_id": flow, "parent_task_run_id": task, "tags": tags, "state": {"type": "RUNNING"}},
+    )["id"]
+    plain = ask(
+        f"{server}/task_runs/",
+        {"flow_run_id": child, "task_key": "train", "dynamic_key": "0", "state": {"type": "RUNNING"}},
+    )["id"]
     return task, child, plain
 
 
@@ -111,12 +130,18 @@ def eventually(condition, seconds: float = 60) -> None:
 
 def test_deploy_gives_pools_and_placeholders_what_they_should_have(server, deployments):
     assert pools(server) == {"local": ("process", None), "gpu": ("process", 1)}
-    queues = {queue["name"]: queue["concurrency_limit"] for queue in ask(f"{server}/work_pools/local/queues/filter")}
+    queues = {
+        queue["name"]: queue["concurrency_limit"] for queue in ask(f"{server}/work_pools/local/queues/filter")
+    }
     assert queues == {"default": 2, "janitor": None}
-    [here] = [deployment for deployment in ask(f"{server}/deployments/filter") if deployment["name"] == "here"]
+    [here] = [
+        deployment for deployment in ask(f"{server}/deployments/filter") if deployment["name"] == "here"
+    ]
     assert here["job_variables"]["env"]["ENVWRIGHT_RUNS"] == os.environ["ENVWRIGHT_RUNS"]
     assert here["job_variables"]["env"]["MLFLOW_TRACKING_URI"].startswith("sqlite:///")
-    assert Path(here["pull_steps"][0]["prefect.deployments.steps.set_working_directory"]["directory"]).is_absolute()
+    assert Path(
+        here["pull_steps"][0]["prefect.deployments.steps.set_working_directory"]["directory"]
+    ).is_absolute()
 
 
 def test_deploy_without_a_server_says_how_to_get_one(tmp_path):
@@ -128,9 +153,15 @@ def test_deploy_without_a_server_says_how_to_get_one(tmp_path):
 
 
 def test_the_janitor_tells_the_dead_from_the_living_and_the_suspended(server, deployments):
-    worker = start_child("prefect", ["worker", "start", "--pool", "local"], {"PREFECT_API_URL": server, "PREFECT_WORKER_QUERY_SECONDS": "2"})
+    worker = start_child(
+        "prefect",
+        ["worker", "start", "--pool", "local"],
+        {"PREFECT_API_URL": server, "PREFECT_WORKER_QUERY_SECONDS": "2"},
+    )
     try:
-        live = ask(f"{server}/deployments/{deployments['here']}/create_flow_run", {"parameters": {"seconds": 300}})["id"]
+        live = ask(
+            f"{server}/deployments/{deployments['here']}/create_flow_run", {"parameters": {"seconds": 300}}
+        )["id"]
         eventually(lambda: state(server, live) == "Running")
         dead = started(server, deployments["nowhere"], "RUNNING")
         stuck = started(server, deployments["nowhere"], "PENDING")
@@ -140,7 +171,12 @@ def test_the_janitor_tells_the_dead_from_the_living_and_the_suspended(server, de
         time.sleep(75)
         [line] = reap(server, max_silence=70)
         assert "no sign of life" in line
-        assert [state(server, run) for run in (live, dead, stuck, suspended)] == ["Running", "Crashed", "Pending", "Suspended"]
+        assert [state(server, run) for run in (live, dead, stuck, suspended)] == [
+            "Running",
+            "Crashed",
+            "Pending",
+            "Suspended",
+        ]
         reap(server, max_silence=3000, max_start=40)
         assert [state(server, run) for run in (live, stuck, suspended)] == ["Running", "Crashed", "Suspended"]
         assert reap(server) == []
@@ -174,7 +210,15 @@ def test_a_run_whose_parent_was_deleted_is_ended_and_stops_nothing(server, deplo
 def test_more_than_fits_on_a_page_is_found(server, deployments):
     roots = [started(server, deployments["nowhere"], "RUNNING") for _ in range(3)]
     for number in range(5):
-        ask(f"{server}/task_runs/", {"flow_run_id": roots[0], "task_key": "draw", "dynamic_key": str(number), "state": {"type": "RUNNING"}})
+        ask(
+            f"{server}/task_runs/",
+            {
+                "flow_run_id": roots[0],
+                "task_key": "draw",
+                "dynamic_key": str(number),
+                "state": {"type": "RUNNING"},
+            },
+        )
     done = reap(server, page=2, later=300)
     assert len(done) == 4, done
     assert done[-1] == "5 task runs of flow runs that have ended: crashed"
@@ -232,11 +276,20 @@ def test_a_failure_and_a_suspension_are_told_to_the_webhook(server, inbox):
     assert "hooks.example.org" in refused.stderr
 
     command = [sys.executable, "-c", "from served_flows import failing; failing(return_state=True)"]
-    done = subprocess.run(command, cwd=Path(__file__).parent, env={**os.environ, "PREFECT_API_URL": server}, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        command,
+        cwd=Path(__file__).parent,
+        env={**os.environ, "PREFECT_API_URL": server},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     assert done.returncode == 0, done.stderr
     eventually(lambda: len(got) == 1)
     [flow] = [found["id"] for found in ask(f"{server}/flows/filter") if found["name"] == "curriculum"]
-    waiting = ask(f"{server}/flow_runs/", {"flow_id": flow, "name": "waits", "state": {"type": "RUNNING"}})["id"]
+    waiting = ask(f"{server}/flow_runs/", {"flow_id": flow, "name": "waits", "state": {"type": "RUNNING"}})[
+        "id"
+    ]
     told(server, waiting, "PAUSED", "Suspended")
     eventually(lambda: len(got) == 2)
 

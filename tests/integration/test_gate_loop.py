@@ -9,24 +9,40 @@ from pathlib import Path
 import pytest
 
 MICRO = ["run", "micro", "--engineer", "random"]
-WRECKING = ["--set", "trl.learning_rate=0.1", "--set", "design.candidates=2", "--set", "design.anchor_share=0.5"]
+WRECKING = [
+    "--set",
+    "trl.learning_rate=0.1",
+    "--set",
+    "engineer.candidates=2",
+    "--set",
+    "engineer.pilot=2",
+    "--set",
+    "engineer.anchor_share=0.5",
+]
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_a_run_that_wrecks_its_policy_ends_with_the_start_policy(tmp_path: Path):
-    said = envwright(tmp_path, *MICRO, "--set", "design.gate=rollback", *WRECKING, "--name", "undone")
-    assert "a drop; the next stage starts from the start policy with the config of stage 0" in said
-    assert "the run ends with the start policy" in said
+def test_a_run_that_wrecks_its_policy_ends_with_the_base_policy(tmp_path: Path):
+    said = envwright(tmp_path, *MICRO, "--set", "engineer.gate=rollback", *WRECKING, "--name", "undone")
+    assert "a drop; the next stage starts from the base policy with the config of stage 0" in said
+    assert "the run ends with the base policy" in said
     run = tmp_path / "runs" / "undone"
     results = json.loads((run / "results.json").read_text())
     default = json.loads((run / "curriculum.json").read_text())["preset"]["default_config"]
-    assert [(stage["parent"], stage["gate"]["action"], stage["gate"]["in_force"]) for stage in results["stages"]] == [(-1, "rollback", -1)] * 2
+    assert [
+        (stage["parent"], stage["gate"]["action"], stage["gate"]["in_force"]) for stage in results["stages"]
+    ] == [(-1, "rollback", -1)] * 2
     assert all(stage["config"] == default for stage in results["stages"])
     assert all(stage["gate"]["valid"]["high"] < 0 for stage in results["stages"])
-    assert all(len(stage["pilots"]) == 1 and stage["pilots"][0]["score"]["groups"] == 32 for stage in results["stages"])
-    assert "The gate rolled back: the run ends with the start policy." in (run / "report.html").read_text()
-    assert "trained from the start policy of undone" in envwright(tmp_path, "lineage", str(run / "stage-01" / "checkpoint"))
+    assert all(
+        len(stage["pilots"]) == 1 and stage["pilots"][0]["score"]["groups"] == 2
+        for stage in results["stages"]
+    )
+    assert "The gate rolled back: the run ends with the base policy." in (run / "report.html").read_text()
+    assert "trained from the base policy of undone" in envwright(
+        tmp_path, "lineage", str(run / "stage-01" / "checkpoint")
+    )
 
 
 @pytest.mark.slow
@@ -46,7 +62,19 @@ def test_without_the_gate_the_same_run_ends_wrecked(tmp_path: Path):
 def envwright(folder: Path, *arguments: str) -> str:
     # MLflow puts the store that another test opened into the environment.
     ours = {name: value for name, value in os.environ.items() if name != "MLFLOW_TRACKING_URI"}
-    environment = {**ours, "ENVWRIGHT_RUNS": str(folder / "runs"), "PREFECT_HOME": str(folder / "prefect"), "OMP_NUM_THREADS": "1", "COLUMNS": "160"}
-    done = subprocess.run([sys.executable, "-m", "flows.cli", *arguments], env=environment, capture_output=True, text=True, timeout=600)
+    environment = {
+        **ours,
+        "ENVWRIGHT_RUNS": str(folder / "runs"),
+        "PREFECT_HOME": str(folder / "prefect"),
+        "OMP_NUM_THREADS": "1",
+        "COLUMNS": "160",
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "flows.cli", *arguments],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

@@ -25,7 +25,9 @@ def manifest(run: Path) -> dict:
     return json.loads((run / "stage-00" / "manifest.json").read_text())
 
 
-def test_a_run_killed_in_the_middle_of_training_ends_with_the_same_data(finished: FinishedRun, tmp_path: Path):
+def test_a_run_killed_in_the_middle_of_training_ends_with_the_same_data(
+    finished: FinishedRun, tmp_path: Path
+):
     run = tmp_path / "runs" / NAME
     command = ["run", "micro", "--stages", "1", "--set", "trl.save_steps=1"]
     killed_once(lambda: list(run.glob("stage-00/work/*/checkpoint-*/trainer_state.json")), tmp_path, *command)
@@ -38,12 +40,23 @@ def test_a_run_killed_in_the_middle_of_training_ends_with_the_same_data(finished
     assert resumed["keys"]["generate"] == whole["keys"]["generate"]
 
 
-def test_a_full_disk_leaves_the_stage_incomplete_and_resumable(finished: FinishedRun, server: str, tmp_path: Path):
+def test_a_full_disk_leaves_the_stage_incomplete_and_resumable(
+    finished: FinishedRun, server: str, tmp_path: Path
+):
     stage = finished.copy_to(tmp_path) / "stage-01"
     for name in (".steps/evaluate.json", "manifest.json", "rollouts.parquet"):
         (stage / name).unlink()
     # A limit on the size of files stands for a disk that fills up while rollouts are written.
-    limited = ["bash", "-c", 'ulimit -f 16; exec "$@"', "bash", sys.executable, "-c", WRITE_ROLLOUTS, str(stage)]
+    limited = [
+        "bash",
+        "-c",
+        'ulimit -f 16; exec "$@"',
+        "bash",
+        sys.executable,
+        "-c",
+        WRITE_ROLLOUTS,
+        str(stage),
+    ]
     failed = subprocess.run(limited, env=environment(tmp_path), capture_output=True, text=True, timeout=120)
     assert "File too large" in failed.stderr
     assert not (stage / "rollouts.parquet").exists()

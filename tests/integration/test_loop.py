@@ -9,8 +9,14 @@ from support.finished_run import NAME, FinishedRun
 from envgen.dataset import read_dataset
 
 pytestmark = pytest.mark.timeout(900)
-STAGE = ["config.json", "train.parquet", "checkpoint/model.safetensors", "train_log.parquet", "rollouts.parquet"]
-STAGE += ["breakdown.json", "proposal.json", "designer_state.json", "manifest.json"]
+STAGE = [
+    "config.json",
+    "train.parquet",
+    "checkpoint/model.safetensors",
+    "train_log.parquet",
+    "rollouts.parquet",
+]
+STAGE += ["breakdown.json", "proposal.json", "engineer_state.json", "manifest.json"]
 
 
 def test_the_loop_trains_evaluates_designs_and_reports(finished: FinishedRun):
@@ -21,7 +27,7 @@ def test_the_loop_trains_evaluates_designs_and_reports(finished: FinishedRun):
         assert [name for name in STAGE if not (run / stage / name).exists()] == []
         assert not (run / stage / "work").exists()
     proposal = json.loads((run / "stage-00" / "proposal.json").read_text())
-    assert proposal["designer"] == "checkpoint"
+    assert proposal["engineer"] == "checkpoint"
     assert proposal["attempts"], "the checkpoint was asked"
     assert json.loads((run / "stage-01" / "config.json").read_text()) == proposal["config"]
     results = json.loads((run / "results.json").read_text())
@@ -33,23 +39,30 @@ def test_the_loop_trains_evaluates_designs_and_reports(finished: FinishedRun):
 def test_training_data_and_validation_set_share_no_board(finished: FinishedRun):
     held_out = {i.problem.id for i in read_dataset(finished.directory / "validation.parquet")}
     for stage in ("stage-00", "stage-01"):
-        assert not held_out & {i.problem.id for i in read_dataset(finished.directory / stage / "train.parquet")}
+        assert not held_out & {
+            i.problem.id for i in read_dataset(finished.directory / stage / "train.parquet")
+        }
 
 
 def test_a_configured_server_sees_the_curriculum_its_stages_and_the_log(finished: FinishedRun):
     states = {run["name"]: run["state"]["type"] for run in finished.flow_runs}
-    assert states == dict.fromkeys([NAME, "stage 0 · V6 · checkpoint", "stage 1 · V6 · checkpoint"], "COMPLETED")
+    assert states == dict.fromkeys(
+        [NAME, "stage 0 · V6 · checkpoint", "stage 1 · V6 · checkpoint"], "COMPLETED"
+    )
     below = [run["tags"] for run in finished.flow_runs if run["parent_task_run_id"]]
     assert len(below) == 2
     assert all("envwright" in tags for tags in below), "the janitor looks after them"
     assert any("checkpoint proposes" in message for message in finished.messages), finished.messages
 
 
-def test_lineage_leads_from_the_last_checkpoint_to_the_start_policy(finished: FinishedRun):
+def test_lineage_leads_from_the_last_checkpoint_to_the_base_policy(finished: FinishedRun):
     shown = envwright(finished.folder, "lineage", finished.directory / "stage-01" / "checkpoint").stdout
-    order = [shown.index(name) for name in (f"stage 1 of {NAME}", f"stage 0 of {NAME}", f"the start policy of {NAME}")]
+    order = [
+        shown.index(name)
+        for name in (f"stage 1 of {NAME}", f"stage 0 of {NAME}", f"the base policy of {NAME}")
+    ]
     assert order == sorted(order)
-    assert "designer checkpoint, context V6, prompt envwright-compact-V6 version 1, trace tr-" in shown
+    assert "engineer checkpoint, context V6, prompt envwright-compact-V6 version 1, trace tr-" in shown
 
 
 def test_a_finished_run_is_not_run_again_and_another_preset_is_refused(finished: FinishedRun, tmp_path):

@@ -19,18 +19,70 @@ NAME = "micro-checkpoint-V6-s0"
 def test_a_curriculum_is_recorded_in_postgres_and_a_bucket(tmp_path: Path):
     prefect_port, mlflow_port = free_port(), free_port()
     prefect_url, mlflow_url = f"http://127.0.0.1:{prefect_port}/api", f"http://127.0.0.1:{mlflow_port}"
-    prefect_server = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(prefect_port), "--analytics-off"]
+    prefect_server = [
+        sys.executable,
+        "-m",
+        "prefect",
+        "server",
+        "start",
+        "--host",
+        "127.0.0.1",
+        "--port",
+        str(prefect_port),
+        "--analytics-off",
+    ]
     with postgres(DATABASES) as host, s3(tmp_path) as keys:
-        database = {"PREFECT_SERVER_DATABASE_CONNECTION_URL": f"postgresql+asyncpg://{host}/prefect", "PREFECT_HOME": str(tmp_path / "server")}
-        store = ["--backend-store-uri", f"postgresql+psycopg2://{host}/mlflow", "--artifacts-destination", "s3://envwright/mlflow"]
-        mlflow_server = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(mlflow_port), "--workers", "1", *store]
+        database = {
+            "PREFECT_SERVER_DATABASE_CONNECTION_URL": f"postgresql+asyncpg://{host}/prefect",
+            "PREFECT_HOME": str(tmp_path / "server"),
+        }
+        store = [
+            "--backend-store-uri",
+            f"postgresql+psycopg2://{host}/mlflow",
+            "--artifacts-destination",
+            "s3://envwright/mlflow",
+        ]
+        mlflow_server = [
+            sys.executable,
+            "-m",
+            "mlflow",
+            "server",
+            "--host",
+            "127.0.0.1",
+            "--port",
+            str(mlflow_port),
+            "--workers",
+            "1",
+            *store,
+        ]
         with (
             served(prefect_server, f"{prefect_url}/health", tmp_path / "prefect.log", **database),
-            served(mlflow_server, f"{mlflow_url}/health", tmp_path / "mlflow.log", **keys, MLFLOW_SERVER_ENABLE_JOB_EXECUTION="false"),
+            served(
+                mlflow_server,
+                f"{mlflow_url}/health",
+                tmp_path / "mlflow.log",
+                **keys,
+                MLFLOW_SERVER_ENABLE_JOB_EXECUTION="false",
+            ),
         ):
-            places = {"ENVWRIGHT_RUNS": str(tmp_path / "runs"), "PREFECT_HOME": str(tmp_path / "client"), "OMP_NUM_THREADS": "1"}
-            environment = {**os.environ, **places, "PREFECT_API_URL": prefect_url, "MLFLOW_TRACKING_URI": mlflow_url}
-            done = subprocess.run([sys.executable, "-m", "flows.cli", "run", "micro"], env=environment, capture_output=True, text=True, timeout=400)
+            places = {
+                "ENVWRIGHT_RUNS": str(tmp_path / "runs"),
+                "PREFECT_HOME": str(tmp_path / "client"),
+                "OMP_NUM_THREADS": "1",
+            }
+            environment = {
+                **os.environ,
+                **places,
+                "PREFECT_API_URL": prefect_url,
+                "MLFLOW_TRACKING_URI": mlflow_url,
+            }
+            done = subprocess.run(
+                [sys.executable, "-m", "flows.cli", "run", "micro"],
+                env=environment,
+                capture_output=True,
+                text=True,
+                timeout=400,
+            )
             assert done.returncode == 0, done.stdout + done.stderr
             assert "not recorded" not in done.stdout + done.stderr
             _check_prefect(prefect_url)
@@ -39,7 +91,9 @@ def test_a_curriculum_is_recorded_in_postgres_and_a_bucket(tmp_path: Path):
 
 
 def _check_prefect(url: str) -> None:
-    assert states(url) == dict.fromkeys([NAME, "stage 0 · V6 · checkpoint", "stage 1 · V6 · checkpoint"], "COMPLETED")
+    assert states(url) == dict.fromkeys(
+        [NAME, "stage 0 · V6 · checkpoint", "stage 1 · V6 · checkpoint"], "COMPLETED"
+    )
 
 
 def _check_mlflow(url: str) -> None:
@@ -48,9 +102,19 @@ def _check_mlflow(url: str) -> None:
     assert experiment["artifact_location"].startswith("mlflow-artifacts:/")
     runs = ask(f"{api}/runs/search", {"experiment_ids": [experiment["experiment_id"]]})["runs"]
     stages = [run for run in runs if {"key": "level", "value": "stage"} in run["data"]["tags"]]
-    assert sorted(tag["value"] for run in runs for tag in run["data"]["tags"] if tag["key"] == "level") == ["curriculum", "stage", "stage", "start"]
+    assert sorted(tag["value"] for run in runs for tag in run["data"]["tags"] if tag["key"] == "level") == [
+        "curriculum",
+        "stage",
+        "stage",
+        "start",
+    ]
     for run in stages:
-        contexts = {tag["value"] for data in run["inputs"]["dataset_inputs"] for tag in data["tags"] if tag["key"] == "mlflow.data.context"}
+        contexts = {
+            tag["value"]
+            for data in run["inputs"]["dataset_inputs"]
+            for tag in data["tags"]
+            if tag["key"] == "mlflow.data.context"
+        }
         assert contexts == {"training", "validation"}
     models = ask(f"{api}/logged-models/search", {"experiment_ids": [experiment["experiment_id"]]})["models"]
     names = sorted(model["info"]["name"] for model in models)
@@ -60,6 +124,15 @@ def _check_mlflow(url: str) -> None:
 def _check_bucket(keys: dict[str, str]) -> None:
     import boto3
 
-    client = boto3.client("s3", endpoint_url=keys["AWS_ENDPOINT_URL"], aws_access_key_id="x", aws_secret_access_key="x", region_name="us-east-1")
-    stored = {entry["Key"].rpartition("/")[2] for entry in client.list_objects_v2(Bucket="envwright", Prefix="mlflow/")["Contents"]}
+    client = boto3.client(
+        "s3",
+        endpoint_url=keys["AWS_ENDPOINT_URL"],
+        aws_access_key_id="x",
+        aws_secret_access_key="x",
+        region_name="us-east-1",
+    )
+    stored = {
+        entry["Key"].rpartition("/")[2]
+        for entry in client.list_objects_v2(Bucket="envwright", Prefix="mlflow/")["Contents"]
+    }
     assert {"manifest.json", "results.json", "report.html", "proposal.json"} <= stored

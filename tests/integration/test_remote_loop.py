@@ -21,7 +21,9 @@ print(push(Path(directory), remote) if way == "push" else pull(remote, Path(dire
 
 
 def python(environment: dict[str, str], *arguments: str) -> str:
-    done = subprocess.run([sys.executable, *arguments], env=environment, capture_output=True, text=True, timeout=280)
+    done = subprocess.run(
+        [sys.executable, *arguments], env=environment, capture_output=True, text=True, timeout=280
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -32,12 +34,18 @@ def python(environment: dict[str, str], *arguments: str) -> str:
 def test_a_run_fetched_from_a_bucket_is_not_run_again(tmp_path: Path):
     with s3(tmp_path) as keys:
         runs = tmp_path / "runs"
-        places = {"ENVWRIGHT_RUNS": str(runs), "ENVWRIGHT_REMOTE": REMOTE, "PREFECT_HOME": str(tmp_path / "prefect")}
+        places = {
+            "ENVWRIGHT_RUNS": str(runs),
+            "ENVWRIGHT_REMOTE": REMOTE,
+            "PREFECT_HOME": str(tmp_path / "prefect"),
+        }
         environment = {**os.environ, **keys, **places, "OMP_NUM_THREADS": "1"}
         python(environment, "-m", "flows.cli", "run", "micro")
         python(environment, "-c", COPY, "push", REMOTE, str(runs / NAME))
         assert python(environment, "-c", COPY, "push", REMOTE, str(runs / NAME)) == "0\n"
-        manifests = {path.parent.name: path.read_bytes() for path in (runs / NAME).glob("stage-*/manifest.json")}
+        manifests = {
+            path.parent.name: path.read_bytes() for path in (runs / NAME).glob("stage-*/manifest.json")
+        }
         records = {path: path.read_bytes() for path in (runs / NAME).rglob(".steps/*.json")}
         assert sorted(manifests) == ["stage-00", "stage-01"]
         assert records
@@ -47,4 +55,6 @@ def test_a_run_fetched_from_a_bucket_is_not_run_again(tmp_path: Path):
         python(environment, "-m", "flows.cli", "run", "micro")
         assert {path: path.read_bytes() for path in records} == records
         assert {path: path.stat().st_mtime_ns for path in records} == before, "no step was done again"
-        assert {path.parent.name: path.read_bytes() for path in (runs / NAME).glob("stage-*/manifest.json")} == manifests
+        assert {
+            path.parent.name: path.read_bytes() for path in (runs / NAME).glob("stage-*/manifest.json")
+        } == manifests

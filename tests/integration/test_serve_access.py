@@ -1,4 +1,5 @@
-"""Who may use the servers of `envwright serve`: not a web page in the user's browser, and not another user of the machine."""
+"""Who may use the servers of `envwright serve`: not a web page in the user's browser, and not another user of
+the machine."""
 
 import json
 import stat
@@ -17,23 +18,39 @@ EVIL = "http://evil.example"
 JSON = {"Content-Type": "application/json"}
 
 
-def status(url: str, method: str = "POST", body: dict | None = None, **headers: str) -> tuple[int, str | None]:
+def status(
+    url: str, method: str = "POST", body: dict | None = None, **headers: str
+) -> tuple[int, str | None]:
     """The status of an answer, and which origin a browser lets read it."""
-    answer = urllib3.request(method, url, body=json.dumps(body or {}), headers={name.replace("_", "-"): value for name, value in headers.items()}, timeout=60)
+    answer = urllib3.request(
+        method,
+        url,
+        body=json.dumps(body or {}),
+        headers={name.replace("_", "-"): value for name, value in headers.items()},
+        timeout=60,
+    )
     return answer.status, answer.headers.get("Access-Control-Allow-Origin")
 
 
 def preflight(url: str, origin: str) -> tuple[int, str | None]:
     """What a browser is told that asks whether a page of an origin may send JSON and log in."""
-    asked = {"Access_Control_Request_Method": "POST", "Access_Control_Request_Headers": "authorization,content-type"}
+    asked = {
+        "Access_Control_Request_Method": "POST",
+        "Access_Control_Request_Headers": "authorization,content-type",
+    }
     return status(url, "OPTIONS", Origin=origin, **asked)
 
 
 def test_only_a_caller_with_the_auth_string_makes_prefect_run_a_command(tmp_path: Path):
     with serving(tmp_path) as served:
         prefect, mark = f"http://127.0.0.1:{served.prefect}", tmp_path / "F"
-        deployment = next(one for one in ask(f"{served.api}/deployments/filter") if one["name"] == "every-two-minutes")
-        listing, running = f"{prefect}/api/deployments/filter", f"{prefect}/api/deployments/{deployment['id']}/create_flow_run"
+        deployment = next(
+            one for one in ask(f"{served.api}/deployments/filter") if one["name"] == "every-two-minutes"
+        )
+        listing, running = (
+            f"{prefect}/api/deployments/filter",
+            f"{prefect}/api/deployments/{deployment['id']}/create_flow_run",
+        )
         command = {"job_variables": {"command": f"touch {mark}"}, "state": {"type": "SCHEDULED"}}
         login = make_headers(basic_auth=served.auth_string)["authorization"]
         wrong = make_headers(basic_auth="envwright:wrong")["authorization"]
@@ -43,13 +60,33 @@ def test_only_a_caller_with_the_auth_string_makes_prefect_run_a_command(tmp_path
             # A browser sends a body without a type to another origin without asking first.
             assert status(url, body=command, Origin=EVIL) == (401, None)
             assert status(url, body=command, Host="evil.example", Authorization=login, **JSON)[0] == 400
-            assert status(url, body=command, Host=f"evil.example:{served.prefect}", Origin=EVIL, Authorization=login, **JSON)[0] == 400
+            assert (
+                status(
+                    url,
+                    body=command,
+                    Host=f"evil.example:{served.prefect}",
+                    Origin=EVIL,
+                    Authorization=login,
+                    **JSON,
+                )[0]
+                == 400
+            )
             assert status(url, body=command, **JSON)[0] == 401
             assert status(url, body=command, Authorization=wrong, **JSON)[0] == 401
-        known = {one["id"] for one in ask(f"{served.api}/flow_runs/filter", {"deployments": {"id": {"any_": [deployment["id"]]}}})}
+        known = {
+            one["id"]
+            for one in ask(
+                f"{served.api}/flow_runs/filter", {"deployments": {"id": {"any_": [deployment["id"]]}}}
+            )
+        }
         assert status(running, body=command, Authorization=login, **JSON)[0] == 201
         wait_until(mark.exists, 120)
-        after = {one["id"] for one in ask(f"{served.api}/flow_runs/filter", {"deployments": {"id": {"any_": [deployment["id"]]}}})}
+        after = {
+            one["id"]
+            for one in ask(
+                f"{served.api}/flow_runs/filter", {"deployments": {"id": {"any_": [deployment["id"]]}}}
+            )
+        }
         assert len(after - known) == 1, "the refused requests made no run"
         for origin in (prefect, prefect.replace("127.0.0.1", "localhost")):
             assert preflight(listing, origin) == (200, origin), "the page that the user opened"
@@ -60,10 +97,21 @@ def test_only_a_caller_with_the_auth_string_makes_prefect_run_a_command(tmp_path
 
 def without_login_a_command_says_what_to_do(served: Served, folder: Path) -> None:
     folder.mkdir()
-    places = {"PREFECT_API_URL": f"http://127.0.0.1:{served.prefect}/api", "ENVWRIGHT_RUNS": "runs", "PREFECT_HOME": str(folder / "prefect")}
+    places = {
+        "PREFECT_API_URL": f"http://127.0.0.1:{served.prefect}/api",
+        "ENVWRIGHT_RUNS": "runs",
+        "PREFECT_HOME": str(folder / "prefect"),
+    }
     for command in (["deploy"], ["run", "micro"]):
         call = [sys.executable, "-m", "flows.cli", *command]
-        done = subprocess.run(call, cwd=folder, env={**served.environment, **places}, capture_output=True, text=True, timeout=240)
+        done = subprocess.run(
+            call,
+            cwd=folder,
+            env={**served.environment, **places},
+            capture_output=True,
+            text=True,
+            timeout=240,
+        )
         assert done.returncode == 2, done.stdout + done.stderr
         assert "asks for an auth string" in done.stderr
         assert "export PREFECT_API_AUTH_STRING" in done.stderr
@@ -78,7 +126,11 @@ def refused_by_mlflow(url: str) -> None:
 
 def nobody_else_reads_it(served: Served) -> None:
     assert stat.S_IMODE((served.folder / "prefect.toml").stat().st_mode) == 0o600
-    assert not [line for line in processes_with(ENVWRIGHT_RUNS=str(served.folder / "runs")) if served.auth_string in line], "command lines are public"
+    assert not [
+        line
+        for line in processes_with(ENVWRIGHT_RUNS=str(served.folder / "runs"))
+        if served.auth_string in line
+    ], "command lines are public"
     logs = "".join(path.read_text() for path in (served.folder / "runs" / ".serve").glob("*.log"))
     assert served.auth_string not in logs
     assert f"log in with {served.auth_string}\n" in served.out.read_text()

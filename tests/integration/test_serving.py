@@ -22,14 +22,18 @@ print(run, [a.path for a in recorder.client.list_artifacts(run)], list(Path("run
 def recorded(served: Served, tracking: str) -> str:
     """What is known of a run with an artifact that is recorded at a tracking server or database."""
     command = [sys.executable, "-c", RECORD, tracking]
-    done = subprocess.run(command, cwd=served.folder, env=served.environment, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        command, cwd=served.folder, env=served.environment, capture_output=True, text=True, timeout=120
+    )
     assert "note.txt" in done.stdout.rpartition("[")[2], done.stdout + done.stderr
     return done.stdout
 
 
 def test_a_deployment_runs_from_the_same_folder_and_ctrl_c_leaves_nothing(tmp_path: Path):
     with serving(tmp_path) as served:
-        assert recorded(served, f"http://127.0.0.1:{served.mlflow}") == recorded(served, f"sqlite:///{tmp_path}/runs/mlflow.db")
+        assert recorded(served, f"http://127.0.0.1:{served.mlflow}") == recorded(
+            served, f"sqlite:///{tmp_path}/runs/mlflow.db"
+        )
         done = served.run("deployment", "run", "janitor/every-two-minutes", "--watch")
         assert done.returncode == 0, done.stdout + done.stderr
         assert "Completed" in done.stdout
@@ -44,7 +48,9 @@ def test_a_deployment_runs_from_the_same_folder_and_ctrl_c_leaves_nothing(tmp_pa
         assert not (tmp_path / "prefect.toml").exists()
         assert (tmp_path / "runs" / ".prefect" / "prefect.db").exists()
     with serving(tmp_path) as served:
-        after = [run["state"]["type"] for run in ask(f"{served.api}/flow_runs/filter") if run["created"] < ended]
+        after = [
+            run["state"]["type"] for run in ask(f"{served.api}/flow_runs/filter") if run["created"] < ended
+        ]
         assert {"CRASHED", "COMPLETED"} <= set(after), "history is kept"
         assert "PENDING" not in after
         assert after.count("RUNNING") <= 1, "the one that waited has the place of the one that was cut off"

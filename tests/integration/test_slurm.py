@@ -1,4 +1,5 @@
-"""The batch script of a Slurm worker against a real Prefect server; of Slurm there is only a stand-in for `scontrol`."""
+"""The batch script of a Slurm worker against a real Prefect server; of Slurm there is only a stand-in for
+`scontrol`."""
 
 import os
 import signal
@@ -27,7 +28,14 @@ def training(folder: str):
 
 
 def prefect(environment: dict[str, str], folder: Path, *arguments: str) -> str:
-    done = subprocess.run([sys.executable, "-m", "prefect", *arguments], env=environment, cwd=folder, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-m", "prefect", *arguments],
+        env=environment,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -38,10 +46,24 @@ def prefect(environment: dict[str, str], folder: Path, *arguments: str) -> str:
 def test_a_preempted_job_goes_back_to_the_queue_and_its_flow_run_is_taken_up_again(tmp_path: Path):
     port = free_port()
     url = f"http://127.0.0.1:{port}/api"
-    server = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port), "--analytics-off"]
+    server = [
+        sys.executable,
+        "-m",
+        "prefect",
+        "server",
+        "start",
+        "--host",
+        "127.0.0.1",
+        "--port",
+        str(port),
+        "--analytics-off",
+    ]
     bin_folder = tmp_path / ".venv" / "bin"
     bin_folder.mkdir(parents=True)
-    for name, line in {"scontrol": f'echo "$@" >>{tmp_path}/requeued', "prefect": f'exec {sys.executable} -m prefect "$@"'}.items():
+    for name, line in {
+        "scontrol": f'echo "$@" >>{tmp_path}/requeued',
+        "prefect": f'exec {sys.executable} -m prefect "$@"',
+    }.items():
         (bin_folder / name).write_text(f"#!/bin/sh\n{line}\n")
         (bin_folder / name).chmod(0o755)
     (tmp_path / "training.py").write_text(FLOW)
@@ -54,7 +76,9 @@ def test_a_preempted_job_goes_back_to_the_queue_and_its_flow_run_is_taken_up_aga
     }
     with served(server, f"{url}/health", tmp_path / "server.log", PREFECT_HOME=str(tmp_path / "server")):
         prefect(environment, tmp_path, "work-pool", "create", "gpu", "--type", "process")
-        prefect(environment, tmp_path, "--no-prompt", "deploy", "training.py:training", "-n", "one", "-p", "gpu")
+        prefect(
+            environment, tmp_path, "--no-prompt", "deploy", "training.py:training", "-n", "one", "-p", "gpu"
+        )
         prefect(environment, tmp_path, "deployment", "run", "training/one", "-p", f"folder={tmp_path}")
         with open(tmp_path / "job.log", "w") as log:
             job = subprocess.Popen(["bash", str(SCRIPT)], env=environment, stdout=log, stderr=log)
@@ -67,7 +91,9 @@ def test_a_preempted_job_goes_back_to_the_queue_and_its_flow_run_is_taken_up_aga
         assert job.wait(120) == 0, (tmp_path / "job.log").read_text()
         assert (tmp_path / "requeued").read_text() == "requeue 17\n"
         assert list(states(url).values()) == ["SCHEDULED"]
-        again = subprocess.run(["bash", str(SCRIPT)], env=environment, capture_output=True, text=True, timeout=200)
+        again = subprocess.run(
+            ["bash", str(SCRIPT)], env=environment, capture_output=True, text=True, timeout=200
+        )
         assert again.returncode == 0, again.stdout + again.stderr
         assert list(states(url).values()) == ["COMPLETED"]
         assert (tmp_path / "starts").read_text() == "xx"

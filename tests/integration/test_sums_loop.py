@@ -27,7 +27,9 @@ def test_the_loop_runs_on_sums_and_speaks_of_nothing_else(server: str, tmp_path:
         assert stage.breakdown.overall.labels["carry"].n == len(run.validation) / 2
         assert {entry["stratum"] for step in stage.train_log["strata"] for entry in step} == {"2", "3"}
     assert run.stage(1).config == run.stage(0).proposal.config
-    assert run.stage(0).proposal.config.strata["2"]["digits"] == 1, "nothing is solved, so that sums get shorter"
+    assert run.stage(0).proposal.config.strata["2"]["digits"] == 1, (
+        "nothing is solved, so that sums get shorter"
+    )
     # What the policy answers is its own affair: it was taught boards.
     hidden = "|".join(f"<{tag}.*?</{tag}>" for tag in ("style", "script", "svg", "pre"))
     page = re.sub(f"{hidden}|<[^>]+>", " ", run.path(Run.report).read_text(), flags=re.S)

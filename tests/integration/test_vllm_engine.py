@@ -31,7 +31,8 @@ MICRO = load_preset("micro")
 
 
 def asked_for(log: Path) -> list[tuple[int, int, bool]]:
-    """(answers, tokens, whether under a schema) of each request in the log of an engine that was started once, with vLLM."""
+    """(answers, tokens, whether under a schema) of each request in the log of an engine that was started
+    once, with vLLM."""
     text = log.read_text()
     assert re.findall(r"loads \S+ with (\w+)", text) == ["vllm"], "one start"
     found = re.findall(r"is asked for (\d+) answers of up to (\d+) tokens( under a schema)?", text)
@@ -41,9 +42,14 @@ def asked_for(log: Path) -> list[tuple[int, int, bool]]:
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_curriculum_is_evaluated_designed_and_piloted_by_one_start_of_vllm_a_stage(tmp_path: Path):
-    environment = {**os.environ, "ENVWRIGHT_VLLM_PYTHON": str(vllm_or_skip()), "ENVWRIGHT_RUNS": str(tmp_path), "VLLM_CACHE_ROOT": str(tmp_path / "cache")}
+    environment = {
+        **os.environ,
+        "ENVWRIGHT_VLLM_PYTHON": str(vllm_or_skip()),
+        "ENVWRIGHT_RUNS": str(tmp_path),
+        "VLLM_CACHE_ROOT": str(tmp_path / "cache"),
+    }
     command = [sys.executable, "-m", "flows.cli", "run", "micro", "--stages", "1", "--name", "run"]
-    command += ["--set", "engine.backend=vllm", "--set", "design.pilot=3"]
+    command += ["--set", "engine.backend=vllm", "--set", "engineer.pilot=3"]
     done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=540)
     assert done.returncode == 0, done.stdout + done.stderr
     run = tmp_path / "run"
@@ -53,12 +59,20 @@ def test_a_curriculum_is_evaluated_designed_and_piloted_by_one_start_of_vllm_a_s
     assert (evaluation, design) == ((len(instances), 40, False), (1, 160, True))
     assert (12, 24, False) in pilots, "three groups of four"
     proposal = json.loads((stage / "proposal.json").read_text())
-    assert [(attempt["error"], attempt["finish_reason"]) for attempt in proposal["attempts"]] == [(None, "stop")]
+    assert [(attempt["error"], attempt["finish_reason"]) for attempt in proposal["attempts"]] == [
+        (None, "stop")
+    ]
     assert proposal["fallback"] is None
     assert json.loads((stage / "pilot.json").read_text())["pilots"][0]["score"]["completion_tokens"] > 0
     assert not list(run.rglob("*.partial*"))
     # Another engine may tie otherwise where two tokens are equally likely.
-    here = evaluate(TransformersModel("tiny", dtype="float32"), USUAL.load(), instances, PromptStyle.COMPACT, Sampling(max_tokens=40))
+    here = evaluate(
+        TransformersModel("tiny", dtype="float32"),
+        USUAL.load(),
+        instances,
+        PromptStyle.COMPACT,
+        Sampling(max_tokens=40),
+    )
     there = read_rollouts(run / "start" / "rollouts.parquet")
     assert np.mean([a.completion == b.completion for a, b in zip(here, there, strict=True)]) > 0.9
 
@@ -69,25 +83,39 @@ def test_vllm_answers_and_scores_as_transformers_does(tmp_path: Path, monkeypatc
     python = vllm_or_skip()
     monkeypatch.setenv("VLLM_CACHE_ROOT", str(tmp_path / "cache"))
     config = EngineConfig(backend="vllm", dtype="float32", batch_size=8, max_model_len=1000)
-    engine, here = EngineChatModel(str(TINY_DIRECTORY), config, tmp_path / "engine.log", python), TransformersModel("tiny", dtype="float32")
+    engine, here = (
+        EngineChatModel(str(TINY_DIRECTORY), config, tmp_path / "engine.log", python),
+        TransformersModel("tiny", dtype="float32"),
+    )
     sequences = [list(range(40, 90)), [7], [3, 5, 8, 13]]
-    board, other = ask("Solve 3x3.\nHoles: none\nAgent 0: (0,0) to (1,1)\nAgent 1: (1,0) to (0,2)"), ask("Solve 4x4.")
+    board, other = (
+        ask("Solve 3x3.\nHoles: none\nAgent 0: (0,0) to (1,1)\nAgent 1: (1,0) to (0,2)"),
+        ask("Solve 4x4."),
+    )
     question = ask(design_prompt("V6", random_context(np.random.default_rng(0), MICRO.space), "compact").text)
     under_schema = Sampling(max_tokens=160, json_schema=answer_schema(MICRO.space))
     try:
         scores, expected = engine.score(sequences), here.score(sequences)
         assert [len(score) for score in scores] == [49, 0, 3]
         assert np.concatenate(scores) == pytest.approx(np.concatenate(expected), abs=1e-3)
-        assert engine.complete([question], under_schema) == here.complete([question], under_schema), "the same grammar"
+        assert engine.complete([question], under_schema) == here.complete([question], under_schema), (
+            "the same grammar"
+        )
         here.model.model.layers[0].mlp.up_proj.weight.data *= 1.05
-        assert np.abs(np.concatenate(scores) - np.concatenate(here.score(sequences))).max() > 1e-2, "other weights score otherwise"
+        assert np.abs(np.concatenate(scores) - np.concatenate(here.score(sequences))).max() > 1e-2, (
+            "other weights score otherwise"
+        )
         told: list[Mapping[int, Completion]] = []
         drawn = Sampling(max_tokens=30, temperature=1.0, seed=2)
         whole = engine.complete([board, other, board, board, *[other] * 9], drawn, told.append)
         assert sorted(index for new in told for index in new) == list(range(13))
         assert len(told) > 1, "told as they are there"
-        assert len({whole[index].text for index in range(4, 13)}) > 1, "equal prompts get answers of their own"
-        assert engine.complete([other, board, board], drawn) == [whole[1], whole[0], whole[2]], "whatever else is asked"
+        assert len({whole[index].text for index in range(4, 13)}) > 1, (
+            "equal prompts get answers of their own"
+        )
+        assert engine.complete([other, board, board], drawn) == [whole[1], whole[0], whole[2]], (
+            "whatever else is asked"
+        )
         with pytest.raises(ModelError, match="exceed the model's 1000; lower max_tokens"):
             engine.complete([board, ask("x" * 990)], drawn)
         with pytest.raises(ModelError, match="a sequence of 1000 tokens cannot be scored; give 1 to 999"):

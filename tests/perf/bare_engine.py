@@ -1,8 +1,8 @@
-"""A bare engine call, beside which `bench.py` holds our evaluation: the engine's own way to answer all prompts, and nothing around it.
+"""A bare engine call, beside which `bench.py` holds our evaluation: the engine's own way to answer all
+prompts, and nothing around it.
 
-Runs under the interpreter that has the engine: `python bare_engine.py SPEC.json`; answers all prompts for each line on standard
-input, and writes the seconds that it took.
-"""
+Runs under the interpreter that has the engine: `python bare_engine.py SPEC.json`; answers all prompts for
+each line on standard input, and writes the seconds that it took."""
 
 import json
 import os
@@ -23,12 +23,21 @@ def transformers_call(spec: dict) -> Callable[[], object]:
     @torch.inference_mode()
     def call() -> list[str]:
         messages = [[{"role": "user", "content": prompt}] for prompt in spec["prompts"]]
-        texts = sorted(tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True), key=len)
+        texts = sorted(
+            tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True), key=len
+        )
         answers = []
         for first in range(0, len(texts), spec["batch_size"]):
-            inputs = tokenizer(texts[first : first + spec["batch_size"]], add_special_tokens=False, padding=True, return_tensors="pt")
+            inputs = tokenizer(
+                texts[first : first + spec["batch_size"]],
+                add_special_tokens=False,
+                padding=True,
+                return_tensors="pt",
+            )
             output = model.generate(**inputs, do_sample=False, max_new_tokens=spec["max_tokens"])
-            answers += tokenizer.batch_decode(output[:, inputs["input_ids"].shape[1] :], skip_special_tokens=True)
+            answers += tokenizer.batch_decode(
+                output[:, inputs["input_ids"].shape[1] :], skip_special_tokens=True
+            )
         return answers
 
     return call

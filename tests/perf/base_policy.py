@@ -1,8 +1,8 @@
 """What a base policy can do, for its card: `python tests/perf/base_policy.py [MODEL]`; some minutes.
 
-Boards that it was not taught: fresh draws without those of the benchmark suite, and the validation set of `tiny`. Design questions: made-up
-contexts of the config space of `tiny`, answered under the schema as in a curriculum, against the rule's answers.
-"""
+Boards that it was not taught: fresh draws without those of the benchmark suite, and the validation set of
+`tiny`. Design questions: made-up contexts of the config space of `tiny`, answered under the schema as in a
+curriculum, against the rule's answers."""
 
 import sys
 
@@ -27,7 +27,21 @@ from policy.chat.transformers_model import TransformersModel
 from policy.evaluation import evaluate
 from policy.tiny.rates import LONGEST_ANSWER, rates_of
 
-FRESH = ((2, 3), (2, 4), (2, 5), (2, 6), (2, 8), (2, 10), (3, 4), (3, 5), (3, 6), (3, 8), (4, 5), (4, 6), (5, 6))
+FRESH = (
+    (2, 3),
+    (2, 4),
+    (2, 5),
+    (2, 6),
+    (2, 8),
+    (2, 10),
+    (3, 4),
+    (3, 5),
+    (3, 6),
+    (3, 8),
+    (4, 5),
+    (4, 6),
+    (5, 6),
+)
 EACH = 100
 QUESTIONS = 200
 
@@ -37,14 +51,43 @@ def main(source: str) -> None:
     fresh = []
     for agents, size in FRESH:
         for hole_ratio in (0.2, 0.3, 0.4):
-            config = BoardsConfig(sizes={size: SizeConfig(data_ratio=1, hole_ratio=hole_ratio, wait_ratio=0 if size == 3 else 0.5)})
+            config = BoardsConfig(
+                sizes={
+                    size: SizeConfig(data_ratio=1, hole_ratio=hole_ratio, wait_ratio=0 if size == 3 else 0.5)
+                }
+            )
             fresh += sample(config, EACH, agents=agents, seed=991, purpose=f"card-{hole_ratio}")[0]
-    print("\n".join(rates_of(evaluate(model, USUAL.load(), fresh, PromptStyle.COMPACT, Sampling(max_tokens=LONGEST_ANSWER))).lines()), flush=True)
+    print(
+        "\n".join(
+            rates_of(
+                evaluate(model, USUAL.load(), fresh, PromptStyle.COMPACT, Sampling(max_tokens=LONGEST_ANSWER))
+            ).lines()
+        ),
+        flush=True,
+    )
     preset = load_preset("tiny")
-    rollouts = evaluate(model, USUAL.load(), validation_instances(preset), PromptStyle.COMPACT, Sampling(max_tokens=preset.max_answer_tokens))
-    for name, kept in (("all", rollouts), *((str(wait), [r for r in rollouts if r.instance.solution.wait_required is wait]) for wait in (False, True))):
-        valid, optimal = (wilson(sum(getattr(r.verdict, rate) for r in kept), len(kept)) for rate in ("valid", "optimal"))
-        print(f"validation set of tiny, wait needed: {name}: {len(kept)} boards, valid {valid}, optimal {optimal}", flush=True)
+    rollouts = evaluate(
+        model,
+        USUAL.load(),
+        validation_instances(preset),
+        PromptStyle.COMPACT,
+        Sampling(max_tokens=preset.max_answer_tokens),
+    )
+    for name, kept in (
+        ("all", rollouts),
+        *(
+            (str(wait), [r for r in rollouts if r.instance.solution.wait_required is wait])
+            for wait in (False, True)
+        ),
+    ):
+        valid, optimal = (
+            wilson(sum(getattr(r.verdict, rate) for r in kept), len(kept)) for rate in ("valid", "optimal")
+        )
+        print(
+            f"validation set of tiny, wait needed: {name}: {len(kept)} boards, valid {valid}, optimal"
+            f" {optimal}",
+            flush=True,
+        )
     for variant in ("V1", "V6", "V6W"):
         print(designs(model, variant), flush=True)
 
@@ -57,7 +100,11 @@ def designs(model: TransformersModel, variant: str) -> str:
         contexts = [with_labels(context, rng) for context in contexts]
     sampling = Sampling(max_tokens=TINY_DESIGN_TOKENS, json_schema=answer_schema(preset.space))
     same = reasons = checked = true = readable = 0
-    for context, completion in zip(contexts, model.complete([ask(design_prompt(variant, c, "compact").text) for c in contexts], sampling), strict=True):
+    for context, completion in zip(
+        contexts,
+        model.complete([ask(design_prompt(variant, c, "compact").text) for c in contexts], sampling),
+        strict=True,
+    ):
         rule, said = teach(context)
         try:
             rationale, raw = parse_answer(completion.text, context.space)
@@ -66,13 +113,20 @@ def designs(model: TransformersModel, variant: str) -> str:
             continue
         readable += 1
         knobs = [(config.strata[name], rule.strata[name]) for name in context.space.names]
-        same += all(abs(a.data_ratio - b.data_ratio) <= 2 * SHARE_ROUNDING and np.allclose(list(a.knobs.values()), list(b.knobs.values())) for a, b in knobs)
+        same += all(
+            abs(a.data_ratio - b.data_ratio) <= 2 * SHARE_ROUNDING
+            and np.allclose(list(a.knobs.values()), list(b.knobs.values()))
+            for a, b in knobs
+        )
         reasons += rationale == said
-        claims = check_claims(context.space, rationale, context.current.config, config, context.current.breakdown)
+        claims = check_claims(
+            context.space, rationale, context.current.config, config, context.current.breakdown
+        )
         checked, true = checked + claims.checked, true + claims.true
     return (
-        f"{variant}: {readable} of {QUESTIONS} readable, config equal to the rule's {wilson(same, QUESTIONS)}, "
-        f"reason word for word {wilson(reasons, QUESTIONS)}, claims true {true} of {checked}"
+        f"{variant}: {readable} of {QUESTIONS} readable, config equal to the rule's"
+        f" {wilson(same, QUESTIONS)}, reason word for word {wilson(reasons, QUESTIONS)}, claims true {true}"
+        f" of {checked}"
     )
 
 

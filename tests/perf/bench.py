@@ -1,8 +1,9 @@
-"""`make bench`: speeds of the testbed on one core, of training and of orchestration; medians of several repeats.
+"""`make bench`: speeds of the testbed on one core, of training and of orchestration; medians of several
+repeats.
 
-Where there is a peer, both run in one process or in turn, and the ratio counts. The testbed's is w9-pathfinding (C++ core, from the
-package index): its conflict-based search, optimal in the sum of costs, on the same boards. Its answers are held against ours.
-"""
+Where there is a peer, both run in one process or in turn, and the ratio counts. The testbed's is
+w9-pathfinding (C++ core, from the package index): its conflict-based search, optimal in the sum of costs, on
+the same boards. Its answers are held against ours."""
 
 import argparse
 import statistics
@@ -65,7 +66,11 @@ def peer_paths(problem: Problem) -> list | None:
         weights[row][column] = -1.0
     search = CBS(Grid(weights, edge_collision=True))
     try:
-        return search.mapf([a.start[::-1] for a in problem.agents], [a.goal[::-1] for a in problem.agents], max_time=PEER_SECONDS)
+        return search.mapf(
+            [a.start[::-1] for a in problem.agents],
+            [a.goal[::-1] for a in problem.agents],
+            max_time=PEER_SECONDS,
+        )
     except RuntimeError:
         return None
 
@@ -81,7 +86,9 @@ def bench_solver(add: Row) -> None:
         peer = len(problems) / (time.perf_counter() - started)
         solutions = solve_many(problems)
         worse = sum(
-            solution is not None and plan is not None and sum(len(path) - 1 for path in plan) != solution.sum_of_costs
+            solution is not None
+            and plan is not None
+            and sum(len(path) - 1 for path in plan) != solution.sum_of_costs
             for plan, solution in zip(plans, solutions, strict=True)
         )
         late = sum(plan is None for plan in plans)
@@ -96,14 +103,25 @@ def bench_solver(add: Row) -> None:
 
 def bench_sampling(add: Row, per_class: int) -> None:
     """Wait ratio 0.75, hole ratios 0 to 0.4 and 2 to 5 agents pooled; at most half of what a class holds."""
-    sample(BoardsConfig(sizes={4: SizeConfig(data_ratio=1, hole_ratio=0.4, wait_ratio=0.75)}), 20, agents=5, seed=0)  # loads all searches
+    sample(
+        BoardsConfig(sizes={4: SizeConfig(data_ratio=1, hole_ratio=0.4, wait_ratio=0.75)}),
+        20,
+        agents=5,
+        seed=0,
+    )  # loads all searches
     for size, bar in SAMPLING_BARS.items():
         instances, seconds, slowest = 0, 0.0, (0.0, "")
         for hole_ratio in (0.0, 0.1, 0.2, 0.3, 0.4):
             for agents in range(MIN_AGENTS, MAX_AGENTS + 1):
-                config = BoardsConfig(sizes={size: SizeConfig(data_ratio=1, hole_ratio=hole_ratio, wait_ratio=0.75)})
+                config = BoardsConfig(
+                    sizes={size: SizeConfig(data_ratio=1, hole_ratio=hole_ratio, wait_ratio=0.75)}
+                )
                 held = enumerated_capacity(size, agents, int(hole_ratio * size * size + 1e-9))
-                count = min(per_class, int(min(held.with_wait / 0.75, held.without_wait / 0.25) / 2)) if held else per_class
+                count = (
+                    min(per_class, int(min(held.with_wait / 0.75, held.without_wait / 0.25) / 2))
+                    if held
+                    else per_class
+                )
                 if count < 4:
                     continue
                 started = time.perf_counter()
@@ -129,7 +147,13 @@ def bench_worst_board(add: Row, draws: int) -> None:
         seconds += _one_by_one(draw_boards(quota, 2, 0, "bench", first, min(1024, draws - first)).boards)
     taken = np.array(seconds) - overhead
     q999, worst = np.quantile(taken, 0.999) * 1e3, taken.max() * 1e3
-    add(f"one board, 10x10, 5 agents, holes 0.2, {len(taken):,} draws", f"99.9 %: {q999:.2f} ms, worst {worst:.1f} ms", "", "", "1 ms, 20 ms")
+    add(
+        f"one board, 10x10, 5 agents, holes 0.2, {len(taken):,} draws",
+        f"99.9 %: {q999:.2f} ms, worst {worst:.1f} ms",
+        "",
+        "",
+        "1 ms, 20 ms",
+    )
 
 
 def _one_by_one(boards) -> list[float]:
@@ -145,30 +169,58 @@ def _one_by_one(boards) -> list[float]:
 def bench_verifier(add: Row) -> None:
     """Verdicts on optimal plans of 10x10 boards with 5 agents."""
     problems = drawn(10, 5, 0.2, 800)[:500]
-    instances = [Instance(problem=p, solution=s) for p, s in zip(problems, solve_many(problems), strict=True) if s]
+    instances = [
+        Instance(problem=p, solution=s) for p, s in zip(problems, solve_many(problems), strict=True) if s
+    ]
     parsed, bare = verdicts_per_second(instances, [answer(i.solution.plan) for i in instances])
     add("verdicts, 10x10, 5 agents, parsing included", f"{parsed:,.0f}/s", "", "", "30,000/s")
     add("verdicts, 10x10, 5 agents, parsing excluded", f"{bare:,.0f}/s", "", "", "1,000,000/s")
 
 
 def bench_processes(add: Row) -> None:
-    """Whole processes with a warm cache: a stage of the paper's shape, a first solve, a suite of the paper's shape."""
+    """Whole processes with a warm cache: a stage of the paper's shape, a first solve, a suite of the paper's
+    shape."""
     with tempfile.TemporaryDirectory() as directory:
         config = Path(directory) / "paper.yaml"
-        lines = [f"  {size}: {{data_ratio: 0.125, hole_ratio: 0.2, wait_ratio: 0.5}}" for size in range(3, 11)]
+        lines = [
+            f"  {size}: {{data_ratio: 0.125, hole_ratio: 0.2, wait_ratio: 0.5}}" for size in range(3, 11)
+        ]
         lines[0] = "  3: {data_ratio: 0.125, hole_ratio: 0.3, wait_ratio: 0.25}"
         config.write_text("sizes:\n" + "\n".join(lines) + "\n")
-        command = [str(Path(sys.executable).parent / "envwright"), "generate", str(config), "--count", "4000", "--agents", "2", "--seed", "0", "-o"]
-        stage = median_seconds(lambda: subprocess.run([*command, f"{directory}/data.parquet"], check=True, capture_output=True), 3)
+        command = [
+            str(Path(sys.executable).parent / "envwright"),
+            "generate",
+            str(config),
+            "--count",
+            "4000",
+            "--agents",
+            "2",
+            "--seed",
+            "0",
+            "-o",
+        ]
+        stage = median_seconds(
+            lambda: subprocess.run([*command, f"{directory}/data.parquet"], check=True, capture_output=True),
+            3,
+        )
     add("generate 4,000 instances, 2 agents, all sizes, whole process", f"{stage:.2f} s", "", "", "3 s")
-    script = "from envgen.mapf.boards import board; from envgen.mapf.solver.solve import solve; solve(board('crossing'))"
+    script = (
+        "from envgen.mapf.boards import board; from envgen.mapf.solver.solve import solve;"
+        " solve(board('crossing'))"
+    )
     first = median_seconds(lambda: subprocess.run([sys.executable, "-c", script], check=True), 3)
     add("first solve of a process, warm cache, whole process", f"{first:.2f} s", "", "", "1 s")
     started = time.perf_counter()
     for block in blocks():
         knobs = SizeConfig(data_ratio=1, hole_ratio=block.hole_ratio - 0.1, wait_ratio=SUBSETS[block.subset])
         sample(BoardsConfig(sizes={block.size: knobs}), PER_HOLE_RATIO, agents=block.agents, seed=3)
-    add("3,150 instances in the shape of the benchmark suite, hole ratios 0 to 0.4", f"{time.perf_counter() - started:.2f} s", "", "", "5 s")
+    add(
+        "3,150 instances in the shape of the benchmark suite, hole ratios 0 to 0.4",
+        f"{time.perf_counter() - started:.2f} s",
+        "",
+        "",
+        "5 s",
+    )
 
 
 def bench_orchestration(add: Row) -> None:
@@ -178,7 +230,8 @@ def bench_orchestration(add: Row) -> None:
     flows, plain, update = overhead()
     added = flows - plain + UPDATES * update
     add(
-        f"orchestration of a stage: {flows:.2f} s as flows with nothing to compute, {UPDATES} progress updates of {1000 * update:.0f} ms",
+        f"orchestration of a stage: {flows:.2f} s as flows with nothing to compute, {UPDATES} progress"
+        f" updates of {1000 * update:.0f} ms",
         f"{added:.2f} s a stage",
         f"{plain:.2f} s as plain functions",
         f"{100 * added / STAGE_SECONDS:.1f} % of {STAGE_SECONDS} s",
@@ -187,25 +240,41 @@ def bench_orchestration(add: Row) -> None:
 
 
 def bench_training(add: Row) -> None:
-    """A GRPO step of ours beside a bare TRL script that draws and learns the same, and what rewards take of it."""
+    """A GRPO step of ours beside a bare TRL script that draws and learns the same, and what rewards take of
+    it."""
     from training_speed import step_seconds
 
     ours, bare, rewards = step_seconds()
-    add("GRPO step, 128 answers of the tiny policy", f"{ours:.2f} s", f"bare TRL {bare:.2f} s", f"{bare / ours:.2f}x", "0.97x")
+    add(
+        "GRPO step, 128 answers of the tiny policy",
+        f"{ours:.2f} s",
+        f"bare TRL {bare:.2f} s",
+        f"{bare / ours:.2f}x",
+        "0.97x",
+    )
     add("rewards, of that step", f"{100 * rewards:.1f} %", "", "", "")
 
 
 def bench_evaluation(add: Row) -> None:
-    """Our evaluation of the tiny policy through each engine that is installed, against a bare call of that engine."""
+    """Our evaluation of the tiny policy through each engine that is installed, against a bare call of that
+    engine."""
     from engine_speed import evaluation_speed
 
     for backend in ("transformers", "vllm"):
         try:
-            ours, bare, wall, cpu = evaluation_speed(EngineConfig(backend=backend, dtype="float32", batch_size=128))
+            ours, bare, wall, cpu = evaluation_speed(
+                EngineConfig(backend=backend, dtype="float32", batch_size=128)
+            )
         except ModelError as error:
             console.print(f"{backend}: {error}")
             continue
-        add(f"evaluation of the tiny policy on {backend}", f"{ours:,.0f} answers/s", f"bare call {bare:,.0f}/s", f"{wall:.3f}", "0.97")
+        add(
+            f"evaluation of the tiny policy on {backend}",
+            f"{ours:,.0f} answers/s",
+            f"bare call {bare:,.0f}/s",
+            f"{wall:.3f}",
+            "0.97",
+        )
         add("the same in CPU time", "", "", f"{cpu:.3f}", "0.97")
 
 
@@ -225,7 +294,9 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--draws", type=int, default=100_000, help="boards of the worst-board measurement")
-    parser.add_argument("--per-class", type=int, default=200, help="instances of each class of the sampling measurement")
+    parser.add_argument(
+        "--per-class", type=int, default=200, help="instances of each class of the sampling measurement"
+    )
     parser.add_argument("--only", choices=list(PARTS), action="append", help="only these parts")
     arguments = parser.parse_args()
     solve(drawn(4, 2, 0.2, 1)[0])
@@ -233,7 +304,13 @@ def main() -> None:
 
     def add(*cells: str) -> None:
         # A part can take many minutes: what is measured is said at once, and again in the table.
-        console.print("; ".join(f"{name} {cell}" if name in ("ratio", "bar") else cell for name, cell in zip(COLUMNS, cells, strict=True) if cell))
+        console.print(
+            "; ".join(
+                f"{name} {cell}" if name in ("ratio", "bar") else cell
+                for name, cell in zip(COLUMNS, cells, strict=True)
+                if cell
+            )
+        )
         table.add_row(*cells)
 
     for name in arguments.only or PARTS:

@@ -1,9 +1,10 @@
-"""`make capacity`: what every class of boards holds, written to docs/capacity.md; small classes are counted into envgen/mapf/capacities.json first.
+"""`make capacity`: what every class of boards holds, written to docs/capacity.md; small classes are counted
+into envgen/mapf/capacities.json first.
 
-For each map size, number of agents and hole ratio: how many boards are solvable and how many of those need a wait (over
-2,048 draws), how many distinct boards of each kind there are (enumerated, or at least 200 found), and for which wait
-ratios 200 distinct instances with exactly that ratio can be drawn, how fast; where they cannot, what the sampler says.
-"""
+For each map size, number of agents and hole ratio: how many boards are solvable and how many of those need a
+wait (over 2,048 draws), how many distinct boards of each kind there are (enumerated, or at least 200 found),
+and for which wait ratios 200 distinct instances with exactly that ratio can be drawn, how fast; where they
+cannot, what the sampler says."""
 
 import json
 import sys
@@ -40,14 +41,21 @@ def describe(size: int, agents: int, hole_ratio: float) -> tuple[str, list[str]]
     try:
         holes = quotas(config, 1, agents)[0].holes
     except SamplingError as error:
-        return f"| {size} | {agents} | {hole_ratio:g} | | | | | | " + " | ".join("✗" * len(WAIT_RATIOS)) + " |", [str(error)]
+        return f"| {size} | {agents} | {hole_ratio:g} | | | | | | " + " | ".join(
+            "✗" * len(WAIT_RATIOS)
+        ) + " |", [str(error)]
     quota = Quota(size=size, agents=agents, hole_ratio=hole_ratio, without_wait=0, with_wait=0)
     answers = draw_boards(quota, 0, 0, "capacity", 0, DRAWS).answers
-    solvable, waiting = int((answers.status > 0).sum()), int(((answers.status > 0) & (answers.waits > 0)).sum())
+    solvable, waiting = (
+        int((answers.status > 0).sum()),
+        int(((answers.status > 0) & (answers.waits > 0)).sum()),
+    )
     known = enumerated_capacity(size, agents, holes)
     marks = []
     for wait_ratio in WAIT_RATIOS:
-        wanted = BoardsConfig(sizes={size: SizeConfig(data_ratio=1, hole_ratio=hole_ratio, wait_ratio=wait_ratio)})
+        wanted = BoardsConfig(
+            sizes={size: SizeConfig(data_ratio=1, hole_ratio=hole_ratio, wait_ratio=wait_ratio)}
+        )
         began = time.perf_counter()
         try:
             drawn, _ = sample(wanted, WANTED, agents=agents, seed=0, purpose="capacity")
@@ -59,23 +67,39 @@ def describe(size: int, agents: int, hole_ratio: float) -> tuple[str, list[str]]
             refusals.append(f"wait ratio {wait_ratio:g}: {error}")
     counts = (f"{known.without_wait:,}", f"{known.with_wait:,}") if known else ("many", "many")
     row = (
-        f"| {size} | {agents} | {hole_ratio:g} | {holes} | {solvable / len(answers.status):.1%} | {waiting / max(1, solvable):.1%} | "
-        f"{counts[0]} | {counts[1]} | {' | '.join(marks)} |"
+        f"| {size} | {agents} | {hole_ratio:g} | {holes} | {solvable / len(answers.status):.1%} |"
+        f" {waiting / max(1, solvable):.1%} | {counts[0]} | {counts[1]} | {' | '.join(marks)} |"
     )
     return row, refusals
 
 
 def count_small_classes(pool: ProcessPoolExecutor) -> None:
     """Write the counts of all classes that can be enumerated."""
-    classes = [(s, a, h) for s in range(MIN_SIZE, MAX_SIZE + 1) for a in range(MIN_AGENTS, MAX_AGENTS + 1) for h in range(s * s // 2 + 1)]
+    classes = [
+        (s, a, h)
+        for s in range(MIN_SIZE, MAX_SIZE + 1)
+        for a in range(MIN_AGENTS, MAX_AGENTS + 1)
+        for h in range(s * s // 2 + 1)
+    ]
     small = [c for c in classes if 0 < board_count(*c) <= ENUMERABLE]
     counts = pool.map(enumerate_capacity, *zip(*small, strict=True))
-    TABLE.write_text(json.dumps({" ".join(map(str, c)): list(held) for c, held in zip(small, counts, strict=True)}, indent=0) + "\n", encoding="utf-8")
+    TABLE.write_text(
+        json.dumps(
+            {" ".join(map(str, c)): list(held) for c, held in zip(small, counts, strict=True)}, indent=0
+        )
+        + "\n",
+        encoding="utf-8",
+    )
 
 
 def main() -> None:
     """Measure all classes in parallel and write the page."""
-    classes = [(s, a, h) for s in range(MIN_SIZE, MAX_SIZE + 1) for a in range(MIN_AGENTS, MAX_AGENTS + 1) for h in HOLE_RATIOS]
+    classes = [
+        (s, a, h)
+        for s in range(MIN_SIZE, MAX_SIZE + 1)
+        for a in range(MIN_AGENTS, MAX_AGENTS + 1)
+        for h in HOLE_RATIOS
+    ]
     started = time.monotonic()
     with ProcessPoolExecutor() as pool:
         count_small_classes(pool)
@@ -83,13 +107,26 @@ def main() -> None:
         results = []
         for index, result in enumerate(pool.map(describe, *zip(*classes, strict=True)), start=1):
             results.append(result)
-            print(f"\r{index} of {len(classes)} classes, {time.monotonic() - started:.0f} s", end="", file=sys.stderr, flush=True)
-    lines = [HEADER, "| size | agents | hole ratio | holes | solvable | need a wait | distinct, no wait | distinct, wait | 0 | 0.25 | 0.5 | 0.75 | 1 |"]
+            print(
+                f"\r{index} of {len(classes)} classes, {time.monotonic() - started:.0f} s",
+                end="",
+                file=sys.stderr,
+                flush=True,
+            )
+    lines = [
+        HEADER,
+        (
+            "| size | agents | hole ratio | holes | solvable | need a wait | distinct, no wait | distinct,"
+            " wait | 0 | 0.25 | 0.5 | 0.75 | 1 |"
+        ),
+    ]
     lines.append("|" + "---|" * 13)
     lines += [row for row, _ in results]
     lines.append("\n## What the sampler says where it refuses\n")
     for (size, agents, hole_ratio), (_, refusals) in zip(classes, results, strict=True):
-        lines += [f"- {size}x{size}, {agents} agents, hole ratio {hole_ratio:g}, {refusal}" for refusal in refusals]
+        lines += [
+            f"- {size}x{size}, {agents} agents, hole ratio {hole_ratio:g}, {refusal}" for refusal in refusals
+        ]
     TARGET.write_text("\n".join(lines) + "\n", encoding="utf-8")
     print(f"\nwrote {TARGET}", file=sys.stderr)
 

@@ -29,23 +29,38 @@ STYLE, SAMPLING = PromptStyle.COMPACT, Sampling(max_tokens=40)
 
 
 def evaluation_speed(config: EngineConfig) -> tuple[float, float, float, float]:
-    """(ours, bare, ratio, ratio of CPU time): answers a second of the preset `tiny`'s validation set, medians; ratios are medians of those of each turn.
+    """(ours, bare, ratio, ratio of CPU time): answers a second of the preset `tiny`'s validation set,
+    medians; ratios are medians of those of each turn.
 
-    On a machine with other work wall time jumps by a tenth between two turns; CPU time, of all processes that take part, does not.
+    On a machine with other work wall time jumps by a tenth between two turns; CPU time, of all processes that
+    take part, does not.
 
-    Ours is `evaluate` through an engine in its process, with kept answers and verdicts; bare is `tests/perf/bare_engine.py`.
-    ModelError if the engine is not installed.
-    """
+    Ours is `evaluate` through an engine in its process, with kept answers and verdicts; bare is
+    `tests/perf/bare_engine.py`. ModelError if the engine is not installed."""
     instances = validation_instances(load_preset("tiny"))
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         python = vllm_python(Settings().vllm_python) if config.backend == "vllm" else sys.executable
         engine = EngineChatModel(str(TINY_DIRECTORY), config, folder / "engine.log", Settings().vllm_python)
-        spec = {"source": str(TINY_DIRECTORY), "backend": config.backend, "dtype": config.dtype, "batch_size": config.batch_size}
-        write_json(folder / "spec.json", {**spec, "max_tokens": SAMPLING.max_tokens, "prompts": [prompt(i.problem, STYLE) for i in instances]})
+        spec = {
+            "source": str(TINY_DIRECTORY),
+            "backend": config.backend,
+            "dtype": config.dtype,
+            "batch_size": config.batch_size,
+        }
+        write_json(
+            folder / "spec.json",
+            {
+                **spec,
+                "max_tokens": SAMPLING.max_tokens,
+                "prompts": [prompt(i.problem, STYLE) for i in instances],
+            },
+        )
         command = [python, str(Path(__file__).with_name("bare_engine.py")), str(folder / "spec.json")]
         with open(folder / "bare.log", "w") as log:
-            bare_process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True)
+            bare_process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True
+            )
 
         def bare() -> tuple[float, float]:
             assert bare_process.stdin is not None
@@ -72,7 +87,9 @@ def evaluation_speed(config: EngineConfig) -> tuple[float, float, float, float]:
         finally:
             engine.close()
             bare_process.communicate()
-    seconds, bare_seconds = (statistics.median(side[0] for side in sides) for sides in zip(*turns, strict=True))
+    seconds, bare_seconds = (
+        statistics.median(side[0] for side in sides) for sides in zip(*turns, strict=True)
+    )
     wall, cpu = (statistics.median(bare[clock] / ours[clock] for ours, bare in turns) for clock in (0, 1))
     return len(instances) / seconds, len(instances) / bare_seconds, wall, cpu
 
@@ -80,5 +97,9 @@ def evaluation_speed(config: EngineConfig) -> tuple[float, float, float, float]:
 def _cpu_seconds(pid: int) -> float:
     """What a process and its children have used of the processor so far."""
     process = psutil.Process(pid)
-    times = [one.cpu_times() for one in (process, *process.children(recursive=True))] if pid != os.getpid() else [process.cpu_times()]
+    times = (
+        [one.cpu_times() for one in (process, *process.children(recursive=True))]
+        if pid != os.getpid()
+        else [process.cpu_times()]
+    )
     return sum(one.user + one.system for one in times)

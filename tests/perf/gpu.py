@@ -1,14 +1,14 @@
-"""What a GPU makes of envwright, in one go: `python tests/perf/gpu.py [--rehearse] [--only tiny,step,engine,start]`.
+"""What a GPU makes of envwright, in one go: `python tests/perf/gpu.py [--rehearse] [--only
+tiny,step,engine,start]`.
 
-    tiny    the preset tiny, end to end, on the GPU
-    step    GRPO steps of a randomly initialised model with Qwen3-4B's shape (its shape, not its weights) under the preset qwen3-4b, at
-            4,000 and 8,000 answer tokens: peak memory beside the estimate, tokens/s, share of generation, model FLOPs utilisation
-    engine  answers of that model: vLLM where it is installed, else transformers with continuous batching and in batches
-    start   a start policy of the tiny preset trained with more boards and steps, beside the shipped one
+    tiny    the preset tiny, end to end, on the GPU step    GRPO steps of a randomly initialised model with
+    Qwen3-4B's shape (its shape, not its weights) under the preset qwen3-4b, at 4,000 and 8,000 answer tokens:
+    peak memory beside the estimate, tokens/s, share of generation, model FLOPs utilisation engine  answers of
+    that model: vLLM where it is installed, else transformers with continuous batching and in batches start
+    a base policy of the tiny preset trained with more boards and steps, beside the shipped one
 
-Results go to tests/perf/results/NAME.json with the hardware named, after each part. `--rehearse` runs the same code with a small shape
-on whatever there is, also a CPU, and says so in its results.
-"""
+Results go to tests/perf/results/NAME.json with the hardware named, after each part. `--rehearse` runs the
+same code with a small shape on whatever there is, also a CPU, and says so in its results."""
 
 import argparse
 import json
@@ -37,7 +37,11 @@ def main() -> None:
     parser.add_argument("--only", default=",".join(PARTS), help="parts, with commas between them")
     parser.add_argument("--out", type=Path, help="file of the results; named after the hardware if left out")
     arguments = parser.parse_args()
-    found: dict[str, Any] = {"rehearsal": arguments.rehearse, "hardware": hardware(), "versions": library_versions(PACKAGES)}
+    found: dict[str, Any] = {
+        "rehearsal": arguments.rehearse,
+        "hardware": hardware(),
+        "versions": library_versions(PACKAGES),
+    }
     name = f"rehearsal-{found['hardware']['name']}" if arguments.rehearse else found["hardware"]["name"]
     out = arguments.out or RESULTS / f"{name.lower().replace(' ', '-')}.json"
     for part in arguments.only.split(","):
@@ -63,19 +67,35 @@ def hardware() -> dict[str, Any]:
     if not torch.cuda.is_available():
         return {"name": f"cpu {platform.machine()}", **memory}
     device = torch.cuda.get_device_properties(0)
-    return {"name": device.name, "gpus": torch.cuda.device_count(), "gpu_memory_gib": round(device.total_memory / 2**30, 1), **memory}
+    return {
+        "name": device.name,
+        "gpus": torch.cuda.device_count(),
+        "gpu_memory_gib": round(device.total_memory / 2**30, 1),
+        **memory,
+    }
 
 
 def tiny(folder: Path, rehearse: bool) -> dict[str, Any]:
     """The preset tiny from the command line, as a user runs it."""
     preset = "micro" if rehearse else "tiny"
-    environment = {**os.environ, "ENVWRIGHT_RUNS": str(folder / "runs"), "PREFECT_HOME": str(folder / "prefect"), "PYTHONPATH": str(ROOT)}
+    environment = {
+        **os.environ,
+        "ENVWRIGHT_RUNS": str(folder / "runs"),
+        "PREFECT_HOME": str(folder / "prefect"),
+        "PYTHONPATH": str(ROOT),
+    }
     started = time.perf_counter()
     _run([sys.executable, "-m", "flows.cli", "run", preset, "--name", "gpu"], environment)
     from infra.runs.results import CurriculumResults
 
     results = CurriculumResults.model_validate_json((folder / "runs" / "gpu" / "results.json").read_bytes())
-    rates = [{"valid": str(stage.breakdown.overall.valid_rate), "optimal": str(stage.breakdown.overall.optimal_rate)} for stage in results.stages]
+    rates = [
+        {
+            "valid": str(stage.breakdown.overall.valid_rate),
+            "optimal": str(stage.breakdown.overall.optimal_rate),
+        }
+        for stage in results.stages
+    ]
     return {"preset": preset, "seconds": round(time.perf_counter() - started, 1), "stages": rates}
 
 
@@ -86,7 +106,15 @@ def step(folder: Path, rehearse: bool) -> dict[str, Any]:
     for length in (24, 48) if rehearse else (4000, 8000):
         output = folder / f"{length}.json"
         script = str(Path(__file__).with_name("gpu_step.py"))
-        command = [sys.executable, script, str(model), str(folder / str(length)), str(length), str(output), *["--rehearse"] * rehearse]
+        command = [
+            sys.executable,
+            script,
+            str(model),
+            str(folder / str(length)),
+            str(length),
+            str(output),
+            *["--rehearse"] * rehearse,
+        ]
         _run(command, {**os.environ, "PYTHONPATH": str(ROOT)})
         found[f"{length} answer tokens"] = json.loads(output.read_text())
     return found
@@ -110,7 +138,11 @@ def engine(folder: Path, rehearse: bool) -> dict[str, Any]:
     asked = [ask(prompt(instance.problem, PromptStyle.BOARD)) for instance in boards]
     found: dict[str, Any] = {"prompts": count, "answer_tokens": length}
     for backend in ("transformers", *(["vllm"] if find_spec("vllm") else [])):
-        chat = EngineChatModel(str(model), EngineConfig(backend=backend, batch_size=64, dtype="bfloat16"), folder / f"{backend}.log")
+        chat = EngineChatModel(
+            str(model),
+            EngineConfig(backend=backend, batch_size=64, dtype="bfloat16"),
+            folder / f"{backend}.log",
+        )
         try:
             chat.complete(asked[:2], Sampling(max_tokens=8))
             started = time.perf_counter()
@@ -119,7 +151,9 @@ def engine(folder: Path, rehearse: bool) -> dict[str, Any]:
         finally:
             chat.close()
     if "vllm" not in found:
-        found["transformers continuous batching"] = continuous_batching(model, [conversation[0].content for conversation in asked], length)
+        found["transformers continuous batching"] = continuous_batching(
+            model, [conversation[0].content for conversation in asked], length
+        )
     return found
 
 
@@ -132,9 +166,18 @@ def continuous_batching(model: Path, texts: list[str], length: int) -> dict[str,
     device = "cuda" if torch.cuda.is_available() else "cpu"
     if device == "cpu":
         return {"skipped": "needs a GPU"}
-    loaded = AutoModelForCausalLM.from_pretrained(model, dtype="bfloat16", attn_implementation="sdpa").to(device).eval()
+    loaded = (
+        AutoModelForCausalLM.from_pretrained(model, dtype="bfloat16", attn_implementation="sdpa")
+        .to(device)
+        .eval()
+    )
     rows = [tokenizer(text)["input_ids"] for text in texts]
-    options = GenerationConfig(max_new_tokens=length, do_sample=False, eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id)
+    options = GenerationConfig(
+        max_new_tokens=length,
+        do_sample=False,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+    )
     started = now()
     done = loaded.generate_batch(inputs=rows, generation_config=options)
     tokens = sum(len(one.generated_tokens) for one in done.values())
@@ -142,7 +185,8 @@ def continuous_batching(model: Path, texts: list[str], length: int) -> dict[str,
 
 
 def start(folder: Path, rehearse: bool) -> dict[str, Any]:
-    """A start policy with four times the boards and steps, and both policies on the tiny preset's validation set."""
+    """A base policy with four times the boards and steps, and both policies on the tiny preset's validation
+    set."""
     from envgen.mapf.prompts import PromptStyle
     from infra.config.preset import load_preset
     from infra.runs.data import validation_instances
@@ -152,9 +196,25 @@ def start(folder: Path, rehearse: bool) -> dict[str, Any]:
     from policy.evaluation import evaluate, gains
 
     # Ten times the batches of the shipped policy.
-    small = ["warmup_steps=1", "save_steps=4", "hidden_size=32", "layers=2", "batch_size=16", "design_batch_size=8"] if rehearse else ["save_steps=5000"]
+    small = (
+        [
+            "warmup_steps=1",
+            "save_steps=4",
+            "hidden_size=32",
+            "layers=2",
+            "batch_size=16",
+            "design_batch_size=8",
+        ]
+        if rehearse
+        else ["save_steps=5000"]
+    )
     steps = 4 if rehearse else 50_000
-    environment = {**os.environ, "ENVWRIGHT_RUNS": str(folder / "runs"), "PREFECT_HOME": str(folder / "prefect"), "PYTHONPATH": str(ROOT)}
+    environment = {
+        **os.environ,
+        "ENVWRIGHT_RUNS": str(folder / "runs"),
+        "PREFECT_HOME": str(folder / "prefect"),
+        "PYTHONPATH": str(ROOT),
+    }
     made = folder / "start"
     settings = [part for setting in (f"steps={steps}", *small) for part in ("--set", setting)]
     _run([sys.executable, "-m", "flows.cli", "bootstrap", "-o", str(made), *settings], environment)
@@ -164,18 +224,36 @@ def start(folder: Path, rehearse: bool) -> dict[str, Any]:
     for name, source in (("shipped", resolve_model("tiny")), ("trained here", str(made))):
         chat = EngineChatModel(source, EngineConfig(batch_size=128, dtype="float32"), folder / f"{name}.log")
         try:
-            answered[name] = evaluate(chat, preset.task, instances, PromptStyle.COMPACT, Sampling(max_tokens=preset.max_answer_tokens))
+            answered[name] = evaluate(
+                chat,
+                preset.task,
+                instances,
+                PromptStyle.COMPACT,
+                Sampling(max_tokens=preset.max_answer_tokens),
+            )
         finally:
             chat.close()
     valid, optimal = gains(answered["shipped"], answered["trained here"])
-    rates = {name: round(sum(one.verdict.valid for one in rollouts) / len(rollouts), 4) for name, rollouts in answered.items()}
-    return {"steps": steps, "instances": len(instances), "valid": rates, "gain_valid": str(valid), "gain_optimal": str(optimal)}
+    rates = {
+        name: round(sum(one.verdict.valid for one in rollouts) / len(rollouts), 4)
+        for name, rollouts in answered.items()
+    }
+    return {
+        "steps": steps,
+        "instances": len(instances),
+        "valid": rates,
+        "gain_valid": str(valid),
+        "gain_optimal": str(optimal),
+    }
 
 
 def _run(command: list[str], environment: dict[str, str]) -> None:
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     if done.returncode:
-        raise RuntimeError(f"{' '.join(command[1:5])} ended with exit code {done.returncode}: {(done.stdout + done.stderr)[-1500:]}")
+        raise RuntimeError(
+            f"{' '.join(command[1:5])} ended with exit code {done.returncode}:"
+            f" {(done.stdout + done.stderr)[-1500:]}"
+        )
 
 
 PARTS = {"tiny": tiny, "step": step, "engine": engine, "start": start}

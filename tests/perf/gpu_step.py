@@ -1,4 +1,5 @@
-"""GRPO steps of a model of Qwen3-4B's shape, measured: `python tests/perf/gpu_step.py MODEL FOLDER TOKENS OUT.json [--rehearse]`, run by gpu.py."""
+"""GRPO steps of a model of Qwen3-4B's shape, measured: `python tests/perf/gpu_step.py MODEL FOLDER TOKENS
+OUT.json [--rehearse]`, run by gpu.py."""
 
 import json
 import sys
@@ -8,7 +9,8 @@ from typing import Any
 
 BOARDS = 64
 ANSWERS_A_STEP = 16
-"""Fewer than the preset's 128: more of them take longer, and without vLLM more memory while they are generated, as the estimate says too."""
+"""Fewer than the preset's 128: more of them take longer, and without vLLM more memory while they are
+generated, as the estimate says too."""
 SMALL = {
     "model_type": "qwen3",
     "hidden_size": 64,
@@ -26,14 +28,17 @@ SMALL = {
 
 
 def random_model(folder: Path, rehearse: bool) -> Path:
-    """A randomly initialised Qwen3 of the shape, with the tiny policy's tokenizer: no weights can be fetched where this has to run."""
+    """A randomly initialised Qwen3 of the shape, with the tiny policy's tokenizer: no weights can be fetched
+    where this has to run."""
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
     from policy.checkpoints import resolve_model
 
     tokenizer = AutoTokenizer.from_pretrained(resolve_model("tiny"))
-    config = AutoConfig.for_model(**_config(rehearse), eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id)
+    config = AutoConfig.for_model(
+        **_config(rehearse), eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id
+    )
     with torch.device("cuda" if torch.cuda.is_available() else "cpu"):
         model = AutoModelForCausalLM.from_config(config).to(torch.bfloat16)
     model.save_pretrained(folder)
@@ -49,7 +54,8 @@ def _config(rehearse: bool) -> dict[str, Any]:
 
 
 def measure_step(model: Path, folder: Path, length: int, output: Path, rehearse: bool) -> None:
-    """Two GRPO steps under the preset's options, of which the second counts; what it took and how much of it was generation."""
+    """Two GRPO steps under the preset's options, of which the second counts; what it took and how much of it
+    was generation."""
     import torch
 
     from envgen.dataset import read_dataset, write_dataset
@@ -66,8 +72,20 @@ def measure_step(model: Path, folder: Path, length: int, output: Path, rehearse:
 
     preset = load_preset("qwen3-4b")
     folder.mkdir(parents=True)
-    write_dataset(folder / "train.parquet", sample(preset.task, preset.default_config, BOARDS, Source(0))[0], PromptStyle.BOARD, {}, preset.family)
-    options = {**preset.trl, **_possible(preset.trl), "max_completion_length": length, "max_steps": 2, "save_strategy": "no"}
+    write_dataset(
+        folder / "train.parquet",
+        sample(preset.task, preset.default_config, BOARDS, Source(0))[0],
+        PromptStyle.BOARD,
+        {},
+        preset.family,
+    )
+    options = {
+        **preset.trl,
+        **_possible(preset.trl),
+        "max_completion_length": length,
+        "max_steps": 2,
+        "save_strategy": "no",
+    }
     options["gradient_accumulation_steps"] = ANSWERS_A_STEP // options["per_device_train_batch_size"]
     # Every answer of a random model runs to the limit: masked, none would be learned from.
     options["mask_truncated_completions"] = False
@@ -120,7 +138,9 @@ def measure_step(model: Path, folder: Path, length: int, output: Path, rehearse:
         "step_seconds": round(seconds, 2),
         "generation_share": round(generation / seconds, 3),
         "generated_tokens_per_second": round(tokens / generation, 1),
-        "trained_tokens_per_second": round((ANSWERS_A_STEP * prompt_tokens + tokens) / (seconds - generation), 1),
+        "trained_tokens_per_second": round(
+            (ANSWERS_A_STEP * prompt_tokens + tokens) / (seconds - generation), 1
+        ),
         "peak_allocated_gib": measured and round(measured, 2),
         "counted_gib": round(expected, 2),
         "counted_share_of_peak": measured and round(expected / measured, 3),
@@ -151,21 +171,32 @@ def _prompt_lengths(model: Path, instances: list[Any]) -> list[int]:
     from envgen.mapf.prompts import PromptStyle, prompt
 
     tokenizer = AutoTokenizer.from_pretrained(model)
-    asked = [[{"role": "user", "content": prompt(instance.problem, PromptStyle.BOARD)}] for instance in instances]
-    return [len(tokenizer(tokenizer.apply_chat_template(one, tokenize=False, add_generation_prompt=True))["input_ids"]) for one in asked]
+    asked = [
+        [{"role": "user", "content": prompt(instance.problem, PromptStyle.BOARD)}] for instance in instances
+    ]
+    return [
+        len(
+            tokenizer(tokenizer.apply_chat_template(one, tokenize=False, add_generation_prompt=True))[
+                "input_ids"
+            ]
+        )
+        for one in asked
+    ]
 
 
 def model_flops(config: dict[str, Any], parameters: int, tokens: int, length: int) -> float:
-    """Floating-point operations of a forward and a backward pass over `tokens` in sequences of `length`, without recomputation.
+    """Floating-point operations of a forward and a backward pass over `tokens` in sequences of `length`,
+    without recomputation.
 
-    6 for each weight and token, and 6 x layers x query size x length for attention, half of it behind the mask (2204.02311, appendix B).
-    """
+    6 for each weight and token, and 6 x layers x query size x length for attention, half of it behind the
+    mask (2204.02311, appendix B)."""
     queries = config["num_attention_heads"] * config["head_dim"]
     return tokens * (6.0 * parameters + 6.0 * config["num_hidden_layers"] * queries * length)
 
 
 def matmul_rate() -> float:
-    """FLOP/s of a large bfloat16 matrix product on random data: the ceiling that utilisation is measured against."""
+    """FLOP/s of a large bfloat16 matrix product on random data: the ceiling that utilisation is measured
+    against."""
     import torch
 
     size, device = (8192, "cuda") if torch.cuda.is_available() else (1024, "cpu")
@@ -187,4 +218,6 @@ def now() -> float:
 
 
 if __name__ == "__main__":
-    measure_step(Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), Path(sys.argv[4]), "--rehearse" in sys.argv)
+    measure_step(
+        Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), Path(sys.argv[4]), "--rehearse" in sys.argv
+    )

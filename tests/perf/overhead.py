@@ -1,8 +1,9 @@
-"""What Prefect costs a stage: a curriculum whose steps are all done, as flows on a server against the same steps as plain functions.
+"""What Prefect costs a stage: a curriculum whose steps are all done, as flows on a server against the same
+steps as plain functions.
 
-With nothing to compute, both find every step finished by its digest, so that the difference is what flows, tasks, artifacts and log lines
-take. The updates of the progress bar, which only a stage that trains sends, are timed on their own and added.
-"""
+With nothing to compute, both find every step finished by its digest, so that the difference is what flows,
+tasks, artifacts and log lines take. The updates of the progress bar, which only a stage that trains sends,
+are timed on their own and added."""
 
 import os
 import statistics
@@ -16,7 +17,7 @@ sys.path.append(str(Path(__file__).parents[1]))
 from support.prefect_servers import prefect_server
 
 STAGES, REPEATS = 2, 5
-SETTINGS = {"stages": STAGES, "instances": 16, "epochs": 1, "validation.instances": 1, "design.pilot": 2}
+SETTINGS = {"stages": STAGES, "instances": 16, "epochs": 1, "validation.instances": 1, "engineer.pilot": 2}
 """The tiny preset with little to compute: what is measured does not depend on it."""
 STAGE_SECONDS, UPDATES = 120, 12
 """A stage of two minutes shows its progress every ten seconds."""
@@ -25,7 +26,12 @@ STAGE_SECONDS, UPDATES = 120, 12
 def overhead() -> tuple[float, float, float]:
     """(seconds a stage as flows, the same as plain functions, one progress update), medians."""
     with tempfile.TemporaryDirectory() as folder, prefect_server(Path(folder)) as api:
-        os.environ |= {"PREFECT_API_URL": api, "PREFECT_HOME": f"{folder}/client", "ENVWRIGHT_RUNS": f"{folder}/runs", "OMP_NUM_THREADS": "1"}
+        os.environ |= {
+            "PREFECT_API_URL": api,
+            "PREFECT_HOME": f"{folder}/client",
+            "ENVWRIGHT_RUNS": f"{folder}/runs",
+            "OMP_NUM_THREADS": "1",
+        }
         # Prefect reads its settings when it is imported.
         from flows.curriculum import curriculum
         from flows.parameters import CurriculumOptions
@@ -40,12 +46,12 @@ def overhead() -> tuple[float, float, float]:
 
 def _plain(directory: Path) -> None:
     """All steps of the curriculum as plain functions, in the order of `flows.curriculum`."""
-    from engineer.gate import START
+    from engineer.gate import BASE_POLICY
     from infra.config.preset import load_preset
     from infra.runs.lease import exclusive
     from infra.runs.run import RunRef, open_run
     from tasks.data import generate, make_validation
-    from tasks.design import engineer
+    from tasks.engineer import propose
     from tasks.gate import judge
     from tasks.learn import evaluate_stage, evaluate_start, summarize, train
     from tasks.lineage import record_lineage
@@ -58,16 +64,25 @@ def _plain(directory: Path) -> None:
         run = RunRef(directory=directory, preset=preset)
         validation = make_validation.fn(run)
         evaluate_start.fn(run, validation)
-        config, parent = preset.default_config, START
+        config, parent = preset.default_config, BASE_POLICY
         for number in range(preset.stages):
             data = generate.fn(run, number, config, validation)
             checkpoint = train.fn(run, number, data, parent)
             rollouts = evaluate_stage.fn(run, number, checkpoint, validation)
             breakdown = summarize.fn(run, number, rollouts)
             gate = judge.fn(run, number, rollouts)
-            candidates = engineer.fn(run, number, breakdown, gate)
+            candidates = propose.fn(run, number, breakdown, gate)
             pilots = score_candidates.fn(run, number, candidates, gate)
-            done = [data, checkpoint, rollouts, breakdown, gate, candidates, pilots, choose.fn(run, number, candidates, pilots)]
+            done = [
+                data,
+                checkpoint,
+                rollouts,
+                breakdown,
+                gate,
+                candidates,
+                pilots,
+                choose.fn(run, number, candidates, pilots),
+            ]
             write_manifest.fn(run, number, done)
             publish.fn(run, number)
             record_lineage.fn(run, number)

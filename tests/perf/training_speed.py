@@ -1,8 +1,9 @@
-"""What envwright's GRPO costs beside a bare TRL script: the same model, data, options, seed and reward, each in a process of its own.
+"""What envwright's GRPO costs beside a bare TRL script: the same model, data, options, seed and reward, each
+in a process of its own.
 
-The bare script is what a user of TRL writes: a reward function that judges one answer after the other, `GRPOTrainer`, nothing else.
-Both draw the same answers and learn the same, so that their times are of the same work.
-"""
+The bare script is what a user of TRL writes: a reward function that judges one answer after the other,
+`GRPOTrainer`, nothing else. Both draw the same answers and learn the same, so that their times are of the
+same work."""
 
 import json
 import statistics
@@ -30,7 +31,8 @@ OPTIONS = {
 
 
 def step_seconds() -> tuple[float, float, float]:
-    """(seconds a step of ours, of the bare script, share of ours that rewards take): medians over processes that alternate."""
+    """(seconds a step of ours, of the bare script, share of ours that rewards take): medians over processes
+    that alternate."""
     from envgen.dataset import write_dataset
     from envgen.mapf.config import BoardsConfig, SizeConfig
     from envgen.mapf.prompts import PromptStyle
@@ -38,16 +40,27 @@ def step_seconds() -> tuple[float, float, float]:
 
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder) / "train.parquet"
-        config = BoardsConfig(sizes={size: SizeConfig(data_ratio=0.25, hole_ratio=0.3, wait_ratio=0.5) for size in (3, 4, 5, 6)})
+        config = BoardsConfig(
+            sizes={size: SizeConfig(data_ratio=0.25, hole_ratio=0.3, wait_ratio=0.5) for size in (3, 4, 5, 6)}
+        )
         write_dataset(data, sample(config, 400, agents=2, seed=1)[0], PromptStyle.COMPACT, {})
         found: dict[str, list[dict]] = {"ours": [], "bare": []}
         for repeat in range(REPEATS):
             for which in ("ours", "bare") if repeat % 2 else ("bare", "ours"):
-                done = subprocess.run([sys.executable, __file__, which, str(data), f"{folder}/{which}-{repeat}"], check=True, capture_output=True, text=True)
+                done = subprocess.run(
+                    [sys.executable, __file__, which, str(data), f"{folder}/{which}-{repeat}"],
+                    check=True,
+                    capture_output=True,
+                    text=True,
+                )
                 found[which].append(json.loads(done.stdout.splitlines()[-1]))
-    ours, bare = (statistics.median(run["seconds"] / run["steps"] for run in found[which]) for which in ("ours", "bare"))
+    ours, bare = (
+        statistics.median(run["seconds"] / run["steps"] for run in found[which]) for which in ("ours", "bare")
+    )
     if [run["tokens"] for run in found["ours"]] != [run["tokens"] for run in found["bare"]]:
-        raise SystemExit("the two trainers did not draw the same answers, so that their times cannot be compared")
+        raise SystemExit(
+            "the two trainers did not draw the same answers, so that their times cannot be compared"
+        )
     return ours, bare, statistics.median(run["rewards"] / run["seconds"] for run in found["ours"])
 
 
@@ -82,7 +95,9 @@ def _ours(data: Path, folder: Path) -> dict:
     training.reward_functions, training.ProgressLines = timed, Lines
     folder.mkdir()
     where = {"data": data, "output": folder, "work": folder / "work"}
-    spec = TrainSpec(parent=resolve_model("tiny"), **where, style="compact", rewards=RewardWeights(), trl=OPTIONS, seed=3)
+    spec = TrainSpec(
+        parent=resolve_model("tiny"), **where, style="compact", rewards=RewardWeights(), trl=OPTIONS, seed=3
+    )
     training.train(spec)
     return _summary(entries[:STEPS]) | {"rewards": spent[0] * (STEPS - 1) / STEPS}
 
@@ -104,16 +119,31 @@ def _bare(data: Path, folder: Path) -> dict:
             entries.append((time.perf_counter(), state.num_input_tokens_seen))
 
     def valid_and_optimal(completions, instance, **_):
-        verdicts = [verify(instance_of_row(row, "row"), answer[-1]["content"]) for answer, row in zip(completions, instance, strict=True)]
+        verdicts = [
+            verify(instance_of_row(row, "row"), answer[-1]["content"])
+            for answer, row in zip(completions, instance, strict=True)
+        ]
         return [verdict.valid + 0.5 * verdict.optimal for verdict in verdicts]
 
     set_seed(3)
-    rows = [{"prompt": [{"role": "user", "content": row["prompt"]}], "instance": row} for row in pq.read_table(data).to_pylist()]
+    rows = [
+        {"prompt": [{"role": "user", "content": row["prompt"]}], "instance": row}
+        for row in pq.read_table(data).to_pylist()
+    ]
     trainer = GRPOTrainer(
         model=AutoModelForCausalLM.from_pretrained(resolve_model("tiny"), dtype="float32"),
         reward_funcs=valid_and_optimal,
         args=GRPOConfig(
-            output_dir=str(folder), seed=3, temperature=1.0, top_p=1.0, top_k=0, use_cpu=True, report_to=[], logging_steps=1, disable_tqdm=True, **OPTIONS
+            output_dir=str(folder),
+            seed=3,
+            temperature=1.0,
+            top_p=1.0,
+            top_k=0,
+            use_cpu=True,
+            report_to=[],
+            logging_steps=1,
+            disable_tqdm=True,
+            **OPTIONS,
         ),
         train_dataset=Dataset.from_list(rows),
         processing_class=AutoTokenizer.from_pretrained(resolve_model("tiny"), padding_side="left"),

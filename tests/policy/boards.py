@@ -33,19 +33,35 @@ def unfinished(instance: Instance) -> str:
 
 
 class Solver:
-    """A chat model that knows the boards: it answers each prompt as `respond` says, and remembers what it was asked."""
+    """A chat model that knows the boards: it answers each prompt as `respond` says, and remembers what it was
+    asked."""
 
-    def __init__(self, instances: list[Instance], style: PromptStyle, respond: Callable[[Instance], str] = optimal, finish: str = "stop") -> None:
+    def __init__(
+        self,
+        instances: list[Instance],
+        style: PromptStyle,
+        respond: Callable[[Instance], str] = optimal,
+        finish: str = "stop",
+    ) -> None:
         self.by_prompt = {prompt(i.problem, style): i for i in instances}
         self.respond, self.finish = respond, finish
         self.samplings: list[Sampling] = []
 
-    def complete(self, conversations: Sequence[Conversation], sampling: Sampling, progress: Progress | None = None) -> list[Completion]:
+    def complete(
+        self, conversations: Sequence[Conversation], sampling: Sampling, progress: Progress | None = None
+    ) -> list[Completion]:
         self.samplings.append(sampling)
         found = []
         for (message,) in conversations:
             text = self.respond(self.by_prompt[message.content])
-            found.append(Completion(text=text, prompt_tokens=len(message.content), completion_tokens=len(text), finish_reason=self.finish))
+            found.append(
+                Completion(
+                    text=text,
+                    prompt_tokens=len(message.content),
+                    completion_tokens=len(text),
+                    finish_reason=self.finish,
+                )
+            )
             if progress:
                 progress({len(found) - 1: found[-1]})
         return found

@@ -67,7 +67,12 @@ def test_a_repeated_call_asks_only_for_what_is_owed_and_tells_all(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("decides", "sampling"), [({"model": "b"}, GREEDY), ({"model": "a", "backend": "vllm"}, GREEDY), ({"model": "a"}, Sampling(max_tokens=41))]
+    ("decides", "sampling"),
+    [
+        ({"model": "b"}, GREEDY),
+        ({"model": "a", "backend": "vllm"}, GREEDY),
+        ({"model": "a"}, Sampling(max_tokens=41)),
+    ],
 )
 def test_answers_of_another_model_or_sampling_are_not_taken(tmp_path, decides: dict, sampling: Sampling):
     cut_off(tmp_path / "partial.jsonl", 7, model="a")
@@ -83,15 +88,20 @@ def test_a_torn_last_line_costs_one_answer(tmp_path, torn: int):
     path.write_bytes(path.read_bytes()[:-torn])
     for owed in (13 if torn == 1 else 14, 0):
         solver.asked = 0
-        assert KeptAnswers(solver, path, {}).complete(ASKED, GREEDY) == Solver(INSTANCES, STYLE).complete(ASKED, GREEDY)
+        assert KeptAnswers(solver, path, {}).complete(ASKED, GREEDY) == Solver(INSTANCES, STYLE).complete(
+            ASKED, GREEDY
+        )
         assert solver.asked == owed
 
 
 def test_equal_questions_are_asked_again_together(tmp_path):
-    """Which answer is drawn depends on the rank among equal questions: the rest of a group alone would draw the first answers again."""
+    """Which answer is drawn depends on the rank among equal questions: the rest of a group alone would draw
+    the first answers again."""
     asked = [ASKED[0]] * 4 + ASKED[1:3]
     with pytest.raises(ModelError):
-        KeptAnswers(Fails(Solver(INSTANCES, STYLE), 2), tmp_path / "partial.jsonl", {}).complete(asked, GREEDY)
+        KeptAnswers(Fails(Solver(INSTANCES, STYLE), 2), tmp_path / "partial.jsonl", {}).complete(
+            asked, GREEDY
+        )
     solver = Counts(INSTANCES, STYLE)
     KeptAnswers(solver, tmp_path / "partial.jsonl", {}).complete(asked, GREEDY)
     assert solver.asked == 6
@@ -112,12 +122,19 @@ evaluate(kept_engine(Path(sys.argv[1])), USUAL.load(), draw_instances(20), STYLE
 
 def kept_engine(folder: Path) -> KeptAnswers:
     config = EngineConfig(batch_size=1, dtype="float32")
-    return KeptAnswers(EngineChatModel(str(TINY_DIRECTORY), config, folder / "engine.log"), folder / "partial.jsonl", config.decides)
+    return KeptAnswers(
+        EngineChatModel(str(TINY_DIRECTORY), config, folder / "engine.log"),
+        folder / "partial.jsonl",
+        config.decides,
+    )
 
 
 @pytest.mark.timeout(120)
 def test_a_killed_evaluation_is_continued_and_ends_as_one_that_nobody_killed(tmp_path):
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), str(Path(__file__).parents[2])])}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), str(Path(__file__).parents[2])]),
+    }
     process = subprocess.Popen([sys.executable, "-c", EVALUATE, str(tmp_path)], env=environment)
     partial = tmp_path / "partial.jsonl"
     while not partial.exists() or partial.read_bytes().count(b"\n") < 5:
@@ -129,11 +146,17 @@ def test_a_killed_evaluation_is_continued_and_ends_as_one_that_nobody_killed(tmp
     assert there < len(INSTANCES), "the process was killed too late"
     kept = kept_engine(tmp_path)
     try:
-        write_rollouts(tmp_path / "continued.parquet", evaluate(kept, USUAL.load(), INSTANCES, STYLE, GREEDY), STYLE)
+        write_rollouts(
+            tmp_path / "continued.parquet", evaluate(kept, USUAL.load(), INSTANCES, STYLE, GREEDY), STYLE
+        )
     finally:
         assert isinstance(kept.model, EngineChatModel)
         kept.model.close()
-    write_rollouts(tmp_path / "whole.parquet", evaluate(TransformersModel("tiny", dtype="float32"), USUAL.load(), INSTANCES, STYLE, GREEDY), STYLE)
+    write_rollouts(
+        tmp_path / "whole.parquet",
+        evaluate(TransformersModel("tiny", dtype="float32"), USUAL.load(), INSTANCES, STYLE, GREEDY),
+        STYLE,
+    )
     assert f"is asked for {len(INSTANCES) - there} answers" in (tmp_path / "engine.log").read_text()
     assert (tmp_path / "continued.parquet").read_bytes() == (tmp_path / "whole.parquet").read_bytes()
     assert read_rollouts(tmp_path / "continued.parquet") == read_rollouts(tmp_path / "whole.parquet")

@@ -30,7 +30,13 @@ def base() -> TransformersModel:
 
 def test_it_solves_most_boards_without_waits_and_a_third_of_the_others(base):
     preset = load_preset("tiny")
-    rollouts = evaluate(base, USUAL.load(), validation_instances(preset), PromptStyle.COMPACT, Sampling(max_tokens=preset.max_answer_tokens))
+    rollouts = evaluate(
+        base,
+        USUAL.load(),
+        validation_instances(preset),
+        PromptStyle.COMPACT,
+        Sampling(max_tokens=preset.max_answer_tokens),
+    )
     counts = breakdown_of(USUAL.load(), rollouts).overall
     rates = counts.rates("wait_required")
     assert rates is not None
@@ -59,11 +65,19 @@ def test_it_designs_as_the_rule_does(base, variant: str, least: float):
         contexts = [with_labels(context, rng) for context in contexts]
     sampling = Sampling(max_tokens=TINY_DESIGN_TOKENS, json_schema=answer_schema(space))
     same = true = checked = 0
-    for context, completion in zip(contexts, base.complete([ask(design_prompt(variant, c, "compact").text) for c in contexts], sampling), strict=True):
+    for context, completion in zip(
+        contexts,
+        base.complete([ask(design_prompt(variant, c, "compact").text) for c in contexts], sampling),
+        strict=True,
+    ):
         rationale, raw = parse_answer(completion.text, space)
         config, _ = project(raw, space, context.current.config)
         rule = teach(context)[0]
-        same += all(config.strata[name].model_dump() == pytest.approx(rule.strata[name].model_dump(), abs=2 * SHARE_ROUNDING) for name in space.names)
+        same += all(
+            config.strata[name].model_dump()
+            == pytest.approx(rule.strata[name].model_dump(), abs=2 * SHARE_ROUNDING)
+            for name in space.names
+        )
         claims = check_claims(space, rationale, context.current.config, config, context.current.breakdown)
         true, checked = true + claims.true, checked + claims.checked
     assert same / len(contexts) >= least

@@ -21,13 +21,23 @@ def noisy(scores: np.ndarray, noise: float, seed: int) -> list[list[float]]:
 
 
 def canary(change: float, dtype: str = "bfloat16", noise: float = 0.0, known: bool = True) -> Canary:
-    """Eight answers of 30 tokens whose log-probabilities training moved by about `change` nats, seen through the trainer's rounding."""
+    """Eight answers of 30 tokens whose log-probabilities training moved by about `change` nats, seen through
+    the trainer's rounding."""
     before, after = noisy(BEFORE, noise, 1), noisy(BEFORE + change * CHANGE, noise, 2)
-    return Canary.model_validate({"sequences": [[1] * 40] * 8, "answers": [30] * 8, "dtype": dtype, "before": before if known else None, "after": after})
+    return Canary.model_validate(
+        {
+            "sequences": [[1] * 40] * 8,
+            "answers": [30] * 8,
+            "dtype": dtype,
+            "before": before if known else None,
+            "after": after,
+        }
+    )
 
 
 def engine(scores: np.ndarray, noise: float = 0.0, seed: int = 3):
-    """An engine with these scores of the answers and rounding of its own; the nine values before are the question's."""
+    """An engine with these scores of the answers and rounding of its own; the nine values before are the
+    question's."""
     return lambda sequences: [[-9.0] * 9 + row for row in noisy(scores, noise, seed)]
 
 
@@ -37,22 +47,31 @@ def test_an_engine_with_the_trained_weights_is_told_from_one_with_those_before()
     stale = check_weights(moved, engine(BEFORE, 0.02), "bfloat16")
     assert (fresh.verdict, stale.verdict) == ("same", "other")
     refuse_stale(fresh, "model")
-    with pytest.raises(ModelError, match=r"model: the engine does not answer with the trained weights: .* training.canary=warn"):
+    with pytest.raises(
+        ModelError,
+        match=r"model: the engine does not answer with the trained weights: .* training.canary=warn",
+    ):
         refuse_stale(stale, "model")
 
 
 @pytest.mark.parametrize("change", [0.0, 0.005, 0.01, 0.02, 0.03, 0.06, 0.1, 0.3])
 @pytest.mark.parametrize("kept", [0.0, 0.5, 1.0])
 def test_rounding_alone_is_never_taken_for_other_weights(change: float, kept: float):
-    """Neither in trainer and engine, nor where it takes a part of a small change out of the engine's weights."""
+    """Neither in trainer and engine, nor where it takes a part of a small change out of the engine's
+    weights."""
     kept = 1.0 if change > 0.05 else kept
     for seed in range(40):
-        check = check_weights(canary(change, noise=0.02), engine(BEFORE + kept * change * CHANGE, 0.02, 10 + seed), "bfloat16")
+        check = check_weights(
+            canary(change, noise=0.02), engine(BEFORE + kept * change * CHANGE, 0.02, 10 + seed), "bfloat16"
+        )
         assert check.verdict in ("same", "too small a change to tell")
 
 
 def test_a_trainer_in_bfloat16_is_not_held_to_the_precision_of_an_engine_in_float32():
-    assert check_weights(canary(0.0, noise=0.02), engine(BEFORE), "float32").verdict == "too small a change to tell"
+    assert (
+        check_weights(canary(0.0, noise=0.02), engine(BEFORE), "float32").verdict
+        == "too small a change to tell"
+    )
     assert check_weights(canary(0.01, "float32"), engine(BEFORE), "float32").verdict == "other"
     assert check_weights(canary(0.01, "float32"), engine(BEFORE + 0.01 * CHANGE), "float32").verdict == "same"
 
@@ -70,13 +89,16 @@ def test_scores_of_a_batch_are_those_of_each_text_alone():
 
     model, tokenizer = load(resolve_model("tiny"), "float32")
     texts = [
-        tokenizer(text, add_special_tokens=False)["input_ids"] for text in ("Agent 0: (0,1) (0,2)", "Agent 0: (0,1) (0,2) (1,2)\nAgent 1: (2,2)", "(0,1) (0,2)")
+        tokenizer(text, add_special_tokens=False)["input_ids"]
+        for text in ("Agent 0: (0,1) (0,2)", "Agent 0: (0,1) (0,2) (1,2)\nAgent 1: (2,2)", "(0,1) (0,2)")
     ]
     together = token_logprobs(model.eval(), texts, "cpu")
     for text, scores in zip(texts, together, strict=True):
         with torch.no_grad():
             distribution = torch.log_softmax(model(torch.tensor([text])).logits[0], dim=-1)
-        assert scores == pytest.approx([distribution[at, token].item() for at, token in enumerate(text[1:])], abs=1e-4)
+        assert scores == pytest.approx(
+            [distribution[at, token].item() for at, token in enumerate(text[1:])], abs=1e-4
+        )
 
 
 def test_memory_that_runs_out_is_recognised_whoever_says_so():
@@ -84,7 +106,9 @@ def test_memory_that_runs_out_is_recognised_whoever_says_so():
         torch.empty(2**45, dtype=torch.uint8)
     assert is_out_of_memory(allocation.value)
     assert is_out_of_memory(torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"))
-    assert is_out_of_memory(ValueError("No available memory for the cache blocks. Try increasing gpu_memory_utilization"))
+    assert is_out_of_memory(
+        ValueError("No available memory for the cache blocks. Try increasing gpu_memory_utilization")
+    )
     assert not is_out_of_memory(ValueError("generation_batch_size must be divisible by num_generations"))
 
 
@@ -106,16 +130,26 @@ def test_memory_that_runs_out_is_recognised_whoever_says_so():
             ],
         ),
         (
-            {"per_device_train_batch_size": 1, "gradient_accumulation_steps": 64, "gradient_checkpointing": True},
+            {
+                "per_device_train_batch_size": 1,
+                "gradient_accumulation_steps": 64,
+                "gradient_checkpointing": True,
+            },
             ["training.launch=fsdp2", "trl.torch_empty_cache_steps=1", "expandable_segments"],
         ),
         (
             {"per_device_train_batch_size": 5, "gradient_accumulation_steps": 2},
-            ["per_device_train_batch_size=1 --set trl.gradient_accumulation_steps=10", "training.launch=fsdp2", "trl.torch_empty_cache_steps=1"],
+            [
+                "per_device_train_batch_size=1 --set trl.gradient_accumulation_steps=10",
+                "training.launch=fsdp2",
+                "trl.torch_empty_cache_steps=1",
+            ],
         ),
     ],
 )
-def test_the_advice_names_three_knobs_with_values_and_where_training_goes_on(options: dict, knobs: list[str], tmp_path):
+def test_the_advice_names_three_knobs_with_values_and_where_training_goes_on(
+    options: dict, knobs: list[str], tmp_path
+):
     (tmp_path / "checkpoint-40").mkdir()
     (tmp_path / "checkpoint-40" / "trainer_state.json").write_text('{"global_step": 40}')
     said = memory_advice("CUDA out of memory", options, TrainingSettings(), last_checkpoint(tmp_path))
@@ -124,19 +158,36 @@ def test_the_advice_names_three_knobs_with_values_and_where_training_goes_on(opt
     for knob in knobs:
         assert knob in said
     assert said.endswith("The same command with them goes on from checkpoint-40")
-    assert "starts this stage's training anew" in memory_advice("CUDA out of memory", options, TrainingSettings(), None)
+    assert "starts this stage's training anew" in memory_advice(
+        "CUDA out of memory", options, TrainingSettings(), None
+    )
 
 
 def test_a_cache_that_got_no_memory_is_given_more_not_less():
-    said = memory_advice("No available memory for the cache blocks", {"use_vllm": True, "vllm_gpu_memory_utilization": 0.4}, TrainingSettings(), None)
+    said = memory_advice(
+        "No available memory for the cache blocks",
+        {"use_vllm": True, "vllm_gpu_memory_utilization": 0.4},
+        TrainingSettings(),
+        None,
+    )
     assert "(1) --set trl.vllm_gpu_memory_utilization=0.50" in said
     assert "utilization=0.30" not in said
 
 
 def test_answers_that_are_generated_together_stay_together():
-    options = {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 2, "steps_per_generation": 4, "num_generations": 8}
+    options = {
+        "per_device_train_batch_size": 4,
+        "gradient_accumulation_steps": 2,
+        "steps_per_generation": 4,
+        "num_generations": 8,
+    }
     said = memory_advice("out of memory", options, TrainingSettings(), None)
-    assert "per_device_train_batch_size=2 --set trl.gradient_accumulation_steps=4 --set trl.steps_per_generation=8" in said
+    assert (
+        "per_device_train_batch_size=2 --set trl.gradient_accumulation_steps=4 --set"
+        " trl.steps_per_generation=8" in said
+    )
     smaller = {**options, "per_device_train_batch_size": 2, "gradient_accumulation_steps": 4}
-    assert deciding_options({**smaller, "steps_per_generation": 8}, TrainingSettings()) == deciding_options(options, TrainingSettings())
+    assert deciding_options({**smaller, "steps_per_generation": 8}, TrainingSettings()) == deciding_options(
+        options, TrainingSettings()
+    )
     assert deciding_options(smaller, TrainingSettings()) != deciding_options(options, TrainingSettings())

@@ -29,10 +29,18 @@ def test_a_shipped_policy_is_found_by_its_name(name: str):
 
 @pytest.mark.parametrize("name", sorted(FORMER))
 def test_a_former_policy_has_an_identity_and_no_weights(name: str):
-    with pytest.raises(ModelError, match=rf"^{name}: the weights .* not shipped any more; docs/study/registration.md .* envwright bootstrap"):
+    with pytest.raises(
+        ModelError,
+        match=(
+            rf"^{name}: the weights .* not shipped any more; docs/study/registration.md .* envwright"
+            r" bootstrap"
+        ),
+    ):
         resolve_model(name)
     assert weights_identity(name) == FORMER[name]
-    assert all(f"`{FORMER[name]}`" in (DOCS / text).read_text() for text in ("registration.md", "policies.md"))
+    assert all(
+        f"`{FORMER[name]}`" in (DOCS / text).read_text() for text in ("registration.md", "policies.md")
+    )
 
 
 def test_the_weights_alone_have_an_identity_too(checkpoint: Path):
@@ -56,7 +64,18 @@ def test_a_hub_id_passes_through(name: str, tmp_path: Path, monkeypatch):
     assert model_identity(name) == name
 
 
-@pytest.mark.parametrize("name", ["./nowhere", "/nowhere/at/all", "../nowhere", "~/nowhere", "~nobody-of-this-name/nowhere", "empty", "file"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "./nowhere",
+        "/nowhere/at/all",
+        "../nowhere",
+        "~/nowhere",
+        "~nobody-of-this-name/nowhere",
+        "empty",
+        "file",
+    ],
+)
 def test_a_path_without_a_checkpoint_is_a_model_error(name: str, tmp_path: Path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))

@@ -19,7 +19,15 @@ from policy.chat.interpreter import vllm_python, vllm_version
 from policy.chat.replica import device_slice
 from policy.chat.transformers_model import TransformersModel
 
-QUESTIONS = [ask(text) for text in ("Solve 3x3.", "Solve 3x3.\nHoles: (0,1) (1,1)", "a", "Agent 0: (0,0) to (2,2)\nAgent 1: (1,0) to (0,2)")]
+QUESTIONS = [
+    ask(text)
+    for text in (
+        "Solve 3x3.",
+        "Solve 3x3.\nHoles: (0,1) (1,1)",
+        "a",
+        "Agent 0: (0,0) to (2,2)\nAgent 1: (1,0) to (0,2)",
+    )
+]
 GREEDY = Sampling(max_tokens=12)
 DRAWN = Sampling(max_tokens=12, temperature=1.0, seed=4)
 
@@ -37,14 +45,20 @@ def here(random_checkpoint: Path) -> TransformersModel:
     return TransformersModel(str(random_checkpoint), batch_size=3, dtype="float32")
 
 
-def test_a_model_in_a_child_answers_like_one_here_tells_progress_and_can_be_killed(random_checkpoint, here, tmp_path):
-    engine = EngineChatModel(str(random_checkpoint), EngineConfig(batch_size=3, dtype="float32"), tmp_path / "engine.log")
+def test_a_model_in_a_child_answers_like_one_here_tells_progress_and_can_be_killed(
+    random_checkpoint, here, tmp_path
+):
+    engine = EngineChatModel(
+        str(random_checkpoint), EngineConfig(batch_size=3, dtype="float32"), tmp_path / "engine.log"
+    )
     try:
         told: list[Mapping[int, Completion]] = []
         whole = engine.complete(QUESTIONS, GREEDY, told.append)
         assert whole == here.complete(QUESTIONS, GREEDY)
         assert [len(new) for new in told] == [3, 1]
-        assert {index: completion for new in told for index, completion in new.items()} == dict(enumerate(whole))
+        assert {index: completion for new in told for index, completion in new.items()} == dict(
+            enumerate(whole)
+        )
         assert engine.complete([], GREEDY) == []
         with pytest.raises(ModelError, match="lower max_tokens"):
             engine.complete([ask("x" * 600)], Sampling(max_tokens=8))
@@ -52,20 +66,26 @@ def test_a_model_in_a_child_answers_like_one_here_tells_progress_and_can_be_kill
         assert engine.score([[5, 9, 2], [3]]) == here.score([[5, 9, 2], [3]])
         with pytest.raises(ModelError, match="cannot be scored"):
             engine.score([[1], []])
-        assert (tmp_path / "engine.log").read_text().count("loads ") == 1, "a refused request costs no process"
+        assert (tmp_path / "engine.log").read_text().count("loads ") == 1, (
+            "a refused request costs no process"
+        )
 
         def tired(new) -> None:
             raise KeyboardInterrupt
 
         with pytest.raises(KeyboardInterrupt):
             engine.complete(QUESTIONS, GREEDY, tired)
-        assert engine.complete(QUESTIONS[::-1], GREEDY) == whole[::-1], "the answers that nobody took are no longer there"
+        assert engine.complete(QUESTIONS[::-1], GREEDY) == whole[::-1], (
+            "the answers that nobody took are no longer there"
+        )
     finally:
         engine.close()
 
 
 def test_a_killed_child_is_asked_again_only_for_what_it_owes(random_checkpoint, here, tmp_path):
-    engine = EngineChatModel(str(random_checkpoint), EngineConfig(batch_size=1, dtype="float32"), tmp_path / "engine.log")
+    engine = EngineChatModel(
+        str(random_checkpoint), EngineConfig(batch_size=1, dtype="float32"), tmp_path / "engine.log"
+    )
     long = ask("x" * 200)
     asked = [*QUESTIONS[:2], long, long, QUESTIONS[2]]
     try:
@@ -85,17 +105,32 @@ def test_a_killed_child_is_asked_again_only_for_what_it_owes(random_checkpoint, 
         engine.close()
 
 
-def test_a_child_that_runs_out_of_memory_says_so_with_the_remedy_and_the_next_call_has_another(random_checkpoint, here, tmp_path):
+def test_a_child_that_runs_out_of_memory_says_so_with_the_remedy_and_the_next_call_has_another(
+    random_checkpoint, here, tmp_path
+):
     greedy = tmp_path / "greedy"
     shutil.copytree(random_checkpoint, greedy)
-    for name, fields in {"config.json": {"max_position_embeddings": 2 * 10**12}, "generation_config.json": {"cache_implementation": "static"}}.items():
+    for name, fields in {
+        "config.json": {"max_position_embeddings": 2 * 10**12},
+        "generation_config.json": {"cache_implementation": "static"},
+    }.items():
         (greedy / name).write_text(json.dumps({**json.loads((greedy / name).read_text()), **fields}))
-    engine = EngineChatModel(str(greedy), EngineConfig(batch_size=2, dtype="float32"), tmp_path / "engine.log")
+    engine = EngineChatModel(
+        str(greedy), EngineConfig(batch_size=2, dtype="float32"), tmp_path / "engine.log"
+    )
     try:
         # A cache for a trillion tokens has no room in any address space.
-        with pytest.raises(ModelError, match=r"greedy: RuntimeError: .*memory.*; lower the engine's batch_size, now 2\. Its output is in .*engine\.log"):
+        with pytest.raises(
+            ModelError,
+            match=(
+                r"greedy: RuntimeError: .*memory.*; lower the engine's batch_size, now 2\. Its output is in"
+                r" .*engine\.log"
+            ),
+        ):
             engine.complete(QUESTIONS, Sampling(max_tokens=10**12))
-        assert [one.text for one in engine.complete(QUESTIONS, GREEDY)] == [one.text for one in here.complete(QUESTIONS, GREEDY)]
+        assert [one.text for one in engine.complete(QUESTIONS, GREEDY)] == [
+            one.text for one in here.complete(QUESTIONS, GREEDY)
+        ]
     finally:
         engine.close()
     assert (tmp_path / "engine.log").read_text().count("loads ") == 2
@@ -103,7 +138,11 @@ def test_a_child_that_runs_out_of_memory_says_so_with_the_remedy_and_the_next_ca
 
 def test_two_replicas_answer_as_one_and_one_of_them_may_die(random_checkpoint, here, tmp_path):
     asked = [ask(f"Solve {n}x{n}.") for n in range(20) for _ in range(1 + n % 3)]
-    engine = EngineChatModel(str(random_checkpoint), EngineConfig(batch_size=2, dtype="float32", replicas=2), tmp_path / "engine.log")
+    engine = EngineChatModel(
+        str(random_checkpoint),
+        EngineConfig(batch_size=2, dtype="float32", replicas=2),
+        tmp_path / "engine.log",
+    )
     try:
         whole = here.complete(asked, DRAWN)
         told: list[int] = []
@@ -119,34 +158,55 @@ def test_two_replicas_answer_as_one_and_one_of_them_may_die(random_checkpoint, h
         assert None not in pids
         assert engine.complete(asked, DRAWN) == whole
         scores = engine.score([[1, 2, n] for n in range(9)])
-        assert [known for score in scores for known in score] == pytest.approx([known for n in range(9) for known in here.score([[1, 2, n]])[0]])
+        assert [known for score in scores for known in score] == pytest.approx(
+            [known for n in range(9) for known in here.score([[1, 2, n]])[0]]
+        )
         with pytest.raises(ModelError, match="lower max_tokens"):
             engine.complete([*asked, ask("x" * 600)], DRAWN)
         assert engine.complete(asked, DRAWN) == whole
         assert [replica.pid for replica in engine.replicas] == pids
         lines = (tmp_path / "engine.log").read_text().splitlines()
-        assert all(sum(f"engine {pid}: is asked" in line for line in lines) > 3 for pid in pids), "both work, a few questions at a time"
+        assert all(sum(f"engine {pid}: is asked" in line for line in lines) > 3 for pid in pids), (
+            "both work, a few questions at a time"
+        )
     finally:
         engine.close()
     assert [replica.pid for replica in engine.replicas] == [None, None]
 
 
 def test_equal_conversations_are_found_in_order():
-    assert equal_groups([QUESTIONS[0], QUESTIONS[1], QUESTIONS[0], QUESTIONS[2], QUESTIONS[1]]) == [[0, 2], [1, 4], [3]]
+    assert equal_groups([QUESTIONS[0], QUESTIONS[1], QUESTIONS[0], QUESTIONS[2], QUESTIONS[1]]) == [
+        [0, 2],
+        [1, 4],
+        [3],
+    ]
 
 
-@pytest.mark.parametrize("fields", [{"tensor_parallel": 2}, {"gpu_memory_utilization": 0.5}, {"max_model_len": 4096}])
+@pytest.mark.parametrize(
+    "fields", [{"tensor_parallel": 2}, {"gpu_memory_utilization": 0.5}, {"max_model_len": 4096}]
+)
 def test_what_only_vllm_reads_is_refused_on_transformers(fields: dict):
     [(name, value)] = fields.items()
-    with pytest.raises(ValidationError, match=f"{name}: {value} is read by the backend vllm only, and backend is transformers"):
+    with pytest.raises(
+        ValidationError,
+        match=f"{name}: {value} is read by the backend vllm only, and backend is transformers",
+    ):
         EngineConfig(**fields)
     assert EngineConfig.model_validate(EngineConfig(backend="vllm", **fields).model_dump())
 
 
 def test_only_backend_and_dtype_decide_answers():
-    assert EngineConfig(batch_size=3, replicas=4).decides == EngineConfig().decides == {"dtype": "auto"}, "the keys of finished runs stay"
-    assert "max_model_len, now 99, or change its gpu_memory_utilization, now vLLM's own 0.92" in EngineConfig(backend="vllm", max_model_len=99).less_memory
-    assert EngineConfig(backend="vllm", max_model_len=99, tensor_parallel=2).decides == {"dtype": "auto", "backend": "vllm"}
+    assert EngineConfig(batch_size=3, replicas=4).decides == EngineConfig().decides == {"dtype": "auto"}, (
+        "the keys of finished runs stay"
+    )
+    assert (
+        "max_model_len, now 99, or change its gpu_memory_utilization, now vLLM's own 0.92"
+        in EngineConfig(backend="vllm", max_model_len=99).less_memory
+    )
+    assert EngineConfig(backend="vllm", max_model_len=99, tensor_parallel=2).decides == {
+        "dtype": "auto",
+        "backend": "vllm",
+    }
 
 
 @pytest.mark.parametrize(
@@ -159,7 +219,9 @@ def test_only_backend_and_dtype_decide_answers():
         ("", 2, 1, [None, None]),
     ],
 )
-def test_each_replica_sees_gpus_of_its_own(given: str, replicas: int, tensor_parallel: int, slices: list, monkeypatch):
+def test_each_replica_sees_gpus_of_its_own(
+    given: str, replicas: int, tensor_parallel: int, slices: list, monkeypatch
+):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", given)
     config = EngineConfig(backend="vllm", replicas=replicas, tensor_parallel=tensor_parallel)
     assert [device_slice(number, config) for number in range(replicas)] == slices
@@ -167,7 +229,9 @@ def test_each_replica_sees_gpus_of_its_own(given: str, replicas: int, tensor_par
 
 def test_too_few_gpus_are_told(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
-    with pytest.raises(ModelError, match=r"engine\.replicas 3 x engine\.tensor_parallel 1 need 3 GPUs, 2 can be seen"):
+    with pytest.raises(
+        ModelError, match=r"engine\.replicas 3 x engine\.tensor_parallel 1 need 3 GPUs, 2 can be seen"
+    ):
         device_slice(0, EngineConfig(replicas=3))
 
 

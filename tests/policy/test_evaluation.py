@@ -16,7 +16,9 @@ INSTANCES = draw_instances(20)
 GREEDY = Sampling(max_tokens=40)
 
 
-def rollouts(respond=optimal, style: PromptStyle = PromptStyle.COMPACT, instances: list[Instance] = INSTANCES) -> list[Rollout]:
+def rollouts(
+    respond=optimal, style: PromptStyle = PromptStyle.COMPACT, instances: list[Instance] = INSTANCES
+) -> list[Rollout]:
     return evaluate(Solver(instances, style, respond), USUAL.load(), instances, style, GREEDY)
 
 
@@ -32,7 +34,18 @@ def test_detours_are_valid_but_not_optimal():
     assert all(r.verdict.valid and not r.verdict.optimal for r in rollouts(detour))
 
 
-@pytest.mark.parametrize("text", ["", "I give up.", "Agent 0: (0,0)", "Agent 7: (0,0)", "{" * 10_000, "Agent 0: (٠,١)\nAgent 1: (0,0)", "\x00\ud7ff"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "I give up.",
+        "Agent 0: (0,0)",
+        "Agent 7: (0,0)",
+        "{" * 10_000,
+        "Agent 0: (٠,١)\nAgent 1: (0,0)",
+        "\x00\ud7ff",
+    ],
+)
 def test_garbage_is_a_parse_error(text: str):
     found = rollouts(lambda instance: text)
     assert {r.verdict.category for r in found} == {FailureCategory.PARSE_ERROR}
@@ -41,8 +54,16 @@ def test_garbage_is_a_parse_error(text: str):
 
 
 def test_tokens_and_truncation_are_kept():
-    stopped = evaluate(Solver(INSTANCES, PromptStyle.COMPACT), USUAL.load(), INSTANCES, PromptStyle.COMPACT, GREEDY)
-    cut = evaluate(Solver(INSTANCES, PromptStyle.COMPACT, finish="length"), USUAL.load(), INSTANCES, PromptStyle.COMPACT, GREEDY)
+    stopped = evaluate(
+        Solver(INSTANCES, PromptStyle.COMPACT), USUAL.load(), INSTANCES, PromptStyle.COMPACT, GREEDY
+    )
+    cut = evaluate(
+        Solver(INSTANCES, PromptStyle.COMPACT, finish="length"),
+        USUAL.load(),
+        INSTANCES,
+        PromptStyle.COMPACT,
+        GREEDY,
+    )
     assert {r.truncated for r in stopped} == {False}
     assert {r.truncated for r in cut} == {True}
     assert [r.completion_tokens for r in stopped] == [len(optimal(i)) for i in INSTANCES]
@@ -52,7 +73,9 @@ def test_all_is_asked_at_once_with_the_given_sampling_and_progress_is_told():
     model, told = Solver(INSTANCES, PromptStyle.COMPACT), []
     evaluate(model, USUAL.load(), INSTANCES, PromptStyle.COMPACT, GREEDY, told.append)
     assert model.samplings == [GREEDY]
-    assert [(index, completion.text) for new in told for index, completion in new.items()] == [(n, optimal(i)) for n, i in enumerate(INSTANCES)]
+    assert [(index, completion.text) for new in told for index, completion in new.items()] == [
+        (n, optimal(i)) for n, i in enumerate(INSTANCES)
+    ]
 
 
 def test_no_instances_need_no_answers():
@@ -62,7 +85,9 @@ def test_no_instances_need_no_answers():
 def test_gains_are_paired_over_the_instances():
     order = {i.problem.id: index for index, i in enumerate(INSTANCES)}
     before = rollouts(lambda i: optimal(i) if order[i.problem.id] < 8 else "")
-    after = rollouts(lambda i: "" if order[i.problem.id] < 2 else optimal(i) if order[i.problem.id] < 14 else detour(i))
+    after = rollouts(
+        lambda i: "" if order[i.problem.id] < 2 else optimal(i) if order[i.problem.id] < 14 else detour(i)
+    )
     valid, better = gains(before, after)
     assert valid.value == pytest.approx((18 - 8) / 20)
     assert better.value == pytest.approx((12 - 8) / 20)
@@ -75,7 +100,10 @@ def test_gains_are_paired_over_the_instances():
 def test_valid_gains_are_paired_within_each_map_size():
     before = rollouts(lambda i: optimal(i) if i.problem.size == 4 else "")
     found = valid_gains(before, rollouts(lambda i: "" if i.problem.size == 4 else optimal(i)))
-    assert {size: (change.value, change.low, change.high) for size, change in found.items()} == {"3": (1, 1, 1), "4": (-1, -1, -1)}
+    assert {size: (change.value, change.low, change.high) for size, change in found.items()} == {
+        "3": (1, 1, 1),
+        "4": (-1, -1, -1),
+    }
 
 
 def test_the_same_answers_gain_nothing():

@@ -1,4 +1,5 @@
-"""Training as it is really started: by a launcher in two processes, with LoRA, killed and resumed with other memory options."""
+"""Training as it is really started: by a launcher in two processes, with LoRA, killed and resumed with other
+memory options."""
 
 import os
 import signal
@@ -53,7 +54,11 @@ def spec_of(folder: Path, training: TrainingSettings, **options) -> TrainSpec:
     )
 
 
-def train(spec: TrainSpec, progress: Callable[[dict], None] = lambda entry: None, started: Callable[[subprocess.Popen], None] | None = None) -> None:
+def train(
+    spec: TrainSpec,
+    progress: Callable[[dict], None] = lambda entry: None,
+    started: Callable[[subprocess.Popen], None] | None = None,
+) -> None:
     run_child(
         "policy.grpo.training",
         spec,
@@ -70,7 +75,11 @@ def check_of(folder: Path, weights: str):
     from policy.chat.transformers_model import load
 
     model, _ = load(weights)
-    return check_weights(Canary.model_validate_json((folder / CANARY).read_bytes()), lambda texts: token_logprobs(model.eval(), texts, "cpu"), "float32")
+    return check_weights(
+        Canary.model_validate_json((folder / CANARY).read_bytes()),
+        lambda texts: token_logprobs(model.eval(), texts, "cpu"),
+        "float32",
+    )
 
 
 @pytest.mark.slow
@@ -97,7 +106,9 @@ def test_two_processes_train_one_policy_and_a_killed_stage_goes_on_with_smaller_
     assert f"resuming from {saved.name}" in (tmp_path / "training.log").read_text()
     log = read_train_log(tmp_path / "train_log.parquet")
     assert log["step"] == [1, 2, 3, 4]
-    assert [[(entry["stratum"], entry["answers"]) for entry in step] for step in log["strata"]] == [[("3", 32)]] * 4
+    assert [[(entry["stratum"], entry["answers"]) for entry in step] for step in log["strata"]] == [
+        [("3", 32)]
+    ] * 4
     assert check_of(tmp_path, str(tmp_path / "checkpoint")).verdict == "same"
     assert check_of(tmp_path, resolve_model("tiny")).verdict == "other"
     assert not (tmp_path / "checkpoint" / "training_args.bin").exists()
@@ -109,7 +120,16 @@ def test_an_adapter_trained_on_split_weights_is_merged_into_a_checkpoint_that_st
 
     config = tmp_path / "fsdp2.yaml"
     config.write_text(launch_config("fsdp2").read_text().replace("use_cpu: false", "use_cpu: true"))
-    train(spec_of(tmp_path, TrainingSettings(launch=str(config), processes=2, lora={"r": 4, "lora_alpha": 8, "target_modules": "all-linear"})))
+    train(
+        spec_of(
+            tmp_path,
+            TrainingSettings(
+                launch=str(config),
+                processes=2,
+                lora={"r": 4, "lora_alpha": 8, "target_modules": "all-linear"},
+            ),
+        )
+    )
     there = load_file(Path(resolve_model("tiny")) / "model.safetensors")
     here = load_file(tmp_path / "checkpoint" / "model.safetensors")
     assert here.keys() == there.keys()

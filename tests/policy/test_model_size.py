@@ -54,12 +54,20 @@ def test_what_cannot_be_counted_says_why(tmp_path: Path, monkeypatch: pytest.Mon
     with pytest.raises(ModelError, match="weights cannot be counted: "):
         model_size(str(tmp_path))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    with pytest.raises(ModelError, match=r"nobody/nothing: its weights cannot be counted: .*; known without network are Qwen/Qwen3-0\.6B"):
+    with pytest.raises(
+        ModelError,
+        match=(
+            r"nobody/nothing: its weights cannot be counted: .*; known without network are Qwen/Qwen3-0\.6B"
+        ),
+    ):
         model_size("nobody/nothing")
 
 
 def test_the_longest_sequence_is_known_without_counting(tmp_path: Path):
-    assert known_positions("tiny") == json.loads((TINY_DIRECTORY / "config.json").read_text())["max_position_embeddings"]
+    assert (
+        known_positions("tiny")
+        == json.loads((TINY_DIRECTORY / "config.json").read_text())["max_position_embeddings"]
+    )
     assert {known_positions(model) for model in json.loads(CONFIGS.read_text())} == {40_960}
     assert known_positions("nobody/nothing") is None
     shutil.copy(TINY_DIRECTORY / "config.json", tmp_path)

@@ -37,11 +37,14 @@ SLOW = (hangs, drips_body, drips_headers)
 
 
 def model_at(url: str, key: str = KEY, concurrency: int = CONCURRENCY, **options: Any) -> OpenAIModel:
-    return OpenAIModel(Endpoint.model_validate({"base_url": url, **QUICK, **options}), key, concurrency=concurrency)
+    return OpenAIModel(
+        Endpoint.model_validate({"base_url": url, **QUICK, **options}), key, concurrency=concurrency
+    )
 
 
 def failure(model: OpenAIModel) -> str:
-    """What the model says when it cannot answer; the key is nowhere in it, nor does it hold on to the request."""
+    """What the model says when it cannot answer; the key is nowhere in it, nor does it hold on to the
+    request."""
     with pytest.raises(ModelError) as raised:
         model.complete([ask("Well?")], Sampling(max_tokens=9))
     error = raised.value
@@ -54,13 +57,34 @@ def failure(model: OpenAIModel) -> str:
 
 
 def test_conversations_are_answered_in_order_with_what_was_asked_for():
-    schema = {"type": "object", "properties": {"a": {"type": "number"}}, "required": ["a"], "additionalProperties": False}
+    schema = {
+        "type": "object",
+        "properties": {"a": {"type": "number"}},
+        "required": ["a"],
+        "additionalProperties": False,
+    }
     done: list[Mapping[int, Completion]] = []
-    with serving(answers("one"), answers("two", finish="length", prompt_tokens=7, completion_tokens=3)) as server:
+    with serving(
+        answers("one"), answers("two", finish="length", prompt_tokens=7, completion_tokens=3)
+    ) as server:
         model = model_at(server.url, model="big/model", concurrency=1)
-        first, second = model.complete([ask("1"), ask("2")], Sampling(max_tokens=9, temperature=0.5, seed=3, json_schema=schema), done.append)
-    assert (first.text, first.finish_reason, first.prompt_tokens, first.completion_tokens) == ("one", "stop", 11, 5)
-    assert (second.text, second.finish_reason, second.prompt_tokens, second.completion_tokens) == ("two", "length", 7, 3)
+        first, second = model.complete(
+            [ask("1"), ask("2")],
+            Sampling(max_tokens=9, temperature=0.5, seed=3, json_schema=schema),
+            done.append,
+        )
+    assert (first.text, first.finish_reason, first.prompt_tokens, first.completion_tokens) == (
+        "one",
+        "stop",
+        11,
+        5,
+    )
+    assert (second.text, second.finish_reason, second.prompt_tokens, second.completion_tokens) == (
+        "two",
+        "length",
+        7,
+        3,
+    )
     assert done == [{0: first}, {1: second}]
     question, headers = server.asked[1]
     assert question == {
@@ -69,7 +93,10 @@ def test_conversations_are_answered_in_order_with_what_was_asked_for():
         "temperature": 0.5,
         "seed": 3,
         "max_tokens": 9,
-        "response_format": {"type": "json_schema", "json_schema": {"name": "answer", "strict": True, "schema": schema}},
+        "response_format": {
+            "type": "json_schema",
+            "json_schema": {"name": "answer", "strict": True, "schema": schema},
+        },
     }
     assert headers["authorization"] == f"Bearer {KEY}"
     assert model.usage.model_dump() == {"requests": 2, "prompt_tokens": 18, "completion_tokens": 8}
@@ -77,7 +104,9 @@ def test_conversations_are_answered_in_order_with_what_was_asked_for():
 
 def test_free_text_is_asked_for_without_a_schema_and_under_the_limit_s_other_name():
     with serving(answers("yes")) as server:
-        model_at(server.url, token_limit="max_completion_tokens").complete([(Message(role="system", content="Be brief."), *ask("?"))], Sampling(max_tokens=9))
+        model_at(server.url, token_limit="max_completion_tokens").complete(
+            [(Message(role="system", content="Be brief."), *ask("?"))], Sampling(max_tokens=9)
+        )
     question, _ = server.asked[0]
     assert question["max_completion_tokens"] == 9
     assert not {"max_tokens", "response_format"} & set(question)
@@ -96,7 +125,10 @@ FLEETING = {
     "drips its body for ever": (drips_body, "no complete answer within 0.5 s"),
     "drips its headers for ever": (drips_headers, "no complete answer within 0.5 s"),
     "speaks no HTTP": (no_http, "no answer: RemoteProtocolError"),
-    "is too busy": (sends({"error": {"message": "slow down"}}, 429), 'status 429, \'{"error": {"message": "slow down"}}\''),
+    "is too busy": (
+        sends({"error": {"message": "slow down"}}, 429),
+        'status 429, \'{"error": {"message": "slow down"}}\'',
+    ),
     "fails": (sends("oops", 500), "status 500, 'oops'"),
     "is not reached by its gateway": (sends("<html>bad gateway</html>", 502), "status 502"),
     "gives up itself": (sends("", 408), "status 408, ''"),
@@ -104,18 +136,36 @@ FLEETING = {
     "sends bytes that are no text": (sends(b"\xff\xfe\x00"), "the body is no JSON"),
     "sends nothing": (sends(b""), "the body is no JSON: ''"),
     "sends endless nesting": (sends("[" * 100_000), "the body is no JSON"),
-    "sends half a character": (sends(b'{"choices": [{"message": {"content": "\\ud800"}}]}'), "the body is no JSON"),
+    "sends half a character": (
+        sends(b'{"choices": [{"message": {"content": "\\ud800"}}]}'),
+        "the body is no JSON",
+    ),
     "sends a list": (sends([1, 2]), "the body is no chat completion: the body: "),
-    "sends JSON of another shape": (sends({"answer": 42}), "the body is no chat completion: choices: Field required"),
-    "sends no choice": (sends({"choices": []}), "the body is no chat completion: choices: List should have at least 1 item"),
-    "sends a choice without a message": (sends({"choices": [{"text": "old"}]}), "choices.0.message: Field required"),
-    "sends a number as its answer": (sends(completion(3)), "choices.0.message.content: Input should be a valid string"),
+    "sends JSON of another shape": (
+        sends({"answer": 42}),
+        "the body is no chat completion: choices: Field required",
+    ),
+    "sends no choice": (
+        sends({"choices": []}),
+        "the body is no chat completion: choices: List should have at least 1 item",
+    ),
+    "sends a choice without a message": (
+        sends({"choices": [{"text": "old"}]}),
+        "choices.0.message: Field required",
+    ),
+    "sends a number as its answer": (
+        sends(completion(3)),
+        "choices.0.message.content: Input should be a valid string",
+    ),
     "sends an empty answer": (answers(""), "the answer is empty"),
     "calls a tool instead": (answers(None, finish="tool_calls"), "the answer is empty"),
     "sends a huge body": (sends(completion("x" * 12_000_000)), f"the body is longer than {MAX_BODY:,} bytes"),
     "fails with a huge body": (sends(b"x" * 12_000_000, 500), f"the body is longer than {MAX_BODY:,} bytes"),
     "sends a body without end": (endless_body, f"the body is longer than {MAX_BODY:,} bytes"),
-    "sends a small body that unpacks to a huge one": (sends(gzip.compress(b" " * 50_000_000), Content_Encoding="gzip"), "the body is compressed"),
+    "sends a small body that unpacks to a huge one": (
+        sends(gzip.compress(b" " * 50_000_000), Content_Encoding="gzip"),
+        "the body is compressed",
+    ),
 }
 
 
@@ -132,7 +182,9 @@ def test_a_server_that_fails_is_asked_again_and_then_named_with_the_reason(behav
     assert len(server.asked) == model.usage.requests == 3
 
 
-@pytest.mark.parametrize("behaviour", [hangs_up, drips_body, endless_body, no_http, sends("oops", 500), answers("")])
+@pytest.mark.parametrize(
+    "behaviour", [hangs_up, drips_body, endless_body, no_http, sends("oops", 500), answers("")]
+)
 def test_a_server_that_recovers_costs_a_retry(behaviour):
     with serving(behaviour, answers("here I am")) as server:
         model = model_at(server.url, timeout=1.5 if behaviour in SLOW else 20)
@@ -176,7 +228,15 @@ def test_a_missing_key_is_called_missing():
 @pytest.mark.parametrize(
     ("behaviour", "answered"),
     [
-        (sends({"error": {"message": f"Incorrect API key provided: {KEY}."}}, 401, f"No {KEY}", X_Request_Id=KEY), False),
+        (
+            sends(
+                {"error": {"message": f"Incorrect API key provided: {KEY}."}},
+                401,
+                f"No {KEY}",
+                X_Request_Id=KEY,
+            ),
+            False,
+        ),
         (sends("x" * 190 + KEY, 403), False),
         (sends(KEY * 50, 500, Retry_After=KEY), False),
         (sends(f"no JSON, but {KEY}", 200, f"Fine {KEY}", X_Request_Id=KEY), False),
@@ -184,7 +244,9 @@ def test_a_missing_key_is_called_missing():
         (answers(f"Your key is {KEY}."), True),
     ],
 )
-def test_a_key_that_the_server_repeats_is_seen_nowhere(behaviour, answered: bool, caplog: pytest.LogCaptureFixture):
+def test_a_key_that_the_server_repeats_is_seen_nowhere(
+    behaviour, answered: bool, caplog: pytest.LogCaptureFixture
+):
     caplog.set_level(logging.DEBUG)
     with serving(behaviour) as server:
         model = model_at(server.url)
@@ -203,7 +265,10 @@ def waited(server: Server, **options: Any) -> float:
     return time.monotonic() - start
 
 
-@pytest.mark.parametrize(("asked_for", "at_least", "at_most"), [("0.6", 0.6, 5), ("3600", 1, 5), ("Wed, 21 Oct 2065 07:28:00 GMT", 1, 5)])
+@pytest.mark.parametrize(
+    ("asked_for", "at_least", "at_most"),
+    [("0.6", 0.6, 5), ("3600", 1, 5), ("Wed, 21 Oct 2065 07:28:00 GMT", 1, 5)],
+)
 def test_a_server_that_asks_to_wait_is_obeyed_up_to_a_bound(asked_for: str, at_least: float, at_most: float):
     with serving(sends("", 429, Retry_After=asked_for), answers("now")) as server:
         assert at_least <= waited(server, max_wait=1) < at_most
@@ -211,7 +276,19 @@ def test_a_server_that_asks_to_wait_is_obeyed_up_to_a_bound(asked_for: str, at_l
 
 
 @pytest.mark.parametrize(
-    "header", [None, "", "soon", "-5", "nan", "inf", "1e999", "9" * 5000, "Wed, 21 Oct 2015 07:28:00 GMT", "Wed, 99 Oct 99999999 07:28:00 GMT"]
+    "header",
+    [
+        None,
+        "",
+        "soon",
+        "-5",
+        "nan",
+        "inf",
+        "1e999",
+        "9" * 5000,
+        "Wed, 21 Oct 2015 07:28:00 GMT",
+        "Wed, 99 Oct 99999999 07:28:00 GMT",
+    ],
 )
 def test_a_wait_that_makes_no_sense_is_no_wait(header: str | None):
     assert _retry_after(header) == 0
@@ -227,7 +304,15 @@ def test_tokens_of_failed_requests_count_too():
 
 
 @pytest.mark.parametrize(
-    "usage", [None, 3, {}, {"prompt_tokens": -1, "completion_tokens": "9"}, {"prompt_tokens": 1e300, "completion_tokens": True}, {"prompt_tokens": 10**12}]
+    "usage",
+    [
+        None,
+        3,
+        {},
+        {"prompt_tokens": -1, "completion_tokens": "9"},
+        {"prompt_tokens": 1e300, "completion_tokens": True},
+        {"prompt_tokens": 10**12},
+    ],
 )
 def test_a_report_of_tokens_that_makes_no_sense_counts_as_none(usage: object):
     with serving(sends({**completion("yes"), "usage": usage})) as server:
@@ -237,7 +322,14 @@ def test_a_report_of_tokens_that_makes_no_sense_counts_as_none(usage: object):
 
 @pytest.mark.parametrize(
     ("finish", "read_as"),
-    [("stop", "stop"), ("length", "length"), ("content_filter", "length"), ("tool_calls", "stop"), (None, "stop"), ("new in 2031", "stop")],
+    [
+        ("stop", "stop"),
+        ("length", "length"),
+        ("content_filter", "length"),
+        ("tool_calls", "stop"),
+        (None, "stop"),
+        ("new in 2031", "stop"),
+    ],
 )
 def test_every_reason_to_finish_is_read_as_whole_or_cut_off(finish: str | None, read_as: str):
     with serving(answers("text", finish=finish)) as server:
@@ -252,7 +344,9 @@ def test_an_answer_of_full_length_that_is_empty_is_not_asked_for_again():
 
 def test_where_answers_are_judged_an_empty_one_is_an_answer():
     with serving(answers("")) as server:
-        [found] = OpenAIModel(model_at(server.url).endpoint, "", empty_answers=True).complete([ask("?")], Sampling(max_tokens=9))
+        [found] = OpenAIModel(model_at(server.url).endpoint, "", empty_answers=True).complete(
+            [ask("?")], Sampling(max_tokens=9)
+        )
         assert (found.text, found.finish_reason, len(server.asked)) == ("", "stop", 1)
 
 
@@ -296,7 +390,15 @@ def test_an_endpoint_that_cannot_be_or_holds_a_key_is_refused_without_repeating_
     assert "0123" not in str(refused.value)
 
 
-@pytest.mark.parametrize("url", ["https://api.openai.com/v1", "http://localhost:8000/v1", "http://[::1]:8000/v1", "https://a.b/c/openai/v1/"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://api.openai.com/v1",
+        "http://localhost:8000/v1",
+        "http://[::1]:8000/v1",
+        "https://a.b/c/openai/v1/",
+    ],
+)
 def test_an_endpoint_s_address_may_be_anywhere(url: str):
     check_endpoint(Endpoint(model="m", base_url=url, api_key_env="MY_KEY_2"))
 
@@ -336,7 +438,9 @@ def test_so_many_conversations_are_under_way_at_once_and_each_is_told_once(concu
 
     told: list[Mapping[int, Completion]] = []
     with serving(counts_and_echoes) as server:
-        found = model_at(server.url, concurrency=concurrency).complete([ask(str(n)) for n in range(12)], Sampling(max_tokens=9), told.append)
+        found = model_at(server.url, concurrency=concurrency).complete(
+            [ask(str(n)) for n in range(12)], Sampling(max_tokens=9), told.append
+        )
     assert max(counts) == concurrency
     assert [completion.text for completion in found] == [str(n) for n in range(12)]
     assert sorted(index for new in told for index in new) == list(range(12))
@@ -352,7 +456,9 @@ def test_answers_that_arrive_in_another_order_are_returned_in_that_of_the_questi
         answers(content(handler))(handler)
 
     with serving(echoes_the_last_first) as server:
-        found = model_at(server.url, concurrency=10).complete([ask(str(n)) for n in range(10)], Sampling(max_tokens=9))
+        found = model_at(server.url, concurrency=10).complete(
+            [ask(str(n)) for n in range(10)], Sampling(max_tokens=9)
+        )
     assert arrived != sorted(arrived)
     assert [completion.text for completion in found] == [str(n) for n in range(10)]
 
@@ -373,7 +479,9 @@ def test_after_a_failure_nothing_more_is_asked_and_what_was_under_way_is_told():
     told: list[Mapping[int, Completion]] = []
     with serving(refuses_the_first) as server:
         with pytest.raises(ModelError, match="status 400") as raised:
-            model_at(server.url, concurrency=3).complete([ask(str(n)) for n in range(50)], Sampling(max_tokens=9), told.append)
+            model_at(server.url, concurrency=3).complete(
+                [ask(str(n)) for n in range(50)], Sampling(max_tokens=9), told.append
+            )
         assert raised.value.__context__ is None
         assert len(server.asked) == 3
     assert sorted(index for new in told for index in new) == [1, 2]

@@ -25,16 +25,33 @@ class Scripted:
     def __init__(self, texts: list[str]) -> None:
         self.texts = texts
 
-    def complete(self, conversations: Sequence[Conversation], sampling: Sampling, progress: Progress | None = None) -> list[Completion]:
+    def complete(
+        self, conversations: Sequence[Conversation], sampling: Sampling, progress: Progress | None = None
+    ) -> list[Completion]:
         assert len(conversations) == len(self.texts)
-        return [Completion(text=text, prompt_tokens=10, completion_tokens=5, finish_reason="stop") for text in self.texts]
+        return [
+            Completion(text=text, prompt_tokens=10, completion_tokens=5, finish_reason="stop")
+            for text in self.texts
+        ]
 
 
 def test_a_pilot_counts_the_groups_that_teach():
     instances = sample(CONFIG, 6, agents=2, seed=1)[0]
     right = [0, 4, 2, 1, 4, 0]  # of four answers to each instance
-    texts = [answer(i.solution.plan) if n < k else "" for i, k in zip(instances, right, strict=True) for n in range(GROUP)]
-    score = pilot(Scripted(texts), USUAL.load(), instances, GROUP, PromptStyle.COMPACT, Sampling(max_tokens=8), RewardWeights())
+    texts = [
+        answer(i.solution.plan) if n < k else ""
+        for i, k in zip(instances, right, strict=True)
+        for n in range(GROUP)
+    ]
+    score = pilot(
+        Scripted(texts),
+        USUAL.load(),
+        instances,
+        GROUP,
+        PromptStyle.COMPACT,
+        Sampling(max_tokens=8),
+        RewardWeights(),
+    )
     assert (score.groups, score.group_size) == (6, 4)
     assert score.mixed.value == pytest.approx(2 / 6)
     # Two of four: |a| = 0.5 / sqrt(1/3) each. One of four: (0.75 + 3 * 0.25) / 4 over 0.5.
@@ -57,14 +74,20 @@ def test_the_advantage_of_a_share_of_right_answers_is_that_of_a_coin(counts: tup
     n, right = counts
     p = right / n
     expected = 2 * (p * (1 - p) * (n - 1) / n) ** 0.5
-    assert absolute_advantages(np.array([[reward] * right + [0.0] * (n - right)]))[0] == pytest.approx(expected, abs=5e-3)
+    assert absolute_advantages(np.array([[reward] * right + [0.0] * (n - right)]))[0] == pytest.approx(
+        expected, abs=5e-3
+    )
 
 
 def test_the_advantages_follow_the_scale_of_the_trainer():
     torch = pytest.importorskip("torch")
     rewards = np.random.default_rng(0).choice([0.0, 1.0, 1.5], size=(20, 8))
     grouped = torch.tensor(rewards, dtype=torch.float32)
-    theirs = ((grouped - grouped.mean(dim=1, keepdim=True)) / (grouped.std(dim=1, keepdim=True) + 1e-4)).abs().mean(dim=1)
+    theirs = (
+        ((grouped - grouped.mean(dim=1, keepdim=True)) / (grouped.std(dim=1, keepdim=True) + 1e-4))
+        .abs()
+        .mean(dim=1)
+    )
     assert absolute_advantages(rewards) == pytest.approx(theirs.tolist(), abs=1e-5)
     plain = np.abs(rewards - rewards.mean(axis=1, keepdims=True)).mean(axis=1)
     assert absolute_advantages(rewards, "none") == pytest.approx(plain)

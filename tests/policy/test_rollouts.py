@@ -26,16 +26,35 @@ def into_a_hole(instance: Instance) -> str:
             column += 1 if column < to_column else -1
         path.append((row, column))
     rest = "".join(f"({r},{c})" for r, c in path)
-    return f"Agent 0: {rest}\nAgent 1: ({instance.problem.agents[1].start[0]},{instance.problem.agents[1].start[1]})"
+    return (
+        f"Agent 0: {rest}\nAgent 1:"
+        f" ({instance.problem.agents[1].start[0]},{instance.problem.agents[1].start[1]})"
+    )
 
 
 def rollout(instance: Instance, completion: str, truncated: bool = False) -> Rollout:
-    return Rollout(instance=instance, completion=completion, completion_tokens=len(completion), truncated=truncated, verdict=verify(instance, completion))
+    return Rollout(
+        instance=instance,
+        completion=completion,
+        completion_tokens=len(completion),
+        truncated=truncated,
+        verdict=verify(instance, completion),
+    )
 
 
 ALL_KINDS = [
     rollout(instance, respond(instance), truncated=index % 2 == 1)
-    for index, respond in enumerate([optimal, detour, off_the_grid, unfinished, into_a_hole, lambda i: "", lambda i: "ünï\u2028\U0001f600\x00 Agent 0:"])
+    for index, respond in enumerate(
+        [
+            optimal,
+            detour,
+            off_the_grid,
+            unfinished,
+            into_a_hole,
+            lambda i: "",
+            lambda i: "ünï\u2028\U0001f600\x00 Agent 0:",
+        ]
+    )
     for instance in INSTANCES
 ]
 
@@ -44,7 +63,12 @@ def test_rollouts_of_every_kind_are_read_back_as_they_were(tmp_path: Path):
     write_rollouts(tmp_path / "r.parquet", ALL_KINDS, PromptStyle.COMPACT)
     assert read_rollouts(tmp_path / "r.parquet") == ALL_KINDS
     categories = {r.verdict.category for r in ALL_KINDS}
-    assert {None, FailureCategory.PARSE_ERROR, FailureCategory.ILLEGAL_MOVE, FailureCategory.GOAL_NOT_REACHED} <= categories
+    assert {
+        None,
+        FailureCategory.PARSE_ERROR,
+        FailureCategory.ILLEGAL_MOVE,
+        FailureCategory.GOAL_NOT_REACHED,
+    } <= categories
 
 
 def test_what_a_verdict_leaves_open_stays_open(tmp_path: Path):
@@ -52,7 +76,11 @@ def test_what_a_verdict_leaves_open_stays_open(tmp_path: Path):
     write_rollouts(tmp_path / "r.parquet", [unreadable, valid], PromptStyle.BOARD)
     first, second = (r.verdict for r in read_rollouts(tmp_path / "r.parquet"))
     assert (first.cell, first.agent, first.step, first.sum_of_costs, first.makespan) == (None,) * 5
-    assert (second.category, second.cell, second.sum_of_costs) == (None, None, INSTANCES[0].solution.sum_of_costs)
+    assert (second.category, second.cell, second.sum_of_costs) == (
+        None,
+        None,
+        INSTANCES[0].solution.sum_of_costs,
+    )
 
 
 def test_the_top_left_cell_agent_0_and_step_0_are_no_blanks(tmp_path: Path):
@@ -80,19 +108,36 @@ def test_no_rollouts_make_a_file_without_rows(tmp_path: Path):
 
 def test_a_file_of_something_else_is_a_data_error(tmp_path: Path):
     (tmp_path / "text.parquet").write_text("hello")
-    for name, reason in (("text.parquet", "not a readable Parquet file"), ("nowhere.parquet", "no such file")):
+    for name, reason in (
+        ("text.parquet", "not a readable Parquet file"),
+        ("nowhere.parquet", "no such file"),
+    ):
         with pytest.raises(DataError, match=reason) as refused:
             read_rollouts(tmp_path / name)
         assert str(tmp_path / name) in str(refused.value)
 
 
 def test_a_breakdown_counts_what_went_wrong_by_map_size():
-    rollouts = evaluate(Solver(INSTANCES, PromptStyle.COMPACT), USUAL.load(), INSTANCES, PromptStyle.COMPACT, Sampling(max_tokens=9))
+    rollouts = evaluate(
+        Solver(INSTANCES, PromptStyle.COMPACT),
+        USUAL.load(),
+        INSTANCES,
+        PromptStyle.COMPACT,
+        Sampling(max_tokens=9),
+    )
     worse = [rollout(i, "" if i.problem.size == 3 else detour(i)) for i in INSTANCES]
     counts = breakdown_of(USUAL.load(), rollouts + worse)
     n = {size: sum(i.problem.size == size for i in INSTANCES) for size in (3, 4)}
     assert list(counts.strata) == ["3", "4"]
-    assert (counts.strata["3"].n, counts.strata["3"].valid, counts.strata["3"].optimal) == (2 * n[3], n[3], n[3])
+    assert (counts.strata["3"].n, counts.strata["3"].valid, counts.strata["3"].optimal) == (
+        2 * n[3],
+        n[3],
+        n[3],
+    )
     assert counts.strata["3"].failures[FailureCategory.PARSE_ERROR] == n[3]
-    assert (counts.strata["4"].n, counts.strata["4"].valid, counts.strata["4"].optimal) == (2 * n[4], 2 * n[4], n[4])
+    assert (counts.strata["4"].n, counts.strata["4"].valid, counts.strata["4"].optimal) == (
+        2 * n[4],
+        2 * n[4],
+        n[4],
+    )
     assert sum(counts.strata["4"].failures.values()) == 0

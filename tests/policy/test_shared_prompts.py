@@ -1,4 +1,5 @@
-"""Prompts that are computed once for all of their answers, beside TRL's own way of computing them anew for each."""
+"""Prompts that are computed once for all of their answers, beside TRL's own way of computing them anew for
+each."""
 
 from pathlib import Path
 
@@ -25,8 +26,17 @@ PROMPTS, ANSWERS = (5, 3, 8), (4, 1, 0, 6, 6, 2)
 
 def small_model(**options: object) -> Qwen3ForCausalLM:
     torch.manual_seed(0)
-    shape = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 8}
-    model = Qwen3ForCausalLM(Qwen3Config(vocab_size=VOCABULARY, max_position_embeddings=64, **shape, **options))
+    shape = {
+        "hidden_size": 16,
+        "intermediate_size": 32,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 1,
+        "head_dim": 8,
+    }
+    model = Qwen3ForCausalLM(
+        Qwen3Config(vocab_size=VOCABULARY, max_position_embeddings=64, **shape, **options)
+    )
     model.generation_config.pad_token_id = PADDING
     return model
 
@@ -35,7 +45,10 @@ def rows() -> tuple[torch.Tensor, torch.Tensor]:
     """Padded rows in any order, and their attention mask."""
     generator = torch.Generator().manual_seed(1)
     longest, answer = max(PROMPTS), max(ANSWERS)
-    ids, mask = torch.full((len(ANSWERS), longest + answer), PADDING), torch.zeros(len(ANSWERS), longest + answer, dtype=torch.long)
+    ids, mask = (
+        torch.full((len(ANSWERS), longest + answer), PADDING),
+        torch.zeros(len(ANSWERS), longest + answer, dtype=torch.long),
+    )
     prompts = [torch.randint(1, VOCABULARY, (length,), generator=generator) for length in PROMPTS]
     for row, length in enumerate(ANSWERS):
         prompt = prompts[row // 2]
@@ -46,7 +59,9 @@ def rows() -> tuple[torch.Tensor, torch.Tensor]:
     return ids[order], mask[order]
 
 
-def one_by_one(model: Qwen3ForCausalLM, ids: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def one_by_one(
+    model: Qwen3ForCausalLM, ids: torch.Tensor, mask: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
     """What TRL's trainer computes."""
     labels = ids.masked_fill(mask == 0, NO_LABEL)
     labels[:, : -max(ANSWERS)] = NO_LABEL
@@ -60,7 +75,10 @@ def test_log_probabilities_entropies_and_gradients_are_those_of_rows_on_their_ow
     ids, mask = rows()
     weights = torch.randn(len(ids), max(ANSWERS), generator=torch.Generator().manual_seed(2))
     found = []
-    for compute in (one_by_one, lambda model, ids, mask: log_probabilities(model, pack(ids, mask, max(ANSWERS)))):
+    for compute in (
+        one_by_one,
+        lambda model, ids, mask: log_probabilities(model, pack(ids, mask, max(ANSWERS))),
+    ):
         model.zero_grad()
         log_probs, entropies = compute(model, ids, mask)
         (log_probs * weights + entropies).sum().backward()
@@ -76,7 +94,9 @@ def test_a_prompt_takes_its_place_once():
     assert packed.input_ids.shape[0] == len(first) == len(PROMPTS)
     assert (ids[first][group][:, : max(PROMPTS)] == ids[:, : max(PROMPTS)]).all()
     assert int((packed.labels != NO_LABEL).sum()) == sum(ANSWERS)
-    assert packed.input_ids.shape[1] == max(PROMPTS) - 1 + max(a + b for a, b in zip(ANSWERS[::2], ANSWERS[1::2], strict=True))
+    assert packed.input_ids.shape[1] == max(PROMPTS) - 1 + max(
+        a + b for a, b in zip(ANSWERS[::2], ANSWERS[1::2], strict=True)
+    )
 
 
 @pytest.mark.parametrize("processors", [{}, {"repetition_penalty": 3.0, "min_new_tokens": 3}])
@@ -84,9 +104,17 @@ def test_what_is_generated_is_the_same(processors: dict):
     model = small_model()
     ids, mask = (tensor[:, : max(PROMPTS)] for tensor in rows())
     # Answers of different lengths.
-    ends = model.generate(input_ids=ids, attention_mask=mask, max_new_tokens=9)[:, -9:].flatten().unique()[:3].tolist()
+    ends = (
+        model.generate(input_ids=ids, attention_mask=mask, max_new_tokens=9)[:, -9:]
+        .flatten()
+        .unique()[:3]
+        .tolist()
+    )
     options = {"max_new_tokens": 9, "eos_token_id": ends, **processors}
-    plain, shared = (generate(input_ids=ids, attention_mask=mask, **options) for generate in (model.generate, lambda **given: generate_shared(model, **given)))
+    plain, shared = (
+        generate(input_ids=ids, attention_mask=mask, **options)
+        for generate in (model.generate, lambda **given: generate_shared(model, **given))
+    )
     assert torch.equal(plain, shared)
 
 
@@ -95,14 +123,18 @@ def test_a_model_whose_layers_look_back_by_a_window_is_left_alone():
     assert not can_share(small_model(use_sliding_window=True, sliding_window=4, max_window_layers=1))
 
 
-@pytest.mark.parametrize("options", [{"beta": 0.0}, {"beta": 0.05}, {"loss_type": "grpo", "num_iterations": 2}])
+@pytest.mark.parametrize(
+    "options", [{"beta": 0.0}, {"beta": 0.05}, {"loss_type": "grpo", "num_iterations": 2}]
+)
 def test_a_stage_learns_the_same_as_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict):
     write_dataset(tmp_path / "train.parquet", draw_instances(16, seed=5), PromptStyle.COMPACT, {})
     generate = Qwen3ForCausalLM.generate
 
     def decoded(model: Qwen3ForCausalLM, **given: object) -> torch.Tensor:
         """The same answers, with every prompt computed for each of them."""
-        return generate(model, **{"custom_generate": decode, "past_key_values": DynamicCache(config=model.config)} | given)
+        return generate(
+            model, **{"custom_generate": decode, "past_key_values": DynamicCache(config=model.config)} | given
+        )
 
     monkeypatch.setattr(Qwen3ForCausalLM, "generate", decoded)
     ends = []

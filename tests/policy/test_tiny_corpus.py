@@ -1,4 +1,5 @@
-"""What the base policy is taught: numbered batches that follow from the recipe, and no board that is held out."""
+"""What the base policy is taught: numbered batches that follow from the recipe, and no board that is held
+out."""
 
 from pathlib import Path
 
@@ -6,7 +7,16 @@ import pytest
 
 from envgen.errors import DataError
 from policy.tiny import corpus
-from policy.tiny.corpus import DESIGN_BATCHES, Example, batches, board_examples, design_chunks, designs_before, read_examples, write_examples
+from policy.tiny.corpus import (
+    DESIGN_BATCHES,
+    Example,
+    batches,
+    board_examples,
+    design_chunks,
+    designs_before,
+    read_examples,
+    write_examples,
+)
 from policy.tiny.spec import Boards, BootstrapRecipe
 
 STEPS = 90
@@ -18,7 +28,16 @@ def recipe(**changes: object) -> BootstrapRecipe:
         Boards(agents=2, weight=0.75, map_sizes={3: 0.5, 4: 0.5}, hole_ratios=(0.2, 0.3)),
         Boards(agents=3, weight=0.25, map_sizes={5: 1}, hole_ratios=(0.2,), wait_ratio=0.5),
     )
-    plain = {"hidden_size": 8, "layers": 1, "heads": 1, "boards": boards, "steps": STEPS, "warmup_steps": 0, "batch_size": 4, "design_batch_size": 3}
+    plain = {
+        "hidden_size": 8,
+        "layers": 1,
+        "heads": 1,
+        "boards": boards,
+        "steps": STEPS,
+        "warmup_steps": 0,
+        "batch_size": 4,
+        "design_batch_size": 3,
+    }
     return BootstrapRecipe.model_validate(plain | changes)
 
 
@@ -47,7 +66,9 @@ def test_batches_are_the_same_from_any_number_on():
 
 
 def test_batches_follow_from_the_seed_of_the_recipe():
-    assert next(batches(recipe(), frozenset(), DESIGNS)) != next(batches(recipe(seed=1), frozenset(), DESIGNS))
+    assert next(batches(recipe(), frozenset(), DESIGNS)) != next(
+        batches(recipe(seed=1), frozenset(), DESIGNS)
+    )
 
 
 @pytest.mark.parametrize(
@@ -59,11 +80,15 @@ def test_batches_follow_from_the_seed_of_the_recipe():
         ({"designs_from": 1}, []),
     ],
 )
-def test_batches_of_design_questions_come_from_a_step_on_and_every_so_many(settings: dict, expected: list[int]):
+def test_batches_of_design_questions_come_from_a_step_on_and_every_so_many(
+    settings: dict, expected: list[int]
+):
     ours = recipe(**settings)
     found = list(batches(ours, frozenset(), DESIGNS))
     assert of_designs(found) == expected
-    assert [designs_before(ours, number) for number in range(STEPS + 1)] == [sum(one < number for one in expected) for number in range(STEPS + 1)]
+    assert [designs_before(ours, number) for number in range(STEPS + 1)] == [
+        sum(one < number for one in expected) for number in range(STEPS + 1)
+    ]
 
 
 def test_no_design_question_is_asked_twice_and_there_are_enough():

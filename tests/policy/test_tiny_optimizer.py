@@ -50,8 +50,13 @@ MATRICES, REST = {"0.weight", "2.weight"}, {"0.bias", "1.weight", "1.bias", "2.b
 
 
 @pytest.mark.parametrize("loaded", [False, True], ids=["new", "loaded"])
-@pytest.mark.parametrize(("rates", "expected"), [((0.0, 0.0), set()), ((0.1, 0.0), MATRICES), ((0.0, 0.1), REST), ((0.1, 0.1), MATRICES | REST)])
-def test_a_learning_rate_set_on_its_groups_reaches_both_parts(rates: tuple[float, float], expected: set[str], loaded: bool):
+@pytest.mark.parametrize(
+    ("rates", "expected"),
+    [((0.0, 0.0), set()), ((0.1, 0.0), MATRICES), ((0.0, 0.1), REST), ((0.1, 0.1), MATRICES | REST)],
+)
+def test_a_learning_rate_set_on_its_groups_reaches_both_parts(
+    rates: tuple[float, float], expected: set[str], loaded: bool
+):
     model = network()
     optimizer = optimizer_of(model)
     if loaded:

@@ -22,13 +22,21 @@ def boards() -> list[Instance]:
 
 def rollout(instance: Instance, right: bool) -> Rollout:
     text = answer(instance.solution.plan) if right else "no plan"
-    return Rollout(instance=instance, completion=text, completion_tokens=1, truncated=False, verdict=verify(instance, text))
+    return Rollout(
+        instance=instance,
+        completion=text,
+        completion_tokens=1,
+        truncated=False,
+        verdict=verify(instance, text),
+    )
 
 
 def test_boards_to_evaluate_on_are_as_many_of_every_kind_and_half_need_a_wait(boards: list[Instance]):
     kinds = Counter((board.problem.num_agents, board.problem.size) for board in boards)
     assert kinds == dict.fromkeys(EVALUATED, EACH * len(HOLE_RATIOS))
-    waits = Counter((board.problem.num_agents, board.problem.size) for board in boards if board.solution.wait_required)
+    waits = Counter(
+        (board.problem.num_agents, board.problem.size) for board in boards if board.solution.wait_required
+    )
     assert waits == {kind: kinds[kind] // 2 for kind in EVALUATED if kind[1] > 3}
     assert len({board.problem.id for board in boards}) == len(boards)
 
@@ -38,7 +46,10 @@ def test_boards_to_evaluate_on_are_always_the_same(boards: list[Instance]):
 
 
 def test_rates_are_those_of_each_stratum(boards: list[Instance]):
-    found = rates_of(rollout(board, right=board.solution.wait_required or number % 2 == 0) for number, board in enumerate(boards)).valid
+    found = rates_of(
+        rollout(board, right=board.solution.wait_required or number % 2 == 0)
+        for number, board in enumerate(boards)
+    ).valid
     assert found["5 agents, 6x6, wait"] == wilson(3, 3)
     small = [number for number, board in enumerate(boards) if board.problem.size == 3]
     assert found["2 agents, 3x3, no wait"] == wilson(sum(number % 2 == 0 for number in small), len(small))

@@ -1,4 +1,5 @@
-"""Recipes of base policies: the shipped one is read, and one that cannot work is refused with the field named."""
+"""Recipes of base policies: the shipped one is read, and one that cannot work is refused with the field
+named."""
 
 from pathlib import Path
 from typing import Any
@@ -41,7 +42,10 @@ def part(**changes: Any) -> list[dict[str, Any]]:
         ({"hidden_size": 4}, "hidden_size: "),
         ({"hidden_size": 36}, "hidden_size 36 does not give 4 heads an even number of dimensions each"),
         ({"heads": 3}, "hidden_size 128 does not give 3 heads"),
-        ({"steps": 100, "warmup_steps": 60}, "warmup_steps 60 end after decay_from 0.5 of 100 steps; warm up for less"),
+        (
+            {"steps": 100, "warmup_steps": 60},
+            "warmup_steps 60 end after decay_from 0.5 of 100 steps; warm up for less",
+        ),
         ({"decay_from": 1.5}, "decay_from: "),
         ({"designs_from": -0.1}, "designs_from: "),
         ({"designs_every": 1}, "designs_every: "),
@@ -63,6 +67,8 @@ def part(**changes: Any) -> list[dict[str, Any]]:
         ({"boards": part(colour="red")}, "boards.0.colour: "),
     ],
 )
-def test_a_recipe_that_cannot_work_is_refused_with_its_file_and_field(overrides: dict[str, Any], complaint: str):
+def test_a_recipe_that_cannot_work_is_refused_with_its_file_and_field(
+    overrides: dict[str, Any], complaint: str
+):
     with pytest.raises(ConfigError, match=f"recipe.yaml: .*{complaint}"):
         load_recipe(None, overrides)

@@ -25,5 +25,7 @@ def test_a_cell_is_one_token_and_an_answer_costs_one_token_a_cell():
 
 
 def test_the_chat_template_ends_with_the_turn_of_the_assistant():
-    shown = TOKENIZER.apply_chat_template([{"role": "user", "content": "Solve 3x3."}], tokenize=False, add_generation_prompt=True)
+    shown = TOKENIZER.apply_chat_template(
+        [{"role": "user", "content": "Solve 3x3."}], tokenize=False, add_generation_prompt=True
+    )
     assert shown == f"<|user|>Solve 3x3.{END}<|assistant|>"

@@ -23,7 +23,17 @@ from policy.grpo.train_spec import (
     reward_scale,
 )
 
-KNOWN = ["learning_rate", "beta", "loss_type", "num_generations", "max_completion_length", "per_device_train_batch_size", "bf16", "use_vllm", "save_steps"]
+KNOWN = [
+    "learning_rate",
+    "beta",
+    "loss_type",
+    "num_generations",
+    "max_completion_length",
+    "per_device_train_batch_size",
+    "bf16",
+    "use_vllm",
+    "save_steps",
+]
 
 
 @pytest.mark.parametrize("name", KNOWN)
@@ -37,7 +47,12 @@ def test_no_options_are_fine():
 
 @pytest.mark.parametrize(
     ("wrong", "near"),
-    [("learning_rte", "learning_rate"), ("num_generation", "num_generations"), ("Beta", "beta"), ("max_completion_len", "max_completion_length")],
+    [
+        ("learning_rte", "learning_rate"),
+        ("num_generation", "num_generations"),
+        ("Beta", "beta"),
+        ("max_completion_len", "max_completion_length"),
+    ],
 )
 def test_a_misspelt_option_is_answered_with_the_nearest(wrong: str, near: str):
     with pytest.raises(ConfigError, match=f"trl.{wrong}: .*did you mean '{near}'"):
@@ -57,7 +72,15 @@ def test_an_option_that_envwright_sets_is_refused(name: str):
 
 
 def test_sampling_seeds_paths_and_rewards_are_out_of_reach():
-    assert {"temperature", "top_p", "top_k", "min_p", "seed", "output_dir", "reward_weights"} <= RESERVED_OPTIONS
+    assert {
+        "temperature",
+        "top_p",
+        "top_k",
+        "min_p",
+        "seed",
+        "output_dir",
+        "reward_weights",
+    } <= RESERVED_OPTIONS
 
 
 def test_the_names_read_from_the_sources_are_those_of_the_class():
@@ -69,7 +92,13 @@ def test_the_names_read_from_the_sources_are_those_of_the_class():
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("num_generations", None), ("num_generations", 1), ("max_completion_length", 2.5), ("max_completion_length", True)]
+    ("name", "value"),
+    [
+        ("num_generations", None),
+        ("num_generations", 1),
+        ("max_completion_length", 2.5),
+        ("max_completion_length", True),
+    ],
 )
 def test_a_group_or_an_answer_of_no_size_is_refused(name: str, value: object):
     with pytest.raises(ConfigError, match=f"trl.{name}: {value} is no whole number of at least"):
@@ -79,8 +108,13 @@ def test_a_group_or_an_answer_of_no_size_is_refused(name: str, value: object):
 def test_what_the_pilot_assumes_is_what_the_installed_trainer_would_do():
     from trl import GRPOConfig
 
-    assert {field.name: field.default for field in dataclasses.fields(GRPOConfig) if field.name in DEFAULTS} == DEFAULTS
-    scales = [reward_scale(options) for options in ({}, {"scale_rewards": False}, {"scale_rewards": True}, {"scale_rewards": "batch"})]
+    assert {
+        field.name: field.default for field in dataclasses.fields(GRPOConfig) if field.name in DEFAULTS
+    } == DEFAULTS
+    scales = [
+        reward_scale(options)
+        for options in ({}, {"scale_rewards": False}, {"scale_rewards": True}, {"scale_rewards": "batch"})
+    ]
     assert scales == ["group", "none", "group", "batch"]
 
 
@@ -100,7 +134,15 @@ def test_a_spec_survives_its_file():
 
 @pytest.mark.parametrize("preset", sorted(p.stem for p in PRESETS.glob("*.yaml")))
 def test_options_of_shipped_presets_have_the_types_that_the_trainer_wants(preset: str):
-    numbers = {"learning_rate", "beta", "num_generations", "max_completion_length", "per_device_train_batch_size", "save_steps", "warmup_steps"}
+    numbers = {
+        "learning_rate",
+        "beta",
+        "num_generations",
+        "max_completion_length",
+        "per_device_train_batch_size",
+        "save_steps",
+        "warmup_steps",
+    }
     options = load_preset(preset).trl
     assert all(type(value) in (int, float) for name, value in options.items() if name in numbers)
 
@@ -119,12 +161,27 @@ def test_a_training_log_is_read_back_by_column(tmp_path: Path):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"launch": "dpd"}, "training.launch: 'dpd' is no config of accelerate launch; the shipped ones are cpu, ddp, fsdp2, one-gpu, zero3"),
+        (
+            {"launch": "dpd"},
+            (
+                "training.launch: 'dpd' is no config of accelerate launch; the shipped ones are cpu, ddp,"
+                " fsdp2, one-gpu, zero3"
+            ),
+        ),
         ({"processes": 2}, "training.processes: 2 needs training.launch"),
-        ({"launch": "one-gpu", "processes": 4}, "training.processes: 4, but training.launch one-gpu starts one"),
+        (
+            {"launch": "one-gpu", "processes": 4},
+            "training.processes: 4, but training.launch one-gpu starts one",
+        ),
         ({"launch": "ddp", "processes": 1}, "training.processes: 1, but training.launch ddp is for several"),
-        ({"lora": {"task_type": "CAUSAL_LM"}}, "training.lora.task_type: envwright sets this option itself; remove it"),
-        ({"lora": {"rr": 2}}, "training.lora.rr: the installed peft.LoraConfig has no such option; did you mean 'r'?"),
+        (
+            {"lora": {"task_type": "CAUSAL_LM"}},
+            "training.lora.task_type: envwright sets this option itself; remove it",
+        ),
+        (
+            {"lora": {"rr": 2}},
+            "training.lora.rr: the installed peft.LoraConfig has no such option; did you mean 'r'?",
+        ),
     ],
 )
 def test_settings_that_cannot_be_launched_are_refused(settings: dict, message: str):
@@ -137,11 +194,25 @@ def test_settings_that_cannot_be_launched_are_refused(settings: dict, message: s
 def test_shipped_launch_configs_are_read_by_accelerate(config: str):
     from accelerate.commands.config.config_args import load_config_from_file
 
-    check_training(TrainingSettings(launch=config, processes=1 if config == "one-gpu" else 4, lora={"r": 8, "target_modules": "all-linear"}))
+    check_training(
+        TrainingSettings(
+            launch=config,
+            processes=1 if config == "one-gpu" else 4,
+            lora={"r": 8, "target_modules": "all-linear"},
+        )
+    )
     assert load_config_from_file(str(launch_config(config))).num_processes >= 1
 
 
-@pytest.mark.parametrize(("options", "precision"), [({}, "bf16"), ({"bf16": True}, "bf16"), ({"bf16": False}, "no"), ({"fp16": True, "bf16": False}, "fp16")])
+@pytest.mark.parametrize(
+    ("options", "precision"),
+    [
+        ({}, "bf16"),
+        ({"bf16": True}, "bf16"),
+        ({"bf16": False}, "no"),
+        ({"fp16": True, "bf16": False}, "fp16"),
+    ],
+)
 def test_the_launcher_is_told_the_precision_that_the_trainer_is_told(options: dict, precision: str):
     assert launcher(TrainingSettings(launch="ddp"), options)[-2:] == ("--mixed_precision", precision)
     assert launcher(TrainingSettings(), options) == ()

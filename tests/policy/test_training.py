@@ -30,14 +30,21 @@ def test_absolute_advantages_are_summed_by_stratum():
 
     from policy.grpo.training import advantage_sums
 
-    sums = advantage_sums(torch.tensor([1, 1, 0, 0, 3, 3]), torch.tensor([1.5, -0.5, -0.25, 0.0, 0.0, 1e-4]), strata=4, group=2)
+    sums = advantage_sums(
+        torch.tensor([1, 1, 0, 0, 3, 3]), torch.tensor([1.5, -0.5, -0.25, 0.0, 0.0, 1e-4]), strata=4, group=2
+    )
     assert sums[:3].tolist() == [[0.25, 2, 0], [2, 2, 0], [0, 0, 0]]
     assert sums[3].tolist() == pytest.approx([1e-4, 2, 2])
 
 
 def test_a_stage_weighs_its_steps_by_their_answers():
     def entry(stratum: str, answers: float, advantage: float, zero_variance: float) -> dict:
-        return {"stratum": stratum, "answers": answers, "advantage": advantage, "zero_variance": zero_variance}
+        return {
+            "stratum": stratum,
+            "answers": answers,
+            "advantage": advantage,
+            "zero_variance": zero_variance,
+        }
 
     log = {"strata": [[entry("3", 8, 0.5, 0.5)], [entry("3", 24, 1.0, 0.25), entry("5", 4, 0.0, 1.0)]]}
     assert mean_advantages(log) == {"3": 0.875, "5": 0.0}
@@ -50,7 +57,12 @@ def log(tmp_path_factory) -> dict[str, list]:
     from policy.grpo.training import train
 
     folder: Path = tmp_path_factory.mktemp("training")
-    config = BoardsConfig(sizes={size: SizeConfig(data_ratio=share, hole_ratio=0.2, wait_ratio=0.25) for size, share in ((3, 0.75), (4, 0.25))})
+    config = BoardsConfig(
+        sizes={
+            size: SizeConfig(data_ratio=share, hole_ratio=0.2, wait_ratio=0.25)
+            for size, share in ((3, 0.75), (4, 0.25))
+        }
+    )
     write_dataset(folder / "train.parquet", sample(config, 16, agents=2, seed=5)[0], PromptStyle.COMPACT, {})
     train(
         TrainSpec(
@@ -70,17 +82,22 @@ def log(tmp_path_factory) -> dict[str, list]:
 def test_training_logs_the_answers_and_the_mean_absolute_advantage_of_each_stratum(log):
     assert list(log) == [*TRAIN_LOG_COLUMNS, "strata"]
     for stratum, answers in (("3", 48), ("4", 16)):
-        assert sum(entry["answers"] for step in log["strata"] for entry in step if entry["stratum"] == stratum) == answers
+        assert (
+            sum(entry["answers"] for step in log["strata"] for entry in step if entry["stratum"] == stratum)
+            == answers
+        )
     assert set(mean_advantages(log)) == {"3", "4"}
     for step, flat in zip(log["strata"], log["zero_variance"], strict=True):
         assert sum(entry["zero_variance"] * entry["answers"] for entry in step) == pytest.approx(32 * flat)
 
 
 def test_the_logged_advantages_are_those_of_groups_with_mixed_rewards(log):
-    """Within a group of four the scaled advantages have the standard deviation 1, so that their mean is at most sqrt(3)/2."""
+    """Within a group of four the scaled advantages have the standard deviation 1, so that their mean is at
+    most sqrt(3)/2."""
     for index, flat in enumerate(log["zero_variance"]):
         total = sum(entry["advantage"] * entry["answers"] for entry in log["strata"][index])
         mixed = (1 - flat) * 32
-        assert mixed > 0, "the start policy solves some boards, and not all"
-        # sqrt(3/8) at least: two answers of four alike, one as far above them as one below (sample standard deviation).
+        assert mixed > 0, "the base policy solves some boards, and not all"
+        # sqrt(3/8) at least: two answers of four alike, one as far above them as one below (sample standard
+        # deviation).
         assert 0.61 * mixed <= total <= math.sqrt(3) / 2 * mixed

@@ -13,7 +13,15 @@ from envgen.mapf.space import Options, space_of
 from policy.chat.contract import Sampling, ask
 from policy.chat.transformers_model import TransformersModel, _Draw
 
-QUESTIONS = [ask(text) for text in ("Solve 3x3.", "Solve 3x3.\nHoles: (0,1) (1,1)", "a", "Agent 0: (0,0) to (2,2)\nAgent 1: (1,0) to (0,2)")]
+QUESTIONS = [
+    ask(text)
+    for text in (
+        "Solve 3x3.",
+        "Solve 3x3.\nHoles: (0,1) (1,1)",
+        "a",
+        "Agent 0: (0,0) to (2,2)\nAgent 1: (1,0) to (0,2)",
+    )
+]
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +36,9 @@ def test_greedy_answers_do_not_depend_on_the_company_in_the_batch(model):
 
 
 def test_sampled_answers_repeat_with_the_seed_and_change_with_it(model):
-    first, again, other = (model.complete(QUESTIONS, Sampling(max_tokens=12, temperature=1.0, seed=seed)) for seed in (1, 1, 2))
+    first, again, other = (
+        model.complete(QUESTIONS, Sampling(max_tokens=12, temperature=1.0, seed=seed)) for seed in (1, 1, 2)
+    )
     assert first == again
     assert first != other
 
@@ -63,17 +73,28 @@ def test_scores_are_the_log_probabilities_of_each_token_given_those_before(model
     for sequence, score in zip(sequences, scores, strict=True):
         with torch.inference_mode():
             known = model.model(torch.tensor([sequence])).logits[0].double().log_softmax(-1)
-        assert score == pytest.approx([known[t - 1, sequence[t]].item() for t in range(1, len(sequence))], abs=1e-5)
+        assert score == pytest.approx(
+            [known[t - 1, sequence[t]].item() for t in range(1, len(sequence))], abs=1e-5
+        )
     other = TransformersModel(str(random_checkpoint), dtype="float32")
     with torch.no_grad():
         other.model.model.layers[0].mlp.up_proj.weight *= 1.5
-    assert max(abs(a - b) for x, y in zip(scores, other.score(sequences), strict=True) for a, b in zip(x, y, strict=True)) > 1e-4
+    assert (
+        max(
+            abs(a - b)
+            for x, y in zip(scores, other.score(sequences), strict=True)
+            for a, b in zip(x, y, strict=True)
+        )
+        > 1e-4
+    )
     assert model.score([]) == []
 
 
 @pytest.mark.parametrize("sequence", [[], [1] * 513])
 def test_a_sequence_that_cannot_be_scored_is_refused(model, sequence: list[int]):
-    with pytest.raises(ModelError, match=f"a sequence of {len(sequence)} tokens cannot be scored; give 1 to 512"):
+    with pytest.raises(
+        ModelError, match=f"a sequence of {len(sequence)} tokens cannot be scored; give 1 to 512"
+    ):
         model.score([[1, 2], sequence])
 
 
@@ -89,10 +110,14 @@ def test_a_prompt_that_does_not_fit_is_refused_by_name(model):
 
 def test_even_random_weights_answer_in_the_schema(model):
     space = space_of(Options(map_sizes=(3, 4)))
-    previous = EnvConfig.model_validate({"sizes": {name: {"data_ratio": 0.5, "hole_ratio": 0.2, "wait_ratio": 0.5} for name in ("3", "4")}})
+    previous = EnvConfig.model_validate(
+        {"sizes": {name: {"data_ratio": 0.5, "hole_ratio": 0.2, "wait_ratio": 0.5} for name in ("3", "4")}}
+    )
     schema = answer_schema(space)
     schema["properties"]["rationale"]["maxLength"] = 8
-    answers = model.complete([ask("Design")] * 6, Sampling(max_tokens=300, temperature=1.0, seed=3, json_schema=schema))
+    answers = model.complete(
+        [ask("Design")] * 6, Sampling(max_tokens=300, temperature=1.0, seed=3, json_schema=schema)
+    )
     complete = [a.text for a in answers if a.finish_reason == "stop"]
     assert complete
     for text in complete:
@@ -110,8 +135,13 @@ def test_what_is_no_checkpoint_is_refused(tmp_path):
 
 @pytest.mark.parametrize(("told", "threads"), [(None, "1"), ("2", "2")])
 def test_a_small_model_computes_with_one_thread_unless_the_user_says_otherwise(told, threads):
-    code = "import torch; from policy.chat.transformers_model import load; load('tiny'); print(torch.get_num_threads())"
+    code = (
+        "import torch; from policy.chat.transformers_model import load; load('tiny');"
+        " print(torch.get_num_threads())"
+    )
     environment = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
     environment |= {} if told is None else {"OMP_NUM_THREADS": told}
-    found = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    found = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
     assert found.stdout.split()[-1] == threads

@@ -1,4 +1,5 @@
-"""Children that do their imports ahead: they end, log and answer as those that are started when they are needed."""
+"""Children that do their imports ahead: they end, log and answer as those that are started when they are
+needed."""
 
 import os
 import signal

@@ -15,7 +15,7 @@ import psutil
 
 from support.prefect_servers import answers, ask, free_port, processes_with
 
-SETTINGS = {"trl.save_steps": 1, "instances": 8, "validation.instances": 2, "design.pilot": 4}
+SETTINGS = {"trl.save_steps": 1, "instances": 8, "validation.instances": 2, "engineer.pilot": 4}
 """The micro preset made smaller still, with a trainer checkpoint after each step."""
 ROOT = Path(__file__).parents[2]
 FINAL = {"COMPLETED", "FAILED", "CRASHED", "CANCELLED"}
@@ -54,7 +54,9 @@ class Deployed:
     def up(self) -> None:
         """Start what is not running, and wait until it can be used."""
         if self.server is None or self.server.poll() is not None:
-            self.server = self._start("server", ["server", "start", "--host", "127.0.0.1", "--port", str(self.port)])
+            self.server = self._start(
+                "server", ["server", "start", "--host", "127.0.0.1", "--port", str(self.port)]
+            )
             until(lambda: answers(f"{self.api}/health"), "the server answers")
         if self._deployment is None:
             self._deployment = self._deploy()
@@ -73,7 +75,10 @@ class Deployed:
     def server_processes(self) -> list[int]:
         """The server and what it started."""
         assert self.server is not None
-        return [self.server.pid, *(child.pid for child in psutil.Process(self.server.pid).children(recursive=True))]
+        return [
+            self.server.pid,
+            *(child.pid for child in psutil.Process(self.server.pid).children(recursive=True)),
+        ]
 
     def kill_server(self) -> None:
         """Send SIGKILL to the server."""
@@ -86,23 +91,34 @@ class Deployed:
     def _start(self, name: str, arguments: list[str]) -> subprocess.Popen:
         with open(self.folder / f"{name}.log", "a") as log:
             command = [sys.executable, "-m", "prefect", *arguments]
-            return subprocess.Popen(command, env=self.environment, cwd=ROOT, stdout=log, stderr=log, start_new_session=True)
+            return subprocess.Popen(
+                command, env=self.environment, cwd=ROOT, stdout=log, stderr=log, start_new_session=True
+            )
 
     def _deploy(self) -> str:
         self.run("prefect", "work-pool", "create", "here", "--type", "process", "--overwrite")
         code = (
-            "from flows.curriculum import curriculum\n"
-            f"flow = curriculum.from_source(source={str(ROOT)!r}, entrypoint='flows/curriculum.py:curriculum')\n"
-            "print(flow.deploy(name='here', work_pool_name='here', tags=['envwright'], ignore_warnings=True, print_next_steps=False))\n"
+            f"from flows.curriculum import curriculum\nflow = curriculum.from_source(source={str(ROOT)!r},"
+            " entrypoint='flows/curriculum.py:curriculum')\nprint(flow.deploy(name='here',"
+            " work_pool_name='here', tags=['envwright'], ignore_warnings=True, print_next_steps=False))\n"
         )
-        done = subprocess.run([sys.executable, "-c", code], env=self.environment, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE)
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            env=self.environment,
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+        )
         assert done.returncode == 0, done.stderr
         return self.call("GET", "/deployments/name/curriculum/here")["id"]
 
     def run(self, module: str, *arguments: str, code: int = 0) -> None:
         """Run a command to its end, which is with this exit code: `prefect`, or `flows.cli` for envwright."""
         command = [sys.executable, "-m", module, *arguments]
-        done = subprocess.run(command, env=self.environment, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE)
+        done = subprocess.run(
+            command, env=self.environment, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE
+        )
         assert done.returncode == code, done.stdout + done.stderr
 
     def call(self, method: str, path: str, body: Any = None) -> Any:
@@ -111,8 +127,16 @@ class Deployed:
 
     def start(self, name: str, approval: str) -> str:
         """Start a deployment run of the curriculum in the run directory `name`; the id of the flow run."""
-        parameters = {"preset": "micro", "name": name, "options": {"approval": approval, "settings": SETTINGS}}
-        return self.call("POST", f"/deployments/{self._deployment}/create_flow_run", {"parameters": parameters, "state": {"type": "SCHEDULED"}})["id"]
+        parameters = {
+            "preset": "micro",
+            "name": name,
+            "options": {"approval": approval, "settings": SETTINGS},
+        }
+        return self.call(
+            "POST",
+            f"/deployments/{self._deployment}/create_flow_run",
+            {"parameters": parameters, "state": {"type": "SCHEDULED"}},
+        )["id"]
 
     def state(self, flow_run: str) -> dict[str, Any]:
         """The state of a flow run."""
@@ -120,7 +144,10 @@ class Deployed:
 
     def form(self, flow_run: str, part: str = "schema") -> Any:
         """What a suspended flow run asks for: the schema of its form, or the description above it."""
-        return self.call("GET", f"/flow_runs/{flow_run}/input/{self.state(flow_run)['state_details']['run_input_keyset'][part]}")
+        return self.call(
+            "GET",
+            f"/flow_runs/{flow_run}/input/{self.state(flow_run)['state_details']['run_input_keyset'][part]}",
+        )
 
     def proposed(self, flow_run: str) -> dict[str, dict[str, float]]:
         """The config that the form of a suspended flow run shows."""
@@ -128,7 +155,9 @@ class Deployed:
 
     def answer(self, flow_run: str, **answer: Any) -> str:
         """Submit the form of a suspended flow run; ACCEPT, or REJECT if the server does not take it."""
-        return self.call("POST", f"/flow_runs/{flow_run}/resume", {"run_input": answer} if answer else {})["status"]
+        return self.call("POST", f"/flow_runs/{flow_run}/resume", {"run_input": answer} if answer else {})[
+            "status"
+        ]
 
     def approve(self, flow_run: str) -> None:
         """Submit the approval form with the config that it shows."""
@@ -144,7 +173,8 @@ class Deployed:
         return look
 
     def suspended(self, flow_run: str, since: str | None = None) -> str:
-        """Wait until a flow run is suspended and its process has ended, anew if the id of an earlier state is given; the id of its state."""
+        """Wait until a flow run is suspended and its process has ended, anew if the id of an earlier state is
+        given; the id of its state."""
 
         def there() -> bool:
             state = self.state(flow_run)
@@ -168,11 +198,17 @@ class Deployed:
 
 def run_command(name: str, approval: str) -> list[str]:
     """The arguments of envwright that run the curriculum which `Deployed.start` starts."""
-    settings = [part for key, value in {**SETTINGS, "approval": approval}.items() for part in ("--set", f"{key}={value}")]
+    settings = [
+        part
+        for key, value in {**SETTINGS, "approval": approval}.items()
+        for part in ("--set", f"{key}={value}")
+    ]
     return ["run", "micro", "--name", name, *settings]
 
 
-def command_line(runs: Path, name: str, approval: str = "none", environment: dict[str, str] | None = None) -> None:
+def command_line(
+    runs: Path, name: str, approval: str = "none", environment: dict[str, str] | None = None
+) -> None:
     """Run the curriculum from the shell."""
     variables = environment or {
         **os.environ,
@@ -182,7 +218,9 @@ def command_line(runs: Path, name: str, approval: str = "none", environment: dic
         "PYTHONPATH": str(ROOT),
     }
     command = [sys.executable, "-m", "flows.cli", *run_command(name, approval)]
-    done = subprocess.run(command, env=variables, cwd=ROOT, capture_output=True, text=True, timeout=2 * PATIENCE)
+    done = subprocess.run(
+        command, env=variables, cwd=ROOT, capture_output=True, text=True, timeout=2 * PATIENCE
+    )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
 
 
@@ -192,8 +230,14 @@ def copy_stage_zero(base: Path, run: Path) -> None:
     (run / "stage-01" / ".steps").mkdir(parents=True)
 
 
-def until(done: Callable[[], Any], what: str, problem: Callable[[], str | None] = lambda: None, patience: float = PATIENCE) -> Any:
-    """What `done` returns once that is true; TimeoutError after `patience` seconds, AssertionError once there is a problem."""
+def until(
+    done: Callable[[], Any],
+    what: str,
+    problem: Callable[[], str | None] = lambda: None,
+    patience: float = PATIENCE,
+) -> Any:
+    """What `done` returns once that is true; TimeoutError after `patience` seconds, AssertionError once there
+    is a problem."""
     deadline, look = time.monotonic() + patience, time.monotonic() + 5
     while not (found := done()):
         if time.monotonic() > look:

@@ -16,25 +16,49 @@ def environment(folder: Path, **more: str) -> dict[str, str]:
     """The variables of a command that keeps its runs, and Prefect's database, in `folder`."""
     # MLflow puts the store that another test opened into the environment.
     inherited = {name: value for name, value in os.environ.items() if name != "MLFLOW_TRACKING_URI"}
-    places = {"ENVWRIGHT_RUNS": str(folder / "runs"), "PREFECT_HOME": str(folder / "prefect"), "PYTHONPATH": str(ROOT)}
+    places = {
+        "ENVWRIGHT_RUNS": str(folder / "runs"),
+        "PREFECT_HOME": str(folder / "prefect"),
+        "PYTHONPATH": str(ROOT),
+    }
     return {**inherited, **places, "OMP_NUM_THREADS": "1", "COLUMNS": "160", **more}
 
 
-def envwright(folder: Path, *arguments: object, code: int = 0, timeout: float = 600, **more: str) -> subprocess.CompletedProcess[str]:
+def envwright(
+    folder: Path, *arguments: object, code: int = 0, timeout: float = 600, **more: str
+) -> subprocess.CompletedProcess[str]:
     """Run a command in `folder` to its end, which is with this exit code."""
     command = [*ENVWRIGHT, *map(str, arguments)]
     variables = environment(folder, **more)
-    done = subprocess.run(command, cwd=folder, env=variables, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout)
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env=variables,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+    )
     assert done.returncode == code, done.stdout + done.stderr
     return done
 
 
-def killed_once(there: Callable[[], object], folder: Path, *arguments: object, group: bool = True, **more: str) -> int:
-    """Start a command, kill it (and its process group, unless told otherwise) once something is there; its process group."""
+def killed_once(
+    there: Callable[[], object], folder: Path, *arguments: object, group: bool = True, **more: str
+) -> int:
+    """Start a command, kill it (and its process group, unless told otherwise) once something is there; its
+    process group."""
     log = folder / "killed.log"
     with open(log, "w") as out:
         command = [*ENVWRIGHT, *map(str, arguments)]
-        process = subprocess.Popen(command, cwd=folder, env=environment(folder, **more), stdout=out, stderr=out, start_new_session=True)
+        process = subprocess.Popen(
+            command,
+            cwd=folder,
+            env=environment(folder, **more),
+            stdout=out,
+            stderr=out,
+            start_new_session=True,
+        )
         deadline = time.monotonic() + 400
         while not there():
             assert process.poll() is None, log.read_text()

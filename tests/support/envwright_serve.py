@@ -14,7 +14,13 @@ import psutil
 from support.prefect_servers import free_port, processes_with
 
 ROOT = Path(__file__).parents[2]
-CONFIGURED = {"PREFECT_HOME", "PREFECT_LOCAL_STORAGE_PATH", "PREFECT_API_URL", "MLFLOW_TRACKING_URI", "ENVWRIGHT_RUNS"}
+CONFIGURED = {
+    "PREFECT_HOME",
+    "PREFECT_LOCAL_STORAGE_PATH",
+    "PREFECT_API_URL",
+    "MLFLOW_TRACKING_URI",
+    "ENVWRIGHT_RUNS",
+}
 CONFIGURED |= {"PREFECT_API_AUTH_STRING", "PREFECT_SERVER_API_AUTH_STRING"}
 
 
@@ -29,9 +35,21 @@ class Served:
             **environment,
         }
         self.out = folder / "serve.out"
-        command = [sys.executable, "-u", "-m", "flows.cli", "serve", "--prefect-port", str(self.prefect), "--mlflow-port", str(self.mlflow)]
+        command = [
+            sys.executable,
+            "-u",
+            "-m",
+            "flows.cli",
+            "serve",
+            "--prefect-port",
+            str(self.prefect),
+            "--mlflow-port",
+            str(self.mlflow),
+        ]
         with open(self.out, "w") as out:
-            self.process = subprocess.Popen(command, cwd=folder, env=self.environment, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
+            self.process = subprocess.Popen(
+                command, cwd=folder, env=self.environment, stdin=subprocess.DEVNULL, stdout=out, stderr=out
+            )
 
     @property
     def auth_string(self) -> str:
@@ -62,7 +80,9 @@ class Served:
     def run(self, *arguments: str) -> subprocess.CompletedProcess:
         """Run Prefect's command in the folder, as in another terminal."""
         command = [sys.executable, "-m", "prefect", *arguments]
-        return subprocess.run(command, cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=180)
+        return subprocess.run(
+            command, cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=180
+        )
 
 
 @contextmanager

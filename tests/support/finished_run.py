@@ -1,4 +1,5 @@
-"""One finished run of the micro preset, made once for all tests of a run of pytest, whatever worker they are in."""
+"""One finished run of the micro preset, made once for all tests of a run of pytest, whatever worker they are
+in."""
 
 import json
 import shutil
@@ -17,7 +18,8 @@ NAME = "micro-checkpoint-V6-s0"
 
 @dataclass(frozen=True)
 class FinishedRun:
-    """Where it is, what it printed, and what the Prefect server that it ran against knew of it. Nobody changes it: see `copy_to`."""
+    """Where it is, what it printed, and what the Prefect server that it ran against knew of it. Nobody
+    changes it: see `copy_to`."""
 
     folder: Path
     printed: str
@@ -43,5 +45,7 @@ def finished_run(shared: Path, server: Callable[[], str]) -> FinishedRun:
             api = server()
             printed = envwright(folder, "run", "micro", PREFECT_API_URL=api).stdout
             messages = [entry["message"] for entry in ask(f"{api}/logs/filter")]
-            told.write_text(json.dumps({"printed": printed, "flow_runs": flow_runs(api), "messages": messages}))
+            told.write_text(
+                json.dumps({"printed": printed, "flow_runs": flow_runs(api), "messages": messages})
+            )
     return FinishedRun(folder=folder, **json.loads(told.read_text()))

@@ -18,8 +18,11 @@ from urllib3.util import Retry, make_headers, parse_url
 
 
 def vllm_or_skip() -> Path:
-    """The interpreter that has vLLM: ENVWRIGHT_VLLM_PYTHON, or that of `make vllm`. Without one the test is skipped, or fails if ENVWRIGHT_VLLM_REQUIRED."""
-    python = Path(os.environ.get("ENVWRIGHT_VLLM_PYTHON") or Path(__file__).parents[2] / ".venv-vllm" / "bin" / "python")
+    """The interpreter that has vLLM: ENVWRIGHT_VLLM_PYTHON, or that of `make vllm`. Without one the test is
+    skipped, or fails if ENVWRIGHT_VLLM_REQUIRED."""
+    python = Path(
+        os.environ.get("ENVWRIGHT_VLLM_PYTHON") or Path(__file__).parents[2] / ".venv-vllm" / "bin" / "python"
+    )
     if not python.exists():
         message = f"no vLLM at {python}; install it with `make vllm`, or set ENVWRIGHT_VLLM_PYTHON"
         pytest.fail(message) if os.environ.get("ENVWRIGHT_VLLM_REQUIRED") else pytest.skip(message)
@@ -36,7 +39,9 @@ def free_port() -> int:
 def served(command: list[str], health: str, log: Path, **environment: str) -> Iterator[None]:
     """Run a server from when `health` answers until the end of the block."""
     with open(log, "w") as output:
-        process = subprocess.Popen(command, env={**os.environ, **environment}, cwd=log.parent, stdout=output, stderr=output)
+        process = subprocess.Popen(
+            command, env={**os.environ, **environment}, cwd=log.parent, stdout=output, stderr=output
+        )
     try:
         deadline = time.monotonic() + 180
         while not answers(health):
@@ -54,7 +59,11 @@ def prefect_server(folder: Path) -> Iterator[str]:
     """The API address of a Prefect server with a new database."""
     port = free_port()
     command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
-    settings = {"PREFECT_HOME": str(folder / "prefect"), "PREFECT_SERVER_ANALYTICS_ENABLED": "false", "PREFECT_UI_URL": f"http://127.0.0.1:{port}"}
+    settings = {
+        "PREFECT_HOME": str(folder / "prefect"),
+        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+        "PREFECT_UI_URL": f"http://127.0.0.1:{port}",
+    }
     with served(command, f"http://127.0.0.1:{port}/api/health", folder / "server.log", **settings):
         yield f"http://127.0.0.1:{port}/api"
 
@@ -67,14 +76,32 @@ def answers(url: str) -> bool:
     return True
 
 
-# Prefect answers 503 while its SQLite database is locked, before anything is changed; its own client asks again too.
-_WHILE_LOCKED = Retry(connect=0, read=0, redirect=0, status=10, status_forcelist=[503], allowed_methods=None, backoff_factor=0.2, backoff_max=10)
+# Prefect answers 503 while its SQLite database is locked, before anything is changed; its own client asks
+# again too.
+_WHILE_LOCKED = Retry(
+    connect=0,
+    read=0,
+    redirect=0,
+    status=10,
+    status_forcelist=[503],
+    allowed_methods=None,
+    backoff_factor=0.2,
+    backoff_max=10,
+)
 
 
 def ask(url: str, body: dict | None = None, method: str = "POST") -> Any:
-    """What a server answers, None for nothing; asked again while its database is locked. A `user:password@` in the address logs in."""
+    """What a server answers, None for nothing; asked again while its database is locked. A `user:password@`
+    in the address logs in."""
     headers = make_headers(basic_auth=parse_url(url).auth)
-    answer = urllib3.request(method, url, json=None if method == "GET" else body or {}, headers=headers, retries=_WHILE_LOCKED, timeout=60)
+    answer = urllib3.request(
+        method,
+        url,
+        json=None if method == "GET" else body or {},
+        headers=headers,
+        retries=_WHILE_LOCKED,
+        timeout=60,
+    )
     assert answer.status < 300, f"{method} {url}: {answer.status} {answer.data.decode()}"
     return answer.json() if answer.data else None
 

@@ -12,7 +12,11 @@ import pytest
 
 from support.prefect_servers import free_port, served
 
-KEYS = {"AWS_ACCESS_KEY_ID": "envwright", "AWS_SECRET_ACCESS_KEY": "not-secret", "AWS_DEFAULT_REGION": "us-east-1"}
+KEYS = {
+    "AWS_ACCESS_KEY_ID": "envwright",
+    "AWS_SECRET_ACCESS_KEY": "not-secret",
+    "AWS_DEFAULT_REGION": "us-east-1",
+}
 
 
 @contextmanager
@@ -20,15 +24,22 @@ def s3(folder: Path) -> Iterator[dict[str, str]]:
     """An S3 server with a bucket `envwright`; yields the environment that points clients to it."""
     port = free_port()
     url = f"http://127.0.0.1:{port}"
-    with served([sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)], f"{url}/moto-api/", folder / "s3.log"):
+    with served(
+        [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
+        f"{url}/moto-api/",
+        folder / "s3.log",
+    ):
         import boto3
 
-        boto3.client("s3", endpoint_url=url, aws_access_key_id="x", aws_secret_access_key="x", region_name="us-east-1").create_bucket(Bucket="envwright")
+        boto3.client(
+            "s3", endpoint_url=url, aws_access_key_id="x", aws_secret_access_key="x", region_name="us-east-1"
+        ).create_bucket(Bucket="envwright")
         yield {**KEYS, "AWS_ENDPOINT_URL": url}
 
 
 def postgres_binaries() -> Path:
-    """The folder of initdb and pg_ctl; skips the test without one, unless ENVWRIGHT_POSTGRES_REQUIRED is set."""
+    """The folder of initdb and pg_ctl; skips the test without one, unless ENVWRIGHT_POSTGRES_REQUIRED is
+    set."""
     found = shutil.which("pg_ctl")
     installed = sorted(Path("/usr/lib/postgresql").glob("*/bin/pg_ctl"), key=lambda path: int(path.parts[-3]))
     if not found and not installed:
@@ -39,14 +50,29 @@ def postgres_binaries() -> Path:
 
 @contextmanager
 def postgres(script: Path) -> Iterator[str]:
-    """A new PostgreSQL server after an SQL script; yields `user@host:port`. Its folder is its user's own: that of a test may be closed to it."""
+    """A new PostgreSQL server after an SQL script; yields `user@host:port`. Its folder is its user's own:
+    that of a test may be closed to it."""
     binaries, port = postgres_binaries(), free_port()
     # PostgreSQL refuses to run as root.
     user = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"] if os.geteuid() == 0 else []
-    data = Path(subprocess.run([*user, "mktemp", "-d", "/tmp/envwright-postgres.XXXXXX"], check=True, capture_output=True, text=True).stdout.strip())
+    data = Path(
+        subprocess.run(
+            [*user, "mktemp", "-d", "/tmp/envwright-postgres.XXXXXX"],
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout.strip()
+    )
 
     def run(program: str, *arguments: str) -> None:
-        done = subprocess.run([*user, str(binaries / program), *arguments], cwd=data, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120)
+        done = subprocess.run(
+            [*user, str(binaries / program), *arguments],
+            cwd=data,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=120,
+        )
         assert done.returncode == 0, done.stdout
 
     try:
@@ -55,7 +81,12 @@ def postgres(script: Path) -> Iterator[str]:
         run("pg_ctl", "-D", f"{data}/db", "-l", f"{data}/log", "-w", "-o", options, "start")
         try:
             connection = f"host=127.0.0.1 port={port} user=envwright dbname=postgres"
-            done = subprocess.run([binaries / "psql", "-v", "ON_ERROR_STOP=1", "-f", script, connection], capture_output=True, text=True, timeout=60)
+            done = subprocess.run(
+                [binaries / "psql", "-v", "ON_ERROR_STOP=1", "-f", script, connection],
+                capture_output=True,
+                text=True,
+                timeout=60,
+            )
             assert done.returncode == 0, done.stderr
             yield f"envwright@127.0.0.1:{port}"
         finally:

@@ -30,18 +30,41 @@ EVALUATED = StepRecord(step="evaluate", key="", outputs={Stage.rollouts.name: ""
 
 
 def shares(small: float) -> EnvConfig:
-    parts = {size: {"data_ratio": share, "hole_ratio": 0.2, "wait_ratio": 0.25} for size, share in (("3", small), ("4", 1 - small))}
+    parts = {
+        size: {"data_ratio": share, "hole_ratio": 0.2, "wait_ratio": 0.25}
+        for size, share in (("3", small), ("4", 1 - small))
+    }
     return EnvConfig.model_validate({"sizes": parts})
 
 
 def asked(stage: int, config: EnvConfig, **more: object) -> Proposal:
     """What the checkpoint answered: one unreadable answer, then one that was read."""
     attempts = (
-        Attempt.model_validate({"text": "{", "finish_reason": "length", "error": "no JSON", **_noted(stage, 0), "seconds": 1.5}),
-        Attempt.model_validate({"text": '{"rationale": "easier"}', "finish_reason": "stop", **_noted(stage, 2), "seconds": 0.5}),
+        Attempt.model_validate(
+            {"text": "{", "finish_reason": "length", "error": "no JSON", **_noted(stage, 0), "seconds": 1.5}
+        ),
+        Attempt.model_validate(
+            {"text": '{"rationale": "easier"}', "finish_reason": "stop", **_noted(stage, 2), "seconds": 0.5}
+        ),
     )
-    fields = {"stage": stage, "designer": "checkpoint", "variant": "V6", "prompt": f"Design after stage {stage}.", "attempts": attempts, "config": config}
-    return Proposal.model_validate({**fields, "rationale": "easier", "prompt_tokens": 30, "completion_tokens": 12, "changes": ("shares were scaled",), **more})
+    fields = {
+        "stage": stage,
+        "engineer": "checkpoint",
+        "variant": "V6",
+        "prompt": f"Design after stage {stage}.",
+        "attempts": attempts,
+        "config": config,
+    }
+    return Proposal.model_validate(
+        {
+            **fields,
+            "rationale": "easier",
+            "prompt_tokens": 30,
+            "completion_tokens": 12,
+            "changes": ("shares were scaled",),
+            **more,
+        }
+    )
 
 
 def _noted(stage: int, second: int) -> dict[str, object]:
@@ -50,8 +73,13 @@ def _noted(stage: int, second: int) -> dict[str, object]:
 
 def rollouts(instances: list[Instance], correct: int) -> list[Rollout]:
     """The first `correct` of every ten answers are optimal, the others empty."""
-    texts = [answer(instance.solution.plan) if n % 10 < correct else "" for n, instance in enumerate(instances)]
-    return [Rollout(instance=i, completion=t, completion_tokens=3, truncated=False, verdict=verify(i, t)) for i, t in zip(instances, texts, strict=True)]
+    texts = [
+        answer(instance.solution.plan) if n % 10 < correct else "" for n, instance in enumerate(instances)
+    ]
+    return [
+        Rollout(instance=i, completion=t, completion_tokens=3, truncated=False, verdict=verify(i, t))
+        for i, t in zip(instances, texts, strict=True)
+    ]
 
 
 def instances(seed: int = 3, agents: int = 2) -> list[Instance]:
@@ -66,7 +94,8 @@ def finished_run(
     proposals: tuple[Proposal, ...] = (),
     configs: tuple[EnvConfig, ...] = (),
 ) -> RunRef:
-    """A curriculum whose evaluations solve `correct` of every ten instances: the start policy's first, then one a stage."""
+    """A curriculum whose evaluations solve `correct` of every ten instances: the base policy's first, then
+    one a stage."""
     preset = preset.model_copy(update={"stages": len(correct) - 1})
     open_run(directory, preset)
     run, validation = RunRef(directory=directory, preset=preset), validation or instances()
@@ -96,5 +125,7 @@ def finished_run(
 
 
 def _log() -> pa.Table:
-    numbers = {name: np.linspace(0, 1, 5) for name in TRAIN_LOG_COLUMNS} | {name: np.arange(1, 6) for name in ("step", "completion_tokens")}
+    numbers = {name: np.linspace(0, 1, 5) for name in TRAIN_LOG_COLUMNS} | {
+        name: np.arange(1, 6) for name in ("step", "completion_tokens")
+    }
     return pa.table({**numbers, "strata": pa.array([[]] * 5, TRAIN_LOG_SCHEMA.field("strata").type)})

@@ -19,7 +19,10 @@ from policy.grpo.pilot_score import Pilots
 
 
 def config_of(*shares: float) -> EnvConfig:
-    parts = {str(3 + index): {"data_ratio": share, "hole_ratio": 0.3, "wait_ratio": 0.25} for index, share in enumerate(shares)}
+    parts = {
+        str(3 + index): {"data_ratio": share, "hole_ratio": 0.3, "wait_ratio": 0.25}
+        for index, share in enumerate(shares)
+    }
     return EnvConfig.model_validate({"sizes": parts})
 
 
@@ -32,7 +35,15 @@ def run(tmp_path: Path) -> RunRef:
     ref = RunRef(directory=tmp_path / "mine", preset=load_preset("micro", {"approval": "required"}))
     ref.write(RunRef.validation, [], PromptStyle.COMPACT, {})
     ref.stage(0).write(Stage.config, PREVIOUS)
-    gate = {"stage": 0, "gate": "off", "against": -1, "valid": {"value": 0, "low": 0, "high": 0}, "p_value": 1, "action": "go-on", "reason": ""}
+    gate = {
+        "stage": 0,
+        "gate": "off",
+        "against": -1,
+        "valid": {"value": 0, "low": 0, "high": 0},
+        "p_value": 1,
+        "action": "go-on",
+        "reason": "",
+    }
     ref.stage(0).write(Stage.gate, {**gate, "best": 0, "in_force": 0})
     ref.stage(0).write(Stage.pilots, Pilots(pilots=()))
     propose(ref, PROPOSED)
@@ -40,11 +51,15 @@ def run(tmp_path: Path) -> RunRef:
 
 
 def propose(run: RunRef, config: EnvConfig, rationale: str = "less of 3x3 <script>") -> None:
-    run.stage(0).write(Stage.proposal, Proposal(stage=0, designer="fixed", variant="V6", rationale=rationale, config=config))
+    run.stage(0).write(
+        Stage.proposal, Proposal(stage=0, engineer="fixed", variant="V6", rationale=rationale, config=config)
+    )
 
 
 def decide(run: RunRef, verdict: Any, **more: Any) -> EnvConfig | None:
-    store_decision(run, decided(run, 0, verdict, via="shell", seen=run.stage(0).digest(Stage.proposal), **more))
+    store_decision(
+        run, decided(run, 0, verdict, via="shell", seen=run.stage(0).digest(Stage.proposal), **more)
+    )
     return next_config(run, 0)
 
 
@@ -112,7 +127,9 @@ def test_what_was_submitted_as_it_was_shown_is_no_edit(run: RunRef):
         ({"sizes": {str(size): {"data_ratio": 0} for size in (3, 4, 5, 6)}}, "every data_ratio is 0"),
     ],
 )
-def test_an_edit_that_is_not_legal_is_refused_and_nothing_stored(run: RunRef, edit: dict[str, Any], said: str):
+def test_an_edit_that_is_not_legal_is_refused_and_nothing_stored(
+    run: RunRef, edit: dict[str, Any], said: str
+):
     with pytest.raises(ConfigError, match=said):
         decide(run, "approve", edit=edit)
     assert run.stage(0).decision is None
@@ -165,7 +182,10 @@ def test_the_form_has_no_default_decision_and_no_partial_config(run: RunRef):
     assert shown["stratum_3"] == PROPOSED.strata["3"].model_dump()
     size = schema["$defs"]["Form_3"]
     assert size["required"] == ["data_ratio", "hole_ratio", "wait_ratio"]
-    assert (size["properties"]["hole_ratio"]["minimum"], size["properties"]["hole_ratio"]["maximum"]) == (0.2, 0.4)
+    assert (size["properties"]["hole_ratio"]["minimum"], size["properties"]["hole_ratio"]["maximum"]) == (
+        0.2,
+        0.4,
+    )
 
 
 def test_the_words_of_a_model_do_nothing_in_the_form(run: RunRef):
@@ -184,5 +204,7 @@ def test_the_last_stage_with_a_proposal_is_the_one_to_decide_on(run: RunRef):
 def test_a_decision_is_readable_by_people_and_programs(run: RunRef):
     decide(run, "approve", comment="fine", by="ada")
     stored = json.loads((run.stage(0).path(Stage.decided)).read_text())
-    assert {"stage", "decision", "config", "edited", "comment", "by", "via", "proposal", "decided_at"} <= set(stored)
+    assert {"stage", "decision", "config", "edited", "comment", "by", "via", "proposal", "decided_at"} <= set(
+        stored
+    )
     assert str(run.stage(0).decision).startswith("approved by ada (shell, ")

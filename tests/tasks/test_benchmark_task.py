@@ -19,7 +19,14 @@ from policy.rollouts import read_rollouts
 from tasks.benchmark import answer_all
 from tasks.run import close_engine
 
-USUAL = {"data": "", "preset": "", "limit": None, "style": None, "answer_tokens": None, "engine": EngineConfig()}
+USUAL = {
+    "data": "",
+    "preset": "",
+    "limit": None,
+    "style": None,
+    "answer_tokens": None,
+    "engine": EngineConfig(),
+}
 
 
 def spec_of(model: str, **given: object) -> BenchmarkSpec:
@@ -47,7 +54,11 @@ def test_an_endpoint_answers_the_suite_once_and_the_same_call_finds_the_answers(
         (4, 0, 0, 21),
         (5, 0, 0, 18),
     }
-    assert (first.asked.style, first.asked.data_digest, first.asked.limit) == (PromptStyle.BOARD, SUITE_SHA256, 1)
+    assert (first.asked.style, first.asked.data_digest, first.asked.limit) == (
+        PromptStyle.BOARD,
+        SUITE_SHA256,
+        1,
+    )
     assert first.overall.completion_tokens == 63 * 5
     rollouts = read_rollouts(tmp_path / "b" / "rollouts.parquet")
     assert [r.instance for r in rollouts] == [item.instance for item in limited(load_suite(), 1)]
@@ -57,13 +68,24 @@ def test_an_endpoint_answers_the_suite_once_and_the_same_call_finds_the_answers(
 
 def test_the_tiny_policy_answers_public_rows_in_its_own_style(tmp_path: Path):
     items = limited(load_suite(), 1)[::8]
-    rows = [{"sample_id": i.name, "num_agents": i.instance.problem.num_agents, "text": prompt(i.instance.problem, PromptStyle.BOARD)} for i in items]
+    rows = [
+        {
+            "sample_id": i.name,
+            "num_agents": i.instance.problem.num_agents,
+            "text": prompt(i.instance.problem, PromptStyle.BOARD),
+        }
+        for i in items
+    ]
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     try:
         results = answer_all.fn(tmp_path / "b", spec_of("tiny", data=str(tmp_path / "rows.jsonl")))
     finally:
         close_engine()
-    assert (results.overall.n, results.subsets, results.asked.style) == (len(items), ["all"], PromptStyle.COMPACT)
+    assert (results.overall.n, results.subsets, results.asked.style) == (
+        len(items),
+        ["all"],
+        PromptStyle.COMPACT,
+    )
     completions = pq.read_table(tmp_path / "b" / "rollouts.parquet")["completion"].to_pylist()
     assert all(text.startswith("Agent 0: (") for text in completions)
 
@@ -75,7 +97,11 @@ def test_a_data_set_and_a_validation_set_are_answered_too(tmp_path: Path):
         of_file = answer_all.fn(tmp_path / "file", spec_of(model, data=str(tmp_path / "d.parquet")))
         of_preset = answer_all.fn(tmp_path / "preset", spec_of(model, preset="micro"))
     assert (of_file.overall.n, of_file.agents, of_file.subsets) == (3, [3], ["all"])
-    assert (of_preset.overall.n, of_preset.agents, of_preset.asked.data) == (32, [2], "the validation set of micro")
+    assert (of_preset.overall.n, of_preset.agents, of_preset.asked.data) == (
+        32,
+        [2],
+        "the validation set of micro",
+    )
 
 
 def test_rows_that_are_wrong_leave_nothing_behind(tmp_path: Path):

@@ -39,7 +39,11 @@ CROWDED = EnvConfig.model_validate({"sizes": {"3": {"data_ratio": 1, "hole_ratio
 
 
 def crowded(folder: Path, agents: int) -> RunRef:
-    options = {"family.options.agents": agents, "family.options.map_sizes": [3], "family.options.max_hole_ratio": 0.5}
+    options = {
+        "family.options.agents": agents,
+        "family.options.map_sizes": [3],
+        "family.options.max_hole_ratio": 0.5,
+    }
     config = {"default_config": CROWDED.model_dump(mode="json"), "instances": 450}
     validation = {"validation.grid.hole_ratio": [0.5], "validation.instances": 60}
     return RunRef(directory=folder, preset=load_preset("micro", {**options, **config, **validation}))
@@ -54,7 +58,9 @@ def test_neither_validation_nor_training_data_hold_an_instance_of_the_benchmark_
     record = make_validation.fn(run)
     generate.fn(run, 0, CROWDED, record)
     suite = suite_identities(3)
-    assert len(identities(sample(BoardsConfig.of(CROWDED), 700, agents=3, seed=0)[0]) & suite) > 10, "they would, if the suite were not held out"
+    assert len(identities(sample(BoardsConfig.of(CROWDED), 700, agents=3, seed=0)[0]) & suite) > 10, (
+        "they would, if the suite were not held out"
+    )
     validation, train = (identities(found) for found in (run.validation, run.stage(0).train))
     assert not validation & train
     assert not (validation | train) & suite

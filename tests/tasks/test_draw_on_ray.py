@@ -24,7 +24,12 @@ from tasks.draw_on_ray import StratumRequest, draw_stratum, ray_runner
 
 VALIDATION = StepRecord(step="validation", key="of-the-validation-set", outputs={}, seconds=0)
 RARE = EnvConfig.model_validate(
-    {"sizes": {"5": {"data_ratio": 0.5, "hole_ratio": 0, "wait_ratio": 1}, "6": {"data_ratio": 0.5, "hole_ratio": 0.3, "wait_ratio": 0.25}}}
+    {
+        "sizes": {
+            "5": {"data_ratio": 0.5, "hole_ratio": 0, "wait_ratio": 1},
+            "6": {"data_ratio": 0.5, "hole_ratio": 0.3, "wait_ratio": 0.25},
+        }
+    }
 )
 """Of the open 5x5 boards with two agents 208 need a wait."""
 
@@ -58,12 +63,18 @@ def requests(run: RunRef, config: EnvConfig, count: int) -> list[StratumRequest]
 
 
 def drawn_by_stratum(run: RunRef, config: EnvConfig, count: int) -> list[Instance]:
-    return [instance for request in requests(run, config, count) for instance in read_dataset(draw_stratum.fn(request).path)]
+    return [
+        instance
+        for request in requests(run, config, count)
+        for instance in read_dataset(draw_stratum.fn(request).path)
+    ]
 
 
 def test_the_strata_drawn_one_by_one_are_what_one_process_draws(tmp_path: Path):
     run = run_in(tmp_path)
-    at_once, _ = sample(run.preset.task, run.preset.default_config, 400, Source(run.preset.stage_seed(0)), held_out(run))
+    at_once, _ = sample(
+        run.preset.task, run.preset.default_config, 400, Source(run.preset.stage_seed(0)), held_out(run)
+    )
     assert drawn_by_stratum(run, run.preset.default_config, 400) == at_once
 
 
@@ -72,7 +83,13 @@ def test_a_class_that_runs_out_of_boards_is_the_same_error(tmp_path: Path):
     taken = sample(run.preset.task, RARE, 60, Source(1))[0]
     run.write(RunRef.validation, taken, PromptStyle.COMPACT, {})
     with pytest.raises(SamplingError, match="distinct boards that need a wait after") as plain:
-        sample(run.preset.task, RARE, 416, Source(run.preset.stage_seed(0)), frozenset(instance.id for instance in taken))
+        sample(
+            run.preset.task,
+            RARE,
+            416,
+            Source(run.preset.stage_seed(0)),
+            frozenset(instance.id for instance in taken),
+        )
     with pytest.raises(SamplingError) as by_stratum:
         drawn_by_stratum(run, RARE, 416)
     assert str(by_stratum.value) == str(plain.value)
@@ -89,7 +106,9 @@ def test_a_worker_that_does_not_see_the_runs_folder_says_so(tmp_path: Path):
 @pytest.mark.long
 @pytest.mark.timeout(600)
 @pytest.mark.usefixtures("_server")
-def test_ray_gives_the_same_bits_in_a_named_task_run_per_stratum(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_ray_gives_the_same_bits_in_a_named_task_run_per_stratum(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     pytest.importorskip("prefect_ray", reason="prefect-ray is not installed (pip install -e '.[ray]')")
     monkeypatch.setenv("ENVWRIGHT_WORKERS", "2")
 
@@ -104,7 +123,9 @@ def test_ray_gives_the_same_bits_in_a_named_task_run_per_stratum(tmp_path: Path,
     ours, outputs = drawing(on_ray)
     monkeypatch.delenv("ENVWRIGHT_RAY")
     assert outputs == drawing(run_in(tmp_path / "here"))[1]
-    assert list(on_ray.stage(0).directory.rglob("*.parquet")) == [on_ray.stage(0).path(Stage.train)], "no shard is left"
+    assert list(on_ray.stage(0).directory.rglob("*.parquet")) == [on_ray.stage(0).path(Stage.train)], (
+        "no shard is left"
+    )
     with get_client(sync_client=True) as client:
         names = {found.name for found in client.read_task_runs() if str(found.flow_run_id) == ours}
     assert names == {"draw 3", "draw 4", "draw 5", "draw 6"}
@@ -112,5 +133,7 @@ def test_ray_gives_the_same_bits_in_a_named_task_run_per_stratum(tmp_path: Path,
 
 def test_a_missing_ray_names_what_to_install(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "prefect_ray", None)
-    with pytest.raises(ConfigError, match=r"prefect-ray is not installed.*pip install -c constraints\.txt -e '\.\[ray\]'"):
+    with pytest.raises(
+        ConfigError, match=r"prefect-ray is not installed.*pip install -c constraints\.txt -e '\.\[ray\]'"
+    ):
         ray_runner(2)

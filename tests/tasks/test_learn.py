@@ -21,7 +21,9 @@ DONE = StepRecord(step="generate", key="data", outputs={}, seconds=0)
 
 
 @pytest.mark.timeout(120)
-def test_one_engine_answers_all_that_a_policy_is_asked_and_is_closed_before_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_one_engine_answers_all_that_a_policy_is_asked_and_is_closed_before_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     run = RunRef(directory=tmp_path, preset=load_preset("micro", {"validation.instances": 1}))
     seen = []
 

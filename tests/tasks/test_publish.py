@@ -18,14 +18,19 @@ from infra.runs.stage import File, Stage
 from infra.runs.steps import StepRecord
 from policy.evaluation import gains, valid_gains
 from policy.rollouts import Rollout, breakdown_of
-from tasks.design import engineer
+from tasks.engineer import propose
 from tasks.gate import judge
 from tasks.lineage import record_lineage, unrecorded
 from tasks.publish import publish
 
 CONFIGS = (shares(0.5), shares(0.8), shares(0.6))
 OPTIONS_CONFIGS = [
-    BoardsConfig(sizes={s: SizeConfig(data_ratio=share, hole_ratio=0.2, wait_ratio=0.25) for s, share in zip((3, 4, 5, 6), row, strict=True)}).config
+    BoardsConfig(
+        sizes={
+            s: SizeConfig(data_ratio=share, hole_ratio=0.2, wait_ratio=0.25)
+            for s, share in zip((3, 4, 5, 6), row, strict=True)
+        }
+    ).config
     for row in ((0.25, 0.25, 0.25, 0.25), (0.25, 0.25, 0.5, 0))
 ]
 RATIONALE = "More data for 3x3."
@@ -40,7 +45,10 @@ def judge_again(run: RunRef) -> None:
 @pytest.fixture
 def run(tmp_path: Path) -> tuple[RunRef, list[list[Rollout]]]:
     """Two stages: the valid rate rises from 30 % to 90 %, then drops to 10 %."""
-    boards, correct = sample(BoardsConfig.of(CONFIGS[0]), 40, agents=2, seed=3, purpose="validation")[0], (3, 9, 1)
+    boards, correct = (
+        sample(BoardsConfig.of(CONFIGS[0]), 40, agents=2, seed=3, purpose="validation")[0],
+        (3, 9, 1),
+    )
     proposals = tuple(asked(stage, CONFIGS[stage + 1], rationale=RATIONALE) for stage in (0, 1))
     found = finished_run(tmp_path / "run", correct, validation=boards, proposals=proposals, configs=CONFIGS)
     return found, [rollouts(boards, count) for count in correct]
@@ -53,25 +61,49 @@ def test_each_stage_is_published_with_the_behaviour_of_its_proposal(run: tuple[R
     assert Run(directory=reference.directory).results == results
     assert (reference.directory / "report.html").is_file()
     assert [stage.behaviour for stage in results.stages] == [
-        proposal_behaviour(space, None, CONFIGS[0], CONFIGS[1], breakdown_of(task, first), gains(start, first)[0], valid_gains(start, first), RATIONALE),
         proposal_behaviour(
-            space, CONFIGS[0], CONFIGS[1], CONFIGS[2], breakdown_of(task, second), gains(first, second)[0], valid_gains(first, second), RATIONALE
+            space,
+            None,
+            CONFIGS[0],
+            CONFIGS[1],
+            breakdown_of(task, first),
+            gains(start, first)[0],
+            valid_gains(start, first),
+            RATIONALE,
+        ),
+        proposal_behaviour(
+            space,
+            CONFIGS[0],
+            CONFIGS[1],
+            CONFIGS[2],
+            breakdown_of(task, second),
+            gains(first, second)[0],
+            valid_gains(first, second),
+            RATIONALE,
         ),
     ]
     behaviours = [stage.behaviour for stage in results.stages if stage.behaviour]
     assert [b.valid_change.value for b in behaviours] == pytest.approx([0.6, -0.8])
     assert [stage.valid_gain.value for stage in results.stages] == pytest.approx([0.6, -0.2])
-    assert [[proposal.config for proposal in stage.rejected] for stage in results.stages] == [[CONFIGS[0]], [CONFIGS[1]]]
+    assert [[proposal.config for proposal in stage.rejected] for stage in results.stages] == [
+        [CONFIGS[0]],
+        [CONFIGS[1]],
+    ]
     assert behaviours[0].undone is None
     assert [b.claims.false for b in behaviours if b.claims] == [(), ("'3x3 more data': 0.80 → 0.60",)]
     assert behaviours[1].undone == pytest.approx(2 / 3)  # of the 30 points that 3x3 gained it loses 20
 
 
-def test_a_stage_that_is_rolled_back_does_not_end_the_run(tmp_path: Path, run: tuple[RunRef, list[list[Rollout]]]):
+def test_a_stage_that_is_rolled_back_does_not_end_the_run(
+    tmp_path: Path, run: tuple[RunRef, list[list[Rollout]]]
+):
     reference, (start, first, _) = run
-    judged = RunRef(directory=reference.directory, preset=load_preset("micro", {"design.gate": "rollback"}))
+    judged = RunRef(directory=reference.directory, preset=load_preset("micro", {"engineer.gate": "rollback"}))
     judge_again(judged)
-    assert [(gate.action, gate.against, gate.in_force, gate.best) for gate in (judged.stage(0).gate, judged.stage(1).gate)] == [
+    assert [
+        (gate.action, gate.against, gate.in_force, gate.best)
+        for gate in (judged.stage(0).gate, judged.stage(1).gate)
+    ] == [
         ("go-on", -1, 0, 0),
         ("rollback", 0, 0, 0),
     ]
@@ -84,7 +116,9 @@ def test_a_stage_that_is_rolled_back_does_not_end_the_run(tmp_path: Path, run: t
     assert "<strong>rolled back</strong> to stage 0" in page
 
 
-def test_a_stage_without_its_record_is_marked_until_it_is_recorded(run: tuple[RunRef, list[list[Rollout]]], monkeypatch: pytest.MonkeyPatch):
+def test_a_stage_without_its_record_is_marked_until_it_is_recorded(
+    run: tuple[RunRef, list[list[Rollout]]], monkeypatch: pytest.MonkeyPatch
+):
     reference, _ = run
 
     def refuse(*_: object) -> None:
@@ -103,35 +137,62 @@ def test_a_stage_without_its_record_is_marked_until_it_is_recorded(run: tuple[Ru
     assert not unrecorded(reference.directory)
 
 
-@pytest.mark.parametrize(("gate", "parent", "config"), [("off", 1, OPTIONS_CONFIGS[1]), ("keep-config", 1, CONFIGS[0]), ("rollback", 0, CONFIGS[0])])
-def test_the_next_stage_starts_where_the_gate_says(run: tuple[RunRef, list[list[Rollout]]], gate: str, parent: int, config: EnvConfig):
-    """The run of the fixture: stage 1 does harm. After it the gate decides on policy and config, or lets the designer go on."""
-    judged = RunRef(directory=run[0].directory, preset=load_preset("micro", {"design.gate": gate, "design.designer": "replay", "design.options": OPTIONS}))
+@pytest.mark.parametrize(
+    ("gate", "parent", "config"),
+    [("off", 1, OPTIONS_CONFIGS[1]), ("keep-config", 1, CONFIGS[0]), ("rollback", 0, CONFIGS[0])],
+)
+def test_the_next_stage_starts_where_the_gate_says(
+    run: tuple[RunRef, list[list[Rollout]]], gate: str, parent: int, config: EnvConfig
+):
+    """The run of the fixture: stage 1 does harm. After it the gate decides on policy and config, or lets the
+    engineer go on."""
+    judged = RunRef(
+        directory=run[0].directory,
+        preset=load_preset(
+            "micro", {"engineer.gate": gate, "engineer.name": "replay", "engineer.options": OPTIONS}
+        ),
+    )
     judge_again(judged)
     for number in (0, 1):
         judged.stage(number).write(Stage.state, {"seen": number})
     summary = StepRecord(step="summarize", key="", outputs={}, seconds=0)
-    engineer.fn(judged, 1, summary, summary)
+    propose.fn(judged, 1, summary, summary)
     [candidate] = judged.stage(1).candidates.candidates
     assert judged.parent(2) == parent
     assert candidate.proposal.config == config
     if gate != "off":
         assert candidate.proposal.fallback is not None
         assert candidate.proposal.fallback.startswith("by the gate: valid rate")
-        assert candidate.state == {"seen": 0}, "what the designer remembers stays"
+        assert candidate.state == {"seen": 0}, "what the engineer remembers stays"
 
 
-def test_a_run_reads_each_file_of_a_stage_once_however_many_stages_follow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_run_reads_each_file_of_a_stage_once_however_many_stages_follow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     reads: Counter[str] = Counter()
 
     def counted(file: File) -> None:
         read = file.read
-        monkeypatch.setattr(file, "read", lambda path: (reads.update([str(path.relative_to(tmp_path))]), read(path))[1])
+        monkeypatch.setattr(
+            file, "read", lambda path: (reads.update([str(path.relative_to(tmp_path))]), read(path))[1]
+        )
 
-    for file in (Stage.rollouts, Stage.breakdown, Stage.config, Stage.train_log, Stage.changes, Stage.gate, Stage.candidates, Stage.proposal, Stage.manifest):
+    for file in (
+        Stage.rollouts,
+        Stage.breakdown,
+        Stage.config,
+        Stage.train_log,
+        Stage.changes,
+        Stage.gate,
+        Stage.candidates,
+        Stage.proposal,
+        Stage.manifest,
+    ):
         counted(file)
     for stages in (3, 6):
-        done = finished_run(tmp_path / f"of-{stages}", (3, *range(4, 4 + stages)), configs=CONFIGS[:1] * (stages + 1))
+        done = finished_run(
+            tmp_path / f"of-{stages}", (3, *range(4, 4 + stages)), configs=CONFIGS[:1] * (stages + 1)
+        )
         reads.clear()
         for stage in range(stages):
             judge.fn(done, stage, EVALUATED)

@@ -27,7 +27,9 @@ def run(tmp_path: Path) -> Path:
     return directory
 
 
-def test_without_a_remote_nothing_happens(run: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture):
+def test_without_a_remote_nothing_happens(
+    run: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
     monkeypatch.delenv("ENVWRIGHT_REMOTE", raising=False)
     with caplog.at_level(logging.INFO, "envwright"):
         fetch_run(run)
@@ -49,9 +51,16 @@ def test_a_remote_that_is_down_costs_a_warning_and_the_next_copy_sends_all(
     assert (back / "stage-00" / MANIFEST).exists()
 
 
-def test_a_store_that_cannot_be_reached_stops_no_run(run: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture):
+def test_a_store_that_cannot_be_reached_stops_no_run(
+    run: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
     pytest.importorskip("s3fs", reason="s3fs is not installed (pip install -e '.[s3]')")
-    for name, value in {"AWS_ENDPOINT_URL": "http://127.0.0.1:1", "AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", "AWS_MAX_ATTEMPTS": "1"}.items():
+    for name, value in {
+        "AWS_ENDPOINT_URL": "http://127.0.0.1:1",
+        "AWS_ACCESS_KEY_ID": "x",
+        "AWS_SECRET_ACCESS_KEY": "x",
+        "AWS_MAX_ATTEMPTS": "1",
+    }.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("ENVWRIGHT_REMOTE", "s3://bucket/copies")
     fetch_run(run)

@@ -2,7 +2,7 @@
 
 Every config is trained on from the first stage to the last (a constant arm), and is a candidate of each
 step of a greedy look-ahead, which trains a stage on every candidate and goes on from the best: the most
-that a designer could gain in one step. Without the look-ahead, constant arms may differ in any setting of
+that an engineer could gain in one step. Without the look-ahead, constant arms may differ in any setting of
 the preset: a sweep of the training recipe.
 """
 
@@ -13,7 +13,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
-from engineer.spec import DesignSpec
+from engineer.spec import EngineerSpec
 from envgen.config import SHARE, EnvConfig, Part
 from envgen.errors import ConfigError
 from envgen.family import Space
@@ -127,7 +127,7 @@ class HeadroomSpec(Frozen):
             except ValueError as error:
                 raise ValueError(f"configs.{name}: {error}") from None
             presets[name] = preset.model_copy(
-                update=changes | {"design": DesignSpec(designer="fixed", pilot=0)}
+                update=changes | {"engineer": EngineerSpec(name="fixed", pilot=0)}
             )
         return presets
 
@@ -149,7 +149,7 @@ class HeadroomSpec(Frozen):
 
     def _arm(self, name: str) -> Arm:
         preset = self.presets[name]
-        return Arm(designer="fixed", variant=preset.design.variant, name=name, preset=preset)
+        return Arm(engineer="fixed", variant=preset.engineer.variant, name=name, preset=preset)
 
     def step(self, chain: Chain, seed: int) -> tuple[str, Preset]:
         """Directory and preset of the curriculum that trains a stage on each config of a chain, in order.
@@ -161,7 +161,7 @@ class HeadroomSpec(Frozen):
         changes: dict[str, Any] = {"stages": len(chain)}
         if others:
             configs = [self.presets[name].default_config.model_dump(mode="json") for name in others]
-            changes["design"] = DesignSpec(designer="replay", pilot=0, options={"configs": configs})
+            changes["engineer"] = EngineerSpec(name="replay", pilot=0, options={"configs": configs})
         name = f"{LOOK_AHEAD}-s{seed}-{'.'.join(chain)}" if others else child.name
         return name, self.comparison.preset_of(child).model_copy(update=changes)
 

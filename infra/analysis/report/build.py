@@ -151,7 +151,7 @@ def _commands(results: CurriculumResults) -> list[str]:
     """How to run the same curriculum again, and to write this page again."""
     arguments = [
         "--engineer",
-        results.designer,
+        results.engineer,
         "--variant",
         results.variant,
         "--stages",

@@ -81,7 +81,7 @@ def _ink_on(colour: str) -> str:
 
 
 def rate_chart(title: str, parts: Sequence[Counts], name: str, *, top: float) -> Markup:
-    """The rate `name` (valid, optimal) of the start policy and after each stage, with 95 % Wilson intervals.
+    """The rate `name` (valid, optimal) of the base policy and after each stage, with 95 % Wilson intervals.
 
     `top` ends the axis.
     """
@@ -103,7 +103,7 @@ def rate_chart(title: str, parts: Sequence[Counts], name: str, *, top: float) ->
 
 
 def rates_png(space: Space, parts: Sequence[Counts]) -> bytes:
-    """The rates of the start policy and after each stage with 95 % Wilson intervals, 840 x 420 pixels."""
+    """The rates of the base policy and after each stage with 95 % Wilson intervals, 840 x 420 pixels."""
     figure, axes = _figure(560, 280)
     for (name, word), side in _sides(space):
         last = _draw_rates(axes, parts, name, side)[-1]
@@ -158,7 +158,7 @@ def axis_top(parts: Sequence[Counts]) -> float:
 
 
 def failure_chart(title: str, space: Space, parts: Sequence[Counts]) -> Markup:
-    """Share of answers per failure category, one bar for the start policy and one for each stage."""
+    """Share of answers per failure category, one bar for the base policy and one for each stage."""
     figure, axes = _figure(900, 46 + 38 * len(parts))
     end = max(1 - part.valid_rate.value for part in parts) or 1.0
     shares = [

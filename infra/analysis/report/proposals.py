@@ -29,7 +29,7 @@ class Card:
     claims: Claims | None
     """Of the rationale; None if there is none, or its claims were not checked."""
     by_gate: bool
-    """Whether the gate decided instead of the designer."""
+    """Whether the gate decided instead of the engineer."""
 
     @property
     def unchanged(self) -> bool:

@@ -17,7 +17,7 @@ class StratumRow:
     """Its label."""
     name: str
     cells: tuple[Rate | None, ...]
-    """Of the start policy, then after each stage; None where it is not known."""
+    """Of the base policy, then after each stage; None where it is not known."""
 
 
 def stratum_rows(space: Space, results: CurriculumResults) -> list[StratumRow]:

@@ -1,4 +1,4 @@
-"""What the designers of a round did: their configs of boards, how proposals behaved, what pilots knew."""
+"""What the engineers of a round did: their configs of boards, how proposals behaved, what pilots knew."""
 
 from collections.abc import Callable, Iterable, Sequence
 
@@ -69,7 +69,7 @@ class StageConfig(Frozen):
 
 
 class Conduct(Frozen):
-    """What the designer of an arm did."""
+    """What the engineer of an arm did."""
 
     configs: tuple[StageConfig, ...]
     """Of each stage, stage 0 first."""
@@ -91,7 +91,7 @@ class Correlations(Frozen):
 
 
 def conduct(runs: Sequence[StoredRun]) -> Conduct:
-    """What the designer of an arm did in its runs."""
+    """What the engineer of an arm did in its runs."""
     stages = range(min(len(run.results.stages) for run in runs))
     return Conduct(
         configs=tuple(_config([run.results.stages[stage].config for run in runs]) for stage in stages),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from engineer.gate import START
+from engineer.gate import BASE_POLICY
 from envgen.dataset import read_table
 from envgen.errors import DataError, RunDirectoryError
 from infra.analysis.gather import finished
@@ -42,9 +42,8 @@ class RoundFolder:
 
     def test(self, policy: str, stage: int) -> Evaluation:
         """A policy's answers to the test suite."""
-        return Evaluation(
-            directory=self.path / "tests" / (f"{policy}-stage-{stage:02d}" if stage > START else "start")
-        )
+        name = "start" if stage == BASE_POLICY else f"{policy}-stage-{stage:02d}"
+        return Evaluation(directory=self.path / "tests" / name)
 
     def runs(self) -> list[StoredRun]:
         """Every finished curriculum; RunDirectoryError names the first that is not."""
@@ -63,21 +62,20 @@ class RoundFolder:
         return stored
 
     def run(self, policy: str, stage: int) -> Run:
-        """The curriculum that made a stage of a policy; for -1, one that evaluated the start policy."""
-        return Run(
-            directory=self.path / (self.comparison.root(self.round.seeds[0]) if stage == START else policy)
-        )
+        """The curriculum that made a stage of a policy; for -1, one that evaluated the base policy."""
+        name = self.comparison.root(self.round.seeds[0]) if stage == BASE_POLICY else policy
+        return Run(directory=self.path / name)
 
     def evaluated(self, policy: str, stage: int) -> Evaluation:
-        """The evaluation of a stage of a policy, -1 for the start policy, on the validation set."""
+        """The evaluation of a stage of a policy, -1 for the base policy, on the validation set."""
         return self.run(policy, stage).evaluation(stage)
 
 
 def policies_to_test(folder: RoundFolder, runs: list[StoredRun]) -> list[tuple[str, int]]:
-    """(policy, stage) of all that is tested: start policy, every stage 0, every later final policy."""
+    """(policy, stage) of all that is tested: base policy, every stage 0, every later final policy."""
     shared = [
         (shared_policy(stage, folder.round.stage_0, seed), stage)
-        for stage in (START, 0)
+        for stage in (BASE_POLICY, 0)
         for seed in folder.round.seeds
     ]
     final = [(run.policy, run.results.final.stage) for run in runs]

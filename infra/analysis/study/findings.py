@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from engineer.gate import START
+from engineer.gate import BASE_POLICY
 from envgen.breakdown import Rate
 from envgen.errors import DataError
 from envgen.frozen import Frozen
@@ -24,7 +24,7 @@ from infra.analysis.study.conduct import (
 )
 from infra.analysis.study.records import Outcomes, RoundData, SetName, StoredRun
 
-START_AND_STAGE_0 = {"start": START, "stage 0": 0}
+BASE_AND_STAGE_0 = {"start": BASE_POLICY, "stage 0": 0}
 """The policies that all arms share, as tables name them."""
 ALL_OPTIMAL, VALIDATION = "all boards, optimal plans", "validation set"
 
@@ -37,7 +37,7 @@ class PolicyFinding(Frozen):
     failures: dict[FailureCategory, float]
     """Share of all answers of its final policies."""
     conduct: Conduct | None = None
-    """What its designer did; None for what arms share."""
+    """What its engineer did; None for what arms share."""
 
 
 class Stratum(Frozen):
@@ -102,7 +102,7 @@ def find(data: RoundData) -> RoundFindings:
             instances={name: len(found) for name, found in data.instances.items()},
             answers=sum(len(found.valid) for found in data.outcomes.values()),
             seconds=total_seconds(stored.runs, stored.stage_0),
-            shared=tuple(_policy(data, name, tested) for name in START_AND_STAGE_0),
+            shared=tuple(_policy(data, name, tested) for name in BASE_AND_STAGE_0),
             arms=tuple(_policy(data, name, tested) for name in stored.arms),
             against=_family(data, tested),
             strata=tuple(_strata(data, tested)),
@@ -117,7 +117,7 @@ def find(data: RoundData) -> RoundFindings:
 def policies(data: RoundData, where: SetName) -> dict[str, Runs]:
     """`start`, `stage 0` and every arm -> seed -> its curriculum, the final policy judged on a set."""
     every = dict[str, Runs]()
-    for name, stage in START_AND_STAGE_0.items():
+    for name, stage in BASE_AND_STAGE_0.items():
         every[name] = {run.seed: _run(data, run, where, stage) for run in _firsts(data)}
     for arm in data.stored.arms:
         every[arm] = {run.seed: _run(data, run, where) for run in data.runs(arm)}
@@ -127,7 +127,7 @@ def policies(data: RoundData, where: SetName) -> dict[str, Runs]:
 def _run(data: RoundData, run: StoredRun, where: SetName, last: int | None = None) -> Finished:
     """A curriculum, up to the stage `last` if given."""
     end = run.results.final.stage if last is None else last
-    stages = range(START, len(run.results.stages) if last is None else last + 1)
+    stages = range(BASE_POLICY, len(run.results.stages) if last is None else last + 1)
     curve = [data.after(run, stage, "validation") for stage in stages]
     return Finished(
         outcomes={name: np.stack([getattr(one, name) for one in curve]) for name in RATES},
@@ -146,18 +146,18 @@ def pairs(arms: Iterable[str]) -> list[tuple[str, str]]:
 
 def _once(data: RoundData, name: str, runs: Runs) -> Runs:
     """A policy that all seeds share counts once."""
-    one = name == "start" or (name in START_AND_STAGE_0 and data.stored.stage_0 == "one")
+    one = name == "start" or (name in BASE_AND_STAGE_0 and data.stored.stage_0 == "one")
     return dict(list(runs.items())[:1]) if one else runs
 
 
 def _policy(data: RoundData, name: str, tested: Mapping[str, Runs]) -> PolicyFinding:
     runs = _once(data, name, tested[name])
-    stage = START_AND_STAGE_0.get(name)
+    stage = BASE_AND_STAGE_0.get(name)
     curricula = data.runs(name) if stage is None else [run for run in _firsts(data) if run.seed in runs]
     ends = [data.after(run, run.results.final.stage if stage is None else stage, "test") for run in curricula]
     first = curricula[0].results
-    said = (first.designer, first.variant) if stage is None else ()
-    baselines = {base: tested[base] for base in START_AND_STAGE_0} if stage is None else {}
+    said = (first.engineer, first.variant) if stage is None else ()
+    baselines = {base: tested[base] for base in BASE_AND_STAGE_0} if stage is None else {}
     return PolicyFinding(
         result=arm_result(name, runs, baselines, *said),
         failures=_failures(ends),

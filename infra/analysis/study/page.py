@@ -103,7 +103,7 @@ def _said(spec: StudySpec, number: int) -> dict[str, str]:
     changed = [f"`{field}` {json.dumps(value)}" for field, value in one.settings.items() if field != "model"]
     return {
         "primary arm": f"`{one.primary}`",
-        "start policy": f"`{comparison.preset.model}`",
+        "base policy": f"`{comparison.preset.model}`",
         "training": "; or ".join(dict.fromkeys(training)),
         "instead of the preset's": ", ".join(changed) or UNDEFINED,
     }

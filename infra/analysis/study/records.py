@@ -38,7 +38,7 @@ ANSWER_SCHEMA = pa.schema(
             "stage",
             pa.int8(),
             nullable=False,
-            metadata={"doc": "the stage that made the policy; -1 is the start policy"},
+            metadata={"doc": "the stage that made the policy; -1 is the base policy"},
         ),
         pa.field("set", pa.string(), nullable=False, metadata={"doc": "test or validation"}),
         pa.field("id", pa.string(), nullable=False),
@@ -115,7 +115,7 @@ class RoundData:
     outcomes: dict[tuple[str, int, SetName], Outcomes]
     """(policy, stage, set) -> verdicts.
 
-    Of the test there are the start policy, every stage 0 and each final policy only.
+    Of the test there are the base policy, every stage 0 and each final policy only.
     """
 
     def runs(self, arm: str) -> list[StoredRun]:
@@ -126,7 +126,7 @@ class RoundData:
         )
 
     def after(self, run: StoredRun, stage: int, name: SetName) -> Outcomes:
-        """The policy that a stage of a run made; stage 0 and the start policy (-1) are shared."""
+        """The policy that a stage of a run made; stage 0 and the base policy (-1) are shared."""
         policy = run.policy if stage > 0 else shared_policy(stage, self.stored.stage_0, run.seed)
         return self.outcomes[policy, stage, name]
 

@@ -30,7 +30,7 @@ _OF_THE_STUDY = ("family", "validation", "prompt_style")
 
 
 class ArmGroup(Frozen):
-    """Arms that share all but the designer."""
+    """Arms that share all but the engineer."""
 
     name: str = Field(default="", pattern=r"^[a-z0-9-]*$")
     """Part of the arms' names; empty for the loop as the preset has it."""
@@ -100,9 +100,9 @@ class StudySpec(Frozen):
                 raise ValueError(f"round {one.number}: {changed}; make another study of it")
         for arm in self.comparison(one).arms:
             preset = arm.preset or first
-            if changed := changed_fields(first, preset, FREE_FIELDS - {"stages"} | {"design"}):
+            if changed := changed_fields(first, preset, FREE_FIELDS - {"stages"} | {"engineer"}):
                 other = f"{arm.label} is trained otherwise than the first group ({changed})"
-                raise ValueError(f"round {one.number}: {other}; change only design in a group")
+                raise ValueError(f"round {one.number}: {other}; change only engineer in a group")
         known = {int(name) for name in (*first.space.names, *first.validation.strata)}
         agents = first.family.options["agents"]
         if seen := known & set(self.test.boards.get(agents, ())):
@@ -118,7 +118,7 @@ class StudySpec(Frozen):
         raise ConfigError(f"round {number}: study {self.name} has the rounds {known}")
 
     def to_run(self, numbers: Iterable[int]) -> list[Round]:
-        """The rounds of these numbers, all for none; ConfigError if one, or its start policy, is missing."""
+        """The rounds of these numbers, all for none; ConfigError if one, or its base policy, is missing."""
         chosen = [self.round(number) for number in numbers] or list(self.rounds)
         for one in chosen:
             try:
@@ -162,7 +162,7 @@ class StudySpec(Frozen):
         return [arm.label for arm in self.comparison(one).arms]
 
     def registration(self, one: Round) -> dict[str, Any]:
-        """All that is registered of a round: arms, seeds, test suite, preset, weights of the start policy.
+        """All that is registered of a round: arms, seeds, test suite, preset, weights of the base policy.
 
         What a file leaves out is left out here too: a default that a later version adds does not make
         another one.
@@ -181,7 +181,10 @@ class StudySpec(Frozen):
 
 
 def _registered(preset: dict[str, Any]) -> dict[str, Any]:
-    """The file of a preset in the words in which studies of boards are registered, the first ones too."""
+    """The file of a preset in the words in which studies of boards are registered, the first ones too.
+
+    A pilot of 32 was what a preset that named none had.
+    """
     options, validation = preset.get("family", {}).get("options", {}), preset.get("validation", {})
     others = {name: value for name, value in validation.items() if name not in ("grid", "strata")}
     ratios = {f"{name}s": values for name, values in validation.get("grid", {}).items()}
@@ -191,7 +194,11 @@ def _registered(preset: dict[str, Any]) -> dict[str, Any]:
         "space": {name: value for name, value in options.items() if name != "agents"},
         "validation": {**ratios, **sizes, **others},
     }
-    known = {name: value for name, value in preset.items() if name not in ("description", "family")}
+    engineer = preset.get("engineer", {})
+    others = {name: value for name, value in engineer.items() if (name, value) != ("pilot", 32)}
+    words["design"] = {"designer" if name == "name" else name: value for name, value in others.items()}
+    renamed = ("description", "family", "engineer")
+    known = {name: value for name, value in preset.items() if name not in renamed}
     return known | {name: value for name, value in words.items() if value}
 
 

@@ -62,12 +62,12 @@ def overview_rows(rounds: Sequence[RoundFindings], said: Mapping[int, Mapping[st
         }
         for one in rounds
     ]
-    shown = ("arms", "primary arm", "seeds", "start policy", "stage 0", "training", "instead of the preset's")
+    shown = ("arms", "primary arm", "seeds", "base policy", "stage 0", "training", "instead of the preset's")
     return [(name, *(fact[name] for fact in facts)) for name in (*shown, "answers judged", "made by version")]
 
 
 def final_rows(found: RoundFindings) -> Rows:
-    """Policy, seeds, valid, optimal, valid against start policy and stage 0 and of each seed; validation."""
+    """Policy, seeds, valid, optimal, valid against base policy and stage 0 and of each seed; validation."""
     validation = next(one.rates for one in found.strata if one.name == VALIDATION)
     return [
         (*_final_row(one.result, quoted=one.conduct is not None), rate_text(validation[one.result.label], ""))
@@ -134,7 +134,7 @@ def config_rows(found: RoundFindings) -> Rows:
 
 
 def conducts(arms: Iterable[PolicyFinding]) -> list[tuple[ArmResult, Conduct]]:
-    """Results of arms, and what their designers did."""
+    """Results of arms, and what their engineers did."""
     return [(arm.result, arm.conduct) for arm in arms if arm.conduct]
 
 

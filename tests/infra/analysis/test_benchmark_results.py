@@ -1,4 +1,5 @@
-"""Scores of a benchmark from rollouts made by hand, their JSON, tables and figure; what a benchmark asks where nothing is said."""
+"""Scores of a benchmark from rollouts made by hand, their JSON, tables and figure; what a benchmark asks
+where nothing is said."""
 
 import json
 from io import BytesIO, StringIO
@@ -16,20 +17,50 @@ from envgen.mapf.verifier import FailureCategory, verify
 from flows.commands.benchmark_tables import benchmark_tables, closing_lines
 from infra.analysis.benchmark.chart import CHART_FILE, write_chart
 from infra.analysis.benchmark.published import ENGINEER_BY_SIZE, MODELS, VARIANTS
-from infra.analysis.benchmark.results import RESULTS_FILE, Asked, BenchmarkResults, count, scores_table, write_results
-from infra.analysis.benchmark.spec import ANSWER_TOKENS, BenchmarkSpec, benchmark_directory, benchmark_name, open_benchmark, planned
+from infra.analysis.benchmark.results import (
+    RESULTS_FILE,
+    Asked,
+    BenchmarkResults,
+    count,
+    scores_table,
+    write_results,
+)
+from infra.analysis.benchmark.spec import (
+    ANSWER_TOKENS,
+    BenchmarkSpec,
+    benchmark_directory,
+    benchmark_name,
+    open_benchmark,
+    planned,
+)
 from policy.chat.engine_config import EngineConfig
 from policy.rollouts import Rollout
 
 SUITE = load_suite()
-ASKED = {"model": "m", "model_identity": "m", "data": "the suite", "data_digest": "d", "limit": None, "style": "board", "answer_tokens": 9, "code": "0"}
+ASKED = {
+    "model": "m",
+    "model_identity": "m",
+    "data": "the suite",
+    "data_digest": "d",
+    "limit": None,
+    "style": "board",
+    "answer_tokens": 9,
+    "code": "0",
+}
 
 
 def answered(item: Item, number: int) -> Rollout:
-    """Every fourth answer is optimal, every fourth a detour, the others are nonsense; of those half were cut off."""
+    """Every fourth answer is optimal, every fourth a detour, the others are nonsense; of those half were cut
+    off."""
     plan = item.instance.solution.plan
     text = ["", answer(plan), answer(tuple((path[0], *path) for path in plan)), ""][number % 4]
-    return Rollout(instance=item.instance, completion=text, completion_tokens=10, truncated=number % 4 == 3, verdict=verify(item.instance, text))
+    return Rollout(
+        instance=item.instance,
+        completion=text,
+        completion_tokens=10,
+        truncated=number % 4 == 3,
+        verdict=verify(item.instance, text),
+    )
 
 
 def results(items: list[Item]) -> BenchmarkResults:
@@ -47,21 +78,44 @@ def printed(results: BenchmarkResults) -> str:
 WHOLE = results(SUITE)
 
 
-@pytest.mark.parametrize("group", [{}, {"subset": "wr_050"}, {"agents": 4}, {"agents": 5, "size": 7}, {"subset": "wr_075", "agents": 3, "size": 3}])
+@pytest.mark.parametrize(
+    "group",
+    [
+        {},
+        {"subset": "wr_050"},
+        {"agents": 4},
+        {"agents": 5, "size": 7},
+        {"subset": "wr_075", "agents": 3, "size": 3},
+    ],
+)
 def test_every_group_is_counted_with_wilson_intervals(group: dict):
     score = WHOLE.score(**group)
     assert score is not None
     chosen = [number for number, item in enumerate(SUITE) if {**group, **dict(_of(item, group))} == group]
     optimal, valid = sum(number % 4 == 1 for number in chosen), sum(number % 4 in (1, 2) for number in chosen)
-    assert (score.n, score.valid, score.optimal, score.completion_tokens) == (len(chosen), valid, optimal, 10 * len(chosen))
-    assert (score.truncated, score.failures[FailureCategory.PARSE_ERROR]) == (sum(number % 4 == 3 for number in chosen), len(chosen) - valid)
+    assert (score.n, score.valid, score.optimal, score.completion_tokens) == (
+        len(chosen),
+        valid,
+        optimal,
+        10 * len(chosen),
+    )
+    assert (score.truncated, score.failures[FailureCategory.PARSE_ERROR]) == (
+        sum(number % 4 == 3 for number in chosen),
+        len(chosen) - valid,
+    )
     for rate, successes in ((score.valid_rate, valid), (score.optimal_rate, optimal)):
         interval = binomtest(successes, len(chosen)).proportion_ci(method="wilson")
-        assert (rate.value, rate.low, rate.high) == pytest.approx((successes / len(chosen), interval.low, interval.high))
+        assert (rate.value, rate.low, rate.high) == pytest.approx(
+            (successes / len(chosen), interval.low, interval.high)
+        )
 
 
 def _of(item: Item, group: dict) -> list[tuple[str, object]]:
-    facts = {"subset": item.subset, "agents": item.instance.problem.num_agents, "size": item.instance.problem.size}
+    facts = {
+        "subset": item.subset,
+        "agents": item.instance.problem.num_agents,
+        "size": item.instance.problem.size,
+    }
     return [(name, facts[name]) for name in group]
 
 
@@ -85,14 +139,23 @@ def test_the_tables_show_rates_with_intervals_and_mark_what_is_published():
     assert all(f"{variant.overall:.2f}" in text for variant in VARIANTS)
     assert text.count("below the line: published, on the authors' instances, not ours") == 2
     assert "10x10" in text
-    assert closing_lines(WHOLE) == ["failures: parse error 1,575", "31,500 tokens in 2 s; 787 of 3,150 answers were cut off at the token limit"]
+    assert closing_lines(WHOLE) == [
+        "failures: parse error 1,575",
+        "31,500 tokens in 2 s; 787 of 3,150 answers were cut off at the token limit",
+    ]
 
 
 def test_instances_of_one_subset_and_two_agents_are_compared_with_nothing():
     problem = SUITE[0].instance.problem
-    instance = SUITE[0].instance.model_copy(update={"problem": problem.model_copy(update={"agents": problem.agents[:2]})})
+    instance = SUITE[0].instance.model_copy(
+        update={"problem": problem.model_copy(update={"agents": problem.agents[:2]})}
+    )
     plan = SUITE[0].instance.solution.plan[:2]
-    pair = Item(instance.model_copy(update={"solution": instance.solution.model_copy(update={"plan": plan})}), "x", EVERYTHING)
+    pair = Item(
+        instance.model_copy(update={"solution": instance.solution.model_copy(update={"plan": plan})}),
+        "x",
+        EVERYTHING,
+    )
     text = printed(results([pair]))
     assert "2 agents" in text
     assert "published" not in text
@@ -103,7 +166,9 @@ def test_the_published_rates_add_up_as_they_are_published():
     """Each size has equally many instances, so that the sizes average to the whole."""
     engineer = next(model for model in MODELS if model.model.endswith("engineer")).rates[3]
     for kind in (0, 1):
-        assert sum(rates[kind] for rates in ENGINEER_BY_SIZE.values()) / 8 == pytest.approx(engineer[kind], abs=0.01)
+        assert sum(rates[kind] for rates in ENGINEER_BY_SIZE.values()) / 8 == pytest.approx(
+            engineer[kind], abs=0.01
+        )
     for variant in VARIANTS:
         if variant.valid:
             assert sum(variant.valid.values()) / 3 == pytest.approx(variant.overall, abs=0.05)
@@ -131,7 +196,14 @@ def test_the_table_of_the_server_has_a_row_for_every_group_that_occurs():
     }
 
 
-NOTHING_SAID = {"data": "", "preset": "", "limit": None, "style": None, "answer_tokens": None, "engine": EngineConfig()}
+NOTHING_SAID = {
+    "data": "",
+    "preset": "",
+    "limit": None,
+    "style": None,
+    "answer_tokens": None,
+    "engine": EngineConfig(),
+}
 
 
 def checkpoint(folder: Path, **config: object) -> str:
@@ -157,7 +229,9 @@ def test_the_tiny_policy_is_asked_in_the_style_that_it_was_taught():
         ({}, PromptStyle.BOARD, ANSWER_TOKENS),
     ],
 )
-def test_the_context_of_a_checkpoint_decides_how_it_is_asked(config: dict, style: PromptStyle, tokens: int, tmp_path: Path):
+def test_the_context_of_a_checkpoint_decides_how_it_is_asked(
+    config: dict, style: PromptStyle, tokens: int, tmp_path: Path
+):
     spec = planned(checkpoint(tmp_path / "c", **config), **NOTHING_SAID)
     assert (spec.style, spec.answer_tokens) == (style, tokens)
 
@@ -187,11 +261,16 @@ def test_a_directory_belongs_to_one_benchmark(tmp_path: Path):
     open_benchmark(tmp_path / "b", spec.model_copy(update={"engine": EngineConfig(batch_size=3, replicas=2)}))
     with pytest.raises(RunDirectoryError, match=r"engine: None there, \{'backend': 'vllm'\} here"):
         open_benchmark(tmp_path / "b", spec.model_copy(update={"engine": vllm}))
-    with pytest.raises(RunDirectoryError, match="was made by another benchmark \\(limit: None there, 3 here\\); give this one its own --name"):
+    with pytest.raises(
+        RunDirectoryError,
+        match="was made by another benchmark \\(limit: None there, 3 here\\); give this one its own --name",
+    ):
         open_benchmark(tmp_path / "b", spec.model_copy(update={"limit": 3}))
     for damage in ("{", "7"):
         (tmp_path / "b" / "spec.json").write_text(damage)
-        with pytest.raises(RunDirectoryError, match=r"damaged, or made by another version: .*; move the directory away"):
+        with pytest.raises(
+            RunDirectoryError, match=r"damaged, or made by another version: .*; move the directory away"
+        ):
             open_benchmark(tmp_path / "b", spec)
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.tex").touch()
@@ -199,7 +278,9 @@ def test_a_directory_belongs_to_one_benchmark(tmp_path: Path):
         open_benchmark(tmp_path / "other", spec)
 
 
-def test_names_tell_model_and_data_and_differ_with_every_option(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+def test_names_tell_model_and_data_and_differ_with_every_option(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
     monkeypatch.setenv("ENVWRIGHT_RUNS", str(tmp_path))
     spec = planned("tiny", **NOTHING_SAID)
     changes = (
@@ -211,7 +292,9 @@ def test_names_tell_model_and_data_and_differ_with_every_option(monkeypatch: pyt
     )
     others: list[BenchmarkSpec] = [spec.model_copy(update=change) for change in changes]
     assert len({benchmark_name(one) for one in (spec, *others)}) == 6
-    assert benchmark_name(spec.model_copy(update={"engine": EngineConfig(batch_size=3, replicas=2)})) == benchmark_name(spec)
+    assert benchmark_name(
+        spec.model_copy(update={"engine": EngineConfig(batch_size=3, replicas=2)})
+    ) == benchmark_name(spec)
     assert benchmark_name(spec).startswith("tiny-suite-")
     assert benchmark_name(others[1]).startswith("tiny-rows-")
     assert benchmark_directory(spec, "mine") == tmp_path / "benchmarks" / "mine"

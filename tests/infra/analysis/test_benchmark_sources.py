@@ -23,7 +23,12 @@ def some() -> list[Item]:
 def row(item: Item, **other: object) -> dict:
     """An instance as a row of the public data set."""
     problem = item.instance.problem
-    return {"sample_id": item.name, "num_agents": problem.num_agents, "text": prompt(problem, PromptStyle.BOARD), **other}
+    return {
+        "sample_id": item.name,
+        "num_agents": problem.num_agents,
+        "text": prompt(problem, PromptStyle.BOARD),
+        **other,
+    }
 
 
 def written(path: Path, *rows: object) -> str:
@@ -33,7 +38,12 @@ def written(path: Path, *rows: object) -> str:
 
 def known(instance: Instance) -> tuple:
     """What a row does not say and has to be found again."""
-    return instance.problem, instance.solution.sum_of_costs, instance.solution.wait_required, instance.solution.waits
+    return (
+        instance.problem,
+        instance.solution.sum_of_costs,
+        instance.solution.wait_required,
+        instance.solution.waits,
+    )
 
 
 def test_our_instances_as_public_rows_give_the_same_identities_and_costs(some: list[Item], tmp_path: Path):
@@ -47,7 +57,11 @@ def test_our_instances_as_public_rows_give_the_same_identities_and_costs(some: l
 
 def test_a_row_may_say_its_subset_by_the_name_of_the_config(some: list[Item], tmp_path: Path):
     rows = [row(some[0], subset="wr_050"), row(some[1], subset="benchmark_wr_075"), row(some[2])]
-    assert [item.subset for item in read_source(written(tmp_path / "rows.jsonl", *rows))] == ["wr_050", "wr_075", EVERYTHING]
+    assert [item.subset for item in read_source(written(tmp_path / "rows.jsonl", *rows))] == [
+        "wr_050",
+        "wr_075",
+        EVERYTHING,
+    ]
 
 
 WALL = "S H G\nH H H\ns F g"
@@ -59,9 +73,18 @@ WALL = "S H G\nH H H\ns F g"
         ([], "rows.jsonl: holds no row; expected rows sample_id, num_agents, text"),
         ([{"id": "x", "size": 3}], "rows.jsonl: line 1: sample_id: Field required"),
         ([[1]], "rows.jsonl: line 1: .*dict"),
-        ([{"sample_id": "a", "num_agents": 2, "text": WALL}], "rows.jsonl: line 1: 'a' has no plan, so no answer can be judged by its cost; leave it out"),
-        ([{"sample_id": "a", "num_agents": 3, "text": WALL}], "rows.jsonl: line 1: num_agents is 3, but the text places 2 agents"),
-        ([{"sample_id": "a", "num_agents": 2, "text": WALL, "subset": "x" * 41}], "rows.jsonl: line 1: subset: String should have at most 40 characters"),
+        (
+            [{"sample_id": "a", "num_agents": 2, "text": WALL}],
+            "rows.jsonl: line 1: 'a' has no plan, so no answer can be judged by its cost; leave it out",
+        ),
+        (
+            [{"sample_id": "a", "num_agents": 3, "text": WALL}],
+            "rows.jsonl: line 1: num_agents is 3, but the text places 2 agents",
+        ),
+        (
+            [{"sample_id": "a", "num_agents": 2, "text": WALL, "subset": "x" * 41}],
+            "rows.jsonl: line 1: subset: String should have at most 40 characters",
+        ),
         ([{"sample_id": "a", "num_agents": 2, "text": "no board"}], "rows.jsonl: line 1: no grid found"),
     ],
 )
@@ -72,20 +95,34 @@ def test_a_row_that_is_wrong_is_named(rows: list, complaint: str, tmp_path: Path
 
 @pytest.mark.parametrize("source", ["suite.csv", "a/b/c", "missing"])
 def test_what_is_no_source_is_refused(source: str):
-    with pytest.raises(DataError, match=r"expected a .parquet data set, a .jsonl file of rows sample_id, num_agents, text, or a hub id as LARK-Lab/"):
+    with pytest.raises(
+        DataError,
+        match=(
+            r"expected a .parquet data set, a .jsonl file of rows sample_id, num_agents, text, or a hub id as"
+            r" LARK-Lab/"
+        ),
+    ):
         read_source(source)
 
 
-def test_a_copy_of_the_public_data_set_is_read_with_its_three_configs(some: list[Item], tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_copy_of_the_public_data_set_is_read_with_its_three_configs(
+    some: list[Item], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
     folder = tmp_path / "copy"
     folder.mkdir()
     configs = []
     for index, subset in enumerate(SUBSETS):
         item = some[index]
-        rows = {"sample_id": item.name, "num_agents": item.instance.problem.num_agents, "text": to_text(item.instance.problem)}
+        rows = {
+            "sample_id": item.name,
+            "num_agents": item.instance.problem.num_agents,
+            "text": to_text(item.instance.problem),
+        }
         written(folder / f"{subset}.jsonl", rows)
-        configs.append(f"- config_name: benchmark_{subset}\n  data_files:\n  - split: test\n    path: {subset}.jsonl\n")
+        configs.append(
+            f"- config_name: benchmark_{subset}\n  data_files:\n  - split: test\n    path: {subset}.jsonl\n"
+        )
     (folder / "README.md").write_text(f"---\nconfigs:\n{''.join(configs)}---\n")
     read = read_source(str(folder))
     assert [known(item.instance) for item in read] == [known(item.instance) for item in some[:3]]
@@ -95,12 +132,23 @@ def test_a_copy_of_the_public_data_set_is_read_with_its_three_configs(some: list
 def test_a_folder_without_the_configs_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
     (tmp_path / "copy").mkdir()
-    with pytest.raises(DataError, match=r"copy: config benchmark_wr_025 cannot be fetched \(.*check the id and the network, or save its rows"):
+    with pytest.raises(
+        DataError,
+        match=(
+            r"copy: config benchmark_wr_025 cannot be fetched \(.*check the id and the network, or save its"
+            r" rows"
+        ),
+    ):
         read_source(str(tmp_path / "copy"))
 
 
 def test_a_data_set_that_cannot_be_fetched_is_explained(tmp_path: Path):
     script = "from infra.analysis.benchmark.sources import PUBLIC, read_source; read_source(PUBLIC)"
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)}
-    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=120)
-    assert "DataError: LARK-Lab/MAPF-FrozenLake-Benchmark: config benchmark_wr_025 cannot be fetched" in done.stderr
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=120
+    )
+    assert (
+        "DataError: LARK-Lab/MAPF-FrozenLake-Benchmark: config benchmark_wr_025 cannot be fetched"
+        in done.stderr
+    )

@@ -12,12 +12,23 @@ def labels(engineers: str, variants: str | None = None) -> list[str]:
 
 def test_every_engineer_is_run_with_every_seed_one_seed_after_the_other():
     spec = plan("micro", "fixed,checkpoint", "3,1")
-    assert [child.name for child in spec.children] == ["fixed-s3", "checkpoint-V6-s3", "fixed-s1", "checkpoint-V6-s1"]
+    assert [child.name for child in spec.children] == [
+        "fixed-s3",
+        "checkpoint-V6-s3",
+        "fixed-s1",
+        "checkpoint-V6-s1",
+    ]
     assert spec.name == "compare-micro"
 
 
-def test_variants_expand_only_the_designers_that_read():
-    assert labels("checkpoint,random,base", "V1,V2") == ["checkpoint-V1", "checkpoint-V2", "random", "base-V1", "base-V2"]
+def test_variants_expand_only_the_engineers_that_read():
+    assert labels("checkpoint,random,base", "V1,V2") == [
+        "checkpoint-V1",
+        "checkpoint-V2",
+        "random",
+        "base-V1",
+        "base-V2",
+    ]
     assert labels("checkpoint:V3,base", "V1,V2") == ["checkpoint-V3", "base-V1", "base-V2"]
     assert labels("checkpoint:V1, checkpoint:V6") == ["checkpoint-V1", "checkpoint-V6"]
 
@@ -28,12 +39,14 @@ def test_all_curricula_share_the_seed_of_stage_0():
     assert {preset.stage_seed(0) for preset in [*presets, spec.roots["shared"]]} == {3}
     assert [preset.stage_seed(1) for preset in presets] == [3, 3, 1, 1]
     assert {preset.stages for preset in presets} == {4}
-    assert (spec.roots["shared"].stages, spec.roots["shared"].design.designer) == (1, "fixed")
+    assert (spec.roots["shared"].stages, spec.roots["shared"].engineer.name) == (1, "fixed")
 
 
-def test_options_belong_to_the_designer_that_the_preset_names():
-    spec = plan("micro", "levels,frontier", "0", settings={"design.designer": "frontier", "design.options.low": 0.1})
-    levels, frontier = (spec.preset_of(child).design for child in spec.children)
+def test_options_belong_to_the_engineer_that_the_preset_names():
+    spec = plan(
+        "micro", "levels,frontier", "0", settings={"engineer.name": "frontier", "engineer.options.low": 0.1}
+    )
+    levels, frontier = (spec.preset_of(child).engineer for child in spec.children)
     assert frontier.options["low"] == 0.1
     assert "low" not in levels.options
 
@@ -52,13 +65,20 @@ def test_options_belong_to_the_designer_that_the_preset_names():
         ("random", "0,-1", {}, "'-1' is no seed"),
         ("random", "0,x", {}, "'x' is no seed"),
         ("random", "", {}, "--seeds ''"),
-        ("random", "0", {"settings": {"seed": 3}}, "--set seed: a comparison sets it for each curriculum; use --seeds"),
+        (
+            "random",
+            "0",
+            {"settings": {"seed": 3}},
+            "--set seed: a comparison sets it for each curriculum; use --seeds",
+        ),
         ("random", "0", {"settings": {"instances": 0}}, "instances"),
         ("random", "0", {"stages": 0}, "stages"),
         ("replay", "0", {}, "replay"),
     ],
 )
-def test_what_cannot_be_run_is_refused_before_anything_runs(engineers: str, seeds: str, more: dict, complaint: str):
+def test_what_cannot_be_run_is_refused_before_anything_runs(
+    engineers: str, seeds: str, more: dict, complaint: str
+):
     with pytest.raises(EnvwrightError) as refused:
         plan("micro", engineers, seeds, **more)
     assert complaint in str(refused.value)

@@ -7,7 +7,9 @@ from infra.analysis.correlation import ScoredStage, rank_correlations, spearman
 
 
 def test_rho_takes_ties_at_their_mean_rank_and_a_constant_side_has_none():
-    assert spearman(np.array([1.0, 2, 2, 3]), np.array([1.0, 3, 2, 4])) == pytest.approx(4.5 / np.sqrt(4.5 * 5))
+    assert spearman(np.array([1.0, 2, 2, 3]), np.array([1.0, 3, 2, 4])) == pytest.approx(
+        4.5 / np.sqrt(4.5 * 5)
+    )
     assert spearman(np.array([1.0, 1, 1]), np.array([1.0, 2, 3])) is None
     assert spearman(np.array([1.0, 2, 3]), np.array([1.0, 1, 1])) is None
 
@@ -15,7 +17,12 @@ def test_rho_takes_ties_at_their_mean_rank_and_a_constant_side_has_none():
 def made(gain_of) -> list[ScoredStage]:
     rng = np.random.default_rng(1)
     return [
-        ScoredStage(run=f"r{run}", stage=stage, scores={"advantage": (a := float(rng.uniform())), "mixed": float(rng.uniform())}, gain=gain_of(a, rng))
+        ScoredStage(
+            run=f"r{run}",
+            stage=stage,
+            scores={"advantage": (a := float(rng.uniform())), "mixed": float(rng.uniform())},
+            gain=gain_of(a, rng),
+        )
         for run in range(12)
         for stage in (1, 2)
     ]
@@ -23,7 +30,12 @@ def made(gain_of) -> list[ScoredStage]:
 
 def test_a_score_that_orders_the_gains_has_rho_one():
     advantage, mixed = rank_correlations(made(lambda a, rng: a / 2 - 0.25))
-    assert (advantage.score, advantage.value, advantage.low, advantage.high) == ("advantage", pytest.approx(1), pytest.approx(1), pytest.approx(1))
+    assert (advantage.score, advantage.value, advantage.low, advantage.high) == (
+        "advantage",
+        pytest.approx(1),
+        pytest.approx(1),
+        pytest.approx(1),
+    )
     assert (advantage.stages, advantage.runs) == (24, 12)
     assert mixed.low < 0 < mixed.high, "drawn independently of the gain"
 

@@ -31,22 +31,39 @@ def outcomes(*correct: int) -> np.ndarray:
 
 def run(*correct: int, ids: tuple[str, ...] = IDS) -> Finished:
     rates = {"valid": outcomes(*correct), "optimal": outcomes(*(count // 2 for count in correct))}
-    return Finished(outcomes=rates, final=1, ids=ids, tokens={"training": 100, "evaluation": 20, "engineer": 3}, seconds=60.0, training_seconds=40.0)
+    return Finished(
+        outcomes=rates,
+        final=1,
+        ids=ids,
+        tokens={"training": 100, "evaluation": 20, "engineer": 3},
+        seconds=60.0,
+        training_seconds=40.0,
+    )
 
 
-RUNS = {"checkpoint-V6-s0": run(2, 4, 8), "checkpoint-V6-s1": run(2, 4, 6), "random-s0": run(2, 4, 4), "random-s1": run(2, 4, 6), "fixed-s1": run(2, 4, 5)}
+RUNS = {
+    "checkpoint-V6-s0": run(2, 4, 8),
+    "checkpoint-V6-s1": run(2, 4, 6),
+    "random-s0": run(2, 4, 4),
+    "random-s1": run(2, 4, 6),
+    "fixed-s1": run(2, 4, 5),
+}
 
 
 @pytest.fixture
 def results(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ComparisonResults:
     monkeypatch.setattr(gathering, "finished", lambda directory, preset: RUNS.get(directory.name))
-    return gather(tmp_path, SPEC, {"fixed-s0": "killed <script>alert(1)</script>", "random-s0": "an old failure"})
+    return gather(
+        tmp_path, SPEC, {"fixed-s0": "killed <script>alert(1)</script>", "random-s0": "an old failure"}
+    )
 
 
 def test_rates_and_areas_are_means_over_the_finished_seeds(results: ComparisonResults):
     checkpoint, random, fixed, levels = results.arms
     assert (checkpoint.seeds, fixed.seeds, levels.seeds) == ((0, 1), (1,), ())
-    assert [arm.valid.value if arm.valid else None for arm in results.arms] == pytest.approx([0.7, 0.5, 0.5, None])
+    assert [arm.valid.value if arm.valid else None for arm in results.arms] == pytest.approx(
+        [0.7, 0.5, 0.5, None]
+    )
     assert checkpoint.final_by_seed == pytest.approx({0: 0.8, 1: 0.6})
     assert checkpoint.valid_area
     assert checkpoint.valid_area.value == pytest.approx((0.4 + 0.7) / 2), "from stage 0 on"
@@ -57,8 +74,14 @@ def test_rates_and_areas_are_means_over_the_finished_seeds(results: ComparisonRe
 
 def test_differences_are_over_the_seeds_that_both_finished(results: ComparisonResults):
     checkpoint, random, fixed, levels = results.arms
-    assert (checkpoint.against["random"].seeds, checkpoint.against["random"].valid.value) == (2, pytest.approx(0.2))
-    assert (checkpoint.against["fixed"].seeds, checkpoint.against["fixed"].valid.value) == (1, pytest.approx(0.1)), "seed 1: 6 and 5"
+    assert (checkpoint.against["random"].seeds, checkpoint.against["random"].valid.value) == (
+        2,
+        pytest.approx(0.2),
+    )
+    assert (checkpoint.against["fixed"].seeds, checkpoint.against["fixed"].valid.value) == (
+        1,
+        pytest.approx(0.1),
+    ), "seed 1: 6 and 5"
     assert set(random.against) == {"fixed"}
     assert set(fixed.against) == {"random"}
     assert levels.against == {}
@@ -104,12 +127,18 @@ def test_the_page_and_the_figure_are_whole_and_safe(results: ComparisonResults, 
 
 def test_many_engineers_get_a_panel_each(results: ComparisonResults, tmp_path: Path):
     first = results.arms[0]
-    many = results.model_copy(update={"arms": tuple(first.model_copy(update={"label": f"checkpoint-V{n}"}) for n in range(12))})
+    many = results.model_copy(
+        update={"arms": tuple(first.model_copy(update={"label": f"checkpoint-V{n}"}) for n in range(12))}
+    )
     svg = write_chart(tmp_path, many)
-    assert all(svg.count(f">checkpoint-V{n} (2 seeds)<") == 2 for n in range(12)), "in the legend and above a panel"
+    assert all(svg.count(f">checkpoint-V{n} (2 seeds)<") == 2 for n in range(12)), (
+        "in the legend and above a panel"
+    )
 
 
-def test_a_family_whose_valid_answers_are_equal_has_one_row_an_arm(results: ComparisonResults, tmp_path: Path):
+def test_a_family_whose_valid_answers_are_equal_has_one_row_an_arm(
+    results: ComparisonResults, tmp_path: Path
+):
     plain = results.model_copy(update={"best": None})
     assert "| opt. |" in markdown(results)
     assert "opt" not in markdown(plain)

@@ -19,7 +19,11 @@ SPEC = {
     "preset": "micro",
     "stages": 2,
     "seeds": [1, 2],
-    "configs": {"uniform": {}, "waits": {"wait_ratio": {3: 0.5, 4: 1}}, "large": {"data_ratio": {5: 1, 6: 3}, "hole_ratio": 0.2}},
+    "configs": {
+        "uniform": {},
+        "waits": {"wait_ratio": {3: 0.5, 4: 1}},
+        "large": {"data_ratio": {5: 1, 6: 3}, "hole_ratio": 0.2},
+    },
 }
 INSTANCES = 400
 
@@ -35,9 +39,11 @@ def test_the_shipped_specs_load_and_all_their_curricula_are_legal(name: str):
     for child in shipped.comparison.children:
         name, first = shipped.step((child.arm.label,), child.seed)
         whole = shipped.comparison.preset_of(child)
-        assert (name, first) == (child.name, whole.model_copy(update={"stages": 1})), "a chain begins as a constant arm"
+        assert (name, first) == (child.name, whole.model_copy(update={"stages": 1})), (
+            "a chain begins as a constant arm"
+        )
         _, preset = shipped.step((shipped.baseline, child.arm.label), child.seed)
-        assert preset.design.options["configs"] == [whole.default_config.model_dump(mode="json")]
+        assert preset.engineer.options["configs"] == [whole.default_config.model_dump(mode="json")]
 
 
 @pytest.mark.slow
@@ -51,7 +57,9 @@ def test_a_stage_of_every_config_can_be_drawn(name: str):
 
 
 def test_an_edit_changes_what_it_names_and_nothing_else():
-    plain, waits, large = (spec().presets[name].default_config.strata for name in ("uniform", "waits", "large"))
+    plain, waits, large = (
+        spec().presets[name].default_config.strata for name in ("uniform", "waits", "large")
+    )
     assert [part["wait_ratio"] for part in waits.values()] == [0.5, 1, 0.25, 0.25]
     assert [part.data_ratio for part in waits.values()] == [part.data_ratio for part in plain.values()]
     assert [part.data_ratio for part in large.values()] == [0, 0, 0.25, 0.75]
@@ -59,7 +67,10 @@ def test_an_edit_changes_what_it_names_and_nothing_else():
 
 
 def test_the_knobs_of_an_edit_are_those_of_the_family():
-    sums = spec(preset="micro-sums", configs={"plain": {}, "long": {"digits": {3: 4}}, "two": {"data_ratio": {2: 1}, "carry_ratio": 1}})
+    sums = spec(
+        preset="micro-sums",
+        configs={"plain": {}, "long": {"digits": {3: 4}}, "two": {"data_ratio": {2: 1}, "carry_ratio": 1}},
+    )
     plain, long, two = (preset.default_config.strata for preset in sums.presets.values())
     assert [part["digits"] for part in long.values()] == [plain["2"]["digits"], 4]
     assert [(part.data_ratio, part["carry_ratio"]) for part in two.values()] == [(1, 1), (0, 1)]
@@ -70,7 +81,9 @@ def test_a_step_trains_its_chain_in_order():
     name, preset = spec().step(("waits", "large", "uniform"), 2)
     assert name == "look-ahead-s2-waits.large.uniform"
     assert (preset.seed, preset.stages, preset.default_config) == (2, 3, configs["waits"])
-    assert preset.design.options["configs"] == [configs[name].model_dump(mode="json") for name in ("large", "uniform")]
+    assert preset.engineer.options["configs"] == [
+        configs[name].model_dump(mode="json") for name in ("large", "uniform")
+    ]
 
 
 def test_the_arms_of_a_sweep_differ_in_any_setting():
@@ -86,14 +99,29 @@ def test_the_arms_of_a_sweep_differ_in_any_setting():
     [
         ({"configs": {"a": {}, "b": {"wait_ratio": 2}}}, "configs.b"),
         ({"configs": {"a": {}, "b": {"data_ratio": {3: 0}}}}, "every weight is 0"),
-        ({"configs": {"a": {}, "b": {"wiat_ratio": 1}}}, "configs.b: wiat_ratio: there is no such knob; known are hole_ratio, wait_ratio"),
-        ({"configs": {"a": {}, "b": {"wait_ratio": {7: 1}}}}, "configs.b: wait_ratio.7: there is no such map size; known are 3, 4, 5, 6"),
-        ({"configs": {"a": {}, "b": {"data_ratio": {7: 1}}}}, "configs.b: data_ratio.7: there is no such map size"),
+        (
+            {"configs": {"a": {}, "b": {"wiat_ratio": 1}}},
+            "configs.b: wiat_ratio: there is no such knob; known are hole_ratio, wait_ratio",
+        ),
+        (
+            {"configs": {"a": {}, "b": {"wait_ratio": {7: 1}}}},
+            "configs.b: wait_ratio.7: there is no such map size; known are 3, 4, 5, 6",
+        ),
+        (
+            {"configs": {"a": {}, "b": {"data_ratio": {7: 1}}}},
+            "configs.b: data_ratio.7: there is no such map size",
+        ),
         ({"configs": {"a": {}, "b": {"wait_ratio": "much"}}}, "configs.b.wait_ratio"),
         ({"configs": {"a": {}, "look-ahead": {}}}, "look-ahead"),
         ({"seeds": [1, 1]}, "given twice"),
-        ({"configs": {"a": {}, "b": {"settings": {"epochs": 2}}}}, "configs.b.settings: the stages of a look-ahead share"),
-        ({"configs": {"a": {}, "b": {"settings": {"nothing": 2}}}, "look_ahead": False}, "configs.b.settings: .*nothing"),
+        (
+            {"configs": {"a": {}, "b": {"settings": {"epochs": 2}}}},
+            "configs.b.settings: the stages of a look-ahead share",
+        ),
+        (
+            {"configs": {"a": {}, "b": {"settings": {"nothing": 2}}}, "look_ahead": False},
+            "configs.b.settings: .*nothing",
+        ),
     ],
 )
 def test_a_bad_spec_is_refused_by_name(changes: dict, named: str):
@@ -110,10 +138,14 @@ def ended(rates: tuple[float, ...], seed: int) -> Finished:
     """A curriculum whose base policy and stages solve these shares of the instances, the same ones first."""
     order = np.random.default_rng(seed).permutation(INSTANCES)
     outcomes = np.stack([np.isin(np.arange(INSTANCES), order[: round(rate * INSTANCES)]) for rate in rates])
-    return Finished(outcomes={"valid": outcomes, "optimal": outcomes}, final=len(rates) - 2, training_seconds=60)
+    return Finished(
+        outcomes={"valid": outcomes, "optimal": outcomes}, final=len(rates) - 2, training_seconds=60
+    )
 
 
-def summed_up(monkeypatch, tmp_path, ends: dict[str, float], chain: tuple[str, ...], ahead: float, **changes: object):
+def summed_up(
+    monkeypatch, tmp_path, ends: dict[str, float], chain: tuple[str, ...], ahead: float, **changes: object
+):
     def found(directory, preset):
         seed = preset.seed
         rate = ahead if directory.name.startswith("look-ahead") else ends[directory.name.rpartition("-s")[0]]
@@ -124,7 +156,9 @@ def summed_up(monkeypatch, tmp_path, ends: dict[str, float], chain: tuple[str, .
 
 
 def test_a_preset_is_fit_if_configs_that_change_gain_far_more_than_can_be_seen(monkeypatch, tmp_path):
-    results = summed_up(monkeypatch, tmp_path, {"uniform": 0.4, "waits": 0.7, "large": 0.5}, ("waits", "large"), 0.8)
+    results = summed_up(
+        monkeypatch, tmp_path, {"uniform": 0.4, "waits": 0.7, "large": 0.5}, ("waits", "large"), 0.8
+    )
     assert [arm.label for arm in results.arms] == ["uniform", "waits", "large", "look-ahead"]
     assert results.best.label == "waits"
     assert results.instances == INSTANCES // 2
@@ -135,19 +169,25 @@ def test_a_preset_is_fit_if_configs_that_change_gain_far_more_than_can_be_seen(m
 
 
 def test_a_preset_whose_best_config_never_changes_is_not(monkeypatch, tmp_path):
-    results = summed_up(monkeypatch, tmp_path, {"uniform": 0.4, "waits": 0.7, "large": 0.5}, ("waits", "waits"), 0.7)
+    results = summed_up(
+        monkeypatch, tmp_path, {"uniform": 0.4, "waits": 0.7, "large": 0.5}, ("waits", "waits"), 0.7
+    )
     assert not results.fit
     assert "chose the same config at every stage" in verdict(results)
 
 
 def test_a_preset_where_nothing_can_be_seen_is_not(monkeypatch, tmp_path):
-    results = summed_up(monkeypatch, tmp_path, {"uniform": 0.4, "waits": 0.4, "large": 0.4}, ("waits", "large"), 0.4)
+    results = summed_up(
+        monkeypatch, tmp_path, {"uniform": 0.4, "waits": 0.4, "large": 0.4}, ("waits", "large"), 0.4
+    )
     assert not results.fit
     assert "is not fit" in verdict(results)
 
 
 def test_without_a_look_ahead_all_instances_are_reported_on(monkeypatch, tmp_path):
-    results = summed_up(monkeypatch, tmp_path, {"uniform": 0.4, "waits": 0.7, "large": 0.5}, (), 0, look_ahead=False)
+    results = summed_up(
+        monkeypatch, tmp_path, {"uniform": 0.4, "waits": 0.7, "large": 0.5}, (), 0, look_ahead=False
+    )
     assert results.instances == INSTANCES
     assert results.look_ahead is None
     assert results.arms[1].valid.value == pytest.approx(0.7)

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from engineer.behaviour import proposal_behaviour
-from engineer.gate import START, decide
+from engineer.gate import BASE_POLICY, decide
 from engineer.proposal import Attempt, Proposal
 from envgen.breakdown import Difference, paired_difference
 from envgen.config import EnvConfig
@@ -49,16 +49,28 @@ VOID = {"meta", "br", "img", "link", "input", "hr", "base"}
 
 
 def env_config(shares: dict[str, float], hole_ratio: float = 0.2) -> EnvConfig:
-    return EnvConfig.model_validate({"sizes": {size: {"data_ratio": share, "hole_ratio": hole_ratio, "wait_ratio": 0.25} for size, share in shares.items()}})
+    return EnvConfig.model_validate(
+        {
+            "sizes": {
+                size: {"data_ratio": share, "hole_ratio": hole_ratio, "wait_ratio": 0.25}
+                for size, share in shares.items()
+            }
+        }
+    )
 
 
 EMBEDDED = "data:image/svg+xml;base64,"
-EVEN, MOVED = env_config({"3": 0.5, "4": 0.25, "5": 0.25}), env_config({"4": 0.4, "5": 0.35, "6": 0.25}, hole_ratio=0.3)
+EVEN, MOVED = (
+    env_config({"3": 0.5, "4": 0.25, "5": 0.25}),
+    env_config({"4": 0.4, "5": 0.35, "6": 0.25}, hole_ratio=0.3),
+)
 
 
 @pytest.fixture(scope="module")
 def validation() -> list[Instance]:
-    return sample(BoardsConfig.of(env_config(dict.fromkeys(SIZES, 1 / 3))), 45, agents=2, seed=3, purpose="validation")[0]
+    return sample(
+        BoardsConfig.of(env_config(dict.fromkeys(SIZES, 1 / 3))), 45, agents=2, seed=3, purpose="validation"
+    )[0]
 
 
 def broken(instance: Instance, kind: int) -> str:
@@ -76,9 +88,18 @@ def broken(instance: Instance, kind: int) -> str:
 
 def rollouts_of(instances: list[Instance], correct: int) -> list[Rollout]:
     """The first `correct` of every ten answers are optimal, the others wrong in turn."""
-    texts = [answer(i.solution.plan) if n % 10 < correct else f"{HOSTILE}\n{broken(i, n % 5)}" for n, i in enumerate(instances)]
+    texts = [
+        answer(i.solution.plan) if n % 10 < correct else f"{HOSTILE}\n{broken(i, n % 5)}"
+        for n, i in enumerate(instances)
+    ]
     return [
-        Rollout(instance=i, completion=text, completion_tokens=len(text) // 4, truncated=n % 10 == 9, verdict=verify(i, text))
+        Rollout(
+            instance=i,
+            completion=text,
+            completion_tokens=len(text) // 4,
+            truncated=n % 10 == 9,
+            verdict=verify(i, text),
+        )
         for n, (i, text) in enumerate(zip(instances, texts, strict=True))
     ]
 
@@ -88,50 +109,88 @@ def gain(before: list[Rollout], after: list[Rollout]) -> Difference:
 
 
 def proposal(stage: int, config: EnvConfig, **changes: object) -> Proposal:
-    return Proposal(stage=stage, designer="checkpoint", variant="V6", config=config, **changes)
+    return Proposal(stage=stage, engineer="checkpoint", variant="V6", config=config, **changes)
 
 
-def stage_result(stage: int, config: EnvConfig, start: list[Rollout], after: list[Rollout], proposed: Proposal, preset: Preset = TINY) -> StageResult:
+def stage_result(
+    stage: int,
+    config: EnvConfig,
+    start: list[Rollout],
+    after: list[Rollout],
+    proposed: Proposal,
+    preset: Preset = TINY,
+) -> StageResult:
     change, earlier = gain(start, after), EVEN if stage else None
     found = breakdown_of(preset.task, after)
     changes = {preset.space.names[1]: change}
     return StageResult(
         stage=stage,
         config=config,
-        training=TrainingSummary(steps=20, seconds=61.0, completion_tokens=12_345, mean_reward=0.5, zero_variance_share=0.25),
+        training=TrainingSummary(
+            steps=20, seconds=61.0, completion_tokens=12_345, mean_reward=0.5, zero_variance_share=0.25
+        ),
         breakdown=found,
         valid_gain=change,
         optimal_gain=change,
-        gate=decide("off", stage, START, change, 1.0),
+        gate=decide("off", stage, BASE_POLICY, change, 1.0),
         proposal=proposed,
-        behaviour=proposal_behaviour(preset.space, earlier, config, proposed.config, found, change, changes, proposed.rationale),
+        behaviour=proposal_behaviour(
+            preset.space, earlier, config, proposed.config, found, change, changes, proposed.rationale
+        ),
         seconds={"train": 61.0, "evaluate": 20.0},
     )
 
 
 def write_log(path: Path, steps: int = 20) -> None:
-    columns = {name: np.linspace(0, 1, steps) for name in TRAIN_LOG_COLUMNS} | {name: np.arange(1, steps + 1) for name in ("step", "completion_tokens")}
+    columns = {name: np.linspace(0, 1, steps) for name in TRAIN_LOG_COLUMNS} | {
+        name: np.arange(1, steps + 1) for name in ("step", "completion_tokens")
+    }
     strata = pa.array([[]] * steps, TRAIN_LOG_SCHEMA.field("strata").type)
     write_table(path, pa.table({**columns, "strata": strata}).cast(TRAIN_LOG_SCHEMA))
 
 
-def write_run(run: Path, instances: list[Instance], corrects: tuple[int, ...], proposals: tuple[Proposal, ...] | None = None) -> Path:
+def write_run(
+    run: Path,
+    instances: list[Instance],
+    corrects: tuple[int, ...],
+    proposals: tuple[Proposal, ...] | None = None,
+) -> Path:
     """A run directory with one stage per entry of `corrects`."""
-    proposals = proposals or tuple(proposal(stage, MOVED, rationale="more 4x4") for stage in range(len(corrects)))
+    proposals = proposals or tuple(
+        proposal(stage, MOVED, rationale="more 4x4") for stage in range(len(corrects))
+    )
     afters = [rollouts_of(instances, correct) for correct in corrects]
     return write_stages(run, TINY, rollouts_of(instances, 3), afters, proposals, EVEN)
 
 
-def write_stages(run: Path, preset: Preset, start: list[Rollout], afters: list[list[Rollout]], proposals: tuple[Proposal, ...], config: EnvConfig) -> Path:
+def write_stages(
+    run: Path,
+    preset: Preset,
+    start: list[Rollout],
+    afters: list[list[Rollout]],
+    proposals: tuple[Proposal, ...],
+    config: EnvConfig,
+) -> Path:
     stages = []
     for stage, (after, proposed) in enumerate(zip(afters, proposals, strict=True)):
-        write_rollouts(stage_directory(run, stage) / "rollouts.parquet", after, preset.prompt_style, preset.family)
+        write_rollouts(
+            stage_directory(run, stage) / "rollouts.parquet", after, preset.prompt_style, preset.family
+        )
         write_log(stage_directory(run, stage) / "train_log.parquet")
         stages.append(stage_result(stage, config, start, after, proposed, preset))
         config = proposed.config
-    names = {"curriculum": "first", "preset": preset.name, "designer": "checkpoint", "variant": "V6", "seed": 7}
+    names = {
+        "curriculum": "first",
+        "preset": preset.name,
+        "engineer": "checkpoint",
+        "variant": "V6",
+        "seed": 7,
+    }
     write_json(run / "curriculum.json", new_curriculum("first", preset))
-    write_json(run / "results.json", CurriculumResults(**names, start=breakdown_of(preset.task, start), stages=tuple(stages)))
+    write_json(
+        run / "results.json",
+        CurriculumResults(**names, start=breakdown_of(preset.task, start), stages=tuple(stages)),
+    )
     return run
 
 
@@ -166,7 +225,12 @@ class Page(HTMLParser):
     def charts(self) -> dict[str | None, ElementTree.Element]:
         """The drawing in each image, under what the image stands for."""
         images = [attributes for tag, attributes in self.tags if tag == "img"]
-        return {image["alt"]: ElementTree.fromstring(base64.b64decode((image["src"] or "").removeprefix(EMBEDDED))) for image in images}
+        return {
+            image["alt"]: ElementTree.fromstring(
+                base64.b64decode((image["src"] or "").removeprefix(EMBEDDED))
+            )
+            for image in images
+        }
 
     @property
     def replays(self) -> int:
@@ -179,20 +243,37 @@ def report(run: Path) -> Page:
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory, validation: list[Instance]) -> Page:
-    noted = {"started": datetime(2026, 1, 2, tzinfo=UTC), "seconds": 1.5, "prompt_tokens": 15, "completion_tokens": 6}
+    noted = {
+        "started": datetime(2026, 1, 2, tzinfo=UTC),
+        "seconds": 1.5,
+        "prompt_tokens": 15,
+        "completion_tokens": 6,
+    }
     unread = Attempt(text=HOSTILE, finish_reason="length", error=f"not JSON: {HOSTILE}", **noted)
     attempts = (unread, Attempt(text='{"sizes": {}}', finish_reason="stop", **noted))
     proposals = (
-        proposal(0, MOVED, rationale=f"Drop 3x3.\n{HOSTILE}", prompt=f"Failures: {HOSTILE}", attempts=attempts, changes=("shares divided by 1.2",)),
+        proposal(
+            0,
+            MOVED,
+            rationale=f"Drop 3x3.\n{HOSTILE}",
+            prompt=f"Failures: {HOSTILE}",
+            attempts=attempts,
+            changes=("shares divided by 1.2",),
+        ),
         proposal(1, MOVED, rationale="", fallback=f"no answer could be read: {HOSTILE}"),
     )
     return report(write_run(tmp_path_factory.mktemp("run"), validation, (5, 4), proposals))
 
 
 def test_the_page_is_one_file_without_scripts_or_anything_from_elsewhere(page: Page):
-    assert {tag for tag, _ in page.tags}.isdisjoint({"script", "link", "iframe", "object", "embed", "base", "form"})
+    assert {tag for tag, _ in page.tags}.isdisjoint(
+        {"script", "link", "iframe", "object", "embed", "base", "form"}
+    )
     references = [
-        value for _, attributes in page.tags for name, value in attributes.items() if name in {"src", "href", "xlink:href", "srcset", "action", "data"}
+        value
+        for _, attributes in page.tags
+        for name, value in attributes.items()
+        if name in {"src", "href", "xlink:href", "srcset", "action", "data"}
     ]
     assert references
     assert all(value and value.startswith(("#", EMBEDDED)) for value in references)
@@ -224,12 +305,26 @@ def test_every_drawing_is_well_formed_and_ids_are_unique(page: Page):
 
 def test_all_that_is_counted_of_a_map_size_stands_in_the_table(page: Page, validation: list[Instance]):
     table = page.source.partition('<section id="strata">')[2].partition("</section>")[0]
-    names = ("valid", "optimal", "valid where a wait is needed", "valid where none is", "arrived", "legal share")
+    names = (
+        "valid",
+        "optimal",
+        "valid where a wait is needed",
+        "valid where none is",
+        "arrived",
+        "legal share",
+    )
     assert re.findall("<td>([a-z ]+)</td>", table) == list(names) * len(SIZES)
     for correct in (3, 5, 4):
         for part in breakdown_of(TINY.task, rollouts_of(validation, correct)).strata.values():
             waits, moves = part.rates("wait_required") or (None, None)
-            for rate in (part.valid_rate, part.optimal_rate, waits, moves, part.term_rate("arrived"), part.term_rate("legal_share")):
+            for rate in (
+                part.valid_rate,
+                part.optimal_rate,
+                waits,
+                moves,
+                part.term_rate("arrived"),
+                part.term_rate("legal_share"),
+            ):
                 assert rate is not None
                 assert f'<td>{percent(rate.value)}<span class="ci">{interval(rate)}' in table
 
@@ -241,7 +336,17 @@ def test_every_stage_map_size_and_category_appears(page: Page):
         assert f"after stage {stage}" in page.text
     for category in FailureCategory:
         assert category.value.replace("_", " ") in page.text
-    for fact in ("first", "tiny", "checkpoint", "V6", "45\u00a0instances", "proposed next", "fallback", "shares divided by 1.2", "2\u00a0attempts"):
+    for fact in (
+        "first",
+        "tiny",
+        "checkpoint",
+        "V6",
+        "45\u00a0instances",
+        "proposed next",
+        "fallback",
+        "shares divided by 1.2",
+        "2\u00a0attempts",
+    ):
         assert fact in page.text
     assert "envwright run tiny --engineer checkpoint --variant V6 --stages 2 --seed 7" in page.text
 
@@ -254,15 +359,24 @@ def test_a_proposal_shows_old_and_new_values_of_what_it_changed(page: Page):
 
 def measures(page: Page) -> dict[str, list[str]]:
     """Name and unit -> the cells of a row of the behaviour table; `|` stands for a new line."""
-    table = page.source.partition('<section id="behaviour">')[2].partition("</table>")[0].partition("<tbody>")[2]
-    plain = [re.sub(r"<[^>]+>", "", re.sub(r"<(small|span)[^>]*>", "|", cell)).replace("\u00a0", " ") for cell in re.findall(r"<t[hd]>(.*?)</t[hd]>", table)]
+    table = (
+        page.source.partition('<section id="behaviour">')[2].partition("</table>")[0].partition("<tbody>")[2]
+    )
+    plain = [
+        re.sub(r"<[^>]+>", "", re.sub(r"<(small|span)[^>]*>", "|", cell)).replace("\u00a0", " ")
+        for cell in re.findall(r"<t[hd]>(.*?)</t[hd]>", table)
+    ]
     starts = [index for index, cell in enumerate(re.findall(r"<(t[hd])>", table)) if cell == "th"]
-    return {plain[start]: plain[start + 1 : end] for start, end in zip(starts, [*starts[1:], len(plain)], strict=True)}
+    return {
+        plain[start]: plain[start + 1 : end]
+        for start, end in zip(starts, [*starts[1:], len(plain)], strict=True)
+    }
 
 
 def test_the_behaviour_of_each_proposal_stands_in_a_table_with_units(page: Page, validation: list[Instance]):
     gains = [gain(rollouts_of(validation, 3), rollouts_of(validation, correct)) for correct in (5, 4)]
-    # EVEN to MOVED: 50 % of 3x3 go, 4x4 gains 15 points, 5x5 10, and 6x6, not evaluated, comes with 25; holes of 4x4 and 5x5 are 10 points up.
+    # EVEN to MOVED: 50 % of 3x3 go, 4x4 gains 15 points, 5x5 10, and 6x6, not evaluated, comes with 25; holes
+    # of 4x4 and 5x5 are 10 points up.
     assert measures(page) == {
         "Edit of the shares|points, sum over map sizes, 0 to 200": ["100.0", "0.0"],
         "Edit of the hole ratios|points, sum over map sizes": ["20.0", "0.0"],
@@ -273,13 +387,17 @@ def test_the_behaviour_of_each_proposal_stands_in_a_table_with_units(page: Page,
         "Data on sizes over 95 % valid|stage → proposed": ["0 % → 0 %", "0 % → 0 %"],
         "Signal gained|−1 to 1": ["–", "none moved"],
         "Agreement with the failures|−1 to 1": ["–", "–"],
-        "Valid rate against the policy before|points": [f"{points(g.value)}|{points_interval(g)}".replace("\u00a0", " ") for g in gains],
+        "Valid rate against the policy before|points": [
+            f"{points(g.value)}|{points_interval(g)}".replace("\u00a0", " ") for g in gains
+        ],
         "Edit taken back after a drop|−1 to 1": ["no drop", "no drop"],
         "Rationale says what is true|of its checkable claims": ["no checkable claim", "no checkable claim"],
     }
 
 
-def test_a_drop_is_shown_with_how_much_of_the_edit_before_it_was_taken_back(tmp_path: Path, validation: list[Instance]):
+def test_a_drop_is_shown_with_how_much_of_the_edit_before_it_was_taken_back(
+    tmp_path: Path, validation: list[Instance]
+):
     proposals = (proposal(0, MOVED), proposal(1, EVEN))
     shown = measures(report(write_run(tmp_path, validation, (3, 1), proposals)))
     assert shown["Edit taken back after a drop|−1 to 1"] == ["no drop", "+1.00"]
@@ -293,14 +411,22 @@ def test_the_false_claims_of_a_rationale_are_marked_under_it(tmp_path: Path, val
         proposal(3, MOVED),
     )
     page = report(write_run(tmp_path, validation, (5, 5, 5, 5), proposals))
-    assert re.findall(r"Says what is true: ([^<]+)</p>", page.source) == ["2 of 5\u00a0claims", "1 of 1\u00a0claim", "no checkable claim"]
+    assert re.findall(r"Says what is true: ([^<]+)</p>", page.source) == [
+        "2 of 5\u00a0claims",
+        "1 of 1\u00a0claim",
+        "no checkable claim",
+    ]
     [false] = re.findall(r'<ul class="notes false">(.*?)</ul>', page.source)
     assert [html.unescape(claim) for claim in re.findall("<li>(.*?)</li>", false)] == [
         "'9x9': no such map size",
         "'3x3 more data': 0.50 → 0.00",
         "'3x3 100% valid': 67% valid",
     ]
-    assert measures(page)["Rationale says what is true|of its checkable claims"] == ["2 of 5 claims", "1 of 1 claim", *["no checkable claim"] * 2]
+    assert measures(page)["Rationale says what is true|of its checkable claims"] == [
+        "2 of 5 claims",
+        "1 of 1 claim",
+        *["no checkable claim"] * 2,
+    ]
 
 
 def test_claims_that_were_not_checked_are_left_out(tmp_path: Path, validation: list[Instance]):
@@ -317,9 +443,17 @@ def test_claims_that_were_not_checked_are_left_out(tmp_path: Path, validation: l
 def test_the_budget_of_each_map_size_is_drawn_for_each_stage_and_for_what_is_next(page: Page):
     drawn = page.charts["Share of the data per map size by stage"]
     labels = [text.strip() for text in drawn.itertext() if text.strip()]
-    assert [label for label in labels if label.startswith(("stage", "proposed"))] == ["stage 0", "stage 1", "proposed next"]
+    assert [label for label in labels if label.startswith(("stage", "proposed"))] == [
+        "stage 0",
+        "stage 1",
+        "proposed next",
+    ]
     assert [label for label in labels if label.startswith("3x3")] == ["3x3 50\u00a0%"]
-    assert [label for label in labels if label.startswith("4x4")] == ["4x4 25\u00a0%", "4x4 40\u00a0%", "4x4 40\u00a0%"]
+    assert [label for label in labels if label.startswith("4x4")] == [
+        "4x4 25\u00a0%",
+        "4x4 40\u00a0%",
+        "4x4 40\u00a0%",
+    ]
 
 
 def test_twelve_failures_of_the_last_stage_are_replayed(page: Page):
@@ -334,7 +468,9 @@ def test_the_same_run_gives_the_same_page(tmp_path: Path, validation: list[Insta
     assert [path.name for path in run.iterdir() if "partial" in path.name] == []
 
 
-def test_a_single_stage_without_a_training_log_has_no_training_chart(tmp_path: Path, validation: list[Instance]):
+def test_a_single_stage_without_a_training_log_has_no_training_chart(
+    tmp_path: Path, validation: list[Instance]
+):
     run = write_run(tmp_path, validation, (5,))
     (stage_directory(run, 0) / "train_log.parquet").unlink()
     page = report(run)
@@ -369,38 +505,61 @@ def test_chosen_failures_differ_and_do_not_depend_on_their_order(validation: lis
         (-0.2, -0.05, ": a loss."),
     ],
 )
-def test_the_headline_claims_no_more_than_the_interval_allows(validation: list[Instance], low: float, high: float, said: str):
+def test_the_headline_claims_no_more_than_the_interval_allows(
+    validation: list[Instance], low: float, high: float, said: str
+):
     start, after = rollouts_of(validation, 3), rollouts_of(validation, 5)
-    stage = stage_result(0, EVEN, start, after, proposal(0, MOVED)).model_copy(update={"valid_gain": Difference(value=(low + high) / 2, low=low, high=high)})
-    names = {"curriculum": "first", "preset": "tiny", "designer": "checkpoint", "variant": "V6", "seed": 7}
-    assert headline(CurriculumResults(**names, start=breakdown_of(TINY.task, start), stages=(stage,))).endswith(said)
+    stage = stage_result(0, EVEN, start, after, proposal(0, MOVED)).model_copy(
+        update={"valid_gain": Difference(value=(low + high) / 2, low=low, high=high)}
+    )
+    names = {"curriculum": "first", "preset": "tiny", "engineer": "checkpoint", "variant": "V6", "seed": 7}
+    assert headline(
+        CurriculumResults(**names, start=breakdown_of(TINY.task, start), stages=(stage,))
+    ).endswith(said)
 
 
-def test_a_run_without_results_or_without_a_finished_stage_is_refused(tmp_path: Path, validation: list[Instance]):
+def test_a_run_without_results_or_without_a_finished_stage_is_refused(
+    tmp_path: Path, validation: list[Instance]
+):
     with pytest.raises(RunDirectoryError, match=r"results\.json"):
         write_report(tmp_path)
-    names = {"curriculum": "first", "preset": "tiny", "designer": "checkpoint", "variant": "V6", "seed": 7}
-    write_json(tmp_path / "results.json", CurriculumResults(**names, start=breakdown_of(TINY.task, rollouts_of(validation, 3)), stages=()))
+    names = {"curriculum": "first", "preset": "tiny", "engineer": "checkpoint", "variant": "V6", "seed": 7}
+    write_json(
+        tmp_path / "results.json",
+        CurriculumResults(**names, start=breakdown_of(TINY.task, rollouts_of(validation, 3)), stages=()),
+    )
     with pytest.raises(RunDirectoryError, match="no finished stage"):
         write_report(tmp_path)
 
 
 SUMS = load_preset("micro-sums")
-MORE_CARRIES = EnvConfig.model_validate({"terms": {name: {"data_ratio": 0.5, "digits": 2.5, "carry_ratio": 1} for name in ("2", "3")}})
+MORE_CARRIES = EnvConfig.model_validate(
+    {"terms": {name: {"data_ratio": 0.5, "digits": 2.5, "carry_ratio": 1} for name in ("2", "3")}}
+)
 
 
 def added(instances: list[PlainInstance], correct: int) -> list[Rollout]:
     """The first `correct` of every ten sums are right, of the others every second is too large by one."""
-    texts = [one.answer if n % 10 < correct else str(int(one.answer) + 1) if n % 2 else "I cannot." for n, one in enumerate(instances)]
+    texts = [
+        one.answer if n % 10 < correct else str(int(one.answer) + 1) if n % 2 else "I cannot."
+        for n, one in enumerate(instances)
+    ]
     verdicts = SUMS.task.judge(instances, texts)
     told = zip(instances, texts, verdicts, strict=True)
-    return [Rollout(instance=one, completion=text, completion_tokens=3, truncated=False, verdict=verdict) for one, text, verdict in told]
+    return [
+        Rollout(instance=one, completion=text, completion_tokens=3, truncated=False, verdict=verdict)
+        for one, text, verdict in told
+    ]
 
 
 def test_the_report_of_another_family_has_its_words_and_none_of_boards(tmp_path: Path):
     sums, _ = sample_any(SUMS.task, SUMS.default_config, 40, Source(3))
-    proposals = tuple(proposal(stage, MORE_CARRIES, rationale="More carries for 2 terms.") for stage in (0, 1))
-    run = write_stages(tmp_path, SUMS, added(sums, 3), [added(sums, 5), added(sums, 7)], proposals, SUMS.default_config)
+    proposals = tuple(
+        proposal(stage, MORE_CARRIES, rationale="More carries for 2 terms.") for stage in (0, 1)
+    )
+    run = write_stages(
+        tmp_path, SUMS, added(sums, 3), [added(sums, 5), added(sums, 7)], proposals, SUMS.default_config
+    )
     page = report(run)
     assert not page.unclosed
     shown = re.sub("<[^>]+>", " ", page.source.partition("<body>")[2]).lower()
@@ -420,18 +579,32 @@ def test_the_report_of_another_family_has_its_words_and_none_of_boards(tmp_path:
     assert measures(page)["Edit of the carry ratios|points, sum over kinds of sum"] == ["100.0", "0.0"]
     assert page.replays == 12
     assert len(re.findall(r"What is \d", page.text)) == 12, "there is no picture of a sum"
-    assert [text for text in page.charts["Share of the data per kind of sum by stage"].itertext() if text.startswith("2 terms")]
+    assert [
+        text
+        for text in page.charts["Share of the data per kind of sum by stage"].itertext()
+        if text.startswith("2 terms")
+    ]
 
 
 def test_strata_darken_however_many_there_are():
     for count in (1, 8, 9, 30):
-        strata = [stratum.model_copy(update={"name": f"s{n}"}) for n in range(count) for stratum in SUMS.space.strata[:1]]
+        strata = [
+            stratum.model_copy(update={"name": f"s{n}"})
+            for n in range(count)
+            for stratum in SUMS.space.strata[:1]
+        ]
         found = charts.palette(SUMS.space.model_copy(update={"strata": tuple(strata)}))
-        shades = [sum(int(found[f"stratum-{n}"][place : place + 2], 16) for place in (1, 3, 5)) for n in range(count)]
+        shades = [
+            sum(int(found[f"stratum-{n}"][place : place + 2], 16) for place in (1, 3, 5))
+            for n in range(count)
+        ]
         assert shades == sorted(shades, reverse=True)
         assert all(re.fullmatch("#[0-9a-f]{6}", colour) for colour in found.values())
 
 
 def test_the_report_imports_without_matplotlib():
-    code = "import sys, infra.analysis.report.build; sys.exit('matplotlib' in sys.modules or 'torch' in sys.modules)"
+    code = (
+        "import sys, infra.analysis.report.build; sys.exit('matplotlib' in sys.modules or 'torch' in"
+        " sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

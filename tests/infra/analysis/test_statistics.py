@@ -11,14 +11,19 @@ from infra.analysis.statistics import area, crossed, detectable, effect, family,
 
 def test_a_tiny_case_is_as_computed_by_hand():
     # Seed means 2 and 4, instance means 1.5, 2.5, 5; mean 3; residuals 0.5, -0.5, 0 and their opposites.
-    # A = 3 * (1 + 1) / 1 = 6; B = 2 * (2.25 + 0.25 + 4) / 2 = 6.5; E = 4 * 0.25 / 2 = 0.5; A + B - E = 12 over 6 values.
+    # A = 3 * (1 + 1) / 1 = 6; B = 2 * (2.25 + 0.25 + 4) / 2 = 6.5; E = 4 * 0.25 / 2 = 0.5; A + B - E = 12
+    # over 6 values.
     mean, error, freedom = crossed(np.array([[1.0, 1.0, 4.0], [2.0, 4.0, 6.0]]))
     assert (mean, error) == (3, pytest.approx(2**0.5))
     assert freedom == pytest.approx(min(144 / (36 / 1 + 42.25 / 2 + 0.25 / 2), 3))
     found = effect(np.array([[1.0, 1.0, 4.0], [2.0, 4.0, 6.0]]))
-    assert (found.low, found.high) == pytest.approx((3 - student.ppf(0.975, freedom) * 2**0.5, 3 + student.ppf(0.975, freedom) * 2**0.5))
+    assert (found.low, found.high) == pytest.approx(
+        (3 - student.ppf(0.975, freedom) * 2**0.5, 3 + student.ppf(0.975, freedom) * 2**0.5)
+    )
     assert found.p == pytest.approx(2 * student.sf(3 / 2**0.5, freedom))
-    assert found.detectable == pytest.approx((student.ppf(0.975, freedom) + student.ppf(0.8, freedom)) * 2**0.5)
+    assert found.detectable == pytest.approx(
+        (student.ppf(0.975, freedom) + student.ppf(0.8, freedom)) * 2**0.5
+    )
 
 
 @pytest.mark.parametrize("axis", [0, 1])
@@ -28,7 +33,9 @@ def test_where_only_one_of_both_varies_it_is_students_test(axis: int):
     values = values.T if axis else values
     found, plain = effect(values), ttest_1samp(means, 0)
     assert found.p == pytest.approx(plain[1])
-    assert (found.low, found.high) == pytest.approx(student.interval(0.95, 11, means.mean(), means.std(ddof=1) / 12**0.5))
+    assert (found.low, found.high) == pytest.approx(
+        student.interval(0.95, 11, means.mean(), means.std(ddof=1) / 12**0.5)
+    )
 
 
 def test_the_variance_is_never_below_what_seeds_or_instances_show():
@@ -75,7 +82,9 @@ def test_holm_is_the_one_of_the_textbook():
     assert holm([0.5, 0.9]) == [1.0, 1.0]
     assert holm([]) == []
     p = np.random.default_rng(3).uniform(size=8)
-    assert np.all(np.array(holm(p.tolist())) >= false_discovery_control(p)), "stricter than Benjamini and Hochberg"
+    assert np.all(np.array(holm(p.tolist())) >= false_discovery_control(p)), (
+        "stricter than Benjamini and Hochberg"
+    )
 
 
 def test_a_family_keeps_its_order_and_widens_what_can_be_seen():

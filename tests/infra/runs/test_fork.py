@@ -21,7 +21,7 @@ STEPS = {
         "gate": ("gate.json",),
         "engineer": ("candidates.json",),
         "pilot": ("pilot.json",),
-        "choose": ("proposal.json", "designer_state.json"),
+        "choose": ("proposal.json", "engineer_state.json"),
     },
 }
 OWN = ("gate", "engineer", "pilot", "choose")
@@ -54,14 +54,14 @@ def shared(tmp_path: Path) -> Path:
     return run
 
 
-PRESET = load_preset("micro", {"design.designer": "random", "seed": 7})
+PRESET = load_preset("micro", {"engineer.name": "random", "seed": 7})
 
 
 def test_the_steps_of_the_shared_stage_are_done_in_the_fork_and_those_of_the_redesign_are_not(shared: Path, tmp_path: Path):
     fork(shared, tmp_path / "random-s7", PRESET)
     assert all(finish(tmp_path / "random-s7", part, step) for part, step in SHARED)
     stage = tmp_path / "random-s7" / "stage-00"
-    for name in ("gate.json", "candidates.json", "pilot.json", "proposal.json", "designer_state.json", "manifest.json", "logs"):
+    for name in ("gate.json", "candidates.json", "pilot.json", "proposal.json", "engineer_state.json", "manifest.json", "logs"):
         assert (shared / "stage-00" / name).exists()
         assert not (stage / name).exists()
     assert not any(finish(tmp_path / "random-s7", "stage-00", step) for step in OWN)

@@ -91,7 +91,7 @@ def test_fewer_stages_and_another_description_are_no_other_preset(tmp_path: Path
         ({"seed": 3}, "seed: 0 there, 3 here"),
         ({"trl__learning_rate": 0.5}, "trl: "),
         ({"trl__per_device_train_batch_size": 16}, "training: "),
-        ({"design__variant": "V1"}, "design: "),
+        ({"engineer__variant": "V1"}, "engineer: "),
         ({"instances": 24, "max_answer_tokens": 30}, "instances: 16 there, 24 here; max_answer_tokens: 40 there, 30 here"),
     ],
 )
@@ -148,7 +148,7 @@ def test_damaged_results_are_refused(tmp_path: Path):
 
 def test_names_say_what_a_run_is():
     assert default_name(preset()) == "micro-checkpoint-V6-s0"
-    assert default_name(preset(seed=4, design__variant="V1", design__designer="random")) == "micro-random-V1-s4"
+    assert default_name(preset(seed=4, engineer__variant="V1", engineer__name="random")) == "micro-random-V1-s4"
 
 
 def test_stage_directories_sort_by_their_number(tmp_path: Path):

@@ -25,12 +25,16 @@ from policy.rollouts import Rollout, write_rollouts
 def answered(directory: Path, name: SetName, right: int, found: list[Instance] | None = None) -> None:
     found = found or small_sets()[name]
     texts = completions(found, right)
-    rollouts = [Rollout(instance=i, completion=t, completion_tokens=3, truncated=False, verdict=verify(i, t)) for i, t in zip(found, texts, strict=True)]
+    rollouts = [
+        Rollout(instance=i, completion=t, completion_tokens=3, truncated=False, verdict=verify(i, t))
+        for i, t in zip(found, texts, strict=True)
+    ]
     write_rollouts(directory / "rollouts.parquet", rollouts, PromptStyle.COMPACT)
 
 
 def finish(folder: RoundFolder) -> None:
-    """Leave what the curricula of a round leave: stage 0, one more stage each, tests of start, stage 0 and each final policy."""
+    """Leave what the curricula of a round leave: stage 0, one more stage each, tests of start, stage 0 and
+    each final policy."""
     sets = small_sets()
     for policy, stage in policies_to_test(folder, []):
         answered(folder.evaluated(policy, stage).directory, "validation", rising(policy, stage, "validation"))
@@ -38,14 +42,19 @@ def finish(folder: RoundFolder) -> None:
     for child in folder.comparison.children:
         directory = folder.path / child.name
         made = run(child.arm.label, child.seed, rising, sets["validation"], folder.round.stage_0)
-        write_json(directory / "curriculum.json", new_curriculum(child.name, folder.comparison.preset_of(child)))
+        write_json(
+            directory / "curriculum.json", new_curriculum(child.name, folder.comparison.preset_of(child))
+        )
         write_json(directory / "results.json", made.results.model_copy(update={"curriculum": child.name}))
         answered(directory / "start", "validation", rising(SHARED, -1, "validation"))
         for stage in made.results.stages:
             where = stage_directory(directory, stage.stage)
             policy = made.policy if stage.stage else shared_policy(0, folder.round.stage_0, child.seed)
             answered(where, "validation", rising(policy, stage.stage, "validation"))
-            manifest = {"code": f"1.{stage.stage}", "tokens": {"training": 100, "evaluation": 10, "engineer_prompt": 3, "pilot": 4}}
+            manifest = {
+                "code": f"1.{stage.stage}",
+                "tokens": {"training": 100, "evaluation": 10, "engineer_prompt": 3, "pilot": 4},
+            }
             write_json(where / "manifest.json", manifest)
         answered(folder.test(made.policy, 1).directory, "test", rising(made.policy, 1, "test"))
 
@@ -75,7 +84,9 @@ def test_every_policy_is_tested_once_and_the_shared_ones_first(folder: RoundFold
     policies = policies_to_test(folder, folder.runs())
     first = [(SHARED, -1), *((policy, 0) for policy in stage_0(folder))]
     assert policies[: len(first)] == first
-    assert set(policies[len(first) :]) == {(f"{arm}-s{seed}", 1) for arm in folder.spec.arms(folder.round) for seed in folder.round.seeds}
+    assert set(policies[len(first) :]) == {
+        (f"{arm}-s{seed}", 1) for arm in folder.spec.arms(folder.round) for seed in folder.round.seeds
+    }
     assert len(policies) == len(set(policies))
     assert len({folder.test(policy, stage).directory for policy, stage in policies}) == len(policies)
 
@@ -91,7 +102,11 @@ def test_the_stored_answers_are_those_of_the_run_directories(folder: RoundFolder
             assert run_.tokens == {"training": 100, "evaluation": 10, "engineer": 6, "pilot": 8}
             root = shared_policy(0, folder.round.stage_0, run_.seed)
             assert tested["stage 0"][run_.seed].end("valid").mean() == rising(root, 0, "test") / 10
-            heights = [rising(SHARED, -1, "validation"), rising(root, 0, "validation"), rising(run_.policy, 1, "validation")]
+            heights = [
+                rising(SHARED, -1, "validation"),
+                rising(root, 0, "validation"),
+                rising(run_.policy, 1, "validation"),
+            ]
             assert validated[arm][run_.seed].outcomes["valid"].mean(axis=1) * 10 == pytest.approx(heights)
     assert find(data).comparisons == 5
 
@@ -101,11 +116,19 @@ def test_a_run_that_ended_on_the_shared_stage_has_the_answers_of_that(folder: Ro
     directory = folder.path / made.policy
     last = made.results.stages[-1]
     assert last.gate is not None
-    back = last.model_copy(update={"gate": last.gate.model_copy(update={"action": "rollback", "in_force": 0})})
-    write_json(directory / "results.json", made.results.model_copy(update={"stages": (*made.results.stages[:-1], back)}))
+    back = last.model_copy(
+        update={"gate": last.gate.model_copy(update={"action": "rollback", "in_force": 0})}
+    )
+    write_json(
+        directory / "results.json",
+        made.results.model_copy(update={"stages": (*made.results.stages[:-1], back)}),
+    )
     data = read_round(store(folder), 2)
     assert (made.policy, 1, "test") not in data.outcomes
-    assert final(policies(data, "test")["fixed"], "valid")[0].mean() == rising(stage_0(folder)[0], 0, "test") / 10
+    assert (
+        final(policies(data, "test")["fixed"], "valid")[0].mean()
+        == rising(stage_0(folder)[0], 0, "test") / 10
+    )
 
 
 def test_a_round_is_not_continued_under_another_registration(tmp_path: Path):
@@ -125,5 +148,8 @@ def test_a_round_that_is_not_finished_is_not_stored(folder: RoundFolder):
 
 def test_answers_to_other_instances_or_in_another_order_are_not_stored(folder: RoundFolder):
     answered(folder.test(stage_0(folder)[-1], 0).directory, "test", 3, small_sets()["test"][::-1])
-    with pytest.raises(DataError, match=r"-stage-00/rollouts.parquet: answers other instances than those of the study's test set"):
+    with pytest.raises(
+        DataError,
+        match=r"-stage-00/rollouts.parquet: answers other instances than those of the study's test set",
+    ):
         store(folder)

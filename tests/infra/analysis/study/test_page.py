@@ -1,4 +1,5 @@
-"""The page of a study: right numbers and signs, the same bytes again, and nothing where the data is damaged."""
+"""The page of a study: right numbers and signs, the same bytes again, and nothing where the data is
+damaged."""
 
 import json
 import re
@@ -17,12 +18,22 @@ from infra.analysis.study.findings import PolicyFinding, find
 from infra.analysis.study.page import write_page
 from infra.analysis.study.records import SetName, read_round
 
-PICTURES = ["budget-round-1.png", "budget-round-2.png", "curves-round-1.png", "curves-round-2.png", "effects.png", "pilot-round-1.png", "pilot-round-2.png"]
+PICTURES = [
+    "budget-round-1.png",
+    "budget-round-2.png",
+    "curves-round-1.png",
+    "curves-round-2.png",
+    "effects.png",
+    "pilot-round-1.png",
+    "pilot-round-2.png",
+]
 
 
 def apart(policy: str, stage: int, name: SetName) -> int:
     """As `rising`, but random with the pilot ends three of ten above random, and fixed three above both."""
-    return rising(policy, stage, name) + 3 * policy.startswith("random+pilot") + 6 * policy.startswith("fixed")
+    return (
+        rising(policy, stage, name) + 3 * policy.startswith("random+pilot") + 6 * policy.startswith("fixed")
+    )
 
 
 @pytest.fixture(scope="module")
@@ -53,16 +64,35 @@ def _undrawn(monkeypatch: pytest.MonkeyPatch):
 
 def rows(page: str, start: str) -> list[list[str]]:
     """The cells of the table rows that begin so."""
-    return [[cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if line.startswith(f"| {start} |")]
+    return [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in page.splitlines()
+        if line.startswith(f"| {start} |")
+    ]
 
 
 def test_the_headline_says_what_the_intervals_allow(page: str):
     lines = [line for line in page.splitlines() if line.startswith("- Round")]
-    assert re.match(r"- Round 1: `checkpoint-V6` \(50.0 %\) is \*\*not distinguishable from\*\* `random` \(43.3 %\): \+6.7 points, .*\[−\d.*, \+\d", lines[0])
-    assert lines[1].startswith("- Round 1: `checkpoint-V6` (50.0 %) is **not distinguishable from** `fixed` (40.0 %): +10.0 points")
-    assert lines[2].startswith("- Round 2: `random+pilot` (70.0 %) is **above** `random` (40.0 %): +30.0 points, 95 % interval [+")
-    assert lines[3].startswith("- Round 2: `random+pilot` (70.0 %) is **below** `fixed` (100.0 %): −30.0 points, 95 % interval [−")
-    assert ["after adjustment" in line for line in lines[:4]] == [False, True, False, True], "the primary comparison is tested alone"
+    assert re.match(
+        r"- Round 1: `checkpoint-V6` \(50.0 %\) is \*\*not distinguishable from\*\* `random` \(43.3 %\):"
+        r" \+6.7 points, .*\[−\d.*, \+\d",
+        lines[0],
+    )
+    assert lines[1].startswith(
+        "- Round 1: `checkpoint-V6` (50.0 %) is **not distinguishable from** `fixed` (40.0 %): +10.0 points"
+    )
+    assert lines[2].startswith(
+        "- Round 2: `random+pilot` (70.0 %) is **above** `random` (40.0 %): +30.0 points, 95 % interval [+"
+    )
+    assert lines[3].startswith(
+        "- Round 2: `random+pilot` (70.0 %) is **below** `fixed` (100.0 %): −30.0 points, 95 % interval [−"
+    )
+    assert ["after adjustment" in line for line in lines[:4]] == [
+        False,
+        True,
+        False,
+        True,
+    ], "the primary comparison is tested alone"
     assert "after adjustment for 5 comparisons p " in lines[3]
     assert all("The smallest difference visible here" in line for line in lines[:4])
 
@@ -70,7 +100,11 @@ def test_the_headline_says_what_the_intervals_allow(page: str):
 def test_tables_hold_the_numbers_of_the_findings(page: str, data: Path):
     found = find(read_round(data, 1))
     effect = found.against["fixed"]["checkpoint-V6"]
-    to_random, to_fixed = (row for row in rows(page.partition("## Round 2")[0], "`checkpoint-V6`") if len(row) == 6 and row[3].startswith(("0.", "1.")))
+    to_random, to_fixed = (
+        row
+        for row in rows(page.partition("## Round 2")[0], "`checkpoint-V6`")
+        if len(row) == 6 and row[3].startswith(("0.", "1."))
+    )
     assert to_random[1].startswith("+6.7 [")
     assert to_fixed[1:4] == [f"+10.0 {interval(effect)}", p_value(effect.p), p_value(effect.adjusted_p or 0)]
     assert rows(page, "start")[0][2].startswith("20.0 [")
@@ -81,7 +115,10 @@ def test_true_claims_stand_in_rounds_whose_rationales_were_checked(page: str, da
     assert rows(page, claims)[0] == [claims, "–", "50.0 %", "50.0 %"]
     found = find(read_round(data, 1))
     assert claims in [row[0] for row in text.behaviour_rows(found)]
-    assert claims not in [row[0] for row in text.behaviour_rows(found.model_copy(update={"arms": tuple(map(unchecked, found.arms))}))]
+    assert claims not in [
+        row[0]
+        for row in text.behaviour_rows(found.model_copy(update={"arms": tuple(map(unchecked, found.arms))}))
+    ]
 
 
 def unchecked(arm: PolicyFinding) -> PolicyFinding:
@@ -94,8 +131,12 @@ def unchecked(arm: PolicyFinding) -> PolicyFinding:
 @pytest.mark.usefixtures("_undrawn")
 def test_what_all_arms_of_a_round_have_instead_of_the_preset_is_said(data: Path, tmp_path: Path):
     second = SPEC.rounds[1].model_copy(update={"settings": {"trl.beta": 0.1, "instances": 30}})
-    page = write_page(tmp_path, data, SPEC.model_copy(update={"rounds": (SPEC.rounds[0], second)})).read_text()
-    assert rows(page, "instead of the preset's") == [["instead of the preset's", "–", "`trl.beta` 0.1, `instances` 30"]]
+    page = write_page(
+        tmp_path, data, SPEC.model_copy(update={"rounds": (SPEC.rounds[0], second)})
+    ).read_text()
+    assert rows(page, "instead of the preset's") == [
+        ["instead of the preset's", "–", "`trl.beta` 0.1, `instances` 30"]
+    ]
 
 
 def test_a_stage_0_of_each_seed_has_the_rates_of_the_seeds(page: str):
@@ -129,9 +170,14 @@ def test_what_was_learned_and_what_was_registered_are_on_the_page(page: str, wri
     assert "Every curriculum made 8 optimizer steps" in page
 
 
-def test_every_picture_of_the_page_is_there_and_all_files_are_the_same_again(written: Path, data: Path, tmp_path: Path):
+def test_every_picture_of_the_page_is_there_and_all_files_are_the_same_again(
+    written: Path, data: Path, tmp_path: Path
+):
     again = write_page(tmp_path, data, SPEC)
-    first, second = ({path.relative_to(folder): path.read_bytes() for path in folder.rglob("*.*")} for folder in (written.parent, tmp_path))
+    first, second = (
+        {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*.*")}
+        for folder in (written.parent, tmp_path)
+    )
     assert first == second
     assert sorted(path.name for path in first if path.suffix == ".png") == PICTURES
     assert sorted(re.findall(r"!\[[^]]*\]\(study/([^)]+)\)", again.read_text())) == PICTURES
@@ -154,7 +200,11 @@ def test_missing_rounds_are_named_also_half_written_ones(data: Path, tmp_path: P
     ("change", "complaint"),
     [
         (
-            lambda stored: {**stored, "seeds": stored["seeds"][:-1], "runs": [run for run in stored["runs"] if run["seed"] != stored["seeds"][-1]]},
+            lambda stored: {
+                **stored,
+                "seeds": stored["seeds"][:-1],
+                "runs": [run for run in stored["runs"] if run["seed"] != stored["seeds"][-1]],
+            },
             "other seeds",
         ),
         (lambda stored: {**stored, "arms": [*stored["arms"], "frontier"]}, "other arms than were registered"),
@@ -162,11 +212,16 @@ def test_missing_rounds_are_named_also_half_written_ones(data: Path, tmp_path: P
         (lambda stored: {**stored, "seeds": stored["seeds"][:-1]}, "of no arm and seed of the round"),
     ],
 )
-def test_other_curricula_than_the_registered_ones_are_refused(data: Path, tmp_path: Path, change: Callable[[dict], dict], complaint: str):
+def test_other_curricula_than_the_registered_ones_are_refused(
+    data: Path, tmp_path: Path, change: Callable[[dict], dict], complaint: str
+):
     for name in ("test.parquet", "validation.parquet", "round-2/answers.parquet"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).symlink_to(data / name)
-    write_json(tmp_path / "round-2" / "curricula.json", change(json.loads((data / "round-2" / "curricula.json").read_text())))
+    write_json(
+        tmp_path / "round-2" / "curricula.json",
+        change(json.loads((data / "round-2" / "curricula.json").read_text())),
+    )
     with pytest.raises(DataError, match=complaint):
         write_page(tmp_path / "output", tmp_path, SPEC)
 
@@ -174,7 +229,10 @@ def test_other_curricula_than_the_registered_ones_are_refused(data: Path, tmp_pa
 @pytest.mark.usefixtures("_undrawn")
 def test_another_registration_is_said(data: Path, tmp_path: Path):
     changed = SPEC.model_copy(update={"test": SPEC.test.model_copy(update={"seed": 6})})
-    assert "**what was run is not what the study's file says now**" in write_page(tmp_path, data, changed).read_text()
+    assert (
+        "**what was run is not what the study's file says now**"
+        in write_page(tmp_path, data, changed).read_text()
+    )
 
 
 @pytest.mark.parametrize(
@@ -185,7 +243,9 @@ def test_another_registration_is_said(data: Path, tmp_path: Path):
         ("answers.parquet", None, "answers.parquet"),
     ],
 )
-def test_damaged_data_is_refused_and_nothing_is_written(data: Path, tmp_path: Path, name: str, content: bytes | None, complaint: str):
+def test_damaged_data_is_refused_and_nothing_is_written(
+    data: Path, tmp_path: Path, name: str, content: bytes | None, complaint: str
+):
     copy = tmp_path / "data"
     for path in data.rglob("*.*"):
         (copy / path.relative_to(data)).parent.mkdir(parents=True, exist_ok=True)

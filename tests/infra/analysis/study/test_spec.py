@@ -17,8 +17,22 @@ SHIPPED = sorted(path.stem for path in STUDIES.glob("*.yaml"))
 PLAIN = {
     "name": "short",
     "preset": "micro",
-    "test": {"boards": {2: [7], 3: [4]}, "wait_ratios": [0.5], "hole_ratios": [0.2], "instances": 4, "seed": 5, "answer_tokens": 64},
-    "rounds": [{"number": 1, "seeds": [1, 2], "primary": "checkpoint-V6", "groups": [{"engineers": ["fixed", "random", "checkpoint:V6"]}]}],
+    "test": {
+        "boards": {2: [7], 3: [4]},
+        "wait_ratios": [0.5],
+        "hole_ratios": [0.2],
+        "instances": 4,
+        "seed": 5,
+        "answer_tokens": 64,
+    },
+    "rounds": [
+        {
+            "number": 1,
+            "seeds": [1, 2],
+            "primary": "checkpoint-V6",
+            "groups": [{"engineers": ["fixed", "random", "checkpoint:V6"]}],
+        }
+    ],
 }
 TWO = PLAIN["rounds"][0]["groups"]
 
@@ -47,7 +61,9 @@ def test_the_test_suite_is_drawn_whole_and_shares_no_instance_with_validation(na
     assert len({problem.id for problem in drawn}) == len(drawn) == cells * spec.test.instances
     seen = {instance.id for instance in validation_instances(load_preset(spec.preset))}
     assert not seen & {problem.id for problem in drawn}
-    assert {(problem.num_agents, problem.size) for problem in drawn} == {(agents, size) for agents, sizes in spec.test.boards.items() for size in sizes}
+    assert {(problem.num_agents, problem.size) for problem in drawn} == {
+        (agents, size) for agents, sizes in spec.test.boards.items() for size in sizes
+    }
 
 
 def test_the_study_that_would_decide_asks_a_real_model_what_the_last_round_asked_the_tiny_one():
@@ -65,7 +81,9 @@ def test_rounds_whose_policies_are_not_here_are_what_was_registered_and_are_not_
     for one, policy in zip(spec.rounds, ("tiny-wide", "tiny-waits"), strict=True):
         stored = json.loads((DOCS / one.folder / "curricula.json").read_text())
         assert spec.registered(one) == stored["registered"]
-        with pytest.raises(ConfigError, match=rf"round {one.number}: cannot be run: {policy}: .* docs/study/registration.md"):
+        with pytest.raises(
+            ConfigError, match=rf"round {one.number}: cannot be run: {policy}: .* docs/study/registration.md"
+        ):
             spec.to_run([one.number])
 
 
@@ -79,27 +97,41 @@ def test_rounds_are_run_by_their_numbers_or_all(tmp_path: Path):
         elsewhere.to_run([])
 
 
-def test_a_preset_of_its_own_is_found_from_the_file_of_the_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_preset_of_its_own_is_found_from_the_file_of_the_study(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     (tmp_path / "presets").mkdir()
     shutil.copy(PRESETS / "micro.yaml", tmp_path / "presets" / "mine.yaml")
     monkeypatch.chdir(tmp_path / "presets")
     mine = study(tmp_path, preset="presets/mine.yaml")
     assert load_preset(mine.preset) == load_preset("micro")
-    assert mine.registered(mine.round(1)) == study(tmp_path).registered(mine.round(1)), "where a preset is decides nothing"
+    assert mine.registered(mine.round(1)) == study(tmp_path).registered(mine.round(1)), (
+        "where a preset is decides nothing"
+    )
 
 
 def test_arms_of_another_group_carry_its_name(tmp_path: Path):
-    groups = [{"engineers": ["fixed", "random"]}, {"name": "piloted", "engineers": ["random", "checkpoint:V6"], "settings": {"design.candidates": 3}}]
+    piloted = {"engineer.candidates": 3, "engineer.pilot": 8}
+    groups = [
+        {"engineers": ["fixed", "random"]},
+        {"name": "piloted", "engineers": ["random", "checkpoint:V6"], "settings": piloted},
+    ]
     spec = study(tmp_path, rounds=a_round(groups=groups, primary="checkpoint-V6+piloted"))
     one = spec.round(1)
     assert spec.arms(one) == ["fixed", "random", "random+piloted", "checkpoint-V6+piloted"]
-    assert [(arm.preset or spec.comparison(one).preset).design.candidates for arm in spec.comparison(one).arms] == [1, 1, 3, 3]
+    assert [
+        (arm.preset or spec.comparison(one).preset).engineer.candidates for arm in spec.comparison(one).arms
+    ] == [1, 1, 3, 3]
 
 
 def test_what_is_registered_changes_with_all_that_decides_the_round(tmp_path: Path):
     plain = study(tmp_path)
     digests = {plain.registered(plain.round(1))}
-    for changes in ({"rounds": a_round(seeds=[1, 3])}, {"test": {**PLAIN["test"], "seed": 6}}, {"preset": "tiny"}):
+    for changes in (
+        {"rounds": a_round(seeds=[1, 3])},
+        {"test": {**PLAIN["test"], "seed": 6}},
+        {"preset": "tiny"},
+    ):
         other = study(tmp_path, **changes)
         digests.add(other.registered(other.round(1)))
     assert len(digests) == 4
@@ -112,19 +144,37 @@ def test_what_is_registered_changes_with_all_that_decides_the_round(tmp_path: Pa
     [
         ({"rounds": a_round(groups=[{"engineers": ["fixed", "checkpoint:V6"]}])}, "lack random"),
         ({"rounds": a_round(primary="levels")}, "lack levels"),
-        ({"rounds": a_round(groups=[{"engineers": ["fixed", "random", "checkpoint:V6"]}, {"engineers": ["random"]}])}, "names an arm twice"),
+        (
+            {
+                "rounds": a_round(
+                    groups=[{"engineers": ["fixed", "random", "checkpoint:V6"]}, {"engineers": ["random"]}]
+                )
+            },
+            "names an arm twice",
+        ),
         ({"rounds": a_round() + a_round()}, "a number is used twice"),
         ({"rounds": [*a_round(), {**PLAIN["rounds"][0], "number": 2}]}, "a round needs fresh ones"),
         ({"test": {**PLAIN["test"], "boards": {2: [5, 7]}}}, r"\[5\] are trained on"),
         (
-            {"rounds": a_round(groups=[*TWO, {"name": "more", "engineers": ["random"], "settings": {"instances": 32}}])},
+            {
+                "rounds": a_round(
+                    groups=[*TWO, {"name": "more", "engineers": ["random"], "settings": {"instances": 32}}]
+                )
+            },
             "than the first group .instances",
         ),
         (
-            {"rounds": a_round(groups=[*TWO, {"name": "long", "engineers": ["random"], "settings": {"stages": 4}}])},
+            {
+                "rounds": a_round(
+                    groups=[*TWO, {"name": "long", "engineers": ["random"], "settings": {"stages": 4}}]
+                )
+            },
             "than the first group .stages",
         ),
-        ({"rounds": a_round(groups=[{**TWO[0], "settings": {"validation.strata": ["3", "4"]}}])}, "settings change validation"),
+        (
+            {"rounds": a_round(groups=[{**TWO[0], "settings": {"validation.strata": ["3", "4"]}}])},
+            "settings change validation",
+        ),
         ({"rounds": a_round(settings={"family.options.agents": 3})}, "settings change family"),
         ({"preset": "micro-sums"}, "is of the family sums, and a study is of boards"),
         ({"tset": {}}, "tset"),

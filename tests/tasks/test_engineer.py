@@ -1,4 +1,5 @@
-"""The steps that ask the designer and choose: the designer's state in the stage directory, cut off and repeated."""
+"""The steps that ask the engineer and choose: the engineer's state in the stage directory, cut off and
+repeated."""
 
 import json
 import shutil
@@ -25,9 +26,9 @@ from policy.evaluation import Changes
 from policy.grpo.train_log import TRAIN_LOG_SCHEMA
 from policy.grpo.train_spec import TRAIN_LOG_COLUMNS
 from policy.rollouts import Rollout, breakdown_of, write_rollouts
-from tasks import design as asking
+from tasks import engineer as asking
 from tasks import pilot as step
-from tasks.design import engineer
+from tasks.engineer import propose
 from tasks.gate import judge
 from tasks.run import close_engine
 
@@ -38,19 +39,27 @@ VALUES = ({"3": 0.1, "4": 0.2, "5": 0.4, "6": 0.3}, {"3": 0.05, "4": 0.2, "5": 0
 @pytest.fixture
 def run(tmp_path: Path) -> RunRef:
     """What the step reads of a run of two trained and evaluated stages."""
-    preset = load_preset("micro", {"design.designer": "bandit", "design.pilot": 0})
+    preset = load_preset("micro", {"engineer.name": "bandit", "engineer.pilot": 0})
     ref = RunRef(directory=tmp_path, preset=preset)
     ref.write(RunRef.validation, [], PromptStyle.COMPACT, {})
     instances = sample(BoardsConfig.of(preset.default_config), 8, agents=2, seed=3, purpose="validation")[0]
-    answers = [answer(instance.solution.plan) if index % 2 else "" for index, instance in enumerate(instances)]
+    answers = [
+        answer(instance.solution.plan) if index % 2 else "" for index, instance in enumerate(instances)
+    ]
     rollouts = [
-        Rollout(instance=i, completion=text, completion_tokens=3, truncated=False, verdict=verify(i, text)) for i, text in zip(instances, answers, strict=True)
+        Rollout(instance=i, completion=text, completion_tokens=3, truncated=False, verdict=verify(i, text))
+        for i, text in zip(instances, answers, strict=True)
     ]
     write_rollouts(ref.start.path(Stage.rollouts), rollouts, PromptStyle.COMPACT)
     for stage, advantages in enumerate(ADVANTAGES):
-        found = [{"stratum": name, "answers": 8, "advantage": value, "zero_variance": 0} for name, value in advantages.items()]
+        found = [
+            {"stratum": name, "answers": 8, "advantage": value, "zero_variance": 0}
+            for name, value in advantages.items()
+        ]
         row = dict.fromkeys(TRAIN_LOG_COLUMNS, 0) | {"strata": found}
-        write_table(ref.stage(stage).path(Stage.train_log), pa.Table.from_pylist([row], schema=TRAIN_LOG_SCHEMA))
+        write_table(
+            ref.stage(stage).path(Stage.train_log), pa.Table.from_pylist([row], schema=TRAIN_LOG_SCHEMA)
+        )
         write_rollouts(ref.stage(stage).path(Stage.rollouts), rollouts, PromptStyle.COMPACT)
         ref.stage(stage).write(Stage.breakdown, breakdown_of(preset.task, rollouts))
         ref.stage(stage).write(Stage.changes, Changes(valid={}))
@@ -59,8 +68,14 @@ def run(tmp_path: Path) -> RunRef:
 
 
 def ask(run: RunRef, stage: int) -> StepRecord:
-    judged = judge.fn(run, stage, StepRecord(step="evaluate", key=f"evaluate-{stage}", outputs={"rollouts.parquet": "same"}, seconds=0))
-    candidates = engineer.fn(run, stage, StepRecord(step="summarize", key=f"summary-{stage}", outputs={}, seconds=0), judged)
+    judged = judge.fn(
+        run,
+        stage,
+        StepRecord(step="evaluate", key=f"evaluate-{stage}", outputs={"rollouts.parquet": "same"}, seconds=0),
+    )
+    candidates = propose.fn(
+        run, stage, StepRecord(step="summarize", key=f"summary-{stage}", outputs={}, seconds=0), judged
+    )
     record = step.choose.fn(run, stage, candidates, step.score_candidates.fn(run, stage, candidates, judged))
     run.stage(stage + 1).write(Stage.config, run.stage(stage).proposal.config)
     return record
@@ -72,21 +87,27 @@ def values(run: RunRef, stage: int) -> dict[str, float]:
 
 def test_the_state_goes_from_stage_to_stage_through_the_stage_directory(run: RunRef):
     for stage in (0, 1):
-        assert set(ask(run, stage).outputs) == {"proposal.json", "designer_state.json"}
+        assert set(ask(run, stage).outputs) == {"proposal.json", "engineer_state.json"}
         assert values(run, stage) == pytest.approx(VALUES[stage])
     assert "state" not in json.loads((run.stage(1).path(Stage.proposal)).read_text())
 
 
 def test_a_finished_step_is_not_applied_again(run: RunRef):
     ask(run, 0), ask(run, 1)
-    before = {path: path.stat().st_mtime_ns for path in run.directory.glob("stage-*/*.json") if path.name != "config.json"}
+    before = {
+        path: path.stat().st_mtime_ns
+        for path in run.directory.glob("stage-*/*.json")
+        if path.name != "config.json"
+    }
     assert ask(run, 0).reused
     assert ask(run, 1).reused
     assert before == {path: path.stat().st_mtime_ns for path in before}
 
 
-@pytest.mark.parametrize("last", ["pilot.json", "proposal.json", "designer_state.json"])
-def test_a_step_that_was_cut_off_is_repeated_from_the_state_before(run: RunRef, monkeypatch: pytest.MonkeyPatch, last: str):
+@pytest.mark.parametrize("last", ["pilot.json", "proposal.json", "engineer_state.json"])
+def test_a_step_that_was_cut_off_is_repeated_from_the_state_before(
+    run: RunRef, monkeypatch: pytest.MonkeyPatch, last: str
+):
     """Cut off right after a file was written, before the record of its step."""
 
     class Killed(BaseException):
@@ -112,7 +133,13 @@ def test_a_pilot_that_was_cut_off_asks_nothing_again(run: RunRef, monkeypatch: p
     def killed(path: Path, value: object) -> None:
         raise KeyboardInterrupt
 
-    piloted = run.model_copy(update={"preset": load_preset("micro", {"design.designer": "fixed", "design.pilot": 2, "trl.num_generations": 2})})
+    piloted = run.model_copy(
+        update={
+            "preset": load_preset(
+                "micro", {"engineer.name": "fixed", "engineer.pilot": 2, "trl.num_generations": 2}
+            )
+        }
+    )
     shutil.copytree(TINY_DIRECTORY, run.stage(0).checkpoint)
     log = run.stage(0).log("engine")
     try:
@@ -163,7 +190,7 @@ def test_the_training_facts_of_a_preset_are_plain_values_without_paths_or_secret
     }
 
 
-def test_the_designer_reads_how_the_policy_is_trained_and_holds_nothing_that_trains_it(run: RunRef):
+def test_the_engineer_reads_how_the_policy_is_trained_and_holds_nothing_that_trains_it(run: RunRef):
     context = design_context(run, 0)
     assert context.training == training_facts(run.preset)
     assert DesignContext.model_validate_json(context.model_dump_json()) == context
@@ -171,7 +198,13 @@ def test_the_designer_reads_how_the_policy_is_trained_and_holds_nothing_that_tra
 
 def test_what_the_prompt_leaves_out_is_logged(run: RunRef, monkeypatch: pytest.MonkeyPatch):
     lines: list[str] = []
-    proposal = Proposal(stage=0, designer="bandit", variant="V6", config=run.preset.default_config, cuts=("history: 2 earlier stages left out",))
+    proposal = Proposal(
+        stage=0,
+        engineer="bandit",
+        variant="V6",
+        config=run.preset.default_config,
+        cuts=("history: 2 earlier stages left out",),
+    )
     monkeypatch.setattr(asking, "design", lambda *_: proposal)
     monkeypatch.setattr(asking.log, "info", lambda text, *values: lines.append(text % values))
     ask(run, 0)

@@ -19,12 +19,12 @@ from hypothesis import strategies as st
 
 from engineer.answer import answer_schema, answer_text
 from engineer.context import VARIANTS
-from engineer.designers import design
 from engineer.engineers.asking import MAX_QUOTED, conversations
 from engineer.lessons import random_context
 from engineer.prompt import design_prompt
 from engineer.proposal import MAX_TEXT, Proposal
-from engineer.spec import DesignSpec, Wording
+from engineer.propose import design
+from engineer.spec import EngineerSpec, Wording
 from envgen.config import EnvConfig
 from envgen.errors import ModelError, SamplingError
 from policy.chat.contract import Message
@@ -45,18 +45,22 @@ def proposal_of(
     model: ListModel | None, fit=as_it_is, seed: int = 7, stage: int = 2, **spec: object
 ) -> Proposal:
     return design(
-        DesignSpec.model_validate({"designer": "checkpoint", **spec}), design_context(stage), seed, model, fit
+        EngineerSpec.model_validate({"name": "checkpoint", **spec}),
+        design_context(stage),
+        seed,
+        model,
+        fit,
     )
 
 
-@pytest.mark.parametrize("designer", ["checkpoint", "base"])
-def test_a_good_answer_becomes_the_next_config(designer: str):
+@pytest.mark.parametrize("engineer", ["checkpoint", "base"])
+def test_a_good_answer_becomes_the_next_config(engineer: str):
     model = ListModel(GOOD, "never asked for")
-    proposal = proposal_of(model, designer=designer)
+    proposal = proposal_of(model, name=engineer)
     assert proposal.config == WANTED
     assert proposal.rationale == "More data for 5x5."
     assert proposal.proposed == json.loads(GOOD)["config"]
-    assert (proposal.designer, proposal.stage, proposal.variant) == (designer, 2, "V6")
+    assert (proposal.engineer, proposal.stage, proposal.variant) == (engineer, 2, "V6")
     assert (proposal.changes, proposal.fallback) == ((), None)
     assert [(a.text, a.error) for a in proposal.attempts] == [(GOOD, None)]
     assert len(model.asked) == 1
@@ -202,7 +206,7 @@ def test_an_answer_without_any_share_is_repaired_too():
 
 def test_what_the_prompt_leaves_out_is_recorded():
     context = design_context(rationale="word " * 500)
-    proposal = design(DesignSpec(variant="V6S", wording="compact"), context, 0, ListModel(GOOD), as_it_is)
+    proposal = design(EngineerSpec(variant="V6S", wording="compact"), context, 0, ListModel(GOOD), as_it_is)
     [cut] = proposal.cuts
     assert cut.startswith("rationale: 4")
     assert cut == design_prompt("V6S", context, "compact").cuts[0]
@@ -270,8 +274,8 @@ def test_the_same_seed_and_stage_ask_with_the_same_draw_and_others_do_not():
     assert len({*seeds(7, 2), *seeds(8, 2), *seeds(7, 1)}) == 6
 
 
-def test_the_fixed_designer_keeps_the_config_and_asks_nobody():
-    proposal = proposal_of(None, fit=lambda config: pytest.fail("nothing to fit"), designer="fixed", stage=0)
+def test_the_fixed_engineer_keeps_the_config_and_asks_nobody():
+    proposal = proposal_of(None, fit=lambda config: pytest.fail("nothing to fit"), name="fixed", stage=0)
     assert proposal.config == DEFAULT
     assert (proposal.attempts, proposal.fallback, proposal.prompt, proposal.prompt_tokens) == (
         (),
@@ -283,19 +287,19 @@ def test_the_fixed_designer_keeps_the_config_and_asks_nobody():
 
 @repeatable
 @given(st.integers(0, 2**32 - 1), st.sampled_from([(3,), (3, 10), (3, 4, 5, 6), tuple(range(3, 11))]))
-def test_the_random_designer_is_legal_in_the_space_and_repeats_itself(seed: int, sizes: tuple[int, ...]):
+def test_the_random_engineer_is_legal_in_the_space_and_repeats_itself(seed: int, sizes: tuple[int, ...]):
     space = boards(*sizes, low=0.1, high=0.3)
     context = random_context(np.random.default_rng(seed), space)
-    spec = DesignSpec(designer="random")
+    spec = EngineerSpec(name="random")
     proposal = design(spec, context, seed, None, as_it_is)
     assert_legal(proposal.config, space)
     assert proposal == design(spec, context, seed, None, as_it_is)
     assert proposal.attempts == ()
 
 
-def test_the_random_designer_draws_anew_for_each_seed_and_stage():
+def test_the_random_engineer_draws_anew_for_each_seed_and_stage():
     configs = [
-        proposal_of(None, designer="random", seed=seed, stage=stage).config
+        proposal_of(None, name="random", seed=seed, stage=stage).config
         for seed in (0, 1, 2)
         for stage in (0, 1, 2)
     ]
@@ -303,10 +307,10 @@ def test_the_random_designer_draws_anew_for_each_seed_and_stage():
 
 
 def test_designing_leaves_the_context_as_it_was():
-    for model, designer in ((ListModel(OVER), "checkpoint"), (None, "random"), (None, "fixed")):
+    for model, engineer in ((ListModel(OVER), "checkpoint"), (None, "random"), (None, "fixed")):
         context = design_context()
         before = context.model_copy(deep=True)
-        design(DesignSpec(designer=designer), context, 0, model, as_it_is)
+        design(EngineerSpec(name=engineer), context, 0, model, as_it_is)
         assert context == before
 
 
@@ -316,6 +320,6 @@ def test_a_model_that_cannot_answer_keeps_the_previous_config():
             raise ModelError("a prompt of 2000 tokens exceeds the model's 1024")
 
     context = design_context(2)
-    proposal = design(DesignSpec(), context, 0, Broken(), as_it_is)
+    proposal = design(EngineerSpec(), context, 0, Broken(), as_it_is)
     assert proposal.config == context.current.config
     assert "exceeds the model's 1024" in (proposal.fallback or "")

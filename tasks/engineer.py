@@ -1,10 +1,10 @@
-"""Ask the designer for the next environment config."""
+"""Ask the engineer for the next environment config."""
 
 from prefect import task
 
 from engineer.context import DesignContext
-from engineer.designers import design, kept
 from engineer.proposal import Candidate, Candidates, Proposal
+from engineer.propose import design, kept
 from envgen.config import EnvConfig
 from infra.runs.context import design_context
 from infra.runs.data import possible
@@ -15,14 +15,14 @@ from tasks.run import engine, log, task_options
 
 
 @task(**task_options("engineer"))
-def engineer(run: RunRef, stage: int, breakdown: StepRecord, gate: StepRecord) -> StepRecord:
-    """Write what the designer proposes for the next stage. Drawn once; a repeated call finds it."""
+def propose(run: RunRef, stage: int, breakdown: StepRecord, gate: StepRecord) -> StepRecord:
+    """Write what the engineer proposes for the next stage. Drawn once; a repeated call finds it."""
     preset, files, context = run.preset, run.stage(stage), design_context(run, stage)
 
     def body() -> None:
         proposals = _proposals(run, stage, context)
         for number, proposal in enumerate(proposals, start=1):
-            name = f"candidate {number}" if len(proposals) > 1 else proposal.designer
+            name = f"candidate {number}" if len(proposals) > 1 else proposal.engineer
             reason = proposal.fallback or proposal.rationale or "(no reason given)"
             log.info("stage %d: %s proposes: %s", stage, name, reason)
             for cut in proposal.cuts:
@@ -37,7 +37,7 @@ def engineer(run: RunRef, stage: int, breakdown: StepRecord, gate: StepRecord) -
         "context": context.model_copy(update={"stages": 1}),
         "breakdown": breakdown.key,
         "gate": gate.key,
-        "design": preset.asked_design(),
+        "engineer": preset.effective_engineer(),
         "model": run.identity(asked) if (asked := run.asked(stage)) is not None else None,
         "seed": preset.seed,
     }
@@ -46,7 +46,7 @@ def engineer(run: RunRef, stage: int, breakdown: StepRecord, gate: StepRecord) -
 
 def _proposals(run: RunRef, stage: int, context: DesignContext) -> list[Proposal]:
     preset, files, asked = run.preset, run.stage(stage), run.asked(stage)
-    spec, gate = preset.asked_design(), files.gate
+    spec, gate = preset.effective_engineer(), files.gate
     if gate.action != "go-on":
         return [kept(spec, context, run.config_of(gate.against), f"by the gate: {gate.reason}")]
 
@@ -54,4 +54,7 @@ def _proposals(run: RunRef, stage: int, context: DesignContext) -> list[Proposal
         return possible(run, stage + 1, config)
 
     model = None if asked is None else engine(run.policy(asked), preset.engine, files.log("engine"))
-    return [design(spec, context, preset.seed, model, fit, candidate) for candidate in range(preset.design.candidates)]
+    return [
+        design(spec, context, preset.seed, model, fit, candidate)
+        for candidate in range(preset.engineer.candidates)
+    ]

@@ -1,14 +1,14 @@
-"""Ask a designer for the next environment config. One contract: a `DesignContext` in, a `Proposal` out."""
+"""Ask an engineer for the next environment config. One contract: a `DesignContext` in, a `Proposal` out."""
 
 import json
 from collections.abc import Callable
 
 from engineer.anchor import anchored
 from engineer.context import DesignContext
-from engineer.contract import Brief, Designer, DesignerOptions
-from engineer.engineers.registry import find_designer, read_options
+from engineer.contract import Brief, Engineer, EngineerOptions
+from engineer.engineers.registry import find_engineer, read_options
 from engineer.proposal import Proposal
-from engineer.spec import DesignSpec
+from engineer.spec import EngineerSpec
 from envgen.config import EnvConfig
 from envgen.errors import SamplingError
 from envgen.files import canonical_json
@@ -19,29 +19,29 @@ Fit = Callable[[EnvConfig], tuple[EnvConfig, list[str]]]
 SamplingError."""
 
 MAX_STATE = 1_000_000
-"""Characters of a designer's state at most."""
+"""Characters of an engineer's state at most."""
 
 
 def design(
-    spec: DesignSpec,
+    spec: EngineerSpec,
     context: DesignContext,
     seed: int,
     model: ChatModel | None,
     fit: Fit,
     candidate: int = 0,
 ) -> Proposal:
-    """The proposal of the configured designer, mixed with the anchor; `model` answers for the designers that
+    """The proposal of the configured engineer, mixed with the anchor; `model` answers for the engineers that
     are models.
 
-    Never raises for a bad answer: after the repair turn, if the designer fails or breaks its contract, or if
+    Never raises for a bad answer: after the repair turn, if the engineer fails or breaks its contract, or if
     nothing near the answer can be drawn, the previous config is kept and the reason recorded. ConfigError if
-    there is no such designer, or its options are wrong.
+    there is no such engineer, or its options are wrong.
     """
-    designer = find_designer(spec.designer)
-    options = read_options(spec, designer)
-    assert model is not None or designer.asks is None, f"designer {spec.designer} needs a chat model"
+    engineer = find_engineer(spec.name)
+    options = read_options(spec, engineer)
+    assert model is not None or engineer.asks is None, f"engineer {spec.name} needs a chat model"
     proposal = _propose(
-        designer, options, context, Brief(spec=spec, seed=seed, model=model, candidate=candidate)
+        engineer, options, context, Brief(spec=spec, seed=seed, model=model, candidate=candidate)
     )
     proposal = _anchored(proposal, context, spec.anchor_share)
     if proposal.fallback is not None or proposal.config == context.current.config:
@@ -63,12 +63,12 @@ def _anchored(proposal: Proposal, context: DesignContext, share: float) -> Propo
     return proposal.model_copy(update={"config": config, "changes": changes})
 
 
-def kept(spec: DesignSpec, context: DesignContext, config: EnvConfig, reason: str) -> Proposal:
-    """The proposal that stands for a decision of the gate: nobody was asked, and what the designer remembers
+def kept(spec: EngineerSpec, context: DesignContext, config: EnvConfig, reason: str) -> Proposal:
+    """The proposal that stands for a decision of the gate: nobody was asked, and what the engineer remembers
     stays."""
     return Proposal(
         stage=context.current.stage,
-        designer=spec.designer,
+        engineer=spec.name,
         variant=spec.variant,
         config=config,
         fallback=reason,
@@ -76,15 +76,15 @@ def kept(spec: DesignSpec, context: DesignContext, config: EnvConfig, reason: st
     )
 
 
-def _propose(designer: Designer, options: DesignerOptions, context: DesignContext, brief: Brief) -> Proposal:
-    """What the designer returns, if it is legal; else the previous config and state, with the reason."""
-    name = brief.spec.designer
+def _propose(engineer: Engineer, options: EngineerOptions, context: DesignContext, brief: Brief) -> Proposal:
+    """What the engineer returns, if it is legal; else the previous config and state, with the reason."""
+    name = brief.spec.name
     try:
-        # A copy: what a designer does to it stays with the designer.
-        return _checked(designer.propose(context.model_copy(deep=True), options, brief), context, name)
-    except (Exception, SystemExit) as error:  # a designer may come from anywhere
+        # A copy: what an engineer does to it stays with the engineer.
+        return _checked(engineer.propose(context.model_copy(deep=True), options, brief), context, name)
+    except (Exception, SystemExit) as error:  # an engineer may come from anywhere
         why = f"{type(error).__name__}: {str(error)[:500]}"
-        reason = f"designer {name!r} failed, the previous config is kept: {why}"
+        reason = f"engineer {name!r} failed, the previous config is kept: {why}"
         reason = reason.encode(errors="replace").decode()
     return kept(brief.spec, context, context.current.config, reason)
 
@@ -96,7 +96,7 @@ def _checked(found: object, context: DesignContext, name: str) -> Proposal:
     state = canonical_json(found.state)
     if len(state) > MAX_STATE:
         raise ValueError(f"its state has {len(state)} characters; at most {MAX_STATE} are kept")
-    known = {"state": json.loads(state), "stage": context.current.stage, "designer": name}
+    known = {"state": json.loads(state), "stage": context.current.stage, "engineer": name}
     proposal = Proposal.model_validate({**found.model_dump(), **known})
     (state + canonical_json(proposal)).encode()  # what cannot be stored is refused here
     if proposal.config == context.current.config:
