@@ -61,5 +61,5 @@ class Plugins:
             raise ConfigError(f"{where}: {type(error).__name__}: {error}") from None
         if not isinstance(found, EntryPoint("", self.kind, "").load()):
             what = f"{self.field}: {entry.value} is of type {type(found).__name__}"
-            raise ConfigError(f"{what}; expected an {self.kind.replace(':', '.')}")
+            raise ConfigError(f"{what}; expected {self.kind.replace(':', '.')}")
         return found

@@ -21,17 +21,10 @@ ABOUT_BOARDS = (
     "tasks/bootstrap.py",
     "tasks/study.py",
     "tasks/artifacts.py",
-    "flows/cli.py",
     "flows/parameters.py",
     "flows/bootstrap.py",
-    "flows/commands/answers.py",
     "flows/commands/benchmark_cli.py",
     "flows/commands/benchmark_tables.py",
-    "flows/commands/convert.py",
-    "flows/commands/picture.py",
-    "flows/commands/play.py",
-    "flows/commands/problems.py",
-    "flows/commands/verify.py",
 )
 """Besides the family itself: the base policy that is taught boards, the paper's benchmark and study, and the
 commands that speak of boards."""

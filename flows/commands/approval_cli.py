@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.markdown import Markdown
 
 from envgen.errors import BUGS, ConfigError
+from envgen.terminal import console
 
 if TYPE_CHECKING:
     from envgen.family import Space
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from infra.runs.run import RunRef
 
 commands = typer.Typer()
-console = Console()
 
 RUN = Annotated[str, typer.Argument(help="Name of a run, or its path with a / in it.")]
 COMMENT = Annotated[
@@ -117,7 +116,8 @@ def _edited(
     space: "Space", proposed: dict[str, Any], config: Path | None, edits: list[str]
 ) -> dict[str, Any]:
     """The raw config that the edits make of the proposed one."""
-    from infra.config.preset import parse_override, read_yaml
+    from envgen.yaml_files import read_yaml
+    from infra.config.preset import parse_override
 
     raw = proposed if config is None else read_yaml(config)
     if not isinstance(raw.get(space.key), dict):

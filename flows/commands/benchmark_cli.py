@@ -6,10 +6,10 @@ import typer
 from rich.console import Console
 
 from envgen.mapf.prompts import PromptStyle
-from flows.commands.terminal import printable, show_log
+from envgen.terminal import console, say
+from flows.commands.terminal import show_log
 
 commands = typer.Typer()
-console = Console()
 
 MODEL = "tiny, a checkpoint directory, a hub id, or base_url#model of an OpenAI-compatible endpoint."
 DATA = (
@@ -83,22 +83,16 @@ def benchmark(
     spec = chosen_benchmark(model, data, options)
     directory = benchmark_directory(spec, name)
     show_log()
-    _plain(
-        f"{spec.model} on {spec.asks}: {spec.style} prompts, answers of up to {spec.answer_tokens:,} tokens"
-    )
-    _plain("starting the orchestrator ...")
+    say(f"{spec.model} on {spec.asks}: {spec.style} prompts, answers of up to {spec.answer_tokens:,} tokens")
+    say("starting the orchestrator ...")
     from flows.benchmark import benchmark as benchmark_flow
 
     results = benchmark_flow(model, data, options, name)
     for table in benchmark_tables(results):
         Console(width=max(console.width, 79)).print(table, "")
     for line in closing_lines(results):
-        _plain(line)
-    _plain(
+        say(line)
+    say(
         f"results: {directory / 'benchmark.json'}, figure: {directory / 'benchmark.png'}, answers:"
         f" {directory / Evaluation.rollouts.name}"
     )
-
-
-def _plain(text: str) -> None:
-    console.print(printable(text), soft_wrap=True, markup=False, highlight=False)

@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from envgen.mapf.benchmark import AGENTS, EVERYTHING, SUBSETS
-from flows.commands.terminal import printable
+from envgen.terminal import printable
 from infra.analysis.benchmark.published import MARK, MODELS, VARIANTS
 from infra.analysis.benchmark.results import BenchmarkResults, Score
 from infra.analysis.formats import label, narrow

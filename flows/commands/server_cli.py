@@ -6,21 +6,17 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
+
+from envgen.terminal import say
 
 commands = typer.Typer()
-console = Console()
 Limit = Annotated[
     int, typer.Option(min=1, help="Runs at a time on the work pool `local`; more wait for their turn.")
 ]
 
 
-def _plain(text: str) -> None:
-    console.print(text, soft_wrap=True, markup=False, highlight=False)
-
-
 def _stamped(text: str) -> None:
-    _plain(f"{time.strftime('%H:%M:%S')}  {text}")
+    say(f"{time.strftime('%H:%M:%S')}  {text}")
 
 
 @commands.command(epilog="Example: `envwright serve`")
@@ -70,7 +66,7 @@ def deploy(
     from infra.serving.deploy import PROJECT
     from infra.serving.deploy import deploy as deploy_all
 
-    deploy_all(file or PROJECT / "prefect.yaml", limit, _plain, keep_pools=keep_pools)
+    deploy_all(file or PROJECT / "prefect.yaml", limit, say, keep_pools=keep_pools)
 
 
 @commands.command(epilog="Example: `envwright notify https://hooks.example.org/abc`")
@@ -82,4 +78,4 @@ def notify(
     """Have the Prefect server call a webhook when a run fails, crashes or waits for approval."""
     from infra.serving.notify import notify as notify_all
 
-    notify_all(url, _plain)
+    notify_all(url, say)

@@ -5,13 +5,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from envgen.errors import ConfigError
+from envgen.terminal import say
 from flows.commands.terminal import show_log
 
 commands = typer.Typer()
-console = Console()
 
 
 @commands.command(epilog="Example: `envwright study strong --jobs 2`")
@@ -41,20 +40,20 @@ def study(
     if data is not None:
         if rounds:
             raise ConfigError("--round chooses what is run, and --data runs nothing; leave one of them out")
-        return _plain(f"study: {write_page(output or data.parent, data, spec)}")
+        return say(f"study: {write_page(output or data.parent, data, spec)}")
     for one in spec.to_run(rounds or []):
         arms = spec.arms(one)
-        _plain(
+        say(
             f"round {one.number}: {len(arms)} arms ({', '.join(arms)}), seeds"
             f" {', '.join(map(str, one.seeds))}"
         )
     show_log()
-    _plain("starting the orchestrator ...")
+    say("starting the orchestrator ...")
     from flows.study import study as study_flow
 
     made = study_flow(name, tuple(rounds or ()), jobs)
-    _plain(f"study: {write_page(output or made.parent, made, spec)}")
-    _plain(f"data: {made}; 'envwright study {name} --data {made}' draws all of it again")
+    say(f"study: {write_page(output or made.parent, made, spec)}")
+    say(f"data: {made}; 'envwright study {name} --data {made}' draws all of it again")
 
 
 @commands.command(epilog="Example: `envwright headroom tiny --jobs 2`")
@@ -71,16 +70,12 @@ def headroom(
 
     spec = load_headroom(name)
     trained = len(spec.seeds) * len(spec.configs) * (2 * spec.stages - 1 if spec.look_ahead else spec.stages)
-    _plain(
+    say(
         f"{len(spec.configs)} configs, {len(spec.seeds)} seeds, {spec.stages} stages: {trained} stages are"
         " trained"
     )
     show_log()
-    _plain("starting the orchestrator ...")
+    say("starting the orchestrator ...")
     from flows.headroom import headroom as headroom_flow
 
-    _plain(markdown(headroom_flow(name, jobs)))
-
-
-def _plain(text: str) -> None:
-    console.print(text, soft_wrap=True, markup=False, highlight=False)
+    say(markdown(headroom_flow(name, jobs)))

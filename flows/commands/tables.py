@@ -8,7 +8,7 @@ from rich.tree import Tree
 from engineer.gate import name_of
 from engineer.proposal import Proposal
 from envgen.breakdown import Breakdown, Difference
-from flows.commands.terminal import printable
+from envgen.terminal import printable
 from infra.analysis.comparison import text
 from infra.analysis.formats import narrow
 from infra.analysis.results import ComparisonResults

@@ -1,17 +1,13 @@
-"""What may be shown in a terminal, and the log as it is shown there."""
+"""Exit codes, and the log as it is shown in a terminal."""
 
 import logging
 import os
 import time
 
-from rich.console import Console
+from envgen.terminal import console, printable
 
-console = Console()
-
-
-def printable(text: str) -> str:
-    """The text without the characters that would steer a terminal."""
-    return "".join(c if c.isprintable() else " " for c in text)
+BAD_INPUT, FAILED, WAITING = 2, 1, 3
+"""Exit codes. WAITING: the run is sound, and goes on when a person has decided on a proposal."""
 
 
 class ConsoleHandler(logging.Handler):

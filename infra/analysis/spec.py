@@ -18,8 +18,9 @@ from engineer.engineers.registry import find_engineer, resolve
 from envgen.errors import ConfigError, RunDirectoryError, describe_validation_error
 from envgen.files import read_model, write_json
 from envgen.frozen import Frozen
+from envgen.yaml_files import read_yaml
 from infra.analysis.test_suite import TestSuite
-from infra.config.preset import Preset, load_preset, read_yaml, resolved_json
+from infra.config.preset import Preset, load_preset, resolved_json
 from infra.runs.run import FREE_FIELDS, changed_fields
 
 SPEC_FILE = "comparison.json"

@@ -1,22 +1,21 @@
 """Presets: everything that decides a curriculum, as sparse commented YAML in and one resolved JSON out."""
 
 import json
-import re
 from itertools import product
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal, Self
 
-import yaml
-from pydantic import BaseModel, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from engineer.context import VARIANTS
 from engineer.engineers.registry import find_engineer, resolve
 from engineer.spec import EngineerSpec
 from envgen.config import SHARE, EnvConfig
-from envgen.errors import ConfigError, DataError, SamplingError, describe_validation_error
+from envgen.errors import ConfigError, SamplingError, describe_validation_error
 from envgen.families import FamilySpec
 from envgen.family import Space, TaskFamily
 from envgen.frozen import Frozen
+from envgen.yaml_files import YAML_ERRORS, load_yaml, read_yaml
 from infra.config.lengths import check_lengths
 from infra.config.names import Stem
 from policy.chat.engine_config import EngineConfig
@@ -29,7 +28,6 @@ from policy.tiny.spec import RECIPE, BootstrapRecipe
 
 TINY_DESIGN_TOKENS = 160
 """Longest design answer of the tiny policy; the question and one repair share its context of 1,024 tokens."""
-Config = TypeVar("Config", bound=BaseModel)
 PRESETS = Path(__file__).parent / "presets"
 TUNING_SEED = 20_270
 """Seed of the tuning set: `--set validation.seed=20270` judges on instances that are none of the validation
@@ -175,29 +173,6 @@ class Preset(Frozen):
         return self.stage0_seed if stage == 0 and self.stage0_seed is not None else self.seed
 
 
-# Broken text, a date such as 2020-13-45, or endless nesting.
-_YAML_ERRORS = (yaml.YAMLError, ValueError, RecursionError)
-
-
-class _Loader(yaml.SafeLoader):
-    """Safe YAML in which `1e-4` is a number, as in YAML 1.2; PyYAML wants `1.0e-4`."""
-
-
-# And in which `gate: off` is a word: in YAML 1.2 only true and false are booleans.
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:bool"]
-    for first, resolvers in _Loader.yaml_implicit_resolvers.items()
-}
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:bool", re.compile(r"true|True|TRUE|false|False|FALSE"), list("tTfF")
-)
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float",
-    re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)[eE][-+]?[0-9]+$"),
-    list("-+.0123456789"),
-)
-
-
 def load_preset(name: str, overrides: dict[str, Any] | None = None) -> Preset:
     """A shipped preset by name, or a YAML file by path, with dotted overrides; ConfigError names file and
     field."""
@@ -248,51 +223,20 @@ def preset_path(name: str) -> Path:
     return path
 
 
-def load_env_config(path: Path, kind: type[Config]) -> Config:
-    """An environment config from a YAML file, that of any family or of one; ConfigError names file and
-    field."""
-    raw = read_yaml(path)
-    if "default_config" in raw:
-        raise ConfigError(
-            f"{path}: is a preset, not an environment config; give a file that holds its default_config alone"
-        )
-    try:
-        return kind.model_validate(raw)
-    except ValidationError as error:
-        raise ConfigError(describe_validation_error(error, str(path))) from None
-
-
-def read_yaml(path: Path) -> dict[str, Any]:
-    """A YAML mapping, read safely; DataError names file and line."""
-    try:
-        raw = _load_yaml(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise DataError(f"{path}: no such file") from None
-    except (OSError, *_YAML_ERRORS) as error:
-        raise DataError(f"{path}: not readable as YAML: {error}") from None
-    if not isinstance(raw, dict):
-        raise DataError(f"{path}: holds {type(raw).__name__}, expected a mapping of fields")
-    return raw
-
-
 def parse_override(text: str) -> tuple[str, Any]:
     """`a.b=c` as (dotted key, value); the value is read as YAML."""
     key, separator, value = text.partition("=")
     if not separator or not key:
         raise ConfigError(f"--set {text!r}: expected KEY=VALUE, for example --set trl.learning_rate=1e-4")
     try:
-        return key, _load_yaml(value)
-    except _YAML_ERRORS:
+        return key, load_yaml(value)
+    except YAML_ERRORS:
         return key, value
 
 
 def resolved_json(preset: Preset) -> dict[str, Any]:
     """The preset as plain JSON values, defaults filled in."""
     return json.loads(preset.model_dump_json())
-
-
-def _load_yaml(text: str) -> Any:
-    return yaml.load(text, Loader=_Loader)
 
 
 def _set(raw: dict[str, Any], dotted: str, value: Any) -> None:

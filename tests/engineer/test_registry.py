@@ -195,7 +195,7 @@ def test_what_a_engineer_does_to_its_context_stays_with_it(install: Install):
             "ModuleNotFoundError: No module named 'no_such_module'",
         ),
         ("ENGINEERS = 1", "cannot be loaded from tidal_engineer:ENGINEER: AttributeError"),
-        ("ENGINEER = 1", "tidal_engineer:ENGINEER is of type int; expected an engineer.contract.Engineer"),
+        ("ENGINEER = 1", "tidal_engineer:ENGINEER is of type int; expected engineer.contract.Engineer"),
     ],
 )
 def test_a_package_that_cannot_be_loaded_is_named(install: Install, source: str, reason: str):

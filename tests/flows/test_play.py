@@ -6,11 +6,11 @@ from rich.console import Console
 
 from envgen.errors import DataError
 from envgen.mapf.boards import board
+from envgen.mapf.commands.answers import judged_plan
+from envgen.mapf.commands.play import play, show_answer, show_plan
+from envgen.mapf.commands.problems import Posed
 from envgen.mapf.problem import Problem, from_text
 from envgen.mapf.prompts import PromptStyle
-from flows.commands.answers import judged_plan
-from flows.commands.play import play, show_answer, show_plan
-from flows.commands.problems import Posed
 
 
 def session(how, name: str | Problem, *lines: str, style: PromptStyle = PromptStyle.BOARD) -> list[str]:
@@ -23,10 +23,11 @@ def session(how, name: str | Problem, *lines: str, style: PromptStyle = PromptSt
         except StopIteration:
             raise EOFError from None
 
-    console = Console(file=io.StringIO(), width=100)
+    screen = io.StringIO()
+    console = Console(file=screen, width=100)
     how(Posed(board(name) if isinstance(name, str) else name), style, console, ask)
     assert list(typed) == [], "every line was read"
-    return [line.rstrip() for line in console.file.getvalue().splitlines()]
+    return [line.rstrip() for line in screen.getvalue().splitlines()]
 
 
 def test_an_optimal_play_ends_by_itself_with_the_verdict():

@@ -8,14 +8,13 @@ from envgen.config import EnvConfig
 from envgen.errors import ConfigError, DataError
 from envgen.mapf.config import BoardsConfig
 from envgen.mapf.space import Options, space_of
+from envgen.yaml_files import read_env_config, read_yaml
 from infra.config.preset import (
     PRESETS,
     Preset,
     ValidationSpec,
-    load_env_config,
     load_preset,
     parse_override,
-    read_yaml,
     resolved_json,
 )
 
@@ -324,7 +323,7 @@ UNREADABLE = {
 
 @pytest.mark.parametrize(
     "read",
-    [read_yaml, lambda path: load_env_config(path, EnvConfig), lambda path: load_preset(str(path))],
+    [read_yaml, lambda path: read_env_config(path, EnvConfig), lambda path: load_preset(str(path))],
     ids=["yaml", "environment config", "preset"],
 )
 @pytest.mark.parametrize("text", UNREADABLE.values(), ids=list(UNREADABLE))
@@ -348,7 +347,7 @@ def test_bytes_that_are_no_text_and_directories_are_data_errors(tmp_path: Path):
     binary.write_bytes(b"\xff\xfe\x00")
     for path in (binary, tmp_path, tmp_path / "nowhere.yaml"):
         with pytest.raises(DataError) as refused:
-            load_env_config(path, EnvConfig)
+            read_env_config(path, EnvConfig)
         assert str(refused.value).startswith(f"{path}: ")
 
 
@@ -356,7 +355,7 @@ def test_an_environment_config_names_file_and_field(tmp_path: Path):
     path = tmp_path / "config.yaml"
     path.write_text("sizes:\n  3: {data_ratio: 1, hole_ratio: 0.2}\n")
     with pytest.raises(ConfigError) as refused:
-        load_env_config(path, BoardsConfig)
+        read_env_config(path, BoardsConfig)
     assert str(refused.value).startswith(f"{path}: sizes.3.wait_ratio: Field required")
 
 
@@ -511,4 +510,4 @@ def test_a_preset_is_not_taken_for_an_environment_config():
         ConfigError,
         match=r"tiny.yaml: is a preset, not an environment config; give a file that holds its default_config",
     ):
-        load_env_config(PRESETS / "tiny.yaml", EnvConfig)
+        read_env_config(PRESETS / "tiny.yaml", EnvConfig)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from support.deployed_curriculum import Deployed, copy_stage_zero, run_command
 
-from flows.cli import WAITING
+from flows.commands.terminal import WAITING
 
 pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(600)]
 NAMES = ("asked-again", "rejected", "stopped", "restarted")

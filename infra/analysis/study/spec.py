@@ -16,11 +16,12 @@ from envgen.errors import ConfigError, ModelError
 from envgen.families import DEFAULT as BOARDS
 from envgen.files import canonical_json, digest
 from envgen.frozen import Frozen
+from envgen.yaml_files import read_yaml
 from infra.analysis.results import BASELINES
 from infra.analysis.spec import ComparisonSpec, load_spec, plan
 from infra.analysis.test_suite import TestSuite
 from infra.config.names import Stem
-from infra.config.preset import Preset, load_preset, preset_path, read_yaml
+from infra.config.preset import Preset, load_preset, preset_path
 from infra.runs.run import FREE_FIELDS, changed_fields
 from policy.checkpoints import resolve_model, weights_identity
 

@@ -66,7 +66,6 @@ Right = Callable[[str, int, SetName], int]
 """(policy, stage, set) -> how many of every ten answers are right."""
 STAGES = 2
 
-PILOTED = {"engineer.candidates": 4, "engineer.pilot": 32}
 
 
 def rising(policy: str, stage: int, name: SetName) -> int:

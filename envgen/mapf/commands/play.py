@@ -8,11 +8,11 @@ from rich.table import Table
 from rich.text import Text
 
 from envgen.errors import DataError, shown
+from envgen.mapf.commands.problems import Posed, counted
 from envgen.mapf.drawing import AGENT_COLOURS, FAILURE_COLOUR, HOLE, ICE, INK, NUMBER_COLOURS
 from envgen.mapf.problem import Cell, Move, Plan, Problem, Solution, cell_text, moves_of, path_of
 from envgen.mapf.prompts import PromptStyle, prompt
 from envgen.mapf.verifier import FailureCategory, Verdict, trace, verify_plan
-from flows.commands.problems import Posed, counted
 
 Ask = Callable[[str], str]
 """Shows a prompt and returns the line that was typed; EOFError when there are no more."""

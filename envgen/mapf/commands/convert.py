@@ -7,11 +7,11 @@ from pathlib import Path
 from envgen.dataset import NAME, write_dataset
 from envgen.errors import DataError
 from envgen.files import write_text
+from envgen.mapf.commands.problems import Posed, solved
 from envgen.mapf.formats import problem_line
 from envgen.mapf.movingai import write_scenario
 from envgen.mapf.problem import Instance, identity, to_text
 from envgen.mapf.prompts import PromptStyle
-from flows.commands.problems import Posed, solved
 
 SUFFIXES = (".jsonl", ".parquet", ".scen", ".txt")
 _SINGLE = (".scen", ".txt")

@@ -4,10 +4,10 @@ from pathlib import Path
 
 from envgen.errors import DataError
 from envgen.files import read_text
+from envgen.mapf.commands.problems import Posed, solved
 from envgen.mapf.parser import parse_plan
 from envgen.mapf.problem import Plan
 from envgen.mapf.verifier import FailureCategory, Verdict, verify, verify_plan
-from flows.commands.problems import Posed, solved
 
 
 def judged_plan(one: Posed, source: str, answer: str | None) -> tuple[Plan | None, Verdict]:

@@ -4,11 +4,11 @@ from pathlib import Path
 
 from envgen.errors import DataError
 from envgen.files import atomic_path
+from envgen.mapf.commands.answers import judged_plan
+from envgen.mapf.commands.problems import Posed
 from envgen.mapf.plan_picture import still_svg, to_png
 from envgen.mapf.render import board_svg, replay_svg
 from envgen.mapf.verifier import Verdict
-from flows.commands.answers import judged_plan
-from flows.commands.problems import Posed
 
 
 def draw(one: Posed, source: str, answer: str | None, output: Path) -> Verdict:
