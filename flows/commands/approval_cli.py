@@ -1,7 +1,6 @@
 """`envwright approve` and `envwright reject`: the decision on a proposed config, from the shell and without a
 server."""
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -101,11 +100,7 @@ def _decide(
             )
         )
     )
-    if (
-        not yes
-        and sys.stdin.isatty()
-        and not typer.confirm(f"{verdict} this proposal for stage {stage + 1}?")
-    ):
+    if not yes and not typer.confirm(f"{verdict} this proposal for stage {stage + 1}?"):
         raise typer.Exit(1)
     with exclusive(directory):
         store_decision(run, decision)
