@@ -259,7 +259,7 @@ def _knob_moves(old: EnvConfig, new: EnvConfig) -> dict[tuple[str, str], float]:
 
 
 def _edit_vector(space: Space, old: EnvConfig, new: EnvConfig) -> dict[tuple[str, str], float]:
-    scales = {knob.name: knob.scale for knob in space.knobs}
+    scales = {knob.name: knob.widest[1] - knob.widest[0] or 1.0 for knob in space.knobs}
     edit = {(name, SHARE): move for name, move in _moves(old, new).items()}
     return edit | {
         key: move / scales[key[1]] for key, move in _knob_moves(old, new).items() if key[1] in scales

@@ -238,12 +238,12 @@ class _Clause(NamedTuple):
         rates = {_words(name): round(100 * count / part.n) for name, count in counts.items()}
         for knob in self.space.asked:
             has = part.labels.get(knob.label.name) if knob.label else None
-            if knob.label and has:
-                both = (
-                    (knob.word, has.valid, has.n),
-                    (knob.label.verb, part.valid - has.valid, part.n - has.n),
+            if has and has.n:
+                rates[_plain(knob.word)] = round(100 * has.valid / has.n)
+            if has and has.n < part.n:
+                rates[f"without {_plain(knob.word)}"] = round(
+                    100 * (part.valid - has.valid) / (part.n - has.n)
                 )
-                rates |= {_plain(word): round(100 * valid / n) for word, valid, n in both if n}
         return rates
 
 

@@ -80,27 +80,19 @@ class Brief:
         """The proposal of a raw config, `{space.key: {stratum: {"data_ratio": ..., knob: ...}}}`,
         projected."""
         config, changes = project(raw, context.space, context.current.config)
-        return Proposal(
-            stage=context.current.stage,
-            engineer=self.spec.name,
-            variant=self.spec.variant,
-            rationale=rationale,
-            proposed=raw,
-            config=config,
-            changes=changes,
-            state=state or {},
-        )
+        told = {"rationale": rationale, "changes": changes, "state": state or {}}
+        return proposal_of(self.spec, context, config, proposed=raw, **told)
 
     def exactly(self, context: DesignContext, config: EnvConfig, rationale: str) -> Proposal:
         """The proposal of a config that is legal as it is."""
-        return Proposal(
-            stage=context.current.stage,
-            engineer=self.spec.name,
-            variant=self.spec.variant,
-            rationale=rationale,
-            proposed=config.model_dump(mode="json"),
-            config=config,
-        )
+        raw = config.model_dump(mode="json")
+        return proposal_of(self.spec, context, config, proposed=raw, rationale=rationale)
+
+
+def proposal_of(spec: EngineerSpec, context: DesignContext, config: EnvConfig, **fields: Any) -> Proposal:
+    """A proposal after the stage of a context, with further fields of `Proposal`."""
+    asked = {"stage": context.current.stage, "engineer": spec.name, "variant": spec.variant}
+    return Proposal(config=config, **asked, **fields)
 
 
 @dataclass(frozen=True)

@@ -74,19 +74,14 @@ def decide(gate: Gate, stage: int, against: int, valid: Difference, p_value: flo
     so that a stage that is no worse may be stopped; the interval does not correct for it.
     """
     dropped = fell(valid, p_value)
-    best = stage if valid.value > 0 else against
+    config = name_of(max(against, 0))
+    then = {
+        "off": "the gate is off",
+        "keep-config": f"the next stage uses the config of {config}",
+        "rollback": f"the next stage starts from {name_of(against)} with the config of {config}",
+    }
+    said = f"a drop; {then[gate]}" if dropped else "no drop is shown"
     action = gate if dropped and gate != "off" else "go-on"
-    found = f"valid rate {valid} against {name_of(against)}, p = {p_value:.2g}"
-    if not dropped:
-        reason = f"{found}: no drop is shown"
-    elif action == "keep-config":
-        reason = f"{found}: a drop; the next stage uses the config of {name_of(max(against, 0))}"
-    elif action == "rollback":
-        start, config = name_of(against), name_of(max(against, 0))
-        reason = f"{found}: a drop; the next stage starts from {start} with the config of {config}"
-    else:
-        reason = f"{found}: a drop; the gate is off"
-    in_force = against if action == "rollback" else stage
     return GateDecision(
         stage=stage,
         gate=gate,
@@ -94,9 +89,9 @@ def decide(gate: Gate, stage: int, against: int, valid: Difference, p_value: flo
         valid=valid,
         p_value=p_value,
         action=action,
-        reason=reason,
-        best=best,
-        in_force=in_force,
+        reason=f"valid rate {valid} against {name_of(against)}, p = {p_value:.2g}: {said}",
+        best=stage if valid.value > 0 else against,
+        in_force=against if action == "rollback" else stage,
     )
 
 

@@ -17,13 +17,30 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from engineer.answer import MAX_RATIONALE
-from engineer.budgets import BUDGETS, tokens
 from engineer.context import VARIANTS, DesignContext, Module, StageRecord
+from engineer.gate import name_of
 from engineer.spec import Wording
 from engineer.words import named, plural
 from envgen.breakdown import Difference, Rate
 from envgen.config import SHARE
 from envgen.family import Knob, Space
+
+BUDGETS: dict[Module, dict[Wording, int]] = {
+    Module.FAILURES: {"full": 1_400, "compact": 500},
+    Module.GUIDELINE: {"full": 240, "compact": 100},
+    Module.HISTORY: {"full": 2_400, "compact": 960},
+    Module.HISTORY_WITHOUT_DEFAULT: {"full": 2_400, "compact": 960},
+    Module.RATIONALE: {"full": 240, "compact": 60},
+    Module.BOOKKEEPING: {"full": 80, "compact": 80},
+    Module.WAITS: {"full": 480, "compact": 160},
+    Module.TRAINING: {"full": 400, "compact": 140},
+}
+"""Tokens of each module at most, as `tokens` counts them.
+
+In both wordings the failures and three earlier stages of eight strata with two knobs each fit. In `compact`,
+with four such strata, a whole prompt and an answer of 160 tokens fit the 1,024 of the tiny policy, whatever
+the stage."""
+_PIECES = re.compile(r"[A-Za-z]+|\S")
 
 
 class Text(NamedTuple):
@@ -64,7 +81,7 @@ def template_text(variant: str, wording: Wording) -> str:
 
 def module_text(module: Module, context: DesignContext, wording: Wording) -> Text:
     """One context module in words, within its budget; empty if there is nothing to say yet."""
-    of, budget = _PARTS.get(module, _nothing)(module, context), BUDGETS[wording][module]
+    of, budget = _PARTS.get(module, _nothing)(module, context), BUDGETS[module][wording]
 
     def text(kept: int) -> str:
         note = of.left_out(of.parts[kept:]) if kept < len(of.parts) else ""
@@ -74,6 +91,19 @@ def module_text(module: Module, context: DesignContext, wording: Wording) -> Tex
     if kept == len(of.parts):
         return Text(text(kept))
     return Text(text(kept), (f"{module}: {of.left_out(of.parts[kept:])}, its budget is {budget} tokens",))
+
+
+def tokens(text: str) -> int:
+    """Tokens of a text, counted on the high side: whoever reads a prompt, it is the same.
+
+    Each digit and each mark is one, a run of n Latin letters is n / 4 rounded up, any other character is as
+    many as it has bytes in UTF-8; white space is none. Tokenizers of large models need fewer, since most
+    words are one token.
+    """
+    return sum(
+        -(-len(piece) // 4) if piece.isascii() else len(piece.encode(errors="replace"))
+        for piece in _PIECES.findall(text)
+    )
 
 
 def _template(module: Module) -> Module:
@@ -201,17 +231,15 @@ def _percent(rate: Rate) -> str:
 
 
 def _points(change: Difference) -> str:
-    return (
-        f"{round(100 * change.value):+d} points [{round(100 * change.low):+d}, {round(100 * change.high):+d}]"
-    )
+    value, low, high = (f"{round(100 * number):+d}" for number in (change.value, change.low, change.high))
+    return f"{value} points [{low}, {high}]"
 
 
 def _origin(record: StageRecord) -> str:
     """Where a stage started from, if not from the one before it."""
     if record.parent == record.stage - 1:
         return ""
-    start = "the base policy" if record.parent < 0 else f"stage {record.parent}"
-    return f" (what came before it was undone; it started from {start})"
+    return f" (what came before it was undone; it started from {name_of(record.parent)})"
 
 
 def _numbers(space: Space, record: StageRecord, name: str, before: StageRecord | None = None) -> str:

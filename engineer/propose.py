@@ -3,13 +3,12 @@
 import json
 from collections.abc import Callable
 
-from engineer.anchor import anchored
 from engineer.context import DesignContext
-from engineer.contract import Brief, Engineer, EngineerOptions
+from engineer.contract import Brief, Engineer, EngineerOptions, proposal_of
 from engineer.engineers.registry import find_engineer, read_options
 from engineer.proposal import Proposal
 from engineer.spec import EngineerSpec
-from envgen.config import EnvConfig
+from envgen.config import SHARE, EnvConfig, Part
 from envgen.errors import SamplingError
 from envgen.files import canonical_json
 from policy.chat.contract import ChatModel
@@ -18,6 +17,8 @@ Fit = Callable[[EnvConfig], tuple[EnvConfig, list[str]]]
 """The nearest config of which the generator can draw a data set, and what had to be changed; raises
 SamplingError."""
 
+DIGITS = 12
+"""Of a mixed knob: a mean of equal numbers must not leave their range by a rounding error."""
 MAX_STATE = 1_000_000
 """Characters of an engineer's state at most."""
 
@@ -63,17 +64,33 @@ def _anchored(proposal: Proposal, context: DesignContext, share: float) -> Propo
     return proposal.model_copy(update={"config": config, "changes": changes})
 
 
+def anchored(config: EnvConfig, default: EnvConfig, share: float) -> EnvConfig:
+    """The config of a data set of which `share` (0 to 1) comes from `default` and the rest from `config`: an
+    anchor against drift (EnvGen, arXiv 2403.12014).
+
+    For each stratum: r = (1 - a) r_config + a r_default, and each knob is its mean over the instances. A data
+    set drawn from it has the same shares, the same number of instances with a label that a knob asks for, and
+    the same mean of every other knob as the two drawn apart; the instances are no longer of two kinds. EnvGen
+    mixes instances; one config a stage holds them as a mean.
+    """
+    mixed = {}
+    for name in dict.fromkeys([*config.strata, *default.strata]):
+        found = ((1 - share, config.strata.get(name)), (share, default.strata.get(name)))
+        parts = [(weight * part.data_ratio, part) for weight, part in found if part]
+        total = sum(amount for amount, _ in parts)
+        numbers = {SHARE: 0.0, **parts[0][1].knobs}
+        if total > 0:
+            for knob in parts[0][1].knobs:
+                numbers[knob] = round(sum(amount * part[knob] for amount, part in parts) / total, DIGITS)
+            numbers[SHARE] = round(total, DIGITS)
+        mixed[name] = Part.model_validate(numbers)
+    return EnvConfig(strata=mixed, key=config.key)
+
+
 def kept(spec: EngineerSpec, context: DesignContext, config: EnvConfig, reason: str) -> Proposal:
     """The proposal that stands for a decision of the gate: nobody was asked, and what the engineer remembers
     stays."""
-    return Proposal(
-        stage=context.current.stage,
-        engineer=spec.name,
-        variant=spec.variant,
-        config=config,
-        fallback=reason,
-        state=context.state,
-    )
+    return proposal_of(spec, context, config, fallback=reason, state=context.state)
 
 
 def _propose(engineer: Engineer, options: EngineerOptions, context: DesignContext, brief: Brief) -> Proposal:
@@ -99,10 +116,8 @@ def _checked(found: object, context: DesignContext, name: str) -> Proposal:
     known = {"state": json.loads(state), "stage": context.current.stage, "engineer": name}
     proposal = Proposal.model_validate({**found.model_dump(), **known})
     (state + canonical_json(proposal)).encode()  # what cannot be stored is refused here
-    if proposal.config == context.current.config:
-        return proposal
-    if proposal.fallback is None:
+    if proposal.config != context.current.config:
+        if proposal.fallback is not None:
+            raise ValueError("it gave a reason to keep the previous config, and another config")
         context.space.check(proposal.config)
-    else:
-        raise ValueError("it gave a reason to keep the previous config, and another config")
     return proposal

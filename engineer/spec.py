@@ -35,7 +35,7 @@ class EngineerSpec(Frozen):
     """Instances of each candidate's config that are rolled out in groups before it is used; 0: no pilot.
     Its score was not found to predict what a stage gains (docs/study.md)."""
     anchor_share: float = Field(default=0.0, ge=0, le=1)
-    """Share of the default config in every proposal, see `engineer.anchor`."""
+    """Share of the default config in every proposal, see `engineer.propose.anchored`."""
     gate: Gate = "off"
     """What a significant drop of the valid rate leads to, see `engineer.gate`."""
 

@@ -7,8 +7,8 @@
     # knots_family.py
     FAMILY = Family(Options, Knots)
 
-`Options` is a pydantic model, and `Knots(options)` an `envgen.family.TaskFamily`; `envgen.sums` is a whole
-one.
+`Options` is a pydantic model, and `Knots(options)` an `envgen.family.TaskFamily`, which mostly is an
+`envgen.plain.PlainFamily`; `envgen.sums` is a whole one.
 """
 
 from collections.abc import Callable

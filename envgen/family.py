@@ -27,8 +27,6 @@ class Label(Frozen):
     """`where a wait is needed`."""
     absent: str
     """`where none is`."""
-    verb: str
-    """What answers to the others are called beside the knob's own word: `moves`."""
 
 
 class Knob(Frozen):
@@ -36,10 +34,10 @@ class Knob(Frozen):
 
     name: str
     """As configs have it: `hole_ratio`."""
-    word: str
-    """As texts have it, in the plural: `holes`."""
-    low: float
-    high: float
+    word: str = Field(default_factory=lambda given: given["name"])
+    """As texts have it, in the plural: `holes`; the name if left out."""
+    low: float = 0
+    high: float = 1
     default: float = Field(default_factory=lambda given: given["low"])
     """Of a stratum that a config does not name; the low end if left out."""
     step: float = Field(gt=0)
@@ -59,12 +57,6 @@ class Knob(Frozen):
     def widest(self) -> tuple[float, float]:
         """The limits, or the range."""
         return self.limits or (self.low, self.high)
-
-    @property
-    def scale(self) -> float:
-        """What a move of it is divided by where moves of several knobs are compared; never 0."""
-        low, high = self.widest
-        return high - low or 1.0
 
     @property
     def range(self) -> str:
@@ -202,26 +194,32 @@ class Verdict(Protocol):
     @property
     def valid(self) -> bool:
         """Whether it solves its instance."""
+        ...
 
     @property
     def optimal(self) -> bool:
         """Whether it is the best as well."""
+        ...
 
     @property
     def category(self) -> str | None:
         """What went wrong first, of `Space.categories`; None of a valid answer."""
+        ...
 
     @property
     def detail(self) -> str:
         """One sentence for people."""
+        ...
 
     @property
     def terms(self) -> dict[str, float]:
         """Partial progress, 0 to 1: `Space.terms`."""
+        ...
 
     @property
     def outcome(self) -> str:
         """A few words for people, as `valid plan`."""
+        ...
 
 
 class Instance(Protocol):
@@ -230,14 +228,17 @@ class Instance(Protocol):
     @property
     def id(self) -> str:
         """Its identity, not a number of the draw."""
+        ...
 
     @property
     def stratum(self) -> str:
         """Name of its stratum."""
+        ...
 
     @property
     def labels(self) -> frozenset[str]:
         """Names of the labels that it has."""
+        ...
 
 
 class Source(NamedTuple):
@@ -281,6 +282,7 @@ class TaskFamily(Protocol):
     @property
     def styles(self) -> tuple[str, ...]:
         """Ways to put an instance into words; the first is the usual one."""
+        ...
 
     def draw(
         self,
@@ -292,39 +294,52 @@ class TaskFamily(Protocol):
         workers: int = 1,
     ) -> Drawn:
         """Distinct instances, none of them held out; ShortageError if there are too few."""
+        ...
 
     def check(self, config: EnvConfig, count: int) -> None:
         """ConfigError or SamplingError for a config of which it is known that no `count` can be drawn."""
+        ...
 
     def reserved(self) -> frozenset[str]:
         """Ids that no data set may hold, as those of a benchmark."""
+        ...
 
     def prompt(self, instance: Any, style: str) -> str:
         """The user message that poses an instance."""
+        ...
 
     def reference(self, instance: Any) -> str:
         """A best answer."""
+        ...
 
     def longest_prompt(self, style: str) -> str:
         """A prompt that is about as long as any."""
+        ...
 
     def judge(self, instances: Sequence[Any], answers: Sequence[str]) -> list[Any]:
         """A verdict for each answer, in order; whatever the answer, no error."""
+        ...
 
     def measures(self, instance: Any, verdict: Any) -> dict[str, float]:
         """`Space.measures` of an answer, those that it has."""
+        ...
 
     def row(self, instance: Any, style: str) -> dict[str, Any]:
         """An instance as a row of `schema`."""
+        ...
 
     def instance(self, row: Mapping[str, Any], where: str) -> Any:
         """The instance of a row; DataError names `where`, field and value."""
+        ...
 
     def verdict_row(self, verdict: Any) -> dict[str, Any]:
         """A verdict as a row of `verdict_schema`."""
+        ...
 
     def verdict(self, row: Mapping[str, Any]) -> Any:
         """The verdict of a row."""
+        ...
 
     def picture(self, instance: Any, answer: str | None, verdict: Any | None) -> str | None:
         """An SVG of an instance with an answer to it; None if the family draws none."""
+        ...

@@ -53,16 +53,11 @@ def write_text(path: Path, text: str, *, private: bool = False) -> None:
     A `private` file has mode 600 from the first byte on: only its owner reads it.
     """
     with atomic_path(path) as temporary:
-        if private:
-            temporary.unlink(missing_ok=True)  # one that a killed process left may have another mode
-        with open(
-            temporary, "x" if private else "w", encoding="utf-8", opener=_private if private else None
-        ) as file:
+        temporary.unlink(missing_ok=True)  # one that a killed process left may have another mode
+        mode = 0o600 if private else 0o666
+        new = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        with open(new, "w", encoding="utf-8") as file:
             file.write(text)
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
 
 
 def read_text(path: Path) -> str:

@@ -1,14 +1,25 @@
-"""What a family needs that keeps no columns of its own: instances and verdicts, and how they are stored."""
+"""A family of questions with one answer each: all that such a family repeats, so that it writes three things.
+
+Those are `space`, `draw_one` and `judge_one`; `envgen.sums` is a whole one.
+"""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from pydantic import JsonValue, ValidationError
 
-from envgen.errors import DataError, describe_validation_error
+from envgen.config import EnvConfig
+from envgen.errors import ConfigError, DataError, describe_validation_error
+from envgen.family import Drawn, Knob, ShortageError, Source, Space
 from envgen.frozen import Frozen
+from envgen.seeds import generator
+
+FRUITLESS = 2_000
+"""A draw ends after so many questions that added nothing."""
+_TEXTS = ("id", "stratum", "question", "answer")
 
 
 class PlainInstance(Frozen):
@@ -38,18 +49,18 @@ class PlainVerdict(Frozen):
         return (self.category or "valid").replace("_", " ")
 
 
-class PlainRows:
-    """Storage of a `TaskFamily`: every field is a column, those that are no text or number as JSON."""
+class PlainFamily:
+    """Base of a `TaskFamily` whose prompt is a question and whose reference is its answer.
 
+    Every field is stored as a column, those that are no text or number as JSON.
+    """
+
+    space: Space
+    whole: tuple[str, ...] = ()
+    """Knobs that are whole numbers of an instance: of 1.5 half of the instances get 1, the others 2."""
     styles = ("plain",)
     schema = pa.schema(
-        [
-            *(
-                pa.field(name, pa.string(), nullable=False)
-                for name in ("id", "stratum", "question", "answer")
-            ),
-            *(pa.field(name, pa.string(), nullable=False) for name in ("labels", "payload", "prompt")),
-        ]
+        [pa.field(name, pa.string(), nullable=False) for name in (*_TEXTS, "labels", "payload", "prompt")]
     )
     verdict_schema = pa.schema(
         [
@@ -60,6 +71,73 @@ class PlainRows:
             pa.field("terms", pa.string(), nullable=False),
         ]
     )
+
+    def draw_one(self, stratum: str, knobs: Mapping[str, float], rng: np.random.Generator) -> PlainInstance:
+        """One instance, all randomness from `rng`; the same again, or one without the labels, is thrown away.
+
+        The knobs are those of this instance: one that asks for a label is 1 if it shall have it, else 0.
+        """
+        raise NotImplementedError
+
+    def judge_one(self, instance: PlainInstance, answer: str) -> PlainVerdict:
+        """The verdict on an answer, which is hostile text; no error, whatever it is."""
+        raise NotImplementedError
+
+    def draw(
+        self,
+        stratum: str,
+        knobs: Mapping[str, float],
+        count: int,
+        source: Source,
+        held_out: frozenset[str],
+        workers: int = 1,
+    ) -> Drawn:
+        """Distinct instances with exact counts of each label; see `TaskFamily.draw`."""
+        kind = self.space[stratum]
+        rng, seen, found = generator(*source, stratum), set(held_out), []
+        for index in range(count):
+            own = {knob.name: self._own(knob, knobs[knob.name], index, count) for knob in kind.knobs}
+            labels = {knob.label.name for knob in kind.knobs if knob.label and own[knob.name]}
+            for _ in range(FRUITLESS):
+                one = self.draw_one(stratum, own, rng)
+                if one.id not in seen and one.labels == labels:
+                    break
+            else:
+                raise ShortageError(f"{kind.label}: found {len(found)} of {count}; ask for fewer", found)
+            seen.add(one.id)
+            found.append(one)
+        labelled = {knob.word: round(knobs[knob.name] * count) for knob in kind.knobs if knob.label}
+        line = ", ".join(f"{number} {word}" for word, number in {"instances": count, **labelled}.items())
+        return Drawn(found, {"instances": count, **labelled}, f"{kind.label}: {line}")
+
+    def _own(self, knob: Knob, value: float, index: int, count: int) -> float:
+        """A knob of instance `index` of `count`: the first ones have the label, the last ones more."""
+        if knob.label:
+            return float(index < round(value * count))
+        if knob.name in self.whole:
+            return int(value) + (index >= count - round(value % 1 * count))
+        return value
+
+    def check(self, config: EnvConfig, count: int) -> None:
+        """ConfigError if the config is not of this family."""
+        known = {stratum.name: [knob.name for knob in stratum.knobs] for stratum in self.space.strata}
+        for name, part in config.strata.items():
+            if [*part.knobs] != known.get(name):
+                raise ConfigError(f"{config.key}.{name}: {part} is not of this family")
+
+    def longest_prompt(self, style: str) -> str:
+        """The longest of a few, with all knobs at either end of their ranges."""
+        rng = np.random.default_rng(0)
+        ends = [
+            (stratum.name, {knob.name: (knob.low, knob.high)[end] for knob in stratum.knobs})
+            for stratum in self.space.strata
+            for end in (0, 1)
+        ]
+        return max((self.prompt(self.draw_one(*end, rng), style) for end in ends for _ in range(10)), key=len)
+
+    def judge(self, instances: Sequence[PlainInstance], answers: Sequence[str]) -> list[PlainVerdict]:
+        """A verdict for each answer, in order."""
+        return [self.judge_one(*pair) for pair in zip(instances, answers, strict=True)]
 
     def reserved(self) -> frozenset[str]:
         """No ids: there is no benchmark."""
@@ -79,16 +157,14 @@ class PlainRows:
 
     def row(self, instance: PlainInstance, style: str) -> dict[str, Any]:
         """An instance as a row of `schema`."""
-        row = instance.model_dump(include={"id", "stratum", "question", "answer"})
         written = {"labels": json.dumps(sorted(instance.labels)), "payload": json.dumps(instance.payload)}
-        return {**row, **written, "prompt": self.prompt(instance, style)}
+        return {**instance.model_dump(include=set(_TEXTS)), **written, "prompt": self.prompt(instance, style)}
 
     def instance(self, row: Mapping[str, Any], where: str) -> PlainInstance:
         """The instance of a row; DataError names `where`, field and value."""
         try:
-            known = {name: row[name] for name in ("id", "stratum", "question", "answer")}
-            labels, payload = json.loads(row["labels"]), json.loads(row["payload"])
-            return PlainInstance(**known, labels=labels, payload=payload)
+            read = {name: json.loads(row[name]) for name in ("labels", "payload")}
+            return PlainInstance(**{name: row[name] for name in _TEXTS}, **read)
         except ValidationError as error:
             raise DataError(describe_validation_error(error, f"{where}: not an instance")) from None
         except ValueError as error:

@@ -1,7 +1,6 @@
 """The flow of a comparison: one shared stage 0, then a curriculum in a child process for every engineer
 variant and seed."""
 
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextvars import copy_context
@@ -13,7 +12,6 @@ from flows.environment import prepare
 prepare()
 
 from prefect import flow
-from prefect.client.orchestration import get_client
 from prefect.runtime import flow_run
 
 from envgen.errors import ChildError, RunDirectoryError
@@ -66,7 +64,7 @@ def run_comparison(spec: ComparisonSpec, directory: Path, jobs: Jobs = 1) -> Com
     with exclusive(directory):
         whole = open_comparison(directory, spec)
         record = open_record(directory, whole)
-        children = Children(directory, children_environment(jobs, record), flow_run.id)
+        children = Children(directory, jobs, record)
         wanted = [child for child in whole.children if child in spec.children]
         results = _run_all(directory, whole, wanted, children, jobs)
     _complain(results, wanted)
@@ -77,8 +75,7 @@ def _complain(results: ComparisonResults, wanted: list[Child]) -> None:
     """ChildError if curricula of this call failed; those of an earlier call, for other engineers or seeds,
     are only marked in the table."""
     failed = {child.name for child in results.failed}
-    names = [child.name for child in wanted if child.name in failed]
-    if names:
+    if names := [child.name for child in wanted if child.name in failed]:
         raise ChildError(
             f"{len(names)} of {len(wanted)} curricula failed: {', '.join(names)}. Run the same command again"
             " to continue them"
@@ -89,15 +86,12 @@ def _run_all(
     directory: Path, spec: ComparisonSpec, wanted: list[Child], children: Children, jobs: int
 ) -> ComparisonResults:
     todo = _todo(directory, spec, wanted)
-    log.info(
-        "%d curricula, %d of them finished already; %d at a time", len(wanted), len(wanted) - len(todo), jobs
-    )
+    done = len(wanted) - len(todo)
+    log.info("%d curricula, %d of them finished already; %d at a time", len(wanted), done, jobs)
     _run_roots(directory, spec, todo, children, jobs)
-    failures = {
-        name: reason
-        for name, reason in earlier_failures(directory).items()
-        if name not in {child.name for child in todo}
-    }
+    failures = earlier_failures(directory)
+    for child in todo:
+        failures.pop(child.name, None)
 
     def start(child: Child) -> None:
         preset = spec.preset_of(child)
@@ -126,10 +120,9 @@ def _run_roots(
     directory: Path, spec: ComparisonSpec, todo: list[Child], children: Children, jobs: int
 ) -> None:
     """Train every shared stage 0 that a curriculum which is not there yet goes on from."""
+    roots, errors = spec.roots, list[BaseException]()
     needed = {spec.root(child.seed) for child in todo if not (directory / child.name).exists()}
-    roots = {name: preset for name, preset in spec.roots.items() if name in needed}
-    left = [name for name, preset in roots.items() if not finished(directory / name, preset)]
-    errors: list[BaseException] = []
+    left = [name for name in roots if name in needed and not finished(directory / name, roots[name])]
 
     def start(name: str) -> None:
         log.info("%s: stage 0", name)
@@ -143,11 +136,12 @@ def _run_roots(
 def _todo(directory: Path, spec: ComparisonSpec, wanted: list[Child]) -> list[Child]:
     """The children that are not finished, and those whose record was lost: their steps are done, so that they
     only record."""
-    return [
-        child
-        for child in wanted
-        if not finished(directory / child.name, spec.preset_of(child)) or unrecorded(directory / child.name)
-    ]
+
+    def left(child: Child) -> bool:
+        there = directory / child.name
+        return not finished(there, spec.preset_of(child)) or unrecorded(there)
+
+    return list(filter(left, wanted))
 
 
 def run_each(
@@ -169,21 +163,3 @@ def run_each(
             pool.shutdown(wait=False, cancel_futures=True)
             stop()
             raise
-
-
-def children_environment(jobs: int, record: str | None) -> dict[str, str]:
-    """What children are told besides their spec: the server of this flow, the record above theirs, and their
-    share of the cores."""
-    with get_client(sync_client=True) as client:
-        server = str(client.api_url).rstrip("/")
-    return (
-        share_of_cores(jobs)
-        | {"PREFECT_API_URL": server}
-        | ({"ENVWRIGHT_PARENT_RUN": record} if record else {})
-    )
-
-
-def share_of_cores(jobs: int) -> dict[str, str]:
-    """How many threads each of `jobs` children may start; what the user has set is left alone."""
-    share = str(max(1, (os.cpu_count() or 1) // jobs))
-    return {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", share)} if jobs > 1 else {}

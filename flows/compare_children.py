@@ -1,13 +1,14 @@
 """The child processes of a comparison, seen from the comparison."""
 
 import logging
+import os
 import threading
-from collections.abc import Mapping
 from pathlib import Path
 from subprocess import Popen
 from uuid import UUID
 
 from prefect.client.orchestration import get_client
+from prefect.runtime import flow_run
 from prefect.states import Crashed
 
 from envgen.errors import BUGS, ChildError
@@ -20,8 +21,9 @@ from tasks.run import log
 class Children:
     """Runs curricula of a comparison in child processes and can stop them all."""
 
-    def __init__(self, directory: Path, environment: Mapping[str, str], parent: str | None) -> None:
-        self.directory, self.environment, self.parent = directory, environment, parent
+    def __init__(self, directory: Path, jobs: int, record: str | None = None) -> None:
+        """Children of this flow run, `jobs` at a time; `record` is the MLflow run above theirs."""
+        self.directory, self.environment, self.parent = directory, _environment(jobs, record), flow_run.id
         self._running: set[Popen] = set()
         self._lock = threading.Lock()
         self._stopped = False
@@ -29,12 +31,9 @@ class Children:
     def run(self, name: str, title: str, preset: Preset) -> None:
         """Run one curriculum to its end in a child of this thread; ChildError if it fails. Its output is in
         `logs/`."""
-        spec = CurriculumSpec(
-            directory=(self.directory / name).resolve(),
-            title=title,
-            preset=preset,
-            parent=UUID(self.parent) if self.parent else None,
-        )
+        parent = UUID(self.parent) if self.parent else None
+        directory = (self.directory / name).resolve()
+        spec = CurriculumSpec(directory=directory, title=title, preset=preset, parent=parent)
         flow_runs: list[str] = []
 
         def progress(entry: dict) -> None:
@@ -43,8 +42,7 @@ class Children:
             else:
                 log.log(entry.get("level", logging.INFO), "%s: %s", title, entry.get("message", ""))
 
-        specs, logs = self.directory / ".specs", self.directory / "logs"
-        specs.mkdir(parents=True, exist_ok=True)
+        (self.directory / ".specs").mkdir(parents=True, exist_ok=True)
         children: list[Popen] = []
 
         def started(child: Popen) -> None:
@@ -59,8 +57,8 @@ class Children:
             run_child(
                 "flows.compare_child",
                 spec,
-                specs / f"{name}.json",
-                logs / f"{name}.log",
+                self.directory / ".specs" / f"{name}.json",
+                self.directory / "logs" / f"{name}.log",
                 progress,
                 environment=self.environment,
                 started=started,
@@ -79,6 +77,21 @@ class Children:
             running = list(self._running)
         for child in running:
             stop_child(child)
+
+
+def _environment(jobs: int, record: str | None) -> dict[str, str]:
+    """What children are told besides their spec: the server of this flow, the record above theirs, and their
+    share of the cores."""
+    with get_client(sync_client=True) as client:
+        server = str(client.api_url).rstrip("/")
+    above = {"ENVWRIGHT_PARENT_RUN": record} if record else {}
+    return share_of_cores(jobs) | {"PREFECT_API_URL": server} | above
+
+
+def share_of_cores(jobs: int) -> dict[str, str]:
+    """How many threads each of `jobs` children may start; what the user has set is left alone."""
+    share = str(max(1, (os.cpu_count() or 1) // jobs))
+    return {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", share)} if jobs > 1 else {}
 
 
 def _crashed(flow_runs: list[str], reason: str) -> None:

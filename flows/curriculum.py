@@ -25,7 +25,7 @@ from infra.runs.stage import Stage
 from infra.runs.steps import StepRecord
 from infra.serving.names import TAG
 from policy.child import dismiss
-from policy.grpo.packages import check_packages
+from policy.grpo.launch import check_packages
 from tasks.data import generate, make_validation
 from tasks.engineer import propose
 from tasks.gate import judge

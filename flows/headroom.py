@@ -7,24 +7,19 @@ from flows.environment import prepare
 prepare()
 
 from prefect import flow
-from prefect.runtime import flow_run
 
 from envgen.errors import ChildError
-from envgen.files import write_json
-from flows.compare import children_environment, run_comparison, run_each
+from flows.compare import run_comparison, run_each
 from flows.compare_children import Children
 from flows.parameters import Jobs
-from infra.analysis.gather import finished
-from infra.analysis.headroom.page import write_page
-from infra.analysis.headroom.results import Headroom, ended, gather, last_rate
+from infra.analysis.gather import ended, finished
+from infra.analysis.headroom.results import Headroom, gather, last_rate, write_results
 from infra.analysis.headroom.spec import Chain, HeadroomSpec, load_headroom
 from infra.config.preset import Preset
 from infra.config.settings import Settings
 from infra.runs.fork import fork
 from infra.runs.lease import exclusive
 from tasks.run import log
-
-RESULTS = "headroom.json"
 
 
 @flow(name="headroom", flow_run_name="headroom {name}")
@@ -39,7 +34,7 @@ def headroom(name: str, jobs: Jobs = 1) -> Headroom:
     directory = Settings().run_directory(spec.comparison.name)
     run_comparison(spec.comparison, directory, jobs)
     with exclusive(directory):
-        children = Children(directory, children_environment(jobs, None), flow_run.id)
+        children = Children(directory, jobs)
         chains: dict[int, Chain] = dict.fromkeys(spec.seeds, ())
         for stage in range(spec.stages if spec.look_ahead else 0):
             if stage:
@@ -48,8 +43,7 @@ def headroom(name: str, jobs: Jobs = 1) -> Headroom:
             chosen = "; ".join(f"seed {seed}: {chain[-1]}" for seed, chain in chains.items())
             log.info("look-ahead, stage %d: %s", stage, chosen)
         results = gather(directory, spec, chains)
-        write_json(directory / RESULTS, results)
-        write_page(directory, results)
+        write_results(directory, results)
     return results
 
 
@@ -57,8 +51,8 @@ def _longer(directory: Path, spec: HeadroomSpec, chain: Chain, seed: int) -> Cha
     """The chain with the config at its end after which the policy solves most."""
 
     def solved(config: str) -> float:
-        tried = (*chain, config)
-        return last_rate(ended(directory, *spec.step(tried, seed)))
+        name, preset = spec.step((*chain, config), seed)
+        return last_rate(ended(directory / name, preset))
 
     return (*chain, max(spec.configs, key=solved))
 
@@ -75,9 +69,8 @@ def _train_candidates(
             fork(directory / source, directory / name, preset, stages=len(chain))
             todo[name] = preset
     left = [name for name, preset in todo.items() if not finished(directory / name, preset)]
-    log.info(
-        "%d curricula, %d of them finished already; %d at a time", len(todo), len(todo) - len(left), jobs
-    )
+    done = len(todo) - len(left)
+    log.info("%d curricula, %d of them finished already; %d at a time", len(todo), done, jobs)
     failed: list[str] = []
 
     def over(name: str, error: BaseException | None) -> None:
@@ -86,7 +79,5 @@ def _train_candidates(
 
     run_each(left, jobs, lambda name: children.run(name, name, todo[name]), over, children.stop)
     if failed:
-        names = ", ".join(failed)
-        raise ChildError(
-            f"{len(failed)} of {len(left)} curricula failed: {names}. Run the same command again"
-        )
+        names = f"{len(failed)} of {len(left)} curricula failed: {', '.join(failed)}"
+        raise ChildError(f"{names}. Run the same command again")

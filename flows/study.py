@@ -10,10 +10,11 @@ prepare()
 
 from prefect import Flow, flow
 
-from flows.compare import run_comparison, share_of_cores
+from flows.compare import run_comparison
+from flows.compare_children import share_of_cores
 from flows.parameters import Jobs
 from infra.analysis.study.export import RoundFolder
-from infra.analysis.study.spec import StudySpec, load_study
+from infra.analysis.study.spec import load_study
 from infra.config.settings import Settings
 from infra.runs.lease import exclusive
 from tasks.run import close_engine, log
@@ -21,11 +22,6 @@ from tasks.study import answer_test_suite, make_instances, store
 
 DATA = "study"
 """Folder, in the directory of a study, of all that its tables and figures follow from."""
-
-
-def study_directory(spec: StudySpec) -> Path:
-    """Where a study runs."""
-    return Settings().run_directory(f"study-{spec.name}")
 
 
 @flow(name="study", flow_run_name="study {name}")
@@ -39,7 +35,7 @@ def study(name: str, rounds: tuple[int, ...] = (), jobs: Jobs = 1) -> Path:
     """
     spec = load_study(name)
     chosen = spec.to_run(rounds)
-    directory = study_directory(spec)
+    directory = Settings().run_directory(f"study-{spec.name}")
     data = directory / DATA
     os.environ.update(share_of_cores(jobs))
     with exclusive(directory):

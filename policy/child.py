@@ -27,6 +27,7 @@ YIELDING = {"OMP_WAIT_POLICY": "PASSIVE"}
 two cores beside a busy process a training step took 1.8 times as long instead of 2.8 times, generation 1.2
 times instead of 3.7 times; alone it costs a tenth of generation."""
 TAIL_LINES = 15
+_PIPES: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
 
 _LAUNCH = (
     "import runpy, sys; sys.path.append(sys.argv.pop(1)); runpy.run_module(sys.argv.pop(1), "
@@ -46,8 +47,8 @@ def warm_up(module: str, added: Mapping[str, str] | None = None, /) -> None:
     key = _key(module, added)
     if key in _waiting and _waiting[key].poll() is None:
         return
-    streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-    _waiting[key] = start_child("policy.warm", [module, *IMPORTS[module]], added, **streams)
+    imports = [module, *IMPORTS[module]]
+    _waiting[key] = start_child("policy.warm", imports, added, **_PIPES, stderr=subprocess.DEVNULL)
 
 
 def dismiss() -> None:
@@ -109,11 +110,10 @@ def start_piped(
             return child
         except BrokenPipeError:  # it was killed, or its imports failed: the one started instead says why
             stop_child(child)
-    streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     if errors is None:
-        return start_child(module, arguments, added, python=python, **streams, stderr=subprocess.STDOUT)
+        return start_child(module, arguments, added, python=python, **_PIPES, stderr=subprocess.STDOUT)
     with open(errors, "a", encoding="utf-8") as log:
-        return start_child(module, arguments, added, python=python, **streams, stderr=log)
+        return start_child(module, arguments, added, python=python, **_PIPES, stderr=log)
 
 
 def _key(module: str, added: Mapping[str, str] | None) -> tuple[str, str]:

@@ -5,11 +5,10 @@ from pathlib import Path
 from prefect import task
 
 from envgen.dataset import USUAL
-from envgen.files import digest, file_digest
+from envgen.files import digest, file_digest, write_json
 from envgen.mapf.benchmark import EVERYTHING, SUITE_SHA256, Item, limited
-from envgen.mapf.problem import Instance
 from infra.analysis.benchmark.chart import write_chart
-from infra.analysis.benchmark.results import Asked, BenchmarkResults, count, write_results
+from infra.analysis.benchmark.results import RESULTS_FILE, Asked, BenchmarkResults, count
 from infra.analysis.benchmark.sources import read_source
 from infra.analysis.benchmark.spec import BenchmarkSpec, open_benchmark
 from infra.config.preset import load_preset
@@ -30,9 +29,7 @@ from tasks.run import Throttle, engine, log, reporting, task_options
 def answer_all(directory: Path, spec: BenchmarkSpec) -> BenchmarkResults:
     """Write the rollouts of a model on a benchmark, found if they are there; the breakdown, the scores and
     their figure follow from them."""
-    items = read_benchmark(spec)
-    instances = [item.instance for item in items]
-    endpoint = spec.endpoint
+    items, endpoint = read_benchmark(spec), spec.endpoint
     source = spec.model if endpoint else resolve_model(spec.model)
     identity, data = source if endpoint else model_identity(source), _data_key(spec, items)
     decides = {
@@ -45,24 +42,15 @@ def answer_all(directory: Path, spec: BenchmarkSpec) -> BenchmarkResults:
     if spec.limit is not None:
         decides["limit"] = spec.limit
     open_benchmark(directory, spec)
-
     files = Evaluation(directory=directory)
 
     def body() -> None:
         model = _endpoint_model(endpoint) if endpoint else engine(source, spec.engine, files.log("engine"))
-        kept = KeptAnswers(
-            model, files.partial, {"model": decides["model"], **({} if endpoint else spec.engine.decides)}
-        )
-        _answer(kept, instances, spec, files)
+        asked = {"model": identity, **({} if endpoint else spec.engine.decides)}
+        _answer(KeptAnswers(model, files.partial, asked), items, spec, files)
 
-    record = run_step(
-        directory,
-        "benchmark",
-        decides,
-        (Evaluation.rollouts.name, Evaluation.breakdown.name),
-        body,
-        kept=files.partial.name,
-    )
+    outputs = (Evaluation.rollouts.name, Evaluation.breakdown.name)
+    record = run_step(directory, "benchmark", decides, outputs, body, kept=files.partial.name)
     asked = Asked(
         model=spec.model,
         model_identity=identity,
@@ -75,32 +63,26 @@ def answer_all(directory: Path, spec: BenchmarkSpec) -> BenchmarkResults:
         code=code_version(),
     )
     results = BenchmarkResults(asked=asked, seconds=record.seconds, scores=count(items, files.rollouts))
-    write_results(directory, results)
+    write_json(directory / RESULTS_FILE, results)
     write_chart(directory, results)
-    overall = results.overall
-    log.info(
-        "%s: valid %s, optimal %s%s",
-        spec.model,
-        overall.valid_rate,
-        overall.optimal_rate,
-        " (found)" if record.reused else "",
-    )
+    overall, found = results.overall, " (found)" if record.reused else ""
+    log.info("%s: valid %s, optimal %s%s", spec.model, overall.valid_rate, overall.optimal_rate, found)
     return results
 
 
 def read_benchmark(spec: BenchmarkSpec) -> list[Item]:
     """The instances that a spec asks, in order."""
     if spec.preset:
-        items = [
-            Item(instance, instance.problem.id, EVERYTHING)
-            for instance in validation_instances(load_preset(spec.preset))
-        ]
+        instances = validation_instances(load_preset(spec.preset))
+        items = [Item(instance, instance.problem.id, EVERYTHING) for instance in instances]
     else:
         throttle = Throttle()
-        items = read_source(
-            spec.data,
-            lambda done: log.info("%s: %d rows solved", spec.data, done) if throttle.ready() else None,
-        )
+
+        def progress(done: int) -> None:
+            if throttle.ready():
+                log.info("%s: %d rows solved", spec.data, done)
+
+        items = read_source(spec.data, progress)
     return items if spec.limit is None else limited(items, spec.limit)
 
 
@@ -110,20 +92,19 @@ def _data_key(spec: BenchmarkSpec, items: list[Item]) -> str | list[str]:
         return [item.instance.problem.id for item in items]
     if not spec.data:
         return SUITE_SHA256
-    return (
-        file_digest(Path(spec.data))
-        if spec.data.endswith(".parquet")
-        else digest([item.instance.problem for item in items])
-    )
+    if spec.data.endswith(".parquet"):
+        return file_digest(Path(spec.data))
+    return digest([item.instance.problem for item in items])
 
 
-def _answer(model: ChatModel, instances: list[Instance], spec: BenchmarkSpec, files: Evaluation) -> None:
-    progress = reporting(f"%d of {len(instances)} instances answered")
-    found = evaluate(
-        model, USUAL.load(), instances, spec.style, Sampling(max_tokens=spec.answer_tokens), progress
+def _answer(model: ChatModel, items: list[Item], spec: BenchmarkSpec, files: Evaluation) -> None:
+    family, instances = USUAL.load(), [item.instance for item in items]
+    progress = reporting(f"%d of {len(items)} instances answered")
+    sampling = Sampling(max_tokens=spec.answer_tokens)
+    files.write(
+        Evaluation.rollouts, evaluate(model, family, instances, spec.style, sampling, progress), spec.style
     )
-    files.write(Evaluation.rollouts, found, spec.style)
-    files.write(Evaluation.breakdown, breakdown_of(USUAL.load(), files.rollouts))
+    files.write(Evaluation.breakdown, breakdown_of(family, files.rollouts))
 
 
 def _endpoint_model(endpoint: Endpoint) -> ChatModel:

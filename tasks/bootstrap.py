@@ -12,8 +12,8 @@ from envgen.dataset import write_dataset
 from envgen.errors import ConfigError
 from envgen.files import canonical_json, write_json
 from envgen.mapf.benchmark import suite_identities
-from envgen.mapf.lessons import random_space
 from envgen.mapf.prompts import PromptStyle
+from envgen.mapf.space import random_space
 from envgen.seeds import seed_integer
 from infra.analysis.study.spec import shipped_studies
 from infra.config.preset import TUNING_SEED, load_preset

@@ -1,15 +1,16 @@
 """Open the record of a comparison, and publish what its curricula have shown so far."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 from prefect import task
 
 from envgen.errors import RunDirectoryError
 from envgen.files import digest, write_json, write_text
 from infra.analysis.charts import write_chart
-from infra.analysis.comparison.page import PAGE, write_page
-from infra.analysis.comparison.text import markdown
-from infra.analysis.gather import gather
+from infra.analysis.comparison.page import PAGE, markdown, write_page
+from infra.analysis.gather import RATES, gather
 from infra.analysis.results import RESULTS_FILE, ComparisonResults, read_comparison_results
 from infra.analysis.spec import ComparisonSpec
 from infra.config.preset import resolved_json
@@ -17,21 +18,14 @@ from infra.config.settings import Settings, without_password
 from infra.lineage import Recorder, flat
 from tasks.run import log, task_options
 
+T = TypeVar("T")
+
 
 @task(**task_options("open-record"))
 def open_record(directory: Path, spec: ComparisonSpec) -> str | None:
     """The MLflow run of the comparison, made if it is new; None if MLflow cannot be reached. It also makes
     MLflow's database."""
-    settings = Settings()
-    try:
-        return _run(Recorder(settings.tracking_uri, settings.runs / "mlartifacts"), directory, spec)
-    except Exception as error:  # a lost record is not worth a lost run
-        log.warning(
-            "comparison not recorded at %s: %s",
-            without_password(settings.tracking_uri),
-            without_password(error),
-        )
-        return None
+    return _recorded(lambda recorder: _run(recorder, directory, spec))
 
 
 @task(**task_options("publish-comparison"))
@@ -45,27 +39,28 @@ def publish_comparison(
     write_text(directory / "comparison.md", markdown(results))
     write_page(directory, results, write_chart(directory, results))
     if last:
-        _record(directory, spec, results)
+        remedy = "; run the same command again to record it"
+        _recorded(lambda recorder: _record(recorder, directory, spec, results), remedy)
     return results
 
 
-def _record(directory: Path, spec: ComparisonSpec, results: ComparisonResults) -> None:
+def _record(recorder: Recorder, directory: Path, spec: ComparisonSpec, results: ComparisonResults) -> None:
+    run = _run(recorder, directory, spec)
+    recorder.metrics(run, metrics(results))
+    for name in (RESULTS_FILE, "comparison.md", PAGE, "comparison.png", "comparison.svg"):
+        if (directory / name).exists():
+            recorder.artifact(run, directory / name)
+    recorder.finish(run)
+
+
+def _recorded(record: Callable[[Recorder], T], remedy: str = "") -> T | None:
     settings = Settings()
     try:
-        recorder = Recorder(settings.tracking_uri, settings.runs / "mlartifacts")
-        run = _run(recorder, directory, spec)
-        recorder.metrics(run, metrics(results))
-        for name in (RESULTS_FILE, "comparison.md", PAGE, "comparison.png", "comparison.svg"):
-            if (directory / name).exists():
-                recorder.artifact(run, directory / name)
-        recorder.finish(run)
+        return record(Recorder(settings.tracking_uri, settings.runs / "mlartifacts"))
     except Exception as error:  # a lost record is not worth a lost run
         place = without_password(settings.tracking_uri)
-        log.warning(
-            "comparison not recorded at %s: %s; run the same command again to record it",
-            place,
-            without_password(error),
-        )
+        log.warning("comparison not recorded at %s: %s%s", place, without_password(error), remedy)
+        return None
 
 
 def metrics(results: ComparisonResults) -> dict[str, list[tuple[int, float]]]:
@@ -74,10 +69,8 @@ def metrics(results: ComparisonResults) -> dict[str, list[tuple[int, float]]]:
     points: dict[str, list[tuple[int, float]]] = {}
     for arm in results.arms:
         label = arm.label.replace("+", ".")  # MLflow's names have no plus sign
-        for name, curve, final in (
-            ("valid", arm.valid_curve, arm.valid),
-            ("optimal", arm.optimal_curve, arm.optimal),
-        ):
+        for name in RATES:
+            curve, final = getattr(arm, f"{name}_curve"), getattr(arm, name)
             # The base policy is the same for all, and MLflow's charts begin at step 0.
             points[f"{name}/{label}"] = [(stage, rate.value) for stage, rate in enumerate(curve[1:])]
             if final:

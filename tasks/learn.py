@@ -18,16 +18,9 @@ from policy.child import run_child, warm_up
 from policy.evaluation import Changes, evaluate, valid_gains
 from policy.grpo.batches import deciding_options
 from policy.grpo.canary import check_weights, refuse_stale
+from policy.grpo.launch import Sharding, launcher, process_count
 from policy.grpo.out_of_memory import OUT_OF_MEMORY, memory_advice
-from policy.grpo.sharding import Sharding
-from policy.grpo.train_spec import (
-    CHECKPOINT,
-    TrainingSettings,
-    TrainSpec,
-    last_checkpoint,
-    launcher,
-    process_count,
-)
+from policy.grpo.train_spec import CHECKPOINT, TrainingSettings, TrainSpec, last_checkpoint
 from policy.rollouts import breakdown_of
 from tasks.artifacts import TrainingProgress
 from tasks.run import close_engine, engine, log, reporting, task_options

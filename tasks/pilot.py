@@ -15,8 +15,7 @@ from infra.runs.stage import Stage
 from infra.runs.steps import StepRecord, run_step
 from policy.chat.answers import KeptAnswers
 from policy.chat.contract import Sampling
-from policy.grpo.pilot import pilot
-from policy.grpo.pilot_score import Piloted, Pilots
+from policy.grpo.pilot import Piloted, Pilots, pilot
 from policy.grpo.train_spec import answer_tokens, group_size, reward_scale
 from tasks.data import environment
 from tasks.run import engine, log, reporting, task_options

@@ -10,7 +10,7 @@ from envgen.mapf.prompts import PromptStyle
 from infra.analysis.benchmark.spec import BenchmarkSpec
 from infra.analysis.study.export import RoundFolder, policies_to_test, store_round
 from infra.analysis.study.spec import StudySpec
-from infra.config.preset import Preset, load_preset
+from infra.config.preset import load_preset
 from infra.runs.data import validation_instances
 from infra.runs.steps import run_step
 from policy.checkpoints import resolve_model
@@ -22,17 +22,13 @@ from tasks.run import log, task_options
 @task(**task_options("study-instances"))
 def make_instances(data: Path, spec: StudySpec) -> None:
     """Write `test.parquet` and `validation.parquet`, the same for all rounds."""
-    preset = load_preset(spec.preset)
+    preset, test = load_preset(spec.preset), spec.test.model_dump(mode="json")
 
     def body() -> None:
         for name, instances in (("test", spec.test.draw()), ("validation", validation_instances(preset))):
             log.info("%s set: %d instances", name, len(instances))
-            write_dataset(
-                data / f"{name}.parquet",
-                instances,
-                preset.prompt_style,
-                {"study": spec.name, "test": spec.test.model_dump(mode="json")},
-            )
+            facts = {"study": spec.name, "test": test}
+            write_dataset(data / f"{name}.parquet", instances, preset.prompt_style, facts)
 
     decides = {"test": spec.test, "validation": preset.validation, **environment(preset)}
     run_step(data, "study-instances", decides, ("test.parquet", "validation.parquet"), body)
@@ -43,24 +39,21 @@ def answer_test_suite(data: Path, folder: RoundFolder, replicas: int) -> None:
     """Answers of every final policy, the base policy and every stage 0 to the test suite; found where they
     are there."""
     preset = folder.comparison.preset
+    asked = BenchmarkSpec(
+        model=preset.model,
+        data=str((data / "test.parquet").resolve()),
+        preset="",
+        limit=None,
+        style=PromptStyle(preset.prompt_style),
+        answer_tokens=folder.spec.test.answer_tokens,
+        engine=preset.engine.model_copy(update={"replicas": max(replicas, preset.engine.replicas)}),
+    )
     policies = policies_to_test(folder, folder.runs())
     for number, (policy, stage) in enumerate(policies, start=1):
         log.info("test suite: %s, stage %d (%d of %d)", policy, stage, number, len(policies))
         trained = folder.run(policy, stage).stage(max(stage, 0)).checkpoint
         source = resolve_model(preset.model) if stage == BASE_POLICY else str(trained.resolve())
-        answer_all(folder.test(policy, stage).directory, _asked(data, folder.spec, preset, source, replicas))
-
-
-def _asked(data: Path, spec: StudySpec, preset: Preset, source: str, replicas: int) -> BenchmarkSpec:
-    return BenchmarkSpec(
-        model=source,
-        data=str((data / "test.parquet").resolve()),
-        preset="",
-        limit=None,
-        style=PromptStyle(preset.prompt_style),
-        answer_tokens=spec.test.answer_tokens,
-        engine=preset.engine.model_copy(update={"replicas": max(replicas, preset.engine.replicas)}),
-    )
+        answer_all(folder.test(policy, stage).directory, asked.model_copy(update={"model": source}))
 
 
 @task(**task_options("study-store"))

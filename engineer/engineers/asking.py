@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 from engineer.answer import AnswerError, answer_schema, parse_answer, project
 from engineer.context import DesignContext
-from engineer.contract import Brief, Engineer, EngineerOptions
+from engineer.contract import Brief, Engineer, EngineerOptions, proposal_of
 from engineer.prompt import design_prompt
 from engineer.proposal import Attempt, Proposal, shortened
 from engineer.spec import EngineerSpec
@@ -38,14 +38,7 @@ def ask_model(
     """The proposal that a model answers to the design question, repaired once; never raises for a bad
     answer."""
     prompt = design_prompt(spec.variant, context, spec.wording)
-    proposal = Proposal(
-        stage=context.current.stage,
-        engineer=spec.name,
-        variant=spec.variant,
-        prompt=prompt.text,
-        cuts=prompt.cuts,
-        config=context.current.config,
-    )
+    proposal = proposal_of(spec, context, context.current.config, prompt=prompt.text, cuts=prompt.cuts)
     conversation = ask(prompt.text)
     for turn in range(TURNS):
         started, clock = datetime.now(UTC), time.monotonic()

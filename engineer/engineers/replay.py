@@ -1,20 +1,33 @@
 """`replay`: the configs of a recorded run, or of a list, one a stage."""
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 
 from engineer.context import DesignContext
 from engineer.contract import Brief, Engineer, EngineerOptions
 from engineer.proposal import Proposal
 from envgen.config import EnvConfig
-from envgen.errors import DataError, describe_validation_error, shown
+from envgen.errors import DataError, describe_validation_error
 from envgen.family import Space
 from envgen.files import read_text
 
 RESULTS = "results.json"
+
+
+class _Proposed(BaseModel):
+    config: EnvConfig
+
+
+class _Stage(BaseModel):
+    proposal: _Proposed
+
+
+class _Recording(BaseModel):
+    """What is read of the results of a run."""
+
+    stages: list[_Stage] = Field(min_length=1)
 
 
 def recorded_configs(path: Path) -> tuple[EnvConfig, ...]:
@@ -22,34 +35,15 @@ def recorded_configs(path: Path) -> tuple[EnvConfig, ...]:
 
     A directory stands for its `results.json`.
     """
-    file, what = path / RESULTS if path.is_dir() else path, f"give the {RESULTS} of a run"
+    file = path / RESULTS if path.is_dir() else path
     try:
-        value = json.loads(read_text(file))
+        stages = _Recording.model_validate_json(read_text(file)).stages
     except DataError as error:
         raise ValueError(str(error)) from None
-    except RecursionError:
-        raise ValueError(f"{file}: is no JSON that can be read, it is nested too deeply; {what}") from None
-    except ValueError as error:
-        raise ValueError(f"{file}: is no JSON: {error}; {what}") from None
-    stages = value.get("stages") if isinstance(value, dict) else None
-    if not isinstance(stages, list) or not stages:
-        raise ValueError(
-            f"{file}: stages: expected a list of at least one stage, got {shown(stages)}; {what}"
-        )
-    return tuple(_config(file, number, stage) for number, stage in enumerate(stages))
-
-
-def _config(file: Path, number: int, stage: Any) -> EnvConfig:
-    proposal = stage.get("proposal") if isinstance(stage, dict) else None
-    if not isinstance(proposal, dict) or "config" not in proposal:
-        where = f"{file}: stages.{number}.proposal.config"
-        raise ValueError(f"{where}: is missing; give the {RESULTS} of a run")
-    try:
-        return EnvConfig.model_validate(proposal["config"])
     except ValidationError as error:
-        raise ValueError(
-            describe_validation_error(error, f"{file}: stages.{number}.proposal.config")
-        ) from None
+        what = describe_validation_error(error, str(file))
+        raise ValueError(f"{what}; give the {RESULTS} of a run") from None
+    return tuple(stage.proposal.config for stage in stages)
 
 
 def _read(value: Any) -> Any:

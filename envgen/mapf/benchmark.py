@@ -79,13 +79,8 @@ def blocks() -> Iterator[Block]:
             for size in sizes_of(agents):
                 for hole_ratio in HOLE_RATIOS:
                     before, drawn = drawn, drawn + PER_HOLE_RATIO
-                    yield Block(
-                        subset,
-                        agents,
-                        size,
-                        hole_ratio,
-                        int(wait_ratio * drawn + 0.5) - int(wait_ratio * before + 0.5),
-                    )
+                    with_wait = int(wait_ratio * drawn + 0.5) - int(wait_ratio * before + 0.5)
+                    yield Block(subset, agents, size, hole_ratio, with_wait)
 
 
 def build(
@@ -106,17 +101,11 @@ def build(
             if (other.agents, other.size) == (block.agents, block.size)
             for i in drawn
         )
-        wanted = BoardsConfig(
-            sizes={
-                block.size: SizeConfig(
-                    data_ratio=1, hole_ratio=block.hole_ratio, wait_ratio=block.with_wait / PER_HOLE_RATIO
-                )
-            }
-        )
-        purpose = f"benchmark-{block.subset}-{block.hole_ratio}"
-        built[block], _ = sample(
-            wanted, PER_HOLE_RATIO, agents=block.agents, seed=SEED, purpose=purpose, held_out=taken
-        )
+        wait_ratio = block.with_wait / PER_HOLE_RATIO
+        knobs = SizeConfig(data_ratio=1, hole_ratio=block.hole_ratio, wait_ratio=wait_ratio)
+        config = BoardsConfig(sizes={block.size: knobs})
+        source = {"seed": SEED, "purpose": f"benchmark-{block.subset}-{block.hole_ratio}"}
+        built[block], _ = sample(config, PER_HOLE_RATIO, agents=block.agents, held_out=taken, **source)
     return built
 
 
@@ -145,15 +134,8 @@ def write_suite(path: Path = SUITE) -> str:
         (SUBSET, [item.subset for item in suite]),
         (HOLE_RATIO, hole_ratios),
     ]
-    origin = {
-        "benchmark": {
-            "seed": SEED,
-            "subsets": SUBSETS,
-            "agents": AGENTS,
-            "hole_ratios": HOLE_RATIOS,
-            "each": PER_HOLE_RATIO,
-        }
-    }
+    drawn = {"seed": SEED, "subsets": SUBSETS, "agents": AGENTS}
+    origin = {"benchmark": {**drawn, "hole_ratios": HOLE_RATIOS, "each": PER_HOLE_RATIO}}
     write_dataset(path, [item.instance for item in suite], PromptStyle.COMPACT, origin, extra=extra)
     return file_digest(path)
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from envgen.mapf.problem import identities
+from envgen.mapf.problem import identities, symmetries
 from envgen.mapf.solver.columns import pack_cells
 from envgen.mapf.solver.solve import solve_boards
 
@@ -62,9 +62,9 @@ def enumerate_capacity(size: int, agents: int, holes: int) -> Capacity:
     """
     found: dict[bool, set[str]] = {False: set(), True: set()}
     cells = range(size * size)
-    symmetries = _symmetries(size)
+    images = symmetries(size).tolist()
     for hole_cells in combinations(cells, holes):
-        if any(tuple(sorted(image[cell] for cell in hole_cells)) < hole_cells for image in symmetries):
+        if any(tuple(sorted(image[cell] for cell in hole_cells)) < hole_cells for image in images):
             continue
         free = [cell for cell in cells if cell not in hole_cells]
         for starts in combinations(free, agents):
@@ -79,12 +79,6 @@ def enumerate_capacity(size: int, agents: int, holes: int) -> Capacity:
                 chosen = (answers.status > 0) & ((answers.waits > 0) == label)
                 found[label].update(identities(size, hole_rows[chosen], start_rows[chosen], goals[chosen]))
     return Capacity(len(found[False]), len(found[True]))
-
-
-def _symmetries(size: int) -> list[list[int]]:
-    """The 8 symmetries of the square, each as where it takes every cell."""
-    square = np.arange(size * size).reshape(size, size)
-    return [np.rot90(flipped, turns).ravel().tolist() for flipped in (square, square.T) for turns in range(4)]
 
 
 def hole_ratio_that_holds(size: int, agents: int, holes: int, label: bool, asked: int) -> float | None:

@@ -33,9 +33,8 @@ class View:
         A cell off the board is moved to just outside of its edge.
         """
         row, column = (min(max(float(value), -0.5), float(self.size)) for value in cell)
-        return round(LEFT + (column + 0.5 + right) * self.cell, 2), round(
-            TOP + (row + 0.5 + down) * self.cell, 2
-        )
+        x, y = LEFT + (column + 0.5 + right) * self.cell, TOP + (row + 0.5 + down) * self.cell
+        return round(x, 2), round(y, 2)
 
     def spot(self, cells: Sequence[Cell], index: int) -> tuple[float, float]:
         """(x, y) of an agent among all; agents in one cell stand side by side."""
@@ -47,16 +46,13 @@ class View:
 
 def canvas(description: str, caption: str = "") -> drawsvg.Drawing:
     """A drawing with only a caption at its foot, if any; `description` is read out to who cannot see it."""
-    label_text = f"{description}: {caption}" if caption else description
-    drawing = drawsvg.Drawing(
-        WIDTH, HEIGHT + (_LINE if caption else 0), role="img", aria_label=label_text, font_family=FONT
-    )
+    read_out = f"{description}: {caption}" if caption else description
+    height = HEIGHT + (_LINE if caption else 0)
+    drawing = drawsvg.Drawing(WIDTH, height, role="img", aria_label=read_out, font_family=FONT)
     if caption:
         # A long sentence is set in smaller letters, so that its end is not cut off.
         size = round(min(11.0, 590 / len(caption)), 1)
-        drawing.append(
-            label(caption, LEFT, HEIGHT - 13 + _LINE, size, fill="currentColor", text_anchor="start")
-        )
+        drawing.append(label(caption, LEFT, height - 13, size, fill="currentColor", text_anchor="start"))
     return drawing
 
 
@@ -74,46 +70,32 @@ def draw_board(drawing: drawsvg.Drawing, view: View, problem: Problem) -> None:
         offset = round(index * view.cell, 2)
         lines.M(LEFT, TOP + offset).h(side).M(LEFT + offset, TOP).v(side)
     drawing.append(lines)
+    corner = min(6, round(view.cell * 0.14, 2))
     for hole in problem.holes:
-        x, y = view.centre(hole)
-        half = round(view.cell / 2 - 1, 2)
-        drawing.append(
-            drawsvg.Rectangle(
-                round(x - half, 2),
-                round(y - half, 2),
-                2 * half,
-                2 * half,
-                rx=min(6, round(view.cell * 0.14, 2)),
-                fill=HOLE,
-            )
-        )
+        drawing.append(square(view, hole, view.cell / 2 - 1, rx=corner, fill=HOLE))
     faint = {"fill": "currentColor", "fill_opacity": 0.6}
     middle = round(side / 2, 2)
     drawing.append(label("column", LEFT + middle, TOP - 24, 11, **faint))
-    drawing.append(
-        label(
-            "row", LEFT - 26, TOP + middle, 11, transform=f"rotate(-90 {LEFT - 26} {TOP + middle})", **faint
-        )
-    )
+    upwards = f"rotate(-90 {LEFT - 26} {TOP + middle})"
+    drawing.append(label("row", LEFT - 26, TOP + middle, 11, transform=upwards, **faint))
     for index in range(view.size):
         x, y = view.centre((index, index))
         drawing.append(label(str(index), x, TOP - 10, 11, **faint))
         drawing.append(label(str(index), LEFT - 12, y, 11, **faint))
     for index, agent in enumerate(problem.agents):
         x, y = view.centre(agent.goal)
-        drawing.append(
-            drawsvg.Circle(
-                x,
-                y,
-                round(view.cell * 0.4, 2),
-                fill="none",
-                stroke=AGENT_COLOURS[index],
-                stroke_width=round(view.cell * 0.08, 2),
-            )
-        )
-        drawing.append(
-            label(str(index), x, y, round(view.cell * 0.32, 2), fill=INK, fill_opacity=0.45, font_weight=700)
-        )
+        radius, width = round(view.cell * 0.4, 2), round(view.cell * 0.08, 2)
+        ring = drawsvg.Circle(x, y, radius, fill="none", stroke=AGENT_COLOURS[index], stroke_width=width)
+        size = round(view.cell * 0.32, 2)
+        number = label(str(index), x, y, size, fill=INK, fill_opacity=0.45, font_weight=700)
+        drawing.extend([ring, number])
+
+
+def square(view: View, cell: Cell, half: float, **style: object) -> drawsvg.Rectangle:
+    """A square around the centre of a cell; `half` is half of its side."""
+    x, y = view.centre(cell)
+    half = round(half, 2)
+    return drawsvg.Rectangle(round(x - half, 2), round(y - half, 2), 2 * half, 2 * half, **style)
 
 
 def start_mark(view: View, index: int, spot: tuple[float, float]) -> drawsvg.Circle:
@@ -124,14 +106,9 @@ def start_mark(view: View, index: int, spot: tuple[float, float]) -> drawsvg.Cir
 def disc(view: View, index: int, spot: tuple[float, float]) -> drawsvg.Group:
     """An agent: a numbered disc, placed by its transform."""
     group = drawsvg.Group(transform=f"translate({spot[0]:g} {spot[1]:g})")
-    group.append(
-        drawsvg.Circle(
-            0, 0, round(view.cell * 0.3, 2), fill=AGENT_COLOURS[index], stroke="#FFFFFF", stroke_width=1.5
-        )
-    )
-    group.append(
-        label(str(index), 0, 0, round(view.cell * 0.32, 2), fill=NUMBER_COLOURS[index], font_weight=700)
-    )
+    radius, size = round(view.cell * 0.3, 2), round(view.cell * 0.32, 2)
+    group.append(drawsvg.Circle(0, 0, radius, fill=AGENT_COLOURS[index], stroke="#FFFFFF", stroke_width=1.5))
+    group.append(label(str(index), 0, 0, size, fill=NUMBER_COLOURS[index], font_weight=700))
     return group
 
 
@@ -148,6 +125,11 @@ def trail(index: int, spots: Sequence[tuple[float, float]], opacity: float) -> d
     for position, (x, y) in enumerate(spots):
         (line.L if position else line.M)(x, y)
     return line
+
+
+def foot(text: str, anchor: str = "start", **style: object) -> drawsvg.DrawingBasicElement:
+    """Text under the board, at its left edge, or with the anchor `end` at its right."""
+    return label(text, LEFT + BOARD * (anchor == "end"), HEIGHT - 13, 13, text_anchor=anchor, **style)
 
 
 def label(text: str, x: float, y: float, size: float, **style: object) -> drawsvg.DrawingBasicElement:

@@ -11,9 +11,10 @@ from envgen.mapf.config import BoardsConfig, SizeConfig
 from envgen.mapf.parser import parse_plan
 from envgen.mapf.problem import Agent, Instance, Problem
 from envgen.mapf.prompts import PromptStyle, answer, prompt
+from envgen.mapf.quota import quota_of, quotas
 from envgen.mapf.render import board_svg, replay_svg
 from envgen.mapf.rows import SCHEMA, VERDICT_SCHEMA, instance_of_row, row_of, verdict_of_row, verdict_row
-from envgen.mapf.sampler import processes, quota_of, quotas, sample_size
+from envgen.mapf.sampler import processes, sample_size
 from envgen.mapf.space import Options, space_of
 from envgen.mapf.verifier import FailureCategory, Verdict, verify_batch
 

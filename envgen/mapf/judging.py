@@ -32,7 +32,7 @@ class Judgement(NamedTuple):
     row: int
     column: int
     from_row: int
-    """Where the agent stood a step before (of a wrong start: where it should stand)."""
+    """Where the agent stood a step before (of a wrong start or end: where it should stand)."""
     from_column: int
     other: int
     """The other agent of a conflict."""

@@ -81,40 +81,15 @@ def _find_violation(size, ends, holes, begin, stops, cells, judgement, now, befo
             if in_hole < 0 and holes[row, column]:
                 in_hole = agent
         if in_hole >= 0:
-            return _note(
-                judgement,
-                HOLE,
-                in_hole,
-                step,
-                now[in_hole] // MAX_SIZE,
-                now[in_hole] % MAX_SIZE,
-                before[in_hole],
-                0,
-            )
+            row, column = now[in_hole] // MAX_SIZE, now[in_hole] % MAX_SIZE
+            return _note(judgement, HOLE, in_hole, step, row, column, before[in_hole], 0)
         for agent in range(len(stops)):
             for other in range(agent):
+                row, column = now[agent] // MAX_SIZE, now[agent] % MAX_SIZE
                 if now[other] == now[agent]:
-                    return _note(
-                        judgement,
-                        SAME_CELL,
-                        agent,
-                        step,
-                        now[agent] // MAX_SIZE,
-                        now[agent] % MAX_SIZE,
-                        before[agent],
-                        other,
-                    )
+                    return _note(judgement, SAME_CELL, agent, step, row, column, before[agent], other)
                 if now[other] == before[agent] and before[other] == now[agent]:
-                    return _note(
-                        judgement,
-                        SWAP,
-                        agent,
-                        step,
-                        now[agent] // MAX_SIZE,
-                        now[agent] % MAX_SIZE,
-                        before[agent],
-                        other,
-                    )
+                    return _note(judgement, SWAP, agent, step, row, column, before[agent], other)
     return False
 
 
@@ -124,26 +99,17 @@ def _find_missed_goal(ends, begin, stops, cells, judgement):
         last = stops[agent] - 1
         row, column = cells[last]
         if row != ends[agent, 2] or column != ends[agent, 3]:
-            judgement.finding, judgement.agent, judgement.step, judgement.row, judgement.column = (
-                GOAL_MISSED,
-                agent,
-                last - begin,
-                row,
-                column,
-            )
+            judgement.finding, judgement.agent, judgement.step = GOAL_MISSED, agent, last - begin
+            judgement.row, judgement.column = row, column
+            judgement.from_row, judgement.from_column = ends[agent, 2], ends[agent, 3]
             return
         begin = stops[agent]
 
 
 @compiled
 def _note(judgement, finding, agent, step, row, column, origin, other):
-    judgement.finding, judgement.agent, judgement.step, judgement.row, judgement.column = (
-        finding,
-        agent,
-        step,
-        row,
-        column,
-    )
+    judgement.finding, judgement.agent, judgement.step = finding, agent, step
+    judgement.row, judgement.column = row, column
     judgement.from_row, judgement.from_column, judgement.other = origin // MAX_SIZE, origin % MAX_SIZE, other
     judgement.legal_steps = max(step - 1, 0)
     return True

@@ -11,15 +11,15 @@ from envgen.mapf.drawing import (
     AGENT_COLOURS,
     BOARD,
     FAILURE_COLOUR,
-    HEIGHT,
-    LEFT,
     NUMBER_COLOURS,
     View,
     as_svg,
     canvas,
     disc,
     draw_board,
+    foot,
     label,
+    square,
     trail,
 )
 from envgen.mapf.problem import Cell, Plan, Problem
@@ -51,20 +51,18 @@ def still_svg(problem: Problem, plan: Plan, verdict: Verdict) -> str:
     draw_board(drawing, view, problem)
     paths = [_until_arrival([cells[index] for cells in frames.cells]) for index in range(problem.num_agents)]
     for index, path in enumerate(paths):
-        drawing.append(
-            trail(
-                index,
-                [view.centre(path[0]), *(view.centre(cell, *_LANES[index]) for cell in path[1:])],
-                opacity=0.9,
-            )
-        )
+        spots = [view.centre(path[0]), *(view.centre(cell, *_LANES[index]) for cell in path[1:])]
+        drawing.append(trail(index, spots, opacity=0.9))
     for index, path in enumerate(paths):
         drawing.append(disc(view, index, view.centre(path[0])))
     if verdict.cell is not None:
-        _draw_frame(drawing, view, verdict.cell)
+        frame = {"fill": FAILURE_COLOUR, "fill_opacity": 0.15, "stroke": FAILURE_COLOUR, "stroke_width": 3}
+        drawing.append(square(view, verdict.cell, view.cell * 0.5, rx=5, **frame))
     for index, path in enumerate(paths):
         _draw_marks(drawing, view, index, path, frames.first)
-    _draw_verdict(drawing, verdict, frames.total)
+    head = verdict.outcome if verdict.step is None else f"{verdict.outcome} of {frames.total}"
+    colour = FAILURE_COLOUR if verdict.category else "currentColor"
+    drawing.append(foot(head, fill=colour, font_weight=700))
     return as_svg(drawing)
 
 
@@ -110,35 +108,8 @@ def _draw_marks(drawing: drawsvg.Drawing, view: View, index: int, path: Sequence
         text = ",".join(steps[:3]) + ("…" if len(steps) > 3 else "")
         x, y = view.centre(cell, *_LANES[index])
         width = round(height * max(1.0, 0.35 + 0.5 * len(text)), 2)
-        place = {
-            "x": round(x - width / 2, 2),
-            "y": round(y - height / 2, 2),
-            "width": width,
-            "height": height,
-            "rx": height / 2,
-        }
-        drawing.append(
-            drawsvg.Rectangle(**place, fill=AGENT_COLOURS[index], stroke="#FFFFFF", stroke_width=0.6)
-        )
-        drawing.append(
-            label(text, x, y, round(height * 0.75, 2), fill=NUMBER_COLOURS[index], font_weight=700)
-        )
-
-
-def _draw_frame(drawing: drawsvg.Drawing, view: View, cell: Cell) -> None:
-    """A frame around the cell of the failure."""
-    x, y = view.centre(cell)
-    half = round(view.cell * 0.5, 2)
-    place = {"x": round(x - half, 2), "y": round(y - half, 2), "width": 2 * half, "height": 2 * half, "rx": 5}
-    drawing.append(
-        drawsvg.Rectangle(
-            **place, fill=FAILURE_COLOUR, fill_opacity=0.15, stroke=FAILURE_COLOUR, stroke_width=3
-        )
-    )
-
-
-def _draw_verdict(drawing: drawsvg.Drawing, verdict: Verdict, total: int) -> None:
-    """What became of the plan, in a line under the board; the caption below it says the rest."""
-    head = verdict.outcome if verdict.step is None else f"{verdict.outcome} of {total}"
-    colour = FAILURE_COLOUR if verdict.category else "currentColor"
-    drawing.append(label(head, LEFT, HEIGHT - 13, 13, fill=colour, text_anchor="start", font_weight=700))
+        left, top = round(x - width / 2, 2), round(y - height / 2, 2)
+        colours = {"fill": AGENT_COLOURS[index], "stroke": "#FFFFFF", "stroke_width": 0.6}
+        drawing.append(drawsvg.Rectangle(left, top, width, height, rx=height / 2, **colours))
+        size = round(height * 0.75, 2)
+        drawing.append(label(text, x, y, size, fill=NUMBER_COLOURS[index], font_weight=700))

@@ -245,7 +245,7 @@ def identities(size: int, holes: np.ndarray, starts: np.ndarray, goals: np.ndarr
     Cells are numbers row * size + column: holes [n, number of holes], starts and goals [n, agents].
     """
     count, agents = starts.shape
-    images = _symmetries(size)
+    images = symmetries(size)
     moved = np.concatenate([images[:, cells] for cells in (holes, starts, goals)], axis=2).swapaxes(0, 1)
     hole_images = np.sort(moved[:, :, : holes.shape[1]], axis=2)
     pairs = np.sort(moved[:, :, holes.shape[1] : -agents] * MAX_CELLS + moved[:, :, -agents:], axis=2)
@@ -263,7 +263,7 @@ def identities(size: int, holes: np.ndarray, starts: np.ndarray, goals: np.ndarr
 
 
 @cache
-def _symmetries(size: int) -> np.ndarray:
+def symmetries(size: int) -> np.ndarray:
     """[8, cells]: the number of each cell's image under each symmetry of the square."""
     cells = np.arange(size * size).reshape(size, size)
     turned = [grid[::rows, ::columns] for grid in (cells, cells.T) for rows in (1, -1) for columns in (1, -1)]

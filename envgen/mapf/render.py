@@ -12,14 +12,13 @@ import drawsvg
 from envgen.mapf.drawing import (
     BOARD,
     FAILURE_COLOUR,
-    HEIGHT,
-    LEFT,
     View,
     as_svg,
     canvas,
     disc,
     draw_board,
-    label,
+    foot,
+    square,
     start_mark,
     trail,
 )
@@ -111,10 +110,9 @@ class Frames:
                 splines += ["0 0 1 1", "0.45 0 0.25 1"]
         values = ";".join(f"{x:g} {y:g}" for x, y in [*spots, track[-1]])
         easing = {"calcMode": "spline", "keySplines": ";".join([*splines, "0 0 1 1"])}
+        timing = _timing([*times, 1.0])
         element.append(
-            drawsvg.AnimateTransform(
-                "translate", f"{self.duration:g}s", values, **easing, **_timing([*times, 1.0])
-            )
+            drawsvg.AnimateTransform("translate", f"{self.duration:g}s", values, **easing, **timing)
         )
 
     def animate_steps(
@@ -125,14 +123,9 @@ class Frames:
         times: Sequence[float],
     ) -> None:
         """Let an attribute jump from value to value."""
+        seconds, listed = f"{self.duration:g}s", ";".join(map(str, values))
         element.append_anim(
-            drawsvg.Animate(
-                attribute,
-                f"{self.duration:g}s",
-                ";".join(map(str, values)),
-                calcMode="discrete",
-                **_timing(times),
-            )
+            drawsvg.Animate(attribute, seconds, listed, calcMode="discrete", **_timing(times))
         )
 
 
@@ -151,15 +144,7 @@ def _draw_counter(drawing: drawsvg.Drawing, frames: Frames) -> None:
     """`step 3 of 7` under the board, one text a step, each visible in its turn."""
     last = len(frames.cells) - 1
     for frame in range(last + 1):
-        text = label(
-            f"step {frames.first + frame} of {frames.total}",
-            LEFT,
-            HEIGHT - 13,
-            13,
-            fill="currentColor",
-            text_anchor="start",
-            font_weight=600,
-        )
+        text = foot(f"step {frames.first + frame} of {frames.total}", fill="currentColor", font_weight=600)
         if frame < last:
             text.args["visibility"] = "hidden"
         times, values = [frames.departure(frame), frames.departure(frame + 1)], ["visible", "hidden"]
@@ -176,25 +161,11 @@ def _draw_failure(
     drawing: drawsvg.Drawing, view: View, frames: Frames, cell: Cell, category: FailureCategory
 ) -> None:
     """A frame around the offending cell that flashes on arrival, and the category beside the counter."""
-    x, y = view.centre(cell)
-    half = round(view.cell * 0.5, 2)
-    place = {"x": round(x - half, 2), "y": round(y - half, 2), "width": 2 * half, "height": 2 * half}
-    mark = drawsvg.Group()
-    mark.append(
-        drawsvg.Rectangle(
-            **place, rx=5, fill=FAILURE_COLOUR, fill_opacity=0.2, stroke="#FFFFFF", stroke_width=7
-        )
-    )
-    mark.append(drawsvg.Rectangle(**place, rx=5, fill="none", stroke=FAILURE_COLOUR, stroke_width=4))
-    name = label(
-        category.value.replace("_", " "),
-        LEFT + BOARD,
-        HEIGHT - 13,
-        13,
-        fill=FAILURE_COLOUR,
-        text_anchor="end",
-        font_weight=700,
-    )
+    half, mark = view.cell * 0.5, drawsvg.Group()
+    pale = {"fill": FAILURE_COLOUR, "fill_opacity": 0.2, "stroke": "#FFFFFF", "stroke_width": 7}
+    mark.append(square(view, cell, half, rx=5, **pale))
+    mark.append(square(view, cell, half, rx=5, fill="none", stroke=FAILURE_COLOUR, stroke_width=4))
+    name = foot(category.value.replace("_", " "), "end", fill=FAILURE_COLOUR, font_weight=700)
     arrival, beat = frames.arrival(len(frames.cells) - 1) or _LEAD / frames.duration, 0.28 / frames.duration
     times = [0.0, *(round(arrival + beats * beat, 4) for beats in range(5))]
     frames.animate_steps(mark, "opacity", [0, 1, 0.2, 1, 0.2, 1], times)

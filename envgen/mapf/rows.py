@@ -9,69 +9,48 @@ from pydantic import ValidationError
 from envgen.errors import DataError, describe_validation_error
 from envgen.mapf.problem import Agent, Instance, Problem, Solution, moves_of, path_of
 from envgen.mapf.prompts import PromptStyle, prompt
-from envgen.mapf.verifier import FailureCategory, Verdict
+from envgen.mapf.verifier import Verdict
+
+
+def _field(name: str, type: pa.DataType, doc: str = "", nullable: bool = False) -> pa.Field:
+    return pa.field(name, type, nullable=nullable, metadata={"doc": doc} if doc else None)
+
 
 _CELL = pa.list_(pa.int8(), 2)
 SCHEMA = pa.schema(
     [
-        pa.field("id", pa.string(), nullable=False, metadata={"doc": "canonical identity, 32 hex digits"}),
-        pa.field("size", pa.int8(), nullable=False),
-        pa.field("num_agents", pa.int8(), nullable=False),
-        pa.field(
-            "holes",
-            pa.list_(_CELL),
-            nullable=False,
-            metadata={"doc": "(row, column), 0-indexed from the top left"},
-        ),
-        pa.field("starts", pa.list_(_CELL), nullable=False),
-        pa.field("goals", pa.list_(_CELL), nullable=False),
-        pa.field("sum_of_costs", pa.int16(), nullable=False, metadata={"doc": "optimal, in steps"}),
-        pa.field("makespan", pa.int16(), nullable=False, metadata={"doc": "of the stored plan, in steps"}),
-        pa.field("wait_required", pa.bool_(), nullable=False),
-        pa.field(
-            "waits",
-            pa.int16(),
-            nullable=False,
-            metadata={"doc": "waits of the stored plan; no optimal plan has fewer"},
-        ),
-        pa.field(
-            "plan",
-            pa.list_(pa.list_(pa.string())),
-            nullable=False,
-            metadata={"doc": "moves of each agent up to its last arrival"},
-        ),
-        pa.field("prompt", pa.string(), nullable=False),
+        _field("id", pa.string(), "canonical identity, 32 hex digits"),
+        _field("size", pa.int8()),
+        _field("num_agents", pa.int8()),
+        _field("holes", pa.list_(_CELL), "(row, column), 0-indexed from the top left"),
+        _field("starts", pa.list_(_CELL)),
+        _field("goals", pa.list_(_CELL)),
+        _field("sum_of_costs", pa.int16(), "optimal, in steps"),
+        _field("makespan", pa.int16(), "of the stored plan, in steps"),
+        _field("wait_required", pa.bool_()),
+        _field("waits", pa.int16(), "waits of the stored plan; no optimal plan has fewer"),
+        _field("plan", pa.list_(pa.list_(pa.string())), "moves of each agent up to its last arrival"),
+        _field("prompt", pa.string()),
     ]
 )
-
 VERDICT_SCHEMA = pa.schema(
     [
-        pa.field("valid", pa.bool_(), nullable=False),
-        pa.field("optimal", pa.bool_(), nullable=False),
-        pa.field("category", pa.string(), metadata={"doc": "failure category, null if valid"}),
-        pa.field("agent", pa.int8(), metadata={"doc": "first offending agent"}),
-        pa.field("step", pa.int16(), metadata={"doc": "first offending step, 0 is the start"}),
-        pa.field("cell", pa.list_(pa.int16())),
-        pa.field("detail", pa.string(), nullable=False),
-        pa.field("plan_sum_of_costs", pa.int16(), metadata={"doc": "of the answer, null if invalid"}),
-        pa.field("plan_makespan", pa.int16()),
-        pa.field(
-            "arrived",
-            pa.float64(),
-            nullable=False,
-            metadata={"doc": "share of agents whose path ends on their goal"},
-        ),
-        pa.field(
-            "legal_steps", pa.int16(), nullable=False, metadata={"doc": "steps before the first violation"}
-        ),
-        pa.field(
-            "legal_share",
-            pa.float64(),
-            nullable=False,
-            metadata={"doc": "the same as a share of the plan's length"},
-        ),
+        _field("valid", pa.bool_()),
+        _field("optimal", pa.bool_()),
+        _field("category", pa.string(), "failure category, null if valid", nullable=True),
+        _field("agent", pa.int8(), "first offending agent", nullable=True),
+        _field("step", pa.int16(), "first offending step, 0 is the start", nullable=True),
+        _field("cell", pa.list_(pa.int16()), nullable=True),
+        _field("detail", pa.string()),
+        _field("plan_sum_of_costs", pa.int16(), "of the answer, null if invalid", nullable=True),
+        _field("plan_makespan", pa.int16(), nullable=True),
+        _field("arrived", pa.float64(), "share of agents whose path ends on their goal"),
+        _field("legal_steps", pa.int16(), "steps before the first violation"),
+        _field("legal_share", pa.float64(), "the same as a share of the plan's length"),
     ]
 )
+_COLUMNS = dict(zip(Verdict.model_fields, VERDICT_SCHEMA.names, strict=True))
+"""Field of a verdict -> its column; in a row of answers the costs of an instance have the plain names."""
 
 
 def row_of(instance: Instance, style: PromptStyle) -> dict[str, Any]:
@@ -100,17 +79,11 @@ def instance_of_row(row: Mapping[str, Any], where: str) -> Instance:
             Agent(start=tuple(start), goal=tuple(goal))
             for start, goal in zip(row["starts"], row["goals"], strict=True)
         )
-        problem = Problem(
-            id=row["id"], size=row["size"], holes=tuple(map(tuple, row["holes"])), agents=agents
-        )
+        holes = tuple(map(tuple, row["holes"]))
+        problem = Problem(id=row["id"], size=row["size"], holes=holes, agents=agents)
         plan = tuple(path_of(agent.start, moves) for agent, moves in zip(agents, row["plan"], strict=True))
-        solution = Solution(
-            sum_of_costs=row["sum_of_costs"],
-            makespan=row["makespan"],
-            wait_required=row["wait_required"],
-            waits=row["waits"],
-            plan=plan,
-        )
+        said = {name: row[name] for name in ("sum_of_costs", "makespan", "wait_required", "waits")}
+        solution = Solution(**said, plan=plan)
     except ValidationError as error:
         raise DataError(describe_validation_error(error, f"{where}: not an instance")) from None
     except (ValueError, TypeError) as error:
@@ -118,11 +91,9 @@ def instance_of_row(row: Mapping[str, Any], where: str) -> Instance:
             f"{where}: not an instance: {error}; make the file with 'envwright generate' "
             "or 'envwright convert'"
         ) from None
-    arrivals = [len(path) - 1 for path in plan]
-    if [path[-1] for path in plan] != [agent.goal for agent in agents] or (sum(arrivals), max(arrivals)) != (
-        solution.sum_of_costs,
-        solution.makespan,
-    ):
+    costs = [len(path) - 1 for path in plan]
+    goals = [path[-1] for path in plan] == [agent.goal for agent in agents]
+    if not goals or (sum(costs), max(costs)) != (solution.sum_of_costs, solution.makespan):
         raise DataError(
             f"{where}: not an instance: sum_of_costs {solution.sum_of_costs} and makespan "
             f"{solution.makespan} are not those of the plan, "
@@ -133,35 +104,9 @@ def instance_of_row(row: Mapping[str, Any], where: str) -> Instance:
 
 def verdict_row(verdict: Verdict) -> dict[str, Any]:
     """A verdict as a row of `VERDICT_SCHEMA`."""
-    return {
-        "valid": verdict.valid,
-        "optimal": verdict.optimal,
-        "category": verdict.category,
-        "agent": verdict.agent,
-        "step": verdict.step,
-        "cell": verdict.cell,
-        "detail": verdict.detail,
-        "plan_sum_of_costs": verdict.sum_of_costs,
-        "plan_makespan": verdict.makespan,
-        "arrived": verdict.arrived,
-        "legal_steps": verdict.legal_steps,
-        "legal_share": verdict.legal_share,
-    }
+    return {column: getattr(verdict, name) for name, column in _COLUMNS.items()}
 
 
 def verdict_of_row(row: Mapping[str, Any]) -> Verdict:
     """The verdict of a row of `VERDICT_SCHEMA`."""
-    return Verdict(
-        valid=row["valid"],
-        optimal=row["optimal"],
-        category=FailureCategory(row["category"]) if row["category"] else None,
-        agent=row["agent"],
-        step=row["step"],
-        cell=tuple(row["cell"]) if row["cell"] else None,
-        detail=row["detail"],
-        sum_of_costs=row["plan_sum_of_costs"],
-        makespan=row["plan_makespan"],
-        arrived=row["arrived"],
-        legal_steps=row["legal_steps"],
-        legal_share=row["legal_share"],
-    )
+    return Verdict(**{name: row[column] for name, column in _COLUMNS.items()})

@@ -2,6 +2,7 @@
 
 from typing import Annotated, Self
 
+import numpy as np
 from pydantic import Field, model_validator
 
 from envgen.family import Knob, Label, Space, Stratum
@@ -11,6 +12,9 @@ from envgen.mapf.problem import MAX_AGENTS, MAX_SIZE, MIN_AGENTS, MIN_SIZE
 from envgen.mapf.verifier import FailureCategory
 
 WAIT_REQUIRED = "wait_required"
+FEWEST_SIZES, MOST_SIZES = 3, 6
+HOLE_STEPS = 10
+"""The ends of the hole ratio's range in a lesson are multiples of 1/10."""
 
 
 class Options(Frozen):
@@ -41,7 +45,6 @@ def space_of(options: Options) -> Space:
         word="holes",
         low=options.min_hole_ratio,
         high=options.max_hole_ratio,
-        default=options.min_hole_ratio,
         step=0.1,
         means="the share of the cells that are holes",
         digits=2,
@@ -50,9 +53,6 @@ def space_of(options: Options) -> Space:
     waits = Knob(
         name="wait_ratio",
         word="waits",
-        low=0,
-        high=1,
-        default=0,
         step=0.25,
         means="the share of its instances that cannot be solved at the least cost unless some agent waits",
         brief="share of instances that need a wait",
@@ -61,7 +61,6 @@ def space_of(options: Options) -> Space:
             asks="an optimal plan needs a wait",
             present="where a wait is needed",
             absent="where none is",
-            verb="moves",
         ),
     )
     return Space(
@@ -83,3 +82,19 @@ def space_of(options: Options) -> Space:
         best="optimal",
         mention=r"(?<![\w.])(\d{1,4})[x×]\1(?!\w)",
     )
+
+
+def usual_space() -> Space:
+    """The space of half of the lessons in design, which is that of the preset `tiny`."""
+    return space_of(Options(map_sizes=(3, 4, 5, 6), min_hole_ratio=0.2, max_hole_ratio=0.4))
+
+
+def random_space(rng: np.random.Generator) -> Space:
+    """The usual space, or one of some neighbouring map sizes with a range of hole ratios of its own."""
+    if rng.random() < 0.5:
+        return usual_space()
+    count = int(rng.integers(FEWEST_SIZES, MOST_SIZES + 1))
+    first = int(rng.integers(MIN_SIZE, MAX_SIZE - count + 2))
+    low, high = sorted(rng.choice(round(MAX_HOLE_RATIO * HOLE_STEPS) + 1, 2, replace=False) / HOLE_STEPS)
+    sizes = tuple(range(first, first + count))
+    return space_of(Options(map_sizes=sizes, min_hole_ratio=float(low), max_hole_ratio=float(high)))

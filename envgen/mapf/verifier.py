@@ -100,13 +100,9 @@ def verify_batch(instances: Sequence[Instance], completions: Sequence[str]) -> l
         except PlanParseError as error:
             verdicts[index] = Verdict(valid=False, category=FailureCategory.PARSE_ERROR, detail=str(error))
     if readable:
-        judged = [instances[index] for index in readable]
-        optima = [instance.solution.sum_of_costs for instance in judged]
-        verdicts |= zip(
-            readable,
-            _judged([instance.problem for instance in judged], optima, *read_cells(paths)),
-            strict=True,
-        )
+        problems = [instances[index].problem for index in readable]
+        optima = [instances[index].solution.sum_of_costs for index in readable]
+        verdicts |= zip(readable, _judged(problems, optima, *read_cells(paths)), strict=True)
     return [verdicts[index] for index in range(len(instances))]
 
 
@@ -125,11 +121,7 @@ def trace(plan: Plan, verdict: Verdict | None) -> tuple[tuple[Cell, ...], ...]:
     The violation is the one that `verdict` names. Agents that have stopped rest on their last cell.
     """
     last = max(map(len, plan)) - 1
-    if (
-        verdict is not None
-        and verdict.step is not None
-        and verdict.category is not FailureCategory.GOAL_NOT_REACHED
-    ):
+    if verdict and verdict.step is not None and verdict.category is not FailureCategory.GOAL_NOT_REACHED:
         last = min(last, verdict.step)
     return tuple(tuple(path[min(step, len(path) - 1)] for path in plan) for step in range(last + 1))
 
@@ -139,73 +131,67 @@ def _judged(
 ) -> list[Verdict]:
     boards, rows = boards_of(problems)
     found = judge(boards, Plans(rows, np.array(optima, np.int64), stops, cells)).tolist()
-    return [
-        _verdict(problem, Judgement._make(judgement))
-        for problem, judgement in zip(problems, found, strict=True)
-    ]
+    return [_verdict(*pair) for pair in zip(problems, map(Judgement._make, found), strict=True)]
 
 
 def _verdict(problem: Problem, found: Judgement) -> Verdict:
-    arrived = found.arrived / len(problem.agents)
+    progress = {"arrived": found.arrived / len(problem.agents), "legal_steps": found.legal_steps}
     if not found.finding:
         return Verdict(
             valid=True,
             optimal=bool(found.optimal),
             sum_of_costs=found.sum_of_costs,
             makespan=found.makespan,
-            arrived=arrived,
-            legal_steps=found.legal_steps,
             legal_share=1.0,
+            **progress,
         )
+    category, sentence = _FINDINGS[found.finding]
+    cell = found.row, found.column
+    share = found.legal_steps / found.steps if found.steps else 0.0
     return Verdict(
         valid=False,
-        category=_CATEGORIES[found.finding],
+        category=category,
         agent=found.agent,
         step=found.step,
-        cell=(found.row, found.column),
-        detail=_detail(problem, found),
-        arrived=arrived,
-        legal_steps=found.legal_steps,
-        legal_share=_legal_share(found),
+        cell=cell,
+        detail=sentence.format(
+            agent=found.agent,
+            other=found.other,
+            step=found.step,
+            size=problem.size,
+            cell=cell_text(cell),
+            origin=cell_text((found.from_row, found.from_column)),
+        ),
+        legal_share=1.0 if category is FailureCategory.GOAL_NOT_REACHED else share,
+        **progress,
     )
 
 
-def _legal_share(found: Judgement) -> float:
-    if found.finding == Finding.GOAL_MISSED:
-        return 1.0
-    return found.legal_steps / found.steps if found.steps else 0.0
-
-
-def _detail(problem: Problem, found: Judgement) -> str:
-    agent, other, cell, origin = (
-        found.agent,
-        found.other,
-        cell_text((found.row, found.column)),
-        cell_text((found.from_row, found.from_column)),
-    )
-    match found.finding:
-        case Finding.WRONG_START:
-            return f"agent {agent} begins at {cell}, its start is {origin}"
-        case Finding.OFF_GRID:
-            return f"agent {agent} leaves the {problem.size}x{problem.size} grid to {cell}"
-        case Finding.JUMP:
-            return f"agent {agent} jumps from {origin} to {cell}, which is no neighbour"
-        case Finding.HOLE:
-            return f"agent {agent} enters the hole {cell}"
-        case Finding.SAME_CELL:
-            return f"agents {other} and {agent} are both in {cell} after step {found.step}"
-        case Finding.SWAP:
-            return f"agents {other} and {agent} swap {cell} and {origin} in step {found.step}"
-        case _:
-            return f"agent {agent} ends at {cell}, its goal is {cell_text(problem.agents[agent].goal)}"
-
-
-_CATEGORIES: dict[int, FailureCategory] = {
-    Finding.WRONG_START: FailureCategory.ILLEGAL_MOVE,
-    Finding.OFF_GRID: FailureCategory.ILLEGAL_MOVE,
-    Finding.JUMP: FailureCategory.ILLEGAL_MOVE,
-    Finding.HOLE: FailureCategory.HOLE_COLLISION,
-    Finding.SAME_CELL: FailureCategory.CONFLICT,
-    Finding.SWAP: FailureCategory.CONFLICT,
-    Finding.GOAL_MISSED: FailureCategory.GOAL_NOT_REACHED,
+_FINDINGS: dict[int, tuple[FailureCategory, str]] = {
+    Finding.WRONG_START: (
+        FailureCategory.ILLEGAL_MOVE,
+        "agent {agent} begins at {cell}, its start is {origin}",
+    ),
+    Finding.OFF_GRID: (
+        FailureCategory.ILLEGAL_MOVE,
+        "agent {agent} leaves the {size}x{size} grid to {cell}",
+    ),
+    Finding.JUMP: (
+        FailureCategory.ILLEGAL_MOVE,
+        "agent {agent} jumps from {origin} to {cell}, which is no neighbour",
+    ),
+    Finding.HOLE: (FailureCategory.HOLE_COLLISION, "agent {agent} enters the hole {cell}"),
+    Finding.SAME_CELL: (
+        FailureCategory.CONFLICT,
+        "agents {other} and {agent} are both in {cell} after step {step}",
+    ),
+    Finding.SWAP: (
+        FailureCategory.CONFLICT,
+        "agents {other} and {agent} swap {cell} and {origin} in step {step}",
+    ),
+    Finding.GOAL_MISSED: (
+        FailureCategory.GOAL_NOT_REACHED,
+        "agent {agent} ends at {cell}, its goal is {origin}",
+    ),
 }
+"""What a verdict says of a finding: its category, and its sentence."""

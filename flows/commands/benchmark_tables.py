@@ -98,7 +98,7 @@ def _published_models(results: BenchmarkResults) -> Table:
         ),
     )
     table.add_section()
-    for model, rates in MODELS:
+    for model, rates in MODELS.items():
         table.add_row(
             model, *(f"{rates[agents][0]:.2f} / {rates[agents][1]:.2f}" for agents in results.agents)
         )

@@ -18,7 +18,7 @@ from envgen.errors import ModelError
 from infra.config.settings import Settings, without_password
 from infra.config.versions import code_version, library_versions
 from infra.serving.project_file import named_server
-from policy.chat.interpreter import vllm_python, vllm_version
+from policy.chat.replica import vllm_python, vllm_version
 from policy.checkpoints import TINY_DIRECTORY
 
 # What was seen to work together; anything outside is known to fail or unknown.

@@ -12,10 +12,9 @@ from infra.config.preset import Preset, resolved_json
 from infra.config.workload import Throughput, Work, Workload, workload
 from policy.checkpoints import resolve_model
 from policy.grpo.batches import Batches
+from policy.grpo.launch import INSTALL, Sharding, missing_packages
 from policy.grpo.memory import LEFT_OUT, MemoryEstimate, Moment, estimate_memory
 from policy.grpo.model_size import ModelSize, model_size
-from policy.grpo.packages import INSTALL, missing_packages
-from policy.grpo.sharding import Sharding
 from policy.grpo.train_spec import answer_tokens
 
 _KNOBS = {

@@ -65,7 +65,7 @@ def headroom(
 ) -> None:
     """What designing could be worth: constant configs or recipes, and a greedy look-ahead; the same command
     continues one that was cut off."""
-    from infra.analysis.headroom.page import markdown
+    from infra.analysis.headroom.results import markdown
     from infra.analysis.headroom.spec import load_headroom
 
     spec = load_headroom(name)

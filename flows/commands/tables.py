@@ -9,7 +9,7 @@ from engineer.gate import name_of
 from engineer.proposal import Proposal
 from envgen.breakdown import Breakdown, Difference
 from envgen.terminal import printable
-from infra.analysis.comparison import text
+from infra.analysis.comparison import page
 from infra.analysis.formats import narrow
 from infra.analysis.results import ComparisonResults
 from infra.lineage.facts import Ancestor
@@ -44,14 +44,14 @@ def rates_table(results: CurriculumResults) -> Table:
 def comparison_table(results: ComparisonResults) -> Table:
     """Engineer variants side by side, at most 100 columns wide."""
     table = Table(
-        title=text.title(results),
-        caption=text.caption(results),
+        title=page.title(results),
+        caption=page.caption(results),
         caption_justify="left",
         box=SIMPLE_HEAD,
         show_edge=False,
         padding=(0, 0),
     )
-    for name in text.HEADINGS:
+    for name in page.HEADINGS:
         words = name in ("engineer", "rate")
         table.add_column(
             name,
@@ -60,7 +60,7 @@ def comparison_table(results: ComparisonResults) -> Table:
             overflow="fold",
             min_width=14 if name == "engineer" else None,
         )
-    for row in text.rows(results):
+    for row in page.rows(results):
         table.add_row(*row)
     return table
 

@@ -29,6 +29,7 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#56a0d8", "#6
 DASHES = ("-", (0, (5, 2)), (0, (1.2, 1.6)))
 MARKERS = ("o", "s", "^", "D", "v", "P")
 _FAINT, _BAND, _HIDDEN = "#c3ccd4", "#e6ebef", "#ffffff"
+_POINT: dict[str, Any] = {"marker": "o", "markersize": 7, "color": COLOURS[0], "markeredgewidth": 1.6}
 _TOGETHER, _COLUMNS = 3, 5
 """Up to so many arms have their bands in one panel of learning curves.
 
@@ -175,12 +176,10 @@ def effects_figure(
     `rows`: name of a comparison -> baseline -> arm -> difference.
     """
     lines = [max(map(len, against.values())) for against in rows.values()]
+    heights, columns = [number + 0.4 for number in lines], max(map(len, rows.values()))
     figure = new_figure(10, 1.3 + 0.42 * sum(lines) + 0.6 * len(lines))
     figure.set_layout_engine("constrained", w_pad=0.12)
-    columns = max(map(len, rows.values()))
-    panels = figure.subplots(
-        len(rows), columns, squeeze=False, height_ratios=[number + 0.4 for number in lines]
-    )
+    panels = figure.subplots(len(rows), columns, squeeze=False, height_ratios=heights)
     shown = [one for against in rows.values() for effects in against.values() for one in effects.values()]
     # A point at least, where nothing differs.
     reach = 1.05 * max(0.01, *(end for one in shown for end in (abs(one.low), abs(one.high), one.detectable)))
@@ -196,20 +195,13 @@ def effects_figure(
 
 def _forest(axes: "Axes", effects: Mapping[str, Effect], rows: int, reach: float) -> None:
     """A row for each effect, in points; `reach` ends the axis on both sides."""
+    beside = {"transform": axes.get_yaxis_transform(), "va": "center", "color": INK, "fontsize": 9}
     for row, found in enumerate(effects.values()):
         visible = 100 * found.detectable
         axes.barh(row, 2 * visible, left=-visible, height=0.78, color=_BAND, linewidth=0)
-        fill = COLOURS[0] if found.sign else _HIDDEN
-        marks = {
-            "marker": "o",
-            "markersize": 7,
-            "markerfacecolor": fill,
-            "markeredgewidth": 1.6,
-            "elinewidth": 1.8,
-        }
+        fill = {"markerfacecolor": COLOURS[0] if found.sign else _HIDDEN, "elinewidth": 1.8}
         value, low, high = (100 * end for end in (found.value, found.low, found.high))
-        axes.errorbar(value, row, xerr=[[value - low], [high - value]], color=COLOURS[0], **marks)
-        beside = {"transform": axes.get_yaxis_transform(), "va": "center", "color": INK, "fontsize": 9}
+        axes.errorbar(value, row, xerr=[[value - low], [high - value]], **_POINT, **fill)
         axes.text(1.03, row, difference_text(found, ""), **beside)
     axes.axvline(0, color=INK, linewidth=1)
     strip_axes(axes, "x")
@@ -222,10 +214,9 @@ def _explain(figure: "Figure") -> None:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    point = {"marker": "o", "markersize": 7, "color": COLOURS[0], "markeredgewidth": 1.6}
     handles = {
-        "95 % interval, unadjusted, misses zero": Line2D([], [], **point),
-        "holds zero": Line2D([], [], markerfacecolor=_HIDDEN, **point),
+        "95 % interval, unadjusted, misses zero": Line2D([], [], **_POINT),
+        "holds zero": Line2D([], [], markerfacecolor=_HIDDEN, **_POINT),
         "a true difference this small would probably be missed": Patch(color=_BAND),
     }
     words = {"frameon": False, "fontsize": 9.5, "labelcolor": INK}

@@ -13,9 +13,14 @@ PERCENT, POINTS = f"{SPACE}%", f"{SPACE}points"
 UNDEFINED = "–"
 
 
+def hundred(value: float) -> str:
+    """A rate in percent without its unit, where a heading has it: `42.3`."""
+    return f"{100 * value:.1f}"
+
+
 def percent(value: float) -> str:
     """A rate with one decimal: `42.3 %`."""
-    return f"{100 * value:.1f}{PERCENT}"
+    return f"{hundred(value)}{PERCENT}"
 
 
 def share(value: float) -> str:
@@ -139,6 +144,11 @@ class StratumChanges:
     label: str
     knobs: tuple[Change, ...]
     """Those of `Space.numbers`: data_ratio, then the knobs."""
+
+    @property
+    def changed(self) -> bool:
+        """Whether one of them did."""
+        return any(knob.changed for knob in self.knobs)
 
 
 def is_share(knob: Knob) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -44,9 +44,10 @@ class Finished:
     pilots: tuple[ScoredStage, ...] = ()
     """What pilots said of its configs, and the gains that followed."""
     judged: Mapping[str, np.ndarray] | None = None
-    """Rate -> outcomes of the final policy, of shape (instances,), if it is judged on another set."""
+    """Rate -> outcomes of the final policy, of shape (instances,), if it is judged on another set; a study's
+    failure `category` too."""
 
-    def end(self, name: RateName) -> np.ndarray:
+    def end(self, name: str) -> np.ndarray:
         """Outcomes of the final policy where it is judged, of shape (instances,)."""
         return self.outcomes[name][self.final + 1] if self.judged is None else self.judged[name]
 
@@ -69,6 +70,13 @@ def finished(directory: Path, preset: Preset) -> Finished | None:
         return None
 
 
+def ended(directory: Path, preset: Preset) -> Finished:
+    """As `finished`; RunDirectoryError if it is to be run."""
+    if found := finished(directory, preset):
+        return found
+    raise RunDirectoryError(f"{directory}: not finished; run the same command again to continue it")
+
+
 def _read(run: Run, results: CurriculumResults) -> Finished:
     numbers = [stage.stage for stage in results.stages]
     evaluations = [run.evaluation(number) for number in (BASE_POLICY, *numbers)]
@@ -76,18 +84,13 @@ def _read(run: Run, results: CurriculumResults) -> Finished:
     ids = [tuple(table["id"].to_pylist()) for table in tables]
     if len(set(ids)) > 1:
         raise DataError(f"{run.directory}: the stages were evaluated on different instances")
-    seconds = sum(
-        value
-        for stage in results.stages
-        for step, value in stage.seconds.items()
-        if stage.stage or step not in STAGE_STEPS
-    )
+    steps = [(stage.stage, *step) for stage in results.stages for step in stage.seconds.items()]
     return Finished(
         outcomes={name: np.stack([table[name].to_numpy() for table in tables]) for name in RATES},
         final=results.final.stage,
         ids=ids[0],
         tokens=_tokens([run.stage(number).manifest["tokens"] for number in numbers]),
-        seconds=seconds,
+        seconds=sum(seconds for stage, step, seconds in steps if stage or step not in STAGE_STEPS),
         training_seconds=sum(stage.training.seconds for stage in results.stages),
         pilots=tuple(piloted_stages(run.directory.name, results)),
     )
@@ -100,7 +103,7 @@ def _tokens(stages: list[dict[str, int]]) -> dict[str, float]:
         "training": sum(tokens["training"] for tokens in own),
         "evaluation": sum(tokens["evaluation"] for tokens in own),
         "engineer": sum(
-            value for tokens in stages for name, value in tokens.items() if name.startswith("engineer")
+            sum(used for name, used in tokens.items() if name.startswith("engineer")) for tokens in stages
         ),
         "pilot": sum(tokens["pilot"] for tokens in stages),
     }
@@ -154,21 +157,19 @@ def arm_result(
     if not runs:
         return ArmResult(label=label, engineer=engineer, variant=variant, seeds=())
     every = list(runs.values())
-    curves = {name: list(np.stack([run.outcomes[name] for run in every], axis=1)) for name in RATES}
-    ends = {name: final(runs, name) for name in RATES}
     differences = {base: against(runs, others) for base, others in baselines.items() if base != label}
+    rates: dict[str, Any] = {}
+    for name in RATES:
+        curve = list(np.stack([run.outcomes[name] for run in every], axis=1))
+        rates[name], rates[f"{name}_curve"] = rate(final(runs, name)), tuple(map(rate, curve))
+        rates[f"{name}_area"] = rate(area(curve[1:] or curve))
     return ArmResult(
         label=label,
         engineer=engineer,
         variant=variant,
         seeds=tuple(runs),
-        valid=rate(ends["valid"]),
-        optimal=rate(ends["optimal"]),
-        valid_area=rate(area(curves["valid"][1:] or curves["valid"])),
-        optimal_area=rate(area(curves["optimal"][1:] or curves["optimal"])),
-        valid_curve=tuple(map(rate, curves["valid"])),
-        optimal_curve=tuple(map(rate, curves["optimal"])),
-        final_by_seed={seed: float(row.mean()) for seed, row in zip(runs, ends["valid"], strict=True)},
+        **rates,
+        final_by_seed={seed: float(run.end("valid").mean()) for seed, run in runs.items()},
         tokens={
             name: float(np.mean([run.tokens.get(name, 0.0) for run in every])) for name in every[0].tokens
         },

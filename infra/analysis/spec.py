@@ -88,8 +88,10 @@ class ComparisonSpec(Frozen):
         preset = _designed(self.preset, "fixed", self.preset.engineer.variant, 1)
         plain = preset.engineer.model_copy(update={"candidates": 1, "pilot": 0, "gate": "off"})
         seeds = {"one": [self.preset.seed], "per-seed": self.seeds, "own": []}[self.stage_0]
-        changes = [{"engineer": plain, "seed": seed, "stage0_seed": seed} for seed in seeds]
-        return {self.root(one["seed"]): preset.model_copy(update=one) for one in changes}
+        own = [
+            preset.model_copy(update={"engineer": plain, "seed": seed, "stage0_seed": seed}) for seed in seeds
+        ]
+        return {self.root(one.seed): one for one in own}
 
 
 def _designed(preset: Preset, engineer: str, variant: str, stages: int) -> Preset:
@@ -161,10 +163,8 @@ def plan(
             f"approval: {base.approval} asks a person before each stage, which a comparison cannot; "
             "use --set approval=none"
         )
-    chosen = _engineers(engineers, variants, base.engineer.variant)
-    spec = ComparisonSpec(
-        name=name or f"compare-{base.name}", preset=base, arms=tuple(chosen), seeds=tuple(numbers)
-    )
+    arms = tuple(_engineers(engineers, variants, base.engineer.variant))
+    spec = ComparisonSpec(name=name or f"compare-{base.name}", preset=base, arms=arms, seeds=tuple(numbers))
     check(spec)
     return spec
 
@@ -201,11 +201,8 @@ def open_comparison(directory: Path, wanted: ComparisonSpec) -> ComparisonSpec:
             "name with --name, go back to those settings, or move the directory away. Engineers, seeds and "
             "stages may be added"
         )
-    if other := [
-        field
-        for field in ("stage_0", "test", "registration")
-        if getattr(found, field) != getattr(wanted, field)
-    ]:
+    held = ("stage_0", "test", "registration")
+    if other := [field for field in held if getattr(found, field) != getattr(wanted, field)]:
         raise RunDirectoryError(
             f"{path}: was begun with another {', '.join(other)}; go back to that, or begin a new one with "
             "its own name and seeds"
@@ -229,11 +226,7 @@ def read_comparison(directory: Path) -> ComparisonSpec:
 
 
 def _engineers(text: str, variants: str | None, default: str) -> list[Arm]:
-    over = (
-        [known_variant(name) for name in _items(variants, "--variants")]
-        if variants is not None
-        else [default]
-    )
+    over = [default] if variants is None else [*map(_known_variant, _items(variants, "--variants"))]
     found: list[Arm] = []
     for item in _items(text, "--engineers"):
         engineer, colon, variant = item.partition(":")
@@ -243,7 +236,7 @@ def _engineers(text: str, variants: str | None, default: str) -> list[Arm]:
                 f"--engineers {item}: {engineer!r} reads no context, so that a variant changes nothing; "
                 f"write {engineer}"
             )
-        shown = [known_variant(variant)] if colon else over if reads else [default]
+        shown = [_known_variant(variant)] if colon else over if reads else [default]
         found += [Arm(engineer=engineer, variant=one, reads=reads) for one in shown]
     labels = [arm.label for arm in found]
     if repeated := sorted({label for label in labels if labels.count(label) > 1}):
@@ -251,7 +244,7 @@ def _engineers(text: str, variants: str | None, default: str) -> list[Arm]:
     return found
 
 
-def known_variant(name: str) -> str:
+def _known_variant(name: str) -> str:
     """The name of a context variant; ConfigError if there is none of that name."""
     if name not in VARIANTS:
         near = difflib.get_close_matches(name.upper(), VARIANTS, n=1, cutoff=0.3)

@@ -8,8 +8,8 @@ from engineer.proposal import Proposal
 from envgen.breakdown import Breakdown
 from envgen.config import EnvConfig
 from envgen.family import Space
-from infra.analysis.formats import changes_between, label, rate_text
-from policy.grpo.pilot_score import Piloted
+from infra.analysis.formats import changes_between, label, markdown_table, rate_text
+from policy.grpo.pilot import Piloted
 
 
 def config_table(space: Space, config: EnvConfig, previous: EnvConfig | None) -> list[dict[str, Any]]:
@@ -50,7 +50,8 @@ def proposal_markdown(
         lines.append(f"**The previous config is kept:** {quiet(proposal.fallback)}")
     reason = quiet(proposal.rationale or "(none)").splitlines()
     lines += ["**Reason given:**", "\n".join(f"> {line}" for line in reason)]
-    lines.append(_table(config_table(space, proposal.config, previous)))
+    rows = config_table(space, proposal.config, previous)
+    lines.append(markdown_table(list(rows[0]), [list(row.values()) for row in rows], words=rows[0]))
     lines += [f"- projection: {quiet(change)}" for change in proposal.changes]
     for number, piloted in enumerate(pilots, start=1):
         chosen = " (this one)" if piloted.config == proposal.config else ""
@@ -73,9 +74,3 @@ def pilot_text(piloted: Piloted) -> str:
 def quiet(text: str) -> str:
     """A text whose words stay and whose Markdown and HTML do nothing: models write it."""
     return re.sub(r"([\\`*_{}\[\]()#+!|<>~&])", r"\\\1", text)
-
-
-def _table(rows: list[dict[str, Any]]) -> str:
-    heads = list(rows[0])
-    cells = [heads, ["---"] * len(heads), *([str(row[head]) for head in heads] for row in rows)]
-    return "\n".join("| " + " | ".join(line) + " |" for line in cells)

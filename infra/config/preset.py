@@ -21,9 +21,9 @@ from infra.config.names import Stem
 from policy.chat.engine_config import EngineConfig
 from policy.checkpoints import SHIPPED
 from policy.grpo.batches import Batches
+from policy.grpo.launch import Sharding, check_training
 from policy.grpo.rewards import DEFAULT_WEIGHTS, RewardWeights
-from policy.grpo.sharding import Sharding
-from policy.grpo.train_spec import TrainingSettings, check_training, check_trl_options
+from policy.grpo.train_spec import TrainingSettings, check_trl_options
 from policy.tiny.spec import RECIPE, BootstrapRecipe
 
 TINY_DESIGN_TOKENS = 160

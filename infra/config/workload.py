@@ -8,7 +8,7 @@ from envgen.frozen import Frozen
 from infra.config.lengths import DESIGN_PROMPT_TOKENS, prompt_tokens
 from infra.config.preset import Preset
 from policy.grpo.batches import Batches
-from policy.grpo.sharding import Sharding
+from policy.grpo.launch import Sharding
 from policy.grpo.train_spec import answer_tokens
 
 

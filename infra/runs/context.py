@@ -7,7 +7,7 @@ from engineer.context import DesignContext, StageRecord
 from infra.config.preset import Preset
 from infra.runs.run import Run, RunRef
 from infra.runs.stage import Stage
-from policy.grpo.train_log import mean_advantages, zero_variance_shares
+from policy.grpo.train_log import stratum_means
 from policy.grpo.train_spec import answer_tokens, group_size
 
 _OF_THE_MACHINE = (
@@ -70,7 +70,7 @@ def _record(run: Run, number: int) -> StageRecord:
         parent=run.parent(number),
         config=stage.config,
         breakdown=stage.breakdown,
-        advantage=mean_advantages(stage.train_log),
-        zero_variance=zero_variance_shares(stage.train_log),
+        advantage=stratum_means(stage.train_log, "advantage"),
+        zero_variance=stratum_means(stage.train_log, "zero_variance"),
         change=stage.changes.valid,
     )

@@ -11,7 +11,7 @@ from envgen.breakdown import Breakdown, Difference
 from envgen.config import EnvConfig
 from envgen.frozen import Frozen
 from infra.runs.decision import Decision
-from policy.grpo.pilot_score import Piloted
+from policy.grpo.pilot import Piloted
 
 
 class TrainingSummary(Frozen):

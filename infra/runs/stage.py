@@ -21,7 +21,7 @@ from envgen.frozen import Frozen
 from infra.runs.decision import Decision
 from policy.evaluation import Changes
 from policy.grpo.canary import CANARY, Canary, WeightsCheck
-from policy.grpo.pilot_score import Pilots
+from policy.grpo.pilot import Pilots
 from policy.grpo.train_log import read_train_log
 from policy.grpo.train_spec import CHECKPOINT, TRAIN_LOG
 from policy.rollouts import read_rollouts, write_rollouts

@@ -1,11 +1,11 @@
 """Answers that survive the process that asked for them: a repeated call asks only for what is owed."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -41,37 +41,29 @@ class KeptAnswers:
         Raises ModelError; what is finished by then is kept.
         """
         keys = self._keys(conversations, sampling)
-        kept = self._read()
+        kept, torn = self._read()
         found = {index: kept[key] for index, key in keys.items() if key in kept}
         if progress and found:
             progress(dict(found))
         # A group is asked as a whole, or its sampled answers would repeat those that are there.
-        owed = sorted(
-            index
-            for group in equal_groups(conversations)
-            if not found.keys() >= set(group)
-            for index in group
-        )
-        if not owed:
-            return [found[index] for index in range(len(conversations))]
-        with self._appended() as file:
+        owed = [group for group in equal_groups(conversations) if not found.keys() >= set(group)]
+        if owed:
+            indices = sorted(index for group in owed for index in group)
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with open(self.path, "ab") as file:
+                file.write(b"\n" if torn else b"")
 
-            def keep(new: Mapping[int, Completion]) -> None:
-                fresh = {
-                    owed[place]: completion for place, completion in new.items() if owed[place] not in found
-                }
-                file.write(
-                    b"".join(
-                        _Line(key=keys[index], completion=completion).model_dump_json().encode() + b"\n"
-                        for index, completion in fresh.items()
-                    )
-                )
-                file.flush()
-                found.update(fresh)
-                if progress and fresh:
-                    progress(fresh)
+                def keep(new: Mapping[int, Completion]) -> None:
+                    fresh = {indices[place]: one for place, one in new.items() if indices[place] not in found}
+                    for index, completion in fresh.items():
+                        line = _Line(key=keys[index], completion=completion).model_dump_json()
+                        file.write(line.encode() + b"\n")
+                    file.flush()
+                    found.update(fresh)
+                    if progress and fresh:
+                        progress(fresh)
 
-            self.model.complete([conversations[index] for index in owed], sampling, keep)
+                self.model.complete([conversations[index] for index in indices], sampling, keep)
         return [found[index] for index in range(len(conversations))]
 
     def _keys(self, conversations: Sequence[Conversation], sampling: Sampling) -> dict[int, str]:
@@ -79,30 +71,16 @@ class KeptAnswers:
         keys = {}
         for group in equal_groups(conversations):
             # Not `digest`: thousands of these are made in a call.
-            asked = sha256(
-                json.dumps(
-                    [how, *((message.role, message.content) for message in conversations[group[0]])]
-                ).encode()
-            ).hexdigest()
-            keys |= {index: f"{asked}-{rank}" for rank, index in enumerate(group)}
+            asked = json.dumps([how, *((one.role, one.content) for one in conversations[group[0]])])
+            key = sha256(asked.encode()).hexdigest()
+            keys |= {index: f"{key}-{rank}" for rank, index in enumerate(group)}
         return keys
 
-    def _read(self) -> dict[str, Completion]:
-        found = {}
-        for line in self.path.read_bytes().splitlines() if self.path.exists() else []:
-            try:
+    def _read(self) -> tuple[dict[str, Completion], bool]:
+        """The kept answers, and whether the last line was torn."""
+        found, data = {}, self.path.read_bytes() if self.path.exists() else b""
+        for line in data.splitlines():
+            with suppress(ValidationError):
                 kept = _Line.model_validate_json(line)
-            except ValidationError:
-                continue
-            found[kept.key] = kept.completion
-        return found
-
-    @contextmanager
-    def _appended(self) -> Iterator[BinaryIO]:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with open(self.path, "ab+") as file:
-            if file.tell():
-                file.seek(-1, 2)
-                if file.read(1) != b"\n":
-                    file.write(b"\n")
-            yield file
+                found[kept.key] = kept.completion
+        return found, bool(data) and not data.endswith(b"\n")

@@ -17,7 +17,8 @@ class Endpoint(Frozen):
     """An endpoint, a model there, and the patience of its caller.
 
     It names the key's variable and never holds the key. An answer is there, or given up, within
-    (retries + 1) * timeout + retries * max_wait seconds."""
+    (retries + 1) * timeout + retries * max_wait seconds.
+    """
 
     model_config = ConfigDict(allow_inf_nan=False)
     base_url: str = "https://api.openai.com/v1"
@@ -52,20 +53,10 @@ def check_endpoint(endpoint: Endpoint) -> None:
         )
     try:
         parts = urlsplit(endpoint.base_url)
-        usable = (
-            parts.scheme in {"http", "https"}
-            and bool(parts.hostname)
-            and parts.port != 0
-            and len(endpoint.base_url) <= 500
-        )
+        usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
     except ValueError:
         usable, parts = False, urlsplit("")
-    if (
-        not usable
-        or not endpoint.base_url.isascii()
-        or not endpoint.base_url.isprintable()
-        or " " in endpoint.base_url
-    ):
+    if not usable or len(endpoint.base_url) > 500 or not _printable(endpoint.base_url):
         raise ValueError("base_url: expected an address as http://localhost:8000/v1")
     if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
         raise ValueError(
@@ -77,9 +68,13 @@ def check_endpoint(endpoint: Endpoint) -> None:
 def read_key(endpoint: Endpoint) -> str:
     """The key in the environment, or nothing; ModelError if it cannot be one."""
     key = os.environ.get(endpoint.api_key_env, "").strip()
-    if not key.isascii() or not key.isprintable() or " " in key:
+    if not _printable(key):
         raise ModelError(
             f"the environment variable {endpoint.api_key_env} holds characters that no key has; set it to "
             "the key alone"
         )
     return key
+
+
+def _printable(text: str) -> bool:
+    return text.isascii() and text.isprintable() and " " not in text

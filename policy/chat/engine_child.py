@@ -86,13 +86,12 @@ def _load(spec: dict) -> "LocalModel":
 def _take(model: "LocalModel", request: Request, reply: Callable[..., None]) -> None:
     if request.sequences:
         _note(f"scores {len(request.sequences)} sequences")
-        reply(scores=dict(zip(request.sequences, model.score(list(request.sequences.values())), strict=True)))
+        scores = model.score(list(request.sequences.values()))
+        reply(scores=dict(zip(request.sequences, scores, strict=True)))
     if request.sampling is not None:
         under = " under a schema" if request.sampling.json_schema is not None else ""
-        _note(
-            f"is asked for {len(request.conversations)} answers of up to {request.sampling.max_tokens} "
-            f"tokens{under}"
-        )
+        asked, limit = len(request.conversations), request.sampling.max_tokens
+        _note(f"is asked for {asked} answers of up to {limit} tokens{under}")
         model.add(request.conversations, request.sampling)
 
 

@@ -33,14 +33,13 @@ class EngineConfig(Frozen):
     @model_validator(mode="after")
     def _read(self) -> Self:
         """Refuse what the backend would not read."""
-        if self.backend != "vllm":
-            for name in ("tensor_parallel", "gpu_memory_utilization", "max_model_len"):
-                value = getattr(self, name)
-                if value != type(self).model_fields[name].default:
-                    raise ValueError(
-                        f"{name}: {value} is read by the backend vllm only, and backend is {self.backend}; "
-                        f"set it to vllm, or leave {name} out"
-                    )
+        for name in ("tensor_parallel", "gpu_memory_utilization", "max_model_len"):
+            value = getattr(self, name)
+            if self.backend != "vllm" and value != type(self).model_fields[name].default:
+                raise ValueError(
+                    f"{name}: {value} is read by the backend vllm only, and backend is {self.backend}; "
+                    f"set it to vllm, or leave {name} out"
+                )
         return self
 
     @property
@@ -48,21 +47,15 @@ class EngineConfig(Frozen):
         """What to change where memory does not suffice."""
         if self.backend == "transformers":
             return f"lower the engine's batch_size, now {self.batch_size}"
-        length, share = (
-            self.max_model_len or "the model's own limit",
-            self.gpu_memory_utilization or "vLLM's own 0.92",
-        )
-        either = "more of it is cache, less of it leaves room for others"
+        length = self.max_model_len or "the model's own limit"
+        share = self.gpu_memory_utilization or "vLLM's own 0.92"
         return (
             f"lower the engine's max_model_len, now {length}, or change its gpu_memory_utilization, now "
-            f"{share}: {either}"
+            f"{share}: more of it is cache, less of it leaves room for others"
         )
 
     @property
     def decides(self) -> dict[str, Any]:
         """What of it decides answers, for content keys; the rest decides speed and memory."""
-        return (
-            {"dtype": self.dtype}
-            if self.backend == "transformers"
-            else {"dtype": self.dtype, "backend": self.backend}
-        )
+        backend = {} if self.backend == "transformers" else {"backend": self.backend}
+        return {"dtype": self.dtype, **backend}

@@ -42,8 +42,8 @@ class LocalModel(ABC):
     def score(self, sequences: Sequence[Sequence[int]]) -> list[list[float]]:
         """For each sequence of n >= 1 token ids the n - 1 log-probabilities of its tokens after the first.
 
-        They are log p(token_t | tokens before t), t >= 1, at temperature 1. Raises ModelError if a sequence
-        is too long.
+        They are log p(token_t | tokens before t), t >= 1, at temperature 1. ModelError if a sequence is empty
+        or too long for the model.
         """
 
     def add(self, conversations: Mapping[int, Conversation], sampling: Sampling) -> list[Question]:
@@ -59,22 +59,17 @@ class LocalModel(ABC):
         messages = [[message.model_dump() for message in asked[group[0]]] for group in groups]
         prompts = self.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
         encoded = self.tokenizer(prompts, add_special_tokens=False)["input_ids"]
-        questions = [
-            Question(
-                indices[place],
-                tokens,
-                seed_integer(sampling.seed, prompt, rank) if sampling.temperature else 0,
-                sampling,
-            )
-            for group, prompt, tokens in zip(groups, prompts, encoded, strict=True)
-            for rank, place in enumerate(group)
-        ]
         longest = max(map(len, encoded))
         if self.limit and longest + sampling.max_tokens > self.limit:
             raise ModelError(
                 f"{self.source}: a prompt of {longest} tokens and an answer of up to {sampling.max_tokens} "
                 f"exceed the model's {self.limit}; lower max_tokens"
             )
+        questions = []
+        for group, prompt, tokens in zip(groups, prompts, encoded, strict=True):
+            for rank, place in enumerate(group):
+                seed = seed_integer(sampling.seed, prompt, rank) if sampling.temperature else 0
+                questions.append(Question(indices[place], tokens, seed, sampling))
         self.waiting |= {question.index: question for question in questions}
         return questions
 
@@ -93,12 +88,12 @@ class LocalModel(ABC):
 
     def completion(self, question: Question, row: list[int]) -> Completion:
         """The completion of a question by tokens, of which those after the end do not count."""
-        length = next((i for i, token in enumerate(row) if token in self.ends), None)
+        end = next((place for place, token in enumerate(row) if token in self.ends), None)
         return Completion(
-            text=self.tokenizer.decode(row if length is None else row[:length], skip_special_tokens=True),
+            text=self.tokenizer.decode(row[:end], skip_special_tokens=True),
             prompt_tokens=len(question.tokens),
-            completion_tokens=len(row) if length is None else length + 1,
-            finish_reason="length" if length is None else "stop",
+            completion_tokens=len(row) if end is None else end + 1,
+            finish_reason="length" if end is None else "stop",
         )
 
     def check_lengths(self, sequences: Sequence[Sequence[int]], limit: int | None) -> None:
@@ -126,4 +121,6 @@ def load_tokenizer(source: str) -> Any:
 
 def end_tokens(configured: int | list[int] | None) -> set[int]:
     """The tokens that end an answer, as a generation config names them."""
-    return set(configured) if isinstance(configured, list) else set() if configured is None else {configured}
+    if configured is None:
+        return set()
+    return set(configured) if isinstance(configured, list) else {configured}

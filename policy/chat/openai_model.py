@@ -26,7 +26,6 @@ from tenacity import (
 )
 
 from envgen.errors import ModelError
-from envgen.frozen import Frozen
 from policy.chat.contract import Completion, Conversation, Progress, Sampling
 from policy.chat.endpoint import Endpoint
 
@@ -41,7 +40,7 @@ SECRET = 8
 """A shorter key is a placeholder that a local server was given; taking it out of texts would garble them."""
 
 
-class Usage(Frozen):
+class Usage(BaseModel):
     """What an endpoint was asked for so far, failed requests included."""
 
     requests: int = 0
@@ -61,12 +60,8 @@ class OpenAIModel:
         Without, it is asked for again, and is a ModelError at last. `concurrency` is how many conversations,
         of several, are asked at the same time.
         """
-        self.endpoint, self.concurrency, self._key, self._empty_answers = (
-            endpoint,
-            concurrency,
-            key,
-            empty_answers,
-        )
+        self.endpoint, self.concurrency = endpoint, concurrency
+        self._key, self._empty_answers = key, empty_answers
         self.usage = Usage()
 
     def complete(
@@ -80,7 +75,7 @@ class OpenAIModel:
         failures: list[str] = []
         # Only a cancelled task ends with its deadline: the client's read timeout starts anew with each byte.
         with start_blocking_portal() as portal, portal.wrap_async_context_manager(self._client()) as client:
-            places = portal.call(_places, self.concurrency)
+            places = Semaphore(self.concurrency)
 
             async def answer(conversation: Conversation) -> Completion | str | None:
                 async with places:
@@ -89,10 +84,7 @@ class OpenAIModel:
                         failures.append(found)
                     return found
 
-            asked = {
-                portal.start_task_soon(answer, conversation): index
-                for index, conversation in enumerate(conversations)
-            }
+            asked = {portal.start_task_soon(answer, one): n for n, one in enumerate(conversations)}
             for future in as_completed(asked):
                 if isinstance(found := future.result(), Completion):
                     done[asked[future]] = found
@@ -122,14 +114,6 @@ class OpenAIModel:
         self, client: openai.AsyncOpenAI, conversation: Conversation, sampling: Sampling
     ) -> Completion | str:
         """The completion, or why there is none."""
-        attempts = 0
-
-        async def attempt() -> Completion:
-            nonlocal attempts
-            attempts += 1
-            self._count(requests=1)
-            return await self._request(client, conversation, sampling)
-
         retrying = AsyncRetrying(
             stop=stop_after_attempt(self.endpoint.retries + 1),
             wait=self._wait,
@@ -137,16 +121,17 @@ class OpenAIModel:
             reraise=True,
         )
         try:
-            return await retrying(attempt)
+            return await retrying(self._request, client, conversation, sampling)
         except _Trouble as trouble:
+            sent = retrying.statistics["attempt_number"]
             return (
-                f"{self.endpoint.base_url}: model {self.endpoint.model!r}: {trouble} (requests sent: "
-                f"{attempts})"
+                f"{self.endpoint.base_url}: model {self.endpoint.model!r}: {trouble} (requests sent: {sent})"
             )
 
     async def _request(
         self, client: openai.AsyncOpenAI, conversation: Conversation, sampling: Sampling
     ) -> Completion:
+        self.usage.requests += 1
         question = self._question(conversation, sampling)
         try:
             with fail_after(self.endpoint.timeout):
@@ -175,8 +160,10 @@ class OpenAIModel:
             value = from_json(body, allow_inf_nan=False)
         except ValueError:
             raise _Trouble(f"the body is no JSON: {self._quoted(body)}") from None
-        prompt_tokens, completion_tokens = _tokens(value)
-        self._count(prompt_tokens=prompt_tokens, completion_tokens=completion_tokens)
+        prompt_tokens = _tokens(value, "prompt_tokens")
+        completion_tokens = _tokens(value, "completion_tokens")
+        self.usage.prompt_tokens += prompt_tokens
+        self.usage.completion_tokens += completion_tokens
         try:
             choice = _Reply.model_validate(value).choices[0]
         except ValidationError as error:
@@ -198,38 +185,31 @@ class OpenAIModel:
         )
 
     def _trouble(self, error: Exception) -> "_Trouble":
-        found = error if isinstance(error, _Trouble) else error.__cause__
-        if isinstance(found, _Trouble):
-            return found
+        """What went wrong in a request, in our words."""
+        for known in (error, error.__cause__):
+            if isinstance(known, _Trouble):
+                return known
         if isinstance(error, TimeoutError):
-            return _Trouble(
-                f"no complete answer within {self.endpoint.timeout:g} s; raise timeout if that is too short"
-            )
+            limit = f"{self.endpoint.timeout:g} s"
+            return _Trouble(f"no complete answer within {limit}; raise timeout if that is too short")
         if isinstance(error, openai.APIStatusError):
-            return self._status_trouble(error)
+            status, words = error.status_code, self._quoted(error.response.content)
+            return _Trouble(
+                f"status {status}, {words}{self._remedy(status)}",
+                may_pass=status in {408, 409, 429} or status >= 500,
+                retry_after=_retry_after(error.response.headers.get("retry-after")),
+            )
         reason = error.__cause__ or error
+        words = self._quoted(str(reason).encode(errors="replace"))
         return _Trouble(
-            f"no answer: {type(reason).__name__}: {self._quoted(str(reason).encode(errors='replace'))}; is "
-            "the server there and base_url right?"
-        )
-
-    def _status_trouble(self, error: openai.APIStatusError) -> "_Trouble":
-        status = error.status_code
-        words = self._quoted(error.response.content)
-        may_pass = status in {408, 409, 429} or status >= 500
-        return _Trouble(
-            f"status {status}, {words}{self._remedy(status)}",
-            may_pass,
-            _retry_after(error.response.headers.get("retry-after")),
+            f"no answer: {type(reason).__name__}: {words}; is the server there and base_url right?"
         )
 
     def _remedy(self, status: int) -> str:
-        variable = self.endpoint.api_key_env
         if status in {401, 403}:
-            return (
-                f"; set the environment variable {variable} to a key that is accepted "
-                f"there{'' if self._key else ', it is not set now'}"
-            )
+            unset = "" if self._key else ", it is not set now"
+            variable = self.endpoint.api_key_env
+            return f"; set the environment variable {variable} to a key that is accepted there{unset}"
         if status == 404:
             return "; check base_url (it ends in /v1 as a rule) and model"
         if status in {400, 422}:
@@ -245,11 +225,6 @@ class OpenAIModel:
         trouble = state.outcome.exception() if state.outcome else None
         asked = trouble.retry_after if isinstance(trouble, _Trouble) else 0
         return min(max(drawn, asked), self.endpoint.max_wait)
-
-    def _count(self, **more: int) -> None:
-        self.usage = self.usage.model_copy(
-            update={name: getattr(self.usage, name) + number for name, number in more.items()}
-        )
 
     def _redacted(self, text: str) -> str:
         return text.replace(self._key, "[key]") if len(self._key) >= SECRET else text
@@ -299,28 +274,19 @@ class _Bounded(httpx2.AsyncByteStream):
         await self._stream.aclose()
 
 
-async def _places(number: int) -> Semaphore:
-    return Semaphore(number)
-
-
 async def _bound(response: httpx2.Response) -> None:
     if response.headers.get("content-encoding", "identity") != "identity":
-        raise _Trouble(
-            "the body is compressed, though only a plain one is accepted"
-        )  # its size unpacked has no bound
+        # Its size unpacked has no bound.
+        raise _Trouble("the body is compressed, though only a plain one is accepted")
     assert isinstance(response.stream, httpx2.AsyncByteStream)
     response.stream = _Bounded(response.stream)
 
 
-def _tokens(value: Any) -> tuple[int, int]:
-    """Tokens of prompt and completion as a body reports them; 0 where it says nothing usable."""
-    usage = value.get("usage") if isinstance(value, dict) else None
-    found = [
-        usage.get(name) if isinstance(usage, dict) else None
-        for name in ("prompt_tokens", "completion_tokens")
-    ]
-    prompt, completion = (n if type(n) is int and 0 <= n <= MAX_TOKENS else 0 for n in found)
-    return prompt, completion
+def _tokens(body: Any, name: str) -> int:
+    """Tokens of a kind as a body reports them; 0 where it says nothing usable."""
+    usage = body.get("usage") if isinstance(body, dict) else None
+    number = usage.get(name) if isinstance(usage, dict) else None
+    return number if type(number) is int and 0 <= number <= MAX_TOKENS else 0
 
 
 def _retry_after(header: str | None) -> float:

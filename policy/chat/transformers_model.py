@@ -7,18 +7,20 @@ from functools import lru_cache
 from typing import Any
 
 import torch
+from torch.nn.utils.rnn import pad_sequence
 from transformers import AutoModelForCausalLM, LogitsProcessor, LogitsProcessorList
 
 from envgen.errors import ModelError
 from policy.chat.contract import Completion
 from policy.chat.decoding import decode
 from policy.chat.local_model import LocalModel, Question, end_tokens, load_tokenizer
-from policy.chat.scoring import token_logprobs
 from policy.checkpoints import resolve_model
 
 ONE_THREAD = 4_000_000
 """Parameters up to which a CPU computes with one thread, unless the user says otherwise: `make demo`, with
 one million, takes 4 min 30 s with one thread of two and 5 min 15 s with both."""
+SCORED_TOKENS = 8_192
+"""Tokens scored together at most, padding included; their logits over the vocabulary are held in memory."""
 
 
 class TransformersModel(LocalModel):
@@ -37,19 +39,13 @@ class TransformersModel(LocalModel):
 
     def step(self) -> dict[int, Completion]:
         """Answer a batch of the shortest prompts that wait."""
-        batch = sorted(
-            self.waiting.values(), key=lambda question: (len(question.tokens), question.tokens, question.seed)
-        )[: self.batch_size]
+        order = sorted(self.waiting.values(), key=lambda one: (len(one.tokens), one.tokens, one.seed))
         # Questions of one call are answered alike; another call's wait.
-        batch = [question for question in batch if question.sampling == batch[0].sampling]
-        if not batch:
-            return {}
-        rows = self._generate(batch)
+        batch = [one for one in order[: self.batch_size] if one.sampling == order[0].sampling]
+        rows = self._generate(batch) if batch else []
         for question in batch:
             del self.waiting[question.index]
-        return {
-            question.index: self.completion(question, row) for question, row in zip(batch, rows, strict=True)
-        }
+        return {one.index: self.completion(one, row) for one, row in zip(batch, rows, strict=True)}
 
     @torch.inference_mode()
     def _generate(self, batch: list[Question]) -> list[list[int]]:
@@ -59,7 +55,8 @@ class TransformersModel(LocalModel):
         ).to(self.device)
         processors = LogitsProcessorList()
         if sampling.json_schema is not None:
-            processors.append(self._schema_processor(json.dumps(sampling.json_schema)))
+            schema = json.dumps(sampling.json_schema)
+            processors.append(_schema_processor(self.tokenizer, self.model.config.vocab_size, schema))
         if sampling.temperature > 0:
             processors.append(_Draw(sampling.temperature, [question.seed for question in batch], self.device))
         options = {
@@ -77,11 +74,6 @@ class TransformersModel(LocalModel):
         """Log-probabilities from one padded forward pass a batch, in float32."""
         self.check_lengths(sequences, self.limit)
         return token_logprobs(self.model, sequences, self.device)
-
-    def _schema_processor(self, schema: str) -> Any:
-        from xgrammar.contrib.hf import LogitsProcessor as SchemaProcessor
-
-        return SchemaProcessor(_compiled(self.tokenizer, self.model.config.vocab_size, schema))
 
 
 class _Draw(LogitsProcessor):
@@ -102,6 +94,12 @@ class _Draw(LogitsProcessor):
         return scores / self.temperature - noise.log_()
 
 
+def _schema_processor(tokenizer: Any, vocab_size: int, schema: str) -> Any:
+    from xgrammar.contrib.hf import LogitsProcessor as SchemaProcessor
+
+    return SchemaProcessor(_compiled(tokenizer, vocab_size, schema))
+
+
 @lru_cache(maxsize=8)
 def _compiled(tokenizer: Any, vocab_size: int, schema: str) -> Any:
     import xgrammar
@@ -110,6 +108,31 @@ def _compiled(tokenizer: Any, vocab_size: int, schema: str) -> Any:
     return xgrammar.GrammarCompiler(info).compile_json_schema(
         schema, any_whitespace=False, separators=(",", ":"), strict_mode=True
     )
+
+
+@torch.no_grad()
+def token_logprobs(
+    model: Any, sequences: Sequence[Sequence[int]], device: torch.device | str, at_once: int = SCORED_TOKENS
+) -> list[list[float]]:
+    """For each token sequence the log-probability, in nats, of each token after the first given those before.
+
+    One padded forward pass for as many sequences as make `at_once` tokens, at least one; the softmax in
+    float32.
+    """
+    found: dict[int, list[float]] = {}
+    order = sorted(range(len(sequences)), key=lambda index: len(sequences[index]))
+    size = max(1, at_once // len(sequences[order[-1]])) if order else 1
+    for first in range(0, len(order), size):
+        batch = order[first : first + size]
+        rows = [torch.tensor(sequences[index], device=device) for index in batch]
+        # Padded at the end, where a causal model does not look back from.
+        ids = pad_sequence(rows, batch_first=True)
+        mask = pad_sequence([torch.ones_like(row) for row in rows], batch_first=True)
+        logits = model(input_ids=ids, attention_mask=mask).logits
+        for row, index, scores in zip(rows, batch, logits, strict=True):
+            known = scores[: len(row) - 1].float().log_softmax(dim=-1)
+            found[index] = known.gather(1, row[1:, None])[:, 0].tolist()
+    return [found[index] for index in range(len(sequences))]
 
 
 def load(source: str, dtype: str = "auto") -> tuple[Any, Any]:

@@ -32,7 +32,8 @@ class VllmModel(LocalModel):
 
     def __init__(self, source: str, config: EngineConfig) -> None:
         """Start the engine on a checkpoint directory or a hub id; raises ModelError if it does not start."""
-        os.environ |= {name: value for name, value in _ENVIRONMENT.items() if name not in os.environ}
+        for name, value in _ENVIRONMENT.items():
+            os.environ.setdefault(name, value)
         tokenizer = load_tokenizer(source)
         try:
             self.engine = _start(resolve_model(source), config)
@@ -40,12 +41,8 @@ class VllmModel(LocalModel):
             said = f"{source}: vLLM does not start on it: {error}; what it said before is in the engine's log"
             raise ModelError(f"{said}; if it lacks memory, {config.less_memory}") from None
         model = self.engine.model_config
-        super().__init__(
-            source,
-            tokenizer,
-            end_tokens(model.try_get_generation_config().get("eos_token_id")),
-            model.max_model_len,
-        )
+        ends = end_tokens(model.try_get_generation_config().get("eos_token_id"))
+        super().__init__(source, tokenizer, ends, model.max_model_len)
 
     def add(self, conversations: Mapping[int, Conversation], sampling: Sampling) -> list[Question]:
         """Hand conversations to the engine, which works on as many of them as it has room for."""
@@ -113,11 +110,7 @@ def _start(path: str, config: EngineConfig) -> Any:
     if current_platform.is_cpu() and config.tensor_parallel == 1:
         # One process instead of three, each of which takes ten seconds to start.
         os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
-    options: dict[str, Any] = (
-        {}
-        if config.gpu_memory_utilization is None
-        else {"gpu_memory_utilization": config.gpu_memory_utilization}
-    )
+    share = config.gpu_memory_utilization
     return LLMEngine.from_engine_args(
         EngineArgs(
             model=path,
@@ -130,7 +123,7 @@ def _start(path: str, config: EngineConfig) -> Any:
             # Compiling takes a minute there, and pays for large models only.
             enforce_eager=current_platform.is_cpu(),
             disable_log_stats=True,
-            **options,
+            **({} if share is None else {"gpu_memory_utilization": share}),
         )
     )
 
@@ -143,8 +136,7 @@ def _grammar(schema: str) -> str:
     """
     import xgrammar
 
-    return str(
-        xgrammar.Grammar.from_json_schema(
-            schema, any_whitespace=False, separators=(",", ":"), strict_mode=True
-        )
+    grammar = xgrammar.Grammar.from_json_schema(
+        schema, any_whitespace=False, separators=(",", ":"), strict_mode=True
     )
+    return str(grammar)

@@ -5,7 +5,8 @@ from typing import Any, Self
 
 from envgen.errors import ConfigError
 from envgen.frozen import Frozen
-from policy.grpo.train_spec import MEMORY_OPTIONS, TrainingSettings, group_size, process_count
+from policy.grpo.launch import process_count
+from policy.grpo.train_spec import MEMORY_OPTIONS, TrainingSettings, group_size
 
 
 class Batches(Frozen):
@@ -29,14 +30,10 @@ class Batches(Frozen):
 
         What is generated together has to be whole passes and groups.
         """
-        per_device, accumulation = (
-            _count(trl, "per_device_train_batch_size", 8),
-            _count(trl, "gradient_accumulation_steps", 1),
-        )
-        together, passes = (
-            _count(trl, "generation_batch_size", 0),
-            _count(trl, "steps_per_generation", accumulation),
-        )
+        per_device = _count(trl, "per_device_train_batch_size", 8)
+        accumulation = _count(trl, "gradient_accumulation_steps", 1)
+        together = _count(trl, "generation_batch_size", 0)
+        passes = _count(trl, "steps_per_generation", accumulation)
         if together and trl.get("steps_per_generation") is not None:
             raise ConfigError(
                 f"trl.generation_batch_size: {together} is given together with trl.steps_per_generation, "
@@ -96,19 +93,18 @@ def deciding_options(options: dict[str, Any], settings: TrainingSettings) -> dic
     These are the options outside `MEMORY_OPTIONS`, the answers a step and a generation, dtype and LoRA.
     """
     batches = Batches.of(options, process_count(settings))
-    kept = {
-        name: value
-        for name, value in options.items()
-        if name not in MEMORY_OPTIONS and name not in ("steps_per_generation", "generation_batch_size")
-    }
+    without = {*MEMORY_OPTIONS, "steps_per_generation", "generation_batch_size"}
+    kept = {name: value for name, value in options.items() if name not in without}
     if options.get("loss_type") == "bnpo":
         # Its loss is divided by the tokens of a pass, not of a step.
         kept["per_device_train_batch_size"] = batches.per_device
-    sizes = {
+    return {
+        "trl": kept,
         "answers_a_step": batches.per_device * batches.accumulation * batches.processes,
         "answers_together": batches.answers,
+        "dtype": settings.dtype,
+        "lora": settings.lora,
     }
-    return {"trl": kept, **sizes, "dtype": settings.dtype, "lora": settings.lora}
 
 
 def _count(trl: dict[str, Any], name: str, default: int) -> int:

@@ -9,9 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from envgen.errors import ModelError
-from envgen.family import Instance, TaskFamily
 from envgen.frozen import Frozen
-from policy.chat.contract import Message
 
 CANARY = "canary.json"
 TEXTS = 8
@@ -54,17 +52,6 @@ class WeightsCheck(Frozen):
     def __str__(self) -> str:
         change = "" if self.moved is None else f", training changed {self.moved:.2g}"
         return f"{self.verdict}; log-probabilities are off by {self.off:.2g} nats a token{change}"
-
-
-def canary_conversations(
-    family: TaskFamily, instances: Sequence[Instance], style: str
-) -> list[tuple[Message, Message]]:
-    """Question and best answer of the first instances of a data set."""
-    asked = [(family.prompt(one, style), family.reference(one)) for one in instances[:TEXTS]]
-    return [
-        (Message(role="user", content=question), Message(role="assistant", content=text))
-        for question, text in asked
-    ]
 
 
 def ends(scores: Scores, answers: Sequence[int]) -> Scores:

@@ -10,8 +10,8 @@ from typing import Any
 from envgen.frozen import Frozen
 from policy.chat.engine_config import EngineConfig
 from policy.grpo.batches import Batches
+from policy.grpo.launch import Sharding
 from policy.grpo.model_size import ModelSize
-from policy.grpo.sharding import Sharding, optimizer_bytes
 from policy.grpo.train_spec import TrainingSettings, answer_tokens
 
 GIB = 2**30
@@ -23,12 +23,26 @@ TRL_SHARE = 0.3
 """Share of the GPU that vLLM takes if `vllm_gpu_memory_utilization` is left out: the default of TRL 1.16."""
 VLLM_SHARE = 0.92
 """The same where `engine.gpu_memory_utilization` is left out: vLLM's own default."""
-GENERATING, TRAINING, EVALUATING = (
-    "generating answers to train on",
-    "training a step",
-    "evaluating, in a process of its own",
-)
+GENERATING = "generating answers to train on"
+TRAINING = "training a step"
+EVALUATING = "evaluating, in a process of its own"
 BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
+_QUANTISED = 1 + 4 / 256
+"""Bytes of an 8-bit value with its share of a float32 scale for 256 of them (2110.02861)."""
+_STATE = {
+    "adamw_8bit": 2 * _QUANTISED,
+    "adamw_bnb_8bit": 2 * _QUANTISED,
+    "paged_adamw_8bit": 2 * _QUANTISED,
+    "lion_8bit": _QUANTISED,
+    "paged_lion_8bit": _QUANTISED,
+    "paged_adamw_32bit": 8,
+    "lion_32bit": 4,
+    "paged_lion_32bit": 4,
+    "rmsprop": 4,
+    "adafactor": 0,
+    "sgd": 0,
+}
+"""Optimizer -> bytes of its state for each weight; adafactor's row and column sums are too few to count."""
 
 
 class Moment(Frozen):
@@ -75,29 +89,32 @@ def estimate_memory(
     whole groups.
     """
     sharding = Sharding.of(training)
-    answers, length = Batches.of(trl, sharding.processes).generated, prompt_tokens + answer_tokens(trl)
-    weight_bytes = (
-        2 if sharding.deepspeed else BYTES[size.dtype if training.dtype == "auto" else training.dtype]
-    )
+    answers = Batches.of(trl, sharding.processes).generated
+    length = prompt_tokens + answer_tokens(trl)
+    weight_bytes = BYTES[size.dtype if training.dtype == "auto" else training.dtype]
     # PEFT holds adapters in float32 on weights of less precision.
-    trained_bytes = weight_bytes if size.adapters is None or sharding.deepspeed else 4
+    trained_bytes = weight_bytes if size.adapters is None else 4
+    if sharding.deepspeed:
+        weight_bytes = trained_bytes = 2
     held = _held(size, trl, sharding, weight_bytes, trained_bytes)
     generating, awake, sequences = held, dict[str, float](), None
     if not trl.get("use_vllm", False):
         generating = held | _answering(size, answers, length, 2 if trl.get("bf16", True) else weight_bytes)
     elif trl.get("vllm_mode", "colocate") == "colocate":
-        share, parallel = (
-            float(trl.get("vllm_gpu_memory_utilization", TRL_SHARE)),
-            int(trl.get("vllm_tensor_parallel_size", 1)),
-        )
+        share = float(trl.get("vllm_gpu_memory_utilization", TRL_SHARE))
+        parallel = int(trl.get("vllm_tensor_parallel_size", 1))
         vllm, sequences = _vllm(size, share, parallel, answers * parallel, length, gpu_memory)
-        generating, awake = held | vllm, {} if trl.get("vllm_enable_sleep_mode", False) else vllm
+        generating = held | vllm
+        awake = {} if trl.get("vllm_enable_sleep_mode", False) else vllm
     training_parts = held | {"gradients": size.trained * trained_bytes / sharding.gradients} | awake
     if float(trl.get("beta", 0.0)) and size.adapters is None:
         training_parts["reference model"] = size.parameters * weight_bytes / sharding.weights
-    evaluating = _evaluating(size, engine, prompt_tokens + evaluation_tokens, gpu_memory)
     return MemoryEstimate(
-        moments=(_moment(GENERATING, generating, sequences), _moment(TRAINING, training_parts), evaluating)
+        moments=(
+            _moment(GENERATING, generating, sequences),
+            _moment(TRAINING, training_parts),
+            _evaluating(size, engine, prompt_tokens + evaluation_tokens, gpu_memory),
+        )
     )
 
 
@@ -107,11 +124,23 @@ def _held(
     """Bytes that stay through a run: weights and optimizer state, split where several GPUs hold parts."""
     weights = size.parameters * weight_bytes + (size.adapters or 0) * trained_bytes
     embedding = size.embedding if size.adapters is None else 0
-    state = optimizer_bytes(
-        trl.get("optim"), size.trained, embedding, 4 if sharding.deepspeed else trained_bytes
-    )
-    copies = 4 * size.trained if sharding.deepspeed else 0
+    state_bytes, copies = (4, 4 * size.trained) if sharding.deepspeed else (trained_bytes, 0)
+    state = optimizer_bytes(trl.get("optim"), size.trained, embedding, state_bytes)
     return {"weights": weights / sharding.weights, "optimizer state": (state + copies) / sharding.optimizer}
+
+
+def optimizer_bytes(optimizer: str | None, trained: int, embedding: int, value_bytes: int) -> float:
+    """Bytes of the state of an optimizer for `trained` weights, of which `embedding` are an input embedding.
+
+    AdamW keeps two values for each weight in the precision of the weight (`value_bytes`); what is not known
+    is counted as AdamW. For bitsandbytes' 8-bit optimizers transformers' trainer leaves the embedding at 32
+    bits.
+    """
+    name = optimizer or "adamw_torch_fused"
+    each = _STATE.get(name, 2 * value_bytes)
+    if name not in _STATE or not name.endswith("_8bit"):
+        return trained * each
+    return (trained - embedding) * each + embedding * (8 if "adamw" in name else 4)
 
 
 def _answering(size: ModelSize, answers: int, length: int, value_bytes: int) -> dict[str, float]:
@@ -123,10 +152,8 @@ def _evaluating(size: ModelSize, engine: EngineConfig, length: int, gpu_memory: 
     """One replica of the engine in its own process, which ends before training starts."""
     each = BYTES[size.dtype if engine.dtype == "auto" else engine.dtype]
     if engine.backend != "vllm":
-        return _moment(
-            EVALUATING,
-            {"weights": size.parameters * each, **_answering(size, engine.batch_size, length, each)},
-        )
+        cache = _answering(size, engine.batch_size, length, each)
+        return _moment(EVALUATING, {"weights": size.parameters * each, **cache})
     each = 2 if engine.dtype == "auto" else each  # vLLM halves a checkpoint in float32
     share = engine.gpu_memory_utilization or VLLM_SHARE
     vllm, sequences = _vllm(size, share, engine.tensor_parallel, engine.batch_size, length, gpu_memory, each)
@@ -144,14 +171,13 @@ def _vllm(
 ) -> tuple[dict[str, float], int | None]:
     """Bytes of vLLM's weights and cache, and how many full-length answers its cache holds on a known card."""
     weights, each = size.parameters * value_bytes / parallel, length * size.cached * value_bytes / parallel
-    cache = slots * each if gpu_memory is None else max(0.0, share * gpu_memory * GIB - weights)
-    return {"vLLM's weights": weights, "vLLM's KV cache": cache}, None if gpu_memory is None else int(
-        cache // each
-    )
+    if gpu_memory is None:
+        return {"vLLM's weights": weights, "vLLM's KV cache": slots * each}, None
+    cache = max(0.0, share * gpu_memory * GIB - weights)
+    return {"vLLM's weights": weights, "vLLM's KV cache": cache}, int(cache // each)
 
 
 def _moment(name: str, parts: dict[str, float], sequences: int | None = None) -> Moment:
     """A moment of parts in bytes."""
-    return Moment(
-        name=name, parts={what: amount / GIB for what, amount in parts.items() if amount}, sequences=sequences
-    )
+    in_gib = {what: amount / GIB for what, amount in parts.items() if amount}
+    return Moment(name=name, parts=in_gib, sequences=sequences)

@@ -1,10 +1,12 @@
 """How large a causal language model is, of any architecture that transformers has.
 
-Imports without torch: a child process counts.
+Imports without torch: a child process counts, `python -m policy.grpo.model_size JSON` with the arguments of
+`count`, and prints a `ModelSize` as JSON.
 """
 
 import json
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any, Literal
 
@@ -41,17 +43,6 @@ class ModelSize(Frozen):
         return self.parameters if self.adapters is None else self.adapters
 
 
-class SizeRequest(Frozen):
-    """What the child is asked."""
-
-    source: str
-    """Checkpoint directory or hub id."""
-    config: dict[str, Any] | None
-    """Fields of the config, where they are known without `source`."""
-    lora: dict[str, Any] | None
-    """Options of `peft.LoraConfig`."""
-
-
 def model_size(model: str, lora: dict[str, Any] | None = None) -> ModelSize:
     """The size of `tiny`, a checkpoint or a hub id, with adapters under these options of `peft.LoraConfig`.
 
@@ -60,10 +51,10 @@ def model_size(model: str, lora: dict[str, Any] | None = None) -> ModelSize:
     name.
     """
     known = _known().get(model)
-    request = SizeRequest(source=model if known else resolve_model(model), config=known, lora=lora)
+    source = model if known else resolve_model(model)
     child = start_child(
-        "policy.grpo.size_child",
-        [request.model_dump_json()],
+        "policy.grpo.model_size",
+        [json.dumps({"source": source, "config": known, "lora": lora})],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -71,13 +62,41 @@ def model_size(model: str, lora: dict[str, Any] | None = None) -> ModelSize:
     answer, errors = child.communicate()
     if child.returncode:
         reason = (errors.strip().splitlines() or ["it said nothing"])[-1]
-        hint = (
-            ""
-            if known or Path(request.source).is_dir()
-            else f"; known without network are {', '.join(_known())}, or give a directory"
-        )
-        raise ModelError(f"{model}: its weights cannot be counted: {reason}{hint}")
+        if not known and not Path(source).is_dir():
+            reason += f"; known without network are {', '.join(_known())}, or give a directory"
+        raise ModelError(f"{model}: its weights cannot be counted: {reason}")
     return ModelSize.model_validate_json(answer.splitlines()[-1])
+
+
+def count(source: str, config: dict[str, Any] | None, lora: dict[str, Any] | None) -> ModelSize:
+    """The size of a model by its `config`, or that of `source`; OSError or ValueError if it cannot be built.
+
+    On PyTorch's meta device, in the child.
+    """
+    import torch
+    from peft import LoraConfig, get_peft_model
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    found = AutoConfig.for_model(**config) if config else AutoConfig.from_pretrained(source)
+    with torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(found)
+        parameters, embedding = model.num_parameters(), model.get_input_embeddings().weight.numel()
+        adapters = None
+        if lora is not None:
+            adapted = get_peft_model(model, LoraConfig(task_type="CAUSAL_LM", **lora))
+            adapters = sum(weight.numel() for weight in adapted.parameters() if weight.requires_grad)
+    text, dtype = found.get_text_config(), str(found.dtype or "").removeprefix("torch.")
+    heads = text.num_attention_heads
+    dimension = getattr(text, "head_dim", None) or text.hidden_size // heads
+    cached_heads = getattr(text, "num_key_value_heads", None) or heads
+    return ModelSize(
+        parameters=parameters,
+        embedding=embedding,
+        adapters=adapters,
+        cached=2 * text.num_hidden_layers * cached_heads * dimension,
+        vocab_size=text.vocab_size,
+        dtype=dtype if dtype in ("float32", "bfloat16", "float16") else "float32",
+    )
 
 
 def known_positions(model: str) -> int | None:
@@ -87,10 +106,9 @@ def known_positions(model: str) -> int | None:
     """
     if known := _known().get(model):
         return known["max_position_embeddings"]
+    path = Path(resolve_model(model)) / "config.json"
     try:
-        length = json.loads((Path(resolve_model(model)) / "config.json").read_bytes()).get(
-            "max_position_embeddings"
-        )
+        length = json.loads(path.read_bytes()).get("max_position_embeddings")
     except (OSError, ValueError, AttributeError):
         return None
     return length if isinstance(length, int) and length > 0 else None
@@ -98,3 +116,7 @@ def known_positions(model: str) -> int | None:
 
 def _known() -> dict[str, dict[str, Any]]:
     return json.loads(CONFIGS.read_text(encoding="utf-8"))
+
+
+if __name__ == "__main__":
+    print(count(**json.loads(sys.argv[1])).model_dump_json())

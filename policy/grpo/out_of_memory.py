@@ -3,7 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from policy.grpo.train_spec import TrainingSettings, process_count
+from policy.grpo.launch import process_count
+from policy.grpo.train_spec import TrainingSettings
 
 OUT_OF_MEMORY = "out_of_memory"
 """Key of the progress entry in which the child says so."""
@@ -29,10 +30,9 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 def memory_advice(reason: str, trl: dict[str, Any], settings: TrainingSettings, resume: Path | None) -> str:
     """What to say: the reason, three knobs with values to start from, and where training goes on."""
-    batch, parts = (
-        int(trl.get("per_device_train_batch_size", 8)),
-        int(trl.get("gradient_accumulation_steps", 1)),
-    )
+    batch = int(trl.get("per_device_train_batch_size", 8))
+    parts = int(trl.get("gradient_accumulation_steps", 1))
+    share = float(trl.get("vllm_gpu_memory_utilization", 0.3))
     knobs = []
     if batch > 1:
         smaller = max(size for size in range(1, batch) if batch % size == 0)
@@ -42,7 +42,6 @@ def memory_advice(reason: str, trl: dict[str, Any], settings: TrainingSettings, 
             f"--set trl.per_device_train_batch_size={smaller} --set "
             f"trl.gradient_accumulation_steps={parts * batch // smaller}{together}"
         )
-    share = float(trl.get("vllm_gpu_memory_utilization", 0.3))
     if "cache blocks" in reason.lower():
         # vLLM's share holds its weights and no answer: only more of it helps, or shorter answers.
         knobs = [
@@ -54,21 +53,17 @@ def memory_advice(reason: str, trl: dict[str, Any], settings: TrainingSettings, 
         knobs.append(f"--set trl.vllm_gpu_memory_utilization={share * 0.75:.2f}{sleep}")
     if not trl.get("gradient_checkpointing", True):
         knobs.append("--set trl.gradient_checkpointing=true")
-    split = (
+    anew = "; this stage's training then starts anew" if resume else ""
+    knobs += [
         f"--set training.launch=fsdp2 --set training.processes=N on N GPUs (now {process_count(settings)}), "
-        "with as many answers a step"
-    )
-    knobs.append(f"{split}; this stage's training then starts anew" if resume else split)
-    knobs.append("--set trl.torch_empty_cache_steps=1, which frees after each step what is only reserved")
-    knobs.append(
+        f"with as many answers a step{anew}",
+        "--set trl.torch_empty_cache_steps=1, which frees after each step what is only reserved",
         "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True in the environment, against gaps between what is "
-        "reserved"
-    )
-    where = (
-        f"goes on from {resume.name}"
-        if resume
-        else "starts this stage's training anew, as it had not saved a checkpoint yet (trl.save_steps)"
-    )
+        "reserved",
+    ]
+    where = "starts this stage's training anew, as it had not saved a checkpoint yet (trl.save_steps)"
+    if resume:
+        where = f"goes on from {resume.name}"
     listed = "; ".join(f"({number}) {knob}" for number, knob in enumerate(knobs[:3], start=1))
     return (
         f"training ran out of memory: {reason}. Three knobs help, and none changes what is learned: "

@@ -3,15 +3,58 @@
 from collections.abc import Sequence
 
 import numpy as np
+from pydantic import Field
 
-from envgen.breakdown import wilson
+from envgen.breakdown import Rate, wilson
+from envgen.config import EnvConfig
 from envgen.family import Instance, TaskFamily
+from envgen.frozen import Frozen
 from policy.chat.contract import ChatModel, Progress, Sampling, ask
-from policy.grpo.pilot_score import Mean, PilotScore
 from policy.grpo.rewards import RewardWeights, terms
 
 _SCALE_FLOOR = 1e-4
 """Added to a group's standard deviation before it divides, as TRL's GRPO does."""
+
+
+class Mean(Frozen):
+    """A mean over groups with its 95 % bootstrap interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+class PilotScore(Frozen):
+    """The learning signal to be expected of a config."""
+
+    groups: int = Field(ge=1)
+    """Instances, each answered by a group."""
+    group_size: int = Field(ge=2)
+    """Answers to each instance."""
+    mixed: Rate
+    """Share of groups whose rewards are not all equal: only these teach a group-relative method anything."""
+    advantage: Mean
+    """Mean absolute advantage of an answer, scaled as in training; about 0 to 1 where that is by the group's
+    standard deviation."""
+    valid: Mean
+    """Share of valid answers."""
+    prompt_tokens: int
+    completion_tokens: int
+
+
+class Piloted(Frozen):
+    """One config and its score."""
+
+    config: EnvConfig
+    score: PilotScore | None
+    error: str | None = None
+    """Why there is no score."""
+
+
+class Pilots(Frozen):
+    """The scores of all different configs that were proposed after a stage; none if the pilot is off."""
+
+    pilots: tuple[Piloted, ...]
 
 
 def pilot(
@@ -30,22 +73,20 @@ def pilot(
     `scale` is that of `absolute_advantages`. Raises ModelError.
     """
     repeated = [instance for instance in instances for _ in range(group_size)]
-    completions = model.complete(
-        [ask(family.prompt(instance, style)) for instance in repeated], sampling, progress
-    )
+    questions = [ask(family.prompt(instance, style)) for instance in repeated]
+    completions = model.complete(questions, sampling, progress)
     verdicts = family.judge(repeated, [completion.text for completion in completions])
-    weights = rewards.weights
-    found = [terms(family, verdict) for verdict in verdicts]
-    values = np.array([sum(weight * one[name] for name, weight in weights.items()) for one in found])
-    grouped = values.reshape(len(instances), group_size)
+    earned = [terms(family, verdict) for verdict in verdicts]
+    weights = rewards.weights.items()
+    values = [sum(weight * one[name] for name, weight in weights) for one in earned]
+    grouped = np.array(values).reshape(len(instances), group_size)
+    valid = np.array([verdict.valid for verdict in verdicts], dtype=float).reshape(grouped.shape)
     return PilotScore(
         groups=len(instances),
         group_size=group_size,
         mixed=wilson(int(mixed_groups(grouped).sum()), len(instances)),
         advantage=_bootstrapped(absolute_advantages(grouped, scale)),
-        valid=_bootstrapped(
-            np.array([verdict.valid for verdict in verdicts], dtype=float).reshape(grouped.shape).mean(axis=1)
-        ),
+        valid=_bootstrapped(valid.mean(axis=1)),
         prompt_tokens=sum(completion.prompt_tokens for completion in completions),
         completion_tokens=sum(completion.completion_tokens for completion in completions),
     )
@@ -71,8 +112,7 @@ def absolute_advantages(rewards: np.ndarray, scale: str = "group") -> np.ndarray
 
 def _bootstrapped(values: np.ndarray, resamples: int = 9_999) -> Mean:
     """Mean of values, one a group, with a percentile bootstrap interval over the groups."""
-    weights = np.random.default_rng(0).multinomial(
-        len(values), np.full(len(values), 1 / len(values)), size=resamples
-    )
+    shares = np.full(len(values), 1 / len(values))
+    weights = np.random.default_rng(0).multinomial(len(values), shares, size=resamples)
     low, high = np.percentile(weights @ values / len(values), [2.5, 97.5])
     return Mean(value=float(values.mean()), low=float(low), high=float(high))

@@ -3,7 +3,7 @@
 import time
 from typing import Any
 
-from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import TrainerCallback, TrainerState
 
 from policy.child import tell
 
@@ -17,25 +17,14 @@ class ProgressLines(TrainerCallback):
     def __init__(self) -> None:
         self._started, self._first_step, self._first_tokens = time.monotonic(), 0, 0.0
 
-    def on_train_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
-        """Called by the trainer before its first step, or the first after the checkpoint it resumed from."""
-        self._started, self._first_step, self._first_tokens = (
-            time.monotonic(),
-            state.global_step,
-            state.num_input_tokens_seen,
-        )
+    def on_train_begin(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
+        """Called by the trainer before its first step, or the first after a checkpoint."""
+        self._started, self._first_step = time.monotonic(), state.global_step
+        self._first_tokens = state.num_input_tokens_seen
 
-    def on_log(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        logs: dict[str, Any] | None = None,
-        **kwargs: Any,
-    ) -> None:
+    def on_log(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
         """Called by the trainer at every log entry."""
+        logs = kwargs.get("logs")
         if state.is_world_process_zero and logs and "train_runtime" not in logs:
             numbers = {key: value for key, value in logs.items() if isinstance(value, int | float)}
             here = {

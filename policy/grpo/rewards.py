@@ -67,12 +67,19 @@ def reward_functions(family: TaskFamily, weights: RewardWeights) -> list[Callabl
     Each takes `completions` (conversational) and the data set's `instance` column, a row of the data set
     schema. A crash of the judge is an error, never a reward of 0.
     """
-    batch = _LastBatch(family)
+    batch: tuple[list[str], list[dict]] = [], []
+    earned: list[dict[str, float]] = []
 
     def scored(name: str) -> Callable[..., list[float | None]]:
         def reward(completions: list[Any], instance: list[dict], **_: Any) -> list[float | None]:
-            texts = [_text(completion) for completion in completions]
-            return [found[name] for found in batch.terms(texts, instance)]
+            nonlocal batch, earned
+            texts = [one if isinstance(one, str) else one[-1]["content"] for one in completions]
+            # TRL hands the same batch to one function after the other.
+            if (texts, instance) != batch:
+                verdicts = family.judge(_instances(family, instance), texts)
+                earned = [terms(family, verdict) for verdict in verdicts]
+                batch = texts, list(instance)
+            return [found[name] for found in earned]
 
         reward.__name__ = name
         return reward
@@ -80,29 +87,10 @@ def reward_functions(family: TaskFamily, weights: RewardWeights) -> list[Callabl
     return [scored(name) for name in weights.weights]
 
 
-class _LastBatch:
-    """The terms of the last batch: TRL hands the same batch to one reward function after the other."""
-
-    def __init__(self, family: TaskFamily) -> None:
-        self._family = family
-        self._batch: tuple[list[str], list[dict]] = [], []
-        self._terms: list[dict[str, float]] = []
-
-    def terms(self, texts: list[str], rows: list[dict]) -> list[dict[str, float]]:
-        if (texts, rows) != self._batch:
-            verdicts = self._family.judge(self._instances(rows), texts)
-            self._terms = [terms(self._family, verdict) for verdict in verdicts]
-            self._batch = texts, list(rows)
-        return self._terms
-
-    def _instances(self, rows: list[dict]) -> list[Instance]:
-        """Completions of one prompt are neighbours: a row equal to the one before is not read again."""
-        found: list[Instance] = []
-        for index, row in enumerate(rows):
-            same = index and row == rows[index - 1]
-            found.append(found[-1] if same else self._family.instance(row, "training row"))
-        return found
-
-
-def _text(completion: Any) -> str:
-    return completion if isinstance(completion, str) else completion[-1]["content"]
+def _instances(family: TaskFamily, rows: list[dict]) -> list[Instance]:
+    """Completions of one prompt are neighbours: a row equal to the one before is not read again."""
+    found: list[Instance] = []
+    for index, row in enumerate(rows):
+        same = index and row == rows[index - 1]
+        found.append(found[-1] if same else family.instance(row, "training row"))
+    return found

@@ -6,15 +6,14 @@ from typing import Any, NamedTuple
 import torch
 from peft import PeftModel
 from pydantic import TypeAdapter
-from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import TrainerCallback, TrainerState
 from transformers.integrations.deepspeed import unset_hf_deepspeed_config
 
 from envgen.dataset import read_dataset
-from envgen.families import FamilySpec
+from envgen.family import TaskFamily
 from envgen.files import write_json
-from policy.chat.scoring import token_logprobs
-from policy.chat.transformers_model import load
-from policy.grpo.canary import Canary, Scores, canary_conversations, ends
+from policy.chat.transformers_model import load, token_logprobs
+from policy.grpo.canary import TEXTS, Canary, Scores, ends
 from policy.grpo.train_spec import TrainSpec
 
 BEFORE = "canary-before.json"
@@ -28,36 +27,27 @@ class CanaryTexts(NamedTuple):
     answers: list[int]
 
 
-def canary_texts(tokenizer: Any, family: FamilySpec, data: Path, style: str) -> CanaryTexts:
+def canary_texts(tokenizer: Any, family: TaskFamily, data: Path, style: str) -> CanaryTexts:
     """The first training instances with their best answers as the policy reads and writes them."""
     sequences, answers = [], []
-    for question, answer in canary_conversations(family.load(), read_dataset(data), style):
-        asked = tokenizer.apply_chat_template(
-            [question.model_dump()], tokenize=False, add_generation_prompt=True
-        )
+    for instance in read_dataset(data)[:TEXTS]:
+        question = [{"role": "user", "content": family.prompt(instance, style)}]
+        asked = tokenizer.apply_chat_template(question, tokenize=False, add_generation_prompt=True)
         prompt_ids = tokenizer(asked, add_special_tokens=False)["input_ids"]
-        answer_ids = tokenizer(answer.content, add_special_tokens=False)["input_ids"]
+        answer_ids = tokenizer(family.reference(instance), add_special_tokens=False)["input_ids"]
         sequences.append(prompt_ids + answer_ids)
         answers.append(len(answer_ids))
     return CanaryTexts(sequences, answers)
 
 
 class ScoreBefore(TrainerCallback):
-    """Keeps the canary's scores before the first step.
-
-    The weights then lie where they are trained, whole or split.
-    """
+    """Keeps the canary's scores before the first step, of weights that lie where they are trained."""
 
     def __init__(self, trainer: Any, texts: CanaryTexts, work: Path) -> None:
         self._trainer, self._texts, self._work = trainer, texts, work
 
-    def on_train_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
-        """Called by the trainer in every process before its first step.
-
-        After a resume there is nothing to score.
-        """
+    def on_train_begin(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
+        """Called by the trainer in every process; after a resume there is nothing to score."""
         if state.global_step == 0:
             scores = _scores(self._trainer, self._texts)
             if state.is_world_process_zero:
@@ -69,13 +59,12 @@ def finished_canary(trainer: Any, texts: CanaryTexts, work: Path) -> Canary:
     path = work / BEFORE
     before = TypeAdapter(Scores).validate_json(path.read_bytes()) if path.is_file() else None
     coarse = trainer.args.bf16 or trainer.args.fp16 or next(trainer.model.parameters()).dtype != torch.float32
-    after = _scores(trainer, texts)
     return Canary(
         sequences=texts.sequences,
         answers=texts.answers,
         dtype="bfloat16" if coarse else "float32",
         before=before,
-        after=after,
+        after=_scores(trainer, texts),
     )
 
 

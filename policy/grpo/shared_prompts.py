@@ -62,21 +62,15 @@ def pack(input_ids: torch.Tensor, attention_mask: torch.Tensor, answer_length: i
         return found
 
     # 0 is the prompt, which all attend to; -1 is padding.
-    part = sequences(
-        -1,
-        known[:, :-1].long() - 1,
-        torch.arange(1, len(group) + 1, device=group.device)[:, None].expand_as(answered),
-    )
+    numbers = torch.arange(1, len(group) + 1, device=group.device)[:, None]
+    part = sequences(-1, known[:, :-1].long() - 1, numbers.expand_as(answered))
     seen = (part[:, :, None] == part[:, None, :]) | (part[:, None, :] == 0)
-    last = known.sum(1) - 1
+    earlier = torch.ones(length, length, dtype=torch.bool, device=input_ids.device).tril()
+    positions, last = (known.long().cumsum(1) - 1).clamp(min=0), known.sum(1) - 1
     return Packed(
         input_ids=sequences(0, prompts[:, :-1], input_ids[:, prompt_length - 1 : -1]),
-        attention_mask=(seen & torch.ones(length, length, dtype=torch.bool, device=input_ids.device).tril())[
-            :, None
-        ],
-        position_ids=sequences(
-            0, (known.long().cumsum(1) - 1).clamp(min=0)[:, :-1], last[group][:, None] + steps
-        ),
+        attention_mask=(seen & earlier)[:, None],
+        position_ids=sequences(0, positions[:, :-1], last[group][:, None] + steps),
         labels=sequences(NO_LABEL, NO_LABEL, input_ids[:, prompt_length:]),
         places=places.where(answered, 0),
         answered=answered,
@@ -88,12 +82,13 @@ def log_probabilities(model: Any, packed: Packed) -> tuple[torch.Tensor, torch.T
 
     `model` has TRL's fused head. No entropy if the head was added without it.
     """
-    inputs = {
-        "input_ids": packed.input_ids,
-        "attention_mask": packed.attention_mask,
-        "position_ids": packed.position_ids,
-    }
-    found = model(**inputs, shift_labels=packed.labels, fused_lm_head=True)
+    found = model(
+        input_ids=packed.input_ids,
+        attention_mask=packed.attention_mask,
+        position_ids=packed.position_ids,
+        shift_labels=packed.labels,
+        fused_lm_head=True,
+    )
 
     def unpacked(values: torch.Tensor) -> torch.Tensor:
         return values.reshape(-1)[packed.places] * packed.answered
@@ -113,36 +108,27 @@ def generate_shared(
     if getattr(options.get("generation_config"), "cache_implementation", None):
         return generate(model, input_ids=input_ids, attention_mask=attention_mask, **options)
     group, first = distinct(input_ids)
-    cache, known = DynamicCache(config=model.config), attention_mask[first]
+    cache, known = DynamicCache(config=model.config), attention_mask[first, :-1]
     if input_ids.shape[1] > 1:
-        positions = (known.cumsum(1) - 1).clamp(min=0)
         with torch.no_grad():
             model(
                 input_ids=input_ids[first, :-1],
-                attention_mask=known[:, :-1],
-                position_ids=positions[:, :-1],
+                attention_mask=known,
+                position_ids=(known.cumsum(1) - 1).clamp(min=0),
                 past_key_values=cache,
                 use_cache=True,
                 logits_to_keep=1,
             )
         cache.batch_select_indices(group)
-    return generate(
-        model,
-        input_ids=input_ids,
-        attention_mask=attention_mask,
-        past_key_values=cache,
-        custom_generate=decode,
-        **options,
-    )
+    options |= {"past_key_values": cache, "custom_generate": decode}
+    return generate(model, input_ids=input_ids, attention_mask=attention_mask, **options)
 
 
 def distinct(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """The number of each of B rows among the G different ones, [B], and the first row equal to each, [G]."""
     found, group = torch.unique(rows, dim=0, return_inverse=True)
     numbers = torch.arange(len(rows), device=rows.device)
-    return group, torch.full((len(found),), len(rows), device=rows.device).scatter_reduce(
-        0, group, numbers, "amin"
-    )
+    return group, numbers.new_full((len(found),), len(rows)).scatter_reduce(0, group, numbers, "amin")
 
 
 def _lengths_before(lengths: torch.Tensor, group: torch.Tensor) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""Read `train_log.parquet`. Imports without torch."""
+"""The columns of `train_log.parquet`, and what is read from it. Imports without torch."""
 
 from pathlib import Path
 from typing import Any
@@ -6,16 +6,37 @@ from typing import Any
 import pyarrow as pa
 
 from envgen.dataset import read_table
-from policy.grpo.train_spec import STRATUM_COLUMNS, TRAIN_LOG_COLUMNS
 
-
-def _fields(columns: dict[str, str]) -> list[pa.Field]:
-    return [pa.field(name, getattr(pa, kind)()) for name, kind in columns.items()]
-
-
-TRAIN_LOG_SCHEMA = pa.schema(
-    [*_fields(TRAIN_LOG_COLUMNS), pa.field("strata", pa.list_(pa.struct(_fields(STRATUM_COLUMNS))))]
+_STRATUM = pa.struct(
+    [
+        ("stratum", pa.string()),
+        ("answers", pa.float64()),
+        ("advantage", pa.float64()),
+        ("zero_variance", pa.float64()),
+    ]
 )
+TRAIN_LOG_SCHEMA = pa.schema(
+    [
+        ("step", pa.int32()),
+        ("reward", pa.float64()),
+        ("valid", pa.float64()),
+        ("optimal", pa.float64()),
+        ("zero_variance", pa.float64()),
+        ("entropy", pa.float64()),
+        ("clipped", pa.float64()),
+        ("mismatch", pa.float64()),
+        ("mismatch_max", pa.float64()),
+        ("loss", pa.float64()),
+        ("completion_tokens", pa.int32()),
+        ("seconds", pa.float64()),
+        ("strata", pa.list_(_STRATUM)),
+    ]
+)
+"""One row a step: mean reward, shares of valid and optimal answers, share of groups whose rewards are all
+equal, mean token entropy, share of truncated answers, mean and largest absolute difference between the
+log-probabilities of vLLM and of the trainer (empty without vLLM), loss, tokens generated, wall time. `strata`
+has an entry for each stratum that had answers: its name, how many answers these were, their mean absolute
+advantage, and the share of them in groups whose rewards are all equal."""
 
 
 def read_train_log(path: Path) -> dict[str, list[Any]]:
@@ -23,21 +44,12 @@ def read_train_log(path: Path) -> dict[str, list[Any]]:
     return read_table(path, TRAIN_LOG_SCHEMA).to_pydict()
 
 
-def mean_advantages(log: dict[str, list[Any]]) -> dict[str, float]:
-    """Stratum -> mean absolute advantage over all answers of a stage's training; only those with answers.
+def stratum_means(log: dict[str, list[Any]], column: str) -> dict[str, float]:
+    """Stratum -> mean of `advantage` or `zero_variance` over a stage's answers; only strata with answers.
 
-    The advantages are those the trainer used, so they are in its unit: divided by the group's standard
-    deviation unless `trl.scale_rewards` says otherwise.
+    Advantages are absolute and in the unit of the trainer: divided by the group's standard deviation unless
+    `trl.scale_rewards` says otherwise.
     """
-    return _means(log, "advantage")
-
-
-def zero_variance_shares(log: dict[str, list[Any]]) -> dict[str, float]:
-    """Stratum -> share of a stage's training groups with equal rewards; only those with answers."""
-    return _means(log, "zero_variance")
-
-
-def _means(log: dict[str, list[Any]], column: str) -> dict[str, float]:
     totals: dict[str, tuple[float, float]] = {}
     for entry in (one for step in log["strata"] for one in step):
         total, answers = totals.get(entry["stratum"], (0.0, 0.0))

@@ -3,11 +3,11 @@
 import ast
 import difflib
 import json
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
 from pydantic import Field
 
 from envgen.errors import ConfigError
@@ -17,33 +17,6 @@ from policy.grpo.rewards import RewardWeights
 
 CHECKPOINT, TRAIN_LOG = "checkpoint", "train_log.parquet"
 """What training writes to the directory of its stage, besides the canary."""
-TRAIN_LOG_COLUMNS = {
-    "step": "int32",
-    "reward": "float64",
-    "valid": "float64",
-    "optimal": "float64",
-    "zero_variance": "float64",
-    "entropy": "float64",
-    "clipped": "float64",
-    "mismatch": "float64",
-    "mismatch_max": "float64",
-    "loss": "float64",
-    "completion_tokens": "int32",
-    "seconds": "float64",
-}
-"""Columns of `train_log.parquet`, one row a step: mean reward, shares of valid and optimal answers, share of
-groups whose rewards are all equal, mean token entropy, share of truncated answers, mean and largest absolute
-difference between the log-probabilities of vLLM and of the trainer (empty without vLLM), loss, tokens
-generated, wall time. One more column, `strata`, is a list with an entry for each stratum that had answers:
-its name, how many answers these were, their mean absolute advantage, and the share of them in groups whose
-rewards are all equal."""
-STRATUM_COLUMNS = {
-    "stratum": "string",
-    "answers": "float64",
-    "advantage": "float64",
-    "zero_variance": "float64",
-}
-
 RESERVED_OPTIONS = frozenset(
     {
         "output_dir",
@@ -95,8 +68,6 @@ _TRL_SOURCES = (
     ("transformers", "training_args.py"),
 )
 _LORA_SOURCES = (("peft", "tuners/lora/config.py"), ("peft", "config.py"))
-LAUNCH = Path(__file__).parent / "accelerate"
-"""Shipped configs of `accelerate launch`."""
 
 
 class TrainingSettings(Frozen):
@@ -147,33 +118,6 @@ def answer_tokens(options: dict[str, Any]) -> int:
     return int(options.get("max_completion_length", DEFAULTS["max_completion_length"]))
 
 
-def process_count(settings: TrainingSettings) -> int:
-    """Training processes; ConfigError if the launch config names none."""
-    if settings.launch is None or settings.processes is not None:
-        return settings.processes or 1
-    try:
-        return int(launch_fields(settings.launch)["num_processes"])
-    except (ValueError, KeyError, TypeError):
-        raise ConfigError(
-            f"training.launch: {launch_config(settings.launch)} names no num_processes; add it, or set "
-            "training.processes"
-        ) from None
-
-
-def launch_fields(name: str) -> dict[str, Any]:
-    """The fields of a config of `accelerate launch`; ConfigError if it cannot be read."""
-    path = launch_config(name)
-    try:
-        fields = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, yaml.YAMLError) as error:
-        raise ConfigError(f"training.launch: {path} is not readable as YAML: {error}") from None
-    if not isinstance(fields, dict):
-        raise ConfigError(
-            f"training.launch: {path} holds {type(fields).__name__}, expected a config of accelerate launch"
-        )
-    return fields
-
-
 def reward_scale(options: dict[str, Any]) -> str:
     """What advantages are divided by under these options of `trl.GRPOConfig`.
 
@@ -189,11 +133,10 @@ def check_trl_options(options: dict[str, Any]) -> None:
     The names are read from the sources of the installed packages, so that no check has to import torch.
     """
     for name, least in _SMALLEST.items():
-        if name in options and (
-            not isinstance(options[name], int) or isinstance(options[name], bool) or options[name] < least
-        ):
+        value = options.get(name, least)
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
             raise ConfigError(
-                f"trl.{name}: {options[name]!r} is no whole number of at least {least}; give one, or leave "
+                f"trl.{name}: {value!r} is no whole number of at least {least}; give one, or leave "
                 f"it out for {DEFAULTS[name]}"
             )
     if reserved := sorted(RESERVED_OPTIONS & options.keys()):
@@ -201,67 +144,11 @@ def check_trl_options(options: dict[str, Any]) -> None:
     _check_names("trl", options, "trl.GRPOConfig", _TRL_SOURCES)
 
 
-def check_training(settings: TrainingSettings) -> None:
-    """Refuse options that the installed `LoraConfig` lacks, or an impossible launch; raises ConfigError."""
-    _check_names("training.lora", settings.lora or {}, "peft.LoraConfig", _LORA_SOURCES)
-    if "task_type" in (settings.lora or {}):
+def check_lora_options(options: dict[str, Any]) -> None:
+    """The same for options of `peft.LoraConfig`."""
+    _check_names("training.lora", options, "peft.LoraConfig", _LORA_SOURCES)
+    if "task_type" in options:
         raise ConfigError("training.lora.task_type: envwright sets this option itself; remove it")
-    if settings.launch is None:
-        if settings.processes is not None:
-            shipped = ", ".join(sorted(path.stem for path in LAUNCH.glob("*.yaml")))
-            raise ConfigError(
-                f"training.processes: {settings.processes} needs training.launch; set it to one of "
-                f"{shipped}, or to the path of a YAML file"
-            )
-        return
-    kind, processes = distributed_type(settings), process_count(settings)
-    if kind == "NO" and processes > 1:
-        raise ConfigError(
-            f"training.processes: {processes}, but training.launch {settings.launch} starts one; choose ddp, "
-            "fsdp2 or zero3, or 1"
-        )
-    if kind == "MULTI_GPU" and processes == 1:
-        raise ConfigError(
-            f"training.processes: 1, but training.launch {settings.launch} is for several; choose one-gpu, "
-            "or more processes"
-        )
-
-
-def distributed_type(settings: TrainingSettings) -> str:
-    """What the launch config says of it, in accelerate's words: NO, MULTI_GPU, FSDP, DEEPSPEED."""
-    return (
-        "NO" if settings.launch is None else str(launch_fields(settings.launch).get("distributed_type", "NO"))
-    )
-
-
-def launch_config(name: str) -> Path:
-    """The file of a config of `accelerate launch`; ConfigError if there is none."""
-    path = Path(name) if name.endswith((".yaml", ".yml")) else LAUNCH / f"{name}.yaml"
-    if not path.is_file():
-        shipped = ", ".join(sorted(found.stem for found in LAUNCH.glob("*.yaml")))
-        raise ConfigError(
-            f"training.launch: {name!r} is no config of accelerate launch; the shipped ones are {shipped}, "
-            "or give the path of a YAML file"
-        )
-    return path
-
-
-def launcher(settings: TrainingSettings, options: dict[str, Any]) -> tuple[str, ...]:
-    """Module and options that start the training processes; empty for one process that needs no launcher.
-
-    The precision is that of the options of `trl.GRPOConfig`, not of the config: one says what is computed,
-    the other where.
-    """
-    if settings.launch is None:
-        return ()
-    precision = "fp16" if options.get("fp16") else "no" if options.get("bf16") is False else "bf16"
-    where = (
-        "--config_file",
-        str(launch_config(settings.launch)),
-        "--num_processes",
-        str(process_count(settings)),
-    )
-    return ("accelerate.commands.launch", *where, "--mixed_precision", precision)
 
 
 def _check_names(
@@ -275,37 +162,30 @@ def _check_names(
             raise ConfigError(f"{field}.{name}: the installed {owner} has no such option; {hint}")
 
 
+@cache
 def _option_names(sources: tuple[tuple[str, str], ...]) -> set[str]:
+    """The fields of all classes in these (package, file)."""
     names: set[str] = set()
     for package, file in sources:
         spec = find_spec(package)
         if spec is None or spec.origin is None:
             raise ConfigError(f"{package} is not installed; install envwright with its dependencies")
-        source = Path(spec.origin).parent / file
-        if not source.is_file():
-            continue
-        for node in ast.walk(ast.parse(source.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ClassDef):
-                names |= {
-                    item.target.id
-                    for item in node.body
-                    if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name)
-                }
+        tree = ast.parse((Path(spec.origin).parent / file).read_text(encoding="utf-8"))
+        for node in ast.walk(tree):
+            for item in node.body if isinstance(node, ast.ClassDef) else ():
+                if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name):
+                    names.add(item.target.id)
     return names
 
 
 def last_checkpoint(work: Path) -> Path | None:
     """The latest complete trainer checkpoint; the trainer's state is the last file that it writes."""
-    complete = [
-        path
-        for path in work.glob("checkpoint-*")
-        if (path / "trainer_state.json").is_file() and _readable(path / "trainer_state.json")
-    ]
+    complete = [path for path in work.glob("checkpoint-*") if _readable(path / "trainer_state.json")]
     return max(complete, key=lambda path: int(path.name.rpartition("-")[2]), default=None)
 
 
 def _readable(state: Path) -> bool:
     try:
         return bool(json.loads(state.read_text()))
-    except ValueError:
+    except (OSError, ValueError):
         return False

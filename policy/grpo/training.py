@@ -48,14 +48,10 @@ class Trainer(GRPOTrainer):
     def __init__(self, *args: Any, strata: tuple[str, ...], **options: Any) -> None:
         super().__init__(*args, **options)
         self._strata = strata
-        # Alone: processes that pass through the model a different number of times would wait for each other.
+        # Processes that pass through the model a different number of times would wait for each other.
         alone = self.accelerator.device.type == "cpu" and self.accelerator.num_processes == 1
-        self._shares = (
-            alone
-            and not self.aux_loss_enabled
-            and isinstance(self.model, PreTrainedModel)
-            and can_share(self.model)
-        )
+        model = self.model if isinstance(self.model, PreTrainedModel) else None
+        self._shares = alone and not self.aux_loss_enabled and model is not None and can_share(model)
         if self._shares:
             setattr(self.model, "generate", partial(generate_shared, self.model))  # noqa: B010
         self._advantages: torch.Tensor | None = None
@@ -76,19 +72,16 @@ class Trainer(GRPOTrainer):
                 model, input_ids, attention_mask, *args, **options
             )
         answer_length = args[0] if args else options["logits_to_keep"]
-        learns = (
-            torch.ones(len(input_ids), dtype=torch.bool)
-            if self._advantages is None
-            else self._advantages != 0
-        )
+        learns = torch.ones(len(input_ids), dtype=torch.bool)
+        if self._advantages is not None:
+            learns = self._advantages != 0
         parts = [rows for rows in (learns.nonzero()[:, 0], (~learns).nonzero()[:, 0]) if len(rows)]
         found = []
         # The first part has a gradient even where no answer learns: a loss without one cannot be passed back.
         for number, rows in enumerate(parts):
+            packed = pack(input_ids[rows], attention_mask[rows], answer_length)
             with torch.set_grad_enabled(torch.is_grad_enabled() and number == 0), self.accelerator.autocast():
-                found.append(
-                    log_probabilities(model, pack(input_ids[rows], attention_mask[rows], answer_length))
-                )
+                found.append(log_probabilities(model, packed))
         order = torch.argsort(torch.cat(parts))
         log_probs, entropies = (
             torch.cat(values)[order] if values[0] is not None else None for values in zip(*found, strict=True)
@@ -100,10 +93,7 @@ class Trainer(GRPOTrainer):
         advantages = output["advantages"]
         of = torch.tensor([self._strata.index(row["stratum"]) for row in inputs], device=advantages.device)
         # A group may lie across processes: its answers are next to each other only when all are gathered.
-        everywhere = (
-            torch.as_tensor(self.accelerator.gather(of)),
-            torch.as_tensor(self.accelerator.gather(advantages)),
-        )
+        everywhere = [torch.as_tensor(self.accelerator.gather(one)) for one in (of, advantages)]
         sums = advantage_sums(*everywhere, strata=len(self._strata), group=int(self.num_generations or 1))
         # Every stratum each time: TRL averages a step's entries, which leaves a sum over a count as it is.
         for stratum, entries in zip(self._strata, sums.tolist(), strict=True):
@@ -121,9 +111,8 @@ def advantage_sums(of: torch.Tensor, advantages: torch.Tensor, strata: int, grou
     """
     inside = of == torch.arange(strata, device=of.device)[:, None]
     flat = (advantages.view(-1, group).abs().amax(dim=1) < ROUNDING).repeat_interleave(group)
-    return torch.stack(
-        [(inside * advantages.abs()).sum(dim=1), inside.sum(dim=1), (inside & flat).sum(dim=1)], dim=1
-    )
+    sums = [(inside * advantages.abs()).sum(dim=1), inside.sum(dim=1), (inside & flat).sum(dim=1)]
+    return torch.stack(sums, dim=1)
 
 
 def train(spec: TrainSpec) -> None:
@@ -135,20 +124,18 @@ def train(spec: TrainSpec) -> None:
     arguments = _arguments(spec)
     set_seed(spec.seed)
     model, tokenizer = load(spec.parent, spec.training.dtype)
-    family = spec.family.load()
+    family, lora = spec.family.load(), spec.training.lora
     trainer = Trainer(
         model=model,
-        reward_funcs=list(reward_functions(family, spec.rewards)),
+        reward_funcs=reward_functions(family, spec.rewards),
         args=arguments,
         train_dataset=training_rows(family, spec.data),
         strata=family.space.names,
         processing_class=tokenizer,
         callbacks=[ProgressLines()],
-        peft_config=LoraConfig(task_type="CAUSAL_LM", **spec.training.lora)
-        if spec.training.lora is not None
-        else None,
+        peft_config=None if lora is None else LoraConfig(task_type="CAUSAL_LM", **lora),
     )
-    texts = canary_texts(tokenizer, spec.family, spec.data, spec.style)
+    texts = canary_texts(tokenizer, family, spec.data, spec.style)
     trainer.add_callback(ScoreBefore(trainer, texts, spec.work))
     resume = last_checkpoint(spec.work)
     if trainer.accelerator.is_main_process:
@@ -157,14 +144,10 @@ def train(spec: TrainSpec) -> None:
     canary = finished_canary(trainer, texts, spec.work)
     partial = save(trainer, spec)
     if trainer.accelerator.is_main_process:
-        per_step = (
-            trainer.args.train_batch_size
-            * trainer.args.gradient_accumulation_steps
-            * trainer.accelerator.num_processes
-        )
-        write_table(
-            spec.output / TRAIN_LOG, training_log(trainer.state.log_history, family.space.names, per_step)
-        )
+        given = trainer.args
+        passes = given.gradient_accumulation_steps * trainer.accelerator.num_processes
+        log = training_log(trainer.state.log_history, family.space.names, given.train_batch_size * passes)
+        write_table(spec.output / TRAIN_LOG, log)
         write_json(spec.output / CANARY, canary)
         move_directory(partial, spec.output / CHECKPOINT)
     trainer.accelerator.wait_for_everyone()
@@ -182,27 +165,25 @@ def training_log(
     history: list[dict[str, Any]], strata: tuple[str, ...], completions_per_step: int
 ) -> pa.Table:
     """TRL's log as a table: one row for each step that generated completions."""
-    rows = []
-    for entry in history:
-        if "reward" not in entry:
-            continue
-        rows.append(
-            {
-                "step": entry["step"],
-                "reward": entry["reward"],
-                "valid": entry["rewards/valid/mean"],
-                "optimal": entry["rewards/optimal/mean"],
-                "zero_variance": entry["frac_reward_zero_std"],
-                "entropy": entry.get("entropy"),
-                "clipped": entry["completions/clipped_ratio"],
-                "mismatch": entry.get("sampling/sampling_logp_difference/mean"),
-                "mismatch_max": entry.get("sampling/sampling_logp_difference/max"),
-                "loss": entry["loss"],
-                "completion_tokens": round(entry["completions/mean_length"] * completions_per_step),
-                "seconds": entry["step_time"],
-                "strata": _advantages(entry, strata),
-            }
-        )
+    rows = [
+        {
+            "step": entry["step"],
+            "reward": entry["reward"],
+            "valid": entry["rewards/valid/mean"],
+            "optimal": entry["rewards/optimal/mean"],
+            "zero_variance": entry["frac_reward_zero_std"],
+            "entropy": entry.get("entropy"),
+            "clipped": entry["completions/clipped_ratio"],
+            "mismatch": entry.get("sampling/sampling_logp_difference/mean"),
+            "mismatch_max": entry.get("sampling/sampling_logp_difference/max"),
+            "loss": entry["loss"],
+            "completion_tokens": round(entry["completions/mean_length"] * completions_per_step),
+            "seconds": entry["step_time"],
+            "strata": _advantages(entry, strata),
+        }
+        for entry in history
+        if "reward" in entry
+    ]
     return pa.Table.from_pylist(rows, schema=TRAIN_LOG_SCHEMA)
 
 

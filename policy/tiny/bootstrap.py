@@ -18,9 +18,7 @@ from transformers import (
     Qwen3Config,
     Qwen3ForCausalLM,
     TrainerCallback,
-    TrainerControl,
     TrainerState,
-    TrainingArguments,
 )
 from trl import SFTConfig, SFTTrainer
 from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
@@ -29,7 +27,7 @@ from envgen.dataset import USUAL, read_dataset
 from envgen.files import move_directory
 from envgen.mapf.prompts import PromptStyle
 from envgen.processes import die_with_parent
-from policy.chat.contract import Message, Sampling
+from policy.chat.contract import Sampling
 from policy.chat.transformers_model import TransformersModel
 from policy.child import tell
 from policy.evaluation import evaluate
@@ -37,7 +35,7 @@ from policy.grpo.progress import ProgressLines
 from policy.grpo.train_spec import last_checkpoint
 from policy.tiny.corpus import READ_BY_TOKENIZER, Example, batches, board_examples, read_examples
 from policy.tiny.optimizer import MuonAdamW, parameters
-from policy.tiny.rates import LONGEST_ANSWER, Rates, rates_of, rates_path
+from policy.tiny.rates import LONGEST_ANSWER, rates_of, rates_path
 from policy.tiny.spec import BootstrapRecipe, BootstrapSpec
 from policy.tiny.tokenizer import END, MAX_LENGTH, PAD, build_tokenizer
 
@@ -51,11 +49,8 @@ class BatchCollator(DataCollatorForLanguageModeling):
         What is behind a text is never looked at, and has no loss.
         """
         [batch] = examples
-        rows = [
-            {"input_ids": ids, "labels": labels}
-            for ids, labels in zip(batch["input_ids"], batch["labels"], strict=True)
-        ]
-        padded = super().torch_call(rows)
+        pairs = zip(batch["input_ids"], batch["labels"], strict=True)
+        padded = super().torch_call([{"input_ids": ids, "labels": labels} for ids, labels in pairs])
         places = torch.arange(padded["input_ids"].shape[1]).expand_as(padded["input_ids"])
         return {"input_ids": padded["input_ids"], "labels": padded["labels"], "position_ids": places}
 
@@ -66,27 +61,16 @@ class Evaluation(TrainerCallback):
     def __init__(self, spec: BootstrapSpec) -> None:
         self._spec, self._instances = spec, read_dataset(spec.evaluation)
 
-    def on_save(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
+    def on_save(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
         """Called by the trainer after each checkpoint."""
         self.tell_rates(state.global_step)
 
     def tell_rates(self, step: int) -> None:
-        """Tell the parent the rates of the checkpoint of a step."""
-        tell(
-            {
-                "step": step,
-                "steps": self._spec.recipe.steps,
-                "rates": self._rates(_checkpoint(self._spec, step)).model_dump(mode="json"),
-            }
-        )
-
-    def _rates(self, checkpoint: Path) -> Rates:
-        """Valid rates of greedy answers."""
-        model = TransformersModel(str(checkpoint), batch_size=128, dtype="float32")
+        """Tell the parent the valid rates of greedy answers of the checkpoint of a step."""
+        model = TransformersModel(str(_checkpoint(self._spec, step)), batch_size=128, dtype="float32")
         sampling = Sampling(max_tokens=LONGEST_ANSWER)
-        return rates_of(evaluate(model, USUAL.load(), self._instances, PromptStyle.COMPACT, sampling))
+        rates = rates_of(evaluate(model, USUAL.load(), self._instances, PromptStyle.COMPACT, sampling))
+        tell({"step": step, "steps": self._spec.recipe.steps, "rates": rates.model_dump(mode="json")})
 
 
 def bootstrap(spec: BootstrapSpec) -> None:
@@ -95,21 +79,19 @@ def bootstrap(spec: BootstrapSpec) -> None:
     held_out = frozenset(json.loads(spec.held_out.read_text()))
     torch.manual_seed(recipe.seed)
     designs = read_examples(spec.designs)
-    tokenizer = build_tokenizer(
-        text for pair in (*board_examples(recipe, held_out, 0), *designs[:READ_BY_TOKENIZER]) for text in pair
-    )
-    pad = tokenizer.convert_tokens_to_ids(PAD)
-    assert isinstance(pad, int)
+    read = (*board_examples(recipe, held_out, 0), *designs[:READ_BY_TOKENIZER])
+    tokenizer = build_tokenizer(text for pair in read for text in pair)
     model = new_model(recipe, tokenizer)
     resume, evaluation = last_checkpoint(spec.work), Evaluation(spec)
     first = int(resume.name.rpartition("-")[2]) if resume else 0
-    print(
-        f"{model.num_parameters() / 1e6:.2f} M parameters, {len(tokenizer)} tokens, from step {first}",
-        flush=True,
-    )
+    size = f"{model.num_parameters() / 1e6:.2f} M parameters, {len(tokenizer)} tokens"
+    print(f"{size}, from step {first}", flush=True)
     if resume and not rates_path(spec.work, first).is_file():
         evaluation.tell_rates(first)
     if first < recipe.steps:
+        pad = model.config.pad_token_id
+        assert isinstance(pad, int)
+        rates = {"muon_lr": recipe.muon_learning_rate, "adamw_lr": recipe.adamw_learning_rate}
         trainer = SFTTrainer(
             model=model,
             args=_arguments(recipe, spec.work),
@@ -119,14 +101,7 @@ def bootstrap(spec: BootstrapSpec) -> None:
             data_collator=BatchCollator(pad_token_id=pad),
             processing_class=tokenizer,
             callbacks=[ProgressLines(), evaluation],
-            optimizer_cls_and_kwargs=(
-                MuonAdamW,
-                {
-                    **parameters(model),
-                    "muon_lr": recipe.muon_learning_rate,
-                    "adamw_lr": recipe.adamw_learning_rate,
-                },
-            ),
+            optimizer_cls_and_kwargs=(MuonAdamW, {**parameters(model), **rates}),
         )
         trainer.train(resume_from_checkpoint=str(resume) if resume else None)
     partial = spec.work / "policy.partial"
@@ -170,20 +145,15 @@ def _checkpoint(spec: BootstrapSpec, step: int) -> Path:
 def _encoded(drawn: Iterator[list[Example]], tokenizer: PreTrainedTokenizerFast) -> Iterator[dict[str, Any]]:
     """Batches as token ids, with a loss on the answers alone."""
     for batch in drawn:
-        questions = tokenizer(
-            [_asked(tokenizer, question) for question, _ in batch], add_special_tokens=False
-        )["input_ids"]
-        answers = tokenizer([text + END for _, text in batch], add_special_tokens=False)["input_ids"]
-        pairs = list(zip(questions, answers, strict=True))  # type: ignore[arg-type]
+        messages = [[{"role": "user", "content": question}] for question, _ in batch]
+        asked: Any = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+        questions: Any = tokenizer(asked, add_special_tokens=False)["input_ids"]
+        answers: Any = tokenizer([text + END for _, text in batch], add_special_tokens=False)["input_ids"]
+        pairs = list(zip(questions, answers, strict=True))
         yield {
-            "input_ids": [asked + text for asked, text in pairs],
-            "labels": [[-100] * len(asked) + text for asked, text in pairs],
+            "input_ids": [question + answer for question, answer in pairs],
+            "labels": [[-100] * len(question) + answer for question, answer in pairs],
         }
-
-
-def _asked(tokenizer: PreTrainedTokenizerFast, question: str) -> str:
-    message = Message(role="user", content=question).model_dump()
-    return str(tokenizer.apply_chat_template([message], tokenize=False, add_generation_prompt=True))
 
 
 def _arguments(recipe: BootstrapRecipe, work: Path) -> SFTConfig:

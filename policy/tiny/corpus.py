@@ -5,8 +5,8 @@ where it was.
 """
 
 import random
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
+from functools import lru_cache, partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -35,17 +35,36 @@ def batches(
 ) -> Iterator[list[Example]]:
     """Batches `first` to `steps - 1`, without boards of an identity in `held_out`; `designs` go in order."""
     together = recipe.design_batch_size * DESIGN_BATCHES
-    boards = _Drawn(partial(board_examples, recipe, held_out), recipe.batch_size, BOARD_BATCHES, recipe.seed)
-    questions = _Drawn(
-        lambda chunk: designs[chunk * together :][:together],
-        recipe.design_batch_size,
-        DESIGN_BATCHES,
-        recipe.seed,
-    )
+
+    @lru_cache(maxsize=1)
+    def boards(chunk: int) -> list[list[Example]]:
+        return _batched(board_examples(recipe, held_out, chunk), recipe.batch_size, recipe.seed, chunk)
+
+    @lru_cache(maxsize=1)
+    def questions(chunk: int) -> list[list[Example]]:
+        drawn = designs[chunk * together :][:together]
+        return _batched(drawn, recipe.design_batch_size, recipe.seed, chunk)
+
     for number in range(first, recipe.steps):
         before = designs_before(recipe, number)
-        of_designs = designs_before(recipe, number + 1) > before
-        yield questions.batch(before) if of_designs else boards.batch(number - before)
+        if designs_before(recipe, number + 1) > before:
+            chunk, place = divmod(before, DESIGN_BATCHES)
+            drawn = questions(chunk)
+        else:
+            chunk, place = divmod(number - before, BOARD_BATCHES)
+            drawn = boards(chunk)
+        # Rounded counts may have left a chunk without its last batch.
+        yield drawn[place % len(drawn)]
+
+
+def _batched(examples: list[Example], size: int, seed: int, chunk: int) -> list[list[Example]]:
+    """Examples in batches of similar length, which come in any order."""
+    shuffle = random.Random(seed_integer(seed, "batches", chunk)).shuffle
+    shuffle(examples)
+    examples.sort(key=lambda example: len(example[0]) + len(example[1]))
+    found = [examples[start : start + size] for start in range(0, len(examples), size)]
+    shuffle(found)
+    return found
 
 
 def designs_before(recipe: BootstrapRecipe, number: int) -> int:
@@ -74,41 +93,13 @@ def design_chunks(recipe: BootstrapRecipe) -> int:
 
 def write_examples(path: Path, examples: list[Example]) -> None:
     """Write examples as Parquet."""
-    write_table(
-        path,
-        pa.Table.from_pylist(
-            [{"prompt": question, "completion": text} for question, text in examples], schema=_EXAMPLES
-        ),
-    )
+    rows = [{"prompt": question, "completion": text} for question, text in examples]
+    write_table(path, pa.Table.from_pylist(rows, schema=_EXAMPLES))
 
 
 def read_examples(path: Path) -> list[Example]:
     """Examples of a file; DataError if it is missing or of another schema."""
     return [(row["prompt"], row["completion"]) for row in read_table(path, _EXAMPLES).to_pylist()]
-
-
-class _Drawn:
-    """Numbered batches of examples that are drawn many batches at a time."""
-
-    def __init__(self, draw: Callable[[int], list[Example]], size: int, together: int, seed: int) -> None:
-        self._draw, self._size, self._together, self._seed = draw, size, together, seed
-        self._chunk, self._batches = -1, []
-
-    def batch(self, number: int) -> list[Example]:
-        chunk, place = divmod(number, self._together)
-        if chunk != self._chunk:
-            self._chunk, self._batches = chunk, self._shuffled(chunk)
-        # Rounded counts may have left a chunk without its last batch.
-        return self._batches[place % len(self._batches)]
-
-    def _shuffled(self, chunk: int) -> list[list[Example]]:
-        shuffle = random.Random(seed_integer(self._seed, "batches", chunk)).shuffle
-        examples = self._draw(chunk)
-        shuffle(examples)
-        examples.sort(key=lambda example: len(example[0]) + len(example[1]))
-        found = [examples[start : start + self._size] for start in range(0, len(examples), self._size)]
-        shuffle(found)
-        return found
 
 
 def _config(part: Boards, hole_ratio: float) -> BoardsConfig:

@@ -49,14 +49,9 @@ def evaluation_boards(each: int) -> list[Instance]:
     instances = []
     for agents, size in EVALUATED:
         for hole_ratio in HOLE_RATIOS:
-            config = BoardsConfig(
-                sizes={
-                    size: SizeConfig(data_ratio=1, hole_ratio=hole_ratio, wait_ratio=0 if size == 3 else 0.5)
-                }
-            )
-            instances += sample(
-                config, each, agents=agents, seed=SEED, purpose=f"bootstrap-evaluation-{hole_ratio}"
-            )[0]
+            knobs = SizeConfig(data_ratio=1, hole_ratio=hole_ratio, wait_ratio=0 if size == 3 else 0.5)
+            config, purpose = BoardsConfig(sizes={size: knobs}), f"bootstrap-evaluation-{hole_ratio}"
+            instances += sample(config, each, agents=agents, seed=SEED, purpose=purpose)[0]
     return instances
 
 

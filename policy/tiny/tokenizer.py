@@ -8,7 +8,8 @@ from transformers import PreTrainedTokenizerFast
 
 from envgen.mapf.problem import MAX_AGENTS, MAX_SIZE, cell_text
 
-PAD, END, USER, ASSISTANT, SYSTEM = "<|pad|>", "<|end|>", "<|user|>", "<|assistant|>", "<|system|>"
+PAD, END = "<|pad|>", "<|end|>"
+SPECIAL = (PAD, END, "<|user|>", "<|assistant|>", "<|system|>")
 CHAT_TEMPLATE = (
     "{% for message in messages %}"
     "{{ '<|' + message['role'] + '|>' + message['content'] + '<|end|>' }}"
@@ -35,30 +36,17 @@ def build_tokenizer(texts: Iterable[str], min_count: int = 20) -> PreTrainedToke
     counts = Counter(piece for text in texts for piece, _ in splitter.pre_tokenize_str(text))
     fixed = [f" {cell_text((row, column))}" for row in range(MAX_SIZE) for column in range(MAX_SIZE)]
     fixed += [f"{newline}Agent {agent}:" for newline in ("", "\n") for agent in range(MAX_AGENTS)]
-    fixed += (
-        [f"{hundredths / 100:.2f}" for hundredths in range(101)]
-        + [f"{percent}%" for percent in range(101)]
-        + [str(n) for n in range(MAX_SIZE + 1)]
-    )
+    fixed += [f"{hundredths / 100:.2f}" for hundredths in range(101)]
+    fixed += [f"{percent}%" for percent in range(101)]
+    fixed += [str(number) for number in range(MAX_SIZE + 1)]
     always = [splitter.pre_tokenize_str(piece)[0][0] for piece in fixed]
     learned = sorted(piece for piece, count in counts.items() if count >= min_count)
-    pieces = [
-        PAD,
-        END,
-        USER,
-        ASSISTANT,
-        SYSTEM,
-        *sorted(pre_tokenizers.ByteLevel.alphabet()),
-        *always,
-        *learned,
-    ]
+    pieces = [*SPECIAL, *sorted(pre_tokenizers.ByteLevel.alphabet()), *always, *learned]
     vocabulary = {piece: index for index, piece in enumerate(dict.fromkeys(pieces))}
     tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[], ignore_merges=True))
     tokenizer.pre_tokenizer = splitter
     tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.add_special_tokens(
-        [AddedToken(name, special=True) for name in (PAD, END, USER, ASSISTANT, SYSTEM)]
-    )
+    tokenizer.add_special_tokens([AddedToken(name, special=True) for name in SPECIAL])
     wrapped = PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         pad_token=PAD,

@@ -5,7 +5,7 @@ from contexts import env_config, repeatable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engineer.anchor import anchored
+from engineer.propose import anchored
 from envgen.config import EnvConfig
 
 ratios = st.floats(0, 1)

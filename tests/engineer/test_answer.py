@@ -186,21 +186,6 @@ def test_shares_that_are_all_zero_are_an_error():
 
 
 @repeatable
-@given(st.lists(st.floats(0, 1), min_size=8, max_size=8).filter(any))
-def test_projected_shares_sum_to_one_whatever_they_were(shares: list[float]):
-    space = boards(*range(3, 11))
-    raw = {
-        str(size): {"data_ratio": share, "hole_ratio": 0.2, "wait_ratio": 0.5}
-        for size, share in zip(map(int, space.names), shares, strict=True)
-    }
-    config, _ = project({"sizes": raw}, space, env_config({3: (1, 0.2, 0.5)}))
-    assert_legal(config, space)
-    total = sum(shares)
-    for size, share in zip(map(int, space.names), shares, strict=True):
-        assert config.strata[str(size)].data_ratio == pytest.approx(share / total, abs=1e-3)
-
-
-@repeatable
 @given(
     configs_on_hundredths(),
     st.dictionaries(
@@ -278,25 +263,6 @@ def test_raw_control_characters_in_a_text_are_read(folder):
     read_and_store(text, folder)
 
 
-def test_booleans_are_no_numbers():
-    booleans = {size: dict.fromkeys(KNOBS, True) for size in GOOD}
-    assert projected(booleans)[0] == DEFAULT
-
-
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters()),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(["3", "5", "7", *KNOBS]) | st.text(st.characters()), inner, max_size=4
-        )
-    ),
-    max_leaves=12,
-)
-knobs_of_any_kind = st.dictionaries(st.sampled_from(KNOBS), st.floats() | st.integers() | json_values)
-sizes_of_any_kind = st.dictionaries(
-    st.sampled_from(["3", "5", "03", "11"]) | st.text(max_size=3), knobs_of_any_kind | json_values, max_size=4
-)
 fragments = st.sampled_from(
     [
         '{"config":{"sizes":',
@@ -323,14 +289,3 @@ fragments = st.sampled_from(
 @given(st.text(st.characters()) | st.lists(fragments, max_size=30).map("".join))
 def test_any_text_is_refused_or_becomes_a_legal_config_that_can_be_stored(folder, text: str):
     read_and_store(text, folder)
-
-
-@settings(repeatable, max_examples=300)
-@given(
-    json_values
-    | st.fixed_dictionaries(
-        {"rationale": json_values, "config": st.fixed_dictionaries({"sizes": sizes_of_any_kind})}
-    )
-)
-def test_any_json_is_refused_or_becomes_a_legal_config_that_can_be_stored(folder, value: object):
-    read_and_store(json.dumps(value), folder)

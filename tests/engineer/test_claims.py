@@ -14,7 +14,7 @@ from engineer.lessons import random_context, with_labels
 from engineer.teacher import teach
 from envgen.breakdown import Counts
 from envgen.family import Space
-from envgen.mapf.lessons import usual_space
+from envgen.mapf.space import usual_space
 
 OLD = env_config({3: (0.4, 0.2, 0.5), 4: (0.3, 0.3, 0.5), 6: (0.3, 0.3, 0.25)})
 NEW = env_config({3: (0.2, 0.2, 0.75), 4: (0.3, 0.3, 0.5), 6: (0.5, 0.2, 0.0)})

@@ -3,8 +3,8 @@
 import re
 from pathlib import Path
 
-from engineer.budgets import BUDGETS
 from engineer.context import VARIANTS, Module
+from engineer.prompt import BUDGETS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "engineer.md").read_text()
 LETTERS = {
@@ -40,5 +40,5 @@ def test_the_page_lists_every_budget():
     for names, full, compact, _ in rows("Budgets"):
         listed |= dict.fromkeys(re.findall(r"`([a-z-]+)`", names), (int(full), int(compact)))
     assert listed == {
-        module.value: (BUDGETS["full"][module], BUDGETS["compact"][module]) for module in Module
+        module.value: (BUDGETS[module]["full"], BUDGETS[module]["compact"]) for module in Module
     }

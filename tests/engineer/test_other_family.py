@@ -30,7 +30,7 @@ FALL = Difference(value=-0.1, low=-0.18, high=-0.02)
 
 
 def knob(name: str, low: float = 0, high: float = 1, label: str = "") -> Knob:
-    says = Label(name=label, asks=f"it is {label}", present=f"if {label}", absent="else", verb="plain")
+    says = Label(name=label, asks=f"it is {label}", present=f"if {label}", absent="else")
     words = {"name": name, "word": f"{name}s", "means": f"how {name} it is"}
     return Knob(low=low, high=high, default=low, step=0.5, label=says if label else None, **words)
 

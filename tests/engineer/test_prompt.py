@@ -19,13 +19,12 @@ from contexts import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engineer.budgets import BUDGETS, tokens
 from engineer.context import VARIANTS, DesignContext, Module, StageRecord
 from engineer.lessons import TAUGHT, lessons
-from engineer.prompt import design_prompt, module_text, template_text
+from engineer.prompt import BUDGETS, design_prompt, module_text, template_text, tokens
 from engineer.spec import Wording
 from envgen.breakdown import Counts, Difference
-from envgen.mapf.lessons import random_space
+from envgen.mapf.space import random_space
 from policy.checkpoints import TINY_DIRECTORY
 
 WORDINGS: tuple[Wording, ...] = ("compact", "full")
@@ -361,7 +360,7 @@ def test_a_long_history_loses_its_oldest_stages_and_says_so(wording: Wording):
     assert text.splitlines()[1] == f"{shown[0]} earlier stages left out."
     assert cuts == (
         (
-            f"history: {shown[0]} earlier stages left out, its budget is {BUDGETS[wording][Module.HISTORY]}"
+            f"history: {shown[0]} earlier stages left out, its budget is {BUDGETS[Module.HISTORY][wording]}"
             " tokens"
         ),
     )
@@ -392,7 +391,7 @@ def test_a_long_reason_loses_its_end_at_a_word(wording: Wording):
 def test_failures_lose_the_sizes_nearest_to_all_or_nothing_and_name_them(
     wording: Wording, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setitem(BUDGETS[wording], Module.FAILURES, 300)
+    monkeypatch.setitem(BUDGETS[Module.FAILURES], wording, 300)
     text, cuts = module_text(Module.FAILURES, long_context(tuple(range(3, 11)), 0), wording)
     # Valid are 71 % of 3x3, 62, 52, 43, 34, 24, 14 and 5 % of 10x10.
     left_out = (
@@ -420,7 +419,7 @@ def test_training_details_lose_their_last_hyperparameters(wording: Wording):
     assert cuts == (
         (
             f"training: {30 - count} hyperparameters left out, its budget is"
-            f" {BUDGETS[wording][Module.TRAINING]} tokens"
+            f" {BUDGETS[Module.TRAINING][wording]} tokens"
         ),
     )
 
@@ -432,7 +431,7 @@ def test_training_details_lose_their_last_hyperparameters(wording: Wording):
 def test_no_module_exceeds_its_budget(stage: int, largest: int, rationale: str, wording: Wording):
     context = long_context(tuple(range(3, largest + 1)), stage, previous_rationale=rationale)
     for module in Module:
-        assert tokens(module_text(module, context, wording).text) <= BUDGETS[wording][module], module
+        assert tokens(module_text(module, context, wording).text) <= BUDGETS[module][wording], module
 
 
 def test_an_endless_word_and_a_megabyte_of_words_are_cut_in_no_time():

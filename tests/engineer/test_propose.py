@@ -1,7 +1,6 @@
 import json
 from datetime import UTC, datetime
 
-import numpy as np
 import pytest
 from contexts import (
     DEFAULT,
@@ -9,18 +8,13 @@ from contexts import (
     SPACE,
     ListModel,
     assert_legal,
-    boards,
     design_context,
     env_config,
-    repeatable,
 )
-from hypothesis import given
-from hypothesis import strategies as st
 
 from engineer.answer import answer_schema, answer_text
 from engineer.context import VARIANTS
 from engineer.engineers.asking import MAX_QUOTED, conversations
-from engineer.lessons import random_context
 from engineer.prompt import design_prompt
 from engineer.proposal import MAX_TEXT, Proposal
 from engineer.propose import design
@@ -283,18 +277,6 @@ def test_the_fixed_engineer_keeps_the_config_and_asks_nobody():
         "",
         0,
     )
-
-
-@repeatable
-@given(st.integers(0, 2**32 - 1), st.sampled_from([(3,), (3, 10), (3, 4, 5, 6), tuple(range(3, 11))]))
-def test_the_random_engineer_is_legal_in_the_space_and_repeats_itself(seed: int, sizes: tuple[int, ...]):
-    space = boards(*sizes, low=0.1, high=0.3)
-    context = random_context(np.random.default_rng(seed), space)
-    spec = EngineerSpec(name="random")
-    proposal = design(spec, context, seed, None, as_it_is)
-    assert_legal(proposal.config, space)
-    assert proposal == design(spec, context, seed, None, as_it_is)
-    assert proposal.attempts == ()
 
 
 def test_the_random_engineer_draws_anew_for_each_seed_and_stage():

@@ -30,7 +30,7 @@ from engineer.spec import EngineerSpec
 from envgen.breakdown import Breakdown
 from envgen.config import EnvConfig
 
-RULES = ("frontier", "bandit", "progress", "levels")
+RULES = ("frontier", "bandit", "progress", "levels", "random")
 
 
 def proposal_of(engineer: str, context: DesignContext | None = None, **options: object) -> Proposal:

@@ -5,7 +5,7 @@ import random
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from envgen.mapf.problem import MAX_SIZE, MIN_SIZE, Agent, Cell, Instance, Problem
+from envgen.mapf.problem import MAX_SIZE, MIN_SIZE, Agent, Cell, Instance, Path, Plan, Problem
 from envgen.mapf.solver.solve import solve
 
 repeatable = settings(derandomize=True, deadline=None)
@@ -87,3 +87,15 @@ def transformed(
         tuple(moved(a.start) for a in agents),
         tuple(moved(a.goal) for a in agents),
     )
+
+
+def replaced(plan: Plan, agent: int, path: Path) -> Plan:
+    return (*plan[:agent], path, *plan[agent + 1 :])
+
+
+def at(path: Path, step: int) -> Cell:
+    return path[min(step, len(path) - 1)]
+
+
+def apart(one: Cell, other: Cell) -> int:
+    return abs(one[0] - other[0]) + abs(one[1] - other[1])

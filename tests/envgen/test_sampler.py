@@ -12,7 +12,8 @@ from envgen.errors import ConfigError, EnvwrightError, SamplingError
 from envgen.mapf.config import BoardsConfig, SizeConfig
 from envgen.mapf.problem import Instance, identities, identity
 from envgen.mapf.prompts import PromptStyle
-from envgen.mapf.sampler import Quota, SamplingReport, draw_boards, quotas, sample
+from envgen.mapf.quota import Quota, quotas
+from envgen.mapf.sampler import SamplingReport, draw_boards, sample
 from envgen.mapf.solver.columns import pack_cells
 from envgen.mapf.solver.solve import solve, solve_boards
 from envgen.mapf.verifier import verify_plan

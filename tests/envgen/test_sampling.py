@@ -7,7 +7,8 @@ from envgen.errors import ConfigError, SamplingError
 from envgen.families import FamilySpec
 from envgen.family import ShortageError, Source, TaskFamily
 from envgen.mapf.config import BoardsConfig
-from envgen.mapf.sampler import Quota, draw_boards
+from envgen.mapf.quota import Quota
+from envgen.mapf.sampler import draw_boards
 from envgen.mapf.sampler import sample as sample_boards
 from envgen.sampling import attainable, sample
 
@@ -137,3 +138,8 @@ def test_what_was_drawn_to_see_whether_a_config_is_attainable_is_not_drawn_again
     assert sample(*asked) == expected
     assert len(calls) == drawn > 0
     assert sample(*asked) == expected
+
+
+def test_no_prompt_of_a_plain_family_is_longer_than_the_longest():
+    instances, _ = sample(SUMS_FAMILY, sums_of(6, 0.5, 0.4, 0.3, 0.3), 60, Source(0))
+    assert len(SUMS_FAMILY.longest_prompt("plain")) == max(len(one.question) for one in instances)

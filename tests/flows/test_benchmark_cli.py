@@ -1,33 +1,19 @@
 """`envwright benchmark` as a person calls it."""
 
-import json
 from pathlib import Path
 
 import pytest
 from support.envwright_command import envwright
+from support.public_rows import public_row, write_rows
 
 from envgen.dataset import USUAL
 from envgen.mapf.benchmark import load_suite
-from envgen.mapf.prompts import PromptStyle, prompt
 from policy.rollouts import breakdown_of, read_rollouts
-
-
-def rows(path: Path, count: int) -> None:
-    """The first instances of the suite as rows of the public data set, with their subset."""
-    lines = []
-    for item in load_suite()[:count]:
-        row = {
-            "sample_id": item.name,
-            "num_agents": item.instance.problem.num_agents,
-            "text": prompt(item.instance.problem, PromptStyle.BOARD),
-        }
-        lines.append(json.dumps({**row, "subset": item.subset}) + "\n")
-    path.write_text("".join(lines))
 
 
 @pytest.mark.slow
 def test_the_tiny_policy_answers_rows_of_the_public_data_set(tmp_path: Path):
-    rows(tmp_path / "rows.jsonl", 6)
+    write_rows(tmp_path / "rows.jsonl", [public_row(item, subset=item.subset) for item in load_suite()[:6]])
     printed = envwright(tmp_path, "benchmark", "tiny", "--data", "rows.jsonl", "--name", "mine").stdout
     assert "tiny on rows.jsonl: compact prompts, answers of up to 128 tokens" in printed
     solved = breakdown_of(

@@ -11,7 +11,8 @@ import pytest
 
 from envgen.errors import ChildError
 from envgen.files import write_text
-from flows.compare import _complain, _todo, run_each, share_of_cores
+from flows.compare import _complain, _todo, run_each
+from flows.compare_children import share_of_cores
 from infra.analysis.gather import gather
 from infra.analysis.spec import Child, plan
 from infra.config.preset import Preset

@@ -11,9 +11,9 @@ from infra.config.lengths import prompt_tokens
 from infra.config.preset import PRESETS, load_preset
 from infra.config.workload import Throughput, Work, workload
 from policy.checkpoints import TINY_DIRECTORY
+from policy.grpo.launch import Sharding
 from policy.grpo.memory import estimate_memory
 from policy.grpo.model_size import known_positions, model_size
-from policy.grpo.sharding import Sharding
 
 SHIPPED = sorted(path.stem for path in PRESETS.glob("*.yaml"))
 QWEN = [name for name in SHIPPED if name.startswith("qwen3")]

@@ -25,9 +25,10 @@ from envgen.errors import ModelError
 from envgen.mapf.benchmark import PER_HOLE_RATIO, SUBSETS, blocks
 from envgen.mapf.capacity import enumerated_capacity
 from envgen.mapf.config import BoardsConfig, SizeConfig
-from envgen.mapf.problem import MAX_AGENTS, Instance, Problem
+from envgen.mapf.problem import MAX_AGENTS, MIN_AGENTS, Instance, Problem
 from envgen.mapf.prompts import answer
-from envgen.mapf.sampler import MIN_AGENTS, Quota, draw_boards, sample
+from envgen.mapf.quota import Quota
+from envgen.mapf.sampler import draw_boards, sample
 from envgen.mapf.solver.columns import pack, problem_of
 from envgen.mapf.solver.solve import solve, solve_boards, solve_many
 from policy.chat.engine_config import EngineConfig

@@ -15,8 +15,9 @@ from pathlib import Path
 from envgen.errors import SamplingError
 from envgen.mapf.capacity import ENUMERABLE, TABLE, board_count, enumerate_capacity, enumerated_capacity
 from envgen.mapf.config import BoardsConfig, SizeConfig
-from envgen.mapf.problem import MAX_AGENTS, MAX_SIZE, MIN_SIZE
-from envgen.mapf.sampler import MIN_AGENTS, Quota, draw_boards, quotas, sample
+from envgen.mapf.problem import MAX_AGENTS, MAX_SIZE, MIN_AGENTS, MIN_SIZE
+from envgen.mapf.quota import Quota, quotas
+from envgen.mapf.sampler import draw_boards, sample
 
 WANTED, DRAWS = 200, 2048
 WAIT_RATIOS = (0.0, 0.25, 0.5, 0.75, 1.0)

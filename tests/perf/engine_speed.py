@@ -20,7 +20,7 @@ from policy.chat.answers import KeptAnswers
 from policy.chat.contract import Sampling
 from policy.chat.engine import EngineChatModel
 from policy.chat.engine_config import EngineConfig
-from policy.chat.interpreter import vllm_python
+from policy.chat.replica import vllm_python
 from policy.checkpoints import TINY_DIRECTORY
 from policy.evaluation import evaluate
 

@@ -65,8 +65,7 @@ def measure_step(model: Path, folder: Path, length: int, output: Path, rehearse:
     from infra.config.preset import load_preset
     from policy.grpo import training
     from policy.grpo.memory import estimate_memory
-    from policy.grpo.model_size import SizeRequest
-    from policy.grpo.size_child import count
+    from policy.grpo.model_size import count
     from policy.grpo.train_log import read_train_log
     from policy.grpo.train_spec import TrainSpec
 
@@ -120,7 +119,7 @@ def measure_step(model: Path, folder: Path, length: int, output: Path, rehearse:
     training.train(spec)
     log = read_train_log(folder / "train_log.parquet")
     config = _config(rehearse)
-    size = count(SizeRequest(source="", config=config, lora=preset.training.lora))
+    size = count("", config, preset.training.lora)
     card = torch.cuda.get_device_properties(0).total_memory / 2**30 if torch.cuda.is_available() else None
     estimate = estimate_memory(size, preset.training, options, preset.engine, prompt_tokens, length, card)
     moments = [moment for moment in estimate.moments if "evaluating" not in moment.name]

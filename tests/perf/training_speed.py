@@ -89,7 +89,7 @@ def _ours(data: Path, folder: Path) -> dict:
 
     class Lines(ProgressLines):
         def on_log(self, args, state, control, logs=None, **kwargs):
-            super().on_log(args, state, control, logs, **kwargs)
+            super().on_log(args, state, control, logs=logs, **kwargs)
             entries.append((time.perf_counter(), state.num_input_tokens_seen))
 
     training.reward_functions, training.ProgressLines = timed, Lines

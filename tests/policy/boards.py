@@ -1,12 +1,27 @@
-"""Instances, rollouts and real chat models for the tests of `policy`."""
+"""Instances, rollouts, a chat model that solves, and small stages of training, for the tests of `policy`."""
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
 
+from envgen.dataset import write_dataset
 from envgen.mapf.config import BoardsConfig, SizeConfig
 from envgen.mapf.problem import Instance
 from envgen.mapf.prompts import PromptStyle, answer, prompt
 from envgen.mapf.sampler import sample
-from policy.chat.contract import Completion, Conversation, Progress, Sampling
+from envgen.mapf.verifier import verify
+from policy.chat.contract import Completion, Conversation, Progress, Sampling, ask
+from policy.checkpoints import resolve_model
+from policy.grpo.rewards import RewardWeights
+from policy.grpo.train_spec import TrainingSettings, TrainSpec
+from policy.rollouts import Rollout
+
+QUESTIONS = [
+    ask("Solve 3x3."),
+    ask("Solve 3x3.\nHoles: (0,1) (1,1)"),
+    ask("a"),
+    ask("Agent 0: (0,0) to (2,2)\nAgent 1: (1,0) to (0,2)"),
+]
 
 
 def draw_instances(count: int = 12, seed: int = 0) -> list[Instance]:
@@ -53,15 +68,52 @@ class Solver:
         self.samplings.append(sampling)
         found = []
         for (message,) in conversations:
-            text = self.respond(self.by_prompt[message.content])
+            text, asked = self.respond(self.by_prompt[message.content]), len(message.content)
             found.append(
                 Completion(
-                    text=text,
-                    prompt_tokens=len(message.content),
-                    completion_tokens=len(text),
-                    finish_reason=self.finish,
+                    text=text, prompt_tokens=asked, completion_tokens=len(text), finish_reason=self.finish
                 )
             )
             if progress:
                 progress({len(found) - 1: found[-1]})
         return found
+
+
+def rollout(instance: Instance, completion: str, truncated: bool = False) -> Rollout:
+    return Rollout(
+        instance=instance,
+        completion=completion,
+        completion_tokens=len(completion),
+        truncated=truncated,
+        verdict=verify(instance, completion),
+    )
+
+
+def train_spec(
+    folder: Path,
+    instances: list[Instance],
+    training: TrainingSettings = TrainingSettings(),  # noqa: B008  # frozen
+    **options: Any,
+) -> TrainSpec:
+    """A stage of a few steps on these boards from the shipped base policy, with its data written."""
+    if not (folder / "train.parquet").exists():
+        write_dataset(folder / "train.parquet", instances, PromptStyle.COMPACT, {})
+    plain = {
+        "per_device_train_batch_size": 16,
+        "num_generations": 4,
+        "max_completion_length": 32,
+        "num_train_epochs": 1,
+        "bf16": False,
+        "gradient_checkpointing": False,
+    }
+    return TrainSpec(
+        parent=resolve_model("tiny"),
+        data=folder / "train.parquet",
+        output=folder,
+        work=folder / "work",
+        style=PromptStyle.COMPACT,
+        rewards=RewardWeights(),
+        trl=plain | options,
+        seed=3,
+        training=training,
+    )

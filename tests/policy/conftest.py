@@ -31,10 +31,8 @@ def random_checkpoint(tmp_path_factory) -> Path:
             bos_token_id=None,
         )
     )
-    model.generation_config.eos_token_id, model.generation_config.pad_token_id = (
-        tokenizer.eos_token_id,
-        tokenizer.pad_token_id,
-    )
+    model.generation_config.eos_token_id = tokenizer.eos_token_id
+    model.generation_config.pad_token_id = tokenizer.pad_token_id
     path = tmp_path_factory.mktemp("checkpoint")
     model.save_pretrained(path)
     tokenizer.save_pretrained(path)

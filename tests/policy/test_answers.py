@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from envgen.dataset import USUAL
 from envgen.errors import ModelError
 from envgen.mapf.prompts import PromptStyle, prompt
 from policy.chat.answers import KeptAnswers
-from policy.chat.contract import Completion, Sampling, ask
+from policy.chat.contract import Completion, Conversation, Sampling, ask
 from policy.chat.engine import EngineChatModel
 from policy.chat.engine_config import EngineConfig
 from policy.chat.transformers_model import TransformersModel
@@ -28,28 +29,24 @@ GREEDY = Sampling(max_tokens=40)
 ASKED = [ask(prompt(instance.problem, STYLE)) for instance in INSTANCES]
 
 
-class Fails:
-    """Answers so many conversations, then fails."""
-
-    def __init__(self, model: Solver, number: int) -> None:
-        self.model, self.number = model, number
-
-    def complete(self, conversations, sampling, progress=None) -> list[Completion]:
-        self.model.complete(conversations[: self.number], sampling, progress)
-        raise ModelError("out of memory, or so")
-
-
 class Counts(Solver):
-    """Remembers how many conversations each call was about."""
+    """Remembers how many conversations each call was about, and fails after so many answers."""
+
+    number = None
 
     def complete(self, conversations, sampling, progress=None) -> list[Completion]:
         self.asked = len(conversations)
-        return super().complete(conversations, sampling, progress)
+        found = super().complete(conversations[: self.number], sampling, progress)
+        if self.number is not None:
+            raise ModelError("out of memory, or so")
+        return found
 
 
-def cut_off(path: Path, number: int, **decides: str) -> None:
+def cut_off(path: Path, number: int, asked: Sequence[Conversation] = ASKED, **decides: str) -> None:
+    solver = Counts(INSTANCES, STYLE)
+    solver.number = number
     with pytest.raises(ModelError):
-        KeptAnswers(Fails(Solver(INSTANCES, STYLE), number), path, decides).complete(ASKED, GREEDY)
+        KeptAnswers(solver, path, decides).complete(asked, GREEDY)
 
 
 def test_a_repeated_call_asks_only_for_what_is_owed_and_tells_all(tmp_path):
@@ -88,9 +85,8 @@ def test_a_torn_last_line_costs_one_answer(tmp_path, torn: int):
     path.write_bytes(path.read_bytes()[:-torn])
     for owed in (13 if torn == 1 else 14, 0):
         solver.asked = 0
-        assert KeptAnswers(solver, path, {}).complete(ASKED, GREEDY) == Solver(INSTANCES, STYLE).complete(
-            ASKED, GREEDY
-        )
+        found = KeptAnswers(solver, path, {}).complete(ASKED, GREEDY)
+        assert found == Solver(INSTANCES, STYLE).complete(ASKED, GREEDY)
         assert solver.asked == owed
 
 
@@ -98,14 +94,12 @@ def test_equal_questions_are_asked_again_together(tmp_path):
     """Which answer is drawn depends on the rank among equal questions: the rest of a group alone would draw
     the first answers again."""
     asked = [ASKED[0]] * 4 + ASKED[1:3]
-    with pytest.raises(ModelError):
-        KeptAnswers(Fails(Solver(INSTANCES, STYLE), 2), tmp_path / "partial.jsonl", {}).complete(
-            asked, GREEDY
-        )
+    cut_off(tmp_path / "partial.jsonl", 2, asked)
     solver = Counts(INSTANCES, STYLE)
-    KeptAnswers(solver, tmp_path / "partial.jsonl", {}).complete(asked, GREEDY)
+    kept = KeptAnswers(solver, tmp_path / "partial.jsonl", {})
+    kept.complete(asked, GREEDY)
     assert solver.asked == 6
-    KeptAnswers(solver, tmp_path / "partial.jsonl", {}).complete([*asked, ASKED[5]], GREEDY)
+    kept.complete([*asked, ASKED[5]], GREEDY)
     assert solver.asked == 1
 
 
@@ -122,20 +116,15 @@ evaluate(kept_engine(Path(sys.argv[1])), USUAL.load(), draw_instances(20), STYLE
 
 def kept_engine(folder: Path) -> KeptAnswers:
     config = EngineConfig(batch_size=1, dtype="float32")
-    return KeptAnswers(
-        EngineChatModel(str(TINY_DIRECTORY), config, folder / "engine.log"),
-        folder / "partial.jsonl",
-        config.decides,
-    )
+    model = EngineChatModel(str(TINY_DIRECTORY), config, folder / "engine.log")
+    return KeptAnswers(model, folder / "partial.jsonl", config.decides)
 
 
 @pytest.mark.timeout(120)
 def test_a_killed_evaluation_is_continued_and_ends_as_one_that_nobody_killed(tmp_path):
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), str(Path(__file__).parents[2])]),
-    }
-    process = subprocess.Popen([sys.executable, "-c", EVALUATE, str(tmp_path)], env=environment)
+    path = os.pathsep.join([str(Path(__file__).parent), str(Path(__file__).parents[2])])
+    command = [sys.executable, "-c", EVALUATE, str(tmp_path)]
+    process = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": path})
     partial = tmp_path / "partial.jsonl"
     while not partial.exists() or partial.read_bytes().count(b"\n") < 5:
         assert process.poll() is None
@@ -146,17 +135,14 @@ def test_a_killed_evaluation_is_continued_and_ends_as_one_that_nobody_killed(tmp
     assert there < len(INSTANCES), "the process was killed too late"
     kept = kept_engine(tmp_path)
     try:
-        write_rollouts(
-            tmp_path / "continued.parquet", evaluate(kept, USUAL.load(), INSTANCES, STYLE, GREEDY), STYLE
-        )
+        continued = evaluate(kept, USUAL.load(), INSTANCES, STYLE, GREEDY)
     finally:
         assert isinstance(kept.model, EngineChatModel)
         kept.model.close()
-    write_rollouts(
-        tmp_path / "whole.parquet",
-        evaluate(TransformersModel("tiny", dtype="float32"), USUAL.load(), INSTANCES, STYLE, GREEDY),
-        STYLE,
-    )
+    here = TransformersModel("tiny", dtype="float32")
+    whole = evaluate(here, USUAL.load(), INSTANCES, STYLE, GREEDY)
     assert f"is asked for {len(INSTANCES) - there} answers" in (tmp_path / "engine.log").read_text()
-    assert (tmp_path / "continued.parquet").read_bytes() == (tmp_path / "whole.parquet").read_bytes()
-    assert read_rollouts(tmp_path / "continued.parquet") == read_rollouts(tmp_path / "whole.parquet")
+    for name, found in (("continued", continued), ("whole", whole)):
+        write_rollouts(tmp_path / name, found, STYLE)
+    assert (tmp_path / "continued").read_bytes() == (tmp_path / "whole").read_bytes()
+    assert read_rollouts(tmp_path / "continued") == whole

@@ -30,13 +30,9 @@ def base() -> TransformersModel:
 
 def test_it_solves_most_boards_without_waits_and_a_third_of_the_others(base):
     preset = load_preset("tiny")
-    rollouts = evaluate(
-        base,
-        USUAL.load(),
-        validation_instances(preset),
-        PromptStyle.COMPACT,
-        Sampling(max_tokens=preset.max_answer_tokens),
-    )
+    sampling = Sampling(max_tokens=preset.max_answer_tokens)
+    instances = validation_instances(preset)
+    rollouts = evaluate(base, USUAL.load(), instances, PromptStyle.COMPACT, sampling)
     counts = breakdown_of(USUAL.load(), rollouts).overall
     rates = counts.rates("wait_required")
     assert rates is not None

@@ -16,8 +16,7 @@ from policy.child import TAIL_LINES, run_child, start_child, stop_child, tell
 
 # Children of several temperaments; real modules, started as the training is.
 MODULES = {
-    "works": (
-        """
+    "works": """
 import json, sys
 spec = json.load(open(sys.argv[1]))
 print("starting", flush=True)
@@ -25,32 +24,26 @@ for step in range(spec["steps"]):
     print("progress " + json.dumps({"step": step + 1, "steps": spec["steps"]}))
     print(f"line {step}", file=sys.stderr)
 print("no newline at the end", end="")
-"""
-    ),
-    "fails": (
-        """
+""",
+    "fails": """
 import sys
 for number in range(40):
     print(f"line {number}")
 print("progress {}")
 sys.exit(3)
-"""
-    ),
+""",
     "raises": "raise RuntimeError('out of memory, or so')",
     "dies": "import os, signal; print('before', flush=True); os.kill(os.getpid(), signal.SIGKILL)",
     "binary": "import sys; sys.stdout.buffer.write(b'\\xff\\xfe not text\\n')",
-    "sleeps": (
-        """
+    "sleeps": """
 import json, os, pathlib, subprocess, sys, time
 spec = json.load(open(sys.argv[1]))
 grandchild = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
 pathlib.Path(spec["pid_file"]).write_text(f"{os.getpid()} {grandchild.pid} .")
 print("progress {}", flush=True)
 time.sleep(600)
-"""
-    ),
-    "pooled": (
-        """
+""",
+    "pooled": """
 import json, os, pathlib, signal, sys
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
@@ -60,26 +53,39 @@ if __name__ == "__main__":
         pids = [str(pid) for pid in pool._processes]
         pathlib.Path(json.load(open(sys.argv[1]))["pid_file"]).write_text(" ".join(pids))
         os.kill(os.getpid(), signal.SIGKILL)
-"""
-    ),
-    "stubborn": (
-        """
+""",
+    "stubborn": """
 import signal, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 print("progress {}", flush=True)
 time.sleep(600)
-"""
-    ),
-    "parent": (
-        """
+""",
+    "parent": """
 import sys
 from pathlib import Path
 from policy.child import run_child
 from test_child import Spec
 folder = Path(sys.argv[1])
 run_child("sleeps", Spec(pid_file=folder / "pids"), folder / "spec.json", folder / "log", lambda entry: None)
-"""
-    ),
+""",
+    "shows": """
+import os, time
+print('progress {"got": "' + os.environ['GIVEN'] + '"}', flush=True)
+time.sleep(600)
+""",
+    "leaves": """
+import subprocess, sys
+print(subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']).pid)
+""",
+    "mixes": """
+print('progress {"a": another thread spoke')
+print('progress 5')
+print('progress {"a": 1}')
+""",
+    "tells": """
+import os, sys
+print(os.getpgid(0) == os.getpid(), os.environ['PYTHONUNBUFFERED'], sys.argv[1:])
+""",
 }
 
 
@@ -99,13 +105,8 @@ def folder(tmp_path: Path, monkeypatch) -> Path:
 def run(
     folder: Path, module: str, progress: Callable[[dict], None] = lambda entry: None, **fields: object
 ) -> None:
-    run_child(
-        module,
-        Spec.model_validate(fields),
-        folder / "work" / "spec.json",
-        folder / "logs" / "child.log",
-        progress,
-    )
+    spec, log_path = Spec.model_validate(fields), folder / "logs" / "child.log"
+    run_child(module, spec, folder / "work" / "spec.json", log_path, progress)
 
 
 def running(pid: int) -> bool:
@@ -126,17 +127,11 @@ def test_progress_lines_arrive_as_dicts_and_the_rest_is_the_log(folder: Path):
     run(folder, "works", seen.append, steps=3)
     assert seen == [{"step": step, "steps": 3} for step in (1, 2, 3)]
     log = (folder / "logs" / "child.log").read_text()
-    assert sorted(log.splitlines()) == sorted(
-        ["starting", "line 0", "line 1", "line 2", "no newline at the end"]
-    )
+    assert sorted(log.splitlines()) == ["line 0", "line 1", "line 2", "no newline at the end", "starting"]
     assert json.loads((folder / "work" / "spec.json").read_text())["steps"] == 3
 
 
 def test_a_child_can_be_given_an_environment_and_be_stopped_from_elsewhere(folder: Path):
-    (folder / "shows.py").write_text(
-        "import os, time; print('progress {\"got\": \"' + os.environ['GIVEN'] + '\"}', flush=True);"
-        " time.sleep(600)"
-    )
     children: list[subprocess.Popen] = []
     seen: list[dict] = []
 
@@ -144,16 +139,9 @@ def test_a_child_can_be_given_an_environment_and_be_stopped_from_elsewhere(folde
         seen.append(entry)
         stop_child(children[0])
 
+    more = {"environment": {"GIVEN": "this"}, "started": children.append}
     with pytest.raises(ChildError, match="signal 15"):
-        run_child(
-            "shows",
-            Spec(),
-            folder / "spec.json",
-            folder / "log",
-            progress,
-            environment={"GIVEN": "this"},
-            started=children.append,
-        )
+        run_child("shows", Spec(), folder / "spec.json", folder / "log", progress, **more)
     assert seen == [{"got": "this"}]
 
 
@@ -167,28 +155,24 @@ def test_a_failure_carries_the_last_lines_of_the_output(folder: Path):
     with pytest.raises(ChildError) as failed:
         run(folder, "fails")
     head, *tail = str(failed.value).splitlines()
-    assert (
-        head == f"fails ended with exit code 3; its output is in {folder / 'logs' / 'child.log'}. Last lines:"
-    )
+    log = folder / "logs" / "child.log"
+    assert head == f"fails ended with exit code 3; its output is in {log}. Last lines:"
     assert tail == [f"line {number}" for number in range(40 - TAIL_LINES, 40)]
-    assert len((folder / "logs" / "child.log").read_text().splitlines()) == 40
+    assert len(log.read_text().splitlines()) == 40
 
 
-def test_an_exception_of_the_child_is_told(folder: Path):
-    with pytest.raises(ChildError, match="exit code 1") as failed:
-        run(folder, "raises")
-    assert str(failed.value).endswith("RuntimeError: out of memory, or so")
-
-
-def test_a_child_that_is_killed_is_told_with_its_signal(folder: Path):
-    with pytest.raises(ChildError, match="dies was killed by signal 9") as failed:
-        run(folder, "dies")
-    assert str(failed.value).endswith("before")
-
-
-def test_a_module_that_is_not_there_is_a_failure(folder: Path):
-    with pytest.raises(ChildError, match="No module named"):
-        run(folder, "missing_module")
+@pytest.mark.parametrize(
+    ("module", "how", "end"),
+    [
+        ("raises", "raises ended with exit code 1", "RuntimeError: out of memory, or so"),
+        ("dies", "dies was killed by signal 9", "before"),
+        ("missing_module", "No module named", ""),
+    ],
+)
+def test_a_failure_says_how_and_ends_with_the_last_words(folder: Path, module: str, how: str, end: str):
+    with pytest.raises(ChildError, match=how) as failed:
+        run(folder, module)
+    assert str(failed.value).endswith(end)
 
 
 def test_output_that_is_no_text_does_no_harm(folder: Path):
@@ -217,10 +201,6 @@ def test_workers_that_outlive_a_killed_child_hold_nothing_up_and_are_ended(folde
 
 
 def test_what_an_ended_child_has_left_is_ended_too(folder: Path):
-    (folder / "leaves.py").write_text(
-        "import subprocess, sys; print(subprocess.Popen([sys.executable, '-c', 'import time;"
-        " time.sleep(600)']).pid)"
-    )
     child = start_child("leaves", [], stdout=subprocess.PIPE, text=True)
     assert child.stdout is not None
     left = int(child.stdout.readline())
@@ -239,16 +219,11 @@ def test_a_progress_line_is_a_single_write(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_a_progress_line_that_is_no_object_is_log_text(folder: Path):
-    (folder / "mixes.py").write_text(
-        "print('progress {\"a\": another thread spoke'); print('progress 5'); print('progress {\"a\": 1}')"
-    )
     seen: list[dict] = []
     run(folder, "mixes", seen.append)
     assert seen == [{"a": 1}]
-    assert (folder / "logs" / "child.log").read_text().splitlines() == [
-        'progress {"a": another thread spoke',
-        "progress 5",
-    ]
+    log = (folder / "logs" / "child.log").read_text()
+    assert log.splitlines() == ['progress {"a": another thread spoke', "progress 5"]
 
 
 def test_a_child_dies_with_its_parent(folder: Path):
@@ -275,9 +250,6 @@ def test_stopping_ends_a_child_that_ignores_the_first_request(folder: Path):
 
 
 def test_a_child_hears_where_it_is(folder: Path):
-    (folder / "tells.py").write_text(
-        "import os, sys; print(os.getpgid(0) == os.getpid(), os.environ['PYTHONUNBUFFERED'], sys.argv[1:])"
-    )
     child = start_child("tells", ["a b", "--c"], stdout=subprocess.PIPE, text=True)
     out, _ = child.communicate()
     assert out == "True 1 ['a b', '--c']\n"

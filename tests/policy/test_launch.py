@@ -8,50 +8,27 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from boards import train_spec
 
-from envgen.dataset import write_dataset
 from envgen.errors import ChildError
 from envgen.mapf.config import BoardsConfig, SizeConfig
-from envgen.mapf.prompts import PromptStyle
 from envgen.mapf.sampler import sample
-from policy.chat.scoring import token_logprobs
+from policy.chat.transformers_model import load, token_logprobs
 from policy.checkpoints import resolve_model
 from policy.child import run_child
 from policy.grpo.batches import deciding_options
 from policy.grpo.canary import CANARY, Canary, check_weights
-from policy.grpo.rewards import RewardWeights
+from policy.grpo.launch import launch_config, launcher
 from policy.grpo.train_log import read_train_log
-from policy.grpo.train_spec import TrainingSettings, TrainSpec, last_checkpoint, launch_config, launcher
+from policy.grpo.train_spec import TrainingSettings, TrainSpec, last_checkpoint
 
-OPTIONS = {
-    "per_device_train_batch_size": 16,
-    "num_generations": 4,
-    "max_completion_length": 24,
-    "learning_rate": 3e-3,
-    "beta": 0.0,
-    "bf16": False,
-    "gradient_checkpointing": False,
-    "num_train_epochs": 2,
-    "save_steps": 1,
-}
+OPTIONS = {"max_completion_length": 24, "learning_rate": 3e-3, "beta": 0.0, "num_train_epochs": 2}
 
 
 def spec_of(folder: Path, training: TrainingSettings, **options) -> TrainSpec:
-    data = folder / "train.parquet"
-    if not data.exists():
-        config = BoardsConfig(sizes={3: SizeConfig(data_ratio=1, hole_ratio=0.2, wait_ratio=0.25)})
-        write_dataset(data, sample(config, 16, agents=2, seed=5)[0], PromptStyle.COMPACT, {})
-    return TrainSpec(
-        parent=resolve_model("tiny"),
-        data=data,
-        output=folder,
-        work=folder / "work",
-        style=PromptStyle.COMPACT,
-        rewards=RewardWeights(),
-        trl={**OPTIONS, **options},
-        seed=3,
-        training=training,
-    )
+    config = BoardsConfig(sizes={3: SizeConfig(data_ratio=1, hole_ratio=0.2, wait_ratio=0.25)})
+    instances = sample(config, 16, agents=2, seed=5)[0]
+    return train_spec(folder, instances, training, save_steps=1, **OPTIONS, **options)
 
 
 def train(
@@ -72,8 +49,6 @@ def train(
 
 def check_of(folder: Path, weights: str):
     """What the canary of a finished stage says of a checkpoint."""
-    from policy.chat.transformers_model import load
-
     model, _ = load(weights)
     return check_weights(
         Canary.model_validate_json((folder / CANARY).read_bytes()),
@@ -120,16 +95,8 @@ def test_an_adapter_trained_on_split_weights_is_merged_into_a_checkpoint_that_st
 
     config = tmp_path / "fsdp2.yaml"
     config.write_text(launch_config("fsdp2").read_text().replace("use_cpu: false", "use_cpu: true"))
-    train(
-        spec_of(
-            tmp_path,
-            TrainingSettings(
-                launch=str(config),
-                processes=2,
-                lora={"r": 4, "lora_alpha": 8, "target_modules": "all-linear"},
-            ),
-        )
-    )
+    lora = {"r": 4, "lora_alpha": 8, "target_modules": "all-linear"}
+    train(spec_of(tmp_path, TrainingSettings(launch=str(config), processes=2, lora=lora)))
     there = load_file(Path(resolve_model("tiny")) / "model.safetensors")
     here = load_file(tmp_path / "checkpoint" / "model.safetensors")
     assert here.keys() == there.keys()

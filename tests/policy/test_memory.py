@@ -5,9 +5,18 @@ import pytest
 
 from envgen.errors import ConfigError
 from policy.chat.engine_config import EngineConfig
-from policy.grpo.memory import EVALUATING, GENERATING, GIB, TRAINING, MemoryEstimate, Moment, estimate_memory
+from policy.grpo.launch import Sharding
+from policy.grpo.memory import (
+    EVALUATING,
+    GENERATING,
+    GIB,
+    TRAINING,
+    MemoryEstimate,
+    Moment,
+    estimate_memory,
+    optimizer_bytes,
+)
 from policy.grpo.model_size import ModelSize
-from policy.grpo.sharding import Sharding, optimizer_bytes
 from policy.grpo.train_spec import TrainingSettings
 
 SIZE = ModelSize(
@@ -21,6 +30,8 @@ SIZE = ModelSize(
 """Qwen3-4B."""
 ADAPTED = SIZE.model_copy(update={"adapters": 66_060_288})
 WEIGHTS = SIZE.parameters
+ANSWER = 8500 * 147_456
+"""Bytes in the cache of an answer of full length and its prompt, in bfloat16."""
 TRL: dict[str, Any] = {
     "per_device_train_batch_size": 1,
     "gradient_accumulation_steps": 16,
@@ -35,33 +46,44 @@ VLLM: dict[str, Any] = TRL | {
 }
 
 
+ENGINE = EngineConfig(batch_size=4, dtype="bfloat16")
+ON_VLLM = EngineConfig(backend="vllm", batch_size=4, dtype="bfloat16", gpu_memory_utilization=0.5)
+
+
 def estimated(
-    trl: dict[str, Any] = TRL, size: ModelSize = SIZE, gpu_memory: float | None = None, **training: Any
+    trl: dict[str, Any] = TRL,
+    size: ModelSize = SIZE,
+    gpu_memory: float | None = None,
+    engine: EngineConfig = ENGINE,
+    **training: Any,
 ) -> MemoryEstimate:
-    return estimate_memory(
-        size,
-        TrainingSettings(**training),
-        trl,
-        EngineConfig(batch_size=4, dtype="bfloat16"),
-        500,
-        8000,
-        gpu_memory,
-    )
+    return estimate_memory(size, TrainingSettings(**training), trl, engine, 500, 8000, gpu_memory)
 
 
 def moment(estimate: MemoryEstimate, name: str) -> Moment:
     return next(one for one in estimate.moments if one.name == name)
 
 
-def test_weights_gradients_and_adam_take_16_bytes_a_weight():
-    parts = moment(estimated(), TRAINING).parts
-    assert sum(parts[name] for name in ("weights", "gradients", "optimizer state")) == pytest.approx(
-        16 * WEIGHTS / GIB
-    )
-    halved = moment(estimated(dtype="bfloat16"), TRAINING).parts
-    assert sum(halved[name] for name in ("weights", "gradients", "optimizer state")) == pytest.approx(
-        8 * WEIGHTS / GIB
-    )
+def total(found: Moment, *words: str) -> float:
+    """GiB of the parts that begin with one of these words."""
+    return sum(size for name, size in found.parts.items() if name.startswith(words))
+
+
+@pytest.mark.parametrize(
+    ("settings", "each"),
+    [
+        ({}, 16),
+        ({"dtype": "bfloat16"}, 8),
+        ({"launch": "ddp", "processes": 8}, 16),
+        ({"launch": "fsdp2", "processes": 8}, 16 / 8),
+        ({"launch": "zero3", "processes": 8}, 16 / 8),
+    ],
+)
+def test_weights_gradients_and_adam_take_so_many_bytes_a_weight_where_they_are_not_split(
+    settings: dict, each: float
+):
+    found = moment(estimated(**settings), TRAINING)
+    assert total(found, "weights", "gradients", "optimizer state") == pytest.approx(each * WEIGHTS / GIB)
 
 
 def test_a_hub_models_own_precision_is_that_of_auto():
@@ -95,14 +117,6 @@ def test_adapters_leave_the_model_without_gradients():
     assert (parts["gradients"], parts["optimizer state"]) == (4 * 66_060_288 / GIB, 8 * 66_060_288 / GIB)
 
 
-@pytest.mark.parametrize(("launch", "each"), [("ddp", 16), ("fsdp2", 16 / 8), ("zero3", 16 / 8)])
-def test_a_launch_config_says_what_is_split(launch: str, each: float):
-    parts = moment(estimated(launch=launch, processes=8), TRAINING).parts
-    assert sum(parts[name] for name in ("weights", "gradients", "optimizer state")) == pytest.approx(
-        each * WEIGHTS / GIB
-    )
-
-
 def test_zero_2_keeps_weights_whole(tmp_path: Path):
     path = tmp_path / "zero2.yaml"
     path.write_text("distributed_type: DEEPSPEED\nnum_processes: 4\ndeepspeed_config: {zero_stage: 2}\n")
@@ -114,73 +128,54 @@ def test_zero_2_keeps_weights_whole(tmp_path: Path):
 
 
 def test_a_cache_of_transformers_holds_all_answers_that_are_generated_together():
-    parts = moment(estimated(dtype="bfloat16"), GENERATING).parts
+    estimate = estimated(dtype="bfloat16")
+    parts = moment(estimate, GENERATING).parts
     assert parts["logits"] == pytest.approx(16 * 151_936 * 4 / GIB)
-    assert parts["KV cache"] == pytest.approx(16 * 8500 * 147_456 / GIB)
-    assert moment(estimated(dtype="bfloat16"), EVALUATING).parts["KV cache"] == pytest.approx(
-        4 * 8500 * 147_456 / GIB
-    )
+    assert parts["KV cache"] == pytest.approx(16 * ANSWER / GIB)
+    assert moment(estimate, EVALUATING).parts["KV cache"] == pytest.approx(4 * ANSWER / GIB)
 
 
 def test_vllm_takes_its_share_of_a_known_card_and_sleeps_while_a_step_is_trained():
     known = estimated(VLLM, gpu_memory=80)
-    parts = moment(known, GENERATING).parts
-    assert sum(size for name, size in parts.items() if name.startswith("vLLM")) == pytest.approx(40)
-    assert moment(known, GENERATING).sequences == int(parts["vLLM's KV cache"] * GIB // (8500 * 147_456)) > 16
-    assert not any(name.startswith("vLLM") for name in moment(known, TRAINING).parts)
-    awake = moment(estimated(VLLM | {"vllm_enable_sleep_mode": False}, gpu_memory=80), TRAINING).parts
-    assert sum(size for name, size in awake.items() if name.startswith("vLLM")) == pytest.approx(40)
+    generating = moment(known, GENERATING)
+    assert total(generating, "vLLM") == pytest.approx(40)
+    assert generating.sequences == int(generating.parts["vLLM's KV cache"] * GIB // ANSWER) > 16
+    assert total(moment(known, TRAINING), "vLLM") == 0
+    awake = moment(estimated(VLLM | {"vllm_enable_sleep_mode": False}, gpu_memory=80), TRAINING)
+    assert total(awake, "vLLM") == pytest.approx(40)
 
 
 def test_an_engine_on_vllm_takes_its_share_too():
-    config = EngineConfig(backend="vllm", batch_size=4, dtype="bfloat16", gpu_memory_utilization=0.5)
-    engine = moment(estimate_memory(SIZE, TrainingSettings(), TRL, config, 500, 8000, 80), EVALUATING)
-    assert sum(size for name, size in engine.parts.items() if name.startswith("vLLM")) == pytest.approx(40)
-    assert engine.sequences == int(engine.parts["vLLM's KV cache"] * GIB // (8500 * 147_456))
-    default = moment(
-        estimate_memory(
-            SIZE,
-            TrainingSettings(),
-            TRL,
-            config.model_copy(update={"gpu_memory_utilization": None}),
-            500,
-            8000,
-            80,
-        ),
-        EVALUATING,
-    )
-    assert default.total == pytest.approx(0.92 * 80)
-    unknown = moment(estimate_memory(SIZE, TrainingSettings(), TRL, config, 500, 8000), EVALUATING)
-    assert unknown.parts["vLLM's KV cache"] == pytest.approx(4 * 8500 * 147_456 / GIB)
+    engine = moment(estimated(engine=ON_VLLM, gpu_memory=80), EVALUATING)
+    assert total(engine, "vLLM") == pytest.approx(40)
+    assert engine.sequences == int(engine.parts["vLLM's KV cache"] * GIB // ANSWER)
+    usual = ON_VLLM.model_copy(update={"gpu_memory_utilization": None})
+    assert moment(estimated(engine=usual, gpu_memory=80), EVALUATING).total == pytest.approx(0.92 * 80)
+    unknown = moment(estimated(engine=ON_VLLM), EVALUATING)
+    assert unknown.parts["vLLM's KV cache"] == pytest.approx(4 * ANSWER / GIB)
 
 
-def test_vllm_holds_a_checkpoint_in_float32_in_16_bits_unless_told_otherwise():
-    stored = SIZE.model_copy(update={"dtype": "float32"})
-    for config, each in (
-        (EngineConfig(backend="vllm"), 2),
-        (EngineConfig(backend="vllm", dtype="float32"), 4),
-    ):
-        parts = moment(estimate_memory(stored, TrainingSettings(), TRL, config, 500, 8000), EVALUATING).parts
-        assert parts["vLLM's weights"] == pytest.approx(each * WEIGHTS / GIB)
+@pytest.mark.parametrize(("dtype", "each"), [("auto", 2), ("float32", 4)])
+def test_vllm_holds_a_checkpoint_in_float32_in_16_bits_unless_told_otherwise(dtype: str, each: int):
+    stored, engine = SIZE.model_copy(update={"dtype": "float32"}), EngineConfig(backend="vllm", dtype=dtype)
+    parts = moment(estimated(size=stored, engine=engine), EVALUATING).parts
+    assert parts["vLLM's weights"] == pytest.approx(each * WEIGHTS / GIB)
 
 
 def test_vllm_on_an_unknown_card_is_counted_with_the_cache_that_its_answers_need():
     unknown = moment(estimated(VLLM), GENERATING)
     assert unknown.sequences is None
-    assert unknown.parts["vLLM's KV cache"] == pytest.approx(16 * 8500 * 147_456 / GIB)
+    assert unknown.parts["vLLM's KV cache"] == pytest.approx(16 * ANSWER / GIB)
 
 
 def test_a_vllm_server_takes_nothing_here():
-    assert not any(
-        "vLLM" in name for one in estimated(VLLM | {"vllm_mode": "server"}).moments for name in one.parts
-    )
+    assert not any(total(one, "vLLM") for one in estimated(VLLM | {"vllm_mode": "server"}).moments)
 
 
 def test_a_reference_model_is_loaded_for_a_penalty_only():
     assert "reference model" not in moment(estimated(TRL | {"beta": 0.0}), TRAINING).parts
-    assert moment(estimated(TRL | {"beta": 0.04}), TRAINING).parts["reference model"] == pytest.approx(
-        4 * WEIGHTS / GIB
-    )
+    penalised = moment(estimated(TRL | {"beta": 0.04}), TRAINING).parts
+    assert penalised["reference model"] == pytest.approx(4 * WEIGHTS / GIB)
 
 
 def test_the_largest_moment_counts():
@@ -190,8 +185,5 @@ def test_the_largest_moment_counts():
 
 
 def test_batches_of_broken_groups_are_refused():
-    with pytest.raises(
-        ConfigError,
-        match=r"trl.num_generations: 8 does not divide the 12 answers that are generated together",
-    ):
+    with pytest.raises(ConfigError, match=r"trl\.num_generations: 8 does not divide the 12 answers"):
         estimated(TRL | {"gradient_accumulation_steps": 12})

@@ -3,6 +3,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from safetensors.numpy import load_file
 
 from envgen.errors import ModelError
 from policy.checkpoints import TINY_DIRECTORY
@@ -22,10 +23,7 @@ LLAMA = {
 
 
 def test_a_checkpoint_has_the_weights_that_are_in_its_file():
-    from safetensors import safe_open
-
-    with safe_open(TINY_DIRECTORY / "model.safetensors", "np") as weights:
-        stored = sum(weights.get_tensor(name).size for name in weights.keys())  # noqa: SIM118  # it is no dictionary
+    stored = sum(weights.size for weights in load_file(TINY_DIRECTORY / "model.safetensors").values())
     found = model_size("tiny")
     assert (found.parameters, found.trained, found.adapters, found.dtype) == (stored, stored, None, "float32")
     assert found.vocab_size == json.loads((TINY_DIRECTORY / "config.json").read_text())["vocab_size"]
@@ -47,27 +45,29 @@ def test_another_architecture_is_counted_too(tmp_path: Path):
     assert (found.embedding, found.cached, found.dtype) == (500 * 64, 2 * 3 * 2 * 16, "bfloat16")
 
 
-def test_what_cannot_be_counted_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    with pytest.raises(ModelError, match=r"tiny: its weights cannot be counted: .*nowhere_proj"):
-        model_size("tiny", {"target_modules": ["nowhere_proj"]})
-    (tmp_path / "config.json").write_text('{"model_type": "nothing-like-that"}')
-    with pytest.raises(ModelError, match="weights cannot be counted: "):
-        model_size(str(tmp_path))
+@pytest.mark.parametrize(
+    ("model", "lora", "said"),
+    [
+        ("tiny", {"target_modules": ["nowhere_proj"]}, "nowhere_proj"),
+        ("./unknown", None, "nothing-like-that"),
+        ("nobody/nothing", None, r"; known without network are Qwen/Qwen3-0\.6B"),
+    ],
+)
+def test_what_cannot_be_counted_says_why(
+    model: str, lora: dict | None, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    with pytest.raises(
-        ModelError,
-        match=(
-            r"nobody/nothing: its weights cannot be counted: .*; known without network are Qwen/Qwen3-0\.6B"
-        ),
-    ):
-        model_size("nobody/nothing")
+    (tmp_path / "unknown").mkdir()
+    (tmp_path / "unknown" / "config.json").write_text('{"model_type": "nothing-like-that"}')
+    with pytest.raises(ModelError, match=f"{model}: its weights cannot be counted: .*{said}"):
+        model_size(model, lora)
 
 
 def test_the_longest_sequence_is_known_without_counting(tmp_path: Path):
-    assert (
-        known_positions("tiny")
-        == json.loads((TINY_DIRECTORY / "config.json").read_text())["max_position_embeddings"]
-    )
+    tiny = json.loads((TINY_DIRECTORY / "config.json").read_text())
+    assert known_positions("tiny") == tiny["max_position_embeddings"]
     assert {known_positions(model) for model in json.loads(CONFIGS.read_text())} == {40_960}
     assert known_positions("nobody/nothing") is None
     shutil.copy(TINY_DIRECTORY / "config.json", tmp_path)

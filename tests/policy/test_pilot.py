@@ -43,15 +43,8 @@ def test_a_pilot_counts_the_groups_that_teach():
         for i, k in zip(instances, right, strict=True)
         for n in range(GROUP)
     ]
-    score = pilot(
-        Scripted(texts),
-        USUAL.load(),
-        instances,
-        GROUP,
-        PromptStyle.COMPACT,
-        Sampling(max_tokens=8),
-        RewardWeights(),
-    )
+    how = (PromptStyle.COMPACT, Sampling(max_tokens=8), RewardWeights())
+    score = pilot(Scripted(texts), USUAL.load(), instances, GROUP, *how)
     assert (score.groups, score.group_size) == (6, 4)
     assert score.mixed.value == pytest.approx(2 / 6)
     # Two of four: |a| = 0.5 / sqrt(1/3) each. One of four: (0.75 + 3 * 0.25) / 4 over 0.5.
@@ -83,12 +76,8 @@ def test_the_advantages_follow_the_scale_of_the_trainer():
     torch = pytest.importorskip("torch")
     rewards = np.random.default_rng(0).choice([0.0, 1.0, 1.5], size=(20, 8))
     grouped = torch.tensor(rewards, dtype=torch.float32)
-    theirs = (
-        ((grouped - grouped.mean(dim=1, keepdim=True)) / (grouped.std(dim=1, keepdim=True) + 1e-4))
-        .abs()
-        .mean(dim=1)
-    )
-    assert absolute_advantages(rewards) == pytest.approx(theirs.tolist(), abs=1e-5)
+    theirs = (grouped - grouped.mean(dim=1, keepdim=True)) / (grouped.std(dim=1, keepdim=True) + 1e-4)
+    assert absolute_advantages(rewards) == pytest.approx(theirs.abs().mean(dim=1).tolist(), abs=1e-5)
     plain = np.abs(rewards - rewards.mean(axis=1, keepdims=True)).mean(axis=1)
     assert absolute_advantages(rewards, "none") == pytest.approx(plain)
     assert absolute_advantages(rewards, "batch") == pytest.approx(plain / (rewards.std(ddof=1) + 1e-4))

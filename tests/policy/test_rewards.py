@@ -44,19 +44,15 @@ def test_the_reward_functions_say_the_same_of_conversations_and_of_texts(
     conversations = [
         [{"role": "user", "content": "?"}, {"role": "assistant", "content": text}] for text in texts
     ]
+    more = {"prompts": ["?"] * len(ROWS), "trainer_state": None}
     for function, value in zip(reward_functions(FAMILY, RewardWeights()), expected, strict=True):
         assert function(completions=texts, instance=ROWS) == [value] * len(ROWS)
-        assert function(
-            completions=conversations, instance=ROWS, prompts=["?"] * len(ROWS), trainer_state=None
-        ) == [value] * len(ROWS)
+        assert function(completions=conversations, instance=ROWS, **more) == [value] * len(ROWS)
 
 
 def test_the_reward_functions_come_in_the_order_of_the_weights():
-    assert (
-        [f.__name__ for f in reward_functions(FAMILY, RewardWeights())]
-        == list(RewardWeights().weights)
-        == ["format", "valid", "optimal"]
-    )
+    usual = RewardWeights()
+    assert [f.__name__ for f in reward_functions(FAMILY, usual)] == list(usual.weights) == NAMES[:3]
     every = RewardWeights(format=0.1, valid=0.2, optimal=0.3, arrived=0.4, legal_share=0.5)
     assert [f.__name__ for f in reward_functions(FAMILY, every)] == list(every.weights) == NAMES
     assert list(every.weights.values()) == [0.1, 0.2, 0.3, 0.4, 0.5]
@@ -64,47 +60,32 @@ def test_the_reward_functions_come_in_the_order_of_the_weights():
 
 def test_without_a_weight_partial_progress_is_no_part_of_the_reward():
     """The trainer sums exactly the terms that it summed before there was any partial progress."""
-    assert RewardWeights(format=0.0, valid=0.0, optimal=0.0).weights == {
-        "format": 0.0,
-        "valid": 0.0,
-        "optimal": 0.0,
-    }
-    assert RewardWeights(legal_share=0.25).weights == {
-        "format": 0.0,
-        "valid": 1.0,
-        "optimal": 0.5,
-        "legal_share": 0.25,
-    }
+    assert RewardWeights(format=0, valid=0, optimal=0).weights == dict.fromkeys(NAMES[:3], 0.0)
+    usual = {"format": 0.0, "valid": 1.0, "optimal": 0.5}
+    assert RewardWeights(legal_share=0.25).weights == usual | {"legal_share": 0.25}
 
 
 def test_partial_progress_pays_for_agents_at_their_goals_and_for_the_steps_before_the_first_violation():
-    functions = {f.__name__: f for f in reward_functions(FAMILY, RewardWeights(arrived=1, legal_share=1))}
-    assert functions["arrived"](completions=[optimal(i) for i in INSTANCES], instance=ROWS) == [1.0] * len(
-        ROWS
-    )
-    assert functions["legal_share"](completions=[detour(i) for i in INSTANCES], instance=ROWS) == [1.0] * len(
-        ROWS
-    )
-    assert functions["arrived"](completions=["no plan"] * len(ROWS), instance=ROWS) == [0.0] * len(ROWS)
-    assert functions["legal_share"](completions=["no plan"] * len(ROWS), instance=ROWS) == [0.0] * len(ROWS)
-    instance, row = next(
-        (i, r) for i, r in zip(INSTANCES, ROWS, strict=True) if all(len(path) > 1 for path in i.solution.plan)
-    )
+    *_, arrived, legal_share = reward_functions(FAMILY, RewardWeights(arrived=1, legal_share=1))
+    ones, nothing = [1.0] * len(ROWS), ["no plan"] * len(ROWS)
+    assert arrived(completions=[optimal(i) for i in INSTANCES], instance=ROWS) == ones
+    assert legal_share(completions=[detour(i) for i in INSTANCES], instance=ROWS) == ones
+    for function in (arrived, legal_share):
+        assert function(completions=nothing, instance=ROWS) == [0.0] * len(ROWS)
+    moving = (all(len(path) > 1 for path in i.solution.plan) for i in INSTANCES)
+    instance, row, _ = next(one for one in zip(INSTANCES, ROWS, moving, strict=True) if one[2])
     first, second = instance.solution.plan
     half = answer((first, second[:-1]))
-    assert functions["arrived"](completions=[half], instance=[row]) == [0.5]
+    assert arrived(completions=[half], instance=[row]) == [0.5]
     waits = answer(((first[0],) * 4 + ((9, 9),), second[:1]))
-    assert functions["legal_share"](completions=[waits], instance=[row]) == [3 / 4]
+    assert legal_share(completions=[waits], instance=[row]) == [3 / 4]
 
 
 def test_a_batch_is_judged_anew_when_its_answers_or_boards_change():
     format_term, valid_term, _ = reward_functions(FAMILY, RewardWeights())
     texts = [optimal(i) for i in INSTANCES]
-    assert (
-        format_term(completions=texts, instance=ROWS)
-        == valid_term(completions=texts, instance=ROWS)
-        == [1.0] * len(ROWS)
-    )
+    for term in (format_term, valid_term):
+        assert term(completions=texts, instance=ROWS) == [1.0] * len(ROWS)
     texts[0] = ""
     assert valid_term(completions=texts, instance=ROWS) == [0.0] + [1.0] * (len(ROWS) - 1)
     rows = [ROWS[1], *ROWS[1:]]
@@ -121,34 +102,18 @@ def test_a_batch_is_judged_anew_when_its_answers_or_boards_change():
 def test_several_completions_of_one_board_and_equal_boards_are_judged_each():
     rows = [copy.deepcopy(row) for row in ROWS[:3] for _ in range(4)]
     instances = [i for i in INSTANCES[:3] for _ in range(4)]
-    texts = [
-        respond(i)
-        for i, respond in zip(instances, [optimal, detour, unfinished, lambda i: ""] * 3, strict=True)
-    ]
-    for name, function in zip(
-        ("format", "valid", "optimal"), reward_functions(FAMILY, RewardWeights()), strict=True
-    ):
-        assert function(completions=texts, instance=rows) == [
-            terms(FAMILY, verify(i, text))[name] for i, text in zip(instances, texts, strict=True)
-        ]
+    responses = [optimal, detour, unfinished, lambda i: ""] * 3
+    texts = [respond(i) for i, respond in zip(instances, responses, strict=True)]
+    alone = [terms(FAMILY, verify(i, text)) for i, text in zip(instances, texts, strict=True)]
+    for name, function in zip(LOGGED_TERMS, reward_functions(FAMILY, RewardWeights()), strict=True):
+        assert function(completions=texts, instance=rows) == [one[name] for one in alone]
 
 
-def test_each_answer_is_judged_on_its_own_board():
-    valid = reward_functions(FAMILY, RewardWeights())[1]
-    texts = [optimal(i) for i in INSTANCES]
-    assert valid(completions=texts, instance=ROWS) == [1.0] * len(ROWS)
-    assert 0.0 in valid(completions=texts[1:] + texts[:1], instance=ROWS)
-
-
-def test_a_verifier_that_cannot_judge_is_an_error_and_not_a_reward_of_0():
-    for broken in (
-        {**ROWS[0], "starts": ROWS[0]["starts"][:1]},
-        {**ROWS[0], "plan": [["FLY"], ["WAIT"]]},
-        {**ROWS[0], "size": 99},
-    ):
-        for function in reward_functions(FAMILY, RewardWeights()):
-            with pytest.raises(DataError, match="training row: not an instance"):
-                function(completions=[optimal(INSTANCES[0])], instance=[broken])
+@pytest.mark.parametrize("broken", [{"starts": [0]}, {"plan": [["FLY"], ["WAIT"]]}, {"size": 99}])
+def test_a_verifier_that_cannot_judge_is_an_error_and_not_a_reward_of_0(broken: dict):
+    for function in reward_functions(FAMILY, RewardWeights()):
+        with pytest.raises(DataError, match="training row: not an instance"):
+            function(completions=[optimal(INSTANCES[0])], instance=[{**ROWS[0], **broken}])
 
 
 def test_as_many_answers_as_boards_are_needed():
@@ -162,11 +127,6 @@ def test_weights_are_never_negative_and_their_names_are_fixed():
     for weight in (-1, "much", float("nan")):
         with pytest.raises(ValidationError):
             RewardWeights.model_validate({"arrived": weight})
-    with pytest.raises(
-        ValueError,
-        match=(
-            r"rewards\.speed: mapf-frozenlake has no such term; known are format, valid, optimal, arrived,"
-            r" legal_share"
-        ),
-    ):
+    known = "format, valid, optimal, arrived, legal_share"
+    with pytest.raises(ValueError, match=rf"rewards\.speed: .* has no such term; known are {known}"):
         RewardWeights.model_validate({"speed": 1}).check(FAMILY)

@@ -5,19 +5,15 @@ from pathlib import Path
 
 import pytest
 import torch
-from boards import draw_instances
+from boards import draw_instances, train_spec
 from safetensors.torch import load_file
 from transformers import DynamicCache, Qwen3Config, Qwen3ForCausalLM
 from trl.trainer.utils import add_fused_lm_head
 
-from envgen.dataset import write_dataset
-from envgen.mapf.prompts import PromptStyle
 from policy.chat.decoding import decode
 from policy.checkpoints import resolve_model
 from policy.grpo import training
-from policy.grpo.rewards import RewardWeights
 from policy.grpo.shared_prompts import NO_LABEL, can_share, distinct, generate_shared, log_probabilities, pack
-from policy.grpo.train_spec import TrainSpec
 
 VOCABULARY, PADDING = 50, 0
 PROMPTS, ANSWERS = (5, 3, 8), (4, 1, 0, 6, 6, 2)
@@ -45,10 +41,8 @@ def rows() -> tuple[torch.Tensor, torch.Tensor]:
     """Padded rows in any order, and their attention mask."""
     generator = torch.Generator().manual_seed(1)
     longest, answer = max(PROMPTS), max(ANSWERS)
-    ids, mask = (
-        torch.full((len(ANSWERS), longest + answer), PADDING),
-        torch.zeros(len(ANSWERS), longest + answer, dtype=torch.long),
-    )
+    ids = torch.full((len(ANSWERS), longest + answer), PADDING)
+    mask = torch.zeros_like(ids)
     prompts = [torch.randint(1, VOCABULARY, (length,), generator=generator) for length in PROMPTS]
     for row, length in enumerate(ANSWERS):
         prompt = prompts[row // 2]
@@ -104,13 +98,8 @@ def test_what_is_generated_is_the_same(processors: dict):
     model = small_model()
     ids, mask = (tensor[:, : max(PROMPTS)] for tensor in rows())
     # Answers of different lengths.
-    ends = (
-        model.generate(input_ids=ids, attention_mask=mask, max_new_tokens=9)[:, -9:]
-        .flatten()
-        .unique()[:3]
-        .tolist()
-    )
-    options = {"max_new_tokens": 9, "eos_token_id": ends, **processors}
+    answers = model.generate(input_ids=ids, attention_mask=mask, max_new_tokens=9)[:, -9:]
+    options = {"max_new_tokens": 9, "eos_token_id": answers.flatten().unique()[:3].tolist(), **processors}
     plain, shared = (
         generate(input_ids=ids, attention_mask=mask, **options)
         for generate in (model.generate, lambda **given: generate_shared(model, **given))
@@ -127,41 +116,20 @@ def test_a_model_whose_layers_look_back_by_a_window_is_left_alone():
     "options", [{"beta": 0.0}, {"beta": 0.05}, {"loss_type": "grpo", "num_iterations": 2}]
 )
 def test_a_stage_learns_the_same_as_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict):
-    write_dataset(tmp_path / "train.parquet", draw_instances(16, seed=5), PromptStyle.COMPACT, {})
     generate = Qwen3ForCausalLM.generate
 
     def decoded(model: Qwen3ForCausalLM, **given: object) -> torch.Tensor:
         """The same answers, with every prompt computed for each of them."""
-        return generate(
-            model, **{"custom_generate": decode, "past_key_values": DynamicCache(config=model.config)} | given
-        )
+        cache = DynamicCache(config=model.config)
+        return generate(model, **{"custom_generate": decode, "past_key_values": cache} | given)
 
     monkeypatch.setattr(Qwen3ForCausalLM, "generate", decoded)
     ends = []
     for shares in (True, False):
         monkeypatch.setattr(training, "can_share", lambda model, shares=shares: shares)
         folder = tmp_path / str(shares)
-        spec = TrainSpec(
-            parent=resolve_model("tiny"),
-            data=tmp_path / "train.parquet",
-            output=folder,
-            work=folder / "work",
-            style=PromptStyle.COMPACT,
-            rewards=RewardWeights(),
-            trl={
-                "per_device_train_batch_size": 16,
-                "num_generations": 4,
-                "max_completion_length": 32,
-                "num_train_epochs": 1,
-                "learning_rate": 1e-4,
-                "bf16": False,
-                "gradient_checkpointing": False,
-            }
-            | options,
-            seed=3,
-        )
         folder.mkdir()
-        training.train(spec)
+        training.train(train_spec(folder, draw_instances(16, seed=5), learning_rate=1e-4, **options))
         ends.append(load_file(folder / "checkpoint" / "model.safetensors"))
     start = load_file(Path(resolve_model("tiny")) / "model.safetensors")
     moved = sum(float((ends[0][name] - start[name]).abs().sum()) for name in start)

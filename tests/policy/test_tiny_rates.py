@@ -4,12 +4,10 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from boards import optimal, rollout
 
 from envgen.breakdown import wilson
 from envgen.mapf.problem import Instance
-from envgen.mapf.prompts import answer
-from envgen.mapf.verifier import verify
-from policy.rollouts import Rollout
 from policy.tiny.rates import EVALUATED, HOLE_RATIOS, evaluation_boards, rates_of, rates_path
 
 EACH = 2
@@ -18,17 +16,6 @@ EACH = 2
 @pytest.fixture(scope="module")
 def boards() -> list[Instance]:
     return evaluation_boards(EACH)
-
-
-def rollout(instance: Instance, right: bool) -> Rollout:
-    text = answer(instance.solution.plan) if right else "no plan"
-    return Rollout(
-        instance=instance,
-        completion=text,
-        completion_tokens=1,
-        truncated=False,
-        verdict=verify(instance, text),
-    )
 
 
 def test_boards_to_evaluate_on_are_as_many_of_every_kind_and_half_need_a_wait(boards: list[Instance]):
@@ -46,9 +33,10 @@ def test_boards_to_evaluate_on_are_always_the_same(boards: list[Instance]):
 
 
 def test_rates_are_those_of_each_stratum(boards: list[Instance]):
+    right = [board.solution.wait_required or number % 2 == 0 for number, board in enumerate(boards)]
     found = rates_of(
-        rollout(board, right=board.solution.wait_required or number % 2 == 0)
-        for number, board in enumerate(boards)
+        rollout(board, optimal(board) if right_one else "no plan")
+        for board, right_one in zip(boards, right, strict=True)
     ).valid
     assert found["5 agents, 6x6, wait"] == wilson(3, 3)
     small = [number for number, board in enumerate(boards) if board.problem.size == 3]

@@ -4,25 +4,11 @@ import math
 from pathlib import Path
 
 import pytest
+from boards import train_spec
 
-from envgen.dataset import write_dataset
 from envgen.mapf.config import BoardsConfig, SizeConfig
-from envgen.mapf.prompts import PromptStyle
 from envgen.mapf.sampler import sample
-from policy.checkpoints import resolve_model
-from policy.grpo.rewards import RewardWeights
-from policy.grpo.train_log import mean_advantages, read_train_log, zero_variance_shares
-from policy.grpo.train_spec import TRAIN_LOG_COLUMNS, TrainSpec
-
-OPTIONS = {
-    "per_device_train_batch_size": 32,
-    "num_generations": 4,
-    "max_completion_length": 32,
-    "beta": 0.0,
-    "bf16": False,
-    "gradient_checkpointing": False,
-    "num_train_epochs": 1,
-}
+from policy.grpo.train_log import TRAIN_LOG_SCHEMA, read_train_log, stratum_means
 
 
 def test_absolute_advantages_are_summed_by_stratum():
@@ -38,18 +24,13 @@ def test_absolute_advantages_are_summed_by_stratum():
 
 
 def test_a_stage_weighs_its_steps_by_their_answers():
-    def entry(stratum: str, answers: float, advantage: float, zero_variance: float) -> dict:
-        return {
-            "stratum": stratum,
-            "answers": answers,
-            "advantage": advantage,
-            "zero_variance": zero_variance,
-        }
+    def entry(*values: object) -> dict:
+        return dict(zip(("stratum", "answers", "advantage", "zero_variance"), values, strict=True))
 
     log = {"strata": [[entry("3", 8, 0.5, 0.5)], [entry("3", 24, 1.0, 0.25), entry("5", 4, 0.0, 1.0)]]}
-    assert mean_advantages(log) == {"3": 0.875, "5": 0.0}
-    assert zero_variance_shares(log) == {"3": 0.3125, "5": 1.0}
-    assert mean_advantages({"strata": [[], []]}) == {}
+    assert stratum_means(log, "advantage") == {"3": 0.875, "5": 0.0}
+    assert stratum_means(log, "zero_variance") == {"3": 0.3125, "5": 1.0}
+    assert stratum_means({"strata": [[], []]}, "advantage") == {}
 
 
 @pytest.fixture(scope="module")
@@ -57,36 +38,23 @@ def log(tmp_path_factory) -> dict[str, list]:
     from policy.grpo.training import train
 
     folder: Path = tmp_path_factory.mktemp("training")
+    shares = {3: 0.75, 4: 0.25}
     config = BoardsConfig(
-        sizes={
-            size: SizeConfig(data_ratio=share, hole_ratio=0.2, wait_ratio=0.25)
-            for size, share in ((3, 0.75), (4, 0.25))
-        }
+        sizes={n: SizeConfig(data_ratio=shares[n], hole_ratio=0.2, wait_ratio=0.25) for n in shares}
     )
-    write_dataset(folder / "train.parquet", sample(config, 16, agents=2, seed=5)[0], PromptStyle.COMPACT, {})
-    train(
-        TrainSpec(
-            parent=resolve_model("tiny"),
-            data=folder / "train.parquet",
-            output=folder,
-            work=folder / "work",
-            style=PromptStyle.COMPACT,
-            rewards=RewardWeights(),
-            trl=OPTIONS,
-            seed=3,
-        )
-    )
+    instances = sample(config, 16, agents=2, seed=5)[0]
+    train(train_spec(folder, instances, per_device_train_batch_size=32, beta=0.0))
     return read_train_log(folder / "train_log.parquet")
 
 
 def test_training_logs_the_answers_and_the_mean_absolute_advantage_of_each_stratum(log):
-    assert list(log) == [*TRAIN_LOG_COLUMNS, "strata"]
+    assert list(log) == TRAIN_LOG_SCHEMA.names
     for stratum, answers in (("3", 48), ("4", 16)):
         assert (
             sum(entry["answers"] for step in log["strata"] for entry in step if entry["stratum"] == stratum)
             == answers
         )
-    assert set(mean_advantages(log)) == {"3", "4"}
+    assert set(stratum_means(log, "advantage")) == {"3", "4"}
     for step, flat in zip(log["strata"], log["zero_variance"], strict=True):
         assert sum(entry["zero_variance"] * entry["answers"] for entry in step) == pytest.approx(32 * flat)
 

@@ -49,6 +49,11 @@ def folder(tmp_path: Path, monkeypatch) -> Iterator[Path]:
 def warmed(folder: Path, module: str) -> int:
     """The process that has done the imports of `module` and waits."""
     warm_up(module)
+    return imported(folder)
+
+
+def imported(folder: Path) -> int:
+    """The process that has done its imports, once there is one."""
     while not (folder / "imported").exists() or not (folder / "imported").read_text():
         time.sleep(0.01)
     return int((folder / "imported").read_text())
@@ -119,9 +124,7 @@ time.sleep(600)
 """
     parent = subprocess.Popen([sys.executable, "-c", code], cwd=Path(__file__).parents[2], process_group=0)
     try:
-        while not (folder / "imported").exists() or not (folder / "imported").read_text():
-            time.sleep(0.01)
-        pid = int((folder / "imported").read_text())
+        pid = imported(folder)
         os.kill(parent.pid, signal.SIGKILL)
         parent.wait()
         while not gone(pid):

@@ -18,9 +18,8 @@ from infra.config.preset import Preset, load_preset
 from infra.runs.run import Run, RunRef, open_run
 from infra.runs.stage import Stage
 from infra.runs.steps import StepRecord
-from policy.grpo.pilot_score import Pilots
+from policy.grpo.pilot import Pilots
 from policy.grpo.train_log import TRAIN_LOG_SCHEMA
-from policy.grpo.train_spec import TRAIN_LOG_COLUMNS
 from policy.rollouts import Rollout, breakdown_of
 from tasks.gate import judge
 from tasks.learn import summarize
@@ -125,7 +124,7 @@ def finished_run(
 
 
 def _log() -> pa.Table:
-    numbers = {name: np.linspace(0, 1, 5) for name in TRAIN_LOG_COLUMNS} | {
+    numbers = {name: np.linspace(0, 1, 5) for name in TRAIN_LOG_SCHEMA.names} | {
         name: np.arange(1, 6) for name in ("step", "completion_tokens")
     }
     return pa.table({**numbers, "strata": pa.array([[]] * 5, TRAIN_LOG_SCHEMA.field("strata").type)})

@@ -15,7 +15,7 @@ from infra.config.preset import load_preset
 from infra.runs.next_config import decided, last_stage, must_ask, next_config, store_decision
 from infra.runs.run import RunRef
 from infra.runs.stage import Stage
-from policy.grpo.pilot_score import Pilots
+from policy.grpo.pilot import Pilots
 
 
 def config_of(*shares: float) -> EnvConfig:

@@ -6,12 +6,13 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from support.misbehaving_endpoint import Handler, answers, completion, sends, serving
+from support.public_rows import public_row, write_rows
 
 from envgen.dataset import write_dataset
 from envgen.errors import DataError
 from envgen.mapf.benchmark import SUITE_SHA256, limited, load_suite
 from envgen.mapf.benchmark_text import from_benchmark_text
-from envgen.mapf.prompts import PromptStyle, answer, prompt
+from envgen.mapf.prompts import PromptStyle, answer
 from envgen.mapf.solver.solve import solve
 from infra.analysis.benchmark.spec import BenchmarkSpec, planned
 from policy.chat.engine_config import EngineConfig
@@ -68,17 +69,9 @@ def test_an_endpoint_answers_the_suite_once_and_the_same_call_finds_the_answers(
 
 def test_the_tiny_policy_answers_public_rows_in_its_own_style(tmp_path: Path):
     items = limited(load_suite(), 1)[::8]
-    rows = [
-        {
-            "sample_id": i.name,
-            "num_agents": i.instance.problem.num_agents,
-            "text": prompt(i.instance.problem, PromptStyle.BOARD),
-        }
-        for i in items
-    ]
-    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    rows = write_rows(tmp_path / "rows.jsonl", map(public_row, items))
     try:
-        results = answer_all.fn(tmp_path / "b", spec_of("tiny", data=str(tmp_path / "rows.jsonl")))
+        results = answer_all.fn(tmp_path / "b", spec_of("tiny", data=rows))
     finally:
         close_engine()
     assert (results.overall.n, results.subsets, results.asked.style) == (

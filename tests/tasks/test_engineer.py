@@ -24,7 +24,6 @@ from infra.runs.steps import StepRecord
 from policy.checkpoints import TINY_DIRECTORY
 from policy.evaluation import Changes
 from policy.grpo.train_log import TRAIN_LOG_SCHEMA
-from policy.grpo.train_spec import TRAIN_LOG_COLUMNS
 from policy.rollouts import Rollout, breakdown_of, write_rollouts
 from tasks import engineer as asking
 from tasks import pilot as step
@@ -56,7 +55,7 @@ def run(tmp_path: Path) -> RunRef:
             {"stratum": name, "answers": 8, "advantage": value, "zero_variance": 0}
             for name, value in advantages.items()
         ]
-        row = dict.fromkeys(TRAIN_LOG_COLUMNS, 0) | {"strata": found}
+        row = dict.fromkeys(TRAIN_LOG_SCHEMA.names, 0) | {"strata": found}
         write_table(
             ref.stage(stage).path(Stage.train_log), pa.Table.from_pylist([row], schema=TRAIN_LOG_SCHEMA)
         )

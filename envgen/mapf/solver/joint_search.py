@@ -62,17 +62,13 @@ class JointSpace(NamedTuple):
 
 def joint_space(component: np.void, entries: int) -> JointSpace:
     """Fresh working memory for `entries` joint positions, a power of two; 36 bytes an entry and 500 kB."""
-
-    def integers(*shape: int) -> np.ndarray:
-        return np.zeros(shape, dtype=np.int64)
-
     space = JointSpace(
         component=component,
-        counters=integers(5),
-        position=integers(2, AGENTS),
-        choice=integers(AGENTS),
-        spent=integers(AGENTS + 1),
-        waited=integers(AGENTS + 1),
+        counters=np.zeros(5, np.int64),
+        position=np.zeros((2, AGENTS), np.int64),
+        choice=np.zeros(AGENTS, np.int64),
+        spent=np.zeros(AGENTS + 1, np.int64),
+        waited=np.zeros(AGENTS + 1, np.int64),
         keys=np.zeros(entries, dtype=np.uint64),
         costs=np.zeros(entries, dtype=np.int32),
         parents=np.zeros(entries, dtype=np.int32),
@@ -225,14 +221,9 @@ def _expand(space, slot, level, reach):
         clear = True
         for other in range(agent):
             taken = cell_of(component, other, after[other])
-            if taken == there or (taken == here and cell_of(component, other, before[other]) == there):
-                clear = False
-                break
-            if (
-                target != free
-                and after[other] != free
-                and spent + component.pairs[pair_index(other, agent), taken, there] > budget
-            ):
+            meet = taken == there or (taken == here and cell_of(component, other, before[other]) == there)
+            moving = target != free and after[other] != free
+            if meet or (moving and spent + component.pairs[pair_index(other, agent), taken, there] > budget):
                 clear = False
                 break
         if not clear:
@@ -246,13 +237,8 @@ def _expand(space, slot, level, reach):
             continue
         bound = _bound(component, after)
         if spent + bound <= budget:
-            status = _reach(
-                space,
-                after,
-                cost + spent * MOST_WAITS + space.waited[count],
-                max(level, cost // MOST_WAITS + spent + bound),
-                slot,
-            )
+            reached = cost + spent * MOST_WAITS + space.waited[count]
+            status = _reach(space, after, reached, max(level, cost // MOST_WAITS + spent + bound), slot)
             if status != FOUND:
                 return status
     return FOUND
@@ -308,11 +294,8 @@ def _best_first(space):
         reach = level + level // 2
         space.waiting[slot] = reach + 1
         status = _expand(space, slot, level, reach)
-        if (
-            status == FOUND
-            and reach + 1 < EXCESSES
-            and not _open(space, slot, bucket + (reach + 1 - level) * MOST_WAITS)
-        ):
+        again = bucket + (reach + 1 - level) * MOST_WAITS
+        if status == FOUND and reach + 1 < EXCESSES and not _open(space, slot, again):
             status = FULL
     return (TOO_LONG if status == FOUND else status), 0
 

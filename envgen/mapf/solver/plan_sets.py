@@ -1,4 +1,4 @@
-"""Joint plans of sets of agents in their diagrams, compiled: short depth-first search, then a sweep by step.
+"""Joint plans of sets of agents in their diagrams, compiled: a sweep by step, where shorter ways give up.
 
 The agents of a set are its members, listed in `members` of the working memory.
 """
@@ -7,13 +7,12 @@ import numpy as np
 
 from envgen.mapf.compiled import compiled
 from envgen.mapf.solver.bitboard import NONE, holds, lowest, neighbours, word_pair
+from envgen.mapf.solver.depth_first import joint, last_step, options
 from envgen.mapf.solver.diagrams import (
-    AGENTS,
     ANY_WAITS,
     ENTRIES,
     FEWEST_SLOTS,
     FOUND,
-    GENERATION,
     GIVEN_UP,
     HORIZON,
     NODE_LIMIT,
@@ -22,134 +21,10 @@ from envgen.mapf.solver.diagrams import (
     QUICK,
     SLOTS,
     SWEEPS,
-    VISITED,
     allowed_cost,
     pair_index,
     prioritised,
 )
-
-
-@compiled
-def _options(space, rank, row, step, strict, stride, free_low, free_high):
-    """Cells that member `rank` may enter at `step`, given the members before it.
-
-    Their positions are in `row` and the one before.
-    """
-    agent = space.members[rank]
-    before = space.position[row - 1, rank]
-    cost = allowed_cost(space, agent)
-    low, high = word_pair(before)
-    if step <= cost:
-        near_low, near_high = neighbours(low, high, stride, free_low, free_high)
-        if not strict:
-            near_low |= low
-            near_high |= high
-        mdd = space.mdds[agent, 2 * space.excess[agent] + strict]
-        low = near_low & mdd[step, 0]
-        high = near_high & mdd[step, 1]
-    for earlier in range(rank):
-        other = space.members[earlier]
-        target = space.position[row, earlier]
-        pair = pair_index(other, agent)
-        if space.meets[pair] and step <= max(cost, allowed_cost(space, other)):
-            low &= space.tables[pair, step, target, 0]
-            high &= space.tables[pair, step, target, 1]
-        if target == before:
-            gone_low, gone_high = word_pair(space.position[row - 1, earlier])
-            low &= ~gone_low
-            high &= ~gone_high
-    space.choices[row, rank, 0] = low
-    space.choices[row, rank, 1] = high
-
-
-@compiled
-def _seen(space, count, step):
-    """Mark the joint position at `step`; True if it was marked before in this search."""
-    key = np.uint64(space.counters[GENERATION])
-    for rank in range(count):
-        key = (key << np.uint64(7)) | np.uint64(space.position[step, rank])
-    key = (key << np.uint64(7 * (AGENTS - count) + 8)) | np.uint64(step)
-    key = (key << np.uint64(7)) | np.uint64(space.used[step])  # at most the excess, below LEVELS
-    mixed = key * np.uint64(0x9E3779B97F4A7C15)
-    slot = np.int64(mixed >> np.uint64(64 - 15))
-    for _ in range(16):
-        if space.visited[slot] == key:
-            return True
-        if space.visited[slot] >> np.uint64(50) != np.uint64(space.counters[GENERATION]):
-            break  # left by an earlier search
-        slot = (slot + 1) & (VISITED - 1)
-    space.visited[slot] = key
-    return False
-
-
-@compiled
-def joint(space, count, waits, nodes, strict, stride, free_low, free_high):
-    """Depth-first search for a joint plan of the members inside their MDDs with at most `waits` waits.
-
-    Fills `paths`. GIVEN_UP after `nodes` joint moves, or at the node limit of the board.
-    """
-    last = 0
-    for rank in range(count):
-        space.position[0, rank] = space.starts[space.members[rank]]
-        last = max(last, allowed_cost(space, space.members[rank]))
-    space.counters[GENERATION] += 1
-    if space.counters[GENERATION] == 1 << 14:
-        space.visited[:] = NONE
-        space.counters[GENERATION] = 1
-    space.used[0] = 0
-    if last == 0:
-        step = 0
-    else:
-        step, rank = 1, 0
-        _options(space, 0, 1, 1, strict, stride, free_low, free_high)
-        while True:
-            low, high = space.choices[step, rank, 0], space.choices[step, rank, 1]
-            if (low | high) == NONE:
-                rank -= 1
-                if rank < 0:
-                    step -= 1
-                    if step == 0:
-                        return NOT_FOUND
-                    rank = count - 1
-                continue
-            stay_low, stay_high = word_pair(space.position[step - 1, rank])
-            cell = space.position[step - 1, rank]
-            if (low & ~stay_low) != NONE or (high & ~stay_high) != NONE:
-                cell = lowest(low & ~stay_low, high & ~stay_high)
-            cell_low, cell_high = word_pair(cell)
-            space.choices[step, rank, 0] = low & ~cell_low
-            space.choices[step, rank, 1] = high & ~cell_high
-            space.position[step, rank] = cell
-            if rank < count - 1:
-                rank += 1
-                _options(space, rank, step, step, strict, stride, free_low, free_high)
-                continue
-            space.counters[NODES] += 1
-            nodes -= 1
-            if nodes < 0 or space.counters[NODES] > space.counters[NODE_LIMIT]:
-                return GIVEN_UP
-            used = space.used[step - 1]
-            if waits != ANY_WAITS:
-                for member in range(count):
-                    if space.position[step, member] == space.position[
-                        step - 1, member
-                    ] and step <= allowed_cost(space, space.members[member]):
-                        used += 1
-                if used > waits:
-                    continue
-            space.used[step] = used
-            if step == last:
-                break
-            if _seen(space, count, step):
-                continue
-            step += 1
-            rank = 0
-            _options(space, 0, step, step, strict, stride, free_low, free_high)
-    for rank in range(count):
-        agent = space.members[rank]
-        for at in range(space.counters[HORIZON] + 1):
-            space.paths[agent, at] = space.position[min(at, step), rank]
-    return FOUND
 
 
 @compiled
@@ -195,6 +70,17 @@ def _enter(space, size, key, low, high):
 
 
 @compiled
+def _read_entry(space, entry, others):
+    """Put an entry's positions into row 0 of `position`; its waits so far."""
+    used = space.layer_keys[entry] & 127
+    key = space.layer_keys[entry] >> 7
+    for rank in range(others - 1, -1, -1):
+        space.position[0, rank] = key & 127
+        key >>= 7
+    return used
+
+
+@compiled
 def _follow(space, count, low, high, moves, stays, stride, free_low, free_high, strict):
     """Where the last member may be at step `used[0]`, coming from the given cells.
 
@@ -236,10 +122,7 @@ def _sweep(space, count, waits, strict, stride, free_low, free_high):
     All joint positions step by step, the last member as a set of cells. Slower than `joint` where there is a
     plan, many times faster where there is none. GIVEN_UP if there are too many.
     """
-    last = 0
-    for rank in range(count):
-        last = max(last, allowed_cost(space, space.members[rank]))
-    others = count - 1
+    last, others = last_step(space, count), count - 1
     space.counters[SLOTS] = FEWEST_SLOTS
     space.counters[SWEEPS] += 1
     key = 0
@@ -253,15 +136,11 @@ def _sweep(space, count, waits, strict, stride, free_low, free_high):
         space.used[0] = step
         space.counters[SWEEPS] += 1
         for entry in range(space.layer_begin[step - 1], space.layer_begin[step]):
-            used = space.layer_keys[entry] & 127
-            key = space.layer_keys[entry] >> 7
-            for rank in range(others - 1, -1, -1):
-                space.position[0, rank] = key & 127
-                key >>= 7
+            used = _read_entry(space, entry, others)
             low, high = space.layer_cells[entry, 0], space.layer_cells[entry, 1]
             space.counters[NODES] += 1
             rank = 0
-            _options(space, 0, 1, step, strict, stride, free_low, free_high)
+            options(space, 0, 1, step, strict, stride, free_low, free_high)
             while rank >= 0:
                 todo_low, todo_high = space.choices[1, rank, 0], space.choices[1, rank, 1]
                 if (todo_low | todo_high) == NONE:
@@ -274,14 +153,13 @@ def _sweep(space, count, waits, strict, stride, free_low, free_high):
                 space.position[1, rank] = cell
                 if rank < others - 1:
                     rank += 1
-                    _options(space, rank, 1, step, strict, stride, free_low, free_high)
+                    options(space, rank, 1, step, strict, stride, free_low, free_high)
                     continue
                 key, spent = 0, used
                 for other in range(others):
                     key = key << 7 | space.position[1, other]
-                    stayed = space.position[1, other] == space.position[0, other] and step <= allowed_cost(
-                        space, space.members[other]
-                    )
+                    stayed = space.position[1, other] == space.position[0, other]
+                    stayed = stayed and step <= allowed_cost(space, space.members[other])
                     spent += stayed and waits != ANY_WAITS
                 counted = waits != ANY_WAITS and step <= allowed_cost(space, space.members[others])
                 for staying in range(2 if counted else 1):
@@ -308,21 +186,15 @@ def _sweep(space, count, waits, strict, stride, free_low, free_high):
 @compiled
 def _walk_back(space, count, waits, stride):
     """Fill `paths` with a plan of the members, read backwards from the layers of the sweep that found one."""
-    last = 0
+    last, others = last_step(space, count), count - 1
     for rank in range(count):
-        last = max(last, allowed_cost(space, space.members[rank]))
         for step in range(space.counters[HORIZON] + 1):
             space.paths[space.members[rank], step] = space.goals[space.members[rank]]
-    others = count - 1
     spent = space.layer_keys[space.layer_begin[last]] & 127
     for step in range(last, 0, -1):
         found = False
         for entry in range(space.layer_begin[step - 1], space.layer_begin[step]):
-            used = space.layer_keys[entry] & 127
-            key = space.layer_keys[entry] >> 7
-            for rank in range(others - 1, -1, -1):
-                space.position[0, rank] = key & 127
-                key >>= 7
+            used = _read_entry(space, entry, others)
             low, high = space.layer_cells[entry, 0], space.layer_cells[entry, 1]
             while (low | high) != NONE and not found:
                 cell = lowest(low, high)

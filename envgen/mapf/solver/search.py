@@ -102,14 +102,9 @@ def count_positions(component, boards, todo, positions):
         board, done, total = todo[place], 0, 0
         while done != (1 << boards.agents[board]) - 1:
             count, done = _next_group(component, boards, board, done)
-            cells, product = (
-                ones(
-                    *flood(
-                        component.goals[0], boards.stride[board], boards.free[board, 0], boards.free[board, 1]
-                    )
-                ),
-                1,
-            )
+            low, high = boards.free[board, 0], boards.free[board, 1]
+            low, high = flood(component.goals[0], boards.stride[board], low, high)
+            cells, product = ones(low, high), 1
             for placed in range(count):
                 product *= cells - placed
             total += product

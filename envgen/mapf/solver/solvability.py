@@ -32,15 +32,11 @@ class SolvabilitySpace(NamedTuple):
 
 def solvability_space(component: np.void, entries: int) -> SolvabilitySpace:
     """Fresh working memory for `entries` joint positions, a power of two; 20 bytes an entry."""
-
-    def integers(*shape: int) -> np.ndarray:
-        return np.zeros(shape, dtype=np.int64)
-
     space = SolvabilitySpace(
         component=component,
-        counters=integers(4),
-        before=integers(AGENTS),
-        after=integers(AGENTS),
+        counters=np.zeros(4, np.int64),
+        before=np.zeros(AGENTS, np.int64),
+        after=np.zeros(AGENTS, np.int64),
         keys=np.zeros(entries, dtype=np.uint64),
         node_keys=np.zeros(entries, dtype=np.uint64),
         node_links=np.zeros(entries, dtype=np.int32),

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from enum import StrEnum
 from functools import cache, partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -42,7 +42,8 @@ PROOF_TABLE, LARGEST_PROOF_TABLE = 1 << 16, 1 << 24
 TABLE, LARGEST_TABLE = 1 << 16, 1 << 24
 """Joint positions that the guided search may remember, at first and at most (600 MB)."""
 
-_SOLVED, _UNSOLVABLE = 1, 0
+_SOLVED, _UNSOLVABLE, _OPEN = 1, 0, -4
+"""FOUND, NOT_FOUND and OPEN of `envgen.mapf.solver.diagrams`, which loads the compiler."""
 
 
 class Method(StrEnum):
@@ -102,12 +103,13 @@ def solve_makespan(problem: Problem) -> Plan | None:
     from envgen.mapf.solver.search import search_makespans
 
     boards = pack([problem])
-    search, answers = partial(search_makespans, _trees(), np.array([LONG_TREE_NODES])), _blank(boards)
-    answers = _grow_plans(search, boards, answers, np.arange(1), UNPROVEN_EXCESS + _longest(problem))
+    search, answers = partial(search_makespans, _memory().trees, np.array([LONG_TREE_NODES])), _blank(boards)
+    longest = 2 * problem.size
+    answers = _grow_plans(search, boards, answers, np.arange(1), UNPROVEN_EXCESS + longest)
     if answers.status[0] < _UNSOLVABLE:
         _prove(boards, answers, np.arange(1), LARGEST_PROOF_TABLE)
         if answers.status[0] != _UNSOLVABLE:
-            answers = _grow_plans(search, boards, answers, np.arange(1), LARGEST_EXCESS + _longest(problem))
+            answers = _grow_plans(search, boards, answers, np.arange(1), LARGEST_EXCESS + longest)
     _refuse_open(boards, answers)
     return plan_of(boards, answers, 0) if answers.status[0] >= _SOLVED else None
 
@@ -123,14 +125,14 @@ def solve_boards(boards: "Boards", method: Method = Method.EITHER) -> "Answers":
     answers = _blank(boards)
     every = np.arange(len(boards.agents))
     nodes = np.full(len(every), UNPROVEN_NODES if method is Method.EITHER else LONG_TREE_NODES)
-    search = partial(search_trees, _trees(), _component(), nodes)
+    search = partial(search_trees, _memory().trees, _memory().component, nodes)
     if method is Method.JOINT:
         answers = _grow_plans(search, boards, answers, every, 1, 0)
-        answers.status[answers.status >= _SOLVED] = _open_status()
+        answers.status[answers.status >= _SOLVED] = _OPEN
         answers.written[:] = 0
     else:
         answers = _grow_plans(search, boards, answers, every, 0, UNPROVEN_EXCESS)
-    ruled_out = answers.status == _open_status()
+    ruled_out = answers.status == _OPEN
     left = _prove(boards, answers, _still_open(answers, every), PROOF_STEPS)
     if method is not Method.JOINT and len(left):
         nodes[left] = LONG_TREE_NODES if method is Method.COST_TREE else _tree_nodes(boards, left)
@@ -157,12 +159,14 @@ def _prove(boards: "Boards", answers: "Answers", todo: np.ndarray, steps: int) -
 
     left, entries = todo, PROOF_TABLE
     while len(left) and entries <= LARGEST_PROOF_TABLE:
-        space = _proofs() if entries == PROOF_TABLE else solvability_space(_component(), entries)
+        space = (
+            _memory().proofs if entries == PROOF_TABLE else solvability_space(_memory().component, entries)
+        )
         prove_boards(space, boards, answers, left, steps)
         left = left[answers.status[left] == FULL]
         entries *= 16
     left = todo[answers.status[todo] != _UNSOLVABLE]
-    answers.status[left] = _open_status()
+    answers.status[left] = _OPEN
     return left
 
 
@@ -202,7 +206,7 @@ def _search_jointly(boards: "Boards", answers: "Answers", todo: np.ndarray) -> "
 
     entries = TABLE
     while len(todo) and entries <= LARGEST_TABLE:
-        space = _joint() if entries == TABLE else joint_space(_component(), entries)
+        space = _memory().joint if entries == TABLE else joint_space(_memory().component, entries)
         answers = _grow_plans(partial(search_jointly, space), boards, answers, todo)
         todo = todo[answers.status[todo] == FULL]
         entries *= 16
@@ -214,7 +218,7 @@ def _tree_nodes(boards: "Boards", which: np.ndarray) -> np.ndarray:
     from envgen.mapf.solver.search import count_positions
 
     positions = np.zeros(len(boards.agents), dtype=np.int64)
-    count_positions(_component(), boards, which, positions)
+    count_positions(_memory().component, boards, which, positions)
     few = np.clip(NODES_PER_POSITION * positions[which], *FEW_TREE_NODES)
     return np.where(positions[which] <= SOME_POSITIONS, few, LONG_TREE_NODES)
 
@@ -228,44 +232,27 @@ def _refuse_open(boards: "Boards", answers: "Answers") -> None:
         )
 
 
-def _longest(problem: Problem) -> int:
-    return 2 * problem.size
+class _Memory(NamedTuple):
+    """The process's working memory of the searches."""
+
+    trees: Any
+    component: Any
+    proofs: Any
+    joint: Any
 
 
 @cache
-def _trees() -> Any:
-    """The process's working memory of the cost tree; says so if the search must be compiled first."""
+def _memory() -> _Memory:
+    """Made once, at the first board; says so if the searches must be compiled first."""
     from envgen.mapf.compiled import cache_directory
+    from envgen.mapf.solver.component import component_space
     from envgen.mapf.solver.diagrams import tree_space
+    from envgen.mapf.solver.joint_search import joint_space
+    from envgen.mapf.solver.solvability import solvability_space
 
     if not any(cache_directory().rglob("search.search_trees*.nbi")):
         _log.warning("compiling the solver for this machine, once; this takes about a minute")
-    return tree_space()
-
-
-@cache
-def _component() -> Any:
-    from envgen.mapf.solver.component import component_space
-
-    return component_space()
-
-
-@cache
-def _proofs() -> Any:
-    from envgen.mapf.solver.solvability import solvability_space
-
-    return solvability_space(_component(), PROOF_TABLE)
-
-
-@cache
-def _joint() -> Any:
-    from envgen.mapf.solver.joint_search import joint_space
-
-    return joint_space(_component(), TABLE)
-
-
-@cache
-def _open_status() -> int:
-    from envgen.mapf.solver.diagrams import OPEN
-
-    return OPEN
+    component = component_space()
+    return _Memory(
+        tree_space(), component, solvability_space(component, PROOF_TABLE), joint_space(component, TABLE)
+    )

@@ -1,14 +1,13 @@
 """`benchmark.json`: what a model answered, counted by wait subset, agents and map size, with intervals."""
 
+from collections import Counter
 from collections.abc import Sequence
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 from pydantic import Field
 
 from envgen.breakdown import Rate, wilson
-from envgen.files import write_json
 from envgen.frozen import Frozen
 from envgen.mapf.benchmark import Item
 from envgen.mapf.prompts import PromptStyle
@@ -54,10 +53,6 @@ class Score(Frozen):
     """Answers that hit the token limit."""
     completion_tokens: int = Field(ge=0)
     failures: dict[FailureCategory, int]
-
-    def rate(self, name: str) -> Rate:
-        """The rate `valid` or `optimal`."""
-        return self.valid_rate if name == "valid" else self.optimal_rate
 
 
 class BenchmarkResults(Frozen):
@@ -114,16 +109,11 @@ def count(items: Sequence[Item], rollouts: Sequence[Rollout]) -> tuple[Score, ..
     return tuple(_score(group, groups[group]) for group in order)
 
 
-def write_results(directory: Path, results: BenchmarkResults) -> None:
-    """Write `benchmark.json` atomically."""
-    write_json(directory / RESULTS_FILE, results)
-
-
 def scores_table(results: BenchmarkResults) -> list[dict[str, Any]]:
     """Rows for the Prefect UI: by agents and wait subset, by agents and map size, and one for all."""
-    groups = [(subset, agents, None) for agents in results.agents for subset in results.subsets]
-    groups += [(None, agents, size) for agents in results.agents for size in results.sizes] + [
-        (None, None, None)
+    groups = [
+        *product(results.agents, results.subsets, [None]),
+        *product(results.agents, [None], results.sizes),
     ]
     return [
         {
@@ -131,23 +121,19 @@ def scores_table(results: BenchmarkResults) -> list[dict[str, Any]]:
             "wait subset": score.subset or "all",
             "map size": f"{score.size}x{score.size}" if score.size else "all",
             "instances": score.n,
-            **{
-                name: rate_text(rate)
-                for name, rate in (("valid", score.valid_rate), ("optimal", score.optimal_rate))
-            },
+            "valid": rate_text(score.valid_rate),
+            "optimal": rate_text(score.optimal_rate),
         }
-        for group in groups
-        if (score := results.score(*group))
+        for agents, subset, size in (*groups, (None, None, None))
+        if (score := results.score(subset, agents, size))
     ]
 
 
 def _score(group: tuple[str | None, int | None, int | None], rollouts: list[Rollout]) -> Score:
     subset, agents, size = group
-    n, valid, optimal = (
-        len(rollouts),
-        sum(r.verdict.valid for r in rollouts),
-        sum(r.verdict.optimal for r in rollouts),
-    )
+    n, verdicts = len(rollouts), [rollout.verdict for rollout in rollouts]
+    valid, optimal = sum(v.valid for v in verdicts), sum(v.optimal for v in verdicts)
+    found = Counter(v.category for v in verdicts)
     return Score(
         subset=subset,
         agents=agents,
@@ -159,7 +145,5 @@ def _score(group: tuple[str | None, int | None, int | None], rollouts: list[Roll
         optimal_rate=wilson(optimal, n),
         truncated=sum(r.truncated for r in rollouts),
         completion_tokens=sum(r.completion_tokens for r in rollouts),
-        failures={
-            category: sum(r.verdict.category is category for r in rollouts) for category in FailureCategory
-        },
+        failures={category: found[category] for category in FailureCategory},
     )

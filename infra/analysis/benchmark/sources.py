@@ -57,14 +57,14 @@ def solve_rows(rows: Iterable[Row], source: str, progress: Callable[[int], None]
 
     DataError for a row that is wrong or has no plan.
     """
-    read = [(where, _validated(where, value)) for where, value in rows]
+    read = [(where, *_read(where, value)) for where, value in rows]
     if not read:
         raise DataError(f"{source}: holds no row; expected rows sample_id, num_agents, text")
     found: list[Item] = []
     for first in range(0, len(read), SOLVED_AT_ONCE):
         batch = read[first : first + SOLVED_AT_ONCE]
-        problems = [_problem(where, row) for where, row in batch]
-        for (where, row), problem, solution in zip(batch, problems, solve_many(problems), strict=True):
+        solutions = solve_many([problem for _, _, problem in batch])
+        for (where, row, problem), solution in zip(batch, solutions, strict=True):
             if solution is None:
                 raise DataError(
                     f"{where}: {row.sample_id!r} has no plan, so no answer can be judged by its cost; "
@@ -77,21 +77,16 @@ def solve_rows(rows: Iterable[Row], source: str, progress: Callable[[int], None]
     return found
 
 
-def _validated(where: str, value: Any) -> BenchmarkRow:
+def _read(where: str, value: Any) -> tuple[BenchmarkRow, Problem]:
+    """A row and its problem, under its canonical identity."""
     try:
-        return BenchmarkRow.model_validate(value)
-    except ValidationError as error:
-        raise DataError(describe_validation_error(error, where)) from None
-
-
-def _problem(where: str, row: BenchmarkRow) -> Problem:
-    try:
+        row = BenchmarkRow.model_validate(value)
         problem = row.problem()
     except ValidationError as error:
         raise DataError(describe_validation_error(error, where)) from None
     except ValueError as error:
         raise DataError(f"{where}: {error}") from None
-    return problem.model_copy(update={"id": identity(problem)})
+    return row, problem.model_copy(update={"id": identity(problem)})
 
 
 def _hub_rows(source: str) -> Iterator[Row]:

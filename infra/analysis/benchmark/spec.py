@@ -52,11 +52,8 @@ class BenchmarkSpec(Frozen):
         It is no part of keys and names where nothing was chosen.
         """
         usual = EngineConfig().decides
-        return (
-            {}
-            if self.endpoint
-            else {name: value for name, value in self.engine.decides.items() if usual.get(name) != value}
-        )
+        chosen = {} if self.endpoint else self.engine.decides
+        return {name: value for name, value in chosen.items() if usual.get(name) != value}
 
     @property
     def held(self) -> dict[str, Any]:
@@ -64,19 +61,15 @@ class BenchmarkSpec(Frozen):
 
         So a benchmark goes on with another batch size or on more GPUs.
         """
-        return self.model_dump(mode="json", exclude={"engine"}) | (
-            {"engine": self.unusual} if self.unusual else {}
-        )
+        engine = {"engine": self.unusual} if self.unusual else {}
+        return self.model_dump(mode="json", exclude={"engine"}) | engine
 
     @property
     def endpoint(self) -> Endpoint | None:
         """The endpoint that `model` names, if it does."""
         address, mark, name = self.model.partition("#")
-        return (
-            Endpoint(base_url=address, model=name)
-            if mark and address.startswith(("http://", "https://"))
-            else None
-        )
+        named = mark and address.startswith(("http://", "https://"))
+        return Endpoint(base_url=address, model=name) if named else None
 
     @property
     def asks(self) -> str:
@@ -110,13 +103,10 @@ def open_benchmark(directory: Path, spec: BenchmarkSpec) -> None:
             )
         return write_json(path, spec)
     found = read_model(path, BenchmarkSpec, f"{path}: is missing", "move the directory away").held
-    names = sorted(wanted.keys() | found.keys())
-    changed = [
-        f"{name}: {found.get(name)!r} there, {wanted.get(name)!r} here"
-        for name in names
-        if found.get(name) != wanted.get(name)
-    ]
-    if changed:
+    both = {name: (found.get(name), wanted.get(name)) for name in sorted(wanted.keys() | found.keys())}
+    if changed := [
+        f"{name}: {there!r} there, {here!r} here" for name, (there, here) in both.items() if there != here
+    ]:
         raise RunDirectoryError(
             f"{directory} was made by another benchmark ({'; '.join(changed)}); give this one its own "
             "--name, or move the directory away"
@@ -153,27 +143,26 @@ def planned(
         answer_tokens=answer_tokens or ANSWER_TOKENS,
         engine=engine,
     )
-    context = None
-    if spec.endpoint:
-        if chosen := sorted(engine.model_dump(exclude={"batch_size"}, exclude_defaults=True)):
-            raise ConfigError(
-                f"{chosen[0]}: is read where a model is run here, and an endpoint has an engine of its own; "
-                "leave it out"
-            )
-        try:
-            check_endpoint(spec.endpoint)
-        except ValueError as error:
-            raise ConfigError(f"model: {error}") from None
-    else:
-        context = known_positions(model)
+    context = _context(spec)
     if style is None and context and context < LEAST_BOARD_CONTEXT:
         style = PromptStyle.COMPACT
     room = min(length for length in (context, engine.max_model_len, 2 * ANSWER_TOKENS) if length)
-    tokens = (
-        COMPACT_ANSWER_TOKENS
-        if style is PromptStyle.COMPACT
-        else min(ANSWER_TOKENS, room - BOARD_PROMPT_TOKENS)
-    )
-    return spec.model_copy(
-        update={"style": style or PromptStyle.BOARD, "answer_tokens": answer_tokens or max(8, tokens)}
-    )
+    longest = max(8, min(ANSWER_TOKENS, room - BOARD_PROMPT_TOKENS))
+    tokens = COMPACT_ANSWER_TOKENS if style is PromptStyle.COMPACT else longest
+    return spec.model_copy(update={"style": style or spec.style, "answer_tokens": answer_tokens or tokens})
+
+
+def _context(spec: BenchmarkSpec) -> int | None:
+    """The longest context of a checkpoint, if known; ConfigError if the endpoint cannot be asked so."""
+    if spec.endpoint is None:
+        return known_positions(spec.model)
+    if chosen := sorted(spec.engine.model_dump(exclude={"batch_size"}, exclude_defaults=True)):
+        raise ConfigError(
+            f"{chosen[0]}: is read where a model is run here, and an endpoint has an engine of its own; "
+            "leave it out"
+        )
+    try:
+        check_endpoint(spec.endpoint)
+    except ValueError as error:
+        raise ConfigError(f"model: {error}") from None
+    return None

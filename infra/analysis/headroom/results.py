@@ -1,4 +1,4 @@
-"""What the constant arms and the look-ahead of a headroom measurement end at; `headroom.json`.
+"""What the constant arms and the look-ahead of a headroom measurement end at; `headroom.json` and its page.
 
 Configs are chosen on one half of the validation set, every second instance, and reported on the other: the
 best of a dozen is too high where it was chosen. Without a look-ahead nothing is chosen, and all instances
@@ -12,18 +12,20 @@ from pathlib import Path
 import numpy as np
 
 from envgen.breakdown import Rate
-from envgen.errors import RunDirectoryError
+from envgen.files import write_json, write_text
 from envgen.frozen import Frozen
-from infra.analysis.gather import RATES, Finished, arm_result, finished
+from infra.analysis.charts import effects_figure, write_png
+from infra.analysis.formats import listed, markdown_table, narrow, percent, rate_names
+from infra.analysis.gather import RATES, Finished, arm_result, ended
 from infra.analysis.headroom.spec import LOOK_AHEAD, Chain, HeadroomSpec
 from infra.analysis.results import ArmResult
 from infra.analysis.statistics import Effect, rate
-from infra.config.preset import Preset
 
 CHOSEN_ON, REPORTED_ON, ALL = slice(0, None, 2), slice(1, None, 2), slice(None)
 """Instances of the validation set."""
 FIT = 2.0
 """A preset is fit if the best beats the first config by so many times the smallest visible difference."""
+RESULTS, PAGE, FIGURE = "headroom.json", "headroom.md", "headroom.png"
 
 
 class Headroom(Frozen):
@@ -54,9 +56,7 @@ class Headroom(Frozen):
     @property
     def best(self) -> ArmResult:
         """The constant config with the highest valid rate where configs are chosen."""
-        return max(
-            (arm for arm in self.arms if arm.label in self.chosen), key=lambda arm: self.chosen[arm.label]
-        )
+        return max(self.arms[: len(self.chosen)], key=lambda arm: self.chosen[arm.label])
 
     @property
     def changes(self) -> bool:
@@ -65,8 +65,8 @@ class Headroom(Frozen):
 
     def gain(self, arm: ArmResult) -> Effect | None:
         """Valid rate of an arm minus that of the first config; None for that config itself."""
-        baseline = self.arms[0].label
-        return arm.against[baseline].valid if baseline in arm.against else None
+        to_first = arm.against.get(self.arms[0].label)
+        return to_first and to_first.valid
 
     @property
     def fit(self) -> bool:
@@ -80,19 +80,16 @@ def gather(directory: Path, spec: HeadroomSpec, chains: Mapping[int, Chain]) -> 
     comparison = spec.comparison
     found: dict[str, dict[int, Finished]] = {}
     for child in comparison.children:
-        found.setdefault(child.arm.label, {})[child.seed] = ended(
-            directory, child.name, comparison.preset_of(child)
-        )
+        run = ended(directory / child.name, comparison.preset_of(child))
+        found.setdefault(child.arm.label, {})[child.seed] = run
     if spec.look_ahead:
-        found[LOOK_AHEAD] = {
-            seed: ended(directory, *spec.step(chain, seed)) for seed, chain in chains.items()
-        }
+        steps = {seed: spec.step(chain, seed) for seed, chain in chains.items()}
+        found[LOOK_AHEAD] = {seed: ended(directory / name, preset) for seed, (name, preset) in steps.items()}
     part, chosen_on = (REPORTED_ON, CHOSEN_ON) if spec.look_ahead else (ALL, ALL)
-    runs = {
-        name: {seed: _judged(run, part) for seed, run in of_seeds.items()} for name, of_seeds in found.items()
-    }
+    runs = {name: {seed: _judged(run, part) for seed, run in one.items()} for name, one in found.items()}
     baseline = {spec.baseline: runs[spec.baseline]}
     start = np.stack([run.outcomes["valid"][0, part] for run in runs[spec.baseline].values()])
+    rates = {name: [last_rate(run, chosen_on) for run in found[name].values()] for name in spec.configs}
     return Headroom(
         name=spec.name,
         preset=spec.preset,
@@ -102,22 +99,9 @@ def gather(directory: Path, spec: HeadroomSpec, chains: Mapping[int, Chain]) -> 
         best_word=comparison.preset.space.best,
         start=rate(start),
         arms=tuple(arm_result(name, of_seeds, baseline) for name, of_seeds in runs.items()),
-        chosen={
-            name: float(np.mean([last_rate(run, chosen_on) for run in found[name].values()]))
-            for name in spec.configs
-        },
+        chosen={name: float(np.mean(of_seeds)) for name, of_seeds in rates.items()},
         chains=dict(chains) if spec.look_ahead else {},
     )
-
-
-def ended(directory: Path, name: str, preset: Preset) -> Finished:
-    """The finished curriculum of this name; RunDirectoryError if it is not."""
-    found = finished(directory / name, preset)
-    if found is None:
-        raise RunDirectoryError(
-            f"{directory / name}: is not finished; run the same command again to continue it"
-        )
-    return found
 
 
 def last_rate(run: Finished, part: slice = CHOSEN_ON) -> float:
@@ -127,3 +111,67 @@ def last_rate(run: Finished, part: slice = CHOSEN_ON) -> float:
 
 def _judged(run: Finished, part: slice) -> Finished:
     return replace(run, judged={name: run.outcomes[name][-1, part] for name in RATES})
+
+
+def write_results(directory: Path, results: Headroom) -> None:
+    """Write `headroom.json`, the page and its picture."""
+    gains = {arm.label: gain for arm in results.arms if (gain := results.gain(arm))}
+    rows = {f"{results.preset}, {len(results.seeds)} seeds": {results.arms[0].label: gains}}
+    write_json(directory / RESULTS, results)
+    write_png(directory / FIGURE, effects_figure(rows, "the validation set"))
+    write_text(directory / PAGE, markdown(results))
+
+
+def markdown(results: Headroom) -> str:
+    """The table, the chains of the look-ahead, and whether the preset is fit for a study."""
+    first, words = results.arms[0].label, list(rate_names(results.best_word).values())
+    headings = ["config", *(f"{word}, %" for word in words), *(f"{word} minus `{first}`" for word in words)]
+    judged = f"{results.instances} instances of the validation set"
+    half = "; configs were chosen on the other half" if results.look_ahead else ""
+    lines = [
+        f"# Headroom of `{results.preset}`",
+        "",
+        f"{results.stages} stages, seeds {', '.join(map(str, results.seeds))}. "
+        f"{listed(words).capitalize()} rate of the final policy on {judged}{half}. "
+        f"The base policy solves {percent(results.start.value)}. Brackets are 95 % intervals, over seeds and "
+        "instances.",
+        "",
+        markdown_table([*headings, "minutes of training"], [_row(results, arm) for arm in results.arms]),
+        "",
+        *(f"- Look-ahead, seed {seed}: {', '.join(chain)}" for seed, chain in results.chains.items()),
+        "",
+        verdict(results),
+        "",
+        f"![Valid rate of each config minus that of {first}, with its interval]({FIGURE})",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def verdict(results: Headroom) -> str:
+    """Whether there is something to design, in words."""
+    best, ahead = results.best, results.look_ahead
+    if ahead is None:
+        return f"The best arm, `{best.label}`, {_beats(results, best)}."
+    changed = "changed its config over the stages"
+    chose = changed if results.changes else "chose the same config at every stage"
+    needed = f"a gain of {FIT:g} times the smallest visible difference by configs that change"
+    no = f"not fit for a study, which takes {needed}"
+    fit = f"fit for a study: there is {needed}" if results.fit else no
+    constant = f"The best constant config, `{best.label}`, {_beats(results, best)}"
+    found = f"{constant}; the look-ahead {_beats(results, ahead)}."
+    return f"{found} The look-ahead {chose}. The preset is {fit}."
+
+
+def _row(results: Headroom, arm: ArmResult) -> tuple[str, ...]:
+    rates, to_first = rate_names(results.best_word), arm.against.get(results.arms[0].label)
+    ends = (getattr(arm, name) for name in rates)
+    gains = (getattr(to_first, name, None) for name in rates)
+    return f"`{arm.label}`", *map(narrow, (*ends, *gains)), f"{(arm.training_seconds or 0) / 60:.1f}"
+
+
+def _beats(results: Headroom, arm: ArmResult) -> str:
+    gain = results.gain(arm)
+    if gain is None:
+        return "is the one that the others are compared with"
+    return f"ends {narrow(gain)} points from it, where {100 * gain.detectable:.1f} could be seen"

@@ -51,33 +51,31 @@ class Edit(Frozen):
     def of(self, space: Space, config: EnvConfig) -> EnvConfig:
         """The edited config; ValueError names the first field that the space does not have."""
         edits = dict(self.__pydantic_extra__)
-        self._check(space, edits)
+        known = [knob.name for knob in space.knobs]
+        if odd := [name for name in edits if name not in known]:
+            raise ValueError(f"{odd[0]}: there is no such knob; known are {', '.join(known)}")
+        for field, edit in (*edits.items(), (SHARE, self.data_ratio)):
+            if odd := [name for name in edit if name not in space.names] if isinstance(edit, dict) else []:
+                names = ", ".join(space.names)
+                raise ValueError(f"{field}.{odd[0]}: there is no such {space.noun}; known are {names}")
         if self.data_ratio is not None:
             whole = sum(self.data_ratio.values())
             if whole <= 0:
                 raise ValueError(f"{SHARE}: every weight is 0")
             edits[SHARE] = {name: self.data_ratio.get(name, 0) / whole for name in config.strata}
-        parts = {name: _edited(name, part, edits) for name, part in config.strata.items()}
-        edited = space.config(parts)
+        edited = space.config({name: _edited(name, part, edits) for name, part in config.strata.items()})
         space.check(edited)
         return edited
-
-    def _check(self, space: Space, edits: Mapping[str, float | dict[str, float]]) -> None:
-        known = [knob.name for knob in space.knobs]
-        if odd := [name for name in edits if name not in known]:
-            raise ValueError(f"{odd[0]}: there is no such knob; known are {', '.join(known)}")
-        for field, edit in (*edits.items(), (SHARE, self.data_ratio or {})):
-            if odd := [name for name in (edit if isinstance(edit, dict) else {}) if name not in space.names]:
-                names = ", ".join(space.names)
-                raise ValueError(f"{field}.{odd[0]}: there is no such {space.noun}; known are {names}")
 
 
 def _edited(name: str, part: Part, edits: Mapping[str, float | dict[str, float]]) -> Part:
     """A part of a config with the edits of its stratum; one value for all is for those with such a knob."""
-    given = {
-        key: edit for key, edit in edits.items() if not isinstance(edit, dict) and part.get(key) is not None
-    }
-    given |= {key: edit[name] for key, edit in edits.items() if isinstance(edit, dict) and name in edit}
+    given = {}
+    for key, edit in edits.items():
+        if isinstance(edit, dict):
+            given |= {key: edit[name]} if name in edit else {}
+        elif part.get(key) is not None:
+            given[key] = edit
     return Part.model_validate({**part.model_dump(), **given})
 
 
@@ -113,22 +111,17 @@ class HeadroomSpec(Frozen):
     @cached_property
     def presets(self) -> dict[str, Preset]:
         """Config -> preset of the curriculum that trains on it throughout; ValueError names a bad one."""
-        plain = load_preset(self.preset, self.settings)
         presets = {}
         for name, edit in self.configs.items():
             try:
-                preset = load_preset(self.preset, self.settings | edit.settings) if edit.settings else plain
-                changes = {
-                    "default_config": edit.of(preset.space, preset.default_config),
-                    "stages": self.stages,
-                }
+                preset = load_preset(self.preset, self.settings | edit.settings)
+                config = edit.of(preset.space, preset.default_config)
             except ConfigError as error:
                 raise ValueError(f"configs.{name}.settings: {error}") from None
             except ValueError as error:
                 raise ValueError(f"configs.{name}: {error}") from None
-            presets[name] = preset.model_copy(
-                update=changes | {"engineer": EngineerSpec(name="fixed", pilot=0)}
-            )
+            constant = {"engineer": EngineerSpec(name="fixed", pilot=0), "default_config": config}
+            presets[name] = preset.model_copy(update=constant | {"stages": self.stages})
         return presets
 
     @property

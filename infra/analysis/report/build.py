@@ -12,14 +12,17 @@ from engineer.behaviour import budgets
 from engineer.gate import name_of
 from envgen.breakdown import wilson
 from envgen.errors import RunDirectoryError
-from envgen.family import Space
+from envgen.family import Space, TaskFamily
 from infra.analysis import formats
-from infra.analysis.report import behaviour, charts, failures, proposals, tables, text
+from infra.analysis.report import charts, failures, tables, text
 from infra.runs.results import CurriculumResults
 from infra.runs.run import Run
 from infra.runs.stage import Stage
+from policy.rollouts import Rollout
 
 REPLAYS = 12
+SHOWN_CHARACTERS = 2_000
+"""Characters shown of an answer, from its end: that is where what it says at last is."""
 _FILTERS = (
     *("percent", "share", "setting", "interval", "points", "points_interval", "count", "short_count"),
     *("claims", "duration", "label", "listed"),
@@ -59,10 +62,13 @@ def write_report(run: Path) -> Path:
         figures=_figures(space, results, shares),
         numbers=tables.stratum_rows(space, results),
         training=_training_charts(files, results),
-        cards=proposals.cards(space, results),
-        behaviour=behaviour.rows(space, results),
+        changes=partial(formats.changes_between, space),
+        behaviour=tables.behaviour_rows(space, results),
         budgets=shares,
-        replays=failures.replays(preset.task, preset.prompt_style, rollouts, REPLAYS),
+        replays=failures.choose(space, rollouts, REPLAYS),
+        picture=partial(_picture, preset.task),
+        question=lambda instance: preset.task.prompt(instance, preset.prompt_style),
+        longest=SHOWN_CHARACTERS,
         failed=sum(rollout.verdict.category is not None for rollout in rollouts),
         commands=_commands(results),
     )
@@ -123,43 +129,34 @@ def _training_charts(run: Run, results: CurriculumResults) -> dict[int, tuple[Ma
             }
     rewards = np.concatenate([log["reward"] for log in logs.values()] or [np.zeros(1)])
     rewards = rewards[np.isfinite(rewards)]
-    limits = (float(rewards.min()), float(rewards.max())) if len(rewards) else (0.0, 1.0)
-    return {stage: _training_pair(stage, log, limits) for stage, log in logs.items()}
+    low, high = (float(rewards.min()), float(rewards.max())) if len(rewards) else (0.0, 1.0)
+    margin = 0.05 * (high - low) or 0.1
+    limits = low - margin, high + margin
+    over = "over the steps of stage"
+    unlearned = "Share of groups without reward variance"
+    return {
+        stage: (
+            charts.training_chart(f"Mean reward {over} {stage}", log["step"], log["reward"], limits),
+            charts.training_chart(f"{unlearned} {over} {stage}", log["step"], log["zero_variance"]),
+        )
+        for stage, log in logs.items()
+    }
 
 
-def _training_pair(
-    stage: int, log: dict[str, np.ndarray], limits: tuple[float, float]
-) -> tuple[Markup, Markup]:
-    margin = 0.05 * (limits[1] - limits[0]) or 0.1
-    wider = limits[0] - margin, limits[1] + margin
-    reward = charts.training_chart(
-        f"Mean reward over the steps of stage {stage}",
-        log["step"],
-        log["reward"],
-        colour=charts.INK,
-        limits=wider,
-        rate=False,
-    )
-    title = f"Share of groups without reward variance over the steps of stage {stage}"
-    variance = charts.training_chart(
-        title, log["step"], log["zero_variance"], colour=charts.NOTHING_LEARNED, limits=(0, 1), rate=True
-    )
-    return reward, variance
+def _picture(task: TaskFamily, rollout: Rollout) -> Markup | None:
+    """An answer drawn, if the family draws any."""
+    drawn = task.picture(rollout.instance, rollout.completion, rollout.verdict)
+    return None if drawn is None else Markup(drawn)
 
 
 def _commands(results: CurriculumResults) -> list[str]:
     """How to run the same curriculum again, and to write this page again."""
-    arguments = [
-        "--engineer",
-        results.engineer,
-        "--variant",
-        results.variant,
-        "--stages",
-        str(len(results.stages)),
-        "--seed",
-        str(results.seed),
-    ]
-    return [
-        shlex.join(["envwright", "run", results.preset, *arguments]),
-        shlex.join(["envwright", "report", results.curriculum]),
-    ]
+    options = {
+        "engineer": results.engineer,
+        "variant": results.variant,
+        "stages": len(results.stages),
+        "seed": results.seed,
+    }
+    given = [part for name, value in options.items() for part in (f"--{name}", str(value))]
+    commands = (["run", results.preset, *given], ["report", results.curriculum])
+    return [shlex.join(["envwright", *command]) for command in commands]

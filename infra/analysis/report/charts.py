@@ -87,14 +87,13 @@ def rate_chart(title: str, parts: Sequence[Counts], name: str, *, top: float) ->
     """
     figure, axes = _figure(420, 225)
     rates = _draw_rates(axes, parts, name, 0.0)
-    labelled = range(len(rates)) if len(rates) <= 6 else (0, len(rates) - 1)
-    for stage in labelled:
-        rate, colour = rates[stage], RATE_COLOURS[name]
-        place = {"xytext": (0, 5), "textcoords": "offset points", "ha": "center", "in_layout": False}
-        axes.annotate(percent(rate.value), (stage, rate.high), color=colour, weight="bold", size=12, **place)
-    stages = range(len(parts) - 1)
+    place = {"xytext": (0, 5), "textcoords": "offset points", "ha": "center", "in_layout": False}
+    words = {"color": RATE_COLOURS[name], "weight": "bold", "size": 12}
+    for stage in range(len(rates)) if len(rates) <= 6 else (0, len(rates) - 1):
+        axes.annotate(percent(rates[stage].value), (stage, rates[stage].high), **words, **place)
+    stages = len(parts) - 1
     axes.set_xticks(
-        range(len(parts)), ["start", *(str(n) if len(parts) > 5 else f"stage {n}" for n in stages)]
+        range(len(parts)), ["start", *(map(str, range(stages)) if stages > 4 else _stages(stages))]
     )
     margin = max(0.4, 0.085 * len(parts))
     axes.set_xlim(-margin, len(parts) - 1 + margin)
@@ -122,14 +121,8 @@ def stratum_chart(title: str, space: Space, parts: Sequence[Counts], *, top: flo
     figure, axes = _figure(270, 178)
     ends = [(name, _draw_rates(axes, parts, name, side)[-1].value) for (name, _), side in _sides(space)]
     places = _apart([value for _, value in ends], 0.1 * top)
+    beside = {"xytext": (9, 0), "textcoords": "offset points", "va": "center", "weight": "bold", "size": 12}
     for place, (name, value) in zip(places, ends, strict=True):
-        beside = {
-            "xytext": (9, 0),
-            "textcoords": "offset points",
-            "va": "center",
-            "weight": "bold",
-            "size": 12,
-        }
         spot = (len(parts) - 1 + _SIDE, place)
         axes.annotate(_percent_text(value), spot, color=RATE_COLOURS[name], **beside)
     every = 1 if len(parts) <= 8 else 2
@@ -216,15 +209,10 @@ def _stacked_bars(
     rows, left = np.arange(len(names)), np.zeros(len(names))
     for part, (colour, shares) in enumerate(parts):
         axes.barh(rows, shares, left=left, height=0.66, color=colour, linewidth=0)
-        words = {
-            "ha": "center",
-            "va": "center_baseline",
-            "size": 13,
-            "weight": "bold",
-            "color": _ink_on(colour),
-        }
+        words = {"ha": "center", "va": "center_baseline", "size": 13, "weight": "bold"}
         for row, (start, width) in enumerate(zip(left, shares, strict=True)):
-            axes.text(start + width / 2, row, label(part, width), parse_math=False, **words)
+            place = start + width / 2, row
+            axes.text(*place, label(part, width), parse_math=False, color=_ink_on(colour), **words)
         left += shares
     axes.set_yticks(rows, names)
     axes.set_ylim(len(names) - 0.5, -0.5)
@@ -235,32 +223,28 @@ def _stacked_bars(
 
 
 def training_chart(
-    title: str, steps: np.ndarray, values: np.ndarray, *, colour: str, limits: tuple[float, float], rate: bool
+    title: str, steps: np.ndarray, values: np.ndarray, limits: tuple[float, float] | None = None
 ) -> Markup:
-    """A quantity over the training steps: each step faintly, the running mean in full with its last value."""
+    """A quantity over the training steps: each step faintly, the running mean in full with its last value.
+
+    Without `limits`, the ends of its axis, it is a share.
+    """
     figure, axes = _figure(400, 165)
+    colour = INK if limits else NOTHING_LEARNED
     window = max(1, len(values) // 15)
     smooth = np.convolve(values, np.ones(window) / window, mode="valid")
     axes.plot(steps, values, color=colour, linewidth=1, alpha=0.35)
     axes.plot(steps[window - 1 :], smooth, color=colour, linewidth=2, marker="o" if len(smooth) == 1 else "")
-    last = f"{100 * smooth[-1]:.0f}{SPACE}%" if rate else f"{smooth[-1]:.2f}"
-    axes.annotate(
-        last,
-        (steps[-1], smooth[-1]),
-        xytext=(6, 0),
-        textcoords="offset points",
-        color=colour,
-        va="center",
-        weight="bold",
-        size=12,
-    )
+    last = f"{smooth[-1]:.2f}" if limits else _percent_text(smooth[-1])
+    beside = {"xytext": (6, 0), "textcoords": "offset points", "va": "center", "weight": "bold", "size": 12}
+    axes.annotate(last, (steps[-1], smooth[-1]), color=colour, **beside)
     axes.xaxis.set_major_locator(_ticks(5))
-    if rate:
-        _percent_axis(axes, limits[1])
-    else:
+    if limits:
         axes.yaxis.set_major_locator(_ticks(4))
         axes.set_ylim(*limits)
         axes.grid(axis="y", color=GRID, linewidth=1)
+    else:
+        _percent_axis(axes, 1)
     return _image(figure, title)
 
 

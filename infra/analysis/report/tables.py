@@ -1,35 +1,41 @@
-"""The rates of each stratum over the stages: all that its counts know, as the rows of a table."""
+"""The rows of the report's long tables: rates of strata over the stages, and how the proposals behaved."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
+from engineer.behaviour import ProposalBehaviour
+from engineer.words import plural
 from envgen.breakdown import Counts, Rate
 from envgen.family import Space
-from infra.analysis.formats import label, rate_names
-from infra.runs.results import CurriculumResults
+from infra.analysis.formats import (
+    SPACE,
+    UNDEFINED,
+    claims,
+    is_share,
+    label,
+    points,
+    points_interval,
+    rate_names,
+    share,
+    signed,
+)
+from infra.runs.results import CurriculumResults, StageResult
 
 
-@dataclass(frozen=True)
-class StratumRow:
-    """One rate of one stratum."""
+def stratum_rows(space: Space, results: CurriculumResults) -> list[tuple[str, str, list[Rate | None]]]:
+    """A row for each rate that is known of a stratum anywhere.
 
-    stratum: str
-    """Its label."""
-    name: str
-    cells: tuple[Rate | None, ...]
-    """Of the base policy, then after each stage; None where it is not known."""
-
-
-def stratum_rows(space: Space, results: CurriculumResults) -> list[StratumRow]:
-    """A row for each rate that is known of a stratum anywhere."""
+    Label of the stratum, name of the rate, the rate of the base policy and after each stage; None where it is
+    not known.
+    """
     breakdowns = [results.start, *(stage.breakdown for stage in results.stages)]
     rows = []
     for stratum in results.start.strata:
         parts = [breakdown.strata.get(stratum) for breakdown in breakdowns]
         for name, rate in _rates(space):
-            cells = tuple(part and rate(part) for part in parts)
+            cells = [part and rate(part) for part in parts]
             if any(cells):
-                rows.append(StratumRow(space.label(stratum), name, cells))
+                rows.append((space.label(stratum), name, cells))
     return rows
 
 
@@ -39,16 +45,119 @@ def _rates(space: Space) -> list[tuple[str, Callable[[Counts], Rate | None]]]:
     for rate, word in rate_names(space.best).items():
         found.append((word, lambda part, name=f"{rate}_rate": getattr(part, name)))
     for asked in (knob.label for knob in space.asked if knob.label):
-        found.append((f"valid {asked.present}", _split(asked.name, 0)))
-        found.append((f"valid {asked.absent}", _split(asked.name, 1)))
+        found.append(
+            (f"valid {asked.present}", lambda part, name=asked.name: (part.rates(name) or (None,))[0])
+        )
+        found.append(
+            (f"valid {asked.absent}", lambda part, name=asked.name: (part.rates(name) or (None,))[-1])
+        )
     for term in space.terms:
         found.append((label(term), lambda part, name=term: part.term_rate(name)))
     return found
 
 
-def _split(name: str, side: int) -> Callable[[Counts], Rate | None]:
-    def rate(part: Counts) -> Rate | None:
-        both = part.rates(name)
-        return both and both[side]
+class Cell(NamedTuple):
+    """One measure of one proposal."""
 
-    return rate
+    text: str
+    range: str = ""
+    """Its interval or bounds."""
+
+
+Measure = Callable[[StageResult], Cell]
+BY_GATE = Cell("by the gate")
+"""Where nobody proposed anything."""
+
+
+def behaviour_rows(space: Space, results: CurriculumResults) -> list[tuple[str, str, list[Cell]]]:
+    """A row for each measure of `engineer.behaviour`: its name and unit, then a cell for each stage."""
+    strata, short = plural(space.noun), plural(space.short)
+    measures: list[tuple[str, str, Measure]] = [
+        (
+            "Edit of the shares",
+            f"points, sum over {strata}, 0 to 200",
+            lambda stage: _edited(stage.behaviour.edit.data_ratio, percent=True),
+        )
+    ]
+    for knob in space.knobs:
+        unit = f"{'points, sum' if is_share(knob) else 'sum'} over {strata}"
+        cell = _edit_of(knob.name, percent=is_share(knob))
+        measures.append((f"Edit of the {plural(label(knob.name))}", unit, cell))
+
+    def kept(stage: StageResult) -> Cell:
+        trained = sum(part.data_ratio > 0 for part in stage.config.strata.values())
+        return _of(space, stage.behaviour.preserved, trained)
+
+    def worked(stage: StageResult) -> Cell:
+        found = stage.behaviour
+        return _of(space, found.worked_preserved, len(found.worked)) if found.worked else Cell("none worked")
+
+    measures += [
+        (f"{strata.capitalize()} left as they were", "of those trained on", kept),
+        (f"{strata.capitalize()} that worked and were left", "of those that worked", worked),
+        (f"Data on {short} under 5{SPACE}% valid", "stage → proposed", _shift_of("unsolved")),
+        (f"Data on {short} over 95{SPACE}% valid", "stage → proposed", _shift_of("solved")),
+        ("Signal gained", "−1 to 1", lambda stage: _signal(stage.behaviour)),
+        ("Agreement with the failures", "−1 to 1", lambda stage: _number(stage.behaviour.agreement)),
+        ("Valid rate against the policy before", "points", _change),
+        ("Edit taken back after a drop", "−1 to 1", _undone),
+        ("Rationale says what is true", "of its checkable claims", _claims),
+    ]
+    return [
+        (
+            name,
+            unit,
+            [BY_GATE if stage.overruled and cell is not _change else cell(stage) for stage in results.stages],
+        )
+        for name, unit, cell in measures
+    ]
+
+
+def _edit_of(knob: str, percent: bool) -> Measure:
+    return lambda stage: _edited(stage.behaviour.edit.knobs.get(knob), percent)
+
+
+def _edited(distance: float | None, percent: bool) -> Cell:
+    if distance is None:
+        return Cell(UNDEFINED)
+    return Cell(f"{100 * distance:.1f}" if percent else f"{distance:.2f}")
+
+
+def _of(space: Space, strata: tuple[str, ...], total: int) -> Cell:
+    return Cell(f"{len(strata)} of {total}", ", ".join(map(space.label, strata)))
+
+
+def _shift_of(name: str) -> Measure:
+    def cell(stage: StageResult) -> Cell:
+        before, after = (
+            getattr(one, name) for one in (stage.behaviour.shares, stage.behaviour.proposed_shares)
+        )
+        return Cell(f"{share(before)} → {share(after)}")
+
+    return cell
+
+
+def _signal(behaviour: ProposalBehaviour) -> Cell:
+    gain = behaviour.signal_gain
+    if gain is None:
+        return Cell(UNDEFINED)
+    if gain.low == gain.high == 0:
+        return Cell("none moved")
+    return Cell(signed(gain.value, 3), f"[{signed(gain.low, 3)},{SPACE}{signed(gain.high, 3)}]")
+
+
+def _change(stage: StageResult) -> Cell:
+    change = stage.behaviour.valid_change
+    return Cell(points(change.value), points_interval(change))
+
+
+def _undone(stage: StageResult) -> Cell:
+    return _number(stage.behaviour.undone) if stage.behaviour.dropped else Cell("no drop")
+
+
+def _claims(stage: StageResult) -> Cell:
+    return Cell(claims(stage.behaviour.claims) if stage.behaviour.claims else UNDEFINED)
+
+
+def _number(value: float | None) -> Cell:
+    return Cell(UNDEFINED if value is None else signed(value, 2))

@@ -1,6 +1,7 @@
 """What the engineers of a round did: their configs of boards, how proposals behaved, what pilots knew."""
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -8,24 +9,44 @@ from engineer.behaviour import ProposalBehaviour, budgets
 from envgen.config import EnvConfig
 from envgen.frozen import Frozen
 from infra.analysis.correlation import RankCorrelation, ScoredStage, piloted_stages, rank_correlations, scored
+from infra.analysis.formats import SPACE, hundred, percent
 from infra.analysis.spec import Stage0
 from infra.analysis.study.records import StoredRun
 from infra.runs.fork import STAGE_STEPS
 from infra.runs.results import StageResult
 
-MEASURES: dict[str, Callable[[ProposalBehaviour], float | None]] = {
-    "edit_shares": lambda one: one.edit.data_ratio,
-    "edit_holes": lambda one: one.edit.knobs.get("hole_ratio"),
-    "edit_waits": lambda one: one.edit.knobs.get("wait_ratio"),
-    "agreement": lambda one: one.agreement,
-    "undone": lambda one: one.undone,
-    "unsolved": lambda one: one.proposed_shares.unsolved,
-    "solved": lambda one: one.proposed_shares.solved,
-    "true_claims": lambda one: (
-        one.claims.true / one.claims.checked if one.claims and one.claims.checked else None
+
+class Measure(NamedTuple):
+    """What is averaged over the proposals of an arm; formulas in `engineer.behaviour`."""
+
+    words: str
+    form: Callable[[float], str] | None
+    """How a mean is written; None for one from -1 to 1 with the number of proposals behind it."""
+    of: Callable[[ProposalBehaviour], float | None]
+
+
+MEASURES = {
+    "edit_shares": Measure("edit of the shares, points over sizes", hundred, lambda one: one.edit.data_ratio),
+    "edit_holes": Measure(
+        "edit of the hole ratios, points over sizes", hundred, lambda one: one.edit.knobs.get("hole_ratio")
+    ),
+    "edit_waits": Measure(
+        "edit of the wait ratios, points over sizes", hundred, lambda one: one.edit.knobs.get("wait_ratio")
+    ),
+    "agreement": Measure("agreement with the failures, −1 to 1", None, lambda one: one.agreement),
+    "undone": Measure("edit taken back after a drop, −1 to 1", None, lambda one: one.undone),
+    "unsolved": Measure(
+        f"data on sizes under 5{SPACE}% valid", percent, lambda one: one.proposed_shares.unsolved
+    ),
+    "solved": Measure(
+        f"data on sizes over 95{SPACE}% valid", percent, lambda one: one.proposed_shares.solved
+    ),
+    "true_claims": Measure(
+        "claims of the rationale that are true",
+        percent,
+        lambda one: one.claims.true / one.claims.checked if one.claims and one.claims.checked else None,
     ),
 }
-"""What is averaged over the proposals of an arm; formulas in `engineer.behaviour`."""
 
 
 class Mean(Frozen):
@@ -40,7 +61,7 @@ class Behaviour(Frozen):
 
     proposals: int
     means: dict[str, Mean | None]
-    """Of `MEASURES`; None if it is not defined for any proposal."""
+    """Of `MEASURES`; None if one is not defined for any proposal."""
     kept: int
     """Proposals of which nothing could be used, so that the config before was kept."""
     projected: int
@@ -89,6 +110,12 @@ class Correlations(Frozen):
     by_stage: dict[int, tuple[RankCorrelation, ...]]
     """Stage -> correlations over its runs only: early stages gain more whatever they train on."""
 
+    @property
+    def rows(self) -> list[tuple[str, tuple[RankCorrelation, ...]]]:
+        """Over all stages, then over each of them, where there are any."""
+        each = [("all", self.pooled), *((f"stage {stage}", one) for stage, one in self.by_stage.items())]
+        return [(name, found) for name, found in each if found]
+
 
 def conduct(runs: Sequence[StoredRun]) -> Conduct:
     """What the engineer of an arm did in its runs."""
@@ -109,9 +136,8 @@ def total_seconds(runs: Sequence[StoredRun], stage_0: Stage0) -> float:
 
 def pilot_finding(runs: Iterable[StoredRun], stage_0: Stage0) -> Correlations:
     """Pilots and gains of all runs of a round."""
-    return _correlated(
-        [(run.seed, one) for run in runs for one in piloted_stages(run.policy, run.results)], stage_0
-    )
+    found = [(run.seed, one) for run in runs for one in piloted_stages(run.policy, run.results)]
+    return _correlated(found, stage_0)
 
 
 def config_finding(runs: Iterable[StoredRun], stage_0: Stage0) -> Correlations:
@@ -126,14 +152,14 @@ def config_finding(runs: Iterable[StoredRun], stage_0: Stage0) -> Correlations:
 
 def _correlated(found: list[tuple[int, ScoredStage]], stage_0: Stage0) -> Correlations:
     stages = [one for _, one in found] if stage_0 == "one" else _less_means(found)
-    numbers = sorted({one.stage for one in stages})
+    by_stage: dict[int, list[ScoredStage]] = {}
+    for one in sorted(stages, key=lambda one: one.stage):
+        by_stage.setdefault(one.stage, []).append(one)
     return Correlations(
         stages=tuple(stages),
         within_seeds=stage_0 == "per-seed",
         pooled=rank_correlations(stages),
-        by_stage={
-            number: rank_correlations([one for one in stages if one.stage == number]) for number in numbers
-        },
+        by_stage={number: rank_correlations(found) for number, found in by_stage.items()},
     )
 
 
@@ -149,10 +175,8 @@ def _less_means(found: list[tuple[int, ScoredStage]]) -> list[ScoredStage]:
     less = []
     for seed, one in found:
         others = arms[seed, one.stage]
-        scores = {
-            name: value - float(np.mean([o.scores[name] for o in others]))
-            for name, value in one.scores.items()
-        }
+        means = {name: float(np.mean([other.scores[name] for other in others])) for name in one.scores}
+        scores = {name: value - means[name] for name, value in one.scores.items()}
         gain = one.gain - float(np.mean([other.gain for other in others]))
         less.append(one.model_copy(update={"scores": scores, "gain": gain}))
     return less
@@ -185,8 +209,7 @@ def _behaviour(stages: list[StageResult]) -> Behaviour:
     return Behaviour(
         proposals=len(stages),
         means={
-            name: _mean(map(measure, (stage.behaviour for stage in stages)))
-            for name, measure in MEASURES.items()
+            name: _mean(measure.of(stage.behaviour) for stage in stages) for name, measure in MEASURES.items()
         },
         kept=sum(stage.proposal.fallback is not None for stage in stages),
         projected=sum(bool(stage.proposal.changes) for stage in stages),

@@ -3,7 +3,6 @@
 A round is a comparison in the study's directory, `round-N`; answers to the test suite are in `round-N/tests`.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,8 +10,8 @@ import pyarrow as pa
 
 from engineer.gate import BASE_POLICY
 from envgen.dataset import read_table
-from envgen.errors import DataError, RunDirectoryError
-from infra.analysis.gather import finished
+from envgen.errors import DataError
+from infra.analysis.gather import ended
 from infra.analysis.spec import ComparisonSpec, shared_policy
 from infra.analysis.study.records import Answers, SetName, StoredRound, StoredRun, read_instances, write_round
 from infra.analysis.study.spec import Round, StudySpec
@@ -50,15 +49,9 @@ class RoundFolder:
         stored, spec = [], self.comparison
         for child in spec.children:
             directory = self.path / child.name
-            found = finished(directory, spec.preset_of(child))
-            if found is None:
-                raise RunDirectoryError(f"{directory}: not finished; run the same command again")
-            cost = {"tokens": dict(found.tokens), "seconds": found.seconds}
-            stored.append(
-                StoredRun(
-                    arm=child.arm.label, seed=child.seed, results=Run(directory=directory).results, **cost
-                )
-            )
+            found = ended(directory, spec.preset_of(child))
+            who = {"arm": child.arm.label, "seed": child.seed, "results": Run(directory=directory).results}
+            stored.append(StoredRun(**who, tokens=dict(found.tokens), seconds=found.seconds))
         return stored
 
     def run(self, policy: str, stage: int) -> Run:
@@ -96,29 +89,22 @@ def store_round(data: Path, folder: RoundFolder) -> None:
         stage_0=one.stage_0,
         runs=tuple(runs),
     )
-    instances = read_instances(data)
-
-    def answers() -> Iterator[Answers]:
-        tested = policies_to_test(folder, runs)
-        validated = [(policy, stage) for policy, stage in tested if stage <= 0] + trained
-        sets: dict[SetName, tuple] = {
-            "validation": (validated, folder.evaluated),
-            "test": (tested, folder.test),
-        }
-        for name, (policies, evaluation) in sets.items():
-            ids = [instance.id for instance in instances[name]]
-            for policy, stage in policies:
-                yield Answers(
-                    policy,
-                    stage,
-                    name,
-                    _completions(evaluation(policy, stage).path(Evaluation.rollouts), name, ids),
-                )
-
-    write_round(data / one.folder, stored, instances, answers())
+    instances, tested = read_instances(data), policies_to_test(folder, runs)
+    validated = [(policy, stage) for policy, stage in tested if stage <= 0] + trained
+    answered: list[tuple[SetName, str, int, Evaluation]] = [
+        *(("validation", policy, stage, folder.evaluated(policy, stage)) for policy, stage in validated),
+        *(("test", policy, stage, folder.test(policy, stage)) for policy, stage in tested),
+    ]
+    ids = {name: [instance.id for instance in found] for name, found in instances.items()}
+    answers = (
+        Answers(policy, stage, name, _completions(evaluation, name, ids[name]))
+        for name, policy, stage, evaluation in answered
+    )
+    write_round(data / one.folder, stored, instances, answers)
 
 
-def _completions(path: Path, name: SetName, ids: list[str]) -> tuple[str, ...]:
+def _completions(evaluation: Evaluation, name: SetName, ids: list[str]) -> tuple[str, ...]:
+    path = evaluation.path(Evaluation.rollouts)
     table = read_table(path, pa.schema(_FIELDS))
     if table["id"].to_pylist() != ids:
         raise DataError(

@@ -58,14 +58,10 @@ def pilot_figure(pilot: Correlations) -> "Figure":
         for index, (stage, found) in enumerate(pilot.by_stage.items()):
             rho = "".join(f", ρ = {signed(one.value, 2)}" for one in found if one.score == score)
             shown = [one for one in pilot.stages if one.stage == stage]
-            marks = {
-                "color": COLOURS[index % len(COLOURS)],
-                "marker": MARKERS[index % len(MARKERS)],
-                "alpha": 0.75,
-            }
+            marks = {"color": COLOURS[index % len(COLOURS)], "marker": MARKERS[index % len(MARKERS)]}
             gains = [100 * one.gain for one in shown]
             scores = [one.scores[score] for one in shown]
-            axes.scatter(scores, gains, s=34, linewidth=0, label=f"stage {stage}{rho}", **marks)
+            axes.scatter(scores, gains, s=34, linewidth=0, alpha=0.75, label=f"stage {stage}{rho}", **marks)
         axes.axhline(0, color=INK, linewidth=1)
         strip_axes(axes, "both")
         axes.set_xlabel(name + less, color=MUTED)
@@ -121,7 +117,5 @@ def _heat(
                 axes.text(column, row, f"{value:.0f}", ha="center", va="center_baseline", **words)
         axes.set_title(arm, loc="left", color=INK, fontsize=9.5)
         axes.set_yticks(range(len(names)), names if index % _HEAT_COLUMNS == 0 else [])
-        axes.set_xticks(
-            range(table.shape[1]),
-            [f"stage {stage}" if not stage else str(stage) for stage in range(table.shape[1])],
-        )
+        stages = range(table.shape[1])
+        axes.set_xticks(stages, ["stage 0", *map(str, stages[1:])])

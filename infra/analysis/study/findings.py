@@ -1,5 +1,6 @@
 """The numbers of a round: rates on the test, differences between arms, strata; `conduct` has the others."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 
 import numpy as np
@@ -22,7 +23,7 @@ from infra.analysis.study.conduct import (
     pilot_finding,
     total_seconds,
 )
-from infra.analysis.study.records import Outcomes, RoundData, SetName, StoredRun
+from infra.analysis.study.records import RoundData, SetName, StoredRun
 
 BASE_AND_STAGE_0 = {"start": BASE_POLICY, "stage 0": 0}
 """The policies that all arms share, as tables name them."""
@@ -38,6 +39,11 @@ class PolicyFinding(Frozen):
     """Share of all answers of its final policies."""
     conduct: Conduct | None = None
     """What its engineer did; None for what arms share."""
+
+    @property
+    def name(self) -> str:
+        """Its name in tables."""
+        return f"`{self.result.label}`" if self.conduct else self.result.label
 
 
 class Stratum(Frozen):
@@ -79,6 +85,31 @@ class RoundFindings(Frozen):
         """Size of the family."""
         return sum(map(len, self.against.values()))
 
+    @property
+    def conducts(self) -> list[Conduct]:
+        """What the engineers of the arms did."""
+        return [arm.conduct for arm in self.arms if arm.conduct]
+
+    @property
+    def validation(self) -> Stratum:
+        """The rates on the validation set."""
+        return self.strata[-1]
+
+    @property
+    def token_kinds(self) -> list[str]:
+        """The kinds of tokens that its curricula count, in order."""
+        return list(dict.fromkeys(kind for arm in self.arms for kind in arm.result.tokens))
+
+    @property
+    def tokens(self) -> float:
+        """Of all its curricula together."""
+        return sum(len(arm.result.seeds) * sum(arm.result.tokens.values()) for arm in self.arms)
+
+    @property
+    def curricula(self) -> int:
+        """How many finished."""
+        return sum(len(arm.result.seeds) for arm in self.arms)
+
     def arm(self, name: str) -> PolicyFinding:
         """An arm by its name."""
         return next(arm for arm in self.arms if arm.result.label == name)
@@ -100,7 +131,7 @@ def find(data: RoundData) -> RoundFindings:
             seeds=stored.seeds,
             stage_0=stored.stage_0,
             instances={name: len(found) for name, found in data.instances.items()},
-            answers=sum(len(found.valid) for found in data.outcomes.values()),
+            answers=sum(len(found["valid"]) for found in data.outcomes.values()),
             seconds=total_seconds(stored.runs, stored.stage_0),
             shared=tuple(_policy(data, name, tested) for name in BASE_AND_STAGE_0),
             arms=tuple(_policy(data, name, tested) for name in stored.arms),
@@ -130,11 +161,11 @@ def _run(data: RoundData, run: StoredRun, where: SetName, last: int | None = Non
     stages = range(BASE_POLICY, len(run.results.stages) if last is None else last + 1)
     curve = [data.after(run, stage, "validation") for stage in stages]
     return Finished(
-        outcomes={name: np.stack([getattr(one, name) for one in curve]) for name in RATES},
+        outcomes={name: np.stack([one[name] for one in curve]) for name in RATES},
         final=end,
         tokens=run.tokens,
         seconds=run.seconds,
-        judged={name: getattr(data.after(run, end, where), name) for name in RATES},
+        judged=data.after(run, end, where),
     )
 
 
@@ -152,17 +183,15 @@ def _once(data: RoundData, name: str, runs: Runs) -> Runs:
 
 def _policy(data: RoundData, name: str, tested: Mapping[str, Runs]) -> PolicyFinding:
     runs = _once(data, name, tested[name])
-    stage = BASE_AND_STAGE_0.get(name)
-    curricula = data.runs(name) if stage is None else [run for run in _firsts(data) if run.seed in runs]
-    ends = [data.after(run, run.results.final.stage if stage is None else stage, "test") for run in curricula]
-    first = curricula[0].results
-    said = (first.engineer, first.variant) if stage is None else ()
-    baselines = {base: tested[base] for base in BASE_AND_STAGE_0} if stage is None else {}
-    return PolicyFinding(
-        result=arm_result(name, runs, baselines, *said),
-        failures=_failures(ends),
-        conduct=conduct(curricula) if stage is None else None,
-    )
+    categories = [category for run in runs.values() for category in run.end("category")]
+    counts = Counter(categories)
+    failures = {category: counts[category] / len(categories) for category in FailureCategory}
+    if name in BASE_AND_STAGE_0:
+        return PolicyFinding(result=arm_result(name, runs, {}), failures=failures)
+    curricula = data.runs(name)
+    said = curricula[0].results.engineer, curricula[0].results.variant
+    result = arm_result(name, runs, {base: tested[base] for base in BASE_AND_STAGE_0}, *said)
+    return PolicyFinding(result=result, failures=failures, conduct=conduct(curricula))
 
 
 def _firsts(data: RoundData) -> list[StoredRun]:
@@ -183,13 +212,6 @@ def _family(data: RoundData, tested: Mapping[str, Runs]) -> dict[str, dict[str, 
 
 def _by_baseline(effects: Mapping[tuple[str, str], Effect]) -> dict[str, dict[str, Effect]]:
     return {base: {arm: one for (arm, other), one in effects.items() if other == base} for base in BASELINES}
-
-
-def _failures(found: list[Outcomes]) -> dict[FailureCategory, float]:
-    categories = [verdict.category for one in found for verdict in one.verdicts]
-    return {
-        category: sum(one is category for one in categories) / len(categories) for category in FailureCategory
-    }
 
 
 def _strata(data: RoundData, tested: Mapping[str, Runs]) -> list[Stratum]:

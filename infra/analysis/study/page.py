@@ -1,15 +1,31 @@
 """`study.md` and its pictures, made from the stored answers of a study and nothing else."""
 
 import json
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from envgen.errors import DataError
 from envgen.files import read_text, write_text
-from envgen.mapf.verifier import FailureCategory
-from infra.analysis.formats import UNDEFINED, label, markdown_table
+from infra.analysis.correlation import RankCorrelation
+from infra.analysis.formats import (
+    POINTS,
+    SPACE,
+    UNDEFINED,
+    count,
+    difference_text,
+    hundred,
+    p_value,
+    percent,
+    points,
+    points_interval,
+    rate_text,
+    signed,
+)
 from infra.analysis.report.build import environment
 from infra.analysis.results import BASELINES
-from infra.analysis.study import text
+from infra.analysis.statistics import ALPHA
+from infra.analysis.study.conduct import MEASURES, Mean
 from infra.analysis.study.figures import EFFECTS, write_figures
 from infra.analysis.study.findings import RoundFindings, find
 from infra.analysis.study.records import CURRICULA, RoundData, read_round
@@ -39,25 +55,30 @@ def write_page(output: Path, data: Path, spec: StudySpec) -> Path:
             if (data / name).exists():
                 write_text(output / FOLDER / name, read_text(data / name))
     templates = environment(Path(__file__).parent).overlay(autoescape=False)
-    kinds = {one.number: text.token_kinds(one) for one in found}
+    templates.filters |= {
+        "rate": partial(rate_text, unit=""),
+        "difference": partial(difference_text, unit=""),
+        "hundred": hundred,
+        "p_value": p_value,
+        "code": "`{}`".format,
+        "stage_of": "stage {}".format,
+        "tokens_of": "tokens, {}".format,
+    }
     page = templates.get_template("study.md.j2").render(
         spec=spec,
         preset=load_preset(spec.preset),
         rounds=found,
+        facts=[_facts(spec, one) for one in found],
         missing=[one.number for one in spec.rounds if one.number not in {have.number for have in found}],
         registered={one.number: spec.registered(spec.round(one.number)) == one.registered for one in found},
-        said={one.number: _said(spec, one.number) for one in found},
         headlines={one.number: _headline(spec, one) for one in found},
         registration=REGISTRATION if (data / REGISTRATION).exists() else "",
         learned=read_text(data / LEARNED).strip() if (data / LEARNED).exists() else "",
         baselines=BASELINES,
         effects=EFFECTS,
-        text=text,
-        table=markdown_table,
-        round_headings=[f"round {one.number}" for one in found],
-        config_headings={one.number: _stages(one) for one in found},
-        token_headings={number: [f"tokens, {kind}" for kind in shown] for number, shown in kinds.items()},
-        failure_names=[label(category) for category in FailureCategory],
+        steps=_steps,
+        behaviour=behaviour_rows,
+        rho=_rho,
     )
     write_text(output / PAGE, page)
     return output / PAGE
@@ -81,29 +102,93 @@ def _round(data: Path, spec: StudySpec, number: int) -> RoundData:
     return found
 
 
-def _stages(found: RoundFindings) -> list[str]:
-    """The stages after stage 0."""
-    return [f"stage {stage}" for stage in range(1, len(text.conducts(found.arms)[0][1].configs))]
-
-
 def _headline(spec: StudySpec, found: RoundFindings) -> list[str]:
     primary = spec.round(found.number).primary
     return [
-        text.verdict(found, primary, base, alone=base == "random")
+        _verdict(found, primary, base, alone=base == "random")
         for base in BASELINES
         if primary in found.against[base]
     ]
 
 
-def _said(spec: StudySpec, number: int) -> dict[str, str]:
-    """What the spec of a round says of it, for the table of all rounds."""
-    one, comparison = spec.round(number), spec.comparison(spec.round(number))
+def _verdict(found: RoundFindings, arm: str, baseline: str, alone: bool) -> str:
+    """What the final valid rates of an arm and a baseline show, in one sentence.
+
+    Of a comparison that is tested `alone` the interval decides; of one of a family the p-value after Holm.
+    """
+    one = found.against[baseline][arm]
+    rates = [found.arm(name).result.valid for name in (arm, baseline)]
+    ours, theirs = (
+        f"`{name}` ({percent(rate.value)})" for name, rate in zip((arm, baseline), rates, strict=True) if rate
+    )
+    numbers = f"{points(one.value)}{POINTS}, 95{SPACE}% interval {points_interval(one)}"
+    adjusted = one.p if one.adjusted_p is None else one.adjusted_p
+    holm = f"; after adjustment for {found.comparisons} comparisons p {p_value(adjusted, '= ')}"
+    shown = one.sign if alone or adjusted <= ALPHA else 0
+    side = {1: "above", -1: "below", 0: "not distinguishable from"}[shown]
+    visible = f"at a nominal power of 80{SPACE}%, is {100 * one.detectable:.1f}{POINTS}"
+    said = f"{ours} is **{side}** {theirs}: {numbers}{'' if alone else holm}."
+    return f"{said} The smallest difference visible here, {visible}."
+
+
+def _facts(spec: StudySpec, found: RoundFindings) -> dict[str, str]:
+    """What a round consists of, for the table of all rounds."""
+    one = spec.round(found.number)
+    comparison = spec.comparison(one)
     presets = [comparison.preset, *(arm.preset for arm in comparison.arms if arm.preset)]
     training = [f"{p.stages} stages of {p.instances:,} instances, {p.epochs:g} epochs each" for p in presets]
     changed = [f"`{field}` {json.dumps(value)}" for field, value in one.settings.items() if field != "model"]
     return {
+        "heading": f"round {found.number}",
+        "arms": ", ".join(arm.name for arm in found.arms),
         "primary arm": f"`{one.primary}`",
+        "seeds": ", ".join(map(str, found.seeds)),
         "base policy": f"`{comparison.preset.model}`",
+        "stage 0": "one for all seeds" if found.stage_0 == "one" else "one for each seed",
         "training": "; or ".join(dict.fromkeys(training)),
         "instead of the preset's": ", ".join(changed) or UNDEFINED,
+        "answers judged": f"{found.answers:,}",
+        "made by version": ", ".join(found.code),
     }
+
+
+def _steps(found: RoundFindings) -> str:
+    """How many optimizer steps the curricula of a round made."""
+    steps = sorted({number for one in found.conducts for number in one.steps})
+    if len(steps) == 1:
+        return f"Every curriculum made {count(steps[0], 'optimizer step')}, stage 0 included."
+    different = f"from {steps[0]:,} to {steps[-1]:,}, stage 0 included"
+    return f"**The curricula made different numbers of optimizer steps**: {different}."
+
+
+def behaviour_rows(found: RoundFindings) -> list[tuple[str, ...]]:
+    """A row a measure, a column an arm."""
+    behaviours = [conduct.behaviour for conduct in found.conducts]
+    # Rounds that ran before claims were checked have no such row.
+    claims = any(one.means["true_claims"] for one in behaviours)
+    measured = [
+        (measure.words, *(_mean(one.means[name], measure.form) for one in behaviours))
+        for name, measure in MEASURES.items()
+        if claims or name != "true_claims"
+    ]
+    asked = (f"{one.unreadable} of {one.answers}" if one.answers else UNDEFINED for one in behaviours)
+    return [
+        ("proposals", *(str(one.proposals) for one in behaviours)),
+        *measured,
+        ("previous config kept, nothing usable", *(f"{one.kept} of {one.proposals}" for one in behaviours)),
+        ("changed to be legal", *(f"{one.projected} of {one.proposals}" for one in behaviours)),
+        ("answers of a model that could not be read", *asked),
+    ]
+
+
+def _mean(mean: Mean | None, form: Callable[[float], str] | None) -> str:
+    if mean is None:
+        return UNDEFINED
+    return form(mean.value) if form else f"{signed(mean.value, 2)} (n{SPACE}={SPACE}{mean.count})"
+
+
+def _rho(found: Sequence[RankCorrelation], score: str) -> str:
+    for one in found:
+        if one.score == score:
+            return f"{signed(one.value, 2)} [{signed(one.low, 2)},{SPACE}{signed(one.high, 2)}]"
+    return UNDEFINED

@@ -7,7 +7,7 @@ round-N/answers.parquet             completions, a row for each policy and insta
 round-N/curricula.json              results of every curriculum: configs, proposals, pilots, tokens, seconds
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -22,29 +22,21 @@ from envgen.errors import DataError
 from envgen.files import read_model, write_json
 from envgen.frozen import Frozen
 from envgen.mapf.problem import Instance
-from envgen.mapf.verifier import Verdict, verify_batch
+from envgen.mapf.verifier import verify_batch
 from infra.analysis.spec import Stage0, shared_policy
 from infra.runs.results import CurriculumResults
 
 SetName = Literal["test", "validation"]
 SETS: tuple[SetName, ...] = ("test", "validation")
 ANSWERS, CURRICULA = "answers.parquet", "curricula.json"
-ANSWER_SCHEMA = pa.schema(
-    [
-        pa.field(
-            "policy", pa.string(), nullable=False, metadata={"doc": "shared, shared-sSEED or ARM-sSEED"}
-        ),
-        pa.field(
-            "stage",
-            pa.int8(),
-            nullable=False,
-            metadata={"doc": "the stage that made the policy; -1 is the base policy"},
-        ),
-        pa.field("set", pa.string(), nullable=False, metadata={"doc": "test or validation"}),
-        pa.field("id", pa.string(), nullable=False),
-        pa.field("completion", pa.string(), nullable=False),
-    ]
+_COLUMNS = (
+    ("policy", pa.string(), {"doc": "shared, shared-sSEED or ARM-sSEED"}),
+    ("stage", pa.int8(), {"doc": "the stage that made the policy; -1 is the base policy"}),
+    ("set", pa.string(), {"doc": "test or validation"}),
+    ("id", pa.string(), None),
+    ("completion", pa.string(), None),
 )
+ANSWER_SCHEMA = pa.schema([pa.field(name, kind, False, told) for name, kind, told in _COLUMNS])
 
 
 @dataclass(frozen=True)
@@ -97,13 +89,8 @@ class StoredRound(Frozen):
         return self
 
 
-@dataclass(frozen=True)
-class Outcomes:
-    """Verdicts of one policy on one set, in the order of its instances: arrays of shape (instances,)."""
-
-    valid: np.ndarray
-    optimal: np.ndarray
-    verdicts: tuple[Verdict, ...]
+Outcomes = Mapping[str, np.ndarray]
+"""`valid`, `optimal` and failure `category` of one policy on one set: arrays of shape (instances,)."""
 
 
 @dataclass(frozen=True)
@@ -120,10 +107,8 @@ class RoundData:
 
     def runs(self, arm: str) -> list[StoredRun]:
         """The curricula of an arm, in the order of the seeds."""
-        return sorted(
-            (run for run in self.stored.runs if run.arm == arm),
-            key=lambda run: self.stored.seeds.index(run.seed),
-        )
+        of_arm = {run.seed: run for run in self.stored.runs if run.arm == arm}
+        return [of_arm[seed] for seed in self.stored.seeds if seed in of_arm]
 
     def after(self, run: StoredRun, stage: int, name: SetName) -> Outcomes:
         """The policy that a stage of a run made; stage 0 and the base policy (-1) are shared."""
@@ -137,24 +122,12 @@ def write_round(
     """Write both files of a round; without `curricula.json`, which is written last, there is no round."""
     (folder / CURRICULA).unlink(missing_ok=True)
     ids = {name: [instance.id for instance in found] for name, found in instances.items()}
-    columns: dict[str, list] = {field.name: [] for field in ANSWER_SCHEMA}
-    for one in answers:
-        count = len(ids[one.set])
-        if len(one.completions) != count:
-            raise ValueError(
-                f"{one.policy}, stage {one.stage}: {len(one.completions)} answers to {count} instances of "
-                f"the {one.set} set"
-            )
-        values = {
-            "policy": [one.policy] * count,
-            "stage": [one.stage] * count,
-            "set": [one.set] * count,
-            "id": ids[one.set],
-            "completion": one.completions,
-        }
-        for column, filled in values.items():
-            columns[column] += filled
-    write_table(folder / ANSWERS, pa.table(columns, schema=ANSWER_SCHEMA))
+    rows = [
+        {"policy": one.policy, "stage": one.stage, "set": one.set, "id": name, "completion": completion}
+        for one in answers
+        for name, completion in zip(ids[one.set], one.completions, strict=True)
+    ]
+    write_table(folder / ANSWERS, pa.Table.from_pylist(rows, ANSWER_SCHEMA))
     write_json(folder / CURRICULA, stored)
 
 
@@ -169,7 +142,9 @@ def read_round(data: Path, number: int) -> RoundData:
     DataError if a file is missing, damaged or does not fit.
     """
     folder = data / f"round-{number}"
-    stored = _read_stored(folder / CURRICULA)
+    path = folder / CURRICULA
+    missing = f"{path}: no such file; run the study, or give the folder of its data"
+    stored = read_model(path, StoredRound, missing, "put it back", DataError)
     instances = read_instances(data)
     rows = read_table(folder / ANSWERS, ANSWER_SCHEMA).to_pandas()
     by_id = {name: {instance.id: instance for instance in found} for name, found in instances.items()}
@@ -185,14 +160,9 @@ def read_round(data: Path, number: int) -> RoundData:
 
 
 def _judged(instances: list[Instance], completions: list[str]) -> Outcomes:
-    verdicts = tuple(verify_batch(instances, completions))
-    return Outcomes(
-        valid=np.array([v.valid for v in verdicts]),
-        optimal=np.array([v.optimal for v in verdicts]),
-        verdicts=verdicts,
-    )
-
-
-def _read_stored(path: Path) -> StoredRound:
-    missing = f"{path}: no such file; run the study, or give the folder of its data"
-    return read_model(path, StoredRound, missing, "put it back", DataError)
+    verdicts = verify_batch(instances, completions)
+    return {
+        "valid": np.array([verdict.valid for verdict in verdicts]),
+        "optimal": np.array([verdict.optimal for verdict in verdicts]),
+        "category": np.array([verdict.category for verdict in verdicts], dtype=object),
+    }

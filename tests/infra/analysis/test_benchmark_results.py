@@ -11,6 +11,7 @@ from rich.console import Console
 from scipy.stats import binomtest
 
 from envgen.errors import ConfigError, ModelError, RunDirectoryError
+from envgen.files import write_json
 from envgen.mapf.benchmark import EVERYTHING, Item, load_suite
 from envgen.mapf.prompts import PromptStyle, answer
 from envgen.mapf.verifier import FailureCategory, verify
@@ -23,7 +24,6 @@ from infra.analysis.benchmark.results import (
     BenchmarkResults,
     count,
     scores_table,
-    write_results,
 )
 from infra.analysis.benchmark.spec import (
     ANSWER_TOKENS,
@@ -91,36 +91,25 @@ WHOLE = results(SUITE)
 def test_every_group_is_counted_with_wilson_intervals(group: dict):
     score = WHOLE.score(**group)
     assert score is not None
-    chosen = [number for number, item in enumerate(SUITE) if {**group, **dict(_of(item, group))} == group]
-    optimal, valid = sum(number % 4 == 1 for number in chosen), sum(number % 4 in (1, 2) for number in chosen)
-    assert (score.n, score.valid, score.optimal, score.completion_tokens) == (
-        len(chosen),
-        valid,
-        optimal,
-        10 * len(chosen),
-    )
-    assert (score.truncated, score.failures[FailureCategory.PARSE_ERROR]) == (
-        sum(number % 4 == 3 for number in chosen),
-        len(chosen) - valid,
-    )
+    chosen = [number for number, item in enumerate(SUITE) if group.items() <= facts(item).items()]
+    optimal, valid = (sum(number % 4 in kinds for number in chosen) for kinds in ((1,), (1, 2)))
+    assert (score.n, score.valid, score.optimal) == (len(chosen), valid, optimal)
+    assert score.completion_tokens == 10 * len(chosen)
+    assert score.truncated == sum(number % 4 == 3 for number in chosen)
+    assert score.failures[FailureCategory.PARSE_ERROR] == len(chosen) - valid
     for rate, successes in ((score.valid_rate, valid), (score.optimal_rate, optimal)):
         interval = binomtest(successes, len(chosen)).proportion_ci(method="wilson")
-        assert (rate.value, rate.low, rate.high) == pytest.approx(
-            (successes / len(chosen), interval.low, interval.high)
-        )
+        wanted = (successes / len(chosen), interval.low, interval.high)
+        assert (rate.value, rate.low, rate.high) == pytest.approx(wanted)
 
 
-def _of(item: Item, group: dict) -> list[tuple[str, object]]:
-    facts = {
-        "subset": item.subset,
-        "agents": item.instance.problem.num_agents,
-        "size": item.instance.problem.size,
-    }
-    return [(name, facts[name]) for name in group]
+def facts(item: Item) -> dict[str, object]:
+    problem = item.instance.problem
+    return {"subset": item.subset, "agents": problem.num_agents, "size": problem.size}
 
 
 def test_the_json_holds_every_cell_and_all_sums(tmp_path: Path):
-    write_results(tmp_path, WHOLE)
+    write_json(tmp_path / RESULTS_FILE, WHOLE)
     stored = json.loads((tmp_path / RESULTS_FILE).read_text())
     assert len(stored["scores"]) == (3 + 1) * (21 + 3 + 8 + 1)
     assert BenchmarkResults.model_validate(stored) == WHOLE
@@ -133,10 +122,10 @@ def test_the_tables_show_rates_with_intervals_and_mark_what_is_published():
     text = printed(WHOLE)
     assert "m on the suite, 3,150 instances" in text
     assert "50.0 [48.3,51.7]" in text
-    for model, rates in MODELS:
+    for model, rates in MODELS.items():
         assert model in text
         assert f"{rates[3][0]:.2f} / {rates[3][1]:.2f}" in text
-    assert all(f"{variant.overall:.2f}" in text for variant in VARIANTS)
+    assert all(f"{overall:.2f}" in text for _, _, overall in VARIANTS)
     assert text.count("below the line: published, on the authors' instances, not ours") == 2
     assert "10x10" in text
     assert closing_lines(WHOLE) == [
@@ -164,14 +153,14 @@ def test_instances_of_one_subset_and_two_agents_are_compared_with_nothing():
 
 def test_the_published_rates_add_up_as_they_are_published():
     """Each size has equally many instances, so that the sizes average to the whole."""
-    engineer = next(model for model in MODELS if model.model.endswith("engineer")).rates[3]
+    engineer = MODELS["Qwen3-4B + GRPO + engineer"][3]
     for kind in (0, 1):
         assert sum(rates[kind] for rates in ENGINEER_BY_SIZE.values()) / 8 == pytest.approx(
             engineer[kind], abs=0.01
         )
-    for variant in VARIANTS:
-        if variant.valid:
-            assert sum(variant.valid.values()) / 3 == pytest.approx(variant.overall, abs=0.05)
+    for _, valid, overall in VARIANTS:
+        if valid:
+            assert sum(valid.values()) / 3 == pytest.approx(overall, abs=0.05)
 
 
 @pytest.mark.parametrize("items", [SUITE, SUITE[:50], SUITE[1000:1003]], ids=["all", "one cell", "three"])
@@ -206,17 +195,19 @@ NOTHING_SAID = {
 }
 
 
-def checkpoint(folder: Path, **config: object) -> str:
-    folder.mkdir()
-    (folder / "config.json").write_text(json.dumps(config))
-    return str(folder)
-
-
-def test_the_tiny_policy_is_asked_in_the_style_that_it_was_taught():
-    spec = planned("tiny", **NOTHING_SAID)
-    assert (spec.style, spec.answer_tokens) == (PromptStyle.COMPACT, 128)
-    assert planned("tiny", **{**NOTHING_SAID, "answer_tokens": 64}).answer_tokens == 64
-    assert planned("tiny", **{**NOTHING_SAID, "style": PromptStyle.BOARD}).style is PromptStyle.BOARD
+@pytest.mark.parametrize(
+    ("said", "style", "tokens"),
+    [
+        ({}, PromptStyle.COMPACT, 128),
+        ({"answer_tokens": 64}, PromptStyle.COMPACT, 64),
+        ({"style": PromptStyle.BOARD}, PromptStyle.BOARD, 8),
+    ],
+)
+def test_the_tiny_policy_is_asked_in_the_style_that_it_was_taught(
+    said: dict, style: PromptStyle, tokens: int
+):
+    spec = planned("tiny", **NOTHING_SAID | said)
+    assert (spec.style, spec.answer_tokens) == (style, tokens)
 
 
 @pytest.mark.parametrize(
@@ -232,14 +223,15 @@ def test_the_tiny_policy_is_asked_in_the_style_that_it_was_taught():
 def test_the_context_of_a_checkpoint_decides_how_it_is_asked(
     config: dict, style: PromptStyle, tokens: int, tmp_path: Path
 ):
-    spec = planned(checkpoint(tmp_path / "c", **config), **NOTHING_SAID)
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    spec = planned(str(tmp_path), **NOTHING_SAID)
     assert (spec.style, spec.answer_tokens) == (style, tokens)
 
 
-def test_models_elsewhere_are_asked_as_models_that_read():
-    for model in ("Qwen/Qwen3-4B", "http://localhost:8000/v1#m"):
-        spec = planned(model, **NOTHING_SAID)
-        assert (spec.style, spec.answer_tokens) == (PromptStyle.BOARD, ANSWER_TOKENS)
+@pytest.mark.parametrize("model", ["Qwen/Qwen3-4B", "http://localhost:8000/v1#m"])
+def test_models_elsewhere_are_asked_as_models_that_read(model: str):
+    spec = planned(model, **NOTHING_SAID)
+    assert (spec.style, spec.answer_tokens) == (PromptStyle.BOARD, ANSWER_TOKENS)
 
 
 def test_what_cannot_be_asked_is_refused_before_anything_is_written(tmp_path: Path):

@@ -1,39 +1,22 @@
 """Rows of the public benchmark read back, from JSON lines and through the hub's library."""
 
-import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from support.public_rows import public_row, write_rows
 
 from envgen.errors import DataError
 from envgen.mapf.benchmark import EVERYTHING, SUBSETS, Item, load_suite
 from envgen.mapf.problem import Instance, to_text
-from envgen.mapf.prompts import PromptStyle, prompt
 from infra.analysis.benchmark.sources import read_source
 
 
 @pytest.fixture(scope="module")
 def some() -> list[Item]:
     return load_suite()[::60]
-
-
-def row(item: Item, **other: object) -> dict:
-    """An instance as a row of the public data set."""
-    problem = item.instance.problem
-    return {
-        "sample_id": item.name,
-        "num_agents": problem.num_agents,
-        "text": prompt(problem, PromptStyle.BOARD),
-        **other,
-    }
-
-
-def written(path: Path, *rows: object) -> str:
-    path.write_text("".join(json.dumps(one) + "\n" for one in rows))
-    return str(path)
 
 
 def known(instance: Instance) -> tuple:
@@ -48,7 +31,7 @@ def known(instance: Instance) -> tuple:
 
 def test_our_instances_as_public_rows_give_the_same_identities_and_costs(some: list[Item], tmp_path: Path):
     solved: list[int] = []
-    read = read_source(written(tmp_path / "rows.jsonl", *map(row, some)), solved.append)
+    read = read_source(write_rows(tmp_path / "rows.jsonl", map(public_row, some)), solved.append)
     assert [known(item.instance) for item in read] == [known(item.instance) for item in some]
     assert [item.name for item in read] == [item.name for item in some]
     assert {item.subset for item in read} == {EVERYTHING}
@@ -56,8 +39,12 @@ def test_our_instances_as_public_rows_give_the_same_identities_and_costs(some: l
 
 
 def test_a_row_may_say_its_subset_by_the_name_of_the_config(some: list[Item], tmp_path: Path):
-    rows = [row(some[0], subset="wr_050"), row(some[1], subset="benchmark_wr_075"), row(some[2])]
-    assert [item.subset for item in read_source(written(tmp_path / "rows.jsonl", *rows))] == [
+    rows = [
+        public_row(some[0], subset="wr_050"),
+        public_row(some[1], subset="benchmark_wr_075"),
+        public_row(some[2]),
+    ]
+    assert [item.subset for item in read_source(write_rows(tmp_path / "rows.jsonl", rows))] == [
         "wr_050",
         "wr_075",
         EVERYTHING,
@@ -90,7 +77,7 @@ WALL = "S H G\nH H H\ns F g"
 )
 def test_a_row_that_is_wrong_is_named(rows: list, complaint: str, tmp_path: Path):
     with pytest.raises(DataError, match=complaint):
-        read_source(written(tmp_path / "rows.jsonl", *rows))
+        read_source(write_rows(tmp_path / "rows.jsonl", rows))
 
 
 @pytest.mark.parametrize("source", ["suite.csv", "a/b/c", "missing"])
@@ -113,13 +100,8 @@ def test_a_copy_of_the_public_data_set_is_read_with_its_three_configs(
     folder.mkdir()
     configs = []
     for index, subset in enumerate(SUBSETS):
-        item = some[index]
-        rows = {
-            "sample_id": item.name,
-            "num_agents": item.instance.problem.num_agents,
-            "text": to_text(item.instance.problem),
-        }
-        written(folder / f"{subset}.jsonl", rows)
+        rows = [public_row(some[index], text=to_text(some[index].instance.problem))]
+        write_rows(folder / f"{subset}.jsonl", rows)
         configs.append(
             f"- config_name: benchmark_{subset}\n  data_files:\n  - split: test\n    path: {subset}.jsonl\n"
         )

@@ -12,8 +12,7 @@ from envgen.errors import DataError
 from flows.commands.tables import comparison_table
 from infra.analysis import gather as gathering
 from infra.analysis.charts import write_chart
-from infra.analysis.comparison.page import write_page
-from infra.analysis.comparison.text import markdown
+from infra.analysis.comparison.page import markdown, write_page
 from infra.analysis.formats import short_count
 from infra.analysis.gather import Finished, gather
 from infra.analysis.results import ComparisonResults, State, read_comparison_results
@@ -61,9 +60,8 @@ def results(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ComparisonResult
 def test_rates_and_areas_are_means_over_the_finished_seeds(results: ComparisonResults):
     checkpoint, random, fixed, levels = results.arms
     assert (checkpoint.seeds, fixed.seeds, levels.seeds) == ((0, 1), (1,), ())
-    assert [arm.valid.value if arm.valid else None for arm in results.arms] == pytest.approx(
-        [0.7, 0.5, 0.5, None]
-    )
+    ends = [arm.valid.value if arm.valid else None for arm in results.arms]
+    assert ends == pytest.approx([0.7, 0.5, 0.5, None])
     assert checkpoint.final_by_seed == pytest.approx({0: 0.8, 1: 0.6})
     assert checkpoint.valid_area
     assert checkpoint.valid_area.value == pytest.approx((0.4 + 0.7) / 2), "from stage 0 on"
@@ -74,17 +72,9 @@ def test_rates_and_areas_are_means_over_the_finished_seeds(results: ComparisonRe
 
 def test_differences_are_over_the_seeds_that_both_finished(results: ComparisonResults):
     checkpoint, random, fixed, levels = results.arms
-    assert (checkpoint.against["random"].seeds, checkpoint.against["random"].valid.value) == (
-        2,
-        pytest.approx(0.2),
-    )
-    assert (checkpoint.against["fixed"].seeds, checkpoint.against["fixed"].valid.value) == (
-        1,
-        pytest.approx(0.1),
-    ), "seed 1: 6 and 5"
-    assert set(random.against) == {"fixed"}
-    assert set(fixed.against) == {"random"}
-    assert levels.against == {}
+    found = {base: (one.seeds, one.valid.value) for base, one in checkpoint.against.items()}
+    assert found == {"random": (2, pytest.approx(0.2)), "fixed": (1, pytest.approx(0.1))}, "seed 1: 6 and 5"
+    assert [set(arm.against) for arm in (random, fixed, levels)] == [{"fixed"}, {"random"}, set()]
 
 
 def test_it_is_said_what_failed_and_what_waits(results: ComparisonResults):

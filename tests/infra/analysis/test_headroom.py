@@ -6,10 +6,9 @@ import pytest
 from envgen.errors import ConfigError
 from envgen.family import Source
 from envgen.sampling import sample
+from infra.analysis import gather as gathering
 from infra.analysis.gather import Finished
-from infra.analysis.headroom import results as measured
-from infra.analysis.headroom.page import markdown, verdict
-from infra.analysis.headroom.results import gather
+from infra.analysis.headroom.results import gather, markdown, verdict
 from infra.analysis.headroom.spec import HeadroomSpec, load_headroom
 from infra.config.preset import TUNING_SEED
 from infra.runs.data import validation_instances
@@ -151,43 +150,36 @@ def summed_up(
         rate = ahead if directory.name.startswith("look-ahead") else ends[directory.name.rpartition("-s")[0]]
         return ended((0.3, 0.35, rate), seed)
 
-    monkeypatch.setattr(measured, "finished", found)
+    monkeypatch.setattr(gathering, "finished", found)
     return gather(tmp_path, spec(**changes), {1: chain, 2: chain})
 
 
-def test_a_preset_is_fit_if_configs_that_change_gain_far_more_than_can_be_seen(monkeypatch, tmp_path):
-    results = summed_up(
-        monkeypatch, tmp_path, {"uniform": 0.4, "waits": 0.7, "large": 0.5}, ("waits", "large"), 0.8
-    )
+ENDS = {"uniform": 0.4, "waits": 0.7, "large": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("ends", "chain", "ahead", "said"),
+    [
+        (ENDS, ("waits", "large"), 0.8, "is fit for a study"),
+        (ENDS, ("waits", "waits"), 0.7, "chose the same config at every stage. The preset is not fit"),
+        (dict.fromkeys(ENDS, 0.4), ("waits", "large"), 0.4, "is not fit for a study"),
+    ],
+)
+def test_a_preset_is_fit_if_configs_that_change_gain_far_more_than_can_be_seen(
+    monkeypatch, tmp_path, ends: dict[str, float], chain: tuple[str, ...], ahead: float, said: str
+):
+    results = summed_up(monkeypatch, tmp_path, ends, chain, ahead)
     assert [arm.label for arm in results.arms] == ["uniform", "waits", "large", "look-ahead"]
-    assert results.best.label == "waits"
+    assert results.best.label == max(ends, key=ends.__getitem__)
     assert results.instances == INSTANCES // 2
-    assert results.fit
-    assert "is fit for a study" in verdict(results)
+    assert results.fit == ("is fit" in said)
+    assert said in verdict(results)
     assert "| `waits` |" in markdown(results)
-    assert "Look-ahead, seed 2: waits, large" in markdown(results)
-
-
-def test_a_preset_whose_best_config_never_changes_is_not(monkeypatch, tmp_path):
-    results = summed_up(
-        monkeypatch, tmp_path, {"uniform": 0.4, "waits": 0.7, "large": 0.5}, ("waits", "waits"), 0.7
-    )
-    assert not results.fit
-    assert "chose the same config at every stage" in verdict(results)
-
-
-def test_a_preset_where_nothing_can_be_seen_is_not(monkeypatch, tmp_path):
-    results = summed_up(
-        monkeypatch, tmp_path, {"uniform": 0.4, "waits": 0.4, "large": 0.4}, ("waits", "large"), 0.4
-    )
-    assert not results.fit
-    assert "is not fit" in verdict(results)
+    assert f"Look-ahead, seed 2: {', '.join(chain)}" in markdown(results)
 
 
 def test_without_a_look_ahead_all_instances_are_reported_on(monkeypatch, tmp_path):
-    results = summed_up(
-        monkeypatch, tmp_path, {"uniform": 0.4, "waits": 0.7, "large": 0.5}, (), 0, look_ahead=False
-    )
+    results = summed_up(monkeypatch, tmp_path, ENDS, (), 0, look_ahead=False)
     assert results.instances == INSTANCES
     assert results.look_ahead is None
     assert results.arms[1].valid.value == pytest.approx(0.7)

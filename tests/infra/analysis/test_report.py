@@ -39,7 +39,6 @@ from infra.runs.results import CurriculumResults, StageResult, TrainingSummary
 from infra.runs.run import new_curriculum
 from infra.runs.steps import stage_directory
 from policy.grpo.train_log import TRAIN_LOG_SCHEMA
-from policy.grpo.train_spec import TRAIN_LOG_COLUMNS
 from policy.rollouts import Rollout, breakdown_of, write_rollouts
 
 HOSTILE = "<script>alert(1)</script><img src=https://evil.example/x onerror=alert(2)>\"'></pre></style>"
@@ -142,7 +141,7 @@ def stage_result(
 
 
 def write_log(path: Path, steps: int = 20) -> None:
-    columns = {name: np.linspace(0, 1, steps) for name in TRAIN_LOG_COLUMNS} | {
+    columns = {name: np.linspace(0, 1, steps) for name in TRAIN_LOG_SCHEMA.names} | {
         name: np.arange(1, steps + 1) for name in ("step", "completion_tokens")
     }
     strata = pa.array([[]] * steps, TRAIN_LOG_SCHEMA.field("strata").type)
@@ -179,6 +178,12 @@ def write_stages(
         write_log(stage_directory(run, stage) / "train_log.parquet")
         stages.append(stage_result(stage, config, start, after, proposed, preset))
         config = proposed.config
+    write_json(run / "curriculum.json", new_curriculum("first", preset))
+    write_json(run / "results.json", results_of(start, stages, preset))
+    return run
+
+
+def results_of(start: list[Rollout], stages: list[StageResult], preset: Preset = TINY) -> CurriculumResults:
     names = {
         "curriculum": "first",
         "preset": preset.name,
@@ -186,12 +191,7 @@ def write_stages(
         "variant": "V6",
         "seed": 7,
     }
-    write_json(run / "curriculum.json", new_curriculum("first", preset))
-    write_json(
-        run / "results.json",
-        CurriculumResults(**names, start=breakdown_of(preset.task, start), stages=tuple(stages)),
-    )
-    return run
+    return CurriculumResults(**names, start=breakdown_of(preset.task, start), stages=tuple(stages))
 
 
 @dataclass
@@ -479,14 +479,11 @@ def test_a_single_stage_without_a_training_log_has_no_training_chart(
     assert "0.50 in the last fifth" in page.text
 
 
-def test_a_run_without_failures_says_so(tmp_path: Path, validation: list[Instance]):
-    page = report(write_run(tmp_path, validation, (10,)))
-    assert page.replays == 0
-    assert "there is no failure to show" in page.text
-
-
-def test_few_failures_are_all_replayed(tmp_path: Path, validation: list[Instance]):
-    assert report(write_run(tmp_path, validation, (9,))).replays == 4
+@pytest.mark.parametrize(("correct", "shown"), [(10, 0), (9, 4)])
+def test_few_failures_are_all_replayed(tmp_path: Path, validation: list[Instance], correct: int, shown: int):
+    page = report(write_run(tmp_path, validation, (correct,)))
+    assert page.replays == shown
+    assert ("there is no failure to show" in page.text) == (shown == 0)
 
 
 def test_chosen_failures_differ_and_do_not_depend_on_their_order(validation: list[Instance]):
@@ -512,10 +509,7 @@ def test_the_headline_claims_no_more_than_the_interval_allows(
     stage = stage_result(0, EVEN, start, after, proposal(0, MOVED)).model_copy(
         update={"valid_gain": Difference(value=(low + high) / 2, low=low, high=high)}
     )
-    names = {"curriculum": "first", "preset": "tiny", "engineer": "checkpoint", "variant": "V6", "seed": 7}
-    assert headline(
-        CurriculumResults(**names, start=breakdown_of(TINY.task, start), stages=(stage,))
-    ).endswith(said)
+    assert headline(results_of(start, [stage])).endswith(said)
 
 
 def test_a_run_without_results_or_without_a_finished_stage_is_refused(
@@ -523,11 +517,7 @@ def test_a_run_without_results_or_without_a_finished_stage_is_refused(
 ):
     with pytest.raises(RunDirectoryError, match=r"results\.json"):
         write_report(tmp_path)
-    names = {"curriculum": "first", "preset": "tiny", "engineer": "checkpoint", "variant": "V6", "seed": 7}
-    write_json(
-        tmp_path / "results.json",
-        CurriculumResults(**names, start=breakdown_of(TINY.task, rollouts_of(validation, 3)), stages=()),
-    )
+    write_json(tmp_path / "results.json", results_of(rollouts_of(validation, 3), []))
     with pytest.raises(RunDirectoryError, match="no finished stage"):
         write_report(tmp_path)
 

@@ -24,7 +24,7 @@ from infra.analysis.study.records import Answers, SetName, StoredRound, StoredRu
 from infra.analysis.study.spec import ArmGroup, Round, StudySpec
 from infra.analysis.test_suite import TestSuite
 from infra.runs.results import CurriculumResults, StageResult, TrainingSummary
-from policy.grpo.pilot_score import Mean, Piloted, PilotScore
+from policy.grpo.pilot import Mean, Piloted, PilotScore
 
 ASKED = {
     "started": datetime(2026, 1, 2, tzinfo=UTC),
@@ -65,7 +65,6 @@ SPEC = StudySpec(
 Right = Callable[[str, int, SetName], int]
 """(policy, stage, set) -> how many of every ten answers are right."""
 STAGES = 2
-
 
 
 def rising(policy: str, stage: int, name: SetName) -> int:

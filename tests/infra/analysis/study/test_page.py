@@ -13,7 +13,6 @@ from envgen.errors import DataError
 from envgen.files import write_json
 from infra.analysis.formats import SPACE, p_value
 from infra.analysis.study import page as writing
-from infra.analysis.study import text
 from infra.analysis.study.findings import PolicyFinding, find
 from infra.analysis.study.page import write_page
 from infra.analysis.study.records import SetName, read_round
@@ -114,11 +113,9 @@ def test_true_claims_stand_in_rounds_whose_rationales_were_checked(page: str, da
     claims = "claims of the rationale that are true"
     assert rows(page, claims)[0] == [claims, "–", "50.0 %", "50.0 %"]
     found = find(read_round(data, 1))
-    assert claims in [row[0] for row in text.behaviour_rows(found)]
-    assert claims not in [
-        row[0]
-        for row in text.behaviour_rows(found.model_copy(update={"arms": tuple(map(unchecked, found.arms))}))
-    ]
+    assert claims in [row[0] for row in writing.behaviour_rows(found)]
+    older = found.model_copy(update={"arms": tuple(map(unchecked, found.arms))})
+    assert claims not in [row[0] for row in writing.behaviour_rows(older)]
 
 
 def unchecked(arm: PolicyFinding) -> PolicyFinding:

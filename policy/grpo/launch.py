@@ -1,0 +1,177 @@
+"""How training is launched: its processes, what each of them holds, and the packages it needs.
+
+Imports without torch.
+"""
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Self
+
+import yaml
+from pydantic import Field
+
+from envgen.errors import ConfigError
+from envgen.frozen import Frozen
+from policy.grpo.train_spec import TrainingSettings, check_lora_options
+
+LAUNCH = Path(__file__).parent / "accelerate"
+"""Shipped configs of `accelerate launch`."""
+INSTALL = {
+    "bitsandbytes": "pip install 'envwright[8bit]'",
+    "vllm": "pip install vllm==0.31.0",
+    "liger_kernel": "pip install liger-kernel",
+    "deepspeed": "pip install deepspeed",
+}
+"""Packages that training may need beyond those that envwright is installed with."""
+
+
+class Sharding(Frozen):
+    """Over how many GPUs the parts of the training state are split; 1: every GPU holds the whole."""
+
+    processes: int = Field(default=1, ge=1)
+    weights: int = 1
+    gradients: int = 1
+    optimizer: int = 1
+    deepspeed: bool = False
+    """DeepSpeed trains in bfloat16 and keeps a float32 copy of the weights in its optimizer (1910.02054)."""
+    fsdp: bool = False
+
+    @property
+    def checkpoints(self) -> str:
+        """The form of the trainer's checkpoints: what was written in one is not read in another.
+
+        Those of DeepSpeed are not read by another number of processes either.
+        """
+        return f"deepspeed-{self.processes}" if self.deepspeed else "fsdp" if self.fsdp else "plain"
+
+    @classmethod
+    def of(cls, training: TrainingSettings) -> Self:
+        """What the launch config says of the parts of a training state that it splits.
+
+        FSDP and ZeRO-3 split all, ZeRO-2 not the weights, ZeRO-1 the optimizer's state only. Parts that a
+        config moves to the CPU are counted as if they stayed. ConfigError if there is no such config, or it
+        names no number of processes.
+        """
+        if training.launch is None:
+            return cls()
+        config, processes = _fields(training.launch), process_count(training)
+        kind, stage = _kind(config), 0
+        if kind == "DEEPSPEED":
+            stage = int((config.get("deepspeed_config") or {}).get("zero_stage", 2))
+        elif kind == "FSDP":
+            stage = 3
+        return cls(
+            processes=processes,
+            weights=processes if stage >= 3 else 1,
+            gradients=processes if stage >= 2 else 1,
+            optimizer=processes if stage >= 1 else 1,
+            deepspeed=kind == "DEEPSPEED",
+            fsdp=kind == "FSDP",
+        )
+
+
+def process_count(settings: TrainingSettings) -> int:
+    """Training processes; ConfigError if the launch config names none."""
+    if settings.launch is None or settings.processes is not None:
+        return settings.processes or 1
+    try:
+        return int(_fields(settings.launch)["num_processes"])
+    except (ValueError, KeyError, TypeError):
+        raise ConfigError(
+            f"training.launch: {launch_config(settings.launch)} names no num_processes; add it, or set "
+            "training.processes"
+        ) from None
+
+
+def launch_config(name: str) -> Path:
+    """The file of a config of `accelerate launch`; ConfigError if there is none."""
+    path = Path(name) if name.endswith((".yaml", ".yml")) else LAUNCH / f"{name}.yaml"
+    if not path.is_file():
+        raise ConfigError(
+            f"training.launch: {name!r} is no config of accelerate launch; the shipped ones are "
+            f"{_shipped()}, or give the path of a YAML file"
+        )
+    return path
+
+
+def launcher(settings: TrainingSettings, options: dict[str, Any]) -> tuple[str, ...]:
+    """Module and options that start the training processes; empty for one process that needs no launcher.
+
+    The precision is that of the options of `trl.GRPOConfig`, not of the config: one says what is computed,
+    the other where.
+    """
+    if settings.launch is None:
+        return ()
+    precision = "fp16" if options.get("fp16") else "no" if options.get("bf16") is False else "bf16"
+    where = ("--config_file", str(launch_config(settings.launch)))
+    processes = ("--num_processes", str(process_count(settings)))
+    return ("accelerate.commands.launch", *where, *processes, "--mixed_precision", precision)
+
+
+def check_training(settings: TrainingSettings) -> None:
+    """Refuse options that the installed `LoraConfig` lacks, or an impossible launch; raises ConfigError."""
+    check_lora_options(settings.lora or {})
+    if settings.launch is None:
+        if settings.processes is not None:
+            raise ConfigError(
+                f"training.processes: {settings.processes} needs training.launch; set it to one of "
+                f"{_shipped()}, or to the path of a YAML file"
+            )
+        return
+    kind, processes = _kind(_fields(settings.launch)), process_count(settings)
+    if kind == "NO" and processes > 1:
+        raise ConfigError(
+            f"training.processes: {processes}, but training.launch {settings.launch} starts one; choose ddp, "
+            "fsdp2 or zero3, or 1"
+        )
+    if kind == "MULTI_GPU" and processes == 1:
+        raise ConfigError(
+            f"training.processes: 1, but training.launch {settings.launch} is for several; choose one-gpu, "
+            "or more processes"
+        )
+
+
+def missing_packages(trl: dict[str, Any], training: TrainingSettings) -> dict[str, str]:
+    """Package that is not installed -> the setting that needs it."""
+    optimizer = str(trl.get("optim", ""))
+    quantised = "8bit" in optimizer or optimizer.startswith("paged_") or optimizer == "lion_32bit"
+    needed = {
+        "bitsandbytes": f"trl.optim {optimizer}" if quantised else "",
+        "vllm": "trl.use_vllm" if trl.get("use_vllm") else "",
+        "liger_kernel": "trl.use_liger_kernel" if trl.get("use_liger_kernel") else "",
+        "deepspeed": f"training.launch {training.launch}" if Sharding.of(training).deepspeed else "",
+    }
+    return {package: setting for package, setting in needed.items() if setting and find_spec(package) is None}
+
+
+def check_packages(trl: dict[str, Any], training: TrainingSettings) -> None:
+    """ConfigError if training could not begin, before time is spent on evaluating the base policy."""
+    if missing := missing_packages(trl, training):
+        lines = [
+            f"{setting}: needs {package}, which is not installed: {INSTALL[package]}, or change the setting"
+            for package, setting in missing.items()
+        ]
+        raise ConfigError("; ".join(lines))
+
+
+def _fields(name: str) -> dict[str, Any]:
+    """The fields of a config of `accelerate launch`; ConfigError if it cannot be read."""
+    path = launch_config(name)
+    try:
+        fields = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, yaml.YAMLError) as error:
+        raise ConfigError(f"training.launch: {path} is not readable as YAML: {error}") from None
+    if not isinstance(fields, dict):
+        raise ConfigError(
+            f"training.launch: {path} holds {type(fields).__name__}, expected a config of accelerate launch"
+        )
+    return fields
+
+
+def _kind(fields: dict[str, Any]) -> str:
+    """In accelerate's words: NO, MULTI_GPU, FSDP, DEEPSPEED."""
+    return str(fields.get("distributed_type", "NO"))
+
+
+def _shipped() -> str:
+    return ", ".join(sorted(path.stem for path in LAUNCH.glob("*.yaml")))
