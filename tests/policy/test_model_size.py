@@ -49,7 +49,7 @@ def test_another_architecture_is_counted_too(tmp_path: Path):
     ("model", "lora", "said"),
     [
         ("tiny", {"target_modules": ["nowhere_proj"]}, "nowhere_proj"),
-        ("./unknown", None, "nothing-like-that"),
+        ("./unknown", None, ""),
         ("nobody/nothing", None, r"; known without network are Qwen/Qwen3-0\.6B"),
     ],
 )
