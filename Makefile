@@ -60,9 +60,9 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m envgen.mapf.precompile
 	touch $(STAMP)
 
-# What only the slow tests of Ray and Kubernetes need (0.3 GB).
+# What only the tests of Ray, Kubernetes and reasoning-gym need (0.4 GB).
 $(CLUSTER_STAMP): $(STAMP)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,ray,kubernetes]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,ray,kubernetes,reasoning-gym]'
 	touch $(CLUSTER_STAMP)
 
 # For the tests of the engine, and a server to ask; in an environment of its own: vLLM wants other versions of numba and xgrammar.

@@ -14,6 +14,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, Self
 
 from pydantic import BaseModel, Field, ValidationError
@@ -25,12 +26,17 @@ from envgen.frozen import Frozen
 from envgen.plugins import Plugins
 
 DEFAULT = "mapf-frozenlake"
-_FAMILIES = Plugins(
+FAMILIES = Plugins(
     group="envwright.families",
     noun="family",
     field="family.name",
     kind="envgen.families:Family",
-    ours={DEFAULT: "envgen.mapf.family:FAMILY", "sums": "envgen.sums:FAMILY"},
+    ours={
+        DEFAULT: "envgen.mapf.family:FAMILY",
+        "module": "envgen.module.family:FAMILY",
+        "reasoning-gym": "envgen.puzzles.family:FAMILY",
+        "sums": "envgen.sums:FAMILY",
+    },
 )
 
 
@@ -49,10 +55,10 @@ class FamilySpec(Frozen):
     name: str = Field(default=DEFAULT, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
     options: dict[str, Any] = Field(default_factory=dict)
 
-    def resolved(self) -> Self:
-        """The spec with all options filled in; ConfigError says what is wrong with them."""
+    def resolved(self, folder: Path = Path()) -> Self:
+        """The spec with all options filled in, paths from `folder`; ConfigError says what is wrong."""
         try:
-            options = find_family(self.name).options.model_validate(self.options)
+            options = find_family(self.name).options.model_validate(self.options, context={"folder": folder})
         except ValidationError as error:
             raise ConfigError(describe_validation_error(error, "family.options")) from None
         return self.model_copy(update={"options": options.model_dump(mode="json")})
@@ -64,7 +70,7 @@ class FamilySpec(Frozen):
 
 def find_family(name: str) -> Family:
     """The family of a name; ConfigError if it is unknown, given twice or cannot be loaded."""
-    return _FAMILIES.find(name)
+    return FAMILIES.find(name)
 
 
 @lru_cache(maxsize=32)

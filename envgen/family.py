@@ -7,7 +7,7 @@ are, which knobs each has, and the words for both.
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, Literal, NamedTuple, Protocol, Self
 
 import pyarrow as pa
 from pydantic import Field, model_validator
@@ -105,6 +105,10 @@ class Space(Frozen):
     """What a good config does, in a few sentences, for a policy that was taught them."""
     categories: tuple[str, ...] = Field(min_length=1)
     """What an answer can get wrong, the first: nothing could be read in it."""
+    fault: str | None = None
+    """The category of answers that could not be judged; training and evaluation stop above 1 % of them."""
+    identity: Literal["canonical", "textual"] = "canonical"
+    """Whether equal ids stand for equal problems, or only for equal texts."""
     terms: tuple[str, ...] = ()
     """Partial progress of an answer, each from 0 to 1, that a reward may pay for."""
     measures: dict[str, str] = {}

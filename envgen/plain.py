@@ -183,3 +183,11 @@ class PlainFamily:
     ) -> str | None:
         """None: there is nothing to draw."""
         return None
+
+
+def guess_floor(instances: Sequence[PlainInstance]) -> dict[str, float]:
+    """Stratum -> share of its commonest reference, 0 to 1: what one answer to all questions gets."""
+    answers: dict[str, list[str]] = {}
+    for one in instances:
+        answers.setdefault(one.stratum, []).append(one.answer)
+    return {name: max(map(found.count, set(found))) / len(found) for name, found in answers.items()}

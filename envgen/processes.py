@@ -19,3 +19,15 @@ def die_with_parent(parent: int) -> None:
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:  # it died before the kernel was told
         os.kill(os.getpid(), signal.SIGKILL)
+
+
+def ended(status: int) -> str:
+    """How a process ended, from its return code: `ended with exit code 3`, `was killed by SIGSEGV`."""
+    if status >= 0:
+        return f"ended with exit code {status}"
+    if status == -signal.SIGKILL:
+        return "was killed by SIGKILL, as the kernel does when memory runs out"
+    try:
+        return f"was killed by {signal.Signals(-status).name}"
+    except ValueError:
+        return f"was killed by signal {-status}"

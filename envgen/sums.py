@@ -47,7 +47,7 @@ CARRIES = Knob(
 
 
 class Sums(PlainFamily):
-    """`What is 12 + 7?`; sums that are equal up to the order of their terms are equal."""
+    """Sums of whole numbers, as `What is 12 + 7?`; the order of the terms makes no difference."""
 
     name, version = "sums", "1"
     whole = ("digits",)

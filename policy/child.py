@@ -18,7 +18,7 @@ from pydantic import BaseModel
 
 from envgen.errors import ChildError
 from envgen.files import write_json
-from envgen.processes import die_with_parent
+from envgen.processes import die_with_parent, ended
 from policy.warm import IMPORTS
 
 PROGRESS = "progress "
@@ -179,8 +179,7 @@ def run_child(
         stop_child(child)
         watcher.join()
     if code:
-        reason = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
-        raise ChildError(f"{module} {reason}; its output is in {log_path}. Last lines:\n" + "\n".join(tail))
+        raise ChildError(f"{module} {ended(code)}; its output is in {log_path}. Last lines:\n" + "\n".join(tail))
 
 
 def stop_child(child: subprocess.Popen, patience: float = 10) -> None:

@@ -6,6 +6,7 @@ import numpy as np
 
 from envgen.breakdown import Difference, paired_difference
 from envgen.errors import DataError
+from envgen.faults import Faults
 from envgen.family import Instance, TaskFamily
 from envgen.frozen import Frozen
 from policy.chat.contract import ChatModel, Progress, Sampling, ask
@@ -27,9 +28,10 @@ def evaluate(
     sampling: Sampling,
     progress: Progress | None = None,
 ) -> list[Rollout]:
-    """One rollout an instance, in order."""
+    """One rollout an instance, in order; DataError if too many answers could not be judged."""
     completions = model.complete([ask(family.prompt(i, style)) for i in instances], sampling, progress)
     verdicts = family.judge(instances, [completion.text for completion in completions])
+    Faults(family.space).add(verdicts, last=True)
     return [
         Rollout(
             instance=instance,

@@ -5,7 +5,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, ValidationInfo, model_validator
 
 from engineer.context import VARIANTS
 from engineer.engineers.registry import find_engineer, resolve
@@ -129,12 +129,13 @@ class Preset(Frozen):
 
     @model_validator(mode="before")
     @classmethod
-    def _fill(cls, given: Any) -> Any:
-        """Fill in the options of the family and its usual prompt style."""
+    def _fill(cls, given: Any, info: ValidationInfo) -> Any:
+        """Fill in the family's options, paths from the context's `folder`, and its usual prompt style."""
         if not isinstance(given, dict):
             return given
+        folder = (info.context or {}).get("folder", Path())
         try:
-            family = FamilySpec.model_validate(given.get("family", {})).resolved()
+            family = FamilySpec.model_validate(given.get("family", {})).resolved(folder)
         except ValidationError:
             return given  # said of the field
         return {
@@ -181,7 +182,7 @@ def load_preset(name: str, overrides: dict[str, Any] | None = None) -> Preset:
     for key, value in (overrides or {}).items():
         _set(raw, key, value)
     try:
-        preset = Preset.model_validate(raw)
+        preset = Preset.model_validate(raw, context={"folder": path.parent})
         check_trl_options(preset.trl)
         check_training(preset.training)
         Batches.of(preset.trl, Sharding.of(preset.training).processes)

@@ -6,6 +6,7 @@ from typing import Any, Self
 from pydantic import ConfigDict, Field, model_validator
 
 from envgen.family import Instance, TaskFamily, Verdict
+from envgen.faults import Faults
 from envgen.frozen import Frozen
 
 LOGGED_TERMS = ("format", "valid", "optimal")
@@ -65,8 +66,10 @@ def reward_functions(family: TaskFamily, weights: RewardWeights) -> list[Callabl
     """The terms as TRL reward functions, as in `RewardWeights.weights`; they judge a batch once between them.
 
     Each takes `completions` (conversational) and the data set's `instance` column, a row of the data set
-    schema. A crash of the judge is an error, never a reward of 0.
+    schema. A crash of the judge is an error, never a reward of 0; DataError if too many answers could not be
+    judged.
     """
+    faults = Faults(family.space)
     batch: tuple[list[str], list[dict]] = [], []
     earned: list[dict[str, float]] = []
 
@@ -77,6 +80,7 @@ def reward_functions(family: TaskFamily, weights: RewardWeights) -> list[Callabl
             # TRL hands the same batch to one function after the other.
             if (texts, instance) != batch:
                 verdicts = family.judge(_instances(family, instance), texts)
+                faults.add(verdicts)
                 earned = [terms(family, verdict) for verdict in verdicts]
                 batch = texts, list(instance)
             return [found[name] for found in earned]

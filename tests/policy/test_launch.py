@@ -69,7 +69,7 @@ def test_two_processes_train_one_policy_and_a_killed_stage_goes_on_with_smaller_
         if entry["step"] == 2:
             os.kill(child[0].pid, signal.SIGKILL)
 
-    with pytest.raises(ChildError, match="killed by signal 9"):
+    with pytest.raises(ChildError, match="killed by SIGKILL"):
         train(whole, kill_after_two_steps, child.append)
     saved = last_checkpoint(whole.work)
     assert saved is not None

@@ -13,6 +13,7 @@ from engineer.gate import name_of
 from envgen.breakdown import wilson
 from envgen.errors import RunDirectoryError
 from envgen.family import Space, TaskFamily
+from envgen.plain import PlainInstance, guess_floor
 from infra.analysis import formats
 from infra.analysis.report import charts, failures, tables, text
 from infra.runs.results import CurriculumResults
@@ -60,6 +61,7 @@ def write_report(run: Path) -> Path:
         configs=configs,
         strata=list(shares),
         figures=_figures(space, results, shares),
+        guesses=_guesses(rollouts),
         numbers=tables.stratum_rows(space, results),
         training=_training_charts(files, results),
         changes=partial(formats.changes_between, space),
@@ -116,6 +118,12 @@ def _figures(
             for name, parts in strata.items()
         },
     }
+
+
+def _guesses(rollouts: list[Rollout]) -> dict[str, float]:
+    """Stratum -> what one answer to all its questions would get, where instances have one answer as text."""
+    instances = [rollout.instance for rollout in rollouts]
+    return guess_floor([one for one in instances if isinstance(one, PlainInstance)])
 
 
 def _training_charts(run: Run, results: CurriculumResults) -> dict[int, tuple[Markup, Markup]]:

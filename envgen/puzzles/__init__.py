@@ -1,0 +1,1 @@
+"""Generators of reasoning-gym as a task family."""

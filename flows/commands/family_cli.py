@@ -1,0 +1,77 @@
+"""`envwright family`: the task families there are, a generator of one's own, and what is wrong with it."""
+
+import re
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from envgen.errors import ConfigError
+from envgen.terminal import console, printable, say
+from flows.commands.terminal import FAILED
+
+commands = typer.Typer()
+family = typer.Typer(no_args_is_help=True, help="Task families: list them, write and check a generator.")
+commands.add_typer(family, name="family")
+
+
+@family.command("list")
+def list_families() -> None:
+    """Every task family that a preset can name, with what it is."""
+    from rich.table import Table
+
+    from envgen.families import FAMILIES
+
+    table = Table("family", "from", "is")
+    for name in FAMILIES.known():
+        try:
+            found = FAMILIES.find(name)
+            module = found.build.__module__
+            words = (found.build.__doc__ or "").strip().split("\n")[0]
+        except ConfigError as error:
+            module, words = "", printable(str(error))
+        table.add_row(name, module, words)
+    console.print(table)
+
+
+@family.command(epilog="Example: `envwright family new riddles`")
+def new(
+    name: Annotated[str, typer.Argument(help="Name of the generator: letters, digits and underscores.")],
+) -> None:
+    """Write NAME.py, a commented generator that passes the check, and NAME.yaml, a preset that runs on it."""
+    from envgen.files import write_text
+    from envgen.module import skeleton
+    from envgen.module.check import preset_text
+    from envgen.module.family import open_generator
+
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or find_spec(name):
+        raise ConfigError(
+            f"{name!r}: is no free name for a Python file; use small letters, digits and underscores, "
+            "and no name of an installed module"
+        )
+    code, preset = Path(f"{name}.py"), Path(f"{name}.yaml")
+    for path in (code, preset):
+        if path.exists():
+            raise ConfigError(f"{path}: is there already; choose another name, or move it away")
+    write_text(code, Path(skeleton.__file__).read_text(encoding="utf-8"))
+    write_text(preset, preset_text(open_generator(code), code.name))
+    say(f"{code}: change its parts 1 to 5, then 'envwright family check {code}'")
+    say(f"{preset}: 'envwright run ./{preset}' trains on it")
+
+
+@family.command(epilog="Example: `envwright family check riddles.py`")
+def check(file: Annotated[Path, typer.Argument(help="A generator, as `family new` writes one.")]) -> None:
+    """Say what is wrong with a generator: run it at the ends of its knobs, twice, and with junk answers."""
+    from envgen.module.check import check_generator
+    from envgen.module.family import open_generator
+
+    open_generator(file)
+    wrong = 0
+    for finding in check_generator(lambda hash_seed: open_generator(file, hash_seed)):
+        wrong += not finding.ok
+        mark = "ok   " if finding.ok else "WRONG"
+        say(f"{mark}  {finding.check}: {finding.detail}")
+    say(f"{wrong} wrong" if wrong else f"nothing wrong was found with {file}")
+    if wrong:
+        raise typer.Exit(FAILED)
