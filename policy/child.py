@@ -179,7 +179,8 @@ def run_child(
         stop_child(child)
         watcher.join()
     if code:
-        raise ChildError(f"{module} {ended(code)}; its output is in {log_path}. Last lines:\n" + "\n".join(tail))
+        last = "\n".join(tail)
+        raise ChildError(f"{module} {ended(code)}; its output is in {log_path}. Last lines:\n{last}")
 
 
 def stop_child(child: subprocess.Popen, patience: float = 10) -> None:

@@ -6,8 +6,8 @@ import numpy as np
 
 from envgen.breakdown import Difference, paired_difference
 from envgen.errors import DataError
-from envgen.faults import Faults
 from envgen.family import Instance, TaskFamily
+from envgen.faults import Faults
 from envgen.frozen import Frozen
 from policy.chat.contract import ChatModel, Progress, Sampling, ask
 from policy.rollouts import Rollout
