@@ -13,12 +13,11 @@ import threading
 from contextlib import suppress
 from functools import partial
 from multiprocessing.connection import Connection, Pipe
-from pathlib import Path
 from typing import Any
 
 from envgen.errors import ConfigError, EnvwrightError
 from envgen.frozen import Frozen
-from envgen.processes import die_with_parent, ended
+from envgen.processes import die_with_parent, ended, own_modules_first
 
 START_SECONDS = 120.0
 """For the imports of the generator."""
@@ -77,10 +76,7 @@ class Worker:
     def _start(self) -> None:
         self._stop()
         self._pipe, theirs = Pipe()
-        environment = {**os.environ, **self._environment}
-        environment["PYTHONPATH"] = os.pathsep.join(
-            [str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
-        )
+        environment = {**os.environ, **own_modules_first(), **self._environment}
         arguments = [
             str(theirs.fileno()),
             self._opener,
@@ -89,8 +85,7 @@ class Worker:
         ]
         with theirs:
             self._process = subprocess.Popen(
-                # -P: the user's folder may hold a module named as one of ours.
-                [sys.executable, "-P", "-m", "envgen.worker_child", *arguments],
+                [sys.executable, "-m", "envgen.worker_child", *arguments],
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,

@@ -18,7 +18,7 @@ from pydantic import BaseModel
 
 from envgen.errors import ChildError
 from envgen.files import write_json
-from envgen.processes import die_with_parent, ended
+from envgen.processes import die_with_parent, ended, own_modules_first
 from policy.warm import IMPORTS
 
 PROGRESS = "progress "
@@ -76,6 +76,7 @@ def start_child(
     environment = {
         **YIELDING,
         **os.environ,
+        **own_modules_first(),
         "PYTHONUNBUFFERED": "1",
         "TOKENIZERS_PARALLELISM": "false",
         "HF_HUB_DISABLE_PROGRESS_BARS": "1",

@@ -122,6 +122,21 @@ def wait_until(condition: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
+def test_a_folder_of_the_user_named_as_one_of_ours_does_no_harm(
+    folder: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+):
+    """Neither in the working directory nor on PYTHONPATH."""
+    theirs = tmp_path_factory.mktemp("theirs")
+    for room in ("envgen", "policy"):
+        (theirs / room).mkdir()
+        (theirs / room / "__init__.py").write_text("raise RuntimeError('another package')")
+    monkeypatch.chdir(theirs)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(theirs), os.environ["PYTHONPATH"]]))
+    (folder / "imports.py").write_text("import policy.chat.contract; print('fine')")
+    run(folder, "imports")
+    assert "fine" in (folder / "logs" / "child.log").read_text()
+
+
 def test_progress_lines_arrive_as_dicts_and_the_rest_is_the_log(folder: Path):
     seen: list[dict] = []
     run(folder, "works", seen.append, steps=3)
