@@ -6,9 +6,9 @@ import json
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Optional, Union, get_type_hints
 
-from pydantic import Field
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from envgen.errors import ConfigError
 from envgen.families import FamilySpec
@@ -154,18 +154,41 @@ def check_lora_options(options: dict[str, Any]) -> None:
 def _check_names(
     field: str, options: dict[str, Any], owner: str, sources: tuple[tuple[str, str], ...]
 ) -> None:
-    known = _option_names(sources)
-    for name in options:
+    known = _option_types(sources)
+    for name, value in options.items():
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"see the documentation of {owner}"
             raise ConfigError(f"{field}.{name}: the installed {owner} has no such option; {hint}")
+        try:
+            _checker(known[name]).validate_python(value)
+        except ValidationError as error:
+            why = error.errors()[0]["msg"]
+            raise ConfigError(f"{field}.{name}: {value!r} is none of {known[name]}: {why}") from None
+
+
+def _checker(annotation: str) -> TypeAdapter[Any]:
+    """Checks values of an annotation; of one that names the library's own types, nothing."""
+    names = {node.id for node in ast.walk(ast.parse(annotation)) if isinstance(node, ast.Name)}
+    if not names <= _TYPES.keys():
+        return TypeAdapter(Any)
+    holder = type("Option", (), {"__annotations__": {"value": annotation}})
+    kind = get_type_hints(holder, localns=_TYPES)["value"]
+    return TypeAdapter(kind, config=ConfigDict(allow_inf_nan=False))
+
+
+_TYPES = {kind.__name__: kind for kind in (bool, dict, float, int, list, str, tuple)} | {
+    "Any": Any,
+    "Literal": Literal,
+    "Optional": Optional,
+    "Union": Union,
+}
 
 
 @cache
-def _option_names(sources: tuple[tuple[str, str], ...]) -> set[str]:
-    """The fields of all classes in these (package, file)."""
-    names: set[str] = set()
+def _option_types(sources: tuple[tuple[str, str], ...]) -> dict[str, str]:
+    """Name -> annotation of the fields of all classes in these (package, file)."""
+    found: dict[str, str] = {}
     for package, file in sources:
         spec = find_spec(package)
         if spec is None or spec.origin is None:
@@ -174,8 +197,8 @@ def _option_names(sources: tuple[tuple[str, str], ...]) -> set[str]:
         for node in ast.walk(tree):
             for item in node.body if isinstance(node, ast.ClassDef) else ():
                 if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name):
-                    names.add(item.target.id)
-    return names
+                    found.setdefault(item.target.id, ast.unparse(item.annotation))
+    return found
 
 
 def last_checkpoint(work: Path) -> Path | None:

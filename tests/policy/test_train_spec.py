@@ -44,10 +44,29 @@ def test_sampling_seeds_paths_and_rewards_are_out_of_reach(name: str):
 def test_the_names_read_from_the_sources_are_those_of_the_class():
     from trl import GRPOConfig  # late: it brings torch with it
 
-    names = {field.name for field in dataclasses.fields(GRPOConfig)}
-    assert {"learning_rate", "beta", "num_generations", "use_vllm", "save_steps"} <= names
-    check_trl_options(dict.fromkeys(names - RESERVED_OPTIONS, 2))
+    fields = {field.name: field.default for field in dataclasses.fields(GRPOConfig)}
+    assert {"learning_rate", "beta", "num_generations", "use_vllm", "save_steps"} <= fields.keys()
+    defaults = {name: value for name, value in fields.items() if value is not dataclasses.MISSING}
+    check_trl_options({name: value for name, value in defaults.items() if name not in RESERVED_OPTIONS})
     check_trl_options({})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("learning_rate", "abc"),
+        ("learning_rate", float("nan")),
+        ("learning_rate", float("inf")),
+        ("learning_rate", [1e-6]),
+        ("beta", None),
+        ("save_steps", "often"),
+        ("use_vllm", "perhaps"),
+        ("loss_type", 3),
+    ],
+)
+def test_a_value_of_another_type_is_refused_before_anything_is_paid_for(name: str, value: object):
+    with pytest.raises(ConfigError, match=f"trl.{name}: .* is none of "):
+        check_trl_options({name: value})
 
 
 @pytest.mark.parametrize(
