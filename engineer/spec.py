@@ -34,6 +34,8 @@ class EngineerSpec(Frozen):
     pilot: int = Field(default=0, ge=0, le=1000)
     """Instances of each candidate's config that are rolled out in groups before it is used; 0: no pilot.
     Its score was not found to predict what a stage gains (docs/study.md)."""
+    pilot_score: Literal["advantage", "learnability"] = "advantage"
+    """The pilot's score that chooses among candidates; see `policy.grpo.pilot.PilotScore`."""
     anchor_share: float = Field(default=0.0, ge=0, le=1)
     """Share of the default config in every proposal, see `engineer.propose.anchored`."""
     gate: Gate = "off"

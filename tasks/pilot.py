@@ -76,18 +76,23 @@ def _pilot(run: RunRef, stage: int, policy: int, config: EnvConfig) -> Piloted:
 def choose(run: RunRef, stage: int, candidates: StepRecord, pilots: StepRecord) -> StepRecord:
     """Write the proposal, and what its engineer remembers, from the candidate with the best pilot.
 
-    The best has the largest mean absolute advantage; of equals the first drawn. The state follows from the
-    context, which holds the state of the stage before: a step that was cut off between its two files is not
+    The best has the largest score of the kind `engineer.pilot_score`; of equals the first drawn. The state
+    follows from the context, which holds the state of the stage before: a step that was cut off between its two files is not
     done, and its repetition writes the same."""
     files = run.stage(stage)
 
     def body() -> None:
         found, pilots = files.candidates, files.pilots.pilots
-        scores = [(one.score.advantage.value if one.score else -1.0, one.config) for one in pilots]
+        kind = run.preset.engineer.pilot_score
+        scores = [(one.score.value(kind) if one.score else -1.0, one.config) for one in pilots]
         best = max(scores, key=lambda scored: scored[0])[1] if scores else found.configs[0]
         chosen = next(candidate for candidate in found.candidates if candidate.proposal.config == best)
         files.write(Stage.proposal, chosen.proposal)
         files.write(Stage.state, chosen.state)
 
-    decides = {"candidates": candidates.outputs[Stage.candidates.name], "pilots": pilots.outputs}
+    decides = {
+        "candidates": candidates.outputs[Stage.candidates.name],
+        "pilots": pilots.outputs,
+        "score": run.preset.engineer.pilot_score,
+    }
     return run_step(files.directory, "choose", decides, (Stage.proposal.name, Stage.state.name), body)

@@ -29,6 +29,8 @@ _ENGINEERS = Plugins(
         "bandit": "engineer.engineers.bandit:BANDIT",
         "progress": "engineer.engineers.progress:PROGRESS",
         "levels": "engineer.engineers.levels:LEVELS",
+        "window": "engineer.engineers.window:WINDOW",
+        "learnability": "engineer.engineers.learnability:LEARNABILITY",
         "replay": "engineer.engineers.replay:REPLAY",
     },
 )

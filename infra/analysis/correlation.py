@@ -10,7 +10,11 @@ from scipy.stats import spearmanr
 from envgen.frozen import Frozen
 from infra.runs.results import CurriculumResults, StageResult
 
-PILOT_SCORES = {"advantage": "the mean |advantage|", "mixed": "the share of groups with mixed rewards"}
+PILOT_SCORES = {
+    "advantage": "the mean |advantage|",
+    "mixed": "the share of groups with mixed rewards",
+    "learnability": "the mean p (1 - p)",
+}
 """Score of a pilot -> what it is."""
 RESAMPLES = 4_999
 
@@ -49,7 +53,10 @@ def piloted_stages(run: str, results: CurriculumResults) -> list[ScoredStage]:
             piloted.score for piloted in before.pilots if piloted.config == after.config and piloted.score
         ]
         if scores:
-            values = {"advantage": scores[0].advantage.value, "mixed": scores[0].mixed.value}
+            score = scores[0]
+            values = {"advantage": score.advantage.value, "mixed": score.mixed.value}
+            if score.learnability:
+                values["learnability"] = score.learnability.value
             found.append(scored(run, after, values))
     return found
 
@@ -71,7 +78,7 @@ def rank_correlations(stages: Sequence[ScoredStage]) -> tuple[RankCorrelation, .
     draws = [rng.integers(0, len(runs), len(runs)) for _ in range(RESAMPLES)]
     samples = [np.concatenate([members[run] for run in draw]) for draw in draws]
     found = []
-    for score in stages[0].scores:
+    for score in (name for name in stages[0].scores if all(name in one.scores for one in stages)):
         values = np.array([one.scores[score] for one in stages])
         value = spearman(values, gain)
         drawn = [rho for sample in samples if (rho := spearman(values[sample], gain[sample])) is not None]

@@ -3,11 +3,11 @@
 from typing import Any
 
 from engineer.answer import MAX_RATIONALE
-from engineer.context import DesignContext, StageRecord
+from engineer.context import Answered, DesignContext, StageRecord
 from infra.config.preset import Preset
 from infra.runs.run import Run, RunRef
 from infra.runs.stage import Stage
-from policy.grpo.train_log import stratum_means
+from policy.grpo.train_log import stratum_means, stratum_totals
 from policy.grpo.train_spec import answer_tokens, group_size
 
 _OF_THE_MACHINE = (
@@ -72,5 +72,9 @@ def _record(run: Run, number: int) -> StageRecord:
         breakdown=stage.breakdown,
         advantage=stratum_means(stage.train_log, "advantage"),
         zero_variance=stratum_means(stage.train_log, "zero_variance"),
+        answered={
+            name: Answered(n=answers, valid=valid)
+            for name, (answers, valid) in stratum_totals(stage.train_log, "valid").items()
+        },
         change=stage.changes.valid,
     )

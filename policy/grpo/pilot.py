@@ -1,6 +1,7 @@
 """Pilot: what a config would teach the policy, from a few groups of its answers, ahead of training."""
 
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 from pydantic import Field
@@ -36,10 +37,19 @@ class PilotScore(Frozen):
     advantage: Mean
     """Mean absolute advantage of an answer, scaled as in training; about 0 to 1 where that is by the group's
     standard deviation."""
+    learnability: Mean | None = None
+    """Mean of p (1 - p) over the groups, 0 to 0.25, p being the rate that a group's instance is solved at
+    (SFL, arXiv 2408.15099); none of a pilot of earlier releases."""
     valid: Mean
     """Share of valid answers."""
     prompt_tokens: int
     completion_tokens: int
+
+    def value(self, kind: Literal["advantage", "learnability"]) -> float:
+        """The score of a kind."""
+        found = self.advantage if kind == "advantage" else self.learnability
+        assert found is not None  # of a pilot that was just made
+        return found.value
 
 
 class Piloted(Frozen):
@@ -86,10 +96,19 @@ def pilot(
         group_size=group_size,
         mixed=wilson(int(mixed_groups(grouped).sum()), len(instances)),
         advantage=_bootstrapped(absolute_advantages(grouped, scale)),
+        learnability=_bootstrapped(learnability(valid)),
         valid=_bootstrapped(valid.mean(axis=1)),
         prompt_tokens=sum(completion.prompt_tokens for completion in completions),
         completion_tokens=sum(completion.completion_tokens for completion in completions),
     )
+
+
+def learnability(valid: np.ndarray) -> np.ndarray:
+    """p (1 - p) of each group, estimated without bias: the sample variance of its 0s and 1s.
+
+    `valid` has shape (groups, answers), the result (groups,).
+    """
+    return valid.var(axis=1, ddof=1)
 
 
 def mixed_groups(rewards: np.ndarray) -> np.ndarray:

@@ -12,6 +12,7 @@ _STRATUM = pa.struct(
         ("stratum", pa.string()),
         ("answers", pa.float64()),
         ("advantage", pa.float64()),
+        ("valid", pa.float64()),
         ("zero_variance", pa.float64()),
     ]
 )
@@ -36,7 +37,7 @@ TRAIN_LOG_SCHEMA = pa.schema(
 equal, mean token entropy, share of truncated answers, mean and largest absolute difference between the
 log-probabilities of vLLM and of the trainer (empty without vLLM), loss, tokens generated, wall time. `strata`
 has an entry for each stratum that had answers: its name, how many answers these were, their mean absolute
-advantage, and the share of them in groups whose rewards are all equal."""
+advantage, the share of valid ones, and the share of them in groups whose rewards are all equal."""
 
 
 def read_train_log(path: Path) -> dict[str, list[Any]]:
@@ -45,13 +46,18 @@ def read_train_log(path: Path) -> dict[str, list[Any]]:
 
 
 def stratum_means(log: dict[str, list[Any]], column: str) -> dict[str, float]:
-    """Stratum -> mean of `advantage` or `zero_variance` over a stage's answers; only strata with answers.
+    """Stratum -> mean of `advantage`, `valid` or `zero_variance` over a stage's answers, if it had any.
 
     Advantages are absolute and in the unit of the trainer: divided by the group's standard deviation unless
     `trl.scale_rewards` says otherwise.
     """
+    return {name: total / answers for name, (answers, total) in stratum_totals(log, column).items()}
+
+
+def stratum_totals(log: dict[str, list[Any]], column: str) -> dict[str, tuple[float, float]]:
+    """Stratum -> (answers of a stage, sum of a column of `stratum_means` over them)."""
     totals: dict[str, tuple[float, float]] = {}
     for entry in (one for step in log["strata"] for one in step):
-        total, answers = totals.get(entry["stratum"], (0.0, 0.0))
-        totals[entry["stratum"]] = total + entry[column] * entry["answers"], answers + entry["answers"]
-    return {name: total / answers for name, (total, answers) in totals.items()}
+        answers, total = totals.get(entry["stratum"], (0.0, 0.0))
+        totals[entry["stratum"]] = answers + entry["answers"], total + entry[column] * entry["answers"]
+    return totals

@@ -33,13 +33,14 @@ from policy.grpo.shared_prompts import can_share, generate_shared, log_probabili
 from policy.grpo.train_log import TRAIN_LOG_SCHEMA
 from policy.grpo.train_spec import CHECKPOINT, DEFAULTS, TRAIN_LOG, TrainSpec, last_checkpoint
 
-SUMS = ("advantage", "answers", "flat")
-"""Sum of the absolute advantages, number of answers, number of answers in groups without reward variance."""
+SUMS = ("advantage", "valid", "answers", "flat")
+"""Sum of the absolute advantages, numbers of valid answers, of answers, and of those in groups without reward
+variance."""
 ROUNDING = 1e-2
 
 
 class Trainer(GRPOTrainer):
-    """TRL's trainer, which also logs, by stratum, its answers' absolute advantages and groups without any.
+    """TRL's trainer, which also logs by stratum: advantages, valid answers, groups without advantages.
 
     On a CPU it computes each prompt once for all of its answers, and no gradient for answers whose loss has
     none.
@@ -55,6 +56,7 @@ class Trainer(GRPOTrainer):
         if self._shares:
             setattr(self.model, "generate", partial(generate_shared, self.model))  # noqa: B010
         self._advantages: torch.Tensor | None = None
+        self._valid: torch.Tensor | None = None
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> torch.Tensor:
         # With these two the loss of an answer has more terms than its advantage.
@@ -88,13 +90,20 @@ class Trainer(GRPOTrainer):
         )
         return log_probs, entropies, None
 
+    def _calculate_rewards(self, *args: Any) -> torch.Tensor:
+        rewards = super()._calculate_rewards(*args)
+        self._valid = rewards[:, self.reward_func_names.index("valid")]
+        return rewards
+
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         output = super()._generate_and_score_completions(inputs)
         advantages = output["advantages"]
         of = torch.tensor([self._strata.index(row["stratum"]) for row in inputs], device=advantages.device)
         # A group may lie across processes: its answers are next to each other only when all are gathered.
-        everywhere = [torch.as_tensor(self.accelerator.gather(one)) for one in (of, advantages)]
-        sums = advantage_sums(*everywhere, strata=len(self._strata), group=int(self.num_generations or 1))
+        of, advantages = (torch.as_tensor(self.accelerator.gather(one)) for one in (of, advantages))
+        assert self._valid is not None  # these are gathered already
+        group = int(self.num_generations or 1)
+        sums = stratum_sums(of, advantages, self._valid, strata=len(self._strata), group=group)
         # Every stratum each time: TRL averages a step's entries, which leaves a sum over a count as it is.
         for stratum, entries in zip(self._strata, sums.tolist(), strict=True):
             for name, value in zip(SUMS, entries, strict=True):
@@ -102,17 +111,19 @@ class Trainer(GRPOTrainer):
         return output
 
 
-def advantage_sums(of: torch.Tensor, advantages: torch.Tensor, strata: int, group: int) -> torch.Tensor:
-    """For each stratum the entries of `SUMS`, shape (strata, 3); `group` answers in a row share a prompt.
+def stratum_sums(
+    of: torch.Tensor, advantages: torch.Tensor, valid: torch.Tensor, strata: int, group: int
+) -> torch.Tensor:
+    """For each stratum the entries of `SUMS`, shape (strata, 4); `group` answers in a row share a prompt.
 
-    `of`, numbers of strata, and `advantages` have shape (answers,). A group is flat if no advantage in it
-    exceeds rounding: with rewards that differ, the largest is at least half of their range, or 1 where
-    advantages are scaled.
+    `of`, numbers of strata, `advantages` and `valid`, 0 or 1, have shape (answers,). A group is flat if no
+    advantage in it exceeds rounding: with rewards that differ, the largest is at least half of their range,
+    or 1 where advantages are scaled.
     """
     inside = of == torch.arange(strata, device=of.device)[:, None]
     flat = (advantages.view(-1, group).abs().amax(dim=1) < ROUNDING).repeat_interleave(group)
-    sums = [(inside * advantages.abs()).sum(dim=1), inside.sum(dim=1), (inside & flat).sum(dim=1)]
-    return torch.stack(sums, dim=1)
+    counted = (inside * advantages.abs(), inside * valid, inside, inside & flat)
+    return torch.stack([values.sum(dim=1) for values in counted], dim=1)
 
 
 def train(spec: TrainSpec) -> None:
@@ -190,9 +201,9 @@ def training_log(
 def _advantages(entry: dict[str, Any], strata: tuple[str, ...]) -> list[dict[str, Any]]:
     found = []
     for stratum in strata:
-        total, answers, flat = (entry[f"strata/{stratum}/{name}"] for name in SUMS)
+        total, valid, answers, flat = (entry[f"strata/{stratum}/{name}"] for name in SUMS)
         if answers:
-            means = {"advantage": total / answers, "zero_variance": flat / answers}
+            means = {"advantage": total / answers, "valid": valid / answers, "zero_variance": flat / answers}
             found.append({"stratum": stratum, "answers": answers, **means})
     return found
 

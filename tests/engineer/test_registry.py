@@ -25,6 +25,8 @@ OURS = [
     "bandit",
     "progress",
     "levels",
+    "window",
+    "learnability",
     "replay",
 ]
 HEAD = """

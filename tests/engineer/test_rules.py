@@ -18,11 +18,13 @@ from contexts import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engineer.context import DesignContext, StageRecord
+from engineer.context import Answered, DesignContext, StageRecord
 from engineer.engineers.bandit import softmax_shares, updated_values
 from engineer.engineers.frontier import FrontierOptions, frontier_shares
+from engineer.engineers.learnability import LearnabilityOptions, expected_learnability, updated_posterior
 from engineer.engineers.levels import LevelsOptions, levelled
 from engineer.engineers.progress import progress_shares
+from engineer.engineers.window import WindowOptions, moved_window
 from engineer.lessons import random_context
 from engineer.proposal import Proposal
 from engineer.propose import design
@@ -30,7 +32,7 @@ from engineer.spec import EngineerSpec
 from envgen.breakdown import Breakdown
 from envgen.config import EnvConfig
 
-RULES = ("frontier", "bandit", "progress", "levels", "random")
+RULES = ("frontier", "bandit", "progress", "levels", "window", "learnability", "random")
 
 
 def proposal_of(engineer: str, context: DesignContext | None = None, **options: object) -> Proposal:
@@ -141,6 +143,73 @@ def test_a_damaged_state_costs_the_redesign_and_not_the_run():
         proposal.fallback == "engineer 'bandit' failed, the previous config is kept: "
         "ValueError: could not convert string to float: 'much'"
     )
+
+
+# window
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "rates", "moved"),
+    [
+        (0, 0, [0.5, 0.9, 0.9], (0, 0)),
+        (0, 0, [0.9, 0.1, 0.0], (0, 1)),
+        (0, 0, [1.0, 0.95, 0.2], (0, 2)),
+        (0, 2, [1.0, 0.1, 0.95, 0.0], (1, 3)),
+        (1, 3, [0.0, 0.0, 0.0, 1.0], (1, 3)),
+        (0, 1, [1.0, None, 1.0], (0, 1)),
+    ],
+)
+def test_the_window_takes_in_the_next_level_when_its_top_is_mastered(
+    low: int, high: int, rates: list[float | None], moved: tuple[int, int]
+):
+    assert moved_window(low, high, rates, WindowOptions(width=3)) == moved
+
+
+def test_the_window_begins_with_the_first_level_and_remembers_where_it_is():
+    proposal = proposal_of("window")  # 3x3 is solved, 5x5 is at 50 %
+    assert shares_of(proposal.config) == {"3": 0.5, "5": 0.5}
+    assert proposal.state == {"low": 0, "high": 1}
+    narrow = proposal_of("window", width=1)
+    assert shares_of(narrow.config) == {"3": 0.0, "5": 1.0}
+    assert narrow.rationale == "Equal data to the map sizes of the window: 5x5 100 %."
+
+
+# learnability
+
+
+@given(st.floats(0.1, 1e6), st.floats(0.1, 1e6))
+def test_the_expected_learnability_is_the_mean_of_p_1_minus_p(alpha: float, beta: float):
+    found = expected_learnability(alpha, beta)
+    mean, variance = alpha / (alpha + beta), alpha * beta / ((alpha + beta) ** 2 * (alpha + beta + 1))
+    assert found == pytest.approx(mean - variance - mean**2, abs=1e-9)
+    assert 0 < found <= 0.25
+
+
+def test_the_posterior_counts_answers_and_forgets_to_the_prior():
+    options = LearnabilityOptions(keep=0.5, prior=2)
+    answered = {"3": Answered(n=10, valid=4), "5": Answered(n=0, valid=0)}
+    moved = updated_posterior({"3": (2, 2), "5": (10, 2)}, answered, options)
+    assert moved == {"3": (6, 8), "5": (6, 2)}
+
+
+def trained(state: dict, **answered: tuple[int, int]) -> DesignContext:
+    context = design_context(2)
+    counts = {name[1:]: Answered(n=n, valid=valid) for name, (n, valid) in answered.items()}
+    record = context.current.model_copy(update={"answered": counts})
+    return context.model_copy(update={"current": record, "state": state})
+
+
+def test_data_goes_where_training_was_right_half_of_the_time():
+    shares = shares_of(proposal_of("learnability", trained({}, s3=(1000, 950), s5=(1000, 500))).config)
+    assert shares["5"] == pytest.approx(0.25 / (0.25 + 0.0475), abs=0.01)
+    again = trained(proposal_of("learnability", trained({}, s3=(1000, 950))).state, s5=(1000, 0))
+    assert shares_of(proposal_of("learnability", again).config)["3"] > 0.95
+
+
+def test_a_draw_from_the_posterior_is_of_the_seed_and_the_stage():
+    context = trained({}, s3=(20, 10), s5=(20, 15))
+    drawn = [shares_of(proposal_of("learnability", context, thompson=True).config) for _ in range(2)]
+    assert drawn[0] == drawn[1] != shares_of(proposal_of("learnability", context).config)
 
 
 # progress

@@ -12,7 +12,7 @@ from envgen.mapf.config import BoardsConfig, SizeConfig
 from envgen.mapf.prompts import PromptStyle, answer
 from envgen.mapf.sampler import sample
 from policy.chat.contract import Completion, Conversation, Progress, Sampling
-from policy.grpo.pilot import absolute_advantages, mixed_groups, pilot
+from policy.grpo.pilot import absolute_advantages, learnability, mixed_groups, pilot
 from policy.grpo.rewards import RewardWeights
 
 GROUP = 4
@@ -51,7 +51,18 @@ def test_a_pilot_counts_the_groups_that_teach():
     assert score.advantage.value == pytest.approx((0.5 / (1 / 3) ** 0.5 + 0.375 / 0.5) / 6, abs=1e-3)
     assert score.advantage.low < score.advantage.value < score.advantage.high
     assert score.valid.value == pytest.approx(11 / 24)
+    # The sample variance: two of four 1/3, one of four 1/4.
+    assert score.learnability
+    assert score.learnability.value == pytest.approx((1 / 3 + 1 / 4) / 6)
+    assert score.value("learnability") == score.learnability.value != score.value("advantage")
     assert (score.prompt_tokens, score.completion_tokens) == (240, 120)
+
+
+@given(st.floats(0, 1))
+@settings(deadline=None)
+def test_the_learnability_of_many_groups_is_that_of_a_coin(chance: float):
+    answers = np.random.default_rng(0).random((20_000, GROUP)) < chance
+    assert learnability(answers.astype(float)).mean() == pytest.approx(chance * (1 - chance), abs=0.01)
 
 
 def test_groups_of_equal_rewards_have_no_advantage():

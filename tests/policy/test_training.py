@@ -11,16 +11,15 @@ from envgen.mapf.sampler import sample
 from policy.grpo.train_log import TRAIN_LOG_SCHEMA, read_train_log, stratum_means
 
 
-def test_absolute_advantages_are_summed_by_stratum():
+def test_advantages_and_valid_answers_are_summed_by_stratum():
     import torch
 
-    from policy.grpo.training import advantage_sums
+    from policy.grpo.training import stratum_sums
 
-    sums = advantage_sums(
-        torch.tensor([1, 1, 0, 0, 3, 3]), torch.tensor([1.5, -0.5, -0.25, 0.0, 0.0, 1e-4]), strata=4, group=2
-    )
-    assert sums[:3].tolist() == [[0.25, 2, 0], [2, 2, 0], [0, 0, 0]]
-    assert sums[3].tolist() == pytest.approx([1e-4, 2, 2])
+    of, advantages = torch.tensor([1, 1, 0, 0, 3, 3]), torch.tensor([1.5, -0.5, -0.25, 0.0, 0.0, 1e-4])
+    sums = stratum_sums(of, advantages, torch.tensor([1.0, 0, 0, 0, 1, 1]), strata=4, group=2)
+    assert sums[:3].tolist() == [[0.25, 0, 2, 0], [2, 1, 2, 0], [0, 0, 0, 0]]
+    assert sums[3].tolist() == pytest.approx([1e-4, 2, 2, 2])
 
 
 def test_a_stage_weighs_its_steps_by_their_answers():
@@ -55,6 +54,8 @@ def test_training_logs_the_answers_and_the_mean_absolute_advantage_of_each_strat
             == answers
         )
     assert set(stratum_means(log, "advantage")) == {"3", "4"}
+    for step, valid in zip(log["strata"], log["valid"], strict=True):
+        assert sum(entry["valid"] * entry["answers"] for entry in step) == pytest.approx(32 * valid)
     for step, flat in zip(log["strata"], log["zero_variance"], strict=True):
         assert sum(entry["zero_variance"] * entry["answers"] for entry in step) == pytest.approx(32 * flat)
 

@@ -52,7 +52,7 @@ def run(tmp_path: Path) -> RunRef:
     write_rollouts(ref.start.path(Stage.rollouts), rollouts, PromptStyle.COMPACT)
     for stage, advantages in enumerate(ADVANTAGES):
         found = [
-            {"stratum": name, "answers": 8, "advantage": value, "zero_variance": 0}
+            {"stratum": name, "answers": 8, "advantage": value, "valid": 0.5, "zero_variance": 0}
             for name, value in advantages.items()
         ]
         row = dict.fromkeys(TRAIN_LOG_SCHEMA.names, 0) | {"strata": found}
