@@ -77,8 +77,8 @@ def choose(run: RunRef, stage: int, candidates: StepRecord, pilots: StepRecord) 
     """Write the proposal, and what its engineer remembers, from the candidate with the best pilot.
 
     The best has the largest score of the kind `engineer.pilot_score`; of equals the first drawn. The state
-    follows from the context, which holds the state of the stage before: a step that was cut off between its two files is not
-    done, and its repetition writes the same."""
+    follows from the context, which holds the state of the stage before: a step that was cut off between its
+    two files is not done, and its repetition writes the same."""
     files = run.stage(stage)
 
     def body() -> None:
