@@ -6,11 +6,13 @@ STAMP := $(VENV)/.installed
 CLUSTER_STAMP := $(VENV)/.cluster
 VLLM := .venv-vllm
 VLLM_STAMP := $(VLLM)/.installed
+VERIFIERS := .venv-verifiers
+VERIFIERS_STAMP := $(VERIFIERS)/.installed
 # Files of tests that run side by side; 0 runs one after the other.
 TEST_JOBS ?= 2
 SIDE_BY_SIDE := -n $(TEST_JOBS) --dist loadfile
 
-.PHONY: demo test test-all test-long ready vllm lint bench chaos capacity suite clean
+.PHONY: demo test test-all test-long ready vllm verifiers lint bench chaos capacity suite clean
 
 demo: $(STAMP)
 	$(BIN)/envwright run tiny
@@ -22,10 +24,12 @@ test-all: $(CLUSTER_STAMP) $(VLLM_STAMP)
 	ENVWRIGHT_VLLM_REQUIRED=1 $(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not gpu and not long" --durations=15
 
 # What does not fit into CI; needs PostgreSQL's server and Chromium.
-test-long: $(CLUSTER_STAMP) $(VLLM_STAMP)
+test-long: $(CLUSTER_STAMP) $(VLLM_STAMP) $(VERIFIERS_STAMP)
 	ENVWRIGHT_POSTGRES_REQUIRED=1 ENVWRIGHT_BROWSER_REQUIRED=1 ENVWRIGHT_VLLM_REQUIRED=1 $(BIN)/python -m pytest -m long
 
 vllm: $(VLLM_STAMP)
+
+verifiers: $(VERIFIERS_STAMP)
 
 # All that lint and test-all need; with -j2 both environments are installed side by side.
 ready: $(CLUSTER_STAMP) $(VLLM_STAMP)
@@ -71,5 +75,11 @@ $(VLLM_STAMP): requirements-vllm.txt
 	$(VLLM)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements-vllm.txt
 	touch $(VLLM_STAMP)
 
+# For the test of exported packages; in an environment of its own (0.7 GB): verifiers wants another version of openai.
+$(VERIFIERS_STAMP):
+	$(PYTHON) -m venv --clear $(VERIFIERS)
+	$(VERIFIERS)/bin/python -m pip install --quiet --disable-pip-version-check verifiers==0.4.0 drawsvg numba numpy pyarrow
+	touch $(VERIFIERS_STAMP)
+
 clean:
-	rm -rf $(VENV) $(VLLM)
+	rm -rf $(VENV) $(VLLM) $(VERIFIERS)

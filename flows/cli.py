@@ -10,6 +10,7 @@ from envgen.errors import ChildError, EnvwrightError
 from flows.commands import (
     approval_cli,
     benchmark_cli,
+    export_cli,
     family_cli,
     family_commands,
     run_cli,
@@ -25,7 +26,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     help="Reinforcement learning in which the policy redesigns its own environment.",
 )
-for group in (run_cli, approval_cli, server_cli, family_cli, benchmark_cli, study_cli, setup_cli):
+for group in (run_cli, approval_cli, server_cli, family_cli, export_cli, benchmark_cli, study_cli, setup_cli):
     app.add_typer(group.commands)
 for commands in family_commands.found():
     app.add_typer(commands)

@@ -84,6 +84,8 @@ class ReasoningGym(WorkerFamily):
     """Puzzles of reasoning-gym, from an allow-list of generators."""
 
     name = "reasoning-gym"
+    requires = (f"reasoning-gym=={VERSION}",)
+    licence = "Apache-2.0"
     styles = ("plain", "tagged", "compact")
 
     def __init__(self, options: Options) -> None:

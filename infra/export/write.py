@@ -1,0 +1,203 @@
+"""Write an export: a package for verifiers, rows for NeMo-Gym, or a Hugging Face data set."""
+
+import json
+import re
+import shutil
+from collections.abc import Iterable, Iterator
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+import envgen
+from envgen.dataset import write_table
+from envgen.errors import ConfigError, RunDirectoryError
+from envgen.family import TaskFamily
+from envgen.files import canonical_json, move_directory, write_json, write_text
+from infra.config.versions import code_version
+from infra.export import Target
+from infra.runs.run import Run
+from infra.runs.stage import Stage
+
+MARK = "about.json"
+"""In every export; a folder without it is not replaced."""
+LICENCE = "not stated"
+"""Of a family that has no attribute `licence`."""
+JUDGE_NEEDS = ("drawsvg", "numba", "numpy", "pyarrow", "pydantic>=2,<3")
+"""What the copy of `envgen` in a package imports to judge."""
+_COLUMNS = pa.schema(
+    [
+        ("id", pa.string()),
+        ("stratum", pa.string()),
+        ("labels", pa.list_(pa.string())),
+        ("prompt", pa.string()),
+        ("reference", pa.string()),
+        ("instance", pa.string()),
+    ]
+)
+
+
+def export(run: Run, stage: int, target: Target, output: Path) -> Path:
+    """Write the data of a stage to the folder `output`, which is replaced if it is an export; returns it.
+
+    RunDirectoryError if the stage has no data, ConfigError for a folder that holds something else.
+    """
+    files = run.stage(stage)
+    if not files.has(Stage.train):
+        raise RunDirectoryError(
+            f"{files.directory}: has no training data; the run has stages 0 to {_last(run)} with data"
+        )
+    if output.is_file() or (output.is_dir() and any(output.iterdir()) and not (output / MARK).is_file()):
+        raise ConfigError(f"{output}: is there already, and no export; choose another -o, or remove it")
+    preset = run.curriculum.preset
+    family, style = preset.task, preset.prompt_style
+    about = {
+        "run": run.directory.name,
+        "stage": stage,
+        "target": target,
+        "family": preset.family.model_dump(mode="json"),
+        "family_version": family.version,
+        "prompt_style": style,
+        "config": files.config.model_dump(mode="json"),
+        "train_sha256": files.digest(Stage.train),
+        "validation_sha256": run.digest(Run.validation),
+        "licence": getattr(family, "licence", LICENCE),
+        "envwright": code_version(),
+    }
+    parts = {
+        name: [_row(family, style, one) for one in instances]
+        for name, instances in (("train", files.train), ("validation", run.validation))
+    }
+    partial = output.with_name(f".{output.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    shown = {
+        "about": about,
+        "target": target,
+        "counts": {name: len(rows) for name, rows in parts.items()},
+        "task": family.space.task,
+        "identity": family.space.identity,
+        "config": json.dumps(about["config"], indent=2),
+    }
+    _WRITERS[target](partial, family, about, parts, shown)
+    write_json(partial / MARK, about)
+    shutil.rmtree(output, ignore_errors=True)
+    move_directory(partial, output)
+    return output
+
+
+def _last(run: Run) -> int:
+    return sum(1 for _ in run.directory.glob(f"stage-*/{Stage.train.name}")) - 1
+
+
+def _row(family: TaskFamily, style: str, instance: Any) -> dict[str, Any]:
+    """What every target says of an instance."""
+    return {
+        "id": instance.id,
+        "stratum": instance.stratum,
+        "labels": sorted(instance.labels),
+        "prompt": family.prompt(instance, style),
+        "answer": family.reference(instance),
+        "instance": family.row(instance, style),
+    }
+
+
+def _lines(path: Path, rows: Iterable[Any]) -> None:
+    write_text(path, "".join(canonical_json(row) + "\n" for row in rows))
+
+
+def _render(template: str, shown: dict[str, Any]) -> str:
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    return environment.get_template(template).render(shown)
+
+
+def _write_jsonl(
+    folder: Path,
+    family: TaskFamily,
+    about: dict[str, Any],
+    parts: dict[str, list[Any]],
+    shown: dict[str, Any],
+) -> None:
+    for name, rows in parts.items():
+        _lines(folder / f"{name}.jsonl", map(_nemo_row, rows))
+    write_text(folder / "README.md", _render("README.md.j2", shown))
+
+
+def _nemo_row(row: dict[str, Any]) -> dict[str, Any]:
+    metadata = {name: row[name] for name in ("id", "stratum", "labels", "instance")}
+    asked = {"input": [{"role": "user", "content": row["prompt"]}]}
+    return {
+        "responses_create_params": asked,
+        "question": row["prompt"],
+        "answer": row["answer"],
+        "metadata": metadata,
+    }
+
+
+def _write_hf(
+    folder: Path,
+    family: TaskFamily,
+    about: dict[str, Any],
+    parts: dict[str, list[Any]],
+    shown: dict[str, Any],
+) -> None:
+    for name, rows in parts.items():
+        columns = [
+            {**row, "reference": row["answer"], "instance": canonical_json(row["instance"])} for row in rows
+        ]
+        write_table(folder / f"{name}.parquet", pa.Table.from_pylist(columns, schema=_COLUMNS))
+    write_text(folder / "README.md", _render("README.md.j2", shown))
+
+
+def _write_verifiers(
+    folder: Path,
+    family: TaskFamily,
+    about: dict[str, Any],
+    parts: dict[str, list[Any]],
+    shown: dict[str, Any],
+) -> None:
+    package = re.sub(r"[^a-z0-9]+", "-", f"{about['run']}-stage-{about['stage']}".lower()).strip("-")
+    module = re.sub(r"^(?=\d)", "run_", package.replace("-", "_"))
+    name = "".join(part.capitalize() for part in module.split("_"))
+    names = {
+        "package": package,
+        "module": module,
+        "name": name,
+        "dependencies": sorted(_dependencies(family)),
+    }
+    inside, here = folder / module, Path(envgen.__file__).parent
+    shutil.copytree(here, inside / "vendor" / "envgen", ignore=shutil.ignore_patterns("__pycache__"))
+    if file := getattr(family, "file", None):
+        # A generator of the user goes along; its path starts from the package.
+        shutil.copy(file, inside / Path(file).name)
+        options = {**about["family"]["options"], "file": Path(file).name}
+        about["family"] = {**about["family"], "options": options}
+    for part, rows in parts.items():
+        _lines(inside / f"{part}.jsonl", rows)
+    write_json(inside / MARK, about)
+    write_text(inside / "taskset.py", _render("taskset.py.j2", {**shown, **names}))
+    exported = f'from {module}.taskset import {name}Taskset\n\n__all__ = ["{name}Taskset"]\n'
+    write_text(inside / "__init__.py", exported)
+    write_text(folder / "pyproject.toml", _render("pyproject.toml.j2", {**shown, **names}))
+    write_text(folder / "README.md", _render("README.md.j2", {**shown, **names}))
+
+
+def _dependencies(family: TaskFamily) -> Iterator[str]:
+    """Requirements of a package that judges."""
+    yield "verifiers>=0.4,<0.5"
+    yield from JUDGE_NEEDS
+    yield from getattr(family, "requires", ())
+    for entry in entry_points(group="envwright.families", name=family.name):
+        if entry.dist:
+            yield f"{entry.dist.name}=={entry.dist.version}"
+
+
+_WRITERS = {"verifiers": _write_verifiers, "jsonl": _write_jsonl, "hf": _write_hf}
