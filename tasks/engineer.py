@@ -13,6 +13,9 @@ from infra.runs.stage import Stage
 from infra.runs.steps import StepRecord, run_step
 from tasks.run import engine, log, task_options
 
+CHOOSING = {"pilot_score", "pilot_steps", "pilot_validation"}
+"""Fields of the engineer's spec that decide between proposals, not what is proposed."""
+
 
 @task(**task_options("engineer"))
 def propose(run: RunRef, stage: int, breakdown: StepRecord, gate: StepRecord) -> StepRecord:
@@ -37,7 +40,7 @@ def propose(run: RunRef, stage: int, breakdown: StepRecord, gate: StepRecord) ->
         "context": context.model_copy(update={"stages": 1}),
         "breakdown": breakdown.key,
         "gate": gate.key,
-        "engineer": preset.effective_engineer(),
+        "engineer": preset.effective_engineer().model_dump(mode="json", exclude=CHOOSING),
         "model": run.identity(asked) if (asked := run.asked(stage)) is not None else None,
         "seed": preset.seed,
     }

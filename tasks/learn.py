@@ -85,7 +85,7 @@ def _train(run: RunRef, stage: int, spec: TrainSpec) -> None:
             log_path,
             progress,
             launcher=launcher(spec.training, spec.trl),
-            environment=_one_gpu(spec.training),
+            environment=one_gpu(spec.training),
         )
     except ChildError as error:
         if not out_of_memory:
@@ -98,7 +98,7 @@ def warm_trainer(run: RunRef, stage: int) -> None:
     """Let the training child of a stage do its imports while data are drawn and reports are written."""
     training = run.preset.training
     if stage < run.preset.stages and training.launch is None and not run.stage(stage).checkpoint.exists():
-        warm_up("policy.grpo.training", _one_gpu(training))
+        warm_up("policy.grpo.training", one_gpu(training))
 
 
 def warm_engine(run: RunRef) -> None:
@@ -108,7 +108,7 @@ def warm_engine(run: RunRef) -> None:
         warm_up("policy.chat.engine_child", {})
 
 
-def _one_gpu(training: TrainingSettings) -> dict[str, str]:
+def one_gpu(training: TrainingSettings) -> dict[str, str]:
     """A single process sees the first GPU only: with several the trainer would wrap the model for all, which
     GRPO refuses."""
     if process_count(training) > 1:

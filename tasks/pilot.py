@@ -3,7 +3,7 @@
 from prefect import task
 
 from envgen.config import EnvConfig
-from envgen.errors import ModelError, SamplingError
+from envgen.errors import ChildError, ModelError, SamplingError
 from envgen.family import Source
 from envgen.sampling import sample
 from envgen.seeds import seed_integer
@@ -18,6 +18,7 @@ from policy.chat.contract import Sampling
 from policy.grpo.pilot import Piloted, Pilots, pilot
 from policy.grpo.train_spec import answer_tokens, group_size, reward_scale
 from tasks.data import environment
+from tasks.grounded import forget_grounded, ground, grounded_decides
 from tasks.run import engine, log, reporting, task_options
 
 PARTIAL = "pilot.partial.jsonl"
@@ -33,6 +34,8 @@ def score_candidates(run: RunRef, stage: int, candidates: StepRecord, gate: Step
     def body() -> None:
         configs = files.candidates.configs if preset.engineer.pilot else []
         pilots = tuple(_pilot(run, stage, policy, config) for config in configs)
+        if preset.engineer.pilot_steps:
+            pilots = tuple(_grounded(run, stage, policy, piloted) for piloted in pilots)
         for number, piloted in enumerate(pilots, start=1):
             log.info("stage %d: pilot of config %d: %s", stage, number, pilot_text(piloted))
         files.write(Stage.pilots, Pilots(pilots=pilots))
@@ -47,9 +50,12 @@ def score_candidates(run: RunRef, stage: int, candidates: StepRecord, gate: Step
         "rewards": preset.rewards,
         **environment(preset),
         **preset.engine.decides,
+        **grounded_decides(preset),
         "seed": preset.seed,
     }
-    return run_step(files.directory, "pilot", decides, (Stage.pilots.name,), body, kept=PARTIAL)
+    record = run_step(files.directory, "pilot", decides, (Stage.pilots.name,), body, kept=PARTIAL)
+    forget_grounded(run, stage)
+    return record
 
 
 def _pilot(run: RunRef, stage: int, policy: int, config: EnvConfig) -> Piloted:
@@ -72,6 +78,18 @@ def _pilot(run: RunRef, stage: int, policy: int, config: EnvConfig) -> Piloted:
         return Piloted(config=config, score=None, error=str(error))
 
 
+def _grounded(run: RunRef, stage: int, policy: int, piloted: Piloted) -> Piloted:
+    if piloted.score is None:
+        return piloted
+    try:
+        found = ground(run, stage, policy, piloted.config)
+    except (ChildError, ModelError, SamplingError) as error:  # as above
+        return piloted.model_copy(update={"error": f"no grounded score: {error}"})
+    tokens = piloted.score.completion_tokens + found.completion_tokens
+    score = piloted.score.model_copy(update={"grounded": found, "completion_tokens": tokens})
+    return piloted.model_copy(update={"score": score})
+
+
 @task(**task_options("choose"))
 def choose(run: RunRef, stage: int, candidates: StepRecord, pilots: StepRecord) -> StepRecord:
     """Write the proposal, and what its engineer remembers, from the candidate with the best pilot.
@@ -84,7 +102,7 @@ def choose(run: RunRef, stage: int, candidates: StepRecord, pilots: StepRecord) 
     def body() -> None:
         found, pilots = files.candidates, files.pilots.pilots
         kind = run.preset.engineer.pilot_score
-        scores = [(one.score.value(kind) if one.score else -1.0, one.config) for one in pilots]
+        scores = [(one.value(kind), one.config) for one in pilots]
         best = max(scores, key=lambda scored: scored[0])[1] if scores else found.configs[0]
         chosen = next(candidate for candidate in found.candidates if candidate.proposal.config == best)
         files.write(Stage.proposal, chosen.proposal)

@@ -14,6 +14,7 @@ PILOT_SCORES = {
     "advantage": "the mean |advantage|",
     "mixed": "the share of groups with mixed rewards",
     "learnability": "the mean p (1 - p)",
+    "grounded": "the change after a few optimizer steps",
 }
 """Score of a pilot -> what it is."""
 RESAMPLES = 4_999
@@ -53,11 +54,7 @@ def piloted_stages(run: str, results: CurriculumResults) -> list[ScoredStage]:
             piloted.score for piloted in before.pilots if piloted.config == after.config and piloted.score
         ]
         if scores:
-            score = scores[0]
-            values = {"advantage": score.advantage.value, "mixed": score.mixed.value}
-            if score.learnability:
-                values["learnability"] = score.learnability.value
-            found.append(scored(run, after, values))
+            found.append(scored(run, after, scores[0].scores))
     return found
 
 

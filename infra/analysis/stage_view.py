@@ -63,11 +63,18 @@ def pilot_text(piloted: Piloted) -> str:
     """The score of a pilot in words."""
     if piloted.score is None:
         return f"failed: {piloted.error}"
-    score, advantage = piloted.score, piloted.score.advantage
+    score, advantage, grounded = piloted.score, piloted.score.advantage, piloted.score.grounded
+    learnable = f"mean p (1 - p) {score.learnability.value:.3f}, " if score.learnability else ""
+    after = (
+        f"valid {grounded.valid} after {grounded.steps} steps, on {grounded.instances} instances, "
+        if grounded
+        else ""
+    )
+    failed = f"; {piloted.error}" if piloted.error else ""
     return (
         f"{score.mixed} of {score.groups} groups with mixed rewards, mean absolute advantage "
         f"{advantage.value:.2f} [{advantage.low:.2f}, {advantage.high:.2f}], "
-        f"{score.completion_tokens:,} tokens"
+        f"{learnable}{after}{score.completion_tokens:,} tokens{failed}"
     )
 
 

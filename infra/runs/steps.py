@@ -26,6 +26,7 @@ CODE_VERSIONS = {
     "gate": 1,
     "engineer": 3,
     "pilot": 1,
+    "grounded": 1,
     "choose": 1,
     "benchmark": 1,
     "study-instances": 1,

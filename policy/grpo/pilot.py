@@ -1,12 +1,12 @@
 """Pilot: what a config would teach the policy, from a few groups of its answers, ahead of training."""
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 from pydantic import Field
 
-from envgen.breakdown import Rate, wilson
+from envgen.breakdown import Difference, Rate, wilson
 from envgen.config import EnvConfig
 from envgen.family import Instance, TaskFamily
 from envgen.frozen import Frozen
@@ -15,6 +15,7 @@ from policy.grpo.rewards import RewardWeights, terms
 
 _SCALE_FLOOR = 1e-4
 """Added to a group's standard deviation before it divides, as TRL's GRPO does."""
+T = TypeVar("T")
 
 
 class Mean(Frozen):
@@ -23,6 +24,18 @@ class Mean(Frozen):
     value: float
     low: float
     high: float
+
+
+class Grounded(Frozen):
+    """What a few optimizer steps on a config changed (SOAR, arXiv 2601.18778)."""
+
+    steps: int = Field(ge=1)
+    instances: int = Field(ge=1)
+    """Of the validation set, on which the change is measured."""
+    valid: Difference
+    """Change of the valid rate, paired over them."""
+    completion_tokens: int
+    """Of training and evaluation."""
 
 
 class PilotScore(Frozen):
@@ -44,12 +57,18 @@ class PilotScore(Frozen):
     """Share of valid answers."""
     prompt_tokens: int
     completion_tokens: int
+    grounded: Grounded | None = None
+    """None if it was not asked for, or failed."""
 
-    def value(self, kind: Literal["advantage", "learnability"]) -> float:
-        """The score of a kind."""
-        found = self.advantage if kind == "advantage" else self.learnability
-        assert found is not None  # of a pilot that was just made
-        return found.value
+    @property
+    def scores(self) -> dict[str, float]:
+        """Kind of score -> its value, of all that were computed."""
+        found = {"advantage": self.advantage.value, "mixed": self.mixed.value}
+        if self.learnability:
+            found["learnability"] = self.learnability.value
+        if self.grounded:
+            found["grounded"] = self.grounded.valid.value
+        return found
 
 
 class Piloted(Frozen):
@@ -58,7 +77,11 @@ class Piloted(Frozen):
     config: EnvConfig
     score: PilotScore | None
     error: str | None = None
-    """Why there is no score."""
+    """Why there is no score, or no grounded one."""
+
+    def value(self, kind: Literal["advantage", "learnability", "grounded"]) -> float:
+        """The score of a kind; minus infinity if there is none."""
+        return self.score.scores.get(kind, float("-inf")) if self.score else float("-inf")
 
 
 class Pilots(Frozen):
@@ -101,6 +124,12 @@ def pilot(
         prompt_tokens=sum(completion.prompt_tokens for completion in completions),
         completion_tokens=sum(completion.completion_tokens for completion in completions),
     )
+
+
+def spread(items: Sequence[T], count: int) -> list[T]:
+    """At most `count` of the items, evenly from all of them, in their order; the same ones each time."""
+    count = min(count, len(items))
+    return [items[index * len(items) // count] for index in range(count)]
 
 
 def learnability(valid: np.ndarray) -> np.ndarray:

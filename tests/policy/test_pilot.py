@@ -1,6 +1,7 @@
 """The pilot: expected learning signal of a few groups of answers."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from envgen.mapf.config import BoardsConfig, SizeConfig
 from envgen.mapf.prompts import PromptStyle, answer
 from envgen.mapf.sampler import sample
 from policy.chat.contract import Completion, Conversation, Progress, Sampling
-from policy.grpo.pilot import absolute_advantages, learnability, mixed_groups, pilot
+from policy.grpo.pilot import Piloted, absolute_advantages, learnability, mixed_groups, pilot, spread
 from policy.grpo.rewards import RewardWeights
 
 GROUP = 4
@@ -54,8 +55,23 @@ def test_a_pilot_counts_the_groups_that_teach():
     # The sample variance: two of four 1/3, one of four 1/4.
     assert score.learnability
     assert score.learnability.value == pytest.approx((1 / 3 + 1 / 4) / 6)
-    assert score.value("learnability") == score.learnability.value != score.value("advantage")
+    assert score.scores == {
+        "advantage": score.advantage.value,
+        "mixed": score.mixed.value,
+        "learnability": score.learnability.value,
+    }
+    piloted = Piloted(config=CONFIG.config, score=score)
+    assert piloted.value("learnability") == score.learnability.value
+    assert piloted.value("grounded") == float("-inf")
     assert (score.prompt_tokens, score.completion_tokens) == (240, 120)
+
+
+@given(st.integers(1, 50), st.integers(1, 60))
+def test_a_spread_has_no_item_twice_and_gaps_of_one_width(total: int, count: int):
+    chosen = spread(range(total), count)
+    assert len(chosen) == min(total, count)
+    gaps = {after - before for before, after in pairwise(chosen)}
+    assert not gaps or 0 < max(gaps) <= min(gaps) + 1
 
 
 @given(st.floats(0, 1))
