@@ -245,6 +245,15 @@ class Instance(Protocol):
         ...
 
 
+class Vocabulary(NamedTuple):
+    """What the tokenizer of a small policy keeps whole; the optional attribute `vocabulary` of a family."""
+
+    pieces: str
+    """Regular expression; each match is one piece."""
+    fixed: tuple[str, ...] = ()
+    """Pieces that are in the vocabulary however rare they are."""
+
+
 class Source(NamedTuple):
     """What a draw is seeded by, besides the stratum: no two purposes share a random number."""
 

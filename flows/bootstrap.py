@@ -1,4 +1,4 @@
-"""Make the base policy of the tiny presets from nothing."""
+"""Make a base policy from nothing."""
 
 from pathlib import Path
 
@@ -14,5 +14,5 @@ from tasks.bootstrap import bootstrap_policy
 
 @flow(name="bootstrap")
 def bootstrap(output: Path, recipe: BootstrapRecipe) -> None:
-    """Train a base policy that has seen no board that policies are judged on."""
+    """Train a base policy that has seen no instance that policies are judged on."""
     bootstrap_policy(output, recipe)

@@ -9,6 +9,8 @@ from envgen.files import file_digest
 TINY_DIRECTORY = Path(__file__).parent / "tiny" / "base"
 SHIPPED = {"tiny": TINY_DIRECTORY}
 """Name -> directory of the policies that come with the package; their cards say how they were made."""
+TAUGHT = "taught.json"
+"""Beside the weights of a policy that `envwright bootstrap` made: how it was taught to be asked."""
 FORMER = {
     "tiny-wide": "a8792697f00a4191c5d7bf3177625a220347672a3109987d572d0fc14bab0001",
     "tiny-waits": "42b3087807de8ae1f298a03ec4b23dcbd90db1211d53de5bcc18a82122e2e144",
@@ -38,6 +40,11 @@ def resolve_model(name: str) -> str:
             )
         return str(path)
     return name
+
+
+def was_taught_compact(name: str) -> bool:
+    """Whether a model was taught the compact wording of design questions, and short answers."""
+    return name in SHIPPED or (Path(os.path.expanduser(name)) / TAUGHT).is_file()
 
 
 def weights_identity(model: str) -> str:

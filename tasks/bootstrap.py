@@ -1,7 +1,6 @@
-"""Make the base policy."""
+"""Make a base policy."""
 
 import json
-from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
 
@@ -11,23 +10,25 @@ from engineer.lessons import lessons
 from envgen.dataset import write_dataset
 from envgen.errors import ConfigError
 from envgen.files import canonical_json, write_json
-from envgen.mapf.benchmark import suite_identities
-from envgen.mapf.prompts import PromptStyle
-from envgen.mapf.space import random_space
 from envgen.seeds import seed_integer
 from infra.analysis.study.spec import shipped_studies
 from infra.config.preset import TUNING_SEED, load_preset
 from infra.runs.data import validation_instances
 from policy.child import run_child
 from policy.grpo.train_spec import last_checkpoint
-from policy.tiny.corpus import DESIGN_BATCHES, READ_BY_TOKENIZER, Example, design_chunks, write_examples
-from policy.tiny.rates import Rates, evaluation_boards, rates_path
+from policy.tiny.corpus import (
+    DESIGN_BATCHES,
+    READ_BY_TOKENIZER,
+    Example,
+    design_chunks,
+    evaluation_instances,
+    write_examples,
+)
+from policy.tiny.rates import Rates, rates_path
 from policy.tiny.spec import BootstrapRecipe, BootstrapSpec
 from tasks.run import Throttle, log, task_options
 
 DESIGNS = "designs.parquet"
-EVALUATION_BOARDS = 40
-"""Of every number of agents, map size and hole ratio."""
 
 
 @task(**task_options("bootstrap"))
@@ -39,27 +40,25 @@ def bootstrap_policy(output: Path, recipe: BootstrapRecipe) -> None:
     """
     work = output.with_name(f"{output.name}-work")
     _claim(work, recipe)
-    log.info("drawing the boards to evaluate on")
-    boards = evaluation_boards(EVALUATION_BOARDS)
-    unseen = held_out({part.agents for part in recipe.boards}).union(board.problem.id for board in boards)
+    log.info("drawing the instances to evaluate on")
+    evaluated = [evaluation_instances(lesson, recipe.evaluation_instances) for lesson in recipe.lessons]
+    unseen = held_out(recipe).union(one.id for instances in evaluated for one in instances)
     write_json(work / "held-out.json", sorted(unseen))
-    write_dataset(work / "evaluation.parquet", boards, PromptStyle.COMPACT, {})
+    paths = tuple(work / f"evaluation-{number}.parquet" for number in range(len(evaluated)))
+    for lesson, path, instances in zip(recipe.lessons, paths, evaluated, strict=True):
+        write_dataset(path, instances, lesson.style, {}, lesson.family)
     if not (work / DESIGNS).is_file():
         log.info("drawing the design questions")
         write_examples(work / DESIGNS, _designs(recipe))
-    log.info("%d steps; %d boards are never taught", recipe.steps, len(unseen))
+    log.info("%d steps; %d instances are never taught", recipe.steps, len(unseen))
     throttle = Throttle()
 
     def progress(entry: dict) -> None:
         if "rates" in entry:
-            rates = Rates.model_validate(entry["rates"])
-            write_json(rates_path(work, entry["step"]), rates)
-            log.info(
-                "step %d of %d, valid answers in %% (where a wait is needed):\n  %s",
-                entry["step"],
-                entry["steps"],
-                "\n  ".join(rates.lines()),
-            )
+            write_json(rates_path(work, entry["step"]), entry["rates"])
+            lines = [Rates.model_validate(rates).line() for rates in entry["rates"]]
+            shown = "\n  ".join(lines)
+            log.info("step %d of %d, valid answers in %%:\n  %s", entry["step"], entry["steps"], shown)
         if "loss" in entry and (throttle.ready() or entry["step"] == entry["steps"]):
             left = (entry["steps"] - entry["step"]) * entry["elapsed"] / max(1, entry["steps_here"])
             log.info(
@@ -74,7 +73,7 @@ def bootstrap_policy(output: Path, recipe: BootstrapRecipe) -> None:
         recipe=recipe,
         held_out=work / "held-out.json",
         designs=work / DESIGNS,
-        evaluation=work / "evaluation.parquet",
+        evaluation=paths,
         work=work,
         output=output,
     )
@@ -82,30 +81,40 @@ def bootstrap_policy(output: Path, recipe: BootstrapRecipe) -> None:
 
 
 def _designs(recipe: BootstrapRecipe) -> list[Example]:
-    """Design questions with the rule's answers, chunk by chunk, enough for the tokenizer too."""
+    """Design questions with the rule's answers, chunk by chunk, enough for the tokenizer too.
+
+    They are of spaces that the family of the first preset draws (`random_space`), or of its own space.
+    """
+    if not design_chunks(recipe):
+        return []
+    family = load_preset(recipe.presets[0]).task
+    spaces = getattr(family, "random_space", lambda rng: family.space)
     each = recipe.design_batch_size * DESIGN_BATCHES
     chunks = max(design_chunks(recipe), -(-READ_BY_TOKENIZER // each))
     return [
         example
         for chunk in range(chunks)
-        for example in islice(lessons(seed_integer(recipe.seed, "designs", chunk), random_space), each)
+        for example in islice(lessons(seed_integer(recipe.seed, "designs", chunk), spaces), each)
     ]
 
 
-def held_out(agents: Iterable[int]) -> frozenset[str]:
-    """Ids of the boards that no base policy is taught.
+def held_out(recipe: BootstrapRecipe) -> frozenset[str]:
+    """Ids of the instances that the policy is never taught.
 
-    Those of the benchmark suite and of the shipped studies' test suites; validation and tuning sets of `tiny`
-    and of the presets of these studies."""
-    studies = shipped_studies()
+    What its families reserve, as a benchmark; validation and tuning sets of its presets; and of the shipped
+    studies on one of its families the test suites and the validation and tuning sets.
+    """
+    names = {lesson.family.name for lesson in recipe.lessons}
+    studies = [one for one in shipped_studies() if load_preset(one.preset).family.name in names]
     unseen = [instance for study in studies for instance in study.test.draw()]
-    for name in {"tiny", *(study.preset for study in studies)}:
+    for name in {*recipe.presets, *(study.preset for study in studies)}:
         preset = load_preset(name)
         tuning = preset.model_copy(
             update={"validation": preset.validation.model_copy(update={"seed": TUNING_SEED})}
         )
         unseen += validation_instances(preset) + validation_instances(tuning)
-    return frozenset(instance.problem.id for instance in unseen).union(*map(suite_identities, agents))
+    reserved = [lesson.task.reserved() for lesson in recipe.lessons]
+    return frozenset(instance.id for instance in unseen).union(*reserved)
 
 
 def _claim(work: Path, recipe: BootstrapRecipe) -> None:

@@ -13,21 +13,17 @@ WORDS = re.compile(
 )
 ABOUT_BOARDS = (
     "envgen/mapf/",
-    "policy/tiny/",
     "infra/analysis/benchmark/",
     "infra/analysis/study/",
     "infra/analysis/test_suite.py",
     "tasks/benchmark.py",
-    "tasks/bootstrap.py",
     "tasks/study.py",
     "tasks/artifacts.py",
     "flows/parameters.py",
-    "flows/bootstrap.py",
     "flows/commands/benchmark_cli.py",
     "flows/commands/benchmark_tables.py",
 )
-"""Besides the family itself: the base policy that is taught boards, the paper's benchmark and study, and the
-commands that speak of boards."""
+"""Besides the family itself: the paper's benchmark and study, and the commands that speak of boards."""
 EXAMPLES = ("envgen/family.py", "envgen/config.py")
 """Docstrings there show the words of a family as examples."""
 FILES = sorted(

@@ -15,8 +15,9 @@ from envgen.mapf.quota import quota_of, quotas
 from envgen.mapf.render import board_svg, replay_svg
 from envgen.mapf.rows import SCHEMA, VERDICT_SCHEMA, instance_of_row, row_of, verdict_of_row, verdict_row
 from envgen.mapf.sampler import processes, sample_size
-from envgen.mapf.space import Options, space_of
+from envgen.mapf.space import Options, random_space, space_of
 from envgen.mapf.verifier import FailureCategory, Verdict, verify_batch
+from envgen.mapf.vocabulary import VOCABULARY
 
 
 class MapfFrozenLake:
@@ -26,6 +27,8 @@ class MapfFrozenLake:
     styles = tuple(PromptStyle)
     schema = SCHEMA
     verdict_schema = VERDICT_SCHEMA
+    vocabulary = VOCABULARY
+    random_space = staticmethod(random_space)
 
     def __init__(self, options: Options) -> None:
         self.options = options

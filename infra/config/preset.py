@@ -19,7 +19,7 @@ from envgen.yaml_files import YAML_ERRORS, load_yaml, read_yaml
 from infra.config.lengths import check_lengths
 from infra.config.names import Stem
 from policy.chat.engine_config import EngineConfig
-from policy.checkpoints import SHIPPED
+from policy.checkpoints import was_taught_compact
 from policy.grpo.batches import Batches
 from policy.grpo.launch import Sharding, check_training
 from policy.grpo.rewards import DEFAULT_WEIGHTS, RewardWeights
@@ -161,9 +161,9 @@ class Preset(Frozen):
         return self.task.space
 
     def effective_engineer(self) -> EngineerSpec:
-        """The spec that the engineer works with: the shipped policies were taught the compact wording and
-        short answers."""
-        if self.model not in SHIPPED or find_engineer(self.engineer.name).asks is None:
+        """The spec that the engineer works with: policies that were made for a family were taught the compact
+        wording and short answers."""
+        if not was_taught_compact(self.model) or find_engineer(self.engineer.name).asks is None:
             return self.engineer
         return self.engineer.model_copy(
             update={"wording": "compact", "max_tokens": min(self.engineer.max_tokens, TINY_DESIGN_TOKENS)}
@@ -208,9 +208,14 @@ def load_recipe(path: Path | None, overrides: dict[str, Any]) -> BootstrapRecipe
     for key, value in overrides.items():
         _set(raw, key, value)
     try:
-        return BootstrapRecipe.model_validate(raw)
+        found = BootstrapRecipe.model_validate(raw, context={"folder": path.parent})
     except ValidationError as error:
         raise ConfigError(describe_validation_error(error, str(path))) from None
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from None
+    # Presets that are paths start from the folder of the recipe, as files of families do.
+    here = [str(path.parent / name) if name.endswith((".yaml", ".yml")) else name for name in found.presets]
+    return found.model_copy(update={"presets": tuple(here)})
 
 
 def preset_path(name: str) -> Path:

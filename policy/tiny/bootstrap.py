@@ -1,7 +1,7 @@
-"""Make the base policy: a small Qwen3, supervised on optimal plans of boards and on the engineer task.
+"""Make a base policy: a small Qwen3, supervised on references of a family and on the engineer task.
 
 Run as a child process: `python -m policy.tiny.bootstrap SPEC.json`. It writes complete checkpoints, says
-after each how many held-out boards it solves, and goes on from the last one after a crash.
+after each how many held-out instances it solves, and goes on from the last one after a crash.
 """
 
 import json
@@ -23,21 +23,21 @@ from transformers import (
 from trl import SFTConfig, SFTTrainer
 from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 
-from envgen.dataset import USUAL, read_dataset
-from envgen.files import move_directory
-from envgen.mapf.prompts import PromptStyle
+from envgen.dataset import read_dataset
+from envgen.files import move_directory, write_json
 from envgen.processes import die_with_parent
 from policy.chat.contract import Sampling
 from policy.chat.transformers_model import TransformersModel
+from policy.checkpoints import TAUGHT
 from policy.child import tell
 from policy.evaluation import evaluate
 from policy.grpo.progress import ProgressLines
 from policy.grpo.train_spec import last_checkpoint
-from policy.tiny.corpus import READ_BY_TOKENIZER, Example, batches, board_examples, read_examples
+from policy.tiny.corpus import READ_BY_TOKENIZER, Example, batches, lesson_examples, read_examples
 from policy.tiny.optimizer import MuonAdamW, parameters
-from policy.tiny.rates import LONGEST_ANSWER, rates_of, rates_path
+from policy.tiny.rates import rates_of, rates_path
 from policy.tiny.spec import BootstrapRecipe, BootstrapSpec
-from policy.tiny.tokenizer import END, MAX_LENGTH, PAD, build_tokenizer
+from policy.tiny.tokenizer import END, MAX_LENGTH, PAD, USUAL, build_tokenizer
 
 
 class BatchCollator(DataCollatorForLanguageModeling):
@@ -56,10 +56,10 @@ class BatchCollator(DataCollatorForLanguageModeling):
 
 
 class Evaluation(TrainerCallback):
-    """Evaluates each checkpoint on held-out boards."""
+    """Evaluates each checkpoint on held-out instances."""
 
     def __init__(self, spec: BootstrapSpec) -> None:
-        self._spec, self._instances = spec, read_dataset(spec.evaluation)
+        self._spec, self._instances = spec, [read_dataset(path) for path in spec.evaluation]
 
     def on_save(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
         """Called by the trainer after each checkpoint."""
@@ -68,9 +68,13 @@ class Evaluation(TrainerCallback):
     def tell_rates(self, step: int) -> None:
         """Tell the parent the valid rates of greedy answers of the checkpoint of a step."""
         model = TransformersModel(str(_checkpoint(self._spec, step)), batch_size=128, dtype="float32")
-        sampling = Sampling(max_tokens=LONGEST_ANSWER)
-        rates = rates_of(evaluate(model, USUAL.load(), self._instances, PromptStyle.COMPACT, sampling))
-        tell({"step": step, "steps": self._spec.recipe.steps, "rates": rates.model_dump(mode="json")})
+        recipe = self._spec.recipe
+        sampling = Sampling(max_tokens=recipe.longest_answer)
+        found = []
+        for lesson, instances in zip(recipe.lessons, self._instances, strict=True):
+            rollouts = evaluate(model, lesson.task, instances, lesson.style, sampling)
+            found.append(rates_of(lesson.name, lesson.task.space, rollouts).model_dump(mode="json"))
+        tell({"step": step, "steps": recipe.steps, "rates": found})
 
 
 def bootstrap(spec: BootstrapSpec) -> None:
@@ -79,8 +83,9 @@ def bootstrap(spec: BootstrapSpec) -> None:
     held_out = frozenset(json.loads(spec.held_out.read_text()))
     torch.manual_seed(recipe.seed)
     designs = read_examples(spec.designs)
-    read = (*board_examples(recipe, held_out, 0), *designs[:READ_BY_TOKENIZER])
-    tokenizer = build_tokenizer(text for pair in read for text in pair)
+    read = (*lesson_examples(recipe, held_out, 0), *designs[:READ_BY_TOKENIZER])
+    vocabulary = getattr(recipe.lessons[0].task, "vocabulary", USUAL)
+    tokenizer = build_tokenizer((text for pair in read for text in pair), vocabulary)
     model = new_model(recipe, tokenizer)
     resume, evaluation = last_checkpoint(spec.work), Evaluation(spec)
     first = int(resume.name.rpartition("-")[2]) if resume else 0
@@ -108,6 +113,7 @@ def bootstrap(spec: BootstrapSpec) -> None:
     # From its checkpoint, which is all that is left of it after a crash behind the last step.
     Qwen3ForCausalLM.from_pretrained(_checkpoint(spec, recipe.steps)).save_pretrained(partial)
     tokenizer.save_pretrained(partial)
+    write_json(partial / TAUGHT, {"wording": "compact"})
     move_directory(partial, spec.output)
 
 

@@ -1,4 +1,4 @@
-"""What the base policy is taught: boards with optimal plans, few with a wait, then design questions too.
+"""What a base policy is taught: questions of families with their references, then design questions too.
 
 Batches are numbered, and each follows from the recipe and its number: a bootstrap that was cut off goes on
 where it was.
@@ -6,21 +6,21 @@ where it was.
 
 import random
 from collections.abc import Iterator
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
 from envgen.dataset import read_table, write_table
-from envgen.mapf.config import BoardsConfig, SizeConfig
-from envgen.mapf.problem import MIN_SIZE, Instance
-from envgen.mapf.prompts import PromptStyle, answer, prompt
-from envgen.mapf.sampler import sample
+from envgen.family import ShortageError, Source, TaskFamily
+from envgen.sampling import sample
 from envgen.seeds import seed_integer
-from policy.tiny.spec import Boards, BootstrapRecipe
+from policy.tiny.spec import BootstrapRecipe, Lesson
 
-BOARD_BATCHES, DESIGN_BATCHES = 64, 16
+LESSON_BATCHES, DESIGN_BATCHES = 64, 16
 """Batches that are drawn together, so that those of a batch can be of similar length."""
+EVALUATION_SEED = 20_262
 READ_BY_TOKENIZER = 4_096
 """Design questions whose words the tokenizer learns."""
 Example = tuple[str, str]
@@ -33,12 +33,12 @@ _EXAMPLES = pa.schema(
 def batches(
     recipe: BootstrapRecipe, held_out: frozenset[str], designs: list[Example], first: int = 0
 ) -> Iterator[list[Example]]:
-    """Batches `first` to `steps - 1`, without boards of an identity in `held_out`; `designs` go in order."""
+    """Batches `first` to `steps - 1`, without instances of an id in `held_out`; `designs` go in order."""
     together = recipe.design_batch_size * DESIGN_BATCHES
 
     @lru_cache(maxsize=1)
-    def boards(chunk: int) -> list[list[Example]]:
-        return _batched(board_examples(recipe, held_out, chunk), recipe.batch_size, recipe.seed, chunk)
+    def lessons(chunk: int) -> list[list[Example]]:
+        return _batched(lesson_examples(recipe, held_out, chunk), recipe.batch_size, recipe.seed, chunk)
 
     @lru_cache(maxsize=1)
     def questions(chunk: int) -> list[list[Example]]:
@@ -51,8 +51,8 @@ def batches(
             chunk, place = divmod(before, DESIGN_BATCHES)
             drawn = questions(chunk)
         else:
-            chunk, place = divmod(number - before, BOARD_BATCHES)
-            drawn = boards(chunk)
+            chunk, place = divmod(number - before, LESSON_BATCHES)
+            drawn = lessons(chunk)
         # Rounded counts may have left a chunk without its last batch.
         yield drawn[place % len(drawn)]
 
@@ -72,18 +72,41 @@ def designs_before(recipe: BootstrapRecipe, number: int) -> int:
     return max(0, -(-(number - round(recipe.designs_from * recipe.steps)) // recipe.designs_every))
 
 
-def board_examples(recipe: BootstrapRecipe, held_out: frozenset[str], chunk: int) -> list[Example]:
-    """About BOARD_BATCHES batches of boards with their optimal plans, the same for the same chunk."""
-    total = sum(part.weight for part in recipe.boards)
-    instances: list[Instance] = []
-    for part in recipe.boards:
-        count = round(recipe.batch_size * BOARD_BATCHES * part.weight / total / len(part.hole_ratios))
-        for hole_ratio in part.hole_ratios:
-            drawn = partial(
-                sample, seed=recipe.seed, stage=chunk, purpose=f"bootstrap-{hole_ratio}", held_out=held_out
-            )
-            instances += drawn(_config(part, hole_ratio), max(1, count), agents=part.agents)[0]
-    return [(prompt(i.problem, PromptStyle.COMPACT), answer(i.solution.plan)) for i in instances]
+def lesson_examples(recipe: BootstrapRecipe, held_out: frozenset[str], chunk: int) -> list[Example]:
+    """About LESSON_BATCHES batches of questions with their references, the same for the same chunk."""
+    total = sum(lesson.weight for lesson in recipe.lessons)
+    examples: list[Example] = []
+    for lesson in recipe.lessons:
+        task, configs = lesson.task, list(lesson.taught.parts(lesson.task.space))
+        count = max(1, round(recipe.batch_size * LESSON_BATCHES * lesson.weight / total / len(configs)))
+        for values, config in configs:
+            source = Source(recipe.seed, chunk, "-".join(["bootstrap", *map(str, values)]))
+            for name, wanted in config.counts(count).items():
+                drawn = _drawn(task, name, config.strata[name].knobs, wanted, source, held_out)
+                examples += [(task.prompt(one, lesson.style), task.reference(one)) for one in drawn]
+    return examples
+
+
+def _drawn(task: TaskFamily, stratum: str, *draw: Any) -> list[Any]:
+    """Instances of a stratum; where there are too few, those that there are, in turn."""
+    count = draw[1]
+    try:
+        return task.draw(stratum, *draw).instances
+    except ShortageError as error:
+        if not error.found:
+            raise
+        return [error.found[index % len(error.found)] for index in range(count)]
+
+
+def evaluation_instances(lesson: Lesson, each: int) -> list[Any]:
+    """The instances that checkpoints are evaluated on, `each` of every stratum and values of the grid."""
+    instances: list[Any] = []
+    for name, given in lesson.evaluated.strata.items():
+        alone = lesson.evaluated.model_copy(update={"strata": {name: given}})
+        for values, config in alone.parts(lesson.task.space):
+            source = Source(EVALUATION_SEED, purpose="-".join(["bootstrap-evaluation", *map(str, values)]))
+            instances += sample(lesson.task, config, each, source)[0]
+    return instances
 
 
 def design_chunks(recipe: BootstrapRecipe) -> int:
@@ -100,17 +123,3 @@ def write_examples(path: Path, examples: list[Example]) -> None:
 def read_examples(path: Path) -> list[Example]:
     """Examples of a file; DataError if it is missing or of another schema."""
     return [(row["prompt"], row["completion"]) for row in read_table(path, _EXAMPLES).to_pylist()]
-
-
-def _config(part: Boards, hole_ratio: float) -> BoardsConfig:
-    total = sum(part.map_sizes.values())
-    return BoardsConfig(
-        sizes={
-            size: SizeConfig(
-                data_ratio=share / total,
-                hole_ratio=hole_ratio,
-                wait_ratio=0 if size == MIN_SIZE else part.wait_ratio,
-            )
-            for size, share in part.map_sizes.items()
-        }
-    )

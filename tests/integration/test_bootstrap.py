@@ -1,5 +1,6 @@
 """The recipe of the base policy, shrunk: killed and continued, it gives the same weights."""
 
+import json
 import os
 import shutil
 import signal
@@ -84,7 +85,9 @@ def test_a_bootstrapped_policy_loads_and_answers(whole: Path):
     assert model.complete([ask("Solve 3x3.")], Sampling(max_tokens=4))[0].completion_tokens > 0
     steps = sorted(path for path in work_of(whole).glob("rates-*.json"))
     assert steps == [rates_path(work_of(whole), step) for step in (5, 10, 12)]
-    assert "2 agents, 3x3, no wait" in Rates.model_validate_json(steps[-1].read_bytes()).valid
+    rates = [Rates.model_validate(found) for found in json.loads(steps[-1].read_bytes())]
+    assert [one.name for one in rates] == ["2 agents", "3 agents", "4 agents", "5 agents"]
+    assert {"", "waits"} == rates[0].valid["4x4"].keys()
 
 
 @pytest.mark.slow
@@ -134,3 +137,31 @@ def test_a_bootstrap_that_was_killed_behind_its_last_step_is_finished(
     assert f"from step {STEPS}\n" in (work / "bootstrap.log").read_text()
     assert_same_policy(output, whole)
     assert rates_path(work, STEPS).read_bytes() == rates_path(work_of(whole), STEPS).read_bytes()
+
+
+@pytest.mark.slow
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_a_policy_is_made_for_another_family_and_designs_for_it(environment: dict[str, str], tmp_path: Path):
+    """The recipe of docs/bootstrap.md, shrunk; then a run in which the policy is its own engineer."""
+    page = (Path(__file__).parents[2] / "docs" / "bootstrap.md").read_text()
+    recipe = tmp_path / "sums-base.yaml"
+    recipe.write_text(page.partition("```yaml\n")[2].partition("```")[0])
+    small = {**SMALL, "evaluation_instances": 10, "longest_answer": 12}
+    settings = [part for field, value in small.items() for part in ("--set", f"{field}={value}")]
+    begin = [sys.executable, "-m", "flows.cli"]
+    made = [*begin, "bootstrap", "-o", str(tmp_path / "base"), "--recipe", str(recipe), *settings]
+    done = subprocess.run(made, env=environment, capture_output=True, text=True, timeout=400)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "sums: 2 terms" in done.stdout
+    runs = {**environment, "ENVWRIGHT_RUNS": str(tmp_path / "runs")}
+    chosen = {"model": tmp_path / "base", "engineer.name": "checkpoint", "engineer.pilot": 0}
+    settings = [part for field, value in chosen.items() for part in ("--set", f"{field}={value}")]
+    run = [*begin, "run", "micro-sums", "--name", "own", *settings]
+    done = subprocess.run(run, env=runs, capture_output=True, text=True, timeout=400)
+    assert done.returncode == 0, done.stdout + done.stderr
+    proposal = json.loads((tmp_path / "runs" / "own" / "stage-00" / "proposal.json").read_text())
+    assert list(proposal["config"]["terms"]) == ["2", "3"]
+    asked = "Design the next training environment of a policy that adds whole numbers."
+    assert proposal["prompt"].startswith(asked), "in the wording that it was taught"
+    assert proposal["attempts"]

@@ -16,55 +16,40 @@ from engineer.prompt import design_prompt
 from engineer.teacher import teach
 from envgen.breakdown import wilson
 from envgen.dataset import USUAL
-from envgen.mapf.config import BoardsConfig, SizeConfig
+from envgen.family import Source
 from envgen.mapf.prompts import PromptStyle
-from envgen.mapf.sampler import sample
+from envgen.sampling import sample
 from envgen.seeds import generator
-from infra.config.preset import TINY_DESIGN_TOKENS, load_preset
+from infra.config.preset import TINY_DESIGN_TOKENS, load_preset, load_recipe
 from infra.runs.data import validation_instances
 from policy.chat.contract import Sampling, ask
 from policy.chat.transformers_model import TransformersModel
 from policy.evaluation import evaluate
-from policy.tiny.rates import LONGEST_ANSWER, rates_of
+from policy.tiny.rates import rates_of
 
-FRESH = (
-    (2, 3),
-    (2, 4),
-    (2, 5),
-    (2, 6),
-    (2, 8),
-    (2, 10),
-    (3, 4),
-    (3, 5),
-    (3, 6),
-    (3, 8),
-    (4, 5),
-    (4, 6),
-    (5, 6),
-)
+FRESH = {2: (3, 4, 5, 6, 8, 10), 3: (4, 5, 6, 8), 4: (5, 6), 5: (6,)}
+"""Agents -> map sizes."""
 EACH = 100
 QUESTIONS = 200
 
 
 def main(source: str) -> None:
     model = TransformersModel(source, batch_size=128, dtype="float32")
-    fresh = []
-    for agents, size in FRESH:
-        for hole_ratio in (0.2, 0.3, 0.4):
-            config = BoardsConfig(
-                sizes={
-                    size: SizeConfig(data_ratio=1, hole_ratio=hole_ratio, wait_ratio=0 if size == 3 else 0.5)
-                }
-            )
-            fresh += sample(config, EACH, agents=agents, seed=991, purpose=f"card-{hole_ratio}")[0]
-    print(
-        "\n".join(
-            rates_of(
-                evaluate(model, USUAL.load(), fresh, PromptStyle.COMPACT, Sampling(max_tokens=LONGEST_ANSWER))
-            ).lines()
-        ),
-        flush=True,
-    )
+    recipe = load_recipe(None, {})
+    for lesson in recipe.lessons:
+        agents = lesson.family.options["agents"]
+        evaluated = lesson.evaluated.model_copy(
+            update={"strata": {str(size): {"wait_ratio": 0.0} if size == 3 else {} for size in FRESH[agents]}}
+        )
+        fresh = []
+        for name, given in evaluated.strata.items():
+            alone = evaluated.model_copy(update={"strata": {name: given}})
+            for values, config in alone.parts(lesson.task.space):
+                drawn = Source(991, purpose="-".join(["card", *map(str, values)]))
+                fresh += sample(lesson.task, config, EACH, drawn)[0]
+        sampling = Sampling(max_tokens=recipe.longest_answer)
+        rollouts = evaluate(model, lesson.task, fresh, lesson.style, sampling)
+        print(rates_of(lesson.name, lesson.task.space, rollouts).line(), flush=True)
     preset = load_preset("tiny")
     rollouts = evaluate(
         model,
@@ -76,7 +61,7 @@ def main(source: str) -> None:
     for name, kept in (
         ("all", rollouts),
         *(
-            (str(wait), [r for r in rollouts if r.instance.solution.wait_required is wait])
+            (str(wait), [r for r in rollouts if ("wait_required" in r.instance.labels) is wait])
             for wait in (False, True)
         ),
     ):

@@ -1,38 +1,49 @@
-"""What the base policy is taught: numbered batches that follow from the recipe, and no board that is held
-out."""
+"""What a base policy is taught: numbered batches that follow from the recipe, nothing that is held out."""
 
+import hashlib
+import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from envgen.errors import DataError
+from infra.config.preset import load_recipe
 from policy.tiny import corpus
 from policy.tiny.corpus import (
     DESIGN_BATCHES,
     Example,
     batches,
-    board_examples,
     design_chunks,
     designs_before,
+    evaluation_instances,
+    lesson_examples,
     read_examples,
     write_examples,
 )
-from policy.tiny.spec import Boards, BootstrapRecipe
+from policy.tiny.spec import BootstrapRecipe
 
 STEPS = 90
 DESIGNS: list[Example] = [(f"question {number:04d}", f"answer {number}") for number in range(400)]
 
 
 def recipe(**changes: object) -> BootstrapRecipe:
-    boards = (
-        Boards(agents=2, weight=0.75, map_sizes={3: 0.5, 4: 0.5}, hole_ratios=(0.2, 0.3)),
-        Boards(agents=3, weight=0.25, map_sizes={5: 1}, hole_ratios=(0.2,), wait_ratio=0.5),
-    )
+    def lesson(agents: int, weight: float, strata: dict, **taught: object) -> dict:
+        mixture = {"strata": strata, **taught}
+        family = {"name": "mapf-frozenlake", "options": {"agents": agents}}
+        named = {"name": f"{agents} agents", "family": family, "prompt_style": "compact"}
+        return {**named, "weight": weight, "taught": mixture, "evaluated": mixture}
+
+    lessons = [
+        lesson(2, 0.75, {3: {}, 4: {}}, grid={"hole_ratio": (0.2, 0.3)}, knobs={"wait_ratio": 0.03}),
+        lesson(3, 0.25, {5: {}}, grid={"hole_ratio": (0.2,)}, knobs={"wait_ratio": 0.5}),
+    ]
     plain = {
         "hidden_size": 8,
         "layers": 1,
         "heads": 1,
-        "boards": boards,
+        "presets": ["tiny"],
+        "lessons": lessons,
         "steps": STEPS,
         "warmup_steps": 0,
         "batch_size": 4,
@@ -44,13 +55,7 @@ def recipe(**changes: object) -> BootstrapRecipe:
 @pytest.fixture(autouse=True)
 def _few_drawn_together(monkeypatch: pytest.MonkeyPatch):
     """Several chunks of boards in few steps."""
-    monkeypatch.setattr(corpus, "BOARD_BATCHES", 16)
-
-
-@pytest.fixture
-def _ids_for_prompts(monkeypatch: pytest.MonkeyPatch):
-    """Boards by their identity."""
-    monkeypatch.setattr(corpus, "prompt", lambda problem, style: problem.id)
+    monkeypatch.setattr(corpus, "LESSON_BATCHES", 16)
 
 
 def of_designs(found: list[list[Example]]) -> list[int]:
@@ -108,22 +113,52 @@ def test_batches_of_boards_are_full_and_rarely_repeat_a_board():
     assert len(set(boards)) > 0.95 * len(boards)
 
 
-@pytest.mark.usefixtures("_ids_for_prompts")
-def test_no_board_is_taught_that_is_held_out():
-    first = {name for name, _ in board_examples(recipe(), frozenset(), 0)}
+def test_no_instance_is_taught_that_is_held_out(monkeypatch: pytest.MonkeyPatch):
+    family = type(recipe().lessons[0].task)
+    monkeypatch.setattr(family, "prompt", lambda self, instance, style: instance.id)
+    first = {name for name, _ in lesson_examples(recipe(), frozenset(), 0)}
     held_out = frozenset(sorted(first)[::2])
-    again = [name for name, _ in board_examples(recipe(), held_out, 0)]
+    again = [name for name, _ in lesson_examples(recipe(), held_out, 0)]
     assert not held_out & set(again)
-    assert len(again) == len(board_examples(recipe(), frozenset(), 0)), "others are drawn instead"
+    assert len(again) == len(lesson_examples(recipe(), frozenset(), 0)), "others are drawn instead"
 
 
 def test_boards_are_of_the_kinds_of_the_recipe():
-    asked = [question for question, _ in board_examples(recipe(), frozenset(), 3)]
+    asked = [question for question, _ in lesson_examples(recipe(), frozenset(), 3)]
     assert len(asked) == 64
     three = [question for question in asked if "Agent 2" in question]
     assert len(three) == 16
     assert all("5x5" in question for question in three)
     assert all("3x3" in question or "4x4" in question for question in asked if question not in three)
+
+
+def test_the_shipped_recipe_draws_what_the_shipped_policy_was_taught(monkeypatch: pytest.MonkeyPatch):
+    """The digests were taken from the code that it was made with."""
+    monkeypatch.setattr(corpus, "LESSON_BATCHES", 64)
+    small = load_recipe(None, {"batch_size": 16})
+
+    def digest(found: list) -> str:
+        return hashlib.sha256(json.dumps(found).encode()).hexdigest()[:16]
+
+    assert digest(lesson_examples(small, frozenset(), 0)) == "1e12c4df74620bfc"
+    evaluated = [one.id for lesson in small.lessons for one in evaluation_instances(lesson, 3)]
+    assert digest(evaluated) == "c50de5728e251920"
+
+
+def test_a_family_without_words_of_its_own_is_taught_too():
+    taught = {"strata": {"2": {}, "3": {"carry_ratio": 0}}, "knobs": {"digits": 2, "carry_ratio": 0.5}}
+    lesson = {"name": "sums", "family": {"name": "sums", "options": {"terms": [2, 3]}}}
+    sums = recipe(lessons=[{**lesson, "taught": taught, "evaluated": taught}], presets=["micro-sums"])
+    examples = lesson_examples(sums, frozenset(), 0)
+    assert len(set(examples)) == len(examples) == 64
+    for question, said in examples:
+        assert sum(map(int, question.removeprefix("What is ").rstrip("?").split(" + "))) == int(said)
+    evaluated = evaluation_instances(sums.lessons[0], 6)
+    assert Counter((one.stratum, *one.labels) for one in evaluated) == {
+        ("2",): 3,
+        ("2", "carry"): 3,
+        ("3",): 6,
+    }
 
 
 def test_examples_are_read_as_they_were_written(tmp_path: Path):

@@ -13,7 +13,7 @@ from policy.tiny.spec import RECIPE
 
 def test_the_shipped_recipe_is_read_and_fields_of_it_are_set():
     plain = load_recipe(None, {})
-    assert {part.agents for part in plain.boards} == {2, 3, 4, 5}
+    assert [lesson.name for lesson in plain.lessons] == ["2 agents", "3 agents", "4 agents", "5 agents"]
     changed = load_recipe(None, {"steps": 300})
     assert changed == plain.model_copy(update={"steps": 300})
 
@@ -26,8 +26,10 @@ def test_a_recipe_of_ones_own_is_read(tmp_path: Path):
         load_recipe(tmp_path / "nowhere.yaml", {})
 
 
-def part(**changes: Any) -> list[dict[str, Any]]:
-    return [{"agents": 2, "weight": 1, "map_sizes": {4: 1}, "hole_ratios": [0.2], **changes}]
+def lesson(**changes: Any) -> list[dict[str, Any]]:
+    mixture = {"strata": {4: {}}, "grid": {"hole_ratio": [0.2]}}
+    family = {"name": "mapf-frozenlake", "options": {"agents": 2}}
+    return [{"name": "x", "family": family, "taught": mixture, "evaluated": mixture, **changes}]
 
 
 @pytest.mark.parametrize(
@@ -54,17 +56,19 @@ def part(**changes: Any) -> list[dict[str, Any]]:
         ({"muon_learning_rate": 0}, "muon_learning_rate: "),
         ({"adamw_learning_rate": -1e-3}, "adamw_learning_rate: "),
         ({"save_steps": 0}, "save_steps: "),
-        ({"boards": []}, "boards: "),
-        ({"boards": part(agents=1)}, "boards.0.agents: "),
-        ({"boards": part(agents=6)}, "boards.0.agents: "),
-        ({"boards": part(weight=0)}, "boards.0.weight: "),
-        ({"boards": part(map_sizes={})}, "boards.0.map_sizes: "),
-        ({"boards": part(map_sizes={2: 1})}, r"boards.0.map_sizes.2.\[key\]: "),
-        ({"boards": part(map_sizes={4: 0})}, "boards.0.map_sizes.4: "),
-        ({"boards": part(hole_ratios=[])}, "boards.0.hole_ratios: "),
-        ({"boards": part(hole_ratios=[0.2, 0.95])}, "boards.0.hole_ratios.1: "),
-        ({"boards": part(wait_ratio=1.5)}, "boards.0.wait_ratio: "),
-        ({"boards": part(colour="red")}, "boards.0.colour: "),
+        ({"lessons": []}, "lessons: "),
+        ({"presets": []}, "presets: "),
+        ({"lessons": lesson(family={"name": "bords"})}, "there is no family 'bords'"),
+        ({"lessons": lesson(family={"options": {"agents": 9}})}, "family.options: agents: "),
+        ({"lessons": lesson(weight=0)}, "lessons.0.weight: "),
+        ({"lessons": lesson(prompt_style="loud")}, "prompt_style 'loud' is not one of"),
+        ({"lessons": lesson(taught={"strata": {}})}, "lessons.0.taught.strata: "),
+        ({"lessons": lesson(taught={"strata": {2: {}}})}, "taught.strata: '2' is none of 3, 4"),
+        (
+            {"lessons": lesson(evaluated={"strata": {4: {"holes": 1}}})},
+            "evaluated.holes: there is no such knob",
+        ),
+        ({"lessons": lesson(colour="red")}, "lessons.0.colour: "),
     ],
 )
 def test_a_recipe_that_cannot_work_is_refused_with_its_file_and_field(

@@ -1,12 +1,14 @@
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from envgen.mapf.boards import board
 from envgen.mapf.prompts import PromptStyle, answer, prompt
 from envgen.mapf.solver.solve import solve
+from envgen.mapf.vocabulary import VOCABULARY
 from policy.tiny.tokenizer import END, build_tokenizer
 
-TOKENIZER = build_tokenizer([prompt(board("parallel"), PromptStyle.COMPACT)] * 30)
+TOKENIZER = build_tokenizer([prompt(board("parallel"), PromptStyle.COMPACT)] * 30, VOCABULARY)
 
 
 @settings(derandomize=True, deadline=None, max_examples=200)
@@ -29,3 +31,19 @@ def test_the_chat_template_ends_with_the_turn_of_the_assistant():
         [{"role": "user", "content": "Solve 3x3."}], tokenize=False, add_generation_prompt=True
     )
     assert shown == f"<|user|>Solve 3x3.{END}<|assistant|>"
+
+
+@pytest.mark.parametrize(
+    ("text", "pieces"),
+    [
+        ("What is 120 + 7?", ["What is ", "1", "2", "0", " + ", "7", "?"]),
+        ("0.25 of 41%, then 0.251", ["0.25", " of ", "41%", ", then ", "0", ".", "2", "5", "1"]),
+        ("1.00 and 3.14", ["1.00", " and ", "3", ".", "1", "4"]),
+    ],
+)
+def test_without_words_of_the_family_digits_are_single_and_two_digit_decimals_whole(
+    text: str, pieces: list[str]
+):
+    tokenizer = build_tokenizer([text], min_count=1)
+    found = [tokenizer.decode([token]) for token in tokenizer(text)["input_ids"]]
+    assert found == pieces
