@@ -12,11 +12,15 @@ from envgen.terminal import console, printable, say
 from flows.commands.terminal import FAILED
 
 commands = typer.Typer()
-family = typer.Typer(no_args_is_help=True, help="Task families: list them, write and check a generator.")
+family = typer.Typer(
+    no_args_is_help=True,
+    help="Task families: list them, write and check a generator.",
+    epilog="Example: `envwright family check riddles.py`",
+)
 commands.add_typer(family, name="family")
 
 
-@family.command("list")
+@family.command("list", epilog="Example: `envwright family list`")
 def list_families() -> None:
     """Every task family that a preset can name, with what it is."""
     from rich.table import Table
