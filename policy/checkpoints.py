@@ -44,7 +44,8 @@ def resolve_model(name: str) -> str:
 
 def was_taught_compact(name: str) -> bool:
     """Whether a model was taught the compact wording of design questions, and short answers."""
-    return name in SHIPPED or (Path(os.path.expanduser(name)) / TAUGHT).is_file()
+    path = Path(os.path.expanduser(name))
+    return name in SHIPPED or path.resolve() in SHIPPED.values() or (path / TAUGHT).is_file()
 
 
 def weights_identity(model: str) -> str:

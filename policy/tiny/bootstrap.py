@@ -113,7 +113,8 @@ def bootstrap(spec: BootstrapSpec) -> None:
     # From its checkpoint, which is all that is left of it after a crash behind the last step.
     Qwen3ForCausalLM.from_pretrained(_checkpoint(spec, recipe.steps)).save_pretrained(partial)
     tokenizer.save_pretrained(partial)
-    write_json(partial / TAUGHT, {"wording": "compact"})
+    if designs:
+        write_json(partial / TAUGHT, {"wording": "compact"})
     move_directory(partial, spec.output)
 
 

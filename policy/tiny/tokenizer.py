@@ -19,7 +19,7 @@ CHAT_TEMPLATE = (
 USUAL = Vocabulary(
     # Two-digit decimals and percentages, which design questions are made of; else one digit at a time, with
     # which arithmetic can be learned; runs of anything else.
-    pieces=r"(?:0\.[0-9]{2}|1\.00)(?![0-9.])|[0-9]{1,3}%|[0-9]|[^0-9\n]+|\n"
+    pieces=r"(?<![0-9.])(?:(?:0\.[0-9]{2}|1\.00)(?![0-9.])|[0-9]{1,3}%)|[0-9]|[^0-9\n]+|\n"
 )
 """Of a family that has no attribute `vocabulary`."""
 MAX_LENGTH = 1024

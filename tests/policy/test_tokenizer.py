@@ -1,3 +1,5 @@
+import json
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -6,6 +8,7 @@ from envgen.mapf.boards import board
 from envgen.mapf.prompts import PromptStyle, answer, prompt
 from envgen.mapf.solver.solve import solve
 from envgen.mapf.vocabulary import VOCABULARY
+from policy.checkpoints import TINY_DIRECTORY
 from policy.tiny.tokenizer import END, build_tokenizer
 
 TOKENIZER = build_tokenizer([prompt(board("parallel"), PromptStyle.COMPACT)] * 30, VOCABULARY)
@@ -39,6 +42,7 @@ def test_the_chat_template_ends_with_the_turn_of_the_assistant():
         ("What is 120 + 7?", ["What is ", "1", "2", "0", " + ", "7", "?"]),
         ("0.25 of 41%, then 0.251", ["0.25", " of ", "41%", ", then ", "0", ".", "2", "5", "1"]),
         ("1.00 and 3.14", ["1.00", " and ", "3", ".", "1", "4"]),
+        ("10.25, 1000%", ["1", "0", ".", "2", "5", ", ", "1", "0", "0", "0", "%"]),
     ],
 )
 def test_without_words_of_the_family_digits_are_single_and_two_digit_decimals_whole(
@@ -47,3 +51,16 @@ def test_without_words_of_the_family_digits_are_single_and_two_digit_decimals_wh
     tokenizer = build_tokenizer([text], min_count=1)
     found = [tokenizer.decode([token]) for token in tokenizer(text)["input_ids"]]
     assert found == pieces
+
+
+def test_the_shipped_tokenizer_keeps_the_same_pieces_whole():
+    shipped, ours = (
+        json.loads(text)
+        for text in (
+            (TINY_DIRECTORY / "tokenizer.json").read_text(),
+            build_tokenizer([], VOCABULARY).backend_tokenizer.to_str(),
+        )
+    )
+    assert shipped["pre_tokenizer"] == ours["pre_tokenizer"]
+    known = shipped["model"]["vocab"]
+    assert {piece: known.get(piece) for piece in ours["model"]["vocab"]} == ours["model"]["vocab"]

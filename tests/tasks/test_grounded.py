@@ -58,6 +58,7 @@ def step(name: str, *outputs: str) -> StepRecord:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_each_candidate_is_trained_on_a_copy_and_what_was_done_is_found(
     run: RunRef, monkeypatch: pytest.MonkeyPatch
