@@ -4,7 +4,7 @@ import pytest
 
 from envgen.mapf.benchmark import suite_identities
 from infra.analysis.study.spec import STUDIES, load_study
-from infra.config.preset import TUNING_SEED, load_preset
+from infra.config.preset import TUNING_SEED, load_preset, load_recipe
 from infra.runs.data import validation_instances
 from tasks.bootstrap import held_out
 
@@ -13,7 +13,8 @@ STUDY_NAMES = sorted(path.stem for path in STUDIES.glob("*.yaml"))
 
 @pytest.fixture(scope="module")
 def found() -> frozenset[str]:
-    return held_out((2, 3))
+    recipe = load_recipe(None, {})
+    return held_out(recipe.model_copy(update={"lessons": recipe.lessons[:2]}))
 
 
 @pytest.mark.parametrize("name", ["tiny", load_study("small").preset], ids=["tiny", "of the study small"])
