@@ -12,7 +12,7 @@ VERIFIERS_STAMP := $(VERIFIERS)/.installed
 TEST_JOBS ?= 2
 SIDE_BY_SIDE := -n $(TEST_JOBS) --dist loadfile
 
-.PHONY: demo test test-all test-long ready vllm verifiers lint bench chaos capacity suite clean
+.PHONY: demo test test-all test-long ready vllm verifiers lint docs bench chaos capacity suite clean
 
 demo: $(STAMP)
 	$(BIN)/envwright run tiny
@@ -40,6 +40,11 @@ lint: $(STAMP)
 	$(BIN)/lint-imports
 	$(BIN)/deptry .
 	$(BIN)/pyright --pythonpath $(BIN)/python
+
+# The documentation as a site in build/site; a dead link or anchor fails.
+docs: $(STAMP)
+	$(BIN)/python tests/documentation/pages.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 bench: $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[bench]"

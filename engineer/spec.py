@@ -25,6 +25,7 @@ class EngineerSpec(Frozen):
     wording: Wording = "full"
     """Not read where the shipped tiny policy is asked, which gets `compact` (`Preset.effective_engineer`)."""
     max_tokens: int = Field(default=1024, ge=16)
+    """Longest answer of a model engineer."""
     temperature: float = Field(default=0.0, ge=0)
     """Of the answer, and of its repair if it cannot be read; 0 is greedy."""
     schema_decoding: bool = True

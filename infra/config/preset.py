@@ -80,16 +80,20 @@ class Preset(Frozen):
     """A curriculum: policy, environment, training, engineer."""
 
     name: Stem
+    """Part of the name of a run directory, and MLflow's experiment."""
     description: str = ""
+    """A line for lists of presets."""
     approval: Literal["none", "required"] | None = None
     """`required`: before each stage after the first a person decides on the proposed config. Left out: as in
     the run that is continued."""
     model: str
     """`tiny` (shipped), a checkpoint directory or a hub id."""
     seed: int = Field(default=0, ge=0)
+    """Of everything random in a curriculum but the validation set."""
     stage0_seed: int | None = Field(default=None, ge=0)
     """Seed of stage 0; the curriculum's seed if left out. Runs that are compared share it."""
     stages: int = Field(default=3, ge=1, le=100)
+    """Turns of the loop."""
     family: FamilySpec = FamilySpec()
     """The environment, with its options."""
     instances: int = Field(ge=1)
@@ -103,10 +107,15 @@ class Preset(Frozen):
     default_config: EnvConfig
     """Environment config of stage 0."""
     validation: ValidationSpec = ValidationSpec()
+    """The fixed set that every policy is judged on."""
     engine: EngineConfig = EngineConfig()
+    """What generates answers outside of training."""
     rewards: RewardWeights = DEFAULT_WEIGHTS
+    """Weights of a training reward's terms."""
     engineer: EngineerSpec = EngineerSpec()
+    """Who designs the next config."""
     training: TrainingSettings = TrainingSettings()
+    """How training is started."""
     trl: dict[str, Any] = Field(default_factory=dict)
     """Options of `trl.GRPOConfig` under their own names."""
 

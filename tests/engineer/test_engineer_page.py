@@ -21,7 +21,7 @@ LETTERS = {
 
 def rows(heading: str) -> list[list[str]]:
     """The cells of the first table below a heading, without its head."""
-    table = PAGE.partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    table = PAGE.partition(f"## {heading}\n")[2].partition("\n##")[0]
     return [
         [cell.strip() for cell in line.strip("|").split("|")]
         for line in table.splitlines()

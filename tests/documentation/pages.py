@@ -1,0 +1,155 @@
+"""`python tests/documentation/pages.py` writes docs/commands.md and docs/presets.md from the code."""
+
+import ast
+import inspect
+import os
+import re
+import subprocess
+import sys
+import textwrap
+import types
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Literal, Union, get_args, get_origin
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
+
+from engineer.spec import EngineerSpec
+from envgen.families import FamilySpec
+from envgen.yaml_files import read_yaml
+from infra.config.preset import PRESETS, Preset, ValidationSpec
+from policy.chat.engine_config import EngineConfig
+from policy.grpo.rewards import RewardWeights
+from policy.grpo.train_spec import TrainingSettings
+
+ROOT = Path(__file__).parents[2]
+HEAD = "<!-- Made by tests/documentation/pages.py; change the code, not this file. -->"
+SECTIONS: tuple[tuple[str, type[BaseModel], str], ...] = (
+    ("family", FamilySpec, "The environment. Options are those of the family: [Environments](families.md)."),
+    ("validation", ValidationSpec, "The fixed set of instances that every checkpoint is judged on."),
+    ("engineer", EngineerSpec, "Who designs: [Engineers](engineer.md)."),
+    (
+        "engine",
+        EngineConfig,
+        "What generates the answers of evaluation, engineer and pilot: [Engines](engines.md).",
+    ),
+    ("rewards", RewardWeights, "Weights of the terms of a training reward."),
+    ("training", TrainingSettings, "How training is started."),
+)
+
+
+def commands_page() -> str:
+    """docs/commands.md: what typer's own generator says of every command."""
+    made = subprocess.run(
+        [sys.executable, "-m", "typer", "flows.cli", "utils", "docs", "--name", "envwright"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "COLUMNS": "200", "NO_COLOR": "1"},
+    ).stdout
+    made = re.sub(r"^# `envwright`$", "# Commands", made, flags=re.MULTILINE)
+    made = re.sub(r"^\* `--help`: .*\n", "", made, flags=re.MULTILINE)
+    made = re.sub(r"\*\*Options\*\*:\n\n\n", "", made)
+    return (
+        "<!-- Made by tests/documentation/pages.py; change the code, not this file. -->\n\n"
+        + made.strip()
+        + "\n"
+    )
+
+
+def presets_page() -> str:
+    """docs/presets.md: the presets that are shipped, and every field with type, default and meaning."""
+    lines = [
+        HEAD,
+        "",
+        "# Presets",
+        "",
+        "A preset is everything that decides a curriculum, in one YAML file. `envwright run NAME` takes a",
+        "shipped one, `envwright run ./mine.yaml` yours, and `--set a.b=c` changes any field for one run.",
+        "`--dry-run` prints the resolved preset with every default.",
+        "",
+        "## Shipped",
+        "",
+        "| preset | is |",
+        "|---|---|",
+    ]
+    for path in sorted(PRESETS.glob("*.yaml")):
+        lines.append(f"| `{path.stem}` | {read_yaml(path)['description'].strip()} |")
+    lines += ["", "## Fields", "", *_table(Preset)]
+    for name, model, text in SECTIONS:
+        lines += ["", f"### `{name}`", "", text, "", *_table(model)]
+    lines += ["", "### `trl`", ""]
+    lines += [
+        "Any option of [TRL's `GRPOConfig`](https://huggingface.co/docs/trl/grpo_trainer) by its own name;",
+        "an unknown one is answered with the nearest.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _table(model: type[BaseModel]) -> list[str]:
+    docs = _docstrings(model)
+    rows = ["| field | type | default | is |", "|---|---|---|---|"]
+    for name, field in model.model_fields.items():
+        meaning = " ".join(docs.get(name, "").split()).replace("|", "\\|").replace("<", "&lt;")
+        bounds = _bounds(field)
+        kind = _kind(field.annotation).replace("|", "\\|")
+        rows.append(f"| `{name}` | {kind}{', ' + bounds if bounds else ''} | {_default(field)} | {meaning} |")
+    return rows
+
+
+def _docstrings(model: type[BaseModel]) -> dict[str, str]:
+    """The string below each field of a class, as editors show it."""
+    body = ast.parse(textwrap.dedent(inspect.getsource(model))).body[0].body  # type: ignore[attr-defined]
+    return {
+        field.target.id: ast.literal_eval(text.value)
+        for field, text in pairwise(body)
+        if isinstance(field, ast.AnnAssign)
+        and isinstance(field.target, ast.Name)
+        and isinstance(text, ast.Expr)
+        and isinstance(text.value, ast.Constant)
+    }
+
+
+def _kind(annotation: Any) -> str:
+    origin, args = get_origin(annotation), get_args(annotation)
+    if origin is Literal:
+        return " or ".join(f"`{value}`" for value in args)
+    if origin in (Union, types.UnionType):
+        return " or ".join(_kind(arg) for arg in args if arg is not type(None))
+    if origin in (tuple, list):
+        return f"list of {_kind(args[0])}"
+    if origin is dict:
+        return "mapping"
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return "section"
+    words = {"str": "text", "int": "whole number", "float": "number", "bool": "true or false"}
+    return words.get(getattr(annotation, "__name__", ""), "text")
+
+
+def _bounds(field: FieldInfo) -> str:
+    signs = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
+    found = [
+        f"{words} {getattr(limit, sign):g}"
+        for limit in field.metadata
+        for sign, words in signs.items()
+        if hasattr(limit, sign)
+    ]
+    return ", ".join(found)
+
+
+def _default(field: FieldInfo) -> str:
+    if field.is_required():
+        return "required"
+    value = field.default
+    if value is None or value is PydanticUndefined or isinstance(value, BaseModel) or value in ("", (), {}):
+        return "–"
+    return f"`{str(value).lower() if isinstance(value, bool) else value}`"
+
+
+PAGES = {"commands.md": commands_page, "presets.md": presets_page}
+
+if __name__ == "__main__":
+    for page, make in PAGES.items():
+        (ROOT / "docs" / page).write_text(make())
