@@ -12,8 +12,11 @@ import pyarrow.parquet as pq
 from envgen.errors import ConfigError, DataError, shown
 from envgen.families import FamilySpec
 from envgen.files import atomic_path, canonical_json
+from envgen.parquet_footer import values_by_column
 
 T = TypeVar("T")
+_DAMAGED = (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError)
+"""What pyarrow raises for damaged files; undecodable text is a ValueError."""
 MAX_VALUES = 100_000_000
 """Values in the columns that are read of a file at most; a small file can claim any number of them."""
 MAX_LIST = 1_000
@@ -63,9 +66,9 @@ def with_family(table: pa.Table, family: FamilySpec) -> pa.Table:
 
 
 def write_table(path: Path, table: pa.Table) -> None:
-    """Write a table to Parquet atomically."""
+    """Write a table to Parquet atomically, with a checksum of each page that readers verify."""
     with atomic_path(path) as temporary:
-        pq.write_table(table, temporary)
+        pq.write_table(table, temporary, write_page_checksum=True)
 
 
 def family_of(path: Path) -> FamilySpec:
@@ -97,14 +100,16 @@ def read_table(path: Path, schema: pa.Schema) -> pa.Table:
         for field in schema:
             if field.name not in names:
                 raise DataError(f"{path}: column {field.name!r} is missing; found {shown(names)}")
-        _check_size(path, file.metadata, schema.names)
-        return file.read(schema.names)
+        _check_size(path, schema.names)
+        table = file.read(schema.names)
+        table.validate(full=True)
+        return table
 
     table, columns = _opened(path, columns_of), []
     for field in schema:
         try:
             columns.append(table.select([field.name]).cast(pa.schema([field])).column(0))
-        except (pa.ArrowException, ValueError) as error:
+        except _DAMAGED as error:
             raise DataError(f"{path}: column {field.name!r} does not hold {field.type} ({error})") from None
         if _longest_list(columns[-1]) > MAX_LIST:
             raise DataError(
@@ -116,23 +121,23 @@ def read_table(path: Path, schema: pa.Schema) -> pa.Table:
 
 def _opened(path: Path, read: Callable[[pq.ParquetFile], T]) -> T:
     try:
-        with pq.ParquetFile(path) as file:
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
             return read(file)
+    except DataError:
+        raise
     except FileNotFoundError:
         raise DataError(
             f"{path}: no such file; check the path, or make it with 'envwright generate'"
         ) from None
-    except (pa.ArrowInvalid, OSError) as error:
+    except _DAMAGED as error:
         raise DataError(
             f"{path}: not a readable Parquet file ({error}); make it with 'envwright generate'"
         ) from None
 
 
-def _check_size(path: Path, metadata: pq.FileMetaData, names: list[str]) -> None:
+def _check_size(path: Path, names: list[str]) -> None:
     """DataError for a file that says of itself that its columns `names` hold more values than are read."""
-    groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
-    columns = [group.column(index) for group in groups for index in range(group.num_columns)]
-    values = sum(column.num_values for column in columns if column.path_in_schema.split(".")[0] in names)
+    values = sum(count for column, count in values_by_column(path) if column in names)
     if values > MAX_VALUES:
         raise DataError(f"{path}: holds {values:,} values, at most {MAX_VALUES:,} are read; split the file")
 
