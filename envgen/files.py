@@ -6,18 +6,19 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from envgen.errors import DataError, EnvwrightError, RunDirectoryError
 
-Model = TypeVar("Model", bound=BaseModel)
+T = TypeVar("T")
 
 TEXT_LIMIT = 16_000_000
 """Characters read at most: of a whole text, or of one line of a file that is read line by line."""
+_PARTIAL = ".partial"
 
 
 @contextmanager
@@ -36,7 +37,7 @@ def atomic_path(path: Path) -> Iterator[Path]:
     if path.is_symlink():
         path = path.resolve()
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}{_PARTIAL}")
     try:
         yield temporary
         with open(temporary, "rb") as handle:
@@ -45,6 +46,34 @@ def atomic_path(path: Path) -> Iterator[Path]:
         sync_directory(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def is_unused(directory: Path) -> bool:
+    """Whether a directory is missing, or holds nothing but what a killed process had not finished writing."""
+    return not directory.exists() or all(entry.suffix == _PARTIAL for entry in directory.iterdir())
+
+
+def sweep(directory: Path, pattern: str = "**/*") -> None:
+    """Remove what `atomic_path` left below a directory, by a pattern of names, when its process was killed.
+
+    The process of such a file is one of this machine, so call it where no other one writes.
+    """
+    for path in directory.glob(f"{pattern}{_PARTIAL}"):
+        number = path.stem.rpartition(".")[2]
+        if path.name.startswith(".") and number.isdecimal() and not _lives(int(number)):
+            with suppress(OSError):
+                path.unlink()
+
+
+def _lives(process: int) -> bool:
+    """Whether there is a process of this number."""
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def write_text(path: Path, text: str, *, private: bool = False) -> None:
@@ -104,15 +133,15 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def read_model(
-    path: Path, model: type[Model], missing: str, remedy: str, error: type[EnvwrightError] = RunDirectoryError
-) -> Model:
-    """The model stored in a JSON file.
+    path: Path, model: type[T], missing: str, remedy: str, error: type[EnvwrightError] = RunDirectoryError
+) -> T:
+    """The model, or other type that pydantic knows, stored in a JSON file.
 
     `error` says `missing` where there is no file, and what is wrong and `remedy` where it does not fit the
     model.
     """
     try:
-        return model.model_validate_json(path.read_bytes())
+        return TypeAdapter(model).validate_json(path.read_bytes())
     except (FileNotFoundError, NotADirectoryError):
         raise error(missing) from None
     except ValidationError as problem:

@@ -1,9 +1,12 @@
 """Close a stage: manifest, results and report."""
 
+from typing import Any
+
 from prefect import task
 
+from envgen.errors import RunDirectoryError
 from infra.analysis.report.build import write_report
-from infra.runs.publishing import manifest, results_with
+from infra.runs.publishing import manifest, results_with, step_facts
 from infra.runs.results import CurriculumResults
 from infra.runs.run import Run, RunRef
 from infra.runs.stage import Stage
@@ -13,10 +16,22 @@ from tasks.run import task_options
 
 @task(**task_options("manifest"))
 def write_manifest(run: RunRef, stage: int, steps: list[StepRecord]) -> None:
-    """Write the manifest, last of all: with it, and only with it, the stage is complete."""
-    files = run.stage(stage)
-    if not (files.has(Stage.manifest) and all(step.reused for step in steps)):
+    """Write the manifest, last of all: with it, and only with it, the stage is complete.
+
+    One that is there is left if it tells of these very steps: a run may have been cut off between a step that
+    was done again and its manifest."""
+    files, wanted = run.stage(stage), step_facts(steps)
+    told = _manifest(files)
+    if any(told.get(name) != value for name, value in wanted.items()):
         files.write(Stage.manifest, manifest(run, stage, steps))
+
+
+def _manifest(files: Stage) -> dict[str, Any]:
+    """The manifest of a stage; empty if there is none that can be read."""
+    try:
+        return files.manifest if files.has(Stage.manifest) else {}
+    except RunDirectoryError:
+        return {}
 
 
 @task(**task_options("results"))

@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field, ValidationError
 from engineer.context import VARIANTS
 from engineer.engineers.registry import find_engineer, resolve
 from envgen.errors import ConfigError, RunDirectoryError, describe_validation_error
-from envgen.files import read_model, write_json
+from envgen.files import is_unused, read_model, write_json
 from envgen.frozen import Frozen
 from envgen.yaml_files import read_yaml
 from infra.analysis.test_suite import TestSuite
@@ -186,7 +186,7 @@ def open_comparison(directory: Path, wanted: ComparisonSpec) -> ComparisonSpec:
     """
     path = directory / SPEC_FILE
     if not path.exists():
-        if directory.exists() and any(entry.suffix != ".partial" for entry in directory.iterdir()):
+        if not is_unused(directory):
             raise RunDirectoryError(
                 f"{directory} exists and is no comparison ({SPEC_FILE} is missing); give the comparison "
                 "another --name"

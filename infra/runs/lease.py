@@ -8,6 +8,7 @@ seconds."""
 
 import fcntl
 import getpass
+import glob
 import logging
 import os
 import signal
@@ -22,7 +23,7 @@ from uuid import uuid4
 from pydantic import ValidationError
 
 from envgen.errors import RunDirectoryError
-from envgen.files import write_json
+from envgen.files import sweep, write_json
 from envgen.frozen import Frozen
 
 RENEW_SECONDS = 15.0
@@ -51,11 +52,14 @@ class Lease(Frozen):
 
     def __str__(self) -> str:
         """Who, since when, and how fresh."""
-        held = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(self.taken_at))
-        return (
-            f"process {self.pid} on {self.host}{f' of {self.user}' if self.user else ''}, since {held}, last"
-            f" seen {self.age:.0f} s ago"
+        ahead = self.renewed_at - time.time()
+        seen = (
+            f"seen at a time {ahead:.0f} s ahead of the clock of this machine"
+            if ahead > RENEW_SECONDS
+            else f"last seen {self.age:.0f} s ago"
         )
+        user = f" of {self.user}" if self.user else ""
+        return f"process {self.pid} on {self.host}{user}, since {_date(self.taken_at)}, {seen}"
 
 
 @contextmanager
@@ -65,8 +69,11 @@ def exclusive(directory: Path) -> Iterator[None]:
     directory = directory.resolve()
     locks = directory.parent / ".locks"
     locks.mkdir(parents=True, exist_ok=True)
-    path = locks / f"{directory.name}.lease.json"
-    with open(locks / f"{directory.name}.lock", "w") as handle:
+    path, lock = locks / f"{directory.name}.lease.json", locks / f"{directory.name}.lock"
+    for file in (path, lock):
+        if file.exists() and not file.is_file():
+            raise RunDirectoryError(f"{file}: is no file, so that the run cannot be held; move it away")
+    with open(lock, "w") as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -77,6 +84,8 @@ def exclusive(directory: Path) -> Iterator[None]:
             _wait_until_stale(directory, path, before)
         if before:
             _log.info("taking over the run directory from %s", before)
+        sweep(directory)
+        sweep(locks, f".{glob.escape(path.name)}.*")
         with _held(path):
             yield
 
@@ -84,6 +93,8 @@ def exclusive(directory: Path) -> Iterator[None]:
 def _wait_until_stale(directory: Path, path: Path, before: Lease) -> None:
     """Wait until the lease of another machine is stale; RunDirectoryError if it is renewed meanwhile, so that
     its holder lives."""
+    # By a clock that nobody sets: a lease may be dated in the future.
+    until = time.monotonic() + STALE_SECONDS - before.age
     if before.age < STALE_SECONDS:
         _log.warning(
             "%s is leased by %s; if that process does not renew it, it is taken over in %.0f s",
@@ -91,7 +102,7 @@ def _wait_until_stale(directory: Path, path: Path, before: Lease) -> None:
             before,
             STALE_SECONDS - before.age,
         )
-    while before.age < STALE_SECONDS:
+    while time.monotonic() < until:
         time.sleep(min(LOOK_SECONDS, STALE_SECONDS))
         found = read_lease(path)
         if found is None:
@@ -146,6 +157,14 @@ def _renew(path: Path, mine: Lease, ended: threading.Event) -> None:
             write_json(path, mine.model_copy(update={"renewed_at": time.time()}))
         except OSError as error:  # a full disk ends the run where it matters, not here
             _log.warning("the lease of this run could not be renewed: %s", error)
+
+
+def _date(seconds: float) -> str:
+    """A time as people write it, in this machine's time zone; the number itself if it is in no calendar."""
+    try:
+        return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
+    except (OverflowError, ValueError, OSError):
+        return f"{seconds:g} s"
 
 
 def _taken(directory: Path, lease: Lease | None) -> str:

@@ -20,9 +20,7 @@ def manifest(run: RunRef, number: int, steps: list[StepRecord]) -> dict[str, Any
         "curriculum": run.name,
         "stage": number,
         "seed": run.preset.seed,
-        "keys": {step.step: step.key for step in steps},
-        "files": {name: sha for step in steps for name, sha in step.outputs.items()},
-        "seconds": {step.step: step.seconds for step in steps},
+        **step_facts(steps),
         "tokens": {
             "training": sum(stage.train_log["completion_tokens"]),
             "evaluation": sum(rollout.completion_tokens for rollout in stage.rollouts),
@@ -33,6 +31,15 @@ def manifest(run: RunRef, number: int, steps: list[StepRecord]) -> dict[str, Any
         "follows": {file.name: before.digest(file) for file in followed},
         "code": code_version(),
         "libraries": library_versions(),
+    }
+
+
+def step_facts(steps: list[StepRecord]) -> dict[str, Any]:
+    """What the manifest of a stage says of its steps: keys, digests and seconds."""
+    return {
+        "keys": {step.step: step.key for step in steps},
+        "files": {name: sha for step in steps for name, sha in step.outputs.items()},
+        "seconds": {step.step: step.seconds for step in steps},
     }
 
 

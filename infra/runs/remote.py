@@ -14,8 +14,16 @@ from pathlib import Path, PurePosixPath
 
 from fsspec import AbstractFileSystem
 
-from envgen.files import file_digest, move_directory
-from infra.runs.remote_folder import CLAIM, DIGESTS, MANIFEST_FILES, STAGES, Remote, RemoteError
+from envgen.files import file_digest, is_unused, move_directory
+from infra.runs.remote_folder import (
+    CLAIM,
+    DIGESTS,
+    MANIFEST_FILES,
+    STAGES,
+    Remote,
+    RemoteError,
+    check_names,
+)
 from infra.runs.run import Run
 from infra.runs.stage import Stage
 
@@ -46,7 +54,7 @@ def pull(remote: str, directory: Path) -> list[str]:
 
     What does not match its digests is left there with a warning. A folder that is no run is left alone.
     """
-    if directory.exists() and any(directory.iterdir()) and not (directory / MODEL_FILE).exists():
+    if not (directory / MODEL_FILE).exists() and not is_unused(directory):
         return []
     there = Remote(remote, directory.name)
     _same_run(there, directory)
@@ -55,6 +63,7 @@ def pull(remote: str, directory: Path) -> list[str]:
         return found
     for name in there.stages():
         try:
+            check_names({name: ""}, there.name)
             if _pull_stage(there, directory, name):
                 found.append(name)
         except RemoteError as error:
@@ -178,12 +187,13 @@ def _pull_stage(there: Remote, directory: Path, name: str) -> bool:
     manifest = there.read(f"{there.part(name)}/{MANIFEST}", MANIFEST_FILES)
     if manifest is None:
         raise RemoteError(f"{MANIFEST} is missing, so the stage is not complete there")
+    outputs = check_names(manifest.files, MANIFEST)
 
     def place(fetched: Path) -> None:
-        for output, sha in manifest.files.items():
+        for output, sha in outputs.items():
             if not (fetched / output).exists() or file_digest(fetched / output) != sha:
                 raise RemoteError(f"{output} does not match {MANIFEST}")
-        there.fs.get_file(f"{there.part(name)}/{MANIFEST}", str(fetched / MANIFEST))
+        there.fetch(f"{there.part(name)}/{MANIFEST}", fetched / MANIFEST)
         move_directory(fetched, directory / name)
 
     _fetch(there, name, _read_index(there, name), _beside(directory / name), place)
@@ -200,10 +210,7 @@ def _fetch(
         target.mkdir(parents=True)
         for relative, sha in digests.items():
             (target / relative).parent.mkdir(parents=True, exist_ok=True)
-            try:
-                there.fs.get_file(f"{there.part(name)}/{relative}", str(target / relative))
-            except FileNotFoundError:
-                raise RemoteError(f"{relative} is missing") from None
+            there.fetch(f"{there.part(name)}/{relative}", target / relative)
             if file_digest(target / relative) != sha:
                 raise RemoteError(f"{relative} does not match its digest")
         place(target)
@@ -224,11 +231,7 @@ def _move(source: Path, target: Path) -> None:
 
 def _read_index(there: Remote, name: str) -> dict[str, str]:
     """The digests of a part's files; RemoteError for what would be written outside of the run directory."""
-    index = there.read(f"{there.part(name)}/{INDEX}", DIGESTS) or {}
-    for relative in index:
-        if PurePosixPath(relative).is_absolute() or ".." in PurePosixPath(relative).parts:
-            raise RemoteError(f"{INDEX} names {relative!r}, which lies outside")
-    return index
+    return check_names(there.read(f"{there.part(name)}/{INDEX}", DIGESTS) or {}, INDEX)
 
 
 def _write_index(fs: AbstractFileSystem, part: str, digests: dict[str, str]) -> None:

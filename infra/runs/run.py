@@ -10,7 +10,7 @@ from engineer.gate import BASE_POLICY
 from envgen.config import EnvConfig
 from envgen.dataset import read_dataset, write_dataset
 from envgen.errors import RunDirectoryError
-from envgen.files import digest, read_model, read_text, write_text
+from envgen.files import digest, is_unused, read_model, read_text, write_text
 from envgen.frozen import Frozen
 from infra.config.preset import Preset, resolved_json
 from infra.config.settings import Settings
@@ -144,7 +144,7 @@ def checked_run(directory: Path, preset: Preset) -> Curriculum:
     RunDirectoryError names the fields that differ."""
     run = Run(directory=directory)
     if not run.has(Run.curriculum):
-        if directory.exists() and any(directory.iterdir()):
+        if not is_unused(directory):
             raise RunDirectoryError(
                 f"{directory} exists and is no curriculum ({Run.curriculum.name} is missing); give the run"
                 " another --name, or move the directory away"

@@ -2,14 +2,15 @@
 
 `stage.breakdown` is what `breakdown.json` holds, and `Stage.breakdown` is the file: it has the `name`, and
 `stage.write(Stage.breakdown, value)` writes it. What is read is kept until the file changes; nobody changes
-it."""
+it. What a step recorded is read only as the step wrote it; RunDirectoryError for what is missing, damaged or
+changed by hand."""
 
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Generic, Self, TypeVar, overload
 
-from pydantic import ConfigDict, TypeAdapter
+from pydantic import ConfigDict
 
 from engineer.gate import GateDecision
 from engineer.proposal import Candidates, Proposal
@@ -19,6 +20,7 @@ from envgen.dataset import read_dataset, write_dataset
 from envgen.files import file_digest, read_model, write_json
 from envgen.frozen import Frozen
 from infra.runs.decision import Decision
+from infra.runs.steps import REDO, check_recorded
 from policy.evaluation import Changes
 from policy.grpo.canary import CANARY, Canary, WeightsCheck
 from policy.grpo.pilot import Pilots
@@ -39,7 +41,11 @@ class File(Generic[T]):
         self, name: str, read: Callable[[Path], T], write: _Writer = write_json, keep: int = 1000
     ) -> None:
         self.name, self.read, self.write = name, read, write
-        self._kept = lru_cache(keep)(lambda path, _: self.read(path))
+        self._kept = lru_cache(keep)(lambda path, _: self._read(path))
+
+    def _read(self, path: Path) -> T:
+        check_recorded(path)
+        return self.read(path)
 
     @overload
     def __get__(self, owner: None, kind: type) -> Self: ...
@@ -51,8 +57,7 @@ class File(Generic[T]):
 
 def json_file(name: str, kind: type[T]) -> File[T]:
     """A JSON document of a type."""
-    adapter = TypeAdapter(kind)
-    return File(name, lambda path: adapter.validate_json(path.read_bytes()))
+    return File(name, lambda path: read_model(path, kind, f"{path}: is missing; {REDO}", REDO))
 
 
 def _state(path: Path) -> tuple[int, ...]:

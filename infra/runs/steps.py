@@ -13,6 +13,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from envgen.errors import RunDirectoryError
 from envgen.files import digest, file_digest, write_json
 from envgen.frozen import Frozen
 
@@ -32,6 +33,8 @@ CODE_VERSIONS = {
     "study-instances": 1,
 }
 """Raised by hand when a step's code changes what it writes."""
+REDO = "run the same command again to make it anew"
+"""The remedy for what is missing or damaged of a run."""
 RECORDS = ".steps"
 """Folder of the records, in the directory that the steps write to."""
 
@@ -103,6 +106,19 @@ def read_record(directory: Path, step: str) -> StepRecord | None:
         return StepRecord.model_validate_json((directory / RECORDS / f"{step}.json").read_bytes())
     except (FileNotFoundError, ValidationError):
         return None
+
+
+def check_recorded(path: Path) -> None:
+    """RunDirectoryError for a file, or a folder as that of a checkpoint, that is not as a step beside it
+    recorded it; nothing happens if it is missing, or if no step knows it."""
+    for record in (path.parent / RECORDS).glob("*.json"):
+        found = read_record(path.parent, record.stem)
+        known = found.outputs.get(path.name) if found else None
+        if known and path.exists() and file_digest(path) != known:
+            raise RunDirectoryError(
+                f"{path}: is not what the step {record.stem} wrote (by SHA-256): damaged, or changed by hand;"
+                f" {REDO}"
+            )
 
 
 def _matches(record: StepRecord, directory: Path) -> bool:

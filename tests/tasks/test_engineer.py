@@ -20,7 +20,7 @@ from infra.config.preset import load_preset
 from infra.runs.context import design_context, training_facts
 from infra.runs.run import RunRef
 from infra.runs.stage import File, Stage
-from infra.runs.steps import StepRecord
+from infra.runs.steps import RECORDS, StepRecord
 from policy.checkpoints import TINY_DIRECTORY
 from policy.evaluation import Changes
 from policy.grpo.train_log import TRAIN_LOG_SCHEMA
@@ -166,6 +166,7 @@ def test_a_lost_state_file_is_written_again(run: RunRef):
 def test_another_state_before_is_another_step(run: RunRef):
     ask(run, 0)
     key = ask(run, 1).key
+    (run.stage(0).directory / RECORDS / "choose.json").unlink()
     run.stage(0).write(Stage.state, {"values": {}})
     assert ask(run, 1).key != key
 

@@ -21,7 +21,7 @@ from policy.rollouts import Rollout, breakdown_of
 from tasks.engineer import propose
 from tasks.gate import judge
 from tasks.lineage import record_lineage, unrecorded
-from tasks.publish import publish
+from tasks.publish import publish, write_manifest
 
 CONFIGS = (shares(0.5), shares(0.8), shares(0.6))
 OPTIONS_CONFIGS = [
@@ -164,6 +164,26 @@ def test_the_next_stage_starts_where_the_gate_says(
         assert candidate.proposal.fallback is not None
         assert candidate.proposal.fallback.startswith("by the gate: valid rate")
         assert candidate.state == {"seen": 0}, "what the engineer remembers stays"
+
+
+def test_a_manifest_is_repaired_after_a_cut_between_a_step_done_again_and_it(
+    tmp_path: Path,
+):
+    run = finished_run(tmp_path / "run", (3, 4, 5), configs=CONFIGS)
+    files = run.stage(0)
+
+    def steps(sha: str, **more: bool) -> list[StepRecord]:
+        return [StepRecord(step="train", key="of training", outputs={"checkpoint": sha}, seconds=2, **more)]
+
+    write_manifest.fn(run, 0, steps("first"))
+    state = files.path(Stage.manifest).stat().st_mtime_ns
+    write_manifest.fn(run, 0, steps("first", reused=True))
+    assert files.path(Stage.manifest).stat().st_mtime_ns == state, "of the same steps it is not written again"
+    write_manifest.fn(run, 0, steps("second", reused=True))
+    assert files.manifest["files"] == {"checkpoint": "second"}
+    files.path(Stage.manifest).write_text('{"stage": 0')
+    write_manifest.fn(run, 0, steps("second", reused=True))
+    assert files.manifest["files"] == {"checkpoint": "second"}
 
 
 def test_a_run_reads_each_file_of_a_stage_once_however_many_stages_follow(

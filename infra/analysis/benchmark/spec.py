@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import Field
 
 from envgen.errors import ConfigError, RunDirectoryError
-from envgen.files import digest, read_model, write_json
+from envgen.files import digest, is_unused, read_model, write_json
 from envgen.frozen import Frozen
 from envgen.mapf.prompts import PromptStyle
 from infra.config.names import checked_name
@@ -96,7 +96,7 @@ def open_benchmark(directory: Path, spec: BenchmarkSpec) -> None:
     """Claim a directory for a spec; RunDirectoryError if another one, or something else, is there."""
     path, wanted = directory / SPEC, spec.held
     if not path.exists():
-        if directory.exists() and any(directory.iterdir()):
+        if not is_unused(directory):
             raise RunDirectoryError(
                 f"{directory} exists and is no benchmark ({SPEC} is missing); give another --name, or move "
                 "the directory away"

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -83,6 +84,24 @@ def test_a_stale_lease_of_another_machine_is_taken(tmp_path: Path):
         found = read_lease(lease_file(tmp_path / "mine"))
         assert found is not None
         assert found.host == this_host()
+
+
+@pytest.mark.parametrize("ahead", [3600, 1e18])
+def test_a_lease_that_is_dated_in_the_future_is_waited_for_no_longer_than_another(ahead: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture):
+    monkeypatch.setattr(lease, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(lease, "STALE_SECONDS", 0.5)
+    foreign(tmp_path / "mine", -ahead)
+    began = time.monotonic()
+    with caplog.at_level("WARNING"), exclusive(tmp_path / "mine"):
+        assert 0.4 < time.monotonic() - began < 5
+    assert re.search(r"seen at a time \d+ s ahead of the clock of this machine", caplog.text)
+
+
+@pytest.mark.parametrize("name", ["mine.lease.json", "mine.lock"])
+def test_a_folder_in_the_place_of_a_lease_is_named(name: str, tmp_path: Path):
+    (tmp_path / ".locks" / name / "inside").mkdir(parents=True)
+    with pytest.raises(RunDirectoryError, match=rf"{name}: is no file.*move it away"), exclusive(tmp_path / "mine"):
+        pass
 
 
 def test_a_damaged_lease_keeps_nobody_out(tmp_path: Path):

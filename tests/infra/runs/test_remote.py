@@ -10,6 +10,7 @@ import pytest
 from envgen.errors import ConfigError
 from envgen.files import file_digest, write_json, write_text
 from infra.config.preset import Preset, load_preset
+from infra.runs import remote_folder
 from infra.runs.remote import INDEX, MANIFEST, pull, push
 from infra.runs.remote_folder import Remote, RemoteError
 from infra.runs.run import open_run
@@ -193,6 +194,59 @@ def test_an_index_cannot_write_outside_of_the_run(name: str, run: Path, remote: 
     damage(remote, run, f"stage-00/{INDEX}", json.dumps({name: "0" * 64}).encode())
     assert "stage-00" not in pull(remote, tmp_path / "there" / "mine")
     assert "lies outside" in caplog.text
+
+
+@pytest.mark.parametrize("document", [INDEX, MANIFEST])
+@pytest.mark.parametrize(
+    ("names", "complaint"),
+    [
+        (["/dev/zero"], "'/dev/zero', which lies outside"),
+        (["/usr"], "'/usr', which lies outside"),
+        (["../../start"], "which lies outside"),
+        (["x" * 5000], "which is longer than"),
+        (["/".join(["x" * 100] * 30)], "which is longer than"),
+        (["", "."], "which is no name of a file"),
+        (["a\0b"], "which is no name of a file"),
+        (["a//b"], "which is no name of a file"),
+        (["a", "a/b"], "'a' as a file and as a folder"),
+    ],
+)
+def test_names_of_a_remote_that_are_none_are_refused(
+    document: str, names: list[str], complaint: str, run: Path, remote: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    push(run, remote)
+    named = dict.fromkeys(names, "0" * 64)
+    damage(remote, run, f"stage-00/{document}", json.dumps({"files": named} if document == MANIFEST else named).encode())
+    found = pull(remote, tmp_path / "there" / "mine")
+    assert "stage-00" not in found
+    assert "stage-01" in found
+    assert complaint in caplog.text
+
+
+@pytest.mark.parametrize("victim", ["train.parquet", INDEX, MANIFEST])
+def test_a_link_to_a_device_at_a_remote_is_not_read(victim: str, run: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    remote = (tmp_path / "copies").as_uri()
+    push(run, remote)
+    path = tmp_path / "copies" / "mine" / "stage-00" / victim
+    path.unlink()
+    path.symlink_to("/dev/zero")
+    assert "stage-00" not in pull(remote, tmp_path / "there" / "mine")
+    assert f"{victim} is no file" in caplog.text
+
+
+def test_an_index_that_is_too_long_is_not_read(run: Path, remote: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture):
+    push(run, remote)
+    monkeypatch.setattr(remote_folder, "MAX_DOCUMENT", 100_000)
+    damage(remote, run, f"stage-00/{INDEX}", b" " * 100_001)
+    assert "stage-00" not in pull(remote, tmp_path / "there" / "mine")
+    assert f"{INDEX} has more than 100,000 bytes" in caplog.text
+
+
+def test_the_half_written_claim_of_a_killed_process_is_no_folder_of_something_else(run: Path, remote: str, tmp_path: Path):
+    push(run, remote)
+    back = tmp_path / "there" / "mine"
+    write_text(back / ".curriculum.json.123.partial", "half")
+    assert "stage-00" in pull(remote, back)
 
 
 def test_a_url_that_means_nothing_is_refused(run: Path):

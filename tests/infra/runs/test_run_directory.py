@@ -1,4 +1,5 @@
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -7,10 +8,12 @@ from typing import Any
 import pytest
 
 from envgen.errors import RunDirectoryError
+from envgen.files import write_text
 from infra.config.preset import Preset, load_preset, resolved_json
 from infra.runs.lease import exclusive
 from infra.runs.run import Run, checked_run, default_name, open_run
-from infra.runs.steps import stage_directory
+from infra.runs.stage import Stage
+from infra.runs.steps import run_step, stage_directory
 
 
 def preset(**overrides: Any) -> Preset:
@@ -192,3 +195,55 @@ def test_an_error_inside_frees_the_lock(tmp_path: Path):
         raise KeyboardInterrupt
     with exclusive(tmp_path / "mine"):
         pass
+
+
+KILLED = """
+import os, signal
+from pathlib import Path
+import envgen.files
+envgen.files.os.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+from infra.config.preset import load_preset
+from infra.runs.run import open_run
+open_run(Path("mine"), load_preset("micro"))
+"""
+
+
+def test_a_claim_that_was_killed_does_not_block_the_name_and_its_file_is_removed(tmp_path: Path):
+    assert subprocess.run([sys.executable, "-c", KILLED], cwd=tmp_path).returncode == -9
+    left = [path.name for path in (tmp_path / "mine").iterdir()]
+    assert len(left) == 1
+    assert left[0].endswith(".partial")
+    with exclusive(tmp_path / "mine"):
+        open_run(tmp_path / "mine", preset())
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["curriculum.json"]
+
+
+def test_half_written_files_of_dead_processes_are_removed_at_start_and_those_of_living_ones_stay(tmp_path: Path):
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    folder = tmp_path / "mine" / "stage-00"
+    folder.mkdir(parents=True)
+    stale = [folder / f".rollouts.parquet.{dead.pid}.partial", folder / f".rollouts.parquet.{10**30}.partial"]
+    kept = [folder / f".rollouts.parquet.{os.getpid()}.partial", folder / "mine.7.partial", folder / ".rollouts.partial"]
+    for path in (*stale, *kept):
+        path.write_text("half")
+    with exclusive(tmp_path / "mine"):
+        assert sorted(folder.iterdir()) == sorted(kept)
+
+
+def test_what_a_step_recorded_is_not_read_as_anything_else(tmp_path: Path):
+    stage = Run(directory=tmp_path).stage(0)
+    run_step(stage.directory, "gate", {}, ("changes.json",), lambda: write_text(stage.path(Stage.changes), '{"solved": 1}'))
+    write_text(stage.path(Stage.changes), '{"solved": 3}')
+    with pytest.raises(RunDirectoryError, match=r"changes\.json: is not what the step gate wrote.*run the same command again"):
+        _ = stage.changes
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "\x00", '{"stage": 1e999'])
+def test_damaged_files_of_a_stage_are_one_message(tmp_path: Path, content: str):
+    stage = Run(directory=tmp_path).stage(0)
+    with pytest.raises(RunDirectoryError, match=r"gate\.json: is missing"):
+        _ = stage.gate
+    write_text(stage.path(Stage.gate), content)
+    with pytest.raises(RunDirectoryError, match=r"gate\.json: damaged, or made by another version"):
+        _ = stage.gate
