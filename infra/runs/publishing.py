@@ -1,9 +1,10 @@
 """What a finished stage adds to its manifest and to the results of its run."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 from engineer.behaviour import proposal_behaviour
-from infra.config.versions import code_version, library_versions
+from infra.config.versions import code_version, library_versions, machine
 from infra.runs.results import CurriculumResults, StageResult, TrainingSummary
 from infra.runs.run import RunRef
 from infra.runs.stage import Stage
@@ -29,7 +30,9 @@ def manifest(run: RunRef, number: int, steps: list[StepRecord]) -> dict[str, Any
             "pilot": sum(one.score.completion_tokens for one in stage.pilots.pilots if one.score),
         },
         "follows": {file.name: before.digest(file) for file in followed},
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         "code": code_version(),
+        "machine": machine(),
         "libraries": library_versions(),
     }
 
@@ -60,7 +63,7 @@ def results_with(run: RunRef, number: int) -> CurriculumResults:
 
 
 def _stage_result(run: RunRef, number: int) -> StageResult:
-    stage, parent = run.stage(number), run.parent(number)
+    stage, parent, made = run.stage(number), run.parent(number), run.stage(number).manifest
     valid, optimal = gains(run.start.rollouts, stage.rollouts)
     proposal, rejected = stage.proposal, stage.candidates.proposals
     # One that is equal to the chosen one was paid for too.
@@ -88,7 +91,11 @@ def _stage_result(run: RunRef, number: int) -> StageResult:
             stage.changes.valid,
             proposal.rationale,
         ),
-        seconds=stage.manifest["seconds"],
+        seconds=made["seconds"],
+        tokens=made.get("tokens", {}),
+        finished=made.get("finished", ""),
+        code=made.get("code", ""),
+        machine=made.get("machine", ""),
     )
 
 

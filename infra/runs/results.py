@@ -53,6 +53,14 @@ class StageResult(Frozen):
     """What the proposal did with the config and the evidence."""
     seconds: dict[str, float]
     """Wall time per step of the stage."""
+    tokens: dict[str, int] = {}
+    """Tokens that the stage generated, by what for, and those of the engineer's questions."""
+    finished: str = ""
+    """When the stage was complete, UTC, ISO 8601."""
+    code: str = ""
+    """Version of envwright, with the commit where it ran from a checkout."""
+    machine: str = ""
+    """What it was computed on."""
 
     @property
     def overruled(self) -> bool:

@@ -16,8 +16,10 @@ from envgen.family import Space, TaskFamily
 from envgen.plain import PlainInstance, guess_floor
 from infra.analysis import formats
 from infra.analysis.report import charts, failures, tables, text
+from infra.config.overrides import overrides
+from infra.config.preset import Preset
 from infra.runs.results import CurriculumResults
-from infra.runs.run import Run
+from infra.runs.run import Run, default_name
 from infra.runs.stage import Stage
 from policy.rollouts import Rollout
 
@@ -72,7 +74,8 @@ def write_report(run: Path) -> Path:
         question=lambda instance: preset.task.prompt(instance, preset.prompt_style),
         longest=SHOWN_CHARACTERS,
         failed=sum(rollout.verdict.category is not None for rollout in rollouts),
-        commands=_commands(results),
+        made=tables.made_with(results),
+        commands=_commands(results, preset),
     )
     files.write(Run.report, shown)
     return files.path(Run.report)
@@ -157,7 +160,7 @@ def _picture(task: TaskFamily, rollout: Rollout) -> Markup | None:
     return None if drawn is None else Markup(drawn)
 
 
-def _commands(results: CurriculumResults) -> list[str]:
+def _commands(results: CurriculumResults, preset: Preset) -> list[str]:
     """How to run the same curriculum again, and to write this page again."""
     options = {
         "engineer": results.engineer,
@@ -166,5 +169,8 @@ def _commands(results: CurriculumResults) -> list[str]:
         "seed": results.seed,
     }
     given = [part for name, value in options.items() for part in (f"--{name}", str(value))]
+    given += [part for setting in overrides(preset) for part in ("--set", setting)]
+    if results.curriculum != default_name(preset):
+        given += ["--name", results.curriculum]
     commands = (["run", results.preset, *given], ["report", results.curriculum])
     return [shlex.join(["envwright", *command]) for command in commands]

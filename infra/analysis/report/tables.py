@@ -11,15 +11,35 @@ from infra.analysis.formats import (
     SPACE,
     UNDEFINED,
     claims,
+    duration,
     is_share,
     label,
+    listed,
     points,
     points_interval,
     rate_names,
     share,
+    short_count,
     signed,
 )
 from infra.runs.results import CurriculumResults, StageResult
+
+
+def made_with(results: CurriculumResults) -> list[tuple[str, str]]:
+    """(name, value) of when, in how long and on what the stages were made; what is not known is left out."""
+    last = results.stages[-1]
+    tokens = sum(sum(stage.tokens.values()) for stage in results.stages)
+    costs = [stage.proposal.cost for stage in results.stages if stage.proposal.cost is not None]
+    finished = last.finished.replace("T", " ").replace("+00:00", " UTC")
+    found = {
+        "Finished": finished,
+        "Time of the steps": duration(sum(sum(stage.seconds.values()) for stage in results.stages)),
+        "Tokens": short_count(tokens) if tokens else "",
+        "Cost of the engineer": f"{sum(costs):.2f}" if costs else "",
+        "Version": listed(sorted({stage.code for stage in results.stages} - {""})),
+        "Machine": listed(sorted({stage.machine for stage in results.stages} - {""})),
+    }
+    return [(name, value) for name, value in found.items() if value]
 
 
 def stratum_rows(space: Space, results: CurriculumResults) -> list[tuple[str, str, list[Rate | None]]]:

@@ -2,6 +2,7 @@ import base64
 import html
 import json
 import re
+import shlex
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -34,7 +35,7 @@ from infra.analysis.formats import interval, percent, points, points_interval
 from infra.analysis.report import charts, failures
 from infra.analysis.report.build import write_report
 from infra.analysis.report.text import headline
-from infra.config.preset import Preset, load_preset
+from infra.config.preset import Preset, load_preset, parse_override
 from infra.runs.results import CurriculumResults, StageResult, TrainingSummary
 from infra.runs.run import new_curriculum
 from infra.runs.steps import stage_directory
@@ -137,6 +138,10 @@ def stage_result(
             preset.space, earlier, config, proposed.config, found, change, changes, proposed.rationale
         ),
         seconds={"train": 61.0, "evaluate": 20.0},
+        tokens={"training": 12_345, "evaluation": 655},
+        finished="2026-01-02T03:04:05+00:00",
+        code="0.1.0+abc",
+        machine="Linux x86_64, 2 cores",
     )
 
 
@@ -412,7 +417,7 @@ def test_the_false_claims_of_a_rationale_are_marked_under_it(tmp_path: Path, val
     )
     page = report(write_run(tmp_path, validation, (5, 5, 5, 5), proposals))
     assert re.findall(r"Says what is true: ([^<]+)</p>", page.source) == [
-        "2 of 5\u00a0claims",
+        "2 of 5\u00a0claims. Contradicted by the numbers:",
         "1 of 1\u00a0claim",
         "no checkable claim",
     ]
@@ -427,6 +432,39 @@ def test_the_false_claims_of_a_rationale_are_marked_under_it(tmp_path: Path, val
         "1 of 1 claim",
         *["no checkable claim"] * 2,
     ]
+
+
+def test_the_page_says_when_in_how_long_and_on_what_it_was_made(page: Page):
+    facts = dict(re.findall(r"<dt>([^<]+)</dt><dd>([^<]+)</dd></div>", page.source))
+    assert facts["Finished"] == "2026-01-02 03:04:05 UTC"
+    assert facts["Version"] == "0.1.0+abc"
+    assert facts["Machine"] == "Linux x86_64, 2 cores"
+    stages = page.source.count("<th>after stage")
+    assert facts["Tokens"] == f"{13 * stages / 2:.0f}k"
+
+
+def test_what_was_set_stands_in_the_command_and_makes_the_same_preset(
+    tmp_path: Path, validation: list[Instance]
+):
+    given = {
+        "trl.learning_rate": 0.002,
+        "default_config.sizes.3.hole_ratio": 0.25,
+        "engineer.gate": "rollback",
+    }
+    preset = load_preset("tiny", given)
+    start = rollouts_of(validation, 3)
+    run = write_stages(tmp_path, preset, start, [start], (proposal(0, MOVED),), EVEN)
+    command = shlex.split(re.findall(r"<pre>(envwright run [^\n]*)", html.unescape(report(run).source))[0])
+    settings = [command[place + 1] for place, word in enumerate(command) if word == "--set"]
+    assert load_preset("tiny", dict(map(parse_override, settings))) == preset
+    assert len(settings) == 3
+    assert command[-2:] == ["--name", "first"]
+
+
+def test_every_link_of_the_contents_leads_to_a_section(page: Page):
+    links = [attributes["href"] or "" for tag, attributes in page.tags if tag == "a"]
+    assert len(links) == 9
+    assert {link.removeprefix("#") for link in links} <= {attributes.get("id") for _, attributes in page.tags}
 
 
 def test_claims_that_were_not_checked_are_left_out(tmp_path: Path, validation: list[Instance]):
