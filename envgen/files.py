@@ -4,6 +4,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -19,6 +20,8 @@ T = TypeVar("T")
 TEXT_LIMIT = 16_000_000
 """Characters read at most: of a whole text, or of one line of a file that is read line by line."""
 _PARTIAL = ".partial"
+# Of ASCII and Latin-1 but tabs and ends of lines, and what turns the direction of writing.
+_STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 @contextmanager
@@ -87,6 +90,12 @@ def write_text(path: Path, text: str, *, private: bool = False) -> None:
         new = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
         with open(new, "w", encoding="utf-8") as file:
             file.write(text)
+
+
+def write_html(path: Path, page: str) -> None:
+    """Write an HTML page atomically. Characters that steer whatever shows them become the replacement
+    character: models wrote some of its texts."""
+    write_text(path, _STEERING.sub("\ufffd", page))
 
 
 def read_text(path: Path) -> str:

@@ -13,6 +13,7 @@ from prefect.client.orchestration import get_client
 from pydantic import Field
 
 from envgen.frozen import Frozen
+from infra.analysis.stage_view import quiet
 from infra.serving.reaping import reap
 
 log = logging.getLogger("envwright")
@@ -72,7 +73,7 @@ def janitor(options: JanitorOptions = DEFAULTS) -> list[str]:
         log.warning("%s", line)
     if done:
         create_markdown_artifact(
-            "\n".join(f"- {line}" for line in done), key="janitor", description="What the janitor did"
+            "\n".join(f"- {quiet(line)}" for line in done), key="janitor", description="What the janitor did"
         )
     else:
         log.info("nothing to do")

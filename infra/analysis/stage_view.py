@@ -11,6 +11,10 @@ from envgen.family import Space
 from infra.analysis.formats import changes_between, label, markdown_table, rate_text
 from policy.grpo.pilot import Piloted
 
+_ADDRESS = re.compile(r"(?i:https?|ftp|mailto|xmpp)(?=:)|(?i:www)(?=\.)|@")
+_JOINER = "\u2060"
+"""Nothing to see, no break, and no part of an address."""
+
 
 def config_table(space: Space, config: EnvConfig, previous: EnvConfig | None) -> list[dict[str, Any]]:
     """One row a stratum: each of its numbers, with what it was before where it changed."""
@@ -79,5 +83,9 @@ def pilot_text(piloted: Piloted) -> str:
 
 
 def quiet(text: str) -> str:
-    """A text whose words stay and whose Markdown and HTML do nothing: models write it."""
-    return re.sub(r"([\\`*_{}\[\]()#+!|<>~&])", r"\\\1", text)
+    """A text whose words stay and whose Markdown, HTML, addresses and control characters do nothing: models
+    write it."""
+    words = "".join(c if c.isprintable() or c == "\n" else " " for c in text)
+    # Bare addresses become links too, and a backslash does not keep every reader of Markdown from that.
+    words = _ADDRESS.sub(lambda found: found[0] + _JOINER, words)
+    return re.sub(r"([\\`*_{}\[\]()#+!|<>~&])", r"\\\1", words)

@@ -10,7 +10,7 @@ from engineer.gate import BASE_POLICY
 from envgen.config import EnvConfig
 from envgen.dataset import read_dataset, write_dataset
 from envgen.errors import RunDirectoryError
-from envgen.files import digest, is_unused, read_model, read_text, write_text
+from envgen.files import digest, is_unused, read_model, read_text, write_html
 from envgen.frozen import Frozen
 from infra.config.preset import Preset, resolved_json
 from infra.config.settings import Settings
@@ -51,7 +51,7 @@ class Run(Directory):
 
     curriculum = File("curriculum.json", _read_curriculum)
     results = File(RESULTS, _read_results)
-    report = File("report.html", read_text, write_text)
+    report = File("report.html", read_text, write_html)
     validation = File("validation.parquet", read_dataset, write_dataset, keep=2)
 
     @property

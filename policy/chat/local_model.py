@@ -1,7 +1,8 @@
 """What chat models in this process share: conversations become tokens, tokens become completions."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,8 +10,13 @@ from transformers import AutoTokenizer
 
 from envgen.errors import ModelError
 from envgen.seeds import seed_integer
+from envgen.terminal import printable
 from policy.chat.contract import Completion, Conversation, Progress, Sampling, equal_groups
 from policy.checkpoints import resolve_model
+
+QUOTED = 600
+"""Characters of a library's words in a message at most."""
+_HELLO = [{"role": "user", "content": "Hello"}]
 
 
 @dataclass(frozen=True)
@@ -57,7 +63,8 @@ class LocalModel(ABC):
         indices, asked = list(conversations), list(conversations.values())
         groups = equal_groups(asked)
         messages = [[message.model_dump() for message in asked[group[0]]] for group in groups]
-        prompts = self.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+        with _refused(f"{self.source}: its chat template does not take these questions"):
+            prompts = self.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
         encoded = self.tokenizer(prompts, add_special_tokens=False)["input_ids"]
         longest = max(map(len, encoded))
         if self.limit and longest + sampling.max_tokens > self.limit:
@@ -108,15 +115,34 @@ class LocalModel(ABC):
 
 def load_tokenizer(source: str) -> Any:
     """The tokenizer of a checkpoint or hub id; ModelError if it does not load or has no chat template."""
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(resolve_model(source), padding_side="left")
-    except (OSError, ValueError) as error:
-        raise ModelError(f"{source}: cannot be loaded: {error}") from None
-    if tokenizer.pad_token is None:
-        tokenizer.pad_token = tokenizer.eos_token
+    with loading(source):
+        tokenizer = AutoTokenizer.from_pretrained(
+            resolve_model(source), padding_side="left", trust_remote_code=False
+        )
+        if tokenizer.pad_token is None:
+            tokenizer.pad_token = tokenizer.eos_token
     if tokenizer.chat_template is None:
         raise ModelError(f"{source}: its tokenizer has no chat template; use an instruction-tuned model")
+    with _refused(f"{source}: its chat template cannot be used"):
+        hello = tokenizer.apply_chat_template(_HELLO, tokenize=False, add_generation_prompt=True)
+        tokenizer(hello, add_special_tokens=False)
     return tokenizer
+
+
+def loading(source: str) -> AbstractContextManager[None]:
+    """Inside of it, whatever a library raises about the files of a model becomes one ModelError."""
+    return _refused(f"{source}: cannot be loaded")
+
+
+@contextmanager
+def _refused(what: str) -> Iterator[None]:
+    try:
+        yield
+    except ModelError:
+        raise
+    except Exception as error:  # libraries raise anything about damaged and hostile files
+        words = printable(f"{type(error).__name__}: {error}")
+        raise ModelError(f"{what}: {words if len(words) <= QUOTED else words[:QUOTED] + '...'}") from None
 
 
 def end_tokens(configured: int | list[int] | None) -> set[int]:

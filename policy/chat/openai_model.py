@@ -5,6 +5,7 @@ Time and memory of a call are bounded whatever the server does, and the key leav
 
 import logging
 import math
+import re
 import time
 from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import as_completed
@@ -62,6 +63,7 @@ class OpenAIModel:
         """
         self.endpoint, self.concurrency = endpoint, concurrency
         self._key, self._empty_answers = key, empty_answers
+        self._secret = _pattern(key) if len(key) >= SECRET else None
         self.usage = Usage()
 
     def complete(
@@ -227,12 +229,18 @@ class OpenAIModel:
         return min(max(drawn, asked), self.endpoint.max_wait)
 
     def _redacted(self, text: str) -> str:
-        return text.replace(self._key, "[key]") if len(self._key) >= SECRET else text
+        return self._secret.sub("[key]", text) if self._secret else text
 
     def _quoted(self, body: bytes) -> str:
         """The start of what a server said; the key is taken out before the cut could leave half of it."""
         text = "".join(c if c.isprintable() else " " for c in self._redacted(body.decode(errors="replace")))
         return repr(text if len(text) <= QUOTED else text[: QUOTED - 3] + "...")
+
+
+def _pattern(key: str) -> re.Pattern[str]:
+    """Finds a key as it is, and as JSON may write it, also inside of a string of other JSON."""
+    forms = ((re.escape(c), rf"\\+(?i:u{ord(c):04x})", rf"\\+{re.escape(c)}") for c in key)
+    return re.compile("".join(f"(?:{'|'.join(form)})" for form in forms))
 
 
 class _Trouble(Exception):

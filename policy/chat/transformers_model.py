@@ -10,10 +10,10 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 from transformers import AutoModelForCausalLM, LogitsProcessor, LogitsProcessorList
 
-from envgen.errors import ModelError
+from envgen.errors import ModelError, shown
 from policy.chat.contract import Completion
 from policy.chat.decoding import decode
-from policy.chat.local_model import LocalModel, Question, end_tokens, load_tokenizer
+from policy.chat.local_model import LocalModel, Question, end_tokens, load_tokenizer, loading
 from policy.checkpoints import resolve_model
 
 ONE_THREAD = 4_000_000
@@ -138,10 +138,15 @@ def token_logprobs(
 def load(source: str, dtype: str = "auto") -> tuple[Any, Any]:
     """Model and tokenizer of a checkpoint directory or hub id; ModelError says what is missing."""
     tokenizer = load_tokenizer(source)
-    try:
-        model = AutoModelForCausalLM.from_pretrained(resolve_model(source), dtype=dtype)
-    except (OSError, ValueError) as error:
-        raise ModelError(f"{source}: cannot be loaded: {error}") from None
+    with loading(source):
+        options = {"dtype": dtype, "trust_remote_code": False, "output_loading_info": True}
+        both: Any = AutoModelForCausalLM.from_pretrained(resolve_model(source), **options)
+        model, found = both
+    if missing := sorted(found["missing_keys"]):
+        # They would be drawn at random, and nobody would notice.
+        raise ModelError(
+            f"{source}: its files lack {len(missing)} of its weights, as {shown(missing[0])}; get them anew"
+        )
     if model.num_parameters() <= ONE_THREAD and "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(1)
     return model, tokenizer

@@ -114,6 +114,7 @@ def _start(path: str, config: EngineConfig) -> Any:
     return LLMEngine.from_engine_args(
         EngineArgs(
             model=path,
+            trust_remote_code=False,
             dtype=config.dtype,
             tensor_parallel_size=config.tensor_parallel,
             max_model_len=config.max_model_len,

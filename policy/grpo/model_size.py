@@ -77,9 +77,13 @@ def count(source: str, config: dict[str, Any] | None, lora: dict[str, Any] | Non
     from peft import LoraConfig, get_peft_model
     from transformers import AutoConfig, AutoModelForCausalLM
 
-    found = AutoConfig.for_model(**config) if config else AutoConfig.from_pretrained(source)
+    found = (
+        AutoConfig.for_model(**config)
+        if config
+        else AutoConfig.from_pretrained(source, trust_remote_code=False)
+    )
     with torch.device("meta"):
-        model = AutoModelForCausalLM.from_config(found)
+        model = AutoModelForCausalLM.from_config(found, trust_remote_code=False)
         parameters, embedding = model.num_parameters(), model.get_input_embeddings().weight.numel()
         adapters = None
         if lora is not None:

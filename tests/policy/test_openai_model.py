@@ -1,4 +1,5 @@
 import gzip
+import json
 import logging
 import pickle
 import threading
@@ -208,6 +209,7 @@ def test_a_missing_key_is_called_missing():
         (sends(KEY * 50, 500, Retry_After=KEY), False),
         (sends(f"no JSON, but {KEY}", 200, f"Fine {KEY}", X_Request_Id=KEY), False),
         (sends({"choices": [], KEY: KEY}), False),
+        (False,),
         (answers(f"Your key is {KEY}."), True),
     ],
 )
@@ -426,3 +428,21 @@ def test_after_a_failure_nothing_more_is_asked_and_what_was_under_way_is_told():
         assert raised.value.__context__ is None
         assert len(server.asked) == 3
     assert sorted(index for new in told for index in new) == [1, 2]
+
+
+def test_a_key_is_taken_out_however_json_writes_it():
+    key = 'sk-"quoted"/and\\slashed'
+    model = model_at("http://127.0.0.1:9/v1", key=key)
+    once = json.dumps(key)[1:-1]
+    twice = json.dumps(once)[1:-1]
+    letters = "".join(f"\\u{ord(c):04X}" for c in key)
+    for form in (
+        key,
+        letters,
+        letters.lower().replace("\\", "\\\\"),
+        once,
+        once.replace("/", "\\/"),
+        twice,
+        twice.replace("/", "\\\\/"),
+    ):
+        assert model._quoted(f'{{"error": "{form}"}}'.encode()) == repr('{"error": "[key]"}')

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from envgen.files import write_text
+from envgen.files import write_html
 from infra.analysis.correlation import PILOT_SCORES
 from infra.analysis.formats import duration, markdown_table, narrow, rate_names, short_count
 from infra.analysis.report.build import environment
@@ -96,5 +96,5 @@ def write_page(directory: Path, results: ComparisonResults, figure: str) -> Path
         chance=0.05 * intervals,
         pilots=pilot_lines(results),
     )
-    write_text(directory / PAGE, shown)
+    write_html(directory / PAGE, shown)
     return directory / PAGE
