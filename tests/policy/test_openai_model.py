@@ -209,7 +209,6 @@ def test_a_missing_key_is_called_missing():
         (sends(KEY * 50, 500, Retry_After=KEY), False),
         (sends(f"no JSON, but {KEY}", 200, f"Fine {KEY}", X_Request_Id=KEY), False),
         (sends({"choices": [], KEY: KEY}), False),
-        (False,),
         (answers(f"Your key is {KEY}."), True),
     ],
 )
