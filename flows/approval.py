@@ -19,7 +19,7 @@ from envgen.family import Knob, Space
 from envgen.files import write_json
 from flows.suspended import WAITING
 from infra.analysis.formats import config_changes
-from infra.analysis.stage_view import proposal_markdown
+from infra.analysis.stage_view import pilot_text, proposal_markdown
 from infra.runs.decision import MAX_COMMENT, Verdict
 from infra.runs.next_config import decided, previous_config, store_decision
 from infra.runs.run import RunRef
@@ -30,7 +30,15 @@ ASKED_AT_MOST = 50
 """Times that one run asks about one proposal: after each crash while it waited, and after each edit that is
 not possible."""
 LONGEST_CHANGE = 300
-"""Characters of the change that the first field of the form repeats."""
+"""Characters of the change, and of the reason, that the first field of the form repeats."""
+
+
+def waits_for(run: RunRef, stage: int) -> str:
+    """What a run that waits for a decision on a stage's proposal needs from a person."""
+    return (
+        f"approve, edit or reject the config proposed for stage {stage + 1}: press Resume, or call"
+        f" `envwright approve {run.argument}` or `envwright reject {run.argument}`"
+    )
 
 
 def ask(run: RunRef, stage: int) -> None:
@@ -105,9 +113,7 @@ def approval_form(run: RunRef, stage: int, problem: str = "") -> type[RunInput]:
                 # The dialog opens scrolled down to this field: what is decided on has to stand here too.
                 description=(
                     "approve: use the config below, edits count. reject: keep the previous config. stop: end"
-                    " the run here. The proposal changes"
-                    f" {shortened(config_changes(space, previous, proposal.config), LONGEST_CHANGE)}; why,"
-                    " and its pilot: further up."
+                    f" the run here. {_in_short(run, stage)}"
                 ),
             ),
         ),
@@ -134,6 +140,20 @@ def approval_form(run: RunRef, stage: int, problem: str = "") -> type[RunInput]:
     return form.with_initial_data(
         description=f"**The edited config is not possible:** {problem}\n\n{text}" if problem else text
     )
+
+
+def _in_short(run: RunRef, stage: int) -> str:
+    """What is decided on: the change, the reason and the pilot of a proposal, in a few lines of plain
+    text."""
+    proposal, space = run.stage(stage).proposal, run.preset.space
+    change = config_changes(space, previous_config(run, stage), proposal.config)
+    pilots = [one for one in run.stage(stage).pilots.pilots if one.config == proposal.config]
+    parts = {
+        "It changes": shortened(change, LONGEST_CHANGE),
+        "Reason given": shortened(proposal.rationale or proposal.fallback or "none", LONGEST_CHANGE),
+        "Pilot": pilot_text(pilots[0]) if pilots else "none was made",
+    }
+    return " ".join(f"{name}: {text.rstrip('.')}." for name, text in parts.items())
 
 
 def _config_form(space: Space) -> type[BaseModel]:

@@ -16,7 +16,7 @@ from prefect.runtime import flow_run
 
 from envgen.errors import ChildError, RunDirectoryError
 from flows.compare_children import Children
-from flows.parameters import USUAL_COMPARISON, ComparisonOptions, Jobs, chosen_comparison
+from flows.parameters import USUAL_COMPARISON, ComparisonOptions, Jobs, PresetChoice, chosen_comparison
 from infra.analysis.gather import finished
 from infra.analysis.results import ComparisonResults
 from infra.analysis.spec import Child, ComparisonSpec, open_comparison
@@ -38,7 +38,7 @@ def _run_name() -> str:
 
 @flow(name="compare", flow_run_name=_run_name)
 def compare(
-    preset: str, name: str = "", options: ComparisonOptions = USUAL_COMPARISON, jobs: Jobs = 1
+    preset: PresetChoice, name: str = "", options: ComparisonOptions = USUAL_COMPARISON, jobs: Jobs = 1
 ) -> ComparisonResults:
     """Run every engineer variant with every seed from one shared stage 0, `jobs` at a time, and sum up what
     they show.
@@ -47,10 +47,8 @@ def compare(
     fails costs no other one: the rest is finished and published, then ChildError is raised.
 
     Args:
-        preset: A shipped preset (tiny, micro, qwen3-0.6b, -1.7b, -4b, -4b-lora, -4b-8gpu), or the path of a
-        YAML file on the machine that runs it.
-        name: Name of the comparison's directory. Left out, it is made from the preset. An existing name
-        continues that comparison.
+        preset: A shipped preset, or the path of a YAML file on the machine that runs it.
+        name: Name of the comparison; an existing one is continued. Left out, it is made from the preset.
         options: Engineers, seeds, and what all curricula change in the preset.
         jobs: Curricula at a time; they share the cores.
     """

@@ -6,15 +6,18 @@ from flows.environment import prepare
 prepare()
 
 from pathlib import Path
+from typing import TypeVar, cast
 
 from prefect import flow, tags
 from prefect.runtime import flow_run
+from prefect.states import Completed
 from pydantic import ValidationError
 
 from envgen.config import EnvConfig
 from envgen.errors import EnvwrightError
-from flows.approval import ask
-from flows.parameters import AS_IN_PRESET, CurriculumOptions, chosen_curriculum
+from flows.approval import ask, waits_for
+from flows.parameters import AS_IN_PRESET, CurriculumOptions, PresetChoice, chosen_curriculum
+from infra.analysis.formats import count, difference_text, rate_text
 from infra.config.preset import Preset
 from infra.config.settings import Settings
 from infra.runs.lease import exclusive
@@ -35,7 +38,9 @@ from tasks.pilot import choose, score_candidates
 from tasks.publish import publish, write_manifest
 from tasks.remote import copy_run, fetch_run
 from tasks.run import close_engine, log
-from tasks.stage_artifacts import show_breakdown, show_config, show_links, show_proposal, show_rates
+from tasks.stage_artifacts import show_proposal, show_result, show_stage
+
+T = TypeVar("T")
 
 
 @flow(name="stage", flow_run_name="stage {number} · {variant} · {engineer}")
@@ -47,15 +52,16 @@ def stage(
     parent: int,
     variant: str,
     engineer: str,
-) -> CurriculumResults:
+) -> tuple[CurriculumResults, dict[str, str]]:
     """One turn of the loop: generate, train, evaluate, summarize, judge, engineer, pilot, choose; publish and
-    record."""
+    record.
+
+    Returns the results so far, and where MLflow shows them."""
     data = generate(run, number, config, validation)
-    show_config(run, number)
     checkpoint = train(run, number, data, parent)
     rollouts = evaluate_stage(run, number, checkpoint, validation)
     breakdown = summarize(run, number, rollouts)
-    show_breakdown(run, number)
+    show_stage(run, number)
     gate = judge(run, number, rollouts)
     candidates = propose(run, number, breakdown, gate)
     pilots = score_candidates(run, number, candidates, gate)
@@ -65,10 +71,17 @@ def stage(
     steps = [data, checkpoint, rollouts, breakdown, gate, candidates, pilots, proposal]
     write_manifest(run, number, steps)
     results = publish(run, number)
-    show_rates(run, number, results)
-    show_links(run, number, record_lineage(run, number))
+    addresses = record_lineage(run, number)
     copy_run(run.directory)
-    return results
+    return _completed((results, addresses), results)
+
+
+def _completed(value: T, results: CurriculumResults) -> T:
+    """The end of a flow run that returns `value`, whose message is the result so far."""
+    before, after = results.start.overall.valid_rate, results.final.breakdown.overall.valid_rate
+    stages, change = count(len(results.stages), "stage"), difference_text(results.final.valid_gain)
+    said = f"valid {rate_text(before)} before, {rate_text(after)} after {stages}: {change}"
+    return cast(T, Completed(message=said, data=value))
 
 
 def _run_name() -> str:
@@ -83,20 +96,21 @@ def _run_name() -> str:
 
 
 @flow(name="curriculum", flow_run_name=_run_name)
-def curriculum(preset: str, name: str = "", options: CurriculumOptions = AS_IN_PRESET) -> CurriculumResults:
+def curriculum(
+    preset: PresetChoice, name: str = "", options: CurriculumOptions = AS_IN_PRESET
+) -> CurriculumResults:
     """Train a policy in stages; after each stage the engineer writes the next environment config.
 
     A repeated call that means the same run continues after the last complete step.
 
     Args:
-        preset: A shipped preset (tiny, micro, qwen3-0.6b, -1.7b, -4b, -4b-lora, -4b-8gpu), or the path of a
-        YAML file on the machine that runs it.
-        name: Name of the run directory. Left out, it is made from preset, engineer, variant and seed. An
-        existing name continues that run.
+        preset: A shipped preset, or the path of a YAML file on the machine that runs it.
+        name: Name of the run; an existing one is continued. Left out, it is made from the preset.
         options: What this run changes in its preset.
     """
     resolved, chosen = chosen_curriculum(preset, name, options)
-    return run_curriculum(resolved, Settings().run_directory(chosen))
+    results = run_curriculum(resolved, Settings().run_directory(chosen))
+    return _completed(results, results)
 
 
 def run_curriculum(preset: Preset, directory: Path) -> CurriculumResults:
@@ -124,9 +138,12 @@ def _stages(run: RunRef) -> CurriculumResults:
     results = None
     for number in range(preset.stages):
         log.info("stage %d of %d%s", number, preset.stages - 1, "" if number else " (default config)")
-        results = stage(run, number, config, validation, run.parent(number), spec.variant, spec.name)
-        if must_ask(run, number):
+        results, places = stage(run, number, config, validation, run.parent(number), spec.variant, spec.name)
+        asked = must_ask(run, number)
+        show_result(run, results, places, waits_for(run, number) if asked else "")
+        if asked:
             ask(run, number)
+            show_result(run, results, places)
         config = next_config(run, number)
         if run.stage(number).decision:
             copy_run(run.directory)

@@ -16,7 +16,7 @@ from envgen.frozen import Frozen
 from envgen.mapf.prompts import PromptStyle
 from infra.analysis.benchmark.spec import ANSWER_TOKENS, BenchmarkSpec, planned
 from infra.analysis.spec import ComparisonSpec, plan
-from infra.config.preset import Preset, load_preset
+from infra.config.preset import Preset, load_preset, shipped_presets
 from infra.runs.run import default_name
 from policy.chat.engine_config import Backend, Dtype, EngineConfig
 from policy.checkpoints import resolve_model
@@ -25,6 +25,12 @@ _VARIANTS: JsonDict = {"enum": list(VARIANTS)}
 _FIELDS = {"engineer": "name"}
 """Fields of `EngineerSpec` that have another name in a form."""
 _ENGINEERS: JsonDict = {"enum": list(known_engineers())}
+_SHIPPED: JsonDict = {"enum": list(shipped_presets())}
+PresetChoice = (
+    Annotated[str, Field(title="Shipped preset", json_schema_extra=_SHIPPED)]
+    | Annotated[str, Field(title="Path of a YAML file")]
+)
+"""The preset of a flow, which a form lets choose."""
 
 
 def _without_defaults(schema: dict[str, Any]) -> None:

@@ -13,10 +13,14 @@ from uuid import UUID
 
 from prefect.artifacts import (
     create_image_artifact,
+    create_markdown_artifact,
     create_progress_artifact,
     create_table_artifact,
     update_progress_artifact,
 )
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.actions import ArtifactUpdate
+from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId, ArtifactFilterKey
 from prefect.context import FlowRunContext, TaskRunContext
 
 from envgen.errors import BUGS
@@ -114,12 +118,32 @@ def show_picture(key: str, png: bytes, description: str) -> None:
     )
 
 
-def stage_key(run: RunRef, stage: int, what: str) -> str:
-    """The key of an artifact of a stage."""
+def keep_markdown(key: str, markdown: str, description: str) -> None:
+    """Write a text that this flow run shows once: what it showed under the key before is replaced."""
+    context = FlowRunContext.get()
+    assert context is not None
+    assert context.flow_run is not None
+    mine = ArtifactFilter(
+        key=ArtifactFilterKey(any_=[key]), flow_run_id=ArtifactFilterFlowRunId(any_=[context.flow_run.id])
+    )
+    with get_client(sync_client=True) as client:
+        if found := client.read_artifacts(artifact_filter=mine):
+            client.update_artifact(found[0].id, ArtifactUpdate(data=markdown, description=description))
+            return
+    create_markdown_artifact(markdown=markdown, key=key, description=description)
+
+
+def run_key(run: RunRef, what: str) -> str:
+    """The key of an artifact of a curriculum."""
     directory, runs = run.directory.resolve(), Settings().runs.resolve()
     # Runs of two comparisons have the same names.
     name = str(directory.relative_to(runs)) if directory.is_relative_to(runs) else str(directory)
-    return artifact_key(f"{name}-stage-{stage}-{what}")
+    return artifact_key(f"{name}-{what}")
+
+
+def stage_key(run: RunRef, stage: int, what: str) -> str:
+    """The key of an artifact of a stage."""
+    return run_key(run, f"stage-{stage}-{what}")
 
 
 def artifact_key(text: str) -> str:

@@ -1,30 +1,21 @@
-"""What a stage leaves in the Prefect UI: tables, a plot, the proposal in words and links."""
+"""What a curriculum and its stages leave in the Prefect UI: results as tables, proposals in words, links."""
 
-from prefect.artifacts import create_markdown_artifact, create_table_artifact
+from prefect.artifacts import create_markdown_artifact
 
-from infra.analysis.report.charts import rates_png
-from infra.analysis.stage_view import breakdown_table, config_table, proposal_markdown
+from infra.analysis.stage_view import proposal_markdown, result_markdown, stage_markdown
 from infra.runs.next_config import previous_config
 from infra.runs.results import CurriculumResults
 from infra.runs.run import Run, RunRef
-from tasks.artifacts import show_picture, stage_key, view
+from tasks.artifacts import keep_markdown, run_key, stage_key, view
 
 
 @view
-def show_config(run: RunRef, stage: int) -> None:
-    """The config of a stage, and what it changes against that of the stage before."""
-    table = config_table(run.preset.space, run.config_of(stage), run.config_of(stage - 1) if stage else None)
-    since = f", changes since stage {stage - 1}" if stage else " (the default config)"
-    what = f"Environment config of stage {stage}{since}"
-    create_table_artifact(table=table, key=stage_key(run, stage, "config"), description=what)
-
-
-@view
-def show_breakdown(run: RunRef, stage: int) -> None:
-    """What the policy of a stage got right and wrong."""
-    what = f"Failure breakdown after stage {stage}, on the validation set, with 95 % Wilson intervals"
-    table = breakdown_table(run.preset.space, run.stage(stage).breakdown)
-    create_table_artifact(table=table, key=stage_key(run, stage, "breakdown"), description=what)
+def show_stage(run: RunRef, stage: int) -> None:
+    """What a stage was trained on, and what its policy gets right and wrong."""
+    before = run.config_of(stage - 1) if stage else None
+    text = stage_markdown(run.preset.space, stage, run.config_of(stage), before, run.stage(stage).breakdown)
+    what = f"Stage {stage}: what it was trained on, and what goes wrong"
+    create_markdown_artifact(markdown=text, key=stage_key(run, stage, "result"), description=what)
 
 
 @view
@@ -34,25 +25,19 @@ def show_proposal(run: RunRef, stage: int) -> None:
     text = proposal_markdown(
         run.preset.space, stage, files.proposal, previous_config(run, stage), files.pilots.pilots
     )
-    key = stage_key(run, stage, "proposal")
-    create_markdown_artifact(markdown=text, key=key, description=f"Proposal after stage {stage}")
-
-
-@view
-def show_rates(run: RunRef, stage: int, results: CurriculumResults) -> None:
-    """The rates of the base policy and after each stage, as a picture."""
-    picture = rates_png(
-        run.preset.space, [results.start.overall, *(one.breakdown.overall for one in results.stages)]
+    key, what = (
+        stage_key(run, stage, "proposal"),
+        f"Stage {stage}: the config proposed for the next one, and why",
     )
-    show_picture(stage_key(run, stage, "rates"), picture, f"Valid and optimal rate up to stage {stage}")
+    create_markdown_artifact(markdown=text, key=key, description=what)
 
 
 @view
-def show_links(run: RunRef, stage: int, addresses: dict[str, str]) -> None:
-    """Where to read on: addresses by name, and the report."""
-    places = {**addresses, "report": str(run.path(Run.report).resolve())}
-    lines = [
-        f"- [{name}]({at})" if at.startswith("http") else f"- {name}: `{at}`" for name, at in places.items()
-    ]
-    key = stage_key(run, stage, "links")
-    create_markdown_artifact(markdown="\n".join(lines), key=key, description=f"Links of stage {stage}")
+def show_result(
+    run: RunRef, results: CurriculumResults, addresses: dict[str, str], waiting: str = ""
+) -> None:
+    """The result so far, on the page of the curriculum itself: one artifact, written again after each
+    stage."""
+    places = {"report": str(run.path(Run.report).resolve()), **addresses}
+    text = result_markdown(run.preset.space, results, run.preset.stages, places, waiting)
+    keep_markdown(run_key(run, "result"), text, f"{run.name}: result so far")

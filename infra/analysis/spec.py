@@ -225,12 +225,17 @@ def read_comparison(directory: Path) -> ComparisonSpec:
     return read_model(directory / SPEC_FILE, ComparisonSpec, missing, "move the directory away")
 
 
+def reads_context(engineer: str) -> bool:
+    """Whether an engineer reads the context in words, so that the context variant matters."""
+    return find_engineer(engineer).asks is not None or engineer in _READS_WITHOUT_ASKING
+
+
 def _engineers(text: str, variants: str | None, default: str) -> list[Arm]:
     over = [default] if variants is None else [*map(_known_variant, _items(variants, "--variants"))]
     found: list[Arm] = []
     for item in _items(text, "--engineers"):
         engineer, colon, variant = item.partition(":")
-        reads = find_engineer(engineer).asks is not None or engineer in _READS_WITHOUT_ASKING
+        reads = reads_context(engineer)
         if colon and not reads:
             raise ConfigError(
                 f"--engineers {item}: {engineer!r} reads no context, so that a variant changes nothing; "

@@ -8,12 +8,23 @@ from engineer.proposal import Proposal
 from envgen.breakdown import Breakdown
 from envgen.config import EnvConfig
 from envgen.family import Space
-from infra.analysis.formats import changes_between, label, markdown_table, rate_text
+from infra.analysis.formats import (
+    changes_between,
+    config_changes,
+    difference_text,
+    label,
+    markdown_table,
+    rate_names,
+    rate_text,
+)
+from infra.runs.results import CurriculumResults
 from policy.grpo.pilot import Piloted
 
 _ADDRESS = re.compile(r"(?i:https?|ftp|mailto|xmpp)(?=:)|(?i:www)(?=\.)|@")
 _JOINER = "\u2060"
 """Nothing to see, no break, and no part of an address."""
+PICTURE = "picture of the rates"
+"""The address of a picture among those of a curriculum."""
 
 
 def config_table(space: Space, config: EnvConfig, previous: EnvConfig | None) -> list[dict[str, Any]]:
@@ -28,18 +39,81 @@ def config_table(space: Space, config: EnvConfig, previous: EnvConfig | None) ->
 
 
 def breakdown_table(space: Space, breakdown: Breakdown) -> list[dict[str, Any]]:
-    """A row a stratum, and one for all: instances, rates with 95 % intervals, failures by category."""
+    """A row a stratum, and one for all: instances, rates with 95 % intervals, failures by each category that
+    there was."""
     parts = [(space.label(name), part) for name, part in breakdown.strata.items()]
+    found = [category for category in space.categories if breakdown.overall.failures.get(category)]
     return [
         {
             space.noun: name,
             "instances": part.n,
             "valid": rate_text(part.valid_rate),
             **({space.best: rate_text(part.optimal_rate)} if space.best else {}),
-            **{label(category): part.failures.get(category, 0) for category in space.categories},
+            **{label(category): part.failures.get(category, 0) for category in found},
         }
         for name, part in (*parts, ("all", breakdown.overall))
     ]
+
+
+def stage_markdown(
+    space: Space, stage: int, config: EnvConfig, previous: EnvConfig | None, breakdown: Breakdown
+) -> str:
+    """What a stage was trained on, with what changed against the stage before, and what its policy gets right
+    and wrong."""
+    since = f", with what changed since stage {stage - 1}" if previous else ", the default config"
+    return "\n\n".join(
+        [
+            f"### Trained on{since}",
+            _markdown(config_table(space, config, previous)),
+            "### Answers to the validation set",
+            "Rates with 95 % Wilson intervals, then how many answers got what wrong first.",
+            _markdown(breakdown_table(space, breakdown)),
+        ]
+    )
+
+
+def result_markdown(
+    space: Space, results: CurriculumResults, stages: int, places: dict[str, str], waiting: str
+) -> str:
+    """The result of a curriculum so far: a row a policy, what it waits for, the last proposal and links.
+
+    `places` are addresses by name; what is no web address is shown as a path."""
+    done, last = len(results.stages), results.stages[-1]
+    words = rate_names(space.best)
+    columns = ["policy", *(part for word in words.values() for part in (word, "change, points"))]
+    rows = [["base policy", *(part for name in words for part in (_rate(results.start, name), "–"))]]
+    for stage in results.stages:
+        gains = {"valid": stage.valid_gain, "optimal": stage.optimal_gain}
+        cells = [(_rate(stage.breakdown, name), difference_text(gains[name], "")) for name in words]
+        rows.append([f"after stage {stage.stage}", *(part for cell in cells for part in cell)])
+    state = f"**Waits for a decision:** {waiting}" if waiting else f"{done} of {stages} stages are finished."
+    picture = [f"![Rates by stage]({places[PICTURE]})"] if PICTURE in places else []
+    links = [
+        f"- [{name}]({at})" if at.startswith("http") else f"- {name}: `{at}`"
+        for name, at in places.items()
+        if name != PICTURE
+    ]
+    reason = quiet(last.proposal.rationale or last.proposal.fallback or "(no reason given)")
+    return "\n\n".join(
+        [
+            state,
+            markdown_table(columns, rows),
+            "Rates with 95 % Wilson intervals; changes since the base policy, with paired 95 % intervals.",
+            *picture,
+            f"**Proposed after stage {last.stage}:** "
+            + quiet(config_changes(space, last.config, last.proposal.config))
+            + f"\n\n> {' '.join(reason.splitlines())}",
+            "\n".join(links),
+        ]
+    )
+
+
+def _rate(breakdown: Breakdown, name: str) -> str:
+    return rate_text(getattr(breakdown.overall, f"{name}_rate"))
+
+
+def _markdown(rows: list[dict[str, Any]]) -> str:
+    return markdown_table(list(rows[0]), [list(map(str, row.values())) for row in rows])
 
 
 def proposal_markdown(

@@ -227,11 +227,16 @@ def load_recipe(path: Path | None, overrides: dict[str, Any]) -> BootstrapRecipe
     return found.model_copy(update={"presets": tuple(here)})
 
 
+def shipped_presets() -> tuple[str, ...]:
+    """The names of the presets that come with the package."""
+    return tuple(sorted(path.stem for path in PRESETS.glob("*.yaml")))
+
+
 def preset_path(name: str) -> Path:
     """The file of a preset, shipped or given by path; ConfigError if there is none."""
     path = Path(name) if name.endswith((".yaml", ".yml")) else PRESETS / f"{name}.yaml"
     if not path.is_file():
-        shipped = ", ".join(sorted(p.stem for p in PRESETS.glob("*.yaml")))
+        shipped = ", ".join(shipped_presets())
         raise ConfigError(
             f"{name}: no such preset; the shipped ones are {shipped}, or give the path of a YAML file"
         )

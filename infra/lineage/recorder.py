@@ -5,7 +5,9 @@ import logging
 import math
 import re
 import time
+from datetime import datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import mlflow
@@ -23,13 +25,19 @@ from mlflow.entities import (
     Run,
     RunTag,
 )
+from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
 
 from envgen.frozen import Frozen
+from infra.analysis.stage_view import PICTURE
 from infra.config.settings import without_password
 from infra.lineage.facts import CURRICULUM, DIGEST, KEY, STAGE, Facts, quoted, tagged, unquoted
 from infra.lineage.views import VIEWS
 
 EXPERIMENT = "envwright"
+KIND = "mlflow.experimentKind"
+"""Tag of an experiment: MLflow's pages for training open on the runs, those for applications on traces."""
+RATES_PICTURE = "rates.png"
+"""Artifact of a curriculum's run."""
 DIGEST_LENGTH = 36
 METRICS_AT_ONCE, PARAMETERS_AT_ONCE = 1000, 100
 """What MLflow accepts in one call."""
@@ -63,7 +71,7 @@ class Recorder:
             if found
             else self._client.create_experiment(EXPERIMENT, artifact_location=location)
         )
-        for tag, view in VIEWS.items():
+        for tag, view in {**VIEWS, KIND: "custom_model_development"}.items():
             if not found or found.tags.get(tag) != view:
                 self._client.set_experiment_tag(self.experiment, tag, view)
         self._longest, self._end = longest, time.monotonic() + longest
@@ -76,13 +84,19 @@ class Recorder:
         return self._client
 
     def addresses(self, run_id: str) -> dict[str, str]:
-        """Where the MLflow UI shows a run and the views of the experiment; without a server only the id."""
+        """Where the MLflow UI shows a stage's run, the report, the rates as a picture, and the views of the
+        experiment; without a server only the id."""
         if not self.tracking_uri.startswith("http"):
             return {"MLflow run": run_id}
-        experiment = f"{without_password(self.tracking_uri).rstrip('/')}/#/experiments/{self.experiment}"
+        server = without_password(self.tracking_uri).rstrip("/")
+        experiment = f"{server}/#/experiments/{self.experiment}"
         view = f"{experiment}/runs?workflowType=machine_learning&viewStateShareKey"
+        curriculum = self.client.get_run(run_id).data.tags.get(MLFLOW_PARENT_RUN_ID, run_id)
         return {
-            "MLflow run": f"{experiment}/runs/{run_id}",
+            "report in MLflow": f"{experiment}/runs/{curriculum}/artifacts/report.html",
+            "last stage in MLflow": f"{experiment}/runs/{run_id}",
+            PICTURE: f"{server}/get-artifact?path={RATES_PICTURE}&run_uuid={curriculum}",
+            "engineer variants in MLflow, as a chart": f"{view}=engineers&compareRunsMode=CHART",
             "curricula in MLflow, as a chart": f"{view}=curricula&compareRunsMode=CHART",
             "stages in MLflow": f"{view}=stages",
         }
@@ -95,8 +109,9 @@ class Recorder:
         parent: str | None = None,
         tags: dict[str, str] | None = None,
         params: dict[str, Any] | None = None,
+        started: datetime | None = None,
     ) -> str:
-        """The id of the run with this key, made if it is new.
+        """The id of the run with this key, made if it is new, as one that began at `started`.
 
         Parameters already there are left alone, tags are set anew.
         """
@@ -106,7 +121,10 @@ class Recorder:
         else:
             links = {"mlflow.parentRunId": parent} if parent else {}
             run_id = self.client.create_run(
-                self.experiment, run_name=name, tags={KEY: quoted(key), **links, **(tags or {})}
+                self.experiment,
+                start_time=started and _milliseconds(started),
+                run_name=name,
+                tags={KEY: quoted(key), **links, **(tags or {})},
             ).info.run_id
             known_params, known_tags = {}, tags or {}
         self._settings(
@@ -225,10 +243,17 @@ class Recorder:
         """Store a small file with the run; the same name is replaced."""
         self.client.log_artifact(run_id, str(path))
 
-    def finish(self, run_id: str, tags: dict[str, str] | None = None) -> None:
-        """Mark a run as finished, with tags that say so."""
+    def picture(self, run_id: str, png: bytes) -> None:
+        """Store the picture of the rates with a curriculum's run."""
+        with TemporaryDirectory() as folder:
+            path = Path(folder) / RATES_PICTURE
+            path.write_bytes(png)
+            self.artifact(run_id, path)
+
+    def finish(self, run_id: str, tags: dict[str, str] | None = None, ended: datetime | None = None) -> None:
+        """Mark a run as finished, now or at `ended`, with tags that say so."""
         self._settings(run_id, {}, tags or {})
-        self.client.set_terminated(run_id, "FINISHED")
+        self.client.set_terminated(run_id, "FINISHED", ended and _milliseconds(ended))
 
     def _settings(self, run_id: str, params: dict[str, Any], tags: dict[str, str]) -> None:
         entities = [Param(k, str(v)) for k, v in params.items()]
@@ -286,3 +311,7 @@ def flat(value: dict[str, Any], prefix: str = "") -> dict[str, str]:
         else:
             found[prefix + key] = item if isinstance(item, str) else json.dumps(item)
     return found
+
+
+def _milliseconds(moment: datetime) -> int:
+    return round(1000 * moment.timestamp())

@@ -1,7 +1,7 @@
 """What MLflow is told of a curriculum: a run for it and for each stage, a LoggedModel a checkpoint."""
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,8 @@ import pyarrow.parquet as pq
 from engineer.gate import BASE_POLICY
 from engineer.proposal import shortened
 from infra.analysis.formats import config_changes
+from infra.analysis.report.charts import rates_png
+from infra.analysis.spec import Arm, reads_context
 from infra.config.preset import Preset, resolved_json
 from infra.config.settings import Settings
 from infra.lineage.columns import scores
@@ -24,7 +26,7 @@ from infra.runs.steps import lock
 
 RECORDED = PREFIX + "recorded"
 """Tag of a stage's run once all of it is recorded: the version of this code, the digest of the manifest."""
-VERSION = 3
+VERSION = 4
 """Raised by hand when a stage is recorded in another way."""
 SERIES = ("reward", "valid", "optimal", "zero_variance", "entropy", "clipped", "mismatch", "mismatch_max")
 _SHORT = {"preset.name", "preset.seed", "preset.engineer.name", "preset.engineer.variant"}
@@ -88,22 +90,29 @@ def record_stage(recorder: Recorder, run: RunRef, stage: int) -> str:
         last = known[number].info.run_id if number in done else _record_stage(record, number)
     for file in (Run.results, Run.report):
         recorder.artifact(record.root, run.path(file))
-    recorder.finish(record.root)
+    parts = [run.start.breakdown, *(run.stage(number).breakdown for number in range(stage + 1))]
+    recorder.picture(record.root, rates_png(run.preset.space, [part.overall for part in parts]))
+    recorder.finish(record.root, ended=_span(run, stage)[1])
     return last
 
 
 def _root(recorder: Recorder, run: RunRef, key: str, under: str | None) -> str:
-    columns, resolved = _columns(run.preset), flat({"preset": resolved_json(run.preset)})
+    columns, runs = _columns(run.preset), Settings().runs.resolve()
+    resolved = flat({"preset": resolved_json(run.preset)})
     settings = {name: value for name, value in resolved.items() if name not in _SHORT}
     tags = columns | {"level": "curriculum"}
-    return recorder.run(key, run.name, parent=under, tags=tags, params=columns | settings)
+    # Curricula of two comparisons have the same names.
+    name = str(run.directory.resolve().relative_to(runs)) if under else run.name
+    started = _span(run, 0)[0]
+    return recorder.run(key, name, parent=under, tags=tags, params=columns | settings, started=started)
 
 
 def _columns(preset: Preset) -> dict[str, str]:
-    """What runs are compared by."""
-    engineer = preset.engineer
+    """What runs are compared by; the context variant only where the engineer reads the context."""
+    engineer, reads = preset.engineer, reads_context(preset.engineer.name)
     return {
-        "variant": engineer.variant,
+        "engineer variant": Arm(engineer=engineer.name, variant=engineer.variant, reads=reads).label,
+        "variant": engineer.variant if reads else "none",
         "engineer": engineer.name,
         "seed": str(preset.seed),
         "preset": preset.name,
@@ -118,14 +127,17 @@ def _record_start(record: _Record) -> None:
     path = str(Path(source).resolve()) if Path(source).is_dir() else source
     model = _checkpoint(record, child, f"{run.name}-start", _facts(record, BASE_POLICY, path))
     recorder.inputs(child, {"validation": record.validation})
-    recorder.scores(child, model, record.validation, scores(run.preset.space, run.start.rollouts), 0)
+    rates = scores(run.preset.space, run.start.rollouts)
+    recorder.scores(child, model, record.validation, rates, 0)
+    # The first point of every curve: a step is how many stages were trained.
+    recorder.metrics(record.root, {rate: [(0, value)] for rate, value in rates.items()})
     recorder.finish(child, {RECORDED: _recorded(run, BASE_POLICY)})
 
 
 def _record_stage(record: _Record, stage: int) -> str:
     run, recorder, files, data = record.run, record.recorder, record.run.stage(stage), record.training(stage)
     gate, preset = files.gate, run.preset
-    name = f"stage {stage} · {preset.engineer.variant} · {preset.engineer.name}"
+    name = f"stage {stage} · {_columns(preset)['engineer variant']}"
     child = _child(record, stage, name, "stage", gate=gate.action)
     parent = record.model(run.parent(stage))
     recorder.inputs(child, {"training": data, "validation": record.validation}, parent)
@@ -140,7 +152,7 @@ def _record_stage(record: _Record, stage: int) -> str:
         for name in SERIES
     }
     recorder.metrics(child, {name: points for name, points in series.items() if points})
-    recorder.metrics(record.root, {rate: [(stage, value)] for rate, value in rates.items()})
+    recorder.metrics(record.root, {rate: [(stage + 1, value)] for rate, value in rates.items()})
     with lock(Settings().runs / ".locks" / "registry.lock"):  # MLflow's search-then-create is not atomic
         record.prompts[stage] = _record_calls(record, stage, child)
         best = model if gate.best == stage else None
@@ -159,7 +171,7 @@ def _record_stage(record: _Record, stage: int) -> str:
     )
     for file in shown:
         recorder.artifact(child, files.path(file))
-    recorder.finish(child, {RECORDED: _recorded(run, stage), **record.prompts[stage]})
+    recorder.finish(child, {RECORDED: _recorded(run, stage), **record.prompts[stage]}, _span(run, stage)[1])
     return child
 
 
@@ -183,8 +195,22 @@ def _child(record: _Record, stage: int, name: str, level: str, **more: str) -> s
     tags = {**columns, **more, "level": level, CURRICULUM: quoted(record.key), PREFIX + "stage": str(stage)}
     params = {**columns, "curriculum": record.run.name}
     return record.recorder.run(
-        f"{record.key}-{level}-{stage}", name, parent=record.root, tags=tags, params=params
+        f"{record.key}-{level}-{stage}",
+        name,
+        parent=record.root,
+        tags=tags,
+        params=params,
+        started=_span(record.run, stage)[0],
     )
+
+
+def _span(run: RunRef, stage: int) -> tuple[datetime | None, datetime | None]:
+    """When a stage began and ended, by its manifest; None for the base policy, and if it does not say."""
+    made = run.stage(stage).manifest if stage != BASE_POLICY else {}
+    if not made.get("finished"):
+        return None, None
+    ended = datetime.fromisoformat(made["finished"])
+    return ended - timedelta(seconds=sum(made["seconds"].values())), ended
 
 
 def _record_calls(record: _Record, stage: int, child: str) -> dict[str, str]:

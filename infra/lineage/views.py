@@ -2,7 +2,7 @@
 
 `#/experiments/ID/runs?workflowType=machine_learning&viewStateShareKey=curricula` lists curricula,
 `...=stages` their stages; with `&compareRunsMode=CHART` the first charts both rates by stage, a line a
-curriculum.
+curriculum, and `...=engineers` a line an engineer variant, the mean over its seeds.
 """
 
 import json
@@ -11,7 +11,12 @@ _RATES = ("valid", "optimal")
 
 
 def _view(
-    level: str, params: tuple[str, ...], order: str, ascending: bool, tags: tuple[str, ...] = ()
+    level: str,
+    params: tuple[str, ...],
+    order: str,
+    ascending: bool,
+    tags: tuple[str, ...] = (),
+    grouped: str = "",
 ) -> str:
     columns = (
         [f"params.`{name}`" for name in params]
@@ -20,6 +25,9 @@ def _view(
     )
     # Ordered by time, stages would be folded away under their curricula.
     shown = {"selectedColumns": columns, "orderByKey": order, "orderByAsc": ascending}
+    if grouped:
+        keys = [{"mode": "param", "groupByData": grouped}]
+        shown["groupBy"] = {"aggregateFunction": "average", "groupByKeys": keys}
     return json.dumps(
         {**shown, "searchFilter": f"tags.level = '{level}'", "chartsSearchFilter": "^(valid|optimal)$"}
     )
@@ -27,7 +35,14 @@ def _view(
 
 VIEWS = {
     "mlflow.sharedViewState.curricula": _view(
-        "curriculum", ("variant", "engineer", "seed", "preset"), "metrics.`valid`", False
+        "curriculum", ("engineer variant", "seed", "preset"), "metrics.`valid`", False
+    ),
+    "mlflow.sharedViewState.engineers": _view(
+        "curriculum",
+        ("engineer variant", "seed", "preset"),
+        "metrics.`valid`",
+        False,
+        grouped="engineer variant",
     ),
     "mlflow.sharedViewState.stages": _view(
         "stage",

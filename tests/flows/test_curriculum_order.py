@@ -56,7 +56,7 @@ def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Playe
 
         def stage(
             run: RunRef, number: int, config: EnvConfig, _: StepRecord, parent: int, *names: str
-        ) -> int:
+        ) -> tuple[int, dict[str, str]]:
             turns.append(Turn(number, config, parent))
             files = run.stage(number)
             files.write(Stage.config, config)
@@ -65,12 +65,12 @@ def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Playe
             against = run.stage(number - 1).gate.best if number else BASE_POLICY
             change = DROP if number in drops else RISE
             files.write(Stage.gate, decide(run.preset.engineer.gate, number, against, change, 0.001))
-            return number + 1
+            return number + 1, {}
 
         def nothing(*_: object) -> None:
             """Stands for what warms a process up, and what comes before the first stage."""
 
-        names = ("warm_engine", "warm_trainer", "make_validation", "evaluate_start")
+        names = ("warm_engine", "warm_trainer", "make_validation", "evaluate_start", "show_result")
         stand_ins: dict[str, Callable] = dict.fromkeys(names, nothing)
         for name, stand_in in (stand_ins | {"stage": stage, "publish": lambda run, stage: stage + 1}).items():
             monkeypatch.setattr(flows.curriculum, name, stand_in)

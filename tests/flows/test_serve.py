@@ -13,7 +13,7 @@ import yaml
 from support.prefect_servers import free_port
 
 from envgen.errors import ConfigError
-from infra.config.preset import PRESETS
+from infra.config.preset import shipped_presets
 from infra.serving import addresses, project_file
 from infra.serving.auth import CLIENT, SERVER, choose_login
 
@@ -185,9 +185,7 @@ def test_every_deployment_of_the_project_names_a_flow_and_parameters_it_has():
             deployment.get("parameters", {}) | ({"model": "m"} if function == "benchmark" else {})
         )
         names.add(f"{flow.name}/{deployment['name']}")
-    curricula = {
-        f"curriculum/{path.stem}" for path in PRESETS.glob("*.yaml") if not path.stem.startswith("micro")
-    }
+    curricula = {f"curriculum/{name}" for name in shipped_presets()}
     assert names == curricula | {"compare/tiny", "benchmark/any", "janitor/every-two-minutes"}
 
 

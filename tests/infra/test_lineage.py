@@ -404,9 +404,13 @@ def test_the_experiment_has_views_with_the_columns_that_count(store: Store):
     }
     assert [view["searchFilter"] for _, view in sorted(views.items())] == [
         "tags.level = 'curriculum'",
+        "tags.level = 'curriculum'",
         "tags.level = 'stage'",
     ]
-    assert "params.`variant`" in views["curricula"]["selectedColumns"]
+    assert "params.`engineer variant`" in views["curricula"]["selectedColumns"]
+    keys = views["engineers"]["groupBy"]["groupByKeys"]
+    assert keys == [{"mode": "param", "groupByData": "engineer variant"}]
+    assert experiment.tags["mlflow.experimentKind"] == "custom_model_development"
 
 
 def test_files_are_kept_with_their_run_and_replaced_by_name(store: Store, tmp_path: Path):

@@ -6,6 +6,7 @@ Screenshots go to the folder that ENVWRIGHT_SCREENSHOTS names, or to that of the
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -104,7 +105,7 @@ def start_from_the_form(served: Served, page: Page, shoot: Callable[[str], None]
     page.goto(f"http://127.0.0.1:{served.prefect}/deployments/deployment/{deployment['id']}/run")
     form = page.locator("form").first
     form.get_by_text("Context variant").first.wait_for()
-    field(form, "preset").locator("textarea, input").first.fill("micro")
+    choose(form, "preset", "micro", page)
     field(form, "name (Optional)").locator("textarea, input").first.fill(NAME)
     choose(form, "Approval (Optional)", "required", page)
     shoot("form")
@@ -155,6 +156,7 @@ def test_a_run_is_started_approved_and_inspected_in_the_browser(
         assert json.loads((run / "stage-01" / "config.json").read_text()) == decision["config"]
         assert decision["config"]["sizes"]["3"]["data_ratio"] < 0.1
         see_the_artifacts(served, page, shoot)
+        see_the_result(served, page, shoot)
         compare_in_mlflow(served, tmp_path, page, shoot)
 
 
@@ -164,29 +166,46 @@ def see_the_artifacts(served: Served, page: Page, shoot: Callable[[str], None]) 
         f"{served.api}/artifacts/filter",
         {"artifacts": {"operator": "and_"}, "flow_runs": {"id": {"any_": [stage["id"]]}}},
     )
-    assert {artifact["type"] for artifact in found} == {"table", "markdown", "progress", "image"}, found
+    assert {artifact["type"] for artifact in found} == {"markdown", "progress"}, found
+    assert len(found) == 3
     messages = [entry["message"] for entry in ask(f"{served.api}/logs/filter", {"limit": 200})]
     assert any("step 4 of 4, reward" in message for message in messages), (
         "training tells of itself in the log of the run"
     )
     page.goto(f"http://127.0.0.1:{served.prefect}/runs/flow-run/{stage['id']}")
     page.get_by_text("Artifacts", exact=True).first.click()
-    page.get_by_text(f"{NAME}-stage-1-config").wait_for()
+    page.get_by_text(f"{NAME}-stage-1-result").wait_for()
     shoot("artifacts")
     shown = {artifact["key"].removeprefix(f"{NAME}-stage-1-"): artifact["id"] for artifact in found}
     for what, text in (
-        ("config", "→"),
+        ("result", "→"),
         ("proposal", "Proposed config for stage 2"),
-        ("breakdown", "hole collision"),
-        ("links", "MLflow run"),
-        ("rates", ""),
+        ("result", "hole collision"),
     ):
         page.goto(f"http://127.0.0.1:{served.prefect}/artifacts/artifact/{shown[what]}")
-        (page.get_by_text(text) if text else page.locator("img[src^='data:image/png']")).first.wait_for()
+        page.get_by_text(text).first.wait_for()
         shoot(f"artifact-{what}")
-    page.goto(f"http://127.0.0.1:{served.prefect}/runs/flow-run/{run_of(served, NAME)['id']}")
+
+
+def see_the_result(served: Served, page: Page, shoot: Callable[[str], None]) -> None:
+    run = run_of(served, NAME)
+    assert re.match(r"valid [\d.]+\s% \[.*\] before, .* after 2\sstages: ", run["state"]["message"])
+    page.goto(f"http://127.0.0.1:{served.prefect}/runs/flow-run/{run['id']}")
     page.get_by_text("Completed").first.wait_for()
     shoot("run")
+    mine = {"artifacts": {"operator": "and_"}, "flow_runs": {"id": {"any_": [run["id"]]}}}
+    [result] = ask(f"{served.api}/artifacts/filter", mine)
+    page.goto(f"http://127.0.0.1:{served.prefect}/artifacts/artifact/{result['id']}")
+    page.get_by_text("2 of 2 stages are finished.").wait_for()
+    picture = page.get_by_alt_text("Rates by stage")
+    picture.wait_for()
+    assert picture.evaluate("image => image.complete && image.naturalWidth") == 840
+    shoot("result")
+    address = page.get_by_role("link", name="report in MLflow").get_attribute("href")
+    page.goto("about:blank")
+    page.goto(address or "")
+    page.frame_locator("iframe").get_by_text("Valid rate on the validation set").first.wait_for()
+    shoot("report-in-mlflow")
 
 
 def compare_in_mlflow(served: Served, folder: Path, page: Page, shoot: Callable[[str], None]) -> None:

@@ -103,7 +103,7 @@ def tracked(store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mlfl
     return MlflowClient(store)
 
 
-def preset(name: str, **design: object) -> Preset:
+def preset(name: str, /, **design: object) -> Preset:
     return MICRO.model_copy(update={"name": name, "engineer": MICRO.engineer.model_copy(update=design)})
 
 
@@ -241,10 +241,33 @@ def test_stages_that_were_missed_are_recorded_with_the_next_one(tracked: MlflowC
     assert sorted(stage_runs(tracked, "missed"), key=str) == sorted([-1, 0, 1, 2, None], key=str)
     root = stage_runs(tracked, "missed")[None]
     assert [(m.step, m.value) for m in tracked.get_metric_history(root.info.run_id, "valid")] == [
-        (0, 0.5),
-        (1, 0.7),
-        (2, 0.2),
-    ]
+        (0, 0.3),
+        (1, 0.5),
+        (2, 0.7),
+        (3, 0.2),
+    ], "the base policy is the first point"
+
+
+def test_runs_take_the_time_that_their_stages_took(tracked: MlflowClient, tmp_path: Path):
+    run = finished_run(tmp_path / "runs" / "timed", (3, 5, 7), preset("timed"))
+    for number, minute in ((0, 10), (1, 20)):
+        stage = run.stage(number)
+        stage.write(
+            Stage.manifest,
+            stage.manifest
+            | {"finished": f"2026-01-02T03:{minute}:00+00:00", "seconds": {"train": 60.0, "evaluate": 30.0}},
+        )
+    record(run, 1)
+    runs = stage_runs(tracked, "timed")
+    took = {number: (one.info.end_time - one.info.start_time) / 1000 for number, one in runs.items()}
+    assert (took[0], took[1], took[None]) == (90, 90, 690)
+
+
+def test_a_rule_is_recorded_without_a_context_variant(tracked: MlflowClient, tmp_path: Path):
+    run = finished_run(tmp_path / "runs" / "ruled", (3, 5), preset("ruled", name="fixed"))
+    record(run)
+    params = stage_runs(tracked, "ruled")[0].data.params
+    assert (params["engineer variant"], params["variant"]) == ("fixed", "none")
 
 
 def test_runs_have_the_columns_that_variants_are_compared_by(tracked: MlflowClient, tmp_path: Path):
@@ -252,7 +275,8 @@ def test_runs_have_the_columns_that_variants_are_compared_by(tracked: MlflowClie
     run = finished_run(tmp_path / "runs" / "columns", (3, 5), preset("columns"), validation=posed)
     record(run)
     runs = stage_runs(tracked, "columns")
-    names = {"variant": "V6", "engineer": "checkpoint", "seed": "0"}
+    designed = {"engineer variant": "checkpoint-V6", "variant": "V6", "engineer": "checkpoint"}
+    names = {**designed, "seed": "0"}
     assert runs[0].data.params == {**names, "stage": "0", "preset": "columns", "curriculum": "columns"}
     assert runs[0].data.tags["gate"] == "go-on"
     assert (names | {"preset": "columns"}).items() <= runs[None].data.params.items()
@@ -442,7 +466,7 @@ def test_a_stage_that_was_done_again_is_told_of_as_it_is_now(
             gate,
             gate,
         )
-        assert current(runs[None].info.run_id, "valid") == {0: 0.5, 1: right / 10}
+        assert current(runs[None].info.run_id, "valid") == {0: 0.3, 1: 0.5, 2: right / 10}
         assert set(current(runs[1].info.run_id, "train/reward").values()) == {right / 10}
         stage, of = (0, first) if gate == "keep-config" else (1, last)
         assert best() == (str(stage), str(of.valid), of.digest)

@@ -104,12 +104,16 @@ def rate_chart(title: str, parts: Sequence[Counts], name: str, *, top: float) ->
 def rates_png(space: Space, parts: Sequence[Counts]) -> bytes:
     """The rates of the base policy and after each stage with 95 % Wilson intervals, 840 x 420 pixels."""
     figure, axes = _figure(560, 280)
-    for (name, word), side in _sides(space):
-        last = _draw_rates(axes, parts, name, side)[-1]
-        place = {"xytext": (0, 5), "textcoords": "offset points", "ha": "center", "color": RATE_COLOURS[name]}
-        axes.annotate(f"{word} {percent(last.value)}", (len(parts) - 1 + side, last.high), **place)
+    ends = [
+        (name, word, _draw_rates(axes, parts, name, side)[-1].value) for (name, word), side in _sides(space)
+    ]
+    places = _apart([value for _, _, value in ends], 0.08 * axis_top(parts))
+    beside = {"xytext": (10, 0), "textcoords": "offset points", "va": "center"}
+    for place, (name, word, value) in zip(places, ends, strict=True):
+        spot = (len(parts) - 1 + _SIDE, place)
+        axes.annotate(f"{word} {percent(value)}", spot, color=RATE_COLOURS[name], **beside)
     axes.set_xticks(range(len(parts)), ["start", *_stages(len(parts) - 1)])
-    axes.set_xlim(-0.5, len(parts) - 0.5)
+    axes.set_xlim(-0.3, 1.27 * (len(parts) - 1) + 0.1)
     _percent_axis(axes, 1.12 * axis_top(parts))
     title = f"Rates on {parts[0].n} validation instances, 95 % intervals"
     axes.set_title(title, loc="left", color=MUTED, fontsize=12)
