@@ -18,6 +18,7 @@ from envgen.errors import EnvwrightError
 from flows.approval import ask, waits_for
 from flows.parameters import AS_IN_PRESET, CurriculumOptions, PresetChoice, chosen_curriculum
 from infra.analysis.formats import count, difference_text, rate_text
+from infra.analysis.spec import engineer_variant
 from infra.config.preset import Preset
 from infra.config.settings import Settings
 from infra.runs.lease import exclusive
@@ -43,7 +44,7 @@ from tasks.stage_artifacts import show_proposal, show_result, show_stage
 T = TypeVar("T")
 
 
-@flow(name="stage", flow_run_name="stage {number} · {variant} · {engineer}")
+@flow(name="stage", flow_run_name="stage {number} · {variant}")
 def stage(
     run: RunRef,
     number: int,
@@ -51,7 +52,6 @@ def stage(
     validation: StepRecord,
     parent: int,
     variant: str,
-    engineer: str,
 ) -> tuple[CurriculumResults, dict[str, str]]:
     """One turn of the loop: generate, train, evaluate, summarize, judge, engineer, pilot, choose; publish and
     record.
@@ -128,7 +128,7 @@ def run_curriculum(preset: Preset, directory: Path) -> CurriculumResults:
 
 
 def _stages(run: RunRef) -> CurriculumResults:
-    preset, spec = run.preset, run.preset.engineer
+    preset, variant = run.preset, engineer_variant(run.preset.engineer)
     if not run.start.has(Stage.rollouts):
         warm_engine(run)
     warm_trainer(run, 0)
@@ -138,7 +138,7 @@ def _stages(run: RunRef) -> CurriculumResults:
     results = None
     for number in range(preset.stages):
         log.info("stage %d of %d%s", number, preset.stages - 1, "" if number else " (default config)")
-        results, places = stage(run, number, config, validation, run.parent(number), spec.variant, spec.name)
+        results, places = stage(run, number, config, validation, run.parent(number), variant)
         asked = must_ask(run, number)
         show_result(run, results, places, waits_for(run, number) if asked else "")
         if asked:

@@ -15,6 +15,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from engineer.context import VARIANTS
 from engineer.engineers.registry import find_engineer, resolve
+from engineer.spec import EngineerSpec
 from envgen.errors import ConfigError, RunDirectoryError, describe_validation_error
 from envgen.files import is_unused, read_model, write_json
 from envgen.frozen import Frozen
@@ -228,6 +229,12 @@ def read_comparison(directory: Path) -> ComparisonSpec:
 def reads_context(engineer: str) -> bool:
     """Whether an engineer reads the context in words, so that the context variant matters."""
     return find_engineer(engineer).asks is not None or engineer in _READS_WITHOUT_ASKING
+
+
+def engineer_variant(spec: EngineerSpec) -> str:
+    """What comparisons, MLflow and Prefect call an engineer with its context variant: `checkpoint-V6`, or
+    `random` if it reads none."""
+    return Arm(engineer=spec.name, variant=spec.variant, reads=reads_context(spec.name)).label
 
 
 def _engineers(text: str, variants: str | None, default: str) -> list[Arm]:

@@ -11,7 +11,7 @@ from engineer.gate import BASE_POLICY
 from engineer.proposal import shortened
 from infra.analysis.formats import config_changes
 from infra.analysis.report.charts import rates_png
-from infra.analysis.spec import Arm, reads_context
+from infra.analysis.spec import engineer_variant, reads_context
 from infra.config.preset import Preset, resolved_json
 from infra.config.settings import Settings
 from infra.lineage.columns import scores
@@ -111,7 +111,7 @@ def _columns(preset: Preset) -> dict[str, str]:
     """What runs are compared by; the context variant only where the engineer reads the context."""
     engineer, reads = preset.engineer, reads_context(preset.engineer.name)
     return {
-        "engineer variant": Arm(engineer=engineer.name, variant=engineer.variant, reads=reads).label,
+        "engineer variant": engineer_variant(engineer),
         "variant": engineer.variant if reads else "none",
         "engineer": engineer.name,
         "seed": str(preset.seed),

@@ -161,7 +161,7 @@ def test_a_run_is_started_approved_and_inspected_in_the_browser(
 
 
 def see_the_artifacts(served: Served, page: Page, shoot: Callable[[str], None]) -> None:
-    stage = run_of(served, "stage 1 · V6 · checkpoint")
+    stage = run_of(served, "stage 1 · checkpoint-V6")
     found = ask(
         f"{served.api}/artifacts/filter",
         {"artifacts": {"operator": "and_"}, "flow_runs": {"id": {"any_": [stage["id"]]}}},
@@ -220,7 +220,7 @@ def compare_in_mlflow(served: Served, folder: Path, page: Page, shoot: Callable[
     runs = f"{address}/experiments/{experiment.experiment_id}/runs"
     view = f"{runs}?workflowType=machine_learning&viewStateShareKey="
     page.goto(f"{view}stages")
-    page.get_by_text("stage 1 · V6 · checkpoint").first.wait_for()
+    page.get_by_text("stage 1 · checkpoint-V6").first.wait_for()
     shoot("mlflow-stages")
     page.goto("about:blank")
     page.goto(f"{view}curricula&compareRunsMode=CHART")

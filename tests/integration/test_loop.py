@@ -46,9 +46,7 @@ def test_training_data_and_validation_set_share_no_board(finished: FinishedRun):
 
 def test_a_configured_server_sees_the_curriculum_its_stages_and_the_log(finished: FinishedRun):
     states = {run["name"]: run["state"]["type"] for run in finished.flow_runs}
-    assert states == dict.fromkeys(
-        [NAME, "stage 0 · V6 · checkpoint", "stage 1 · V6 · checkpoint"], "COMPLETED"
-    )
+    assert states == dict.fromkeys([NAME, "stage 0 · checkpoint-V6", "stage 1 · checkpoint-V6"], "COMPLETED")
     below = [run["tags"] for run in finished.flow_runs if run["parent_task_run_id"]]
     assert len(below) == 2
     assert all("envwright" in tags for tags in below), "the janitor looks after them"

@@ -92,7 +92,7 @@ def test_a_curriculum_is_recorded_in_postgres_and_a_bucket(tmp_path: Path):
 
 def _check_prefect(url: str) -> None:
     assert states(url) == dict.fromkeys(
-        [NAME, "stage 0 · V6 · checkpoint", "stage 1 · V6 · checkpoint"], "COMPLETED"
+        [NAME, "stage 0 · checkpoint-V6", "stage 1 · checkpoint-V6"], "COMPLETED"
     )
 
 
