@@ -13,6 +13,7 @@ from flows.commands import (
     export_cli,
     family_cli,
     family_commands,
+    fetch_cli,
     run_cli,
     server_cli,
     setup_cli,
@@ -26,7 +27,17 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     help="Reinforcement learning in which the policy redesigns its own environment.",
 )
-for group in (run_cli, approval_cli, server_cli, family_cli, export_cli, benchmark_cli, study_cli, setup_cli):
+for group in (
+    run_cli,
+    approval_cli,
+    server_cli,
+    family_cli,
+    export_cli,
+    benchmark_cli,
+    study_cli,
+    fetch_cli,
+    setup_cli,
+):
     app.add_typer(group.commands)
 for commands in family_commands.found():
     app.add_typer(commands)

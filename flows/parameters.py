@@ -19,7 +19,7 @@ from infra.analysis.spec import ComparisonSpec, plan
 from infra.config.preset import Preset, load_preset, shipped_presets
 from infra.runs.run import default_name
 from policy.chat.engine_config import Backend, Dtype, EngineConfig
-from policy.checkpoints import resolve_model
+from policy.checkpoints import check_model
 
 _VARIANTS: JsonDict = {"enum": list(VARIANTS)}
 _FIELDS = {"engineer": "name"}
@@ -270,7 +270,7 @@ def chosen_curriculum(preset: str, name: str, options: CurriculumOptions) -> tup
     """The preset and the name of the curriculum that is asked for; ConfigError or ModelError says what is
     wrong."""
     resolved = load_preset(preset, options.overrides)
-    resolve_model(resolved.model)
+    check_model(resolved.model)
     return resolved, name or default_name(resolved)
 
 
@@ -286,7 +286,7 @@ def chosen_comparison(preset: str, name: str, options: ComparisonOptions) -> Com
         settings=options.settings,
         name=name or None,
     )
-    resolve_model(spec.preset.model)
+    check_model(spec.preset.model)
     return spec
 
 
@@ -304,7 +304,7 @@ def chosen_benchmark(model: str, data: str, options: BenchmarkOptions) -> Benchm
         )
     except ValidationError as error:
         raise ConfigError(describe_validation_error(error, "options")) from None
-    return planned(
+    spec = planned(
         model,
         data,
         options.preset,
@@ -313,6 +313,9 @@ def chosen_benchmark(model: str, data: str, options: BenchmarkOptions) -> Benchm
         answer_tokens=options.answer_tokens if "answer_tokens" in given else None,
         engine=engine,
     )
+    if not spec.endpoint:
+        check_model(spec.model)
+    return spec
 
 
 def _options(form: type[Form], given: dict[str, Any]) -> Form:

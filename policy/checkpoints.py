@@ -5,6 +5,8 @@ from pathlib import Path
 
 from envgen.errors import ModelError
 from envgen.files import file_digest
+from policy import fetched
+from policy.folder import check_folder
 
 TINY_DIRECTORY = Path(__file__).parent / "tiny" / "base"
 SHIPPED = {"tiny": TINY_DIRECTORY}
@@ -19,9 +21,11 @@ FORMER = {
 
 
 def resolve_model(name: str) -> str:
-    """The source that backends load: a shipped policy for its name, else a checkpoint or hub id as it is.
+    """The source that backends load: the folder of a shipped policy or a fetched model for its name, else a
+    checkpoint or hub id as it is.
 
-    A name that looks like a path must be a checkpoint; ModelError otherwise, and for a former policy.
+    A name that looks like a path must be a checkpoint; ModelError otherwise, for a former policy, and for a
+    model that is to be fetched first.
     """
     if name in SHIPPED:
         return str(SHIPPED[name])
@@ -31,6 +35,8 @@ def resolve_model(name: str) -> str:
             "how to get them and how to name their folder as the model; for the shipped policy name tiny, "
             "for a new one run envwright bootstrap"
         )
+    if (folder := fetched.find(name)) is not None:
+        return str(folder)
     path = Path(os.path.expanduser(name))  # unlike Path.expanduser(), leaves an unknown user as it is
     if name.startswith((".", "/", "~")) or path.exists():
         if not (path / "config.json").is_file():
@@ -40,6 +46,16 @@ def resolve_model(name: str) -> str:
             )
         return str(path)
     return name
+
+
+def check_model(name: str) -> None:
+    """ModelError if what a name stands for cannot be a policy: no chat model, incomplete, or not what was
+    fetched. A hub id is not looked at."""
+    source = Path(resolve_model(name))
+    if source.is_dir():
+        check_folder(source)
+        if (source / fetched.RECORD).is_file():
+            fetched.check(source)
 
 
 def was_taught_compact(name: str) -> bool:
