@@ -12,7 +12,7 @@ VERIFIERS_STAMP := $(VERIFIERS)/.installed
 TEST_JOBS ?= 2
 SIDE_BY_SIDE := -n $(TEST_JOBS) --dist loadfile
 
-.PHONY: demo test test-all test-long ready vllm verifiers lint docs bench chaos capacity suite clean
+.PHONY: demo test test-all test-long ready vllm verifiers lint docs bench chaos damage capacity suite clean
 
 demo: $(STAMP)
 	$(BIN)/envwright run tiny
@@ -52,6 +52,10 @@ bench: $(STAMP)
 
 chaos: $(STAMP)
 	$(BIN)/python tests/chaos/kill_matrix.py
+
+# Ten thousand damaged files, an hour; DAMAGE="--files 50 --only Parquet" for some of them.
+damage: $(STAMP)
+	$(BIN)/python tests/chaos/damage.py $(DAMAGE)
 
 capacity: $(STAMP)
 	$(BIN)/python tests/perf/capacity_table.py

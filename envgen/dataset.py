@@ -82,6 +82,16 @@ def family_of(path: Path) -> FamilySpec:
     return spec
 
 
+def column_names(path: Path) -> list[str]:
+    """The columns of a file; DataError if it is missing or damaged."""
+    return _opened(path, lambda file: file.schema_arrow.names)
+
+
+def row_count(path: Path) -> int:
+    """The rows of a file; DataError if it is missing or damaged."""
+    return _opened(path, lambda file: file.metadata.num_rows)
+
+
 def read_dataset(path: Path) -> list[Any]:
     """Instances of a data set; DataError if the file is missing, not Parquet, or of another schema."""
     family = family_of(path).load()

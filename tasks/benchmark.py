@@ -15,11 +15,11 @@ from infra.config.preset import load_preset
 from infra.config.versions import code_version
 from infra.runs.data import validation_instances
 from infra.runs.stage import Evaluation
-from infra.runs.steps import run_step
+from infra.runs.steps import policy_identity, run_step
 from policy.chat.answers import KeptAnswers
 from policy.chat.contract import ChatModel, Sampling
 from policy.chat.endpoint import Endpoint, read_key
-from policy.checkpoints import model_identity, resolve_model
+from policy.checkpoints import resolve_model
 from policy.evaluation import evaluate
 from policy.rollouts import breakdown_of
 from tasks.run import Throttle, engine, log, reporting, task_options
@@ -31,7 +31,7 @@ def answer_all(directory: Path, spec: BenchmarkSpec) -> BenchmarkResults:
     their figure follow from them."""
     items, endpoint = read_benchmark(spec), spec.endpoint
     source = spec.model if endpoint else resolve_model(spec.model)
-    identity, data = source if endpoint else model_identity(source), _data_key(spec, items)
+    identity, data = source if endpoint else policy_identity(source), _data_key(spec, items)
     decides = {
         "model": identity,
         "data": data,

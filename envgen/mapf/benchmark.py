@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from envgen.dataset import NAME, read_dataset, read_table, write_dataset
+from envgen.dataset import NAME, column_names, read_dataset, read_table, write_dataset
 from envgen.errors import DataError
 from envgen.files import file_digest
 from envgen.mapf.config import BoardsConfig, SizeConfig
 from envgen.mapf.problem import MAX_SIZE, Instance
 from envgen.mapf.prompts import PromptStyle
+from envgen.mapf.rows import SCHEMA
 from envgen.mapf.sampler import sample
 
 SUBSETS = {"wr_025": 0.25, "wr_050": 0.5, "wr_075": 0.75}
@@ -152,7 +152,7 @@ def read_items(path: Path) -> list[Item]:
     Without columns for them the name is the identity and the subset EVERYTHING.
     """
     instances = read_dataset(path)
-    columns = pq.read_schema(path).names
+    columns = column_names(path)
     names = _column(path, NAME) if NAME.name in columns else [instance.problem.id for instance in instances]
     subsets = _column(path, SUBSET) if SUBSET.name in columns else [EVERYTHING] * len(instances)
     return [Item(*row) for row in zip(instances, names, subsets, strict=True)]
@@ -188,8 +188,8 @@ def suite_identities(agents: int) -> frozenset[str]:
 @cache
 def _identities() -> dict[int, frozenset[str]]:
     _check_suite()
-    columns = pq.read_table(SUITE, columns=["id", "num_agents"]).to_pydict()
-    rows = list(zip(columns["num_agents"], columns["id"], strict=True))
+    columns = read_table(SUITE, pa.schema([SCHEMA.field("num_agents"), SCHEMA.field("id")])).to_pydict()
+    rows = list(zip(*columns.values(), strict=True))
     return {agents: frozenset(name for number, name in rows if number == agents) for agents in AGENTS}
 
 

@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pydantic import ValidationError
 
-from envgen.dataset import NAME, family_of, read_dataset, read_table
+from envgen.dataset import NAME, column_names, family_of, read_dataset, read_table
 from envgen.errors import DataError, describe_validation_error
 from envgen.families import DEFAULT
 from envgen.files import read_lines, read_text
@@ -26,7 +25,7 @@ def read_boards(path: Path) -> list[Instance]:
     if (family := family_of(path).name) != DEFAULT:
         raise DataError(f"{path}: holds instances of the family {family!r}; give a data set of {DEFAULT!r}")
     instances: list[Instance] = read_dataset(path)
-    if NAME.name not in pq.read_schema(path).names:
+    if NAME.name not in column_names(path):
         return instances
     names = read_table(path, pa.schema([NAME])).column(0).to_pylist()
     problems = [

@@ -5,10 +5,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
-
 from engineer.gate import BASE_POLICY
 from engineer.proposal import shortened
+from envgen.dataset import row_count
 from infra.analysis.formats import config_changes
 from infra.analysis.report.charts import rates_png
 from infra.analysis.spec import engineer_variant, reads_context
@@ -301,4 +300,4 @@ def _data(directory: Directory, file: File, name: str) -> DataSetRef:
 
 
 def _rows(data: DataSetRef) -> int:
-    return pq.read_metadata(data.path).num_rows
+    return row_count(data.path)

@@ -16,8 +16,8 @@ from infra.config.preset import Preset, resolved_json
 from infra.config.settings import Settings
 from infra.runs.results import CurriculumResults
 from infra.runs.stage import Directory, Evaluation, File, Stage
-from infra.runs.steps import read_record, stage_directory
-from policy.checkpoints import model_identity, resolve_model
+from infra.runs.steps import policy_identity, read_record, stage_directory
+from policy.checkpoints import resolve_model
 from policy.grpo.batches import deciding_options
 from policy.grpo.train_spec import CHECKPOINT
 
@@ -108,7 +108,7 @@ class RunRef(Run):
     def identity(self, number: int) -> str:
         """The digest of that model's files; a hub id stands for itself."""
         record = None if number == BASE_POLICY else read_record(self.stage(number).directory, "train")
-        return record.outputs[CHECKPOINT] if record else model_identity(self.policy(number))
+        return record.outputs[CHECKPOINT] if record else policy_identity(self.policy(number))
 
 
 def default_name(preset: Preset) -> str:

@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from envgen.errors import RunDirectoryError
 from envgen.files import digest, file_digest, write_json
 from envgen.frozen import Frozen
+from policy.checkpoints import model_identity
 
 CODE_VERSIONS = {
     "validation": 2,
@@ -119,6 +120,13 @@ def check_recorded(path: Path) -> None:
                 f"{path}: is not what the step {record.stem} wrote (by SHA-256): damaged, or changed by hand;"
                 f" {REDO}"
             )
+
+
+def policy_identity(source: str) -> str:
+    """Digest of a checkpoint directory; a hub id stands for itself. RunDirectoryError if a step beside it
+    recorded another digest."""
+    check_recorded(Path(source))
+    return model_identity(source)
 
 
 def _matches(record: StepRecord, directory: Path) -> bool:

@@ -7,11 +7,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Self
 
-import yaml
 from pydantic import Field
 
-from envgen.errors import ConfigError
+from envgen.errors import ConfigError, DataError
 from envgen.frozen import Frozen
+from envgen.yaml_files import read_yaml
 from policy.grpo.train_spec import TrainingSettings, check_lora_options
 
 LAUNCH = Path(__file__).parent / "accelerate"
@@ -57,7 +57,13 @@ class Sharding(Frozen):
         config, processes = _fields(training.launch), process_count(training)
         kind, stage = _kind(config), 0
         if kind == "DEEPSPEED":
-            stage = int((config.get("deepspeed_config") or {}).get("zero_stage", 2))
+            try:
+                stage = int((config.get("deepspeed_config") or {}).get("zero_stage", 2))
+            except (AttributeError, OverflowError, TypeError, ValueError):
+                raise ConfigError(
+                    f"training.launch: {launch_config(training.launch)}: deepspeed_config.zero_stage is no"
+                    " whole number; give 0, 1, 2 or 3"
+                ) from None
         elif kind == "FSDP":
             stage = 3
         return cls(
@@ -75,8 +81,10 @@ def process_count(settings: TrainingSettings) -> int:
     if settings.launch is None or settings.processes is not None:
         return settings.processes or 1
     try:
-        return int(_fields(settings.launch)["num_processes"])
-    except (ValueError, KeyError, TypeError):
+        if (count := int(_fields(settings.launch)["num_processes"])) < 1:
+            raise ValueError(count)
+        return count
+    except (ValueError, KeyError, TypeError, OverflowError):
         raise ConfigError(
             f"training.launch: {launch_config(settings.launch)} names no num_processes; add it, or set "
             "training.processes"
@@ -158,14 +166,9 @@ def _fields(name: str) -> dict[str, Any]:
     """The fields of a config of `accelerate launch`; ConfigError if it cannot be read."""
     path = launch_config(name)
     try:
-        fields = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, yaml.YAMLError) as error:
-        raise ConfigError(f"training.launch: {path} is not readable as YAML: {error}") from None
-    if not isinstance(fields, dict):
-        raise ConfigError(
-            f"training.launch: {path} holds {type(fields).__name__}, expected a config of accelerate launch"
-        )
-    return fields
+        return read_yaml(path)
+    except DataError as error:
+        raise ConfigError(f"training.launch: {error}") from None
 
 
 def _kind(fields: dict[str, Any]) -> str:

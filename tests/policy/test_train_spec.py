@@ -1,6 +1,7 @@
 """Options of the trainer, launch configs and the packages they need, checked before anything is computed."""
 
 import dataclasses
+import re
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ from envgen.errors import ConfigError, DataError
 from infra.config.preset import PRESETS, load_preset
 from policy.grpo.launch import (
     LAUNCH,
+    Sharding,
     check_packages,
     check_training,
     launch_config,
@@ -132,6 +134,27 @@ def test_settings_that_cannot_be_launched_are_refused(settings: dict, message: s
     with pytest.raises(ConfigError) as refusal:
         check_training(TrainingSettings.model_validate(settings))
     assert f"training.{message}" in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"\xff\xfe\x00", "not readable as YAML: 'utf-8' codec"),
+        (b"a: [", "not readable as YAML"),
+        (b"- a", "holds list, expected a mapping"),
+        (b"distributed_type: DEEPSPEED", "names no num_processes"),
+        (b"num_processes: .inf", "names no num_processes"),
+        (b"num_processes: 0", "names no num_processes"),
+        (
+            b"distributed_type: DEEPSPEED\nnum_processes: 2\ndeepspeed_config: [3]",
+            "deepspeed_config.zero_stage is no whole number; give 0, 1, 2 or 3",
+        ),
+    ],
+)
+def test_a_damaged_launch_config_is_one_message(content: bytes, message: str, tmp_path: Path):
+    (tmp_path / "mine.yaml").write_bytes(content)
+    with pytest.raises(ConfigError, match=rf"training.launch: .*mine.yaml.*{re.escape(message)}"):
+        Sharding.of(TrainingSettings(launch=str(tmp_path / "mine.yaml")))
 
 
 @pytest.mark.parametrize("config", sorted(path.stem for path in LAUNCH.glob("*.yaml")))

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
+from envgen.errors import RunDirectoryError
 from envgen.files import file_digest
 from infra.runs import steps
-from infra.runs.steps import StepRecord, lock, run_step, step_key
+from infra.runs.steps import StepRecord, lock, policy_identity, run_step, step_key
 
 OUTPUTS = ("config.json", "checkpoint")
 PROCESSES = get_context("spawn")
@@ -237,3 +238,18 @@ def test_a_lock_is_free_after_its_holder_was_killed(tmp_path: Path):
     process.join()
     with lock(path):
         assert path.exists()
+
+
+def test_a_policy_that_is_not_as_its_step_recorded_it_is_refused(tmp_path: Path):
+    weights = tmp_path / "checkpoint" / "model.safetensors"
+
+    def train() -> None:
+        weights.parent.mkdir()
+        weights.write_bytes(b"weights")
+
+    record = run_step(tmp_path, "train", {}, ("checkpoint",), train)
+    assert policy_identity(str(weights.parent)) == record.outputs["checkpoint"]
+    weights.write_bytes(b"weighty")
+    with pytest.raises(RunDirectoryError, match="checkpoint: is not what the step train wrote"):
+        policy_identity(str(weights.parent))
+    assert policy_identity("some/model") == "some/model"
