@@ -6,9 +6,17 @@ from markupsafe import Markup
 
 from envgen.files import write_html
 from infra.analysis.correlation import PILOT_SCORES
-from infra.analysis.formats import duration, markdown_table, narrow, rate_names, short_count
+from infra.analysis.formats import (
+    difference_text,
+    duration,
+    listed,
+    markdown_table,
+    narrow,
+    rate_names,
+    short_count,
+)
 from infra.analysis.report.build import environment
-from infra.analysis.results import BASELINES, ArmResult, ComparisonResults
+from infra.analysis.results import BASELINES, ArmResult, ComparisonResults, State
 
 PAGE = "comparison.html"
 HEADINGS = ("engineer", "seeds", "rate", "final %", "area", "to random", "to fixed", "tokens", "time")
@@ -54,7 +62,7 @@ def caption(results: ComparisonResults) -> str:
     """What the table's columns are, and which curricula failed."""
     best = f", and {results.best} ones ({_short(results.best)})" if results.best else ""
     failed = ", ".join(child.name for child in results.failed)
-    said = [*([f"! failed: {failed}."] if failed else []), *pilot_lines(results)]
+    said = [conclusion(results), *([f"! failed: {failed}."] if failed else []), *pilot_lines(results)]
     return "\n".join([f"Valid answers{best}; {NOTE}", *said])
 
 
@@ -66,6 +74,33 @@ def pilot_lines(results: ComparisonResults) -> list[str]:
         f"{found.stages} stages of {found.runs} runs."
         for found in results.pilot_gain
     ]
+
+
+def conclusion(results: ComparisonResults) -> str:
+    """Who ends ahead of a baseline, by how much, and who cannot be told from it: a sentence for each baseline
+    that takes part."""
+    said = [sentence for base in BASELINES if (sentence := _conclusion(results, base))]
+    if said:
+        return " ".join(said)
+    if not any(arm.valid for arm in results.arms):
+        return "No curriculum has finished yet."
+    return f"No baseline ({' or '.join(BASELINES)}) has finished: the rates alone do not say who is ahead."
+
+
+def _conclusion(results: ComparisonResults, base: str) -> str:
+    effects = {arm.label: arm.against[base].valid for arm in results.arms if base in arm.against}
+    if not effects:
+        return ""
+    ordered = sorted(effects.items(), key=lambda item: -item[1].value)
+    clear = [f"{name} by {difference_text(effect)}" for name, effect in ordered if effect.low > 0]
+    behind = [f"{name} by {difference_text(effect)}" for name, effect in ordered if effect.high < 0]
+    alike = [name for name, effect in ordered if effect.low <= 0 <= effect.high]
+    parts = [
+        f"ahead of it: {listed(clear)}" if clear else "",
+        f"behind it: {listed(behind)}" if behind else "",
+        f"not told apart from it: {listed(alike)}" if alike else "",
+    ]
+    return f"Against {base}, in valid rate at the end: {'; '.join(part for part in parts if part)}."
 
 
 def title(results: ComparisonResults) -> str:
@@ -95,6 +130,8 @@ def write_page(directory: Path, results: ComparisonResults, figure: str) -> Path
         intervals=intervals,
         chance=0.05 * intervals,
         pilots=pilot_lines(results),
+        conclusion=conclusion(results),
+        finished=State.FINISHED,
     )
     write_html(directory / PAGE, shown)
     return directory / PAGE

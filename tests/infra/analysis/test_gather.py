@@ -1,6 +1,8 @@
 """What a comparison sums up, publishes and shows, from curricula whose outcomes are known."""
 
+import html
 import io
+import re
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -12,11 +14,12 @@ from envgen.errors import DataError
 from flows.commands.tables import comparison_table
 from infra.analysis import gather as gathering
 from infra.analysis.charts import write_chart
-from infra.analysis.comparison.page import markdown, write_page
+from infra.analysis.comparison.page import conclusion, markdown, write_page
 from infra.analysis.formats import short_count
 from infra.analysis.gather import Finished, gather
-from infra.analysis.results import ComparisonResults, State, read_comparison_results
+from infra.analysis.results import Against, ComparisonResults, State, read_comparison_results
 from infra.analysis.spec import plan
+from infra.analysis.statistics import Effect
 from tasks import compare as publishing
 
 SPEC = plan("micro", "checkpoint,random,fixed,levels", "0,1")
@@ -113,6 +116,39 @@ def test_the_page_and_the_figure_are_whole_and_safe(results: ComparisonResults, 
     assert "levels" not in svg
     ElementTree.fromstring((tmp_path / "comparison.svg").read_text())
     assert (tmp_path / "comparison.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_page_says_who_is_ahead_and_leads_to_the_reports(results: ComparisonResults, tmp_path: Path):
+    page = write_page(tmp_path, results, "").read_text()
+    headline = html.unescape(re.findall("<h1>(.*?)</h1>", page)[0]).replace("\u00a0", " ")
+    assert headline == conclusion(results).replace("\u00a0", " ")
+    assert re.search(r"Against fixed, in valid rate at the end: .*checkpoint-V6", headline)
+    finished = {child.name for child in results.children if child.state is State.FINISHED}
+    assert {f"{name}/report.html" for name in finished} == set(re.findall(r'href="([^"#]+)"', page))
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "said"),
+    [
+        (0.01, 0.09, "ahead of it: new by +5.0 points [+1.0, +9.0]."),
+        (-0.09, -0.01, "behind it: new by −5.0 points [−9.0, −1.0]."),
+        (-0.03, 0.05, "not told apart from it: new."),
+    ],
+)
+def test_only_an_interval_without_zero_puts_an_arm_ahead_or_behind(
+    results: ComparisonResults, low: float, high: float, said: str
+):
+    rest = {"error": 0.01, "freedom": 5, "seeds": 2, "p": 0.5, "detectable": 0.02}
+    effect = Effect(value=(low + high) / 2, low=low, high=high, **rest)
+    against = {"fixed": Against(seeds=2, valid=effect, optimal=effect)}
+    arm = results.arms[0].model_copy(update={"label": "new", "against": against})
+    text = conclusion(results.model_copy(update={"arms": (arm,)})).replace("\u00a0", " ")
+    assert text == f"Against fixed, in valid rate at the end: {said}"
+
+
+def test_without_a_baseline_nobody_is_called_ahead(results: ComparisonResults):
+    arm = results.arms[0].model_copy(update={"against": {}})
+    assert conclusion(results.model_copy(update={"arms": (arm,)})).startswith("No baseline")
 
 
 def test_many_engineers_get_a_panel_each(results: ComparisonResults, tmp_path: Path):
