@@ -15,7 +15,7 @@ from prefect import flow
 from prefect.runtime import flow_run
 
 from envgen.errors import ChildError, RunDirectoryError
-from flows.compare_children import Children
+from flows.compare_children import Children, shares_of_gpus
 from flows.parameters import USUAL_COMPARISON, ComparisonOptions, Jobs, PresetChoice, chosen_comparison
 from infra.analysis.gather import finished
 from infra.analysis.results import ComparisonResults
@@ -50,7 +50,7 @@ def compare(
         preset: A shipped preset, or the path of a YAML file on the machine that runs it.
         name: Name of the comparison; an existing one is continued. Left out, it is made from the preset.
         options: Engineers, seeds, and what all curricula change in the preset.
-        jobs: Curricula at a time; they share the cores.
+        jobs: Curricula at a time; they share the cores, and each has its own of the GPUs that can be seen.
     """
     spec = chosen_comparison(preset, name, options)
     return run_comparison(spec, Settings().run_directory(spec.name), jobs)
@@ -59,10 +59,11 @@ def compare(
 def run_comparison(spec: ComparisonSpec, directory: Path, jobs: Jobs = 1) -> ComparisonResults:
     """The curricula of a comparison in a directory, `jobs` at a time; inside a flow run. ChildError if one
     fails."""
+    shares = shares_of_gpus(map(spec.preset_of, spec.children), jobs)
     with exclusive(directory):
         whole = open_comparison(directory, spec)
         record = open_record(directory, whole)
-        children = Children(directory, jobs, record)
+        children = Children(directory, jobs, shares, record)
         wanted = [child for child in whole.children if child in spec.children]
         results = _run_all(directory, whole, wanted, children, jobs)
     _complain(results, wanted)

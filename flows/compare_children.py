@@ -3,6 +3,7 @@
 import logging
 import os
 import threading
+from collections.abc import Iterable
 from pathlib import Path
 from subprocess import Popen
 from uuid import UUID
@@ -15,14 +16,20 @@ from envgen.errors import BUGS, ChildError
 from flows.compare_child import CurriculumSpec
 from infra.config.preset import Preset
 from policy.child import run_child, stop_child
+from policy.devices import VISIBLE, Shares, visible_devices
+from policy.grpo.launch import process_count
 from tasks.run import log
 
 
 class Children:
     """Runs curricula of a comparison in child processes and can stop them all."""
 
-    def __init__(self, directory: Path, jobs: int, record: str | None = None) -> None:
-        """Children of this flow run, `jobs` at a time; `record` is the MLflow run above theirs."""
+    def __init__(self, directory: Path, jobs: int, shares: Shares, record: str | None = None) -> None:
+        """Children of this flow run, `jobs` at a time, with these shares of the GPUs.
+
+        `record` is the MLflow run above theirs.
+        """
+        self.shares = shares
         self.directory, self.environment, self.parent = directory, _environment(jobs, record), flow_run.id
         self._running: set[Popen] = set()
         self._lock = threading.Lock()
@@ -54,15 +61,18 @@ class Children:
                 stop_child(child)
 
         try:
-            run_child(
-                "flows.compare_child",
-                spec,
-                self.directory / ".specs" / f"{name}.json",
-                self.directory / "logs" / f"{name}.log",
-                progress,
-                environment=self.environment,
-                started=started,
-            )
+            with self.shares.one() as devices:
+                if devices:
+                    log.info("%s: on GPU %s", title, devices[VISIBLE])
+                run_child(
+                    "flows.compare_child",
+                    spec,
+                    self.directory / ".specs" / f"{name}.json",
+                    self.directory / "logs" / f"{name}.log",
+                    progress,
+                    environment=self.environment | devices,
+                    started=started,
+                )
         except ChildError as error:
             _crashed(flow_runs, str(error))
             raise
@@ -86,6 +96,29 @@ def _environment(jobs: int, record: str | None) -> dict[str, str]:
         server = str(client.api_url).rstrip("/")
     above = {"ENVWRIGHT_PARENT_RUN": record} if record else {}
     return share_of_cores(jobs) | {"PREFECT_API_URL": server} | above
+
+
+def shares_of_gpus(presets: Iterable[Preset], jobs: int) -> Shares:
+    """The GPUs that can be seen, dealt out to curricula of these presets, `jobs` at a time.
+
+    Says so where some have to share; ConfigError if there are too few for one of them.
+    """
+    needed = max((gpus_needed(preset) for preset in presets), default=1)
+    shares = Shares(visible_devices(), jobs, needed)
+    if shares.shared:
+        log.warning(
+            "%d curricula at a time share the GPUs %s; if memory does not suffice, lower --jobs to %d",
+            jobs,
+            " and ".join(shares.blocks),
+            len(shares.blocks),
+        )
+    return shares
+
+
+def gpus_needed(preset: Preset) -> int:
+    """GPUs that a curriculum uses at the same time, where it has any."""
+    engine = preset.engine
+    return max(process_count(preset.training), engine.replicas * engine.tensor_parallel)
 
 
 def share_of_cores(jobs: int) -> dict[str, str]:

@@ -10,7 +10,7 @@ from prefect import flow
 
 from envgen.errors import ChildError
 from flows.compare import run_comparison, run_each
-from flows.compare_children import Children
+from flows.compare_children import Children, shares_of_gpus
 from flows.parameters import Jobs
 from infra.analysis.gather import ended, finished
 from infra.analysis.headroom.results import Headroom, gather, last_rate, write_results
@@ -28,13 +28,13 @@ def headroom(name: str, jobs: Jobs = 1) -> Headroom:
 
     Args:
         name: A shipped spec (tiny, wide, recipe), or the path of a YAML file.
-        jobs: Curricula at a time; they share the cores.
+        jobs: Curricula at a time; they share the cores, and each has its own of the GPUs that can be seen.
     """
     spec = load_headroom(name)
     directory = Settings().run_directory(spec.comparison.name)
     run_comparison(spec.comparison, directory, jobs)
     with exclusive(directory):
-        children = Children(directory, jobs)
+        children = Children(directory, jobs, shares_of_gpus([spec.comparison.preset], jobs))
         chains: dict[int, Chain] = dict.fromkeys(spec.seeds, ())
         for stage in range(spec.stages if spec.look_ahead else 0):
             if stage:

@@ -31,7 +31,7 @@ def study(name: str, rounds: tuple[int, ...] = (), jobs: Jobs = 1) -> Path:
     Args:
         name: A shipped study (small, strong), or the path of a YAML file.
         rounds: Numbers of the rounds to run; all if left out.
-        jobs: Curricula at a time; they share the cores.
+        jobs: Curricula at a time; they share the cores, and each has its own of the GPUs that can be seen.
     """
     spec = load_study(name)
     chosen = spec.to_run(rounds)

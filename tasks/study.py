@@ -13,7 +13,9 @@ from infra.analysis.study.spec import StudySpec
 from infra.config.preset import load_preset
 from infra.runs.data import validation_instances
 from infra.runs.steps import run_step
+from policy.chat.engine_config import EngineConfig
 from policy.checkpoints import resolve_model
+from policy.devices import visible_devices
 from tasks.benchmark import answer_all
 from tasks.data import environment
 from tasks.run import log, task_options
@@ -35,10 +37,11 @@ def make_instances(data: Path, spec: StudySpec) -> None:
 
 
 @task(**task_options("study-test"))
-def answer_test_suite(data: Path, folder: RoundFolder, replicas: int) -> None:
+def answer_test_suite(data: Path, folder: RoundFolder, jobs: int) -> None:
     """Answers of every final policy, the base policy and every stage 0 to the test suite; found where they
     are there."""
     preset = folder.comparison.preset
+    engine = preset.engine.model_copy(update={"replicas": replicas_for(jobs, preset.engine)})
     asked = BenchmarkSpec(
         model=preset.model,
         data=str((data / "test.parquet").resolve()),
@@ -46,7 +49,7 @@ def answer_test_suite(data: Path, folder: RoundFolder, replicas: int) -> None:
         limit=None,
         style=PromptStyle(preset.prompt_style),
         answer_tokens=folder.spec.test.answer_tokens,
-        engine=preset.engine.model_copy(update={"replicas": max(replicas, preset.engine.replicas)}),
+        engine=engine,
     )
     policies = policies_to_test(folder, folder.runs())
     for number, (policy, stage) in enumerate(policies, start=1):
@@ -54,6 +57,13 @@ def answer_test_suite(data: Path, folder: RoundFolder, replicas: int) -> None:
         trained = folder.run(policy, stage).stage(max(stage, 0)).checkpoint
         source = resolve_model(preset.model) if stage == BASE_POLICY else str(trained.resolve())
         answer_all(folder.test(policy, stage).directory, asked.model_copy(update={"model": source}))
+
+
+def replicas_for(jobs: int, engine: EngineConfig) -> int:
+    """Replicas that answer where `jobs` curricula were trained at a time: no more than there are GPUs for, if
+    there are any, and no fewer than the engine has."""
+    there = len(visible_devices())
+    return max(engine.replicas, min(jobs, there // engine.tensor_parallel) if there else jobs)
 
 
 @task(**task_options("study-store"))

@@ -129,7 +129,9 @@ def compare(
             "--set", help="Any field of the preset, as a.b=c; engineer.options are those of engineer.name."
         ),
     ] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="Curricula at a time.")] = 1,
+    jobs: Annotated[
+        int, typer.Option(min=1, help="Curricula at a time, among which cores and GPUs are shared out.")
+    ] = 1,
     name: Annotated[str | None, typer.Option(help="Name of the directory in the runs folder.")] = None,
 ) -> None:
     """Engineer variants side by side from one shared stage 0, with intervals; the same command continues, and

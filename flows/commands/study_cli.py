@@ -19,7 +19,9 @@ def study(
     rounds: Annotated[
         list[int] | None, typer.Option("--round", help="Run only the round of this number; may be repeated.")
     ] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="Curricula at a time.")] = 1,
+    jobs: Annotated[
+        int, typer.Option(min=1, help="Curricula at a time, among which cores and GPUs are shared out.")
+    ] = 1,
     data: Annotated[
         Path | None,
         typer.Option(help="Run nothing: draw tables and figures from the answers stored in this folder."),
@@ -61,7 +63,9 @@ def headroom(
     name: Annotated[
         str, typer.Argument(help="A shipped spec (tiny, wide, recipe), or the path of a YAML file.")
     ],
-    jobs: Annotated[int, typer.Option(min=1, help="Curricula at a time.")] = 1,
+    jobs: Annotated[
+        int, typer.Option(min=1, help="Curricula at a time, among which cores and GPUs are shared out.")
+    ] = 1,
 ) -> None:
     """What designing could be worth: constant configs or recipes, and a greedy look-ahead; the same command
     continues one that was cut off."""

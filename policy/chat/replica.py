@@ -15,6 +15,7 @@ from envgen.frozen import Frozen
 from policy.chat.contract import Completion, Conversation, Sampling
 from policy.chat.engine_config import EngineConfig
 from policy.child import close_pipes, start_piped, stop_child
+from policy.devices import VISIBLE, visible_devices
 
 _CHUNK = 1 << 20
 """Bytes read from a pipe at once."""
@@ -105,7 +106,7 @@ class Replica:
         self.log_path.parent.mkdir(parents=True, exist_ok=True)
         spec = json.dumps({"source": self.source, "config": self.config.model_dump()})
         devices = device_slice(self.number, self.config)
-        environment = {} if devices is None else {"CUDA_VISIBLE_DEVICES": ",".join(devices)}
+        environment = {} if devices is None else {VISIBLE: ",".join(devices)}
         return start_piped(
             "policy.chat.engine_child", [spec], environment, python=self.python, errors=self.log_path
         )
@@ -116,12 +117,7 @@ def device_slice(number: int, config: EngineConfig) -> list[str] | None:
 
     Raises ModelError if there are too few.
     """
-    given = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if given is None:
-        # Not asked of torch, which the parent never imports. NVIDIA's driver makes a file for each GPU.
-        there = [str(index) for index, _ in enumerate(Path("/dev").glob("nvidia[0-9]*"))]
-    else:
-        there = [name for part in given.split(",") if (name := part.strip())]
+    there = visible_devices()
     needed = config.replicas * config.tensor_parallel
     if not there or needed == 1:
         return None
