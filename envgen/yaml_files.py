@@ -10,8 +10,8 @@ from pydantic import BaseModel, ValidationError
 from envgen.errors import ConfigError, DataError, describe_validation_error
 
 Config = TypeVar("Config", bound=BaseModel)
-# Broken text, a date such as 2020-13-45, or endless nesting.
-YAML_ERRORS = (yaml.YAMLError, ValueError, RecursionError)
+# Broken text, a date such as 2020-13-45, endless nesting, or a tag that does not fit, as `!!bool maybe`.
+YAML_ERRORS = (yaml.YAMLError, ValueError, RecursionError, LookupError, AttributeError, TypeError)
 
 
 class _Loader(yaml.SafeLoader):
@@ -24,7 +24,7 @@ _Loader.yaml_implicit_resolvers = {
     for first, resolvers in _Loader.yaml_implicit_resolvers.items()
 }
 _Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:bool", re.compile(r"true|True|TRUE|false|False|FALSE"), list("tTfF")
+    "tag:yaml.org,2002:bool", re.compile(r"(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF")
 )
 _Loader.add_implicit_resolver(
     "tag:yaml.org,2002:float",
