@@ -4,6 +4,7 @@ import os
 import re
 import shlex
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -92,7 +93,7 @@ def test_the_readme_names_the_report_that_the_demo_writes():
 def test_the_site_is_built_without_a_warning(tmp_path: Path):
     pytest.importorskip("mkdocs")
     done = subprocess.run(
-        ["mkdocs", "build", "--strict", "--site-dir", tmp_path / "site"],
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", tmp_path / "site"],
         cwd=ROOT,
         capture_output=True,
         text=True,
