@@ -83,13 +83,18 @@ def models_folder() -> Path:
     return Path(base) / "envwright" / "models"
 
 
+def is_fetched(name: str) -> bool:
+    """Whether a model of this name is in the cache; its files are not looked at."""
+    return (models_folder() / name / RECORD).is_file()
+
+
 def find(name: str) -> Path | None:
     """The folder of a fetched model; None if there is none of this name. ModelError for a packaged model that
     is not there yet."""
     if "/" in name or os.sep in name or name.startswith((".", "~")) or not name:
         return None
     folder = models_folder() / name
-    if (folder / RECORD).is_file():
+    if is_fetched(name):
         return folder
     if name in PACKAGED:
         raise ModelError(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from engineer.engineers.registry import find_engineer
 from envgen.errors import ConfigError, ModelError
 from policy.checkpoints import resolve_model
+from policy.fetched import PACKAGED, is_fetched
 from policy.grpo.model_size import known_positions
 from policy.grpo.train_spec import answer_tokens
 
@@ -68,8 +69,9 @@ def prompt_tokens(preset: "Preset") -> int:
 
 
 def _tokens(model: str, text: str) -> int:
-    tokenizer = Path(resolve_model(model)) / "tokenizer.json"
-    if tokenizer.is_file():
+    fetched_later = model in PACKAGED and not is_fetched(model)
+    tokenizer = None if fetched_later else Path(resolve_model(model)) / "tokenizer.json"
+    if tokenizer is not None and tokenizer.is_file():
         from tokenizers import Tokenizer
 
         return len(Tokenizer.from_file(str(tokenizer)).encode(text).ids)
