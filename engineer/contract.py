@@ -100,10 +100,14 @@ class Engineer(Generic[Options]):
     """A way to propose the next environment config."""
 
     propose: Callable[[DesignContext, Options, Brief], Proposal]
+    """The first line of its docstring is what `envwright engineers` says of it."""
     options: type[Options] = EngineerOptions  # type: ignore[assignment]
     """The pydantic model of its parameters."""
     asks: Literal["checkpoint", "base"] | None = None
     """The chat model it asks: the policy just trained, the base policy, or none."""
+    reads_context: bool = False
+    """Whether a model that it brings along reads the context in words, so that the context variant matters;
+    for one that `asks` it does anyway."""
     check: Callable[[Options, Space, int], None] | None = None
     """Refuses options that do not fit the config space and the number of stages, with a ValueError, before a
     run starts."""

@@ -115,7 +115,9 @@ def _random_values(rng: np.random.Generator, knob: Knob, count: int) -> list[flo
 
 def _random_breakdown(rng: np.random.Generator, space: Space) -> Breakdown:
     """Valid rates between two ends that are drawn first, so that all strata may be alike."""
-    count, kinds = len(space.strata), space.categories
+    count = len(space.strata)
+    # More than a few answers that could not be judged would have stopped the stage.
+    kinds = [kind for kind in space.categories if kind != space.fault]
     low, high = np.sort(rng.uniform(0, 1, 2))
     rates = np.sort(rng.uniform(low, high, count))[::-1] + rng.normal(0, 0.05, count)
     strata = {}
@@ -128,6 +130,6 @@ def _random_breakdown(rng: np.random.Generator, space: Space) -> Breakdown:
             n=n,
             valid=valid,
             optimal=best if space.best else valid,
-            failures={kind: int(number) for kind, number in zip(kinds, failed, strict=True)},
+            failures=dict.fromkeys(space.categories, 0) | dict(zip(kinds, failed.tolist(), strict=True)),
         )
     return Breakdown(strata=strata)

@@ -208,8 +208,8 @@ def _sum(counts: Iterable[int | None]) -> int | None:
 def wilson(successes: float, total: int) -> Rate:
     """95 % Wilson score interval of a binomial proportion (Wilson 1927); an empty sample spans 0 to 1.
 
-    `successes` may be a sum of shares between 0 and 1. Shares vary no more than outcomes of 0 and 1 with the
-    same mean, so that the interval then errs on the wide side.
+    `successes` may be a sum of shares between 0 and 1, which scipy's takes for an error. Shares vary no more
+    than outcomes of 0 and 1 with the same mean, so that the interval then errs on the wide side.
     """
     if total == 0:
         return Rate(value=0.0, low=0.0, high=1.0)

@@ -38,7 +38,7 @@ class Part(Frozen):
 class EnvConfig(Frozen):
     """Environment config: stratum -> `Part`, as JSON under one key, what the family calls its strata.
 
-    `{"sizes": {"3": {"data_ratio": 1.0, "hole_ratio": 0.2, "wait_ratio": 0.5}}}`
+    `{"terms": {"3": {"data_ratio": 1.0, "digits": 2, "carry_ratio": 0.5}}}`
     """
 
     strata: dict[str, Part] = Field(min_length=1)

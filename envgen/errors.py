@@ -4,6 +4,7 @@
     ├── ConfigError        a setting, preset or environment config is wrong
     ├── DataError          a file of problems, instances or answers is wrong
     ├── SamplingError      no instance of the requested kind can be found
+    │   └── ShortageError  too few of a stratum; holds those that there are
     ├── SolverError        a problem is too large to decide
     ├── RunDirectoryError  a run directory belongs to something else, or is damaged
     ├── ModelError         a checkpoint cannot be loaded, or a model cannot answer
@@ -11,6 +12,8 @@
 
 A message says what is wrong, what was got, and what to do about it.
 """
+
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -29,6 +32,14 @@ class DataError(EnvwrightError):
 
 class SamplingError(EnvwrightError):
     """No instance of the requested kind can be found."""
+
+
+class ShortageError(SamplingError):
+    """A stratum holds too few instances; `found` has those that there are."""
+
+    def __init__(self, message: str, found: list[Any]) -> None:
+        super().__init__(message)
+        self.found = found
 
 
 class SolverError(EnvwrightError):

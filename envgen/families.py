@@ -77,8 +77,14 @@ def find_family(name: str) -> Family:
 def _load(name: str, options: str) -> TaskFamily:
     family = find_family(name)
     try:
-        return family.build(family.options.model_validate_json(options))
+        found = family.build(family.options.model_validate_json(options))
     except ValidationError as error:
         raise ConfigError(describe_validation_error(error, "family.options")) from None
     except ValueError as error:
         raise ConfigError(f"family.options of {name!r}: {error}") from None
+    if missing := [attribute for attribute in ("name", "version", "space") if not hasattr(found, attribute)]:
+        raise ConfigError(
+            f"family.name: {name!r} has no {' and no '.join(missing)}; set it in its class"
+            " (envgen.family.TaskFamily says what each is)"
+        )
+    return found

@@ -13,7 +13,6 @@ import pyarrow as pa
 from pydantic import Field, model_validator
 
 from envgen.config import SHARE, EnvConfig, Part
-from envgen.errors import SamplingError
 from envgen.frozen import Frozen
 
 
@@ -22,9 +21,9 @@ class Label(Frozen):
 
     name: str
     asks: str
-    """Completes "by whether ...": `an optimal plan needs a wait`."""
+    """Completes "by whether ...": `a digit is carried`."""
     present: str
-    """`where a wait is needed`."""
+    """`where a digit is carried`."""
     absent: str
     """`where none is`."""
 
@@ -33,9 +32,9 @@ class Knob(Frozen):
     """A bounded number that an engineer sets for a stratum."""
 
     name: str
-    """As configs have it: `hole_ratio`."""
+    """As configs have it: `carry_ratio`."""
     word: str = Field(default_factory=lambda given: given["name"])
-    """As texts have it, in the plural: `holes`; the name if left out."""
+    """As texts have it, in the plural: `carries`; the name if left out."""
     low: float = 0
     high: float = 1
     default: float = Field(default_factory=lambda given: given["low"])
@@ -43,7 +42,7 @@ class Knob(Frozen):
     step: float = Field(gt=0)
     """One level, for engineers that move a knob by levels."""
     means: str
-    """Completes "NAME is ...": `the share of the cells that are holes`."""
+    """Completes "NAME is ...": `the share of the sums in which a digit is carried`."""
     brief: str = ""
     """The same in a few words; its range instead where there are none."""
     digits: int | None = Field(default=None, ge=0, le=6)
@@ -75,9 +74,9 @@ class Stratum(Frozen):
     """What rates are counted by, and what has knobs of its own."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9_]+$")
-    """As configs and files have it: `4`."""
+    """As configs and files have it: `3`."""
     label: str
-    """As texts have it: `4x4`."""
+    """As texts have it: `3 terms`."""
     knobs: tuple[Knob, ...] = ()
 
     @property
@@ -92,11 +91,11 @@ class Space(Frozen):
     strata: tuple[Stratum, ...] = Field(min_length=1)
     """From the easiest to the hardest, where that is known."""
     key: str = "strata"
-    """What configs call their strata: `sizes`."""
+    """What configs call their strata: `terms`."""
     noun: str
-    """What a stratum is, in the singular: `map size`."""
+    """What a stratum is, in the singular: `kind of sum`."""
     short: str = Field(default_factory=lambda given: given["noun"])
-    """The same in a word: `size`."""
+    """The same in a word: `kind`."""
     task: str
     """Completes "a language model that ...": what a policy of this family does."""
     brief: str = Field(default_factory=lambda given: given["task"])
@@ -270,14 +269,6 @@ class Drawn(NamedTuple):
     """What was asked and what was achieved, as JSON values."""
     line: str
     """The same for a log."""
-
-
-class ShortageError(SamplingError):
-    """A stratum holds too few instances; `found` has those that there are."""
-
-    def __init__(self, message: str, found: list[Any]) -> None:
-        super().__init__(message)
-        self.found = found
 
 
 class TaskFamily(Protocol):

@@ -19,6 +19,8 @@ T = TypeVar("T")
 
 TEXT_LIMIT = 16_000_000
 """Characters read at most: of a whole text, or of one line of a file that is read line by line."""
+CARD, CARD_MARK = "README.md", "---\n# A card of envwright; no part of the digest of these weights.\n"
+"""The card of a checkpoint, and how those begin that envwright writes."""
 _PARTIAL = ".partial"
 # Of ASCII and Latin-1 but tabs and ends of lines, and what turns the direction of writing.
 _STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -57,15 +59,19 @@ def is_unused(directory: Path) -> bool:
 
 
 def sweep(directory: Path, pattern: str = "**/*") -> None:
-    """Remove what `atomic_path` left below a directory, by a pattern of names, when its process was killed.
+    """Remove what `left_over` finds. The process of such a file is one of this machine, so call it where no
+    other one writes."""
+    for path in left_over(directory, pattern):
+        with suppress(OSError):
+            path.unlink()
 
-    The process of such a file is one of this machine, so call it where no other one writes.
-    """
+
+def left_over(directory: Path, pattern: str = "**/*") -> Iterator[Path]:
+    """What `atomic_path` left below a directory, by a pattern of names, when its process was killed."""
     for path in directory.glob(f"{pattern}{_PARTIAL}"):
         number = path.stem.rpartition(".")[2]
         if path.name.startswith(".") and number.isdecimal() and not _lives(int(number)):
-            with suppress(OSError):
-                path.unlink()
+            yield path
 
 
 def _lives(process: int) -> bool:
@@ -193,13 +199,23 @@ def digest(value: Any) -> str:
 
 
 def file_digest(path: Path) -> str:
-    """SHA-256 of a file, or of a directory: its files' relative paths and digests in sorted order."""
+    """SHA-256 of a file, or of a directory: its files' relative paths and digests in sorted order.
+
+    A card in a directory that begins with `CARD_MARK` is no part of it: cards tell of results, and weights
+    stay what they are.
+    """
     if path.is_dir():
-        return digest(
-            {str(p.relative_to(path)): file_digest(p) for p in sorted(path.rglob("*")) if p.is_file()}
-        )
+        files = (p for p in sorted(path.rglob("*")) if p.is_file() and not _is_card(p))
+        return digest({str(p.relative_to(path)): file_digest(p) for p in files})
     with open(path, "rb") as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+def _is_card(path: Path) -> bool:
+    if path.name != CARD:
+        return False
+    with open(path, "rb") as handle:
+        return handle.read(len(CARD_MARK)) == CARD_MARK.encode()
 
 
 def _plain(value: Any) -> Any:

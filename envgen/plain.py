@@ -4,6 +4,7 @@ Those are `space`, `draw_one` and `judge_one`; `envgen.sums` is a whole one.
 """
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,8 +13,8 @@ import pyarrow as pa
 from pydantic import JsonValue, ValidationError
 
 from envgen.config import EnvConfig
-from envgen.errors import ConfigError, DataError, describe_validation_error
-from envgen.family import Drawn, Knob, ShortageError, Source, Space
+from envgen.errors import ConfigError, DataError, ShortageError, describe_validation_error
+from envgen.family import Drawn, Knob, Source, Space
 from envgen.frozen import Frozen
 from envgen.seeds import generator
 
@@ -72,6 +73,10 @@ class PlainFamily:
         ]
     )
 
+    def __init__(self, options: Any) -> None:
+        """Keep the options; a family whose `space` depends on them makes it here."""
+        self.options = options
+
     def draw_one(self, stratum: str, knobs: Mapping[str, float], rng: np.random.Generator) -> PlainInstance:
         """One instance, all randomness from `rng`; the same again, or one without the labels, is thrown away.
 
@@ -99,7 +104,7 @@ class PlainFamily:
             own = {knob.name: self._own(knob, knobs[knob.name], index, count) for knob in kind.knobs}
             labels = {knob.label.name for knob in kind.knobs if knob.label and own[knob.name]}
             for _ in range(FRUITLESS):
-                one = self.draw_one(stratum, own, rng)
+                one = self._one(stratum, own, rng)
                 if one.id not in seen and one.labels == labels:
                     break
             else:
@@ -109,6 +114,13 @@ class PlainFamily:
         labelled = {knob.word: round(knobs[knob.name] * count) for knob in kind.knobs if knob.label}
         line = ", ".join(f"{number} {word}" for word, number in {"instances": count, **labelled}.items())
         return Drawn(found, {"instances": count, **labelled}, f"{kind.label}: {line}")
+
+    def _one(self, stratum: str, knobs: Mapping[str, float], rng: np.random.Generator) -> PlainInstance:
+        try:
+            return self.draw_one(stratum, knobs, rng)
+        except Exception as error:
+            error.add_note(f"draw_one of {type(self).__name__}, stratum {stratum!r}, knobs {dict(knobs)}")
+            raise
 
     def _own(self, knob: Knob, value: float, index: int, count: int) -> float:
         """A knob of instance `index` of `count`: the first ones have the label, the last ones more."""
@@ -133,7 +145,7 @@ class PlainFamily:
             for stratum in self.space.strata
             for end in (0, 1)
         ]
-        return max((self.prompt(self.draw_one(*end, rng), style) for end in ends for _ in range(10)), key=len)
+        return max((self.prompt(self._one(*end, rng), style) for end in ends for _ in range(10)), key=len)
 
     def judge(self, instances: Sequence[PlainInstance], answers: Sequence[str]) -> list[PlainVerdict]:
         """A verdict for each answer, in order."""
@@ -185,8 +197,18 @@ class PlainFamily:
         return None
 
 
+def constant_rates(family: PlainFamily, instances: Sequence[PlainInstance]) -> dict[str, float]:
+    """Stratum -> share of its instances, 0 to 1, to which its commonest reference is a valid answer."""
+    found = {}
+    for name in dict.fromkeys(one.stratum for one in instances):
+        own = [one for one in instances if one.stratum == name]
+        [(answer, _)] = Counter(one.answer for one in own).most_common(1)
+        found[name] = sum(verdict.valid for verdict in family.judge(own, [answer] * len(own))) / len(own)
+    return found
+
+
 def guess_floor(instances: Sequence[PlainInstance]) -> dict[str, float]:
-    """Stratum -> share of its commonest reference, 0 to 1: what one answer to all questions gets."""
+    """The same without a judge: stratum -> share of its commonest reference, 0 to 1."""
     answers: dict[str, list[str]] = {}
     for one in instances:
         answers.setdefault(one.stratum, []).append(one.answer)

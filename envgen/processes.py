@@ -7,6 +7,20 @@ import sys
 from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1
+_STOPPED = "somebody asked it to end; run the same command again to go on"
+_CRASHED = "it crashed in a library; `envwright doctor` shows the versions"
+_MEANINGS: dict[int, str] = {
+    signal.SIGKILL: "often for lack of memory; close other programs, or lower what it takes at a time",
+    signal.SIGTERM: _STOPPED,
+    signal.SIGINT: _STOPPED,
+    signal.SIGHUP: _STOPPED,
+    signal.SIGSEGV: _CRASHED,
+    signal.SIGABRT: _CRASHED,
+    signal.SIGBUS: "of a disk or shared memory that is full, or a broken file",
+    signal.SIGILL: "this processor lacks an instruction of a library",
+    signal.SIGXCPU: "its limit of CPU time was reached",
+}
+"""What a signal that ended a process usually means, and the remedy."""
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -32,12 +46,13 @@ def own_modules_first() -> dict[str, str]:
 
 
 def ended(status: int) -> str:
-    """How a process ended, from its return code: `ended with exit code 3`, `was killed by SIGSEGV`."""
+    """How a process ended, from its return code, and what to do: `ended with exit code 3`, `was killed by
+    SIGSEGV (...)`."""
     if status >= 0:
         return f"ended with exit code {status}"
-    if status == -signal.SIGKILL:
-        return "was killed by SIGKILL, as the kernel does when memory runs out"
     try:
-        return f"was killed by {signal.Signals(-status).name}"
+        name = signal.Signals(-status).name
     except ValueError:
-        return f"was killed by signal {-status}"
+        name = f"signal {-status}"
+    meaning = _MEANINGS.get(-status)
+    return f"was killed by {name} ({meaning})" if meaning else f"was killed by {name}"

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 from envgen.config import SHARE, EnvConfig, Part
-from envgen.errors import SamplingError
-from envgen.family import Drawn, Knob, ShortageError, Source, TaskFamily
+from envgen.errors import SamplingError, ShortageError
+from envgen.family import Drawn, Knob, Source, TaskFamily
 
 Found = Drawn | ShortageError
 _drawn_ahead: dict[tuple[Any, ...], Found] = {}

@@ -39,6 +39,8 @@ class Limits(Frozen):
 
     seconds: float = 10.0
     """For one request."""
+    batch_seconds: float = 300.0
+    """For all answers that are judged in one call; those that are left could not be judged."""
     memory: int = 4 << 30
     """Bytes of address space."""
 
@@ -51,7 +53,7 @@ class Worker:
     """
 
     def __init__(self, opener: str, arguments: dict[str, Any], limits: Limits, hash_seed: int = 0) -> None:
-        self._opener, self._arguments, self._limits = opener, arguments, limits
+        self._opener, self._arguments, self.limits = opener, arguments, limits
         self._environment = ENVIRONMENT | {"PYTHONHASHSEED": str(hash_seed)}
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
@@ -66,7 +68,7 @@ class Worker:
         with self._lock:
             if self._process is None or self._process.poll() is not None:
                 self._start()
-            return self._exchange(request, self._limits.seconds)
+            return self._exchange(request, self.limits.seconds)
 
     def close(self) -> None:
         """End the process."""
@@ -81,7 +83,7 @@ class Worker:
             str(theirs.fileno()),
             self._opener,
             json.dumps(self._arguments),
-            str(self._limits.memory),
+            str(self.limits.memory),
         ]
         with theirs:
             self._process = subprocess.Popen(

@@ -2,7 +2,8 @@
 
 import hashlib
 import re
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import NoReturn
 
@@ -73,6 +74,15 @@ class WorkerFamily(PlainFamily):
     def source(self) -> str:
         """What messages call the generator."""
         return self.name
+
+    def judge(self, instances: Sequence[PlainInstance], answers: Sequence[str]) -> list[PlainVerdict]:
+        """A verdict for each answer, in order; behind the limit of a batch none could be judged."""
+        limit, begun = self.worker.limits.batch_seconds, time.monotonic()
+        late = _verdict(SCORER_FAILED, f"the answers of one call took more than {limit:g} s", 0)
+        return [
+            self.judge_one(*pair) if time.monotonic() - begun < limit else late
+            for pair in zip(instances, answers, strict=True)
+        ]
 
     def judge_one(self, instance: PlainInstance, answer: str) -> PlainVerdict:
         """The verdict on what stands between the last answer tags, or on all of it where there are none."""

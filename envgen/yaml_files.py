@@ -1,11 +1,13 @@
 """YAML as it is written by people: read safely, in the words of YAML 1.2."""
 
 import re
+from collections.abc import Hashable
 from pathlib import Path
 from typing import Any, TypeVar
 
 import yaml
 from pydantic import BaseModel, ValidationError
+from yaml.constructor import ConstructorError
 
 from envgen.errors import ConfigError, DataError, describe_validation_error
 
@@ -15,7 +17,22 @@ YAML_ERRORS = (yaml.YAMLError, ValueError, RecursionError, LookupError, Attribut
 
 
 class _Loader(yaml.SafeLoader):
-    """Safe YAML in which `1e-4` is a number, as in YAML 1.2; PyYAML wants `1.0e-4`."""
+    """Safe YAML in which `1e-4` is a number, as in YAML 1.2; PyYAML wants `1.0e-4`. A key that stands twice
+    in a mapping is an error, as YAML says; PyYAML takes the last one without a word."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """The mapping; ConstructorError names the line of a key that repeats."""
+        seen: set[Any] = set()
+        for key_node, _ in node.value:
+            if key_node.tag == "tag:yaml.org,2002:merge":
+                continue
+            key = self.construct_object(key_node, deep=True)
+            if isinstance(key, Hashable) and key in seen:
+                raise ConstructorError(
+                    None, None, f"the key {key!r} stands twice; leave one of them out", key_node.start_mark
+                )
+            seen.update([key] if isinstance(key, Hashable) else [])
+        return super().construct_mapping(node, deep)
 
 
 # And in which `gate: off` is a word: in YAML 1.2 only true and false are booleans.

@@ -9,6 +9,7 @@ from typing import Any
 
 from prefect import suspend_flow_run
 from prefect.context import FlowRunContext
+from prefect.exceptions import Pause
 from prefect.input import RunInput
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
@@ -17,13 +18,14 @@ from envgen.config import SHARE
 from envgen.errors import ConfigError, SamplingError
 from envgen.family import Knob, Space
 from envgen.files import write_json
-from flows.suspended import WAITING
+from flows.suspended import WAITING, tell_what_it_waits_for
 from infra.analysis.formats import config_changes
 from infra.analysis.stage_view import pilot_text, proposal_markdown
 from infra.runs.decision import MAX_COMMENT, Verdict
 from infra.runs.next_config import decided, previous_config, store_decision
 from infra.runs.run import RunRef
 from infra.runs.stage import Stage
+from tasks.artifacts import show
 from tasks.run import log
 
 ASKED_AT_MOST = 50
@@ -75,6 +77,9 @@ def ask(run: RunRef, stage: int) -> None:
             # decided.
             log.warning("stage %d: the run went on without a decision; asking again", stage)
             continue
+        except Pause:  # how Prefect ends the process of a suspended run
+            show(tell_what_it_waits_for, flow_run.id, f"waits for you to {waits_for(run, stage)}")
+            raise
         if already := run.stage(stage).decision:
             log.warning(
                 "stage %d: the form says %s, but the proposal was %s before", stage, answer.decision, already

@@ -7,7 +7,7 @@ prepare()
 from prefect import flow
 from prefect.runtime import flow_run
 
-from flows.parameters import USUAL_BENCHMARK, BenchmarkOptions, chosen_benchmark
+from flows.benchmark_parameters import USUAL_BENCHMARK, BenchmarkOptions, chosen_benchmark
 from infra.analysis.benchmark.results import BenchmarkResults
 from infra.analysis.benchmark.spec import benchmark_directory
 from infra.runs.lease import exclusive

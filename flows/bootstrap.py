@@ -1,4 +1,4 @@
-"""Make a base policy from nothing."""
+"""Make a base policy, from nothing or from a chat model."""
 
 from pathlib import Path
 

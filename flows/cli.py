@@ -3,29 +3,64 @@ quick."""
 
 import errno
 import sys
+from typing import Annotated, Any
 
-import typer
+try:
+    import typer
+    from typer.core import TyperGroup
 
-from envgen.errors import ChildError, EnvwrightError
-from flows.commands import (
-    approval_cli,
-    benchmark_cli,
-    export_cli,
-    family_cli,
-    family_commands,
-    fetch_cli,
-    run_cli,
-    server_cli,
-    setup_cli,
-    study_cli,
-)
-from flows.commands.terminal import BAD_INPUT, FAILED
+    from envgen.errors import ChildError, EnvwrightError
+    from flows.commands import (
+        approval_cli,
+        benchmark_cli,
+        export_cli,
+        family_cli,
+        family_commands,
+        fetch_cli,
+        presets_cli,
+        run_cli,
+        runs_cli,
+        server_cli,
+        setup_cli,
+        study_cli,
+    )
+    from flows.commands.terminal import BAD_INPUT, FAILED
+    from flows.stopping import stoppable
+
+    family_groups = list(family_commands.found())
+except KeyboardInterrupt:  # before `stoppable`, and before anything is begun
+    sys.exit(130)
+
+_OF_FAMILIES = "Environments and data"
+PANELS = {
+    "Run": ("run", "approve", "reject"),
+    "Look": ("runs", "status", "watch", "clean", "report", "lineage"),
+    "Compare": ("compare", "benchmark", "study", "headroom"),
+    _OF_FAMILIES: ("family", "export"),
+    "Serve": ("serve", "deploy", "janitor", "notify"),
+    "Set up": ("presets", "engineers", "init", "doctor", "fetch", "bootstrap"),
+}
+"""Group of the help -> its commands; those of task families are with environments."""
+
+
+class _Grouped(TyperGroup):
+    """Commands in the groups, and in the order, of `PANELS`."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        panels = {name: panel for panel, names in PANELS.items() for name in names}
+        order = list(PANELS)
+        for name, command in self.commands.items():
+            command.rich_help_panel = panels.get(name, _OF_FAMILIES)  # type: ignore[attr-defined]
+        places = {name: (order.index(panel), place) for place, (name, panel) in enumerate(panels.items())}
+        last = (order.index(_OF_FAMILIES), len(places))
+        self.commands = dict(sorted(self.commands.items(), key=lambda item: places.get(item[0], last)))
+
 
 app = typer.Typer(
+    cls=_Grouped,
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode="markdown",
-    help="Reinforcement learning in which the policy redesigns its own environment.",
 )
 for group in (
     run_cli,
@@ -37,18 +72,44 @@ for group in (
     study_cli,
     fetch_cli,
     setup_cli,
+    presets_cli,
+    runs_cli,
 ):
     app.add_typer(group.commands)
-for commands in family_commands.found():
+for commands in family_groups:
     app.add_typer(commands)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from infra.config.versions import code_version
+
+        typer.echo(f"envwright {code_version()}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            help="Print the version, with the commit of a checkout, and stop.",
+            callback=_show_version,
+            is_eager=True,
+        ),
+    ] = False,
+) -> None:
+    """Reinforcement learning in which the policy redesigns its own environment."""
 
 
 def main() -> None:
     """Entry point: errors of the user become one message and exit code 2, failures exit code 1."""
-    try:
-        app()
-    except Exception as error:
-        sys.exit(_explain(error))
+    with stoppable():
+        try:
+            app()
+        except Exception as error:
+            sys.exit(_explain(error))
 
 
 def _explain(error: Exception) -> int:
@@ -67,7 +128,9 @@ def _explain(error: Exception) -> int:
         )
         return BAD_INPUT
     wrong_path = isinstance(error, PermissionError | FileExistsError | NotADirectoryError | IsADirectoryError)
-    if isinstance(error, OSError) and (wrong_path or error.errno in {errno.ENAMETOOLONG, errno.ELOOP}):
+    if isinstance(error, OSError) and (
+        wrong_path or error.errno in {errno.ENAMETOOLONG, errno.ELOOP, errno.EROFS}
+    ):
         typer.echo(
             f"error: {error.filename2 or error.filename}: {error.strerror}; choose another path", err=True
         )

@@ -1,6 +1,7 @@
-"""The flow of a comparison: one shared stage 0, then a curriculum in a child process for every engineer
-variant and seed."""
+"""The flow of a comparison: one shared stage 0, then a curriculum for every engineer variant and seed, each a
+run of a deployment or a child process."""
 
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextvars import copy_context
@@ -16,18 +17,19 @@ from prefect.runtime import flow_run
 
 from envgen.errors import ChildError, RunDirectoryError
 from flows.compare_children import Children, shares_of_gpus
+from flows.compare_runs import DeployedRuns, pools_for
 from flows.parameters import USUAL_COMPARISON, ComparisonOptions, Jobs, PresetChoice, chosen_comparison
 from infra.analysis.gather import finished
 from infra.analysis.results import ComparisonResults
 from infra.analysis.spec import Child, ComparisonSpec, open_comparison
 from infra.config.settings import Settings
-from infra.runs.fork import fork
 from infra.runs.lease import exclusive
 from tasks.compare import earlier_failures, open_record, publish_comparison
 from tasks.lineage import unrecorded
-from tasks.run import log
+from tasks.run import Pace, log
 
 T = TypeVar("T")
+MOST_AT_A_TIME = 64
 
 
 def _run_name() -> str:
@@ -38,10 +40,12 @@ def _run_name() -> str:
 
 @flow(name="compare", flow_run_name=_run_name)
 def compare(
-    preset: PresetChoice, name: str = "", options: ComparisonOptions = USUAL_COMPARISON, jobs: Jobs = 1
+    preset: PresetChoice,
+    name: str = "",
+    options: ComparisonOptions = USUAL_COMPARISON,
+    jobs: Jobs | None = None,
 ) -> ComparisonResults:
-    """Run every engineer variant with every seed from one shared stage 0, `jobs` at a time, and sum up what
-    they show.
+    """Run every engineer variant with every seed from one shared stage 0, and sum up what they show.
 
     A repeated call with the same name continues; engineers, seeds and stages may be added. A curriculum that
     fails costs no other one: the rest is finished and published, then ChildError is raised.
@@ -50,22 +54,29 @@ def compare(
         preset: A shipped preset, or the path of a YAML file on the machine that runs it.
         name: Name of the comparison; an existing one is continued. Left out, it is made from the preset.
         options: Engineers, seeds, and what all curricula change in the preset.
-        jobs: Curricula at a time; they share the cores, and each has its own of the GPUs that can be seen.
+        jobs: Curricula at a time. Left out: as many as the workers take where they are runs of a deployment,
+            else one. In processes of this machine they share the cores, and each has GPUs of its own.
     """
     spec = chosen_comparison(preset, name, options)
     return run_comparison(spec, Settings().run_directory(spec.name), jobs)
 
 
-def run_comparison(spec: ComparisonSpec, directory: Path, jobs: Jobs = 1) -> ComparisonResults:
+def run_comparison(spec: ComparisonSpec, directory: Path, jobs: Jobs | None = None) -> ComparisonResults:
     """The curricula of a comparison in a directory, `jobs` at a time; inside a flow run. ChildError if one
     fails."""
-    shares = shares_of_gpus(map(spec.preset_of, spec.children), jobs)
+    pools = pools_for(spec, directory)
+    at_a_time = jobs or (MOST_AT_A_TIME if pools else 1)
+    shares = None if pools else shares_of_gpus(map(spec.preset_of, spec.children), at_a_time)
     with exclusive(directory):
         whole = open_comparison(directory, spec)
         record = open_record(directory, whole)
-        children = Children(directory, jobs, shares, record)
+        children = (
+            Children(directory, at_a_time, shares, record)
+            if shares
+            else DeployedRuns(directory, pools or {}, record)
+        )
         wanted = [child for child in whole.children if child in spec.children]
-        results = _run_all(directory, whole, wanted, children, jobs)
+        results = _run_all(directory, whole, wanted, children, at_a_time)
     _complain(results, wanted)
     return results
 
@@ -82,33 +93,39 @@ def _complain(results: ComparisonResults, wanted: list[Child]) -> None:
 
 
 def _run_all(
-    directory: Path, spec: ComparisonSpec, wanted: list[Child], children: Children, jobs: int
+    directory: Path,
+    spec: ComparisonSpec,
+    wanted: list[Child],
+    children: Children | DeployedRuns,
+    jobs: int,
 ) -> ComparisonResults:
     todo = _todo(directory, spec, wanted)
-    done = len(wanted) - len(todo)
-    log.info("%d curricula, %d of them finished already; %d at a time", len(wanted), done, jobs)
+    done, at_a_time = len(wanted) - len(todo), min(jobs, max(1, len(todo)))
+    log.info("%d curricula, %d of them finished already; %d at a time", len(wanted), done, at_a_time)
     _run_roots(directory, spec, todo, children, jobs)
     failures = earlier_failures(directory)
     for child in todo:
         failures.pop(child.name, None)
 
+    pace, took = Pace(len(todo), at_a_time), dict[str, float]()
+
     def start(child: Child) -> None:
-        preset = spec.preset_of(child)
-        if spec.roots:
-            fork(directory / spec.root(child.seed), directory / child.name, preset)
-        children.run(child.name, child.title, preset)
+        begun, preset = time.monotonic(), spec.preset_of(child)
+        children.run(child.name, child.title, preset, spec.root(child.seed) if spec.roots else "")
         if not finished(directory / child.name, preset):
             raise RunDirectoryError(
                 f"{directory / child.name}: ended without an error, but its results are not complete or not"
                 " readable"
             )
+        took[child.name] = time.monotonic() - begun
 
     def ended(child: Child, error: BaseException | None) -> None:
+        stands = pace.over(took.get(child.name))
         if error is None:
-            log.info("%s: finished", child.title)
+            log.info("%s: finished; %s", child.title, stands)
         else:
             failures[child.name] = str(error) or type(error).__name__
-            log.error("%s: failed: %s", child.title, failures[child.name])
+            log.error("%s: failed, %s: %s", child.title, stands, failures[child.name])
         publish_comparison(directory, spec, failures)
 
     run_each(todo, jobs, start, ended, children.stop)
@@ -116,7 +133,11 @@ def _run_all(
 
 
 def _run_roots(
-    directory: Path, spec: ComparisonSpec, todo: list[Child], children: Children, jobs: int
+    directory: Path,
+    spec: ComparisonSpec,
+    todo: list[Child],
+    children: Children | DeployedRuns,
+    jobs: int,
 ) -> None:
     """Train every shared stage 0 that a curriculum which is not there yet goes on from."""
     roots, errors = spec.roots, list[BaseException]()

@@ -4,6 +4,8 @@ import logging
 import os
 import threading
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from subprocess import Popen
 from uuid import UUID
@@ -15,10 +17,14 @@ from prefect.states import Crashed
 from envgen.errors import BUGS, ChildError
 from flows.compare_child import CurriculumSpec
 from infra.config.preset import Preset
+from infra.runs.fork import fork
 from policy.child import run_child, stop_child
 from policy.devices import VISIBLE, Shares, visible_devices
 from policy.grpo.launch import process_count
 from tasks.run import log
+
+_PATIENCE = 4.0
+"""Seconds in which a curriculum may tell Prefect that it was ended."""
 
 
 class Children:
@@ -35,11 +41,13 @@ class Children:
         self._lock = threading.Lock()
         self._stopped = False
 
-    def run(self, name: str, title: str, preset: Preset) -> None:
-        """Run one curriculum to its end in a child of this thread; ChildError if it fails. Its output is in
-        `logs/`."""
+    def run(self, name: str, title: str, preset: Preset, root: str = "") -> None:
+        """Run one curriculum to its end in a child of this thread, from the stage 0 of `root` if it is new;
+        ChildError if it fails. Its output is in `logs/`."""
         parent = UUID(self.parent) if self.parent else None
         directory = (self.directory / name).resolve()
+        if root:
+            fork(self.directory / root, directory, preset)
         spec = CurriculumSpec(directory=directory, title=title, preset=preset, parent=parent)
         flow_runs: list[str] = []
 
@@ -81,12 +89,13 @@ class Children:
                 self._running.difference_update(children)
 
     def stop(self) -> None:
-        """End all children, and those that are about to start."""
+        """End all children at the same time, and those that are about to start."""
         with self._lock:
             self._stopped = True
             running = list(self._running)
-        for child in running:
-            stop_child(child)
+        if running:
+            with ThreadPoolExecutor(len(running)) as pool:
+                list(pool.map(partial(stop_child, patience=_PATIENCE), running))
 
 
 def _environment(jobs: int, record: str | None) -> dict[str, str]:

@@ -16,28 +16,33 @@ from pydantic import ValidationError
 from envgen.config import EnvConfig
 from envgen.errors import EnvwrightError
 from flows.approval import ask, waits_for
-from flows.parameters import AS_IN_PRESET, CurriculumOptions, PresetChoice, chosen_curriculum
-from infra.analysis.formats import count, difference_text, rate_text
+from flows.compare_runs import Membership
+from flows.parameters import AS_IN_PRESET, AnyPreset, CurriculumOptions, chosen_curriculum
+from infra.analysis.formats import count, difference_text, duration, rate_text
 from infra.analysis.spec import engineer_variant
+from infra.config.names import checked_name
 from infra.config.preset import Preset
 from infra.config.settings import Settings
+from infra.runs.finished import record_finished
 from infra.runs.lease import exclusive
+from infra.runs.left import seconds_left
 from infra.runs.next_config import must_ask, next_config
 from infra.runs.results import CurriculumResults
 from infra.runs.run import RunRef, open_run
+from infra.runs.run_log import kept_log
 from infra.runs.stage import Stage
 from infra.runs.steps import StepRecord
 from infra.serving.names import TAG
 from policy.child import dismiss
-from policy.grpo.launch import check_packages
+from policy.grpo.launch import check_devices, check_packages
 from tasks.data import generate, make_validation
 from tasks.engineer import propose
 from tasks.gate import judge
 from tasks.learn import evaluate_stage, evaluate_start, summarize, train, warm_engine, warm_trainer
-from tasks.lineage import record_lineage
+from tasks.lineage import record_lineage, unrecorded
 from tasks.pilot import choose, score_candidates
 from tasks.publish import publish, write_manifest
-from tasks.remote import copy_run, fetch_run
+from tasks.remote import copy_run, fetch_run, fork_run
 from tasks.run import close_engine, log
 from tasks.stage_artifacts import show_proposal, show_result, show_stage
 
@@ -87,6 +92,8 @@ def _completed(value: T, results: CurriculumResults) -> T:
 def _run_name() -> str:
     """The name of the curriculum that this flow run is asked for."""
     given = flow_run.parameters
+    if part_of := given.get("comparison"):
+        return f"{Membership.model_validate(part_of).folder}/{given['name']}"
     try:
         return chosen_curriculum(
             given["preset"], given["name"], CurriculumOptions.model_validate(given["options"])
@@ -97,34 +104,46 @@ def _run_name() -> str:
 
 @flow(name="curriculum", flow_run_name=_run_name)
 def curriculum(
-    preset: PresetChoice, name: str = "", options: CurriculumOptions = AS_IN_PRESET
+    preset: AnyPreset,
+    name: str = "",
+    options: CurriculumOptions = AS_IN_PRESET,
+    comparison: Membership | None = None,
 ) -> CurriculumResults:
     """Train a policy in stages; after each stage the engineer writes the next environment config.
 
     A repeated call that means the same run continues after the last complete step.
 
     Args:
-        preset: A shipped preset, or the path of a YAML file on the machine that runs it.
+        preset: A shipped preset, the path of a YAML file on the machine that runs it, or all fields as JSON.
         name: Name of the run; an existing one is continued. Left out, it is made from the preset.
         options: What this run changes in its preset.
+        comparison: The comparison that the run is part of, which fills this in.
     """
     resolved, chosen = chosen_curriculum(preset, name, options)
-    results = run_curriculum(resolved, Settings().run_directory(chosen))
+    directory, root = Settings().run_directory(chosen), None
+    if comparison:
+        directory = comparison.directory / checked_name(chosen)
+        root = comparison.directory / checked_name(comparison.root) if comparison.root else None
+    results = run_curriculum(resolved, directory, root)
     return _completed(results, results)
 
 
-def run_curriculum(preset: Preset, directory: Path) -> CurriculumResults:
-    """The curriculum of a preset in a run directory; inside a flow run. ConfigError if a package is missing
-    that training needs."""
+def run_curriculum(preset: Preset, directory: Path, root: Path | None = None) -> CurriculumResults:
+    """The curriculum of a preset in a run directory, a new one from the stage 0 of the run `root`; inside a
+    flow run. ConfigError if a package or a GPU is missing that training needs."""
     check_packages(preset.trl, preset.training)
+    check_devices(preset.trl, preset.training)
     with exclusive(directory), tags(TAG):
         fetch_run(directory)
+        if root:
+            fork_run(root, directory, preset)
         run = RunRef(directory=directory, preset=open_run(directory, preset).preset)
-        try:
-            return _stages(run)
-        finally:
-            close_engine()
-            dismiss()
+        with kept_log(run):
+            try:
+                return _stages(run)
+            finally:
+                close_engine()
+                dismiss()
 
 
 def _stages(run: RunRef) -> CurriculumResults:
@@ -135,9 +154,12 @@ def _stages(run: RunRef) -> CurriculumResults:
     validation = make_validation(run)
     evaluate_start(run, validation)
     config: EnvConfig | None = preset.default_config
-    results = None
+    results, number = None, 0
     for number in range(preset.stages):
-        log.info("stage %d of %d%s", number, preset.stages - 1, "" if number else " (default config)")
+        first = "" if number else ", default config"
+        left = seconds_left(run, number)
+        more = "" if left is None else f", about {duration(left)} of the run left"
+        log.info("stage %d (%d of %d)%s%s", number, number + 1, preset.stages, first, more)
         results, places = stage(run, number, config, validation, run.parent(number), variant)
         asked = must_ask(run, number)
         show_result(run, results, places, waits_for(run, number) if asked else "")
@@ -151,5 +173,7 @@ def _stages(run: RunRef) -> CurriculumResults:
             results = publish(run, number)
             copy_run(run.directory)
             break
+    if not must_ask(run, number) and not unrecorded(run.directory):
+        record_finished(run)
     assert results is not None
     return results

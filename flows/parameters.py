@@ -3,6 +3,7 @@
 Only what is given overrides the preset: a field that is left out, or left empty in the form, keeps the
 preset's value."""
 
+from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import ConfigDict, Field, SerializerFunctionWrapHandler, ValidationError, model_serializer
@@ -13,12 +14,9 @@ from engineer.engineers.registry import known_engineers
 from engineer.gate import Gate
 from envgen.errors import ConfigError, describe_validation_error
 from envgen.frozen import Frozen
-from envgen.mapf.prompts import PromptStyle
-from infra.analysis.benchmark.spec import ANSWER_TOKENS, BenchmarkSpec, planned
 from infra.analysis.spec import ComparisonSpec, plan
 from infra.config.preset import Preset, load_preset, shipped_presets
 from infra.runs.run import default_name
-from policy.chat.engine_config import Backend, Dtype, EngineConfig
 from policy.checkpoints import check_model
 
 _VARIANTS: JsonDict = {"enum": list(VARIANTS)}
@@ -31,6 +29,8 @@ PresetChoice = (
     | Annotated[str, Field(title="Path of a YAML file")]
 )
 """The preset of a flow, which a form lets choose."""
+AnyPreset = PresetChoice | Annotated[str, Field(title="All fields of a preset, as JSON", pattern=r"^\s*\{")]
+"""That of a curriculum, which a comparison hands over whole: the file may lie on another machine."""
 
 
 def _without_defaults(schema: dict[str, Any]) -> None:
@@ -40,7 +40,9 @@ def _without_defaults(schema: dict[str, Any]) -> None:
         field.pop("default", None)
 
 
-class _Form(Frozen):
+class OptionsForm(Frozen):
+    """Options that override a preset where they are given; a form shows no defaults."""
+
     model_config = ConfigDict(json_schema_extra=_without_defaults)
 
     @model_serializer(mode="wrap")
@@ -50,10 +52,10 @@ class _Form(Frozen):
         return {name: value for name, value in serialize(self).items() if name in self.model_fields_set}
 
 
-Form = TypeVar("Form", bound=_Form)
+Form = TypeVar("Form", bound=OptionsForm)
 
 
-class CurriculumOptions(_Form):
+class CurriculumOptions(OptionsForm):
     """What a curriculum changes in its preset."""
 
     model_config = ConfigDict(title="Curriculum")
@@ -143,7 +145,7 @@ class CurriculumOptions(_Form):
 AS_IN_PRESET = CurriculumOptions()
 
 
-class ComparisonOptions(_Form):
+class ComparisonOptions(OptionsForm):
     """Which curricula a comparison consists of."""
 
     model_config = ConfigDict(title="Comparison")
@@ -160,7 +162,12 @@ class ComparisonOptions(_Form):
         default=[0, 1, 2],
         min_length=1,
         title="Seeds",
-        description="Stage 0 is trained once, with the first of them.",
+        description="One stage 0 for all is trained with the first of them.",
+    )
+    stage_0: Literal["one", "per-seed"] = Field(
+        default="one",
+        title="Stage 0",
+        description="One for all seeds, or one for each seed, which its curricula share.",
     )
     variants: list[Annotated[str, Field(json_schema_extra=_VARIANTS)]] = Field(
         default_factory=list,
@@ -174,6 +181,14 @@ class ComparisonOptions(_Form):
         title="Stages",
         description="Of each curriculum, the shared stage 0 included.",
     )
+    registration: str = Field(
+        default="",
+        title="Registration",
+        description=(
+            "A text file that says what is expected, on the machine that runs it. A comparison is not"
+            " continued under another text."
+        ),
+    )
     settings: dict[str, Any] = Field(
         default_factory=dict, title="Other settings", description="Any other field of the preset, dotted."
     )
@@ -182,91 +197,15 @@ class ComparisonOptions(_Form):
 USUAL_COMPARISON = ComparisonOptions()
 
 
-class BenchmarkOptions(_Form):
-    """How a model is asked."""
-
-    model_config = ConfigDict(title="Benchmark")
-    preset: str = Field(
-        default="",
-        title="Preset",
-        description="Answer the validation set of this preset instead of the benchmark suite.",
-    )
-    style: PromptStyle = Field(
-        default=PromptStyle.BOARD,
-        title="Prompt style",
-        description=(
-            "board for models that read, compact for those that the tiny policy became. Left out, the context"
-            " of a checkpoint decides."
-        ),
-    )
-    answer_tokens: int = Field(
-        default=ANSWER_TOKENS,
-        ge=8,
-        le=100_000,
-        title="Answer tokens",
-        description="Longest answer. Left out, the style decides.",
-    )
-    backend: Backend = Field(
-        default="transformers",
-        title="Backend",
-        description="What runs the model; vLLM is much faster on a GPU. Not for an endpoint.",
-    )
-    dtype: Dtype = Field(default="auto", title="Precision", description="Of weights and activations.")
-    batch_size: int = Field(
-        default=64,
-        ge=1,
-        le=10_000,
-        title="Batch size",
-        description="Prompts generated together; not used for an endpoint.",
-    )
-    replicas: int = Field(
-        default=1,
-        ge=1,
-        le=64,
-        title="Replicas",
-        description="Processes that share the prompts, each with the model on GPUs of its own.",
-    )
-    tensor_parallel: int = Field(
-        default=1,
-        ge=1,
-        le=64,
-        title="Tensor parallel",
-        description="GPUs over which each replica splits the model; vllm only.",
-    )
-    gpu_memory_utilization: float | None = Field(
-        default=None,
-        gt=0,
-        le=1,
-        title="Share of GPU memory",
-        description="For weights and cache; vllm only, which takes 0.92 if left out.",
-    )
-    max_model_len: int | None = Field(
-        default=None,
-        ge=16,
-        title="Longest prompt and answer",
-        description="In tokens; vllm only. Less than the model's limit saves memory.",
-    )
-    limit: int | None = Field(
-        default=None,
-        ge=1,
-        title="Limit",
-        description=(
-            "Answer at most so many instances of each wait subset, number of agents and map size; all if left"
-            " out."
-        ),
-    )
-
-
-USUAL_BENCHMARK = BenchmarkOptions()
 Jobs = Annotated[int, Field(ge=1, le=64)]
 
 
 def curriculum_options(given: dict[str, Any]) -> CurriculumOptions:
     """The options with these values; what is None was not given. ConfigError names the field."""
-    return _options(CurriculumOptions, given)
+    return options_of(CurriculumOptions, given)
 
 
-def chosen_curriculum(preset: str, name: str, options: CurriculumOptions) -> tuple[Preset, str]:
+def chosen_curriculum(preset: AnyPreset, name: str, options: CurriculumOptions) -> tuple[Preset, str]:
     """The preset and the name of the curriculum that is asked for; ConfigError or ModelError says what is
     wrong."""
     resolved = load_preset(preset, options.overrides)
@@ -285,40 +224,15 @@ def chosen_comparison(preset: str, name: str, options: ComparisonOptions) -> Com
         stages=options.stages if "stages" in options.model_fields_set else None,
         settings=options.settings,
         name=name or None,
+        stage_0=options.stage_0,
+        registration=Path(options.registration) if options.registration else None,
     )
     check_model(spec.preset.model)
     return spec
 
 
-def benchmark_options(given: dict[str, Any]) -> BenchmarkOptions:
-    """The options with these values; what is None was not given. ConfigError names the field."""
-    return _options(BenchmarkOptions, given)
-
-
-def chosen_benchmark(model: str, data: str, options: BenchmarkOptions) -> BenchmarkSpec:
-    """The benchmark that is asked for; ConfigError or ModelError says what is wrong."""
-    given = options.model_fields_set
-    try:
-        engine = EngineConfig.model_validate(
-            {name: value for name, value in options.model_dump().items() if name in EngineConfig.model_fields}
-        )
-    except ValidationError as error:
-        raise ConfigError(describe_validation_error(error, "options")) from None
-    spec = planned(
-        model,
-        data,
-        options.preset,
-        limit=options.limit,
-        style=options.style if "style" in given else None,
-        answer_tokens=options.answer_tokens if "answer_tokens" in given else None,
-        engine=engine,
-    )
-    if not spec.endpoint:
-        check_model(spec.model)
-    return spec
-
-
-def _options(form: type[Form], given: dict[str, Any]) -> Form:
+def options_of(form: type[Form], given: dict[str, Any]) -> Form:
+    """The form with these values; what is None was not given. ConfigError names the field."""
     try:
         return form.model_validate({name: value for name, value in given.items() if value is not None})
     except ValidationError as error:

@@ -2,26 +2,21 @@
 down together."""
 
 import os
-import secrets
-import signal
-import socket
-import subprocess
-import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from envgen.errors import ConfigError, RunDirectoryError
+from flows.stopping import awaited
 from infra.config.settings import Settings, without_password
 from infra.runs.lease import exclusive
-from infra.serving import marked, project_file
+from infra.serving import marked_processes, project_file
 from infra.serving.addresses import Addresses
 from infra.serving.auth import CLIENT, SERVER, Login, choose_login
-from infra.serving.names import POOLS
+from infra.serving.crashed_runs import crash_taken, crash_unstarted
+from infra.serving.names import POOLS, worker_name
 from infra.serving.services import Service, Worker, stop_all, wait_until_ready
-from infra.serving.taken import crash_taken
 
 Say = Callable[[str], None]
 _WATCH, _LONGEST_DELAY, _SETTLED = 0.5, 60.0, 60.0
@@ -41,7 +36,7 @@ def alone() -> Iterator[None]:
         ) from None
 
 
-def serve(addresses: Addresses, limit: int, say: Say) -> None:
+def serve(addresses: Addresses, limit: int, resume: int, say: Say) -> None:
     """Bring everything up, keep it up until a signal asks for the end, and take it down.
 
     ChildError if a server fails, ConfigError if an auth string that the user set cannot be one.
@@ -49,17 +44,17 @@ def serve(addresses: Addresses, limit: int, say: Say) -> None:
     settings, login = Settings(), choose_login()
     folder = settings.runs.resolve() / ".serve"
     folder.mkdir(parents=True, exist_ok=True)
-    with _signals() as stopped, _guarded(addresses) as mark:
+    with _guarded(addresses) as mark, awaited(mark) as stopped:
         environment = _environment(addresses, settings, login, mark)
         servers = _servers(addresses, settings, login, environment, folder)
         workers = [_worker(pool, environment, folder) for pool in POOLS]
+        watched = [*workers, _janitor(resume, environment, folder)]
         try:
-            if not _start(addresses, login, servers, workers, limit, environment, folder, say, stopped):
+            if not _start(addresses, login, servers, watched, limit, environment, folder, say, stopped):
                 return
-            _watch(servers, workers, say, stopped)
+            _watch(addresses, login, servers, watched, say, stopped)
         finally:
-            say("stopping ...")
-            stop_all(workers)
+            stop_all(watched)
             crash_taken(
                 addresses.api,
                 login.auth_string,
@@ -67,7 +62,7 @@ def serve(addresses: Addresses, limit: int, say: Say) -> None:
                 {process for worker in workers for process in worker.runs},
             )
             stop_all(servers)
-            marked.kill_marked(mark)
+            marked_processes.kill_marked(mark)
             say("everything is stopped")
 
 
@@ -75,7 +70,7 @@ def _start(
     addresses: Addresses,
     login: Login,
     servers: list[Service],
-    workers: list[Worker],
+    watched: list[Service],
     limit: int,
     environment: dict[str, str],
     folder: Path,
@@ -106,34 +101,45 @@ def _start(
         deployer.stop()
     if deployer.process is None or deployer.process.returncode:
         raise deployer.failure("failed")
-    for worker in workers:
-        worker.start()
+    crash_unstarted(addresses.api, login.auth_string, POOLS)
+    for service in watched:
+        service.start()
     _tell(addresses, login, servers, written, time.monotonic() - began, say)
     return True
 
 
-def _watch(servers: list[Service], workers: list[Worker], say: Say, stopped: Callable[[float], bool]) -> None:
-    """Until a signal comes: a server that ends is a failure, a worker that ends is started again."""
-    delays, due = {worker.name: 1.0 for worker in workers}, {}
+def _watch(
+    addresses: Addresses,
+    login: Login,
+    servers: list[Service],
+    watched: list[Service],
+    say: Say,
+    stopped: Callable[[float], bool],
+) -> None:
+    """Until a signal comes: a server that ends is a failure, a worker or janitor that ends is started
+    again."""
+    delays, due = {service.name: 1.0 for service in watched}, {}
     while not stopped(_WATCH):
         for server in servers:
             if server.ended:
                 raise server.failure("ended; the rest is taken down")
         now = time.monotonic()
-        for worker in workers:
-            if worker.process is None or not worker.ended:
+        for service in watched:
+            if service.process is None or not service.ended:
                 continue
-            if worker.name not in due:
-                delays[worker.name] = (
-                    1.0 if now - worker.started > _SETTLED else min(2 * delays[worker.name], _LONGEST_DELAY)
+            if service.name not in due:
+                delays[service.name] = (
+                    1.0 if now - service.started > _SETTLED else min(2 * delays[service.name], _LONGEST_DELAY)
                 )
-                due[worker.name] = now + delays[worker.name]
-                ended = f"{worker.name} ended with exit code {worker.process.returncode}"
-                say(f"{ended}; starting it again in {delays[worker.name]:.0f} s ({worker.log})")
-            elif now >= due[worker.name]:
-                del due[worker.name]
-                worker.stop()
-                worker.start()
+                due[service.name] = now + delays[service.name]
+                ended = f"{service.name} ended with exit code {service.process.returncode}"
+                say(f"{ended}; starting it again in {delays[service.name]:.0f} s ({service.log})")
+            elif now >= due[service.name]:
+                del due[service.name]
+                service.stop()
+                if isinstance(service, Worker):
+                    crash_unstarted(addresses.api, login.auth_string, [service.pool])
+                service.start()
 
 
 def _tell(
@@ -176,7 +182,7 @@ def _environment(addresses: Addresses, settings: Settings, login: Login, mark: s
         )
     )
     return {
-        marked.VARIABLE: mark,
+        marked_processes.VARIABLE: mark,
         "NO_PROXY": direct,
         "no_proxy": direct,
         "ENVWRIGHT_RUNS": str(settings.runs.resolve()),
@@ -259,49 +265,23 @@ def _worker(pool: str, environment: dict[str, str], folder: Path) -> Worker:
         "--type",
         "process",
         "--name",
-        f"{pool} on {socket.gethostname()}",
+        worker_name(pool),
     ]
-    return Worker(f"worker {pool}", "prefect", arguments, environment, folder / f"worker-{pool}.log")
+    log = folder / f"worker-{pool}.log"
+    return Worker(f"worker {pool}", "prefect", arguments, environment, log, pool=pool)
 
 
-@contextmanager
-def _signals() -> Iterator[Callable[[float], bool]]:
-    """Until its end, signals that ask for the end of this process only set what the yielded function waits
-    for, so many seconds."""
-    event = threading.Event()
-    # nohup ignores the end of the terminal.
-    hangup = [] if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else [signal.SIGHUP]
-    before = {
-        number: signal.signal(number, lambda *_: event.set())
-        for number in (signal.SIGINT, signal.SIGTERM, *hangup)
-    }
-    try:
-        yield event.wait
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+def _janitor(resume: int, environment: dict[str, str], folder: Path) -> Service:
+    arguments = ["janitor", "--resume", str(resume)]
+    return Service("janitor", "flows.cli", arguments, environment, folder / "janitor.log")
 
 
 @contextmanager
 def _guarded(addresses: Addresses) -> Iterator[str]:
     """The mark of what is started here. Whatever becomes of this process, another one kills all that carries
     it."""
-    mark = f"{os.getpid()}-{secrets.token_hex(8)}"
-    command = [
-        sys.executable,
-        "-m",
-        "infra.serving.guard",
-        mark,
-        addresses.api,
-        str(project_file.FILE.resolve()),
-    ]
-    guard = subprocess.Popen(
-        command,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+    mark = marked_processes.new_mark()
+    guard = marked_processes.start_guard(mark, addresses.api, str(project_file.FILE.resolve()))
     try:
         yield mark
     finally:

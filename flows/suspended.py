@@ -1,4 +1,5 @@
-"""Wake the flow run that is suspended for a decision, after the decision was stored in a shell."""
+"""The flow run that is suspended for a decision: what its state says, and how it wakes after the decision was
+stored in a shell."""
 
 import json
 import time
@@ -13,6 +14,15 @@ WAITING = ".waiting.json"
 """In a run directory: which flow run is suspended for a decision."""
 SETTLE_SECONDS = 10.0
 """A suspended run is left alone for so long."""
+
+
+def tell_what_it_waits_for(flow_run_id: UUID, message: str) -> None:
+    """Give the state of a suspended flow run a message: Prefect takes none when it suspends one."""
+    with get_client(sync_client=True) as client:
+        suspended = client.read_flow_run(flow_run_id).state
+        if suspended and suspended.is_paused():  # somebody may have answered since
+            told = suspended.model_copy(update={"message": message})
+            client.set_flow_run_state(flow_run_id, told, force=True)
 
 
 def resume_suspended(directory: Path) -> str:

@@ -50,7 +50,7 @@ def resolve_model(name: str) -> str:
 
 def check_model(name: str) -> None:
     """ModelError if what a name stands for cannot be a policy: no chat model, incomplete, or not what was
-    fetched. A hub id is not looked at."""
+    fetched. A hub id is not looked at: `policy.hub.check_hub` asks."""
     source = Path(resolve_model(name))
     if source.is_dir():
         check_folder(source)

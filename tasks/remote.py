@@ -5,9 +5,14 @@ from pathlib import Path
 
 from prefect import task
 
-from envgen.errors import BUGS, ConfigError
+from envgen.errors import BUGS, ConfigError, RunDirectoryError
+from infra.config.preset import Preset
 from infra.config.settings import Settings, without_password
+from infra.runs.fork import fork
 from infra.runs.remote import pull, push
+from infra.runs.run import Run
+from infra.runs.stage import Stage
+from infra.runs.steps import lock
 from tasks.run import log, task_options
 
 
@@ -35,6 +40,24 @@ def copy_run(directory: Path) -> None:
     remote = remote_of(directory)
     if remote:
         _copy(directory, remote)
+
+
+def fork_run(root: Path, directory: Path, preset: Preset) -> None:
+    """Start a run that is not here from the stage 0 of another one, which is fetched if it is not here
+    either; RunDirectoryError if it is nowhere."""
+    if directory.exists():
+        return
+    stage = Run(directory=root).stage(0)
+    # The curricula of a comparison that begin on a machine at the same time fetch it once.
+    with lock(root.parent / ".locks" / f"{root.name}.fetch.lock"):
+        if not stage.has(Stage.manifest):
+            fetch_run(root)
+    if not stage.has(Stage.manifest):
+        raise RunDirectoryError(
+            f"{stage.directory}: this run starts from that stage, which is neither here nor at a remote; this"
+            " machine needs the ENVWRIGHT_RUNS or the ENVWRIGHT_REMOTE of the one that ran it"
+        )
+    fork(root, directory, preset)
 
 
 @task(**task_options("fetch"))

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from infra.analysis.formats import duration
 from infra.config.settings import Settings
 from policy.chat.contract import Completion, Progress
 from policy.chat.engine import EngineChatModel
@@ -27,6 +28,27 @@ class Throttle:
             return False
         self._last = time.monotonic()
         return True
+
+
+class Pace:
+    """The time that like pieces of work still take, some at a time, from those that were done here."""
+
+    def __init__(self, pieces: int, at_a_time: int = 1) -> None:
+        self._pieces, self._at_a_time = pieces, at_a_time
+        self._over, self._timed, self._seconds = 0, 0, 0.0
+
+    def over(self, seconds: float | None, pieces: int = 1) -> str:
+        """Count pieces that are over, which took `seconds` together; None if they failed, which says nothing
+        of the others. `3 of 6, about 12 min left`."""
+        self._over += pieces
+        if seconds is not None:
+            self._timed, self._seconds = self._timed + pieces, self._seconds + seconds
+        left, text = self._pieces - self._over, f"{self._over} of {self._pieces}"
+        if not (left and self._timed):
+            return text
+        return (
+            f"{text}, about {duration(self._seconds / self._timed * left / min(left, self._at_a_time))} left"
+        )
 
 
 def reporting(words: str) -> Progress:

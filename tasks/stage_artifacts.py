@@ -25,10 +25,8 @@ def show_proposal(run: RunRef, stage: int) -> None:
     text = proposal_markdown(
         run.preset.space, stage, files.proposal, previous_config(run, stage), files.pilots.pilots
     )
-    key, what = (
-        stage_key(run, stage, "proposal"),
-        f"Stage {stage}: the config proposed for the next one, and why",
-    )
+    key = stage_key(run, stage, "proposal")
+    what = f"Stage {stage}: the config proposed for the next one, and why"
     create_markdown_artifact(markdown=text, key=key, description=what)
 
 

@@ -1,5 +1,6 @@
 """Shared by all tests: runs, MLflow and Prefect go to a folder of the session."""
 
+import logging
 import os
 
 import pytest
@@ -23,3 +24,11 @@ def _isolated_environment(tmp_path_factory):
     os.environ.update(values)
     os.environ.pop("MLFLOW_TRACKING_URI", None)
     os.environ.pop("PREFECT_API_URL", None)
+
+
+@pytest.fixture(autouse=True)
+def _own_log() -> None:
+    """A flow in this process makes Prefect take envwright's log over; the next test reads it all the same."""
+    logger = logging.getLogger("envwright")
+    logger.propagate, logger.disabled = True, False
+    logging.disable(logging.NOTSET)

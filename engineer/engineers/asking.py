@@ -28,6 +28,7 @@ MAX_REASON = 500
 
 
 def _propose(context: DesignContext, options: EngineerOptions, brief: Brief) -> Proposal:
+    """What the model answers to the design question."""
     assert brief.model is not None  # `design` sees to it
     return ask_model(brief.spec, context, brief.seed, brief.model, brief.candidate)
 

@@ -44,6 +44,7 @@ def softmax_shares(values: dict[str, float], temperature: float) -> dict[str, fl
 
 
 def _propose(context: DesignContext, options: BanditOptions, brief: Brief) -> Proposal:
+    """Data by a moving average of the mean absolute advantage in training (SEC)."""
     space, remembered = context.space, context.state.get("values", {})
     before = {name: float(remembered.get(name, 0.0)) for name in space.names}
     values = updated_values(before, context.current.advantage, options.learning_rate)

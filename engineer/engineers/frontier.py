@@ -50,6 +50,7 @@ def frontier_shares(
 
 
 def _propose(context: DesignContext, options: FrontierOptions, brief: Brief) -> Proposal:
+    """Data to the strata nearest 50 % valid; solved ones are rehearsed."""
     space, rates = context.space, valid_rates(context, context.current)
     shares = share_out(context, rates, lambda old: frontier_shares(old, rates, options))
     if shares is None:

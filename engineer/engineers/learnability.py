@@ -49,6 +49,7 @@ def expected_learnability(alpha: float, beta: float) -> float:
 
 
 def _propose(context: DesignContext, options: LearnabilityOptions, brief: Brief) -> Proposal:
+    """Data by p (1 - p) of each stratum in training."""
     space, remembered = context.space, context.state.get("posterior", {})
     none, prior = Answered(n=0, valid=0), (options.prior, options.prior)
     before = {name: tuple(remembered.get(name, prior)) for name in space.names}

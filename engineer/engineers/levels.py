@@ -81,6 +81,7 @@ def _stepped(old: Part, direction: int, stratum: Stratum, options: LevelsOptions
 
 
 def _propose(context: DesignContext, options: LevelsOptions, brief: Brief) -> Proposal:
+    """Each knob a step harder where a stratum is mastered, easier where it is out of reach."""
     space, rates = context.space, valid_rates(context, context.current)
     harder = named(space, [name for name, rate in rates.items() if rate > options.up])
     easier = named(space, [name for name, rate in rates.items() if rate < options.down])

@@ -52,6 +52,7 @@ def check(options: OpenAIOptions, space: Space, stages: int) -> None:
 
 
 def _propose(context: DesignContext, options: OpenAIOptions, brief: Brief) -> Proposal:
+    """What a model behind any OpenAI-compatible endpoint answers to the design question."""
     from policy.chat.openai_model import OpenAIModel  # the client library takes two seconds to import
 
     model = OpenAIModel(options, read_key(options))
@@ -66,4 +67,4 @@ def _propose(context: DesignContext, options: OpenAIOptions, brief: Brief) -> Pr
     return proposal.model_copy(update=counted)
 
 
-OPENAI = Engineer(_propose, OpenAIOptions, check=check)
+OPENAI = Engineer(_propose, OpenAIOptions, reads_context=True, check=check)

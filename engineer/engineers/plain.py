@@ -25,11 +25,13 @@ def random_config(context: DesignContext, rng: np.random.Generator) -> EnvConfig
 
 
 def _propose_random(context: DesignContext, options: EngineerOptions, brief: Brief) -> Proposal:
+    """Any legal config, drawn at random."""
     rng = generator(brief.seed, context.current.stage, "random-engineer", brief.candidate)
     return brief.exactly(context, random_config(context, rng), "Drawn at random from the config space.")
 
 
 def _propose_fixed(context: DesignContext, options: EngineerOptions, brief: Brief) -> Proposal:
+    """The config that is there."""
     return brief.exactly(context, context.current.config, "The config is fixed.")
 
 

@@ -35,6 +35,7 @@ def progress_shares(
 
 
 def _propose(context: DesignContext, options: ProgressOptions, brief: Brief) -> Proposal:
+    """Data by the change of the valid rate since the stage before (SITP)."""
     space, current = context.space, context.current
     earlier = next((record for record in context.history if record.stage == current.parent), None)
     if earlier is None:

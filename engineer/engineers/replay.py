@@ -76,6 +76,7 @@ def check(options: ReplayOptions, space: Space, stages: int) -> None:
 
 
 def _propose(context: DesignContext, options: ReplayOptions, brief: Brief) -> Proposal:
+    """The configs that another run proposed, or a list, one a stage."""
     stage = context.current.stage
     if stage >= len(options.configs):
         return brief.exactly(context, context.current.config, "The recording has ended; the config is kept.")

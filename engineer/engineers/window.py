@@ -33,6 +33,7 @@ def moved_window(low: int, high: int, rates: list[float | None], options: Window
 
 
 def _propose(context: DesignContext, options: WindowOptions, brief: Brief) -> Proposal:
+    """Equal shares in a window of strata that climbs as its top is mastered (RLVE)."""
     space, rates = context.space, valid_rates(context, context.current)
     before = context.state.get("low", 0), context.state.get("high", 0)
     low, high = moved_window(*before, [rates.get(name) for name in space.names], options)

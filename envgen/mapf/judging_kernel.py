@@ -1,7 +1,7 @@
 """The compiled passes of `envgen.mapf.judging`, over its arrays; imported when the first plan is judged."""
 
 from envgen.mapf.compiled import compiled
-from envgen.mapf.judging import Finding
+from envgen.mapf.judgement import Finding
 from envgen.mapf.problem import MAX_SIZE
 
 # Compiled code takes plain numbers, no members of an enum, and keeps them: numba's cache on disk sees changes

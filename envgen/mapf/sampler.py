@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from pydantic import Field
 
-from envgen.family import ShortageError
+from envgen.errors import ShortageError
 from envgen.frozen import Frozen
 from envgen.mapf.capacity import Capacity
 from envgen.mapf.config import BoardsConfig

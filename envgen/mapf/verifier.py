@@ -7,7 +7,8 @@ import numpy as np
 from pydantic import Field
 
 from envgen.frozen import Frozen
-from envgen.mapf.judging import Finding, Judgement, Plans, boards_of, cells_of, judge, read_cells
+from envgen.mapf.judgement import Finding, Judgement
+from envgen.mapf.judging import Plans, boards_of, cells_of, judge, read_cells
 from envgen.mapf.parser import PlanParseError, plan_lines
 from envgen.mapf.problem import Cell, Instance, Plan, Problem, cell_text
 

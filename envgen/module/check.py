@@ -5,12 +5,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import pyarrow as pa
+
 from envgen.config import SHARE
 from envgen.errors import ConfigError
 from envgen.family import Stratum
 from envgen.frozen import Frozen
 from envgen.module.family import ModuleFamily
-from envgen.plain import PlainInstance, guess_floor
+from envgen.plain import PlainInstance, constant_rates
 from envgen.worker_family import SCORER_FAILED
 
 ITEMS = 200
@@ -66,8 +68,9 @@ def check_generator(build: Callable[[int], ModuleFamily]) -> Iterator[Finding]:
         yield _deterministic(family, drawn, "twice in one process")
         yield _deterministic(other, drawn, "in another process, with another hash seed")
         yield _references(family, drawn)
+        yield _stored(family, drawn)
         yield _junk(family, drawn)
-        yield from _guessing(drawn)
+        yield from _guessing(family, drawn)
         yield from _capacity(family, drawn)
     except ConfigError as error:
         yield Finding(check="draws and scores", ok=False, detail=str(error))
@@ -143,6 +146,23 @@ def _references(family: ModuleFamily, drawn: dict[str, list[PlainInstance]]) -> 
     return Finding(check="references score 1", ok=True, detail=f"{len(every)}, {speed:,.0f} answers a second")
 
 
+def _stored(family: ModuleFamily, drawn: dict[str, list[PlainInstance]]) -> Finding:
+    """What is read back from a data set, JSON in Parquet, is the same question with the same verdict."""
+    check = "the same when stored and read"
+    every = [one for found in drawn.values() for one in found]
+    try:
+        rows = pa.Table.from_pylist([family.row(one, "plain") for one in every], schema=family.schema)
+    except (UnicodeEncodeError, pa.ArrowException) as error:
+        return Finding(check=check, ok=False, detail=f"cannot be stored: {error}")
+    read = [family.instance(row, "row") for row in rows.to_pylist()]
+    for one, again, verdict in zip(
+        every, read, family.judge(read, [one.answer for one in every]), strict=True
+    ):
+        if one != again or not verdict.valid:
+            return Finding(check=check, ok=False, detail=f"{one.question!r:.80} is not")
+    return Finding(check=check, ok=True, detail=f"{len(every)} questions as JSON and Parquet")
+
+
 def _junk(family: ModuleFamily, drawn: dict[str, list[PlainInstance]]) -> Finding:
     """Junk is neither right nor the end of the scorer."""
     for found in drawn.values():
@@ -158,8 +178,8 @@ def _junk(family: ModuleFamily, drawn: dict[str, list[PlainInstance]]) -> Findin
     )
 
 
-def _guessing(drawn: dict[str, list[PlainInstance]]) -> Iterator[Finding]:
-    for name, floor in guess_floor([one for found in drawn.values() for one in found]).items():
+def _guessing(family: ModuleFamily, drawn: dict[str, list[PlainInstance]]) -> Iterator[Finding]:
+    for name, floor in constant_rates(family, [one for found in drawn.values() for one in found]).items():
         commonest = Counter(one.answer for one in drawn[name]).most_common(1)[0][0]
         detail = f"{commonest!r:.40} to every question is right for {floor:.1%}"
         yield Finding(check=f"{name}: one answer to all", ok=floor <= GUESS_LIMIT, detail=detail)
@@ -208,6 +228,7 @@ family:
   name: module
   options: {{file: ./{file}}}
 
+# A knob of whole numbers at 2.5 is 2 for half of the questions, and 3 for the others.
 default_config:
   strata:
 {strata}

@@ -7,7 +7,7 @@ family:
     - {name: short_sums, generator: chain_sum, settings: {terms: 2, digits: [1, 2]}}
     - {name: paths, generator: shortest_path, settings: {side: 5, blocked: [0.1, 0.4], infeasible_ratio: 0}}
 
-A number stays as it is, a range is a knob. Needs `pip install envwright[reasoning-gym]`.
+A number stays as it is, a range is a knob. Needs `pip install -c constraints.txt -e '.[reasoning-gym]'`.
 """
 
 from functools import cached_property
@@ -17,11 +17,13 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from envgen.errors import ConfigError
+from envgen.extras import install
 from envgen.families import Family
 from envgen.family import Knob, Space, Stratum
 from envgen.frozen import Frozen
 from envgen.plain import PlainInstance
 from envgen.puzzles.catalogue import PUZZLES, VERSION, Puzzle, Setting
+from envgen.puzzles.vocabulary import VOCABULARY
 from envgen.worker import Limits, Worker
 from envgen.worker_family import SCORER_FAILED, WorkerFamily
 
@@ -87,9 +89,10 @@ class ReasoningGym(WorkerFamily):
     requires = (f"reasoning-gym=={VERSION}",)
     licence = "Apache-2.0"
     styles = ("plain", "tagged", "compact")
+    vocabulary = VOCABULARY
 
     def __init__(self, options: Options) -> None:
-        self.version = f"1 {VERSION}"
+        self.version = f"2 {VERSION}"
         self.whole = tuple(
             {
                 knob.name
@@ -118,8 +121,7 @@ class ReasoningGym(WorkerFamily):
         """The process that has loaded reasoning-gym; ConfigError if it is not installed."""
         if find_spec("reasoning_gym") is None:
             raise ConfigError(
-                "family 'reasoning-gym' needs a package that is not installed; "
-                "pip install 'envwright[reasoning-gym]'"
+                f"family 'reasoning-gym' needs a package that is not installed; {install('reasoning-gym')}"
             )
         strata = {
             one.name: {"generator": one.generator, "settings": one.constants} for one in self._options.strata

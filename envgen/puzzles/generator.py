@@ -153,7 +153,7 @@ _BRIEF: dict[str, Any] = {
         f"legs of {', '.join(f'{number} {name}' for name, number in found['animals'].items())} ="
     ),
     "number_sorting": lambda found, _: f"sort {found['direction']} {' '.join(found['original_numbers'])} =",
-    "spell_backward": lambda found, _: f"backward {found['word']} =",
+    "spell_backward": lambda found, _: f"{found['word']} backward =",
     "palindrome_generation": lambda found, _: f"palindrome of {' '.join(found['letters'])} =",
     "ab": lambda _, question: f"rewrite {question.split('program:')[1].split('Return')[0].strip()} =",
     "rotate_matrix": lambda found, _: f"rotate {found['num_rotations']}\n{_rows(found['matrix'])}\n=",

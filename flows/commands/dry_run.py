@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from envgen.errors import ConfigError, ModelError
-from infra.config.lengths import prompt_tokens
+from flows.commands.terminal import print_json
 from infra.config.preset import Preset, resolved_json
 from infra.config.workload import Throughput, Work, Workload, workload
 from policy.checkpoints import resolve_model
@@ -54,11 +54,12 @@ def show_dry_run(
     gpu_memory: float | None,
     throughput: str | None,
     answer_length: int | None,
+    json_: bool = False,
 ) -> None:
-    """Print config, memory, tokens and hours of a preset; ConfigError or ModelError if it cannot be run at
-    all."""
+    """Print config, memory, tokens and hours of a preset, or all but the hours as JSON; ConfigError or
+    ModelError if it cannot be run at all."""
     rate = parse_throughput(throughput) if throughput else None
-    work, asked = workload(preset, answer_length), prompt_tokens(preset)
+    work, asked = workload(preset, answer_length), preset.prompt_tokens()
     longest = max(preset.max_answer_tokens, preset.effective_engineer().max_tokens)
     resolve_model(
         preset.model
@@ -72,6 +73,8 @@ def show_dry_run(
     except ModelError as error:
         estimate, lines = None, [*_sizes(preset, asked), str(error)]
     shown = preset.model_copy(update={"engineer": preset.effective_engineer()})
+    if json_:
+        return print_json({"preset": shown, "memory": estimate, "workload": work})
     console.print(
         yaml.safe_dump(resolved_json(shown), sort_keys=False), markup=False, highlight=False, soft_wrap=True
     )

@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from envgen.errors import ConfigError
+from envgen.frozen import Frozen
 from envgen.terminal import console, printable, say
-from flows.commands.terminal import FAILED
+from flows.commands.terminal import FAILED, JSON, plain_table, print_json
 
 commands = typer.Typer()
 family = typer.Typer(
@@ -20,14 +21,22 @@ family = typer.Typer(
 commands.add_typer(family, name="family")
 
 
-@family.command("list", epilog="Example: `envwright family list`")
-def list_families() -> None:
-    """Every task family that a preset can name, with what it is."""
-    from rich.table import Table
+class FamilyWords(Frozen):
+    """A task family in short."""
 
+    name: str
+    module: str
+    """That it is made in; empty if it cannot be loaded."""
+    words: str
+    """What it is, or why it cannot be loaded."""
+
+
+@family.command("list", epilog="Example: `envwright family list`")
+def list_families(json_: JSON = False) -> None:
+    """Every task family that a preset can name, with what it is."""
     from envgen.families import FAMILIES
 
-    table = Table("family", "from", "is")
+    families = []
     for name in FAMILIES.known():
         try:
             found = FAMILIES.find(name)
@@ -35,7 +44,12 @@ def list_families() -> None:
             words = (found.build.__doc__ or "").strip().split("\n")[0]
         except ConfigError as error:
             module, words = "", printable(str(error))
-        table.add_row(name, module, words)
+        families.append(FamilyWords(name=name, module=module, words=words))
+    if json_:
+        return print_json(families)
+    table = plain_table("family", "from", "is")
+    for one in families:
+        table.add_row(one.name, one.module, one.words)
     console.print(table)
 
 

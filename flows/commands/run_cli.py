@@ -1,176 +1,230 @@
 """`envwright run`, `compare`, `report`, `lineage`: curricula and what they leave."""
 
-import json
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.console import Console
 
 from envgen.errors import ChildError, ConfigError
 from envgen.terminal import console, say
-from flows.commands.terminal import WAITING, show_log
+from flows.commands import options
+from flows.commands.terminal import JSON, WAITING, print_json, start_orchestrator
+
+if TYPE_CHECKING:
+    from flows.parameters import ComparisonOptions, CurriculumOptions
+    from infra.analysis.spec import ComparisonSpec
+    from infra.runs.results import CurriculumResults
+    from infra.runs.run import RunRef
 
 commands = typer.Typer()
 
 
+Engineer = Annotated[
+    str | None,
+    typer.Option(
+        help="Engineer, by name: checkpoint, frontier, bandit, ...; an unknown name is answered with all."
+    ),
+]
+Variant = Annotated[
+    str | None, typer.Option(help="Context variant: V1 to V6, V6S, V6W, full-details, no-history.")
+]
+Engineers = Annotated[
+    str,
+    typer.Option(
+        help="Engineers with commas between them; one that reads a context may name a variant: checkpoint:V1."
+    ),
+]
+Seeds = Annotated[
+    str, typer.Option(help="Seeds with commas between them; one stage 0 for all has the first.")
+]
+Stage0 = Annotated[
+    Literal["one", "per-seed"],
+    typer.Option("--stage-0", help="One for all seeds, or one for each seed, which its curricula share."),
+]
+Variants = Annotated[
+    str | None,
+    typer.Option(help="Context variants for every engineer that reads a context; without it the preset's."),
+]
+Jobs = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help=(
+            "Curricula at a time, among which cores and GPUs are shared out; 1 if left out, or as many as the"
+            " workers take on a Prefect server with a deployment of the preset."
+        ),
+    ),
+]
+Registration = Annotated[
+    Path | None,
+    typer.Option(help="A text that says what is expected; a comparison is not continued under another one."),
+]
+
+
 @commands.command(epilog="Example: `envwright run tiny --seed 1 --set trl.learning_rate=1e-4`")
 def run(
-    preset: Annotated[str, typer.Argument(help="A shipped preset, or the path of a YAML file.")],
-    engineer: Annotated[
-        str | None,
-        typer.Option(
-            help="Engineer, by name: checkpoint, frontier, bandit, ...; an unknown name is answered with all."
-        ),
-    ] = None,
-    variant: Annotated[
-        str | None, typer.Option(help="Context variant: V1 to V6, V6S, V6W, full-details, no-history.")
-    ] = None,
-    stages: Annotated[int | None, typer.Option(help="Number of stages.")] = None,
+    preset: options.Preset,
+    engineer: Engineer = None,
+    variant: Variant = None,
+    stages: options.Stages = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the curriculum.")] = None,
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", help="Any field of the preset, as a.b=c; may be repeated.")
-    ] = None,
-    name: Annotated[str | None, typer.Option(help="Name of the directory in the runs folder.")] = None,
-    dry_run: Annotated[
-        bool,
-        typer.Option(
-            "--dry-run", help="Print the resolved config and estimates of memory, tokens and hours, and stop."
-        ),
-    ] = False,
-    gpu_memory: Annotated[
-        float | None, typer.Option(min=1, help="With --dry-run: GiB of one of your GPUs.")
-    ] = None,
-    throughput: Annotated[
-        str | None,
-        typer.Option(
-            metavar="GEN,TRAIN", help="With --dry-run: tokens a second that all GPUs generate and train on."
-        ),
-    ] = None,
-    answer_length: Annotated[
-        int | None, typer.Option(help="With --dry-run: mean tokens of an answer.")
-    ] = None,
+    set_: options.Settings = None,
+    name: options.Name = None,
+    dry_run: options.DryRun = False,
+    gpu_memory: options.GpuMemory = None,
+    throughput: options.Throughput = None,
+    answer_length: options.AnswerLength = None,
+    yes: options.Yes = False,
+    json_: JSON = False,
 ) -> None:
     """Run one curriculum here and now; the same command continues a run that was cut off."""
     from flows.parameters import chosen_curriculum, curriculum_options
     from infra.config.preset import parse_override
     from infra.config.settings import Settings
-    from infra.runs.run import Run, RunRef, checked_run
+    from infra.runs.finished import is_finished
+    from infra.runs.run import RunRef, checked_run
 
     settings = dict(map(parse_override, set_ or [])) or None
-    options = curriculum_options(
+    given = curriculum_options(
         {"engineer": engineer, "variant": variant, "stages": stages, "seed": seed, "settings": settings}
     )
-    resolved, name = chosen_curriculum(preset, name or "", options)
+    resolved, name = chosen_curriculum(preset, name or "", given)
     directory = Settings().run_directory(name)
     if dry_run:
         from flows.commands.dry_run import show_dry_run
 
-        return show_dry_run(resolved, console, gpu_memory, throughput, answer_length)
-    if given := [
-        flag
-        for flag, value in (
-            ("gpu-memory", gpu_memory),
-            ("throughput", throughput),
-            ("answer-length", answer_length),
-        )
-        if value is not None
-    ]:
-        raise ConfigError(f"--{given[0]}: only --dry-run reads it; add that, or leave it out")
-    show_log()
+        return show_dry_run(resolved, console, gpu_memory, throughput, answer_length, json_)
+    _only_for_dry_runs({"gpu-memory": gpu_memory, "throughput": throughput, "answer-length": answer_length})
     console.print(
         f"[bold]{name}[/bold]: preset {resolved.name}, engineer {resolved.engineer.name}, context"
         f" {resolved.engineer.variant}, {resolved.stages} stages"
     )
-    console.print("starting the orchestrator ...")
-    opened = checked_run(directory, resolved)
-    from flows.commands.tables import closing_lines, rates_table
+    run = RunRef(directory=directory, preset=checked_run(directory, resolved).preset)
+    if is_finished(run):
+        _tell(run, run.results, json_)
+        return say("it is finished; --stages with a larger number lets it go on")
+    _go(run, preset, name, given, yes, json_)
+
+
+def _only_for_dry_runs(values: dict[str, Any]) -> None:
+    for flag, value in values.items():
+        if value is not None:
+            raise ConfigError(f"--{flag}: only --dry-run reads it; add that, or leave it out")
+
+
+def _go(run: "RunRef", preset: str, name: str, given: "CurriculumOptions", yes: bool, json_: bool) -> None:
+    """Run the curriculum to its end or to where a person has to decide."""
+    from flows.commands.request import announce
+    from infra.config.workload import workload
+    from policy.hub import check_hub
+
+    announce(workload(run.preset).total, yes)
+    check_hub(run.preset.model)
+    start_orchestrator()
     from flows.curriculum import curriculum
     from infra.runs.next_config import must_ask
 
-    results = curriculum(preset, name, options)
-    console.print(rates_table(results))
-    for line in closing_lines(results):
-        say(line)
-    run = RunRef(directory=directory, preset=opened.preset)
-    say(f"report: {run.path(Run.report)}")
+    results = curriculum(preset, name, given)
+    _tell(run, results, json_)
     if must_ask(run, results.stages[-1].stage):
         commands = f"envwright approve {run.argument}, or envwright reject {run.argument}"
         say(f"waiting for a decision: {commands}; then run the same command again")
         raise typer.Exit(WAITING)
 
 
+def _tell(run: "RunRef", results: "CurriculumResults", json_: bool) -> None:
+    """The rates of a run, and where its report is."""
+    from flows.commands.tables import closing_lines, rates_table
+
+    if json_:
+        return print_json(results)
+    console.print(rates_table(results, run.preset.space.best))
+    for line in closing_lines(results):
+        say(line)
+    say(f"report: {run.path(type(run).report)}")
+
+
 @commands.command(
     epilog="Example: `envwright compare tiny --engineers checkpoint,random --seeds 0,1,2 --variants V1,V6`"
 )
 def compare(
-    preset: Annotated[str, typer.Argument(help="A shipped preset, or the path of a YAML file.")],
-    engineers: Annotated[
-        str,
-        typer.Option(
-            help=(
-                "Engineers with commas between them; one that reads a context may name its variant:"
-                " checkpoint:V1."
-            )
-        ),
-    ],
-    seeds: Annotated[
-        str, typer.Option(help="Seeds with commas between them. Stage 0 is trained once, with the first.")
-    ] = "0,1,2",
-    variants: Annotated[
-        str | None,
-        typer.Option(
-            help="Context variants for every engineer that reads a context; without it the preset's."
-        ),
-    ] = None,
-    stages: Annotated[int | None, typer.Option(help="Number of stages.")] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", help="Any field of the preset, as a.b=c; engineer.options are those of engineer.name."
-        ),
-    ] = None,
-    jobs: Annotated[
-        int, typer.Option(min=1, help="Curricula at a time, among which cores and GPUs are shared out.")
-    ] = 1,
-    name: Annotated[str | None, typer.Option(help="Name of the directory in the runs folder.")] = None,
+    preset: options.Preset,
+    engineers: Engineers,
+    seeds: Seeds = "0,1,2",
+    stage_0: Stage0 = "one",
+    variants: Variants = None,
+    stages: options.Stages = None,
+    set_: options.Settings = None,
+    registration: Registration = None,
+    jobs: Jobs = None,
+    name: options.Name = None,
+    yes: options.Yes = False,
+    json_: JSON = False,
 ) -> None:
-    """Engineer variants side by side from one shared stage 0, with intervals; the same command continues, and
+    """Engineer variants side by side from a shared stage 0, with intervals; the same command continues, and
     may add some."""
     from flows.parameters import ComparisonOptions
-    from infra.analysis.results import read_comparison_results
     from infra.analysis.spec import plan
     from infra.config.preset import parse_override
-    from infra.config.settings import Settings
-    from policy.checkpoints import resolve_model
+    from policy.checkpoints import check_model
 
     settings = dict(map(parse_override, set_ or [])) | ({} if stages is None else {"stages": stages})
-    spec = plan(preset, engineers, seeds, variants=variants, settings=settings, name=name)
-    resolve_model(spec.preset.model)
-    options = ComparisonOptions(
+    spec = plan(
+        preset,
+        engineers,
+        seeds,
+        variants=variants,
+        settings=settings,
+        name=name,
+        stage_0=stage_0,
+        registration=registration,
+    )
+    check_model(spec.preset.model)
+    given = ComparisonOptions(
         engineers=engineers.split(","),
         seeds=list(spec.seeds),
+        stage_0=stage_0,
         variants=variants.split(",") if variants else [],
+        registration=str(registration or ""),
         settings=settings,
     )
+    _compare(spec, preset, given, jobs, yes, json_)
+
+
+def _compare(
+    spec: "ComparisonSpec", preset: str, given: "ComparisonOptions", jobs: int | None, yes: bool, json_: bool
+) -> None:
+    """Run the comparison and show what there is of it, also where a curriculum failed."""
+    from flows.commands.request import announce, work_of
+    from infra.analysis.results import read_comparison_results
+    from infra.config.settings import Settings
+    from policy.hub import check_hub
+
     directory = Settings().run_directory(spec.name)
-    show_log()
-    labels = ", ".join(arm.label for arm in spec.arms)
+    labels, seeds = ", ".join(arm.label for arm in spec.arms), ",".join(map(str, spec.seeds))
     console.print(
         f"{spec.name}: {len(spec.arms)} engineers ({labels}), seeds {seeds}, {spec.preset.stages} stages",
         highlight=False,
         soft_wrap=True,
     )
-    console.print("starting the orchestrator ...")
+    announce(work_of(spec), yes)
+    check_hub(spec.preset.model)
+    start_orchestrator()
     from flows.commands.tables import comparison_table
     from flows.compare import compare as compare_flow
 
     failure = None
     try:
-        compare_flow(preset, spec.name, options, jobs)
+        compare_flow(preset, spec.name, given, jobs)
     except ChildError as error:
         failure = error
     if (directory / "comparison_results.json").exists():
-        Console(width=max(console.width, 100)).print(comparison_table(read_comparison_results(directory)))
+        results = read_comparison_results(directory)
+        if json_:
+            print_json(results)
+        else:
+            Console(width=max(console.width, 100)).print(comparison_table(results))
         say(f"comparison: {directory / 'comparison.html'}")
     if failure:
         raise failure
@@ -196,15 +250,15 @@ def lineage(
             )
         ),
     ],
-    json_: Annotated[bool, typer.Option("--json", help="Print the chain as JSON, newest first.")] = False,
+    json_: JSON = False,
 ) -> None:
-    """What a checkpoint was made from, down to the base model, out of MLflow's record alone."""
+    """What a checkpoint was made from, down to the base model, newest first, out of MLflow's record alone."""
     from flows.commands.tables import lineage_tree
     from infra.config.settings import Settings
     from infra.lineage.ancestry import ancestry
 
     chain = ancestry(Settings().tracking_uri, checkpoint)
     if json_:
-        typer.echo(json.dumps([ancestor.model_dump(mode="json") for ancestor in chain], indent=1))
+        print_json(chain)
     else:
         console.print(lineage_tree(chain))

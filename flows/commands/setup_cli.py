@@ -1,18 +1,25 @@
 """`envwright bootstrap` and `doctor`: a base policy of one's own, and whether everything is there."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from envgen.errors import ConfigError
 from envgen.terminal import console, say
-from flows.commands.terminal import BAD_INPUT, show_log
+from flows.commands.terminal import BAD_INPUT, JSON, plain_table, print_json, start_orchestrator
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from policy.tiny.rates import Taught
 
 commands = typer.Typer()
 
 
-@commands.command(epilog="Example: `envwright bootstrap -o base --set steps=200`")
+@commands.command(
+    epilog="Example: `envwright bootstrap -o warm --model smollm2-135m --family sums --style plain`"
+)
 def bootstrap(
     output: Annotated[
         Path,
@@ -25,27 +32,90 @@ def bootstrap(
     recipe: Annotated[
         Path | None, typer.Option(help="Recipe, YAML; that of the shipped base policy if left out.")
     ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="Chat model to teach, with its own tokenizer and chat template: a hub id, a folder, or a"
+            " fetched one."
+        ),
+    ] = None,
+    family: Annotated[
+        str | None,
+        typer.Option(help="Family whose reference answers it is taught; mapf-frozenlake if left out."),
+    ] = None,
+    style: Annotated[
+        str | None, typer.Option(help="How instances are put into words; the usual way if left out.")
+    ] = None,
+    preset: Annotated[
+        str | None,
+        typer.Option(
+            help="Preset that the policy is for: its model, family, style and first config, unless said"
+            " otherwise."
+        ),
+    ] = None,
     set_: Annotated[
         list[str] | None, typer.Option("--set", help="Any field of the recipe, as a=b; may be repeated.")
     ] = None,
 ) -> None:
-    """Make a tiny base policy from nothing; the same command continues one that was cut off."""
-    from infra.config.preset import load_recipe, parse_override
+    """Warm-start a chat model from a family's reference answers, or make a tiny base policy from nothing.
 
-    chosen = load_recipe(recipe, dict(parse_override(text) for text in set_ or []))
+    The same command continues one that was cut off.
+    """
+    from infra.config.preset import parse_override
+    from infra.config.recipe import load_recipe, warm_start
+    from policy.checkpoints import check_model
+    from policy.hub import check_hub
+
+    named = {"model": model, "family": family, "style": style, "preset": preset}
+    given = [name for name, value in named.items() if value is not None]
+    if recipe is not None and given:
+        raise ConfigError(f"--{given[0]}: the recipe {recipe} says this; leave one of the two out")
+    overrides = dict(parse_override(text) for text in set_ or [])
+    chosen = load_recipe(recipe, overrides, warm_start(**named) if given else None)
     if output.exists():
         raise ConfigError(f"{output}: exists already; choose another -o, or remove it")
-    show_log()
+    if chosen.model is not None:
+        check_model(chosen.model)
+        check_hub(chosen.model)
+    start_orchestrator()
     from flows.bootstrap import bootstrap as bootstrap_flow
 
     bootstrap_flow(output, chosen)
+    _show(output)
+
+
+def _show(output: Path) -> None:
+    from policy.tiny.rates import RATES, Taught
+
+    taught = Taught.model_validate_json((output / RATES).read_bytes())
+    if taught.before:
+        console.print(taught_table(taught))
     say(f"base policy: {output}")
 
 
-@commands.command(epilog="Example: `envwright doctor`")
-def doctor() -> None:
-    """Versions, devices, folders and servers; exit code 2 for a set of versions that is known not to work."""
-    from flows.commands.doctor import examine
+def taught_table(taught: "Taught") -> "Table":
+    """Valid rate of every stratum of every lesson before and after, with intervals."""
+    from infra.analysis.formats import narrow
 
-    if not examine(console):
+    table = plain_table("", "", "before", f"after {taught.steps} steps")
+    table.title, table.caption = "Valid answers in %", "greedy; 95 % intervals; none of it was taught"
+    for before, after in zip(taught.before, taught.after, strict=True):
+        for stratum, rates in after.valid.items():
+            for word, rate in rates.items():
+                kind = f"{stratum}, {word}" if word else stratum
+                table.add_row(before.name, kind, narrow(before.valid[stratum][word]), narrow(rate))
+    return table
+
+
+@commands.command(epilog="Example: `envwright doctor`")
+def doctor(json_: JSON = False) -> None:
+    """Versions, devices, folders and servers; exit code 2 for a set of versions that is known not to work."""
+    from flows.commands.doctor import examine, show
+
+    found = examine()
+    if json_:
+        print_json(found)
+    else:
+        show(found, console)
+    if found.problems:
         raise typer.Exit(BAD_INPUT)

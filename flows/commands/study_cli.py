@@ -8,7 +8,8 @@ import typer
 
 from envgen.errors import ConfigError
 from envgen.terminal import say
-from flows.commands.terminal import show_log
+from flows.commands import options
+from flows.commands.terminal import JSON, print_json, start_orchestrator
 
 commands = typer.Typer()
 
@@ -19,9 +20,14 @@ def study(
     rounds: Annotated[
         list[int] | None, typer.Option("--round", help="Run only the round of this number; may be repeated.")
     ] = None,
-    jobs: Annotated[
-        int, typer.Option(min=1, help="Curricula at a time, among which cores and GPUs are shared out.")
-    ] = 1,
+    seeds: Annotated[
+        str, typer.Option(help="Run only these seeds, as 21,22: several machines may share a round.")
+    ] = "",
+    stored: Annotated[
+        Path | None,
+        typer.Option(help="Folder of answers that another call stored: their seeds are not run again."),
+    ] = None,
+    jobs: options.Jobs = 1,
     data: Annotated[
         Path | None,
         typer.Option(help="Run nothing: draw tables and figures from the answers stored in this folder."),
@@ -35,27 +41,30 @@ def study(
 ) -> None:
     """Run the registered rounds of a study, and write its tables and figures; the same command continues one
     that was cut off."""
+    from infra.analysis.spec import given_seeds
     from infra.analysis.study.page import write_page
+    from infra.analysis.study.records import stored_seeds
     from infra.analysis.study.spec import load_study
 
     spec = load_study(name)
     if data is not None:
-        if rounds:
-            raise ConfigError("--round chooses what is run, and --data runs nothing; leave one of them out")
+        if rounds or seeds or stored:
+            raise ConfigError(
+                "--round, --seeds and --stored are about what is run, and --data runs nothing; leave one out"
+            )
         return say(f"study: {write_page(output or data.parent, data, spec)}")
-    for one in spec.to_run(rounds or []):
+    wanted = tuple(given_seeds(seeds)) if seeds else ()
+    for one, numbers in spec.to_run(rounds or (), wanted):
         arms = spec.arms(one)
-        say(
-            f"round {one.number}: {len(arms)} arms ({', '.join(arms)}), seeds"
-            f" {', '.join(map(str, one.seeds))}"
-        )
-    show_log()
-    say("starting the orchestrator ...")
+        say(f"round {one.number}: {len(arms)} arms ({', '.join(arms)}), seeds {', '.join(map(str, numbers))}")
+    start_orchestrator()
     from flows.study import study as study_flow
 
-    made = study_flow(name, tuple(rounds or ()), jobs)
-    say(f"study: {write_page(output or made.parent, made, spec)}")
+    made = study_flow(name, tuple(rounds or ()), wanted, stored, jobs)
     say(f"data: {made}; 'envwright study {name} --data {made}' draws all of it again")
+    if 1 in [len(stored_seeds(made, one.number)) for one in spec.rounds]:
+        return say("study: no page yet, a round has one seed, and an interval needs two")
+    say(f"study: {write_page(output or made.parent, made, spec)}")
 
 
 @commands.command(epilog="Example: `envwright headroom tiny --jobs 2`")
@@ -63,9 +72,8 @@ def headroom(
     name: Annotated[
         str, typer.Argument(help="A shipped spec (tiny, wide, recipe), or the path of a YAML file.")
     ],
-    jobs: Annotated[
-        int, typer.Option(min=1, help="Curricula at a time, among which cores and GPUs are shared out.")
-    ] = 1,
+    jobs: options.Jobs = 1,
+    json_: JSON = False,
 ) -> None:
     """What designing could be worth: constant configs or recipes, and a greedy look-ahead; the same command
     continues one that was cut off."""
@@ -78,8 +86,10 @@ def headroom(
         f"{len(spec.configs)} configs, {len(spec.seeds)} seeds, {spec.stages} stages: {trained} stages are"
         " trained"
     )
-    show_log()
-    say("starting the orchestrator ...")
+    start_orchestrator()
     from flows.headroom import headroom as headroom_flow
 
-    say(markdown(headroom_flow(name, jobs)))
+    results = headroom_flow(name, jobs)
+    if json_:
+        return print_json(results)
+    say(markdown(results))

@@ -7,12 +7,11 @@ from rich.tree import Tree
 
 from engineer.gate import name_of
 from engineer.proposal import Proposal
-from envgen.breakdown import Breakdown, Difference
 from envgen.terminal import printable
 from infra.analysis.comparison import page
-from infra.analysis.formats import narrow
+from infra.analysis.formats import narrow, rate_names
 from infra.analysis.results import ComparisonResults
-from infra.lineage.facts import Ancestor
+from infra.lineage.checkpoint_tags import Ancestor
 from infra.runs.results import CurriculumResults
 
 KEPT = ", the previous config is kept"
@@ -20,8 +19,9 @@ SHA256 = 64
 """Hex digits of a digest; what is shorter is the id of a model at a hub."""
 
 
-def rates_table(results: CurriculumResults) -> Table:
-    """Valid and optimal rate of the base policy and of every stage, with intervals."""
+def rates_table(results: CurriculumResults, best: str | None) -> Table:
+    """Rates of the base policy and of every stage, with intervals; `best` is the family's word for the second
+    one, None if it has none."""
     n = results.start.overall.n
     caption = "95 % intervals; changes: paired, since the base policy"
     # At most 79 columns, so that no terminal cuts an interval.
@@ -33,11 +33,19 @@ def rates_table(results: CurriculumResults) -> Table:
         padding=(0, 0),
         min_width=79,
     )
-    for name in ("after", "valid %", "change", "optimal %", "change"):
-        table.add_column(name, justify="left" if name == "after" else "right", no_wrap=True)
-    _row(table, "start", results.start, None, None)
+    rates = rate_names(best)
+    table.add_column("after", no_wrap=True)
+    for word in rates.values():
+        table.add_column(f"{word} %", justify="right", no_wrap=True)
+        table.add_column("change", justify="right", no_wrap=True)
+    start = [(getattr(results.start.overall, f"{rate}_rate"), None) for rate in rates]
+    table.add_row("start", *(narrow(value) for pair in start for value in pair))
     for stage in results.stages:
-        _row(table, f"stage {stage.stage}", stage.breakdown, stage.valid_gain, stage.optimal_gain)
+        pairs = [
+            (getattr(stage.breakdown.overall, f"{rate}_rate"), getattr(stage, f"{rate}_gain"))
+            for rate in rates
+        ]
+        table.add_row(f"stage {stage.stage}", *(narrow(value) for pair in pairs for value in pair))
     return table
 
 
@@ -172,12 +180,3 @@ def _plain(text: str) -> Text:
     """A text that may hold a model's words: no markup is read in it, and no control character reaches the
     terminal."""
     return Text(printable(text), overflow="fold")
-
-
-def _row(
-    table: Table, name: str, breakdown: Breakdown, valid: Difference | None, optimal: Difference | None
-) -> None:
-    overall = breakdown.overall
-    table.add_row(
-        name, narrow(overall.valid_rate), narrow(valid), narrow(overall.optimal_rate), narrow(optimal)
-    )

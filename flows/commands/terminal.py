@@ -3,11 +3,46 @@
 import logging
 import os
 import time
+from functools import partial
+from typing import Annotated, Any
 
-from envgen.terminal import console, printable
+import typer
+from pydantic_core import to_json
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+from envgen.terminal import console, printable, say
+from flows.environment import prepare
+from flows.stopping import guard_children
 
 BAD_INPUT, FAILED, WAITING = 2, 1, 3
 """Exit codes. WAITING: the run is sound, and goes on when a person has decided on a proposal."""
+
+
+def _only_json(context: typer.Context, wanted: bool) -> bool:
+    if wanted:
+        console.stderr = True
+        context.call_on_close(partial(setattr, console, "stderr", False))
+    return wanted
+
+
+JSON = Annotated[
+    bool,
+    typer.Option(
+        "--json", help="Print the result as JSON; all else goes to standard error.", callback=_only_json
+    ),
+]
+"""With it `console` is standard error, so that standard output holds what `print_json` prints alone."""
+
+
+def print_json(value: Any) -> None:
+    """Print models, or a list of them, as JSON on standard output."""
+    typer.echo(to_json(value, indent=1))
+
+
+def plain_table(*columns: str) -> Table:
+    """A table with these headings and few lines."""
+    return Table(*columns, box=SIMPLE_HEAD, pad_edge=False, padding=0)
 
 
 class ConsoleHandler(logging.Handler):
@@ -29,3 +64,12 @@ def show_log() -> None:
     logger = logging.getLogger("envwright")
     logger.setLevel(logging.INFO)
     logger.addHandler(ConsoleHandler())
+
+
+def start_orchestrator() -> None:
+    """Show the log, and let all that is started from here on end with this command. Call before anything
+    imports Prefect."""
+    show_log()
+    say("starting the orchestrator ...")
+    prepare()
+    guard_children()

@@ -30,11 +30,8 @@ DASHES = ("-", (0, (5, 2)), (0, (1.2, 1.6)))
 MARKERS = ("o", "s", "^", "D", "v", "P")
 _FAINT, _BAND, _HIDDEN = "#c3ccd4", "#e6ebef", "#ffffff"
 _POINT: dict[str, Any] = {"marker": "o", "markersize": 7, "color": COLOURS[0], "markeredgewidth": 1.6}
-_TOGETHER, _COLUMNS = 3, 5
-"""Up to so many arms have their bands in one panel of learning curves.
-
-More get a panel each below, so many a row.
-"""
+_COLUMNS, _NARROW_COLUMNS = 5, 2
+"""Panels of single arms in a row of learning curves, and on a page as narrow as a phone."""
 
 
 def new_figure(width: float, height: float) -> "Figure":
@@ -100,41 +97,63 @@ def write_chart(directory: Path, results: ComparisonResults) -> str:
     return drawn[drawn.index("<svg") :]
 
 
-def curves_figure(shown: Sequence[ArmResult], instances: int, answers: str = "answers") -> "Figure":
-    """Learning curves of the valid rate on a validation set; more than three arms get a panel each below.
+def narrow_chart(results: ComparisonResults) -> str:
+    """The learning curves as an SVG element for a phone; empty where nothing has finished yet."""
+    shown = [arm for arm in results.arms if arm.valid_curve]
+    if not shown:
+        return ""
+    drawn = svg(curves_figure(shown, results.instances, narrow=True), "narrow")
+    return drawn[drawn.index("<svg") :]
 
-    `answers` is what answers are called.
+
+def curves_figure(
+    shown: Sequence[ArmResult], instances: int, answers: str = "answers", narrow: bool = False
+) -> "Figure":
+    """Learning curves of the valid rate on a validation set; where there are several arms, each has a panel
+    of its own below, with its interval.
+
+    `answers` is what answers are called; `narrow` is for a page of 390 pixels.
     """
-    many = len(shown) > _TOGETHER
-    rows = math.ceil(len(shown) / _COLUMNS) if many else 0
-    figure = new_figure(10, 4.6 + 2.1 * rows)
-    grid = figure.add_gridspec(1 + rows, _COLUMNS, height_ratios=[2.2] + [1] * rows)
+    many = len(shown) > 1
+    columns = min(len(shown), _NARROW_COLUMNS if narrow else _COLUMNS)
+    rows = math.ceil(len(shown) / columns) if many else 0
+    legend = 0.24 * len(shown) if narrow else 0.0
+    figure = new_figure(4.3, 3.2 + legend + 1.7 * rows) if narrow else new_figure(10, 4.6 + 2.1 * rows)
+    heights = [3.2 + legend, 1.7 * rows] if narrow else [4.6, 2.1 * rows]
+    grid = figure.add_gridspec(1 + many, 1, height_ratios=heights[: 1 + many])
+    if narrow:
+        above = grid[0].subgridspec(2, 1, height_ratios=[3.2, legend])
+    else:
+        above = grid[0].subgridspec(1, 2, width_ratios=[4, 1])
+    main, beside = (figure.add_subplot(above[place]) for place in (0, 1))
     limits, stages = _limits(shown), max(len(arm.valid_curve) for arm in shown) - 1
-    main = figure.add_subplot(grid[0, : _COLUMNS - 1])
     for index, arm in enumerate(shown):
         _curve(main, arm, index, label=_with_seeds(arm), band=not many)
-    _stage_axis(main, [f"stage {stage}" for stage in range(stages)], limits)
-    main.set_ylabel(f"valid {answers}, % of the validation set", color=MUTED)
-    beside = figure.add_subplot(grid[0, _COLUMNS - 1])
+    short = narrow and stages > 2
+    _stage_axis(main, [str(stage) if short else f"stage {stage}" for stage in range(stages)], limits)
+    main.set_ylabel(f"valid {answers}, %" + ("" if narrow else " of the validation set"), color=MUTED)
     beside.set_axis_off()
     words = {"frameon": False, "fontsize": 9.5, "handlelength": 3.2, "labelcolor": INK}
     beside.legend(*main.get_legend_handles_labels(), loc="center left", borderaxespad=0, **words)
-    what = "mean over seeds" if many else "mean over seeds, 95 % intervals over seeds and instances"
-    main.set_title(f"Valid rate on {instances} instances, {what}", loc="left", color=INK, fontsize=12)
+    mean = "mean over seeds" if many else "mean over seeds, 95 % intervals over seeds and instances"
+    title = f"Valid rate on {instances} instances" + ("" if narrow else f", {mean}")
+    main.set_title(title, loc="left", color=INK, fontsize=12)
+    panels = grid[-1].subgridspec(max(rows, 1), columns)
     for index, arm in enumerate(shown if many else []):
-        axes = figure.add_subplot(grid[1 + index // _COLUMNS, index % _COLUMNS])
+        axes = figure.add_subplot(panels[index // columns, index % columns])
         for other in shown:
             axes.plot(100 * np.array([rate.value for rate in other.valid_curve]), color=_FAINT, linewidth=1)
         _curve(axes, arm, index, label=None, band=True)
         _stage_axis(axes, [str(stage) for stage in range(stages)], limits)
-        axes.set_title(_with_seeds(arm), loc="left", color=INK, fontsize=8.5)
+        axes.set_title(_with_seeds(arm), loc="left", color=INK, fontsize=9)
         axes.tick_params(labelsize=8.5)
     if many:
-        interval = "its 95 % interval over seeds and instances"
-        note = (
-            f"Below: each engineer variant with {interval}, among the others in grey; stages along the axis."
+        note = "Below: each with its 95 % interval" + (
+            ", the others in grey"
+            if narrow
+            else " over seeds and instances, the others in grey; stages along the axis"
         )
-        figure.supxlabel(note, x=0.012, ha="left", fontsize=9.5, color=MUTED)
+        figure.supxlabel(f"{note}.", x=0.012, ha="left", fontsize=9.5, color=MUTED)
     return figure
 
 
@@ -142,7 +161,9 @@ def _curve(axes: "Axes", arm: ArmResult, index: int, *, label: str | None, band:
     colour = COLOURS[index % len(COLOURS)]
     values, low, high = 100 * np.array([(rate.value, rate.low, rate.high) for rate in arm.valid_curve]).T
     if band:
-        axes.fill_between(np.arange(len(low)), low, high, color=colour, alpha=0.15, linewidth=0)
+        axes.fill_between(np.arange(len(low)), low, high, color=colour, alpha=0.2, linewidth=0)
+        for end in (low, high):
+            axes.plot(np.arange(len(end)), end, color=colour, linewidth=0.8, alpha=0.7)
     dash, marker = DASHES[index // len(COLOURS) % len(DASHES)], MARKERS[index % len(MARKERS)]
     marks = {"color": colour, "linewidth": 2, "marker": marker, "markersize": 5, "linestyle": dash}
     axes.plot(np.arange(len(values)), values, label=label, **marks)
@@ -171,29 +192,32 @@ def _limits(shown: Sequence[ArmResult]) -> tuple[float, float]:
 def effects_figure(
     rows: Mapping[str, Mapping[str, Mapping[str, Effect]]], judged: str = "the test"
 ) -> "Figure":
-    """Differences of the final valid rate: a row of panels a comparison, a column a baseline, a line an arm.
+    """Differences of the final valid rate: a panel for each comparison and baseline, a line an arm; narrow
+    enough for a phone.
 
     `rows`: name of a comparison -> baseline -> arm -> difference.
     """
-    lines = [max(map(len, against.values())) for against in rows.values()]
-    heights, columns = [number + 0.4 for number in lines], max(map(len, rows.values()))
-    figure = new_figure(10, 1.3 + 0.42 * sum(lines) + 0.6 * len(lines))
-    figure.set_layout_engine("constrained", w_pad=0.12)
-    panels = figure.subplots(len(rows), columns, squeeze=False, height_ratios=heights)
-    shown = [one for against in rows.values() for effects in against.values() for one in effects.values()]
+    shown = [
+        (f"{name}, minus {base}", found)
+        for name, against in rows.items()
+        for base, found in against.items()
+        if found
+    ]
+    heights = [len(effects) + 0.4 for _, effects in shown]
+    figure = new_figure(5.6, 1.3 + sum(0.34 * height + 0.42 for height in heights))
+    panels = figure.subplots(len(shown), 1, squeeze=False, height_ratios=heights)[:, 0]
+    every = [one for _, effects in shown for one in effects.values()]
     # A point at least, where nothing differs.
-    reach = 1.05 * max(0.01, *(end for one in shown for end in (abs(one.low), abs(one.high), one.detectable)))
-    for row, (name, against) in enumerate(rows.items()):
-        for axes, (base, effects) in zip(panels[row], against.items(), strict=True):
-            _forest(axes, effects, lines[row], 100 * reach)
-            axes.set_title(f"{name}, minus {base}", loc="left", color=INK, fontsize=11)
-    for axes in panels[-1]:
-        axes.set_xlabel(f"points of the final valid rate on {judged}", color=MUTED)
+    reach = 1.05 * max(0.01, *(end for one in every for end in (abs(one.low), abs(one.high), one.detectable)))
+    for axes, (title, effects) in zip(panels, shown, strict=True):
+        _forest(axes, effects, 100 * reach)
+        axes.set_title(title, loc="left", color=INK, fontsize=11)
+    panels[-1].set_xlabel(f"points of the final valid rate on {judged}", color=MUTED)
     _explain(figure)
     return figure
 
 
-def _forest(axes: "Axes", effects: Mapping[str, Effect], rows: int, reach: float) -> None:
+def _forest(axes: "Axes", effects: Mapping[str, Effect], reach: float) -> None:
     """A row for each effect, in points; `reach` ends the axis on both sides."""
     beside = {"transform": axes.get_yaxis_transform(), "va": "center", "color": INK, "fontsize": 9}
     for row, found in enumerate(effects.values()):
@@ -206,7 +230,7 @@ def _forest(axes: "Axes", effects: Mapping[str, Effect], rows: int, reach: float
     axes.axvline(0, color=INK, linewidth=1)
     strip_axes(axes, "x")
     axes.set_yticks(range(len(effects)), list(effects), color=INK)
-    axes.set_ylim(rows - 0.5, -0.5)
+    axes.set_ylim(len(effects) - 0.5, -0.5)
     axes.set_xlim(-reach, reach)
 
 
@@ -220,4 +244,4 @@ def _explain(figure: "Figure") -> None:
         "a true difference this small would probably be missed": Patch(color=_BAND),
     }
     words = {"frameon": False, "fontsize": 9.5, "labelcolor": INK}
-    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=3, **words)
+    figure.legend(handles.values(), handles.keys(), loc="outside lower left", ncols=1, **words)

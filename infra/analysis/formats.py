@@ -84,11 +84,21 @@ def short_count(number: float) -> str:
     return f"{number:.0f}"
 
 
+def file_size(size: float) -> str:
+    """Bytes in the largest unit that leaves at least one: `870 B`, `12 kB`, `3.4 MB`."""
+    units = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1, "B"))
+    unit, name = next((one for one in units if size >= one[0]), units[-1])
+    return f"{size / unit:.{int(unit > 1 and size < 10 * unit)}f}{SPACE}{name}"
+
+
 def duration(seconds: float) -> str:
-    """Wall time in the largest unit that leaves at least one: `8 s`, `31 min`, `2.4 h`."""
+    """Wall time in the largest unit that leaves at least one: `8 s`, `31 min`, `2.4 h`, `5 days`."""
     if seconds < 100:
         return f"{seconds:.{int(seconds < 10)}f}{SPACE}s"
-    return f"{seconds / 60:.0f}{SPACE}min" if seconds < 6_000 else f"{seconds / 3600:.1f}{SPACE}h"
+    if seconds < 6_000:
+        return f"{seconds / 60:.0f}{SPACE}min"
+    hours = seconds / 3600
+    return f"{hours:.1f}{SPACE}h" if hours < 100 else f"{hours / 24:.0f}{SPACE}days"
 
 
 def claims(found: Claims) -> str:

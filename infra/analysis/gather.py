@@ -1,7 +1,8 @@
 """What the curricula of a comparison left on disk, summed up; the one estimator of rates and differences."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,13 +12,14 @@ import pyarrow as pa
 from engineer.gate import BASE_POLICY
 from envgen.dataset import read_table
 from envgen.errors import DataError, RunDirectoryError
+from infra.analysis.comparison.again import compare_command
 from infra.analysis.correlation import ScoredStage, piloted_stages, rank_correlations
-from infra.analysis.results import BASELINES, Against, ArmResult, ChildResult, ComparisonResults, State
+from infra.analysis.results import BASELINES, Against, ArmResult, ChildResult, ComparisonResults, Pair, State
 from infra.analysis.spec import Child, ComparisonSpec
 from infra.analysis.statistics import area, effect, rate
 from infra.config.preset import Preset
 from infra.runs.fork import STAGE_STEPS
-from infra.runs.results import CurriculumResults
+from infra.runs.results import CurriculumResults, Made
 from infra.runs.run import FREE_FIELDS, Run, changed_fields
 from infra.runs.stage import Evaluation
 
@@ -41,6 +43,8 @@ class Finished:
     seconds: float = 0.0
     training_seconds: float = 0.0
     """Of the optimizer steps of all stages."""
+    made: Made = field(default_factory=Made)
+    """All of it, with what runs share."""
     pilots: tuple[ScoredStage, ...] = ()
     """What pilots said of its configs, and the gains that followed."""
     judged: Mapping[str, np.ndarray] | None = None
@@ -92,6 +96,7 @@ def _read(run: Run, results: CurriculumResults) -> Finished:
         tokens=_tokens([run.stage(number).manifest["tokens"] for number in numbers]),
         seconds=sum(seconds for stage, step, seconds in steps if stage or step not in STAGE_STEPS),
         training_seconds=sum(stage.training.seconds for stage in results.stages),
+        made=results.made,
         pilots=tuple(piloted_stages(run.directory.name, results)),
     )
 
@@ -139,9 +144,33 @@ def gather(directory: Path, spec: ComparisonSpec, failures: Mapping[str, str]) -
         stage0_seed=spec.preset.seed,
         arms=tuple(arms),
         children=tuple(_child(child, found[child.name] is not None, failures) for child in spec.children),
+        pairs=tuple(_pairs(runs)),
+        made=_made(directory, spec, known),
+        # Rounds of a study and headroom measurements have commands of their own.
+        command="" if spec.test or any(arm.name for arm in spec.arms) else compare_command(spec),
         pilots=pilots,
         pilot_gain=rank_correlations(pilots),
     )
+
+
+def _pairs(runs: Mapping[str, Runs]) -> Iterator[Pair]:
+    for arm, other in combinations(runs, 2):
+        if found := against(runs[arm], runs[other]):
+            yield Pair(arm=arm, minus=other, valid=found.valid)
+
+
+def _made(directory: Path, spec: ComparisonSpec, known: Sequence[Finished]) -> Made:
+    """What all curricula took, with the stages 0 that they share once."""
+    whole = Made.together(one.made for one in known)
+    if spec.stage_0 == "own":
+        return whole
+    roots = [Run(directory=directory / name) for name in spec.roots]
+    shared = Made.together(root.results.made for root in roots if root.has(Run.results))
+    own = Made(
+        seconds=sum(one.seconds for one in known), tokens=sum(sum(one.tokens.values()) for one in known)
+    )
+    spent = Made.together([own, shared]).model_dump(include={"seconds", "tokens"})
+    return Made.together([whole, shared]).model_copy(update=spent)
 
 
 def _child(child: Child, done: bool, failures: Mapping[str, str]) -> ChildResult:

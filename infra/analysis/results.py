@@ -9,6 +9,7 @@ from envgen.frozen import Frozen
 from infra.analysis.correlation import RankCorrelation, ScoredStage
 from infra.analysis.spec import Stage0
 from infra.analysis.statistics import Effect
+from infra.runs.results import Made
 
 RESULTS_FILE = "comparison_results.json"
 BASELINES = ("random", "fixed")
@@ -47,6 +48,14 @@ class Against(Frozen):
     seeds: int
     valid: Effect
     optimal: Effect
+
+
+class Pair(Frozen):
+    """The difference between two arms at the end, over the seeds that both have."""
+
+    arm: str
+    minus: str
+    valid: Effect
 
 
 class ArmResult(Frozen):
@@ -94,6 +103,12 @@ class ComparisonResults(Frozen):
     """Of the stage 0 that all share, if they do."""
     arms: tuple[ArmResult, ...]
     children: tuple[ChildResult, ...]
+    pairs: tuple[Pair, ...] = ()
+    """Every two arms, once, in their order."""
+    made: Made = Made()
+    """All curricula together, and the stages 0 that they share, each counted once."""
+    command: str = ""
+    """That makes the comparison again."""
     pilots: tuple[ScoredStage, ...] = ()
     """Every stage whose config was piloted: the pilot's scores and the gain that followed."""
     pilot_gain: tuple[RankCorrelation, ...] = ()

@@ -1,9 +1,9 @@
 """Which curricula a comparison consists of; `comparison.json` in its directory.
 
 Every arm is run with every seed, as a curriculum of its own. In `envwright compare` an arm is an engineer
-variant, an engineer with a context variant, and all curricula start from one shared stage 0. A round of a
-study is a comparison with a test suite and a registration; a headroom measurement is one whose arms are
-constant configs.
+variant, an engineer with a context variant, and all curricula start from one shared stage 0, unless each seed
+is to have its own. A round of a study is a comparison with a test suite; a headroom measurement is one whose
+arms are constant configs.
 """
 
 import difflib
@@ -17,7 +17,7 @@ from engineer.context import VARIANTS
 from engineer.engineers.registry import find_engineer, resolve
 from engineer.spec import EngineerSpec
 from envgen.errors import ConfigError, RunDirectoryError, describe_validation_error
-from envgen.files import is_unused, read_model, write_json
+from envgen.files import file_digest, is_unused, read_model, write_json
 from envgen.frozen import Frozen
 from envgen.yaml_files import read_yaml
 from infra.analysis.test_suite import TestSuite
@@ -27,8 +27,6 @@ from infra.runs.run import FREE_FIELDS, changed_fields
 SPEC_FILE = "comparison.json"
 SHARED = "shared"
 """The base policy, and stage 0 where all seeds share one; `shared-sSEED` is the stage 0 of a seed."""
-_READS_WITHOUT_ASKING = {"openai"}
-"""Engineers that read the context although they ask no model of the run."""
 Stage0 = Literal["one", "per-seed", "own"]
 """`one`: all seeds go on from one stage 0, so that an engineer that draws nothing makes the same first
 decision for all of them. `per-seed`: each seed has a stage 0 of its own, which its arms share. `own`:
@@ -150,14 +148,18 @@ def plan(
     stages: int | None = None,
     settings: Mapping[str, Any] | None = None,
     name: str | None = None,
+    stage_0: Stage0 = "one",
+    registration: Path | None = None,
 ) -> ComparisonSpec:
-    """The comparison that a command line asks for, all curricula checked; ConfigError says what is wrong."""
+    """The comparison that a command line asks for, all curricula checked; ConfigError says what is wrong.
+
+    Of the registration, a text file, the digest is kept."""
     overrides = dict(settings or {})
     for field in {"seed", "stage0_seed"} & set(overrides):
         raise ConfigError(f"--set {field}: a comparison sets it for each curriculum; use --seeds")
     if stages is not None:
         overrides["stages"] = stages
-    numbers = _seeds(seeds)
+    numbers = given_seeds(seeds)
     base = load_preset(preset, overrides | {"seed": numbers[0]})
     if base.approval == "required":
         raise ConfigError(
@@ -165,9 +167,22 @@ def plan(
             "use --set approval=none"
         )
     arms = tuple(_engineers(engineers, variants, base.engineer.variant))
-    spec = ComparisonSpec(name=name or f"compare-{base.name}", preset=base, arms=arms, seeds=tuple(numbers))
+    spec = ComparisonSpec(
+        name=name or f"compare-{base.name}",
+        preset=base,
+        arms=arms,
+        seeds=tuple(numbers),
+        stage_0=stage_0,
+        registration=_registered(registration) if registration else {},
+    )
     check(spec)
     return spec
+
+
+def _registered(path: Path) -> dict[str, str]:
+    if not path.is_file():
+        raise ConfigError(f"--registration {path}: no such file; expected a text that says what is expected")
+    return {"file": path.name, "sha256": file_digest(path)}
 
 
 def check(spec: ComparisonSpec) -> None:
@@ -228,7 +243,8 @@ def read_comparison(directory: Path) -> ComparisonSpec:
 
 def reads_context(engineer: str) -> bool:
     """Whether an engineer reads the context in words, so that the context variant matters."""
-    return find_engineer(engineer).asks is not None or engineer in _READS_WITHOUT_ASKING
+    found = find_engineer(engineer)
+    return found.asks is not None or found.reads_context
 
 
 def engineer_variant(spec: EngineerSpec) -> str:
@@ -265,7 +281,8 @@ def _known_variant(name: str) -> str:
     return name
 
 
-def _seeds(text: str) -> list[int]:
+def given_seeds(text: str) -> list[int]:
+    """The seeds that `--seeds` names; ConfigError for what is none, or named twice."""
     items = _items(text, "--seeds")
     for item in items:
         if not (item.isascii() and item.isdecimal()):

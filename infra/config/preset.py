@@ -11,20 +11,19 @@ from engineer.context import VARIANTS
 from engineer.engineers.registry import find_engineer, resolve
 from engineer.spec import EngineerSpec
 from envgen.config import SHARE, EnvConfig
-from envgen.errors import ConfigError, SamplingError, describe_validation_error
+from envgen.errors import ConfigError, ModelError, SamplingError, describe_validation_error
 from envgen.families import FamilySpec
 from envgen.family import Space, TaskFamily
 from envgen.frozen import Frozen
 from envgen.yaml_files import YAML_ERRORS, load_yaml, read_yaml
-from infra.config.lengths import check_lengths
+from infra.config.lengths import DESIGN_PROMPT_TOKENS, Length, check_lengths, prompt_tokens
 from infra.config.names import Stem
 from policy.chat.engine_config import EngineConfig
 from policy.checkpoints import was_taught_compact
 from policy.grpo.batches import Batches
 from policy.grpo.launch import Sharding, check_training
 from policy.grpo.rewards import DEFAULT_WEIGHTS, RewardWeights
-from policy.grpo.train_spec import TrainingSettings, check_trl_options
-from policy.tiny.spec import RECIPE, BootstrapRecipe
+from policy.grpo.train_spec import TrainingSettings, answer_tokens, check_trl_options
 
 TINY_DESIGN_TOKENS = 160
 """Longest design answer of the tiny policy; the question and one repair share its context of 1,024 tokens."""
@@ -40,7 +39,7 @@ class ValidationSpec(Frozen):
 
     grid: dict[str, tuple[float, ...]] = {}
     """Knob -> its values; one that is left out has the middle of its range."""
-    instances: int = Field(default=17, ge=1)
+    instances: int = Field(default=17, ge=1, le=100_000)
     """Instances of each stratum and combination."""
     strata: tuple[str, ...] = ()
     """Names of strata; those of the space if left out."""
@@ -80,7 +79,7 @@ class Preset(Frozen):
     """A curriculum: policy, environment, training, engineer."""
 
     name: Stem
-    """Part of the name of a run directory, and MLflow's experiment."""
+    """Part of the name of a run directory, and of MLflow's experiment."""
     description: str = ""
     """A line for lists of presets."""
     approval: Literal["none", "required"] | None = None
@@ -96,7 +95,7 @@ class Preset(Frozen):
     """Turns of the loop."""
     family: FamilySpec = FamilySpec()
     """The environment, with its options."""
-    instances: int = Field(ge=1)
+    instances: int = Field(ge=1, le=1_000_000)
     """Training instances of a stage."""
     epochs: float = Field(default=1, gt=0)
     """Passes over them in a stage."""
@@ -178,18 +177,51 @@ class Preset(Frozen):
             update={"wording": "compact", "max_tokens": min(self.engineer.max_tokens, TINY_DESIGN_TOKENS)}
         )
 
+    def prompt_tokens(self) -> int:
+        """Tokens of the longest prompt of an instance; ModelError if the model is not there."""
+        return prompt_tokens(self.model, self.task.longest_prompt(self.prompt_style))
+
+    def check_lengths(self) -> None:
+        """ConfigError if a prompt and the longest answer allowed do not fit the engine or the model, or the
+        family finds a corner of its space where nothing can be drawn."""
+        prompt = self.task.longest_prompt(self.prompt_style)
+        try:
+            asked = prompt_tokens(self.model, prompt)
+            engine = ("engine.max_model_len", self.engine.max_model_len)
+            in_training = self.trl.get("vllm_max_model_length") if self.trl.get("use_vllm") else None
+            vllm = ("trl.vllm_max_model_length", in_training if isinstance(in_training, int) else None)
+            engineer = self.effective_engineer()
+            lengths = [
+                Length("max_answer_tokens", self.max_answer_tokens, asked, *engine),
+                Length("trl.max_completion_length", answer_tokens(self.trl), asked, *vllm),
+            ]
+            # The compact wording is cut to what the context of its policy allows.
+            if engineer.wording == "full" and find_engineer(engineer.name).asks is not None:
+                design = Length("engineer.max_tokens", engineer.max_tokens, DESIGN_PROMPT_TOKENS, *engine)
+                lengths.insert(1, design)
+            check_lengths(self.model, lengths)
+        except ModelError:  # the checkpoint may be made before the run, which says so if it is not
+            return
+
     def stage_seed(self, stage: int) -> int:
         """The seed that a stage's training data and training are drawn with."""
         return self.stage0_seed if stage == 0 and self.stage0_seed is not None else self.seed
 
 
 def load_preset(name: str, overrides: dict[str, Any] | None = None) -> Preset:
-    """A shipped preset by name, or a YAML file by path, with dotted overrides; ConfigError names file and
-    field."""
-    path = preset_path(name)
-    raw = read_yaml(path)
+    """A shipped preset by name, a YAML file by path, or all fields as JSON, with dotted overrides;
+    ConfigError names file and field."""
+    if name.lstrip().startswith("{"):
+        path = Path("preset")
+        try:
+            raw = json.loads(name)
+        except ValueError as error:
+            raise ConfigError(f"preset: is no JSON ({error}); expected all fields of a preset") from None
+    else:
+        path = preset_path(name)
+        raw = read_yaml(path)
     for key, value in (overrides or {}).items():
-        _set(raw, key, value)
+        set_field(raw, key, value)
     try:
         preset = Preset.model_validate(raw, context={"folder": path.parent})
         check_trl_options(preset.trl)
@@ -199,7 +231,7 @@ def load_preset(name: str, overrides: dict[str, Any] | None = None) -> Preset:
         parts = preset.validation.parts(preset.space)
         for _, config, count in [("stage 0", preset.default_config, preset.instances), *parts]:
             preset.task.check(config, count)
-        check_lengths(preset)
+        preset.check_lengths()
     except ValidationError as error:
         raise ConfigError(describe_validation_error(error, str(path))) from None
     except (ConfigError, SamplingError) as error:
@@ -207,24 +239,6 @@ def load_preset(name: str, overrides: dict[str, Any] | None = None) -> Preset:
     if "num_train_epochs" in preset.trl:
         raise ConfigError(f"{path}: trl.num_train_epochs: set the preset's own 'epochs' instead")
     return preset
-
-
-def load_recipe(path: Path | None, overrides: dict[str, Any]) -> BootstrapRecipe:
-    """The recipe of a base policy, the shipped one for None, with dotted overrides; ConfigError names file
-    and field."""
-    path = path or RECIPE
-    raw = read_yaml(path)
-    for key, value in overrides.items():
-        _set(raw, key, value)
-    try:
-        found = BootstrapRecipe.model_validate(raw, context={"folder": path.parent})
-    except ValidationError as error:
-        raise ConfigError(describe_validation_error(error, str(path))) from None
-    except ConfigError as error:
-        raise ConfigError(f"{path}: {error}") from None
-    # Presets that are paths start from the folder of the recipe, as files of families do.
-    here = [str(path.parent / name) if name.endswith((".yaml", ".yml")) else name for name in found.presets]
-    return found.model_copy(update={"presets": tuple(here)})
 
 
 def shipped_presets() -> tuple[str, ...]:
@@ -259,7 +273,8 @@ def resolved_json(preset: Preset) -> dict[str, Any]:
     return json.loads(preset.model_dump_json())
 
 
-def _set(raw: dict[str, Any], dotted: str, value: Any) -> None:
+def set_field(raw: dict[str, Any], dotted: str, value: Any) -> None:
+    """Set a field of YAML that was read, by its dotted key; ConfigError if it lies in a value."""
     *parents, last = dotted.split(".")
     node: dict[Any, Any] = raw
     for part in parents:

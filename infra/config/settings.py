@@ -51,9 +51,13 @@ class Settings(BaseSettings):
 
     def find_run(self, run: str) -> Path:
         """The directory that a command is given as RUN: a path if it has a separator in it or starts with a
-        dot, else a name in the runs folder."""
+        dot, else a name in the runs folder. COMPARISON/NAME is looked for there too."""
         if os.sep in run or run.startswith("."):
-            return Path(run).resolve()
+            among = self.runs / run
+            inside = not run.startswith((".", os.sep)) and ".." not in among.parts
+            return (
+                among if inside and not os.path.exists(run) and os.path.isdir(among) else Path(run).resolve()
+            )
         return self.runs / checked_name(run, "RUN")
 
 

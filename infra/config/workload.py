@@ -5,7 +5,7 @@ from pydantic import Field
 from engineer.engineers.registry import find_engineer
 from envgen.errors import ConfigError
 from envgen.frozen import Frozen
-from infra.config.lengths import DESIGN_PROMPT_TOKENS, prompt_tokens
+from infra.config.lengths import DESIGN_PROMPT_TOKENS
 from infra.config.preset import Preset
 from policy.grpo.batches import Batches
 from policy.grpo.launch import Sharding
@@ -75,7 +75,7 @@ def workload(preset: Preset, answer_length: int | None = None) -> Workload:
 
     ConfigError if answers cannot be that long, or a stage has too few instances for one step.
     """
-    limit, asked = answer_tokens(preset.trl), prompt_tokens(preset)
+    limit, asked = answer_tokens(preset.trl), preset.prompt_tokens()
     if answer_length is not None and not 1 <= answer_length <= limit:
         raise ConfigError(
             f"--answer-length: {answer_length} is not between 1 and trl.max_completion_length, {limit}; give"

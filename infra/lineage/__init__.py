@@ -12,6 +12,7 @@ os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "5")
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
 
-from infra.lineage.recorder import DataSetRef, Recorder, flat
+from infra.lineage.columns import flat
+from infra.lineage.recorder import DataSetRef, Recorder
 
 __all__ = ["DataSetRef", "Recorder", "flat"]

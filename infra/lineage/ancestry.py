@@ -10,10 +10,11 @@ from mlflow.exceptions import MlflowException
 from envgen.errors import RunDirectoryError
 from envgen.files import file_digest
 from infra.config.settings import without_password
-from infra.lineage.facts import CURRICULUM, DIGEST, PATH, Ancestor, quoted, tagged
-from infra.lineage.recorder import EXPERIMENT, connect
+from infra.lineage.checkpoint_tags import CURRICULUM, DIGEST, PATH, Ancestor, quoted, tagged
+from infra.lineage.recorder import EXPERIMENTS, connect
 
 REGISTRY = "models:/"
+_OURS = f"name LIKE '{EXPERIMENTS}%'"
 
 
 def ancestry(tracking_uri: str, checkpoint: str) -> list[Ancestor]:
@@ -35,8 +36,8 @@ def ancestry(tracking_uri: str, checkpoint: str) -> list[Ancestor]:
         raise _unknown(checkpoint)
     try:
         client = connect(tracking_uri)
-        found = client.get_experiment_by_name(EXPERIMENT)
-        model = _find(client, found.experiment_id, checkpoint) if found else None
+        found = [one.experiment_id for one in client.search_experiments(filter_string=_OURS)]
+        model = _find(client, found, checkpoint) if found else None
         chain = _chain(model) if model and CURRICULUM in model.tags else []
     except MlflowException as error:
         if error.error_code in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE", "NOT_FOUND"):
@@ -62,7 +63,7 @@ def _unknown(checkpoint: str) -> RunDirectoryError:
 
 
 def _chain(model: LoggedModel) -> list[Ancestor]:
-    found = _search(model.experiment_id, tagged(CURRICULUM, Ancestor.of(model).curriculum))
+    found = _search([model.experiment_id], tagged(CURRICULUM, Ancestor.of(model).curriculum))
     known = {one.model_id: Ancestor.of(one) for one in found}
     chain: list[Ancestor] = []
     following = known.pop(model.model_id, None)
@@ -72,22 +73,22 @@ def _chain(model: LoggedModel) -> list[Ancestor]:
     return chain
 
 
-def _search(experiment: str, filter_string: str) -> list[LoggedModel]:
+def _search(experiments: list[str], filter_string: str) -> list[LoggedModel]:
     return mlflow.search_logged_models(
-        experiment_ids=[experiment], filter_string=filter_string, output_format="list"
+        experiment_ids=experiments, filter_string=filter_string, output_format="list"
     )
 
 
-def _find(client: MlflowClient, experiment: str, checkpoint: str) -> LoggedModel | None:
+def _find(client: MlflowClient, experiments: list[str], checkpoint: str) -> LoggedModel | None:
     if checkpoint.startswith(REGISTRY):
         return client.get_logged_model(_model_id(client, checkpoint.removeprefix(REGISTRY)))
     path = Path(checkpoint).resolve()
-    there = _search(experiment, tagged(PATH, str(path))) or _search(experiment, tagged(PATH, checkpoint))
+    there = _search(experiments, tagged(PATH, str(path))) or _search(experiments, tagged(PATH, checkpoint))
     if path.is_dir():
         digest = file_digest(path)
         same = [model for model in there if model.tags.get(DIGEST) == digest]
         # Not recorded under this path, or other weights were: the run may have been moved here.
-        there = same or _search(experiment, tagged(DIGEST, digest))
+        there = same or _search(experiments, tagged(DIGEST, digest))
     return max(
         there,
         key=lambda model: (_common(model.tags.get(PATH, ""), quoted(str(path))), model.creation_timestamp),

@@ -1,6 +1,8 @@
-"""The rates by which evaluations are compared, as MLflow's columns."""
+"""The rates by which evaluations are compared, and nested settings, as MLflow's columns."""
 
+import json
 import re
+from typing import Any
 
 from envgen.family import Space
 from policy.rollouts import Rollout
@@ -28,3 +30,14 @@ def scores(space: Space, rollouts: list[Rollout]) -> dict[str, float]:
         if space.best:
             rates[f"optimal{group}"] = sum(one.verdict.optimal for one in members) / len(members)
     return rates
+
+
+def flat(value: dict[str, Any], prefix: str = "") -> dict[str, str]:
+    """Nested settings as dotted MLflow parameters, values as short JSON."""
+    found: dict[str, str] = {}
+    for key, item in value.items():
+        if isinstance(item, dict) and item:
+            found |= flat(item, f"{prefix}{key}.")
+        else:
+            found[prefix + key] = item if isinstance(item, str) else json.dumps(item)
+    return found

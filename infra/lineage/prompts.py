@@ -5,7 +5,7 @@ from mlflow.entities.model_registry import PromptVersion
 from engineer.prompt import template_text
 from engineer.spec import Wording
 from envgen.files import digest
-from infra.lineage.facts import DIGEST
+from infra.lineage.checkpoint_tags import DIGEST
 from infra.lineage.recorder import Recorder
 from infra.lineage.registry import registry_name
 

@@ -1,6 +1,5 @@
 """Idempotent writes to one MLflow experiment."""
 
-import json
 import logging
 import math
 import re
@@ -16,6 +15,7 @@ from mlflow.data.meta_dataset import MetaDataset
 from mlflow.data.sources import LocalArtifactDatasetSource  # type: ignore[attr-defined]
 from mlflow.entities import (
     DatasetInput,
+    Experiment,
     InputTag,
     LoggedModel,
     LoggedModelInput,
@@ -25,15 +25,17 @@ from mlflow.entities import (
     Run,
     RunTag,
 )
-from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
+from mlflow.exceptions import MlflowException
+from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NOTE
 
 from envgen.frozen import Frozen
 from infra.analysis.stage_view import PICTURE
 from infra.config.settings import without_password
-from infra.lineage.facts import CURRICULUM, DIGEST, KEY, STAGE, Facts, quoted, tagged, unquoted
-from infra.lineage.views import VIEWS
+from infra.lineage.checkpoint_tags import CURRICULUM, DIGEST, KEY, STAGE, Facts, quoted, tagged, unquoted
+from infra.lineage.views import VIEWS, view_address
 
-EXPERIMENT = "envwright"
+EXPERIMENTS = "envwright/"
+"""What the names of experiments begin with: there is one for each preset and for each comparison."""
 KIND = "mlflow.experimentKind"
 """Tag of an experiment: MLflow's pages for training open on the runs, those for applications on traces."""
 RATES_PICTURE = "rates.png"
@@ -59,22 +61,42 @@ class Recorder:
     TimeoutError once `longest` seconds have passed.
     """
 
-    def __init__(self, tracking_uri: str, artifacts: Path, longest: float = LONGEST) -> None:
+    def __init__(
+        self,
+        tracking_uri: str,
+        artifacts: Path,
+        experiment: str,
+        under: str | None = None,
+        longest: float = LONGEST,
+    ) -> None:
+        """A recorder for the experiment of a preset or comparison of this name; below the run `under`, for
+        that of the run."""
         local = tracking_uri.startswith("sqlite:///")
         if local:
             Path(tracking_uri.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
         self._client, self.tracking_uri = connect(tracking_uri), tracking_uri
-        found = self._client.get_experiment_by_name(EXPERIMENT)
-        location = None if tracking_uri.startswith("http") else artifacts.resolve().as_uri()
-        self.experiment = (
-            found.experiment_id
-            if found
-            else self._client.create_experiment(EXPERIMENT, artifact_location=location)
+        found = (
+            self._client.get_experiment(self._client.get_run(under).info.experiment_id)
+            if under
+            else self._experiment(EXPERIMENTS + experiment, artifacts)
         )
+        self.experiment = found.experiment_id
         for tag, view in {**VIEWS, KIND: "custom_model_development"}.items():
-            if not found or found.tags.get(tag) != view:
+            if found.tags.get(tag) != view:
                 self._client.set_experiment_tag(self.experiment, tag, view)
         self._longest, self._end = longest, time.monotonic() + longest
+
+    def _experiment(self, name: str, artifacts: Path) -> Experiment:
+        found = self._client.get_experiment_by_name(name)
+        if found:
+            return found
+        location = None if self.tracking_uri.startswith("http") else artifacts.resolve().as_uri()
+        try:
+            return self._client.get_experiment(self._client.create_experiment(name, location))
+        except MlflowException:  # another process may have made it since
+            if found := self._client.get_experiment_by_name(name):
+                return found
+            raise
 
     @property
     def client(self) -> MlflowClient:
@@ -90,16 +112,19 @@ class Recorder:
             return {"MLflow run": run_id}
         server = without_password(self.tracking_uri).rstrip("/")
         experiment = f"{server}/#/experiments/{self.experiment}"
-        view = f"{experiment}/runs?workflowType=machine_learning&viewStateShareKey"
         curriculum = self.client.get_run(run_id).data.tags.get(MLFLOW_PARENT_RUN_ID, run_id)
         return {
             "report in MLflow": f"{experiment}/runs/{curriculum}/artifacts/report.html",
             "last stage in MLflow": f"{experiment}/runs/{run_id}",
             PICTURE: f"{server}/get-artifact?path={RATES_PICTURE}&run_uuid={curriculum}",
-            "engineer variants in MLflow, as a chart": f"{view}=engineers&compareRunsMode=CHART",
-            "curricula in MLflow, as a chart": f"{view}=curricula&compareRunsMode=CHART",
-            "stages in MLflow": f"{view}=stages",
+            "engineer variants in MLflow, as a chart": f"{server}/{self._chart}",
+            "curricula in MLflow, as a chart": f"{server}/{view_address(self.experiment, 'curricula', True)}",
+            "stages in MLflow": f"{server}/{view_address(self.experiment, 'stages')}",
         }
+
+    @property
+    def _chart(self) -> str:
+        return view_address(self.experiment, "engineers", chart=True)
 
     def run(
         self,
@@ -239,6 +264,15 @@ class Recorder:
         if todo:
             self.client.log_batch(run_id, metrics=todo)
 
+    def describe(self, run_id: str, text: str) -> None:
+        """Show Markdown above the experiment and on the page of a run, after a link to its chart.
+
+        MLflow shows its first line, until somebody opens the rest.
+        """
+        text = f"[Chart of the engineer variants]({self._chart}). {text}"
+        self.client.set_experiment_tag(self.experiment, MLFLOW_RUN_NOTE, text)
+        self._settings(run_id, {}, {MLFLOW_RUN_NOTE: text})
+
     def artifact(self, run_id: str, path: Path) -> None:
         """Store a small file with the run; the same name is replaced."""
         self.client.log_artifact(run_id, str(path))
@@ -300,17 +334,6 @@ def _differ(known: float | None, value: float) -> bool:
 
 def _now() -> int:
     return int(time.time() * 1000)
-
-
-def flat(value: dict[str, Any], prefix: str = "") -> dict[str, str]:
-    """Nested settings as dotted MLflow parameters, values as short JSON."""
-    found: dict[str, str] = {}
-    for key, item in value.items():
-        if isinstance(item, dict) and item:
-            found |= flat(item, f"{prefix}{key}.")
-        else:
-            found[prefix + key] = item if isinstance(item, str) else json.dumps(item)
-    return found
 
 
 def _milliseconds(moment: datetime) -> int:

@@ -10,22 +10,22 @@ from engineer.proposal import shortened
 from envgen.dataset import row_count
 from infra.analysis.formats import config_changes
 from infra.analysis.report.charts import rates_png
-from infra.analysis.spec import engineer_variant, reads_context
+from infra.analysis.spec import SHARED, engineer_variant, reads_context, shared_policy
 from infra.config.preset import Preset, resolved_json
 from infra.config.settings import Settings
-from infra.lineage.columns import scores
-from infra.lineage.facts import CURRICULUM, PREFIX, Facts, quoted
+from infra.lineage.checkpoint_tags import CURRICULUM, PREFIX, Facts, quoted
+from infra.lineage.columns import flat, scores
 from infra.lineage.prompts import prompt_version
-from infra.lineage.recorder import DataSetRef, Recorder, flat
+from infra.lineage.recorder import DataSetRef, Recorder
 from infra.lineage.registry import name_best, withdraw
 from infra.lineage.traces import Call, record_call, trace_id_of
 from infra.runs.run import Run, RunRef
 from infra.runs.stage import Directory, File, Stage
-from infra.runs.steps import lock
+from infra.runs.steps import lock, read_record
 
 RECORDED = PREFIX + "recorded"
 """Tag of a stage's run once all of it is recorded: the version of this code, the digest of the manifest."""
-VERSION = 4
+VERSION = 5
 """Raised by hand when a stage is recorded in another way."""
 SERIES = ("reward", "valid", "optimal", "zero_variance", "entropy", "clipped", "mismatch", "mismatch_max")
 _SHORT = {"preset.name", "preset.seed", "preset.engineer.name", "preset.engineer.variant"}
@@ -96,14 +96,13 @@ def record_stage(recorder: Recorder, run: RunRef, stage: int) -> str:
 
 
 def _root(recorder: Recorder, run: RunRef, key: str, under: str | None) -> str:
-    columns, runs = _columns(run.preset), Settings().runs.resolve()
+    columns = _columns(run.preset)
     resolved = flat({"preset": resolved_json(run.preset)})
     settings = {name: value for name, value in resolved.items() if name not in _SHORT}
-    tags = columns | {"level": "curriculum"}
-    # Curricula of two comparisons have the same names.
-    name = str(run.directory.resolve().relative_to(runs)) if under else run.name
+    shared = under and run.name in (SHARED, shared_policy(0, "per-seed", run.preset.seed))
+    tags = columns | {"level": "shared stage" if shared else "curriculum"}
     started = _span(run, 0)[0]
-    return recorder.run(key, name, parent=under, tags=tags, params=columns | settings, started=started)
+    return recorder.run(key, run.name, parent=under, tags=tags, params=columns | settings, started=started)
 
 
 def _columns(preset: Preset) -> dict[str, str]:
@@ -130,7 +129,7 @@ def _record_start(record: _Record) -> None:
     recorder.scores(child, model, record.validation, rates, 0)
     # The first point of every curve: a step is how many stages were trained.
     recorder.metrics(record.root, {rate: [(0, value)] for rate, value in rates.items()})
-    recorder.finish(child, {RECORDED: _recorded(run, BASE_POLICY)})
+    recorder.finish(child, {RECORDED: _recorded(run, BASE_POLICY)}, _span(run, BASE_POLICY)[1])
 
 
 def _record_stage(record: _Record, stage: int) -> str:
@@ -204,8 +203,12 @@ def _child(record: _Record, stage: int, name: str, level: str, **more: str) -> s
 
 
 def _span(run: RunRef, stage: int) -> tuple[datetime | None, datetime | None]:
-    """When a stage began and ended, by its manifest; None for the base policy, and if it does not say."""
-    made = run.stage(stage).manifest if stage != BASE_POLICY else {}
+    """When a stage, or the evaluation of the base policy, began and ended; None if nothing says so."""
+    if stage == BASE_POLICY:
+        evaluated = read_record(run.start.directory, "start")
+        ended = datetime.fromtimestamp(run.start.path(Stage.rollouts).stat().st_mtime, UTC)
+        return (ended - timedelta(seconds=evaluated.seconds), ended) if evaluated else (None, None)
+    made = run.stage(stage).manifest
     if not made.get("finished"):
         return None, None
     ended = datetime.fromisoformat(made["finished"])
@@ -262,6 +265,7 @@ def _data_facts(record: _Record, stage: int) -> dict[str, Any]:
         "instances": _rows(data),
         "config": run.stage(stage).digest(Stage.config),
         "changes": shortened(changes, LONGEST_TEXT),
+        "resumed": shortened("; ".join(map(str, run.stage(stage).resumed)), LONGEST_TEXT) or None,
     }
 
 

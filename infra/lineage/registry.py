@@ -5,7 +5,7 @@ import re
 from mlflow.entities.model_registry import ModelVersion
 from mlflow.exceptions import MlflowException
 
-from infra.lineage.facts import CURRICULUM, PREFIX, quoted
+from infra.lineage.checkpoint_tags import CURRICULUM, PREFIX, quoted
 from infra.lineage.recorder import Recorder
 
 BEST = "best"

@@ -6,6 +6,7 @@ from it. Ids are digests of what is recorded, so that a trace is the same howeve
 
 import json
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, NamedTuple
 
 from mlflow.entities import Span, SpanType, TraceInfo, TraceLocation, TraceState
@@ -17,7 +18,7 @@ from mlflow.tracing.constant import SpanAttributeKey, TokenUsageKey, TraceMetada
 from engineer.engineers.asking import conversations
 from engineer.proposal import Attempt, Proposal
 from envgen.files import digest
-from infra.lineage.facts import PREFIX
+from infra.lineage.checkpoint_tags import PREFIX
 from infra.lineage.recorder import Recorder
 from policy.chat.contract import Conversation
 
@@ -44,15 +45,13 @@ class Call(NamedTuple):
 
 def record_call(recorder: Recorder, call: Call) -> str:
     """The id of the trace of a call, made if it is new."""
-    trace_id, tracing = (
-        trace_id_of(call.curriculum, call.candidate, call.proposal),
-        TracingClient(recorder.tracking_uri),
-    )
-    spans = _spans(call, trace_id)
-    info = _info(call, trace_id, recorder.experiment, spans[0])
+    trace_id = trace_id_of(call.curriculum, call.candidate, call.proposal)
+    tracing = TracingClient(recorder.tracking_uri)
     if not _complete(tracing, trace_id):
+        spans = _spans(call, trace_id)
         tracing.log_spans(recorder.experiment, spans)
-        recorder.client.link_prompt_versions_to_trace([call.prompt], tracing.start_trace(info).trace_id)
+        tracing.start_trace(_info(call, trace_id, recorder.experiment, spans[0]))
+        recorder.client.link_prompt_versions_to_trace([call.prompt], trace_id)
     return trace_id
 
 
@@ -72,11 +71,8 @@ def _complete(tracing: TracingClient, trace_id: str) -> bool:
 
 
 def _info(call: Call, trace_id: str, experiment: str, root: Span) -> TraceInfo:
-    proposal, start, end = (
-        call.proposal,
-        root.start_time_ns // 1_000_000,
-        (root.end_time_ns or 0) // 1_000_000,
-    )
+    proposal = call.proposal
+    start, end = (at // 1_000_000 for at in (root.start_time_ns, root.end_time_ns or 0))
     answer = proposal.attempts[-1].text if proposal.attempts else proposal.fallback or ""
     metadata = {
         TraceMetadataKey.SOURCE_RUN: call.run,
@@ -96,94 +92,71 @@ def _info(call: Call, trace_id: str, experiment: str, root: Span) -> TraceInfo:
 
 
 def _spans(call: Call, trace_id: str) -> list[Span]:
-    proposal, times, new = call.proposal, _times(call), _Maker(trace_id)
-    outputs = {
-        "config": proposal.config.model_dump(mode="json"),
-        "rationale": proposal.rationale,
-        "fallback": proposal.fallback,
-    }
+    proposal, times, asked = call.proposal, _times(call), conversations(call.proposal)
+    failed, config = proposal.fallback, proposal.config.model_dump(mode="json")
     inputs = {
         "prompt": proposal.prompt,
         "engineer": proposal.engineer,
         "variant": proposal.variant,
         "left out": proposal.cuts,
     }
-    name, failed = f"design stage {proposal.stage + 1}", proposal.fallback
-    start, end = times[0][0], times[-1][1]
-    root = new.span(name, SpanType.AGENT, start, end, inputs, outputs, error=failed)
-    spans, asked = [root], conversations(proposal)
-    for number, (attempt, messages, when) in enumerate(
-        zip(proposal.attempts, asked, times, strict=False), start=1
-    ):
-        spans += _answered(new, root, number, attempt, messages, when, _read(proposal, attempt))
+    outputs = {"config": config, "rationale": proposal.rationale, "fallback": failed}
+    over = times[0][0], times[-1][1]
+    root = _span(
+        trace_id, f"design stage {proposal.stage + 1}", SpanType.AGENT, over, inputs, outputs, failed
+    )
+    below = partial(_span, trace_id, parent=root.span_id)
+    spans = [root]
+    attempts = zip(proposal.attempts, asked, times, strict=False)
+    for number, (attempt, conversation, when) in enumerate(attempts, start=1):
+        name, put, error = f"answer {number}", _messages(conversation), attempt.error
+        usage = _usage(attempt.prompt_tokens, attempt.completion_tokens)
+        read = {"proposed": proposal.proposed, "projection": proposal.changes, "config": config}
+        if error is not None:
+            read = {"error": error}
+        read_at = when[1], when[1]
+        spans += [
+            below(name, SpanType.CHAT_MODEL, when, put, _choice(attempt), usage=usage),
+            below(f"read {name}", SpanType.PARSER, read_at, attempt.text, read, error),
+        ]
     if len(asked) > len(proposal.attempts) and failed:
-        put = _messages(asked[-1])
-        spans.append(
-            new.span("no answer", SpanType.CHAT_MODEL, end, end, put, None, parent=root, error=failed)
-        )
+        end = over[1], over[1]
+        spans.append(below("no answer", SpanType.CHAT_MODEL, end, _messages(asked[-1]), None, failed))
     return spans
 
 
-def _answered(
-    new: "_Maker",
-    root: Span,
-    number: int,
-    attempt: Attempt,
-    conversation: Conversation,
+def _span(
+    trace_id: str,
+    name: str,
+    kind: str,
     when: tuple[int, int],
-    read: dict[str, Any],
-) -> list[Span]:
-    """An answer, and what was read from it."""
-    (start, end), usage = when, _usage(attempt.prompt_tokens, attempt.completion_tokens)
-    put, said = _messages(conversation), _choice(attempt)
-    name, text, error = f"answer {number}", attempt.text, attempt.error
-    return [
-        new.span(name, SpanType.CHAT_MODEL, start, end, put, said, parent=root, usage=usage),
-        new.span(f"read {name}", SpanType.PARSER, end, end, text, read, parent=root, error=error),
-    ]
-
-
-class _Maker:
-    """Makes the spans of one trace; their ids are digests of its id and their names."""
-
-    def __init__(self, trace_id: str) -> None:
-        self.trace_id = trace_id
-
-    def span(
-        self,
-        name: str,
-        kind: str,
-        start: int,
-        end: int,
-        inputs: Any,
-        outputs: Any,
-        *,
-        parent: Span | None = None,
-        error: str | None = None,
-        usage: dict[str, int] | None = None,
-    ) -> Span:
-        """A finished span; times in nanoseconds."""
-        attributes = {
-            SpanAttributeKey.REQUEST_ID: self.trace_id,
-            SpanAttributeKey.SPAN_TYPE: kind,
-            SpanAttributeKey.INPUTS: inputs,
-            SpanAttributeKey.OUTPUTS: outputs,
-            SpanAttributeKey.CHAT_USAGE: usage,
+    inputs: Any,
+    outputs: Any,
+    error: str | None = None,
+    *,
+    parent: str | None = None,
+    usage: dict[str, int] | None = None,
+) -> Span:
+    """A finished span, `when` its start and end in nanoseconds; its id is a digest of trace and name."""
+    attributes = {
+        SpanAttributeKey.REQUEST_ID: trace_id,
+        SpanAttributeKey.SPAN_TYPE: kind,
+        SpanAttributeKey.INPUTS: inputs,
+        SpanAttributeKey.OUTPUTS: outputs,
+        SpanAttributeKey.CHAT_USAGE: usage,
+    }
+    return Span.from_dict(
+        {
+            "name": name,
+            "trace_id": trace_id,
+            "span_id": digest([trace_id, name])[:16],
+            "parent_span_id": parent,
+            "start_time_unix_nano": when[0],
+            "end_time_unix_nano": when[1],
+            "status": {"code": "ERROR" if error else "OK", "message": error or ""},
+            "attributes": {key: json.dumps(value) for key, value in attributes.items() if value is not None},
         }
-        return Span.from_dict(
-            {
-                "name": name,
-                "trace_id": self.trace_id,
-                "span_id": digest([self.trace_id, name])[:16],
-                "parent_span_id": parent.span_id if parent else None,
-                "start_time_unix_nano": start,
-                "end_time_unix_nano": end,
-                "status": {"code": "ERROR" if error else "OK", "message": error or ""},
-                "attributes": {
-                    key: json.dumps(value) for key, value in attributes.items() if value is not None
-                },
-            }
-        )
+    )
 
 
 def _times(call: Call) -> list[tuple[int, int]]:
@@ -201,25 +174,8 @@ def _messages(conversation: Conversation) -> dict[str, Any]:
 
 
 def _choice(attempt: Attempt) -> dict[str, Any]:
-    return {
-        "choices": [
-            {
-                "index": 0,
-                "message": {"role": "assistant", "content": attempt.text},
-                "finish_reason": attempt.finish_reason,
-            }
-        ]
-    }
-
-
-def _read(proposal: Proposal, attempt: Attempt) -> dict[str, Any]:
-    if attempt.error is not None:
-        return {"error": attempt.error}
-    return {
-        "proposed": proposal.proposed,
-        "projection": proposal.changes,
-        "config": proposal.config.model_dump(mode="json"),
-    }
+    message = {"role": "assistant", "content": attempt.text}
+    return {"choices": [{"index": 0, "message": message, "finish_reason": attempt.finish_reason}]}
 
 
 def _usage(prompt: int, completion: int) -> dict[str, int]:

@@ -1,13 +1,50 @@
-"""Views of the experiment that need no set-up, kept where MLflow's Share button keeps views: in its tags.
+"""Views of an experiment that need no set-up, kept where MLflow's Share button keeps views: in its tags.
 
-`#/experiments/ID/runs?workflowType=machine_learning&viewStateShareKey=curricula` lists curricula,
-`...=stages` their stages; with `&compareRunsMode=CHART` the first charts both rates by stage, a line a
-curriculum, and `...=engineers` a line an engineer variant, the mean over its seeds.
+`curricula` lists curricula, and charts both rates by stages trained, a line a curriculum; `engineers` a line
+an engineer variant, the mean over its seeds; `stages` lists stages.
 """
 
 import json
+from typing import Any
 
 _RATES = ("valid", "optimal")
+_SECTION = {
+    "uuid": "rates",
+    "name": "By stages trained",
+    "display": True,
+    "isReordered": False,
+    "deleted": False,
+    "isGenerated": False,
+    "columns": 2,
+    "cardHeight": 420,
+}
+"""MLflow's own sections have three small charts a row."""
+
+
+def _chart(rate: str) -> dict[str, Any]:
+    """A rate by stages trained, as MLflow keeps a line chart."""
+    return {
+        "uuid": rate,
+        "type": "LINE",
+        "metricSectionId": _SECTION["uuid"],
+        "displayName": rate,
+        "metricKey": rate,
+        "selectedMetricKeys": [rate],
+        "runsCountToCompare": 10,
+        "deleted": False,
+        "isGenerated": False,
+        "lineSmoothness": 0,
+        "xAxisKey": "step",
+        "selectedXAxisMetricKey": "",
+        "xAxisScaleType": "linear",
+        "yAxisKey": "metric",
+        "yAxisExpressions": [],
+        "scaleType": "linear",
+        "range": {},
+        "ignoreOutliers": False,
+        "useGlobalXaxisKey": False,
+        "useGlobalLineSmoothing": True,
+    }
 
 
 def _view(
@@ -25,12 +62,17 @@ def _view(
     )
     # Ordered by time, stages would be folded away under their curricula.
     shown = {"selectedColumns": columns, "orderByKey": order, "orderByAsc": ascending}
+    # Reordered: MLflow sorts sections by name otherwise, and puts its own first.
+    charts = {
+        "compareRunCharts": list(map(_chart, _RATES)),
+        "compareRunSections": [_SECTION],
+        "isAccordionReordered": True,
+        "chartsSearchFilter": "^(valid|optimal)$",
+    }
     if grouped:
         keys = [{"mode": "param", "groupByData": grouped}]
         shown["groupBy"] = {"aggregateFunction": "average", "groupByKeys": keys}
-    return json.dumps(
-        {**shown, "searchFilter": f"tags.level = '{level}'", "chartsSearchFilter": "^(valid|optimal)$"}
-    )
+    return json.dumps({**shown, **charts, "searchFilter": f"tags.level = '{level}'"})
 
 
 VIEWS = {
@@ -53,3 +95,9 @@ VIEWS = {
     ),
 }
 """Tags of the experiment."""
+
+
+def view_address(experiment: str, view: str, chart: bool = False) -> str:
+    """Where the MLflow UI shows a view of an experiment, to be put behind the address of the server."""
+    mode = "&compareRunsMode=CHART" if chart else ""
+    return f"#/experiments/{experiment}/runs?workflowType=machine_learning&viewStateShareKey={view}{mode}"

@@ -12,11 +12,9 @@ from infra.runs.run import Run, new_curriculum
 from infra.runs.stage import Directory
 from infra.runs.steps import RECORDS, read_record
 
-_ROOT_STEPS, _START_STEPS, STAGE_STEPS = (
-    ("validation",),
-    ("start",),
-    ("generate", "train", "evaluate", "summarize"),
-)
+_ROOT_STEPS = ("validation",)
+_START_STEPS = ("start",)
+STAGE_STEPS = ("generate", "train", "evaluate", "summarize")
 
 
 def fork(source: Path, target: Path, preset: Preset, stages: int = 1) -> None:

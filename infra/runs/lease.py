@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
 
+import psutil
 from pydantic import ValidationError
 
 from envgen.errors import RunDirectoryError
@@ -66,10 +67,9 @@ class Lease(Frozen):
 def exclusive(directory: Path) -> Iterator[None]:
     """Be the only process that writes a run directory; RunDirectoryError names the one that is at it. A dead
     holder holds nothing."""
-    directory = directory.resolve()
-    locks = directory.parent / ".locks"
+    directory, path = directory.resolve(), _path(directory)
+    locks, lock = path.parent, path.with_name(f"{directory.name}.lock")
     locks.mkdir(parents=True, exist_ok=True)
-    path, lock = locks / f"{directory.name}.lease.json", locks / f"{directory.name}.lock"
     for file in (path, lock):
         if file.exists() and not file.is_file():
             raise RunDirectoryError(f"{file}: is no file, so that the run cannot be held; move it away")
@@ -117,6 +117,19 @@ def read_lease(path: Path) -> Lease | None:
         return Lease.model_validate_json(path.read_bytes())
     except (OSError, ValidationError):
         return None
+
+
+def _path(directory: Path) -> Path:
+    directory = directory.resolve()
+    return directory.parent / ".locks" / f"{directory.name}.lease.json"
+
+
+def holder(directory: Path) -> Lease | None:
+    """Who works on a run directory, as far as the lease tells without touching the lock; None if nobody."""
+    found = read_lease(_path(directory))
+    if found is None or found.age >= STALE_SECONDS:
+        return None
+    return found if found.host != this_host() or psutil.pid_exists(found.pid) else None
 
 
 @contextmanager

@@ -46,6 +46,16 @@ def last_stage(run: RunRef) -> int:
     return done[-1]
 
 
+def check_open(run: RunRef, stage: int) -> None:
+    """RunDirectoryError if no stage follows that a decision on a proposal could be about."""
+    if stage + 1 >= run.preset.stages:
+        raise RunDirectoryError(
+            f"{run.directory}: is finished with stage {stage} ({stage + 1} of {run.preset.stages}), no stage"
+            " follows that a decision could be about; run it with a larger --stages and --set"
+            " approval=required to decide on the next config"
+        )
+
+
 def previous_config(run: Run, stage: int) -> EnvConfig:
     """The config that a rejected proposal leaves in place: that of the stage whose policy is in force."""
     return run.config_of(run.stage(stage).gate.in_force)

@@ -8,7 +8,7 @@ from infra.config.versions import code_version, library_versions, machine
 from infra.runs.results import CurriculumResults, StageResult, TrainingSummary
 from infra.runs.run import RunRef
 from infra.runs.stage import Stage
-from infra.runs.steps import StepRecord
+from infra.runs.steps import StepRecord, read_record
 from policy.evaluation import gains
 
 
@@ -38,17 +38,19 @@ def manifest(run: RunRef, number: int, steps: list[StepRecord]) -> dict[str, Any
 
 
 def step_facts(steps: list[StepRecord]) -> dict[str, Any]:
-    """What the manifest of a stage says of its steps: keys, digests and seconds."""
+    """What the manifest of a stage says of its steps: keys, digests, seconds and facts."""
     return {
         "keys": {step.step: step.key for step in steps},
         "files": {name: sha for step in steps for name, sha in step.outputs.items()},
         "seconds": {step.step: step.seconds for step in steps},
+        **{name: fact for step in steps for name, fact in step.facts.items()},
     }
 
 
 def results_with(run: RunRef, number: int) -> CurriculumResults:
     """The published results of the stages before `number`, and that stage."""
     preset, earlier = run.preset, run.results.stages[:number] if number else ()
+    evaluated = read_record(run.start.directory, "start")
     # A person decides on a proposal after its stage was published.
     decided = [one.model_copy(update={"decision": run.stage(one.stage).decision}) for one in earlier]
     return CurriculumResults(
@@ -58,6 +60,8 @@ def results_with(run: RunRef, number: int) -> CurriculumResults:
         variant=preset.engineer.variant,
         seed=preset.seed,
         start=run.start.breakdown,
+        start_seconds=evaluated.seconds if evaluated else 0.0,
+        start_tokens=sum(rollout.completion_tokens for rollout in run.start.rollouts),
         stages=(*decided, _stage_result(run, number)),
     )
 
@@ -72,7 +76,7 @@ def _stage_result(run: RunRef, number: int) -> StageResult:
         stage=number,
         parent=parent,
         config=stage.config,
-        training=_training(stage.train_log),
+        training=_training(stage),
         breakdown=stage.breakdown,
         valid_gain=valid,
         optimal_gain=optimal,
@@ -99,7 +103,8 @@ def _stage_result(run: RunRef, number: int) -> StageResult:
     )
 
 
-def _training(log: dict[str, list[Any]]) -> TrainingSummary:
+def _training(stage: Stage) -> TrainingSummary:
+    log = stage.train_log
     steps = len(log["step"])
     last = log["reward"][-max(1, steps // 5) :]
     return TrainingSummary(
@@ -108,4 +113,5 @@ def _training(log: dict[str, list[Any]]) -> TrainingSummary:
         completion_tokens=sum(log["completion_tokens"]),
         mean_reward=sum(last) / len(last),
         zero_variance_share=sum(log["zero_variance"]) / steps,
+        resumed=stage.resumed,
     )

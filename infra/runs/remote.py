@@ -8,7 +8,7 @@ import json
 import logging
 import os
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
@@ -28,6 +28,7 @@ from infra.runs.run import Run
 from infra.runs.stage import Stage
 
 MODEL_FILE, MANIFEST, DECISION = Run.curriculum.name, Stage.manifest.name, Stage.decided.name
+PUBLISHED = (Run.results.name, Run.report.name)
 INDEX = ".digests.json"
 
 
@@ -61,14 +62,17 @@ def pull(remote: str, directory: Path) -> list[str]:
     found = _pull_files(there, directory)
     if not (directory / MODEL_FILE).exists():
         return found
+    stages = []
     for name in there.stages():
         try:
             check_names({name: ""}, there.name)
             if _pull_stage(there, directory, name):
-                found.append(name)
+                stages.append(name)
         except RemoteError as error:
             log.warning("%s/%s is ignored: %s", there.name, name, error)
-    return found
+    # What is here was published before those stages were there.
+    again = _pull_files(there, directory, PUBLISHED) if stages else []
+    return [*found, *stages, *(name for name in again if name not in found)]
 
 
 def _same_run(there: Remote, directory: Path) -> None:
@@ -157,12 +161,13 @@ def _wanted(path: Path, directory: Path) -> bool:
     return all(part == ".steps" or not part.startswith(".") for part in parts)
 
 
-def _pull_files(there: Remote, directory: Path) -> list[str]:
+def _pull_files(there: Remote, directory: Path, again: Collection[str] = ()) -> list[str]:
     """Fetch the files of the run itself that are not here, `curriculum.json` first: it makes the folder a
-    run."""
+    run. Those of `again` are fetched if they differ, too."""
     found = []
     for relative, sha in sorted(_read_index(there, "").items(), key=lambda item: item[0] != MODEL_FILE):
-        if (directory / relative).exists():
+        here = directory / relative
+        if here.exists() and (relative not in again or file_digest(here) == sha):
             continue
         if relative != MODEL_FILE and not (directory / MODEL_FILE).exists():
             break

@@ -10,6 +10,7 @@ from fsspec import AbstractFileSystem
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from envgen.errors import ConfigError, shown
+from envgen.extras import install
 from infra.config.settings import without_password
 
 _EXTRAS = {"s3": "s3", "s3a": "s3"}
@@ -110,11 +111,7 @@ def _filesystem(url: str) -> tuple[AbstractFileSystem, str]:
     try:
         fs, root = fsspec.url_to_fs(url, use_listings_cache=False)
     except ImportError as error:
-        remedy = (
-            f"pip install -c constraints.txt -e '.[{extra}]'"
-            if extra
-            else f"install the fsspec package for {protocol}"
-        )
+        remedy = install(extra) if extra else f"install the fsspec package for {protocol}"
         raise ConfigError(
             f"ENVWRIGHT_REMOTE: {shown!r} needs a package that is not installed ({error}); {remedy}"
         ) from None

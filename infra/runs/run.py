@@ -1,6 +1,7 @@
 """A curriculum's directory: its files, and how it is claimed: made once for one preset, resumed by the
 same."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from policy.grpo.train_spec import CHECKPOINT
 
 FREE_FIELDS = {"stages", "description", "approval"}
 """Fields of the preset in which a resumed run may differ."""
+_ABSENT, _TOLD, _WIDTH = "not set", 12, 60
 _WAYS = "give the name of a run, or its path with a / in it, as ./NAME"
 
 
@@ -161,12 +163,38 @@ def checked_run(directory: Path, preset: Preset) -> Curriculum:
 
 
 def changed_fields(there: Preset, here: Preset, free: set[str]) -> str:
-    """The fields outside `free` in which two presets differ, with both values; empty if there are none."""
-    old, new = _held(there), _held(here)
-    changed = sorted(field for field in new if field not in free and old.get(field) != new[field])
-    return "; ".join(
-        f"{field}: {_short(old.get(field))} there, {_short(new[field])} here" for field in changed
+    """The fields outside `free` in which two presets differ, dotted, with both values; empty if there are
+    none."""
+    old, new = (
+        dict(_leaves({field: value for field, value in _held(preset).items() if field not in free}))
+        for preset in (there, here)
     )
+    both = {name: (str(old.get(name, _ABSENT)), str(new.get(name, _ABSENT))) for name in sorted(old | new)}
+    changed = {name: values for name, values in both.items() if values[0] != values[1]}
+    told = [_told(name, *values) for name, values in changed.items()][:_TOLD]
+    return "; ".join([*told, f"and {len(changed) - _TOLD} more"] if len(changed) > _TOLD else told)
+
+
+def _leaves(fields: dict[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    """(dotted name, value) of all that is no group of fields."""
+    for name, value in fields.items():
+        if isinstance(value, dict) and value:
+            yield from _leaves(value, f"{above}{name}.")
+        else:
+            yield f"{above}{name}", value
+
+
+def _told(name: str, there: str, here: str) -> str:
+    """A field with both values, cut to where they differ."""
+    pairs = enumerate(zip(there, here, strict=False))
+    same = next((index for index, (one, other) in pairs if one != other), min(len(there), len(here)))
+    start = max(0, same - _WIDTH // 3) if max(len(there), len(here)) > _WIDTH else 0
+
+    def cut(text: str) -> str:
+        end = start + _WIDTH
+        return f"{'...' if start else ''}{text[start:end]}{'...' if len(text) > end else ''}"
+
+    return f"{name}: {cut(there)} there, {cut(here)} here"
 
 
 def _digest(preset: Preset) -> str:
@@ -183,8 +211,3 @@ def _held(preset: Preset) -> dict[str, Any]:
         "trl": options.pop("trl"),
         "training": options,
     }
-
-
-def _short(value: object) -> str:
-    text = str(value)
-    return text if len(text) <= 60 else text[:57] + "..."

@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Generic, Self, TypeVar, overload
 
-from pydantic import ConfigDict
+from pydantic import ConfigDict, TypeAdapter
 
 from engineer.gate import GateDecision
 from engineer.proposal import Candidates, Proposal
@@ -24,12 +24,15 @@ from infra.runs.steps import REDO, check_recorded
 from policy.evaluation import Changes
 from policy.grpo.canary import CANARY, Canary, WeightsCheck
 from policy.grpo.pilot import Pilots
+from policy.grpo.resuming import Resume
 from policy.grpo.train_log import read_train_log
 from policy.grpo.train_spec import CHECKPOINT, TRAIN_LOG
 from policy.rollouts import read_rollouts, write_rollouts
 
 T = TypeVar("T")
 _Writer = Callable[..., None]
+RESUMED = "resumed"
+"""Fact of the step `train` in a stage's manifest."""
 _UNDECIDED = "delete it, and decide again with envwright approve or reject"
 
 
@@ -41,7 +44,7 @@ class File(Generic[T]):
         self, name: str, read: Callable[[Path], T], write: _Writer = write_json, keep: int = 1000
     ) -> None:
         self.name, self.read, self.write = name, read, write
-        self._kept = lru_cache(keep)(lambda path, _: self._read(path))
+        self._kept: Callable[[Path], list[tuple[tuple[int, ...], T]]] = lru_cache(keep)(lambda _: [])
 
     def _read(self, path: Path) -> T:
         check_recorded(path)
@@ -52,7 +55,16 @@ class File(Generic[T]):
     @overload
     def __get__(self, owner: "Directory", kind: type) -> T: ...
     def __get__(self, owner: "Directory | None", kind: type) -> "Self | T":
-        return self if owner is None else self._kept(owner.path(self), _state(owner.path(self)))
+        return self if owner is None else self._newest(owner.path(self))
+
+    def _newest(self, path: Path) -> T:
+        """What the file holds now; earlier versions are not kept, as results grow with every stage."""
+        state, kept = _state(path), self._kept(path)
+        found = kept[0] if kept else None
+        if found is None or found[0] != state:
+            found = state, self._read(path)
+            kept[:] = [found]
+        return found[1]
 
 
 def json_file(name: str, kind: type[T]) -> File[T]:
@@ -143,6 +155,11 @@ class Stage(Evaluation):
     def work(self) -> Path:
         """What is needed until a step is done, as the checkpoints of the trainer."""
         return self.directory / "work"
+
+    @property
+    def resumed(self) -> tuple[Resume, ...]:
+        """The checkpoints of the trainer from which the training went on, by the manifest."""
+        return TypeAdapter(tuple[Resume, ...]).validate_python(self.manifest.get(RESUMED, ()))
 
     @property
     def decision(self) -> Decision | None:

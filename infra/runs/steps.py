@@ -48,6 +48,8 @@ class StepRecord(Frozen):
     outputs: dict[str, str]
     """File or directory name in the stage directory -> SHA-256."""
     seconds: float
+    facts: dict[str, Any] = {}
+    """What the manifest of the stage says beside that, by name."""
     reused: bool = False
     """Whether this call found it finished; never true in a stored record."""
 
@@ -65,26 +67,26 @@ def run_step(
     body: Callable[[], None],
     *,
     kept: str | None = None,
+    facts: Callable[[], dict[str, Any]] = dict,
 ) -> StepRecord:
     """Run `body`, which writes `outputs` into `directory`, unless a record with the same key matches the
     files there.
 
     `kept` names a file there in which `body` keeps what it need not do again if it is cut off; it is removed
-    when the record is written, not before."""
+    when the record is written, not before. `facts` is called after `body`, for those of the record."""
     key = step_key(step, decides)
     record_path = directory / RECORDS / f"{step}.json"
     with lock(directory / RECORDS / f"{step}.lock"):
         record = read_record(directory, step)
-        if record and record.key == key and _matches(record, directory):
+        if record and record.key == key and matches(record.outputs, directory):
             record = record.model_copy(update={"reused": True})
         else:
             record_path.unlink(missing_ok=True)
             started = time.monotonic()
             body()
             digests = {name: file_digest(directory / name) for name in outputs}
-            record = StepRecord(
-                step=step, key=key, outputs=digests, seconds=round(time.monotonic() - started, 3)
-            )
+            seconds = round(time.monotonic() - started, 3)
+            record = StepRecord(step=step, key=key, outputs=digests, seconds=seconds, facts=facts())
             write_json(record_path, record)
         if kept is not None:
             (directory / kept).unlink(missing_ok=True)
@@ -129,10 +131,10 @@ def policy_identity(source: str) -> str:
     return model_identity(source)
 
 
-def _matches(record: StepRecord, directory: Path) -> bool:
+def matches(outputs: dict[str, str], directory: Path) -> bool:
+    """Whether the files of a directory have these SHA-256 digests."""
     return all(
-        (directory / name).exists() and file_digest(directory / name) == sha
-        for name, sha in record.outputs.items()
+        (directory / name).exists() and file_digest(directory / name) == sha for name, sha in outputs.items()
     )
 
 

@@ -5,7 +5,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -19,18 +19,28 @@ from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL
 from envgen.errors import ChildError, ConfigError
 from infra.config.settings import Settings, without_password
 from infra.serving.auth import CLIENT, REMEDY
-from infra.serving.names import DEFAULT_QUEUE, JANITOR_QUEUE, LOCAL, POOLS
+from infra.serving.names import COMPARISONS, DEFAULT_QUEUE, LOCAL, POOLS
 
 PROJECT = Path(__file__).resolve().parents[2]
 """Where the flows are: entrypoints are relative to it, and runs work in it."""
+_REPLACED = "janitor/every-two-minutes"
+"""A deployment of the first release; `envwright janitor` does its work."""
 START_ONE = "start one with `envwright serve`, or name one: export PREFECT_API_URL=http://HOST:4200/api"
 
 
-def deploy(file: Path, limit: int, say: Callable[[str], None], *, keep_pools: bool = False) -> None:
+def deploy(
+    file: Path,
+    limit: int,
+    say: Callable[[str], None],
+    *,
+    keep_pools: bool = False,
+    worker_folders: bool = False,
+) -> None:
     """Make or correct the work pools, and make or update every deployment of `file`.
 
     `limit` is how many runs the default queue of the local pool holds at a time. With `keep_pools`
-    a pool that exists is left as it is, of whatever type. ConfigError if no server answers.
+    a pool that exists is left as it is, of whatever type. With `worker_folders` the runs of each worker are
+    where its own environment says. ConfigError if no server answers.
     """
     if not file.is_file():
         raise ConfigError(
@@ -42,17 +52,26 @@ def deploy(file: Path, limit: int, say: Callable[[str], None], *, keep_pools: bo
         for name, concurrency in POOLS.items():
             say(_ensure_pool(client, name, concurrency, keep_pools))
         _ensure_queue(client, LOCAL, DEFAULT_QUEUE, limit)
-        _ensure_queue(client, LOCAL, JANITOR_QUEUE, None)
-    for name in _deploy_all(file, url):
+        _ensure_queue(client, LOCAL, COMPARISONS, None)
+        with suppress(ObjectNotFound):
+            client.delete_deployment(client.read_deployment_by_name(_REPLACED).id)
+            say(f"deployment {_REPLACED}: removed; keep `envwright janitor` running instead")
+    for name in _deploy_all(file, url, worker_folders):
         say(f"deployment {name}: made or updated")
+
+
+def server_address() -> str:
+    """The address of the Prefect server that is configured; ConfigError if there is none."""
+    url = PREFECT_API_URL.value()
+    if not url:
+        raise ConfigError(f"PREFECT_API_URL is not set, so there is no server to talk to; {START_ONE}")
+    return str(url)
 
 
 def check_server() -> str:
     """The address of the Prefect server that is configured; ConfigError if there is none, it does not answer,
     or it refuses the login."""
-    url = PREFECT_API_URL.value()
-    if not url:
-        raise ConfigError(f"PREFECT_API_URL is not set, so there is no server to talk to; {START_ONE}")
+    url = server_address()
     with get_client(sync_client=True) as client:
         problem = client.api_healthcheck()
         if problem is not None:
@@ -71,7 +90,7 @@ def check_server() -> str:
                 f"PREFECT_API_URL={without_password(url)}: the server asks for an auth string and refuses"
                 f" {given}; {REMEDY}"
             ) from None
-    return str(url)
+    return url
 
 
 def _ensure_pool(client: SyncPrefectClient, name: str, concurrency: int | None, keep: bool) -> str:
@@ -109,7 +128,7 @@ def _ensure_queue(client: SyncPrefectClient, pool: str, name: str, concurrency: 
         client.request("POST", queues, json=queue)  # type: ignore[arg-type]
 
 
-def _deploy_all(file: Path, url: str) -> list[str]:
+def _deploy_all(file: Path, url: str, worker_folders: bool) -> list[str]:
     """Prefect's own `deploy --all`, with every placeholder of the file filled in."""
     settings = Settings()
     values = {
@@ -123,6 +142,9 @@ def _deploy_all(file: Path, url: str) -> list[str]:
     # An address with credentials stays in the environment of the workers: the server shows job variables to
     # everybody.
     hidden = {name for name, value in values.items() if without_password(value) != value}
+    if worker_folders:
+        served = settings.tracking_uri.startswith(("http://", "https://"))
+        hidden |= {"ENVWRIGHT_RUNS"} if served else {"ENVWRIGHT_RUNS", "MLFLOW_TRACKING_URI"}
     with _file_without(hidden, file) as given:
         command = [
             sys.executable,

@@ -6,9 +6,12 @@ also marks runs that have just been suspended as crashed, because events are han
 in."""
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
+from uuid import UUID
 
+import httpx
 from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.filters import (
     FlowRunFilter,
@@ -99,20 +102,24 @@ def _last_sign(client: SyncPrefectClient, run: FlowRun, now: datetime) -> dateti
 def _crash(client: SyncPrefectClient, run: FlowRun, reason: str, resume: int) -> Iterator[str]:
     try:
         current = client.read_flow_run(run.id).state
+        if current is None or run.state is None or current.id != run.state.id:
+            return  # it moved on in the meantime
+        client.set_flow_run_state(run.id, Crashed(message=f"{reason} (janitor)"))
+        again = schedule_again(client, run.id, resume, "janitor")
     except ObjectNotFound:
-        return
-    if current is None or run.state is None or current.id != run.state.id:
-        return  # it moved on in the meantime
-    client.set_flow_run_state(run.id, Crashed(message=f"{reason} (janitor)"))
+        return  # somebody deleted it
+    yield f"{run.name}: {reason}: crashed" + (f", scheduled again ({again})" if again else "")
+
+
+def schedule_again(client: SyncPrefectClient, run: UUID, limit: int, by: str) -> str:
+    """Schedule a crashed run again if its history holds at most `limit` crashes: `2 of 3`; empty if not."""
     # The run's own counter also counts resumes after a suspension.
-    crashes = sum(state.type == StateType.CRASHED for state in client.read_flow_run_states(run.id))
-    if crashes <= resume:
-        client.set_flow_run_state(
-            run.id, Scheduled(message=f"resumed by the janitor, {crashes} of {resume} times"), force=True
-        )
-    yield f"{run.name}: {reason}: crashed" + (
-        f", scheduled again ({crashes} of {resume})" if crashes <= resume else ""
-    )
+    crashes = sum(state.type == StateType.CRASHED for state in client.read_flow_run_states(run))
+    if crashes > limit:
+        return ""
+    message = f"resumed by the {by}, {crashes} of {limit} times"
+    client.set_flow_run_state(run, Scheduled(message=message), force=True)
+    return f"{crashes} of {limit}"
 
 
 def _end_subflows(client: SyncPrefectClient, max_silence: float, now: datetime) -> Iterator[str]:
@@ -123,9 +130,10 @@ def _end_subflows(client: SyncPrefectClient, max_silence: float, now: datetime) 
         if _orphaned(client, run, max_silence, now)
     ]:
         for run in ended:
-            client.set_flow_run_state(
-                run.id, Crashed(message="the run above it has ended (janitor)"), force=True
-            )
+            with suppress(ObjectNotFound):
+                client.set_flow_run_state(
+                    run.id, Crashed(message="the run above it has ended (janitor)"), force=True
+                )
             yield f"{run.name}: the run above it has ended: crashed"
 
 
@@ -154,5 +162,11 @@ def _end_tasks(client: SyncPrefectClient) -> list[str]:
     )
     tasks = _all(client.read_task_runs, flow_run_filter=ended, task_run_filter=going)
     for task in tasks:
-        client.set_task_run_state(task.id, Crashed(message="its flow run has ended (janitor)"), force=True)
+        try:
+            client.set_task_run_state(
+                task.id, Crashed(message="its flow run has ended (janitor)"), force=True
+            )
+        except httpx.HTTPStatusError as error:
+            if error.response.status_code != httpx.codes.NOT_FOUND:  # somebody deleted it
+                raise
     return [f"{len(tasks)} task runs of flow runs that have ended: crashed"] if tasks else []

@@ -16,7 +16,8 @@ from policy.child import TAIL_LINES, start_child, stop_child
 
 START_LIMIT = 240.0
 """Seconds a server may take to answer."""
-_STOP_PATIENCE = 30.0
+_STOP_PATIENCE, _RUN_PATIENCE = 4.0, 3.0
+"""Seconds to end by oneself: of a service, of a worker's runs before it; `flows.stopping` allows for both."""
 _POLL = 0.3
 direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 """Opens addresses of this machine, which no proxy knows."""
@@ -82,6 +83,8 @@ class Worker(Service):
     """A Prefect worker, which kills its runs at its end without telling the server: they are ended before
     it."""
 
+    pool: str = ""
+    """The work pool that it takes runs from."""
     runs: set[int] = field(default_factory=set)
     """Processes of runs that were ended with it."""
 
@@ -105,7 +108,7 @@ def _end_runs(worker: psutil.Process) -> set[int]:
             for run in going:
                 with suppress(psutil.NoSuchProcess):
                     run.terminate()
-            deadline = time.monotonic() + _STOP_PATIENCE / 4
+            deadline = time.monotonic() + _RUN_PATIENCE / 3
             while (going := [run for run in going if _alive(run)]) and time.monotonic() < deadline:
                 time.sleep(0.1)
     finally:

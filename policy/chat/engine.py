@@ -151,7 +151,7 @@ class _Call:
 
     def start_again(self, replica: Replica) -> None:
         """Let another process of an ended replica be asked for what it owes; ModelError the second time."""
-        ended = f"{self.engine.source}: the process that runs the model ended unexpectedly"
+        ended = f"{self.engine.source}: the process that runs the model {replica.end}"
         log_path = self.engine.log_path
         if replica in self.ended:
             raise ModelError(

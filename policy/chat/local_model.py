@@ -17,6 +17,7 @@ from policy.checkpoints import resolve_model
 QUOTED = 600
 """Characters of a library's words in a message at most."""
 _HELLO = [{"role": "user", "content": "Hello"}]
+_ANSWER = "some answer"
 
 
 @dataclass(frozen=True)
@@ -150,3 +151,10 @@ def end_tokens(configured: int | list[int] | None) -> set[int]:
     if configured is None:
         return set()
     return set(configured) if isinstance(configured, list) else {configured}
+
+
+def after_answer(tokenizer: Any) -> list[int]:
+    """The tokens that the chat template writes behind an answer; whatever the template raises."""
+    turns = [*_HELLO, {"role": "assistant", "content": _ANSWER}]
+    text = tokenizer.apply_chat_template(turns, tokenize=False)
+    return tokenizer(text.rpartition(_ANSWER)[2], add_special_tokens=False)["input_ids"]

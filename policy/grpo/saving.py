@@ -82,7 +82,7 @@ def _scores(trainer: Any, texts: CanaryTexts) -> Scores:
 def save(trainer: Any, spec: TrainSpec) -> Path:
     """Save the trained policy into the work folder in Hugging Face layout, an adapter merged into its base.
 
-    Every process takes part. Merged in float32: in bfloat16 a small change of a weight would be rounded away.
+    Every process takes part.
     """
     partial = spec.work / "checkpoint.partial"
     if spec.training.lora is None:
@@ -93,9 +93,17 @@ def save(trainer: Any, spec: TrainSpec) -> Path:
         # Else ZeRO-3 would split these weights over processes that do not load them.
         unset_hf_deepspeed_config()
         if trainer.accelerator.is_main_process:
-            model, tokenizer = load(spec.parent, "float32")
-            PeftModel.from_pretrained(model, str(adapter)).merge_and_unload().save_pretrained(str(partial))
-            tokenizer.save_pretrained(str(partial))
+            merge_adapter(spec.parent, adapter, partial)
     if trainer.accelerator.is_main_process:
         (partial / "training_args.bin").unlink(missing_ok=True)  # a pickle of paths on this machine
     return partial
+
+
+def merge_adapter(source: str, adapter: Path, output: Path) -> None:
+    """Write a chat model with an adapter merged into it, and its tokenizer, to a folder.
+
+    In float32: in bfloat16 a small change of a weight would be rounded away.
+    """
+    model, tokenizer = load(source, "float32")
+    PeftModel.from_pretrained(model, str(adapter)).merge_and_unload().save_pretrained(str(output))
+    tokenizer.save_pretrained(str(output))

@@ -85,6 +85,9 @@ class TrainingSettings(Frozen):
     """Training processes, one a GPU; needs `launch`, whose own number is used if this is left out."""
     canary: Literal["stop", "warn"] = "stop"
     """What to do if the engine that evaluates does not have the trained weights."""
+    report_to: tuple[Literal["tensorboard", "wandb"], ...] = ()
+    """Where TRL also sends the figures of every step: TensorBoard's go to `logs/tensorboard` of the stage,
+    those of Weights & Biases to the project `WANDB_PROJECT`, or envwright."""
 
 
 class TrainSpec(Frozen):
@@ -139,16 +142,18 @@ def check_trl_options(options: dict[str, Any]) -> None:
                 f"trl.{name}: {value!r} is no whole number of at least {least}; give one, or leave "
                 f"it out for {DEFAULTS[name]}"
             )
+    if "report_to" in options:
+        raise ConfigError("trl.report_to: set training.report_to instead, as [tensorboard] or [wandb]")
     if reserved := sorted(RESERVED_OPTIONS & options.keys()):
         raise ConfigError(f"trl.{reserved[0]}: envwright sets this option itself; remove it")
     _check_names("trl", options, "trl.GRPOConfig", _TRL_SOURCES)
 
 
-def check_lora_options(options: dict[str, Any]) -> None:
+def check_lora_options(options: dict[str, Any], field: str = "training.lora") -> None:
     """The same for options of `peft.LoraConfig`."""
-    _check_names("training.lora", options, "peft.LoraConfig", _LORA_SOURCES)
+    _check_names(field, options, "peft.LoraConfig", _LORA_SOURCES)
     if "task_type" in options:
-        raise ConfigError("training.lora.task_type: envwright sets this option itself; remove it")
+        raise ConfigError(f"{field}.task_type: envwright sets this option itself; remove it")
 
 
 def _check_names(

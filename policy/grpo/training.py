@@ -15,6 +15,7 @@ import pyarrow as pa
 import torch
 from datasets import Dataset
 from peft import LoraConfig
+from torch.utils.data import Sampler
 from transformers import PreTrainedModel, set_seed
 from trl import GRPOConfig, GRPOTrainer
 
@@ -27,6 +28,7 @@ from policy.child import tell
 from policy.grpo.canary import CANARY
 from policy.grpo.out_of_memory import OUT_OF_MEMORY, is_out_of_memory
 from policy.grpo.progress import ProgressLines
+from policy.grpo.resuming import Resume, epochs_done, keep_resume, resume_of
 from policy.grpo.rewards import reward_functions
 from policy.grpo.saving import ScoreBefore, canary_texts, finished_canary, save
 from policy.grpo.shared_prompts import can_share, generate_shared, log_probabilities, pack
@@ -43,12 +45,13 @@ class Trainer(GRPOTrainer):
     """TRL's trainer, which also logs by stratum: advantages, valid answers, groups without advantages.
 
     On a CPU it computes each prompt once for all of its answers, and no gradient for answers whose loss has
-    none.
+    none. Where it is to go on from a checkpoint, `resume`, it draws the data in the order of an uninterrupted
+    training.
     """
 
-    def __init__(self, *args: Any, strata: tuple[str, ...], **options: Any) -> None:
+    def __init__(self, *args: Any, strata: tuple[str, ...], resume: Path | None, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._strata = strata
+        self._strata, self._epochs_done = strata, epochs_done(resume) if resume else 0
         # Processes that pass through the model a different number of times would wait for each other.
         alone = self.accelerator.device.type == "cpu" and self.accelerator.num_processes == 1
         model = self.model if isinstance(self.model, PreTrainedModel) else None
@@ -57,6 +60,13 @@ class Trainer(GRPOTrainer):
             setattr(self.model, "generate", partial(generate_shared, self.model))  # noqa: B010
         self._advantages: torch.Tensor | None = None
         self._valid: torch.Tensor | None = None
+
+    def _get_train_sampler(self, dataset: Dataset | None = None) -> Sampler:
+        sampler = super()._get_train_sampler(dataset)
+        # Each pass over the data draws an order from a generator that no checkpoint of the trainer keeps.
+        for _ in range(self._epochs_done):
+            next(iter(sampler), None)
+        return sampler
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> torch.Tensor:
         # With these two the loss of an answer has more terms than its advantage.
@@ -131,26 +141,31 @@ def train(spec: TrainSpec) -> None:
 
     Runs once in each training process.
     """
+    # Where they report to is told to TensorBoard and Weights & Biases by these alone.
+    os.environ["TENSORBOARD_LOGGING_DIR"] = str(spec.output / "logs" / "tensorboard")
+    os.environ.setdefault("WANDB_PROJECT", "envwright")
+    os.environ.setdefault("WANDB_DIR", str(spec.output / "logs"))
     # First: from here on transformers knows how the weights are to be split while they are loaded.
     arguments = _arguments(spec)
     set_seed(spec.seed)
     model, tokenizer = load(spec.parent, spec.training.dtype)
-    family, lora = spec.family.load(), spec.training.lora
+    family, lora, resume = spec.family.load(), spec.training.lora, last_checkpoint(spec.work)
     trainer = Trainer(
         model=model,
         reward_funcs=reward_functions(family, spec.rewards),
         args=arguments,
         train_dataset=training_rows(family, spec.data),
         strata=family.space.names,
+        resume=resume,
         processing_class=tokenizer,
         callbacks=[ProgressLines()],
         peft_config=None if lora is None else LoraConfig(task_type="CAUSAL_LM", **lora),
     )
     texts = canary_texts(tokenizer, family, spec.data, spec.style)
     trainer.add_callback(ScoreBefore(trainer, texts, spec.work))
-    resume = last_checkpoint(spec.work)
     if trainer.accelerator.is_main_process:
         print(f"resuming from {resume.name}" if resume else "starting from the first step", flush=True)
+        keep_resume(spec.work, _resumed(trainer, spec, resume) if resume else None)
     trainer.train(resume_from_checkpoint=str(resume) if resume else None)
     canary = finished_canary(trainer, texts, spec.work)
     partial = save(trainer, spec)
@@ -162,6 +177,14 @@ def train(spec: TrainSpec) -> None:
         write_json(spec.output / CANARY, canary)
         move_directory(partial, spec.output / CHECKPOINT)
     trainer.accelerator.wait_for_everyone()
+
+
+def _resumed(trainer: Trainer, spec: TrainSpec, checkpoint: Path) -> Resume:
+    rows, where = trainer.train_dataset, trainer.accelerator
+    assert isinstance(rows, Dataset)
+    return resume_of(
+        spec, checkpoint, device=where.device.type, processes=where.num_processes, instances=len(rows)
+    )
 
 
 def training_rows(family: TaskFamily, data: Path) -> Dataset:
@@ -215,7 +238,8 @@ def _arguments(spec: TrainSpec) -> GRPOConfig:
         "top_k": 0,
         "temperature": 1.0,
         "shuffle_dataset": True,
-        "report_to": [],
+        "report_to": list(spec.training.report_to),
+        "run_name": f"{spec.output.parent.name}/{spec.output.name}",
         "disable_tqdm": True,
         "logging_steps": 1,
         "save_strategy": "steps",

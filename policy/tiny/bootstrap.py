@@ -1,43 +1,43 @@
-"""Make a base policy: a small Qwen3, supervised on references of a family and on the engineer task.
+"""Make a base policy: a small Qwen3 from nothing, or a chat model that is taught with its own tokenizer.
 
-Run as a child process: `python -m policy.tiny.bootstrap SPEC.json`. It writes complete checkpoints, says
-after each how many held-out instances it solves, and goes on from the last one after a crash.
+Supervised on references of families and, where the recipe says so, on the engineer task. Run as a child
+process: `python -m policy.tiny.bootstrap SPEC.json`. It writes complete checkpoints, says after each how many
+held-out instances it solves, and goes on from the last one after a crash. What is wrong with a model it tells
+as a progress line `{"problem": ...}`, and ends with exit code 1.
 """
 
 import json
 import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
 from datasets import IterableDataset
-from transformers import (
-    PreTrainedTokenizerFast,
-    Qwen3Config,
-    Qwen3ForCausalLM,
-    TrainerCallback,
-    TrainerState,
-)
+from peft import LoraConfig
+from pydantic import TypeAdapter
+from transformers import TrainerCallback, TrainerState
 from trl import SFTConfig, SFTTrainer
 from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 
 from envgen.dataset import read_dataset
+from envgen.errors import ModelError
 from envgen.files import move_directory, write_json
 from envgen.processes import die_with_parent
 from policy.chat.contract import Sampling
-from policy.chat.transformers_model import TransformersModel
-from policy.checkpoints import TAUGHT
+from policy.chat.transformers_model import TransformersModel, load
+from policy.checkpoints import TAUGHT, was_taught_compact
 from policy.child import tell
 from policy.evaluation import evaluate
 from policy.grpo.progress import ProgressLines
+from policy.grpo.saving import merge_adapter
 from policy.grpo.train_spec import last_checkpoint
-from policy.tiny.corpus import READ_BY_TOKENIZER, Example, batches, lesson_examples, read_examples
+from policy.tiny.corpus import READ_BY_TOKENIZER, batches, lesson_examples, read_examples
+from policy.tiny.encoding import encoded, end_of_answer
+from policy.tiny.new_model import begin
 from policy.tiny.optimizer import MuonAdamW, parameters
-from policy.tiny.rates import rates_of, rates_path
+from policy.tiny.rates import RATES, Rates, Taught, rates_of, rates_path
 from policy.tiny.spec import BootstrapRecipe, BootstrapSpec
-from policy.tiny.tokenizer import END, MAX_LENGTH, PAD, USUAL, build_tokenizer
 
 
 class BatchCollator(DataCollatorForLanguageModeling):
@@ -63,110 +63,107 @@ class Evaluation(TrainerCallback):
 
     def on_save(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
         """Called by the trainer after each checkpoint."""
-        self.tell_rates(state.global_step)
+        self.keep_rates(state.global_step)
 
-    def tell_rates(self, step: int) -> None:
-        """Tell the parent the valid rates of greedy answers of the checkpoint of a step."""
-        model = TransformersModel(str(_checkpoint(self._spec, step)), batch_size=128, dtype="float32")
+    def keep_rates(self, step: int) -> None:
+        """Keep the valid rates of greedy answers of the policy at a step, and tell the parent."""
         recipe = self._spec.recipe
+        source = policy_at(self._spec, step)
+        model = TransformersModel(source, batch_size=recipe.batch_size, dtype=recipe.dtype)
         sampling = Sampling(max_tokens=recipe.longest_answer)
         found = []
         for lesson, instances in zip(recipe.lessons, self._instances, strict=True):
             rollouts = evaluate(model, lesson.task, instances, lesson.style, sampling)
-            found.append(rates_of(lesson.name, lesson.task.space, rollouts).model_dump(mode="json"))
-        tell({"step": step, "steps": recipe.steps, "rates": found})
+            found.append(rates_of(lesson.name, lesson.task.space, rollouts))
+        write_json(rates_path(self._spec.work, step), tuple(found))
+        rates = [one.model_dump(mode="json") for one in found]
+        tell({"step": step, "steps": recipe.steps, "rates": rates})
 
 
 def bootstrap(spec: BootstrapSpec) -> None:
-    """Train the base policy and put it at `spec.output` in Hugging Face layout."""
+    """Train the base policy and put it at `spec.output` in Hugging Face layout.
+
+    ModelError if the model that is to be taught cannot be.
+    """
     recipe = spec.recipe
     held_out = frozenset(json.loads(spec.held_out.read_text()))
     torch.manual_seed(recipe.seed)
     designs = read_examples(spec.designs)
-    read = (*lesson_examples(recipe, held_out, 0), *designs[:READ_BY_TOKENIZER])
-    vocabulary = getattr(recipe.lessons[0].task, "vocabulary", USUAL)
-    tokenizer = build_tokenizer((text for pair in read for text in pair), vocabulary)
-    model = new_model(recipe, tokenizer)
+    if recipe.model is not None:
+        model, tokenizer = load(recipe.model, recipe.dtype)
+    else:
+        read = (*lesson_examples(recipe, held_out, 0), *designs[:READ_BY_TOKENIZER])
+        model, tokenizer = begin(recipe, (text for pair in read for text in pair))
     resume, evaluation = last_checkpoint(spec.work), Evaluation(spec)
     first = int(resume.name.rpartition("-")[2]) if resume else 0
+    end = end_of_answer(tokenizer, model.generation_config.eos_token_id)
+    pad = tokenizer.pad_token_id
+    assert isinstance(pad, int)
     size = f"{model.num_parameters() / 1e6:.2f} M parameters, {len(tokenizer)} tokens"
     print(f"{size}, from step {first}", flush=True)
-    if resume and not rates_path(spec.work, first).is_file():
-        evaluation.tell_rates(first)
+    if (first or recipe.model) and not rates_path(spec.work, first).is_file():
+        evaluation.keep_rates(first)
     if first < recipe.steps:
-        pad = model.config.pad_token_id
-        assert isinstance(pad, int)
-        rates = {"muon_lr": recipe.muon_learning_rate, "adamw_lr": recipe.adamw_learning_rate}
         trainer = SFTTrainer(
             model=model,
             args=_arguments(recipe, spec.work),
             train_dataset=IterableDataset.from_generator(
-                lambda: _encoded(batches(recipe, held_out, designs, first), tokenizer)
+                lambda: encoded(batches(recipe, held_out, designs, first), tokenizer, end)
             ),
             data_collator=BatchCollator(pad_token_id=pad),
             processing_class=tokenizer,
             callbacks=[ProgressLines(), evaluation],
-            optimizer_cls_and_kwargs=(MuonAdamW, {**parameters(model), **rates}),
+            optimizer_cls_and_kwargs=_optimizer(recipe, model),
+            peft_config=None if recipe.lora is None else LoraConfig(task_type="CAUSAL_LM", **recipe.lora),
         )
         trainer.train(resume_from_checkpoint=str(resume) if resume else None)
-    partial = spec.work / "policy.partial"
-    # From its checkpoint, which is all that is left of it after a crash behind the last step.
-    Qwen3ForCausalLM.from_pretrained(_checkpoint(spec, recipe.steps)).save_pretrained(partial)
+    was_taught = recipe.model is not None and was_taught_compact(recipe.model)
+    _finish(spec, tokenizer, compact=was_taught or bool(designs))
+
+
+def _finish(spec: BootstrapSpec, tokenizer: Any, compact: bool) -> None:
+    """Put the policy together from its checkpoint: all that is left after a crash behind the last step."""
+    partial, recipe = spec.work / "policy.partial", spec.recipe
+    model, _ = load(policy_at(spec, recipe.steps))
+    model.save_pretrained(partial)
     tokenizer.save_pretrained(partial)
-    if designs:
+    if compact:
         write_json(partial / TAUGHT, {"wording": "compact"})
+    before = _rates(spec, 0) if recipe.model else ()
+    after = _rates(spec, recipe.steps)
+    write_json(partial / RATES, Taught(model=recipe.model, steps=recipe.steps, before=before, after=after))
     move_directory(partial, spec.output)
 
 
-def new_model(recipe: BootstrapRecipe, tokenizer: PreTrainedTokenizerFast) -> Qwen3ForCausalLM:
-    """A randomly initialised Qwen3 of the recipe's shape."""
-    pad, end = (tokenizer.convert_tokens_to_ids(name) for name in (PAD, END))
-    assert isinstance(pad, int)
-    assert isinstance(end, int)
-    torch.manual_seed(recipe.seed)
-    model = Qwen3ForCausalLM(
-        Qwen3Config(
-            vocab_size=len(tokenizer),
-            hidden_size=recipe.hidden_size,
-            intermediate_size=3 * recipe.hidden_size,
-            num_hidden_layers=recipe.layers,
-            num_attention_heads=recipe.heads,
-            num_key_value_heads=recipe.heads,
-            head_dim=recipe.hidden_size // recipe.heads,
-            max_position_embeddings=MAX_LENGTH,
-            tie_word_embeddings=True,
-            pad_token_id=pad,
-            eos_token_id=end,
-            bos_token_id=None,
-            rope_parameters={"rope_type": "default", "rope_theta": 10_000.0},
-        )
-    )
-    model.generation_config.eos_token_id, model.generation_config.pad_token_id = end, pad
-    return model
+def _rates(spec: BootstrapSpec, step: int) -> tuple[Rates, ...]:
+    return TypeAdapter(tuple[Rates, ...]).validate_json(rates_path(spec.work, step).read_bytes())
 
 
-def _checkpoint(spec: BootstrapSpec, step: int) -> Path:
-    return spec.work / f"checkpoint-{step}"
+def policy_at(spec: BootstrapSpec, step: int) -> str:
+    """Name or folder of the policy after a step, an adapter merged into the model that it is for."""
+    model, checkpoint = spec.recipe.model, spec.work / f"checkpoint-{step}"
+    if model is None or (step and spec.recipe.lora is None):
+        return str(checkpoint)
+    if not step:
+        return model
+    merged = spec.work / "merged"
+    merge_adapter(model, checkpoint, merged)
+    return str(merged)
 
 
-def _encoded(drawn: Iterator[list[Example]], tokenizer: PreTrainedTokenizerFast) -> Iterator[dict[str, Any]]:
-    """Batches as token ids, with a loss on the answers alone."""
-    for batch in drawn:
-        messages = [[{"role": "user", "content": question}] for question, _ in batch]
-        asked: Any = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
-        questions: Any = tokenizer(asked, add_special_tokens=False)["input_ids"]
-        answers: Any = tokenizer([text + END for _, text in batch], add_special_tokens=False)["input_ids"]
-        pairs = list(zip(questions, answers, strict=True))
-        yield {
-            "input_ids": [question + answer for question, answer in pairs],
-            "labels": [[-100] * len(question) + answer for question, answer in pairs],
-        }
+def _optimizer(recipe: BootstrapRecipe, model: Any) -> tuple[type[MuonAdamW], dict[str, Any]] | None:
+    """Muon and AdamW, each at its rate; None: AdamW alone, as the trainer makes it."""
+    if recipe.muon_learning_rate is None:
+        return None
+    rates = {"muon_lr": recipe.muon_learning_rate, "adamw_lr": recipe.adamw_learning_rate}
+    return MuonAdamW, {**parameters(model), **rates}
 
 
 def _arguments(recipe: BootstrapRecipe, work: Path) -> SFTConfig:
     return SFTConfig(
         output_dir=str(work),
         max_steps=recipe.steps,
+        learning_rate=recipe.adamw_learning_rate,
         # The batches are put together where they are drawn, in a process of its own.
         per_device_train_batch_size=1,
         dataset_kwargs={"skip_prepare_dataset": True},
@@ -183,11 +180,10 @@ def _arguments(recipe: BootstrapRecipe, work: Path) -> SFTConfig:
         },
         warmup_steps=recipe.warmup_steps,
         max_grad_norm=1.0,
-        max_length=MAX_LENGTH,
+        max_length=None,
         packing=False,
-        # bfloat16 autocast does not learn at this size on a CPU.
-        bf16=False,
-        gradient_checkpointing=False,
+        bf16=recipe.bf16,
+        gradient_checkpointing=recipe.gradient_checkpointing,
         use_cpu=not torch.cuda.is_available(),
         dataloader_pin_memory=False,
         save_strategy="steps",
@@ -195,11 +191,21 @@ def _arguments(recipe: BootstrapRecipe, work: Path) -> SFTConfig:
         save_total_limit=2,
         report_to=[],
         disable_tqdm=True,
-        logging_steps=20,
+        # A step of a chat model takes seconds, of which something should be seen.
+        logging_steps=20 if recipe.model is None else 1,
         seed=recipe.seed,
     )
 
 
+def main(spec: BootstrapSpec) -> None:
+    """Make the policy; what is wrong with a model is told to the parent before this process ends."""
+    try:
+        bootstrap(spec)
+    except ModelError as error:
+        tell({"problem": str(error)})
+        sys.exit(1)
+
+
 if __name__ == "__main__":
     die_with_parent(os.getppid())
-    bootstrap(BootstrapSpec.model_validate_json(Path(sys.argv[1]).read_text()))
+    main(BootstrapSpec.model_validate_json(Path(sys.argv[1]).read_text()))

@@ -13,7 +13,8 @@ from typing import Any
 import pyarrow as pa
 
 from envgen.dataset import read_table, write_table
-from envgen.family import ShortageError, Source, TaskFamily
+from envgen.errors import ShortageError
+from envgen.family import Source, TaskFamily
 from envgen.sampling import sample
 from envgen.seeds import seed_integer
 from policy.tiny.spec import BootstrapRecipe, Lesson
@@ -99,13 +100,17 @@ def _drawn(task: TaskFamily, stratum: str, *draw: Any) -> list[Any]:
 
 
 def evaluation_instances(lesson: Lesson, each: int) -> list[Any]:
-    """The instances that checkpoints are evaluated on, `each` of every stratum and values of the grid."""
+    """The instances that checkpoints are evaluated on, `each` of every stratum and values of the grid, or as
+    many as there are."""
     instances: list[Any] = []
-    for name, given in lesson.evaluated.strata.items():
+    for name, given in lesson.evaluated.named(lesson.task.space).items():
         alone = lesson.evaluated.model_copy(update={"strata": {name: given}})
         for values, config in alone.parts(lesson.task.space):
             source = Source(EVALUATION_SEED, purpose="-".join(["bootstrap-evaluation", *map(str, values)]))
-            instances += sample(lesson.task, config, each, source)[0]
+            try:
+                instances += sample(lesson.task, config, each, source)[0]
+            except ShortageError as error:
+                instances += error.found
     return instances
 
 

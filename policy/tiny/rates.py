@@ -1,4 +1,4 @@
-"""How much of each stratum a base policy solves."""
+"""How much of each stratum a base policy solves, and what it solved before it was taught."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -27,6 +27,21 @@ class Rates(Frozen):
             labelled = ", ".join(f"{word} {value}" for word, value in percent.items())
             found.append(f"{stratum} {plain}" + (f" ({labelled})" if labelled else ""))
         return f"{self.name}: {', '.join(found)}"
+
+
+class Taught(Frozen):
+    """What a policy was taught, with its valid rates on instances of each lesson that it was not taught."""
+
+    model: str | None
+    """The chat model that it was; None: its weights were random."""
+    steps: int
+    before: tuple[Rates, ...]
+    """None of random weights."""
+    after: tuple[Rates, ...]
+
+
+RATES = "rates.json"
+"""Beside the weights of a policy that `envwright bootstrap` made: `Taught`."""
 
 
 def rates_path(work: Path, step: int) -> Path:

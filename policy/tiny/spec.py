@@ -1,9 +1,9 @@
-"""The recipe of a base policy. Imports without torch."""
+"""The recipe of a base policy, made from nothing or from a chat model. Imports without torch."""
 
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
@@ -14,6 +14,8 @@ from envgen.frozen import Frozen
 
 RECIPE = Path(__file__).parent / "recipe.yaml"
 """The recipe of the shipped base policy."""
+CHAT = Path(__file__).parent / "chat.yaml"
+"""What a recipe with a `model` leaves out."""
 
 
 def _named(strata: Any) -> Any:
@@ -24,20 +26,26 @@ def _named(strata: Any) -> Any:
 class Mixture(Frozen):
     """Which instances of a family, as configs in equal parts."""
 
-    strata: Annotated[dict[str, dict[str, float]], BeforeValidator(_named)] = Field(min_length=1)
-    """Stratum -> its `data_ratio` (1 if left out), before these are scaled to sum to 1, and knobs."""
+    strata: Annotated[dict[str, dict[str, float]], BeforeValidator(_named), Field(min_length=1)] | None = None
+    """Stratum -> its `data_ratio` (1 if left out), before these are scaled to sum to 1, and knobs; every
+    stratum of the family if left out."""
     knobs: dict[str, float] = {}
     """Knobs of the strata that do not have their own; the default of the family if left out."""
     grid: dict[str, tuple[float, ...]] = {}
     """Knob -> values, every combination of which is a config."""
 
+    def named(self, space: Space) -> dict[str, dict[str, float]]:
+        """The strata, where none are named those of a space."""
+        return self.strata or {name: {} for name in space.names}
+
     def parts(self, space: Space) -> Iterator[tuple[tuple[float, ...], EnvConfig]]:
         """(values of the grid, config) of each combination."""
-        total = sum(given.get(SHARE, 1.0) for given in self.strata.values())
+        strata = self.named(space)
+        total = sum(given.get(SHARE, 1.0) for given in strata.values())
         for values in product(*self.grid.values()):
             common = {**self.knobs, **dict(zip(self.grid, values, strict=True))}
             parts = {}
-            for name, given in self.strata.items():
+            for name, given in strata.items():
                 defaults = {knob.name: knob.default for knob in space[name].knobs}
                 known = {knob: value for knob, value in common.items() if knob in defaults}
                 parts[name] = {**defaults, **known, **given, SHARE: given.get(SHARE, 1.0) / total}
@@ -46,7 +54,7 @@ class Mixture(Frozen):
     def check(self, space: Space) -> None:
         """ValueError names the first stratum or knob that the family does not have."""
         knobs = [knob.name for knob in space.knobs]
-        for name, given in self.strata.items():
+        for name, given in self.named(space).items():
             if name not in space.names:
                 raise ValueError(f"strata: {name!r} is none of {', '.join(space.names)}")
             for field in (*given, *self.knobs, *self.grid):
@@ -64,8 +72,8 @@ class Lesson(Frozen):
     """The usual one of the family if left out."""
     weight: float = Field(default=1.0, gt=0)
     """Share of the lesson, before the shares are scaled to sum to 1."""
-    taught: Mixture
-    evaluated: Mixture
+    taught: Mixture = Mixture()
+    evaluated: Mixture = Mixture()
     """What checkpoints are evaluated on, stratum by stratum, whatever their `data_ratio`."""
 
     @property
@@ -100,12 +108,28 @@ class BootstrapRecipe(Frozen):
     """Corpus, shape and training of a base policy."""
 
     seed: int = Field(default=0, ge=0)
-    hidden_size: int = Field(ge=8)
-    layers: int = Field(ge=1)
-    heads: int = Field(ge=1)
-    presets: tuple[str, ...] = Field(min_length=1)
+    model: str | None = None
+    """A chat model, by name, folder or hub id, that is taught, with its own tokenizer and chat template; left
+    out, a new one of the three sizes below."""
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    """Of the weights of `model` while it is taught."""
+    lora: dict[str, Any] | None = None
+    """Options of `peft.LoraConfig` by their own names: adapters are trained, and merged into `model` at the
+    end. Left out, all weights are trained."""
+    bf16: bool = False
+    """Whether steps are computed in bfloat16, under autocast, with weights as they are. Faster where a
+    processor has it; a model of a million weights does not learn so."""
+    gradient_checkpointing: bool = False
+    """Whether activations are computed twice, to save memory."""
+    hidden_size: int | None = Field(default=None, ge=8)
+    layers: int | None = Field(default=None, ge=1)
+    heads: int | None = Field(default=None, ge=1)
+    start: str | None = None
+    """A policy of this shape, by name or folder, whose layers and embeddings of common tokens are taken over;
+    left out, all weights are random."""
+    presets: tuple[str, ...] = ()
     """Presets whose validation and tuning sets are never taught; the policy learns to design for the family
-    of the first."""
+    of the first, which it has to have unless `designs_from` is 1."""
     lessons: tuple[Lesson, ...] = Field(min_length=1)
     evaluation_instances: int = Field(default=40, ge=1)
     """Of each stratum and combination that checkpoints are evaluated on."""
@@ -124,19 +148,22 @@ class BootstrapRecipe(Frozen):
     """Questions of a batch."""
     design_batch_size: int = Field(default=32, ge=1)
     """Design questions of a batch."""
-    muon_learning_rate: float = Field(default=0.02, gt=0)
-    """Peak, of the weight matrices."""
+    design_variants: tuple[str, ...] = ()
+    """Context variants of the design questions, in turn; the usual ones if left out."""
+    muon_learning_rate: float | None = Field(default=0.02, gt=0)
+    """Peak, of the weight matrices; null: AdamW for these too."""
     adamw_learning_rate: float = Field(default=4e-3, gt=0)
-    """Peak, of embeddings and norms."""
+    """Peak, of all that Muon does not train."""
     save_steps: int = Field(default=500, ge=1)
     """Steps from one complete checkpoint, and one evaluation, to the next."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if self.hidden_size % (2 * self.heads):
+        self._check_shape()
+        if not self.presets and self.designs_from < 1:
             raise ValueError(
-                f"hidden_size {self.hidden_size} does not give {self.heads} heads an even number of "
-                "dimensions each"
+                "presets: names none, whose family the design questions are of; name one, or set"
+                " designs_from to 1"
             )
         if self.warmup_steps > self.decay_from * self.steps:
             raise ValueError(
@@ -144,6 +171,27 @@ class BootstrapRecipe(Frozen):
                 "steps; warm up for less"
             )
         return self
+
+    def _check_shape(self) -> None:
+        sizes = (self.hidden_size, self.layers, self.heads)
+        if self.model is not None and (self.start or any(sizes)):
+            raise ValueError(
+                f"model {self.model}: has a shape and weights of its own; leave hidden_size, layers, heads"
+                " and start out"
+            )
+        if self.model is None and (self.lora is not None or self.dtype != "float32"):
+            raise ValueError(
+                "lora and dtype: are for weights that are there; name a model, or leave both out"
+            )
+        if self.model is None and None in sizes:
+            raise ValueError(
+                "model: is missing; name a chat model, or give hidden_size, layers and heads of a new one"
+            )
+        hidden, heads = self.hidden_size or 0, self.heads or 1
+        if hidden % (2 * heads):
+            raise ValueError(
+                f"hidden_size {hidden} does not give {heads} heads an even number of dimensions each"
+            )
 
 
 class BootstrapSpec(Frozen):

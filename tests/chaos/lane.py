@@ -140,7 +140,7 @@ class Lane(Deployed):
         from mlflow import MlflowClient
 
         client = MlflowClient(f"sqlite:///{self.runs}/mlflow.db")
-        experiment = client.get_experiment_by_name("envwright")
+        experiment = client.get_experiment_by_name("envwright/micro")
         assert experiment is not None
         roots = client.search_runs(
             [experiment.experiment_id], f"attributes.run_name = '{run.name}' AND tags.level = 'curriculum'"

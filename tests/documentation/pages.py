@@ -1,14 +1,10 @@
 """`python tests/documentation/pages.py` writes docs/commands.md and docs/presets.md from the code."""
 
-import ast
-import inspect
 import os
 import re
 import subprocess
 import sys
-import textwrap
 import types
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
 
@@ -19,6 +15,7 @@ from pydantic_core import PydanticUndefined
 from engineer.spec import EngineerSpec
 from envgen.families import FamilySpec
 from envgen.yaml_files import read_yaml
+from infra.config.field_docs import field_docs
 from infra.config.preset import PRESETS, Preset, ValidationSpec
 from policy.chat.engine_config import EngineConfig
 from policy.grpo.rewards import RewardWeights
@@ -89,27 +86,14 @@ def presets_page() -> str:
 
 
 def _table(model: type[BaseModel]) -> list[str]:
-    docs = _docstrings(model)
+    docs = field_docs(model)
     rows = ["| field | type | default | is |", "|---|---|---|---|"]
     for name, field in model.model_fields.items():
-        meaning = " ".join(docs.get(name, "").split()).replace("|", "\\|").replace("<", "&lt;")
+        meaning = docs.get(name, "").replace("|", "\\|").replace("<", "&lt;")
         bounds = _bounds(field)
         kind = _kind(field.annotation).replace("|", "\\|")
         rows.append(f"| `{name}` | {kind}{', ' + bounds if bounds else ''} | {_default(field)} | {meaning} |")
     return rows
-
-
-def _docstrings(model: type[BaseModel]) -> dict[str, str]:
-    """The string below each field of a class, as editors show it."""
-    body = ast.parse(textwrap.dedent(inspect.getsource(model))).body[0].body  # type: ignore[attr-defined]
-    return {
-        field.target.id: ast.literal_eval(text.value)
-        for field, text in pairwise(body)
-        if isinstance(field, ast.AnnAssign)
-        and isinstance(field.target, ast.Name)
-        and isinstance(text, ast.Expr)
-        and isinstance(text.value, ast.Constant)
-    }
 
 
 def _kind(annotation: Any) -> str:
@@ -131,12 +115,16 @@ def _kind(annotation: Any) -> str:
 def _bounds(field: FieldInfo) -> str:
     signs = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
     found = [
-        f"{words} {getattr(limit, sign):g}"
+        f"{words} {_number(getattr(limit, sign))}"
         for limit in field.metadata
         for sign, words in signs.items()
         if hasattr(limit, sign)
     ]
     return ", ".join(found)
+
+
+def _number(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:g}"
 
 
 def _default(field: FieldInfo) -> str:

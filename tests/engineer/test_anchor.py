@@ -9,10 +9,8 @@ from engineer.propose import anchored
 from envgen.config import EnvConfig
 
 ratios = st.floats(0, 1)
-CONFIG, DEFAULT = (
-    env_config({3: (0.8, 0.4, 1.0), 5: (0.2, 0.2, 0.0)}),
-    env_config({3: (0.4, 0.2, 0.5), 5: (0.6, 0.3, 0.5)}),
-)
+CONFIG = env_config({3: (0.8, 0.4, 1.0), 5: (0.2, 0.2, 0.0)})
+DEFAULT = env_config({3: (0.4, 0.2, 0.5), 5: (0.6, 0.3, 0.5)})
 
 
 def test_no_share_and_the_whole_share_leave_one_of_the_two():

@@ -25,11 +25,9 @@ from envgen.config import EnvConfig
 
 EVEN = env_config({3: (0.25, 0.2, 0.5), 4: (0.25, 0.3, 0.5), 5: (0.25, 0.3, 0.25), 6: (0.25, 0.4, 0.0)})
 MOVED = env_config({3: (0.10, 0.2, 0.5), 4: (0.45, 0.3, 0.5), 5: (0.25, 0.31, 0.27), 6: (0.20, 0.2, 0.5)})
-ROSE, FELL, SAME = (
-    Difference(value=0.1, low=0.02, high=0.18),
-    Difference(value=-0.1, low=-0.18, high=-0.02),
-    Difference(value=0.1, low=0.0, high=0.2),
-)
+ROSE = Difference(value=0.1, low=0.02, high=0.18)
+FELL = Difference(value=-0.1, low=-0.18, high=-0.02)
+SAME = Difference(value=0.1, low=0.0, high=0.2)
 UNCHANGED = {"data_ratio": 0.0, "knobs": {"hole_ratio": 0.0, "wait_ratio": 0.0}}
 SPACE = boards(*range(3, 11))
 

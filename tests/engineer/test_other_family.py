@@ -65,10 +65,8 @@ def part(valid: int, carried: int, carried_valid: int) -> Counts:
     return Counts(n=100, valid=valid, optimal=valid, failures=failures, labels=labels)
 
 
-OLD, NEW = (
-    sums_config({2: (0.5, 2, 0.5), 3: (0.5, 1.5, 0.25)}),
-    sums_config({2: (0.3, 3, 0.75), 3: (0.7, 1.5, 0)}),
-)
+OLD = sums_config({2: (0.5, 2, 0.5), 3: (0.5, 1.5, 0.25)})
+NEW = sums_config({2: (0.3, 3, 0.75), 3: (0.7, 1.5, 0)})
 SEEN = Breakdown(strata={"2": part(80, 50, 35), "3": part(40, 50, 10)})
 
 
@@ -247,3 +245,10 @@ def test_lessons_can_be_about_any_space():
     taught = list(itertools.islice(lessons(3, lambda rng: next(both)), 40))
     assert not any(OF_BOARDS.search(question + answer) for question, answer in taught)
     assert len({question for question, _ in taught}) == 40
+
+
+def test_lessons_have_no_answers_that_could_not_be_judged():
+    space = SUMS.model_copy(update={"categories": (*SUMS.categories, "not_judged"), "fault": "not_judged"})
+    for question, _ in itertools.islice(lessons(3, lambda rng: space), 40):
+        assert set(re.findall(r"not judged \d+%", question)) <= {"not judged 0%"}
+        assert question.count("not judged") == question.count(", wrong ")

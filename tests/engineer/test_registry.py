@@ -1,12 +1,12 @@
 """Engineers by name, and engineers of other packages."""
 
-import importlib
-import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 from contexts import LATEST, SPACE, design_context, env_config
+from support.engineer_package import install_engineer
 
 from engineer.contract import Engineer
 from engineer.engineers.registry import find_engineer, known_engineers, resolve
@@ -55,18 +55,7 @@ Install = Callable[..., None]
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
     """Put a package with an engineer on the path, as an installer would: the module and its metadata."""
 
-    def put(source: str, name: str = "tidal", package: str = "tidal_engineer") -> None:
-        site = tmp_path / package
-        metadata = site / f"{package}-1.0.dist-info"
-        metadata.mkdir(parents=True)
-        (site / f"{package}.py").write_text(source)
-        (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
-        (metadata / "entry_points.txt").write_text(f"[envwright.engineers]\n{name} = {package}:ENGINEER\n")
-        monkeypatch.syspath_prepend(str(site))
-        monkeypatch.delitem(sys.modules, package, raising=False)
-        importlib.invalidate_caches()
-
-    return put
+    return partial(install_engineer, tmp_path, monkeypatch)
 
 
 def proposal_of(engineer: str, state: dict | None = None, **options: object) -> Proposal:

@@ -93,10 +93,8 @@ def test_counts_alone_say_nothing_of_the_agents_at_their_goals():
 
 
 def test_categories_without_a_failure_may_be_left_out():
-    one, other = (
-        Counts(n=3, valid=1, optimal=1, failures={"parse_error": 2}),
-        Counts(n=1, valid=0, optimal=0, failures={"conflict": 1}),
-    )
+    one = Counts(n=3, valid=1, optimal=1, failures={"parse_error": 2})
+    other = Counts(n=1, valid=0, optimal=0, failures={"conflict": 1})
     assert Breakdown(strata={"3": one, "4": other}).overall.failures == {"parse_error": 2, "conflict": 1}
 
 

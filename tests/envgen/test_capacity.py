@@ -3,15 +3,9 @@
 import json
 
 import pytest
+from support.enumerated_boards import board_count, enumerate_capacity
 
-from envgen.mapf.capacity import (
-    ENUMERABLE,
-    TABLE,
-    Capacity,
-    board_count,
-    enumerate_capacity,
-    enumerated_capacity,
-)
+from envgen.mapf.capacity import ENUMERABLE, TABLE, Capacity, enumerated_capacity
 
 
 @pytest.mark.parametrize("holes", range(5))

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from envgen.config import EnvConfig
 from envgen.errors import DataError, RunDirectoryError
 from envgen.files import (
+    CARD_MARK,
     atomic_path,
     canonical_json,
     digest,
@@ -178,6 +179,15 @@ def test_the_digest_of_a_folder_covers_names_and_contents(tmp_path: Path):
         file_digest(tmp_path / "a" / "uno.txt")
         == "6b86b273ff34fce19d6b804eff5a3f5747ada4eaa22f1d49c01e52ddb7875b4b"
     )
+
+
+def test_a_card_of_envwright_is_no_part_of_the_digest_of_weights_and_another_readme_is(tmp_path: Path):
+    write_text(tmp_path / "model.safetensors", "weights")
+    without = file_digest(tmp_path)
+    write_text(tmp_path / "README.md", f"{CARD_MARK}library_name: transformers\n---\nRates.\n")
+    assert file_digest(tmp_path) == without
+    write_text(tmp_path / "README.md", "---\nlibrary_name: transformers\n---\n")
+    assert file_digest(tmp_path) != without
 
 
 def test_a_finished_folder_replaces_the_one_that_was_there(tmp_path: Path):

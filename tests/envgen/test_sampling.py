@@ -3,9 +3,9 @@ from collections import Counter
 import pytest
 
 from envgen.config import EnvConfig
-from envgen.errors import ConfigError, SamplingError
+from envgen.errors import ConfigError, SamplingError, ShortageError
 from envgen.families import FamilySpec
-from envgen.family import ShortageError, Source, TaskFamily
+from envgen.family import Source, TaskFamily
 from envgen.mapf.config import BoardsConfig
 from envgen.mapf.quota import Quota
 from envgen.mapf.sampler import draw_boards

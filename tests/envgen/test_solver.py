@@ -158,10 +158,8 @@ def test_the_least_makespan_is_that_of_exhaustion(size: int, holes: int, agents:
         free = [cell for cell in all_cells(size) if cell not in first.holes]
         for _ in range(25):
             problem = make_problem(size, first.holes, tuple(rng.sample(free, agents)), goals)
-            plan, expected = (
-                solve_makespan(problem),
-                truth.get(tuple(agent.start for agent in problem.agents)),
-            )
+            plan = solve_makespan(problem)
+            expected = truth.get(tuple(agent.start for agent in problem.agents))
             if expected is None:
                 assert plan is None, problem
                 continue
@@ -194,19 +192,15 @@ def test_two_lakes_on_one_board_cost_what_each_costs_alone():
     exhaust."""
     rng = random.Random("two lakes")
     wall = [(2, column) for column in range(8)]
-    strip, field = (
-        [(r, c) for r in range(2) for c in range(8)],
-        [(r, c) for r in range(3, 8) for c in range(8)],
-    )
+    strip = [(r, c) for r in range(2) for c in range(8)]
+    field = [(r, c) for r in range(3, 8) for c in range(8)]
     compared = congested = waiting = 0
     while compared < 14:
         strip_holes, field_holes = rng.sample(strip, 6), rng.sample(field, 12)
         holes = (*wall, *strip_holes, *field_holes)
         upper, lower = [c for c in strip if c not in strip_holes], [c for c in field if c not in field_holes]
-        starts, goals = (
-            rng.sample(upper, 3) + rng.sample(lower, 2),
-            tuple(rng.sample(upper, 3) + rng.sample(lower, 2)),
-        )
+        starts = rng.sample(upper, 3) + rng.sample(lower, 2)
+        goals = tuple(rng.sample(upper, 3) + rng.sample(lower, 2))
         above, below = Exhausted(8, (*holes, *lower), goals[:3]), Exhausted(8, (*holes, *upper), goals[3:])
         costs = above.optimum(tuple(starts[:3])), below.optimum(tuple(starts[3:]))
         if None in costs:

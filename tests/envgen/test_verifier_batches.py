@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from plain_verifier import expected_plan, expected_verdict
 
 from envgen.mapf.boards import board
-from envgen.mapf.judging import Finding, boards_of, cells_of, judge, read_cells
+from envgen.mapf.judgement import Finding
 from envgen.mapf.judging import Plans as PlanArrays
+from envgen.mapf.judging import boards_of, cells_of, judge, read_cells
 from envgen.mapf.parser import MAX_CELLS, PlanParseError, parse_plan, plan_lines
 from envgen.mapf.problem import Instance, Path, Plan, Problem, Solution
 from envgen.mapf.prompts import answer

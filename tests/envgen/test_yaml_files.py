@@ -26,3 +26,26 @@ def test_a_value_that_does_not_fit_its_tag_is_one_message(text: str, tmp_path: P
     (tmp_path / "mine.yaml").write_text(f"a: {text}")
     with pytest.raises(DataError, match=r"mine\.yaml: not readable as YAML: "):
         read_yaml(tmp_path / "mine.yaml")
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("a: 1\nb: 2\na: 3\n", 3),
+        ("trl:\n  beta: 0\n  beta: 1\n", 3),
+        ("{4: 1, 4: 2}", 1),
+        ("a: [{b: 1, b: 2}]", 1),
+    ],
+)
+def test_a_key_that_stands_twice_is_refused_with_its_line(tmp_path: Path, text: str, line: int):
+    (tmp_path / "file.yaml").write_text(text)
+    with pytest.raises(DataError, match=r"stands twice; leave one of them out") as refused:
+        read_yaml(tmp_path / "file.yaml")
+    assert f"line {line}," in str(refused.value)
+
+
+def test_a_merged_mapping_may_change_what_it_merges():
+    assert load_yaml("a: &a {b: 1, c: 2}\nd: {<<: *a, b: 3}") == {
+        "a": {"b": 1, "c": 2},
+        "d": {"b": 3, "c": 2},
+    }

@@ -1,5 +1,6 @@
 """`envwright benchmark` as a person calls it."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,10 @@ def test_the_tiny_policy_answers_rows_of_the_public_data_set(tmp_path: Path):
     assert f"{100 * solved.valid_rate.value:.1f} [" in printed
     assert "below the line: published, on the authors' instances, not ours" in printed
     folder = tmp_path / "runs" / "benchmarks" / "mine"
+    again = envwright(
+        tmp_path, "benchmark", "tiny", "--data", "rows.jsonl", "--name", "mine", "--json"
+    ).stdout
+    assert json.loads(again) == json.loads((folder / "benchmark.json").read_text())
     assert {"benchmark.json", "benchmark.png", "breakdown.json", "rollouts.parquet", "spec.json"} <= {
         path.name for path in folder.iterdir()
     }

@@ -1,5 +1,7 @@
 """The command line as a whole: its commands, their help, and how they refuse what they are told."""
 
+import json
+import os
 import subprocess
 import sys
 from importlib.metadata import entry_points
@@ -8,7 +10,9 @@ from pathlib import Path
 import pytest
 from typer.main import get_command
 
-from flows.cli import app
+from envgen.families import FAMILIES
+from flows.cli import PANELS, app
+from infra.config.versions import code_version
 
 COMMANDS = get_command(app).commands  # type: ignore[attr-defined]
 
@@ -35,6 +39,37 @@ def test_every_command_is_listed_with_what_it_does_and_shows_an_example(envwrigh
     shown = " ".join(envwright(name, "--help").out.split())
     assert help.split(";")[0].split("\n")[0] in shown
     assert f"Example: envwright {name}" in shown
+
+
+def test_the_help_shows_every_command_in_its_group(envwright):
+    lines = envwright("--help").out.splitlines()
+    shown, panel = {}, ""
+    for line in lines:
+        if line.startswith("╭─"):
+            panel = line.strip("╭─╮ ")
+        elif line.startswith("│ ") and line[2] != " ":
+            shown.setdefault(panel, []).append(line.split()[1])
+    assert [panel for panel in shown if panel != "Options"] == list(PANELS)
+    for panel, names in PANELS.items():
+        assert shown[panel][: len(names)] == list(names)
+    assert {name for panel in PANELS for name in shown[panel]} == set(COMMANDS)
+
+
+def test_the_version_is_the_one_that_a_report_names(envwright):
+    assert envwright("--version").out == f"envwright {code_version()}\n"
+
+
+def test_commands_are_completed_in_a_shell(tmp_path: Path):
+    words = {"_ENVWRIGHT_COMPLETE": "complete_bash", "COMP_WORDS": "envwright ben", "COMP_CWORD": "1"}
+    script = Path(sys.executable).with_name("envwright")
+    done = subprocess.run([script], cwd=tmp_path, env=os.environ | words, capture_output=True, text=True)
+    assert done.stdout.split() == ["benchmark"], done
+
+
+def test_families_are_listed_for_programs_too(envwright):
+    listed = {one["name"]: one for one in json.loads(envwright("family", "list", "--json").out)}
+    assert list(listed) == FAMILIES.known()
+    assert listed["sums"]["module"] == "envgen.sums"
 
 
 USAGE = [
@@ -78,6 +113,10 @@ COMPARISONS = [
     ("study large", "large: no such study; the shipped ones are small"),
     ("study small --data nowhere", "nowhere: holds no round of study small"),
     ("study small --data . --round 1", "--data runs nothing"),
+    (
+        "study strong --seeds 21,99",
+        "seed 99: is not registered; study strong has the seeds 21",
+    ),
     ("study small --round 9", "round 9: study small has the rounds 1"),
     (
         "study small",

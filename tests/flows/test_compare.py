@@ -120,7 +120,7 @@ def test_the_shared_stage_0_pilots_for_nothing_and_has_the_keys_of_its_children(
         decides: dict[str, Any],
         outputs: tuple[str, ...],
         body: Callable[[], None],
-        kept: str | None = None,
+        **_: Any,
     ) -> StepRecord:
         key = step_key(step, decides)
         return StepRecord(step=step, key=key, outputs=dict.fromkeys(outputs, key), seconds=0)

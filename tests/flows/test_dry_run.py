@@ -1,4 +1,5 @@
 import io
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from rich.console import Console
 
 from envgen.errors import ConfigError
 from flows.commands.dry_run import parse_throughput, show_dry_run
-from infra.config.preset import load_preset, resolved_json
+from infra.config.preset import Preset, load_preset, resolved_json
 from policy.grpo.model_size import ModelSize, model_size
 
 
@@ -45,6 +46,13 @@ def shown(
         length,
     )
     return console.export_text()
+
+
+def test_a_dry_run_tells_programs_too(envwright):
+    found = json.loads(envwright("run", "micro", "--seed", "7", "--dry-run", "--json").out)
+    assert Preset.model_validate(found["preset"]).seed == 7
+    assert found["workload"]["optimizer_steps"] == 4
+    assert found["memory"]["moments"]
 
 
 def test_a_dry_run_prints_config_memory_tokens_and_hours_and_leaves_nothing(envwright, tmp_path: Path):

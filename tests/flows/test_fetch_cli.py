@@ -27,7 +27,7 @@ REFUSED = [
     (["fetch", "a.gguf", "--name", "x"], "a.gguf: is no GGUF file"),
     (["fetch", "smollm2-135m", "--name", "x"], "smollm2-135m keeps its name; leave --name out"),
     (["run", "micro", "--dry-run", "--set", "model=smollm2-135m"], "envwright fetch smollm2-135m"),
-    (["run", "micro", "--set", "model=smollm2-135m"], "pip install 'envwright[smollm2]'"),
+    (["run", "micro", "--set", "model=smollm2-135m"], "pip install -c constraints.txt -e '.[smollm2]'"),
 ]
 
 

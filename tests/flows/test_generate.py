@@ -43,13 +43,13 @@ def test_a_data_set_has_the_counts_of_its_config(envwright, tmp_path: Path, conf
 def test_the_same_seed_gives_the_same_file_whatever_the_number_of_workers(
     envwright, monkeypatch, tmp_path: Path, config: Path
 ):
-    for name, seed, workers in (("a", 1, 1), ("b", 2, 1), ("c", 1, 2)):
+    for name, seed, workers in (("a.parquet", 1, 1), ("b.parquet", 2, 1), ("c.parquet", 1, 2)):
         monkeypatch.setenv("ENVWRIGHT_WORKERS", str(workers))
         done = envwright(
             "generate", config, "--count", "12", "--seed", seed, "--style", "compact", "-o", name
         )
         assert done.code == 0, done.err
-    first, other_seed, more_workers = ((tmp_path / name).read_bytes() for name in ("a", "b", "c"))
+    first, other_seed, more_workers = ((tmp_path / f"{name}.parquet").read_bytes() for name in "abc")
     assert first == more_workers != other_seed
 
 
@@ -87,6 +87,8 @@ def test_what_cannot_be_drawn_is_refused_with_a_way_out(refused, tmp_path: Path,
         (CONFIG, "--count 0", "error: count: 0 instances asked for"),
         (CONFIG, "--count 10 --agents 1", "error: agents: 1 agents asked for; MAPF-FrozenLake takes 2 to 5"),
         (CONFIG, "--count 10 --agents 6", "error: agents: 6 agents asked for"),
+        (CONFIG, "--count 10000001", "error: --count 10,000,001: expected 10,000,000 at most"),
+        (CONFIG, "--count 1000000000000", "expected 10,000,000 at most"),
         (CONFIG, "--count 10 --style prose", "error: --style 'prose': expected one of board, compact"),
         (crowded, "--count 10 --agents 5", "leaves 5 free cells for 5 agents", "use hole_ratio at most 0.44"),
         (
@@ -101,3 +103,22 @@ def test_what_cannot_be_drawn_is_refused_with_a_way_out(refused, tmp_path: Path,
         refused(["generate", "config.yaml", *options.split(), "-o", "data.parquet"], *complaints)
     refused(["generate", ".", "--count", "10", "-o", "data.parquet"], "error: .: not readable as YAML")
     assert [p.name for p in tmp_path.iterdir()] == ["config.yaml"]
+
+
+def test_what_takes_long_is_estimated_and_needs_a_yes(envwright, tmp_path: Path, config: Path):
+    asked = envwright("generate", config, "--count", "600001", "-o", "data.parquet")
+    assert (asked.code, asked.out) == (2, "600,001 instances take about 1 min and 2 GB of memory\n")
+    assert "error: --count 600,001: takes long; add --yes if it is meant" in asked.err
+    # Past the question: what is wrong with the config is said then.
+    config.write_text("sizes: {3: {data_ratio: 1, hole_ratio: 0.3, wait_ratio: 0.5}}")
+    meant = envwright("generate", config, "--count", "600001", "--yes", "-o", "data.parquet")
+    assert (meant.code, "distinct boards" in meant.err) == (2, True), meant
+    assert [p.name for p in tmp_path.iterdir()] == ["config.yaml"]
+
+
+def test_a_data_set_is_a_parquet_file(refused, tmp_path: Path, config: Path):
+    refused(
+        ["generate", config, "--count", "10", "-o", "o.csv"],
+        "error: -o o.csv: generate writes Parquet, give a name that ends in .parquet",
+    )
+    assert not (tmp_path / "o.csv").exists()

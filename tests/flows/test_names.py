@@ -65,6 +65,9 @@ def test_a_bare_name_means_the_runs_folder_and_a_path_says_that_it_is_one(folder
     assert settings.find_run("docs") == settings.run_directory("docs") == Path("runs/docs")
     assert settings.find_run("./docs") == settings.find_run(str(folder / "docs")) == folder / "docs"
     assert settings.find_run("runs/docs") == folder / "runs" / "docs"
+    (settings.runs / "compared" / "random-s0").mkdir(parents=True)
+    assert settings.find_run("compared/random-s0") == settings.runs / "compared" / "random-s0"
+    assert settings.find_run("../docs") == folder.parent / "docs"
     assert settings.find_run(".") == folder
     with pytest.raises(ConfigError, match=r"--name '\./docs'"):
         settings.run_directory("./docs")

@@ -9,7 +9,6 @@ from envgen.errors import ConfigError, ModelError
 from flows.benchmark import benchmark
 from flows.compare import compare
 from flows.curriculum import curriculum
-from flows.janitor import janitor
 from flows.parameters import (
     ComparisonOptions,
     CurriculumOptions,
@@ -19,7 +18,7 @@ from flows.parameters import (
 )
 
 
-@pytest.mark.parametrize("flow", [curriculum, compare, benchmark, janitor])
+@pytest.mark.parametrize("flow", [curriculum, compare, benchmark])
 def test_every_field_of_a_form_has_a_title_and_says_what_it_is(flow):
     schema = parameter_schema(flow.fn)
     assert all(
@@ -86,6 +85,7 @@ def test_the_form_of_a_comparison_means_the_same_as_the_command_line():
     spec = chosen_comparison(
         "micro", "", ComparisonOptions(engineers=["fixed", "checkpoint:V1"], seeds=[4, 5])
     )
+    assert (spec.stage_0, spec.registration) == ("one", {})
     assert [arm.label for arm in spec.arms] == ["fixed", "checkpoint-V1"]
     assert (spec.seeds, spec.preset.stages, spec.name) == ((4, 5), 2, "compare-micro")
 

@@ -1,6 +1,9 @@
 """`envwright render`: a plan, or an answer and where it fails, as a picture."""
 
+import subprocess
 from pathlib import Path
+
+from support.envwright_command import ENVWRIGHT, environment
 
 from envgen.dataset import read_dataset
 
@@ -56,3 +59,14 @@ def test_what_cannot_be_drawn_is_refused_and_nothing_is_written(refused, tmp_pat
     ]:
         refused(["render", *arguments], f"error: {complaint}")
     assert not list(tmp_path.iterdir())
+
+
+def test_before_the_solver_is_compiled_a_line_says_so(tmp_path: Path):
+    command = [*ENVWRIGHT, "render", "crossing", "-o", "plan.svg"]
+    variables = environment(tmp_path, NUMBA_CACHE_DIR=str(tmp_path / "cache"))
+    pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, cwd=tmp_path, env=variables, **pipes) as child:
+        assert child.stderr is not None
+        first = child.stderr.readline()
+        child.kill()
+    assert first == "compiling the solver for this machine, once; this takes about a minute\n"

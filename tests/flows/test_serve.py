@@ -1,11 +1,16 @@
 """`envwright serve` before anything is started: ports, the project file, the stale server."""
 
+import json
 import os
 import socket
 import stat
 import subprocess
 import sys
+import threading
+import time
 import tomllib
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -13,9 +18,11 @@ import yaml
 from support.prefect_servers import free_port
 
 from envgen.errors import ConfigError
+from flows.serve import _watch
 from infra.config.preset import shipped_presets
 from infra.serving import addresses, project_file
-from infra.serving.auth import CLIENT, SERVER, choose_login
+from infra.serving.auth import CLIENT, SERVER, Login, choose_login
+from infra.serving.services import Service, Worker, stop_all
 
 ROOT = Path(__file__).parents[2]
 
@@ -186,13 +193,60 @@ def test_every_deployment_of_the_project_names_a_flow_and_parameters_it_has():
         )
         names.add(f"{flow.name}/{deployment['name']}")
     curricula = {f"curriculum/{name}" for name in shipped_presets()}
-    assert names == curricula | {"compare/tiny", "benchmark/any", "janitor/every-two-minutes"}
+    assert names == curricula | {"compare/tiny", "benchmark/any"}
 
 
 def test_the_janitor_loads_without_model_libraries():
     code = (
-        "import sys; import flows.janitor; print({'torch', 'mlflow', 'transformers', 'trl'} &"
+        "import sys; import infra.serving.janitor; print({'torch', 'mlflow', 'transformers', 'trl'} &"
         " set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert done.stdout.strip() == "set()", done.stdout + done.stderr
+
+
+@pytest.fixture
+def asked() -> Iterator[tuple[int, list[tuple[str, dict]]]]:
+    """The port of a server that has nothing, and what it was asked: path and body."""
+    found: list[tuple[str, dict]] = []
+
+    class Nothing(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            found.append((self.path, json.loads(body)))
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"[]")
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Nothing) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server.server_port, found
+        server.shutdown()
+
+
+def test_only_the_runs_of_a_worker_that_ended_may_have_lost_it(asked, tmp_path: Path):
+    """The worker of the other pool may have taken a run that has no process yet."""
+    port, found = asked
+    given = ([], {}, tmp_path / "log")  # a module that prints a line and ends
+    watched = [
+        Worker("worker", "platform", *given, pool="local"),
+        Service("janitor", "platform", *given),
+    ]
+    for service in watched:
+        service.start()
+    first, deadline = time.monotonic(), time.monotonic() + 60
+
+    def stopped(seconds: float) -> bool:
+        time.sleep(min(seconds, 0.1))
+        assert time.monotonic() < deadline
+        return all(service.started > first for service in watched)
+
+    where = addresses.Addresses(host="127.0.0.1", prefect=port, mlflow=port)
+    _watch(where, Login("a:b", None), [], watched, lambda line: None, stopped)
+    stop_all(watched)
+    assert [body["work_pools"] for path, body in found if path == "/api/flow_runs/filter"] == [
+        {"name": {"any_": ["local"]}}
+    ]

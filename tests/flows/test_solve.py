@@ -2,11 +2,15 @@
 
 import json
 import resource
+import shutil
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 from problem_lines import GOOD, PROBLEMS, problem_line, write_lines
+from support.envwright_command import ENVWRIGHT, environment
 
 from envgen.mapf.formats import read_problems
 from envgen.mapf.problem import path_of
@@ -125,6 +129,27 @@ def test_a_full_disk_leaves_no_half_file(refused, tmp_path: Path):
             "File too large; free some space and run the same command again",
         )
     assert [p.name for p in tmp_path.iterdir()] == ["p.jsonl"]
+
+
+def test_a_file_system_that_is_read_only_is_named(tmp_path: Path):
+    write_lines(tmp_path / "p.jsonl", GOOD)
+    (tmp_path / "disk").mkdir()
+    apart = ["unshare", "--map-root-user", "--mount"]  # a view of the files in which a user may mount
+    if not shutil.which("unshare") or subprocess.run([*apart, "true"], capture_output=True).returncode:
+        pytest.skip("nothing can be mounted here")
+    mount = 'mount -t tmpfs -o ro none disk && exec "$@"'
+    command = [*ENVWRIGHT, "solve", "p.jsonl", "-o", "disk/s.jsonl"]
+    done = subprocess.run(
+        [*apart, "sh", "-c", mount, "sh", *command],
+        cwd=tmp_path,
+        env=environment(tmp_path),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2, done.stderr
+    said = done.stderr.strip()
+    assert said.startswith("error: disk/")
+    assert said.endswith(": Read-only file system; choose another path")
 
 
 def test_a_moving_ai_scenario_is_one_problem(envwright, tmp_path: Path):

@@ -12,7 +12,7 @@ from envgen.breakdown import Breakdown, Counts, Difference
 from envgen.config import EnvConfig
 from envgen.mapf.space import Options, space_of
 from flows.commands.tables import closing_lines, lineage_tree
-from infra.lineage.facts import Ancestor
+from infra.lineage.checkpoint_tags import Ancestor
 from infra.runs.results import CurriculumResults, StageResult, TrainingSummary
 
 CONFIG = EnvConfig.model_validate({"sizes": {"3": {"data_ratio": 1, "hole_ratio": 0.2, "wait_ratio": 0}}})

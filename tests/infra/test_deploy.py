@@ -101,7 +101,7 @@ def test_the_worker_starts_once_the_image_has_made_its_deployments():
     assert deployments["environment"] == worker["environment"]
     assert deployments["depends_on"]["prefect"] == {"condition": "service_healthy"}
     assert worker["depends_on"]["deployments"] == {"condition": "service_completed_successfully"}
-    assert "--limit" not in worker["command"], "the janitor has to run beside a curriculum"
+    assert COMPOSE["services"]["janitor"]["command"] == "envwright janitor"
 
 
 def test_the_cluster_makes_its_deployments_with_the_image_and_the_secret_of_its_jobs():

@@ -18,8 +18,8 @@ from envgen.sampling import sample
 from infra.analysis.formats import SPACE, config_changes
 from infra.lineage import DataSetRef, Recorder, flat
 from infra.lineage.ancestry import ancestry
+from infra.lineage.checkpoint_tags import Facts
 from infra.lineage.columns import scores
-from infra.lineage.facts import Facts
 from policy.rollouts import Rollout
 
 KEY = "envwright.key"
@@ -38,7 +38,7 @@ class Store:
         return f"sqlite:///{self.folder}/deep/mlflow.db"
 
     def recorder(self) -> Recorder:
-        return Recorder(self.uri, self.folder / "artifacts")
+        return Recorder(self.uri, self.folder / "artifacts", "tiny")
 
 
 @pytest.fixture(scope="session")
@@ -311,7 +311,7 @@ def test_a_server_that_does_not_answer_is_no_unknown_checkpoint():
 
 
 def test_a_recorder_stops_when_its_time_is_up(store: Store):
-    recorder = Recorder(store.uri, store.folder / "artifacts", longest=0)
+    recorder = Recorder(store.uri, store.folder / "artifacts", "tiny", longest=0)
     with pytest.raises(TimeoutError, match="not done after 0 s"):
         recorder.run("late", "late")
 
@@ -393,9 +393,26 @@ def test_rates_have_a_column_for_each_stratum_and_label(name: str, label: str):
     assert (rates["valid"], rates[f"valid/with-{label}"], rates[f"valid/without-{label}"]) == (0.25, 1, 0)
 
 
+def test_presets_have_experiments_of_their_own_and_children_are_in_that_of_their_parent(store: Store):
+    tiny, other = store.recorder(), Recorder(store.uri, store.folder / "artifacts", "compare-tiny")
+    parent = other.run("comparison", "compare-tiny")
+    child = Recorder(store.uri, store.folder / "artifacts", "tiny", parent)
+    assert tiny.experiment != other.experiment == child.experiment
+    assert store.recorder().experiment == tiny.experiment, "made once"
+    other.describe(parent, "who is ahead")
+    notes = [
+        of.tags["mlflow.note.content"]
+        for of in (other.client.get_run(parent).data, other.client.get_experiment(other.experiment))
+    ]
+    chart = f"#/experiments/{other.experiment}/runs?workflowType=machine_learning&viewStateShareKey=engineers"
+    assert notes[0] == notes[1]
+    assert chart in notes[0]
+    assert notes[0].endswith(". who is ahead")
+
+
 def test_the_experiment_has_views_with_the_columns_that_count(store: Store):
     store.recorder()
-    experiment = store.recorder().client.get_experiment_by_name("envwright")
+    experiment = store.recorder().client.get_experiment_by_name("envwright/tiny")
     assert experiment is not None
     views = {
         name.removeprefix("mlflow.sharedViewState."): json.loads(view)
@@ -410,6 +427,7 @@ def test_the_experiment_has_views_with_the_columns_that_count(store: Store):
     assert "params.`engineer variant`" in views["curricula"]["selectedColumns"]
     keys = views["engineers"]["groupBy"]["groupByKeys"]
     assert keys == [{"mode": "param", "groupByData": "engineer variant"}]
+    assert [chart["metricKey"] for chart in views["engineers"]["compareRunCharts"]] == ["valid", "optimal"]
     assert experiment.tags["mlflow.experimentKind"] == "custom_model_development"
 
 

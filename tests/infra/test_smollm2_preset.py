@@ -1,6 +1,5 @@
 """The preset of the pretrained model that `envwright fetch` brings."""
 
-from infra.config.lengths import prompt_tokens
 from infra.config.preset import load_preset
 from policy.fetched import PACKAGED
 
@@ -17,4 +16,4 @@ def test_it_asks_the_fetched_model_in_words_and_lets_it_design():
 
 def test_its_work_is_counted_before_the_model_is_fetched(tmp_path, monkeypatch):
     monkeypatch.setenv("ENVWRIGHT_CACHE", str(tmp_path))
-    assert 300 < prompt_tokens(load_preset("smollm2-135m")) < 450
+    assert 300 < load_preset("smollm2-135m").prompt_tokens() < 450

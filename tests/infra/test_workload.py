@@ -7,7 +7,6 @@ import pytest
 from envgen.errors import ConfigError
 from envgen.mapf.problem import Agent, Problem
 from envgen.mapf.prompts import PromptStyle, prompt
-from infra.config.lengths import prompt_tokens
 from infra.config.preset import PRESETS, load_preset
 from infra.config.workload import Throughput, Work, workload
 from policy.checkpoints import TINY_DIRECTORY
@@ -64,11 +63,9 @@ def test_the_installed_trainer_takes_the_options_of_a_preset(
 def test_a_preset_fits_its_card_by_estimate(name: str):
     preset = load_preset(name)
     longest = max(preset.max_answer_tokens, preset.engineer.max_tokens)
-    size, asked, positions = (
-        model_size(preset.model, preset.training.lora),
-        prompt_tokens(preset),
-        known_positions(preset.model),
-    )
+    size = model_size(preset.model, preset.training.lora)
+    asked = preset.prompt_tokens()
+    positions = known_positions(preset.model)
     estimate = estimate_memory(size, preset.training, preset.trl, preset.engine, asked, longest, CARDS[name])
     assert CARDS[name] / 2 < estimate.peak.total < CARDS[name] - 1, "there is room for what is not counted"
     assert all(moment.sequences is None or moment.sequences > 4 for moment in estimate.moments)
@@ -97,7 +94,7 @@ def test_what_the_paper_states_is_as_the_paper_states_it(name: str):
 
 def test_work_is_counted_from_the_preset():
     preset = load_preset("qwen3-4b", {"engineer.pilot": 32})
-    work, prompt_length = workload(preset, 1000), prompt_tokens(preset)
+    work, prompt_length = workload(preset, 1000), preset.prompt_tokens()
     assert work.training == Work(
         answers=64_000,
         prompt_tokens=64_000 * prompt_length,
@@ -154,4 +151,4 @@ def test_a_checkpoint_that_is_here_counts_its_own_tokens():
         add_generation_prompt=True,
         return_dict=False,
     )
-    assert prompt_tokens(load_preset("tiny")) == pytest.approx(len(asked), abs=10)
+    assert load_preset("tiny").prompt_tokens() == pytest.approx(len(asked), abs=10)

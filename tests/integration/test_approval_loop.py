@@ -55,6 +55,12 @@ def outcome(run: Path) -> dict[str, Any]:
     return decision
 
 
+def test_the_state_of_a_suspended_run_says_what_it_waits_for(deployed: Deployed, waiting: dict[str, str]):
+    message = deployed.state(waiting["rejected"])["message"]
+    assert message.startswith("waits for you to approve, edit or reject the config proposed for stage 1")
+    assert "envwright approve rejected" in message
+
+
 def test_answers_that_decide_nothing_are_refused_and_the_run_stays_suspended(
     deployed: Deployed, waiting: dict[str, str]
 ):

@@ -7,13 +7,20 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.parse import quote
 from uuid import UUID
 
 import pytest
+from prefect.client.orchestration import SyncPrefectClient
+from support.prefect_runs import below, eventually, started, state, task_state, told
 from support.prefect_servers import ask, prefect_server
 
+from infra.serving import reaping
+from infra.serving.crashed_runs import crash_unstarted
+from infra.serving.names import worker_name
 from policy.child import start_child, stop_child
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
@@ -39,7 +46,10 @@ def deployments(server: str, tmp_path_factory) -> dict[str, str]:
     """Deployment -> id."""
     file = tmp_path_factory.mktemp("project") / "deployments.yaml"
     file.write_text(DEPLOYMENTS)
+    flow = ask(f"{server}/flows/", {"name": "janitor"})["id"]
+    ask(f"{server}/deployments/", {"name": "every-two-minutes", "flow_id": flow})
     first = deployed(server, file)
+    assert "every-two-minutes" not in first, "the janitor is a command now"
     assert deployed(server, file, "--limit", "2") == first, "a second call makes nothing new"
     return first
 
@@ -63,20 +73,6 @@ def pools(server: str) -> dict[str, tuple]:
     }
 
 
-def started(server: str, deployment: str, state: str, **parameters: float) -> str:
-    """A new run of a deployment that the server is told to be in a state; its id."""
-    run = ask(f"{server}/deployments/{deployment}/create_flow_run", {"parameters": parameters})
-    told(server, run["id"], state)
-    return run["id"]
-
-
-def told(server: str, run: str, state: str, name: str | None = None) -> None:
-    ask(
-        f"{server}/flow_runs/{run}/set_state",
-        {"state": {"type": state, "name": name or state.capitalize()}, "force": True},
-    )
-
-
 def reap(server: str, **options: float) -> list[str]:
     """Call the janitor's work in a process of its own."""
     code = (
@@ -95,45 +91,12 @@ def reap(server: str, **options: float) -> list[str]:
     return json.loads(done.stdout)
 
 
-def state(server: str, run: str) -> str:
-    return next(found["state"]["name"] for found in ask(f"{server}/flow_runs/filter") if found["id"] == run)
-
-
-def task_state(server: str, run: str) -> str:
-    return next(found["state"]["type"] for found in ask(f"{server}/task_runs/filter") if found["id"] == run)
-
-
-def below(server: str, root: str, *tags: str) -> tuple[str, str, str]:
-    """What runs below a run: a task, the subflow that it stands for, and a task of that."""
-    task = ask(
-        f"{server}/task_runs/",
-        {"flow_run_id": root, "task_key": "stage", "dynamic_key": "0", "state": {"type": "RUNNING"}},
-    )["id"]
-    [flow] = {found["flow_id"] for found in ask(f"{server}/flow_runs/filter") if found["id"] == root}
-    child = ask(
-        f"{server}/flow_runs/",
-        {"flow_id": flow, "parent_task_run_id": task, "tags": tags, "state": {"type": "RUNNING"}},
-    )["id"]
-    plain = ask(
-        f"{server}/task_runs/",
-        {"flow_run_id": child, "task_key": "train", "dynamic_key": "0", "state": {"type": "RUNNING"}},
-    )["id"]
-    return task, child, plain
-
-
-def eventually(condition, seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.3)
-
-
 def test_deploy_gives_pools_and_placeholders_what_they_should_have(server, deployments):
     assert pools(server) == {"local": ("process", None), "gpu": ("process", 1)}
     queues = {
         queue["name"]: queue["concurrency_limit"] for queue in ask(f"{server}/work_pools/local/queues/filter")
     }
-    assert queues == {"default": 2, "janitor": None}
+    assert queues == {"default": 2, "comparisons": None}, "a comparison takes no place of its curricula"
     [here] = [
         deployment for deployment in ask(f"{server}/deployments/filter") if deployment["name"] == "here"
     ]
@@ -184,6 +147,60 @@ def test_the_janitor_tells_the_dead_from_the_living_and_the_suspended(server, de
         stop_child(worker)
         for run in ask(f"{server}/flow_runs/filter"):
             told(server, run["id"], "CANCELLED")
+
+
+def test_the_command_marks_what_is_dead(server, deployments):
+    young = started(server, deployments["nowhere"], "PENDING")
+    root = started(server, deployments["nowhere"], "RUNNING")
+    task, child, _ = below(server, root, "envwright")
+    told(server, root, "FAILED")
+    done = envwright(server, "janitor", "--once")
+    assert (done.returncode, state(server, young)) == (0, "Pending"), "it may still start"
+    assert (state(server, child), task_state(server, task)) == ("Crashed", "CRASHED"), done.stderr
+    told(server, young, "CANCELLED")
+    done = envwright("http://127.0.0.1:9/api", "janitor", "--once")
+    assert done.returncode == 2
+    assert "http://127.0.0.1:9/api" in done.stderr
+
+
+def test_a_run_that_is_deleted_meanwhile_does_not_stop_the_janitor(server, deployments):
+    deleted, dead, ended = (started(server, deployments["nowhere"], "RUNNING") for _ in range(3))
+    task, *_ = below(server, ended)
+    told(server, ended, "FAILED")
+
+    class Late(SyncPrefectClient):
+        """Somebody deletes a run, and a task, before its state is set."""
+
+        def set_flow_run_state(self, flow_run_id, *more, **options):
+            if str(flow_run_id) == deleted:
+                ask(f"{server}/flow_runs/{deleted}", method="DELETE")
+            return super().set_flow_run_state(flow_run_id, *more, **options)
+
+        def set_task_run_state(self, task_run_id, *more, **options):
+            if str(task_run_id) == task:
+                ask(f"{server}/task_runs/{task}", method="DELETE")
+            return super().set_task_run_state(task_run_id, *more, **options)
+
+    with Late(api=server) as client:
+        now = datetime.now(UTC) + timedelta(seconds=300)
+        done = reaping.reap(client, max_silence=120, max_start=900, resume=0, now=now)
+    assert "task runs of flow runs that have ended" in done.pop()
+    assert (len(done), state(server, dead)) == (1, "Crashed")
+
+
+def test_runs_without_a_process_are_left_to_a_worker_of_another_machine(server, deployments):
+    run = started(server, deployments["nowhere"], "PENDING")
+    crash_unstarted(server, "", ["local"])
+    assert state(server, run) == "Pending", "it is on the other pool"
+    workers = f"{server}/work_pools/gpu/workers"
+    ask(f"{workers}/heartbeat", {"name": "elsewhere"})
+    crash_unstarted(server, "", ["gpu"])
+    assert state(server, run) == "Pending", "that worker may have taken it"
+    ask(f"{workers}/elsewhere", method="DELETE")
+    ask(f"{workers}/heartbeat", {"name": worker_name("gpu")})
+    crash_unstarted(server, "", ["gpu"])
+    assert state(server, run) == "Crashed"
+    ask(f"{workers}/{quote(worker_name('gpu'))}", method="DELETE")
 
 
 def test_runs_of_others_are_left_alone(server, deployments):

@@ -1,4 +1,5 @@
-"""A run that was cut off, by a kill or by a full disk, goes on where it was and gives the same data."""
+"""A run that was cut off, by a kill or by a full disk, goes on where it was and gives the same data and
+weights."""
 
 import json
 import subprocess
@@ -25,7 +26,7 @@ def manifest(run: Path) -> dict:
     return json.loads((run / "stage-00" / "manifest.json").read_text())
 
 
-def test_a_run_killed_in_the_middle_of_training_ends_with_the_same_data(
+def test_a_run_killed_in_the_middle_of_training_ends_with_the_same_data_and_weights(
     finished: FinishedRun, tmp_path: Path
 ):
     run = tmp_path / "runs" / NAME
@@ -35,8 +36,9 @@ def test_a_run_killed_in_the_middle_of_training_ends_with_the_same_data(
     envwright(tmp_path, *command)
     assert "resuming from checkpoint-" in (run / "stage-00" / "logs" / "training.log").read_text()
     resumed, whole = manifest(run), manifest(finished.directory)
-    for name in ("config.json", "train.parquet"):
+    for name in ("config.json", "train.parquet", "checkpoint"):
         assert resumed["files"][name] == whole["files"][name]
+    assert [resume["exact"] for resume in resumed["resumed"]] == [True]
     assert resumed["keys"]["generate"] == whole["keys"]["generate"]
 
 

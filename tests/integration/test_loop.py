@@ -1,14 +1,22 @@
 """The whole loop on the micro preset, against a real Prefect server and a real MLflow store."""
 
 import json
+import re
+from pathlib import Path
 
 import pytest
+from huggingface_hub import ModelCard
 from support.envwright_command import envwright
 from support.finished_run import NAME, FinishedRun
 
+from envgen.breakdown import Breakdown
 from envgen.dataset import read_dataset
+from envgen.files import file_digest
+from infra.config.preset import load_preset
+from infra.runs.run import Run
 
 pytestmark = pytest.mark.timeout(900)
+DOCS = Path(__file__).parents[2] / "docs"
 STAGE = [
     "config.json",
     "train.parquet",
@@ -21,7 +29,9 @@ STAGE += ["breakdown.json", "proposal.json", "engineer_state.json", "manifest.js
 
 def test_the_loop_trains_evaluates_designs_and_reports(finished: FinishedRun):
     assert "start " in finished.printed
-    assert "stage 1" in finished.printed
+    assert "stage 0 (1 of 2)" in finished.printed
+    assert "stage 1 (2 of 2)" in finished.printed
+    assert "in all about 354 answers, 5,152 tokens generated and 9,472 trained on" in finished.printed
     run = finished.directory
     for stage in ("stage-00", "stage-01"):
         assert [name for name in STAGE if not (run / stage / name).exists()] == []
@@ -34,6 +44,37 @@ def test_the_loop_trains_evaluates_designs_and_reports(finished: FinishedRun):
     assert [s["stage"] for s in results["stages"]] == [0, 1]
     assert all(s["behaviour"]["edit"]["data_ratio"] >= 0 for s in results["stages"])
     assert "</html>" in (run / "report.html").read_text()
+
+
+def test_a_run_says_its_results_as_json_and_how_it_stands(finished: FinishedRun):
+    said = envwright(finished.folder, "run", "micro", "--json")
+    assert json.loads(said.stdout) == json.loads((finished.directory / "results.json").read_text())
+    assert "it is finished" in said.stderr
+    [one] = json.loads(envwright(finished.folder, "runs", "--json").stdout)
+    assert (one["name"], one["state"], one["done"]) == (NAME, "finished", 2)
+    stands = json.loads(envwright(finished.folder, "status", NAME, "--json").stdout)
+    assert stands["tokens"] > 0
+    assert stands["seconds"] > 0
+    assert "checkpoint proposes" in stands["last"], "what it said last"
+
+
+def test_every_checkpoint_has_a_card_with_its_rates_and_lineage_for_the_hub(finished: FinishedRun):
+    results = json.loads((finished.directory / "results.json").read_text())
+    digests = []
+    for stage in (0, 1):
+        folder = finished.directory / f"stage-{stage:02d}"
+        checkpoint = folder / "checkpoint"
+        manifest = json.loads((folder / "manifest.json").read_text())
+        assert file_digest(checkpoint) == manifest["files"]["checkpoint"], "the card changes no digest"
+        card = ModelCard.load(checkpoint / "README.md")
+        overall = Breakdown.model_validate(results["stages"][stage]["breakdown"]).overall
+        rates = {one.metric_type: one.metric_value for one in card.data.eval_results or []}
+        assert rates == {"valid_rate": overall.valid_rate.value, "optimal_rate": overall.optimal_rate.value}
+        assert card.data.library_name == "transformers"
+        digests.insert(0, f"stage {stage}, `{manifest['files']['checkpoint']}`")
+        assert re.findall(r"^- (stage \d.*)$", card.content, re.MULTILINE) == digests
+        assert f"training data, `{manifest['files']['train.parquet']}`" in card.content
+        assert "`envwright run micro --engineer checkpoint --variant V6" in card.content
 
 
 def test_training_data_and_validation_set_share_no_board(finished: FinishedRun):
@@ -67,6 +108,58 @@ def test_a_finished_run_is_not_run_again_and_another_preset_is_refused(finished:
     run = finished.copy_to(tmp_path)
     before = {path: path.stat().st_mtime_ns for path in run.glob("stage-*/*") if path.is_file()}
     envwright(tmp_path, "run", "micro")
+    assert "it is finished" in envwright(tmp_path, "run", "micro").stdout, "recorded here too by now"
     assert {path: path.stat().st_mtime_ns for path in run.glob("stage-*/*") if path.is_file()} == before
     other = envwright(tmp_path, "run", "micro", "--name", NAME, "--set", "instances=24", code=2)
     assert "instances: 16 there, 24 here" in other.stderr
+
+
+@pytest.mark.slow
+def test_a_finished_run_is_extended_by_a_stage_as_if_it_had_been_asked_for_at_once(
+    finished: FinishedRun, server: str, tmp_path: Path
+):
+    run, one = tmp_path / "runs" / NAME, ("run", "micro", "--stages", "1")
+    envwright(tmp_path, *one, PREFECT_API_URL=server)
+    assert "it is finished" in envwright(tmp_path, *one, PREFECT_API_URL=server).stdout
+    before = (run / "stage-00" / "manifest.json").read_bytes()
+    envwright(tmp_path, "run", "micro", "--stages", "2", PREFECT_API_URL=server)
+    assert (run / "stage-00" / "manifest.json").read_bytes() == before
+    results = json.loads((run / "results.json").read_text())
+    assert [stage["stage"] for stage in results["stages"]] == [0, 1]
+    for name in ("config.json", "train.parquet", "checkpoint"):
+        assert file_digest(run / "stage-01" / name) == file_digest(finished.directory / "stage-01" / name)
+    assert "it is finished" in envwright(tmp_path, "run", "micro", PREFECT_API_URL=server).stdout
+
+
+@pytest.mark.slow
+def test_the_notebook_of_the_docs_reads_a_run(finished: FinishedRun, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("ENVWRIGHT_RUN", str(finished.directory))
+    notebook, names = json.loads((DOCS / "run-directory.ipynb").read_text()), {}
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "code":
+            exec("".join(cell["source"]), names)
+    results = json.loads((finished.directory / "results.json").read_text())
+    found = [results["start"], *(stage["breakdown"] for stage in results["stages"])]
+    overall = [Breakdown.model_validate(one).overall for one in found]
+    assert list(names["rates"].index) == ["start", "stage 0", "stage 1"]
+    assert list(names["rates"]["valid"]) == [one.valid_rate.value for one in overall]
+    counted = names["breakdown"].groupby("policy", sort=False)[["n", "valid"]].sum()
+    assert counted.values.tolist() == [[one.n, one.valid] for one in overall]
+    assert names["changes"].sum() == overall[0].n
+    assert list(names["training"].loc["stage 0", "step"]) == [1, 2, 3, 4]
+    asked = [stage["proposal"]["config"] for stage in results["stages"]]
+    assert list(names["proposals"]["proposed"]) == asked
+
+
+@pytest.mark.slow
+def test_the_checkpoint_is_loaded_as_its_card_says(
+    finished: FinishedRun, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    checkpoint = finished.directory / "stage-01" / "checkpoint"
+    [code] = re.findall(r"```python\n(.*?)```", (checkpoint / "README.md").read_text(), re.DOTALL)
+    monkeypatch.chdir(checkpoint)
+    names = {}
+    exec(code, names)
+    first = Run(directory=finished.directory).stage(1).rollouts[0]
+    assert names["question"] == load_preset("micro").task.prompt(first.instance, "compact")
+    assert capsys.readouterr().out.strip() == first.completion.strip()

@@ -98,7 +98,8 @@ def _check_prefect(url: str) -> None:
 
 def _check_mlflow(url: str) -> None:
     api = f"{url}/api/2.0/mlflow"
-    experiment = ask(f"{api}/experiments/get-by-name?experiment_name=envwright", method="GET")["experiment"]
+    named = f"{api}/experiments/get-by-name?experiment_name=envwright%2Fmicro"
+    experiment = ask(named, method="GET")["experiment"]
     assert experiment["artifact_location"].startswith("mlflow-artifacts:/")
     runs = ask(f"{api}/runs/search", {"experiment_ids": [experiment["experiment_id"]]})["runs"]
     stages = [run for run in runs if {"key": "level", "value": "stage"} in run["data"]["tags"]]

@@ -44,13 +44,9 @@ def preflight(url: str, origin: str) -> tuple[int, str | None]:
 def test_only_a_caller_with_the_auth_string_makes_prefect_run_a_command(tmp_path: Path):
     with serving(tmp_path) as served:
         prefect, mark = f"http://127.0.0.1:{served.prefect}", tmp_path / "F"
-        deployment = next(
-            one for one in ask(f"{served.api}/deployments/filter") if one["name"] == "every-two-minutes"
-        )
-        listing, running = (
-            f"{prefect}/api/deployments/filter",
-            f"{prefect}/api/deployments/{deployment['id']}/create_flow_run",
-        )
+        deployment = next(one for one in ask(f"{served.api}/deployments/filter") if one["name"] == "micro")
+        listing = f"{prefect}/api/deployments/filter"
+        running = f"{prefect}/api/deployments/{deployment['id']}/create_flow_run"
         command = {"job_variables": {"command": f"touch {mark}"}, "state": {"type": "SCHEDULED"}}
         login = make_headers(basic_auth=served.auth_string)["authorization"]
         wrong = make_headers(basic_auth="envwright:wrong")["authorization"]

@@ -11,9 +11,10 @@ from support.envwright_serve import Served, serving, wait_until
 from support.prefect_servers import ask, states
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+SHORT = ("-p", "name=short", "-p", 'options={"stages": 1}')
 RECORD = """
 import sys; from pathlib import Path; from infra.lineage import Recorder
-recorder = Recorder(sys.argv[1], Path("runs/mlartifacts")); run = recorder.run("key", "name"); note = Path("note.txt"); note.write_text("x")
+recorder = Recorder(sys.argv[1], Path("runs/mlartifacts"), "tiny"); run = recorder.run("key", "name"); note = Path("note.txt"); note.write_text("x")
 recorder.artifact(run, note)
 print(run, [a.path for a in recorder.client.list_artifacts(run)], list(Path("runs/mlartifacts").rglob("note.txt")))
 """
@@ -34,7 +35,7 @@ def test_a_deployment_runs_from_the_same_folder_and_ctrl_c_leaves_nothing(tmp_pa
         assert recorded(served, f"http://127.0.0.1:{served.mlflow}") == recorded(
             served, f"sqlite:///{tmp_path}/runs/mlflow.db"
         )
-        done = served.run("deployment", "run", "janitor/every-two-minutes", "--watch")
+        done = served.run("deployment", "run", "curriculum/micro", "--watch", *SHORT)
         assert done.returncode == 0, done.stdout + done.stderr
         assert "Completed" in done.stdout
         # A run in its first seconds and one that waits for its place are there when the end comes.
@@ -43,9 +44,9 @@ def test_a_deployment_runs_from_the_same_folder_and_ctrl_c_leaves_nothing(tmp_pa
         wait_until(lambda: "RUNNING" in states(served.api).values(), 120)
         ended = datetime.now(UTC).isoformat()
         served.process.send_signal(signal.SIGINT)
-        assert served.process.wait(120) == 0, served.out.read_text()
-        assert served.left() == []
-        assert not (tmp_path / "prefect.toml").exists()
+        assert served.process.wait(10) == 130, served.out.read_text()
+        wait_until(lambda: not served.left(), 2)
+        wait_until(lambda: not (tmp_path / "prefect.toml").exists(), 2)
         assert (tmp_path / "runs" / ".prefect" / "prefect.db").exists()
     with serving(tmp_path) as served:
         after = [

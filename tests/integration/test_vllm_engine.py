@@ -83,15 +83,11 @@ def test_vllm_answers_and_scores_as_transformers_does(tmp_path: Path, monkeypatc
     python = vllm_or_skip()
     monkeypatch.setenv("VLLM_CACHE_ROOT", str(tmp_path / "cache"))
     config = EngineConfig(backend="vllm", dtype="float32", batch_size=8, max_model_len=1000)
-    engine, here = (
-        EngineChatModel(str(TINY_DIRECTORY), config, tmp_path / "engine.log", python),
-        TransformersModel("tiny", dtype="float32"),
-    )
+    engine = EngineChatModel(str(TINY_DIRECTORY), config, tmp_path / "engine.log", python)
+    here = TransformersModel("tiny", dtype="float32")
     sequences = [list(range(40, 90)), [7], [3, 5, 8, 13]]
-    board, other = (
-        ask("Solve 3x3.\nHoles: none\nAgent 0: (0,0) to (1,1)\nAgent 1: (1,0) to (0,2)"),
-        ask("Solve 4x4."),
-    )
+    board = ask("Solve 3x3.\nHoles: none\nAgent 0: (0,0) to (1,1)\nAgent 1: (1,0) to (0,2)")
+    other = ask("Solve 4x4.")
     question = ask(design_prompt("V6", random_context(np.random.default_rng(0), MICRO.space), "compact").text)
     under_schema = Sampling(max_tokens=160, json_schema=answer_schema(MICRO.space))
     try:

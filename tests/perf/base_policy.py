@@ -1,8 +1,9 @@
-"""What a base policy can do, for its card: `python tests/perf/base_policy.py [MODEL]`; some minutes.
+"""What a base policy can do, for its card: `python tests/perf/base_policy.py [MODEL [PRESET]]`; some minutes.
 
-Boards that it was not taught: fresh draws without those of the benchmark suite, and the validation set of
-`tiny`. Design questions: made-up contexts of the config space of `tiny`, answered under the schema as in a
-curriculum, against the rule's answers."""
+With the preset `tiny`, boards that it was not taught: fresh draws without those of the benchmark suite, and
+the validation set. With another preset its validation set, which the policy was not taught either. Design
+questions: made-up contexts of the preset's config space, answered under the schema as in a curriculum,
+against the rule's answers."""
 
 import sys
 
@@ -20,11 +21,13 @@ from envgen.family import Source
 from envgen.mapf.prompts import PromptStyle
 from envgen.sampling import sample
 from envgen.seeds import generator
-from infra.config.preset import TINY_DESIGN_TOKENS, load_preset, load_recipe
+from infra.config.preset import TINY_DESIGN_TOKENS, Preset, load_preset
+from infra.config.recipe import load_recipe
 from infra.runs.data import validation_instances
 from policy.chat.contract import Sampling, ask
 from policy.chat.transformers_model import TransformersModel
 from policy.evaluation import evaluate
+from policy.rollouts import breakdown_of
 from policy.tiny.rates import rates_of
 
 FRESH = {2: (3, 4, 5, 6, 8, 10), 3: (4, 5, 6, 8), 4: (5, 6), 5: (6,)}
@@ -33,8 +36,32 @@ EACH = 100
 QUESTIONS = 200
 
 
-def main(source: str) -> None:
+def main(source: str, name: str = "tiny") -> None:
     model = TransformersModel(source, batch_size=128, dtype="float32")
+    preset = load_preset(name)
+    if name == "tiny":
+        boards(model)
+    else:
+        solved(model, preset)
+    for variant in ("V1", "V6", *(["V6W"] if preset.space.asked else [])):
+        print(designs(model, preset, variant), flush=True)
+
+
+def solved(model: TransformersModel, preset: Preset) -> None:
+    """The validation set by stratum."""
+    sampling = Sampling(max_tokens=preset.max_answer_tokens)
+    rollouts = evaluate(model, preset.task, validation_instances(preset), preset.prompt_style, sampling)
+    counts = breakdown_of(preset.task, rollouts)
+    for stratum, part in counts.strata.items():
+        print(
+            f"{preset.space.label(stratum)}: {part.valid} of {part.n}, {wilson(part.valid, part.n)}",
+            flush=True,
+        )
+    print(f"all: {wilson(counts.overall.valid, counts.overall.n)}", flush=True)
+
+
+def boards(model: TransformersModel) -> None:
+    """Boards of any size and number of agents, and the validation set of `tiny`."""
     recipe = load_recipe(None, {})
     for lesson in recipe.lessons:
         agents = lesson.family.options["agents"]
@@ -73,13 +100,11 @@ def main(source: str) -> None:
             f" {optimal}",
             flush=True,
         )
-    for variant in ("V1", "V6", "V6W"):
-        print(designs(model, variant), flush=True)
 
 
-def designs(model: TransformersModel, variant: str) -> str:
+def designs(model: TransformersModel, preset: Preset, variant: str) -> str:
     """How many answers are the rule's, and how many claims of the reasons are true."""
-    preset, rng = load_preset("tiny"), generator(7, "unseen designs", variant)
+    rng = generator(7, "unseen designs", variant)
     contexts = [random_context(rng, preset.space) for _ in range(QUESTIONS)]
     if Module.WAITS in VARIANTS[variant]:
         contexts = [with_labels(context, rng) for context in contexts]
@@ -116,4 +141,4 @@ def designs(model: TransformersModel, variant: str) -> str:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else "tiny")
+    main(*(sys.argv[1:] or ["tiny"]))

@@ -12,8 +12,12 @@ import time
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from support.enumerated_boards import board_count, enumerate_capacity
+
 from envgen.errors import SamplingError
-from envgen.mapf.capacity import ENUMERABLE, TABLE, board_count, enumerate_capacity, enumerated_capacity
+from envgen.mapf.capacity import ENUMERABLE, TABLE, enumerated_capacity
 from envgen.mapf.config import BoardsConfig, SizeConfig
 from envgen.mapf.problem import MAX_AGENTS, MAX_SIZE, MIN_AGENTS, MIN_SIZE
 from envgen.mapf.quota import Quota, quotas
@@ -47,10 +51,8 @@ def describe(size: int, agents: int, hole_ratio: float) -> tuple[str, list[str]]
         ) + " |", [str(error)]
     quota = Quota(size=size, agents=agents, hole_ratio=hole_ratio, without_wait=0, with_wait=0)
     answers = draw_boards(quota, 0, 0, "capacity", 0, DRAWS).answers
-    solvable, waiting = (
-        int((answers.status > 0).sum()),
-        int(((answers.status > 0) & (answers.waits > 0)).sum()),
-    )
+    solvable = int((answers.status > 0).sum())
+    waiting = int(((answers.status > 0) & (answers.waits > 0)).sum())
     known = enumerated_capacity(size, agents, holes)
     marks = []
     for wait_ratio in WAIT_RATIOS:

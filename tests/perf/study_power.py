@@ -21,10 +21,8 @@ def simulated(rng: np.random.Generator, seeds: int, seed_spread: float, true: fl
     """The share of rounds that show a difference, and the median of their smallest visible one."""
     found = []
     for _ in range(ROUNDS):
-        of_seeds, of_instances = (
-            seed_spread * rng.standard_normal((seeds, 1)),
-            INSTANCE_SPREAD * rng.standard_normal(INSTANCES),
-        )
+        of_seeds = seed_spread * rng.standard_normal((seeds, 1))
+        of_instances = INSTANCE_SPREAD * rng.standard_normal(INSTANCES)
         found.append(effect(true + of_seeds + of_instances + NOISE * rng.standard_normal((seeds, INSTANCES))))
     return float(np.mean([one.p < ALPHA for one in found])), float(
         np.median([one.detectable for one in found])

@@ -82,6 +82,8 @@ print('progress {"a": another thread spoke')
 print('progress 5')
 print('progress {"a": 1}')
 """,
+    "silent": "import os, signal; os.kill(os.getpid(), signal.SIGKILL)",
+    "waits": "import json, os; print('progress ' + json.dumps({'waits': os.environ['OMP_WAIT_POLICY']}))",
     "tells": """
 import os, sys
 print(os.getpgid(0) == os.getpid(), os.environ['PYTHONUNBUFFERED'], sys.argv[1:])
@@ -188,6 +190,25 @@ def test_a_failure_says_how_and_ends_with_the_last_words(folder: Path, module: s
     with pytest.raises(ChildError, match=how) as failed:
         run(folder, module)
     assert str(failed.value).endswith(end)
+
+
+def test_a_child_that_was_killed_without_a_word_is_explained_with_a_remedy(folder: Path):
+    with pytest.raises(ChildError) as failed:
+        run(folder, "silent")
+    text = str(failed.value)
+    assert text.startswith("silent was killed by SIGKILL (often for lack of memory; close other programs")
+    assert "Last lines" not in text
+
+
+def test_the_threads_of_a_child_give_up_their_core_unless_the_user_says_otherwise(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    seen: list[dict] = []
+    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    run(folder, "waits", seen.append)
+    monkeypatch.setenv("OMP_WAIT_POLICY", "ACTIVE")
+    run(folder, "waits", seen.append)
+    assert seen == [{"waits": "PASSIVE"}, {"waits": "ACTIVE"}]
 
 
 def test_output_that_is_no_text_does_no_harm(folder: Path):

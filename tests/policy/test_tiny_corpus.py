@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from envgen.errors import DataError
-from infra.config.preset import load_recipe
+from infra.config.recipe import load_recipe
 from policy.tiny import corpus
 from policy.tiny.corpus import (
     DESIGN_BATCHES,

@@ -8,7 +8,7 @@ from boards import optimal, rollout
 
 from envgen.breakdown import wilson
 from envgen.mapf.problem import Instance
-from infra.config.preset import load_recipe
+from infra.config.recipe import load_recipe
 from policy.tiny.corpus import evaluation_instances
 from policy.tiny.rates import Rates, rates_of, rates_path
 from policy.tiny.spec import Lesson

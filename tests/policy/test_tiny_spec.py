@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from envgen.errors import ConfigError, DataError
-from infra.config.preset import load_recipe
+from infra.config.recipe import load_recipe
 from policy.tiny.spec import RECIPE
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ from infra.config.preset import PRESETS, load_preset
 from policy.grpo.launch import (
     LAUNCH,
     Sharding,
+    check_devices,
     check_packages,
     check_training,
     launch_config,
@@ -184,13 +186,50 @@ def test_what_is_not_installed_is_named_with_its_setting_and_how_to_get_it(monke
     # Somebody may have them installed.
     monkeypatch.setattr("policy.grpo.launch.find_spec", lambda name: None)
     with pytest.raises(ConfigError) as refusal:
-        check_packages({"use_vllm": True, "optim": "paged_adamw_8bit"}, TrainingSettings(launch="zero3"))
+        check_packages(
+            {"use_vllm": True, "optim": "paged_adamw_8bit"},
+            TrainingSettings(launch="zero3", report_to=("tensorboard", "wandb")),
+        )
     for setting, needed in (
-        ("trl.use_vllm", "vllm, which is not installed: pip install vllm=="),
-        ("trl.optim paged_adamw_8bit", "bitsandbytes, which is not installed: pip install 'envwright[8bit]'"),
+        ("trl.use_vllm", "vllm, which is not installed: pip install -c constraints-vllm.txt"),
+        (
+            "trl.optim paged_adamw_8bit",
+            "bitsandbytes, which is not installed: pip install -c constraints.txt -e '.[8bit]'",
+        ),
         ("training.launch zero3", "deepspeed, which is not installed"),
+        (
+            "training.report_to tensorboard",
+            "tensorboard, which is not installed: pip install -c constraints.txt -e '.[tensorboard]'",
+        ),
+        ("training.report_to wandb", "wandb, which is not installed: pip install wandb"),
     ):
         assert f"{setting}: needs {needed}" in str(refusal.value)
+
+
+def test_where_a_training_reports_to_is_a_field_of_the_preset():
+    assert load_preset("micro").training.report_to == ()
+    chosen = load_preset("micro", {"training.report_to": ["tensorboard"]})
+    assert chosen.training.report_to == ("tensorboard",)
+    with pytest.raises(ConfigError, match=r"training\.report_to\.0.*tensorbord"):
+        load_preset("micro", {"training.report_to": ["tensorbord"]})
+    with pytest.raises(ConfigError, match=r"trl\.report_to: set training\.report_to instead"):
+        check_trl_options({"report_to": "wandb"})
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="GPUs are counted on Linux")
+def test_settings_for_more_gpus_than_there_are_name_the_setting_and_the_remedy(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    colocated = {"use_vllm": True}
+    with pytest.raises(ConfigError, match=r"trl\.use_vllm: needs 1 GPU, and 0 can be seen.*of a pool"):
+        check_devices(colocated, TrainingSettings())
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+    with pytest.raises(ConfigError, match=r"training\.launch zero3: needs 4 GPUs, and 2 can be seen here"):
+        check_devices(colocated, TrainingSettings(launch="zero3", processes=4))
+    check_devices(colocated, TrainingSettings(launch="ddp", processes=2))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    check_devices(colocated | {"vllm_mode": "server"}, TrainingSettings(launch="cpu"))
 
 
 @pytest.mark.parametrize("launch", [None, "one-gpu", "ddp", "fsdp2", "cpu"])

@@ -4,11 +4,13 @@ import math
 from pathlib import Path
 
 import pytest
-from boards import train_spec
+from boards import draw_instances, train_spec
 
 from envgen.mapf.config import BoardsConfig, SizeConfig
 from envgen.mapf.sampler import sample
+from policy.child import run_child
 from policy.grpo.train_log import TRAIN_LOG_SCHEMA, read_train_log, stratum_means
+from policy.grpo.train_spec import TrainingSettings
 
 
 def test_advantages_and_valid_answers_are_summed_by_stratum():
@@ -44,6 +46,24 @@ def log(tmp_path_factory) -> dict[str, list]:
     instances = sample(config, 16, agents=2, seed=5)[0]
     train(train_spec(folder, instances, per_device_train_batch_size=32, beta=0.0))
     return read_train_log(folder / "train_log.parquet")
+
+
+@pytest.mark.slow
+def test_the_training_child_reports_every_step_to_tensorboard(tmp_path: Path):
+    pytest.importorskip("tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    spec = train_spec(
+        tmp_path / "run" / "stage-00", draw_instances(16), TrainingSettings(report_to=("tensorboard",))
+    )
+    run_child("policy.grpo.training", spec, tmp_path / "spec.json", tmp_path / "log", lambda entry: None)
+    events = EventAccumulator(str(spec.output / "logs" / "tensorboard"))
+    events.Reload()
+    log = read_train_log(spec.output / "train_log.parquet")
+    rewards = [(event.step, event.value) for event in events.Scalars("train/reward")]
+    expected = list(zip(log["step"], log["reward"], strict=True))
+    assert rewards == [(step, pytest.approx(reward, abs=1e-5)) for step, reward in expected]
+    assert len(rewards) == 4
 
 
 def test_training_logs_the_answers_and_the_mean_absolute_advantage_of_each_stratum(log):

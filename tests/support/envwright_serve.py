@@ -5,7 +5,7 @@ import subprocess
 import sys
 import time
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -24,16 +24,19 @@ CONFIGURED = {
 CONFIGURED |= {"PREFECT_API_AUTH_STRING", "PREFECT_SERVER_API_AUTH_STRING"}
 
 
+def person() -> dict[str, str]:
+    """The variables of a shell in which nothing of envwright, Prefect or MLflow is configured."""
+    inherited = {name: value for name, value in os.environ.items() if name not in CONFIGURED}
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    return inherited | {"PATH": path, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+
+
 class Served:
     """An `envwright serve` in a folder of its own, and what it printed."""
 
-    def __init__(self, folder: Path, **environment: str) -> None:
+    def __init__(self, folder: Path, arguments: Sequence[str] = (), **environment: str) -> None:
         self.folder, self.prefect, self.mlflow = folder, free_port(), free_port()
-        self.environment = {name: value for name, value in os.environ.items() if name not in CONFIGURED} | {
-            "PYTHONPATH": str(ROOT),
-            "OMP_NUM_THREADS": "1",
-            **environment,
-        }
+        self.environment = person() | environment
         self.out = folder / "serve.out"
         command = [
             sys.executable,
@@ -45,6 +48,7 @@ class Served:
             str(self.prefect),
             "--mlflow-port",
             str(self.mlflow),
+            *arguments,
         ]
         with open(self.out, "w") as out:
             self.process = subprocess.Popen(
@@ -70,7 +74,7 @@ class Served:
 
     def left(self) -> list[str]:
         """Processes that were started by it, whoever their parent is now."""
-        return processes_with(ENVWRIGHT_RUNS=str(self.folder / "runs"))
+        return processes_with(ENVWRIGHT_RUNS=str((self.folder / "runs").resolve()))
 
     def the(self, *words: str) -> psutil.Process:
         """The process of it with these words in its command line."""
@@ -86,10 +90,10 @@ class Served:
 
 
 @contextmanager
-def serving(folder: Path, **environment: str) -> Iterator[Served]:
-    served = Served(folder, **environment)
+def serving(folder: Path, arguments: Sequence[str] = (), **environment: str) -> Iterator[Served]:
+    served = Served(folder, arguments, **environment)
     try:
-        served.wait_for("Ctrl-C ends it all")
+        served.wait_for("Ctrl-C ends it all", 600)  # beside other work
         yield served
     finally:
         if served.process.poll() is None:

@@ -8,6 +8,7 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,11 @@ from urllib3.util import Retry, make_headers, parse_url
 
 
 def vllm_or_skip() -> Path:
-    """The interpreter that has vLLM: ENVWRIGHT_VLLM_PYTHON, or that of `make vllm`. Without one the test is
-    skipped, or fails if ENVWRIGHT_VLLM_REQUIRED."""
-    python = Path(
-        os.environ.get("ENVWRIGHT_VLLM_PYTHON") or Path(__file__).parents[2] / ".venv-vllm" / "bin" / "python"
-    )
+    """The interpreter that has vLLM: ENVWRIGHT_VLLM_PYTHON, this one, or that of `make vllm`. Without one the
+    test is skipped, or fails if ENVWRIGHT_VLLM_REQUIRED."""
+    beside = Path(__file__).parents[2] / ".venv-vllm" / "bin" / "python"
+    here = sys.executable if find_spec("vllm") else beside
+    python = Path(os.environ.get("ENVWRIGHT_VLLM_PYTHON") or here)
     if not python.exists():
         message = f"no vLLM at {python}; install it with `make vllm`, or set ENVWRIGHT_VLLM_PYTHON"
         pytest.fail(message) if os.environ.get("ENVWRIGHT_VLLM_REQUIRED") else pytest.skip(message)
@@ -55,9 +56,9 @@ def served(command: list[str], health: str, log: Path, **environment: str) -> It
 
 
 @contextmanager
-def prefect_server(folder: Path) -> Iterator[str]:
+def prefect_server(folder: Path, port: int | None = None) -> Iterator[str]:
     """The API address of a Prefect server with a new database."""
-    port = free_port()
+    port = port or free_port()
     command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
     settings = {
         "PREFECT_HOME": str(folder / "prefect"),

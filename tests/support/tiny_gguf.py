@@ -85,6 +85,28 @@ def write_gguf(
     return path
 
 
+def write_chat_model(folder: Path, template: str | None = TEMPLATE) -> Path:
+    """The same model, and its tokenizer, as a Hugging Face folder."""
+    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    numbered = {token: number for number, token in enumerate(vocabulary())}
+    tokenizer = Tokenizer(models.BPE(vocab=numbered, merges=[("1", "1")]))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_special_tokens([AddedToken(token, special=True) for token in SPECIAL])
+    wrapped = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, eos_token="<|im_end|>", pad_token="<|endoftext|>"
+    )
+    wrapped.chat_template = template
+    model = random_llama()
+    for config in (model.config, model.generation_config):
+        config.eos_token_id, config.pad_token_id = 2, 0
+    model.save_pretrained(folder)
+    wrapped.save_pretrained(folder)
+    return folder
+
+
 _NAMES = {
     "model.embed_tokens": "token_embd",
     "model.norm": "output_norm",

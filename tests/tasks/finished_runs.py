@@ -15,6 +15,7 @@ from envgen.mapf.prompts import PromptStyle, answer
 from envgen.mapf.sampler import sample
 from envgen.mapf.verifier import verify
 from infra.config.preset import Preset, load_preset
+from infra.runs.publishing import results_with
 from infra.runs.run import Run, RunRef, open_run
 from infra.runs.stage import Stage
 from infra.runs.steps import StepRecord
@@ -121,6 +122,20 @@ def finished_run(
     for file in (Run.results, Run.report):
         run.path(file).write_text("{}")
     return run
+
+
+def published(directory: Path, stages: int, of: int, approval: str | None = None) -> RunRef:
+    """A run with so many complete stages of those that it is to have."""
+    asked = MICRO.model_copy(update={"approval": approval})
+    run = finished_run(directory, (4, *range(5, 5 + stages)), asked)
+    for number in range(stages):
+        stage = run.stage(number)
+        stage.write(
+            Stage.manifest, stage.manifest | {"seconds": {"train": 60.0}, "tokens": {"training": 500}}
+        )
+        run.write(Run.results, results_with(run, number))
+    whole: Preset = asked.model_copy(update={"stages": of})
+    return RunRef(directory=directory, preset=open_run(directory, whole).preset)
 
 
 def _log() -> pa.Table:

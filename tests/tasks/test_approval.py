@@ -188,6 +188,14 @@ def test_the_form_has_no_default_decision_and_no_partial_config(run: RunRef):
     )
 
 
+def test_the_field_of_the_decision_says_what_is_decided_on(run: RunRef):
+    told = approval_form(run, 0).model_fields["decision"].description or ""
+    assert "It changes: " in told
+    assert "25 % → 10 %" in told.replace("\u00a0", " ")
+    assert "Reason given: less of 3x3" in told
+    assert "Pilot: none was made." in told
+
+
 def test_the_words_of_a_model_do_nothing_in_the_form(run: RunRef):
     text = str(approval_form(run, 0)._description)
     assert "<script>" not in text.replace("\\<script\\>", "")

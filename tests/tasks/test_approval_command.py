@@ -6,16 +6,19 @@ import pytest
 from finished_runs import MICRO, finished_run
 from typer.testing import CliRunner
 
+from envgen.errors import RunDirectoryError
 from flows.cli import app
-from infra.runs.run import RunRef
+from infra.runs.run import RunRef, open_run
 
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunRef:
     """A run whose stage 0 has proposed."""
     monkeypatch.setenv("ENVWRIGHT_RUNS", str(tmp_path / "runs"))
-    preset = MICRO.model_copy(update={"approval": "required", "stages": 2})
-    return finished_run(tmp_path / "runs" / "mine", (4, 5), preset)
+    directory, preset = tmp_path / "runs" / "mine", MICRO.model_copy(update={"approval": "required"})
+    finished_run(directory, (4, 5), preset)
+    preset = preset.model_copy(update={"stages": 2})
+    return RunRef(directory=directory, preset=open_run(directory, preset).preset)
 
 
 @pytest.mark.parametrize("typed", ["", "n\n", "\n"], ids=["nothing", "no", "an empty line"])
@@ -30,3 +33,13 @@ def test_a_yes_decides(run: RunRef, arguments: tuple[str, ...], typed: str):
     said = CliRunner().invoke(app, ["approve", "mine", *arguments], input=typed)
     assert said.exit_code == 0, said.output
     assert run.stage(0).decision is not None
+
+
+@pytest.mark.parametrize("command", ["approve", "reject"])
+def test_nothing_is_decided_on_a_finished_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str):
+    monkeypatch.setenv("ENVWRIGHT_RUNS", str(tmp_path / "runs"))
+    run = finished_run(tmp_path / "runs" / "mine", (4, 5, 6))
+    said = CliRunner().invoke(app, [command, "mine", "--yes"])
+    assert isinstance(said.exception, RunDirectoryError)
+    assert "is finished with stage 1 (2 of 2)" in str(said.exception)
+    assert run.stage(1).decision is None

@@ -4,7 +4,8 @@ import pytest
 
 from envgen.mapf.benchmark import suite_identities
 from infra.analysis.study.spec import STUDIES, load_study
-from infra.config.preset import TUNING_SEED, load_preset, load_recipe
+from infra.config.preset import TUNING_SEED, load_preset
+from infra.config.recipe import load_recipe
 from infra.runs.data import validation_instances
 from tasks.bootstrap import held_out
 

@@ -45,10 +45,8 @@ def judge_again(run: RunRef) -> None:
 @pytest.fixture
 def run(tmp_path: Path) -> tuple[RunRef, list[list[Rollout]]]:
     """Two stages: the valid rate rises from 30 % to 90 %, then drops to 10 %."""
-    boards, correct = (
-        sample(BoardsConfig.of(CONFIGS[0]), 40, agents=2, seed=3, purpose="validation")[0],
-        (3, 9, 1),
-    )
+    boards = sample(BoardsConfig.of(CONFIGS[0]), 40, agents=2, seed=3, purpose="validation")[0]
+    correct = (3, 9, 1)
     proposals = tuple(asked(stage, CONFIGS[stage + 1], rationale=RATIONALE) for stage in (0, 1))
     found = finished_run(tmp_path / "run", correct, validation=boards, proposals=proposals, configs=CONFIGS)
     return found, [rollouts(boards, count) for count in correct]
@@ -184,6 +182,20 @@ def test_a_manifest_is_repaired_after_a_cut_between_a_step_done_again_and_it(
     files.path(Stage.manifest).write_text('{"stage": 0')
     write_manifest.fn(run, 0, steps("second", reused=True))
     assert files.manifest["files"] == {"checkpoint": "second"}
+
+
+def test_a_training_that_was_resumed_is_marked_wherever_its_stage_is_described(tmp_path: Path):
+    run, lost = finished_run(tmp_path / "run", (3, 4, 5), configs=CONFIGS), "answers that were drawn are lost"
+    resumes = [{"step": 2, "exact": True, "why": ""}, {"step": 3, "exact": False, "why": lost}]
+    facts = {"resumed": resumes}
+    write_manifest.fn(run, 0, [StepRecord(step="train", key="", outputs={}, seconds=2, facts=facts)])
+    assert run.stage(0).manifest["resumed"] == resumes
+    results = [publish.fn(run, stage) for stage in (0, 1)][-1]
+    assert [[one.exact for one in stage.training.resumed] for stage in results.stages] == [[True, False], []]
+    page = run.report
+    assert page.count("gone on from step") == 2
+    assert "gone on from step 2: the weights are those of a training that nobody cut off" in page
+    assert f"it would have ended in other weights ({lost})" in page
 
 
 def test_a_run_reads_each_file_of_a_stage_once_however_many_stages_follow(

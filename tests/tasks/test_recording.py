@@ -18,6 +18,7 @@ import pytest
 from finished_runs import MICRO, asked, finished_run, instances, shares
 from mlflow import MlflowClient
 from mlflow.entities import Trace, ViewType
+from mlflow.exceptions import MlflowException
 
 from envgen.dataset import read_table, write_table
 from envgen.files import file_digest, write_json
@@ -31,6 +32,7 @@ from infra.runs.stage import Stage
 from infra.runs.steps import StepRecord
 from policy.checkpoints import TINY_DIRECTORY
 from policy.grpo.train_log import TRAIN_LOG_SCHEMA
+from tasks import lineage as tasks_lineage
 from tasks.lineage import record_lineage, unrecorded
 
 
@@ -113,13 +115,15 @@ def record(run: RunRef, *stages: int) -> None:
     assert not unrecorded(run.directory)
 
 
+def experiments(client: MlflowClient) -> list[str]:
+    return [one.experiment_id for one in client.search_experiments(filter_string="name LIKE 'envwright/%'")]
+
+
 def stage_runs(client: MlflowClient, name: str) -> dict:
     """The runs of a curriculum by stage; its own is at None."""
-    experiment = client.get_experiment_by_name("envwright")
-    assert experiment is not None
     found = [
         run
-        for run in client.search_runs([experiment.experiment_id], max_results=1000)
+        for run in client.search_runs(experiments(client), max_results=1000)
         if run.data.params.get("curriculum") == name
     ]
     [root] = {run.data.tags["mlflow.parentRunId"] for run in found}
@@ -130,17 +134,13 @@ def stage_runs(client: MlflowClient, name: str) -> dict:
 
 
 def traces(client: MlflowClient, run_id: str) -> list[Trace]:
-    experiment = client.get_experiment_by_name("envwright")
-    assert experiment is not None
-    found = client.search_traces(locations=[experiment.experiment_id], run_id=run_id)
+    found = client.search_traces(locations=experiments(client), run_id=run_id)
     return sorted(found, key=lambda trace: trace.info.tags["candidate"])
 
 
 def everything(client: MlflowClient) -> list[str]:
     """All that MLflow holds, as text that can be compared."""
-    experiment = client.get_experiment_by_name("envwright")
-    assert experiment is not None
-    where = [experiment.experiment_id]
+    where = experiments(client)
     runs = client.search_runs(where, run_view_type=ViewType.ALL, max_results=1000)
     held = [
         f"{json.dumps(run.data.to_dictionary(), sort_keys=True)} {run.inputs} {run.outputs} {run.info.status}"
@@ -261,6 +261,15 @@ def test_runs_take_the_time_that_their_stages_took(tracked: MlflowClient, tmp_pa
     runs = stage_runs(tracked, "timed")
     took = {number: (one.info.end_time - one.info.start_time) / 1000 for number, one in runs.items()}
     assert (took[0], took[1], took[None]) == (90, 90, 690)
+
+
+def test_a_checkpoint_says_where_its_training_was_resumed(store: str, tmp_path: Path):
+    run = finished_run(tmp_path / "runs" / "resumed", (3, 5, 7), preset("resumed"))
+    resume = {"step": 3, "exact": False, "why": "it ran on a GPU"}
+    run.stage(0).write(Stage.manifest, run.stage(0).manifest | {"resumed": [resume]})
+    record(run)
+    last, first, _ = ancestry(store, str(run.stage(1).checkpoint))
+    assert (last.resumed, first.resumed) == (None, "step 3, not exact: it ran on a GPU")
 
 
 def test_a_rule_is_recorded_without_a_context_variant(tracked: MlflowClient, tmp_path: Path):
@@ -510,10 +519,8 @@ def test_curricula_with_a_common_stage_have_chains_of_their_own(store: str, tmp_
         )
         write_json(directory / ".steps" / f"{step}.json", found)
     for variant in ("V1", "V6"):
-        directory, wanted = (
-            shared.directory.with_name(f"checkpoint-{variant}-s0"),
-            preset("common", variant=variant).model_copy(update={"stages": 2}),
-        )
+        directory = shared.directory.with_name(f"checkpoint-{variant}-s0")
+        wanted = preset("common", variant=variant).model_copy(update={"stages": 2})
         fork(shared.directory, directory, wanted)
         weights = (directory / "stage-00" / "checkpoint" / "config.json").stat()
         assert weights.st_nlink > 1
@@ -553,3 +560,23 @@ def test_a_server_that_is_down_costs_a_warning(
     assert unrecorded(run.directory)
     assert "stage 0: lineage not recorded at http://127.0.0.1" in caplog.text
     assert "hidden" not in caplog.text
+
+
+@pytest.mark.parametrize("name", ["sqlite3.IntegrityError", "psycopg2.errors.UniqueViolation"])
+def test_a_row_that_another_process_adds_at_the_same_time_does_not_keep_a_stage_from_its_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+):
+    run = finished_run(tmp_path / "runs" / "beside", (3, 5), preset("beside"))
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
+    record, refused = tasks_lineage.record_stage, []
+
+    def too_late_at_first(*given):
+        if not refused:
+            refused.append(given)
+            raise MlflowException(f"BAD_REQUEST: ({name}) a row of this key is there")
+        return record(*given)
+
+    monkeypatch.setattr(tasks_lineage, "record_stage", too_late_at_first)
+    assert record_lineage.fn(run, 0)
+    assert refused
+    assert not unrecorded(run.directory)

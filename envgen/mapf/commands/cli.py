@@ -12,10 +12,13 @@ from envgen.errors import ConfigError
 from envgen.files import write_text
 from envgen.mapf.problem import Objective
 from envgen.mapf.prompts import PromptStyle
-from envgen.terminal import console, say
+from envgen.terminal import ask_for_yes, console, say
 
 commands = typer.Typer()
 SOLVED_AT_ONCE = 256
+MOST_INSTANCES = 10_000_000
+DRAWN_A_MINUTE = 600_000
+"""Instances that one core draws of two agents on small maps; others take longer."""
 SOURCES = (
     ".jsonl (one JSON object a line), .parquet, MovingAI .scen with its .map beside it, .txt, or the name of"
     " a board, as crossing"
@@ -32,22 +35,24 @@ def generate(
         ),
     ],
     output: Annotated[Path, typer.Option("-o", "--output", help="Parquet file to write.")],
-    count: Annotated[int, typer.Option(help="Number of instances.")],
+    count: Annotated[int, typer.Option(help=f"Number of instances, {MOST_INSTANCES:,} at most.")],
     agents: Annotated[int, typer.Option(help="Agents on each board, 2 to 5.")] = 2,
     seed: Annotated[int, typer.Option(min=0, help="Seed; the same seed gives the same file.")] = 0,
     style: Annotated[str, typer.Option(help="Prompt style: board or compact.")] = "board",
     workers: Annotated[
         int, typer.Option(min=1, envvar="ENVWRIGHT_WORKERS", help="Processes; the data are the same.")
     ] = 1,
+    yes: Annotated[bool, typer.Option("--yes", help="Draw also what takes long.")] = False,
 ) -> None:
-    """A data set drawn from an environment config, with exact counts and labels; no instance of the benchmark
-    suite is in it."""
+    """A data set of boards drawn from an environment config, with exact counts and labels; no instance of the
+    benchmark suite is in it."""
     from envgen.dataset import write_dataset
     from envgen.mapf.benchmark import suite_identities
     from envgen.mapf.config import BoardsConfig
     from envgen.mapf.sampler import sample
     from envgen.yaml_files import read_env_config
 
+    _check_request(output, count, yes)
     prompt_style = _style(style)
     wanted = read_env_config(config, BoardsConfig)
     kept_apart = suite_identities(agents)
@@ -201,6 +206,24 @@ def play(
         show_answer(one, *judged_plan(one, data, answer), prompt_style, console, _ask)
     else:
         (show_plan if plan else play_board)(one, prompt_style, console, _ask)
+
+
+def _check_request(output: Path, count: int, yes: bool) -> None:
+    """ConfigError for a file that is no Parquet, or more instances than are wise; says how long many take."""
+    if output.suffix != ".parquet":
+        raise ConfigError(
+            f"-o {output}: generate writes Parquet, give a name that ends in .parquet; 'envwright convert'"
+            " makes .jsonl of it"
+        )
+    if count > MOST_INSTANCES:
+        raise ConfigError(
+            f"--count {count:,}: expected {MOST_INSTANCES:,} at most; draw several files instead"
+        )
+    if count >= DRAWN_A_MINUTE // 6:
+        minutes = max(1, round(count / DRAWN_A_MINUTE))
+        say(f"{count:,} instances take about {minutes} min and {round(count * 3e-6) or 1} GB of memory")
+    if count > DRAWN_A_MINUTE:
+        ask_for_yes(f"--count {count:,}", yes, "ask for fewer")
 
 
 def _style(name: str) -> PromptStyle:

@@ -83,3 +83,13 @@ def neighbours(low, high, stride, free_low, free_high):
         (high << ONE) | (low >> LAST) | (high >> ONE) | (high << stride) | (low >> rest) | (high >> stride)
     )
     return near_low & free_low, near_high & free_high
+
+
+@compiled
+def within_a_step(low, high, strict, stride, free_low, free_high):
+    """The free neighbours of cells, and the cells themselves unless `strict` forbids to wait."""
+    near_low, near_high = neighbours(low, high, stride, free_low, free_high)
+    if not strict:
+        near_low |= low
+        near_high |= high
+    return near_low, near_high

@@ -6,7 +6,7 @@ The agents of a set are its members, listed in `members` of the working memory.
 import numpy as np
 
 from envgen.mapf.compiled import compiled
-from envgen.mapf.solver.bitboard import NONE, lowest, neighbours, word_pair
+from envgen.mapf.solver.bitboard import NONE, lowest, within_a_step, word_pair
 from envgen.mapf.solver.diagrams import (
     AGENTS,
     ANY_WAITS,
@@ -43,10 +43,7 @@ def options(space, rank, row, step, strict, stride, free_low, free_high):
     cost = allowed_cost(space, agent)
     low, high = word_pair(before)
     if step <= cost:
-        near_low, near_high = neighbours(low, high, stride, free_low, free_high)
-        if not strict:
-            near_low |= low
-            near_high |= high
+        near_low, near_high = within_a_step(low, high, strict, stride, free_low, free_high)
         mdd = space.mdds[agent, 2 * space.excess[agent] + strict]
         low = near_low & mdd[step, 0]
         high = near_high & mdd[step, 1]
@@ -86,6 +83,24 @@ def _seen(space, count, step):
 
 
 @compiled
+def _forget_seen(space):
+    space.counters[GENERATION] += 1
+    if space.counters[GENERATION] == 1 << 14:
+        space.visited[:] = NONE
+        space.counters[GENERATION] = 1
+
+
+@compiled
+def _waiting(space, count, step):
+    """How many members wait at `step`: stay where they were, before they may have arrived."""
+    waiting = 0
+    for rank in range(count):
+        stayed = space.position[step, rank] == space.position[step - 1, rank]
+        waiting += stayed and step <= allowed_cost(space, space.members[rank])
+    return waiting
+
+
+@compiled
 def joint(space, count, waits, nodes, strict, stride, free_low, free_high):
     """Depth-first search for a joint plan of the members inside their MDDs with at most `waits` waits.
 
@@ -94,10 +109,7 @@ def joint(space, count, waits, nodes, strict, stride, free_low, free_high):
     last = last_step(space, count)
     for rank in range(count):
         space.position[0, rank] = space.starts[space.members[rank]]
-    space.counters[GENERATION] += 1
-    if space.counters[GENERATION] == 1 << 14:
-        space.visited[:] = NONE
-        space.counters[GENERATION] = 1
+    _forget_seen(space)
     space.used[0] = 0
     if last == 0:
         step = 0
@@ -130,14 +142,11 @@ def joint(space, count, waits, nodes, strict, stride, free_low, free_high):
             nodes -= 1
             if nodes < 0 or space.counters[NODES] > space.counters[NODE_LIMIT]:
                 return GIVEN_UP
-            used = space.used[step - 1]
+            space.used[step] = space.used[step - 1]
             if waits != ANY_WAITS:
-                for member in range(count):
-                    stayed = space.position[step, member] == space.position[step - 1, member]
-                    used += stayed and step <= allowed_cost(space, space.members[member])
-                if used > waits:
+                space.used[step] += _waiting(space, count, step)
+                if space.used[step] > waits:
                     continue
-            space.used[step] = used
             if step == last:
                 break
             if _seen(space, count, step):

@@ -6,7 +6,7 @@ The diagram of a cost holds, per step, the cells on some path that is at its goa
 import numpy as np
 
 from envgen.mapf.compiled import compiled
-from envgen.mapf.solver.bitboard import CELLS, NONE, holds, lowest, neighbours, word_pair
+from envgen.mapf.solver.bitboard import CELLS, NONE, holds, lowest, neighbours, within_a_step, word_pair
 
 AGENTS = 5
 PAIRS = 10
@@ -155,10 +155,7 @@ def build_mdd(space, agent, excess, strict, stride, free_low, free_high):
         mdd[0, 0] = low
         mdd[0, 1] = high
         for step in range(1, cost + 1):
-            near_low, near_high = neighbours(low, high, stride, free_low, free_high)
-            if not strict:
-                near_low |= low
-                near_high |= high
+            near_low, near_high = within_a_step(low, high, strict, stride, free_low, free_high)
             low = near_low & reach[cost - step, 0]
             high = near_high & reach[cost - step, 1]
             mdd[step, 0] = low
@@ -207,10 +204,7 @@ def prioritised(space, count, order, strict, stride, free_low, free_high):
         front[0, 0] = low
         front[0, 1] = high
         for step in range(1, cost + 1 if rank else 1):
-            near_low, near_high = neighbours(low, high, stride, free_low, free_high)
-            if not strict:
-                near_low |= low
-                near_high |= high
+            near_low, near_high = within_a_step(low, high, strict, stride, free_low, free_high)
             near_low &= mdd[step, 0]
             near_high &= mdd[step, 1]
             for earlier in range(rank):

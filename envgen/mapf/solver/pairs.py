@@ -1,7 +1,7 @@
 """What every two agents, taken alone, can finish within their excesses: tables over diagrams, compiled."""
 
 from envgen.mapf.compiled import compiled
-from envgen.mapf.solver.bitboard import NONE, holds, lowest, neighbours, ones, word_pair
+from envgen.mapf.solver.bitboard import NONE, holds, lowest, neighbours, ones, within_a_step, word_pair
 from envgen.mapf.solver.diagrams import LEVELS, NODES, PAIRS, STAMP, allowed_cost, pair_index
 
 
@@ -36,11 +36,9 @@ def _fill_table(space, pair, listed, other, steps, strict, stride, free_low, fre
     """
     first_step, last_meeting, last_step = steps
     table, spread = space.tables[pair], space.spread
-    listed_mdd, listed_cost = (
-        space.mdds[listed, 2 * space.excess[listed] + strict],
-        allowed_cost(space, listed),
-    )
-    other_mdd, other_cost = space.mdds[other, 2 * space.excess[other] + strict], allowed_cost(space, other)
+    listed_mdd = space.mdds[listed, 2 * space.excess[listed] + strict]
+    other_mdd = space.mdds[other, 2 * space.excess[other] + strict]
+    listed_cost, other_cost = allowed_cost(space, listed), allowed_cost(space, other)
     for step in range(last_step, first_step - 1, -1):
         here, there = min(step, listed_cost), min(step + 1, listed_cost)
         rest_low, rest_high = listed_mdd[here, 0], listed_mdd[here, 1]
@@ -55,10 +53,9 @@ def _fill_table(space, pair, listed, other, steps, strict, stride, free_low, fre
             if step < last_meeting:
                 next_low, next_high = cell_low, cell_high
                 if step < listed_cost:
-                    next_low, next_high = neighbours(cell_low, cell_high, stride, free_low, free_high)
-                    if not strict:
-                        next_low |= cell_low
-                        next_high |= cell_high
+                    next_low, next_high = within_a_step(
+                        cell_low, cell_high, strict, stride, free_low, free_high
+                    )
                     next_low &= listed_mdd[there, 0]
                     next_high &= listed_mdd[there, 1]
                 able_low, able_high = NONE, NONE
@@ -80,15 +77,13 @@ def _fill_table(space, pair, listed, other, steps, strict, stride, free_low, fre
                 partners_high &= able_high
             table[step, cell, 0] = partners_low
             table[step, cell, 1] = partners_high
-            if (partners_low | partners_high) != NONE:
-                alive = True
+            alive |= (partners_low | partners_high) != NONE
             if step <= last_meeting:
                 near_low, near_high = partners_low, partners_high
                 if step <= other_cost:
-                    near_low, near_high = neighbours(partners_low, partners_high, stride, free_low, free_high)
-                    if not strict:
-                        near_low |= partners_low
-                        near_high |= partners_high
+                    near_low, near_high = within_a_step(
+                        partners_low, partners_high, strict, stride, free_low, free_high
+                    )
                 spread[step & 1, cell, 0] = near_low
                 spread[step & 1, cell, 1] = near_high
         if not alive:

@@ -116,6 +116,32 @@ def _follow(space, count, low, high, moves, stays, stride, free_low, free_high, 
 
 
 @compiled
+def _enter_next(space, size, count, used, low, high, waits, strict, stride, free_low, free_high):
+    """Enter what follows an entry of `used` waits when the others move as `position` says.
+
+    The last member comes from the given cells. Returns where the layer ends after that.
+    """
+    step, others = space.used[0], count - 1
+    key, spent = 0, used
+    for rank in range(others):
+        key = key << 7 | space.position[1, rank]
+        stayed = space.position[1, rank] == space.position[0, rank]
+        stayed = stayed and step <= allowed_cost(space, space.members[rank])
+        spent += stayed and waits != ANY_WAITS
+    counted = waits != ANY_WAITS and step <= allowed_cost(space, space.members[others])
+    for staying in range(2 if counted else 1):
+        if spent + staying > waits:
+            break
+        moves, stays = staying == 0, staying == 1 or not (strict or counted)
+        near_low, near_high = _follow(
+            space, count, low, high, moves, stays, stride, free_low, free_high, strict
+        )
+        if (near_low | near_high) != NONE:
+            size = _enter(space, size, key << 7 | (spent + staying), near_low, near_high)
+    return size
+
+
+@compiled
 def _sweep(space, count, waits, strict, stride, free_low, free_high):
     """Whether the members can finish with at most `waits` waits.
 
@@ -155,22 +181,9 @@ def _sweep(space, count, waits, strict, stride, free_low, free_high):
                     rank += 1
                     options(space, rank, 1, step, strict, stride, free_low, free_high)
                     continue
-                key, spent = 0, used
-                for other in range(others):
-                    key = key << 7 | space.position[1, other]
-                    stayed = space.position[1, other] == space.position[0, other]
-                    stayed = stayed and step <= allowed_cost(space, space.members[other])
-                    spent += stayed and waits != ANY_WAITS
-                counted = waits != ANY_WAITS and step <= allowed_cost(space, space.members[others])
-                for staying in range(2 if counted else 1):
-                    if spent + staying > waits:
-                        break
-                    moves, stays = staying == 0, staying == 1 or not (strict or counted)
-                    near_low, near_high = _follow(
-                        space, count, low, high, moves, stays, stride, free_low, free_high, strict
-                    )
-                    if (near_low | near_high) != NONE:
-                        size = _enter(space, size, key << 7 | (spent + staying), near_low, near_high)
+                size = _enter_next(
+                    space, size, count, used, low, high, waits, strict, stride, free_low, free_high
+                )
                 if size + 2 > ENTRIES:
                     return GIVEN_UP
                 if 2 * (size - space.layer_begin[step]) >= space.counters[SLOTS]:

@@ -5,6 +5,7 @@ from pathlib import Path
 from markupsafe import Markup
 
 from envgen.files import write_html
+from infra.analysis.charts import narrow_chart
 from infra.analysis.correlation import PILOT_SCORES
 from infra.analysis.formats import (
     difference_text,
@@ -16,7 +17,8 @@ from infra.analysis.formats import (
     short_count,
 )
 from infra.analysis.report.build import environment
-from infra.analysis.results import BASELINES, ArmResult, ComparisonResults, State
+from infra.analysis.report.tables import made_with
+from infra.analysis.results import BASELINES, ArmResult, ComparisonResults, Pair, State
 
 PAGE = "comparison.html"
 HEADINGS = ("engineer", "seeds", "rate", "final %", "area", "to random", "to fixed", "tokens", "time")
@@ -78,13 +80,35 @@ def pilot_lines(results: ComparisonResults) -> list[str]:
 
 def conclusion(results: ComparisonResults) -> str:
     """Who ends ahead of a baseline, by how much, and who cannot be told from it: a sentence for each baseline
-    that takes part."""
+    that takes part; without one, who ends ahead of whom."""
     said = [sentence for base in BASELINES if (sentence := _conclusion(results, base))]
     if said:
         return " ".join(said)
     if not any(arm.valid for arm in results.arms):
         return "No curriculum has finished yet."
-    return f"No baseline ({' or '.join(BASELINES)}) has finished: the rates alone do not say who is ahead."
+    return _without_baseline(results)
+
+
+def _without_baseline(results: ComparisonResults) -> str:
+    if not results.pairs:
+        return "One engineer variant has finished: there is nothing to compare it with."
+    clear = [_ahead(pair) for pair in results.pairs if pair.valid.sign]
+    alike = [f"{pair.arm} and {pair.minus}" for pair in results.pairs if not pair.valid.sign]
+    if not clear:
+        most = _ahead(max(results.pairs, key=lambda pair: abs(pair.valid.value)))
+        told = "No engineer variant can be told apart from another in valid rate at the end"
+        return f"{told}; the largest difference: {most}."
+    apart = f"; not told apart: {listed(alike)}" if alike else ""
+    return f"In valid rate at the end: {listed(clear)}{apart}."
+
+
+def _ahead(pair: Pair) -> str:
+    """Two arms, the better one first, with their difference."""
+    found, names = pair.valid, (pair.arm, pair.minus)
+    if found.value < 0:
+        turned = {"value": -found.value, "low": -found.high, "high": -found.low}
+        found, names = found.model_copy(update=turned), names[::-1]
+    return f"{names[0]} ahead of {names[1]} by {difference_text(found)}"
 
 
 def _conclusion(results: ComparisonResults, base: str) -> str:
@@ -120,11 +144,16 @@ def markdown(results: ComparisonResults) -> str:
 def write_page(directory: Path, results: ComparisonResults, figure: str) -> Path:
     """Write the page with a figure, an SVG element that may be empty, and return its path."""
     rates = rate_names(results.best)
-    intervals = sum(len(arm.against) for arm in results.arms) * len(rates)
+    # Of two arms of which one is a baseline the difference is in both tables.
+    pairs = [pair for pair in results.pairs if not {pair.arm, pair.minus} & {*BASELINES}]
+    intervals = sum(len(arm.against) for arm in results.arms) * len(rates) + len(pairs)
     page = environment(Path(__file__).parent).get_template("comparison.html.j2")
     shown = page.render(
         results=results,
         figure=Markup(figure),
+        narrow=Markup(narrow_chart(results)),
+        made=made_with(results.made),
+        pairs=pairs,
         rates=rates,
         baselines=BASELINES,
         intervals=intervals,

@@ -11,15 +11,15 @@ from markupsafe import Markup
 from engineer.behaviour import budgets
 from engineer.gate import name_of
 from envgen.breakdown import wilson
-from envgen.errors import RunDirectoryError
+from envgen.errors import ConfigError, RunDirectoryError
 from envgen.family import Space, TaskFamily
-from envgen.plain import PlainInstance, guess_floor
+from envgen.plain import PlainFamily, PlainInstance, constant_rates, guess_floor
 from infra.analysis import formats
-from infra.analysis.report import charts, failures, tables, text
-from infra.config.overrides import overrides
+from infra.analysis.report import charts, examples, tables, text
 from infra.config.preset import Preset
+from infra.runs.again import run_command
 from infra.runs.results import CurriculumResults
-from infra.runs.run import Run, default_name
+from infra.runs.run import Run
 from infra.runs.stage import Stage
 from policy.rollouts import Rollout
 
@@ -45,6 +45,7 @@ def write_report(run: Path) -> Path:
     preset, last = files.curriculum.preset, results.stages[-1]
     space = preset.space
     rollouts = files.stage(last.stage).rollouts
+    start = files.start.rollouts if files.start.has(Stage.rollouts) else []
     configs = [*(stage.config for stage in results.stages), last.proposal.config]
     found = budgets(configs)
     shares = {name: found[name] for name in formats.named_strata(space, configs)}
@@ -56,6 +57,7 @@ def write_report(run: Path) -> Path:
         rates=formats.rate_names(space.best),
         words=formats.number_words(space),
         headline=text.headline(results),
+        quoted=partial(text.quoted, space),
         best_headline=text.best_headline(results, space.best) if space.best else "",
         palette=charts.palette(space),
         category_colour=partial(charts.category_colour, space),
@@ -63,18 +65,19 @@ def write_report(run: Path) -> Path:
         configs=configs,
         strata=list(shares),
         figures=_figures(space, results, shares),
-        guesses=_guesses(rollouts),
+        guesses=_guesses(preset.task, rollouts),
         numbers=tables.stratum_rows(space, results),
         training=_training_charts(files, results),
         changes=partial(formats.changes_between, space),
         behaviour=tables.behaviour_rows(space, results),
         budgets=shares,
-        replays=failures.choose(space, rollouts, REPLAYS),
+        replays=examples.choose(space, rollouts, REPLAYS),
+        gallery=examples.before_and_after(space, start, rollouts),
         picture=partial(_picture, preset.task),
         question=lambda instance: preset.task.prompt(instance, preset.prompt_style),
         longest=SHOWN_CHARACTERS,
         failed=sum(rollout.verdict.category is not None for rollout in rollouts),
-        made=tables.made_with(results),
+        made=tables.made_with(results.made),
         commands=_commands(results, preset),
     )
     files.write(Run.report, shown)
@@ -123,10 +126,15 @@ def _figures(
     }
 
 
-def _guesses(rollouts: list[Rollout]) -> dict[str, float]:
+def _guesses(family: TaskFamily, rollouts: list[Rollout]) -> dict[str, float]:
     """Stratum -> what one answer to all its questions would get, where instances have one answer as text."""
-    instances = [rollout.instance for rollout in rollouts]
-    return guess_floor([one for one in instances if isinstance(one, PlainInstance)])
+    instances = [one.instance for one in rollouts if isinstance(one.instance, PlainInstance)]
+    if not instances or not isinstance(family, PlainFamily):
+        return {}
+    try:
+        return constant_rates(family, instances)
+    except ConfigError:  # a generator that is not here any more, or another one
+        return guess_floor(instances)
 
 
 def _training_charts(run: Run, results: CurriculumResults) -> dict[int, tuple[Markup, Markup]]:
@@ -162,15 +170,5 @@ def _picture(task: TaskFamily, rollout: Rollout) -> Markup | None:
 
 def _commands(results: CurriculumResults, preset: Preset) -> list[str]:
     """How to run the same curriculum again, and to write this page again."""
-    options = {
-        "engineer": results.engineer,
-        "variant": results.variant,
-        "stages": len(results.stages),
-        "seed": results.seed,
-    }
-    given = [part for name, value in options.items() for part in (f"--{name}", str(value))]
-    given += [part for setting in overrides(preset) for part in ("--set", setting)]
-    if results.curriculum != default_name(preset):
-        given += ["--name", results.curriculum]
-    commands = (["run", results.preset, *given], ["report", results.curriculum])
-    return [shlex.join(["envwright", *command]) for command in commands]
+    again = run_command(results.curriculum, preset, len(results.stages))
+    return [again, shlex.join(["envwright", "report", results.curriculum])]

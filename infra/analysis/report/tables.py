@@ -22,24 +22,20 @@ from infra.analysis.formats import (
     short_count,
     signed,
 )
-from infra.runs.results import CurriculumResults, StageResult
+from infra.runs.results import CurriculumResults, Made, StageResult
 
 
-def made_with(results: CurriculumResults) -> list[tuple[str, str]]:
-    """(name, value) of when, in how long and on what the stages were made; what is not known is left out."""
-    last = results.stages[-1]
-    tokens = sum(sum(stage.tokens.values()) for stage in results.stages)
-    costs = [stage.proposal.cost for stage in results.stages if stage.proposal.cost is not None]
-    finished = last.finished.replace("T", " ").replace("+00:00", " UTC")
+def made_with(made: Made) -> dict[str, str]:
+    """Name -> value of when, in how long and on what results were made; what is not known is left out."""
     found = {
-        "Finished": finished,
-        "Time of the steps": duration(sum(sum(stage.seconds.values()) for stage in results.stages)),
-        "Tokens": short_count(tokens) if tokens else "",
-        "Cost of the engineer": f"{sum(costs):.2f}" if costs else "",
-        "Version": listed(sorted({stage.code for stage in results.stages} - {""})),
-        "Machine": listed(sorted({stage.machine for stage in results.stages} - {""})),
+        "Finished": made.finished.replace("T", " ").replace("+00:00", " UTC"),
+        "Time of the steps": duration(made.seconds) if made.seconds else "",
+        "Tokens": short_count(made.tokens) if made.tokens else "",
+        "Cost of the engineer": "" if made.cost is None else f"{made.cost:.4g}",
+        "Version": listed(made.code),
+        "Machine": listed(made.machines),
     }
-    return [(name, value) for name, value in found.items() if value]
+    return {name: value for name, value in found.items() if value}
 
 
 def stratum_rows(space: Space, results: CurriculumResults) -> list[tuple[str, str, list[Rate | None]]]:

@@ -3,6 +3,7 @@
 A round is a comparison in the study's directory, `round-N`; answers to the test suite are in `round-N/tests`.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +14,16 @@ from envgen.dataset import read_table
 from envgen.errors import DataError
 from infra.analysis.gather import ended
 from infra.analysis.spec import ComparisonSpec, shared_policy
-from infra.analysis.study.records import Answers, SetName, StoredRound, StoredRun, read_instances, write_round
+from infra.analysis.study.records import (
+    Answers,
+    SetName,
+    StoredRound,
+    StoredRun,
+    read_answers,
+    read_instances,
+    stored_seeds,
+    write_round,
+)
 from infra.analysis.study.spec import Round, StudySpec
 from infra.runs.run import Run
 from infra.runs.stage import Evaluation
@@ -28,6 +38,8 @@ class RoundFolder:
     study: Path
     spec: StudySpec
     round: Round
+    seeds: tuple[int, ...]
+    """Those of the round that are run there."""
 
     @property
     def path(self) -> Path:
@@ -37,7 +49,8 @@ class RoundFolder:
     @property
     def comparison(self) -> ComparisonSpec:
         """Its curricula, under this directory."""
-        return self.spec.comparison(self.round).model_copy(update={"name": str(self.path)})
+        found = {"name": str(self.path), "seeds": self.seeds}
+        return self.spec.comparison(self.round).model_copy(update=found)
 
     def test(self, policy: str, stage: int) -> Evaluation:
         """A policy's answers to the test suite."""
@@ -56,7 +69,7 @@ class RoundFolder:
 
     def run(self, policy: str, stage: int) -> Run:
         """The curriculum that made a stage of a policy; for -1, one that evaluated the base policy."""
-        name = self.comparison.root(self.round.seeds[0]) if stage == BASE_POLICY else policy
+        name = self.comparison.root(self.seeds[0]) if stage == BASE_POLICY else policy
         return Run(directory=self.path / name)
 
     def evaluated(self, policy: str, stage: int) -> Evaluation:
@@ -69,14 +82,15 @@ def policies_to_test(folder: RoundFolder, runs: list[StoredRun]) -> list[tuple[s
     shared = [
         (shared_policy(stage, folder.round.stage_0, seed), stage)
         for stage in (BASE_POLICY, 0)
-        for seed in folder.round.seeds
+        for seed in folder.seeds
     ]
     final = [(run.policy, run.results.final.stage) for run in runs]
     return [*dict.fromkeys(shared), *((policy, stage) for policy, stage in final if stage > 0)]
 
 
 def store_round(data: Path, folder: RoundFolder) -> None:
-    """Write a finished round, whose policies are all tested, under `data`; the instances are there."""
+    """Write seeds of a round, whose policies are all tested, under `data`, beside those that are there; the
+    instances are there."""
     one, runs = folder.round, folder.runs()
     trained = [(run.policy, stage.stage) for run in runs for stage in run.results.stages[1:]]
     stored = StoredRound(
@@ -85,22 +99,74 @@ def store_round(data: Path, folder: RoundFolder) -> None:
         registered=folder.spec.registered(one),
         code=tuple(sorted({folder.run(*stage).stage(stage[1]).manifest["code"] for stage in trained})),
         arms=tuple(folder.spec.arms(one)),
-        seeds=one.seeds,
+        seeds=folder.seeds,
         stage_0=one.stage_0,
         runs=tuple(runs),
     )
-    instances, tested = read_instances(data), policies_to_test(folder, runs)
+    tested = policies_to_test(folder, runs)
     validated = [(policy, stage) for policy, stage in tested if stage <= 0] + trained
     answered: list[tuple[SetName, str, int, Evaluation]] = [
         *(("validation", policy, stage, folder.evaluated(policy, stage)) for policy, stage in validated),
         *(("test", policy, stage, folder.test(policy, stage)) for policy, stage in tested),
     ]
-    ids = {name: [instance.id for instance in found] for name, found in instances.items()}
-    answers = (
+    ids = {name: [instance.id for instance in found] for name, found in read_instances(data).items()}
+    answers = [
         Answers(policy, stage, name, _completions(evaluation, name, ids[name]))
         for name, policy, stage, evaluation in answered
-    )
-    write_round(data / one.folder, stored, instances, answers)
+    ]
+    add_round(data, folder.spec, one, stored, answers)
+
+
+def add_round(
+    data: Path, spec: StudySpec, one: Round, stored: StoredRound, answers: Sequence[Answers]
+) -> None:
+    """Write seeds of a round under `data`, where the instances are; seeds that are there already stay.
+
+    DataError if they were run under another registration than the study's file has now.
+    """
+    found = {run.policy: run for run in stored.runs}
+    every = {(answer.policy, answer.stage, answer.set): answer for answer in answers}
+    code = {*stored.code}
+    if stored_seeds(data, one.number):
+        before, earlier = read_answers(data, one.number)
+        found |= {run.policy: run for run in before.runs}
+        every |= {(answer.policy, answer.stage, answer.set): answer for answer in earlier}
+        code |= {*before.code}
+        _check_registered(data, spec, one, before)
+    _check_registered(data, spec, one, stored)
+    seeds = {run.seed for run in found.values()}
+    together = {
+        "seeds": tuple(seed for seed in one.seeds if seed in seeds),
+        "runs": tuple(sorted(found.values(), key=lambda run: one.seeds.index(run.seed))),
+        "code": tuple(sorted(code)),
+    }
+    ordered = [every[key] for key in sorted(every)]
+    write_round(data / one.folder, stored.model_copy(update=together), read_instances(data), ordered)
+
+
+def take_over(data: Path, spec: StudySpec, one: Round, other: Path) -> None:
+    """Add what another folder has stored of a round; nothing if it holds nothing of it.
+
+    DataError if it answered other instances, or was run under another registration.
+    """
+    if not stored_seeds(other, one.number):
+        return
+    theirs = read_instances(other)
+    for name, found in read_instances(data).items():
+        if [instance.id for instance in theirs[name]] != [instance.id for instance in found]:
+            raise DataError(
+                f"{other / f'{name}.parquet'}: has other instances than study {spec.name}; give the folder of"
+                " its own data"
+            )
+    add_round(data, spec, one, *read_answers(other, one.number))
+
+
+def _check_registered(folder: Path, spec: StudySpec, one: Round, stored: StoredRound) -> None:
+    if stored.registered != spec.registered(one):
+        raise DataError(
+            f"{folder}: round {one.number} was registered as {stored.registered[:12]}, and study {spec.name}"
+            f" says {spec.registered(one)[:12]} now; go back to that file, or store under another folder"
+        )
 
 
 def _completions(evaluation: Evaluation, name: SetName, ids: list[str]) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from infra.analysis.charts import (
     write_png,
 )
 from infra.analysis.formats import count, signed
-from infra.analysis.study.conduct import Correlations, StageConfig
+from infra.analysis.study.engineers import Correlations, StageConfig
 from infra.analysis.study.findings import RoundFindings
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The numbers of a round: rates on the test, differences between arms, strata; `conduct` has the others."""
+"""The numbers of a round: rates on the test, differences between arms, strata; `engineers` has the others."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -15,7 +15,7 @@ from infra.analysis.gather import RATES, Finished, RateName, Runs, arm_result, c
 from infra.analysis.results import BASELINES, ArmResult
 from infra.analysis.spec import Stage0
 from infra.analysis.statistics import Effect, effect, family, rate
-from infra.analysis.study.conduct import (
+from infra.analysis.study.engineers import (
     Conduct,
     Correlations,
     conduct,
@@ -24,6 +24,7 @@ from infra.analysis.study.conduct import (
     total_seconds,
 )
 from infra.analysis.study.records import RoundData, SetName, StoredRun
+from infra.runs.results import Made
 
 BASE_AND_STAGE_0 = {"start": BASE_POLICY, "stage 0": 0}
 """The policies that all arms share, as tables name them."""
@@ -71,6 +72,8 @@ class RoundFindings(Frozen):
     """That were judged."""
     seconds: float
     """Wall time of all its curricula with their stages 0, without the test."""
+    made: Made = Made()
+    """When and on what its curricula were trained, as far as they say so."""
     shared: tuple[PolicyFinding, ...]
     arms: tuple[PolicyFinding, ...]
     against: dict[str, dict[str, Effect]]
@@ -120,7 +123,8 @@ def find(data: RoundData) -> RoundFindings:
     stored = data.stored
     if few := [arm for arm in stored.arms if len(data.runs(arm)) < 2]:
         raise DataError(
-            f"round {stored.round}: fewer than two curricula of {', '.join(few)}; finish the round"
+            f"round {stored.round}: fewer than two curricula of {', '.join(few)}, too few for an interval;"
+            " run more of its seeds"
         )
     try:
         tested = policies(data, "test")
@@ -133,6 +137,7 @@ def find(data: RoundData) -> RoundFindings:
             instances={name: len(found) for name, found in data.instances.items()},
             answers=sum(len(found["valid"]) for found in data.outcomes.values()),
             seconds=total_seconds(stored.runs, stored.stage_0),
+            made=Made.together(stage.made for run in stored.runs for stage in run.results.stages[1:]),
             shared=tuple(_policy(data, name, tested) for name in BASE_AND_STAGE_0),
             arms=tuple(_policy(data, name, tested) for name in stored.arms),
             against=_family(data, tested),

@@ -23,9 +23,10 @@ from infra.analysis.formats import (
     signed,
 )
 from infra.analysis.report.build import environment
+from infra.analysis.report.tables import made_with
 from infra.analysis.results import BASELINES
 from infra.analysis.statistics import ALPHA
-from infra.analysis.study.conduct import MEASURES, Mean
+from infra.analysis.study.engineers import MEASURES, Mean
 from infra.analysis.study.figures import EFFECTS, write_figures
 from infra.analysis.study.findings import RoundFindings, find
 from infra.analysis.study.records import CURRICULA, RoundData, read_round
@@ -69,6 +70,7 @@ def write_page(output: Path, data: Path, spec: StudySpec) -> Path:
         preset=load_preset(spec.preset),
         rounds=found,
         facts=[_facts(spec, one) for one in found],
+        unfinished={one.number: _missing_seeds(spec, one) for one in found},
         missing=[one.number for one in spec.rounds if one.number not in {have.number for have in found}],
         registered={one.number: spec.registered(spec.round(one.number)) == one.registered for one in found},
         headlines={one.number: _headline(spec, one) for one in found},
@@ -90,7 +92,7 @@ def _round(data: Path, spec: StudySpec, number: int) -> RoundData:
     if (stored.study, stored.round) != (spec.name, number):
         holds = f"{data}: round-{number} holds round {stored.round} of study {stored.study}"
         raise DataError(f"{holds}, not round {number} of {spec.name}")
-    same = {"arms": arms == {*stored.arms}, "seeds": {*registered.seeds} == {*stored.seeds}}
+    same = {"arms": arms == {*stored.arms}, "seeds": {*stored.seeds} <= {*registered.seeds}}
     if stored.registered == spec.registered(registered) and (
         changed := [name for name, is_so in same.items() if not is_so]
     ):
@@ -100,6 +102,11 @@ def _round(data: Path, spec: StudySpec, number: int) -> RoundData:
         lacks = f"{data}: round-{number} lacks the arms {', '.join(sorted(missing))}"
         raise DataError(f"{lacks}; take the files of one run")
     return found
+
+
+def _missing_seeds(spec: StudySpec, found: RoundFindings) -> list[int]:
+    """Registered seeds that are not complete for all arms."""
+    return [seed for seed in spec.round(found.number).seeds if seed not in found.seeds]
 
 
 def _headline(spec: StudySpec, found: RoundFindings) -> list[str]:
@@ -137,6 +144,8 @@ def _facts(spec: StudySpec, found: RoundFindings) -> dict[str, str]:
     comparison = spec.comparison(one)
     presets = [comparison.preset, *(arm.preset for arm in comparison.arms if arm.preset)]
     training = [f"{p.stages} stages of {p.instances:,} instances, {p.epochs:g} epochs each" for p in presets]
+    known = {"seconds": found.seconds, "tokens": found.tokens, "code": ()}
+    made = made_with(found.made.model_copy(update=known))
     changed = [f"`{field}` {json.dumps(value)}" for field, value in one.settings.items() if field != "model"]
     return {
         "heading": f"round {found.number}",
@@ -149,6 +158,12 @@ def _facts(spec: StudySpec, found: RoundFindings) -> dict[str, str]:
         "instead of the preset's": ", ".join(changed) or UNDEFINED,
         "answers judged": f"{found.answers:,}",
         "made by version": ", ".join(found.code),
+        "finished": made.get("Finished", UNDEFINED),
+        "machine": made.get("Machine", UNDEFINED),
+        "time of the steps": made.get("Time of the steps", UNDEFINED),
+        "tokens, without stages 0": made.get("Tokens", UNDEFINED),
+        "cost of the engineers": made.get("Cost of the engineer", UNDEFINED),
+        "run again with": f"`envwright study {spec.name} --round {one.number}`",
     }
 
 

@@ -7,7 +7,7 @@ round-N/answers.parquet             completions, a row for each policy and insta
 round-N/curricula.json              results of every curriculum: configs, proposals, pilots, tokens, seconds
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -78,6 +78,7 @@ class StoredRound(Frozen):
     """Versions of the code that its stages were made with."""
     arms: tuple[str, ...]
     seeds: tuple[int, ...]
+    """That are complete for all arms."""
     stage_0: Stage0 = "one"
     runs: tuple[StoredRun, ...]
 
@@ -136,31 +137,48 @@ def read_instances(data: Path) -> dict[SetName, list[Instance]]:
     return {name: read_dataset(data / f"{name}.parquet") for name in SETS}
 
 
-def read_round(data: Path, number: int) -> RoundData:
-    """A round of a study's data, with every answer judged anew.
+def stored_seeds(data: Path, number: int) -> tuple[int, ...]:
+    """The seeds that a study's data hold of a round, complete for all arms; none if it holds no round."""
+    return _stored(data, number).seeds if (data / f"round-{number}" / CURRICULA).exists() else ()
+
+
+def read_answers(data: Path, number: int) -> tuple[StoredRound, list[Answers]]:
+    """What is stored of a round, as its policies answered.
 
     DataError if a file is missing, damaged or does not fit.
     """
-    folder = data / f"round-{number}"
-    path = folder / CURRICULA
-    missing = f"{path}: no such file; run the study, or give the folder of its data"
-    stored = read_model(path, StoredRound, missing, "put it back", DataError)
-    instances = read_instances(data)
-    rows = read_table(folder / ANSWERS, ANSWER_SCHEMA).to_pandas()
-    by_id = {name: {instance.id: instance for instance in found} for name, found in instances.items()}
-    outcomes: dict[tuple[str, int, SetName], Outcomes] = {}
+    stored, path = _stored(data, number), data / f"round-{number}" / ANSWERS
+    ids = {name: [instance.id for instance in found] for name, found in read_instances(data).items()}
+    rows = read_table(path, ANSWER_SCHEMA).to_pandas()
+    answers = []
     for (policy, stage, name), part in rows.groupby(["policy", "stage", "set"], sort=True):
-        if name not in by_id or part["id"].tolist() != list(by_id[name]):
+        if name not in ids or part["id"].tolist() != ids[name]:
             raise DataError(
-                f"{folder / ANSWERS}: {policy}, stage {stage}, set {name!r}: its ids are not those of "
+                f"{path}: {policy}, stage {stage}, set {name!r}: its ids are not those of "
                 f"{data / f'{name}.parquet'}; take the files of one run"
             )
-        outcomes[policy, int(stage), name] = _judged(instances[name], part["completion"].tolist())
+        answers.append(Answers(policy, int(stage), name, tuple(part["completion"])))
+    return stored, answers
+
+
+def read_round(data: Path, number: int) -> RoundData:
+    """A round of a study's data, with every answer judged anew; errors as in `read_answers`."""
+    stored, answers = read_answers(data, number)
+    instances = read_instances(data)
+    outcomes: dict[tuple[str, int, SetName], Outcomes] = {
+        (one.policy, one.stage, one.set): _judged(instances[one.set], one.completions) for one in answers
+    }
     return RoundData(stored=stored, instances=instances, outcomes=outcomes)
 
 
-def _judged(instances: list[Instance], completions: list[str]) -> Outcomes:
-    verdicts = verify_batch(instances, completions)
+def _stored(data: Path, number: int) -> StoredRound:
+    path = data / f"round-{number}" / CURRICULA
+    missing = f"{path}: no such file; run the study, or give the folder of its data"
+    return read_model(path, StoredRound, missing, "put it back", DataError)
+
+
+def _judged(instances: list[Instance], completions: Sequence[str]) -> Outcomes:
+    verdicts = verify_batch(instances, list(completions))
     return {
         "valid": np.array([verdict.valid for verdict in verdicts]),
         "optimal": np.array([verdict.optimal for verdict in verdicts]),

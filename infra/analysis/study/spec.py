@@ -118,15 +118,25 @@ class StudySpec(Frozen):
         known = ", ".join(str(one.number) for one in self.rounds)
         raise ConfigError(f"round {number}: study {self.name} has the rounds {known}")
 
-    def to_run(self, numbers: Iterable[int]) -> list[Round]:
-        """The rounds of these numbers, all for none; ConfigError if one, or its base policy, is missing."""
+    def to_run(
+        self, numbers: Iterable[int] = (), seeds: Iterable[int] = ()
+    ) -> list[tuple[Round, tuple[int, ...]]]:
+        """The rounds of these numbers, all for none, with those of these seeds that they have, all for none.
+
+        ConfigError if a round, a seed or the base policy of a round is missing."""
         chosen = [self.round(number) for number in numbers] or list(self.rounds)
+        known = [seed for one in chosen for seed in one.seeds]
+        if odd := [seed for seed in seeds if seed not in known]:
+            names = ", ".join(map(str, known))
+            raise ConfigError(f"seed {odd[0]}: is not registered; study {self.name} has the seeds {names}")
         for one in chosen:
             try:
                 resolve_model(self.comparison(one).preset.model)
             except ModelError as error:
                 raise ConfigError(f"study {self.name}, round {one.number}: cannot be run: {error}") from None
-        return chosen
+        wanted = {*seeds} or {*known}
+        found = [(one, tuple(seed for seed in one.seeds if seed in wanted)) for one in chosen]
+        return [(one, of_round) for one, of_round in found if of_round]
 
     @cached_property
     def _comparisons(self) -> dict[int, ComparisonSpec]:

@@ -148,6 +148,17 @@ def test_a_scorer_that_fails_is_a_category_and_too_many_stop_the_stage(
         Faults(family.space).add(verdicts, last=True)
 
 
+def test_a_scorer_that_is_slow_with_every_answer_does_not_hold_up_a_batch(tmp_path: Path) -> None:
+    slow = (SCORED, f"{SCORED}    import time; time.sleep(0.2)\n")
+    family = changed(tmp_path, slow, limits={"batch_seconds": 0.5})
+    one, begun = draw(family, 1)[0], time.monotonic()
+    verdicts = family.judge([one] * 40, [one.answer] * 40)
+    assert time.monotonic() - begun < 4
+    assert verdicts[0].valid
+    assert verdicts[-1].category == "scorer_failed"
+    assert "took more than 0.5 s" in verdicts[-1].detail
+
+
 def test_few_faults_do_not_stop_a_stage_and_many_do_before_its_end(products: ModuleFamily) -> None:
     one = draw(products, 1)[0]
     right, wrong = products.judge([one] * 2, [one.answer, "1"])
@@ -228,9 +239,11 @@ def test_new_writes_a_generator_that_passes_the_check(
             [("str(a * b)", "str(a * b + 1)"), ('entry["answer"])', 'entry["answer"]) - 1')],
             "references score 1",
         ),
+        ([('f"What is', 'f"\\ud800 What is')], "the same when stored and read"),
         ([("return 0.0", "return 1.0")], "junk answers"),
         ([(SCORED, "    said = str(int(answer))\n")], "junk answers"),
         ([(BODY, "    a, b = 10, rng.choice([10, 10, 20])\n")], "one answer to all"),
+        ([('int(said) == int(entry["answer"])', 'len(said) == len(entry["answer"])')], "one answer to all"),
         ([(BODY, "    a, b = 10, rng.randrange(10, 20)\n")], "distinct questions"),
         ([("(4, 6)", "(2, 3)")], "in this stratum alone"),
         (

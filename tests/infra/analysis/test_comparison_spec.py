@@ -1,8 +1,9 @@
 from pathlib import Path
 
 import pytest
+from support.engineer_package import install_engineer
 
-from envgen.errors import EnvwrightError, RunDirectoryError
+from envgen.errors import ConfigError, EnvwrightError, RunDirectoryError
 from infra.analysis.spec import ComparisonSpec, open_comparison, plan, read_comparison
 
 
@@ -33,6 +34,27 @@ def test_variants_expand_only_the_engineers_that_read():
     assert labels("checkpoint:V1, checkpoint:V6") == ["checkpoint-V1", "checkpoint-V6"]
 
 
+@pytest.mark.parametrize("reads", [True, False])
+def test_an_engineer_of_another_package_says_whether_it_reads_the_context(
+    reads: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    source = f"""
+from engineer.contract import Engineer
+
+def propose(context, options, brief):
+    return brief.exactly(context, context.current.config, "As before.")
+
+ENGINEER = Engineer(propose, reads_context={reads})
+"""
+    install_engineer(tmp_path, monkeypatch, source)
+    assert (
+        labels("tidal,fixed", "V1,V2") == ["tidal-V1", "tidal-V2", "fixed"] if reads else ["tidal", "fixed"]
+    )
+    if not reads:
+        with pytest.raises(EnvwrightError, match="'tidal' reads no context"):
+            labels("tidal:V1")
+
+
 def test_all_curricula_share_the_seed_of_stage_0():
     spec = plan("micro", "fixed,random", "3,1", stages=4)
     presets = [spec.preset_of(child) for child in spec.children]
@@ -40,6 +62,30 @@ def test_all_curricula_share_the_seed_of_stage_0():
     assert [preset.stage_seed(1) for preset in presets] == [3, 3, 1, 1]
     assert {preset.stages for preset in presets} == {4}
     assert (spec.roots["shared"].stages, spec.roots["shared"].engineer.name) == (1, "fixed")
+
+
+def test_each_seed_may_have_a_stage_0_that_its_curricula_share():
+    spec = plan("micro", "fixed,random", "3,1", stage_0="per-seed")
+    assert [spec.preset_of(child).stage_seed(0) for child in spec.children] == [3, 3, 1, 1]
+    assert {name: preset.stage_seed(0) for name, preset in spec.roots.items()} == {
+        "shared-s3": 3,
+        "shared-s1": 1,
+    }
+
+
+def test_a_registered_comparison_is_not_continued_under_another_text(tmp_path: Path):
+    text = tmp_path / "expected.md"
+    text.write_text("No difference.")
+    registered = wanted(registration=text)
+    open_comparison(tmp_path / "run", registered)
+    assert open_comparison(tmp_path / "run", wanted(registration=text)) == registered
+    with pytest.raises(RunDirectoryError, match="another registration"):
+        open_comparison(tmp_path / "run", wanted())
+    text.write_text("A difference of 5 points.")
+    with pytest.raises(RunDirectoryError, match="another registration"):
+        open_comparison(tmp_path / "run", wanted(registration=text))
+    with pytest.raises(ConfigError, match=r"--registration .*nothing.md: no such file"):
+        wanted(registration=tmp_path / "nothing.md")
 
 
 def test_options_belong_to_the_engineer_that_the_preset_names():

@@ -3,6 +3,8 @@
 import html
 import io
 import re
+import shlex
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -17,9 +19,11 @@ from infra.analysis.charts import write_chart
 from infra.analysis.comparison.page import conclusion, markdown, write_page
 from infra.analysis.formats import short_count
 from infra.analysis.gather import Finished, gather
-from infra.analysis.results import Against, ComparisonResults, State, read_comparison_results
+from infra.analysis.results import Against, ComparisonResults, Pair, State, read_comparison_results
 from infra.analysis.spec import plan
 from infra.analysis.statistics import Effect
+from infra.config.preset import parse_override
+from infra.runs.results import Made
 from tasks import compare as publishing
 
 SPEC = plan("micro", "checkpoint,random,fixed,levels", "0,1")
@@ -146,9 +150,88 @@ def test_only_an_interval_without_zero_puts_an_arm_ahead_or_behind(
     assert text == f"Against fixed, in valid rate at the end: {said}"
 
 
-def test_without_a_baseline_nobody_is_called_ahead(results: ComparisonResults):
-    arm = results.arms[0].model_copy(update={"against": {}})
-    assert conclusion(results.model_copy(update={"arms": (arm,)})).startswith("No baseline")
+def pair(value: float, arm: str = "new", minus: str = "old") -> Pair:
+    rest = {"error": 0.01, "freedom": 5, "seeds": 2, "p": 0.5, "detectable": 0.02}
+    return Pair(arm=arm, minus=minus, valid=Effect(value=value, low=value - 0.02, high=value + 0.02, **rest))
+
+
+@pytest.mark.parametrize(
+    ("pairs", "said"),
+    [
+        ((pair(0.05),), "In valid rate at the end: new ahead of old by +5.0 points [+3.0, +7.0]."),
+        ((pair(-0.05),), "In valid rate at the end: old ahead of new by +5.0 points [+3.0, +7.0]."),
+        (
+            (pair(0.05), pair(0.01, minus="other")),
+            "In valid rate at the end: new ahead of old by +5.0 points [+3.0, +7.0];"
+            " not told apart: new and other.",
+        ),
+        (
+            (pair(-0.01),),
+            "No engineer variant can be told apart from another in valid rate at the end;"
+            " the largest difference: old ahead of new by +1.0 points [−1.0, +3.0].",
+        ),
+        ((), "One engineer variant has finished: there is nothing to compare it with."),
+    ],
+)
+def test_without_a_baseline_arms_are_compared_with_each_other(
+    results: ComparisonResults, tmp_path: Path, pairs: tuple[Pair, ...], said: str
+):
+    arms = tuple(arm.model_copy(update={"against": {}}) for arm in results.arms)
+    alone = results.model_copy(update={"arms": arms, "pairs": pairs})
+    assert conclusion(alone).replace("\u00a0", " ") == said
+    page = write_page(tmp_path, alone, "").read_text()
+    rows = re.findall("<th>(.*?)</th><td>(old|other)</td>", page)
+    assert rows == [(one.arm, one.minus) for one in pairs]
+
+
+def test_every_two_arms_are_paired_once_over_the_seeds_that_both_have(results: ComparisonResults):
+    found = {(one.arm, one.minus): (one.valid.seeds, one.valid.value) for one in results.pairs}
+    assert found == {
+        ("checkpoint-V6", "random"): (2, pytest.approx(0.2)),
+        ("checkpoint-V6", "fixed"): (1, pytest.approx(0.1)),
+        ("random", "fixed"): (1, pytest.approx(0.1)),
+    }
+
+
+def test_the_page_says_when_on_what_and_with_which_command_it_was_made(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    made = {"finished": "2026-01-02T03:04:05+00:00", "code": ("0.1.0+abc",), "machines": ("Linux, 2 cores",)}
+    runs = {name: replace(one, made=Made(**made, seconds=9, cost=0.25)) for name, one in RUNS.items()}
+    monkeypatch.setattr(gathering, "finished", lambda directory, preset: runs.get(directory.name))
+    spec = plan(
+        "micro", "checkpoint:V1,random", "0,1", settings={"trl.beta": 0.1}, name="beta", stage_0="per-seed"
+    )
+    results = gather(tmp_path, spec, {})
+    page = html.unescape(write_page(tmp_path, results, "").read_text()).replace("\u00a0", " ")
+    facts = dict(re.findall("<dt>(.*?)</dt><dd>(.*?)</dd>", page))
+    told = ("2026-01-02 03:04:05 UTC", "2 min", "246", "0.5", "0.1.0+abc", "Linux, 2 cores")
+    assert tuple(list(facts.values())[-6:]) == told, "random alone has finished, twice"
+    words = shlex.split(results.command)
+    assert f"<pre>{results.command}</pre>" in page
+    given = dict(pair for pair in zip(words[3::2], words[4::2], strict=True))
+    settings = dict([parse_override(given["--set"])])
+    assert words[:3] == ["envwright", "compare", "micro"]
+    again = plan(
+        words[2],
+        given["--engineers"],
+        given["--seeds"],
+        stages=int(given["--stages"]),
+        settings=settings,
+        name=given["--name"],
+        stage_0="per-seed",
+    )
+    assert again == spec
+    assert given["--stage-0"] == "per-seed"
+
+
+def test_a_page_on_a_phone_has_a_figure_of_its_own(results: ComparisonResults, tmp_path: Path):
+    page = write_page(tmp_path, results, write_chart(tmp_path, results)).read_text()
+    wide, narrow = (
+        float(re.findall(rf'class="{name}"><svg .*?width="([0-9.]+)pt"', page, re.DOTALL)[0])
+        for name in ("wide", "narrow")
+    )
+    assert narrow < wide / 2
 
 
 def test_many_engineers_get_a_panel_each(results: ComparisonResults, tmp_path: Path):
@@ -182,10 +265,16 @@ def test_nothing_finished_is_shown_as_that(monkeypatch: pytest.MonkeyPatch, tmp_
     assert publishing.earlier_failures(tmp_path) == {"fixed-s0": "why"}
 
 
-def test_what_mlflow_charts_has_the_stage_as_step(results: ComparisonResults):
+def test_what_mlflow_charts_has_the_number_of_trained_stages_as_step(results: ComparisonResults):
     points = publishing.metrics(results)
-    assert points["valid/checkpoint-V6"] == [(0, pytest.approx(0.4)), (1, pytest.approx(0.7))]
-    assert points["valid_to_random/checkpoint-V6"] == [(0, pytest.approx(0.2))]
+    assert points["valid/checkpoint-V6"] == [
+        (step, pytest.approx(r)) for step, r in enumerate((0.2, 0.4, 0.7))
+    ]
+    [(_, low)], [(_, value)], [(_, high)] = (
+        points[f"valid_to_random{end}/checkpoint-V6"] for end in ("_low", "", "_high")
+    )
+    assert value == pytest.approx(0.2)
+    assert low < value < high
     assert not any("levels" in name and series for name, series in points.items())
 
 

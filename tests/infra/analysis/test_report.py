@@ -32,7 +32,7 @@ from envgen.mapf.verifier import FailureCategory, verify
 from envgen.plain import PlainInstance
 from envgen.sampling import sample as sample_any
 from infra.analysis.formats import interval, percent, points, points_interval
-from infra.analysis.report import charts, failures
+from infra.analysis.report import charts, examples
 from infra.analysis.report.build import write_report
 from infra.analysis.report.text import headline
 from infra.config.preset import Preset, load_preset, parse_override
@@ -60,10 +60,8 @@ def env_config(shares: dict[str, float], hole_ratio: float = 0.2) -> EnvConfig:
 
 
 EMBEDDED = "data:image/svg+xml;base64,"
-EVEN, MOVED = (
-    env_config({"3": 0.5, "4": 0.25, "5": 0.25}),
-    env_config({"4": 0.4, "5": 0.35, "6": 0.25}, hole_ratio=0.3),
-)
+EVEN = env_config({"3": 0.5, "4": 0.25, "5": 0.25})
+MOVED = env_config({"4": 0.4, "5": 0.35, "6": 0.25}, hole_ratio=0.3)
 
 
 @pytest.fixture(scope="module")
@@ -183,7 +181,9 @@ def write_stages(
         write_log(stage_directory(run, stage) / "train_log.parquet")
         stages.append(stage_result(stage, config, start, after, proposed, preset))
         config = proposed.config
-    write_json(run / "curriculum.json", new_curriculum("first", preset))
+    engineer = preset.engineer.model_copy(update={"variant": "V6"})
+    made_by = preset.model_copy(update={"seed": 7, "engineer": engineer})
+    write_json(run / "curriculum.json", new_curriculum("first", made_by))
     write_json(run / "results.json", results_of(start, stages, preset))
     return run
 
@@ -526,8 +526,8 @@ def test_few_failures_are_all_replayed(tmp_path: Path, validation: list[Instance
 
 def test_chosen_failures_differ_and_do_not_depend_on_their_order(validation: list[Instance]):
     rollouts = rollouts_of(validation, 0)
-    chosen = failures.choose(TINY.space, rollouts, 12)
-    assert chosen == failures.choose(TINY.space, rollouts[::-1], 12)
+    chosen = examples.choose(TINY.space, rollouts, 12)
+    assert chosen == examples.choose(TINY.space, rollouts[::-1], 12)
     assert {r.instance.stratum for r in chosen} == set(SIZES)
     assert {r.verdict.category for r in chosen} == {r.verdict.category for r in rollouts}
 
@@ -601,6 +601,7 @@ def test_the_report_of_another_family_has_its_words_and_none_of_boards(tmp_path:
         "Edit of the digits",
         "2.5",
         "Kinds of sum left as they were",
+        "The commonest right answer, given to all questions, would be right for",
     ):
         assert fact in page.text
     assert measures(page)["Edit of the digits|sum over kinds of sum"] == ["1.00", "0.00"]
@@ -636,3 +637,36 @@ def test_the_report_imports_without_matplotlib():
         " sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_base_policy_and_last_stage_answer_the_same_instances_side_by_side(
+    validation: list[Instance], tmp_path: Path
+):
+    run = write_run(tmp_path, validation, (2, 6))
+    assert 'id="gallery"' not in report(run).source, "nothing is shown of answers that are not there"
+    start = rollouts_of(validation, 3)
+    write_rollouts(run / "start" / "rollouts.parquet", start, TINY.prompt_style, TINY.family)
+    gallery = report(run).source.partition('<section id="gallery">')[2].partition("</section>")[0]
+    titles = [
+        html.unescape(title).replace("\u00a0", " ") for title in re.findall('kind">(.*?)</h3>', gallery)
+    ]
+    n = [sum(3 <= number % 10 < 6 for number in range(45)), sum(number % 10 >= 6 for number in range(45))]
+    n.append(45 - sum(n))
+    assert titles == [
+        f"Solved since: {n[0]} instances, 4 of them shown",
+        f"Still failed: {n[1]} instances, 2 of them shown",
+        f"Solved before and after: {n[2]} instances, 2 of them shown",
+    ]
+    assert gallery.count("<svg") == 2 * gallery.count("<figure") == 16
+    sides = re.findall(r'<p class="label">(.*?)</p>', gallery)
+    assert sides == ["base policy", "stage 1"] * 8
+    assert gallery.count("✓ optimal") == 4 + 2 * 2, "after, and on both sides"
+
+
+def test_a_claim_that_the_numbers_contradict_is_marked_in_the_quoted_words(
+    validation: list[Instance], tmp_path: Path
+):
+    said = proposal(0, MOVED, rationale="Less data for 4x4. More data for 5x5; <b>bold</b>")
+    source = report(write_run(tmp_path, validation, (5,), (said,))).source
+    assert re.findall("<mark[^>]*>(.*?)</mark>", source) == ["Less data for 4x4"]
+    assert ". More data for 5x5; &lt;b&gt;bold" in source

@@ -1,7 +1,9 @@
+import gc
 import json
 import os
 import subprocess
 import sys
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -69,13 +71,25 @@ def test_a_run_is_extended_by_more_stages_and_keeps_its_identity(tmp_path: Path)
     assert longer.preset_digest == first.preset_digest, "lineage finds the run by it"
 
 
+def test_of_a_file_that_is_written_again_only_the_newest_version_stays_in_memory(tmp_path: Path):
+    run = Run(directory=tmp_path)
+    open_run(tmp_path, preset(stages=1))
+    first, again = weakref.ref(run.curriculum), weakref.ref(run.curriculum)
+    gc.collect()
+    assert first() is again() is not None
+    open_run(tmp_path, preset(stages=2))
+    assert run.curriculum.preset.stages == 2
+    gc.collect()
+    assert first() is None
+
+
 def test_a_run_is_continued_with_more_of_a_machine_but_not_with_another_engine(tmp_path: Path):
     first = open_run(tmp_path, preset())
     wider = preset(engine__batch_size=512, engine__replicas=8)
     found = open_run(tmp_path, wider)
     assert found.preset.engine == wider.engine
     assert found.preset_digest == first.preset_digest
-    with pytest.raises(RunDirectoryError, match=r"engine: .*vllm"):
+    with pytest.raises(RunDirectoryError, match=r"engine.backend: not set there, vllm here"):
         open_run(tmp_path, preset(engine__backend="vllm"))
 
 
@@ -92,9 +106,11 @@ def test_fewer_stages_and_another_description_are_no_other_preset(tmp_path: Path
     [
         ({"instances": 24}, "instances: 16 there, 24 here"),
         ({"seed": 3}, "seed: 0 there, 3 here"),
-        ({"trl__learning_rate": 0.5}, "trl: "),
-        ({"trl__per_device_train_batch_size": 16}, "training: "),
-        ({"engineer__variant": "V1"}, "engineer: "),
+        ({"trl__learning_rate": 0.5}, "(trl.learning_rate: 0.0001 there, 0.5 here)"),
+        ({"trl__per_device_train_batch_size": 16}, "training.answers_a_step: 32 there, 16 here"),
+        ({"engineer__variant": "V1"}, "(engineer.variant: V6 there, V1 here)"),
+        ({"default_config.sizes.4.hole_ratio": 0.2}, "(default_config.sizes.4.hole_ratio: 0.3 there, 0.2 here)"),
+        ({"model": "./" + "a" * 90 + "c"}, "(model: tiny there, ./" + "a" * 58 + "... here)"),
         ({"instances": 24, "max_answer_tokens": 30}, "instances: 16 there, 24 here; max_answer_tokens: 40 there, 30 here"),
     ],
 )

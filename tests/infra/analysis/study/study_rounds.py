@@ -151,10 +151,8 @@ def completions(found: list[Instance], right: int) -> list[str]:
 def run(arm: str, seed: int, right: Right, validation: list[Instance], stage_0: Stage0 = "one") -> StoredRun:
     policy = f"{arm}-s{seed}"
     stages: list[StageResult] = []
-    before, start = (
-        outcomes(validation, right(SHARED, BASE_POLICY, "validation")),
-        breakdown(validation, right(SHARED, BASE_POLICY, "validation")),
-    )
+    before = outcomes(validation, right(SHARED, BASE_POLICY, "validation"))
+    start = breakdown(validation, right(SHARED, BASE_POLICY, "validation"))
     for stage in range(STAGES):
         count = right(policy if stage else shared_policy(0, stage_0, seed), stage, "validation")
         now = outcomes(validation, count)
@@ -232,6 +230,8 @@ def _stage(
         proposal=proposal,
         behaviour=proposal_behaviour(SPACE, None, trained, proposed, found, gain, {}, proposal.rationale),
         seconds={"train": 60.0},
+        finished=f"2026-01-0{stage + 1}T03:04:05+00:00",
+        machine="Linux, 2 cores",
     )
 
 

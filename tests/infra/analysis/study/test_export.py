@@ -1,5 +1,6 @@
 """What a round's run directories become in the study's data."""
 
+import dataclasses
 import re
 from pathlib import Path
 
@@ -14,9 +15,9 @@ from envgen.mapf.prompts import PromptStyle
 from envgen.mapf.verifier import verify
 from infra.analysis.gather import final
 from infra.analysis.spec import SHARED, open_comparison, shared_policy
-from infra.analysis.study.export import RoundFolder, policies_to_test, store_round
+from infra.analysis.study.export import RoundFolder, policies_to_test, store_round, take_over
 from infra.analysis.study.findings import find, policies
-from infra.analysis.study.records import SetName, read_round
+from infra.analysis.study.records import SetName, read_answers, read_round, stored_seeds
 from infra.runs.run import new_curriculum
 from infra.runs.steps import stage_directory
 from policy.rollouts import Rollout, write_rollouts
@@ -46,7 +47,8 @@ def finish(folder: RoundFolder) -> None:
             directory / "curriculum.json", new_curriculum(child.name, folder.comparison.preset_of(child))
         )
         write_json(directory / "results.json", made.results.model_copy(update={"curriculum": child.name}))
-        answered(directory / "start", "validation", rising(SHARED, -1, "validation"))
+        for evaluated in (directory, folder.path / folder.comparison.root(child.seed)):
+            answered(evaluated / "start", "validation", rising(SHARED, -1, "validation"))
         for stage in made.results.stages:
             where = stage_directory(directory, stage.stage)
             policy = made.policy if stage.stage else shared_policy(0, folder.round.stage_0, child.seed)
@@ -62,7 +64,7 @@ def finish(folder: RoundFolder) -> None:
 @pytest.fixture(params=["one", "per-seed"])
 def folder(tmp_path: Path, request: pytest.FixtureRequest) -> RoundFolder:
     one = SPEC.round(2).model_copy(update={"stage_0": request.param})
-    found = RoundFolder(tmp_path / "study-small", SPEC.model_copy(update={"rounds": (one,)}), one)
+    found = RoundFolder(tmp_path / "study-small", SPEC.model_copy(update={"rounds": (one,)}), one, one.seeds)
     finish(found)
     return found
 
@@ -132,11 +134,47 @@ def test_a_run_that_ended_on_the_shared_stage_has_the_answers_of_that(folder: Ro
 
 
 def test_a_round_is_not_continued_under_another_registration(tmp_path: Path):
-    folder = RoundFolder(tmp_path, SPEC, SPEC.round(1))
+    folder = RoundFolder(tmp_path, SPEC, SPEC.round(1), SPEC.round(1).seeds)
     wanted = folder.comparison.model_copy(update={"registration": SPEC.registration(SPEC.round(1))})
     assert open_comparison(folder.path, wanted) == open_comparison(folder.path, wanted)
     with pytest.raises(RunDirectoryError, match="was begun with another registration"):
         open_comparison(folder.path, wanted.model_copy(update={"registration": {"round": {"seeds": [8, 9]}}}))
+
+
+def part(folder: RoundFolder, *seeds: int) -> RoundFolder:
+    return dataclasses.replace(folder, seeds=seeds)
+
+
+def test_seeds_that_are_stored_one_by_one_or_on_two_machines_are_the_whole_round(
+    folder: RoundFolder, tmp_path: Path
+):
+    whole = store(folder)
+    for other, seeds in {"first": (4,), "second": (3,)}.items():
+        for name, found in small_sets().items():
+            write_dataset(tmp_path / other / f"{name}.parquet", found, PromptStyle.COMPACT, {})
+        store_round(tmp_path / other, part(folder, *seeds))
+        assert stored_seeds(tmp_path / other, 2) == seeds
+    with pytest.raises(DataError, match="fewer than two curricula"):
+        find(read_round(tmp_path / "first", 2))
+    take_over(tmp_path / "first", folder.spec, folder.round, tmp_path / "second")
+    take_over(tmp_path / "first", folder.spec, folder.round, tmp_path / "nothing")
+    assert read_answers(tmp_path / "first", 2) == read_answers(whole, 2)
+    store_round(whole, part(folder, 3))
+    assert read_answers(tmp_path / "first", 2) == read_answers(whole, 2), "what is stored already stays"
+
+
+def test_seeds_of_another_registration_or_of_other_instances_are_not_taken_over(
+    folder: RoundFolder, tmp_path: Path
+):
+    whole = store(folder)
+    other = folder.spec.model_copy(update={"test": folder.spec.test.model_copy(update={"seed": 6})})
+    with pytest.raises(DataError, match=r"round 2 was registered as \w{12}, and study small says \w{12} now"):
+        take_over(whole, other, folder.round, whole)
+    for name, found in small_sets().items():
+        kept = found[1:] if name == "test" else found
+        write_dataset(tmp_path / "other" / f"{name}.parquet", kept, PromptStyle.COMPACT, {})
+    with pytest.raises(DataError, match="has other instances than study small"):
+        take_over(tmp_path / "other", folder.spec, folder.round, whole)
 
 
 def test_a_round_that_is_not_finished_is_not_stored(folder: RoundFolder):

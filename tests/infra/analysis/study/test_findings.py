@@ -13,7 +13,7 @@ from envgen.mapf.verifier import FailureCategory
 from infra.analysis.gather import change, final
 from infra.analysis.results import BASELINES
 from infra.analysis.statistics import effect, holm
-from infra.analysis.study.conduct import Conduct
+from infra.analysis.study.engineers import Conduct
 from infra.analysis.study.findings import RoundFindings, find, policies
 from infra.analysis.study.records import RoundData, read_round
 

@@ -70,6 +70,17 @@ def rows(page: str, start: str) -> list[list[str]]:
     ]
 
 
+def test_the_page_says_when_on_what_and_how_its_rounds_were_run(page: str):
+    told = {
+        "finished": "2026-01-02 03:04:05 UTC",
+        "machine": "Linux, 2 cores",
+        "cost of the engineers": "–",
+    }
+    assert {name: rows(page, name)[0][1:] for name in told} == {name: [one] * 2 for name, one in told.items()}
+    commands = [f"`envwright study small --round {number}`" for number in (1, 2)]
+    assert rows(page, "run again with") == [["run again with", *commands]]
+
+
 def test_the_headline_says_what_the_intervals_allow(page: str):
     lines = [line for line in page.splitlines() if line.startswith("- Round")]
     assert re.match(
@@ -199,7 +210,7 @@ def test_missing_rounds_are_named_also_half_written_ones(data: Path, tmp_path: P
         (
             lambda stored: {
                 **stored,
-                "seeds": stored["seeds"][:-1],
+                "seeds": [*stored["seeds"][:-1], 77],
                 "runs": [run for run in stored["runs"] if run["seed"] != stored["seeds"][-1]],
             },
             "other seeds",
@@ -221,6 +232,22 @@ def test_other_curricula_than_the_registered_ones_are_refused(
     )
     with pytest.raises(DataError, match=complaint):
         write_page(tmp_path / "output", tmp_path, SPEC)
+
+
+@pytest.mark.usefixtures("_undrawn")
+def test_registered_seeds_that_are_not_complete_are_said(data: Path, tmp_path: Path, page: str):
+    assert "is not finished" not in page
+    for path in data.rglob("*.*"):
+        (tmp_path / path.relative_to(data)).parent.mkdir(exist_ok=True)
+        (tmp_path / path.relative_to(data)).write_bytes(path.read_bytes())
+    file = tmp_path / "round-1" / "curricula.json"
+    stored = json.loads(file.read_text())
+    kept = {"seeds": [0, 2], "runs": [run for run in stored["runs"] if run["seed"] != 1]}
+    write_json(file, stored | kept)
+    partly = write_page(tmp_path / "output", tmp_path, SPEC).read_text()
+    assert (
+        "Round 1 is not finished: seeds 0, 2 are complete for all arms and are reported; 1 of the" in partly
+    )
 
 
 @pytest.mark.usefixtures("_undrawn")

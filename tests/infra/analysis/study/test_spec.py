@@ -8,6 +8,8 @@ import pytest
 import yaml
 
 from envgen.errors import ConfigError
+from infra.analysis.study.export import take_over
+from infra.analysis.study.records import stored_seeds
 from infra.analysis.study.spec import STUDIES, StudySpec, load_study
 from infra.config.preset import PRESETS, load_preset
 from infra.runs.data import validation_instances
@@ -87,11 +89,24 @@ def test_rounds_whose_policies_are_not_here_are_what_was_registered_and_are_not_
             spec.to_run([one.number])
 
 
+def test_the_stored_seeds_of_round_3_are_of_the_registered_study_and_can_be_gone_on_from(tmp_path: Path):
+    strong, data = load_study("strong"), tmp_path / "study"
+    one, folder = strong.round(3), DOCS.parent / "strong" / "study"
+    for name in ("test.parquet", "validation.parquet"):
+        data.mkdir(exist_ok=True)
+        (data / name).symlink_to(folder / name)
+    take_over(data, strong, one, folder)
+    assert stored_seeds(data, 3) == stored_seeds(folder, 3) == one.seeds[: len(stored_seeds(folder, 3))]
+
+
 def test_rounds_are_run_by_their_numbers_or_all(tmp_path: Path):
-    assert [one.number for one in load_study("strong").to_run([])] == [3]
+    strong = load_study("strong")
+    assert strong.to_run() == [(strong.round(3), (21, 22, 23, 24, 25))]
     spec = study(tmp_path, rounds=[*a_round(), {**PLAIN["rounds"][0], "number": 2, "seeds": [3, 4]}])
-    assert [one.number for one in spec.to_run([])] == [1, 2]
-    assert [one.number for one in spec.to_run([2])] == [2]
+    assert [one.number for one, _ in spec.to_run()] == [1, 2]
+    assert [one.number for one, _ in spec.to_run([2])] == [2]
+    last = spec.round(2).seeds[-1]
+    assert spec.to_run(seeds=[last]) == [(spec.round(2), (last,))], "no round without one of the seeds"
     elsewhere = study(tmp_path, rounds=a_round(settings={"model": str(tmp_path / "nowhere")}))
     with pytest.raises(ConfigError, match=r"round 1: cannot be run: .*nowhere: no checkpoint there"):
         elsewhere.to_run([])

@@ -49,6 +49,9 @@ class Facts(Frozen):
     """Why the previous config was kept, if it was."""
     engineer: str | None = None
     variant: str | None = None
+    resumed: str | None = None
+    """The steps at which its training went on after it was cut off, and whether exactly; None if it was
+    not."""
     prompt: str | None = None
     """Name of the prompt that a model was asked with; None if none was asked."""
     prompt_version: int | None = None

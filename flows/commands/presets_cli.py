@@ -1,0 +1,107 @@
+"""`envwright presets`, `engineers`, `init`: what a run is made from, and a preset of one's own."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from envgen.errors import ConfigError
+from envgen.frozen import Frozen
+from envgen.terminal import console, printable, say
+from flows.commands.terminal import JSON, plain_table, print_json
+
+commands = typer.Typer()
+
+
+class PresetWords(Frozen):
+    """A preset in short."""
+
+    name: str
+    description: str
+    model: str
+    stages: int
+
+
+class EngineerWords(Frozen):
+    """An engineer in short."""
+
+    name: str
+    proposes: str
+    """What it proposes."""
+    needs: str
+    """The model that it asks, and the options that it cannot do without; empty if it needs nothing."""
+    options: tuple[str, ...]
+
+
+@commands.command(epilog="Example: `envwright presets`")
+def presets(json_: JSON = False) -> None:
+    """The presets that are shipped, with what each is; --dry-run of `run` shows all fields of one."""
+    from infra.config.preset import load_preset, shipped_presets
+
+    found = []
+    for name in shipped_presets():
+        preset = load_preset(name)
+        words = {"description": preset.description, "model": preset.model, "stages": preset.stages}
+        found.append(PresetWords(name=name, **words))
+    if json_:
+        return print_json(found)
+    table = plain_table("preset", "model", "stages", "is")
+    for one in found:
+        table.add_row(one.name, one.model, str(one.stages), one.description)
+    console.print(table)
+
+
+@commands.command(epilog="Example: `envwright engineers`")
+def engineers(json_: JSON = False) -> None:
+    """Who can design the next environment config, and what each needs."""
+    from engineer.engineers.registry import known_engineers
+
+    found = [_engineer_words(name) for name in known_engineers()]
+    if json_:
+        return print_json(found)
+    table = plain_table("engineer", "proposes", "needs", "options")
+    for one in found:
+        table.add_row(one.name, one.proposes, one.needs, ", ".join(one.options))
+    console.print(table)
+
+
+def _engineer_words(name: str) -> EngineerWords:
+    from engineer.engineers.registry import find_engineer
+
+    try:
+        engineer = find_engineer(name)
+    except ConfigError as error:  # of a package that cannot be loaded
+        return EngineerWords(name=name, proposes="", needs=printable(str(error)), options=())
+    fields = engineer.options.model_fields
+    asked = {"checkpoint": "the policy just trained", "base": "the base policy"}
+    needs = [asked[engineer.asks]] if engineer.asks else []
+    needs += [f"option {field}" for field, info in fields.items() if info.is_required() or info.default == ""]
+    proposes = (engineer.propose.__doc__ or "").strip().split("\n")[0]
+    return EngineerWords(name=name, proposes=proposes, needs=", ".join(needs), options=tuple(fields))
+
+
+@commands.command(epilog="Example: `envwright init mine --from tiny`")
+def init(
+    name: Annotated[str, typer.Argument(help="Name of the preset; NAME.yaml is written in this folder.")],
+    source: Annotated[
+        str, typer.Option("--from", help="The preset to start from, shipped or the path of a YAML file.")
+    ] = "tiny",
+) -> None:
+    """Write a preset of your own, with what each field means, ready to be changed."""
+    from envgen.files import write_text
+    from infra.config.own_preset import own_preset
+    from infra.config.preset import load_preset, shipped_presets
+
+    path = Path(f"{name}.yaml")
+    text = own_preset(name, source)
+    if name in shipped_presets():
+        raise ConfigError(f"{name}: is the name of a shipped preset; choose another one")
+    if path.exists():
+        raise ConfigError(f"{path}: is there already; choose another name, or move it away")
+    write_text(path, text)
+    try:
+        load_preset(f"./{path}")
+    except ConfigError:  # as of files that lie beside the other preset
+        path.unlink()
+        raise
+    say(f"{path}: 'envwright run ./{path} --dry-run' shows what it would take, without --dry-run it runs")

@@ -1,0 +1,212 @@
+"""`envwright runs`, `status` and `watch`: what there is, how it stands, and what it is doing."""
+
+import time
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from envgen.errors import ConfigError
+from envgen.terminal import console, printable, say
+from flows.commands.terminal import FAILED, JSON, WAITING, plain_table, print_json
+
+if TYPE_CHECKING:
+    from rich.console import Group, RenderableType
+
+    from infra.analysis.run_status import RunDetail, RunStatus
+    from infra.runs.run import Run
+
+commands = typer.Typer()
+COLUMNS = {
+    **{"run": 12, "preset": 6, "engineer": 8, "stages": None, "state": 8},
+    **{"valid %": None, "age": None, "size": None},
+}
+"""Heading -> the fewest characters of a line of it; None for what is never broken."""
+LOOK_SECONDS = 1.0
+LOG_LINES = 8
+"""Lines of its log that `watch` shows of a run."""
+RUN = Annotated[str, typer.Argument(help="Name of a run, or its path with a / in it.")]
+
+
+@commands.command(epilog="Example: `envwright runs`")
+def runs(json_: JSON = False) -> None:
+    """Every run in the runs folder, those of comparisons and studies too; the one that changed last is the
+    last."""
+    from infra.analysis.formats import file_size, narrow
+    from infra.analysis.run_status import found_runs, run_status
+    from infra.config.settings import Settings
+
+    folder = Settings().runs
+    found = sorted(map(run_status, found_runs(folder)), key=lambda one: one.changed)
+    if json_:
+        return print_json(found)
+    if not found:
+        return say(f"{folder}: no run there yet; 'envwright run micro' makes one in a minute")
+    table = plain_table(*COLUMNS)
+    for column, least in zip(table.columns, COLUMNS.values(), strict=True):
+        column.no_wrap, column.min_width, column.overflow = least is None, least, "fold"
+    for one in found:
+        stages = f"{one.done} of {one.stages}" if one.stages else ""
+        rate, size = narrow(one.valid), file_size(one.size)
+        cells = (one.name, one.preset, one.engineer, stages, one.state, rate, _age(one), size)
+        table.add_row(*map(printable, cells))
+    console.print(table)
+    for one in found:
+        if one.reason:
+            say(f"{one.name}: {one.reason}")
+
+
+@commands.command(epilog="Example: `envwright status tiny-checkpoint-V6W-s0`")
+def status(run: RUN, json_: JSON = False) -> None:
+    """One run: its rates, what it took, what it waits for, and the command that goes on with it."""
+    from infra.analysis.run_status import run_detail
+    from infra.config.settings import Settings
+
+    detail = run_detail(Settings().find_run(run))
+    if json_:
+        return print_json(detail)
+    _show(detail)
+
+
+@commands.command(epilog="Example: `envwright watch tiny-checkpoint-V6W-s0`")
+def watch(run: RUN) -> None:
+    """Follow a run until it ends: its rates, and what it says; in a file or a pipe, the lines of its log.
+
+    Exit code 3 if it then waits for a decision, 1 if it was cut off."""
+    from rich.live import Live
+
+    from infra.analysis.run_status import RunState, run_detail
+    from infra.config.settings import Settings
+    from infra.runs.run import Run
+
+    directory = Settings().find_run(run)
+    detail, told = run_detail(directory), _new_lines(Run(directory=directory), 0)[1]
+    live_view = Live(console=console, auto_refresh=False, transient=True)
+    with live_view if console.is_terminal else nullcontext() as live:
+        while detail.state is RunState.RUNNING:
+            if live:
+                live.update(_view(detail), refresh=True)
+            time.sleep(LOOK_SECONDS)
+            detail = run_detail(directory)
+            lines, told = _new_lines(Run(directory=directory), told)
+            for line in [] if live else lines:
+                say(line)
+    _show(detail)
+    if code := {RunState.WAITING: WAITING, RunState.CUT_OFF: FAILED}.get(detail.state):
+        raise typer.Exit(code)
+
+
+@commands.command(epilog="Example: `envwright clean`")
+def clean(
+    runs: Annotated[list[str] | None, typer.Argument(help="Runs; all that are finished if left out.")] = None,
+    whole: Annotated[
+        bool,
+        typer.Option("--whole", help="All of the named runs or comparisons: results and checkpoints too."),
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Remove what is listed.")] = False,
+    json_: JSON = False,
+) -> None:
+    """List what can be removed, and what that costs; --yes removes it.
+
+    Without names that is what no run needs to go on: logs and work files of finished runs, and files that a
+    killed process had half written. Of a named run it is also what a cut off training or evaluation would go
+    on from. A run that a process works on is left alone.
+    """
+    from infra.analysis.cleaning import removable, remove
+    from infra.analysis.formats import file_size
+    from infra.analysis.run_status import found_runs
+    from infra.config.settings import Settings
+
+    settings = Settings()
+    named = [settings.find_run(run) for run in runs or []]
+    if whole and not named:
+        raise ConfigError("--whole: removes all of the runs that are named; name them")
+    found, held = removable(named or [*found_runs(settings.runs)], named=bool(named), whole=whole)
+    for line in held:
+        say(line)
+    if json_:
+        print_json(found)
+    elif found:
+        table = plain_table("run", "what", "size", "costs")
+        for one in found:
+            table.add_row(*map(printable, (one.run, one.what, file_size(one.size), one.costs)))
+        console.print(table)
+    if yes:
+        for line in remove(found):
+            say(line)
+    size = file_size(sum(one.size for one in found))
+    say(f"{size} {'removed' if yes else 'could be removed: --yes does it'}" if found else "nothing to remove")
+
+
+def _new_lines(run: "Run", told: int) -> tuple[list[str], int]:
+    """The complete lines of a run's log from a byte on, and the byte after them."""
+    from infra.runs.run_log import NAME
+
+    try:
+        with open(run.log(NAME), "rb") as file:
+            file.seek(told)
+            text = file.read()
+    except FileNotFoundError:
+        return [], 0
+    end = text.rfind(b"\n") + 1
+    return text[:end].decode("utf-8", "replace").splitlines(), told + end
+
+
+def _view(detail: "RunDetail") -> "Group":
+    """What `watch` shows of a run that works."""
+    from rich.console import Group
+    from rich.text import Text
+
+    from infra.analysis.run_status import log_lines
+    from infra.runs.run import Run
+
+    run = Run(directory=detail.directory)
+    lines = [Text(printable(line), no_wrap=True, overflow="ellipsis") for line in log_lines(run, LOG_LINES)]
+    return Group(*_heading(detail), *lines)
+
+
+def _show(detail: "RunDetail") -> None:
+    for part in _heading(detail):
+        console.print(part)
+    for line in _detail_lines(detail):
+        say(line)
+
+
+def _heading(detail: "RunDetail") -> list["RenderableType"]:
+    """A line on how a run stands, and the rates so far."""
+    from rich.text import Text
+
+    from flows.commands.tables import rates_table
+    from infra.runs.run import Run
+
+    stages = f"{detail.done} of {detail.stages} stages"
+    stands = Text(f"{printable(detail.name)}: {detail.state}, {stages}, changed {_age(detail)} ago")
+    if not detail.done:
+        return [stands]
+    run = Run(directory=detail.directory)
+    return [stands, rates_table(run.results, run.curriculum.preset.space.best)]
+
+
+def _detail_lines(detail: "RunDetail") -> list[str]:
+    from infra.analysis.formats import duration, file_size, rate_text, short_count
+
+    lines = [f"preset {detail.preset}, engineer {detail.engineer}, {file_size(detail.size)} on disk"]
+    if detail.rates and not detail.done:
+        lines.append(f"base policy: valid {rate_text(detail.rates[0].valid)}")
+    if detail.done:
+        cost = f", engineer's requests {detail.cost:.4g}" if detail.cost is not None else ""
+        lines.append(
+            f"spent on complete stages: {duration(detail.seconds)}, {short_count(detail.tokens)} tokens{cost}"
+        )
+    lines += [f"at work: {detail.working}"] if detail.working else []
+    lines += [f"last: {detail.last}"] if detail.last else []
+    lines += [f"next: {detail.next}"] if detail.next else []
+    lines += [f"  {command}" for command in detail.commands]
+    return lines + ([f"report: {detail.report}"] if detail.report else [])
+
+
+def _age(one: "RunStatus") -> str:
+    """How long ago a file of a run last changed."""
+    from infra.analysis.formats import duration
+
+    return duration(max(0.0, time.time() - one.changed.timestamp()))

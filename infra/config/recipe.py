@@ -1,0 +1,94 @@
+"""Recipes of base policies: a YAML file, or what the options of `envwright bootstrap` say."""
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from envgen.config import SHARE
+from envgen.errors import ConfigError, describe_validation_error
+from envgen.families import DEFAULT, FamilySpec, find_family
+from envgen.yaml_files import read_yaml
+from infra.config.preset import load_preset, set_field, shipped_presets
+from policy.grpo.train_spec import check_lora_options
+from policy.tiny.spec import CHAT, RECIPE, BootstrapRecipe
+
+
+def load_recipe(
+    path: Path | None, overrides: dict[str, Any], given: dict[str, Any] | None = None
+) -> BootstrapRecipe:
+    """The recipe of a file, else `given`, else the shipped one, with dotted overrides.
+
+    ConfigError names file and field.
+    """
+    where = "recipe" if path is None and given is not None else str(path or RECIPE)
+    raw = dict(given) if path is None and given is not None else read_yaml(path or RECIPE)
+    for key, value in overrides.items():
+        set_field(raw, key, value)
+    if raw.get("model") is not None:
+        raw = {**read_yaml(CHAT), **raw}
+    folder = path.parent if path else Path()
+    try:
+        found = BootstrapRecipe.model_validate(raw, context={"folder": folder})
+        check_lora_options(found.lora or {}, "lora")
+    except ValidationError as error:
+        raise ConfigError(describe_validation_error(error, where)) from None
+    except ConfigError as error:
+        raise ConfigError(f"{where}: {error}") from None
+    # Presets that are paths start from the folder of the recipe, as files of families do.
+    here = [str(folder / name) if name.endswith((".yaml", ".yml")) else name for name in found.presets]
+    return found.model_copy(update={"presets": tuple(here)})
+
+
+def warm_start(
+    model: str | None, family: str | None = None, style: str | None = None, preset: str | None = None
+) -> dict[str, Any]:
+    """The recipe, as YAML has it, that teaches a chat model a family, or what a preset begins with.
+
+    ConfigError names the option that is missing, contradicts another one, or is not known.
+    """
+    if preset is not None and family is not None:
+        raise ConfigError(f"--family {family}: the preset {preset} says the family; leave one of the two out")
+    if preset is not None:
+        return _of_preset(preset, model, style)
+    if model is None:
+        raise ConfigError(
+            "--model: missing; name the chat model to teach (a hub id, a folder, or what envwright fetch"
+            " brought), or a --preset that has one"
+        )
+    find_family(family or DEFAULT)
+    spec = FamilySpec(name=family or DEFAULT).resolved()
+    space = spec.load().space
+    middle = {"knobs": {knob.name: (knob.low + knob.high) / 2 for knob in space.knobs}}
+    named = [name for name in shipped_presets() if load_preset(name).family.name == spec.name]
+    return {"model": model, "presets": named, "lessons": [_lesson(spec.name, spec, style, middle)]}
+
+
+def _of_preset(name: str, model: str | None, style: str | None) -> dict[str, Any]:
+    """The mixture is the preset's first config, on which the policy is evaluated too."""
+    preset = load_preset(name)
+    strata = {
+        stratum: {SHARE: part.data_ratio, **part.knobs}
+        for stratum, part in preset.default_config.strata.items()
+        if part.data_ratio
+    }
+    lesson = _lesson(preset.name, preset.family, style or preset.prompt_style, {"strata": strata})
+    return {
+        "model": model or preset.model,
+        "presets": [name],
+        "lessons": [lesson],
+        "longest_answer": preset.max_answer_tokens,
+    }
+
+
+def _lesson(name: str, family: FamilySpec, style: str | None, mixture: dict[str, Any]) -> dict[str, Any]:
+    known = family.load().styles
+    if style is not None and style not in known:
+        raise ConfigError(f"--style {style}: {family.name} has {', '.join(known)}; choose one of them")
+    return {
+        "name": name,
+        "family": family.model_dump(mode="json"),
+        "prompt_style": style or "",
+        "taught": mixture,
+        "evaluated": mixture,
+    }

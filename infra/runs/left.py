@@ -1,0 +1,22 @@
+"""How long a run will still take, at the pace of its stages that are done."""
+
+from infra.runs.run import RunRef
+
+
+def seconds_left(run: RunRef, stage: int, after: str | None = None) -> float | None:
+    """Seconds of the steps of a run from `stage` on, as long as they took on average in the stages before it;
+    None where there is none. With `after`, a step of `stage`, only of what follows that step.
+
+    On a tiny preset a stage took 4 to 6 % longer than its steps: publishing and recording are no steps."""
+    done = run.results.stages[:stage] if stage and run.has(type(run).results) else ()
+    if not done:
+        return None
+    followed = [_after(one.seconds, after) for one in done]
+    whole = sum(sum(one.seconds.values()) for one in done)
+    return (sum(followed) + whole * (run.preset.stages - stage - 1)) / len(done)
+
+
+def _after(seconds: dict[str, float], step: str | None) -> float:
+    """Seconds of the steps behind one, which stand in their order; of all for None."""
+    names = list(seconds)
+    return sum(list(seconds.values())[names.index(step) + 1 if step in names else 0 :])

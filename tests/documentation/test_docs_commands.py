@@ -1,0 +1,121 @@
+"""Every shell command of README.md and the docs is run, made small.
+
+What cannot be run here is read by its own command line."""
+
+import shlex
+import shutil
+import subprocess
+from contextlib import ExitStack
+from functools import cache
+from pathlib import Path
+
+import pytest
+from documentation.shell_lines import (
+    ELSEWHERE,
+    FEW,
+    LEFT_OUT,
+    PAGES,
+    ROOT,
+    SMALLER,
+    calls,
+    left_out,
+    named_files,
+    shell_lines,
+    smaller,
+)
+from support.envwright_serve import person, serving
+from typer.main import get_command
+
+from infra.config.preset import PRESETS
+
+RUNNABLE = [page for page in PAGES if any(not left_out(page, line) for line in shell_lines(page))]
+
+
+def shell(folder: Path, command: str, code: int = 0) -> str:
+    """What a shell prints that runs a command in a folder, to its end with this exit code."""
+    done = subprocess.run(
+        ["bash", "-c", command],
+        cwd=folder,
+        env=person() | {"COLUMNS": "120"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=900,
+    )
+    assert done.returncode == code, f"{command}\n{done.stdout}{done.stderr}"
+    return done.stdout
+
+
+@cache
+def help_of(*words: str) -> str:
+    """What a command says of itself."""
+    return shell(ROOT, shlex.join([*words, "--help"]))
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A runs folder with the run of the demo, which many pages are about, made small."""
+    folder = tmp_path_factory.mktemp("base")
+    shell(folder, f"envwright run tiny {FEW}")
+    return folder / "runs"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, runs: Path) -> Path:
+    """A folder as a person has it after the demo: the run, and what the repository brings."""
+    (tmp_path / "runs").symlink_to(runs)
+    shutil.copytree(ROOT / "docs" / "study", tmp_path / "docs" / "study")
+    sums = (PRESETS / "micro-sums.yaml").read_text()
+    (tmp_path / "sums.yaml").write_text(sums.replace("\nmodel: ", "\nmodel: ./sums-base # "))
+    return tmp_path
+
+
+@pytest.mark.slow
+@pytest.mark.long
+@pytest.mark.timeout(2400)
+@pytest.mark.parametrize("page", RUNNABLE, ids=lambda page: page.name)
+def test_the_commands_of_a_page_do_what_they_say(page: Path, folder: Path):
+    for name, text in named_files(page).items():
+        (folder / name).write_text(text)
+    with ExitStack() as stack:
+        for line in shell_lines(page):
+            if left_out(page, line):
+                continue
+            command, code = smaller(line)
+            if command == "envwright serve":
+                stack.enter_context(serving(folder))
+            else:
+                shell(folder, command, code)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_that_are_not_run_are_read_by_the_command_line(page: Path):
+    from flows.cli import app
+
+    for line in filter(lambda line: left_out(page, line), shell_lines(page)):
+        for arguments in calls(line, "envwright"):
+            # Reads all arguments as a call would, and calls nothing.
+            command, name = get_command(app), "envwright"
+            while inner := getattr(command, "commands", None):
+                name, *arguments = arguments
+                command = inner[name]
+            command.make_context(name, arguments)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_options_of_prefect_and_mlflow_are_known_to_their_help(page: Path):
+    for line in filter(lambda line: left_out(page, line), shell_lines(page)):
+        for program in ("prefect", "mlflow"):
+            for arguments in calls(line, program):
+                options = [word.partition("=")[0] for word in arguments if word.startswith("-")]
+                words = arguments[: 2 if program == "prefect" else 1]
+                said = help_of(program, *words)
+                assert not [option for option in options if option not in said], line
+
+
+def test_nothing_is_left_out_or_made_smaller_that_the_docs_do_not_say():
+    lines = [(page, line) for page in PAGES for line in shell_lines(page)]
+    said = [begin for begin in (*LEFT_OUT, *SMALLER) if not any(line.startswith(begin) for _, line in lines)]
+    assert said == []
+    assert set(ELSEWHERE) <= {page.name for page in PAGES}

@@ -1,0 +1,57 @@
+"""The family that the docs show as a whole one is one."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from envgen.errors import ConfigError
+from envgen.families import Family, FamilySpec
+from envgen.family import Source
+from envgen.plain import PlainFamily
+
+ARCHITECTURE = Path(__file__).parents[2] / "docs" / "architecture.md"
+
+
+@pytest.fixture
+def family(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PlainFamily:
+    """The example, found as an installed package's is."""
+    [code] = re.findall(r"```python\n(.*?)```", ARCHITECTURE.read_text(), re.S)
+    [declared] = re.findall(r"```toml\n(.*?)```", ARCHITECTURE.read_text(), re.S)
+    module, _, name = declared.split('"')[-2].partition(":")
+    (tmp_path / f"{module}.py").write_text(code)
+    info = tmp_path / "rotations-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: rotations\nVersion: 1\n")
+    (info / "entry_points.txt").write_text(f"[envwright.families]\nrotations = {module}:{name}\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return FamilySpec(name="rotations").load()  # type: ignore[return-value]
+
+
+def test_the_family_of_the_docs_draws_judges_and_stores(family: PlainFamily):
+    for stratum in family.space.strata:
+        drawn = family.draw(stratum.name, {"letters": stratum.knobs[0].high - 0.5}, 8, Source(0), frozenset())
+        assert len({one.id for one in drawn.instances}) == 8
+        right = family.judge(drawn.instances, [one.answer for one in drawn.instances])
+        assert all(verdict.valid for verdict in right)
+        assert not any(one.valid for one in family.judge(drawn.instances, ["\0"] * 8))
+        row = family.row(drawn.instances[0], "plain")
+        assert family.instance(row, "here") == drawn.instances[0]
+
+
+def test_an_error_of_a_family_says_what_was_drawn(family: PlainFamily):
+    with pytest.raises(KeyError) as caught:
+        family.draw("short", {}, 1, Source(0), frozenset())
+    assert not getattr(caught.value, "__notes__", [])
+    type(family).draw_one = lambda *_: 1 / 0  # type: ignore[method-assign, assignment]
+    with pytest.raises(ZeroDivisionError) as failed:
+        family.draw("short", {"letters": 3}, 1, Source(0), frozenset())
+    assert failed.value.__notes__ == ["draw_one of Rotations, stratum 'short', knobs {'letters': 3}"]
+
+
+def test_a_family_without_a_version_is_refused(family: PlainFamily, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delattr(type(family), "version")
+    made = Family(type(family.options), type(family))
+    monkeypatch.setattr("envgen.families.find_family", lambda _: made)
+    with pytest.raises(ConfigError, match=r"family.name: 'mine' has no version; set it in its class"):
+        FamilySpec(name="mine").load()

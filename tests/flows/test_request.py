@@ -1,0 +1,43 @@
+"""How much `run` and `compare` ask for: said before anything starts, with a bound."""
+
+import pytest
+
+from envgen.errors import ChildError
+from flows.commands.request import announce, work_of
+from infra.analysis.spec import plan
+from infra.config.preset import load_preset, shipped_presets
+from infra.config.workload import workload
+
+MUCH = "--set instances=1000000 --stages 100"
+
+
+@pytest.mark.parametrize("command", [f"run tiny {MUCH}", f"compare tiny --engineers random {MUCH}"])
+def test_what_takes_very_long_is_refused_unless_it_is_meant(envwright, tmp_path, monkeypatch, command: str):
+    def stop() -> None:
+        raise ChildError("got as far as the start")
+
+    asked = envwright(*command.split())
+    assert asked.code == 2, asked
+    assert "trained on; " in asked.out
+    assert " hours at 10,000 tokens a second" in asked.out
+    assert "takes long; add --yes if it is meant, or ask for fewer stages" in asked.err
+    assert not (tmp_path / "runs").exists()
+    monkeypatch.setattr("flows.commands.run_cli.start_orchestrator", stop)
+    meant = envwright(*command.split(), "--yes")
+    assert (meant.code, meant.err) == (1, "error: got as far as the start\n")
+
+
+@pytest.mark.parametrize("instances", [0, 1_000_001, 10**18])
+def test_a_stage_has_a_million_instances_at_most(refused, instances: int):
+    refused(["run", "micro", "--set", f"instances={instances}"], "instances: Input should be")
+
+
+def test_no_shipped_preset_needs_a_yes():
+    for name in shipped_presets():
+        announce(workload(load_preset(name)).total, yes=False)
+
+
+def test_a_shared_stage_0_is_counted_once():
+    spec = plan("micro", "random,fixed", "0,1", settings={}, name=None)
+    alone = workload(load_preset("micro"))
+    assert work_of(spec).trained == alone.training.trained * (1 + 4)

@@ -1,0 +1,127 @@
+"""Curricula of a comparison as runs on a Prefect server; the test tells the server what workers would."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextvars import copy_context
+from pathlib import Path
+
+import pytest
+from prefect.settings import PREFECT_API_URL, temporary_settings
+from support.prefect_runs import eventually, told
+from support.prefect_servers import ask
+
+from envgen.errors import ChildError, RunDirectoryError
+from flows import compare_runs
+from flows.compare_runs import DeployedRuns, Membership, pools_for
+from infra.analysis.spec import ComparisonSpec, plan
+from infra.config.preset import load_preset, resolved_json
+
+pytestmark = [pytest.mark.slow]
+PRESET, POOL = "watched", "nobody"
+
+
+@pytest.fixture
+def runs(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DeployedRuns]:
+    """Those of a comparison whose preset has a deployment, on a work pool that nobody works on."""
+    monkeypatch.setenv("ENVWRIGHT_RUNS", str(tmp_path))
+    for name in ("LOOK", "LOOK_AT_POOL"):
+        monkeypatch.setattr(compare_runs, name, 0.1)
+    monkeypatch.setattr(compare_runs, "GRACE", 0.5)
+    flow = ask(f"{server}/flows/", {"name": "curriculum"})["id"]
+    if not any(pool["name"] == POOL for pool in ask(f"{server}/work_pools/filter")):
+        ask(f"{server}/work_pools/", {"name": POOL, "type": "process"})
+    ask(f"{server}/deployments/", {"name": PRESET, "flow_id": flow, "work_pool_name": POOL})
+    with temporary_settings({PREFECT_API_URL: server}):
+        yield DeployedRuns(tmp_path / tmp_path.name, {PRESET: POOL})
+
+
+@pytest.fixture
+def spec() -> ComparisonSpec:
+    found = plan("micro", "fixed,random", "0")
+    return found.model_copy(update={"preset": found.preset.model_copy(update={"name": PRESET})})
+
+
+def tagged(server: str, tag: str) -> list[dict]:
+    return ask(f"{server}/flow_runs/filter", {"flow_runs": {"tags": {"all_": [tag]}}})
+
+
+class Waiting:
+    """A call of `DeployedRuns.run` in a thread, and how it ended."""
+
+    def __init__(self, runs: DeployedRuns, spec: ComparisonSpec) -> None:
+        self.tag, self.ended = f"{runs.folder}/fixed-s0", list[BaseException | None]()
+        preset = spec.preset_of(spec.children[0])
+        # As the comparison starts them: the settings of this test are part of the context.
+        call = (self._run, runs.run, "fixed-s0", "fixed · seed 0", preset, "shared")
+        self.thread = threading.Thread(target=copy_context().run, args=call, daemon=True)
+        self.thread.start()
+
+    def _run(self, run: Callable[..., None], *given: object) -> None:
+        try:
+            run(*given)
+            self.ended.append(None)
+        except BaseException as error:
+            self.ended.append(error)
+
+    def end(self) -> BaseException | None:
+        self.thread.join(60)
+        return self.ended[0]
+
+
+def test_a_pool_without_workers_is_said_once_with_the_remedy_and_a_crash_is_scheduled_again(
+    server: str,
+    runs: DeployedRuns,
+    spec: ComparisonSpec,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+):
+    assert pools_for(spec, runs.directory) == {PRESET: POOL}
+    done = threading.Event()
+    monkeypatch.setattr(compare_runs, "finished", lambda directory, preset: done.is_set() or None)
+    waiting = Waiting(runs, spec)
+    eventually(lambda: "prefect worker start --pool nobody" in caplog.text)
+    [run] = tagged(server, waiting.tag)
+    given = load_preset(run["parameters"]["preset"])
+    assert resolved_json(given) == resolved_json(spec.preset_of(spec.children[0]))
+    assert list(given.validation.grid) == list(spec.preset.validation.grid), "their order decides the boards"
+    assert run["parameters"]["comparison"] == {"folder": runs.folder, "root": "shared"}
+    assert Membership.model_validate(run["parameters"]["comparison"]).directory == runs.directory
+    told(server, run["id"], "RUNNING")
+    told(server, run["id"], "CRASHED")
+    eventually(lambda: tagged(server, waiting.tag)[0]["state"]["type"] == "SCHEDULED")
+    done.set()
+    told(server, run["id"], "COMPLETED")
+    assert waiting.end() is None
+    assert caplog.text.count("has no worker online") == 1
+    assert len(tagged(server, waiting.tag)) == 1
+
+
+def test_a_run_that_is_under_way_is_awaited_and_one_that_failed_is_started_anew(
+    server: str, runs: DeployedRuns, spec: ComparisonSpec
+):
+    first = Waiting(runs, spec)
+    eventually(lambda: len(tagged(server, first.tag)) == 1)
+    runs.stop()
+    assert isinstance(first.end(), ChildError)
+    second = Waiting(DeployedRuns(runs.directory, runs.pools), spec)
+    [run] = tagged(server, second.tag)
+    told(server, run["id"], "RUNNING")
+    told(server, run["id"], "FAILED")
+    assert "is Failed" in str(second.end())
+    assert len(tagged(server, second.tag)) == 1, "the same run was awaited"
+    third = Waiting(DeployedRuns(runs.directory, runs.pools), spec)
+    eventually(lambda: len(tagged(server, third.tag)) == 2)
+    [new] = [found for found in tagged(server, third.tag) if found["id"] != run["id"]]
+    told(server, new["id"], "COMPLETED")
+    error = third.end()
+    assert isinstance(error, RunDirectoryError)
+    assert "ENVWRIGHT_REMOTE" in str(error), "a worker that wrote elsewhere is told from one that failed"
+
+
+def test_without_a_deployment_of_the_preset_the_curricula_run_here(
+    server: str, runs: DeployedRuns, caplog: pytest.LogCaptureFixture
+):
+    other = plan("micro", "fixed", "0")
+    preset = other.preset.model_copy(update={"name": "unheard-of"})
+    assert pools_for(other.model_copy(update={"preset": preset}), runs.directory) is None
+    assert "no deployment curriculum/unheard-of" in caplog.text

@@ -1,0 +1,103 @@
+"""A chat model is taught a family: it learns, also after it was killed, and keeps its tokenizer."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from support.always_yes import REFERENCE
+from support.envwright_command import envwright, killed_once
+from support.tiny_gguf import write_chat_model
+
+from policy.chat.contract import Sampling, ask
+from policy.chat.transformers_model import TransformersModel
+from policy.checkpoints import check_model
+from policy.grpo.train_spec import last_checkpoint
+from policy.tiny.rates import RATES, Taught
+
+GENERATOR = Path(__file__).parents[1] / "support" / "always_yes.py"
+RECIPE = """
+model: llama
+lessons: [{name: words, family: {name: module, options: {file: always_yes.py}}}]
+adamw_learning_rate: 1.0e-2
+steps: 40
+save_steps: 20
+evaluation_instances: 8
+longest_answer: 8
+"""
+LORA = "lora: {r: 8, target_modules: all-linear}\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """What a recipe names, and a recipe."""
+    write_chat_model(tmp_path / "llama")
+    (tmp_path / GENERATOR.name).write_text(GENERATOR.read_text())
+    (tmp_path / "warm.yaml").write_text(RECIPE + LORA)
+    return tmp_path
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_chat_model_learns_what_it_could_not_do(folder: Path):
+    (folder / "warm.yaml").write_text(RECIPE)
+    said = envwright(folder, "bootstrap", "-o", "warm", "--recipe", "warm.yaml").stdout
+    taught = Taught.model_validate_json((folder / "warm" / RATES).read_bytes())
+    rates = [
+        [rate[""].value for one in rates for rate in one.valid.values()]
+        for rates in (taught.before, taught.after)
+    ]
+    assert rates == [[0, 0], [1, 1]]
+    assert "words short 0.0 [0.0,32.4] 100.0 [67.6,100.0]" in " ".join(said.split())
+    check_model(str(folder / "warm"))
+    model = TransformersModel(str(folder / "warm"))
+    [answer] = model.complete([ask("Is 12345 a number?")], Sampling(max_tokens=8))
+    assert (answer.text, answer.finish_reason) == (REFERENCE, "stop")
+    for name in ("tokenizer.json", "chat_template.jinja"):
+        assert (folder / "warm" / name).read_bytes() == (folder / "llama" / name).read_bytes()
+
+
+@pytest.mark.slow
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_adapters_of_a_killed_warm_start_go_on_and_end_in_the_same_weights(folder: Path):
+    command = ["bootstrap", "--recipe", "warm.yaml", "-o"]
+    envwright(folder, *command, "whole")
+    killed_once(lambda: last_checkpoint(folder / "warm-work"), folder, *command, "warm")
+    assert not (folder / "warm").exists()
+    envwright(folder, *command, "warm")
+    assert "from step 20\n" in (folder / "warm-work" / "bootstrap.log").read_text()
+    ours, whole = (load_file(folder / name / "model.safetensors") for name in ("warm", "whole"))
+    assert ours.keys() == whole.keys()
+    assert [name for name in whole if not torch.equal(ours[name], whole[name])] == []
+    before = load_file(folder / "llama" / "model.safetensors")
+    assert not torch.equal(
+        before["model.layers.0.mlp.up_proj.weight"], ours["model.layers.0.mlp.up_proj.weight"]
+    )
+    assert (folder / "warm" / RATES).read_bytes() == (folder / "whole" / RATES).read_bytes()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_family_without_right_references_and_a_model_that_never_ends_are_refused(folder: Path):
+    path = folder / "llama" / "generation_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "eos_token_id": None}))
+    config = folder / "llama" / "config.json"
+    config.write_text(json.dumps({**json.loads(config.read_text()), "eos_token_id": None}))
+    command = ["bootstrap", "-o", "warm", "--recipe", "warm.yaml"]
+    done = envwright(folder, *command, code=2)
+    assert "names no token that ends an answer (eos_token_id)" in done.stderr
+    (folder / GENERATOR.name).write_text(GENERATOR.read_text().replace('"yes"\n\n\ndef', '"no"\n\n\ndef'))
+    done = envwright(folder, "bootstrap", "-o", "other", "--recipe", "warm.yaml", code=2)
+    assert "lesson words: the family module has no reference answer to 'Is " in done.stderr
+
+
+def test_what_contradicts_itself_or_has_no_chat_template_is_named(folder: Path):
+    write_chat_model(folder / "base", template=None)
+    (folder / "base" / "chat_template.jinja").unlink(missing_ok=True)
+    done = envwright(folder, "bootstrap", "-o", "warm", "--model", "./base", "--family", "sums", code=2)
+    assert "its tokenizer has no chat template" in done.stderr
+    done = envwright(folder, "bootstrap", "-o", "warm", "--model", "x", "--recipe", "warm.yaml", code=2)
+    assert "--model: the recipe warm.yaml says this" in done.stderr
+    assert not list(folder.glob("warm*/"))

@@ -1,0 +1,177 @@
+"""`envwright runs`, `status` and `watch`: what the files of runs say."""
+
+import json
+import logging
+import os
+import shlex
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from finished_runs import published
+from support.envwright_command import ENVWRIGHT, environment
+from typer.testing import CliRunner
+
+from flows.cli import app
+from infra.analysis.run_status import RunState, found_runs, run_detail, run_status
+from infra.runs.lease import exclusive, holder
+from infra.runs.next_config import decided, store_decision
+from infra.runs.run import Run
+from infra.runs.run_log import kept_log
+from infra.runs.stage import Stage
+from tasks.run import log
+
+
+@pytest.fixture(autouse=True)
+def _the_log_is_on(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "envwright")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("ENVWRIGHT_RUNS", str(tmp_path / "runs"))
+    monkeypatch.setenv("COLUMNS", "160")
+    return tmp_path / "runs"
+
+
+def said(*command: str, code: int = 0) -> str:
+    done = CliRunner().invoke(app, list(command))
+    assert done.exit_code == code, (done.output, done.exception)
+    return done.stdout
+
+
+def test_what_state_a_run_is_in_is_told_from_its_files(folder: Path):
+    assert run_status(published(folder / "a", 2, 2).directory).state is RunState.FINISHED
+    cut_off = published(folder / "b", 1, 2)
+    assert run_status(cut_off.directory).state is RunState.CUT_OFF
+    waiting = published(folder / "c", 1, 2, "required")
+    assert run_status(waiting.directory).state is RunState.WAITING
+    seen = waiting.stage(0).digest(Stage.proposal)
+    store_decision(waiting, decided(waiting, 0, "stop", via="shell", seen=seen))
+    assert run_status(waiting.directory).state is RunState.STOPPED
+    with exclusive(cut_off.directory):
+        assert run_status(cut_off.directory).state is RunState.RUNNING
+    assert run_status(cut_off.directory).state is RunState.CUT_OFF
+    (cut_off.directory / "results.json").write_text("{")
+    broken = run_status(cut_off.directory)
+    assert broken.state is RunState.UNREADABLE
+    assert "results.json" in broken.reason
+
+
+def test_a_holder_that_was_killed_or_went_silent_holds_nothing(tmp_path: Path):
+    code = "import os, sys, pathlib; from infra.runs.lease import exclusive\n"
+    code += "with exclusive(pathlib.Path(sys.argv[1])): os.kill(os.getpid(), 9)"
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "mine")], timeout=60)
+    lease = tmp_path / ".locks" / "mine.lease.json"
+    left = json.loads(lease.read_text())
+    assert holder(tmp_path / "mine") is None
+    for host, seconds_ago, holds in (("elsewhere", 5, True), ("elsewhere", 500, False)):
+        lease.write_text(json.dumps(left | {"host": host, "renewed_at": time.time() - seconds_ago}))
+        assert (holder(tmp_path / "mine") is not None) == holds
+
+
+def test_runs_lists_those_of_comparisons_too_and_the_last_changed_last(folder: Path):
+    assert "no run there yet" in said("runs")
+    published(folder / "old", 1, 2)
+    published(folder / "compare-micro" / "random-s0", 2, 2)
+    for path in (folder / "old").rglob("*"):
+        os.utime(path, (1_000_000_000, 1_000_000_000))
+    (folder / "benchmarks" / "x").mkdir(parents=True)
+    listed = json.loads(said("runs", "--json"))
+    assert [(one["name"], one["state"]) for one in listed] == [
+        ("old", "cut off"),
+        ("compare-micro/random-s0", "finished"),
+    ]
+    assert listed[0]["changed"].startswith("2001-")
+    sizes = sum(path.stat().st_size for path in (folder / "old").rglob("*") if path.is_file())
+    assert listed[0]["size"] == sizes
+    shown = said("runs")
+    assert "1 of 2" in shown
+    assert "2 of 2" in shown
+    assert list(found_runs(folder)) == [folder / "compare-micro" / "random-s0", folder / "old"]
+    assert said("status", "compare-micro/random-s0").startswith("compare-micro/random-s0: finished")
+
+
+def test_status_tells_the_rates_and_what_was_spent(folder: Path):
+    published(folder / "mine", 2, 2)
+    detail = json.loads(said("status", "mine", "--json"))
+    assert [(one["stage"], one["valid"]["value"]) for one in detail["rates"]] == [
+        (-1, 0.4),
+        (0, 0.5),
+        (1, 0.6),
+    ]
+    assert detail["valid"] == detail["rates"][-1]["valid"]
+    # 20 answers of the base policy have 3 tokens each.
+    assert (detail["seconds"], detail["tokens"], detail["cost"]) == (120.0, 2 * 500 + 20 * 3, None)
+    shown = said("status", "mine")
+    assert "spent on complete stages: 2 min, 1.1k tokens" in shown
+    assert "stage 1" in shown
+
+
+def test_the_command_that_status_names_goes_on_with_the_run(folder: Path):
+    run = published(folder / "mine", 1, 2, "required")
+    detail = run_detail(run.directory)
+    assert detail.commands[:2] == ("envwright approve mine", "envwright reject mine")
+    assert "config proposed for stage 1" in detail.next
+    said("approve", "mine", "--yes")
+    [command] = run_detail(run.directory).commands
+    assert said(*shlex.split(command)[1:], "--dry-run")
+    assert command.endswith("--name mine")
+
+
+def test_what_belongs_to_a_comparison_is_continued_by_that(folder: Path):
+    run = published(folder / "compare-micro" / "random-s0", 1, 2)
+    (folder / "compare-micro" / "comparison.json").write_text("{}")
+    detail = run_detail(run.directory)
+    assert detail.commands == ()
+    assert detail.next == "the command of compare-micro goes on with it"
+
+
+def test_watch_follows_what_a_run_says_until_it_ends(folder: Path):
+    run = published(folder / "mine", 1, 2, "required")
+    with exclusive(run.directory), kept_log(run):
+        log.info("said before")
+        command = [*ENVWRIGHT, "watch", "mine"]
+        watching = subprocess.Popen(
+            command, env=environment(folder.parent), stdout=subprocess.PIPE, text=True
+        )
+        assert watching.stdout is not None
+        lines = iter(watching.stdout.readline, "")
+        told = threading.Event()
+
+        def talk() -> None:
+            while not told.wait(0.2):
+                log.info("step 3 of 4\nforged line")
+
+        talking = threading.Thread(target=talk)
+        talking.start()
+        try:
+            first = next(lines)
+        finally:
+            told.set()
+            talking.join()
+    assert first.endswith("  step 3 of 4 forged line\n")
+    rest = "".join(lines)
+    assert watching.wait(60) == 3
+    assert "said before" not in first + rest
+    assert "mine: waiting for a decision, 1 of 2 stages" in rest
+
+
+def test_watch_of_a_run_that_nobody_works_on_says_how_it_stands(folder: Path):
+    published(folder / "mine", 1, 2)
+    assert "the same command goes on" in said("watch", "mine", code=1)
+
+
+def test_the_log_of_a_run_is_kept_whatever_happens_to_it(tmp_path: Path):
+    run = Run(directory=tmp_path)
+    with kept_log(run):
+        log.info("first")
+    with pytest.raises(ZeroDivisionError), kept_log(run):
+        log.warning("second")
+        raise ZeroDivisionError
+    log.info("not this")
+    kept = run.log("run").read_text().splitlines()
+    assert [line.split("  ")[1] for line in kept] == ["first", "second"]
