@@ -94,7 +94,8 @@ _WHILE_LOCKED = Retry(
 def ask(url: str, body: dict | None = None, method: str = "POST") -> Any:
     """What a server answers, None for nothing; asked again while its database is locked. A `user:password@`
     in the address logs in."""
-    headers = make_headers(basic_auth=parse_url(url).auth)
+    # A kept connection may be one that the server, after five idle seconds, is closing at this moment.
+    headers = make_headers(basic_auth=parse_url(url).auth) | {"Connection": "close"}
     answer = urllib3.request(
         method,
         url,
