@@ -6,10 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.prefect_servers import ask, free_port, served, states
-from support.s3_and_postgres import postgres, s3
+from support.prefect_servers import ask, states
+from support.s3_and_postgres import servers_on_stores
 
-DATABASES = Path(__file__).parents[2] / "infra" / "deploy" / "databases.sql"
 NAME = "micro-checkpoint-V6-s0"
 
 
@@ -17,77 +16,25 @@ NAME = "micro-checkpoint-V6-s0"
 @pytest.mark.long
 @pytest.mark.timeout(1200)
 def test_a_curriculum_is_recorded_in_postgres_and_a_bucket(tmp_path: Path):
-    prefect_port, mlflow_port = free_port(), free_port()
-    prefect_url, mlflow_url = f"http://127.0.0.1:{prefect_port}/api", f"http://127.0.0.1:{mlflow_port}"
-    prefect_server = [
-        sys.executable,
-        "-m",
-        "prefect",
-        "server",
-        "start",
-        "--host",
-        "127.0.0.1",
-        "--port",
-        str(prefect_port),
-        "--analytics-off",
-    ]
-    with postgres(DATABASES) as host, s3(tmp_path) as keys:
-        database = {
-            "PREFECT_SERVER_DATABASE_CONNECTION_URL": f"postgresql+asyncpg://{host}/prefect",
-            "PREFECT_HOME": str(tmp_path / "server"),
+    with servers_on_stores(tmp_path) as servers:
+        places = {
+            "ENVWRIGHT_RUNS": str(tmp_path / "runs"),
+            "PREFECT_HOME": str(tmp_path / "client"),
+            "OMP_NUM_THREADS": "1",
         }
-        store = [
-            "--backend-store-uri",
-            f"postgresql+psycopg2://{host}/mlflow",
-            "--artifacts-destination",
-            "s3://envwright/mlflow",
-        ]
-        mlflow_server = [
-            sys.executable,
-            "-m",
-            "mlflow",
-            "server",
-            "--host",
-            "127.0.0.1",
-            "--port",
-            str(mlflow_port),
-            "--workers",
-            "1",
-            *store,
-        ]
-        with (
-            served(prefect_server, f"{prefect_url}/health", tmp_path / "prefect.log", **database),
-            served(
-                mlflow_server,
-                f"{mlflow_url}/health",
-                tmp_path / "mlflow.log",
-                **keys,
-                MLFLOW_SERVER_ENABLE_JOB_EXECUTION="false",
-            ),
-        ):
-            places = {
-                "ENVWRIGHT_RUNS": str(tmp_path / "runs"),
-                "PREFECT_HOME": str(tmp_path / "client"),
-                "OMP_NUM_THREADS": "1",
-            }
-            environment = {
-                **os.environ,
-                **places,
-                "PREFECT_API_URL": prefect_url,
-                "MLFLOW_TRACKING_URI": mlflow_url,
-            }
-            done = subprocess.run(
-                [sys.executable, "-m", "flows.cli", "run", "micro"],
-                env=environment,
-                capture_output=True,
-                text=True,
-                timeout=400,
-            )
-            assert done.returncode == 0, done.stdout + done.stderr
-            assert "not recorded" not in done.stdout + done.stderr
-            _check_prefect(prefect_url)
-            _check_mlflow(mlflow_url)
-            _check_bucket(keys)
+        reached = {name: servers[name] for name in ("PREFECT_API_URL", "MLFLOW_TRACKING_URI")}
+        done = subprocess.run(
+            [sys.executable, "-m", "flows.cli", "run", "micro"],
+            env={**os.environ, **places, **reached},
+            capture_output=True,
+            text=True,
+            timeout=400,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "not recorded" not in done.stdout + done.stderr
+        _check_prefect(servers["PREFECT_API_URL"])
+        _check_mlflow(servers["MLFLOW_TRACKING_URI"])
+        _check_bucket(servers)
 
 
 def _check_prefect(url: str) -> None:

@@ -1,4 +1,5 @@
-"""Real stores on free ports of this machine, for the time of a test: an S3 server and PostgreSQL."""
+"""Real stores on free ports of this machine for the time of a test, and servers of Prefect and MLflow on
+them."""
 
 import os
 import shutil
@@ -12,6 +13,7 @@ import pytest
 
 from support.prefect_servers import free_port, served
 
+DATABASES = Path(__file__).parents[2] / "infra" / "deploy" / "databases.sql"
 KEYS = {
     "AWS_ACCESS_KEY_ID": "envwright",
     "AWS_SECRET_ACCESS_KEY": "not-secret",
@@ -93,3 +95,34 @@ def postgres(script: Path) -> Iterator[str]:
             run("pg_ctl", "-D", f"{data}/db", "-m", "immediate", "-w", "stop")
     finally:
         shutil.rmtree(data, ignore_errors=True)
+
+
+@contextmanager
+def servers_on_stores(folder: Path) -> Iterator[dict[str, str]]:
+    """Prefect and MLflow with PostgreSQL, and MLflow's artifacts in an S3 bucket; yields the environment that
+    points clients to all of them."""
+    ports = free_port(), free_port()
+    prefect_url, mlflow_url = (f"http://127.0.0.1:{port}" for port in ports)
+    there = ("--host", "127.0.0.1", "--port")
+    with postgres(DATABASES) as host, s3(folder) as keys:
+        prefect = [
+            sys.executable,
+            "-m",
+            "prefect",
+            "server",
+            "start",
+            *there,
+            str(ports[0]),
+            "--analytics-off",
+        ]
+        database = f"postgresql+asyncpg://{host}/prefect"
+        own = {"PREFECT_SERVER_DATABASE_CONNECTION_URL": database, "PREFECT_HOME": str(folder / "server")}
+        store = ["--backend-store-uri", f"postgresql+psycopg2://{host}/mlflow"]
+        store += ["--artifacts-destination", "s3://envwright/mlflow", "--workers", "1"]
+        mlflow = [sys.executable, "-m", "mlflow", "server", *there, str(ports[1]), *store]
+        jobs = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+        with (
+            served(prefect, f"{prefect_url}/api/health", folder / "prefect.log", **own),
+            served(mlflow, f"{mlflow_url}/health", folder / "mlflow.log", **keys, **jobs),
+        ):
+            yield {**keys, "PREFECT_API_URL": f"{prefect_url}/api", "MLFLOW_TRACKING_URI": mlflow_url}
