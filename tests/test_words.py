@@ -14,8 +14,6 @@ WORDS = re.compile(
 ABOUT_BOARDS = (
     "envgen/mapf/",
     "infra/analysis/benchmark/",
-    "infra/analysis/study/",
-    "infra/analysis/test_suite.py",
     "flows/benchmark_parameters.py",
     "flows/commands/benchmark_cli.py",
     "flows/commands/benchmark_tables.py",
