@@ -7,9 +7,9 @@ import numpy as np
 
 from engineer.behaviour import ProposalBehaviour, budgets
 from envgen.config import EnvConfig
-from envgen.family import Space
+from envgen.family import Space, TaskFamily
 from envgen.frozen import Frozen
-from envgen.suites import TestSuite
+from envgen.suites import test_suite_of
 from infra.analysis.correlation import RankCorrelation, ScoredStage, piloted_stages, rank_correlations, scored
 from infra.analysis.formats import SPACE, hundred, label, named_strata, percent
 from infra.analysis.spec import Stage0
@@ -121,15 +121,15 @@ class Correlations(Frozen):
         return [(name, found) for name, found in each if found]
 
 
-def conduct(runs: Sequence[StoredRun], suite: type[TestSuite], space: Space) -> Conduct:
+def conduct(runs: Sequence[StoredRun], family: TaskFamily) -> Conduct:
     """What the engineer of an arm did in its runs."""
     stages = range(min(len(run.results.stages) for run in runs))
     proposed = [stage for run in runs for stage in run.results.stages if not stage.overruled]
     return Conduct(
         configs=tuple(
-            _config([run.results.stages[stage].config for run in runs], suite, space) for stage in stages
+            _config([run.results.stages[stage].config for run in runs], family) for stage in stages
         ),
-        behaviour=_behaviour(proposed, measures(space)),
+        behaviour=_behaviour(proposed, measures(family.space)),
         steps=tuple(sorted({sum(stage.training.steps for stage in run.results.stages) for run in runs})),
     )
 
@@ -147,15 +147,12 @@ def pilot_finding(runs: Iterable[StoredRun], stage_0: Stage0) -> Correlations:
     return _correlated(found, stage_0)
 
 
-def config_finding(
-    runs: Iterable[StoredRun], stage_0: Stage0, suite: type[TestSuite], space: Space
-) -> Correlations:
+def config_finding(runs: Iterable[StoredRun], stage_0: Stage0, family: TaskFamily) -> Correlations:
     """Scores of the configs of redesigned stages, and the gains of these stages."""
     found = []
     for run in runs:
         for stage in run.results.stages[1:]:
-            scores = _config([stage.config], suite, space).means
-            found.append((run.seed, scored(run.policy, stage, scores)))
+            found.append((run.seed, scored(run.policy, stage, _config([stage.config], family).means)))
     return _correlated(found, stage_0)
 
 
@@ -191,8 +188,8 @@ def _less_means(found: list[tuple[int, ScoredStage]]) -> list[ScoredStage]:
     return less
 
 
-def _config(configs: list[EnvConfig], suite: type[TestSuite], space: Space) -> StageConfig:
-    found = budgets(configs)
+def _config(configs: list[EnvConfig], family: TaskFamily) -> StageConfig:
+    space, suite, found = family.space, test_suite_of(family), budgets(configs)
     shares = {name: found[name] for name in named_strata(space, configs)}
     parts = {name: [one.strata.get(name) for one in configs] for name in shares}
     followed = {

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from envgen.family import Space
-from envgen.suites import TestSuite
+from envgen.family import TaskFamily
+from envgen.suites import test_suite_of
 from infra.analysis.charts import (
     COLOURS,
     INK,
@@ -40,16 +40,14 @@ _PILOT_AXES = {
 }
 
 
-def write_figures(
-    folder: Path, rounds: Sequence[RoundFindings], suite: type[TestSuite], space: Space
-) -> None:
+def write_figures(folder: Path, rounds: Sequence[RoundFindings], family: TaskFamily) -> None:
     """Write all pictures of a study's rounds into a folder."""
     write_png(folder / EFFECTS, effects_figure({f"Round {one.number}": one.against for one in rounds}))
     for one in rounds:
         curves = curves_figure([arm.result for arm in one.arms], one.instances["validation"], "plans")
         write_png(folder / f"curves-round-{one.number}.png", curves)
         configs = {arm.result.label: arm.conduct.configs for arm in one.arms if arm.conduct}
-        write_png(folder / f"budget-round-{one.number}.png", budget_figure(configs, suite, space))
+        write_png(folder / f"budget-round-{one.number}.png", budget_figure(configs, family))
         if one.pilot.stages:
             write_png(folder / f"pilot-round-{one.number}.png", pilot_figure(one.pilot))
 
@@ -77,13 +75,12 @@ def pilot_figure(pilot: Correlations) -> "Figure":
     return figure
 
 
-def budget_figure(
-    arms: Mapping[str, Sequence[StageConfig]], suite: type[TestSuite], space: Space
-) -> "Figure":
+def budget_figure(arms: Mapping[str, Sequence[StageConfig]], family: TaskFamily) -> "Figure":
     """Share of the data (above) and the followed knob (below) by stratum in %, a panel an arm, a column a
     stage."""
     named = {name for configs in arms.values() for config in configs for name in config.shares}
-    strata, (knob, what) = [name for name in space.names if name in named], suite.followed
+    space, (knob, what) = family.space, test_suite_of(family).followed
+    strata = [name for name in space.names if name in named]
     names = [re.sub(r"(?<=\d)x(?=\d)", "×", space.label(name)) for name in strata]
     rows = math.ceil(len(arms) / _HEAT_COLUMNS)
     figure = new_figure(10, 2 * (0.7 + rows * (0.8 + 0.28 * (len(strata) + 0.5))))

@@ -9,6 +9,7 @@ from engineer.gate import BASE_POLICY
 from envgen.breakdown import Rate
 from envgen.errors import DataError
 from envgen.frozen import Frozen
+from envgen.suites import test_suite_of
 from infra.analysis.gather import RATES, Finished, RateName, Runs, arm_result, change, final
 from infra.analysis.results import BASELINES, ArmResult
 from infra.analysis.spec import Stage0
@@ -141,7 +142,7 @@ def find(data: RoundData) -> RoundFindings:
             against=_family(data, tested),
             strata=tuple(_strata(data, tested)),
             pilot=pilot_finding(stored.runs, stored.stage_0),
-            configs=config_finding(stored.runs, stored.stage_0, data.suite, data.family.space),
+            configs=config_finding(stored.runs, stored.stage_0, data.family),
         )
     except KeyError as missing:
         lacking = f"round {stored.round}: there are no answers of {missing.args[0]}"
@@ -194,9 +195,7 @@ def _policy(data: RoundData, name: str, tested: Mapping[str, Runs]) -> PolicyFin
     curricula = data.runs(name)
     said = curricula[0].results.engineer, curricula[0].results.variant
     result = arm_result(name, runs, {base: tested[base] for base in BASE_AND_STAGE_0}, *said)
-    return PolicyFinding(
-        result=result, failures=failures, conduct=conduct(curricula, data.suite, data.family.space)
-    )
+    return PolicyFinding(result=result, failures=failures, conduct=conduct(curricula, data.family))
 
 
 def _firsts(data: RoundData) -> list[StoredRun]:
@@ -220,11 +219,9 @@ def _by_baseline(effects: Mapping[tuple[str, str], Effect]) -> dict[str, dict[st
 
 
 def _strata(data: RoundData, tested: Mapping[str, Runs]) -> list[Stratum]:
-    test = data.instances["test"]
-    parts: list[tuple[str, list[bool], RateName]] = [
-        (name, mask, "valid") for name, mask in data.suite.parts(test)
-    ]
-    parts.append((f"all {data.suite.noun}, optimal plans", [True] * len(test), "optimal"))
+    test, suite = data.instances["test"], test_suite_of(data.family)
+    parts: list[tuple[str, list[bool], RateName]] = [(*part, "valid") for part in suite.parts(test)]
+    parts.append((f"all {suite.noun}, optimal plans", [True] * len(test), "optimal"))
     # One instance has no interval.
     found = [
         _stratum(data, tested, name, np.array(mask), rates) for name, mask, rates in parts if sum(mask) > 1

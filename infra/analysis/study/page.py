@@ -53,7 +53,7 @@ def write_page(output: Path, data: Path, spec: StudySpec) -> Path:
         )
     found = [find(one) for one in read]
     preset, suite = load_preset(spec.preset), spec.suite
-    write_figures(output / FOLDER, found, type(suite), preset.space)
+    write_figures(output / FOLDER, found, preset.task)
     if data.resolve() != (output / FOLDER).resolve():
         for name in COPIED:
             if (data / name).exists():

@@ -22,7 +22,6 @@ from envgen.errors import DataError
 from envgen.family import TaskFamily
 from envgen.files import read_model, write_json
 from envgen.frozen import Frozen
-from envgen.suites import TestSuite, test_suite_of
 from infra.analysis.spec import Stage0, shared_policy
 from infra.runs.results import CurriculumResults
 
@@ -106,11 +105,6 @@ class RoundData:
 
     Of the test there are the base policy, every stage 0 and each final policy only.
     """
-
-    @property
-    def suite(self) -> type[TestSuite]:
-        """What the test is of."""
-        return test_suite_of(self.family)
 
     def runs(self, arm: str) -> list[StoredRun]:
         """The curricula of an arm, in the order of the seeds."""
