@@ -7,7 +7,6 @@ from prefect import task
 from engineer.gate import BASE_POLICY
 from envgen.dataset import write_dataset
 from envgen.families import FamilySpec
-from envgen.mapf.prompts import PromptStyle
 from infra.analysis.benchmark.spec import BenchmarkSpec
 from infra.analysis.study.export import RoundFolder, policies_to_test, store_round
 from infra.analysis.study.spec import StudySpec
@@ -50,7 +49,7 @@ def answer_test_suite(data: Path, folder: RoundFolder, jobs: int) -> None:
         data=str((data / "test.parquet").resolve()),
         preset="",
         limit=None,
-        style=PromptStyle(preset.prompt_style),
+        style=preset.prompt_style,
         answer_tokens=folder.spec.suite.answer_tokens,
         engine=engine,
     )

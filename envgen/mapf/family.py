@@ -11,6 +11,7 @@ from envgen.mapf.config import BoardsConfig, SizeConfig
 from envgen.mapf.parser import parse_plan
 from envgen.mapf.problem import Agent, Instance, Problem
 from envgen.mapf.prompts import PromptStyle, answer, prompt
+from envgen.mapf.published import BENCHMARK
 from envgen.mapf.quota import quota_of, quotas
 from envgen.mapf.render import board_svg, replay_svg
 from envgen.mapf.rows import SCHEMA, VERDICT_SCHEMA, instance_of_row, row_of, verdict_of_row, verdict_row
@@ -31,6 +32,7 @@ class MapfFrozenLake:
     vocabulary = VOCABULARY
     random_space = staticmethod(random_space)
     test_suite = BoardSuite
+    benchmark = BENCHMARK
 
     def __init__(self, options: Options) -> None:
         self.options = options
