@@ -131,6 +131,19 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
             yield number, line.removesuffix("\n")
 
 
+def read_json_lines(path: Path) -> Iterator[tuple[int, Any]]:
+    """(line number, value) of each line not blank, one at a time; DataError for the first that is no JSON."""
+    for number, line in read_lines(path):
+        if line.strip():
+            try:
+                value = json.loads(line)
+            except (ValueError, RecursionError) as error:
+                raise DataError(
+                    f"{path}: line {number}: not JSON ({error}); one problem or answer a line is expected"
+                ) from None
+            yield number, value
+
+
 @contextmanager
 def _read(path: Path) -> Iterator[TextIO]:
     try:

@@ -3,7 +3,6 @@
 from pydantic import ConfigDict, Field, ValidationError
 
 from envgen.errors import ConfigError, describe_validation_error
-from envgen.mapf.prompts import PromptStyle
 from flows.parameters import OptionsForm
 from infra.analysis.benchmark.spec import ANSWER_TOKENS, BenchmarkSpec, planned
 from policy.chat.engine_config import Backend, Dtype, EngineConfig
@@ -20,12 +19,12 @@ class BenchmarkOptions(OptionsForm):
         title="Preset",
         description="Answer the validation set of this preset instead of the benchmark suite.",
     )
-    style: PromptStyle = Field(
-        default=PromptStyle.BOARD,
+    style: str | None = Field(
+        default=None,
         title="Prompt style",
         description=(
-            "board for models that read, compact for those that the tiny policy became. Left out, the context"
-            " of a checkpoint decides."
+            "One of the family's, as compact, in which the tiny policy was taught. Left out, the context of a"
+            " checkpoint decides."
         ),
     )
     answer_tokens: int = Field(
@@ -79,10 +78,7 @@ class BenchmarkOptions(OptionsForm):
         default=None,
         ge=1,
         title="Limit",
-        description=(
-            "Answer at most so many instances of each wait subset, number of agents and map size; all if left"
-            " out."
-        ),
+        description="Answer at most so many instances that are in the same groups; all if left out.",
     )
 
 
@@ -103,7 +99,7 @@ def chosen_benchmark(model: str, data: str, options: BenchmarkOptions) -> Benchm
         data,
         options.preset,
         limit=options.limit,
-        style=options.style if "style" in given else None,
+        style=options.style,
         answer_tokens=options.answer_tokens if "answer_tokens" in given else None,
         engine=engine,
     )

@@ -4,12 +4,11 @@ from pathlib import Path
 
 from prefect import task
 
-from envgen.dataset import USUAL
 from envgen.files import digest, file_digest, write_json
-from envgen.mapf.benchmark import EVERYTHING, SUITE_SHA256, Item, limited
+from envgen.suites import Item, benchmark_of
 from infra.analysis.benchmark.chart import write_chart
 from infra.analysis.benchmark.results import RESULTS_FILE, Asked, BenchmarkResults, count
-from infra.analysis.benchmark.sources import read_source
+from infra.analysis.benchmark.sources import limited, read_source
 from infra.analysis.benchmark.spec import BenchmarkSpec, open_benchmark
 from infra.config.preset import load_preset
 from infra.config.versions import code_version
@@ -56,13 +55,15 @@ def answer_all(directory: Path, spec: BenchmarkSpec) -> BenchmarkResults:
         model_identity=identity,
         data=spec.asks,
         data_digest=data if isinstance(data, str) else digest(data),
+        family=spec.family,
         limit=spec.limit,
         style=spec.style,
         answer_tokens=spec.answer_tokens,
         engine=None if endpoint else spec.engine,
         code=code_version(),
     )
-    results = BenchmarkResults(asked=asked, seconds=record.seconds, scores=count(items, files.rollouts))
+    scores = count(items, files.rollouts, spec.family.load().space.categories)
+    results = BenchmarkResults(asked=asked, seconds=record.seconds, scores=scores)
     write_json(directory / RESULTS_FILE, results)
     write_chart(directory, results)
     overall, found = results.overall, " (found)" if record.reused else ""
@@ -72,9 +73,9 @@ def answer_all(directory: Path, spec: BenchmarkSpec) -> BenchmarkResults:
 
 def read_benchmark(spec: BenchmarkSpec) -> list[Item]:
     """The instances that a spec asks, in order."""
+    benchmark = benchmark_of(spec.family.load())
     if spec.preset:
-        instances = validation_instances(load_preset(spec.preset))
-        items = [Item(instance, instance.problem.id, EVERYTHING) for instance in instances]
+        items = [*map(benchmark.item, validation_instances(load_preset(spec.preset)))]
     else:
         throttle = Throttle()
 
@@ -82,28 +83,28 @@ def read_benchmark(spec: BenchmarkSpec) -> list[Item]:
             if throttle.ready():
                 log.info("%s: %d rows solved", spec.data, done)
 
-        items = read_source(spec.data, progress)
+        items = read_source(benchmark, spec.data, progress)
     return items if spec.limit is None else limited(items, spec.limit)
 
 
 def _data_key(spec: BenchmarkSpec, items: list[Item]) -> str | list[str]:
     """What decides which instances are asked."""
     if spec.preset:
-        return [item.instance.problem.id for item in items]
+        return [item.instance.id for item in items]
+    family = spec.family.load()
     if not spec.data:
-        return SUITE_SHA256
+        return benchmark_of(family).digest
     if spec.data.endswith(".parquet"):
         return file_digest(Path(spec.data))
-    return digest([item.instance.problem for item in items])
+    return digest([family.prompt(item.instance, spec.style) for item in items])
 
 
 def _answer(model: ChatModel, items: list[Item], spec: BenchmarkSpec, files: Evaluation) -> None:
-    family, instances = USUAL.load(), [item.instance for item in items]
+    family, instances = spec.family.load(), [item.instance for item in items]
     progress = reporting(f"%d of {len(items)} instances answered")
     sampling = Sampling(max_tokens=spec.answer_tokens)
-    files.write(
-        Evaluation.rollouts, evaluate(model, family, instances, spec.style, sampling, progress), spec.style
-    )
+    rollouts = evaluate(model, family, instances, spec.style, sampling, progress)
+    files.write(Evaluation.rollouts, rollouts, spec.style, spec.family)
     files.write(Evaluation.breakdown, breakdown_of(family, files.rollouts))
 
 

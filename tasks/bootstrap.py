@@ -142,7 +142,7 @@ def held_out(recipe: BootstrapRecipe) -> frozenset[str]:
     """
     names = {lesson.family.name for lesson in recipe.lessons}
     studies = [one for one in shipped_studies() if load_preset(one.preset).family.name in names]
-    unseen = [instance for study in studies for instance in study.test.draw()]
+    unseen = [instance for study in studies for instance in study.suite.draw()]
     for name in {*recipe.presets, *(study.preset for study in studies)}:
         preset = load_preset(name)
         tuning = preset.model_copy(

@@ -6,7 +6,7 @@ from prefect import task
 
 from engineer.gate import BASE_POLICY
 from envgen.dataset import write_dataset
-from envgen.mapf.prompts import PromptStyle
+from envgen.families import FamilySpec
 from infra.analysis.benchmark.spec import BenchmarkSpec
 from infra.analysis.study.export import RoundFolder, policies_to_test, store_round
 from infra.analysis.study.spec import StudySpec
@@ -24,15 +24,17 @@ from tasks.run import log, task_options
 @task(**task_options("study-instances"))
 def make_instances(data: Path, spec: StudySpec) -> None:
     """Write `test.parquet` and `validation.parquet`, the same for all rounds."""
-    preset, test = load_preset(spec.preset), spec.test.model_dump(mode="json")
+    preset, suite = load_preset(spec.preset), spec.suite
+    # Of its options a test may be what the preset leaves out.
+    family = FamilySpec(name=preset.family.name)
 
     def body() -> None:
-        for name, instances in (("test", spec.test.draw()), ("validation", validation_instances(preset))):
+        for name, instances in (("test", suite.draw()), ("validation", validation_instances(preset))):
             log.info("%s set: %d instances", name, len(instances))
-            facts = {"study": spec.name, "test": test}
-            write_dataset(data / f"{name}.parquet", instances, preset.prompt_style, facts)
+            facts = {"study": spec.name, "test": suite.model_dump(mode="json")}
+            write_dataset(data / f"{name}.parquet", instances, preset.prompt_style, facts, family)
 
-    decides = {"test": spec.test, "validation": preset.validation, **environment(preset)}
+    decides = {"test": suite, "validation": preset.validation, **environment(preset)}
     run_step(data, "study-instances", decides, ("test.parquet", "validation.parquet"), body)
 
 
@@ -47,8 +49,8 @@ def answer_test_suite(data: Path, folder: RoundFolder, jobs: int) -> None:
         data=str((data / "test.parquet").resolve()),
         preset="",
         limit=None,
-        style=PromptStyle(preset.prompt_style),
-        answer_tokens=folder.spec.test.answer_tokens,
+        style=preset.prompt_style,
+        answer_tokens=folder.spec.suite.answer_tokens,
         engine=engine,
     )
     policies = policies_to_test(folder, folder.runs())

@@ -2,7 +2,7 @@
 
 Three wait subsets, each with 3 agents on map sizes 3 to 10, 4 agents on 4 to 10 and 5 agents on 5 to 10, 50
 instances a cell: 10 of each hole ratio from 0.1 to 0.5. The authors' instances are others
-(`infra.analysis.benchmark.sources` reads those). All 3,150 differ up to symmetry and the order of agents, and
+(`envgen.mapf.public_rows` reads those). All 3,150 differ up to symmetry and the order of agents, and
 no training or validation instance is one of them: see `suite_identities`.
 """
 
@@ -50,6 +50,13 @@ class Item(NamedTuple):
     """`problem.id` is the canonical identity."""
     name: str
     subset: str
+
+    @property
+    def groups(self) -> dict[str, str]:
+        """Wait subset, if it is of one, number of agents and map size."""
+        agents, size = self.instance.problem.num_agents, self.instance.problem.size
+        subset = {} if self.subset == EVERYTHING else {"wait subset": self.subset}
+        return subset | {"agents": f"{agents} agents", "map size": f"{size}x{size}"}
 
 
 class Block(NamedTuple):
@@ -160,21 +167,6 @@ def read_items(path: Path) -> list[Item]:
 
 def _column(path: Path, field: pa.Field) -> list[str]:
     return read_table(path, pa.schema([field])).column(0).to_pylist()
-
-
-def limited(items: Sequence[Item], each: int) -> list[Item]:
-    """At most `each` items of every subset, number of agents and map size.
-
-    Those with the least identities are taken, which prefers none.
-    """
-    taken: dict[tuple[str, int, int], int] = {}
-    kept = []
-    for index, item in sorted(enumerate(items), key=lambda pair: pair[1].instance.problem.id):
-        cell = item.subset, item.instance.problem.num_agents, item.instance.problem.size
-        taken[cell] = taken.get(cell, 0) + 1
-        if taken[cell] <= each:
-            kept.append(index)
-    return [items[index] for index in sorted(kept)]
 
 
 def suite_identities(agents: int) -> frozenset[str]:

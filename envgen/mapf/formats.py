@@ -1,7 +1,6 @@
 """Files of problems: JSON lines of problems or benchmark rows, data sets, MovingAI scenarios, board texts."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ from pydantic import ValidationError
 from envgen.dataset import NAME, column_names, family_of, read_dataset, read_table
 from envgen.errors import DataError, describe_validation_error
 from envgen.families import DEFAULT
-from envgen.files import read_lines, read_text
+from envgen.files import read_json_lines, read_text
 from envgen.mapf.benchmark_text import BenchmarkRow, from_benchmark_text
 from envgen.mapf.movingai import read_scenario
 from envgen.mapf.problem import Instance, Problem, Solution, moves_of
@@ -65,19 +64,6 @@ def read_problems(path: Path, agents: int | None = None) -> list[Problem]:
         except ValueError as error:
             raise DataError(_describe(error, f"{path}: line {number}")) from None
     return problems
-
-
-def read_json_lines(path: Path) -> Iterator[tuple[int, Any]]:
-    """(line number, value) of each line not blank, one at a time; DataError for the first that is no JSON."""
-    for number, line in read_lines(path):
-        if line.strip():
-            try:
-                value = json.loads(line)
-            except (ValueError, RecursionError) as error:
-                raise DataError(
-                    f"{path}: line {number}: not JSON ({error}); one problem or answer a line is expected"
-                ) from None
-            yield number, value
 
 
 def problem_line(problem: Problem) -> dict[str, Any]:

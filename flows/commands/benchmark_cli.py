@@ -5,7 +5,6 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from envgen.mapf.prompts import PromptStyle
 from envgen.terminal import console, say
 from flows.commands.terminal import JSON, print_json, start_orchestrator
 
@@ -21,14 +20,15 @@ Data = Annotated[
     str,
     typer.Option(
         help=(
-            "Instances other than the shipped suite: .parquet, .jsonl of rows sample_id, num_agents, text, or"
-            " the hub id of the public data set."
+            "Instances other than the shipped suite: .parquet, .jsonl of rows as the public data set has, or"
+            " its hub id."
         )
     ),
 ]
 OtherPreset = Annotated[str | None, typer.Option(help="Answer the validation set of this preset instead.")]
 Style = Annotated[
-    PromptStyle | None, typer.Option(help="Prompt style; without it the context of a checkpoint decides.")
+    str | None,
+    typer.Option(help="Prompt style, as compact; without it the context of a checkpoint decides."),
 ]
 Tokens = Annotated[int | None, typer.Option(help="Longest answer: 8,192, or 128 in the compact style.")]
 Runner = Annotated[
@@ -56,7 +56,7 @@ MaxModelLen = Annotated[
 ]
 Limit = Annotated[
     int | None,
-    typer.Option(help="Answer at most so many instances of each wait subset, number of agents and map size."),
+    typer.Option(help="Answer at most so many instances that are in the same groups."),
 ]
 
 

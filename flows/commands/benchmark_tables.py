@@ -1,31 +1,29 @@
 """What `envwright benchmark` prints: rates with intervals, and the published rates beside them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from envgen.mapf.benchmark import AGENTS, EVERYTHING, SUBSETS
+from envgen.suites import ALL, Published
 from envgen.terminal import printable
-from infra.analysis.benchmark.published import MARK, MODELS, VARIANTS
 from infra.analysis.benchmark.results import BenchmarkResults, Score
 from infra.analysis.formats import label, narrow
 
-Cell = Callable[[str | int | None], Score | None]
 KINDS = ("valid", "optimal")
-BELOW = f"below the line: {MARK}"
+WIDTH = 62
+"""Columns of a terminal that a table has at least, so that what is below it stays on one line."""
 
 
 def benchmark_tables(results: BenchmarkResults) -> list[Table]:
-    """By agents and wait subset, by agents and map size, and the published rows where they are about the same
-    numbers of agents."""
-    tables = [_by_subset(results), _by_size(results)]
-    if set(results.agents) <= set(AGENTS):
-        tables.append(_published_models(results))
-    if set(SUBSETS) <= set(results.subsets):
-        tables.append(_published_variants(results))
-    return tables
+    """Those of the benchmark, and the published rates where they are of all groups that occur."""
+    benchmark = results.benchmark
+    shown = [one for one in benchmark.published if set() < {*results.labels(one.kind)} <= one.labels]
+    return [
+        *(_rates(results, *kinds) for kinds in benchmark.tables),
+        *(_published(results, one, f"below the line: {benchmark.mark}") for one in shown),
+    ]
 
 
 def closing_lines(results: BenchmarkResults) -> list[str]:
@@ -39,82 +37,41 @@ def closing_lines(results: BenchmarkResults) -> list[str]:
     return [f"failures: {', '.join(failures) or 'none'}", took]
 
 
-def _by_subset(results: BenchmarkResults) -> Table:
-    subsets = [subset for subset in results.subsets if subset != EVERYTHING]
-    title = (
-        f"{printable(results.asked.model)} on {printable(results.asked.data)}, {results.overall.n:,}"
-        " instances"
-    )
-    heads: list[tuple[str, str | None]] = [*((subset, subset) for subset in subsets), ("all", None)]
-    rows = [
-        (f"{agents} agents", lambda subset, agents=agents: results.score(subset=subset, agents=agents))
-        for agents in results.agents
-    ]
-    together = [("all", lambda subset: results.score(subset=subset))] if len(rows) > 1 else []
-    return _rates(title, "", heads, [*rows, *together])
-
-
-def _by_size(results: BenchmarkResults) -> Table:
-    heads: list[tuple[str, int | None]] = [(f"{agents} agents", agents) for agents in results.agents]
-    heads += [("all", None)] if len(heads) > 1 else []
-    rows = [
-        (f"{size}x{size}", lambda agents, size=size: results.score(agents=agents, size=size))
-        for size in results.sizes
-    ]
-    return _rates("By map size", "95 % Wilson intervals", heads, rows)
-
-
-def _rates(
-    title: str,
-    caption: str,
-    heads: Sequence[tuple[str, str | int | None]],
-    rows: Sequence[tuple[str, Callable]],
-) -> Table:
-    """Valid rates, then optimal ones; a column for each head. Four heads fit into 79 columns of a
+def _rates(results: BenchmarkResults, rows: str, columns: str) -> Table:
+    """Valid rates, then optimal ones; a column for each group of a kind. Four fit into 79 columns of a
     terminal."""
-    table = _table(title, caption, ["", *(name for name, _ in heads)])
+    what = f"{printable(results.asked.model)} on {printable(results.asked.data)}"
+    title = f"{what}, {results.overall.n:,} instances by {rows} and {columns}"
+    heads = _with_all(results.labels(columns))
+    table = _table(title, "95 % Wilson intervals", ["", *heads])
     for kind in KINDS:
         table.add_row(Text(f"{kind} %", style="bold"))
-        for name, cell in rows:
-            scores = [cell(key) for _, key in heads]
-            table.add_row(name, *(narrow(score and getattr(score, f"{kind}_rate")) for score in scores))
+        for row in _with_all(results.labels(rows)):
+            scores = [results.score({rows: row, columns: head}) for head in heads]
+            table.add_row(row, *(narrow(score and getattr(score, f"{kind}_rate")) for score in scores))
         table.add_section()
     return table
 
 
-def _published_models(results: BenchmarkResults) -> Table:
-    table = _table(
-        "Valid / optimal %, beside published rates",
-        BELOW,
-        ["", *(f"{agents} agents" for agents in results.agents)],
-    )
-    ours = [results.score(agents=agents) for agents in results.agents]
-    table.add_row(
-        _this(results),
-        *(
-            f"{100 * score.valid_rate.value:.2f} / {100 * score.optimal_rate.value:.2f}"
-            for score in ours
-            if score
-        ),
-    )
+def _with_all(labels: list[str]) -> list[str]:
+    return labels if len(labels) == 1 else [*labels, ALL]
+
+
+def _published(results: BenchmarkResults, published: Published, caption: str) -> Table:
+    found = results.labels(published.kind)
+    heads = [*found, ALL] if {*found, ALL} == published.labels else found
+    table = _table(published.title, caption, ["", *heads])
+    ours = [results.score({published.kind: head}) for head in heads]
+    table.add_row(_this(results), *(_cell(score, published.optimal) for score in ours if score))
     table.add_section()
-    for model, rates in MODELS.items():
-        table.add_row(
-            model, *(f"{rates[agents][0]:.2f} / {rates[agents][1]:.2f}" for agents in results.agents)
-        )
+    for whose, rates in published.rates.items():
+        table.add_row(whose, *(rates.get(head, "") for head in heads))
     return table
 
 
-def _published_variants(results: BenchmarkResults) -> Table:
-    table = _table("Valid % by wait subset, beside published context variants", BELOW, ["", *SUBSETS, "all"])
-    ours = [results.score(subset=subset) for subset in (*SUBSETS, None)]
-    table.add_row(_this(results), *(f"{100 * score.valid_rate.value:.1f}" for score in ours if score))
-    table.add_section()
-    for name, valid, overall in VARIANTS:
-        table.add_row(
-            name, *(f"{valid[subset]:.1f}" if subset in valid else "" for subset in SUBSETS), f"{overall:.2f}"
-        )
-    return table
+def _cell(score: Score, optimal: bool) -> str:
+    valid, best = 100 * score.valid_rate.value, 100 * score.optimal_rate.value
+    return f"{valid:.2f} / {best:.2f}" if optimal else f"{valid:.1f}"
 
 
 def _this(results: BenchmarkResults) -> Text:
@@ -125,11 +82,11 @@ def _this(results: BenchmarkResults) -> Text:
 def _table(title: str, caption: str, heads: Sequence[str]) -> Table:
     table = Table(
         title=Text(title),
-        caption=Text(caption) if caption else None,
+        caption=Text(caption),
         box=SIMPLE_HEAD,
         show_edge=False,
         padding=0,
-        min_width=len(BELOW),
+        min_width=WIDTH,
     )
     for index, name in enumerate(heads):
         table.add_column(Text(printable(name)), justify="right" if index else "left", no_wrap=True)

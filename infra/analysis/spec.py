@@ -20,7 +20,6 @@ from envgen.errors import ConfigError, RunDirectoryError, describe_validation_er
 from envgen.files import file_digest, is_unused, read_model, write_json
 from envgen.frozen import Frozen
 from envgen.yaml_files import read_yaml
-from infra.analysis.test_suite import TestSuite
 from infra.config.preset import Preset, load_preset, resolved_json
 from infra.runs.run import FREE_FIELDS, changed_fields
 
@@ -61,8 +60,8 @@ class ComparisonSpec(Frozen):
     arms: tuple[Arm, ...] = Field(min_length=1)
     seeds: tuple[int, ...] = Field(min_length=1)
     stage_0: Stage0 = "one"
-    test: TestSuite | None = None
-    """What the final policies are judged on besides the validation set."""
+    test: dict[str, Any] | None = None
+    """The test suite that final policies are judged on besides the validation set."""
     registration: dict[str, Any] = {}
     """What was fixed before anything was run; a comparison is not continued under another one."""
 

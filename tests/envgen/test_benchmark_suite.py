@@ -18,7 +18,6 @@ from envgen.mapf.benchmark import (
     Item,
     blocks,
     build,
-    limited,
     load_suite,
     read_items,
     sizes_of,
@@ -147,16 +146,6 @@ def test_a_missing_file_is_refused_but_two_agents_do_not_need_it():
     with pytest.raises(DataError, match=r"suite.parquet: no such file; install envwright again"):
         suite_identities(4)
     assert suite_identities(2) == frozenset()
-
-
-def test_a_limit_takes_as_many_of_every_cell_and_keeps_the_order(suite: list[Item]):
-    few = limited(suite, 2)
-    assert len(few) == 2 * 63
-    assert few == [item for item in suite if item in few]
-    waits = sum(item.instance.solution.wait_required for item in few)
-    assert 30 < waits < 100, "neither label is preferred"
-    assert {item.name for item in few} == {item.name for item in limited(suite[::-1], 2)}
-    assert limited(suite, 50) == suite
 
 
 def test_a_data_set_without_names_and_subsets_is_one_subset(suite: list[Item], tmp_path: Path):

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from envgen.dataset import write_dataset
 from envgen.errors import DataError
+from envgen.files import read_json_lines
 from envgen.mapf.boards import board
-from envgen.mapf.formats import problem_line, read_json_lines, read_problems
+from envgen.mapf.formats import problem_line, read_problems
 from envgen.mapf.problem import Problem, to_text
 from envgen.mapf.prompts import PromptStyle
 

@@ -10,10 +10,11 @@ from support.public_rows import public_row, write_rows
 
 from envgen.dataset import write_dataset
 from envgen.errors import DataError
-from envgen.mapf.benchmark import SUITE_SHA256, limited, load_suite
+from envgen.mapf.benchmark import SUITE_SHA256, load_suite
 from envgen.mapf.benchmark_text import from_benchmark_text
 from envgen.mapf.prompts import PromptStyle, answer
 from envgen.mapf.solver.solve import solve
+from infra.analysis.benchmark.sources import limited
 from infra.analysis.benchmark.spec import BenchmarkSpec, planned
 from policy.chat.engine_config import EngineConfig
 from policy.rollouts import read_rollouts
@@ -49,12 +50,9 @@ def test_an_endpoint_answers_the_suite_once_and_the_same_call_finds_the_answers(
         again = answer_all.fn(tmp_path / "b", spec)
         assert len(server.asked) == 63
     assert again == first
-    assert {(s.agents, s.valid, s.optimal, s.n) for s in first.scores if s.subset is s.size is None} == {
-        (None, 24, 24, 63),
-        (3, 24, 24, 24),
-        (4, 0, 0, 21),
-        (5, 0, 0, 18),
-    }
+    groups = ({}, *({"agents": f"{agents} agents"} for agents in (3, 4, 5)))
+    scores = [score for group in groups if (score := first.score(group))]
+    assert [(s.valid, s.optimal, s.n) for s in scores] == [(24, 24, 63), (24, 24, 24), (0, 0, 21), (0, 0, 18)]
     assert (first.asked.style, first.asked.data_digest, first.asked.limit) == (
         PromptStyle.BOARD,
         SUITE_SHA256,
@@ -74,9 +72,9 @@ def test_the_tiny_policy_answers_public_rows_in_its_own_style(tmp_path: Path):
         results = answer_all.fn(tmp_path / "b", spec_of("tiny", data=rows))
     finally:
         close_engine()
-    assert (results.overall.n, results.subsets, results.asked.style) == (
+    assert (results.overall.n, results.labels("wait subset"), results.asked.style) == (
         len(items),
-        ["all"],
+        [],
         PromptStyle.COMPACT,
     )
     completions = pq.read_table(tmp_path / "b" / "rollouts.parquet")["completion"].to_pylist()
@@ -89,10 +87,14 @@ def test_a_data_set_and_a_validation_set_are_answered_too(tmp_path: Path):
         model = f"{server.url}#m"
         of_file = answer_all.fn(tmp_path / "file", spec_of(model, data=str(tmp_path / "d.parquet")))
         of_preset = answer_all.fn(tmp_path / "preset", spec_of(model, preset="micro"))
-    assert (of_file.overall.n, of_file.agents, of_file.subsets) == (3, [3], ["all"])
-    assert (of_preset.overall.n, of_preset.agents, of_preset.asked.data) == (
+    assert (of_file.overall.n, of_file.labels("agents"), of_file.labels("wait subset")) == (
+        3,
+        ["3 agents"],
+        [],
+    )
+    assert (of_preset.overall.n, of_preset.labels("agents"), of_preset.asked.data) == (
         32,
-        [2],
+        ["2 agents"],
         "the validation set of micro",
     )
 

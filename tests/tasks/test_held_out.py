@@ -28,7 +28,7 @@ def test_no_board_of_a_validation_or_tuning_set_is_taught(name: str, found: froz
 
 @pytest.mark.parametrize("name", STUDY_NAMES)
 def test_no_board_of_a_test_suite_is_taught_however_many_agents_it_has(name: str, found: frozenset[str]):
-    assert {instance.problem.id for instance in load_study(name).test.draw()} <= found
+    assert {instance.problem.id for instance in load_study(name).suite.draw()} <= found
 
 
 def test_no_board_of_the_benchmark_suite_with_as_many_agents_as_are_taught_is_taught(found: frozenset[str]):

@@ -8,8 +8,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from envgen.breakdown import Breakdown, Judged, count_verdicts
 from envgen.dataset import USUAL
 from envgen.errors import DataError, describe_validation_error
+from envgen.files import read_json_lines
 from envgen.mapf.commands.problems import posed, solved
-from envgen.mapf.formats import read_json_lines
 from envgen.mapf.problem import Instance
 from envgen.mapf.verifier import verify_batch
 

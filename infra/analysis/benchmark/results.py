@@ -1,17 +1,17 @@
-"""`benchmark.json`: what a model answered, counted by wait subset, agents and map size, with intervals."""
+"""`benchmark.json`: what a model answered, counted by group of instances, with intervals."""
 
+import re
 from collections import Counter
-from collections.abc import Sequence
-from itertools import product
+from collections.abc import Mapping, Sequence
+from itertools import combinations, product
 from typing import Any
 
 from pydantic import Field
 
 from envgen.breakdown import Rate, wilson
+from envgen.families import FamilySpec
 from envgen.frozen import Frozen
-from envgen.mapf.benchmark import Item
-from envgen.mapf.prompts import PromptStyle
-from envgen.mapf.verifier import FailureCategory
+from envgen.suites import ALL, Benchmark, Item, benchmark_of
 from infra.analysis.formats import rate_text
 from policy.chat.engine_config import EngineConfig
 from policy.rollouts import Rollout
@@ -27,9 +27,10 @@ class Asked(Frozen):
     """Digest of a checkpoint; a hub id or an endpoint stands for itself."""
     data: str
     data_digest: str
+    family: FamilySpec = FamilySpec()
     limit: int | None
-    """Instances of each wait subset, number of agents and map size at most."""
-    style: PromptStyle
+    """Instances that are in the same groups at most."""
+    style: str
     answer_tokens: int
     engine: EngineConfig | None = None
     """What ran the model; None for an endpoint."""
@@ -38,11 +39,10 @@ class Asked(Frozen):
 
 
 class Score(Frozen):
-    """The answers of one wait subset, number of agents and map size; None stands for all of them together."""
+    """The answers to a group of instances."""
 
-    subset: str | None
-    agents: int | None
-    size: int | None
+    groups: dict[str, str]
+    """Kind -> label of the group that all are in; empty for all answers together."""
     n: int = Field(ge=1)
     valid: int = Field(ge=0)
     optimal: int = Field(ge=0)
@@ -52,7 +52,7 @@ class Score(Frozen):
     truncated: int = Field(ge=0)
     """Answers that hit the token limit."""
     completion_tokens: int = Field(ge=0)
-    failures: dict[FailureCategory, int]
+    failures: dict[str, int]
 
 
 class BenchmarkResults(Frozen):
@@ -62,82 +62,69 @@ class BenchmarkResults(Frozen):
     seconds: float
     """That the answers took."""
     scores: tuple[Score, ...]
-    """Every wait subset, number of agents and map size that occurs, and all sums over them."""
+    """All answers, then every group and everything that groups have in common."""
 
-    def score(
-        self, subset: str | None = None, agents: int | None = None, size: int | None = None
-    ) -> Score | None:
-        """The score of a group; None if no instance is in it."""
-        return next(
-            (
-                score
-                for score in self.scores
-                if (score.subset, score.agents, score.size) == (subset, agents, size)
-            ),
-            None,
-        )
+    @property
+    def benchmark(self) -> Benchmark:
+        """How it is shown, and what others published."""
+        return benchmark_of(self.asked.family.load())
+
+    def score(self, groups: Mapping[str, str]) -> Score | None:
+        """The score of what is in all these groups, `ALL` for any; None if no instance is."""
+        wanted = {kind: label for kind, label in groups.items() if label != ALL}
+        return next((score for score in self.scores if score.groups == wanted), None)
 
     @property
     def overall(self) -> Score:
         """All answers."""
-        return next(score for score in self.scores if score.subset is score.agents is score.size is None)
+        return self.scores[0]
 
-    @property
-    def subsets(self) -> list[str]:
-        """The wait subsets that occur."""
-        return sorted({score.subset for score in self.scores if score.subset is not None})
-
-    @property
-    def agents(self) -> list[int]:
-        """The numbers of agents that occur, ascending."""
-        return sorted({score.agents for score in self.scores if score.agents is not None})
-
-    @property
-    def sizes(self) -> list[int]:
-        """The map sizes that occur, ascending."""
-        return sorted({score.size for score in self.scores if score.size is not None})
+    def labels(self, kind: str) -> list[str]:
+        """The groups of a kind that occur, by the numbers in their labels."""
+        return sorted({score.groups[kind] for score in self.scores if kind in score.groups}, key=_numbers)
 
 
-def count(items: Sequence[Item], rollouts: Sequence[Rollout]) -> tuple[Score, ...]:
-    """The scores of answers to `items`, in the same order: all sums first, then each group."""
-    groups: dict[tuple[str | None, int | None, int | None], list[Rollout]] = {}
+def _numbers(label: str) -> list[tuple[int, str]]:
+    return [(int(part or 0), text) for text, part in re.findall(r"(\D+|(\d+))", label)]
+
+
+def count(items: Sequence[Item], rollouts: Sequence[Rollout], categories: Sequence[str]) -> tuple[Score, ...]:
+    """The scores of answers to `items`, in the same order, failures by `categories`."""
+    groups: dict[tuple[tuple[str, str], ...], list[Rollout]] = {}
     for item, rollout in zip(items, rollouts, strict=True):
-        problem = item.instance.problem
-        for group in product((None, item.subset), (None, problem.num_agents), (None, problem.size)):
-            groups.setdefault(group, []).append(rollout)
-    order = sorted(groups, key=lambda group: (group[0] or "", group[1] or 0, group[2] or 0))
-    return tuple(_score(group, groups[group]) for group in order)
+        for number in range(len(item.groups) + 1):
+            for group in combinations(item.groups.items(), number):
+                groups.setdefault(group, []).append(rollout)
+    return tuple(_score(dict(group), groups[group], categories) for group in sorted(groups, key=len))
 
 
 def scores_table(results: BenchmarkResults) -> list[dict[str, Any]]:
-    """Rows for the Prefect UI: by agents and wait subset, by agents and map size, and one for all."""
-    groups = [
-        *product(results.agents, results.subsets, [None]),
-        *product(results.agents, [None], results.sizes),
+    """Rows for the Prefect UI: each cell of `Benchmark.tables`, and one for all."""
+    tables = results.benchmark.tables
+    kinds = list(dict.fromkeys(kind for table in tables for kind in table))
+    cells = [
+        dict(zip(table, labels, strict=True))
+        for table in tables
+        for labels in product(*map(results.labels, table))
     ]
     return [
         {
-            "agents": score.agents or "all",
-            "wait subset": score.subset or "all",
-            "map size": f"{score.size}x{score.size}" if score.size else "all",
+            **{kind: cell.get(kind, ALL) for kind in kinds},
             "instances": score.n,
             "valid": rate_text(score.valid_rate),
             "optimal": rate_text(score.optimal_rate),
         }
-        for agents, subset, size in (*groups, (None, None, None))
-        if (score := results.score(subset, agents, size))
+        for cell in (*cells, {})
+        if (score := results.score(cell))
     ]
 
 
-def _score(group: tuple[str | None, int | None, int | None], rollouts: list[Rollout]) -> Score:
-    subset, agents, size = group
+def _score(groups: dict[str, str], rollouts: list[Rollout], categories: Sequence[str]) -> Score:
     n, verdicts = len(rollouts), [rollout.verdict for rollout in rollouts]
     valid, optimal = sum(v.valid for v in verdicts), sum(v.optimal for v in verdicts)
     found = Counter(v.category for v in verdicts)
     return Score(
-        subset=subset,
-        agents=agents,
-        size=size,
+        groups=groups,
         n=n,
         valid=valid,
         optimal=optimal,
@@ -145,5 +132,5 @@ def _score(group: tuple[str | None, int | None, int | None], rollouts: list[Roll
         optimal_rate=wilson(optimal, n),
         truncated=sum(r.truncated for r in rollouts),
         completion_tokens=sum(r.completion_tokens for r in rollouts),
-        failures={category: found[category] for category in FailureCategory},
+        failures={category: found[category] for category in categories},
     )

@@ -6,11 +6,14 @@ from typing import Any
 
 from pydantic import Field
 
+from envgen.dataset import USUAL, family_of
 from envgen.errors import ConfigError, RunDirectoryError
+from envgen.families import FamilySpec
 from envgen.files import digest, is_unused, read_model, write_json
 from envgen.frozen import Frozen
-from envgen.mapf.prompts import PromptStyle
+from envgen.suites import benchmark_of
 from infra.config.names import checked_name
+from infra.config.preset import load_preset
 from infra.config.settings import Settings
 from policy.chat.endpoint import Endpoint, check_endpoint
 from policy.chat.engine_config import EngineConfig
@@ -24,9 +27,11 @@ ANSWER_TOKENS, COMPACT_ANSWER_TOKENS = 8192, 128
 
 Optimal answers to the suite have up to 105 tokens of the tiny policy.
 """
-BOARD_PROMPT_TOKENS = 2048
-"""More than a prompt in the board style has."""
-LEAST_BOARD_CONTEXT = 2 * BOARD_PROMPT_TOKENS
+COMPACT = "compact"
+"""The style of models whose context is short; a family that has none is asked in its usual one."""
+PROMPT_TOKENS = 2048
+"""More than a prompt in the usual style has."""
+LEAST_CONTEXT = 2 * PROMPT_TOKENS
 
 
 class BenchmarkSpec(Frozen):
@@ -39,8 +44,8 @@ class BenchmarkSpec(Frozen):
     preset: str
     """A preset whose validation set is answered; empty unless it is."""
     limit: int | None = Field(ge=1)
-    """Instances of each wait subset, number of agents and map size at most."""
-    style: PromptStyle
+    """Instances that are in the same groups at most."""
+    style: str
     answer_tokens: int = Field(ge=8)
     engine: EngineConfig = EngineConfig()
     """Not used for an endpoint."""
@@ -63,6 +68,13 @@ class BenchmarkSpec(Frozen):
         """
         engine = {"engine": self.unusual} if self.unusual else {}
         return self.model_dump(mode="json", exclude={"engine"}) | engine
+
+    @property
+    def family(self) -> FamilySpec:
+        """The family of what is answered; DataError if a data set cannot be read."""
+        if self.preset:
+            return load_preset(self.preset).family
+        return family_of(Path(self.data)) if self.data.endswith(".parquet") else USUAL
 
     @property
     def endpoint(self) -> Endpoint | None:
@@ -118,14 +130,14 @@ def planned(
     data: str,
     preset: str,
     limit: int | None,
-    style: PromptStyle | None,
+    style: str | None,
     answer_tokens: int | None,
     engine: EngineConfig,
 ) -> BenchmarkSpec:
     """The spec of a benchmark, style and answer length filled in for this model where they are None.
 
-    A checkpoint whose context cannot hold the board style is asked in the compact one, which is what the tiny
-    policy was taught. ConfigError or ModelError says what is wrong.
+    A checkpoint whose context is short is asked in the compact style, which is what the tiny policy was
+    taught. ConfigError, DataError or ModelError says what is wrong.
     """
     if not model:
         raise ConfigError(
@@ -139,17 +151,20 @@ def planned(
         data=data,
         preset=preset,
         limit=limit,
-        style=style or PromptStyle.BOARD,
+        style=style or "",
         answer_tokens=answer_tokens or ANSWER_TOKENS,
         engine=engine,
     )
-    context = _context(spec)
-    if style is None and context and context < LEAST_BOARD_CONTEXT:
-        style = PromptStyle.COMPACT
+    family, context = spec.family.load(), _context(spec)
+    benchmark_of(family)
+    short = context is not None and context < LEAST_CONTEXT and COMPACT in family.styles
+    style = style or (COMPACT if short else family.styles[0])
+    if style not in family.styles:
+        raise ConfigError(f"style: {style!r} is none of {', '.join(family.styles)}")
     room = min(length for length in (context, engine.max_model_len, 2 * ANSWER_TOKENS) if length)
-    longest = max(8, min(ANSWER_TOKENS, room - BOARD_PROMPT_TOKENS))
-    tokens = COMPACT_ANSWER_TOKENS if style is PromptStyle.COMPACT else longest
-    return spec.model_copy(update={"style": style or spec.style, "answer_tokens": answer_tokens or tokens})
+    longest = max(8, min(ANSWER_TOKENS, room - PROMPT_TOKENS))
+    tokens = COMPACT_ANSWER_TOKENS if style == COMPACT else longest
+    return spec.model_copy(update={"style": str(style), "answer_tokens": answer_tokens or tokens})
 
 
 def _context(spec: BenchmarkSpec) -> int | None:

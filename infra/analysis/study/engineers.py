@@ -1,4 +1,4 @@
-"""What the engineers of a round did: their configs of boards, how proposals behaved, what pilots knew."""
+"""What the engineers of a round did: their configs, how proposals behaved, what pilots knew."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
@@ -7,9 +7,11 @@ import numpy as np
 
 from engineer.behaviour import ProposalBehaviour, budgets
 from envgen.config import EnvConfig
+from envgen.family import Space, TaskFamily
 from envgen.frozen import Frozen
+from envgen.suites import test_suite_of
 from infra.analysis.correlation import RankCorrelation, ScoredStage, piloted_stages, rank_correlations, scored
-from infra.analysis.formats import SPACE, hundred, percent
+from infra.analysis.formats import SPACE, hundred, label, named_strata, percent
 from infra.analysis.spec import Stage0
 from infra.analysis.study.records import StoredRun
 from infra.runs.fork import STAGE_STEPS
@@ -25,28 +27,34 @@ class Measure(NamedTuple):
     of: Callable[[ProposalBehaviour], float | None]
 
 
-MEASURES = {
-    "edit_shares": Measure("edit of the shares, points over sizes", hundred, lambda one: one.edit.data_ratio),
-    "edit_holes": Measure(
-        "edit of the hole ratios, points over sizes", hundred, lambda one: one.edit.knobs.get("hole_ratio")
-    ),
-    "edit_waits": Measure(
-        "edit of the wait ratios, points over sizes", hundred, lambda one: one.edit.knobs.get("wait_ratio")
-    ),
-    "agreement": Measure("agreement with the failures, −1 to 1", None, lambda one: one.agreement),
-    "undone": Measure("edit taken back after a drop, −1 to 1", None, lambda one: one.undone),
-    "unsolved": Measure(
-        f"data on sizes under 5{SPACE}% valid", percent, lambda one: one.proposed_shares.unsolved
-    ),
-    "solved": Measure(
-        f"data on sizes over 95{SPACE}% valid", percent, lambda one: one.proposed_shares.solved
-    ),
-    "true_claims": Measure(
-        "claims of the rationale that are true",
-        percent,
-        lambda one: one.claims.true / one.claims.checked if one.claims and one.claims.checked else None,
-    ),
-}
+def measures(space: Space) -> dict[str, Measure]:
+    """What there is of the proposals of a family."""
+    over = f"points over {space.key}"
+    edits = {
+        f"edit_{knob.name}": Measure(
+            f"edit of the {label(knob.name)}s, {over}",
+            hundred,
+            lambda one, name=knob.name: one.edit.knobs.get(name),
+        )
+        for knob in space.knobs
+    }
+    return {
+        "edit_shares": Measure(f"edit of the shares, {over}", hundred, lambda one: one.edit.data_ratio),
+        **edits,
+        "agreement": Measure("agreement with the failures, −1 to 1", None, lambda one: one.agreement),
+        "undone": Measure("edit taken back after a drop, −1 to 1", None, lambda one: one.undone),
+        "unsolved": Measure(
+            f"data on {space.key} under 5{SPACE}% valid", percent, lambda one: one.proposed_shares.unsolved
+        ),
+        "solved": Measure(
+            f"data on {space.key} over 95{SPACE}% valid", percent, lambda one: one.proposed_shares.solved
+        ),
+        "true_claims": Measure(
+            "claims of the rationale that are true",
+            percent,
+            lambda one: one.claims.true / one.claims.checked if one.claims and one.claims.checked else None,
+        ),
+    }
 
 
 class Mean(Frozen):
@@ -61,7 +69,7 @@ class Behaviour(Frozen):
 
     proposals: int
     means: dict[str, Mean | None]
-    """Of `MEASURES`; None if one is not defined for any proposal."""
+    """Of `measures`; None if one is not defined for any proposal."""
     kept: int
     """Proposals of which nothing could be used, so that the config before was kept."""
     projected: int
@@ -76,15 +84,11 @@ class StageConfig(Frozen):
     """The config that a stage of an arm trained on, mean over seeds."""
 
     shares: dict[str, float]
-    """Map size -> share of the data."""
-    waits: dict[str, float | None]
-    """Map size -> wait ratio, over the seeds that have data there; None if no seed has."""
-    hole_ratio: float
-    """Mean over the data."""
-    wait_ratio: float
-    """Share of the data whose optimal plan needs a wait."""
-    size: float
-    """Mean map size of the data."""
+    """Stratum -> share of the data."""
+    followed: dict[str, float | None]
+    """Stratum -> `TestSuite.followed`, over the seeds that have data there; None if no seed has."""
+    means: dict[str, float]
+    """`TestSuite.scores` over the data."""
     different: int
     """How many different configs the seeds have; one if nothing is drawn and the seeds share a stage 0."""
 
@@ -117,12 +121,15 @@ class Correlations(Frozen):
         return [(name, found) for name, found in each if found]
 
 
-def conduct(runs: Sequence[StoredRun]) -> Conduct:
+def conduct(runs: Sequence[StoredRun], family: TaskFamily) -> Conduct:
     """What the engineer of an arm did in its runs."""
     stages = range(min(len(run.results.stages) for run in runs))
+    proposed = [stage for run in runs for stage in run.results.stages if not stage.overruled]
     return Conduct(
-        configs=tuple(_config([run.results.stages[stage].config for run in runs]) for stage in stages),
-        behaviour=_behaviour([stage for run in runs for stage in run.results.stages if not stage.overruled]),
+        configs=tuple(
+            _config([run.results.stages[stage].config for run in runs], family) for stage in stages
+        ),
+        behaviour=_behaviour(proposed, measures(family.space)),
         steps=tuple(sorted({sum(stage.training.steps for stage in run.results.stages) for run in runs})),
     )
 
@@ -140,13 +147,12 @@ def pilot_finding(runs: Iterable[StoredRun], stage_0: Stage0) -> Correlations:
     return _correlated(found, stage_0)
 
 
-def config_finding(runs: Iterable[StoredRun], stage_0: Stage0) -> Correlations:
-    """Knobs of the configs of redesigned stages, and the gains of these stages."""
+def config_finding(runs: Iterable[StoredRun], stage_0: Stage0, family: TaskFamily) -> Correlations:
+    """Scores of the configs of redesigned stages, and the gains of these stages."""
     found = []
     for run in runs:
         for stage in run.results.stages[1:]:
-            knobs = _config([stage.config]).model_dump(include={"wait_ratio", "size", "hole_ratio"})
-            found.append((run.seed, scored(run.policy, stage, knobs)))
+            found.append((run.seed, scored(run.policy, stage, _config([stage.config], family).means)))
     return _correlated(found, stage_0)
 
 
@@ -182,34 +188,36 @@ def _less_means(found: list[tuple[int, ScoredStage]]) -> list[ScoredStage]:
     return less
 
 
-def _config(configs: list[EnvConfig]) -> StageConfig:
-    shares = dict(sorted(budgets(configs).items(), key=lambda found: int(found[0])))
-    drawn = {size: [one.strata[size] for one in configs if size in one.strata] for size in shares}
-    waits = {
-        size: [part["wait_ratio"] for part in found if part.data_ratio > 0] for size, found in drawn.items()
+def _config(configs: list[EnvConfig], family: TaskFamily) -> StageConfig:
+    space, suite, found = family.space, test_suite_of(family), budgets(configs)
+    shares = {name: found[name] for name in named_strata(space, configs)}
+    parts = {name: [one.strata.get(name) for one in configs] for name in shares}
+    followed = {
+        name: [part[suite.followed[0]] for part in of_name if part and part.data_ratio > 0]
+        for name, of_name in parts.items()
     }
 
-    def over_data(knob: str) -> float:
-        ratios = [[one.strata[s][knob] if s in one.strata else 0.0 for one in configs] for s in shares]
+    def over_data(score: str) -> float:
+        if score == space.short:
+            return float(sum(int(name) * np.mean(share) for name, share in shares.items()))
+        ratios = [[part[score] if part else 0.0 for part in of_name] for of_name in parts.values()]
         return float((np.array(list(shares.values())) * np.array(ratios)).sum(axis=0).mean())
 
     return StageConfig(
-        shares={size: float(np.mean(parts)) for size, parts in shares.items()},
-        waits={size: float(np.mean(ratios)) if ratios else None for size, ratios in waits.items()},
-        hole_ratio=over_data("hole_ratio"),
-        wait_ratio=over_data("wait_ratio"),
-        size=float(sum(int(size) * np.mean(parts) for size, parts in shares.items())),
+        shares={name: float(np.mean(share)) for name, share in shares.items()},
+        followed={name: float(np.mean(values)) if values else None for name, values in followed.items()},
+        means={score: over_data(score) for score in suite.scores},
         different=len({config.model_dump_json() for config in configs}),
     )
 
 
-def _behaviour(stages: list[StageResult]) -> Behaviour:
+def _behaviour(stages: list[StageResult], measured: dict[str, Measure]) -> Behaviour:
     proposals = [proposal for stage in stages for proposal in (stage.proposal, *stage.rejected)]
     answers = [attempt for proposal in proposals for attempt in proposal.attempts]
     return Behaviour(
         proposals=len(stages),
         means={
-            name: _mean(measure.of(stage.behaviour) for stage in stages) for name, measure in MEASURES.items()
+            name: _mean(measure.of(stage.behaviour) for stage in stages) for name, measure in measured.items()
         },
         kept=sum(stage.proposal.fallback is not None for stage in stages),
         projected=sum(bool(stage.proposal.changes) for stage in stages),

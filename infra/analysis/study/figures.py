@@ -1,12 +1,15 @@
-"""The pictures of a study of boards: effects, learning curves, budgets and pilots."""
+"""The pictures of a study: effects, learning curves, budgets and pilots."""
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from envgen.family import TaskFamily
+from envgen.suites import test_suite_of
 from infra.analysis.charts import (
     COLOURS,
     INK,
@@ -37,14 +40,14 @@ _PILOT_AXES = {
 }
 
 
-def write_figures(folder: Path, rounds: Sequence[RoundFindings]) -> None:
+def write_figures(folder: Path, rounds: Sequence[RoundFindings], family: TaskFamily) -> None:
     """Write all pictures of a study's rounds into a folder."""
     write_png(folder / EFFECTS, effects_figure({f"Round {one.number}": one.against for one in rounds}))
     for one in rounds:
         curves = curves_figure([arm.result for arm in one.arms], one.instances["validation"], "plans")
         write_png(folder / f"curves-round-{one.number}.png", curves)
         configs = {arm.result.label: arm.conduct.configs for arm in one.arms if arm.conduct}
-        write_png(folder / f"budget-round-{one.number}.png", budget_figure(configs))
+        write_png(folder / f"budget-round-{one.number}.png", budget_figure(configs, family))
         if one.pilot.stages:
             write_png(folder / f"pilot-round-{one.number}.png", pilot_figure(one.pilot))
 
@@ -72,23 +75,21 @@ def pilot_figure(pilot: Correlations) -> "Figure":
     return figure
 
 
-def budget_figure(arms: Mapping[str, Sequence[StageConfig]]) -> "Figure":
-    """Share of the data (above) and wait ratio (below) by map size in %, a panel an arm, a column a stage."""
-    sizes = sorted({int(size) for configs in arms.values() for config in configs for size in config.shares})
-    names = [f"{size}×{size}" for size in sizes]
+def budget_figure(arms: Mapping[str, Sequence[StageConfig]], family: TaskFamily) -> "Figure":
+    """Share of the data (above) and the followed knob (below) by stratum in %, a panel an arm, a column a
+    stage."""
+    named = {name for configs in arms.values() for config in configs for name in config.shares}
+    space, (knob, what) = family.space, test_suite_of(family).followed
+    strata = [name for name in space.names if name in named]
+    names = [re.sub(r"(?<=\d)x(?=\d)", "×", space.label(name)) for name in strata]
     rows = math.ceil(len(arms) / _HEAT_COLUMNS)
-    figure = new_figure(10, 2 * (0.7 + rows * (0.8 + 0.28 * (len(sizes) + 0.5))))
+    figure = new_figure(10, 2 * (0.7 + rows * (0.8 + 0.28 * (len(strata) + 0.5))))
     above, below = figure.subfigures(2, 1, squeeze=False, hspace=0.04).flat
-    _heat(above, arms, names, lambda config: [config.shares.get(str(size), 0.0) for size in sizes])
-    above.suptitle("Share of the training data by map size, %", x=0.01, ha="left", color=INK, fontsize=11)
-    _heat(
-        below,
-        arms,
-        [*names, _ALL],
-        lambda config: [*map(config.waits.get, map(str, sizes)), config.wait_ratio],
-    )
-    what = "Share of training boards that need a wait by map size, %"
-    note = f"{what}; '{_ALL}' is over all the data; no number: no data there"
+    _heat(above, arms, names, lambda config: [config.shares.get(name, 0.0) for name in strata])
+    shares = f"Share of the training data by {space.noun}, %"
+    above.suptitle(shares, x=0.01, ha="left", color=INK, fontsize=11)
+    _heat(below, arms, [*names, _ALL], lambda config: [*map(config.followed.get, strata), config.means[knob]])
+    note = f"{what.capitalize()} by {space.noun}, %; '{_ALL}' is over all the data; no number: no data there"
     below.suptitle(note, x=0.01, ha="left", color=INK, fontsize=11)
     return figure
 

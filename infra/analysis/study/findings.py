@@ -9,8 +9,7 @@ from engineer.gate import BASE_POLICY
 from envgen.breakdown import Rate
 from envgen.errors import DataError
 from envgen.frozen import Frozen
-from envgen.mapf.problem import Instance
-from envgen.mapf.verifier import FailureCategory
+from envgen.suites import test_suite_of
 from infra.analysis.gather import RATES, Finished, RateName, Runs, arm_result, change, final
 from infra.analysis.results import BASELINES, ArmResult
 from infra.analysis.spec import Stage0
@@ -28,7 +27,7 @@ from infra.runs.results import Made
 
 BASE_AND_STAGE_0 = {"start": BASE_POLICY, "stage 0": 0}
 """The policies that all arms share, as tables name them."""
-ALL_OPTIMAL, VALIDATION = "all boards, optimal plans", "validation set"
+VALIDATION = "validation set"
 
 
 class PolicyFinding(Frozen):
@@ -36,7 +35,7 @@ class PolicyFinding(Frozen):
 
     result: ArmResult
     """On the test; its curves are those on the validation set. Arms have the shared policies as baselines."""
-    failures: dict[FailureCategory, float]
+    failures: dict[str, float]
     """Share of all answers of its final policies."""
     conduct: Conduct | None = None
     """What its engineer did; None for what arms share."""
@@ -143,7 +142,7 @@ def find(data: RoundData) -> RoundFindings:
             against=_family(data, tested),
             strata=tuple(_strata(data, tested)),
             pilot=pilot_finding(stored.runs, stored.stage_0),
-            configs=config_finding(stored.runs, stored.stage_0),
+            configs=config_finding(stored.runs, stored.stage_0, data.family),
         )
     except KeyError as missing:
         lacking = f"round {stored.round}: there are no answers of {missing.args[0]}"
@@ -190,13 +189,13 @@ def _policy(data: RoundData, name: str, tested: Mapping[str, Runs]) -> PolicyFin
     runs = _once(data, name, tested[name])
     categories = [category for run in runs.values() for category in run.end("category")]
     counts = Counter(categories)
-    failures = {category: counts[category] / len(categories) for category in FailureCategory}
+    failures = {category: counts[category] / len(categories) for category in data.family.space.categories}
     if name in BASE_AND_STAGE_0:
         return PolicyFinding(result=arm_result(name, runs, {}), failures=failures)
     curricula = data.runs(name)
     said = curricula[0].results.engineer, curricula[0].results.variant
     result = arm_result(name, runs, {base: tested[base] for base in BASE_AND_STAGE_0}, *said)
-    return PolicyFinding(result=result, failures=failures, conduct=conduct(curricula))
+    return PolicyFinding(result=result, failures=failures, conduct=conduct(curricula, data.family))
 
 
 def _firsts(data: RoundData) -> list[StoredRun]:
@@ -220,22 +219,15 @@ def _by_baseline(effects: Mapping[tuple[str, str], Effect]) -> dict[str, dict[st
 
 
 def _strata(data: RoundData, tested: Mapping[str, Runs]) -> list[Stratum]:
-    parts: list[tuple[str, list[bool], RateName]] = [*_parts(data.instances["test"])]
-    parts.append((ALL_OPTIMAL, [True] * len(data.instances["test"]), "optimal"))
-    # One board has no interval.
+    test, suite = data.instances["test"], test_suite_of(data.family)
+    parts: list[tuple[str, list[bool], RateName]] = [(*part, "valid") for part in suite.parts(test)]
+    parts.append((f"all {suite.noun}, optimal plans", [True] * len(test), "optimal"))
+    # One instance has no interval.
     found = [
         _stratum(data, tested, name, np.array(mask), rates) for name, mask, rates in parts if sum(mask) > 1
     ]
     everything = np.ones(len(data.instances["validation"]), dtype=bool)
     return [*found, _stratum(data, policies(data, "validation"), VALIDATION, everything, "valid")]
-
-
-def _parts(test: list[Instance]) -> Iterable[tuple[str, list[bool], RateName]]:
-    kinds = [(instance.problem.num_agents, instance.problem.size) for instance in test]
-    for agents, size in sorted(set(kinds)):
-        yield f"{agents} agents, {size}×{size}", [kind == (agents, size) for kind in kinds], "valid"
-    for name, needed in (("a wait is needed", True), ("no wait is needed", False)):
-        yield name, [instance.solution.wait_required is needed for instance in test], "valid"
 
 
 def _stratum(

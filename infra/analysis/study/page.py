@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from envgen.errors import DataError
+from envgen.family import Space
 from envgen.files import read_text, write_text
 from infra.analysis.correlation import RankCorrelation
 from infra.analysis.formats import (
@@ -15,6 +16,7 @@ from infra.analysis.formats import (
     count,
     difference_text,
     hundred,
+    is_share,
     p_value,
     percent,
     points,
@@ -26,7 +28,7 @@ from infra.analysis.report.build import environment
 from infra.analysis.report.tables import made_with
 from infra.analysis.results import BASELINES
 from infra.analysis.statistics import ALPHA
-from infra.analysis.study.engineers import MEASURES, Mean
+from infra.analysis.study.engineers import Mean, StageConfig, measures
 from infra.analysis.study.figures import EFFECTS, write_figures
 from infra.analysis.study.findings import RoundFindings, find
 from infra.analysis.study.records import CURRICULA, RoundData, read_round
@@ -50,7 +52,8 @@ def write_page(output: Path, data: Path, spec: StudySpec) -> Path:
             f"{data}: holds no round of study {spec.name}; run the study, or give the folder of its data"
         )
     found = [find(one) for one in read]
-    write_figures(output / FOLDER, found)
+    preset, suite = load_preset(spec.preset), spec.suite
+    write_figures(output / FOLDER, found, preset.task)
     if data.resolve() != (output / FOLDER).resolve():
         for name in COPIED:
             if (data / name).exists():
@@ -67,7 +70,8 @@ def write_page(output: Path, data: Path, spec: StudySpec) -> Path:
     }
     page = templates.get_template("study.md.j2").render(
         spec=spec,
-        preset=load_preset(spec.preset),
+        preset=preset,
+        suite=suite,
         rounds=found,
         facts=[_facts(spec, one) for one in found],
         unfinished={one.number: _missing_seeds(spec, one) for one in found},
@@ -79,7 +83,8 @@ def write_page(output: Path, data: Path, spec: StudySpec) -> Path:
         baselines=BASELINES,
         effects=EFFECTS,
         steps=_steps,
-        behaviour=behaviour_rows,
+        behaviour=partial(behaviour_rows, preset.space),
+        config=partial(_config, preset.space),
         rho=_rho,
     )
     write_text(output / PAGE, page)
@@ -176,14 +181,14 @@ def _steps(found: RoundFindings) -> str:
     return f"**The curricula made different numbers of optimizer steps**: {different}."
 
 
-def behaviour_rows(found: RoundFindings) -> list[tuple[str, ...]]:
+def behaviour_rows(space: Space, found: RoundFindings) -> list[tuple[str, ...]]:
     """A row a measure, a column an arm."""
     behaviours = [conduct.behaviour for conduct in found.conducts]
     # Rounds that ran before claims were checked have no such row.
     claims = any(one.means["true_claims"] for one in behaviours)
     measured = [
         (measure.words, *(_mean(one.means[name], measure.form) for one in behaviours))
-        for name, measure in MEASURES.items()
+        for name, measure in measures(space).items()
         if claims or name != "true_claims"
     ]
     asked = (f"{one.unreadable} of {one.answers}" if one.answers else UNDEFINED for one in behaviours)
@@ -194,6 +199,13 @@ def behaviour_rows(found: RoundFindings) -> list[tuple[str, ...]]:
         ("changed to be legal", *(f"{one.projected} of {one.proposals}" for one in behaviours)),
         ("answers of a model that could not be read", *asked),
     ]
+
+
+def _config(space: Space, config: StageConfig) -> str:
+    """What a stage of an arm trained on, `TestSuite.scores` and how many different configs."""
+    shares = [knob.name for knob in space.knobs if is_share(knob)]
+    means = (percent(value) if name in shares else f"{value:.1f}" for name, value in config.means.items())
+    return ", ".join([*means, str(config.different)])
 
 
 def _mean(mean: Mean | None, form: Callable[[float], str] | None) -> str:

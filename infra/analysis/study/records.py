@@ -11,18 +11,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import pyarrow as pa
 from pydantic import model_validator
 
-from envgen.dataset import read_dataset, read_table, write_table
+from envgen.dataset import family_of, read_dataset, read_table, write_table
 from envgen.errors import DataError
+from envgen.family import TaskFamily
 from envgen.files import read_model, write_json
 from envgen.frozen import Frozen
-from envgen.mapf.problem import Instance
-from envgen.mapf.verifier import verify_batch
 from infra.analysis.spec import Stage0, shared_policy
 from infra.runs.results import CurriculumResults
 
@@ -99,7 +98,8 @@ class RoundData:
     """A round, every answer judged anew."""
 
     stored: StoredRound
-    instances: dict[SetName, list[Instance]]
+    family: TaskFamily
+    instances: dict[SetName, list[Any]]
     outcomes: dict[tuple[str, int, SetName], Outcomes]
     """(policy, stage, set) -> verdicts.
 
@@ -118,7 +118,7 @@ class RoundData:
 
 
 def write_round(
-    folder: Path, stored: StoredRound, instances: dict[SetName, list[Instance]], answers: Iterable[Answers]
+    folder: Path, stored: StoredRound, instances: dict[SetName, list[Any]], answers: Iterable[Answers]
 ) -> None:
     """Write both files of a round; without `curricula.json`, which is written last, there is no round."""
     (folder / CURRICULA).unlink(missing_ok=True)
@@ -132,7 +132,7 @@ def write_round(
     write_json(folder / CURRICULA, stored)
 
 
-def read_instances(data: Path) -> dict[SetName, list[Instance]]:
+def read_instances(data: Path) -> dict[SetName, list[Any]]:
     """The instances of both sets; DataError if a file is missing or damaged."""
     return {name: read_dataset(data / f"{name}.parquet") for name in SETS}
 
@@ -164,11 +164,12 @@ def read_answers(data: Path, number: int) -> tuple[StoredRound, list[Answers]]:
 def read_round(data: Path, number: int) -> RoundData:
     """A round of a study's data, with every answer judged anew; errors as in `read_answers`."""
     stored, answers = read_answers(data, number)
-    instances = read_instances(data)
+    instances, family = read_instances(data), family_of(data / f"{SETS[0]}.parquet").load()
     outcomes: dict[tuple[str, int, SetName], Outcomes] = {
-        (one.policy, one.stage, one.set): _judged(instances[one.set], one.completions) for one in answers
+        (one.policy, one.stage, one.set): _judged(family, instances[one.set], one.completions)
+        for one in answers
     }
-    return RoundData(stored=stored, instances=instances, outcomes=outcomes)
+    return RoundData(stored=stored, family=family, instances=instances, outcomes=outcomes)
 
 
 def _stored(data: Path, number: int) -> StoredRound:
@@ -177,8 +178,8 @@ def _stored(data: Path, number: int) -> StoredRound:
     return read_model(path, StoredRound, missing, "put it back", DataError)
 
 
-def _judged(instances: list[Instance], completions: Sequence[str]) -> Outcomes:
-    verdicts = verify_batch(instances, list(completions))
+def _judged(family: TaskFamily, instances: list[Any], completions: Sequence[str]) -> Outcomes:
+    verdicts = family.judge(instances, completions)
     return {
         "valid": np.array([verdict.valid for verdict in verdicts]),
         "optimal": np.array([verdict.optimal for verdict in verdicts]),

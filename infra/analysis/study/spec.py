@@ -10,16 +10,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationError, model_validator
 
-from envgen.errors import ConfigError, ModelError
-from envgen.families import DEFAULT as BOARDS
+from envgen.errors import ConfigError, ModelError, describe_validation_error
 from envgen.files import canonical_json, digest
 from envgen.frozen import Frozen
+from envgen.suites import TestSuite, test_suite_of
 from envgen.yaml_files import read_yaml
 from infra.analysis.results import BASELINES
 from infra.analysis.spec import ComparisonSpec, load_spec, plan
-from infra.analysis.test_suite import TestSuite
 from infra.config.names import Stem
 from infra.config.preset import Preset, load_preset, preset_path
 from infra.runs.run import FREE_FIELDS, changed_fields
@@ -65,7 +64,8 @@ class StudySpec(Frozen):
     name: Stem
     preset: str
     """A preset that all arms share: the name of a shipped one, or in the file a path from there."""
-    test: TestSuite
+    test: dict[str, Any]
+    """`suite`, in the words of the preset's family."""
     rounds: tuple[Round, ...] = Field(min_length=1)
 
     @model_validator(mode="after")
@@ -91,10 +91,6 @@ class StudySpec(Frozen):
     def _check_presets(self, one: Round) -> None:
         """Arms have equal training, and nothing of the test is in it or in validation; else ValueError."""
         plain, first = load_preset(self.preset), self.comparison(one).preset
-        if plain.family.name != BOARDS:
-            raise ValueError(
-                f"preset: is of the family {plain.family.name}, and a study is of boards, {BOARDS}"
-            )
         for field in _OF_THE_STUDY:
             if getattr(first, field) != getattr(plain, field):
                 changed = f"settings change {field}, which decides the study's instances"
@@ -104,11 +100,18 @@ class StudySpec(Frozen):
             if changed := changed_fields(first, preset, FREE_FIELDS - {"stages"} | {"engineer"}):
                 other = f"{arm.label} is trained otherwise than the first group ({changed})"
                 raise ValueError(f"round {one.number}: {other}; change only engineer in a group")
-        known = {int(name) for name in (*first.space.names, *first.validation.strata)}
-        agents = first.family.options["agents"]
-        if seen := known & set(self.test.boards.get(agents, ())):
-            same = f"{sorted(seen)} are trained on or validated on, so that the test is no transfer"
-            raise ValueError(f"test.boards.{agents}: {same}; leave them out")
+        try:
+            self.suite.check(first.family.options, {*first.space.names, *first.validation.strata})
+        except ValueError as error:
+            raise ValueError(f"test.{error}") from None
+
+    @property
+    def suite(self) -> TestSuite:
+        """The test suite; ValueError if it is none, ConfigError if the family has none."""
+        try:
+            return test_suite_of(load_preset(self.preset).task).model_validate(self.test)
+        except ValidationError as error:
+            raise ValueError(describe_validation_error(error, "test")) from None
 
     def round(self, number: int) -> Round:
         """A round by its number; ConfigError if there is none."""
@@ -165,7 +168,7 @@ class StudySpec(Frozen):
             arms=tuple(arms),
             seeds=one.seeds,
             stage_0=one.stage_0,
-            test=self.test,
+            test=self.suite.model_dump(mode="json"),
         )
 
     def arms(self, one: Round) -> list[str]:
@@ -180,8 +183,8 @@ class StudySpec(Frozen):
         """
         facts = {
             "round": one.model_dump(mode="json", exclude_defaults=True),
-            "test": self.test.model_dump(mode="json"),
-            "preset": _registered(read_yaml(preset_path(self.preset))),
+            "test": self.suite.model_dump(mode="json"),
+            "preset": self.suite.registered(read_yaml(preset_path(self.preset))),
             "start": weights_identity(self.comparison(one).preset.model),
         }
         return json.loads(canonical_json(facts))  # as it is when it has been stored and read
@@ -189,28 +192,6 @@ class StudySpec(Frozen):
     def registered(self, one: Round) -> str:
         """Digest of `registration`."""
         return digest(self.registration(one))
-
-
-def _registered(preset: dict[str, Any]) -> dict[str, Any]:
-    """The file of a preset in the words in which studies of boards are registered, the first ones too.
-
-    A pilot of 32 was what a preset that named none had.
-    """
-    options, validation = preset.get("family", {}).get("options", {}), preset.get("validation", {})
-    others = {name: value for name, value in validation.items() if name not in ("grid", "strata")}
-    ratios = {f"{name}s": values for name, values in validation.get("grid", {}).items()}
-    sizes = {"map_sizes": [int(name) for name in validation["strata"]]} if "strata" in validation else {}
-    words = {
-        "agents": options.get("agents"),
-        "space": {name: value for name, value in options.items() if name != "agents"},
-        "validation": {**ratios, **sizes, **others},
-    }
-    engineer = preset.get("engineer", {})
-    others = {name: value for name, value in engineer.items() if (name, value) != ("pilot", 32)}
-    words["design"] = {"designer" if name == "name" else name: value for name, value in others.items()}
-    renamed = ("description", "family", "engineer")
-    known = {name: value for name, value in preset.items() if name not in renamed}
-    return known | {name: value for name, value in words.items() if value}
 
 
 def load_study(name: str) -> StudySpec:

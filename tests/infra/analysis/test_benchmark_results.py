@@ -14,10 +14,10 @@ from envgen.errors import ConfigError, ModelError, RunDirectoryError
 from envgen.files import write_json
 from envgen.mapf.benchmark import EVERYTHING, Item, load_suite
 from envgen.mapf.prompts import PromptStyle, answer
+from envgen.mapf.published import ENGINEER_BY_SIZE, MODELS, VARIANTS
 from envgen.mapf.verifier import FailureCategory, verify
 from flows.commands.benchmark_tables import benchmark_tables, closing_lines
 from infra.analysis.benchmark.chart import CHART_FILE, write_chart
-from infra.analysis.benchmark.published import ENGINEER_BY_SIZE, MODELS, VARIANTS
 from infra.analysis.benchmark.results import (
     RESULTS_FILE,
     Asked,
@@ -64,7 +64,8 @@ def answered(item: Item, number: int) -> Rollout:
 
 
 def results(items: list[Item]) -> BenchmarkResults:
-    scores = count(items, [answered(item, number) for number, item in enumerate(items)])
+    answers = [answered(item, number) for number, item in enumerate(items)]
+    scores = count(items, answers, tuple(FailureCategory))
     return BenchmarkResults(asked=Asked.model_validate(ASKED), seconds=2, scores=scores)
 
 
@@ -82,16 +83,16 @@ WHOLE = results(SUITE)
     "group",
     [
         {},
-        {"subset": "wr_050"},
-        {"agents": 4},
-        {"agents": 5, "size": 7},
-        {"subset": "wr_075", "agents": 3, "size": 3},
+        {"wait subset": "wr_050"},
+        {"agents": "4 agents"},
+        {"agents": "5 agents", "map size": "7x7"},
+        {"wait subset": "wr_075", "agents": "3 agents", "map size": "3x3"},
     ],
 )
 def test_every_group_is_counted_with_wilson_intervals(group: dict):
-    score = WHOLE.score(**group)
+    score = WHOLE.score(group)
     assert score is not None
-    chosen = [number for number, item in enumerate(SUITE) if group.items() <= facts(item).items()]
+    chosen = [number for number, item in enumerate(SUITE) if group.items() <= item.groups.items()]
     optimal, valid = (sum(number % 4 in kinds for number in chosen) for kinds in ((1,), (1, 2)))
     assert (score.n, score.valid, score.optimal) == (len(chosen), valid, optimal)
     assert score.completion_tokens == 10 * len(chosen)
@@ -103,17 +104,12 @@ def test_every_group_is_counted_with_wilson_intervals(group: dict):
         assert (rate.value, rate.low, rate.high) == pytest.approx(wanted)
 
 
-def facts(item: Item) -> dict[str, object]:
-    problem = item.instance.problem
-    return {"subset": item.subset, "agents": problem.num_agents, "size": problem.size}
-
-
 def test_the_json_holds_every_cell_and_all_sums(tmp_path: Path):
     write_json(tmp_path / RESULTS_FILE, WHOLE)
     stored = json.loads((tmp_path / RESULTS_FILE).read_text())
     assert len(stored["scores"]) == (3 + 1) * (21 + 3 + 8 + 1)
     assert BenchmarkResults.model_validate(stored) == WHOLE
-    cells = [score for score in WHOLE.scores if None not in (score.subset, score.agents, score.size)]
+    cells = [score for score in WHOLE.scores if len(score.groups) == 3]
     assert (len(cells), sum(score.n for score in cells)) == (63, 3150)
     assert WHOLE.overall.valid == sum(score.valid for score in cells) == 1575
 
@@ -124,8 +120,8 @@ def test_the_tables_show_rates_with_intervals_and_mark_what_is_published():
     assert "50.0 [48.3,51.7]" in text
     for model, rates in MODELS.items():
         assert model in text
-        assert f"{rates[3][0]:.2f} / {rates[3][1]:.2f}" in text
-    assert all(f"{overall:.2f}" in text for _, _, overall in VARIANTS)
+        assert all(rate in text for rate in rates.values())
+    assert all(rates["all"] in text for rates in VARIANTS.values())
     assert text.count("below the line: published, on the authors' instances, not ours") == 2
     assert "10x10" in text
     assert closing_lines(WHOLE) == [
@@ -153,14 +149,15 @@ def test_instances_of_one_subset_and_two_agents_are_compared_with_nothing():
 
 def test_the_published_rates_add_up_as_they_are_published():
     """Each size has equally many instances, so that the sizes average to the whole."""
-    engineer = MODELS["Qwen3-4B + GRPO + engineer"][3]
+    engineer = [float(rate) for rate in MODELS["Qwen3-4B + GRPO + engineer"]["3 agents"].split(" / ")]
     for kind in (0, 1):
         assert sum(rates[kind] for rates in ENGINEER_BY_SIZE.values()) / 8 == pytest.approx(
             engineer[kind], abs=0.01
         )
-    for _, valid, overall in VARIANTS:
-        if valid:
-            assert sum(valid.values()) / 3 == pytest.approx(overall, abs=0.05)
+    for rates in VARIANTS.values():
+        *subsets, overall = map(float, rates.values())
+        if subsets:
+            assert sum(subsets) / 3 == pytest.approx(overall, abs=0.05)
 
 
 @pytest.mark.parametrize("items", [SUITE, SUITE[:50], SUITE[1000:1003]], ids=["all", "one cell", "three"])
@@ -200,7 +197,7 @@ NOTHING_SAID = {
     [
         ({}, PromptStyle.COMPACT, 128),
         ({"answer_tokens": 64}, PromptStyle.COMPACT, 64),
-        ({"style": PromptStyle.BOARD}, PromptStyle.BOARD, 8),
+        ({"style": "board"}, PromptStyle.BOARD, 8),
     ],
 )
 def test_the_tiny_policy_is_asked_in_the_style_that_it_was_taught(
@@ -237,6 +234,10 @@ def test_models_elsewhere_are_asked_as_models_that_read(model: str):
 def test_what_cannot_be_asked_is_refused_before_anything_is_written(tmp_path: Path):
     with pytest.raises(ConfigError, match=r"data 'd.jsonl' and preset 'tiny' are both given; choose one"):
         planned("tiny", **{**NOTHING_SAID, "data": "d.jsonl", "preset": "tiny"})
+    with pytest.raises(ConfigError, match="style: 'bard' is none of board, compact"):
+        planned("tiny", **{**NOTHING_SAID, "style": "bard"})
+    with pytest.raises(ConfigError, match="the family sums has no benchmark"):
+        planned("tiny", **{**NOTHING_SAID, "preset": "micro-sums"})
     with pytest.raises(ConfigError, match="model: is empty; give tiny"):
         planned("", **NOTHING_SAID)
     with pytest.raises(ModelError, match="no checkpoint there"):

@@ -11,7 +11,8 @@ from support.public_rows import public_row, write_rows
 from envgen.errors import DataError
 from envgen.mapf.benchmark import EVERYTHING, SUBSETS, Item, load_suite
 from envgen.mapf.problem import Instance, to_text
-from infra.analysis.benchmark.sources import read_source
+from envgen.mapf.published import BENCHMARK
+from infra.analysis.benchmark.sources import limited, read_source
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +32,7 @@ def known(instance: Instance) -> tuple:
 
 def test_our_instances_as_public_rows_give_the_same_identities_and_costs(some: list[Item], tmp_path: Path):
     solved: list[int] = []
-    read = read_source(write_rows(tmp_path / "rows.jsonl", map(public_row, some)), solved.append)
+    read = read_source(BENCHMARK, write_rows(tmp_path / "rows.jsonl", map(public_row, some)), solved.append)
     assert [known(item.instance) for item in read] == [known(item.instance) for item in some]
     assert [item.name for item in read] == [item.name for item in some]
     assert {item.subset for item in read} == {EVERYTHING}
@@ -44,11 +45,22 @@ def test_a_row_may_say_its_subset_by_the_name_of_the_config(some: list[Item], tm
         public_row(some[1], subset="benchmark_wr_075"),
         public_row(some[2]),
     ]
-    assert [item.subset for item in read_source(write_rows(tmp_path / "rows.jsonl", rows))] == [
+    assert [item.subset for item in read_source(BENCHMARK, write_rows(tmp_path / "rows.jsonl", rows))] == [
         "wr_050",
         "wr_075",
         EVERYTHING,
     ]
+
+
+def test_a_limit_takes_as_many_of_every_cell_and_keeps_the_order():
+    suite = load_suite()
+    few = limited(suite, 2)
+    assert len(few) == 2 * 63
+    assert few == [item for item in suite if item in few]
+    waits = sum(item.instance.solution.wait_required for item in few)
+    assert 30 < waits < 100, "neither label is preferred"
+    assert {item.name for item in few} == {item.name for item in limited(suite[::-1], 2)}
+    assert limited(suite, 50) == suite
 
 
 WALL = "S H G\nH H H\ns F g"
@@ -77,7 +89,7 @@ WALL = "S H G\nH H H\ns F g"
 )
 def test_a_row_that_is_wrong_is_named(rows: list, complaint: str, tmp_path: Path):
     with pytest.raises(DataError, match=complaint):
-        read_source(write_rows(tmp_path / "rows.jsonl", rows))
+        read_source(BENCHMARK, write_rows(tmp_path / "rows.jsonl", rows))
 
 
 @pytest.mark.parametrize("source", ["suite.csv", "a/b/c", "missing"])
@@ -85,11 +97,11 @@ def test_what_is_no_source_is_refused(source: str):
     with pytest.raises(
         DataError,
         match=(
-            r"expected a .parquet data set, a .jsonl file of rows sample_id, num_agents, text, or a hub id as"
+            r"expected a .parquet data set, a .jsonl file of rows as the public data set has, or a hub id as"
             r" LARK-Lab/"
         ),
     ):
-        read_source(source)
+        read_source(BENCHMARK, source)
 
 
 def test_a_copy_of_the_public_data_set_is_read_with_its_three_configs(
@@ -106,7 +118,7 @@ def test_a_copy_of_the_public_data_set_is_read_with_its_three_configs(
             f"- config_name: benchmark_{subset}\n  data_files:\n  - split: test\n    path: {subset}.jsonl\n"
         )
     (folder / "README.md").write_text(f"---\nconfigs:\n{''.join(configs)}---\n")
-    read = read_source(str(folder))
+    read = read_source(BENCHMARK, str(folder))
     assert [known(item.instance) for item in read] == [known(item.instance) for item in some[:3]]
     assert [item.subset for item in read] == list(SUBSETS)
 
@@ -121,11 +133,15 @@ def test_a_folder_without_the_configs_is_explained(tmp_path: Path, monkeypatch: 
             r" rows"
         ),
     ):
-        read_source(str(tmp_path / "copy"))
+        read_source(BENCHMARK, str(tmp_path / "copy"))
 
 
 def test_a_data_set_that_cannot_be_fetched_is_explained(tmp_path: Path):
-    script = "from infra.analysis.benchmark.sources import PUBLIC, read_source; read_source(PUBLIC)"
+    script = (
+        "from envgen.mapf.published import BENCHMARK as ours\n"
+        "from infra.analysis.benchmark.sources import read_source\n"
+        "read_source(ours, ours.public)"
+    )
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)}
     done = subprocess.run(
         [sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=120

@@ -22,7 +22,6 @@ from envgen.mapf.verifier import verify
 from infra.analysis.spec import SHARED, Stage0, shared_policy
 from infra.analysis.study.records import Answers, SetName, StoredRound, StoredRun, write_round
 from infra.analysis.study.spec import ArmGroup, Round, StudySpec
-from infra.analysis.test_suite import TestSuite
 from infra.runs.results import CurriculumResults, StageResult, TrainingSummary
 from policy.grpo.pilot import Mean, Piloted, PilotScore
 
@@ -36,9 +35,14 @@ ASKED = {
 SPACE = space_of(Options(map_sizes=(3, 4)))
 ARMS = ("fixed", "random", "checkpoint-V6")
 PILOTED = {"engineer.candidates": 4, "engineer.pilot": 32}
-SUITE = TestSuite(
-    boards={3: (4,), 2: (7,)}, wait_ratios=(0.5,), hole_ratios=(0.2,), instances=10, seed=5, answer_tokens=64
-)
+SUITE = {
+    "boards": {3: (4,), 2: (7,)},
+    "wait_ratios": (0.5,),
+    "hole_ratios": (0.2,),
+    "instances": 10,
+    "seed": 5,
+    "answer_tokens": 64,
+}
 SPEC = StudySpec(
     name="small",
     preset="micro",
@@ -82,7 +86,7 @@ def small_sets() -> dict[SetName, list[Instance]]:
 
 def instances(spec: StudySpec) -> dict[SetName, list[Instance]]:
     return {
-        "test": spec.test.draw(),
+        "test": spec.suite.draw(),
         "validation": sample(BoardsConfig.of(config(0.5, 0.25)), 20, agents=2, seed=3, purpose="validation")[
             0
         ],

@@ -167,7 +167,7 @@ def test_seeds_of_another_registration_or_of_other_instances_are_not_taken_over(
     folder: RoundFolder, tmp_path: Path
 ):
     whole = store(folder)
-    other = folder.spec.model_copy(update={"test": folder.spec.test.model_copy(update={"seed": 6})})
+    other = folder.spec.model_copy(update={"test": folder.spec.test | {"seed": 6}})
     with pytest.raises(DataError, match=r"round 2 was registered as \w{12}, and study small says \w{12} now"):
         take_over(whole, other, folder.round, whole)
     for name, found in small_sets().items():

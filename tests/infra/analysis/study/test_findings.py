@@ -102,15 +102,15 @@ def conduct_of(found: RoundFindings, arm: str) -> Conduct:
 
 def test_configs_and_behaviour_are_means_over_the_runs(first: RoundFindings):
     fixed, checkpoint = (conduct_of(first, name) for name in ("fixed", "checkpoint-V6"))
-    assert [one.wait_ratio for one in checkpoint.configs] == pytest.approx([0.25, 0.5])
+    assert [one.means["wait_ratio"] for one in checkpoint.configs] == pytest.approx([0.25, 0.5])
     assert checkpoint.configs[1].shares == pytest.approx({"3": 0.3, "4": 0.7}), (
         "0.2, 0.3 and 0.4 after stage 0"
     )
-    assert checkpoint.configs[1].size == pytest.approx(3.7)
+    assert checkpoint.configs[1].means["size"] == pytest.approx(3.7)
     assert [one.different for one in checkpoint.configs] == [1, 3]
     assert [one.different for one in fixed.configs] == [1, 1]
-    assert fixed.behaviour.means["edit_waits"]
-    assert (fixed.behaviour.means["edit_waits"].value, fixed.behaviour.means["agreement"]) == (0, None)
+    assert fixed.behaviour.means["edit_wait_ratio"]
+    assert (fixed.behaviour.means["edit_wait_ratio"].value, fixed.behaviour.means["agreement"]) == (0, None)
     behaviour = checkpoint.behaviour
     assert behaviour.means["true_claims"]
     assert (behaviour.means["true_claims"].value, behaviour.means["true_claims"].count) == (0.5, 6), (

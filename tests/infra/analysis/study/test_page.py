@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from study_rounds import SPACE as SPACE_OF_BOARDS
 from study_rounds import SPEC, rising, small_sets, write
 
 from envgen.errors import DataError
@@ -58,7 +59,7 @@ def page(written: Path) -> str:
 
 @pytest.fixture
 def _undrawn(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(writing, "write_figures", lambda folder, rounds: None)
+    monkeypatch.setattr(writing, "write_figures", lambda *told: None)
 
 
 def rows(page: str, start: str) -> list[list[str]]:
@@ -124,9 +125,9 @@ def test_true_claims_stand_in_rounds_whose_rationales_were_checked(page: str, da
     claims = "claims of the rationale that are true"
     assert rows(page, claims)[0] == [claims, "–", "50.0 %", "50.0 %"]
     found = find(read_round(data, 1))
-    assert claims in [row[0] for row in writing.behaviour_rows(found)]
+    assert claims in [row[0] for row in writing.behaviour_rows(SPACE_OF_BOARDS, found)]
     older = found.model_copy(update={"arms": tuple(map(unchecked, found.arms))})
-    assert claims not in [row[0] for row in writing.behaviour_rows(older)]
+    assert claims not in [row[0] for row in writing.behaviour_rows(SPACE_OF_BOARDS, older)]
 
 
 def unchecked(arm: PolicyFinding) -> PolicyFinding:
@@ -252,7 +253,7 @@ def test_registered_seeds_that_are_not_complete_are_said(data: Path, tmp_path: P
 
 @pytest.mark.usefixtures("_undrawn")
 def test_another_registration_is_said(data: Path, tmp_path: Path):
-    changed = SPEC.model_copy(update={"test": SPEC.test.model_copy(update={"seed": 6})})
+    changed = SPEC.model_copy(update={"test": SPEC.test | {"seed": 6}})
     assert (
         "**what was run is not what the study's file says now**"
         in write_page(tmp_path, data, changed).read_text()

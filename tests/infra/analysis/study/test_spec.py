@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from envgen.errors import ConfigError
+from envgen.mapf.test_suite import BoardSuite
 from infra.analysis.study.export import take_over
 from infra.analysis.study.records import stored_seeds
 from infra.analysis.study.spec import STUDIES, StudySpec, load_study
@@ -58,13 +59,15 @@ def test_a_shipped_study_asks_every_arm_with_at_least_five_seeds(name: str):
 @pytest.mark.parametrize("name", SHIPPED)
 def test_the_test_suite_is_drawn_whole_and_shares_no_instance_with_validation(name: str):
     spec = load_study(name)
-    drawn = [instance.problem for instance in spec.test.draw()]
-    cells = sum(map(len, spec.test.boards.values())) * len(spec.test.wait_ratios) * len(spec.test.hole_ratios)
-    assert len({problem.id for problem in drawn}) == len(drawn) == cells * spec.test.instances
+    suite = spec.suite
+    assert isinstance(suite, BoardSuite)
+    drawn = [instance.problem for instance in suite.draw()]
+    cells = sum(map(len, suite.boards.values())) * len(suite.wait_ratios) * len(suite.hole_ratios)
+    assert len({problem.id for problem in drawn}) == len(drawn) == cells * suite.instances
     seen = {instance.id for instance in validation_instances(load_preset(spec.preset))}
     assert not seen & {problem.id for problem in drawn}
     assert {(problem.num_agents, problem.size) for problem in drawn} == {
-        (agents, size) for agents, sizes in spec.test.boards.items() for size in sizes
+        (agents, size) for agents, sizes in suite.boards.items() for size in sizes
     }
 
 
@@ -191,8 +194,9 @@ def test_what_is_registered_changes_with_all_that_decides_the_round(tmp_path: Pa
             "settings change validation",
         ),
         ({"rounds": a_round(settings={"family.options.agents": 3})}, "settings change family"),
-        ({"preset": "micro-sums"}, "is of the family sums, and a study is of boards"),
+        ({"preset": "micro-sums"}, "the family sums has no test suite"),
         ({"tset": {}}, "tset"),
+        ({"test": {**PLAIN["test"], "instances": 0}}, "test: instances: Input should be greater"),
     ],
 )
 def test_a_registration_that_could_not_answer_is_refused(tmp_path: Path, changes: dict, complaint: str):
