@@ -32,6 +32,7 @@ def test_the_recipe_of_puzzles_teaches_the_kinds_of_its_preset():
     )
     assert kinds == wanted
     assert len(kinds) == 8
+    assert not recipe.similar_lengths
     assert lesson.style == preset.prompt_style
     assert recipe.longest_answer == preset.max_answer_tokens
 
