@@ -9,7 +9,7 @@ from policy import fetched
 from policy.folder import check_folder
 
 TINY_DIRECTORY = Path(__file__).parent / "tiny" / "base"
-SHIPPED = {"tiny": TINY_DIRECTORY}
+SHIPPED = {"tiny": TINY_DIRECTORY, "tiny-puzzles": Path(__file__).parent / "tiny" / "puzzles"}
 """Name -> directory of the policies that come with the package; their cards say how they were made."""
 TAUGHT = "taught.json"
 """Beside the weights of a policy that `envwright bootstrap` made: how it was taught to be asked."""

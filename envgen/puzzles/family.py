@@ -92,7 +92,7 @@ class ReasoningGym(WorkerFamily):
     vocabulary = VOCABULARY
 
     def __init__(self, options: Options) -> None:
-        self.version = f"2 {VERSION}"
+        self.version = f"3 {VERSION}"
         self.whole = tuple(
             {
                 knob.name

@@ -15,7 +15,7 @@ from envgen.worker import textual_identity
 ALMOST = 0.9
 """The most that a wrong answer is worth which the library's scorer takes for right."""
 REDRAWN = 500
-"""Questions drawn at most until one has the label that is asked for, or has not."""
+"""Questions drawn at most until one has an answer, and the label that is asked for, or has not."""
 
 
 def open_puzzles(strata: Mapping[str, dict[str, Any]]) -> "Puzzles":
@@ -48,14 +48,15 @@ class Puzzles:
             metadata = {key: item["metadata"][key] for key in item["metadata"] if key not in _UNUSED}
             labels = {"infeasible"} if item["answer"] == "infeasible" else set()
             labels |= {"reversed"} if fields.get("reversed") else set()
-            if all(
+            # A program may rewrite itself to nothing, which no answer can say.
+            if item["answer"] and all(
                 (setting.label.name in labels) == bool(settings[key])
                 for key, setting in puzzle.settings.items()
                 if setting.label and key in settings
             ):
                 break
         else:
-            raise ValueError(f"none of {REDRAWN} questions has the labels that are asked for")
+            raise ValueError(f"none of {REDRAWN} questions has an answer and the labels that are asked for")
         identity = _IDENTITIES[name](metadata) if puzzle.canonical else textual_identity(item["question"])
         return {
             "question": item["question"].strip(),

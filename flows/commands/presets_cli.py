@@ -36,13 +36,12 @@ class EngineerWords(Frozen):
 @commands.command(epilog="Example: `envwright presets`")
 def presets(json_: JSON = False) -> None:
     """The presets that are shipped, with what each is; --dry-run of `run` shows all fields of one."""
-    from infra.config.preset import load_preset, shipped_presets
+    from envgen.yaml_files import read_yaml
+    from infra.config.preset import preset_path, shipped_presets
 
-    found = []
-    for name in shipped_presets():
-        preset = load_preset(name)
-        words = {"description": preset.description, "model": preset.model, "stages": preset.stages}
-        found.append(PresetWords(name=name, **words))
+    # As they are written: a family may need a package that is not installed.
+    written = [{"name": name, **read_yaml(preset_path(name))} for name in shipped_presets()]
+    found = [PresetWords(**{field: one[field] for field in PresetWords.model_fields}) for one in written]
     if json_:
         return print_json(found)
     table = plain_table("preset", "model", "stages", "is")

@@ -86,7 +86,7 @@ class Preset(Frozen):
     """`required`: before each stage after the first a person decides on the proposed config. Left out: as in
     the run that is continued."""
     model: str
-    """`tiny` (shipped), a checkpoint directory or a hub id."""
+    """`tiny` or `tiny-puzzles` (shipped), a checkpoint directory or a hub id."""
     seed: int = Field(default=0, ge=0)
     """Of everything random in a curriculum but the validation set."""
     stage0_seed: int | None = Field(default=None, ge=0)

@@ -9,7 +9,7 @@ from envgen.config import SHARE
 from envgen.errors import ConfigError, describe_validation_error
 from envgen.families import DEFAULT, FamilySpec, find_family
 from envgen.yaml_files import read_yaml
-from infra.config.preset import load_preset, set_field, shipped_presets
+from infra.config.preset import load_preset, preset_path, set_field, shipped_presets
 from policy.grpo.train_spec import check_lora_options
 from policy.tiny.spec import CHAT, RECIPE, BootstrapRecipe
 
@@ -60,8 +60,13 @@ def warm_start(
     spec = FamilySpec(name=family or DEFAULT).resolved()
     space = spec.load().space
     middle = {"knobs": {knob.name: (knob.low + knob.high) / 2 for knob in space.knobs}}
-    named = [name for name in shipped_presets() if load_preset(name).family.name == spec.name]
+    named = [name for name in shipped_presets() if _family_of(name) == spec.name]
     return {"model": model, "presets": named, "lessons": [_lesson(spec.name, spec, style, middle)]}
+
+
+def _family_of(preset: str) -> str:
+    """As it is written: a family may need a package that is not installed."""
+    return read_yaml(preset_path(preset)).get("family", {}).get("name", DEFAULT)
 
 
 def _of_preset(name: str, model: str | None, style: str | None) -> dict[str, Any]:

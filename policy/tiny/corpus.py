@@ -39,12 +39,12 @@ def batches(
 
     @lru_cache(maxsize=1)
     def lessons(chunk: int) -> list[list[Example]]:
-        return _batched(lesson_examples(recipe, held_out, chunk), recipe.batch_size, recipe.seed, chunk)
+        return _batched(lesson_examples(recipe, held_out, chunk), recipe.batch_size, recipe, chunk)
 
     @lru_cache(maxsize=1)
     def questions(chunk: int) -> list[list[Example]]:
         drawn = designs[chunk * together :][:together]
-        return _batched(drawn, recipe.design_batch_size, recipe.seed, chunk)
+        return _batched(drawn, recipe.design_batch_size, recipe, chunk)
 
     for number in range(first, recipe.steps):
         before = designs_before(recipe, number)
@@ -58,11 +58,12 @@ def batches(
         yield drawn[place % len(drawn)]
 
 
-def _batched(examples: list[Example], size: int, seed: int, chunk: int) -> list[list[Example]]:
-    """Examples in batches of similar length, which come in any order."""
-    shuffle = random.Random(seed_integer(seed, "batches", chunk)).shuffle
+def _batched(examples: list[Example], size: int, recipe: BootstrapRecipe, chunk: int) -> list[list[Example]]:
+    """Examples in batches, of similar length where the recipe says so, which come in any order."""
+    shuffle = random.Random(seed_integer(recipe.seed, "batches", chunk)).shuffle
     shuffle(examples)
-    examples.sort(key=lambda example: len(example[0]) + len(example[1]))
+    if recipe.similar_lengths:
+        examples.sort(key=lambda example: len(example[0]) + len(example[1]))
     found = [examples[start : start + size] for start in range(0, len(examples), size)]
     shuffle(found)
     return found

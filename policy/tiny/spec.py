@@ -146,6 +146,10 @@ class BootstrapRecipe(Frozen):
     """From then on every so many batches one is of design questions."""
     batch_size: int = Field(default=128, ge=1)
     """Questions of a batch."""
+    similar_lengths: bool = True
+    """Whether the questions of a batch are about as long as each other, which is faster; false mixes them.
+
+    Where length goes with the kind of question, a policy forgets one kind while it is taught another."""
     design_batch_size: int = Field(default=32, ge=1)
     """Design questions of a batch."""
     design_variants: tuple[str, ...] = ()

@@ -11,6 +11,7 @@ FEW = "--set instances=16 --set epochs=1 --set validation.instances=1"
 """What makes a run of the tiny preset one of seconds."""
 _OPTIONS = '{"stages": 1, "settings": {"instances": 16, "epochs": 1, "validation.instances": 1}}'
 SMALLER = {
+    "envwright run tiny-puzzles": f"{FEW} --stages 1",
     "envwright run tiny --name": f"{FEW} --stages 2",
     "envwright run tiny --engineer": f"{FEW} --stages 2",
     "envwright run ./riddles.yaml": "--set epochs=1 --set validation.instances=2 --stages 1",
@@ -41,9 +42,11 @@ LEFT_OUT = {
     "envwright compare tiny --engineers checkpoint,base --variants": HOURS,
     "envwright study strong": HOURS,
     "envwright run qwen3-4b": GPU,
+    "envwright run puzzles": GPU,
     "envwright bootstrap -o warm": NETWORK,
     "envwright fetch smollm2-135m": NETWORK,
     "envwright bootstrap -o smollm2-warm": HOURS,
+    "envwright bootstrap -o puzzles-base": HOURS,
     "envwright run smollm2-135m": HOURS,
     ".venv-vllm/bin/vllm serve": "answers until it is ended, from weights that take hours to make",
     "vf-validate": "verifiers is installed apart; tests/infra/test_stage_export.py calls it",

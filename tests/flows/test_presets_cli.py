@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from support.presets import EVERY
 
 from engineer.engineers.registry import known_engineers
 from infra.config.preset import Preset, load_preset, shipped_presets
@@ -24,7 +25,7 @@ def test_presets_and_engineers_are_listed_for_people_and_for_programs(envwright)
     assert engineers["frontier"]["needs"] == ""
 
 
-@pytest.mark.parametrize("source", shipped_presets())
+@pytest.mark.parametrize("source", EVERY)
 def test_a_preset_of_ones_own_is_the_one_that_it_was_made_from(envwright, tmp_path: Path, source: str):
     assert envwright("init", "mine", "--from", source).code == 0
     found = load_preset(str(tmp_path / "mine.yaml"))

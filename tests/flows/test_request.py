@@ -1,11 +1,12 @@
 """How much `run` and `compare` ask for: said before anything starts, with a bound."""
 
 import pytest
+from support.presets import EVERY
 
 from envgen.errors import ChildError
 from flows.commands.request import announce, work_of
 from infra.analysis.spec import plan
-from infra.config.preset import load_preset, shipped_presets
+from infra.config.preset import load_preset
 from infra.config.workload import workload
 
 MUCH = "--set instances=1000000 --stages 100"
@@ -32,9 +33,9 @@ def test_a_stage_has_a_million_instances_at_most(refused, instances: int):
     refused(["run", "micro", "--set", f"instances={instances}"], "instances: Input should be")
 
 
-def test_no_shipped_preset_needs_a_yes():
-    for name in shipped_presets():
-        announce(workload(load_preset(name)).total, yes=False)
+@pytest.mark.parametrize("name", EVERY)
+def test_no_shipped_preset_needs_a_yes(name: str):
+    announce(workload(load_preset(name)).total, yes=False)
 
 
 def test_a_shared_stage_0_is_counted_once():

@@ -3,6 +3,7 @@ import re
 from typing import Any
 
 import pytest
+from support.presets import EVERY, OF_PUZZLES, needs_reasoning_gym
 
 from envgen.errors import ConfigError
 from envgen.mapf.problem import Agent, Problem
@@ -14,13 +15,19 @@ from policy.grpo.launch import Sharding
 from policy.grpo.memory import estimate_memory
 from policy.grpo.model_size import known_positions, model_size
 
-SHIPPED = sorted(path.stem for path in PRESETS.glob("*.yaml"))
-QWEN = [name for name in SHIPPED if name.startswith("qwen3")]
-CARDS = {"qwen3-0.6b": 22.4, "qwen3-1.7b": 44.5, "qwen3-4b": 79, "qwen3-4b-lora": 22.4, "qwen3-4b-8gpu": 79}
-"""GiB that the smallest cards sold as 24, 48 and 80 GB have."""
+CARDS = {
+    "qwen3-0.6b": 22.4,
+    "qwen3-1.7b": 44.5,
+    "qwen3-4b": 79,
+    "qwen3-4b-lora": 22.4,
+    "qwen3-4b-8gpu": 79,
+    "puzzles": 22.4,
+}
+"""Preset of a Qwen3 -> GiB that the smallest cards sold as 24, 48 and 80 GB have."""
+QWEN = [pytest.param(name, marks=needs_reasoning_gym) if name in OF_PUZZLES else name for name in CARDS]
 
 
-@pytest.mark.parametrize("name", SHIPPED)
+@pytest.mark.parametrize("name", EVERY)
 def test_steps_that_a_preset_states_are_those_of_a_stage(name: str):
     stated = re.search(
         r"# (\d+) answers to (\d+) prompts: (\d+) optimizer steps a stage\.",
@@ -35,7 +42,7 @@ def test_steps_that_a_preset_states_are_those_of_a_stage(name: str):
     assert work.training.answers == steps * answers
 
 
-@pytest.mark.parametrize("name", SHIPPED)
+@pytest.mark.parametrize("name", EVERY)
 def test_the_installed_trainer_takes_the_options_of_a_preset(
     name: str, tmp_path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -56,7 +63,7 @@ def test_the_installed_trainer_takes_the_options_of_a_preset(
     )  # no answer is older than a step
     if preset.training.lora is not None:
         assert LoraConfig(**preset.training.lora, task_type="CAUSAL_LM").r == 32
-    assert preset.trl["mask_truncated_completions"] is (name in QWEN)
+    assert preset.trl["mask_truncated_completions"] is (name in CARDS)
 
 
 @pytest.mark.parametrize("name", QWEN)

@@ -113,6 +113,19 @@ def test_batches_of_boards_are_full_and_rarely_repeat_a_board():
     assert len(set(boards)) > 0.95 * len(boards)
 
 
+def test_questions_of_a_batch_are_of_similar_length_or_mixed():
+    def spread(found: list[list[Example]]) -> int:
+        lengths = [[len(question) + len(answer) for question, answer in batch] for batch in found]
+        return sum(max(batch) - min(batch) for batch in lengths)
+
+    alike, mixed = (
+        list(batches(recipe(designs_from=1, similar_lengths=similar), frozenset(), DESIGNS))[:80]
+        for similar in (True, False)
+    )
+    assert spread(alike) < spread(mixed) / 3
+    assert sorted(one for batch in alike for one in batch) == sorted(one for batch in mixed for one in batch)
+
+
 def test_no_instance_is_taught_that_is_held_out(monkeypatch: pytest.MonkeyPatch):
     family = type(recipe().lessons[0].task)
     monkeypatch.setattr(family, "prompt", lambda self, instance, style: instance.id)

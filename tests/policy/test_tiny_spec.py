@@ -5,10 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.presets import needs_reasoning_gym
 
 from envgen.errors import ConfigError, DataError
+from infra.config.preset import load_preset
 from infra.config.recipe import load_recipe
 from policy.tiny.spec import RECIPE
+
+PUZZLES = RECIPE.with_name("puzzles.yaml")
 
 
 def test_the_shipped_recipe_is_read_and_fields_of_it_are_set():
@@ -16,6 +20,21 @@ def test_the_shipped_recipe_is_read_and_fields_of_it_are_set():
     assert [lesson.name for lesson in plain.lessons] == ["2 agents", "3 agents", "4 agents", "5 agents"]
     changed = load_recipe(None, {"steps": 300})
     assert changed == plain.model_copy(update={"steps": 300})
+
+
+@needs_reasoning_gym
+def test_the_recipe_of_puzzles_teaches_the_kinds_of_its_preset():
+    recipe = load_recipe(PUZZLES, {})
+    [lesson] = recipe.lessons
+    preset = load_preset(*recipe.presets)
+    kinds, wanted = (
+        {stratum["generator"] for stratum in one.family.options["strata"]} for one in (lesson, preset)
+    )
+    assert kinds == wanted
+    assert len(kinds) == 8
+    assert not recipe.similar_lengths
+    assert lesson.style == preset.prompt_style
+    assert recipe.longest_answer == preset.max_answer_tokens
 
 
 def test_a_recipe_of_ones_own_is_read(tmp_path: Path):

@@ -4,12 +4,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from envgen.family import Vocabulary
 from envgen.mapf.boards import board
 from envgen.mapf.prompts import PromptStyle, answer, prompt
 from envgen.mapf.solver.solve import solve
 from envgen.mapf.vocabulary import VOCABULARY
 from envgen.puzzles.vocabulary import VOCABULARY as OF_PUZZLES
-from policy.checkpoints import TINY_DIRECTORY
+from policy.checkpoints import SHIPPED
 from policy.tiny.tokenizer import END, build_tokenizer
 
 TOKENIZER = build_tokenizer([prompt(board("parallel"), PromptStyle.COMPACT)] * 30, VOCABULARY)
@@ -94,12 +95,13 @@ def test_of_puzzles_letters_digits_and_cells_are_single_and_words_of_design_ques
     assert found == pieces
 
 
-def test_the_shipped_tokenizer_keeps_the_same_pieces_whole():
+@pytest.mark.parametrize(("policy", "vocabulary"), [("tiny", VOCABULARY), ("tiny-puzzles", OF_PUZZLES)])
+def test_the_shipped_tokenizer_keeps_the_same_pieces_whole(policy: str, vocabulary: Vocabulary):
     shipped, ours = (
         json.loads(text)
         for text in (
-            (TINY_DIRECTORY / "tokenizer.json").read_text(),
-            build_tokenizer([], VOCABULARY).backend_tokenizer.to_str(),
+            (SHIPPED[policy] / "tokenizer.json").read_text(),
+            build_tokenizer([], vocabulary).backend_tokenizer.to_str(),
         )
     )
     assert shipped["pre_tokenizer"] == ours["pre_tokenizer"]

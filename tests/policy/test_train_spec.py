@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from support.presets import EVERY
 
 from envgen.dataset import write_table
 from envgen.errors import ConfigError, DataError
-from infra.config.preset import PRESETS, load_preset
+from infra.config.preset import load_preset
 from policy.grpo.launch import (
     LAUNCH,
     Sharding,
@@ -96,7 +97,7 @@ def test_what_the_pilot_assumes_is_what_the_installed_trainer_would_do():
     assert [reward_scale(one) for one in options] == ["group", "none", "group", "batch"]
 
 
-@pytest.mark.parametrize("preset", sorted(p.stem for p in PRESETS.glob("*.yaml")))
+@pytest.mark.parametrize("preset", EVERY)
 def test_options_of_shipped_presets_have_the_types_that_the_trainer_wants(preset: str):
     numbers = {"learning_rate", "beta", "num_generations", "max_completion_length", "save_steps"}
     numbers |= {"per_device_train_batch_size", "warmup_steps"}

@@ -152,6 +152,11 @@ def test_labels_have_exact_counts() -> None:
     assert not any(one.answer == "infeasible" or one.labels for one in drawn)
 
 
+def test_no_program_rewrites_itself_to_nothing() -> None:
+    family = made({"name": "programs", "generator": "ab", "settings": {"tokens": 4}})
+    assert all(family.entry("programs", {}, seed).answer for seed in range(200))
+
+
 def test_a_space_that_is_too_small_says_how_many_there_are() -> None:
     family = made({"name": "small", "generator": "products", "settings": {"digits": 1}})
     with pytest.raises(SamplingError, match="small: found 55 of 100"):
