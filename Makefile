@@ -129,6 +129,7 @@ audit: $(SUPPLY_STAMP)
 # torch first: with the tested version in place, nothing asks for another build of it.
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(0 if (3, 11) <= sys.version_info < (3, 13) else "envwright needs Python 3.11 or 3.12; choose one with make PYTHON=python3.12")'
+	@echo "installing 3.6 GB into $(VENV), three to ten minutes without a word"
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'

@@ -86,7 +86,8 @@ def _completed(value: T, results: CurriculumResults) -> T:
     before, after = results.start.overall.valid_rate, results.final.breakdown.overall.valid_rate
     stages, change = count(len(results.stages), "stage"), difference_text(results.final.valid_gain)
     said = f"valid {rate_text(before)} before, {rate_text(after)} after {stages}: {change}"
-    return cast(T, Completed(message=said, data=value))
+    # Prefect's log shows the message as Python writes it, where a no-break space is an escape.
+    return cast(T, Completed(message=said.replace("\xa0", " "), data=value))
 
 
 def _run_name() -> str:
