@@ -82,7 +82,7 @@ USAGE = [
     ("run", "Missing argument"),
     ("report a b", "unexpected extra argument"),
     ("verify --speed 9", "No such option"),
-    ("benchmark tiny --style haiku", "Invalid value for '--style'"),
+    ("benchmark tiny --style haiku", "style: 'haiku' is none of board, compact"),
     ("serve --prefect-port 70000", "--prefect-port"),
 ]
 RUNS = [
