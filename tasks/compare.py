@@ -11,8 +11,8 @@ from envgen.errors import RunDirectoryError
 from envgen.files import digest, write_json, write_text
 from infra.analysis.charts import write_chart
 from infra.analysis.comparison.page import PAGE, conclusion, markdown, write_page
-from infra.analysis.gather import RATES, gather
-from infra.analysis.results import RESULTS_FILE, ComparisonResults, read_comparison_results
+from infra.analysis.gather import gather
+from infra.analysis.results import RATES, RESULTS_FILE, ComparisonResults, read_comparison_results
 from infra.analysis.spec import ComparisonSpec
 from infra.analysis.statistics import Effect
 from infra.config.preset import resolved_json
@@ -73,7 +73,7 @@ def metrics(results: ComparisonResults) -> dict[str, list[tuple[int, float]]]:
     for arm in results.arms:
         label = arm.label.replace("+", ".")  # MLflow's names have no plus sign
         for name in RATES:
-            curve, final = getattr(arm, f"{name}_curve"), getattr(arm, name)
+            curve, final = arm.curve(name), getattr(arm, name)
             points[f"{name}/{label}"] = [(trained, rate.value) for trained, rate in enumerate(curve)]
             if final:
                 points |= _interval(f"final_{name}", label, final)

@@ -15,7 +15,7 @@ import numpy as np
 from envgen.breakdown import Rate
 from envgen.files import atomic_path, write_text
 from infra.analysis.formats import difference_text
-from infra.analysis.results import ArmResult, ComparisonResults
+from infra.analysis.results import ArmResult, ComparisonResults, RateName
 from infra.analysis.statistics import Effect
 
 if TYPE_CHECKING:
@@ -107,10 +107,14 @@ def narrow_chart(results: ComparisonResults) -> str:
 
 
 def curves_figure(
-    shown: Sequence[ArmResult], instances: int, answers: str = "answers", narrow: bool = False
+    shown: Sequence[ArmResult],
+    instances: int,
+    answers: str = "answers",
+    narrow: bool = False,
+    rate: RateName = "valid",
 ) -> "Figure":
-    """Learning curves of the valid rate on a validation set; where there are several arms, each has a panel
-    of its own below, with its interval.
+    """Learning curves of a rate on a validation set; where there are several arms, each has a panel of its
+    own below, with its interval.
 
     `answers` is what answers are called; `narrow` is for a page of 390 pixels.
     """
@@ -126,24 +130,25 @@ def curves_figure(
     else:
         above = grid[0].subgridspec(1, 2, width_ratios=[4, 1])
     main, beside = (figure.add_subplot(above[place]) for place in (0, 1))
-    limits, stages = _limits(shown), max(len(arm.valid_curve) for arm in shown) - 1
+    curves = [arm.curve(rate) for arm in shown]
+    limits, stages = _limits(curves), max(map(len, curves)) - 1
     for index, arm in enumerate(shown):
-        _curve(main, arm, index, label=_with_seeds(arm), band=not many)
+        _curve(main, curves[index], index, label=_with_seeds(arm), band=not many)
     short = narrow and stages > 2
     _stage_axis(main, [str(stage) if short else f"stage {stage}" for stage in range(stages)], limits)
-    main.set_ylabel(f"valid {answers}, %" + ("" if narrow else " of the validation set"), color=MUTED)
+    main.set_ylabel(f"{rate} {answers}, %" + ("" if narrow else " of the validation set"), color=MUTED)
     beside.set_axis_off()
     words = {"frameon": False, "fontsize": 9.5, "handlelength": 3.2, "labelcolor": INK}
     beside.legend(*main.get_legend_handles_labels(), loc="center left", borderaxespad=0, **words)
     mean = "mean over seeds" if many else "mean over seeds, 95 % intervals over seeds and instances"
-    title = f"Valid rate on {instances} instances" + ("" if narrow else f", {mean}")
+    title = f"{rate.capitalize()} rate on {instances} instances" + ("" if narrow else f", {mean}")
     main.set_title(title, loc="left", color=INK, fontsize=12)
     panels = grid[-1].subgridspec(max(rows, 1), columns)
     for index, arm in enumerate(shown if many else []):
         axes = figure.add_subplot(panels[index // columns, index % columns])
-        for other in shown:
-            axes.plot(100 * np.array([rate.value for rate in other.valid_curve]), color=_FAINT, linewidth=1)
-        _curve(axes, arm, index, label=None, band=True)
+        for other in curves:
+            axes.plot(100 * np.array([one.value for one in other]), color=_FAINT, linewidth=1)
+        _curve(axes, curves[index], index, label=None, band=True)
         _stage_axis(axes, [str(stage) for stage in range(stages)], limits)
         axes.set_title(_with_seeds(arm), loc="left", color=INK, fontsize=9)
         axes.tick_params(labelsize=8.5)
@@ -157,9 +162,9 @@ def curves_figure(
     return figure
 
 
-def _curve(axes: "Axes", arm: ArmResult, index: int, *, label: str | None, band: bool) -> None:
+def _curve(axes: "Axes", curve: Sequence[Rate], index: int, *, label: str | None, band: bool) -> None:
     colour = COLOURS[index % len(COLOURS)]
-    values, low, high = 100 * np.array([(rate.value, rate.low, rate.high) for rate in arm.valid_curve]).T
+    values, low, high = 100 * np.array([(rate.value, rate.low, rate.high) for rate in curve]).T
     if band:
         axes.fill_between(np.arange(len(low)), low, high, color=colour, alpha=0.2, linewidth=0)
         for end in (low, high):
@@ -182,9 +187,9 @@ def _stage_axis(axes: "Axes", stages: list[str], limits: tuple[float, float]) ->
     axes.set_ylim(*limits)
 
 
-def _limits(shown: Sequence[ArmResult]) -> tuple[float, float]:
+def _limits(curves: Sequence[Sequence[Rate]]) -> tuple[float, float]:
     """Ends of the axis in %: round numbers around all intervals."""
-    rates = [rate for arm in shown for rate in arm.valid_curve]
+    rates = [rate for curve in curves for rate in curve]
     low, high = 100 * min(rate.low for rate in rates), 100 * max(rate.high for rate in rates)
     return max(0.0, 5 * math.floor((low - 1) / 5)), min(100.0, 5 * math.ceil((high + 1) / 5))
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +14,17 @@ from envgen.dataset import read_table
 from envgen.errors import DataError, RunDirectoryError
 from infra.analysis.comparison.again import compare_command
 from infra.analysis.correlation import ScoredStage, piloted_stages, rank_correlations
-from infra.analysis.results import BASELINES, Against, ArmResult, ChildResult, ComparisonResults, Pair, State
+from infra.analysis.results import (
+    BASELINES,
+    RATES,
+    Against,
+    ArmResult,
+    ChildResult,
+    ComparisonResults,
+    Pair,
+    RateName,
+    State,
+)
 from infra.analysis.spec import Child, ComparisonSpec
 from infra.analysis.statistics import area, effect, rate
 from infra.config.preset import Preset
@@ -23,8 +33,6 @@ from infra.runs.results import CurriculumResults, Made
 from infra.runs.run import FREE_FIELDS, Run, changed_fields
 from infra.runs.stage import Evaluation
 
-RateName = Literal["valid", "optimal"]
-RATES: tuple[RateName, ...] = ("valid", "optimal")
 _FIELDS = (("id", pa.string()), ("valid", pa.bool_()), ("optimal", pa.bool_()))
 _COLUMNS = pa.schema([pa.field(name, kind, nullable=False) for name, kind in _FIELDS])
 

@@ -1,7 +1,9 @@
 """`comparison_results.json`: what a comparison has shown so far, for programs."""
 
+from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import Path
+from typing import Literal
 
 from envgen.breakdown import Rate
 from envgen.files import read_model
@@ -11,9 +13,17 @@ from infra.analysis.spec import Stage0
 from infra.analysis.statistics import Effect
 from infra.runs.results import Made
 
+RateName = Literal["valid", "optimal"]
+RATES: tuple[RateName, ...] = ("valid", "optimal")
 RESULTS_FILE = "comparison_results.json"
 BASELINES = ("random", "fixed")
 """Arms that the others are measured against, where they are part of the comparison."""
+
+
+def baselines_of(arms: Iterable[str]) -> list[str]:
+    """Those of `BASELINES` that are among the arms; the first is what a primary hypothesis is about."""
+    known = {*arms}
+    return [base for base in BASELINES if base in known]
 
 
 class State(StrEnum):
@@ -85,6 +95,10 @@ class ArmResult(Frozen):
     """Seconds that the optimizer steps of a run took, mean over seeds."""
     against: dict[str, Against] = {}
     """Baseline -> differences to it."""
+
+    def curve(self, rate: RateName) -> tuple[Rate, ...]:
+        """Of a rate on the validation set: of the base policy, then after each stage."""
+        return self.valid_curve if rate == "valid" else self.optimal_curve
 
 
 class ComparisonResults(Frozen):

@@ -110,7 +110,7 @@ COMPARISONS = [
     ("compare micro --engineers random --seeds 0,0", "a seed is named twice"),
     ("compare micro --engineers random --set instances=0", "instances"),
     ("compare micro --engineers replay", "replay"),
-    ("study large", "large: no such study; the shipped ones are small"),
+    ("study large", "large: no such study; the shipped ones are hour"),
     ("study small --data nowhere", "nowhere: holds no round of study small"),
     ("study small --data . --round 1", "--data runs nothing"),
     (

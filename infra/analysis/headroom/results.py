@@ -16,9 +16,9 @@ from envgen.files import write_json, write_text
 from envgen.frozen import Frozen
 from infra.analysis.charts import effects_figure, write_png
 from infra.analysis.formats import listed, markdown_table, narrow, percent, rate_names
-from infra.analysis.gather import RATES, Finished, arm_result, ended
+from infra.analysis.gather import Finished, arm_result, ended
 from infra.analysis.headroom.spec import LOOK_AHEAD, Chain, HeadroomSpec
-from infra.analysis.results import ArmResult
+from infra.analysis.results import RATES, ArmResult
 from infra.analysis.statistics import Effect, rate
 
 CHOSEN_ON, REPORTED_ON, ALL = slice(0, None, 2), slice(1, None, 2), slice(None)

@@ -22,6 +22,7 @@ from infra.analysis.charts import (
     write_png,
 )
 from infra.analysis.formats import count, signed
+from infra.analysis.results import RATES, RateName
 from infra.analysis.study.engineers import Correlations, StageConfig
 from infra.analysis.study.findings import RoundFindings
 
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
 
 EFFECTS = "effects.png"
+CURVES: dict[RateName, str] = {"valid": "curves", "optimal": "optimal"}
+"""Rate -> what the name of its picture begins with."""
 _HEAT_COLUMNS, _ALL = 4, "all"
 _HEAT_COLOURS = "cividis"
 """Made for colour-blind readers (Nuñez, Anderton and Renslow 2018, PLOS ONE 13:e0199239)."""
@@ -44,8 +47,10 @@ def write_figures(folder: Path, rounds: Sequence[RoundFindings], family: TaskFam
     """Write all pictures of a study's rounds into a folder."""
     write_png(folder / EFFECTS, effects_figure({f"Round {one.number}": one.against for one in rounds}))
     for one in rounds:
-        curves = curves_figure([arm.result for arm in one.arms], one.instances["validation"], "plans")
-        write_png(folder / f"curves-round-{one.number}.png", curves)
+        results, instances = [arm.result for arm in one.arms], one.instances["validation"]
+        for rate in RATES:
+            curves = curves_figure(results, instances, "plans", rate=rate)
+            write_png(folder / f"{CURVES[rate]}-round-{one.number}.png", curves)
         configs = {arm.result.label: arm.conduct.configs for arm in one.arms if arm.conduct}
         write_png(folder / f"budget-round-{one.number}.png", budget_figure(configs, family))
         if one.pilot.stages:

@@ -10,8 +10,8 @@ from envgen.breakdown import Rate
 from envgen.errors import DataError
 from envgen.frozen import Frozen
 from envgen.suites import test_suite_of
-from infra.analysis.gather import RATES, Finished, RateName, Runs, arm_result, change, final
-from infra.analysis.results import BASELINES, ArmResult
+from infra.analysis.gather import Finished, Runs, arm_result, change, final
+from infra.analysis.results import BASELINES, RATES, ArmResult, RateName, baselines_of
 from infra.analysis.spec import Stage0
 from infra.analysis.statistics import Effect, effect, family, rate
 from infra.analysis.study.engineers import (
@@ -174,8 +174,10 @@ def _run(data: RoundData, run: StoredRun, where: SetName, last: int | None = Non
 
 
 def pairs(arms: Iterable[str]) -> list[tuple[str, str]]:
-    """(arm, baseline) of a family: every arm but the baselines against both, and random against fixed."""
-    tested = [(arm, base) for arm in arms for base in BASELINES]
+    """(arm, baseline) of a family: every arm but the baselines against those there are, and random against
+    fixed."""
+    known = list(arms)
+    tested = [(arm, base) for arm in known for base in baselines_of(known)]
     return [(arm, base) for arm, base in tested if arm not in BASELINES or (arm, base) == ("random", "fixed")]
 
 
@@ -215,7 +217,10 @@ def _family(data: RoundData, tested: Mapping[str, Runs]) -> dict[str, dict[str, 
 
 
 def _by_baseline(effects: Mapping[tuple[str, str], Effect]) -> dict[str, dict[str, Effect]]:
-    return {base: {arm: one for (arm, other), one in effects.items() if other == base} for base in BASELINES}
+    of_base = {
+        base: {arm: one for (arm, other), one in effects.items() if other == base} for base in BASELINES
+    }
+    return {base: found for base, found in of_base.items() if found}
 
 
 def _strata(data: RoundData, tested: Mapping[str, Runs]) -> list[Stratum]:

@@ -26,10 +26,10 @@ from infra.analysis.formats import (
 )
 from infra.analysis.report.build import environment
 from infra.analysis.report.tables import made_with
-from infra.analysis.results import BASELINES
+from infra.analysis.results import baselines_of
 from infra.analysis.statistics import ALPHA
 from infra.analysis.study.engineers import Mean, StageConfig, measures
-from infra.analysis.study.figures import EFFECTS, write_figures
+from infra.analysis.study.figures import CURVES, EFFECTS, write_figures
 from infra.analysis.study.findings import RoundFindings, find
 from infra.analysis.study.records import CURRICULA, RoundData, read_round
 from infra.analysis.study.spec import StudySpec
@@ -80,7 +80,7 @@ def write_page(output: Path, data: Path, spec: StudySpec) -> Path:
         headlines={one.number: _headline(spec, one) for one in found},
         registration=REGISTRATION if (data / REGISTRATION).exists() else "",
         learned=read_text(data / LEARNED).strip() if (data / LEARNED).exists() else "",
-        baselines=BASELINES,
+        curves=CURVES,
         effects=EFFECTS,
         steps=_steps,
         behaviour=partial(behaviour_rows, preset.space),
@@ -103,7 +103,7 @@ def _round(data: Path, spec: StudySpec, number: int) -> RoundData:
     ):
         other = f"{data}: round-{number} has other {' and '.join(changed)} than were registered"
         raise DataError(f"{other} under its own digest; take the files of one run")
-    if missing := {registered.primary, *BASELINES} - set(stored.arms):
+    if missing := {registered.primary, *baselines_of(spec.arms(registered))} - set(stored.arms):
         lacks = f"{data}: round-{number} lacks the arms {', '.join(sorted(missing))}"
         raise DataError(f"{lacks}; take the files of one run")
     return found
@@ -117,9 +117,9 @@ def _missing_seeds(spec: StudySpec, found: RoundFindings) -> list[int]:
 def _headline(spec: StudySpec, found: RoundFindings) -> list[str]:
     primary = spec.round(found.number).primary
     return [
-        _verdict(found, primary, base, alone=base == "random")
-        for base in BASELINES
-        if primary in found.against[base]
+        _verdict(found, primary, base, alone=index == 0)
+        for index, base in enumerate(baselines_of(spec.arms(spec.round(found.number))))
+        if primary in found.against.get(base, {})
     ]
 
 

@@ -17,6 +17,7 @@ from infra.analysis.study import page as writing
 from infra.analysis.study.findings import PolicyFinding, find
 from infra.analysis.study.page import write_page
 from infra.analysis.study.records import SetName, read_round
+from infra.analysis.study.spec import ArmGroup, StudySpec
 
 PICTURES = [
     "budget-round-1.png",
@@ -24,6 +25,8 @@ PICTURES = [
     "curves-round-1.png",
     "curves-round-2.png",
     "effects.png",
+    "optimal-round-1.png",
+    "optimal-round-2.png",
     "pilot-round-1.png",
     "pilot-round-2.png",
 ]
@@ -249,6 +252,19 @@ def test_registered_seeds_that_are_not_complete_are_said(data: Path, tmp_path: P
     assert (
         "Round 1 is not finished: seeds 0, 2 are complete for all arms and are reported; 1 of the" in partly
     )
+
+
+@pytest.mark.usefixtures("_undrawn")
+def test_a_round_without_random_is_measured_against_fixed_alone(tmp_path: Path):
+    one = SPEC.rounds[0].model_copy(update={"groups": (ArmGroup(engineers=("fixed", "checkpoint:V6")),)})
+    spec = StudySpec(**SPEC.model_dump(exclude={"rounds"}), rounds=(one,))
+    write(tmp_path, spec, 1, sets=small_sets())
+    page = write_page(tmp_path / "output", tmp_path, spec).read_text()
+    (headline,) = re.findall(r"- Round 1: (`checkpoint-V6`.*)", page)
+    assert "not distinguishable from** `fixed` (40.0" in headline
+    assert "after adjustment" not in headline
+    assert "minus `fixed`" in page
+    assert "minus `random`" not in page
 
 
 @pytest.mark.usefixtures("_undrawn")
