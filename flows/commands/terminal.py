@@ -15,7 +15,7 @@ from rich.measure import Measurement
 from rich.table import Table
 
 from envgen.terminal import console, printable, say
-from flows.environment import prepare
+from flows.environment import prepare, start_server
 from flows.stopping import guard_children
 
 BAD_INPUT, FAILED, WAITING = 2, 1, 3
@@ -102,3 +102,4 @@ def start_orchestrator() -> None:
     say("starting the orchestrator ...")
     prepare()
     guard_children()
+    start_server()
