@@ -1,5 +1,7 @@
 """What commands print: tables and trees."""
 
+from collections.abc import Sequence
+
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
@@ -53,7 +55,7 @@ def rates_table(results: CurriculumResults, best: str | None) -> Table:
     return table
 
 
-def _cells(pairs: list[tuple[Rate, Difference | None]]) -> list[str]:
+def _cells(pairs: Sequence[tuple[Rate, Difference | None]]) -> list[str]:
     """A cell for each rate, and one for its change."""
     return [cell for rate, change in pairs for cell in (narrow(rate), narrow(change, gap=""))]
 
