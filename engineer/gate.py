@@ -25,6 +25,9 @@ class GateDecision(Frozen):
     """The best evaluation before this stage; -1 is the base policy."""
     valid: Difference
     """Valid rate after this stage minus that of `against`, on the same instances."""
+    optimal: Difference | None = None
+    """The same of the optimal rate, by which the gate does not judge; None if the family has none, or it was
+    not kept."""
     p_value: float = Field(ge=0, le=1)
     """Of the exact sign test on the instances that only one of the two solved."""
     action: Literal["go-on", "keep-config", "rollback"]
@@ -66,9 +69,16 @@ def fell(valid: Difference, p_value: float) -> bool:
     return valid.high < 0 and p_value < 0.05
 
 
-def decide(gate: Gate, stage: int, against: int, valid: Difference, p_value: float) -> GateDecision:
+def decide(
+    gate: Gate,
+    stage: int,
+    against: int,
+    valid: Difference,
+    p_value: float,
+    optimal: Difference | None = None,
+) -> GateDecision:
     """The decision after a stage; `valid` is its valid rate minus that of `against`, the best evaluation
-    before it.
+    before it. `optimal` is only recorded.
 
     Only a drop that is shown has consequences. The best of several evaluations is too high on average,
     so that a stage that is no worse may be stopped; the interval does not correct for it.
@@ -87,6 +97,7 @@ def decide(gate: Gate, stage: int, against: int, valid: Difference, p_value: flo
         gate=gate,
         against=against,
         valid=valid,
+        optimal=optimal,
         p_value=p_value,
         action=action,
         reason=f"valid rate {valid} against {name_of(against)}, p = {p_value:.2g}: {said}",

@@ -19,11 +19,13 @@ from envgen.errors import ChildError, RunDirectoryError
 from flows.compare_children import Children, shares_of_gpus
 from flows.compare_runs import DeployedRuns, pools_for
 from flows.parameters import USUAL_COMPARISON, ComparisonOptions, Jobs, PresetChoice, chosen_comparison
+from infra.analysis.formats import duration
 from infra.analysis.gather import finished
 from infra.analysis.results import ComparisonResults
 from infra.analysis.spec import Child, ComparisonSpec, open_comparison
 from infra.config.settings import Settings
 from infra.runs.lease import exclusive
+from infra.runs.run import Run
 from tasks.compare import earlier_failures, open_record, publish_comparison
 from tasks.lineage import unrecorded
 from tasks.run import Pace, log
@@ -108,6 +110,8 @@ def _run_all(
         failures.pop(child.name, None)
 
     pace, took = Pace(len(todo), at_a_time), dict[str, float]()
+    if (left := _seconds_left(directory, spec, todo, at_a_time)) is not None:
+        log.info("stage 0 is there; about %s left", duration(left))
 
     def start(child: Child) -> None:
         begun, preset = time.monotonic(), spec.preset_of(child)
@@ -130,6 +134,21 @@ def _run_all(
 
     run_each(todo, jobs, start, ended, children.stop)
     return publish_comparison(directory, spec, failures, last=True)
+
+
+def _seconds_left(directory: Path, spec: ComparisonSpec, todo: list[Child], at_a_time: int) -> float | None:
+    """Seconds that curricula take if each of their stages takes as long as the shared stage 0 that it goes on
+    from; None if they share none, or none is left."""
+    if not (spec.roots and todo):
+        return None
+    left = 0.0
+    for child in todo:
+        own, root = Run(directory=directory / child.name), Run(directory=directory / spec.root(child.seed))
+        done = len(own.results.stages) if own.has(Run.results) else 1
+        if root.has(Run.results):
+            stage = sum(root.results.stages[0].seconds.values())
+            left += stage * (spec.preset_of(child).stages - done)
+    return left / at_a_time or None
 
 
 def _run_roots(

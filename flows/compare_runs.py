@@ -21,21 +21,26 @@ from prefect.deployments import run_deployment
 from prefect.exceptions import ObjectNotFound
 from prefect.settings import PREFECT_API_URL
 from prefect.states import State
+from prefect.utilities.urls import url_for
 from pydantic import Field
 
 from envgen.errors import ChildError, RunDirectoryError
 from envgen.frozen import Frozen
 from infra.analysis.gather import finished
+from infra.analysis.run_status import log_lines
 from infra.analysis.spec import ComparisonSpec
 from infra.config.names import checked_name
 from infra.config.preset import Preset
 from infra.config.settings import Settings
+from infra.runs.run import Run
 from infra.serving.reaping import schedule_again
 from tasks.remote import fetch_run
-from tasks.run import log
+from tasks.run import Throttle, log
 
 LOOK, LOOK_AT_POOL = 3.0, 15.0
 """Seconds between two looks at a run, and at a work pool that takes none."""
+SAY = 30.0
+"""Seconds between two lines about one run."""
 CRASHES = 3
 """Crashes, as of a worker that died, after which a curriculum is still scheduled again."""
 GRACE = 20.0
@@ -80,6 +85,31 @@ def pools_for(spec: ComparisonSpec, directory: Path) -> dict[str, str] | None:
     return pools
 
 
+class Followed:
+    """A run on a worker: tells when its state changes, and what it says itself, where its log can be read."""
+
+    def __init__(self, directory: Path, title: str) -> None:
+        self._run, self._title, self._state = Run(directory=directory), title, ""
+        self._line, self._throttle = self._last(), Throttle(SAY)
+
+    def look(self, state: State) -> None:
+        """Tell what is new."""
+        if state.name and state.name != self._state:
+            self._state = state.name
+            log.info("%s: %s", self._title, state.name.lower())
+        if self._throttle.ready() and (line := self._last()) != self._line:
+            self._line = line
+            log.info("%s: %s", self._title, line.partition("  ")[2])  # without its time
+
+    def _last(self) -> str:
+        return "".join(log_lines(self._run, 1))
+
+
+def address(flow_run: UUID) -> str:
+    """Where Prefect's UI shows a flow run; its id if no UI is known."""
+    return url_for("flow-run", flow_run) or f"flow run {flow_run}"
+
+
 class DeployedRuns:
     """Runs curricula of a comparison on workers. Of those that it starts or finds it waits for the end."""
 
@@ -100,12 +130,12 @@ class DeployedRuns:
         with get_client(sync_client=True) as client:
             assert isinstance(client, SyncPrefectClient)
             if found := self._under_way(client, f"{self.folder}/{name}"):
-                log.info("%s: flow run %s is under way; waiting for it", title, found.id)
-                self._wait(client, found.id, title, preset)
+                log.info("%s: is under way, waiting for it: %s", title, address(found.id))
+                self._wait(client, found.id, name, title, preset)
             fetch_run(directory)
             if finished(directory, preset):
                 return
-            self._wait(client, self._start(client, name, title, preset, root), title, preset)
+            self._wait(client, self._start(client, name, title, preset, root), name, title, preset)
         fetch_run(directory)
         if not finished(directory, preset):
             raise RunDirectoryError(
@@ -140,6 +170,7 @@ class DeployedRuns:
             with self._lock:
                 made = run_deployment(
                     deployment,
+                    flow_run_name=tag,
                     parameters=given,
                     timeout=0,
                     tags=[tag],
@@ -148,21 +179,24 @@ class DeployedRuns:
                 )
             assert isinstance(made, FlowRun)
             if made.state is None or not made.state.is_final():
-                log.info("%s: flow run %s of %s", title, made.id, deployment)
+                log.info("%s: a run of %s, %s", title, deployment, address(made.id))
                 return made.id
         raise AssertionError
 
-    def _wait(self, client: SyncPrefectClient, run: UUID, title: str, preset: Preset) -> None:
+    def _wait(self, client: SyncPrefectClient, run: UUID, name: str, title: str, preset: Preset) -> None:
         """Wait for the end of a flow run; ChildError if it is no good one."""
         self._waiting.add(title)
         try:
-            state = self._ended(client, run, title, self.pools[preset.name])
+            followed = Followed(self.directory / name, title)
+            state = self._ended(client, run, title, self.pools[preset.name], followed)
         finally:
             self._waiting.discard(title)
         if not state.is_completed():
-            raise ChildError(f"flow run {run} is {state.name}: {state.message}")
+            raise ChildError(f"{address(run)} is {state.name}: {state.message}")
 
-    def _ended(self, client: SyncPrefectClient, run: UUID, title: str, pool: str) -> State:
+    def _ended(
+        self, client: SyncPrefectClient, run: UUID, title: str, pool: str, followed: Followed
+    ) -> State:
         """The state that a flow run ends in. One that crashed is scheduled again if nobody else does that."""
         answered, crashed = time.monotonic(), None
         while not self._stopped.wait(LOOK):
@@ -180,10 +214,12 @@ class DeployedRuns:
                     raise
                 continue
             answered = now
+            if state:
+                followed.look(state)
             crashed = (crashed or now) if state and state.is_crashed() else None
             if state and state.is_final() and not state.is_crashed():
                 return state
-        raise ChildError(f"flow run {run} is not waited for any more")
+        raise ChildError(f"{address(run)} is not waited for any more")
 
     def _look_for_workers(self, client: SyncPrefectClient, pool: str, now: float) -> None:
         """Say once if nobody takes runs from a work pool, and what to do."""

@@ -147,8 +147,21 @@ def run_curriculum(preset: Preset, directory: Path, root: Path | None = None) ->
                 dismiss()
 
 
+def _complete(run: RunRef) -> int:
+    """How many stages are complete; if the run goes on behind some, the log says so, else it would read like
+    that of a new one."""
+    stages = run.preset.stages
+    done = next((one for one in range(stages) if not run.stage(one).has(Stage.manifest)), stages)
+    if done and done < stages:
+        decided = run.stage(done - 1).decision or must_ask(run, done - 1)
+        when = f", after the decision on the proposal of stage {done - 1}" if decided else ""
+        log.info("the run goes on with stage %d (%d of %d)%s", done, done + 1, stages, when)
+    return done
+
+
 def _stages(run: RunRef) -> CurriculumResults:
     preset, variant = run.preset, engineer_variant(run.preset.engineer)
+    done = _complete(run)
     if not run.start.has(Stage.rollouts):
         warm_engine(run)
     warm_trainer(run, 0)
@@ -157,10 +170,11 @@ def _stages(run: RunRef) -> CurriculumResults:
     config: EnvConfig | None = preset.default_config
     results, number = None, 0
     for number in range(preset.stages):
-        first = "" if number else ", default config"
-        left = seconds_left(run, number)
-        more = "" if left is None else f", about {duration(left)} of the run left"
-        log.info("stage %d (%d of %d)%s%s", number, number + 1, preset.stages, first, more)
+        if number >= done:
+            first = "" if number else ", default config"
+            left = seconds_left(run, number)
+            more = "" if left is None else f", about {duration(left)} of the run left"
+            log.info("stage %d (%d of %d)%s%s", number, number + 1, preset.stages, first, more)
         results, places = stage(run, number, config, validation, run.parent(number), variant)
         asked = must_ask(run, number)
         show_result(run, results, places, waits_for(run, number) if asked else "")

@@ -5,6 +5,7 @@ import os
 import socket
 from urllib.parse import urlsplit
 
+from envgen.errors import ConfigError
 from infra.serving import project_file
 
 _DEFAULTS = {
@@ -30,6 +31,35 @@ def prepare() -> None:
             project_file.FILE,
             server,
         )
+
+
+def start_server() -> None:
+    """Start the server that Prefect brings along, where no other one is configured; ConfigError if it does
+    not answer in time. A flow would start it too, and end in a traceback."""
+    from httpx import HTTPError
+    from prefect.server.api.server import SubprocessASGIServer
+    from prefect.settings import (
+        PREFECT_API_URL,
+        PREFECT_SERVER_ALLOW_EPHEMERAL_MODE,
+        PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS,
+    )
+
+    if PREFECT_API_URL.value() or not PREFECT_SERVER_ALLOW_EPHEMERAL_MODE.value():
+        return
+    server, limit = SubprocessASGIServer(), PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS
+    try:
+        server.start()
+    except (RuntimeError, HTTPError) as error:
+        ended = server.server_process and server.server_process.poll()
+        what = (
+            f"ended with exit code {ended}, for the reason above"
+            if ended is not None
+            else f"did not answer within {limit.value()} s, as on a busy machine or a slow disk"
+        )
+        raise ConfigError(
+            f"Prefect's server {what}; run the same command again, with {limit.name}=600 before it if that"
+            " does not help"
+        ) from error
 
 
 def _nobody_listens(server: str) -> bool:

@@ -26,7 +26,7 @@ from infra.analysis.benchmark.chart import CHART_FILE
 from infra.analysis.benchmark.results import BenchmarkResults, scores_table
 from infra.analysis.formats import duration
 from infra.config.settings import Settings
-from infra.runs.left import seconds_left
+from infra.runs.left import first_guess, seconds_left
 from infra.runs.run import RunRef
 from tasks.run import Throttle, log
 
@@ -69,14 +69,14 @@ class TrainingProgress:
             key=key,
             description=f"Training of stage {stage}: starting",
         )
-        self._stage, self._throttle = stage, Throttle()
+        self._run, self._stage, self._throttle = run, stage, Throttle()
         self._after = seconds_left(run, stage, after="train")
 
     def __call__(self, entry: dict[str, Any]) -> None:
         """Take a progress entry of the trainer."""
         if "reward" not in entry or not (self._throttle.ready() or entry["step"] == entry["steps"]):
             return
-        text = progress_text(entry, self._after)
+        text = progress_text(entry, self._seconds_after(entry))
         log.info("stage %d: %s", self._stage, text)
         if self._bar is not None:
             show(
@@ -85,6 +85,12 @@ class TrainingProgress:
                 progress=100 * entry["step"] / entry["steps"],
                 description=f"Training of stage {self._stage}: {text}",
             )
+
+    def _seconds_after(self, entry: dict[str, Any]) -> float | None:
+        """Seconds that the run takes after this training."""
+        if self._after is None and self._stage == 0 and (here := entry["steps_here"]):
+            return first_guess(self._run, entry["elapsed"] / here * entry["steps"])
+        return self._after
 
 
 def progress_text(entry: dict[str, Any], after: float | None = None) -> str:

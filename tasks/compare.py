@@ -18,6 +18,7 @@ from infra.analysis.statistics import Effect
 from infra.config.preset import resolved_json
 from infra.config.settings import Settings, without_password
 from infra.lineage import Recorder, flat
+from infra.lineage.views import chart_place
 from tasks.run import log, task_options
 
 T = TypeVar("T")
@@ -54,6 +55,7 @@ def _record(recorder: Recorder, directory: Path, spec: ComparisonSpec, results: 
         if (directory / name).exists():
             recorder.artifact(run, directory / name)
     recorder.finish(run)
+    log.info("chart in MLflow: %s", chart_place(recorder.tracking_uri, recorder.experiment))
 
 
 def _recorded(directory: Path, record: Callable[[Recorder], T], remedy: str = "") -> T | None:

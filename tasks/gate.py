@@ -22,7 +22,9 @@ def judge(run: RunRef, stage: int, rollouts: StepRecord) -> StepRecord:
     def body() -> None:
         before, after = best.rollouts, files.rollouts
         p_value = sign_test(*solved_by_one(before, after))
-        decision = decide(gate, stage, against, gains(before, after)[0], p_value)
+        valid, optimal = gains(before, after)
+        known = optimal if run.preset.space.best else None
+        decision = decide(gate, stage, against, valid, p_value, known)
         level = logging.WARNING if decision.dropped else logging.INFO
         log.log(level, "stage %d: gate: %s", stage, decision.reason)
         files.write(Stage.gate, decision)

@@ -4,12 +4,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from rich.console import Console
 
 from envgen.errors import ChildError, ConfigError
 from envgen.terminal import console, say
 from flows.commands import options
-from flows.commands.terminal import JSON, WAITING, print_json, start_orchestrator
+from flows.commands.terminal import JSON, WAITING, print_json, print_whole, start_orchestrator
 
 if TYPE_CHECKING:
     from flows.parameters import ComparisonOptions, CurriculumOptions
@@ -139,7 +138,7 @@ def _tell(run: "RunRef", results: "CurriculumResults", json_: bool) -> None:
 
     if json_:
         return print_json(results)
-    console.print(rates_table(results, run.preset.space.best))
+    print_whole(rates_table(results, run.preset.space.best), ())
     for line in closing_lines(results):
         say(line)
     say(f"report: {run.path(type(run).report)}")
@@ -211,7 +210,7 @@ def _compare(
     announce(work_of(spec), yes)
     check_hub(spec.preset.model)
     start_orchestrator()
-    from flows.commands.tables import comparison_table
+    from flows.commands.tables import SPARED, comparison_table
     from flows.compare import compare as compare_flow
 
     failure = None
@@ -224,7 +223,7 @@ def _compare(
         if json_:
             print_json(results)
         else:
-            Console(width=max(console.width, 100)).print(comparison_table(results))
+            print_whole(comparison_table(results), SPARED)
         say(f"comparison: {directory / 'comparison.html'}")
     if failure:
         raise failure

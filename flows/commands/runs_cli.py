@@ -8,7 +8,7 @@ import typer
 
 from envgen.errors import ConfigError
 from envgen.terminal import console, printable, say
-from flows.commands.terminal import FAILED, JSON, WAITING, plain_table, print_json
+from flows.commands.terminal import FAILED, JSON, WAITING, plain_table, print_json, print_whole
 
 if TYPE_CHECKING:
     from rich.console import Group, RenderableType
@@ -17,11 +17,9 @@ if TYPE_CHECKING:
     from infra.runs.run import Run
 
 commands = typer.Typer()
-COLUMNS = {
-    **{"run": 12, "preset": 6, "engineer": 8, "stages": None, "state": 8},
-    **{"valid %": None, "age": None, "size": None},
-}
-"""Heading -> the fewest characters of a line of it; None for what is never broken."""
+COLUMNS = ("run", "preset", "engineer", "stages", "state", "valid %", "age", "size")
+SPARED = ("preset", "engineer", "size", "age", "valid %")
+"""Those that a narrow terminal does without, the first first, so that names stay whole; `--json` has them."""
 LOOK_SECONDS = 1.0
 LOG_LINES = 8
 """Lines of its log that `watch` shows of a run."""
@@ -43,14 +41,14 @@ def runs(json_: JSON = False) -> None:
     if not found:
         return say(f"{folder}: no run there yet; 'envwright run micro' makes one in a minute")
     table = plain_table(*COLUMNS)
-    for column, least in zip(table.columns, COLUMNS.values(), strict=True):
-        column.no_wrap, column.min_width, column.overflow = least is None, least, "fold"
+    for column in table.columns:
+        column.no_wrap = True
     for one in found:
         stages = f"{one.done} of {one.stages}" if one.stages else ""
         rate, size = narrow(one.valid), file_size(one.size)
         cells = (one.name, one.preset, one.engineer, stages, one.state, rate, _age(one), size)
         table.add_row(*map(printable, cells))
-    console.print(table)
+    print_whole(table, SPARED)
     for one in found:
         if one.reason:
             say(f"{one.name}: {one.reason}")

@@ -1,5 +1,7 @@
 """What commands print: tables and trees."""
 
+from collections.abc import Sequence
+
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
@@ -7,6 +9,7 @@ from rich.tree import Tree
 
 from engineer.gate import name_of
 from engineer.proposal import Proposal
+from envgen.breakdown import Difference, Rate
 from envgen.terminal import printable
 from infra.analysis.comparison import page
 from infra.analysis.formats import narrow, rate_names
@@ -15,6 +18,8 @@ from infra.lineage.checkpoint_tags import Ancestor
 from infra.runs.results import CurriculumResults
 
 KEPT = ", the previous config is kept"
+SPARED = ("time", "tokens", "area", "seeds")
+"""Columns of a comparison that a narrow terminal does without, the first first; its page has them all."""
 SHA256 = 64
 """Hex digits of a digest; what is shorter is the id of a model at a hub."""
 
@@ -24,11 +29,12 @@ def rates_table(results: CurriculumResults, best: str | None) -> Table:
     one, None if it has none."""
     n = results.start.overall.n
     caption = "95 % intervals; changes: paired, since the base policy"
-    # At most 79 columns, so that no terminal cuts an interval.
+    # At most 80 columns, so that no terminal cuts an interval, unless all answers are right.
     table = Table(
         title=f"Validation on {n} instances",
         caption=caption,
         box=SIMPLE_HEAD,
+        show_edge=False,
         pad_edge=False,
         padding=(0, 0),
         min_width=79,
@@ -39,18 +45,23 @@ def rates_table(results: CurriculumResults, best: str | None) -> Table:
         table.add_column(f"{word} %", justify="right", no_wrap=True)
         table.add_column("change", justify="right", no_wrap=True)
     start = [(getattr(results.start.overall, f"{rate}_rate"), None) for rate in rates]
-    table.add_row("start", *(narrow(value) for pair in start for value in pair))
+    table.add_row("start", *_cells(start))
     for stage in results.stages:
         pairs = [
             (getattr(stage.breakdown.overall, f"{rate}_rate"), getattr(stage, f"{rate}_gain"))
             for rate in rates
         ]
-        table.add_row(f"stage {stage.stage}", *(narrow(value) for pair in pairs for value in pair))
+        table.add_row(f"stage {stage.stage}", *_cells(pairs))
     return table
 
 
+def _cells(pairs: Sequence[tuple[Rate, Difference | None]]) -> list[str]:
+    """A cell for each rate, and one for its change."""
+    return [cell for rate, change in pairs for cell in (narrow(rate), narrow(change, gap=""))]
+
+
 def comparison_table(results: ComparisonResults) -> Table:
-    """Engineer variants side by side, at most 100 columns wide."""
+    """Engineer variants side by side, at most 100 columns wide; without what is `SPARED`, at most 80."""
     table = Table(
         title=page.title(results),
         caption=page.caption(results),
@@ -59,7 +70,7 @@ def comparison_table(results: ComparisonResults) -> Table:
         show_edge=False,
         padding=(0, 0),
     )
-    for name in page.HEADINGS:
+    for name in page.headings(results):
         words = name in ("engineer", "rate")
         table.add_column(
             name,

@@ -3,20 +3,25 @@
 import logging
 import os
 import time
+from collections.abc import Iterable
 from functools import partial
 from typing import Annotated, Any
 
 import typer
 from pydantic_core import to_json
 from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 
 from envgen.terminal import console, printable, say
-from flows.environment import prepare
+from flows.environment import prepare, start_server
 from flows.stopping import guard_children
 
 BAD_INPUT, FAILED, WAITING = 2, 1, 3
 """Exit codes. WAITING: the run is sound, and goes on when a person has decided on a proposal."""
+WIDEST = 250
+"""Characters of a line that a table may take in a file or a pipe."""
 
 
 def _only_json(context: typer.Context, wanted: bool) -> bool:
@@ -43,6 +48,30 @@ def print_json(value: Any) -> None:
 def plain_table(*columns: str) -> Table:
     """A table with these headings and few lines."""
     return Table(*columns, box=SIMPLE_HEAD, pad_edge=False, padding=0)
+
+
+def fitted(table: Table, spared: Iterable[str], room: int) -> int:
+    """Take columns out of a table until it fits into `room` characters a line: those that `spared` names, the
+    first first. Returns how many it then needs to break no cell."""
+
+    def needed() -> int:
+        return Measurement.get(console, console.options.update_width(WIDEST), table).maximum
+
+    for name in spared:
+        if needed() <= room:
+            break
+        table.columns = [column for column in table.columns if column.header != name]
+    return needed()
+
+
+def print_whole(table: Table, spared: Iterable[str]) -> None:
+    """Print a table without breaking a cell that is not to be wrapped. A terminal that is too narrow does
+    without columns, see `fitted`; a file or a pipe has them all."""
+    room = console.width if console.is_terminal else WIDEST
+    needed, wraps = fitted(table, spared, room), any(not column.no_wrap for column in table.columns)
+    width = room if wraps else max(room, needed)
+    # A terminal that is called dumb takes a width only with a height.
+    Console(width=width, height=console.height).print(table)
 
 
 class ConsoleHandler(logging.Handler):
@@ -73,3 +102,4 @@ def start_orchestrator() -> None:
     say("starting the orchestrator ...")
     prepare()
     guard_children()
+    start_server()

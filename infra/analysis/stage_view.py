@@ -9,11 +9,13 @@ from envgen.breakdown import Breakdown
 from envgen.config import EnvConfig
 from envgen.family import Space
 from infra.analysis.formats import (
+    StratumChanges,
     changes_between,
     config_changes,
     difference_text,
     label,
     markdown_table,
+    number_words,
     rate_names,
     rate_text,
 )
@@ -100,7 +102,7 @@ def result_markdown(
             markdown_table(columns, rows),
             "Rates with 95 % Wilson intervals; changes since the base policy, with paired 95 % intervals.",
             *picture,
-            f"**Proposed after stage {last.stage}:** "
+            f"**Proposed after stage {last.stage}**, no stage was run on it so far: "
             + quiet(config_changes(space, last.config, last.proposal.config))
             + f"\n\n> {' '.join(reason.splitlines())}",
             "\n".join(links),
@@ -128,13 +130,19 @@ def proposal_markdown(
         lines.append(f"**The previous config is kept:** {quiet(proposal.fallback)}")
     reason = quiet(proposal.rationale or "(none)").splitlines()
     lines += ["**Reason given:**", "\n".join(f"> {line}" for line in reason)]
-    rows = config_table(space, proposal.config, previous)
-    lines.append(markdown_table(list(rows[0]), [list(row.values()) for row in rows], words=rows[0]))
+    # No table: the dialog in which a person decides on it is too narrow for one.
+    rows = changes_between(space, previous, proposal.config)
+    lines.append("\n".join(f"- **{quiet(row.label)}:** {_numbers(space, row)}" for row in rows))
     lines += [f"- projection: {quiet(change)}" for change in proposal.changes]
     for number, piloted in enumerate(pilots, start=1):
         chosen = " (this one)" if piloted.config == proposal.config else ""
         lines.append(f"Pilot of config {number} of {len(pilots)}{chosen}: {quiet(pilot_text(piloted))}")
     return "\n\n".join(lines)
+
+
+def _numbers(space: Space, row: StratumChanges) -> str:
+    numbers = zip(number_words(space), row.knobs, strict=True)
+    return ", ".join(f"{word} {number.text}" for word, number in numbers)
 
 
 def pilot_text(piloted: Piloted) -> str:

@@ -5,7 +5,10 @@ an engineer variant, the mean over its seeds; `stages` lists stages.
 """
 
 import json
+import shlex
 from typing import Any
+
+from infra.config.settings import without_password
 
 _RATES = ("valid", "optimal")
 _SECTION = {
@@ -101,3 +104,13 @@ def view_address(experiment: str, view: str, chart: bool = False) -> str:
     """Where the MLflow UI shows a view of an experiment, to be put behind the address of the server."""
     mode = "&compareRunsMode=CHART" if chart else ""
     return f"#/experiments/{experiment}/runs?workflowType=machine_learning&viewStateShareKey={view}{mode}"
+
+
+def chart_place(tracking_uri: str, experiment: str) -> str:
+    """Where the MLflow UI shows the chart of an experiment's engineer variants; without a server, after the
+    command that starts it."""
+    place, chart = without_password(tracking_uri), view_address(experiment, "engineers", chart=True)
+    if place.startswith("http"):
+        return f"{place.rstrip('/')}/{chart}"
+    command = shlex.join(["mlflow", "ui", "--backend-store-uri", place])
+    return f"{command}, then http://127.0.0.1:5000/{chart}"

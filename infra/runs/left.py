@@ -1,6 +1,7 @@
 """How long a run will still take, at the pace of its stages that are done."""
 
 from infra.runs.run import RunRef
+from infra.runs.steps import read_record
 
 
 def seconds_left(run: RunRef, stage: int, after: str | None = None) -> float | None:
@@ -14,6 +15,14 @@ def seconds_left(run: RunRef, stage: int, after: str | None = None) -> float | N
     followed = [_after(one.seconds, after) for one in done]
     whole = sum(sum(one.seconds.values()) for one in done)
     return (sum(followed) + whole * (run.preset.stages - stage - 1)) / len(done)
+
+
+def first_guess(run: RunRef, training: float) -> float | None:
+    """Seconds that a run still takes after the training of its first stage, which itself takes `training`
+    seconds: as if stages did nothing but train so long, and evaluate as long as the base policy took. None if
+    that is not known."""
+    start = read_record(run.start.directory, "start")
+    return start and start.seconds + (run.preset.stages - 1) * (training + start.seconds)
 
 
 def _after(seconds: dict[str, float], step: str | None) -> float:

@@ -3,6 +3,7 @@
 The stages here train nothing, and no server runs.
 """
 
+import logging
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -65,6 +66,7 @@ def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Playe
             against = run.stage(number - 1).gate.best if number else BASE_POLICY
             change = DROP if number in drops else RISE
             files.write(Stage.gate, decide(run.preset.engineer.gate, number, against, change, 0.001))
+            files.write(Stage.manifest, {"stage": number})
             return number + 1, {}
 
         def nothing(*_: object) -> None:
@@ -111,11 +113,17 @@ def test_two_drops_lead_back_to_the_base_policy(play):
     assert [turn.parent for turn in turns] == [BASE_POLICY] * 3
 
 
-def test_a_run_waits_for_a_decision_and_goes_on_with_it(play, tmp_path: Path):
+def test_a_run_waits_for_a_decision_and_goes_on_with_it(
+    play, tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    caplog.set_level(logging.INFO, "envwright")
     assert play(approval="required") == Played([FIRST], 1)
     assert play(approval="required") == Played([FIRST], 1), "still nobody has decided"
     answer(tmp_path / "run", "approve")
+    caplog.clear()
     assert play(approval="required") == Played([FIRST, SECOND], 2)
+    assert "goes on with stage 1 (2 of 2), after the decision on the proposal of stage 0" in caplog.text
+    assert "stage 0 (1 of 2)" not in caplog.text, "it would read like a new run"
 
 
 def test_a_rejected_proposal_leaves_the_config_that_was_there(play, tmp_path: Path):

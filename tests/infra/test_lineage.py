@@ -20,6 +20,7 @@ from infra.lineage import DataSetRef, Recorder, flat
 from infra.lineage.ancestry import ancestry
 from infra.lineage.checkpoint_tags import Facts
 from infra.lineage.columns import scores
+from infra.lineage.views import chart_place
 from policy.rollouts import Rollout
 
 KEY = "envwright.key"
@@ -450,3 +451,12 @@ def test_nested_settings_become_dotted_parameters():
         "g": "null",
         "h": "true",
     }
+
+
+def test_the_chart_of_a_comparison_has_an_address_or_a_command_that_shows_it():
+    served = chart_place("http://me:secret@host:5000/", "7")
+    assert served.startswith("http://host:5000/#/experiments/7/runs?")
+    here = chart_place("sqlite:////my runs/mlflow.db", "7")
+    assert here.startswith(
+        "mlflow ui --backend-store-uri 'sqlite:////my runs/mlflow.db', then http://127.0.0.1:5000/#/"
+    )

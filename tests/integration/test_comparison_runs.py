@@ -1,5 +1,6 @@
 """Curricula of a comparison as runs on a Prefect server; the test tells the server what workers would."""
 
+import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextvars import copy_context
@@ -15,6 +16,9 @@ from flows import compare_runs
 from flows.compare_runs import DeployedRuns, Membership, pools_for
 from infra.analysis.spec import ComparisonSpec, plan
 from infra.config.preset import load_preset, resolved_json
+from infra.runs.run import Run
+from infra.runs.run_log import kept_log
+from tasks.run import log
 
 pytestmark = [pytest.mark.slow]
 PRESET, POOL = "watched", "nobody"
@@ -24,7 +28,7 @@ PRESET, POOL = "watched", "nobody"
 def runs(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DeployedRuns]:
     """Those of a comparison whose preset has a deployment, on a work pool that nobody works on."""
     monkeypatch.setenv("ENVWRIGHT_RUNS", str(tmp_path))
-    for name in ("LOOK", "LOOK_AT_POOL"):
+    for name in ("LOOK", "LOOK_AT_POOL", "SAY"):
         monkeypatch.setattr(compare_runs, name, 0.1)
     monkeypatch.setattr(compare_runs, "GRACE", 0.5)
     flow = ask(f"{server}/flows/", {"name": "curriculum"})["id"]
@@ -75,6 +79,7 @@ def test_a_pool_without_workers_is_said_once_with_the_remedy_and_a_crash_is_sche
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ):
+    caplog.set_level(logging.INFO, "envwright")
     assert pools_for(spec, runs.directory) == {PRESET: POOL}
     done = threading.Event()
     monkeypatch.setattr(compare_runs, "finished", lambda directory, preset: done.is_set() or None)
@@ -86,7 +91,13 @@ def test_a_pool_without_workers_is_said_once_with_the_remedy_and_a_crash_is_sche
     assert list(given.validation.grid) == list(spec.preset.validation.grid), "their order decides the boards"
     assert run["parameters"]["comparison"] == {"folder": runs.folder, "root": "shared"}
     assert Membership.model_validate(run["parameters"]["comparison"]).directory == runs.directory
+    assert run["name"] == f"{runs.folder}/fixed-s0"
+    assert f"/runs/flow-run/{run['id']}" in caplog.text, "an address that a browser opens"
     told(server, run["id"], "RUNNING")
+    eventually(lambda: "fixed · seed 0: running" in caplog.text)
+    with kept_log(Run(directory=runs.directory / "fixed-s0")):
+        log.info("stage 0: step 3 of 9")
+    eventually(lambda: "fixed · seed 0: stage 0: step 3 of 9" in caplog.text)
     told(server, run["id"], "CRASHED")
     eventually(lambda: tagged(server, waiting.tag)[0]["state"]["type"] == "SCHEDULED")
     done.set()

@@ -196,6 +196,12 @@ def test_the_field_of_the_decision_says_what_is_decided_on(run: RunRef):
     assert "Pilot: none was made." in told
 
 
+def test_the_form_shows_the_config_as_lines_since_its_dialog_would_clip_a_table(run: RunRef):
+    lines = str(approval_form(run, 0)._description).replace("\u00a0", " ").splitlines()
+    assert not [line for line in lines if line.startswith("|")]
+    assert "- **3x3:** data 25 % → 10 %, holes 30 %, waits 25 %" in lines
+
+
 def test_the_words_of_a_model_do_nothing_in_the_form(run: RunRef):
     text = str(approval_form(run, 0)._description)
     assert "<script>" not in text.replace("\\<script\\>", "")

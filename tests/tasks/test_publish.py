@@ -95,7 +95,7 @@ def test_each_stage_is_published_with_the_behaviour_of_its_proposal(run: tuple[R
 def test_a_stage_that_is_rolled_back_does_not_end_the_run(
     tmp_path: Path, run: tuple[RunRef, list[list[Rollout]]]
 ):
-    reference, (start, first, _) = run
+    reference, (start, first, second) = run
     judged = RunRef(directory=reference.directory, preset=load_preset("micro", {"engineer.gate": "rollback"}))
     judge_again(judged)
     assert [
@@ -105,6 +105,7 @@ def test_a_stage_that_is_rolled_back_does_not_end_the_run(
         ("go-on", -1, 0, 0),
         ("rollback", 0, 0, 0),
     ]
+    assert judged.stage(1).gate.optimal == gains(first, second)[1]
     results = [publish.fn(judged, stage) for stage in (0, 1)][-1]
     assert results.final.stage == 0
     assert results.final.breakdown == breakdown_of(reference.preset.task, first)

@@ -95,6 +95,18 @@ def test_runs_lists_those_of_comparisons_too_and_the_last_changed_last(folder: P
     assert said("status", "compare-micro/random-s0").startswith("compare-micro/random-s0: finished")
 
 
+def test_a_narrow_terminal_does_without_columns_and_breaks_no_name(folder: Path, tmp_path: Path):
+    name = "study-strong/round-3/checkpoint-V6W-s0"
+    published(folder / name, 2, 2)
+    command = [sys.executable, "-m", "flows.cli", "runs"]
+    narrow = {**os.environ, "TERM": "dumb", "TTY_COMPATIBLE": "1"}
+    done = subprocess.run(command, env=narrow, capture_output=True, text=True, timeout=120)
+    assert name in done.stdout
+    assert "2 of 2" in done.stdout
+    assert "engineer" not in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 80
+
+
 def test_status_tells_the_rates_and_what_was_spent(folder: Path):
     published(folder / "mine", 2, 2)
     detail = json.loads(said("status", "mine", "--json"))

@@ -4,10 +4,14 @@ from pathlib import Path
 
 from finished_runs import published
 
-from infra.runs.left import seconds_left
+from envgen.files import write_json
+from flows.compare import _seconds_left as comparison_left
+from infra.analysis.spec import plan
+from infra.runs.left import first_guess, seconds_left
 from infra.runs.publishing import results_with
 from infra.runs.run import Run
 from infra.runs.stage import Stage
+from infra.runs.steps import RECORDS, StepRecord
 from tasks.artifacts import progress_text
 from tasks.run import Pace
 
@@ -30,6 +34,14 @@ def test_a_run_is_as_fast_as_its_stages_that_are_done(tmp_path: Path):
     assert seconds_left(run, 4, after="train") == (23 + 27) / 2, "the last stage"
 
 
+def test_the_first_training_lets_guess_how_long_the_run_takes(tmp_path: Path):
+    run = published(tmp_path / "mine", 1, 3)
+    assert first_guess(run, 60.0) is None, "how long an evaluation takes is not known"
+    record = StepRecord(step="start", key="", outputs={}, seconds=20.0)
+    write_json(run.start.directory / RECORDS / "start.json", record)
+    assert first_guess(run, 60.0) == 20 + 2 * (60 + 20)
+
+
 def test_a_training_says_how_long_the_run_takes_once_that_is_known():
     entry = {"step": 30, "steps": 90, "steps_here": 20, "elapsed": 40.0, "tokens_here": 4000, "reward": 0.5}
     entry |= {"rewards/valid/mean": 0.6, "frac_reward_zero_std": 0.25}
@@ -47,3 +59,13 @@ def test_like_pieces_of_work_take_as_long_as_those_before_them():
     assert two_at_a_time.over(600.0) == "2 of 5, about 15\u00a0min left"
     together = Pace(6)
     assert together.over(600.0, pieces=2) == "2 of 6, about 20\u00a0min left"
+
+
+def test_how_long_the_curricula_take_is_told_by_the_stage_0_that_they_share(tmp_path: Path):
+    spec = plan("micro", "fixed,random", "0", settings={"stages": 4})
+    todo = list(spec.children)
+    assert comparison_left(tmp_path, spec, todo, 1) is None, "it is not there yet"
+    published(tmp_path / spec.root(0), 1, 1)  # in a minute
+    assert comparison_left(tmp_path, spec, todo, 1) == 2 * 3 * 60
+    published(tmp_path / todo[0].name, 2, 4)
+    assert comparison_left(tmp_path, spec, todo, 2) == (2 + 3) * 60 / 2

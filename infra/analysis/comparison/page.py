@@ -21,18 +21,26 @@ from infra.analysis.report.tables import made_with
 from infra.analysis.results import BASELINES, ArmResult, ComparisonResults, Pair, State
 
 PAGE = "comparison.html"
-HEADINGS = ("engineer", "seeds", "rate", "final %", "area", "to random", "to fixed", "tokens", "time")
-NOTE = (
-    "final: at the end; area: mean height of the curve from stage 0 on, in %; to random, to fixed: points, "
-    "paired by seed and instance. [95 % intervals] over seeds and instances. Tokens and time: a run, without "
-    "the shared stage 0."
-)
 _SHORT = 3
 """Letters of a word for the best answers that the table has room for."""
 
 
+def baselines(results: ComparisonResults) -> tuple[str, ...]:
+    """Those that an arm is measured against so far."""
+    return tuple(base for base in BASELINES if any(base in arm.against for arm in results.arms))
+
+
+def headings(results: ComparisonResults) -> tuple[str, ...]:
+    """What stands above the columns of `rows`."""
+    return ("engineer", "seeds", "rate", "final %", "area", *_to(results), "tokens", "time")
+
+
+def _to(results: ComparisonResults) -> list[str]:
+    return [f"to {base}" for base in baselines(results)]
+
+
 def rows(results: ComparisonResults) -> list[tuple[str, ...]]:
-    """A row for each arm and rate, valid and optimal, under `HEADINGS`."""
+    """A row for each arm and rate, valid and optimal, under `headings`."""
     return [row for arm in results.arms for row in _rows(results, arm)]
 
 
@@ -41,22 +49,23 @@ def _rows(results: ComparisonResults, arm: ArmResult) -> list[tuple[str, ...]]:
     seeds = f"{len(arm.seeds)}/{len(results.seeds)}{'!' if failed else ''}"
     tokens = short_count(sum(arm.tokens.values())) if arm.tokens else ""
     time = duration(arm.seconds) if arm.seconds is not None else ""
-    valid = (arm.label, seeds, "valid", *_numbers(arm, "valid"), tokens, time)
+    bases = baselines(results)
+    valid = (arm.label, seeds, "valid", *_numbers(arm, "valid", bases), tokens, time)
     if not results.best:
         return [valid]
-    return [valid, ("", "", _short(results.best), *_numbers(arm, "optimal"), "", "")]
+    return [valid, ("", "", _short(results.best), *_numbers(arm, "optimal", bases), "", "")]
 
 
 def _short(best: str) -> str:
     return best if len(best) <= _SHORT else f"{best[:_SHORT]}."
 
 
-def _numbers(arm: ArmResult, name: str) -> tuple[str, ...]:
-    """Final rate, area under the curve, and differences to the baselines."""
+def _numbers(arm: ArmResult, name: str, bases: tuple[str, ...]) -> tuple[str, ...]:
+    """Final rate, area under the curve, and differences to baselines."""
     final, area = getattr(arm, name), getattr(arm, f"{name}_area")
     if final is None:
-        return "-", "-", "", ""
-    against = (getattr(arm.against.get(base), name, None) for base in BASELINES)
+        return "-", "-", *("" for _ in bases)
+    against = (getattr(arm.against.get(base), name, None) for base in bases)
     return narrow(final), f"{100 * area.value:.1f}", *(narrow(found, gap="") for found in against)
 
 
@@ -65,7 +74,13 @@ def caption(results: ComparisonResults) -> str:
     best = f", and {results.best} ones ({_short(results.best)})" if results.best else ""
     failed = ", ".join(child.name for child in results.failed)
     said = [conclusion(results), *([f"! failed: {failed}."] if failed else []), *pilot_lines(results)]
-    return "\n".join([f"Valid answers{best}; {NOTE}", *said])
+    differences = f" {', '.join(_to(results))}: points, paired by seed and instance." if _to(results) else ""
+    note = (
+        f"Valid answers{best}; final: at the end; area: mean height of the curve from stage 0 on, in %;"
+        f"{differences} [95 % intervals] over seeds and instances. Tokens and time: a run, without the shared"
+        " stage 0."
+    )
+    return "\n".join([note, *said])
 
 
 def pilot_lines(results: ComparisonResults) -> list[str]:
@@ -137,7 +152,7 @@ def title(results: ComparisonResults) -> str:
 
 def markdown(results: ComparisonResults) -> str:
     """The table as Markdown."""
-    table = markdown_table(HEADINGS, rows(results), words=("rate",))
+    table = markdown_table(headings(results), rows(results), words=("rate",))
     return f"# {title(results)}\n\n{table}\n\n{caption(results)}\n"
 
 
@@ -155,7 +170,7 @@ def write_page(directory: Path, results: ComparisonResults, figure: str) -> Path
         made=made_with(results.made),
         pairs=pairs,
         rates=rates,
-        baselines=BASELINES,
+        baselines=baselines(results),
         intervals=intervals,
         chance=0.05 * intervals,
         pilots=pilot_lines(results),

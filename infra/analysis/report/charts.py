@@ -179,7 +179,7 @@ def failure_chart(title: str, space: Space, parts: Sequence[Counts]) -> Markup:
 
 
 def budget_chart(title: str, space: Space, budgets: Mapping[str, Sequence[float]]) -> Markup:
-    """Share of the data per stratum, one bar for each stage and one for what is proposed next."""
+    """Share of the data per stratum, one bar for each stage and one for the last proposal."""
     bars, names = len(next(iter(budgets.values()))), list(budgets)
     figure, axes = _figure(900, 46 + 38 * bars)
 
@@ -191,7 +191,7 @@ def budget_chart(title: str, space: Space, budgets: Mapping[str, Sequence[float]
 
     colours = palette(space)
     shares = [(colours[stratum_colour(space, name)], np.array(found)) for name, found in budgets.items()]
-    _stacked_bars(axes, [*_stages(bars - 1), "proposed next"], shares, label)
+    _stacked_bars(axes, [*_stages(bars - 1), "proposed, not run"], shares, label)
     axes.set_xlim(0, 1)
     return _image(figure, title)
 

@@ -13,7 +13,8 @@ import pytest
 from rich.console import Console
 
 from envgen.errors import DataError
-from flows.commands.tables import comparison_table
+from flows.commands.tables import SPARED, comparison_table
+from flows.commands.terminal import fitted
 from infra.analysis import gather as gathering
 from infra.analysis.charts import write_chart
 from infra.analysis.comparison.page import conclusion, markdown, write_page
@@ -108,6 +109,28 @@ def test_the_table_fits_100_columns_and_marks_what_failed(results: ComparisonRes
     for part in ("checkpoint-V6", "2/2", "1/2!", "0/2", "+20.0[", "failed: fixed-s0"):
         assert part in shown
     assert "| fixed | 1/2! | valid | 50.0 [" in markdown(results)
+
+
+def test_80_columns_do_without_some_columns_and_cut_no_interval(results: ComparisonResults):
+    table, console = comparison_table(results), Console(width=80, file=io.StringIO())
+    assert fitted(table, SPARED, 80) <= 80
+    console.print(table)
+    shown = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "…" not in shown
+    for part in ("checkpoint-V6", "to random", "to fixed", "failed: fixed-s0"):
+        assert part in shown
+
+
+def test_a_baseline_that_takes_no_part_has_no_column(results: ComparisonResults, tmp_path: Path):
+    against = [{base: one for base, one in arm.against.items() if base == "fixed"} for arm in results.arms]
+    arms = zip(results.arms, against, strict=True)
+    alone = tuple(arm.model_copy(update={"against": found}) for arm, found in arms)
+    without = results.model_copy(update={"arms": alone})
+    for shown in (results, without):
+        page, table = write_page(tmp_path, shown, "").read_text(), markdown(shown)
+        assert ("Against random" in page, "to random" in table) == (shown is results,) * 2
+        assert "Against fixed" in page
+        assert "to fixed" in table
 
 
 def test_the_page_and_the_figure_are_whole_and_safe(results: ComparisonResults, tmp_path: Path):

@@ -130,7 +130,7 @@ def stage_result(
         breakdown=found,
         valid_gain=change,
         optimal_gain=change,
-        gate=decide("off", stage, BASE_POLICY, change, 1.0),
+        gate=decide("off", stage, BASE_POLICY, change, 1.0, change if preset.space.best else None),
         proposal=proposed,
         behaviour=proposal_behaviour(
             preset.space, earlier, config, proposed.config, found, change, changes, proposed.rationale
@@ -347,7 +347,7 @@ def test_every_stage_map_size_and_category_appears(page: Page):
         "checkpoint",
         "V6",
         "45\u00a0instances",
-        "proposed next",
+        "no stage was run on it so far",
         "fallback",
         "shares divided by 1.2",
         "2\u00a0attempts",
@@ -406,6 +406,15 @@ def test_a_drop_is_shown_with_how_much_of_the_edit_before_it_was_taken_back(
     proposals = (proposal(0, MOVED), proposal(1, EVEN))
     shown = measures(report(write_run(tmp_path, validation, (3, 1), proposals)))
     assert shown["Edit taken back after a drop|−1 to 1"] == ["no drop", "+1.00"]
+
+
+def test_a_stage_that_loses_optimal_answers_and_shows_no_drop_of_valid_ones_says_so(
+    page: Page, tmp_path: Path, validation: list[Instance]
+):
+    fell = report(write_run(tmp_path, validation, (1,)))
+    assert "no drop is shown of valid; optimal fell" in fell.text
+    assert "Optimal against that, points" in page.text
+    assert "optimal fell" not in page.text
 
 
 def test_the_false_claims_of_a_rationale_are_marked_under_it(tmp_path: Path, validation: list[Instance]):
@@ -484,7 +493,7 @@ def test_the_budget_of_each_map_size_is_drawn_for_each_stage_and_for_what_is_nex
     assert [label for label in labels if label.startswith(("stage", "proposed"))] == [
         "stage 0",
         "stage 1",
-        "proposed next",
+        "proposed, not run",
     ]
     assert [label for label in labels if label.startswith("3x3")] == ["3x3 50\u00a0%"]
     assert [label for label in labels if label.startswith("4x4")] == [
