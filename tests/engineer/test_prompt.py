@@ -6,14 +6,7 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-from contexts import (
-    RECORDS,
-    breakdown,
-    counts,
-    design_context,
-    measured,
-    measured_context,
-)
+from contexts import RECORDS, breakdown, counts, design_context, measured, measured_context
 from prompt_texts import BOOKKEEPING, FULL_BOOKKEEPING, HEADS, MODULES, SHOWN, STAGE_0, TAILS, WORDINGS
 
 from engineer.context import VARIANTS, DesignContext, Module
