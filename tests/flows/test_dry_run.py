@@ -11,18 +11,20 @@ from rich.console import Console
 from envgen.errors import ConfigError
 from flows.commands.dry_run import parse_throughput, show_dry_run
 from infra.config.preset import Preset, load_preset, resolved_json
-from policy.grpo.model_size import ModelSize, model_size
+from policy.grpo.model_size import CONFIGS, ModelSize, count, model_size
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _each_model_is_counted_once() -> Iterator[None]:
-    """Counting loads transformers in a process of its own, which takes seconds."""
+    """Counting loads transformers in a process of its own, which takes seconds; here is one that has it."""
+    configs = json.loads(CONFIGS.read_text())
     known: dict[str, ModelSize] = {}
 
     def counted(model: str, lora: dict[str, Any] | None = None) -> ModelSize:
         key = f"{model} {lora}"
         if key not in known:
-            known[key] = model_size(model, lora)
+            config = configs.get(model)
+            known[key] = count("", config, lora) if config else model_size(model, lora)
         return known[key]
 
     with pytest.MonkeyPatch.context() as patch:
