@@ -11,6 +11,7 @@ from rich.console import Console
 from envgen.errors import ConfigError
 from flows.commands.dry_run import parse_throughput, show_dry_run
 from infra.config.preset import Preset, load_preset, resolved_json
+from policy.checkpoints import TINY_DIRECTORY
 from policy.grpo.model_size import CONFIGS, ModelSize, count, model_size
 
 
@@ -23,8 +24,12 @@ def _each_model_is_counted_once() -> Iterator[None]:
     def counted(model: str, lora: dict[str, Any] | None = None) -> ModelSize:
         key = f"{model} {lora}"
         if key not in known:
-            config = configs.get(model)
-            known[key] = count("", config, lora) if config else model_size(model, lora)
+            if model in configs:
+                known[key] = count("", configs[model], lora)
+            elif model == "tiny":
+                known[key] = count(str(TINY_DIRECTORY), None, lora)
+            else:
+                known[key] = model_size(model, lora)
         return known[key]
 
     with pytest.MonkeyPatch.context() as patch:
