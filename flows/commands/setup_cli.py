@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from policy.tiny.rates import Taught
+    from policy.tiny.spec import BootstrapRecipe
 
 commands = typer.Typer()
 
@@ -61,17 +62,11 @@ def bootstrap(
 
     The same command continues one that was cut off.
     """
-    from infra.config.preset import parse_override
-    from infra.config.recipe import load_recipe, warm_start
     from policy.checkpoints import check_model
     from policy.hub import check_hub
 
     named = {"model": model, "family": family, "style": style, "preset": preset}
-    given = [name for name, value in named.items() if value is not None]
-    if recipe is not None and given:
-        raise ConfigError(f"--{given[0]}: the recipe {recipe} says this; leave one of the two out")
-    overrides = dict(parse_override(text) for text in set_ or [])
-    chosen = load_recipe(recipe, overrides, warm_start(**named) if given else None)
+    chosen = _recipe(recipe, named, set_ or [])
     if output.exists():
         raise ConfigError(f"{output}: exists already; choose another -o, or remove it")
     if chosen.model is not None:
@@ -82,6 +77,19 @@ def bootstrap(
 
     bootstrap_flow(output, chosen)
     _show(output)
+
+
+def _recipe(path: Path | None, named: dict[str, str | None], settings: list[str]) -> "BootstrapRecipe":
+    """The recipe at `path`, that of a warm start if anything is named for one, or the shipped one;
+    ConfigError if both are given."""
+    from infra.config.preset import parse_override
+    from infra.config.recipe import load_recipe, warm_start
+
+    given = [name for name, value in named.items() if value is not None]
+    if path is not None and given:
+        raise ConfigError(f"--{given[0]}: the recipe {path} says this; leave one of the two out")
+    overrides = dict(map(parse_override, settings))
+    return load_recipe(path, overrides, warm_start(**named) if given else None)
 
 
 def _show(output: Path) -> None:

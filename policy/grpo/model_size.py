@@ -74,7 +74,6 @@ def count(source: str, config: dict[str, Any] | None, lora: dict[str, Any] | Non
     On PyTorch's meta device, in the child.
     """
     import torch
-    from peft import LoraConfig, get_peft_model
     from transformers import AutoConfig, AutoModelForCausalLM
 
     found = (
@@ -87,6 +86,8 @@ def count(source: str, config: dict[str, Any] | None, lora: dict[str, Any] | Non
         parameters, embedding = model.num_parameters(), model.get_input_embeddings().weight.numel()
         adapters = None
         if lora is not None:
+            from peft import LoraConfig, get_peft_model
+
             adapted = get_peft_model(model, LoraConfig(task_type="CAUSAL_LM", **lora))
             adapters = sum(weight.numel() for weight in adapted.parameters() if weight.requires_grad)
     text, dtype = found.get_text_config(), str(found.dtype or "").removeprefix("torch.")

@@ -51,6 +51,11 @@ def waits(part: Counts, n: int, valid: int) -> Counts:
     return part.model_copy(update={"labels": {WAIT_REQUIRED: Labelled(n=n, valid=valid)}})
 
 
+def measured(part: Counts, truncated: int, **measures: float) -> Counts:
+    """The same counts with answers that were cut off, and averages."""
+    return part.model_copy(update={"measures": measures, "truncated": truncated})
+
+
 def breakdown(sizes: Mapping[int, Counts]) -> Breakdown:
     return Breakdown(strata={str(size): part for size, part in sizes.items()})
 

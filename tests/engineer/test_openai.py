@@ -67,7 +67,7 @@ def test_tokens_requests_and_cost_of_everything_asked_are_kept():
     assert proposal.cost == pytest.approx((1500 * 2 + 40 * 10) / 1e6)
 
 
-# What a server can do wrong is tested with the model that asks it, in tests/policy/test_openai_model.py.
+# What a server can do wrong is tested with the model that asks it, in tests/policy/test_openai_failures.py.
 BROKEN = {
     "hangs": (hangs, "no complete answer within 0.5 s"),
     "fails": (sends("oops", 500), "status 500, 'oops'"),

@@ -1,8 +1,6 @@
 import io
 import json
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -11,23 +9,8 @@ from rich.console import Console
 from envgen.errors import ConfigError
 from flows.commands.dry_run import parse_throughput, show_dry_run
 from infra.config.preset import Preset, load_preset, resolved_json
-from policy.grpo.model_size import ModelSize, model_size
 
-
-@pytest.fixture(scope="module", autouse=True)
-def _each_model_is_counted_once() -> Iterator[None]:
-    """Counting loads transformers in a process of its own, which takes seconds."""
-    known: dict[str, ModelSize] = {}
-
-    def counted(model: str, lora: dict[str, Any] | None = None) -> ModelSize:
-        key = f"{model} {lora}"
-        if key not in known:
-            known[key] = model_size(model, lora)
-        return known[key]
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("flows.commands.dry_run.model_size", counted)
-        yield
+pytestmark = pytest.mark.usefixtures("models_are_counted_here")
 
 
 def shown(

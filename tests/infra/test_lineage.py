@@ -1,139 +1,22 @@
+"""What a recorder writes: runs, points, data sets, models, files, views of an experiment."""
+
 import json
-import socket
 from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
 
 import mlflow
 import pytest
-from mlflow.entities import ViewType
+from recorded_curricula import KEY, SERIES, VALIDATION_DIGEST, Store, everything, record
 
 from envgen.config import EnvConfig
-from envgen.errors import RunDirectoryError
 from envgen.families import FamilySpec
 from envgen.family import Source
-from envgen.files import file_digest
-from envgen.mapf.space import Options, space_of
 from envgen.sampling import sample
-from infra.analysis.formats import SPACE, config_changes
-from infra.lineage import DataSetRef, Recorder, flat
+from infra.lineage import Recorder, flat
 from infra.lineage.ancestry import ancestry
-from infra.lineage.checkpoint_tags import Facts
 from infra.lineage.columns import scores
 from infra.lineage.views import chart_place
 from policy.rollouts import Rollout
-
-KEY = "envwright.key"
-SERIES = {"train/reward": [(1, 0.25), (2, 0.5), (3, 0.75)], "train/valid": [(1, 0.1), (2, 0.2)]}
-VALIDATION_DIGEST = "b" * 64
-
-
-@dataclass(frozen=True)
-class Store:
-    """One MLflow database for all tests; each test names its own curriculum."""
-
-    folder: Path
-
-    @property
-    def uri(self) -> str:
-        return f"sqlite:///{self.folder}/deep/mlflow.db"
-
-    def recorder(self) -> Recorder:
-        return Recorder(self.uri, self.folder / "artifacts", "tiny")
-
-
-@pytest.fixture(scope="session")
-def store(tmp_path_factory) -> Store:
-    found = Store(tmp_path_factory.mktemp("mlflow"))
-    found.recorder()
-    return found
-
-
-def facts(name: str, stage: int, path: Path, **more: str | int | None) -> Facts:
-    given = {
-        "curriculum": name,
-        "run": name,
-        "preset": "micro",
-        "seed": 0,
-        "stage": stage,
-        "path": str(path),
-        "digest": f"{name}-{stage}",
-    }
-    return Facts.model_validate(given | more)
-
-
-def record(recorder: Recorder, folder: Path, name: str, stages: int) -> dict[str, str]:
-    """Record a base policy and some stages as a curriculum does; returns the ids of all that was made."""
-    ids = {"root": recorder.run(name, name, tags={"seed": "0"}, params={"a.b": "1", "model": "tiny"})}
-    validation = DataSetRef(
-        name=f"{name}-validation", path=folder / "validation.parquet", digest=VALIDATION_DIGEST
-    )
-    parent = recorder.checkpoint(
-        ids["root"], f"{name}-start", f"{name}-start", facts(name, -1, folder / "start"), step=0
-    )
-    ids["start"] = parent
-    for stage in range(stages):
-        child = recorder.run(f"{name}-stage-{stage}", f"stage {stage}", parent=ids["root"])
-        train = DataSetRef(
-            name=f"{name}-train-{stage}",
-            path=folder / f"stage-{stage}" / "train.parquet",
-            digest=str(stage) * 64,
-        )
-        recorder.inputs(child, {"training": train, "validation": validation}, parent)
-        made = facts(
-            name,
-            stage,
-            folder / name / f"stage-{stage}",
-            parent=parent,
-            dataset=train.name,
-            dataset_digest=train.digest,
-            instances=16,
-        )
-        parent = recorder.checkpoint(child, f"{name}-checkpoint-{stage}", f"{name}-{stage}", made, step=stage)
-        recorder.scores(child, parent, validation, {"valid": 0.5 + stage / 10, "optimal": 0.25}, stage)
-        recorder.metrics(child, SERIES)
-        recorder.metrics(ids["root"], {"valid": [(stage, 0.5 + stage / 10)]})
-        recorder.finish(child)
-        ids |= {f"run-{stage}": child, f"model-{stage}": parent}
-    return ids
-
-
-def everything(recorder: Recorder) -> dict[str, list]:
-    """All that the experiment holds: runs with their points, inputs and outputs, and models with their
-    metrics."""
-    client = recorder.client
-    runs = []
-    for run in client.search_runs([recorder.experiment], run_view_type=ViewType.ALL):
-        points = {
-            name: [(m.step, m.value) for m in client.get_metric_history(run.info.run_id, name)]
-            for name in run.data.metrics
-        }
-        inputs = run.inputs
-        datasets = sorted((i.dataset.name, i.dataset.digest) for i in inputs.dataset_inputs) if inputs else []
-        parents = sorted(i.model_id for i in inputs.model_inputs) if inputs else []
-        outputs = sorted(o.model_id for o in run.outputs.model_outputs) if run.outputs else []
-        runs.append(
-            (
-                run.info.run_id,
-                run.info.status,
-                run.data.params,
-                run.data.tags,
-                points,
-                datasets,
-                parents,
-                outputs,
-            )
-        )
-    models = [
-        (
-            m.model_id,
-            m.name,
-            m.tags,
-            sorted((x.key, x.value, x.step, x.dataset_name, x.dataset_digest) for x in m.metrics or []),
-        )
-        for m in client.search_logged_models([recorder.experiment])
-    ]
-    return {"runs": sorted(runs, key=lambda r: r[0]), "models": sorted(models, key=lambda m: m[0])}
 
 
 def test_recording_twice_changes_nothing(store: Store, tmp_path: Path):
@@ -201,18 +84,6 @@ def test_scores_are_tied_to_the_checkpoint_and_its_data_set(store: Store, tmp_pa
     assert found == {"valid": (0.5, *source), "optimal": (0.25, *source)}
 
 
-def test_ancestry_leads_from_the_newest_checkpoint_to_the_base_policy(store: Store, tmp_path: Path):
-    ids = record(store.recorder(), tmp_path, "line", 2)
-    newest, middle, oldest = ancestry(store.uri, str(tmp_path / "line" / "stage-1"))
-    assert [a.checkpoint for a in (newest, middle, oldest)] == ["line-1", "line-0", "line-start"]
-    assert [a.parent for a in (newest, middle, oldest)] == [ids["model-0"], ids["start"], None]
-    assert (newest.dataset, newest.dataset_digest, newest.instances) == ("line-train-1", "1" * 64, 16)
-    assert (newest.valid, newest.optimal, oldest.valid) == (0.6, 0.25, None)
-    assert (newest.path, newest.stage, oldest.stage) == (str(tmp_path / "line" / "stage-1"), 1, -1)
-    assert ancestry(store.uri, str(tmp_path / "line" / "stage-0")) == [middle, oldest]
-    assert ancestry(store.uri, f"models:/{ids['model-1']}") == [newest, middle, oldest]
-
-
 def test_one_search_returns_the_whole_chain(store: Store, tmp_path: Path):
     recorder = store.recorder()
     record(recorder, tmp_path, "searched", 3)
@@ -225,90 +96,6 @@ def test_one_search_returns_the_whole_chain(store: Store, tmp_path: Path):
     assert set(parents.values()) == {None, *parents} - {
         next(m.model_id for m in found if m.name == "searched-2")
     }
-
-
-def test_a_checkpoint_that_was_moved_is_known_by_its_digest(store: Store, tmp_path: Path):
-    """Two runs share the weights of a stage, as those of a comparison do; the one with the same name is
-    meant."""
-    recorder, digests = store.recorder(), set()
-    for name in ("moved-a", "moved-b"):
-        weights = tmp_path / "old" / name / "stage-00" / "checkpoint"
-        weights.mkdir(parents=True)
-        (weights / "model.safetensors").write_text("weights")
-        digests.add(file_digest(weights))
-        run = recorder.run(name, name)
-        recorder.checkpoint(run, name, name, facts(name, 0, weights, digest=file_digest(weights)), step=0)
-    assert len(digests) == 1
-    (tmp_path / "old").rename(tmp_path / "new")
-    for name in ("moved-a", "moved-b"):
-        [found] = ancestry(store.uri, str(tmp_path / "new" / name / "stage-00" / "checkpoint"))
-        assert found.run == name
-        [deleted] = ancestry(store.uri, str(tmp_path / "old" / name / "stage-00" / "checkpoint"))
-        assert deleted == found
-
-
-def test_other_weights_under_a_recorded_path_are_not_taken_for_it(store: Store, tmp_path: Path):
-    weights = tmp_path / "checkpoint"
-    weights.mkdir()
-    (weights / "model.safetensors").write_text("first")
-    recorder = store.recorder()
-    recorder.checkpoint(
-        recorder.run("other", "other"),
-        "other",
-        "other",
-        facts("other", 0, weights, digest=file_digest(weights)),
-        step=0,
-    )
-    (weights / "model.safetensors").write_text("second")
-    with pytest.raises(RunDirectoryError, match="knows no such checkpoint"):
-        ancestry(store.uri, str(weights))
-
-
-@pytest.mark.parametrize(
-    "name", ["nowhere", "it's", 'a "b"', "100%_\\", "a`b", "x' OR tags.`envwright.key` != '"]
-)
-def test_a_checkpoint_that_nobody_recorded_is_refused(store: Store, tmp_path: Path, name: str):
-    with pytest.raises(RunDirectoryError, match="knows no such checkpoint"):
-        ancestry(store.uri, str(tmp_path / name))
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "models:/envwright-nobody@best",
-        "models:/envwright-nobody/1",
-        "models:/m-0",
-        "models:/",
-        "models:/a@b@c",
-        "models:/a/b/c",
-    ],
-)
-def test_a_registered_model_that_nobody_registered_is_refused(store: Store, name: str):
-    with pytest.raises(RunDirectoryError, match="knows no such checkpoint"):
-        ancestry(store.uri, name)
-
-
-def test_a_model_that_somebody_else_recorded_is_refused(store: Store):
-    recorder = store.recorder()
-    model = mlflow.create_external_model(name="foreign", experiment_id=recorder.experiment)
-    try:
-        with pytest.raises(RunDirectoryError, match="knows no such checkpoint"):
-            ancestry(store.uri, f"models:/{model.model_id}")
-    finally:
-        recorder.client.delete_logged_model(model.model_id)
-
-
-def test_a_store_that_is_not_there_is_refused_and_not_made(tmp_path: Path):
-    with pytest.raises(RunDirectoryError, match="knows no such checkpoint"):
-        ancestry(f"sqlite:///{tmp_path}/mlflow.db", "runs/stage-00/checkpoint")
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_server_that_does_not_answer_is_no_unknown_checkpoint():
-    with socket.socket() as held:  # bound, and nobody listens
-        held.bind(("127.0.0.1", 0))
-        with pytest.raises(RunDirectoryError, match=r"MLflow cannot be read: .*; check MLFLOW_TRACKING_URI"):
-            ancestry(f"http://127.0.0.1:{held.getsockname()[1]}", "runs/stage-00/checkpoint")
 
 
 def test_a_recorder_stops_when_its_time_is_up(store: Store):
@@ -325,37 +112,6 @@ def test_any_name_is_recorded_once_and_found(store: Store, tmp_path: Path, name:
     newest, oldest = ancestry(store.uri, str(tmp_path / name / "stage-0"))
     assert newest.path == str(tmp_path / name / "stage-0")
     assert newest.curriculum == oldest.curriculum == name
-
-
-def boards(**sizes: tuple[float, float, float]) -> EnvConfig:
-    """`s3=(data_ratio, hole_ratio, wait_ratio)` and so on."""
-    names = ("data_ratio", "hole_ratio", "wait_ratio")
-    return EnvConfig.model_validate(
-        {"sizes": {size[1:]: dict(zip(names, ratios, strict=True)) for size, ratios in sizes.items()}}
-    )
-
-
-def test_what_a_config_changes_is_said_in_words():
-    space = space_of(Options(map_sizes=(3, 4, 10)))
-    old, new = boards(s3=(0.5, 0.3, 0.25), s4=(0.5, 0.3, 0.25)), boards(s3=(0.5, 0.3, 0.25), s4=(0.5, 0.2, 1))
-    other = boards(s3=(1, 0.3, 0.25))
-    said = [
-        config_changes(space, *pair).replace(SPACE, " ") for pair in ((old, new), (old, other), (other, old))
-    ]
-    assert said[0] == "4x4: holes 30 % → 20 %, waits 25 % → 100 %"
-    assert said[1:] == ["3x3: data 50 % → 100 %; 4x4: left out", "3x3: data 100 % → 50 %; 4x4: new"]
-    assert config_changes(space, old, old) == "nothing"
-    largest = boards(s10=(0.5, 0.3, 0.25), s3=(0.5, 0.3, 0.25))
-    assert config_changes(space, old, largest) == "4x4: left out; 10x10: new", "in the order of the space"
-
-
-def test_a_knob_that_is_no_share_is_said_as_a_number():
-    space = FamilySpec(name="sums").load().space
-    old, new = (
-        EnvConfig.model_validate({"terms": {"2": {"data_ratio": 1, "digits": n, "carry_ratio": 0.5}}})
-        for n in (1, 2.5)
-    )
-    assert config_changes(space, old, new) == "2 terms: digits 1 → 2.5"
 
 
 @pytest.mark.parametrize(("name", "label"), [("mapf-frozenlake", "wait_required"), ("sums", "carry")])

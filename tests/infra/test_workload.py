@@ -1,3 +1,4 @@
+import json
 import math
 import re
 from typing import Any
@@ -13,7 +14,7 @@ from infra.config.workload import Throughput, Work, workload
 from policy.checkpoints import TINY_DIRECTORY
 from policy.grpo.launch import Sharding
 from policy.grpo.memory import estimate_memory
-from policy.grpo.model_size import known_positions, model_size
+from policy.grpo.model_size import CONFIGS, count, known_positions
 
 CARDS = {
     "qwen3-0.6b": 22.4,
@@ -70,7 +71,7 @@ def test_the_installed_trainer_takes_the_options_of_a_preset(
 def test_a_preset_fits_its_card_by_estimate(name: str):
     preset = load_preset(name)
     longest = max(preset.max_answer_tokens, preset.engineer.max_tokens)
-    size = model_size(preset.model, preset.training.lora)
+    size = count("", json.loads(CONFIGS.read_text())[preset.model], preset.training.lora)
     asked = preset.prompt_tokens()
     positions = known_positions(preset.model)
     estimate = estimate_memory(size, preset.training, preset.trl, preset.engine, asked, longest, CARDS[name])

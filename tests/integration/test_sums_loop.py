@@ -29,6 +29,7 @@ def installed(tmp_path: Path) -> Path:
     return tmp_path / "site"
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_the_loop_runs_on_sums_and_speaks_of_nothing_else(server: str, installed: Path, tmp_path: Path):
     there = {"PREFECT_API_URL": server, "PYTHONPATH": str(installed)}

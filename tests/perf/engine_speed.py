@@ -25,6 +25,7 @@ from policy.checkpoints import TINY_DIRECTORY
 from policy.evaluation import evaluate
 
 REPEATS = 9
+BARE_LOG = "bare.log"
 STYLE, SAMPLING = PromptStyle.COMPACT, Sampling(max_tokens=40)
 
 
@@ -40,37 +41,8 @@ def evaluation_speed(config: EngineConfig) -> tuple[float, float, float, float]:
     instances = validation_instances(load_preset("tiny"))
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        python = vllm_python(Settings().vllm_python) if config.backend == "vllm" else sys.executable
         engine = EngineChatModel(str(TINY_DIRECTORY), config, folder / "engine.log", Settings().vllm_python)
-        spec = {
-            "source": str(TINY_DIRECTORY),
-            "backend": config.backend,
-            "dtype": config.dtype,
-            "batch_size": config.batch_size,
-        }
-        write_json(
-            folder / "spec.json",
-            {
-                **spec,
-                "max_tokens": SAMPLING.max_tokens,
-                "prompts": [prompt(i.problem, STYLE) for i in instances],
-            },
-        )
-        command = [python, str(Path(__file__).with_name("bare_engine.py")), str(folder / "spec.json")]
-        with open(folder / "bare.log", "w") as log:
-            bare_process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True
-            )
-
-        def bare() -> tuple[float, float]:
-            assert bare_process.stdin is not None
-            assert bare_process.stdout is not None
-            used = _cpu_seconds(bare_process.pid)
-            bare_process.stdin.write("\n")
-            bare_process.stdin.flush()
-            line = bare_process.stdout.readline()
-            assert line, (folder / "bare.log").read_text()[-2000:]
-            return float(line), _cpu_seconds(bare_process.pid) - used
+        bare_process = _bare_engine(folder, config, [prompt(i.problem, STYLE) for i in instances])
 
         def ours() -> tuple[float, float]:
             kept = KeptAnswers(engine, folder / "partial.jsonl", {})
@@ -80,6 +52,9 @@ def evaluation_speed(config: EngineConfig) -> tuple[float, float, float, float]:
             seconds = time.perf_counter() - started
             kept.path.unlink()
             return seconds, sum(map(_cpu_seconds, pids)) - used
+
+        def bare() -> tuple[float, float]:
+            return _bare_turn(bare_process, folder)
 
         try:
             _ = ours(), bare()  # the first answers are not counted
@@ -92,6 +67,35 @@ def evaluation_speed(config: EngineConfig) -> tuple[float, float, float, float]:
     )
     wall, cpu = (statistics.median(bare[clock] / ours[clock] for ours, bare in turns) for clock in (0, 1))
     return len(instances) / seconds, len(instances) / bare_seconds, wall, cpu
+
+
+def _bare_engine(folder: Path, config: EngineConfig, prompts: list[str]) -> subprocess.Popen[str]:
+    """The process of `bare_engine.py` that answers these prompts for each line it is given."""
+    python = vllm_python(Settings().vllm_python) if config.backend == "vllm" else sys.executable
+    spec = {
+        "source": str(TINY_DIRECTORY),
+        "backend": config.backend,
+        "dtype": config.dtype,
+        "batch_size": config.batch_size,
+        "max_tokens": SAMPLING.max_tokens,
+        "prompts": prompts,
+    }
+    write_json(folder / "spec.json", spec)
+    command = [python, str(Path(__file__).with_name("bare_engine.py")), str(folder / "spec.json")]
+    with open(folder / BARE_LOG, "w") as log:
+        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True)
+
+
+def _bare_turn(process: subprocess.Popen[str], folder: Path) -> tuple[float, float]:
+    """Seconds, and seconds of CPU time, in which the bare engine answers all prompts once."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    used = _cpu_seconds(process.pid)
+    process.stdin.write("\n")
+    process.stdin.flush()
+    line = process.stdout.readline()
+    assert line, (folder / BARE_LOG).read_text()[-2000:]
+    return float(line), _cpu_seconds(process.pid) - used
 
 
 def _cpu_seconds(pid: int) -> float:

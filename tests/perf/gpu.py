@@ -187,52 +187,20 @@ def continuous_batching(model: Path, texts: list[str], length: int) -> dict[str,
 def start(folder: Path, rehearse: bool) -> dict[str, Any]:
     """A base policy with four times the boards and steps, and both policies on the tiny preset's validation
     set."""
-    from envgen.mapf.prompts import PromptStyle
     from infra.config.preset import load_preset
     from infra.runs.data import validation_instances
-    from policy.chat.contract import Sampling
-    from policy.chat.engine import EngineChatModel, EngineConfig
     from policy.checkpoints import resolve_model
-    from policy.evaluation import evaluate, gains
+    from policy.evaluation import gains
 
     # Ten times the batches of the shipped policy.
-    small = (
-        [
-            "warmup_steps=1",
-            "save_steps=4",
-            "hidden_size=32",
-            "layers=2",
-            "batch_size=16",
-            "design_batch_size=8",
-        ]
-        if rehearse
-        else ["save_steps=5000"]
-    )
     steps = 4 if rehearse else 50_000
-    environment = {
-        **os.environ,
-        "ENVWRIGHT_RUNS": str(folder / "runs"),
-        "PREFECT_HOME": str(folder / "prefect"),
-        "PYTHONPATH": str(ROOT),
-    }
-    made = folder / "start"
-    settings = [part for setting in (f"steps={steps}", *small) for part in ("--set", setting)]
-    _run([sys.executable, "-m", "flows.cli", "bootstrap", "-o", str(made), *settings], environment)
+    made = _trained_here(folder, steps, rehearse)
     preset = load_preset("micro" if rehearse else "tiny")
     instances = validation_instances(preset)
-    answered = {}
-    for name, source in (("shipped", resolve_model("tiny")), ("trained here", str(made))):
-        chat = EngineChatModel(source, EngineConfig(batch_size=128, dtype="float32"), folder / f"{name}.log")
-        try:
-            answered[name] = evaluate(
-                chat,
-                preset.task,
-                instances,
-                PromptStyle.COMPACT,
-                Sampling(max_tokens=preset.max_answer_tokens),
-            )
-        finally:
-            chat.close()
+    answered = {
+        name: _answered(source, preset, instances, folder / f"{name}.log")
+        for name, source in (("shipped", resolve_model("tiny")), ("trained here", str(made)))
+    }
     valid, optimal = gains(answered["shipped"], answered["trained here"])
     rates = {
         name: round(sum(one.verdict.valid for one in rollouts) / len(rollouts), 4)
@@ -245,6 +213,38 @@ def start(folder: Path, rehearse: bool) -> dict[str, Any]:
         "gain_valid": str(valid),
         "gain_optimal": str(optimal),
     }
+
+
+def _trained_here(folder: Path, steps: int, rehearse: bool) -> Path:
+    """The base policy that `envwright bootstrap` makes in so many steps."""
+    small = ["warmup_steps=1", "save_steps=4", "hidden_size=32", "layers=2", "batch_size=16"]
+    small.append("design_batch_size=8")
+    environment = {
+        **os.environ,
+        "ENVWRIGHT_RUNS": str(folder / "runs"),
+        "PREFECT_HOME": str(folder / "prefect"),
+        "PYTHONPATH": str(ROOT),
+    }
+    made = folder / "start"
+    given = [f"steps={steps}", *(small if rehearse else ["save_steps=5000"])]
+    settings = [part for setting in given for part in ("--set", setting)]
+    _run([sys.executable, "-m", "flows.cli", "bootstrap", "-o", str(made), *settings], environment)
+    return made
+
+
+def _answered(source: str, preset: Any, instances: list[Any], log: Path) -> list[Any]:
+    """The rollouts of a policy on these instances, greedily."""
+    from envgen.mapf.prompts import PromptStyle
+    from policy.chat.contract import Sampling
+    from policy.chat.engine import EngineChatModel, EngineConfig
+    from policy.evaluation import evaluate
+
+    chat = EngineChatModel(source, EngineConfig(batch_size=128, dtype="float32"), log)
+    try:
+        sampling = Sampling(max_tokens=preset.max_answer_tokens)
+        return evaluate(chat, preset.task, instances, PromptStyle.COMPACT, sampling)
+    finally:
+        chat.close()
 
 
 def _run(command: list[str], environment: dict[str, str]) -> None:

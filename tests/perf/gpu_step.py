@@ -56,31 +56,61 @@ def _config(rehearse: bool) -> dict[str, Any]:
 def measure_step(model: Path, folder: Path, length: int, output: Path, rehearse: bool) -> None:
     """Two GRPO steps under the preset's options, of which the second counts; what it took and how much of it
     was generation."""
-    import torch
-
     from envgen.dataset import read_dataset, write_dataset
     from envgen.family import Source
     from envgen.mapf.prompts import PromptStyle
     from envgen.sampling import sample
     from infra.config.preset import load_preset
-    from policy.grpo import training
-    from policy.grpo.memory import estimate_memory
     from policy.grpo.model_size import count
     from policy.grpo.train_log import read_train_log
     from policy.grpo.train_spec import TrainSpec
 
     preset = load_preset("qwen3-4b")
     folder.mkdir(parents=True)
-    write_dataset(
-        folder / "train.parquet",
-        sample(preset.task, preset.default_config, BOARDS, Source(0))[0],
-        PromptStyle.BOARD,
-        {},
-        preset.family,
+    data = folder / "train.parquet"
+    instances = sample(preset.task, preset.default_config, BOARDS, Source(0))[0]
+    write_dataset(data, instances, PromptStyle.BOARD, {}, preset.family)
+    prompt_tokens = max(_prompt_lengths(model, read_dataset(data)))
+    options = _options(preset.trl, length, prompt_tokens)
+    spec = TrainSpec(
+        parent=str(model),
+        data=data,
+        output=folder,
+        work=folder / "work",
+        family=preset.family,
+        style=preset.prompt_style,
+        rewards=preset.rewards,
+        trl=options,
+        seed=0,
+        training=preset.training,
     )
+    generation = _train_timed(spec)
+    log = read_train_log(folder / "train_log.parquet")
+    seconds, tokens = log["seconds"][-1], log["completion_tokens"][-1]
+    trained = ANSWERS_A_STEP * prompt_tokens + tokens
+    size = count("", _config(rehearse), preset.training.lora)
+    flops = model_flops(_config(rehearse), size.parameters, trained, length)
+    found = {
+        "options": {key: options[key] for key in sorted(options)},
+        "answers_a_step": ANSWERS_A_STEP,
+        "prompt_tokens": prompt_tokens,
+        "generated_tokens": tokens,
+        "step_seconds": round(seconds, 2),
+        "generation_share": round(generation / seconds, 3),
+        "generated_tokens_per_second": round(tokens / generation, 1),
+        "trained_tokens_per_second": round(trained / (seconds - generation), 1),
+        "parameters": size.parameters,
+        **_memory(size, preset, options, prompt_tokens, length),
+        **_utilisation(flops, seconds, generation),
+    }
+    output.write_text(json.dumps(found))
+
+
+def _options(trl: dict[str, Any], length: int, prompt_tokens: int) -> dict[str, Any]:
+    """The preset's options of TRL for two steps of answers of `length` tokens."""
     options = {
-        **preset.trl,
-        **_possible(preset.trl),
+        **trl,
+        **_possible(trl),
         "max_completion_length": length,
         "max_steps": 2,
         "save_strategy": "no",
@@ -88,10 +118,15 @@ def measure_step(model: Path, folder: Path, length: int, output: Path, rehearse:
     options["gradient_accumulation_steps"] = ANSWERS_A_STEP // options["per_device_train_batch_size"]
     # Every answer of a random model runs to the limit: masked, none would be learned from.
     options["mask_truncated_completions"] = False
-    prompt_tokens = max(_prompt_lengths(model, read_dataset(folder / "train.parquet")))
     if options.get("use_vllm"):
         # The tiny policy's tokenizer makes more of a prompt than Qwen's.
         options["vllm_max_model_length"] = length + prompt_tokens
+    return options
+
+
+def _train_timed(spec: Any) -> float:
+    """Train; returns the seconds that the last generation took."""
+    from policy.grpo import training
 
     generating = [0.0]
 
@@ -104,50 +139,39 @@ def measure_step(model: Path, folder: Path, length: int, output: Path, rehearse:
                 generating.append(now() - started)
 
     training.Trainer = Timed
-    spec = TrainSpec(
-        parent=str(model),
-        data=folder / "train.parquet",
-        output=folder,
-        work=folder / "work",
-        family=preset.family,
-        style=preset.prompt_style,
-        rewards=preset.rewards,
-        trl=options,
-        seed=0,
-        training=preset.training,
-    )
     training.train(spec)
-    log = read_train_log(folder / "train_log.parquet")
-    config = _config(rehearse)
-    size = count("", config, preset.training.lora)
+    return generating[-1]
+
+
+def _memory(
+    size: Any, preset: Any, options: dict[str, Any], prompt_tokens: int, length: int
+) -> dict[str, Any]:
+    """Peak memory of the training, in GiB, beside the estimate; None without a GPU."""
+    import torch
+
+    from policy.grpo.memory import estimate_memory
+
     card = torch.cuda.get_device_properties(0).total_memory / 2**30 if torch.cuda.is_available() else None
     estimate = estimate_memory(size, preset.training, options, preset.engine, prompt_tokens, length, card)
     moments = [moment for moment in estimate.moments if "evaluating" not in moment.name]
     expected = max(moment.total for moment in moments)
     measured = torch.cuda.max_memory_allocated() / 2**30 if torch.cuda.is_available() else None
-    seconds, generation, tokens = log["seconds"][-1], generating[-1], log["completion_tokens"][-1]
-    flops = model_flops(config, size.parameters, ANSWERS_A_STEP * prompt_tokens + tokens, length)
-    ceiling = matmul_rate()
-    found = {
-        "options": {key: options[key] for key in sorted(options)},
-        "parameters": size.parameters,
-        "answers_a_step": ANSWERS_A_STEP,
-        "prompt_tokens": prompt_tokens,
-        "generated_tokens": tokens,
-        "step_seconds": round(seconds, 2),
-        "generation_share": round(generation / seconds, 3),
-        "generated_tokens_per_second": round(tokens / generation, 1),
-        "trained_tokens_per_second": round(
-            (ANSWERS_A_STEP * prompt_tokens + tokens) / (seconds - generation), 1
-        ),
+    return {
         "peak_allocated_gib": measured and round(measured, 2),
         "counted_gib": round(expected, 2),
         "counted_share_of_peak": measured and round(expected / measured, 3),
+    }
+
+
+def _utilisation(flops: float, seconds: float, generation: float) -> dict[str, float]:
+    """What part of the rate of a matrix product is reached by a step that took `seconds`, `generation` of
+    them to generate."""
+    ceiling = matmul_rate()
+    return {
         "matmul_tflops": round(ceiling / 1e12, 1),
         "model_flops_utilisation_while_training": round(flops / (seconds - generation) / ceiling, 3),
         "model_flops_utilisation_of_the_step": round(flops / seconds / ceiling, 3),
     }
-    output.write_text(json.dumps(found))
 
 
 def _possible(trl: dict[str, Any]) -> dict[str, Any]:

@@ -120,6 +120,7 @@ def kept_engine(folder: Path) -> KeptAnswers:
     return KeptAnswers(model, folder / "partial.jsonl", config.decides)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_a_killed_evaluation_is_continued_and_ends_as_one_that_nobody_killed(tmp_path):
     path = os.pathsep.join([str(Path(__file__).parent), str(Path(__file__).parents[2])])

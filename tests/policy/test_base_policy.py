@@ -24,6 +24,8 @@ from policy.checkpoints import SHIPPED
 from policy.evaluation import evaluate
 from policy.rollouts import breakdown_of
 
+slow = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def base() -> TransformersModel:
@@ -74,7 +76,10 @@ def test_of_nine_puzzles_it_solves_three_mostly_three_sometimes_three_hardly_eve
     assert all(rate < 0.05 for rate in rates[6:])
 
 
-@pytest.mark.parametrize(("variant", "least"), [("V1", 0.95), ("V6", 0.95), ("V6W", 0.5)])
+@pytest.mark.parametrize(
+    ("variant", "least"),
+    [pytest.param("V1", 0.95, marks=slow), ("V6", 0.95), pytest.param("V6W", 0.5, marks=slow)],
+)
 def test_it_designs_boards_as_the_rule_does(base, variant: str, least: float):
     same, claims = designed(base, load_preset("tiny").space, variant)
     assert same >= least
@@ -82,7 +87,7 @@ def test_it_designs_boards_as_the_rule_does(base, variant: str, least: float):
 
 
 @needs_reasoning_gym
-@pytest.mark.parametrize(("variant", "least"), [("V6", 0.1), ("V6W", 0.1)])
+@pytest.mark.parametrize(("variant", "least"), [("V6", 0.1), pytest.param("V6W", 0.1, marks=slow)])
 def test_it_designs_puzzles_though_seldom_as_the_rule_does(solver, variant: str, least: float):
     same, claims = designed(solver, load_preset("tiny-puzzles").space, variant)
     assert same >= least

@@ -114,6 +114,7 @@ def test_a_child_that_runs_out_of_memory_says_so_with_the_remedy_and_the_next_ca
     assert (tmp_path / "engine.log").read_text().count("loads ") == 2
 
 
+@pytest.mark.slow
 def test_two_replicas_answer_as_one_and_one_of_them_may_die(start, here, tmp_path):
     asked = [ask(f"Solve {n}x{n}.") for n in range(20) for _ in range(1 + n % 3)]
     engine = start(batch_size=2, replicas=2)

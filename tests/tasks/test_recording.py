@@ -5,35 +5,25 @@ import logging
 import os
 import shutil
 import socket
-import subprocess
-import sys
-import time
-import urllib.request
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
-from finished_runs import MICRO, asked, finished_run, instances, shares
+from finished_runs import asked, finished_run, instances, shares
 from mlflow import MlflowClient
-from mlflow.entities import Trace, ViewType
 from mlflow.exceptions import MlflowException
+from recorded_runs import on_a_server_too, preset, record, stage_runs, traces
 
-from envgen.dataset import read_table, write_table
-from envgen.files import file_digest, write_json
-from envgen.mapf.problem import Instance
-from infra.config.preset import Preset
+from envgen.files import file_digest
 from infra.lineage.ancestry import ancestry
 from infra.runs.decision import Decision
-from infra.runs.fork import fork
 from infra.runs.run import RunRef
 from infra.runs.stage import Stage
-from infra.runs.steps import StepRecord
 from policy.checkpoints import TINY_DIRECTORY
-from policy.grpo.train_log import TRAIN_LOG_SCHEMA
 from tasks import lineage as tasks_lineage
 from tasks.lineage import record_lineage, unrecorded
+
+pytestmark = pytest.mark.usefixtures("tracked")
 
 
 def decide(run: RunRef) -> Decision:
@@ -51,118 +41,6 @@ def decide(run: RunRef) -> Decision:
     )
     run.stage(0).write(Stage.decided, decision)
     return decision
-
-
-on_a_server_too = pytest.mark.parametrize(
-    "store", ["database", pytest.param("server", marks=pytest.mark.slow)], indirect=True
-)
-"""For what reaches every part of MLflow's interface: runs, data sets, traces, prompts, registered models."""
-
-
-@pytest.fixture(scope="session")
-def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    folder = tmp_path_factory.mktemp("store")
-    if getattr(request, "param", "database") == "database":
-        yield f"sqlite:///{folder}/mlflow.db"
-        return
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = ["--host", "127.0.0.1", "--port", str(free.getsockname()[1])]
-    stores = [
-        "--backend-store-uri",
-        f"sqlite:///{folder}/mlflow.db",
-        "--artifacts-destination",
-        str(folder / "artifacts"),
-    ]
-    environment = {**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
-    with open(folder / "server.log", "w") as log:
-        command = [sys.executable, "-m", "mlflow", "server", "--workers", "1", *address, *stores]
-        server = subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
-    uri = f"http://127.0.0.1:{address[-1]}"
-    try:
-        _await(uri, server, folder / "server.log")
-        yield uri
-    finally:
-        os.killpg(server.pid, 15)
-        server.wait()
-
-
-def _await(uri: str, server: subprocess.Popen, log: Path) -> None:
-    deadline = time.monotonic() + 240
-    while server.poll() is None and time.monotonic() < deadline:
-        try:
-            if urllib.request.urlopen(f"{uri}/health", timeout=5).status == 200:
-                return
-        except OSError:
-            time.sleep(0.2)
-    raise AssertionError(log.read_text())
-
-
-@pytest.fixture(autouse=True)
-def tracked(store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MlflowClient:
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", store)
-    monkeypatch.setenv("ENVWRIGHT_RUNS", str(tmp_path / "runs"))
-    return MlflowClient(store)
-
-
-def preset(name: str, /, **design: object) -> Preset:
-    return MICRO.model_copy(update={"name": name, "engineer": MICRO.engineer.model_copy(update=design)})
-
-
-def record(run: RunRef, *stages: int) -> None:
-    for stage in stages or range(run.preset.stages):
-        record_lineage.fn(run, stage)
-    assert not unrecorded(run.directory)
-
-
-def experiments(client: MlflowClient) -> list[str]:
-    return [one.experiment_id for one in client.search_experiments(filter_string="name LIKE 'envwright/%'")]
-
-
-def stage_runs(client: MlflowClient, name: str) -> dict:
-    """The runs of a curriculum by stage; its own is at None."""
-    found = [
-        run
-        for run in client.search_runs(experiments(client), max_results=1000)
-        if run.data.params.get("curriculum") == name
-    ]
-    [root] = {run.data.tags["mlflow.parentRunId"] for run in found}
-    return {
-        None: client.get_run(root),
-        **{int(run.data.params["stage"]): client.get_run(run.info.run_id) for run in found},
-    }
-
-
-def traces(client: MlflowClient, run_id: str) -> list[Trace]:
-    found = client.search_traces(locations=experiments(client), run_id=run_id)
-    return sorted(found, key=lambda trace: trace.info.tags["candidate"])
-
-
-def everything(client: MlflowClient) -> list[str]:
-    """All that MLflow holds, as text that can be compared."""
-    where = experiments(client)
-    runs = client.search_runs(where, run_view_type=ViewType.ALL, max_results=1000)
-    held = [
-        f"{json.dumps(run.data.to_dictionary(), sort_keys=True)} {run.inputs} {run.outputs} {run.info.status}"
-        for run in runs
-    ]
-    held += [
-        str([(m.step, m.value) for m in client.get_metric_history(run.info.run_id, name)])
-        for run in runs
-        for name in run.data.metrics
-    ]
-    held += [
-        f"{m.name} {sorted(m.tags.items())} {sorted((x.key, x.value) for x in m.metrics or [])}"
-        for m in client.search_logged_models(where, max_results=100)
-    ]
-    held += [
-        f"{trace.info.to_dict()} {[span.to_dict() for span in trace.data.spans]}"
-        for trace in client.search_traces(locations=where, max_results=500)
-    ]
-    held += [
-        f"{model.name} {model.aliases} {model.latest_versions}" for model in client.search_registered_models()
-    ]
-    return sorted(held)
 
 
 @on_a_server_too
@@ -220,19 +98,6 @@ def test_the_chain_holds_all_that_made_a_checkpoint_though_the_run_is_gone(store
     )
     assert ancestry(store, "models:/envwright-chain@best") == [last, first, start]
     assert ancestry(store, "models:/envwright-chain/1") == [first, start]
-
-
-@on_a_server_too
-def test_recording_a_curriculum_again_changes_nothing(tracked: MlflowClient, tmp_path: Path):
-    run = finished_run(tmp_path / "runs" / "again", (3, 5, 7), preset("again"))
-    record(run)
-    before = everything(tracked)
-    record(run)
-    assert everything(tracked) == before
-    for stage in (0, 1):
-        tracked.delete_tag(stage_runs(tracked, "again")[stage].info.run_id, "envwright.recorded")
-    record(run)
-    assert everything(tracked) == before, "a record that was cut off before its last write is only completed"
 
 
 def test_stages_that_were_missed_are_recorded_with_the_next_one(tracked: MlflowClient, tmp_path: Path):
@@ -386,166 +251,6 @@ def test_a_prompt_gets_a_new_version_only_when_its_text_is_new(
     assert stage_runs(tracked, "prompt-3")[0].data.tags["prompt_version"] == "1", (
         "a proposal keeps the prompt that it was asked with"
     )
-
-
-@on_a_server_too
-def test_the_alias_best_follows_the_gates_of_a_preset(tracked: MlflowClient, tmp_path: Path):
-    def best() -> str:
-        return tracked.get_model_version_by_alias("envwright-alias", "best").tags["run"]
-
-    def recorded(name: str, *correct: int, validation: list[Instance] | None = None) -> RunRef:
-        made = finished_run(tmp_path / "runs" / name, correct, preset("alias"), validation)
-        record(made)
-        return made
-
-    first = recorded("first", 3, 5, 7, 6)
-    versions = tracked.search_model_versions("name = 'envwright-alias'")
-    assert sorted((v.tags["run"], v.tags["stage"]) for v in versions) == [("first", "0"), ("first", "1")], (
-        "stage 2 is no best"
-    )
-    assert tracked.get_model_version_by_alias("envwright-alias", "best").tags["stage"] == "1"
-    recorded("worse", 3, 6)
-    assert best() == "first"
-    recorded("other-set", 3, 9, validation=instances(seed=8))
-    assert best() == "first", "rates on another validation set say nothing"
-    recorded("better", 3, 8)
-    assert best() == "better"
-    for run in stage_runs(tracked, "first").values():
-        tracked.set_tag(run.info.run_id, "envwright.recorded", "by an older version")
-    record(first)
-    assert best() == "better", "an older record is only made again"
-
-
-def done_again(run: RunRef, weights: str, *correct: int) -> None:
-    """Replace the last stage: other weights, other answers, another training log."""
-    shutil.rmtree(run.directory)
-    finished_run(run.directory, correct, run.preset)
-    last = run.stage(len(correct) - 2)
-    write_json(last.checkpoint / "config.json", {"weights": weights})
-    log = read_table(last.path(Stage.train_log), TRAIN_LOG_SCHEMA)
-    rewards = pa.array([correct[-1] / 10] * len(log), TRAIN_LOG_SCHEMA.field("reward").type)
-    write_table(
-        last.path(Stage.train_log), log.set_column(log.schema.get_field_index("reward"), "reward", rewards)
-    )
-    last.write(Stage.manifest, {"weights": weights})
-
-
-def test_a_stage_that_was_done_again_is_told_of_as_it_is_now(
-    store: str, tracked: MlflowClient, tmp_path: Path
-):
-    def current(run_id: str, name: str) -> dict[int, float]:
-        return {
-            m.step: m.value
-            for m in sorted(tracked.get_metric_history(run_id, name), key=lambda m: m.timestamp)
-        }
-
-    def best() -> tuple[str, str, str]:
-        version = tracked.get_model_version_by_alias("envwright-redone", "best")
-        return (
-            version.tags["stage"],
-            version.tags["envwright.valid"],
-            ancestry(store, "models:/envwright-redone@best")[0].digest,
-        )
-
-    run = finished_run(tmp_path / "runs" / "redone", (3, 5, 7), preset("redone", gate="keep-config"))
-    models, moved = {}, tmp_path / "moved"
-    for weights, right, gate in (
-        ("first", 7, "go-on"),
-        ("second", 6, "go-on"),
-        ("third", 1, "keep-config"),
-        ("first", 7, "go-on"),
-    ):
-        done_again(run, weights, 3, 5, right)
-        record(run)
-        before = everything(tracked)
-        record(run)
-        assert everything(tracked) == before
-        checkpoint = run.stage(1).checkpoint
-        last, first, _ = ancestry(store, str(checkpoint))
-        assert (last.digest, last.valid, last.optimal, last.parent) == (
-            file_digest(checkpoint),
-            right / 10,
-            right / 10,
-            first.model_id,
-        )
-        assert models.setdefault(weights, last.model_id) == last.model_id
-        runs = stage_runs(tracked, "redone")
-        assert (runs[1].data.metrics["valid"], runs[1].data.tags["gate"], last.gate) == (
-            right / 10,
-            gate,
-            gate,
-        )
-        assert current(runs[None].info.run_id, "valid") == {0: 0.3, 1: 0.5, 2: right / 10}
-        assert set(current(runs[1].info.run_id, "train/reward").values()) == {right / 10}
-        stage, of = (0, first) if gate == "keep-config" else (1, last)
-        assert best() == (str(stage), str(of.valid), of.digest)
-        shutil.copytree(checkpoint, moved / weights, dirs_exist_ok=True)
-    assert len(set(models.values())) == 3, "other weights are another model"
-    assert ancestry(store, str(moved / "second"))[0].valid == 0.6, (
-        "what a stage had before is still known by its bytes"
-    )
-
-
-def test_an_evaluation_that_was_done_again_replaces_the_rates_of_the_same_weights(
-    store: str, tracked: MlflowClient, tmp_path: Path
-):
-    run = finished_run(tmp_path / "runs" / "rescored", (3, 5, 7), preset("rescored"))
-    for number, right in enumerate(((3, 5, 7), (2, 4, 6), (3, 5, 7))):
-        done_again(run, "same", *right)
-        run.stage(0).write(Stage.manifest, {"evaluation": number})
-        run.stage(1).write(Stage.manifest, {"evaluation": number})
-        record(run)
-        chain = ancestry(store, str(run.stage(1).checkpoint))
-        assert [one.valid for one in chain] == [n / 10 for n in reversed(right)]
-        version = tracked.get_model_version_by_alias("envwright-rescored", "best")
-        assert (version.tags["stage"], float(version.tags["envwright.valid"])) == ("1", right[-1] / 10)
-    assert len(tracked.search_model_versions("name = 'envwright-rescored'")) == 2
-
-
-def test_a_base_policy_that_stays_best_is_not_registered(tracked: MlflowClient, tmp_path: Path):
-    record(finished_run(tmp_path / "runs" / "useless", (5, 3), preset("useless")))
-    assert not tracked.search_registered_models("name = 'envwright-useless'")
-
-
-def test_curricula_with_a_common_stage_have_chains_of_their_own(store: str, tmp_path: Path):
-    shared = finished_run(tmp_path / "runs" / "comparison" / "shared", (3, 5), preset("common"))
-    for step, directory, outputs in (
-        ("validation", shared.directory, ("validation.parquet",)),
-        ("start", shared.start.directory, ("rollouts.parquet", "breakdown.json")),
-        ("train", shared.stage(0).directory, ("checkpoint", "train_log.parquet")),
-    ):
-        found = StepRecord(
-            step=step, key="", outputs={name: file_digest(directory / name) for name in outputs}, seconds=0
-        )
-        write_json(directory / ".steps" / f"{step}.json", found)
-    for variant in ("V1", "V6"):
-        directory = shared.directory.with_name(f"checkpoint-{variant}-s0")
-        wanted = preset("common", variant=variant).model_copy(update={"stages": 2})
-        fork(shared.directory, directory, wanted)
-        weights = (directory / "stage-00" / "checkpoint" / "config.json").stat()
-        assert weights.st_nlink > 1
-        shutil.move(directory, tmp_path / "forked")
-        run = finished_run(directory, (3, 5, 6), wanted)
-        shutil.rmtree(run.stage(0).checkpoint)
-        shutil.move(tmp_path / "forked" / "stage-00" / "checkpoint", run.stage(0).checkpoint)
-        shutil.rmtree(tmp_path / "forked")
-        record(run)
-    for variant in ("V1", "V6"):
-        directory = shared.directory.with_name(f"checkpoint-{variant}-s0")
-        chain = ancestry(store, str(directory / "stage-01" / "checkpoint"))
-        assert [(one.run, one.stage) for one in chain] == [
-            (directory.name, 1),
-            (directory.name, 0),
-            (directory.name, -1),
-        ]
-        assert ancestry(store, str(directory / "stage-00" / "checkpoint")) == chain[1:]
-    stages = {
-        ancestry(
-            store, str(shared.directory.with_name(f"checkpoint-{variant}-s0") / "stage-00" / "checkpoint")
-        )[0].digest
-        for variant in ("V1", "V6")
-    }
-    assert len(stages) == 1, "the same weights"
 
 
 def test_a_server_that_is_down_costs_a_warning(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from infra.analysis.formats import duration, file_size
+from infra.analysis.formats import duration, file_size, points
 
 
 @pytest.mark.parametrize(
@@ -19,3 +19,7 @@ def test_sizes_are_in_the_largest_unit_that_leaves_one(size: float, text: str):
 )
 def test_times_are_in_the_largest_unit_that_leaves_one(seconds: float, text: str):
     assert duration(seconds) == text.replace(" ", "\u00a0")
+
+
+def test_what_rounds_to_zero_has_one_sign():
+    assert [points(value) for value in (-0.0004, 0.0004, -0.0006, 0.02)] == ["+0.0", "+0.0", "−0.1", "+2.0"]

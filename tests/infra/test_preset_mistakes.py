@@ -1,0 +1,248 @@
+"""Mistakes in a preset, each named with file and field."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_preset import changed, complaint
+
+from envgen.config import EnvConfig
+from envgen.errors import ConfigError
+from envgen.yaml_files import read_env_config
+from infra.config.preset import PRESETS, shipped_presets
+
+BROKEN = {
+    "an unknown field": (
+        "name: small",
+        "name: small\nstagse: 3",
+        "stagse: Extra inputs are not permitted (got 3)",
+    ),
+    "a missing field": ("instances: 10", "", "instances: Field required"),
+    "a text for a number": ("instances: 10", "instances: many", "instances: Input should be a valid integer"),
+    "a fraction for a whole number": (
+        "instances: 10",
+        "instances: 10.5",
+        "instances: Input should be a valid integer",
+    ),
+    "a list for a group": (
+        "options: {map_sizes: [3, 4]}",
+        "- 3",
+        "family: Input should be a valid dictionary or instance of FamilySpec",
+    ),
+    "an unknown family": (
+        "options: {map_sizes: [3, 4]}",
+        "name: sum",
+        "family.name: there is no family 'sum'; did you mean 'sums'?",
+    ),
+    "an unknown option of a family": (
+        "map_sizes: [3, 4]",
+        "map_size: [3, 4]",
+        "family.options: map_size: Extra inputs are not permitted",
+    ),
+    "a number out of range": (
+        "instances: 10",
+        "instances: 0",
+        "instances: Input should be greater than or equal to 1 (got 0)",
+    ),
+    "too many agents": (
+        "map_sizes: [3, 4]",
+        "map_sizes: [3, 4], agents: 6",
+        "family.options: agents: Input should be less than or equal to 5 (got 6)",
+    ),
+    "a hole ratio out of range": (
+        "3: {data_ratio: 0.5, hole_ratio: 0.2",
+        "3: {data_ratio: 0.5, hole_ratio: 0.7",
+        "default_config.sizes.3.hole_ratio: 0.7 is outside of the space, 0 to 0.5; move it inside",
+    ),
+    "a wait ratio that is no number": (
+        "4: {data_ratio: 0.5, hole_ratio: 0.2, wait_ratio: 0.5}",
+        "4: {data_ratio: 0.5, hole_ratio: 0.2, wait_ratio: .nan}",
+        "sizes.4: wait_ratio: Input should be a finite number",
+    ),
+    "shares that do not sum to 1": (
+        "3: {data_ratio: 0.5",
+        "3: {data_ratio: 0.4",
+        "default_config: Value error, data_ratio sums to 0.9 over all sizes",
+    ),
+    "map sizes that differ": (
+        "map_sizes: [3, 4]",
+        "map_sizes: [3, 4, 5]",
+        "default_config.sizes: names ['3', '4'], the space ['3', '4', '5']",
+    ),
+    "map sizes that do not ascend": (
+        "map_sizes: [3, 4]",
+        "map_sizes: [4, 3]",
+        "family.options: (top level): Value error, map_sizes [4, 3] must ascend",
+    ),
+    "a map size that is too large": (
+        "map_sizes: [3, 4]",
+        "map_sizes: [3, 11]",
+        "family.options: map_sizes.1: Input should be less than or equal to 10 (got 11)",
+    ),
+    "an unknown prompt style": (
+        "prompt_style: compact",
+        "prompt_style: prose",
+        "prompt_style 'prose' is not one of board, compact",
+    ),
+    "a name with a slash": ("name: small", "name: a/b", "name: String should match pattern"),
+    "a validation board without room": (
+        "map_sizes: [3, 4]}",
+        "map_sizes: [3, 4], agents: 5}\nvalidation: {grid: {hole_ratio: [0.5]}}",
+        "map size 3: hole_ratio 0.5 leaves 5 free cells for 5 agents",
+    ),
+    "a board without room": (
+        "map_sizes: [3, 4]}\ndefault_config:\n  sizes:\n    3: {data_ratio: 0.5, hole_ratio: 0.2",
+        "map_sizes: [3, 4], agents: 5}\ndefault_config:\n  sizes:\n    3: {data_ratio: 0.5, hole_ratio: 0.5",
+        "map size 3: hole_ratio 0.5 leaves 5 free cells for 5 agents",
+    ),
+}
+"""Mistake -> a text of the small preset, what stands there instead, and what is said."""
+ADDED = {
+    "an unknown nested field": (
+        "engineer: {designr: base}",
+        "engineer.designr: Extra inputs are not permitted (got 'base')",
+    ),
+    "an unknown knob of the grid": (
+        "validation: {grid: {depth: [1]}}",
+        "validation.grid.depth: there is no such knob; known are hole_ratio, wait_ratio",
+    ),
+    "an unknown term": ("rewards: {speed: 1}", "rewards.speed: mapf-frozenlake has no such term"),
+    "an unknown variant": (
+        "engineer: {variant: V9}",
+        "engineer.variant 'V9' is not one of V1, V2, V3, V4, V5, V6, V6S, V6W, full-details, no-history",
+    ),
+    "an unknown wording": (
+        "engineer: {wording: terse}",
+        "engineer.wording: Input should be 'full' or 'compact' (got 'terse')",
+    ),
+    "retries of an answer": (
+        "engineer: {retries: 2}",
+        "engineer.retries: Extra inputs are not permitted (got 2)",
+    ),
+    "an unknown engineer": (
+        "engineer: {name: oracle}",
+        "engineer.name: there is no engineer 'oracle'; known are checkpoint, base,",
+    ),
+    "a misspelt engineer": (
+        "engineer: {name: frontiers}",
+        "there is no engineer 'frontiers'; did you mean 'frontier'?",
+    ),
+    "an option that its engineer does not have": (
+        "engineer: {name: bandit, options: {temprature: 1}}",
+        "engineer.options of engineer 'bandit': temprature: Extra inputs are not permitted (got 1)",
+    ),
+    "an option out of range": (
+        "engineer: {name: bandit, options: {temperature: 0}}",
+        "engineer.options of engineer 'bandit': temperature: Input should be greater than or equal to 0.01"
+        " (got 0)",
+    ),
+    "a recording that is not there": (
+        "engineer: {name: replay, options: {configs: nowhere/results.json}}",
+        "engineer.options of engineer 'replay': configs: Value error, nowhere/results.json: no such file",
+    ),
+    "an engineer without its recording": (
+        "engineer: {name: replay}",
+        "engineer.options of engineer 'replay': configs: Field required",
+    ),
+    "a negative reward": (
+        "rewards: {valid: -1}",
+        "rewards.valid: Input should be greater than or equal to 0 (got -1)",
+    ),
+    "an option that TRL does not have": (
+        "trl: {learning_rat: 0.1}",
+        "trl.learning_rat: the installed trl.GRPOConfig has no such option; did you mean 'learning_rate'?",
+    ),
+    "an option that resembles none": (
+        "trl: {zzzzqqqq: 1}",
+        "trl.zzzzqqqq: the installed trl.GRPOConfig has no such option; see",
+    ),
+    "an option that envwright sets": (
+        "trl: {top_p: 0.9}",
+        "trl.top_p: envwright sets this option itself; remove it",
+    ),
+    "epochs under their TRL name": (
+        "trl: {num_train_epochs: 3}",
+        "trl.num_train_epochs: set the preset's own 'epochs' instead",
+    ),
+    "a hole ratio of the validation set out of range": (
+        "validation: {grid: {hole_ratio: [0.2, 0.9]}}",
+        "validation.grid.hole_ratio: 0.9 is outside of the space, 0 to 0.5; move it inside",
+    ),
+    "a wait ratio of the validation set out of range": (
+        "validation: {grid: {wait_ratio: [-1]}}",
+        "validation.grid.wait_ratio: -1 is outside of the space, 0 to 1; move it inside",
+    ),
+    "a validation set of nothing": (
+        "validation: {grid: {wait_ratio: []}}",
+        "validation.grid.wait_ratio: has no values; give one",
+    ),
+}
+"""Mistake -> a line more, and what is said."""
+BROKEN |= {name: ("model: tiny", f"model: tiny\n{line}", said) for name, (line, said) in ADDED.items()}
+
+
+@pytest.mark.parametrize(("old", "new", "expected"), BROKEN.values(), ids=list(BROKEN))
+def test_a_mistake_in_a_preset_is_named_with_file_and_field(file: Path, old: str, new: str, expected: str):
+    message = complaint(changed(file, old, new))
+    assert message.startswith(f"{file}: ")
+    assert expected in message
+
+
+def test_every_mistake_of_a_preset_is_told_at_once(file: Path):
+    message = complaint(changed(file, "instances: 10", "instances: none\nepochs: 0"))
+    assert [line.split(": ")[1] for line in message.splitlines()] == ["instances", "epochs"]
+
+
+def test_an_unknown_preset_is_answered_with_the_shipped_ones(tmp_path: Path):
+    for name in ("tinny", "../micro", str(tmp_path / "nowhere.yaml"), "", str(tmp_path)):
+        message = complaint(name)
+        assert message.startswith(f"{name}: no such preset")
+        assert all(shipped in message for shipped in shipped_presets())
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "said"),
+    [
+        (
+            "qwen3-4b",
+            {"max_answer_tokens": 20_000},
+            r"max_answer_tokens: 20000 .* of about \d+ exceed engine.max_model_len, 12288; lower the one",
+        ),
+        (
+            "qwen3-4b",
+            {"engineer.max_tokens": 11_000},
+            "engineer.max_tokens: 11000 tokens and a prompt of about 2000 exceed engine.max_model_len, 12288",
+        ),
+        (
+            "qwen3-4b",
+            {"trl.max_completion_length": 16_000},
+            r"trl.max_completion_length: 16000 .* exceed trl.vllm_max_model_length, 9216",
+        ),
+        (
+            "qwen3-4b",
+            {"max_answer_tokens": 41_000, "engine.max_model_len": None},
+            "max_answer_tokens: 41000 .* exceed the model's 40960;",
+        ),
+        (
+            "tiny",
+            {"trl.max_completion_length": 1020},
+            "trl.max_completion_length: 1020 .* exceed the model's 1024;",
+        ),
+    ],
+)
+def test_answers_without_room_are_refused(name: str, settings: dict[str, Any], said: str):
+    assert re.search(said, complaint(name, settings))
+
+
+def test_a_preset_that_is_no_mapping_is_named_with_its_file(file: Path):
+    file.write_text("- a\n- b")
+    assert complaint(str(file)).startswith(f"{file}: ")
+
+
+def test_a_preset_is_not_taken_for_an_environment_config():
+    with pytest.raises(
+        ConfigError,
+        match=r"tiny.yaml: is a preset, not an environment config; give a file that holds its default_config",
+    ):
+        read_env_config(PRESETS / "tiny.yaml", EnvConfig)

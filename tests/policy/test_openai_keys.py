@@ -1,0 +1,116 @@
+"""Where an endpoint's key comes from, and that nobody sees it."""
+
+import json
+import logging
+
+import pytest
+from asked_endpoints import KEY, asked, failure, model_at
+from support.misbehaving_endpoint import answers, sends, serving
+
+from envgen.errors import ModelError
+from policy.chat.endpoint import Endpoint, check_endpoint, read_key
+
+
+def test_a_missing_key_is_called_missing():
+    with serving(sends("{}", 401)) as server:
+        assert "it is not set now" in failure(model_at(server.url, key=""))
+        assert "it is not set now" not in failure(model_at(server.url))
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "answered"),
+    [
+        (sends({"error": {"message": f"Incorrect key: {KEY}."}}, 401, f"No {KEY}", X_Request_Id=KEY), False),
+        (sends("x" * 190 + KEY, 403), False),
+        (sends(KEY * 50, 500, Retry_After=KEY), False),
+        (sends(f"no JSON, but {KEY}", 200, f"Fine {KEY}", X_Request_Id=KEY), False),
+        (sends({"choices": [], KEY: KEY}), False),
+        (answers(f"Your key is {KEY}."), True),
+    ],
+)
+def test_a_key_that_the_server_repeats_is_seen_nowhere(
+    behaviour, answered: bool, caplog: pytest.LogCaptureFixture
+):
+    caplog.set_level(logging.DEBUG)
+    with serving(behaviour) as server:
+        model = model_at(server.url)
+        if answered:
+            assert asked(model).text == "Your key is [key]."
+        else:
+            assert KEY[:12] not in failure(model)
+    assert KEY not in caplog.text
+    assert KEY not in repr(model)
+    assert KEY not in model.usage.model_dump_json()
+
+
+NO_VARIABLES = [KEY, "0123456789abcdef0123456789abcdef", "a1b2c3d4secret", "", KEY * 50]
+NO_ADDRESSES = [
+    f"https://me:{KEY}@host/v1",
+    f"https://{KEY}@host/v1",
+    f"https://host/v1?key={KEY}",
+    f"https://host/v1#{KEY}",
+    f"http://host:{KEY}/v1",
+    "http://host:99999/v1",
+    "http://[::1/v1",
+    "ftp://host/v1",
+    "host/v1",
+    "http://",
+    "http://host/v1\nX: y",
+    "",
+    f"http://host/{KEY * 50}",
+]
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [*(("api_key_env", one) for one in NO_VARIABLES), *(("base_url", one) for one in NO_ADDRESSES)],
+)
+def test_an_endpoint_that_cannot_be_or_holds_a_key_is_refused_without_repeating_it(field: str, value: str):
+    with pytest.raises(ValueError, match=f"^{field}: expected ") as refused:
+        check_endpoint(Endpoint.model_validate({"model": "m", field: value}))
+    assert "secret" not in str(refused.value)
+    assert "0123" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://api.openai.com/v1",
+        "http://localhost:8000/v1",
+        "http://[::1]:8000/v1",
+        "https://a.b/c/openai/v1/",
+    ],
+)
+def test_an_endpoint_s_address_may_be_anywhere(url: str):
+    check_endpoint(Endpoint(model="m", base_url=url, api_key_env="MY_KEY_2"))
+
+
+def test_the_key_is_read_from_the_environment(monkeypatch: pytest.MonkeyPatch):
+    endpoint = Endpoint(model="m", api_key_env="MY_KEY")
+    monkeypatch.delenv("MY_KEY", raising=False)
+    assert read_key(endpoint) == ""
+    monkeypatch.setenv("MY_KEY", f" {KEY}\n")
+    assert read_key(endpoint) == KEY
+    for wrong in (f"{KEY}\nX: y", f"Bearer {KEY}", f"{KEY}ä"):
+        monkeypatch.setenv("MY_KEY", wrong)
+        with pytest.raises(ModelError, match="MY_KEY holds characters that no key has") as refused:
+            read_key(endpoint)
+        assert KEY not in str(refused.value)
+
+
+def test_a_key_is_taken_out_however_json_writes_it():
+    key = 'sk-"quoted"/and\\slashed'
+    model = model_at("http://127.0.0.1:9/v1", key=key)
+    once = json.dumps(key)[1:-1]
+    twice = json.dumps(once)[1:-1]
+    letters = "".join(f"\\u{ord(c):04X}" for c in key)
+    for form in (
+        key,
+        letters,
+        letters.lower().replace("\\", "\\\\"),
+        once,
+        once.replace("/", "\\/"),
+        twice,
+        twice.replace("/", "\\\\/"),
+    ):
+        assert model._quoted(f'{{"error": "{form}"}}'.encode()) == repr('{"error": "[key]"}')
