@@ -99,7 +99,7 @@ def test_a_narrow_terminal_does_without_columns_and_breaks_no_name(folder: Path,
     name = "study-strong/round-3/checkpoint-V6W-s0"
     published(folder / name, 2, 2)
     command = [sys.executable, "-m", "flows.cli", "runs"]
-    narrow = {**os.environ, "TERM": "dumb", "TTY_COMPATIBLE": "1"}
+    narrow = {**os.environ, "TERM": "dumb", "TTY_COMPATIBLE": "1", "COLUMNS": "80", "LINES": "25"}
     done = subprocess.run(command, env=narrow, capture_output=True, text=True, timeout=120)
     assert name in done.stdout
     assert "2 of 2" in done.stdout
