@@ -1,6 +1,10 @@
-"""Transactions of Prefect's server on SQLite: with our configuration they wait for each other."""
+"""Prefect's server on SQLite: with our configuration transactions wait for each other, and an automation can
+be made at any time."""
 
 import asyncio
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -45,3 +49,28 @@ def test_prefects_own_configuration_fails_there(tmp_path: Path):
     own = AioSqliteConfiguration(connection_url=f"sqlite+aiosqlite:///{tmp_path}/a.db")
     with pytest.raises(OperationalError, match="database is locked"):
         asyncio.run(two_writers(own))
+
+
+def making_an_automation(folder: Path, server: str, seconds: float) -> str:
+    script = Path(__file__).with_name("automations_deadlock.py")
+    environment = os.environ | {
+        "PREFECT_HOME": str(folder),
+        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+        "PYTHONPATH": str(script.parents[2]),
+    }
+    command = [sys.executable, str(script), server]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=seconds)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.mark.slow
+def test_an_automation_is_made_while_others_are_looked_at(tmp_path: Path):
+    assert making_an_automation(tmp_path, "fixed", 200) == "201"
+
+
+@pytest.mark.long
+def test_prefects_own_server_ends_in_a_deadlock_there(tmp_path: Path):
+    """Once it does not, our change can go."""
+    with pytest.raises(subprocess.TimeoutExpired):
+        making_an_automation(tmp_path, "as-is", 200)
