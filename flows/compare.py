@@ -110,7 +110,10 @@ def _run_all(
         failures.pop(child.name, None)
 
     pace, took = Pace(len(todo), at_a_time), dict[str, float]()
-    if (left := _seconds_left(directory, spec, todo, at_a_time)) is not None:
+    # Without --jobs the workers decide how many run at a time.
+    known = jobs or isinstance(children, Children)
+    left = _seconds_left(directory, spec, todo, at_a_time) if known else None
+    if left is not None:
         log.info("stage 0 is there; about %s left", duration(left))
 
     def start(child: Child) -> None:
@@ -144,10 +147,13 @@ def _seconds_left(directory: Path, spec: ComparisonSpec, todo: list[Child], at_a
     left = 0.0
     for child in todo:
         own, root = Run(directory=directory / child.name), Run(directory=directory / spec.root(child.seed))
-        done = len(own.results.stages) if own.has(Run.results) else 1
+        try:
+            done = len(own.results.stages) if own.has(Run.results) else 1
+        except RunDirectoryError:  # the curriculum's own run mends or names what is damaged
+            done = 1
         if root.has(Run.results):
             stage = sum(root.results.stages[0].seconds.values())
-            left += stage * (spec.preset_of(child).stages - done)
+            left += stage * max(0, spec.preset_of(child).stages - done)
     return left / at_a_time or None
 
 

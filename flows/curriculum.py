@@ -153,9 +153,13 @@ def _complete(run: RunRef) -> int:
     stages = run.preset.stages
     done = next((one for one in range(stages) if not run.stage(one).has(Stage.manifest)), stages)
     if done and done < stages:
-        decided = run.stage(done - 1).decision or must_ask(run, done - 1)
-        when = f", after the decision on the proposal of stage {done - 1}" if decided else ""
-        log.info("the run goes on with stage %d (%d of %d)%s", done, done + 1, stages, when)
+        # Whether someone has to decide is found out later: a damaged proposal is made anew before.
+        decision = run.stage(done - 1).decision
+        if decision is None and run.preset.approval == "required":
+            log.info("stages 0 to %d of %d are complete", done - 1, stages)
+        elif decision is None or decision.decision != "stop":
+            when = f", after the decision on the proposal of stage {done - 1}" if decision else ""
+            log.info("the run goes on with stage %d (%d of %d)%s", done, done + 1, stages, when)
     return done
 
 

@@ -50,16 +50,17 @@ def start_server() -> None:
     try:
         server.start()
     except (RuntimeError, HTTPError) as error:
-        ended = server.server_process and server.server_process.poll()
-        what = (
-            f"ended with exit code {ended}, for the reason above"
-            if ended is not None
-            else f"did not answer within {limit.value()} s, as on a busy machine or a slow disk"
-        )
-        raise ConfigError(
-            f"Prefect's server {what}; run the same command again, with {limit.name}=600 before it if that"
-            " does not help"
-        ) from error
+        process = server.server_process
+        if process is None:
+            what = f"cannot be started: {error}"
+        elif (code := process.poll()) is not None:
+            what = f"ended with exit code {code}, for the reason above; mend it and run again"
+        else:
+            what = (
+                f"did not answer within {limit.value()} s, as on a busy machine or a slow disk; run the same"
+                f" command again, with {limit.name}=600 before it"
+            )
+        raise ConfigError(f"Prefect's server {what}") from error
 
 
 def _nobody_listens(server: str) -> bool:

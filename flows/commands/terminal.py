@@ -21,7 +21,9 @@ from flows.stopping import guard_children
 BAD_INPUT, FAILED, WAITING = 2, 1, 3
 """Exit codes. WAITING: the run is sound, and goes on when a person has decided on a proposal."""
 WIDEST = 250
-"""Characters of a line that a table may take in a file or a pipe."""
+"""Characters of a line that a table with wrapped cells takes in a file or a pipe."""
+UNBOUNDED = 10_000
+"""More characters than any table needs."""
 
 
 def _only_json(context: typer.Context, wanted: bool) -> bool:
@@ -55,7 +57,7 @@ def fitted(table: Table, spared: Iterable[str], room: int) -> int:
     first first. Returns how many it then needs to break no cell."""
 
     def needed() -> int:
-        return Measurement.get(console, console.options.update_width(WIDEST), table).maximum
+        return Measurement.get(console, console.options.update_width(UNBOUNDED), table).maximum
 
     for name in spared:
         if needed() <= room:

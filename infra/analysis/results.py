@@ -26,6 +26,14 @@ def baselines_of(arms: Iterable[str]) -> list[str]:
     return [base for base in BASELINES if base in known]
 
 
+def pairs(arms: Iterable[str]) -> list[tuple[str, str]]:
+    """(arm, baseline) of a family: every arm but the baselines against those there are, and random against
+    fixed."""
+    known = list(arms)
+    tested = [(arm, base) for arm in known for base in baselines_of(known)]
+    return [(arm, base) for arm, base in tested if arm not in BASELINES or (arm, base) == ("random", "fixed")]
+
+
 class State(StrEnum):
     """How far a curriculum of a comparison is."""
 

@@ -102,7 +102,7 @@ def result_markdown(
             markdown_table(columns, rows),
             "Rates with 95 % Wilson intervals; changes since the base policy, with paired 95 % intervals.",
             *picture,
-            f"**Proposed after stage {last.stage}**, no stage was run on it so far: "
+            f"**Proposed for stage {last.stage + 1}**, which has not been run: "
             + quiet(config_changes(space, last.config, last.proposal.config))
             + f"\n\n> {' '.join(reason.splitlines())}",
             "\n".join(links),

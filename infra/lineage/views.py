@@ -112,5 +112,6 @@ def chart_place(tracking_uri: str, experiment: str) -> str:
     place, chart = without_password(tracking_uri), view_address(experiment, "engineers", chart=True)
     if place.startswith("http"):
         return f"{place.rstrip('/')}/{chart}"
-    command = shlex.join(["mlflow", "ui", "--backend-store-uri", place])
-    return f"{command}, then http://127.0.0.1:5000/{chart}"
+    # A login is not printed; the shell that runs the command has the address with it.
+    store = shlex.quote(place) if place == tracking_uri else '"$MLFLOW_TRACKING_URI"'
+    return f"mlflow ui --backend-store-uri {store}, then http://127.0.0.1:5000/{chart}"

@@ -132,10 +132,14 @@ def test_a_rejected_proposal_leaves_the_config_that_was_there(play, tmp_path: Pa
     assert play(approval="required").turns == [FIRST, Turn(1, DEFAULT, 0)]
 
 
-def test_a_stopped_run_ends_with_the_stage_that_it_has_also_when_it_is_called_again(play, tmp_path: Path):
+def test_a_stopped_run_ends_with_the_stage_that_it_has_also_when_it_is_called_again(
+    play, tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    caplog.set_level(logging.INFO, "envwright")
     play(approval="required")
     answer(tmp_path / "run", "stop")
     assert play(approval="required") == Played([FIRST], 1)
+    assert "goes on" not in caplog.text
     assert play(approval="required", stages=3) == Played([FIRST], 1)
 
 

@@ -216,3 +216,7 @@ def test_the_chart_of_a_comparison_has_an_address_or_a_command_that_shows_it():
     assert here.startswith(
         "mlflow ui --backend-store-uri 'sqlite:////my runs/mlflow.db', then http://127.0.0.1:5000/#/"
     )
+    login = chart_place("postgresql://me:secret@host/mlflow", "7")
+    assert login.startswith(
+        'mlflow ui --backend-store-uri "$MLFLOW_TRACKING_URI", then http://127.0.0.1:5000/#/'
+    )

@@ -69,3 +69,5 @@ def test_how_long_the_curricula_take_is_told_by_the_stage_0_that_they_share(tmp_
     assert comparison_left(tmp_path, spec, todo, 1) == 2 * 3 * 60
     published(tmp_path / todo[0].name, 2, 4)
     assert comparison_left(tmp_path, spec, todo, 2) == (2 + 3) * 60 / 2
+    (tmp_path / todo[0].name / "results.json").write_text("{")
+    assert comparison_left(tmp_path, spec, todo, 2) == (3 + 3) * 60 / 2, "it is done again"

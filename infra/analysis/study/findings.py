@@ -1,7 +1,7 @@
 """The numbers of a round: rates on the test, differences between arms, strata; `engineers` has the others."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from envgen.errors import DataError
 from envgen.frozen import Frozen
 from envgen.suites import test_suite_of
 from infra.analysis.gather import Finished, Runs, arm_result, change, final
-from infra.analysis.results import BASELINES, RATES, ArmResult, RateName, baselines_of
+from infra.analysis.results import BASELINES, RATES, ArmResult, RateName, pairs
 from infra.analysis.spec import Stage0
 from infra.analysis.statistics import Effect, effect, family, rate
 from infra.analysis.study.engineers import (
@@ -171,14 +171,6 @@ def _run(data: RoundData, run: StoredRun, where: SetName, last: int | None = Non
         seconds=run.seconds,
         judged=data.after(run, end, where),
     )
-
-
-def pairs(arms: Iterable[str]) -> list[tuple[str, str]]:
-    """(arm, baseline) of a family: every arm but the baselines against those there are, and random against
-    fixed."""
-    known = list(arms)
-    tested = [(arm, base) for arm in known for base in baselines_of(known)]
-    return [(arm, base) for arm, base in tested if arm not in BASELINES or (arm, base) == ("random", "fixed")]
 
 
 def _once(data: RoundData, name: str, runs: Runs) -> Runs:

@@ -17,7 +17,7 @@ from envgen.files import canonical_json, digest
 from envgen.frozen import Frozen
 from envgen.suites import TestSuite, test_suite_of
 from envgen.yaml_files import read_yaml
-from infra.analysis.results import BASELINES, baselines_of
+from infra.analysis.results import BASELINES, pairs
 from infra.analysis.spec import ComparisonSpec, load_spec, plan
 from infra.config.names import Stem
 from infra.config.preset import Preset, load_preset, preset_path
@@ -82,8 +82,9 @@ class StudySpec(Frozen):
                 raise ValueError(
                     f"round {one.number}: {arms} names an arm twice; give one of the groups a name"
                 )
-            if one.primary not in arms or not baselines_of(arms):
-                lacking = one.primary if one.primary not in arms else f"a baseline, {' or '.join(BASELINES)}"
+            if one.primary not in {arm for arm, _ in pairs(arms)}:
+                baseline = f"a baseline for {one.primary}, {' or '.join(BASELINES)}"
+                lacking = baseline if one.primary in arms else one.primary
                 remedy = "every round has its primary arm and a baseline"
                 raise ValueError(f"round {one.number}: arms {arms} lack {lacking}; {remedy}")
             self._check_presets(one)

@@ -111,7 +111,7 @@ def test_every_stage_map_size_and_category_appears(page: Page):
         "checkpoint",
         "V6",
         "45\u00a0instances",
-        "no stage was run on it so far",
+        "that stage has not been run",
         "fallback",
         "shares divided by 1.2",
         "2\u00a0attempts",

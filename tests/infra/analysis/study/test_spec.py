@@ -165,6 +165,10 @@ def test_what_is_registered_changes_with_all_that_decides_the_round(tmp_path: Pa
         ({"rounds": a_round(groups=[{"engineers": ["checkpoint:V6", "frontier"]}])}, "lack a baseline"),
         ({"rounds": a_round(primary="levels")}, "lack levels"),
         (
+            {"rounds": a_round(primary="fixed", groups=[{"engineers": ["fixed", "frontier"]}])},
+            "lack a baseline for fixed",
+        ),
+        (
             {
                 "rounds": a_round(
                     groups=[{"engineers": ["fixed", "random", "checkpoint:V6"]}, {"engineers": ["random"]}]
