@@ -156,7 +156,7 @@ def _complete(run: RunRef) -> int:
         # Whether someone has to decide is found out later: a damaged proposal is made anew before.
         decision = run.stage(done - 1).decision
         if decision is None and run.preset.approval == "required":
-            log.info("stages 0 to %d of %d are complete", done - 1, stages)
+            log.info("%d of %d stages are complete", done, stages)
         elif decision is None or decision.decision != "stop":
             when = f", after the decision on the proposal of stage {done - 1}" if decision else ""
             log.info("the run goes on with stage %d (%d of %d)%s", done, done + 1, stages, when)
