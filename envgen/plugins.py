@@ -1,9 +1,12 @@
 """What packages add by entry points: our own by name first, then those of installed packages."""
 
 import difflib
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint, entry_points
+from functools import lru_cache
+from importlib.metadata import EntryPoint, EntryPoints, entry_points
+from pathlib import Path
 from typing import Any
 
 from envgen.errors import ConfigError
@@ -28,7 +31,7 @@ class Plugins:
         """Every name that `find` knows, our own first."""
         return [
             *self.ours,
-            *sorted({entry.name for entry in entry_points(group=self.group)} - set(self.ours)),
+            *sorted({entry.name for entry in _installed(self.group)} - set(self.ours)),
         ]
 
     def find(self, name: str) -> Any:
@@ -37,7 +40,7 @@ class Plugins:
         # A package that is found twice on the path is one, two values under one name are two.
         found += [
             entry
-            for entry in entry_points(group=self.group, name=name)
+            for entry in _installed(self.group).select(name=name)
             if entry.value not in {other.value for other in found}
         ]
         if not found:
@@ -63,3 +66,17 @@ class Plugins:
             what = f"{self.field}: {entry.value} is of type {type(found).__name__}"
             raise ConfigError(f"{what}; expected {self.kind.replace(':', '.')}")
         return found
+
+
+def _installed(group: str) -> EntryPoints:
+    """What the installed packages add; looked up again once one was installed or the path has changed."""
+    return _entry_points(group, tuple((folder, _changed_ns(Path(folder))) for folder in sys.path))
+
+
+@lru_cache(maxsize=16)
+def _entry_points(group: str, path: tuple[tuple[str, int], ...]) -> EntryPoints:
+    return entry_points(group=group)
+
+
+def _changed_ns(folder: Path) -> int:
+    return folder.stat().st_mtime_ns if folder.exists() else 0

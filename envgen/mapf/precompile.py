@@ -3,6 +3,7 @@
 from envgen.mapf.config import BoardsConfig, SizeConfig
 from envgen.mapf.prompts import answer
 from envgen.mapf.sampler import sample
+from envgen.mapf.solver.solve import solve_makespan
 from envgen.mapf.verifier import verify_batch
 
 
@@ -12,6 +13,7 @@ def precompile() -> None:
     for agents in (2, 4):
         instances, _ = sample(config, 8, agents=agents, seed=0)
         verify_batch(instances, [answer(instance.solution.plan) for instance in instances])
+    solve_makespan(instances[0].problem)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,10 @@
 """Do scores order the gains of stages? Rank correlations of pilots' scores, or of knobs, with the gain."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from pydantic import Field
-from scipy.stats import spearmanr
+from scipy.stats import rankdata
 
 from envgen.frozen import Frozen
 from infra.runs.results import CurriculumResults, StageResult
@@ -73,22 +72,31 @@ def rank_correlations(stages: Sequence[ScoredStage]) -> tuple[RankCorrelation, .
     gain = np.array([one.gain for one in stages])
     rng = np.random.default_rng(0)
     draws = [rng.integers(0, len(runs), len(runs)) for _ in range(RESAMPLES)]
-    samples = [np.concatenate([members[run] for run in draw]) for draw in draws]
+    samples = _of_one_length([np.concatenate([members[run] for run in draw]) for draw in draws])
     found = []
     for score in (name for name in stages[0].scores if all(name in one.scores for one in stages)):
         values = np.array([one.scores[score] for one in stages])
-        value = spearman(values, gain)
-        drawn = [rho for sample in samples if (rho := spearman(values[sample], gain[sample])) is not None]
-        if value is not None and drawn:
-            low, high = map(float, np.percentile(drawn, [2.5, 97.5]))
+        value = float(spearman(values, gain))
+        drawn = np.concatenate([spearman(values[rows], gain[rows]) for rows in samples])
+        if not np.isnan(value):
+            low, high = map(float, np.nanpercentile(drawn, [2.5, 97.5]))
             shown = {"stages": len(stages), "runs": len(runs)}
             found.append(RankCorrelation(score=score, value=value, low=low, high=high, **shown))
     return tuple(found)
 
 
-def spearman(first: np.ndarray, second: np.ndarray) -> float | None:
-    """Spearman's rho of two arrays of shape (n,), ties at their mean rank; None if one side is constant."""
-    if np.ptp(first) == 0 or np.ptp(second) == 0:
-        return None
-    found: Any = spearmanr(first, second)  # its stub lacks the field
-    return float(found.statistic)
+def spearman(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Spearman's rho of two arrays of shape (..., n), ties at their mean rank; shape (...), NaN where one
+    side is constant."""
+    ranks = [rankdata(values, axis=-1) for values in (first, second)]
+    one, other = (rank - rank.mean(axis=-1, keepdims=True) for rank in ranks)
+    scale = np.sqrt((one**2).sum(axis=-1) * (other**2).sum(axis=-1))
+    return np.divide((one * other).sum(axis=-1), scale, out=np.full(scale.shape, np.nan), where=scale > 0)
+
+
+def _of_one_length(samples: list[np.ndarray]) -> list[np.ndarray]:
+    """Samples of indices as matrices, one for each length that occurs: runs differ in their stages."""
+    by_length: dict[int, list[np.ndarray]] = {}
+    for sample in samples:
+        by_length.setdefault(len(sample), []).append(sample)
+    return [np.stack(rows) for rows in by_length.values()]

@@ -8,7 +8,6 @@ import pickle
 import shutil
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from functools import lru_cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,7 +21,6 @@ import tasks.learn
 import tasks.pilot
 from engineer.engineers import asking
 from engineer.gate import BASE_POLICY
-from envgen import plugins
 from envgen.files import atomic_path, digest, move_directory, write_json
 from infra.analysis.report import build
 from infra.config.preset import load_preset
@@ -120,7 +118,6 @@ def replay(tape: Path) -> None:
 
     _set(lambda source, *_: _Recorded(_name(source), answers), train)
     curriculum.warm_engine = curriculum.warm_trainer = nothing
-    plugins.entry_points = lru_cache(plugins.entry_points)
     for name in ("_figures", "_training_charts"):
         setattr(build, name, _once(getattr(build, name)))
 

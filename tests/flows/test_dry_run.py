@@ -97,6 +97,7 @@ def test_an_engine_that_is_too_large_is_answered_with_its_own_options():
     )
 
 
+@pytest.mark.slow
 def test_of_a_model_that_cannot_be_counted_all_but_its_memory_is_shown(tmp_path: Path):
     (tmp_path / "config.json").write_text(
         '{"model_type": "nothing-like-that", "max_position_embeddings": 131072}'

@@ -80,6 +80,7 @@ print(json.dumps([[one.valid for one in found] for found in (right, wrong)]))
 """
 
 
+@pytest.mark.slow
 def test_the_package_for_verifiers_judges_without_envwright(run: Run, tmp_path: Path) -> None:
     folder = export(run, 0, "verifiers", tmp_path / "out")
     package = folder / "a_run_1_stage_0"

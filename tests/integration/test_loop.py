@@ -104,6 +104,7 @@ def test_lineage_leads_from_the_last_checkpoint_to_the_base_policy(finished: Fin
     assert "engineer checkpoint, context V6, prompt envwright-compact-V6 version 1, trace tr-" in shown
 
 
+@pytest.mark.slow
 def test_a_finished_run_is_not_run_again_and_another_preset_is_refused(finished: FinishedRun, tmp_path):
     run = finished.copy_to(tmp_path)
     before = {path: path.stat().st_mtime_ns for path in run.glob("stage-*/*") if path.is_file()}

@@ -86,6 +86,7 @@ def test_it_designs_boards_as_the_rule_does(base, variant: str, least: float):
     assert claims > 0.9
 
 
+@pytest.mark.slow
 @needs_reasoning_gym
 @pytest.mark.parametrize(("variant", "least"), [("V6", 0.1), pytest.param("V6W", 0.1, marks=slow)])
 def test_it_designs_puzzles_though_seldom_as_the_rule_does(solver, variant: str, least: float):

@@ -56,6 +56,7 @@ def test_a_pickle_is_not_run(checkpoint: Path, tmp_path: Path):
     assert not (tmp_path / "ran").exists()
 
 
+@pytest.mark.slow
 def test_code_that_a_checkpoint_brings_is_neither_run_nor_asked_about(checkpoint: Path, tmp_path: Path):
     (checkpoint / "modeling.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\nclass Mine: pass\n")
     names = ("AutoConfig", "AutoModelForCausalLM")

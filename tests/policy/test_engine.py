@@ -77,6 +77,7 @@ def test_a_model_in_a_child_answers_like_one_here_tells_progress_and_can_be_kill
     assert engine.complete(QUESTIONS[::-1], GREEDY) == whole[::-1], "what nobody took is no longer there"
 
 
+@pytest.mark.slow
 def test_a_killed_child_is_asked_again_only_for_what_it_owes(start, here, tmp_path):
     engine, long = start(batch_size=1), ask("x" * 200)
     asked = [*QUESTIONS[:2], long, long, QUESTIONS[2]]
@@ -94,6 +95,7 @@ def test_a_killed_child_is_asked_again_only_for_what_it_owes(start, here, tmp_pa
         engine.complete(asked, DRAWN, lambda _: kill(engine))
 
 
+@pytest.mark.slow
 def test_a_child_that_runs_out_of_memory_says_so_with_the_remedy_and_the_next_call_has_another(
     random_checkpoint, start, here, tmp_path
 ):

@@ -114,6 +114,7 @@ def test_a_second_call_finds_it_and_makes_nothing(mine, gguf, cache):
     assert not list(cache.glob(".mine*"))
 
 
+@pytest.mark.slow
 def test_the_same_file_makes_the_same_model_anywhere(mine, gguf, tmp_path: Path, monkeypatch):
     monkeypatch.setenv("ENVWRIGHT_CACHE", str(tmp_path))
     assert fetch(gguf, "mine") == mine
@@ -162,6 +163,7 @@ def test_what_was_refused_leaves_nothing(gguf, cache, tmp_path: Path):
     assert not [path for path in cache.iterdir() if "cut" in path.name]
 
 
+@pytest.mark.slow
 def test_a_file_that_claims_too_much_ends_within_its_bounds(gguf, cache, tmp_path: Path):
     data = bytearray(gguf.read_bytes())
     data[8:16] = (2**60).to_bytes(8, "little")  # number of tensors

@@ -22,6 +22,7 @@ LLAMA = {
 }
 
 
+@pytest.mark.slow
 def test_a_checkpoint_has_the_weights_that_are_in_its_file():
     stored = sum(weights.size for weights in load_file(TINY_DIRECTORY / "model.safetensors").values())
     found = model_size("tiny")
@@ -46,6 +47,7 @@ def test_another_architecture_is_counted_too(tmp_path: Path):
     assert (found.embedding, found.cached, found.dtype) == (500 * 64, 2 * 3 * 2 * 16, "bfloat16")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "lora", "said"),
     [

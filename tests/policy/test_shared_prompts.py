@@ -112,6 +112,7 @@ def test_a_model_whose_layers_look_back_by_a_window_is_left_alone():
     assert not can_share(small_model(use_sliding_window=True, sliding_window=4, max_window_layers=1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options", [{"beta": 0.0}, {"beta": 0.05}, {"loss_type": "grpo", "num_iterations": 2}]
 )

@@ -115,6 +115,7 @@ def test_what_is_no_checkpoint_is_refused(tmp_path):
         TransformersModel(str(tmp_path))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("told", "threads"), [(None, "1"), ("2", "2")])
 def test_a_small_model_computes_with_one_thread_unless_the_user_says_otherwise(told, threads):
     code = (

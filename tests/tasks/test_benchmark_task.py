@@ -65,6 +65,7 @@ def test_an_endpoint_answers_the_suite_once_and_the_same_call_finds_the_answers(
     assert (tmp_path / "b" / "benchmark.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_the_tiny_policy_answers_public_rows_in_its_own_style(tmp_path: Path):
     items = limited(load_suite(), 1)[::8]
     rows = write_rows(tmp_path / "rows.jsonl", map(public_row, items))

@@ -46,6 +46,7 @@ def test_one_engine_answers_all_that_a_policy_is_asked_and_is_closed_before_trai
         close_engine()
 
 
+@pytest.mark.slow
 def test_training_that_runs_out_of_memory_says_what_helps_and_where_it_goes_on(tmp_path: Path):
     # A cache for a billion tokens is asked for at once, whatever is generated.
     micro = load_preset("micro", {"trl.generation_kwargs": {"cache_implementation": "static"}})

@@ -199,6 +199,7 @@ def test_a_training_that_was_resumed_is_marked_wherever_its_stage_is_described(t
     assert f"it would have ended in other weights ({lost})" in page
 
 
+@pytest.mark.slow
 def test_a_run_reads_each_file_of_a_stage_once_however_many_stages_follow(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -35,6 +35,7 @@ def test_recording_a_curriculum_again_changes_nothing(tracked: MlflowClient, tmp
     assert everything(tracked) == before, "a record that was cut off before its last write is only completed"
 
 
+@pytest.mark.slow
 @on_a_server_too
 def test_the_alias_best_follows_the_gates_of_a_preset(tracked: MlflowClient, tmp_path: Path):
     def best() -> str:
@@ -77,6 +78,7 @@ def done_again(run: RunRef, weights: str, *correct: int) -> None:
     last.write(Stage.manifest, {"weights": weights})
 
 
+@pytest.mark.slow
 def test_a_stage_that_was_done_again_is_told_of_as_it_is_now(
     store: str, tracked: MlflowClient, tmp_path: Path
 ):
@@ -133,6 +135,7 @@ def test_a_stage_that_was_done_again_is_told_of_as_it_is_now(
     )
 
 
+@pytest.mark.slow
 def test_an_evaluation_that_was_done_again_replaces_the_rates_of_the_same_weights(
     store: str, tracked: MlflowClient, tmp_path: Path
 ):
@@ -154,6 +157,7 @@ def test_a_base_policy_that_stays_best_is_not_registered(tracked: MlflowClient, 
     assert not tracked.search_registered_models("name = 'envwright-useless'")
 
 
+@pytest.mark.slow
 def test_curricula_with_a_common_stage_have_chains_of_their_own(store: str, tmp_path: Path):
     shared = finished_run(tmp_path / "runs" / "comparison" / "shared", (3, 5), preset("common"))
     for step, directory, outputs in (

@@ -123,6 +123,7 @@ def test_status_tells_the_rates_and_what_was_spent(folder: Path):
     assert "stage 1" in shown
 
 
+@pytest.mark.slow
 def test_the_command_that_status_names_goes_on_with_the_run(folder: Path):
     run = published(folder / "mine", 1, 2, "required")
     detail = run_detail(run.directory)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.stats import spearmanr
 
 from infra.analysis.correlation import ScoredStage, rank_correlations, spearman
 
@@ -10,8 +11,22 @@ def test_rho_takes_ties_at_their_mean_rank_and_a_constant_side_has_none():
     assert spearman(np.array([1.0, 2, 2, 3]), np.array([1.0, 3, 2, 4])) == pytest.approx(
         4.5 / np.sqrt(4.5 * 5)
     )
-    assert spearman(np.array([1.0, 1, 1]), np.array([1.0, 2, 3])) is None
-    assert spearman(np.array([1.0, 2, 3]), np.array([1.0, 1, 1])) is None
+    assert np.isnan(spearman(np.array([1.0, 1, 1]), np.array([1.0, 2, 3])))
+    assert np.isnan(spearman(np.array([1.0, 2, 3]), np.array([1.0, 1, 1])))
+
+
+def test_the_rho_of_each_row_is_that_of_scipy():
+    first, second = np.random.default_rng(2).integers(0, 5, (2, 30, 8))
+    expected = [spearmanr(*rows).statistic for rows in zip(first, second, strict=True)]
+    assert spearman(first, second) == pytest.approx(expected)
+
+
+def test_runs_may_differ_in_their_number_of_stages():
+    stages = made(lambda a, rng: a / 2 - 0.25)
+    whole, without = rank_correlations(stages), rank_correlations(stages[:-1])
+    assert (whole[0].stages, without[0].stages) == (24, 23)
+    assert without[0].value == pytest.approx(1)
+    assert without[1].low < without[1].value < without[1].high
 
 
 def made(gain_of) -> list[ScoredStage]:

@@ -73,6 +73,7 @@ def test_the_test_suite_is_drawn_whole_and_shares_no_instance_with_validation(na
     }
 
 
+@pytest.mark.slow
 def test_the_study_that_would_decide_asks_a_real_model_what_the_last_round_asked_the_tiny_one():
     spec, last = load_study(str(DOCS / "decide.yaml")), load_study("small").rounds[-1]
     one = spec.round(1)
