@@ -79,4 +79,7 @@ def _entry_points(group: str, path: tuple[tuple[str, int], ...]) -> EntryPoints:
 
 
 def _changed_ns(folder: Path) -> int:
-    return folder.stat().st_mtime_ns if folder.exists() else 0
+    try:
+        return folder.stat().st_mtime_ns
+    except OSError:  # it is missing or may not be read: a path may name such folders
+        return 0
