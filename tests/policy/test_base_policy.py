@@ -86,9 +86,9 @@ def test_it_designs_boards_as_the_rule_does(base, variant: str, least: float):
     assert claims > 0.9
 
 
-@pytest.mark.slow
+@slow
 @needs_reasoning_gym
-@pytest.mark.parametrize(("variant", "least"), [("V6", 0.1), pytest.param("V6W", 0.1, marks=slow)])
+@pytest.mark.parametrize(("variant", "least"), [("V6", 0.1), ("V6W", 0.1)])
 def test_it_designs_puzzles_though_seldom_as_the_rule_does(solver, variant: str, least: float):
     same, claims = designed(solver, load_preset("tiny-puzzles").space, variant)
     assert same >= least
