@@ -27,7 +27,7 @@ def _isolated_environment(tmp_path_factory):
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whole runs first: files go to the workers in this order, and a long one at the end leaves a core idle."""
+    """Whole runs first: a long file at the end would leave the other worker idle."""
     rooms = {"integration": 0, "chaos": 1, "policy": 2, "tasks": 3}
     items.sort(key=lambda item: min(rooms.get(part, len(rooms)) for part in item.path.parts))
 

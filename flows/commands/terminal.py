@@ -75,7 +75,7 @@ def fitted(table: Table, spared: Iterable[str], room: int) -> int:
 def print_whole(table: Table, spared: Iterable[str]) -> None:
     """Print a table without breaking a cell that is not to be wrapped. A terminal that is too narrow does
     without columns, see `fitted`; a file or a pipe has them all."""
-    room = console.width if console.is_terminal else WIDEST
+    room, spared = (console.width, spared) if console.is_terminal else (WIDEST, ())
     needed, wraps = fitted(table, spared, room), any(not column.no_wrap for column in table.columns)
     width = room if wraps else max(room, needed)
     # A terminal that is called dumb takes a width only with a height.

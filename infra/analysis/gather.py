@@ -1,6 +1,6 @@
 """What the curricula of a comparison left on disk, summed up; the one estimator of rates and differences."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
@@ -225,9 +225,13 @@ def against(runs: Runs, others: Runs) -> Against | None:
 
 def change(runs: Runs, others: Runs, name: RateName) -> np.ndarray:
     """Outcomes at the end minus those of others, over the seeds of both: (seeds, instances), -1 to 1."""
-    return np.stack(
-        [runs[seed].end(name).astype(np.int8) - others[seed].end(name) for seed in runs if seed in others]
-    )
+    return differences(runs, others, lambda run: run.end(name))
+
+
+def differences(runs: Runs, others: Runs, outcomes: Callable[[Finished], np.ndarray]) -> np.ndarray:
+    """Outcomes of the runs minus those of others, over the seeds of both, stacked along a first axis."""
+    pairs = [(runs[seed], others[seed]) for seed in runs if seed in others]
+    return np.stack([outcomes(one).astype(np.int8) - outcomes(other) for one, other in pairs])
 
 
 def final(runs: Runs, name: RateName) -> np.ndarray:

@@ -1,5 +1,8 @@
 """Families by name, and what a space refuses."""
 
+import sys
+from pathlib import Path
+
 import pytest
 from pydantic import ValidationError
 
@@ -23,6 +26,13 @@ def test_an_unknown_family_is_answered_with_the_known_ones():
         match=r"family.name: there is no family 'sum'; did you mean 'sums'\? "
         "known are mapf-frozenlake, module, reasoning-gym, sums",
     ):
+        find_family("sum")
+
+
+def test_a_path_that_cannot_be_read_hides_no_family(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setattr(sys, "path", [str(tmp_path / "file" / "inside"), str(tmp_path / "gone"), *sys.path])
+    with pytest.raises(ConfigError, match="known are mapf-frozenlake, module, reasoning-gym, sums"):
         find_family("sum")
 
 

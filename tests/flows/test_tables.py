@@ -12,6 +12,7 @@ from envgen.breakdown import Breakdown, Counts, Difference
 from envgen.config import EnvConfig
 from envgen.mapf.space import Options, space_of
 from flows.commands.tables import closing_lines, lineage_tree
+from flows.commands.terminal import plain_table, print_whole
 from infra.lineage.checkpoint_tags import Ancestor
 from infra.runs.results import CurriculumResults, StageResult, TrainingSummary
 
@@ -92,6 +93,17 @@ def test_a_drop_says_what_followed_and_the_policy_that_the_run_ends_with():
         ),
         "the run ends with stage 0",
     ]
+
+
+def test_a_pipe_has_all_columns_in_lines_as_long_as_they_need(capsys: pytest.CaptureFixture[str]):
+    table = plain_table("run", "size", "age")
+    for column in table.columns:
+        column.no_wrap = True
+    table.add_row("r" * 240, "s" * 40, "a" * 40)
+    print_whole(table, ("age", "size"))
+    head, *_, row = (line for line in capsys.readouterr().out.splitlines() if line.strip())
+    assert head.split() == ["run", "size", "age"]
+    assert row.split() == ["r" * 240, "s" * 40, "a" * 40]
 
 
 def ancestor(stage: int, **facts: object) -> Ancestor:

@@ -76,6 +76,13 @@ def test_without_a_decision_there_is_no_next_config_and_with_one_there_is(run: R
     assert not must_ask(run, 0)
 
 
+def test_a_proposal_that_is_gone_is_named_and_nothing_follows_from_it(run: RunRef):
+    run.stage(0).path(Stage.proposal).unlink()
+    for asked in (must_ask, next_config):
+        with pytest.raises(RunDirectoryError, match=r"stage-00/proposal.json: is missing"):
+            asked(run, 0)
+
+
 def test_where_nobody_has_to_be_asked_the_proposal_is_used(run: RunRef):
     free = run.model_copy(update={"preset": run.preset.model_copy(update={"approval": "none"})})
     assert next_config(free, 0) == PROPOSED

@@ -1,7 +1,9 @@
 """The numbers of a round: rates on the test, differences between arms, strata; `engineers` has the others."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import partial
+from itertools import product, takewhile
 
 import numpy as np
 
@@ -10,7 +12,7 @@ from envgen.breakdown import Rate
 from envgen.errors import DataError
 from envgen.frozen import Frozen
 from envgen.suites import test_suite_of
-from infra.analysis.gather import Finished, Runs, arm_result, change, final
+from infra.analysis.gather import Finished, Runs, arm_result, change, differences, final
 from infra.analysis.results import BASELINES, RATES, ArmResult, RateName, pairs
 from infra.analysis.spec import Stage0
 from infra.analysis.statistics import Effect, effect, family, rate
@@ -57,6 +59,23 @@ class Stratum(Frozen):
     """Baseline -> arm -> difference."""
 
 
+class Parting(Frozen):
+    """How the curves of two arms part on the validation set. Exploratory: nothing is adjusted for."""
+
+    arm: str
+    minus: str
+    measured: RateName
+    stages: tuple[Effect, ...]
+    """Differences after stage 1, 2, ...; stage 0 is shared."""
+
+    @property
+    def since(self) -> int | None:
+        """The first stage from which on all intervals lie on the same side of zero; None if there is none."""
+        last = self.stages[-1].sign if self.stages else 0
+        alike = list(takewhile(lambda one: last and one.sign == last, reversed(self.stages)))
+        return len(self.stages) - len(alike) + 1 if alike else None
+
+
 class RoundFindings(Frozen):
     """All numbers of a round."""
 
@@ -78,6 +97,7 @@ class RoundFindings(Frozen):
     against: dict[str, dict[str, Effect]]
     """Baseline -> arm -> difference of the final valid rates, all with adjusted p-values."""
     strata: tuple[Stratum, ...]
+    partings: tuple[Parting, ...]
     pilot: Correlations
     configs: Correlations
     """Exploratory: which configs went with gains."""
@@ -112,6 +132,10 @@ class RoundFindings(Frozen):
         """How many finished."""
         return sum(len(arm.result.seeds) for arm in self.arms)
 
+    def parted(self, minus: str, measured: RateName) -> list[Parting]:
+        """How the curves of the arms part from that of a baseline."""
+        return [one for one in self.partings if (one.minus, one.measured) == (minus, measured)]
+
     def arm(self, name: str) -> PolicyFinding:
         """An arm by its name."""
         return next(arm for arm in self.arms if arm.result.label == name)
@@ -141,6 +165,7 @@ def find(data: RoundData) -> RoundFindings:
             arms=tuple(_policy(data, name, tested) for name in stored.arms),
             against=_family(data, tested),
             strata=tuple(_strata(data, tested)),
+            partings=tuple(_partings(data, tested)),
             pilot=pilot_finding(stored.runs, stored.stage_0),
             configs=config_finding(stored.runs, stored.stage_0, data.family),
         )
@@ -206,6 +231,21 @@ def _family(data: RoundData, tested: Mapping[str, Runs]) -> dict[str, dict[str, 
             raise DataError(f"{words}; finish at least two")
     effects = family([effect(change(tested[arm], tested[base], "valid")) for arm, base in tests])
     return _by_baseline(dict(zip(tests, effects, strict=True)))
+
+
+def _partings(data: RoundData, judged: Mapping[str, Runs]) -> Iterator[Parting]:
+    shortest = min(len(run.outcomes["valid"]) for arm in data.stored.arms for run in judged[arm].values())
+    for (arm, base), measured in product(pairs(data.stored.arms), RATES):
+        # Behind the base policy and stage 0, which both share.
+        redesigned = partial(_curve, measured=measured, stages=slice(2, shortest))
+        change = differences(judged[arm], judged[base], redesigned)
+        yield Parting(
+            arm=arm, minus=base, measured=measured, stages=tuple(map(effect, change.swapaxes(0, 1)))
+        )
+
+
+def _curve(run: Finished, measured: RateName, stages: slice) -> np.ndarray:
+    return run.outcomes[measured][stages]
 
 
 def _by_baseline(effects: Mapping[tuple[str, str], Effect]) -> dict[str, dict[str, Effect]]:

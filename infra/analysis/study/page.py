@@ -67,6 +67,7 @@ def write_page(output: Path, data: Path, spec: StudySpec) -> Path:
         "code": "`{}`".format,
         "stage_of": "stage {}".format,
         "tokens_of": "tokens, {}".format,
+        "dash": lambda number: UNDEFINED if number is None else number,
     }
     page = templates.get_template("study.md.j2").render(
         spec=spec,

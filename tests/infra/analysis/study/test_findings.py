@@ -14,7 +14,7 @@ from infra.analysis.gather import change, final
 from infra.analysis.results import BASELINES
 from infra.analysis.statistics import effect, holm
 from infra.analysis.study.engineers import Conduct
-from infra.analysis.study.findings import RoundFindings, find, policies
+from infra.analysis.study.findings import Parting, RoundFindings, find, policies
 from infra.analysis.study.records import RoundData, read_round
 
 
@@ -87,6 +87,30 @@ def test_curves_are_of_the_validation_set_from_the_base_policy_on(first: RoundFi
     curve = first.arm("checkpoint-V6").result
     assert [rate.value for rate in curve.valid_curve] == pytest.approx([0.2, 0.3, 0.5])
     assert (curve.engineer, curve.seeds) == ("checkpoint", (0, 1, 2))
+
+
+def test_curves_part_where_all_intervals_from_there_on_leave_out_zero(first: RoundFindings):
+    [parting] = [one for one in first.parted("fixed", "valid") if one.arm == "checkpoint-V6"]
+    [after] = parting.stages
+    assert after.value == pytest.approx(0.1), "one of ten more than fixed after stage 1"
+    validation = first.validation.against["fixed"]["checkpoint-V6"]
+    assert (after.low, after.high) == (validation.low, validation.high), "the last stage is the end"
+    assert {(one.minus, one.measured) for one in first.partings} == {
+        (base, rate) for base in BASELINES for rate in ("valid", "optimal")
+    }
+
+
+@pytest.mark.parametrize(
+    ("signs", "since"),
+    [("0+0++", 4), ("-++", 2), ("--", 1), ("++0", None), ("+-", 2), ("", None)],
+)
+def test_a_parting_is_the_first_stage_after_which_the_sign_stays(signs: str, since: int | None):
+    bounds = {"0": (-1.0, 1.0), "+": (0.5, 1.0), "-": (-1.0, -0.5)}
+    one = effect(np.eye(2))
+    stages = tuple(
+        one.model_copy(update=dict(zip(("low", "high"), bounds[sign], strict=True))) for sign in signs
+    )
+    assert Parting(arm="a", minus="b", measured="valid", stages=stages).since == since
 
 
 def test_failures_are_shares_of_all_answers(first: RoundFindings):

@@ -173,6 +173,25 @@ def test_strata_stand_under_their_arms(page: str):
     assert (first[0], first[1][:4], first[2][:5]) == ("2 agents, 7×7", "+3.3", "+10.0")
 
 
+def test_the_page_shows_where_curves_part(page: str, data: Path):
+    tables = [
+        (base, rate, one.parted(base, rate))
+        for one in (find(read_round(data, number)) for number in (1, 2))
+        for base in one.against
+        for rate in ("valid", "optimal")
+    ]
+    heads = [f"| {rate} minus `{base}`, points |" for base, rate, _ in tables]
+    assert [
+        line[: len(head)] for line in page.splitlines() for head in {*heads} if line.startswith(head)
+    ] == heads
+    after, since = rows(page, "after stage 1"), rows(page, "apart since stage")
+    for told, last, (_, _, parted) in zip(after, since, tables, strict=True):
+        assert [float(cell.split()[0].replace("\u2212", "-")) for cell in told[1:]] == pytest.approx(
+            [100 * one.stages[0].value for one in parted], abs=0.051
+        )
+        assert last[1:] == [str(one.since or "\u2013") for one in parted]
+
+
 def test_what_was_learned_and_what_was_registered_are_on_the_page(page: str, written: Path):
     assert "Waits matter <more> & more." in page
     assert page.count("is that of the registered study") == 2
