@@ -58,7 +58,8 @@ def start_server() -> None:
         else:
             what = (
                 f"did not answer within {limit.value()} s, as on a busy machine or a slow disk; run the same"
-                f" command again, with {limit.name}=600 before it"
+                f" command again, with {limit.name}=600 before it; if that does not help, `prefect server"
+                " start` shows why"
             )
         raise ConfigError(f"Prefect's server {what}") from error
 
