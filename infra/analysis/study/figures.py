@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 EFFECTS = "effects.png"
 CURVES: dict[RateName, str] = {"valid": "curves", "optimal": "optimal"}
 """Rate -> what the name of its picture begins with."""
-_HEAT_COLUMNS, _ALL = 4, "all"
+_HEAT_STAGES, _ALL = 24, "all"
+"""Columns of numbers that a row of heat maps has room for."""
+_MOST_PANELS = 4
 _HEAT_COLOURS = "cividis"
 """Made for colour-blind readers (Nuñez, Anderton and Renslow 2018, PLOS ONE 13:e0199239)."""
 _DARK = 0.6
@@ -87,7 +89,7 @@ def budget_figure(arms: Mapping[str, Sequence[StageConfig]], family: TaskFamily)
     space, (knob, what) = family.space, test_suite_of(family).followed
     strata = [name for name in space.names if name in named]
     names = [re.sub(r"(?<=\d)x(?=\d)", "×", space.label(name)) for name in strata]
-    rows = math.ceil(len(arms) / _HEAT_COLUMNS)
+    rows = math.ceil(len(arms) / _panels(arms))
     figure = new_figure(10, 2 * (0.7 + rows * (0.8 + 0.28 * (len(strata) + 0.5))))
     above, below = figure.subfigures(2, 1, squeeze=False, hspace=0.04).flat
     _heat(above, arms, names, lambda config: [config.shares.get(name, 0.0) for name in strata])
@@ -97,6 +99,11 @@ def budget_figure(arms: Mapping[str, Sequence[StageConfig]], family: TaskFamily)
     note = f"{what.capitalize()} by {space.noun}, %; '{_ALL}' is over all the data; no number: no data there"
     below.suptitle(note, x=0.01, ha="left", color=INK, fontsize=11)
     return figure
+
+
+def _panels(arms: Mapping[str, Sequence[StageConfig]]) -> int:
+    """How many heat maps fit side by side."""
+    return min(_MOST_PANELS, max(1, _HEAT_STAGES // max(map(len, arms.values()))))
 
 
 def _heat(
@@ -110,7 +117,8 @@ def _heat(
         100 * np.array([values(config) for config in configs], dtype=float).T for configs in arms.values()
     ]
     top = max(np.nanmax(table) for table in tables)
-    panels = figure.subplots(math.ceil(len(arms) / _HEAT_COLUMNS), _HEAT_COLUMNS, squeeze=False)
+    side_by_side = _panels(arms)
+    panels = figure.subplots(math.ceil(len(arms) / side_by_side), side_by_side, squeeze=False)
     for axes in panels.flat[len(arms) :]:
         axes.set_axis_off()
     for index, (axes, arm, table) in enumerate(zip(panels.flat, arms, tables, strict=False)):
@@ -122,6 +130,6 @@ def _heat(
                 words = {"color": "white" if value <= _DARK * top else INK, "fontsize": 9}
                 axes.text(column, row, f"{value:.0f}", ha="center", va="center_baseline", **words)
         axes.set_title(arm, loc="left", color=INK, fontsize=9.5)
-        axes.set_yticks(range(len(names)), names if index % _HEAT_COLUMNS == 0 else [])
+        axes.set_yticks(range(len(names)), names if index % side_by_side == 0 else [])
         stages = range(table.shape[1])
         axes.set_xticks(stages, ["stage 0", *map(str, stages[1:])])
