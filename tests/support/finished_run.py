@@ -43,9 +43,9 @@ def finished_run(shared: Path, server: Callable[[], str]) -> FinishedRun:
         if not told.exists():
             folder.mkdir()
             api = server()
+            earlier = [run["id"] for run in flow_runs(api)]
             printed = envwright(folder, "run", "micro", PREFECT_API_URL=api).stdout
             messages = [entry["message"] for entry in ask(f"{api}/logs/filter")]
-            told.write_text(
-                json.dumps({"printed": printed, "flow_runs": flow_runs(api), "messages": messages})
-            )
+            made = [run for run in flow_runs(api) if run["id"] not in earlier]
+            told.write_text(json.dumps({"printed": printed, "flow_runs": made, "messages": messages}))
     return FinishedRun(folder=folder, **json.loads(told.read_text()))
