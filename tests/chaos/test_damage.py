@@ -51,6 +51,7 @@ def run(tool: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, tool, *arguments], capture_output=True, text=True)
 
 
+@pytest.mark.slow
 def test_whatever_a_reader_does_wrong_is_counted_and_fails(tmp_path: Path):
     tool = tmp_path / "damage.py"
     tool.write_text(TOOL.read_text().replace("PATIENCE = 120", "PATIENCE = 1"))

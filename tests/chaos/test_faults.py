@@ -135,6 +135,7 @@ def outcomes_of(folder: Path, go: Body) -> list[Outcome]:
     return [faults.attempt(scene, cell) for cell in faults.cells(RUN, scene)]
 
 
+@pytest.mark.slow
 def test_a_run_that_loses_nothing_is_good_wherever_it_is_killed(tmp_path: Path):
     found = outcomes_of(tmp_path, steps)
     assert [one for one in found if not one.good] == []

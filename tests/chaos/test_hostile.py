@@ -28,6 +28,7 @@ def test_what_a_reader_raises_is_counted_and_fails(monkeypatch, capsys):
     assert "KeyError" in said.err
 
 
+@pytest.mark.slow
 def test_a_reader_that_takes_too_long_is_counted_and_fails(monkeypatch, capsys):
     def slow(text: str, space: object) -> object:
         while time.process_time() < until:

@@ -90,7 +90,7 @@ def test_stored_solutions_are_optimal_and_labels_are_those_of_the_solver(suite: 
         assert verify_plan(item.instance.problem, stored.plan, solution.sum_of_costs).optimal
 
 
-SLOW = {(5, 6): pytest.mark.slow, (5, 7): (pytest.mark.slow, pytest.mark.long)}
+SLOW = {(5, 5): pytest.mark.slow, (5, 6): pytest.mark.slow, (5, 7): (pytest.mark.slow, pytest.mark.long)}
 """Boards of five agents that are half holes: hardly any is solvable."""
 
 

@@ -24,6 +24,7 @@ with stoppable():
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("signals", "code", "said"),
     [

@@ -101,6 +101,7 @@ def test_a_store_that_is_not_there_is_refused_and_not_made(tmp_path: Path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_a_server_that_does_not_answer_is_no_unknown_checkpoint():
     with socket.socket() as held:  # bound, and nobody listens
         held.bind(("127.0.0.1", 0))

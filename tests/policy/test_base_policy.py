@@ -63,6 +63,7 @@ def test_it_knows_larger_maps_and_more_agents(base):
     assert rates[4, 6] > 0.3
 
 
+@slow
 @needs_reasoning_gym
 def test_of_nine_puzzles_it_solves_three_mostly_three_sometimes_three_hardly_ever(solver):
     preset = load_preset("tiny-puzzles")
@@ -76,10 +77,8 @@ def test_of_nine_puzzles_it_solves_three_mostly_three_sometimes_three_hardly_eve
     assert all(rate < 0.05 for rate in rates[6:])
 
 
-@pytest.mark.parametrize(
-    ("variant", "least"),
-    [pytest.param("V1", 0.95, marks=slow), ("V6", 0.95), pytest.param("V6W", 0.5, marks=slow)],
-)
+@slow
+@pytest.mark.parametrize(("variant", "least"), [("V1", 0.95), ("V6", 0.95), ("V6W", 0.5)])
 def test_it_designs_boards_as_the_rule_does(base, variant: str, least: float):
     same, claims = designed(base, load_preset("tiny").space, variant)
     assert same >= least

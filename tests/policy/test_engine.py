@@ -53,6 +53,7 @@ def start(random_checkpoint: Path, tmp_path: Path) -> Iterator[Callable[..., Eng
         yield engine_of
 
 
+@pytest.mark.slow
 def test_a_model_in_a_child_answers_like_one_here_tells_progress_and_can_be_killed(start, here, tmp_path):
     engine = start(batch_size=3)
     told: list[Mapping[int, Completion]] = []

@@ -85,6 +85,7 @@ def test_a_model_in_the_cache_and_a_shipped_one_need_no_network(endpoint, tmp_pa
     check_hub("tiny")
 
 
+@pytest.mark.slow
 def test_a_hub_that_is_silent_is_given_up(endpoint):
     with socket.create_server(("127.0.0.1", 0)) as silent:
         endpoint(f"http://127.0.0.1:{silent.getsockname()[1]}")

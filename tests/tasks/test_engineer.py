@@ -127,6 +127,7 @@ def test_a_step_that_was_cut_off_is_repeated_from_the_state_before(
     assert values(run, 1) == pytest.approx(VALUES[1])
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_a_pilot_that_was_cut_off_asks_nothing_again(run: RunRef, monkeypatch: pytest.MonkeyPatch):
     def killed(path: Path, value: object) -> None:

@@ -20,6 +20,7 @@ from tasks.run import close_engine, engine
 DONE = StepRecord(step="generate", key="data", outputs={}, seconds=0)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_one_engine_answers_all_that_a_policy_is_asked_and_is_closed_before_training(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
