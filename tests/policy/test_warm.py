@@ -26,6 +26,8 @@ print("an error", file=sys.stderr, flush=True)
 for line in sys.stdin:
     print("read", line.strip(), flush=True)
 """,
+    "looks_for_scipy": "import importlib.util; FOUND = importlib.util.find_spec('scipy') is not None",
+    "uses_scipy": "import looks_for_scipy, scipy; print(looks_for_scipy.FOUND, scipy.__name__)",
     "fails": "import slow_to_import, sys; raise RuntimeError('as it does without imports ahead')",
 }
 
@@ -42,6 +44,7 @@ def folder(tmp_path: Path, monkeypatch) -> Iterator[Path]:
     monkeypatch.setenv("IMPORTED", str(tmp_path / "imported"))
     for module in ("echoes", "fails"):
         monkeypatch.setitem(IMPORTS, module, ("slow_to_import",))
+    monkeypatch.setitem(IMPORTS, "uses_scipy", ("looks_for_scipy",))
     yield tmp_path
     dismiss()
 
@@ -94,6 +97,12 @@ def test_a_failure_says_the_same_as_without_imports_ahead(folder: Path):
     warmed(folder, "fails")
     with pytest.raises(ChildError, match="as it does without imports ahead"):
         run_child("fails", Nothing(), folder / "spec.json", folder / "log", lambda entry: None)
+
+
+def test_imports_ahead_leave_out_what_only_slows_them_and_the_child_can_have_it_later(folder: Path):
+    warm_up("uses_scipy")
+    child = start_piped("uses_scipy", [])
+    assert child.communicate(timeout=60)[0] == b"False scipy\n"
 
 
 def test_one_that_was_killed_is_replaced(folder: Path):
