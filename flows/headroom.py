@@ -27,7 +27,7 @@ def headroom(name: str, jobs: Jobs = 1) -> Headroom:
     """Measure what designing could be worth on a preset; a repeated call continues.
 
     Args:
-        name: A shipped spec (tiny, wide, recipe), or the path of a YAML file.
+        name: A shipped spec (tiny, wide, recipe, puzzles, puzzles-recipe), or the path of a YAML file.
         jobs: Curricula at a time; they share the cores, and each has its own of the GPUs that can be seen.
     """
     spec = load_headroom(name)

@@ -70,7 +70,10 @@ def study(
 @commands.command(epilog="Example: `envwright headroom tiny --jobs 2`")
 def headroom(
     name: Annotated[
-        str, typer.Argument(help="A shipped spec (tiny, wide, recipe), or the path of a YAML file.")
+        str,
+        typer.Argument(
+            help="A shipped spec (tiny, wide, recipe, puzzles, puzzles-recipe), or the path of a YAML file."
+        ),
     ],
     jobs: options.Jobs = 1,
     json_: JSON = False,

@@ -46,8 +46,10 @@ def test_the_shipped_specs_load_and_all_their_curricula_are_legal(name: str):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["tiny", "wide", "recipe"])
+@pytest.mark.parametrize("name", ["tiny", "wide", "recipe", "puzzles"])
 def test_a_stage_of_every_config_can_be_drawn(name: str):
+    if name == "puzzles":
+        pytest.importorskip("reasoning_gym")
     shipped = load_headroom(name)
     for preset in shipped.presets.values():
         held_out = frozenset(instance.id for instance in validation_instances(preset))
@@ -129,7 +131,7 @@ def test_a_bad_spec_is_refused_by_name(changes: dict, named: str):
 
 
 def test_an_unknown_spec_names_those_there_are():
-    with pytest.raises(ConfigError, match="the shipped ones are recipe, tiny"):
+    with pytest.raises(ConfigError, match="the shipped ones are puzzles, puzzles-recipe, recipe, tiny, wide"):
         load_headroom("nothing")
 
 
