@@ -39,7 +39,7 @@ def study(
     What is complete is stored after every `jobs` seeds. Seeds that are stored are not run again.
 
     Args:
-        name: A shipped study (small, strong), or the path of a YAML file.
+        name: A shipped study (small, strong, hour), or the path of a YAML file.
         rounds: Numbers of the rounds to run; all if left out.
         seeds: Seeds to run; all of these rounds if left out.
         stored: Folder of what another call has stored, as on another machine; its seeds are taken over.

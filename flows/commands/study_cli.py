@@ -16,7 +16,9 @@ commands = typer.Typer()
 
 @commands.command(epilog="Example: `envwright study strong --jobs 2`")
 def study(
-    name: Annotated[str, typer.Argument(help="A shipped study (small, strong), or the path of a YAML file.")],
+    name: Annotated[
+        str, typer.Argument(help="A shipped study (small, strong, hour), or the path of a YAML file.")
+    ],
     rounds: Annotated[
         list[int] | None, typer.Option("--round", help="Run only the round of this number; may be repeated.")
     ] = None,
