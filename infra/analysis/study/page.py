@@ -34,9 +34,11 @@ from infra.analysis.study.findings import RoundFindings, find
 from infra.analysis.study.records import CURRICULA, RoundData, read_round
 from infra.analysis.study.spec import StudySpec
 from infra.config.preset import load_preset
+from policy.checkpoints import FORMER
 
 PAGE, FOLDER, LEARNED, REGISTRATION = "study.md", "study", "learned.md", "registration.md"
 COPIED = (REGISTRATION, "policies.md")
+EARLIER = "[an earlier version](study/registration.md): this one does not ship the base policy"
 """Texts beside the data that are copied to where the pictures are; the first links to the others."""
 
 
@@ -169,7 +171,9 @@ def _facts(spec: StudySpec, found: RoundFindings) -> dict[str, str]:
         "time of the steps": made.get("Time of the steps", UNDEFINED),
         "tokens, without stages 0": made.get("Tokens", UNDEFINED),
         "cost of the engineers": made.get("Cost of the engineer", UNDEFINED),
-        "run again with": f"`envwright study {spec.name} --round {one.number}`",
+        "run again with": EARLIER
+        if comparison.preset.model in FORMER
+        else f"`envwright study {spec.name} --round {one.number}`",
     }
 
 
