@@ -44,14 +44,22 @@ def design(
     proposal = _propose(
         engineer, options, context, Brief(spec=spec, seed=seed, model=model, candidate=candidate)
     )
-    proposal = _anchored(proposal, context, spec.anchor_share)
-    if proposal.fallback is not None or proposal.config == context.current.config:
-        return proposal
+    return fitted(_anchored(proposal, context, spec.anchor_share), context.current.config, fit)
+
+
+def fitted(proposal: Proposal, previous: EnvConfig, fit: Fit) -> Proposal:
+    """The proposal with the nearest config that can be drawn; the `previous` one if nothing near it can be.
+
+    A config that is kept is fitted too: drawn with another seed, a stratum may hold fewer instances.
+    """
     try:
         config, notes = fit(proposal.config)
     except SamplingError as error:
+        if proposal.config == previous:
+            return proposal  # the next stage fails, and says what is short
         reason = f"no data set can be drawn, the previous config is kept: {error}"
-        return proposal.model_copy(update={"config": context.current.config, "fallback": reason})
+        known = {"config": previous, "fallback": reason, "changes": ()}
+        return fitted(proposal.model_copy(update=known), previous, fit)
     return proposal.model_copy(update={"config": config, "changes": (*proposal.changes, *notes)})
 
 

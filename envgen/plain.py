@@ -100,17 +100,20 @@ class PlainFamily:
         """Distinct instances with exact counts of each label; see `TaskFamily.draw`."""
         kind = self.space[stratum]
         rng, seen, found = generator(*source, stratum), set(held_out), []
+        exhausted: list[dict[str, float]] = []
         for index in range(count):
             own = {knob.name: self._own(knob, knobs[knob.name], index, count) for knob in kind.knobs}
             labels = {knob.label.name for knob in kind.knobs if knob.label and own[knob.name]}
-            for _ in range(FRUITLESS):
+            for _ in range(FRUITLESS if own not in exhausted else 0):
                 one = self._one(stratum, own, rng)
                 if one.id not in seen and one.labels == labels:
+                    seen.add(one.id)
+                    found.append(one)
                     break
             else:
-                raise ShortageError(f"{kind.label}: found {len(found)} of {count}; ask for fewer", found)
-            seen.add(one.id)
-            found.append(one)
+                exhausted.append(own)
+        if len(found) < count:
+            raise ShortageError(f"{kind.label}: found {len(found)} of {count}; ask for fewer", found)
         labelled = {knob.word: round(knobs[knob.name] * count) for knob in kind.knobs if knob.label}
         line = ", ".join(f"{number} {word}" for word, number in {"instances": count, **labelled}.items())
         return Drawn(found, {"instances": count, **labelled}, f"{kind.label}: {line}")

@@ -52,8 +52,9 @@ def attainable(
     """The config nearest to `config` of which `sample` can draw `count` instances, and what was changed.
 
     `sample` takes the same arguments. A stratum that is short keeps the instances it has (knobs that ask for
-    a label move to theirs); its missing share goes to the last stratum that is not short. What is drawn to
-    find out is kept for `sample`, until the next call for another source. SamplingError if all are short.
+    a label move to theirs, within their range); its missing share goes to the last stratum that is not short.
+    What is drawn to find out is kept for `sample`, until the next call for another source. SamplingError if
+    all are short.
     """
     for other in [key for key in _drawn_ahead if key[-2:] != (source, held_out)]:
         del _drawn_ahead[other]
@@ -107,7 +108,7 @@ def _shrink(
     old, taker, share = config.strata[name], takers[-1], len(found) / count
     new: dict[str, float] = {SHARE: share}
     for knob in family.space[name].knobs:
-        new[knob.name] = _achieved(knob, found) if knob.label else old[knob.name]
+        new[knob.name] = _achieved(knob, found) if knob.label and found else old[knob.name]
     strata = dict(config.strata)
     strata[name] = Part.model_validate(new)
     moved = old.data_ratio - share
@@ -120,6 +121,6 @@ def _shrink(
 
 
 def _achieved(knob: Knob, found: list[Any]) -> float:
-    """The share of instances with the label of a knob."""
+    """The share of instances with the label of a knob, within its range."""
     assert knob.label is not None
-    return sum(knob.label.name in one.labels for one in found) / len(found) if found else 0.0
+    return knob.clamped(sum(knob.label.name in one.labels for one in found) / len(found))

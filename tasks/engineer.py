@@ -4,7 +4,7 @@ from prefect import task
 
 from engineer.context import DesignContext
 from engineer.proposal import Candidate, Candidates, Proposal
-from engineer.propose import design, kept
+from engineer.propose import design, fitted, kept
 from envgen.config import EnvConfig
 from infra.runs.context import design_context
 from infra.runs.data import possible
@@ -50,12 +50,13 @@ def propose(run: RunRef, stage: int, breakdown: StepRecord, gate: StepRecord) ->
 def _proposals(run: RunRef, stage: int, context: DesignContext) -> list[Proposal]:
     preset, files, asked = run.preset, run.stage(stage), run.asked(stage)
     spec, gate = preset.effective_engineer(), files.gate
-    if gate.action != "go-on":
-        return [kept(spec, context, run.config_of(gate.against), f"by the gate: {gate.reason}")]
 
     def fit(config: EnvConfig) -> tuple[EnvConfig, list[str]]:
         return possible(run, stage + 1, config)
 
+    if gate.action != "go-on":
+        config = run.config_of(gate.against)
+        return [fitted(kept(spec, context, config, f"by the gate: {gate.reason}"), config, fit)]
     model = None if asked is None else engine(run.policy(asked), preset.engine, files.log("engine"))
     return [
         design(spec, context, preset.seed, model, fit, candidate)

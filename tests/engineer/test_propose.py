@@ -144,7 +144,7 @@ def test_an_empty_answer_is_quoted_as_nothing():
 
 def test_after_one_repair_the_previous_config_is_kept_with_both_errors():
     model = ListModel("no", '{"config": {"sizes": {"3": {}}', "never asked for")
-    proposal = proposal_of(model, fit=lambda config: pytest.fail("nothing to fit"))
+    proposal = proposal_of(model)
     assert proposal.config == LATEST
     assert [a.text for a in proposal.attempts] == ["no", '{"config": {"sizes": {"3": {}}']
     first, second = (a.error for a in proposal.attempts)
@@ -252,10 +252,27 @@ def test_a_config_of_which_nothing_can_be_drawn_keeps_the_previous_one():
     assert proposal.rationale == "More data for 5x5."
 
 
-def test_a_proposal_of_the_config_that_is_there_needs_no_fitting():
-    text = answer_text("Keep it.", LATEST)
-    proposal = proposal_of(ListModel(text), fit=lambda config: pytest.fail("its data set was drawn before"))
-    assert (proposal.config, proposal.fallback) == (LATEST, None)
+@pytest.mark.parametrize("answer", [answer_text("Keep it.", LATEST), "no"])
+def test_a_config_that_is_kept_is_fitted_too_since_the_next_stage_draws_with_another_seed(answer: str):
+    near = env_config({3: (0.3, 0.3, 0.5), 5: (0.7, 0.2, 0.25)})
+
+    def fit(config: EnvConfig) -> tuple[EnvConfig, list[str]]:
+        assert config == LATEST
+        return near, ["map size 3 is short"]
+
+    proposal = proposal_of(ListModel(answer, answer), fit)
+    assert (proposal.config, proposal.changes) == (near, ("map size 3 is short",))
+    assert (proposal.fallback is None) == (answer != "no")
+
+
+def test_of_a_config_that_cannot_be_drawn_nothing_is_said_to_have_been_changed():
+    def fit(config: EnvConfig) -> tuple[EnvConfig, list[str]]:
+        if config != LATEST:
+            raise SamplingError("every map size is short")
+        return config, []
+
+    proposal = proposal_of(ListModel(GOOD.replace('"hole_ratio":0.20', '"hole_ratio":0.10')), fit)
+    assert (proposal.config, proposal.changes) == (LATEST, ())
 
 
 def test_the_same_seed_and_stage_ask_with_the_same_draw_and_others_do_not():
@@ -269,7 +286,7 @@ def test_the_same_seed_and_stage_ask_with_the_same_draw_and_others_do_not():
 
 
 def test_the_fixed_engineer_keeps_the_config_and_asks_nobody():
-    proposal = proposal_of(None, fit=lambda config: pytest.fail("nothing to fit"), name="fixed", stage=0)
+    proposal = proposal_of(None, name="fixed", stage=0)
     assert proposal.config == DEFAULT
     assert (proposal.attempts, proposal.fallback, proposal.prompt, proposal.prompt_tokens) == (
         (),

@@ -29,6 +29,19 @@ def sums_of(digits: float, carries: float, *shares: float) -> EnvConfig:
     return EnvConfig.model_validate({"terms": parts})
 
 
+def two_terms_short(digits: float, share: float) -> EnvConfig:
+    """Sums of two terms with few digits, of which there are few, beside sums of four with three digits."""
+    return EnvConfig.model_validate(
+        {
+            "terms": {
+                "2": {"data_ratio": share, "digits": digits, "carry_ratio": 0.5},
+                "3": {"data_ratio": 0, "digits": 3, "carry_ratio": 0.5},
+                "4": {"data_ratio": 1 - share, "digits": 3, "carry_ratio": 0.5},
+            }
+        }
+    )
+
+
 MIXED = boards_of(s3=(0.2, 0.25, 0.4), s4=(0.5, 0.2, 0.5), s6=(0.3, 0.2, 0.25))
 SUMS = sums_of(2.5, 0.5, 0.4, 0.35, 0.25)
 BOARDS_FAMILY, SUMS_FAMILY = FamilySpec().load(), FamilySpec(name="sums").load()
@@ -102,6 +115,33 @@ def test_a_short_stratum_of_sums_gives_its_share_to_the_last():
     config, notes = attainable(SUMS_FAMILY, sums_of(1, 1, 0.8, 0.1, 0.1), 100, Source(2))
     assert notes[0].startswith("2 terms has too few distinct instances: data_ratio 0.8 -> ")
     assert len(sample(SUMS_FAMILY, config, 100, Source(2))[0]) == 100
+
+
+def test_a_short_stratum_keeps_all_of_its_instances_with_a_label_and_without():
+    config, _ = attainable(SUMS_FAMILY, two_terms_short(1, 0.6), 400, Source(2))
+    assert round(config.strata["2"].data_ratio * 400) == 45, "pairs of numbers from 1 to 9"
+    mixed, _ = attainable(SUMS_FAMILY, two_terms_short(1.5, 0.6), 400, Source(2))
+    assert round(mixed.strata["2"].data_ratio * 400) >= 90, "half of them have two digits"
+    assert len(sample(SUMS_FAMILY, mixed, 400, Source(2))[0]) == 400
+
+
+def test_a_knob_of_a_short_stratum_stays_within_its_range():
+    family = FamilySpec(name="sums").load()
+    strata = tuple(
+        kind.model_copy(
+            update={
+                "knobs": tuple(
+                    knob.model_copy(update={"high": 0.5}) if knob.label else knob for knob in kind.knobs
+                )
+            }
+        )
+        for kind in family.space.strata
+    )
+    family.space = family.space.model_copy(update={"strata": strata})
+    config, notes = attainable(family, two_terms_short(1, 0.8), 100, Source(2))
+    assert notes
+    family.space.check(config)
+    assert len(sample(family, config, 100, Source(2))[0]) == 100
 
 
 @pytest.mark.parametrize(
