@@ -2,6 +2,8 @@
 
 import json
 import math
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 from engineer.proposal import MAX_TEXT
@@ -16,6 +18,8 @@ MAX_DEPTH = 20
 SHARE_DIGITS = 4
 SHARE_ROUNDING = 0.005
 """Shares are asked for with two digits, each off by at most this."""
+MAX_BRACES = 50
+"""Places of a text at which an answer is looked for, if its outermost braces hold none."""
 MAX_NAMED = 5
 """Strata outside of the space that are named one by one; the rest is counted."""
 SHARES = (0.0, 1.0)
@@ -72,9 +76,10 @@ def answer_text(rationale: str, config: EnvConfig) -> str:
 def parse_answer(text: str, space: Space) -> tuple[str, dict[str, Any]]:
     """The rationale and the raw config of an answer; AnswerError if it is not the JSON asked for.
 
-    The outermost braces of the text are read, so a code fence or a remark around them does no harm. Work is
-    bounded by the length limit; NaN, infinities, duplicate keys, deep nesting and halves of surrogate pairs
-    are refused: what is read here is stored as JSON again.
+    The outermost braces of the text are read, so a code fence or a remark around them does no harm; if they
+    are no answer, as where a remark has braces too, the only object in the text that is one. Work is
+    bounded by limits of length and objects; NaN, infinities, duplicate keys, deep nesting and halves of
+    surrogate pairs are refused: what is read here is stored as JSON again.
     """
     if len(text) > MAX_TEXT:
         raise AnswerError(f"the answer has {len(text)} characters; at most {MAX_TEXT} are read")
@@ -82,25 +87,44 @@ def parse_answer(text: str, space: Space) -> tuple[str, dict[str, Any]]:
     if start < 0 or end < start:
         raise AnswerError("the answer holds no JSON object")
     try:
-        # Not strict: schema decoding lets raw control characters into strings.
-        value = json.loads(
-            text[start : end + 1],
-            parse_constant=_refuse_constant,
-            parse_int=_finite,
-            parse_float=_finite,
-            object_pairs_hook=_unique_keys,
-            strict=False,
-        )
-        _check_storable(value)
-    except RecursionError:
-        raise AnswerError("the JSON is nested too deeply") from None
-    except ValueError as error:
+        return _answer_in(_DECODER.decode(text[start : end + 1]), space)
+    except (RecursionError, ValueError) as error:
+        answers = []
+        for value in _objects(text):
+            with suppress(ValueError):
+                answers.append(_answer_in(value, space))
+        if len(answers) == 1:
+            return answers[0]
+        if isinstance(error, AnswerError):
+            raise
+        if isinstance(error, RecursionError):
+            raise AnswerError("the JSON is nested too deeply") from None
         raise AnswerError(f"the JSON cannot be read: {error}") from None
+
+
+def _answer_in(value: Any, space: Space) -> tuple[str, dict[str, Any]]:
+    """The rationale and the raw config that a JSON object holds; AnswerError if it lacks a config."""
+    _check_storable(value)
     config = value.get("config")
     if not isinstance(config, dict) or not isinstance(config.get(space.key), dict):
         raise AnswerError(f"the object lacks config.{space.key}, a map from {space.noun} to ratios")
     rationale = value.get("rationale", "")
     return (rationale if isinstance(rationale, str) else "")[:MAX_RATIONALE], config
+
+
+def _objects(text: str) -> Iterator[Any]:
+    """The JSON objects in a text, none of them within another, at the first `MAX_BRACES` opening braces."""
+    at = text.find("{")
+    for _ in range(MAX_BRACES):
+        if at < 0:
+            return
+        try:
+            value, end = _DECODER.raw_decode(text, at)
+        except (RecursionError, ValueError):
+            end = at + 1
+        else:
+            yield value
+        at = text.find("{", end)
 
 
 def project(raw: dict[str, Any], space: Space, previous: EnvConfig) -> tuple[EnvConfig, tuple[str, ...]]:
@@ -209,6 +233,16 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) != len(pairs):
         raise ValueError("a key is given twice")
     return found
+
+
+# Not strict: schema decoding lets raw control characters into strings.
+_DECODER = json.JSONDecoder(
+    parse_constant=_refuse_constant,
+    parse_int=_finite,
+    parse_float=_finite,
+    object_pairs_hook=_unique_keys,
+    strict=False,
+)
 
 
 def check_ranges(raw: dict[str, Any], space: Space) -> None:

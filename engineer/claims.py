@@ -33,7 +33,10 @@ LEVELS: dict[str, Callable[[float], bool]] = {
 }
 """Words, and the percent valid of which they are true."""
 
-_NOT = r"(?<!\bno )(?<!\bnot )(?<!\bwithout )"
+_DENIED = re.compile(r"(?:\b(?:no|not|never|hardly|without|cannot)|n['’]t)(?: \w+){0,2} $")
+"""Before what it denies: 'not ', 'do not need ', 'aren't '."""
+_DENIED_WITHIN = 40
+"""Characters before a claim in which it is looked for."""
 _AND = "(?:, and |, | and | & |/)"
 _FIRST_MARK, _LAST_MARK = 0xE000, 0xF8FF
 _MARKS = f"{chr(_FIRST_MARK)}-{chr(_LAST_MARK)}"
@@ -108,7 +111,7 @@ def _patterns(words: _Words) -> _Patterns:
         stratum=re.compile(rf"(?<![\w.])(?:{labels})(?!\w)|{words.mention}", re.IGNORECASE),
         knob=re.compile(knob),
         move=re.compile(
-            rf"{_NOT}\b(?P<word>more|less|fewer|(?:rais|increas|reduc)(?:e[sd]?|ing)|lower(?:s|ed|ing)?|cuts?)\b"
+            rf"\b(?P<word>more|less|fewer|(?:rais|increas|reduc)(?:e[sd]?|ing)|lower(?:s|ed|ing)?|cuts?)\b"
             rf"(?: (?:of|the|its|their|training)\b)*(?: (?P<knobs>{knobs}))?"
             r"(?P<to> (?:for|of|to|on|in|at)\b(?! [\d.]+(?![\w.])))?"
             rf"(?: (?P<strata>{_STRATA}))?(?: (?P<after>{knobs}))?(?! than\b)"
@@ -148,8 +151,8 @@ class _Clause(NamedTuple):
 
     def _levels(self) -> Iterator[tuple[str, str, str]]:
         for words, holds in LEVELS.items():
-            for match in re.finditer(rf"{_NOT}\b{words}\b", self.text):
-                for name in self._about(match.start()):
+            for match in re.finditer(rf"\b{words}\b", self.text):
+                for name in () if self._denied(match.start()) else self._about(match.start()):
                     part = self.breakdown.strata.get(name)
                     rate = 100 * part.valid / part.n if part and part.n else None
                     refuted = "not evaluated" if rate is None else "" if holds(rate) else f"{rate:.0f}% valid"
@@ -158,6 +161,8 @@ class _Clause(NamedTuple):
     def _moves(self) -> Iterator[tuple[str, str, str]]:
         last = [SHARE]
         for match in _patterns(self.words).move.finditer(self.text):
+            if self._denied(match.start()):
+                continue
             knobs = self._knobs(match["knobs"] or match["after"] or "")
             strata, to = self._strata(match["strata"] or ""), match["to"]
             if not knobs and to in (None, " for", " of"):
@@ -197,6 +202,10 @@ class _Clause(NamedTuple):
                 said = f"{rate} {rates[rate]}%" if asked else f"{rates[rate]}% {rate}"
             if not match["hedge"]:
                 yield name, match.group(), "" if holds else said
+
+    def _denied(self, at: int) -> bool:
+        """Whether what stands at a place is denied by the words before it."""
+        return _DENIED.search(self.text[max(0, at - _DENIED_WITHIN) : at]) is not None
 
     def _about(self, at: int) -> tuple[str, ...]:
         """The strata that are named last before a place, or else the only ones."""

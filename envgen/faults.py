@@ -16,6 +16,7 @@ class Faults:
 
     def __init__(self, space: Space) -> None:
         self._space, self._faults, self._answers = space, 0, 0
+        self._detail = ""
 
     def add(self, verdicts: Iterable[Verdict], *, last: bool = False) -> None:
         """Count some more; DataError with the detail of one if they are too many of those so far.
@@ -24,13 +25,12 @@ class Faults:
         """
         if self._space.fault is None:
             return
-        detail = ""
         for verdict in verdicts:
             self._answers += 1
             if verdict.category == self._space.fault:
-                self._faults, detail = self._faults + 1, verdict.detail
-        if detail and self._faults > SHARE * (self._answers if last else max(self._answers, ENOUGH)):
+                self._faults, self._detail = self._faults + 1, verdict.detail
+        if self._faults > SHARE * (self._answers if last else max(self._answers, ENOUGH)):
             raise DataError(
                 f"{self._faults} of {self._answers} answers could not be judged, more than {SHARE:.0%}: "
-                f"{detail}; mend the scorer, then run the same command again"
+                f"{self._detail}; mend the scorer, then run the same command again"
             )

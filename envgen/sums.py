@@ -86,7 +86,7 @@ class Sums(PlainFamily):
 
     def judge_one(self, instance: PlainInstance, answer: str) -> PlainVerdict:
         """The last number of an answer is what it says."""
-        said, right = re.findall(r"\d{1,20}", answer[-200:]), instance.answer
+        said, right = re.findall(r"(?:(?<!\w)-)?(?<![\d.])\d+", answer[-200:]), instance.answer
         if not said:
             return PlainVerdict(valid=False, category="unreadable", detail="no number", terms={"close": 0})
         same = sum(a == b for a, b in zip(said[-1][::-1], right[::-1], strict=False))

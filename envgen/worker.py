@@ -7,6 +7,7 @@ generator runs with the rights of the user.
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -68,7 +69,10 @@ class Worker:
         with self._lock:
             if self._process is None or self._process.poll() is not None:
                 self._start()
-            return self._exchange(request, self.limits.seconds)
+            assert self._pipe is not None
+            with suppress(OSError):  # it died; the reply says how
+                self._pipe.send_bytes(request)
+            return self._reply(self.limits.seconds)
 
     def close(self) -> None:
         """End the process."""
@@ -102,12 +106,6 @@ class Worker:
             self._stop()
             raise ConfigError(f"the generator cannot be loaded: {error}") from None
 
-    def _exchange(self, request: bytes, seconds: float) -> Any:
-        assert self._pipe is not None
-        with suppress(OSError):  # it died; the reply says how
-            self._pipe.send_bytes(request)
-        return self._reply(seconds)
-
     def _reply(self, seconds: float) -> Any:
         assert self._pipe is not None
         assert self._process is not None
@@ -131,7 +129,8 @@ class Worker:
         if self._pipe:
             self._pipe.close()
         if self._process:
-            self._process.kill()
+            with suppress(ProcessLookupError):  # with what it has started
+                os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
         self._process = self._pipe = None
 

@@ -4,7 +4,7 @@ import hashlib
 import re
 import time
 from collections.abc import Mapping, Sequence
-from itertools import product
+from itertools import chain, islice, product
 from typing import NoReturn
 
 import numpy as np
@@ -107,12 +107,12 @@ class WorkerFamily(PlainFamily):
         return instance.question + (TAGGED if style == "tagged" else "")
 
     def corners(self, stratum: Stratum) -> list[dict[str, float]]:
-        """Every combination of the ends of its knobs, `CORNERS` of them at most."""
+        """Combinations of the ends of its knobs, `CORNERS` at most; with each one its opposite."""
         ends = product(*((knob.low, knob.high) for knob in stratum.knobs))
+        opposite = product(*((knob.high, knob.low) for knob in stratum.knobs))
+        both = islice(chain.from_iterable(zip(ends, opposite, strict=True)), CORNERS)
         names = [knob.name for knob in stratum.knobs]
-        return [
-            dict(zip(names, values, strict=True)) for _, values in zip(range(CORNERS), ends, strict=False)
-        ]
+        return [dict(zip(names, values, strict=True)) for values in dict.fromkeys(both)]
 
     def longest_prompt(self, style: str) -> str:
         """The longest of those at the corners of the space, each of which is tried.

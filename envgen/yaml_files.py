@@ -1,4 +1,4 @@
-"""YAML as it is written by people: read safely, in the words of YAML 1.2."""
+"""YAML as it is written by people: read safely; `yes`, `no`, `on` and `off` are texts, as in YAML 1.2."""
 
 import re
 from collections.abc import Hashable

@@ -8,6 +8,9 @@ from engineer.engineers.shares import current_parts, described, raw_config, shar
 from engineer.proposal import Proposal
 from engineer.words import plural
 
+MOST_REHEARSED = 0.5
+"""Of the budget, for all solved strata together."""
+
 
 class FrontierOptions(EngineerOptions):
     """Where a stratum stops to give a signal, and how fast shares move."""
@@ -31,7 +34,8 @@ def frontier_shares(
     reward, which is largest at 50 % valid, where R-Zero (arXiv 2508.05004) rewards a proposer most. These
     strata divide what solved ones leave: share_s = (1 - k rehearse) ((1 - step) old_s + step target_s) with
     old shares scaled to sum to 1 over them and k solved strata. A solved stratum (p > high) gets `rehearse`,
-    one without any success (p < low) nothing: it is still evaluated and comes back when it is within reach.
+    or less where many of them would take more than half of the budget; one without any success (p < low)
+    nothing: it is still evaluated and comes back when it is within reach.
     The rule follows what arXiv 2606.17682 says of good redesigns; its numbers are ours.
     """
     signal = {name: rate * (1 - rate) for name, rate in rates.items() if options.low <= rate <= options.high}
@@ -40,8 +44,9 @@ def frontier_shares(
         return None
     solved = [name for name, rate in rates.items() if rate > options.high]
     had = sum(old[name] for name in signal)
-    budget = 1 - options.rehearse * len(solved)
-    shares = dict.fromkeys(rates, 0.0) | dict.fromkeys(solved, options.rehearse)
+    rehearse = min(options.rehearse, MOST_REHEARSED / len(solved)) if solved else 0.0
+    budget = 1 - rehearse * len(solved)
+    shares = dict.fromkeys(rates, 0.0) | dict.fromkeys(solved, rehearse)
     for name, variance in signal.items():
         target = variance / whole
         before = old[name] / had if had > 0 else target

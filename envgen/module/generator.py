@@ -33,10 +33,12 @@ def open_file(path: str, sha256: str | None = None) -> "Generator":
     found = hashlib.sha256(text).hexdigest()
     if sha256 and found != sha256:
         raise ValueError("the file changed since the run began; put it back, or begin another run")
-    spec = importlib.util.spec_from_file_location(Path(path).stem, path)
+    spec = importlib.util.spec_from_file_location(f"_generator_{Path(path).stem}", path)
     if spec is None or spec.loader is None:
         raise ValueError("is no Python file; its name has to end in .py")
     module = importlib.util.module_from_spec(spec)
+    # Where annotations are texts, dataclasses and pydantic look up their names there.
+    sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     return Generator(module, found)
 
@@ -56,6 +58,10 @@ class Generator:
         self._bounds = {name: found for name in config.model_fields if (found := self._bounded(name))}
         full = {STRATUM: {name: (low, high) for name, (_, low, high) in self._bounds.items()}}
         self._strata: dict[str, dict[str, Any]] = getattr(module, "STRATA", None) or full
+        for name, fields in self._strata.items():
+            if odd := [field for field in fields if field not in config.model_fields]:
+                known = ", ".join(config.model_fields)
+                raise ValueError(f"STRATA.{name}.{odd[0]}: Config has no such field; known are {known}")
 
     def describe(self) -> dict[str, Any]:
         """What a space is made of: see `envgen.module.family.Described`."""

@@ -46,6 +46,8 @@ class PuzzleStratum(Frozen):
             if setting is None:
                 known = ", ".join(self.puzzle.settings)
                 raise ValueError(f"settings.{name}: {self.generator} has no such setting; known are {known}")
+            if setting.whole and not isinstance(value, tuple) and value != int(value):
+                raise ValueError(f"settings.{name}: {value} is no whole number; give one, or a range")
             low, high = value if isinstance(value, tuple) else (value, value)
             if not setting.low <= low <= high <= setting.high or (low == high and isinstance(value, tuple)):
                 raise ValueError(

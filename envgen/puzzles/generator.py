@@ -72,10 +72,10 @@ class Puzzles:
         name = entry["generator"]
         try:
             score = float(_dataset(name, ()).score_answer(answer, entry))
+            same = _STRICTER.get(name)
+            return score if same is None or same(answer, entry["answer"]) else min(score, ALMOST)
         except RecursionError:  # brackets in brackets: wrong, and no fault of the scorer
             return 0.0
-        same = _STRICTER.get(name)
-        return score if same is None or same(answer, entry["answer"]) else min(score, ALMOST)
 
 
 def _same_numbers(answer: str, right: str) -> bool:

@@ -44,11 +44,9 @@ def export(run: Run, stage: int, target: Target, output: Path) -> Path:
 
     RunDirectoryError if the stage has no data, ConfigError for a folder that holds something else.
     """
-    files = run.stage(stage)
+    files, output = run.stage(stage), output.resolve()
     if not files.has(Stage.train):
-        raise RunDirectoryError(
-            f"{files.directory}: has no training data; the run has stages 0 to {_last(run)} with data"
-        )
+        raise RunDirectoryError(f"{files.directory}: has no training data; {_with_data(run)}")
     if output.is_file() or (output.is_dir() and any(output.iterdir()) and not (output / MARK).is_file()):
         raise ConfigError(f"{output}: is there already, and no export; choose another -o, or remove it")
     preset = run.curriculum.preset
@@ -88,8 +86,9 @@ def export(run: Run, stage: int, target: Target, output: Path) -> Path:
     return output
 
 
-def _last(run: Run) -> int:
-    return sum(1 for _ in run.directory.glob(f"stage-*/{Stage.train.name}")) - 1
+def _with_data(run: Run) -> str:
+    found = sorted(path.parent.name for path in run.directory.glob(f"stage-*/{Stage.train.name}"))
+    return f"of the run, {', '.join(found)} has some" if found else "no stage of the run has any yet"
 
 
 def _row(family: TaskFamily, style: str, instance: Any) -> dict[str, Any]:

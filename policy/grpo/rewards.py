@@ -62,14 +62,15 @@ def terms(family: TaskFamily, verdict: Verdict) -> dict[str, float]:
     }
 
 
-def reward_functions(family: TaskFamily, weights: RewardWeights) -> list[Callable[..., list[float | None]]]:
+def reward_functions(
+    family: TaskFamily, weights: RewardWeights, faults: Faults
+) -> list[Callable[..., list[float | None]]]:
     """The terms as TRL reward functions, as in `RewardWeights.weights`; they judge a batch once between them.
 
     Each takes `completions` (conversational) and the data set's `instance` column, a row of the data set
-    schema. A crash of the judge is an error, never a reward of 0; DataError if too many answers could not be
-    judged.
+    schema. A crash of the judge is an error, never a reward of 0; those that could not be judged go to
+    `faults`, which raises DataError if they are too many.
     """
-    faults = Faults(family.space)
     batch: tuple[list[str], list[dict]] = [], []
     earned: list[dict[str, float]] = []
 

@@ -21,6 +21,7 @@ from trl import GRPOConfig, GRPOTrainer
 
 from envgen.dataset import read_table, write_table
 from envgen.family import TaskFamily
+from envgen.faults import Faults
 from envgen.files import move_directory, write_json
 from envgen.processes import die_with_parent
 from policy.chat.transformers_model import load
@@ -153,9 +154,10 @@ def train(spec: TrainSpec) -> None:
     set_seed(spec.seed)
     model, tokenizer = load(spec.parent, spec.training.dtype)
     family, lora, resume = spec.family.load(), spec.training.lora, last_checkpoint(spec.work)
+    faults = Faults(family.space)
     trainer = Trainer(
         model=model,
-        reward_funcs=reward_functions(family, spec.rewards),
+        reward_funcs=reward_functions(family, spec.rewards, faults),
         args=arguments,
         train_dataset=training_rows(family, spec.data),
         strata=family.space.names,
@@ -170,6 +172,7 @@ def train(spec: TrainSpec) -> None:
         print(f"resuming from {resume.name}" if resume else "starting from the first step", flush=True)
         keep_resume(spec.work, _resumed(trainer, spec, resume) if resume else None)
     trainer.train(resume_from_checkpoint=str(resume) if resume else None)
+    faults.add([], last=True)
     canary = finished_canary(trainer, texts, spec.work)
     partial = save(trainer, spec)
     if trainer.accelerator.is_main_process:

@@ -96,6 +96,9 @@ def test_text_around_the_json_does_no_harm():
     plain = parse_answer(answer(), SPACE)
     assert plain == ("why", {"sizes": GOOD})
     assert parse_answer(f"Sure, here it is:\n```json\n{answer()}\n```\nGood luck!", SPACE) == plain
+    assert parse_answer(f"I think {{3x3}} is hard.\n```json\n{answer()}\n``` {{done}}", SPACE) == plain
+    thought = '<think>maybe {"sizes": {"3": {}}} or {"config": 1}</think>'
+    assert parse_answer(f"{thought}{answer()}", SPACE) == plain
 
 
 def test_a_rationale_is_cut_to_its_length_and_may_be_missing_or_no_text():

@@ -126,6 +126,7 @@ def test_what_is_true_counts_once(rationale: str, count: int):
         ("3x3 79% valid", "'3x3 79% valid': 78% valid"),
         ("3x3 has 52% left", "'3x3 52%': not a number of this map size"),
         ("4x4 10x10", "'10x10': no such map size"),
+        ("4x4 is not solved, more data for 3x3", "'3x3 more data': 0.40 → 0.20"),
         ("3x3 78% valid: as it is", "'3x3 as it is': data 0.40 → 0.20, waits 0.50 → 0.75"),
     ],
 )
@@ -142,6 +143,8 @@ def test_what_is_false_is_quoted_with_the_numbers(rationale: str, false: str):
         "Data to the map sizes nearest 50 % valid: 3x3 26 %, 4x4 25 %, 6x6 24 %.",
         "Keep the shares, they fit the failures.",
         "3x3 is not mostly solved, over 95% valid, and needs no more data.",
+        "4x4 is not yet mostly solved; 4x4 aren't mostly solved; 4x4 is never nearly always solved",
+        "3x3 does not need more data; 3x3 should not get more data; don't raise waits of 3x3",
         "3x3: more data than 4x4",
         "3x3 fails less than it did, with fewer conflicts; more often it waits",
         "3x3: more waits for larger maps. More data. 3x4",

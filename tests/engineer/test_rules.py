@@ -69,6 +69,15 @@ def test_the_frontier_rehearses_what_is_solved_and_cuts_what_never_succeeds():
     assert moved == pytest.approx({"3": 0.05, "4": 0.95 * 0.45, "5": 0.95 * 0.55, "6": 0})
 
 
+def test_many_solved_sizes_leave_half_of_the_budget_to_the_others():
+    solved = {str(number): 1.0 for number in range(22)}
+    rates = {**solved, "hard": 0.5}
+    moved = frontier_shares(dict.fromkeys(rates, 1 / 23), rates, FrontierOptions())
+    assert moved is not None
+    assert moved["hard"] == pytest.approx(0.5)
+    assert sum(moved.values()) == pytest.approx(1)
+
+
 def test_a_size_that_was_cut_comes_back_when_it_is_within_reach():
     assert frontier_shares({"3": 1.0, "4": 0.0}, {"3": 0.5, "4": 0.5}, FrontierOptions()) == pytest.approx(
         {"3": 0.75, "4": 0.25}

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from envgen.config import EnvConfig
 from envgen.errors import ConfigError
 from envgen.families import FamilySpec, find_family
-from envgen.family import Space
+from envgen.family import Source, Space
 from envgen.mapf.space import Options, space_of
 
 SPACE = space_of(Options(map_sizes=(3, 4), min_hole_ratio=0.2))
@@ -73,3 +73,21 @@ def test_a_pattern_for_labels_has_to_be_one(mention: str):
 def test_strata_have_different_names():
     with pytest.raises(ValidationError, match="a name is given twice"):
         Space.model_validate({**SPACE.model_dump(), "strata": [SPACE.strata[0], SPACE.strata[0]]})
+
+
+@pytest.mark.parametrize(
+    ("answer", "valid"),
+    [
+        ("{}", True),
+        ("= {}.", True),
+        ("so it is {}", True),
+        ("-{}", False),
+        ("9" * 20 + "{}", False),
+        ("3.{}", False),
+    ],
+)
+def test_a_sum_is_the_last_number_of_an_answer_and_no_part_of_one(answer: str, valid: bool):
+    family = FamilySpec(name="sums").load()
+    drawn = family.draw("2", {"digits": 1, "carry_ratio": 1}, 1, Source(0), frozenset()).instances
+    (verdict,) = family.judge(drawn, [answer.format(family.reference(drawn[0]))])
+    assert verdict.valid is valid

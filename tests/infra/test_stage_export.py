@@ -139,9 +139,14 @@ def test_an_export_is_replaced_and_nothing_else_is(
     (tmp_path / "mine" / "thesis.tex").write_text("x")
     with pytest.raises(ConfigError, match="and no export"):
         export(run, 0, "hf", tmp_path / "mine")
-    with pytest.raises(RunDirectoryError, match="the run has stages 0 to 0 with data"):
+    with pytest.raises(RunDirectoryError, match="of the run, stage-00 has some"):
         export(run, 3, "hf", tmp_path / "other")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["mine", "out"]
+    (tmp_path / "link").symlink_to(tmp_path / "out")
+    export(run, 0, "hf", tmp_path / "link")
+    assert (tmp_path / "out" / "train.parquet").exists()
+    monkeypatch.chdir(tmp_path / "out")
+    export(run, 0, "jsonl", Path())
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "mine", "out"]
 
 
 @contextmanager

@@ -1,4 +1,5 @@
 import copy
+from collections.abc import Callable
 
 import pyarrow as pa
 import pytest
@@ -7,6 +8,7 @@ from pydantic import ValidationError
 
 from envgen.dataset import USUAL
 from envgen.errors import DataError
+from envgen.faults import Faults
 from envgen.mapf.prompts import PromptStyle, answer
 from envgen.mapf.rows import row_of
 from envgen.mapf.verifier import verify
@@ -18,6 +20,12 @@ ROWS = pa.Table.from_pylist(
     [row_of(i, PromptStyle.BOARD) for i in INSTANCES], schema=FAMILY.schema
 ).to_pylist()
 NAMES = ["format", "valid", "optimal", "arrived", "legal_share"]
+
+
+def functions(weights: RewardWeights) -> list[Callable[..., list[float | None]]]:
+    return reward_functions(FAMILY, weights, Faults(FAMILY.space))
+
+
 ANSWERS = {
     "optimal": (optimal, (1.0, 1.0, 1.0)),
     "valid": (detour, (1.0, 1.0, 0.0)),
@@ -45,16 +53,16 @@ def test_the_reward_functions_say_the_same_of_conversations_and_of_texts(
         [{"role": "user", "content": "?"}, {"role": "assistant", "content": text}] for text in texts
     ]
     more = {"prompts": ["?"] * len(ROWS), "trainer_state": None}
-    for function, value in zip(reward_functions(FAMILY, RewardWeights()), expected, strict=True):
+    for function, value in zip(functions(RewardWeights()), expected, strict=True):
         assert function(completions=texts, instance=ROWS) == [value] * len(ROWS)
         assert function(completions=conversations, instance=ROWS, **more) == [value] * len(ROWS)
 
 
 def test_the_reward_functions_come_in_the_order_of_the_weights():
     usual = RewardWeights()
-    assert [f.__name__ for f in reward_functions(FAMILY, usual)] == list(usual.weights) == NAMES[:3]
+    assert [f.__name__ for f in functions(usual)] == list(usual.weights) == NAMES[:3]
     every = RewardWeights(format=0.1, valid=0.2, optimal=0.3, arrived=0.4, legal_share=0.5)
-    assert [f.__name__ for f in reward_functions(FAMILY, every)] == list(every.weights) == NAMES
+    assert [f.__name__ for f in functions(every)] == list(every.weights) == NAMES
     assert list(every.weights.values()) == [0.1, 0.2, 0.3, 0.4, 0.5]
 
 
@@ -66,7 +74,9 @@ def test_without_a_weight_partial_progress_is_no_part_of_the_reward():
 
 
 def test_partial_progress_pays_for_agents_at_their_goals_and_for_the_steps_before_the_first_violation():
-    *_, arrived, legal_share = reward_functions(FAMILY, RewardWeights(arrived=1, legal_share=1))
+    *_, arrived, legal_share = reward_functions(
+        FAMILY, RewardWeights(arrived=1, legal_share=1), Faults(FAMILY.space)
+    )
     ones, nothing = [1.0] * len(ROWS), ["no plan"] * len(ROWS)
     assert arrived(completions=[optimal(i) for i in INSTANCES], instance=ROWS) == ones
     assert legal_share(completions=[detour(i) for i in INSTANCES], instance=ROWS) == ones
@@ -82,7 +92,7 @@ def test_partial_progress_pays_for_agents_at_their_goals_and_for_the_steps_befor
 
 
 def test_a_batch_is_judged_anew_when_its_answers_or_boards_change():
-    format_term, valid_term, _ = reward_functions(FAMILY, RewardWeights())
+    format_term, valid_term, _ = functions(RewardWeights())
     texts = [optimal(i) for i in INSTANCES]
     for term in (format_term, valid_term):
         assert term(completions=texts, instance=ROWS) == [1.0] * len(ROWS)
@@ -105,20 +115,20 @@ def test_several_completions_of_one_board_and_equal_boards_are_judged_each():
     responses = [optimal, detour, unfinished, lambda i: ""] * 3
     texts = [respond(i) for i, respond in zip(instances, responses, strict=True)]
     alone = [terms(FAMILY, verify(i, text)) for i, text in zip(instances, texts, strict=True)]
-    for name, function in zip(LOGGED_TERMS, reward_functions(FAMILY, RewardWeights()), strict=True):
+    for name, function in zip(LOGGED_TERMS, functions(RewardWeights()), strict=True):
         assert function(completions=texts, instance=rows) == [one[name] for one in alone]
 
 
 @pytest.mark.parametrize("broken", [{"starts": [0]}, {"plan": [["FLY"], ["WAIT"]]}, {"size": 99}])
 def test_a_verifier_that_cannot_judge_is_an_error_and_not_a_reward_of_0(broken: dict):
-    for function in reward_functions(FAMILY, RewardWeights()):
+    for function in functions(RewardWeights()):
         with pytest.raises(DataError, match="training row: not an instance"):
             function(completions=[optimal(INSTANCES[0])], instance=[{**ROWS[0], **broken}])
 
 
 def test_as_many_answers_as_boards_are_needed():
     with pytest.raises(ValueError, match=r"shorter|longer"):
-        reward_functions(FAMILY, RewardWeights())[0](completions=["x"], instance=ROWS)
+        functions(RewardWeights())[0](completions=["x"], instance=ROWS)
 
 
 def test_weights_are_never_negative_and_their_names_are_fixed():

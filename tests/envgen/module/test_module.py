@@ -170,6 +170,57 @@ def test_few_faults_do_not_stop_a_stage_and_many_do_before_its_end(products: Mod
     Faults(products.space).add([failed] + [right] * 99, last=True)
 
 
+def test_too_many_faults_of_a_short_stage_stop_it_at_its_end(products: ModuleFamily) -> None:
+    one = draw(products, 1)[0]
+    right, wrong = products.judge([one] * 2, [one.answer, "1"])
+    faults = Faults(products.space)
+    faults.add([wrong.model_copy(update={"category": "scorer_failed"})] * 4)
+    faults.add([right] * 96)
+    with pytest.raises(DataError, match="4 of 100 answers could not be judged"):
+        faults.add([], last=True)
+
+
+def test_a_scorer_that_is_killed_leaves_nothing_it_has_started(tmp_path: Path) -> None:
+    command = ["sh", "-c", f"echo $$ > {tmp_path}/pid; exec sleep 60"]
+    started = f"{SCORED}    import subprocess; subprocess.run({command})\n"
+    family = changed(tmp_path, (SCORED, started), limits={"seconds": 2})
+    one = draw(family, 1)[0]
+    (verdict,) = family.judge([one], [one.answer])
+    assert "was killed" in verdict.detail
+    deadline = time.monotonic() + 10
+    while Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_a_file_may_have_annotations_as_texts(tmp_path: Path) -> None:
+    more = (
+        "from __future__ import annotations\nfrom dataclasses import dataclass\n"
+        "@dataclass\nclass Pair:\n    first: int = 1\n"
+    )
+    (tmp_path / "made.py").write_text(f"{more}{SKELETON}")
+    found = FamilySpec(name="module", options={"file": str(tmp_path / "made.py")}).resolved().load()
+    assert found.space.names == ("short", "long")
+
+
+def test_a_setting_that_the_config_lacks_is_refused(tmp_path: Path) -> None:
+    text = SKELETON.replace('"long": {"digits"', '"long": {"digit"')
+    assert text != SKELETON
+    (tmp_path / "made.py").write_text(text)
+    with pytest.raises(ConfigError, match=r"STRATA\.long\.digit: Config has no such field; known are"):
+        FamilySpec(name="module", options={"file": str(tmp_path / "made.py")}).resolved()
+
+
+def test_of_many_knobs_each_is_tried_at_both_ends(products: ModuleFamily) -> None:
+    knobs = tuple(
+        products.space["long"].knobs[0].model_copy(update={"name": f"knob{number}"}) for number in range(9)
+    )
+    corners = products.corners(products.space["long"].model_copy(update={"knobs": knobs}))
+    assert len(corners) == 64
+    assert all({corner[knob.name] for corner in corners} == {knob.low, knob.high} for knob in knobs)
+    assert products.corners(products.space["long"]) == [{"digits": 4}, {"digits": 6}]
+
+
 def test_a_file_that_changed_stops_the_run(tmp_path: Path) -> None:
     family = changed(tmp_path)
     family.file.write_text(SKELETON + "\n# another\n")

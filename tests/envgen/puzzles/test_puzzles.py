@@ -196,6 +196,7 @@ def attacks(one: PlainInstance, canary: Path, rng: Random) -> list[str]:
         f"{{{code}}}",
         f"lambda: {code}",
         f"{right} + {code}",
+        "[" * 3000,
         "nan",
         "NaN+nanj",
         "-inf",
