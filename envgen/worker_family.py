@@ -107,12 +107,13 @@ class WorkerFamily(PlainFamily):
         return instance.question + (TAGGED if style == "tagged" else "")
 
     def corners(self, stratum: Stratum) -> list[dict[str, float]]:
-        """Combinations of the ends of its knobs, `CORNERS` at most; with each one its opposite."""
-        ends = product(*((knob.low, knob.high) for knob in stratum.knobs))
-        opposite = product(*((knob.high, knob.low) for knob in stratum.knobs))
-        both = islice(chain.from_iterable(zip(ends, opposite, strict=True)), CORNERS)
+        """Combinations of the ends of its knobs: all, or of more than `CORNERS` so many, with opposites."""
+        every = product(*((knob.low, knob.high) for knob in stratum.knobs))
+        if 2 ** len(stratum.knobs) > CORNERS:
+            opposite = product(*((knob.high, knob.low) for knob in stratum.knobs))
+            every = chain.from_iterable(zip(every, opposite, strict=True))
         names = [knob.name for knob in stratum.knobs]
-        return [dict(zip(names, values, strict=True)) for values in dict.fromkeys(both)]
+        return [dict(zip(names, values, strict=True)) for values in islice(every, CORNERS)]
 
     def longest_prompt(self, style: str) -> str:
         """The longest of those at the corners of the space, each of which is tried.

@@ -78,7 +78,7 @@ def run_comparison(spec: ComparisonSpec, directory: Path, jobs: Jobs | None = No
             else DeployedRuns(directory, pools or {}, record)
         )
         wanted = [child for child in whole.children if child in spec.children]
-        results = _run_all(directory, whole, wanted, children, at_a_time)
+        results = _run_all(directory, whole, wanted, children, at_a_time, known=not pools or bool(jobs))
     _complain(results, wanted)
     return results
 
@@ -100,18 +100,20 @@ def _run_all(
     wanted: list[Child],
     children: Children | DeployedRuns,
     jobs: int,
+    *,
+    known: bool,
 ) -> ComparisonResults:
+    """Run what is left; unless it is `known` that `jobs` run at a time, the workers decide how many do."""
     todo = _todo(directory, spec, wanted)
     done, at_a_time = len(wanted) - len(todo), min(jobs, max(1, len(todo)))
-    log.info("%d curricula, %d of them finished already; %d at a time", len(wanted), done, at_a_time)
+    how = f"; {at_a_time} at a time" if known else ""
+    log.info("%d curricula, %d of them finished already%s", len(wanted), done, how)
     _run_roots(directory, spec, todo, children, jobs)
     failures = earlier_failures(directory)
     for child in todo:
         failures.pop(child.name, None)
 
-    pace, took = Pace(len(todo), at_a_time), dict[str, float]()
-    # Without --jobs the workers decide how many run at a time.
-    known = jobs or isinstance(children, Children)
+    pace, took = Pace(len(todo), at_a_time if known else None), dict[str, float]()
     left = _seconds_left(directory, spec, todo, at_a_time) if known else None
     if left is not None:
         log.info("stage 0 is there; about %s left", duration(left))

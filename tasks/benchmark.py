@@ -48,8 +48,12 @@ def answer_all(directory: Path, spec: BenchmarkSpec) -> BenchmarkResults:
         asked = {"model": identity, **({} if endpoint else spec.engine.decides)}
         _answer(KeptAnswers(model, files.partial, asked), items, spec, files)
 
+    def judged_by() -> dict[str, str]:
+        return {"code": code_version()}
+
     outputs = (Evaluation.rollouts.name, Evaluation.breakdown.name)
-    record = run_step(directory, "benchmark", decides, outputs, body, kept=files.partial.name)
+    kept = files.partial.name
+    record = run_step(directory, "benchmark", decides, outputs, body, kept=kept, facts=judged_by)
     asked = Asked(
         model=spec.model,
         model_identity=identity,
@@ -60,7 +64,7 @@ def answer_all(directory: Path, spec: BenchmarkSpec) -> BenchmarkResults:
         style=spec.style,
         answer_tokens=spec.answer_tokens,
         engine=None if endpoint else spec.engine,
-        code=code_version(),
+        code=record.facts.get("code", code_version()),
     )
     scores = count(items, files.rollouts, spec.family.load().space.categories)
     results = BenchmarkResults(asked=asked, seconds=record.seconds, scores=scores)

@@ -6,11 +6,12 @@ from engineer.context import DesignContext
 from engineer.proposal import Candidate, Candidates, Proposal
 from engineer.propose import design, fitted, kept
 from envgen.config import EnvConfig
-from infra.runs.context import design_context
+from infra.runs.context import design_context, training_facts
 from infra.runs.data import possible
 from infra.runs.run import RunRef
 from infra.runs.stage import Stage
 from infra.runs.steps import StepRecord, run_step
+from policy.grpo.batches import SPLITTING
 from tasks.run import engine, log, task_options
 
 CHOOSING = {"pilot_score", "pilot_steps", "pilot_validation"}
@@ -35,9 +36,11 @@ def propose(run: RunRef, stage: int, breakdown: StepRecord, gate: StepRecord) ->
         drawn = tuple(Candidate(proposal=proposal, state=proposal.state) for proposal in proposals)
         files.write(Stage.candidates, Candidates(candidates=drawn))
 
-    # Without the number of stages: extending a run must not redraw what was proposed.
+    # Without the number of stages and how steps are split up: a run that is extended, or goes on after it ran
+    # out of memory, must not redraw what was proposed.
+    known = {"stages": 1, "training": training_facts(preset, without=SPLITTING)}
     decides = {
-        "context": context.model_copy(update={"stages": 1}),
+        "context": context.model_copy(update=known),
         "breakdown": breakdown.key,
         "gate": gate.key,
         "engineer": preset.effective_engineer().model_dump(mode="json", exclude=CHOOSING),

@@ -31,9 +31,11 @@ class Throttle:
 
 
 class Pace:
-    """The time that like pieces of work still take, some at a time, from those that were done here."""
+    """The time that like pieces of work still take, some at a time, from those that were done here.
 
-    def __init__(self, pieces: int, at_a_time: int = 1) -> None:
+    Where nobody knows how many are done at a time, None, it is not told."""
+
+    def __init__(self, pieces: int, at_a_time: int | None = 1) -> None:
         self._pieces, self._at_a_time = pieces, at_a_time
         self._over, self._timed, self._seconds = 0, 0, 0.0
 
@@ -44,7 +46,7 @@ class Pace:
         if seconds is not None:
             self._timed, self._seconds = self._timed + pieces, self._seconds + seconds
         left, text = self._pieces - self._over, f"{self._over} of {self._pieces}"
-        if not (left and self._timed):
+        if not (left and self._timed and self._at_a_time):
             return text
         return (
             f"{text}, about {duration(self._seconds / self._timed * left / min(left, self._at_a_time))} left"

@@ -102,6 +102,9 @@ def run(
     run = RunRef(directory=directory, preset=checked_run(directory, resolved).preset)
     if is_finished(run):
         _tell(run, run.results, json_)
+        decision = run.stage(len(run.results.stages) - 1).decision
+        if decision and decision.decision == "stop":
+            return say(f"it was stopped by a person; 'envwright approve {name}' lets it go on")
         return say("it is finished; --stages with a larger number lets it go on")
     _go(run, preset, name, given, yes, json_)
 

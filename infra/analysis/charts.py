@@ -140,7 +140,8 @@ def curves_figure(
     beside.set_axis_off()
     words = {"frameon": False, "fontsize": 9.5, "handlelength": 3.2, "labelcolor": INK}
     beside.legend(*main.get_legend_handles_labels(), loc="center left", borderaxespad=0, **words)
-    mean = "mean over seeds" if many else "mean over seeds, 95 % intervals over seeds and instances"
+    over = sampled(shown)
+    mean = "mean over seeds" if many else f"mean over seeds, 95 % intervals over {over}"
     title = f"{rate.capitalize()} rate on {instances} instances" + ("" if narrow else f", {mean}")
     main.set_title(title, loc="left", color=INK, fontsize=12)
     panels = grid[-1].subgridspec(max(rows, 1), columns)
@@ -154,12 +155,15 @@ def curves_figure(
         axes.tick_params(labelsize=8.5)
     if many:
         note = "Below: each with its 95 % interval" + (
-            ", the others in grey"
-            if narrow
-            else " over seeds and instances, the others in grey; stages along the axis"
+            ", the others in grey" if narrow else f" over {over}, the others in grey; stages along the axis"
         )
         figure.supxlabel(f"{note}.", x=0.012, ha="left", fontsize=9.5, color=MUTED)
     return figure
+
+
+def sampled(arms: Sequence[ArmResult]) -> str:
+    """What intervals take for samples: with one seed an arm, instances alone."""
+    return "seeds and instances" if any(len(arm.seeds) > 1 for arm in arms) else "instances"
 
 
 def _curve(axes: "Axes", curve: Sequence[Rate], index: int, *, label: str | None, band: bool) -> None:

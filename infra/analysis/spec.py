@@ -84,7 +84,8 @@ class ComparisonSpec(Frozen):
     def roots(self) -> dict[str, Preset]:
         """Run directory of a shared stage 0 -> its preset: that stage only, no pilot or gate after it."""
         preset = _designed(self.preset, "fixed", self.preset.engineer.variant, 1)
-        plain = preset.engineer.model_copy(update={"candidates": 1, "pilot": 0, "gate": "off"})
+        without = {"candidates": 1, "pilot": 0, "pilot_steps": 0, "pilot_score": "advantage", "gate": "off"}
+        plain = preset.engineer.model_copy(update=without)
         seeds = {"one": [self.preset.seed], "per-seed": self.seeds, "own": []}[self.stage_0]
         own = [
             preset.model_copy(update={"engineer": plain, "seed": seed, "stage0_seed": seed}) for seed in seeds
@@ -181,7 +182,7 @@ def plan(
 def _registered(path: Path) -> dict[str, str]:
     if not path.is_file():
         raise ConfigError(f"--registration {path}: no such file; expected a text that says what is expected")
-    return {"file": path.name, "sha256": file_digest(path)}
+    return {"file": str(path), "sha256": file_digest(path)}
 
 
 def check(spec: ComparisonSpec) -> None:
@@ -216,8 +217,11 @@ def open_comparison(directory: Path, wanted: ComparisonSpec) -> ComparisonSpec:
             "name with --name, go back to those settings, or move the directory away. Engineers, seeds and "
             "stages may be added"
         )
-    held = ("stage_0", "test", "registration")
-    if other := [field for field in held if getattr(found, field) != getattr(wanted, field)]:
+    held = [
+        {"stage_0": one.stage_0, "test": one.test, "registration": {**one.registration, "file": None}}
+        for one in (found, wanted)
+    ]
+    if other := [field for field, value in held[0].items() if value != held[1][field]]:
         raise RunDirectoryError(
             f"{path}: was begun with another {', '.join(other)}; go back to that, or begin a new one with "
             "its own name and seeds"

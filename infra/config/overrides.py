@@ -1,26 +1,31 @@
-"""Which fields a curriculum changed in its shipped preset, as a command line says it."""
+"""Which fields a curriculum changed in its preset, as a command line says it."""
 
 import json
 from collections.abc import Iterator
 from typing import Any
 
 from envgen.errors import EnvwrightError
-from infra.config.preset import Preset, load_preset, resolved_json
+from infra.config.preset import Preset, load_preset, resolved_json, shipped_presets
 
 OWN_OPTIONS = {"seed", "stages", "engineer.name", "engineer.variant", "approval"}
 """Fields that `envwright run` has options for, or that a resumed run may change."""
 
 
 def overrides(preset: Preset) -> list[str]:
-    """`a.b=value` of each field in which a preset differs from the shipped one of its name, for `--set`.
+    """`a.b=value` of each field in which a preset differs from that of its `preset_source`, for `--set`.
 
-    Empty if no preset of this name is shipped.
+    Empty if there is none, as of a file that is not in the working directory.
     """
     try:
-        shipped = resolved_json(load_preset(preset.name))
+        source = resolved_json(load_preset(preset_source(preset)))
     except EnvwrightError:
         return []
-    return [f"{name}={_text(value)}" for name, value in _differing(shipped, resolved_json(preset))]
+    return [f"{name}={_text(value)}" for name, value in _differing(source, resolved_json(preset))]
+
+
+def preset_source(preset: Preset) -> str:
+    """The name of a shipped preset; of another one the file, as `envwright init` names it."""
+    return preset.name if preset.name in shipped_presets() else f"./{preset.name}.yaml"
 
 
 def _differing(there: dict[str, Any], here: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

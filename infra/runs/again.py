@@ -2,8 +2,8 @@
 
 import shlex
 
-from infra.config.overrides import overrides
-from infra.config.preset import Preset, shipped_presets
+from infra.config.overrides import overrides, preset_source
+from infra.config.preset import Preset
 from infra.runs.run import default_name
 
 
@@ -15,8 +15,3 @@ def run_command(name: str, preset: Preset, stages: int) -> str:
     given += [part for setting in overrides(preset) for part in ("--set", setting)]
     given += ["--name", name] if name != default_name(preset) else []
     return shlex.join(["envwright", "run", preset_source(preset), *given])
-
-
-def preset_source(preset: Preset) -> str:
-    """The name of a shipped preset; of another one the file, as `envwright init` names it."""
-    return preset.name if preset.name in shipped_presets() else f"./{preset.name}.yaml"

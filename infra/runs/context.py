@@ -1,5 +1,6 @@
 """What the engineer of a run may read after a stage."""
 
+from collections.abc import Collection
 from typing import Any
 
 from engineer.answer import MAX_RATIONALE
@@ -44,8 +45,10 @@ def _rationale(stage: Stage) -> str:
     return f"A person {done}{f': {decision.comment}' if decision.comment else '.'}"[:MAX_RATIONALE]
 
 
-def training_facts(preset: Preset) -> dict[str, Any]:
-    """How a preset trains, as JSON values that a prompt may show. What TRL decides by default is left out."""
+def training_facts(preset: Preset, without: Collection[str] = ()) -> dict[str, Any]:
+    """How a preset trains, as JSON values that a prompt may show.
+
+    What TRL decides by default is left out, and so are its options `without`."""
     shown = {"num_generations", "max_completion_length", "learning_rate"}
     given = preset.model_dump(mode="json")["trl"]
     return {
@@ -58,7 +61,7 @@ def training_facts(preset: Preset) -> dict[str, Any]:
         "hyperparameters": {
             name: value
             for name, value in given.items()
-            if name not in shown and not name.startswith(_OF_THE_MACHINE)
+            if name not in shown and name not in without and not name.startswith(_OF_THE_MACHINE)
         },
     }
 

@@ -24,7 +24,7 @@ import psutil
 from pydantic import ValidationError
 
 from envgen.errors import RunDirectoryError
-from envgen.files import sweep, write_json
+from envgen.files import left_over, sweep, write_json
 from envgen.frozen import Frozen
 
 RENEW_SECONDS = 15.0
@@ -84,10 +84,18 @@ def exclusive(directory: Path) -> Iterator[None]:
             _wait_until_stale(directory, path, before)
         if before:
             _log.info("taking over the run directory from %s", before)
-        sweep(directory)
+        _sweep_own(directory)
         sweep(locks, f".{glob.escape(path.name)}.*")
         with _held(path):
             yield
+
+
+def _sweep_own(directory: Path) -> None:
+    """Remove what killed processes left half-written below a directory, but for what others hold there: the
+    curricula of a comparison, on whichever machine they run."""
+    for path in left_over(directory):
+        if not any(holder(parent) for parent in path.parents if directory in parent.parents):
+            path.unlink(missing_ok=True)
 
 
 def _wait_until_stale(directory: Path, path: Path, before: Lease) -> None:

@@ -186,8 +186,9 @@ def _pull_files(there: Remote, directory: Path, again: Collection[str] = ()) -> 
 
 
 def _pull_stage(there: Remote, directory: Path, name: str) -> bool:
-    """Fetch a stage that is complete there and not here."""
+    """Fetch a stage that is complete there and not here; of one that is here, a decision made elsewhere."""
     if (directory / name / MANIFEST).exists():
+        _pull_decision(there, directory / name)
         return False
     manifest = there.read(f"{there.part(name)}/{MANIFEST}", MANIFEST_FILES)
     if manifest is None:
@@ -203,6 +204,21 @@ def _pull_stage(there: Remote, directory: Path, name: str) -> bool:
 
     _fetch(there, name, _read_index(there, name), _beside(directory / name), place)
     return True
+
+
+def _pull_decision(there: Remote, stage: Path) -> None:
+    """Fetch a person's decision on a stage that is the same here and there; one that is here stays."""
+    manifest, ours = f"{there.part(stage.name)}/{MANIFEST}", (stage / MANIFEST).read_bytes()
+    sha = _read_index(there, stage.name).get(DECISION)
+    if sha is None or (stage / DECISION).exists() or there.fs.cat_file(manifest) != ours:
+        return
+    _fetch(
+        there,
+        stage.name,
+        {DECISION: sha},
+        _beside(stage),
+        lambda folder: _move(folder / DECISION, stage / DECISION),
+    )
 
 
 def _fetch(

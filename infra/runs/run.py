@@ -140,8 +140,8 @@ def open_run(directory: Path, preset: Preset) -> Curriculum:
 def checked_run(directory: Path, preset: Preset) -> Curriculum:
     """The curriculum of a run directory with this call's number of stages; writes nothing.
 
-    The number of stages may differ, so that a run can be extended, and approval may be turned on and off;
-    left out, it stays as it was. Options that decide memory and speed only
+    The number of stages may be larger, so that a run can be extended; stages that are complete stay. Approval
+    may be turned on and off; left out, it stays as it was. Options that decide memory and speed only
     (`policy.grpo.train_spec.MEMORY_OPTIONS`) may differ, so that a run that ran out of memory can go on.
     RunDirectoryError names the fields that differ."""
     run = Run(directory=directory)
@@ -158,8 +158,9 @@ def checked_run(directory: Path, preset: Preset) -> Curriculum:
             f"{directory} was made by another preset ({details}). Ways out: give this run its own name with"
             " --name, go back to the settings of the run, or move the directory away"
         )
-    approval = preset.approval or found.approval
-    return new_curriculum(directory.name, preset.model_copy(update={"approval": approval}))
+    complete = sum(1 for _ in directory.glob(f"stage-*/{Stage.manifest.name}"))
+    known = {"approval": preset.approval or found.approval, "stages": max(preset.stages, complete)}
+    return new_curriculum(directory.name, preset.model_copy(update=known))
 
 
 def changed_fields(there: Preset, here: Preset, free: set[str]) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from torch.nn.utils.rnn import pad_sequence
-from transformers import AutoModelForCausalLM, LogitsProcessor, LogitsProcessorList
+from transformers import AutoModelForCausalLM, GenerationConfig, LogitsProcessor, LogitsProcessorList
 
 from envgen.errors import ModelError, shown
 from policy.chat.contract import Completion
@@ -34,6 +34,14 @@ class TransformersModel(LocalModel):
         self.device = device or ("cuda" if torch.cuda.is_available() else "cpu")
         self.model, tokenizer = load(source, dtype)
         self.model.to(self.device).eval()
+        given = self.model.generation_config
+        # As in training and on vLLM: penalties that a checkpoint asks for would make another policy of it.
+        self.model.generation_config = GenerationConfig(
+            bos_token_id=given.bos_token_id,
+            eos_token_id=given.eos_token_id,
+            pad_token_id=given.pad_token_id,
+            cache_implementation=given.cache_implementation,
+        )
         limit = getattr(self.model.config, "max_position_embeddings", None)
         super().__init__(source, tokenizer, end_tokens(self.model.generation_config.eos_token_id), limit)
 

@@ -73,6 +73,11 @@ class Batches(Frozen):
         return self.generated * self.processes
 
     @property
+    def generated_a_step(self) -> int:
+        """Answers that all processes generate for an optimizer step, on average, rounded down."""
+        return self.per_device * self.accumulation * self.processes // self.iterations
+
+    @property
     def prompts(self) -> int:
         """Prompts that are answered together."""
         return self.answers // self.group
@@ -87,14 +92,17 @@ class Batches(Frozen):
         return ceil(epochs * ceil(passes / self.accumulation))
 
 
+SPLITTING = frozenset({*MEMORY_OPTIONS, "steps_per_generation", "generation_batch_size"})
+"""Options of TRL that say how the answers of a step are split up; what is learned follows from their sum."""
+
+
 def deciding_options(options: dict[str, Any], settings: TrainingSettings) -> dict[str, Any]:
     """What decides the result of training.
 
     These are the options outside `MEMORY_OPTIONS`, the answers a step and a generation, dtype and LoRA.
     """
     batches = Batches.of(options, process_count(settings))
-    without = {*MEMORY_OPTIONS, "steps_per_generation", "generation_batch_size"}
-    kept = {name: value for name, value in options.items() if name not in without}
+    kept = {name: value for name, value in options.items() if name not in SPLITTING}
     if options.get("loss_type") == "bnpo":
         # Its loss is divided by the tokens of a pass, not of a step.
         kept["per_device_train_batch_size"] = batches.per_device

@@ -122,6 +122,12 @@ def test_work_is_counted_from_the_preset():
         ({"engineer.name": "random"}, "engineer", 0),
         ({"engineer.candidates": 3, "engineer.pilot": 32}, "engineer", 3),
         ({"engineer.candidates": 3, "engineer.pilot": 32}, "pilot", 768),
+        # And, for each candidate, 4 steps of 128 answers and an evaluation on 64 instances.
+        (
+            {"engineer.candidates": 3, "engineer.pilot": 32, "engineer.pilot_steps": 4},
+            "pilot",
+            768 + 3 * (4 * 128 + 64),
+        ),
     ],
 )
 def test_what_is_not_asked_is_not_counted(settings: dict[str, Any], part: str, answers: int):

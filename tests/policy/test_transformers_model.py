@@ -1,5 +1,6 @@
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -25,6 +26,17 @@ def test_greedy_answers_do_not_depend_on_the_company_in_the_batch(model):
     together = model.complete(QUESTIONS, Sampling(max_tokens=12))
     alone = [model.complete([question], Sampling(max_tokens=12))[0] for question in QUESTIONS]
     assert together == alone
+
+
+def test_a_checkpoints_own_penalties_change_no_answer(model, random_checkpoint: Path, tmp_path: Path):
+    shutil.copytree(random_checkpoint, tmp_path / "penalties")
+    file = tmp_path / "penalties" / "generation_config.json"
+    penalties = {"repetition_penalty": 5.0, "no_repeat_ngram_size": 1, "do_sample": True, "temperature": 0.7}
+    file.write_text(json.dumps({**json.loads(file.read_text()), **penalties}))
+    other = TransformersModel(str(tmp_path / "penalties"), batch_size=3, dtype="float32")
+    sampled = Sampling(max_tokens=12, temperature=1.0, seed=1)
+    for sampling in (Sampling(max_tokens=12), sampled):
+        assert other.complete(QUESTIONS, sampling) == model.complete(QUESTIONS, sampling)
 
 
 def test_sampled_answers_repeat_with_the_seed_and_change_with_it(model):

@@ -43,10 +43,13 @@ def solves_three_agents(handler: Handler) -> None:
     sends(completion(answer(solution.plan) if problem.num_agents == 3 else "no plan"))(handler)
 
 
-def test_an_endpoint_answers_the_suite_once_and_the_same_call_finds_the_answers(tmp_path: Path):
+def test_an_endpoint_answers_the_suite_once_and_the_same_call_finds_the_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     with serving(solves_three_agents) as server:
         spec = spec_of(f"{server.url}#some-model", limit=1)
         first = answer_all.fn(tmp_path / "b", spec)
+        monkeypatch.setattr("tasks.benchmark.code_version", lambda: "a later version")
         again = answer_all.fn(tmp_path / "b", spec)
         assert len(server.asked) == 63
     assert again == first

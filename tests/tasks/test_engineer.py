@@ -103,6 +103,18 @@ def test_a_finished_step_is_not_applied_again(run: RunRef):
     assert before == {path: path.stat().st_mtime_ns for path in before}
 
 
+def test_a_run_whose_steps_are_split_up_after_memory_ran_out_finds_its_proposals(run: RunRef):
+    def proposed(**options: object) -> int:
+        """When the proposals were written that a run with these options of the trainer finds."""
+        preset = run.preset.model_copy(update={"trl": run.preset.trl | options})
+        ask(run.model_copy(update={"preset": preset}), 0)
+        return run.stage(0).path(Stage.candidates).stat().st_mtime_ns
+
+    first = proposed()
+    assert proposed(per_device_train_batch_size=16, gradient_accumulation_steps=2) == first
+    assert proposed(learning_rate=0.5) > first
+
+
 @pytest.mark.parametrize("last", ["pilot.json", "proposal.json", "engineer_state.json"])
 def test_a_step_that_was_cut_off_is_repeated_from_the_state_before(
     run: RunRef, monkeypatch: pytest.MonkeyPatch, last: str

@@ -3,8 +3,7 @@
 import shlex
 
 from infra.analysis.spec import ComparisonSpec
-from infra.config.overrides import overrides
-from infra.runs.again import preset_source
+from infra.config.overrides import overrides, preset_source
 
 
 def compare_command(spec: ComparisonSpec) -> str:

@@ -5,7 +5,7 @@ from pathlib import Path
 from markupsafe import Markup
 
 from envgen.files import write_html
-from infra.analysis.charts import narrow_chart
+from infra.analysis.charts import narrow_chart, sampled
 from infra.analysis.correlation import PILOT_SCORES
 from infra.analysis.formats import (
     difference_text,
@@ -77,8 +77,8 @@ def caption(results: ComparisonResults) -> str:
     differences = f" {', '.join(_to(results))}: points, paired by seed and instance." if _to(results) else ""
     note = (
         f"Valid answers{best}; final: at the end; area: mean height of the curve from stage 0 on, in %;"
-        f"{differences} [95 % intervals] over seeds and instances. Tokens and time: a run, without the shared"
-        " stage 0."
+        f"{differences} [95 % intervals] over {sampled(results.arms)}. Tokens and time: a run, without"
+        " the shared stage 0."
     )
     return "\n".join([note, *said])
 

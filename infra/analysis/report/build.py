@@ -16,6 +16,7 @@ from envgen.family import Space, TaskFamily
 from envgen.plain import PlainFamily, PlainInstance, constant_rates, guess_floor
 from infra.analysis import formats
 from infra.analysis.report import charts, examples, tables, text
+from infra.analysis.run_status import run_name
 from infra.config.preset import Preset
 from infra.runs.again import run_command
 from infra.runs.results import CurriculumResults
@@ -78,7 +79,7 @@ def write_report(run: Path) -> Path:
         longest=SHOWN_CHARACTERS,
         failed=sum(rollout.verdict.category is not None for rollout in rollouts),
         made=tables.made_with(results.made),
-        commands=_commands(results, preset),
+        commands=_commands(run, results, preset),
     )
     files.write(Run.report, shown)
     return files.path(Run.report)
@@ -168,7 +169,7 @@ def _picture(task: TaskFamily, rollout: Rollout) -> Markup | None:
     return None if drawn is None else Markup(drawn)
 
 
-def _commands(results: CurriculumResults, preset: Preset) -> list[str]:
+def _commands(run: Path, results: CurriculumResults, preset: Preset) -> list[str]:
     """How to run the same curriculum again, and to write this page again."""
     again = run_command(results.curriculum, preset, len(results.stages))
-    return [again, shlex.join(["envwright", "report", results.curriculum])]
+    return [again, shlex.join(["envwright", "report", run_name(run)])]

@@ -181,7 +181,10 @@ def _less_means(found: list[tuple[int, ScoredStage]]) -> list[ScoredStage]:
     less = []
     for seed, one in found:
         others = arms[seed, one.stage]
-        means = {name: float(np.mean([other.scores[name] for other in others])) for name in one.scores}
+        means = {
+            name: float(np.mean([other.scores[name] for other in others if name in other.scores]))
+            for name in one.scores
+        }
         scores = {name: value - means[name] for name, value in one.scores.items()}
         gain = one.gain - float(np.mean([other.gain for other in others]))
         less.append(one.model_copy(update={"scores": scores, "gain": gain}))

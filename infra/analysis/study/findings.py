@@ -24,7 +24,7 @@ from infra.analysis.study.engineers import (
     pilot_finding,
     total_seconds,
 )
-from infra.analysis.study.records import RoundData, SetName, StoredRun
+from infra.analysis.study.records import RoundData, SetName, StoredRound, StoredRun
 from infra.runs.results import Made
 
 BASE_AND_STAGE_0 = {"start": BASE_POLICY, "stage 0": 0}
@@ -160,7 +160,7 @@ def find(data: RoundData) -> RoundFindings:
             instances={name: len(found) for name, found in data.instances.items()},
             answers=sum(len(found["valid"]) for found in data.outcomes.values()),
             seconds=total_seconds(stored.runs, stored.stage_0),
-            made=Made.together(stage.made for run in stored.runs for stage in run.results.stages[1:]),
+            made=_made(stored),
             shared=tuple(_policy(data, name, tested) for name in BASE_AND_STAGE_0),
             arms=tuple(_policy(data, name, tested) for name in stored.arms),
             against=_family(data, tested),
@@ -172,6 +172,13 @@ def find(data: RoundData) -> RoundFindings:
     except KeyError as missing:
         lacking = f"round {stored.round}: there are no answers of {missing.args[0]}"
         raise DataError(f"{lacking}; take the files of one run") from None
+
+
+def _made(stored: StoredRound) -> Made:
+    """What the stages behind stage 0 took; the questions after stage 0 are asked for each curriculum."""
+    runs = [[stage.made for stage in run.results.stages] for run in stored.runs]
+    behind = Made.together(made for stages in runs for made in stages[1:])
+    return behind.model_copy(update={"cost": Made.together(made for stages in runs for made in stages).cost})
 
 
 def policies(data: RoundData, where: SetName) -> dict[str, Runs]:

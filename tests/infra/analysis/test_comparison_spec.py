@@ -5,6 +5,7 @@ from support.engineer_package import install_engineer
 
 from envgen.errors import ConfigError, EnvwrightError, RunDirectoryError
 from infra.analysis.spec import ComparisonSpec, open_comparison, plan, read_comparison
+from infra.config.preset import Preset
 
 
 def labels(engineers: str, variants: str | None = None) -> list[str]:
@@ -64,6 +65,12 @@ def test_all_curricula_share_the_seed_of_stage_0():
     assert (spec.roots["shared"].stages, spec.roots["shared"].engineer.name) == (1, "fixed")
 
 
+def test_a_shared_stage_0_has_no_part_of_a_pilot():
+    pilot = {"engineer.pilot": 8, "engineer.pilot_steps": 2, "engineer.pilot_score": "grounded"}
+    root = plan("micro", "random", "0", settings=pilot).roots["shared"]
+    assert Preset.model_validate_json(root.model_dump_json()).engineer.pilot == 0
+
+
 def test_each_seed_may_have_a_stage_0_that_its_curricula_share():
     spec = plan("micro", "fixed,random", "3,1", stage_0="per-seed")
     assert [spec.preset_of(child).stage_seed(0) for child in spec.children] == [3, 3, 1, 1]
@@ -79,6 +86,8 @@ def test_a_registered_comparison_is_not_continued_under_another_text(tmp_path: P
     registered = wanted(registration=text)
     open_comparison(tmp_path / "run", registered)
     assert open_comparison(tmp_path / "run", wanted(registration=text)) == registered
+    (tmp_path / "moved.md").write_text(text.read_text())
+    open_comparison(tmp_path / "run", wanted(registration=tmp_path / "moved.md"))
     with pytest.raises(RunDirectoryError, match="another registration"):
         open_comparison(tmp_path / "run", wanted())
     text.write_text("A difference of 5 points.")

@@ -92,6 +92,25 @@ def test_a_decision_made_after_its_stage_was_sent_is_sent_too(run: Path, remote:
     assert (back / "stage-01" / "decision.json").read_bytes() == (run / "stage-01" / "decision.json").read_bytes()
 
 
+def test_a_decision_made_elsewhere_on_a_stage_that_is_here_is_fetched(run: Path, remote: str, tmp_path: Path):
+    push(run, remote)
+    other = tmp_path / "there" / "mine"
+    pull(remote, other)
+    decision = other / "stage-01" / "decision.json"
+    write_json(decision, {"decision": "approve"})
+    push(other, remote)
+    pull(remote, run)
+    assert (run / "stage-01" / "decision.json").read_bytes() == decision.read_bytes()
+    write_json(run / "stage-01" / "decision.json", {"decision": "reject"})
+    pull(remote, run)
+    assert "reject" in (run / "stage-01" / "decision.json").read_text(), "one that is here stays"
+    finish_stage(run, 0, "other weights")
+    write_json(other / "stage-00" / "decision.json", {"decision": "approve"})
+    push(other, remote)
+    pull(remote, run)
+    assert not (run / "stage-00" / "decision.json").exists(), "it is about another stage 0"
+
+
 def test_what_is_here_is_not_fetched(run: Path, remote: str):
     push(run, remote)
     write_text(run / "results.json", "newer")

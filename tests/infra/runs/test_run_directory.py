@@ -99,6 +99,10 @@ def test_fewer_stages_and_another_description_are_no_other_preset(tmp_path: Path
     assert shorter.preset.stages == 1
     assert shorter.preset_digest == longer.preset_digest
     assert Run(directory=tmp_path).curriculum == longer, "the file keeps the longest"
+    for number in range(4):
+        (tmp_path / f"stage-{number:02}").mkdir()
+        (tmp_path / f"stage-{number:02}" / "manifest.json").write_text("{}")
+    assert open_run(tmp_path, preset(stages=1)).preset.stages == 4, "results are not cut to fewer than there are"
 
 
 @pytest.mark.parametrize(
@@ -245,6 +249,17 @@ def test_half_written_files_of_dead_processes_are_removed_at_start_and_those_of_
         path.write_text("half")
     with exclusive(tmp_path / "mine"):
         assert sorted(folder.iterdir()) == sorted(kept)
+
+
+def test_what_somebody_else_writes_in_a_curriculum_of_a_comparison_stays(tmp_path: Path):
+    written = [tmp_path / "compare" / name / "stage-01" / f".rollouts.parquet.{10**30}.partial" for name in ("held", "left")]
+    for path in written:
+        path.parent.mkdir(parents=True)
+        path.write_text("half")
+    with exclusive(tmp_path / "compare" / "held"):
+        written[0].write_text("half")
+        with exclusive(tmp_path / "compare"):
+            assert [path.exists() for path in written] == [True, False]
 
 
 def test_what_a_step_recorded_is_not_read_as_anything_else(tmp_path: Path):

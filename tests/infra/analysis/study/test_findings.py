@@ -1,13 +1,14 @@
 """The numbers of a round whose answers are known."""
 
 import dataclasses
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 from study_rounds import ARMS, SPEC, small_sets, write
 
-from envgen.breakdown import wilson
+from envgen.breakdown import Difference, wilson
 from envgen.errors import DataError
 from envgen.mapf.verifier import FailureCategory
 from infra.analysis.gather import change, final
@@ -15,7 +16,9 @@ from infra.analysis.results import BASELINES
 from infra.analysis.statistics import effect, holm
 from infra.analysis.study.engineers import Conduct
 from infra.analysis.study.findings import Parting, RoundFindings, find, policies
-from infra.analysis.study.records import RoundData, read_round
+from infra.analysis.study.records import RoundData, StoredRun, read_round
+from infra.runs.results import StageResult
+from policy.grpo.pilot import Grounded
 
 
 @pytest.fixture(scope="module")
@@ -196,6 +199,44 @@ def test_what_a_seeds_own_stage_0_does_to_all_arms_is_no_correlation(rounds: lis
         assert [
             sum(pair.scores[name] for pair in of_seed) for name in ("advantage", "mixed")
         ] == pytest.approx([0, 0])
+
+
+def with_stages(run: StoredRun, change: Callable[[StageResult], StageResult]) -> StoredRun:
+    """A run whose stages are changed."""
+    stages = tuple(map(change, run.results.stages))
+    return run.model_copy(update={"results": run.results.model_copy(update={"stages": stages})})
+
+
+def found_with(data: RoundData, runs: list[StoredRun]) -> RoundFindings:
+    return find(dataclasses.replace(data, stored=data.stored.model_copy(update={"runs": tuple(runs)})))
+
+
+def test_a_score_that_some_pilots_lack_is_taken_less_the_mean_of_the_others(rounds: list[RoundData]):
+    changed = Difference(value=0.1, low=0.0, high=0.2)
+    grounded = {"grounded": Grounded(steps=2, instances=8, valid=changed, completion_tokens=1)}
+
+    def scored(stage: StageResult) -> StageResult:
+        pilots = [
+            one.model_copy(update={"score": one.score and one.score.model_copy(update=grounded)})
+            for one in stage.pilots
+        ]
+        return stage.model_copy(update={"pilots": tuple(pilots)})
+
+    first, *others = rounds[1].stored.runs
+    found = found_with(rounds[1], [with_stages(first, scored), *others])
+    have = [pair for pair in found.pilot.stages if "grounded" in pair.scores]
+    assert have
+    assert len(have) < len(found.pilot.stages)
+    assert all(pair.scores["grounded"] == 0 for pair in have)
+
+
+def test_the_engineers_questions_after_a_shared_stage_0_cost_what_they_cost(rounds: list[RoundData]):
+    def priced(stage: StageResult) -> StageResult:
+        return stage.model_copy(update={"proposal": stage.proposal.model_copy(update={"cost": 0.5})})
+
+    runs = [with_stages(run, priced) for run in rounds[0].stored.runs]
+    questions = sum(len(run.results.stages) for run in runs)
+    assert found_with(rounds[0], runs).made.cost == 0.5 * questions
 
 
 def test_the_whole_cost_counts_every_stage_0_once(first: RoundFindings, rounds: list[RoundData]):
