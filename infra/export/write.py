@@ -88,7 +88,7 @@ def export(run: Run, stage: int, target: Target, output: Path) -> Path:
 
 def _with_data(run: Run) -> str:
     found = sorted(path.parent.name for path in run.directory.glob(f"stage-*/{Stage.train.name}"))
-    return f"of the run, {', '.join(found)} has some" if found else "no stage of the run has any yet"
+    return f"stages of the run with data: {', '.join(found) or 'none yet'}"
 
 
 def _row(family: TaskFamily, style: str, instance: Any) -> dict[str, Any]:

@@ -16,7 +16,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
@@ -95,7 +95,8 @@ def _sweep_own(directory: Path) -> None:
     curricula of a comparison, on whichever machine they run."""
     for path in left_over(directory):
         if not any(holder(parent) for parent in path.parents if directory in parent.parents):
-            path.unlink(missing_ok=True)
+            with suppress(OSError):
+                path.unlink()
 
 
 def _wait_until_stale(directory: Path, path: Path, before: Lease) -> None:

@@ -210,7 +210,12 @@ def _pull_decision(there: Remote, stage: Path) -> None:
     """Fetch a person's decision on a stage that is the same here and there; one that is here stays."""
     manifest, ours = f"{there.part(stage.name)}/{MANIFEST}", (stage / MANIFEST).read_bytes()
     sha = _read_index(there, stage.name).get(DECISION)
-    if sha is None or (stage / DECISION).exists() or there.fs.cat_file(manifest) != ours:
+    if sha is None or (stage / DECISION).exists():
+        return
+    try:
+        if there.fs.cat_file(manifest) != ours:
+            return
+    except FileNotFoundError:  # it is being sent
         return
     _fetch(
         there,

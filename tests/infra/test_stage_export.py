@@ -139,7 +139,7 @@ def test_an_export_is_replaced_and_nothing_else_is(
     (tmp_path / "mine" / "thesis.tex").write_text("x")
     with pytest.raises(ConfigError, match="and no export"):
         export(run, 0, "hf", tmp_path / "mine")
-    with pytest.raises(RunDirectoryError, match="of the run, stage-00 has some"):
+    with pytest.raises(RunDirectoryError, match=r"stages of the run with data: stage-00$"):
         export(run, 3, "hf", tmp_path / "other")
     (tmp_path / "link").symlink_to(tmp_path / "out")
     export(run, 0, "hf", tmp_path / "link")

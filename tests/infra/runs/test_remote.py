@@ -104,9 +104,14 @@ def test_a_decision_made_elsewhere_on_a_stage_that_is_here_is_fetched(run: Path,
     write_json(run / "stage-01" / "decision.json", {"decision": "reject"})
     pull(remote, run)
     assert "reject" in (run / "stage-01" / "decision.json").read_text(), "one that is here stays"
-    finish_stage(run, 0, "other weights")
     write_json(other / "stage-00" / "decision.json", {"decision": "approve"})
     push(other, remote)
+    there = Remote(remote, run.name)
+    there.fs.rm_file(f"{there.part('stage-00')}/manifest.json")
+    pull(remote, run)
+    assert not (run / "stage-00" / "decision.json").exists(), "the stage is being sent"
+    push(other, remote)
+    finish_stage(run, 0, "other weights")
     pull(remote, run)
     assert not (run / "stage-00" / "decision.json").exists(), "it is about another stage 0"
 
