@@ -26,9 +26,16 @@ from tasks.run import Throttle, engine, log, reporting, task_options
 
 @task(**task_options("benchmark"))
 def answer_all(directory: Path, spec: BenchmarkSpec) -> BenchmarkResults:
-    """Write the rollouts of a model on a benchmark, found if they are there; the breakdown, the scores and
-    their figure follow from them."""
-    items, endpoint = read_benchmark(spec), spec.endpoint
+    """Claim a directory for a benchmark, and answer it there; RunDirectoryError if another one is there."""
+    items = read_benchmark(spec)
+    open_benchmark(directory, spec)
+    return answer_items(directory, spec, items)
+
+
+def answer_items(directory: Path, spec: BenchmarkSpec, items: list[Item]) -> BenchmarkResults:
+    """Write the rollouts of a model on the items of a benchmark, found if they are there, wherever model and
+    data were then; the breakdown, the scores and their figure follow from them."""
+    endpoint = spec.endpoint
     source = spec.model if endpoint else resolve_model(spec.model)
     identity, data = source if endpoint else policy_identity(source), _data_key(spec, items)
     decides = {
@@ -40,7 +47,6 @@ def answer_all(directory: Path, spec: BenchmarkSpec) -> BenchmarkResults:
     }
     if spec.limit is not None:
         decides["limit"] = spec.limit
-    open_benchmark(directory, spec)
     files = Evaluation(directory=directory)
 
     def body() -> None:

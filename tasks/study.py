@@ -16,7 +16,7 @@ from infra.runs.steps import run_step
 from policy.chat.engine_config import EngineConfig
 from policy.checkpoints import resolve_model
 from policy.devices import visible_devices
-from tasks.benchmark import answer_all
+from tasks.benchmark import answer_items, read_benchmark
 from tasks.data import environment
 from tasks.run import log, task_options
 
@@ -53,12 +53,13 @@ def answer_test_suite(data: Path, folder: RoundFolder, jobs: int) -> None:
         answer_tokens=folder.spec.suite.answer_tokens,
         engine=engine,
     )
+    items = read_benchmark(asked)
     policies = policies_to_test(folder, folder.runs())
     for number, (policy, stage) in enumerate(policies, start=1):
         log.info("test suite: %s, stage %d (%d of %d)", policy, stage, number, len(policies))
         trained = folder.run(policy, stage).stage(max(stage, 0)).checkpoint
         source = resolve_model(preset.model) if stage == BASE_POLICY else str(trained.resolve())
-        answer_all(folder.test(policy, stage).directory, asked.model_copy(update={"model": source}))
+        answer_items(folder.test(policy, stage).directory, asked.model_copy(update={"model": source}), items)
 
 
 def replicas_for(jobs: int, engine: EngineConfig) -> int:

@@ -18,7 +18,7 @@ from infra.analysis.benchmark.sources import limited
 from infra.analysis.benchmark.spec import BenchmarkSpec, planned
 from policy.chat.engine_config import EngineConfig
 from policy.rollouts import read_rollouts
-from tasks.benchmark import answer_all
+from tasks.benchmark import answer_all, answer_items, read_benchmark
 from tasks.run import close_engine
 
 USUAL = {
@@ -101,6 +101,18 @@ def test_a_data_set_and_a_validation_set_are_answered_too(tmp_path: Path):
         ["2 agents"],
         "the validation set of micro",
     )
+
+
+def test_answers_are_found_where_their_folder_was_moved_to(tmp_path: Path):
+    here, there = tmp_path / "here", tmp_path / "there"
+    write_dataset(here / "d.parquet", [load_suite()[0].instance], PromptStyle.BOARD, {})
+    with serving(answers("no plan")) as server:
+        spec = spec_of(f"{server.url}#m", data=str(here / "d.parquet"))
+        first = answer_items(here / "b", spec, read_benchmark(spec))
+    here.rename(there)
+    moved = spec.model_copy(update={"data": str(there / "d.parquet")})
+    assert answer_items(there / "b", moved, read_benchmark(moved)).scores == first.scores
+    assert len(server.asked) == 1
 
 
 def test_rows_that_are_wrong_leave_nothing_behind(tmp_path: Path):
