@@ -103,13 +103,14 @@ def boards(model: TransformersModel) -> None:
 
 
 def designs(model: TransformersModel, preset: Preset, variant: str) -> str:
-    """How many answers are the rule's, and how many claims of the reasons are true."""
+    """How many answers are the rule's, how many claims of the reasons are true, and how many answers are both
+    throughout."""
     rng = generator(7, "unseen designs", variant)
     contexts = [random_context(rng, preset.space) for _ in range(QUESTIONS)]
     if Module.WAITS in VARIANTS[variant]:
         contexts = [with_labels(context, rng) for context in contexts]
     sampling = Sampling(max_tokens=TINY_DESIGN_TOKENS, json_schema=answer_schema(preset.space))
-    same = reasons = checked = true = readable = 0
+    same = reasons = checked = true = whole = readable = 0
     for context, completion in zip(
         contexts,
         model.complete([ask(design_prompt(variant, c, "compact").text) for c in contexts], sampling),
@@ -123,20 +124,21 @@ def designs(model: TransformersModel, preset: Preset, variant: str) -> str:
             continue
         readable += 1
         knobs = [(config.strata[name], rule.strata[name]) for name in context.space.names]
-        same += all(
+        alike = all(
             abs(a.data_ratio - b.data_ratio) <= 2 * SHARE_ROUNDING
             and np.allclose(list(a.knobs.values()), list(b.knobs.values()))
             for a, b in knobs
         )
-        reasons += rationale == said
+        same, reasons = same + alike, reasons + (rationale == said)
         claims = check_claims(
             context.space, rationale, context.current.config, config, context.current.breakdown
         )
         checked, true = checked + claims.checked, true + claims.true
+        whole += alike and not claims.false
     return (
         f"{variant}: {readable} of {QUESTIONS} readable, config equal to the rule's"
         f" {wilson(same, QUESTIONS)}, reason word for word {wilson(reasons, QUESTIONS)}, claims true {true}"
-        f" of {checked}"
+        f" of {checked}, the rule's config and no claim false {wilson(whole, QUESTIONS)}"
     )
 
 
