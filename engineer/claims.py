@@ -1,10 +1,10 @@
 """Whether a rationale says what is true: the claims in it that the numbers of its stage can decide.
 
 A clause ends at a semicolon, a line break, or a point that no digit follows. Checked are, of the strata that
-it names: percentages, if it names one stratum; which way a knob moved, from the config of the stage to the
-proposed one after projection, in the two digits that are shown; and how often a stratum is said to be solved.
-What is negated, compared with another stratum or only bounded ("over 50%") is not checked, nor what other
-words say.
+it names: percentages and values of knobs, if it names one stratum; which way a knob moved, from the config of
+the stage to the proposed one after projection, in the two digits that are shown; how often a stratum is said
+to be solved; and its parts of the data, if every stratum is given some. What is negated, compared with
+another stratum or only bounded ("over 50%") is not checked, nor what other words say.
 """
 
 import re
@@ -15,7 +15,7 @@ from typing import NamedTuple, Self
 
 from pydantic import Field
 
-from engineer.answer import MAX_RATIONALE
+from engineer.answer import MAX_RATIONALE, SHARE_ROUNDING
 from envgen.breakdown import Breakdown
 from envgen.config import SHARE, EnvConfig, Part
 from envgen.family import Space
@@ -42,6 +42,7 @@ _FIRST_MARK, _LAST_MARK = 0xE000, 0xF8FF
 _MARKS = f"{chr(_FIRST_MARK)}-{chr(_LAST_MARK)}"
 """Characters that no text needs; while a text is read, one stands for each stratum that it names."""
 _STRATA = f"[{_MARKS}](?:{_AND}[{_MARKS}])*"
+_PARTS = re.compile(r"(?<![\d.])(?P<count>\d{1,3}) parts? of (?:the )?data\b")
 _KEPT = re.compile(
     rf"(?P<strata>{_STRATA})(?:(?: [^:{_MARKS}]*)?: | (?:(?:is|are|stays?|remains?) )?(?:left )?)"
     r"(?P<words>as it is|unchanged|kept)(?= ?(?:,|$|as it is))"
@@ -96,6 +97,7 @@ class _Patterns(NamedTuple):
     knob: re.Pattern[str]
     move: re.Pattern[str]
     percentage: re.Pattern[str]
+    value: re.Pattern[str]
 
 
 @lru_cache(maxsize=32)
@@ -122,6 +124,7 @@ def _patterns(words: _Words) -> _Patterns:
             # What is said of some instances only, as in "valid on instances that", is another number.
             rf"(?: (?P<name>{rate})s?\b(?! (?:where|when|if|with|(?:on|for) (?:the )?\w{{3,}}s)\b))?"
         ),
+        value=re.compile(rf"(?P<knob>{knob}) (?:of |at |to )?(?P<number>\d{{1,9}}\.\d{{1,9}})(?![\w.%]| %)"),
     )
 
 
@@ -144,7 +147,8 @@ class _Clause(NamedTuple):
         unknown = [self.space.label(self.strata[mark]) for mark in marks if self.strata[mark] not in known]
         for label in sorted(unknown, key=lambda label: (len(label), label)):
             yield label, f"no such {self.space.noun}"
-        of_one = self._percentages(self.strata[marks[0]]) if len(marks) == 1 else ()
+        one = self.strata[marks[0]] if len(marks) == 1 else None
+        of_one = () if one is None else (*self._percentages(one), *self._values(one))
         for name, claim, refuted in (*self._levels(), *self._moves(), *self._kept(), *of_one):
             if name in known:
                 yield f"{self.space.label(name)} {claim}", refuted
@@ -202,6 +206,23 @@ class _Clause(NamedTuple):
                 said = f"{rate} {rates[rate]}%" if asked else f"{rates[rate]}% {rate}"
             if not match["hedge"]:
                 yield name, match.group(), "" if holds else said
+
+    def _values(self, name: str) -> Iterator[tuple[str, str, str]]:
+        for match in _patterns(self.words).value.finditer(self.text):
+            [knob] = self._knobs(match["knob"])
+            pair = self._numbers(name).get(knob)
+            if pair and not self._denied(match.start()):
+                old, new = pair
+                holds = round(float(match["number"]), 2) in pair
+                yield name, match.group(), "" if holds else f"{old:.2f} → {new:.2f}"
+
+    def parts(self) -> dict[str, tuple[str, int]]:
+        """Stratum -> (words, count) of the parts of the data that the clause gives it."""
+        return {
+            name: (match.group(), int(match["count"]))
+            for match in _PARTS.finditer(self.text)
+            for name in self._about(match.start())
+        }
 
     def _denied(self, at: int) -> bool:
         """Whether what stands at a place is denied by the words before it."""
@@ -262,11 +283,30 @@ def check_claims(
 ) -> Claims:
     """The claims of a rationale for `proposed`, written after a stage on `config` that left `breakdown`."""
     words, found = _Words.of(space), dict[str, str]()
+    parts = dict[str, tuple[str, int]]()
     text, strata = _marked(rationale[:MAX_RATIONALE], space, words)
     for part in re.split(CLAUSE_END, text):
-        found |= _Clause(" ".join(part.split()), strata, space, words, config, proposed, breakdown).claims()
+        clause = _Clause(" ".join(part.split()), strata, space, words, config, proposed, breakdown)
+        found |= clause.claims()
+        parts |= clause.parts()
+    found |= _shares(space, parts, proposed)
     false = tuple(f"'{claim}': {refuted}" for claim, refuted in found.items() if refuted)
     return Claims(checked=len(found), false=false)
+
+
+def _shares(
+    space: Space, parts: dict[str, tuple[str, int]], proposed: EnvConfig
+) -> Iterator[tuple[str, str]]:
+    """Whether parts of the data are the proposed shares; nothing where a stratum is given none."""
+    total = sum(count for _, count in parts.values())
+    if not total or not proposed.strata.keys() <= parts.keys():
+        return
+    for name, part in proposed.strata.items():
+        words, count = parts[name]
+        # Shares of two digits each, scaled to sum to 1.
+        near = abs(count / total - part.data_ratio) <= 2 * SHARE_ROUNDING
+        refuted = "" if near else f"{part.data_ratio:.2f} of the data, {total} parts"
+        yield f"{space.label(name)} {words}", refuted
 
 
 def _marked(text: str, space: Space, words: _Words) -> tuple[str, dict[str, str]]:

@@ -13,8 +13,8 @@ from envgen.breakdown import Counts
 from envgen.config import SHARE, EnvConfig, Part
 from envgen.family import Knob, Stratum
 
-WEIGHTS = ((10, 1), (30, 2), (70, 3), (90, 2), (101, 1))
-"""(percent valid, weight): the weight of a stratum whose valid rate is below the first, and not below the one
+PARTS = ((10, 1), (30, 2), (70, 3), (90, 2), (101, 1))
+"""(percent valid, parts of the data): of a stratum whose valid rate is below the first, and not below the one
 before."""
 READY, UNREADY = 30, 10
 """Percent valid from which a knob with a label rises, and below which it falls."""
@@ -28,17 +28,17 @@ DIGITS = 6
 
 
 def teach(context: DesignContext) -> tuple[EnvConfig, str]:
-    """The next config by rule, and a rationale that names each stratum, its rates, and what changes."""
+    """The next config by rule, and a rationale that names each stratum, its rates, and what it gets."""
     counts, current = context.current.breakdown.strata, context.current.config
-    weights = {name: _weight(counts[name].valid_percent) for name in context.space.names}
-    total = sum(weights.values())
+    data = {name: _data_parts(counts[name].valid_percent) for name in context.space.names}
+    total = sum(data.values())
     parts, clauses = {}, []
     for stratum in context.space.strata:
         old, found = context.space.part(current, stratum.name), counts[stratum.name]
         knobs = {knob.name: _moved(knob, old[knob.name], found) for knob in stratum.knobs}
-        parts[stratum.name] = Part.model_validate({SHARE: weights[stratum.name] / total, **knobs})
-        edits = _edits(stratum, old, parts[stratum.name])
-        clauses.append(f"{stratum.label} {_rates(stratum, found)}: {edits}.")
+        parts[stratum.name] = Part.model_validate({SHARE: data[stratum.name] / total, **knobs})
+        gets = _mix(data[stratum.name], stratum, knobs)
+        clauses.append(f"{stratum.label} {_rates(stratum, found)}: {gets}.")
     return context.space.config(parts), " ".join(clauses)
 
 
@@ -52,8 +52,8 @@ def at_level(knob: Knob, steps: int) -> float:
     return knob.clamped(round(steps * knob.step, DIGITS))
 
 
-def _weight(percent: int) -> int:
-    return next(weight for below, weight in WEIGHTS if percent < below)
+def _data_parts(percent: int) -> int:
+    return next(parts for below, parts in PARTS if percent < below)
 
 
 def _moved(knob: Knob, old: float, part: Counts) -> float:
@@ -90,13 +90,8 @@ def _rates(stratum: Stratum, part: Counts) -> str:
     return ", ".join(shown)
 
 
-def _edits(stratum: Stratum, old: Part, new: Part) -> str:
-    """What changes, in the two digits that are shown: shares, then the knobs that ask for a label."""
-    words = {SHARE: ("more data", "less data")}
-    for knob in sorted(stratum.knobs, key=lambda knob: knob.label is None):
-        words[knob.name] = f"more {knob.word}", f"fewer {knob.word}"
-    edits = []
-    for name, (more, less) in words.items():
-        before, after = round(old[name], 2), round(new[name], 2)
-        edits += [more] if after > before else [less] if after < before else []
-    return ", ".join(edits) or "as it is"
+def _mix(data: int, stratum: Stratum, knobs: dict[str, float]) -> str:
+    """What the stratum gets, in the two digits of an answer: first the knobs that ask for a label."""
+    ordered = sorted(stratum.knobs, key=lambda knob: knob.label is None)
+    values = ", ".join(f"{knob.word} {knobs[knob.name]:.2f}" for knob in ordered)
+    return f"{data} {'part' if data == 1 else 'parts'} of data" + (f" with {values}" if values else "")

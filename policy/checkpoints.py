@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import NamedTuple
 
 from envgen.errors import ModelError
 from envgen.files import file_digest
@@ -13,11 +14,36 @@ SHIPPED = {"tiny": TINY_DIRECTORY, "tiny-puzzles": Path(__file__).parent / "tiny
 """Name -> directory of the policies that come with the package; their cards say how they were made."""
 TAUGHT = "taught.json"
 """Beside the weights of a policy that `envwright bootstrap` made: how it was taught to be asked."""
+
+
+class Former(NamedTuple):
+    """A policy that was shipped once, which stored answers go back to."""
+
+    weights: str
+    """SHA-256 of its `model.safetensors`."""
+    page: str
+    """Says how to get them, and how to name their folder as the model."""
+    called: str
+    """Its name while it was shipped, by which registrations know it."""
+
+
 FORMER = {
-    "tiny-wide": "a8792697f00a4191c5d7bf3177625a220347672a3109987d572d0fc14bab0001",
-    "tiny-waits": "42b3087807de8ae1f298a03ec4b23dcbd90db1211d53de5bcc18a82122e2e144",
+    "tiny-wide": Former(
+        "a8792697f00a4191c5d7bf3177625a220347672a3109987d572d0fc14bab0001",
+        "docs/study/registration.md",
+        "tiny-wide",
+    ),
+    "tiny-waits": Former(
+        "42b3087807de8ae1f298a03ec4b23dcbd90db1211d53de5bcc18a82122e2e144",
+        "docs/study/registration.md",
+        "tiny-waits",
+    ),
+    "tiny-round-3": Former(
+        "8dcd82e559f11278789ce4ea7c61e6231f3c771e7c828adf431ed550e932321c",
+        "docs/strong/study/registration.md",
+        "tiny",
+    ),
 }
-"""Policies of an earlier version, which stored answers go back to -> SHA-256 of their weights."""
 
 
 def resolve_model(name: str) -> str:
@@ -31,7 +57,7 @@ def resolve_model(name: str) -> str:
         return str(SHIPPED[name])
     if name in FORMER:
         raise ModelError(
-            f"{name}: the weights of this policy are not shipped any more; docs/study/registration.md says "
+            f"{name}: the weights of this policy are not shipped any more; {FORMER[name].page} says "
             "how to get them and how to name their folder as the model; for the shipped policy name tiny, "
             "for a new one run envwright bootstrap"
         )
@@ -70,7 +96,7 @@ def weights_identity(model: str) -> str:
     Also known for a former policy, whose weights are not here.
     """
     if model in FORMER:
-        return FORMER[model]
+        return FORMER[model].weights
     source = resolve_model(model)
     weights = Path(source) / "model.safetensors"
     return file_digest(weights) if weights.is_file() else source

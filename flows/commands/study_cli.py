@@ -14,7 +14,7 @@ from flows.commands.terminal import JSON, print_json, start_orchestrator
 commands = typer.Typer()
 
 
-@commands.command(epilog="Example: `envwright study strong --jobs 2`")
+@commands.command(epilog="Example: `envwright study strong --data docs/strong/study -o page`")
 def study(
     name: Annotated[
         str, typer.Argument(help="A shipped study (small, strong, hour), or the path of a YAML file.")

@@ -40,8 +40,6 @@ LEFT_OUT = {
     "envwright benchmark http://localhost:8000": "needs an endpoint",
     "envwright benchmark Qwen/Qwen3-4B": NETWORK,
     "envwright compare tiny --engineers checkpoint,base --variants": HOURS,
-    "envwright study strong": HOURS,
-    "envwright study hour": HOURS,
     "envwright run qwen3-4b": GPU,
     "envwright run puzzles": GPU,
     "envwright bootstrap -o warm": NETWORK,

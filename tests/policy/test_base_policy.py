@@ -1,6 +1,7 @@
 """The shipped base policy is what its model card says."""
 
 import json
+from typing import NamedTuple
 
 import pytest
 from support.presets import needs_reasoning_gym
@@ -78,31 +79,38 @@ def test_of_nine_puzzles_it_solves_three_mostly_three_sometimes_three_hardly_eve
 
 
 @slow
-@pytest.mark.parametrize(("variant", "least"), [("V1", 0.95), ("V6", 0.95), ("V6W", 0.5)])
-def test_it_designs_boards_as_the_rule_does(base, variant: str, least: float):
-    same, claims = designed(base, load_preset("tiny").space, variant)
-    assert same >= least
-    assert claims > 0.9
+@pytest.mark.parametrize("variant", ["V1", "V6", "V6W"])
+def test_it_designs_boards_as_the_rule_does_for_reasons_that_are_true(base, variant: str):
+    assert designed(base, load_preset("tiny").space, variant).whole >= 0.95
 
 
 @slow
 @needs_reasoning_gym
 @pytest.mark.parametrize(("variant", "least"), [("V6", 0.1), ("V6W", 0.1)])
 def test_it_designs_puzzles_though_seldom_as_the_rule_does(solver, variant: str, least: float):
-    same, claims = designed(solver, load_preset("tiny-puzzles").space, variant)
-    assert same >= least
-    assert claims > 0.7
+    found = designed(solver, load_preset("tiny-puzzles").space, variant)
+    assert found.same >= least
+    assert found.true > 0.7
 
 
-def designed(model: TransformersModel, space: Space, variant: str) -> tuple[float, float]:
-    """Of the answers to unseen design questions the share that are the rule's, and of the claims of their
-    reasons the share that are true."""
+class Designed(NamedTuple):
+    """What answers to unseen design questions are."""
+
+    same: float
+    """Share of those whose config is the rule's."""
+    true: float
+    """Share of the claims of their reasons that hold."""
+    whole: float
+    """Share of those whose config is the rule's and whose claims all hold."""
+
+
+def designed(model: TransformersModel, space: Space, variant: str) -> Designed:
     rng = generator(8, "unseen designs")
     contexts = [random_context(rng, space) for _ in range(40)]
     if variant == "V6W":
         contexts = [with_labels(context, rng) for context in contexts]
     sampling = Sampling(max_tokens=TINY_DESIGN_TOKENS, json_schema=answer_schema(space))
-    same = true = checked = 0
+    same = true = checked = whole = 0
     for context, completion in zip(
         contexts,
         model.complete([ask(design_prompt(variant, c, "compact").text) for c in contexts], sampling),
@@ -111,14 +119,15 @@ def designed(model: TransformersModel, space: Space, variant: str) -> tuple[floa
         rationale, raw = parse_answer(completion.text, space)
         config, _ = project(raw, space, context.current.config)
         rule = teach(context)[0]
-        same += all(
+        alike = all(
             config.strata[name].model_dump()
             == pytest.approx(rule.strata[name].model_dump(), abs=2 * SHARE_ROUNDING)
             for name in space.names
         )
         claims = check_claims(space, rationale, context.current.config, config, context.current.breakdown)
         true, checked = true + claims.true, checked + claims.checked
-    return same / len(contexts), true / checked
+        same, whole = same + alike, whole + (alike and not claims.false)
+    return Designed(same / len(contexts), true / checked, whole / len(contexts))
 
 
 @pytest.mark.parametrize("name", sorted(SHIPPED))

@@ -6,7 +6,7 @@ import pytest
 from envgen.errors import ModelError
 from policy.checkpoints import FORMER, SHIPPED, model_identity, resolve_model, weights_identity
 
-DOCS = Path(__file__).parents[2] / "docs" / "study"
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -29,12 +29,14 @@ def test_a_shipped_policy_is_found_by_its_name(name: str):
 
 @pytest.mark.parametrize("name", sorted(FORMER))
 def test_a_former_policy_has_an_identity_and_no_weights(name: str):
-    refusal = rf"^{name}: .* not shipped any more; docs/study/registration.md .* envwright bootstrap"
+    former = FORMER[name]
+    refusal = rf"^{name}: .* not shipped any more; {former.page} .* envwright bootstrap"
     with pytest.raises(ModelError, match=refusal):
         resolve_model(name)
-    assert weights_identity(name) == FORMER[name]
-    for text in ("registration.md", "policies.md"):
-        assert f"`{FORMER[name]}`" in (DOCS / text).read_text()
+    assert weights_identity(name) == former.weights
+    page = ROOT / former.page
+    for text in (page, *page.parent.glob("policies.md")):
+        assert f"`{former.weights}`" in text.read_text()
 
 
 def test_the_weights_alone_have_an_identity_too(checkpoint: Path):

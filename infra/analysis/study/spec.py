@@ -22,7 +22,7 @@ from infra.analysis.spec import ComparisonSpec, load_spec, plan
 from infra.config.names import Stem
 from infra.config.preset import Preset, load_preset, preset_path
 from infra.runs.run import FREE_FIELDS, changed_fields
-from policy.checkpoints import resolve_model, weights_identity
+from policy.checkpoints import FORMER, resolve_model, weights_identity
 
 STUDIES = Path(__file__).parent
 _OF_THE_STUDY = ("family", "validation", "prompt_style")
@@ -183,10 +183,13 @@ class StudySpec(Frozen):
         What a file leaves out is left out here too: a default that a later version adds does not make
         another one.
         """
+        preset = read_yaml(preset_path(self.preset))
+        if former := FORMER.get(preset.get("model", "")):
+            preset["model"] = former.called
         facts = {
             "round": one.model_dump(mode="json", exclude_defaults=True),
             "test": self.suite.model_dump(mode="json"),
-            "preset": self.suite.registered(read_yaml(preset_path(self.preset))),
+            "preset": self.suite.registered(preset),
             "start": weights_identity(self.comparison(one).preset.model),
         }
         return json.loads(canonical_json(facts))  # as it is when it has been stored and read
