@@ -45,8 +45,9 @@ def _change(what: str, before: Rate, after: Rate, gain: Difference, stages: int)
 def quoted(space: Space, stage: StageResult) -> Markup:
     """The rationale of a stage's proposal, with each clause marked that the numbers contradict."""
     proposal, shown = stage.proposal, Markup()
+    numbers = stage.config, proposal.config, stage.breakdown
     for part in re.split(f"({CLAUSE_END})", proposal.rationale):
-        found = check_claims(space, part, stage.config, proposal.config, stage.breakdown)
+        found = check_claims(space, part, *numbers, whole=proposal.rationale)
         said = "; ".join(found.false)
         shown += Markup('<mark title="{}">{}</mark>').format(said, part) if said else escape(part)
     return shown

@@ -101,3 +101,16 @@ def test_a_claim_that_the_numbers_contradict_is_marked_in_the_quoted_words(
     source = report(write_run(tmp_path, validation, (5,), (said,))).source
     assert re.findall("<mark[^>]*>(.*?)</mark>", source) == ["Less data for 4x4"]
     assert ". More data for 5x5; &lt;b&gt;bold" in source
+
+
+def test_parts_of_the_data_that_are_not_the_shares_are_marked_too(validation: list[Instance], tmp_path: Path):
+    words = "4x4: 8 parts of data. 5x5: 7 parts of data. 6x6: 5 parts of data"
+    for said, wrong in (
+        (words, []),
+        (
+            words.replace("5 parts", "9 parts"),
+            ["4x4: 8 parts of data", " 5x5: 7 parts of data", " 6x6: 9 parts of data"],
+        ),
+    ):
+        source = report(write_run(tmp_path, validation, (5,), (proposal(0, MOVED, rationale=said),))).source
+        assert re.findall("<mark[^>]*>(.*?)</mark>", source) == wrong
