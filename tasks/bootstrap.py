@@ -6,11 +6,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from prefect import task
 
 from engineer.lessons import TAUGHT, lessons
 from envgen.dataset import write_dataset
 from envgen.errors import ChildError, ConfigError, ModelError, shown
+from envgen.family import Space
 from envgen.files import canonical_json, write_json
 from envgen.seeds import seed_integer
 from infra.analysis.study.spec import shipped_studies
@@ -118,12 +120,13 @@ def _check_references(lesson: Lesson, instances: list[Any]) -> None:
 def _designs(recipe: BootstrapRecipe) -> list[Example]:
     """Design questions with the rule's answers, chunk by chunk, enough for the tokenizer too.
 
-    They are of spaces that the family of the first preset draws (`random_space`), or of its own space.
+    They are of spaces that the family of the first preset draws (`random_space`), or of its own space, whole
+    or in part.
     """
     if not design_chunks(recipe):
         return []
     family = load_preset(recipe.presets[0]).task
-    spaces = getattr(family, "random_space", lambda rng: family.space)
+    spaces = getattr(family, "random_space", lambda rng: whole_or_part(family.space, rng))
     taught = recipe.design_variants or TAUGHT
     each = recipe.design_batch_size * DESIGN_BATCHES
     chunks = max(design_chunks(recipe), -(-READ_BY_TOKENIZER // each))
@@ -132,6 +135,15 @@ def _designs(recipe: BootstrapRecipe) -> list[Example]:
         for chunk in range(chunks)
         for example in islice(lessons(seed_integer(recipe.seed, "designs", chunk), spaces, taught), each)
     ]
+
+
+def whole_or_part(space: Space, rng: np.random.Generator) -> Space:
+    """Half of the time a space as it is, else with all strata that have knobs and some of the others, so that
+    a knob is seen more often than once in a long question."""
+    if rng.random() < 0.5:
+        return space
+    kept = tuple(stratum for stratum in space.strata if stratum.knobs or rng.random() < 0.5)
+    return Space.model_validate({**dict(space), "strata": kept or space.strata[:1]})
 
 
 def held_out(recipe: BootstrapRecipe) -> frozenset[str]:
