@@ -86,18 +86,18 @@ def test_it_designs_boards_as_the_rule_does_for_reasons_that_are_true(base, vari
 
 @slow
 @needs_reasoning_gym
-@pytest.mark.parametrize(("variant", "least"), [("V6", 0.1), ("V6W", 0.1)])
-def test_it_designs_puzzles_though_seldom_as_the_rule_does(solver, variant: str, least: float):
+@pytest.mark.parametrize(("variant", "least"), [("V6", 0.85), ("V6W", 0.6)])
+def test_it_designs_puzzles_mostly_as_the_rule_does_for_reasons_that_are_true(
+    solver, variant: str, least: float
+):
     found = designed(solver, load_preset("tiny-puzzles").space, variant)
-    assert found.same >= least
-    assert found.true > 0.7
+    assert found.whole >= least
+    assert found.true > 0.99
 
 
 class Designed(NamedTuple):
     """What answers to unseen design questions are."""
 
-    same: float
-    """Share of those whose config is the rule's."""
     true: float
     """Share of the claims of their reasons that hold."""
     whole: float
@@ -110,7 +110,7 @@ def designed(model: TransformersModel, space: Space, variant: str) -> Designed:
     if variant == "V6W":
         contexts = [with_labels(context, rng) for context in contexts]
     sampling = Sampling(max_tokens=TINY_DESIGN_TOKENS, json_schema=answer_schema(space))
-    same = true = checked = whole = 0
+    true = checked = whole = 0
     for context, completion in zip(
         contexts,
         model.complete([ask(design_prompt(variant, c, "compact").text) for c in contexts], sampling),
@@ -126,8 +126,8 @@ def designed(model: TransformersModel, space: Space, variant: str) -> Designed:
         )
         claims = check_claims(space, rationale, context.current.config, config, context.current.breakdown)
         true, checked = true + claims.true, checked + claims.checked
-        same, whole = same + alike, whole + (alike and not claims.false)
-    return Designed(same / len(contexts), true / checked, whole / len(contexts))
+        whole += alike and not claims.false
+    return Designed(true / checked, whole / len(contexts))
 
 
 @pytest.mark.parametrize("name", sorted(SHIPPED))
