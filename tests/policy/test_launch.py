@@ -26,7 +26,7 @@ OPTIONS = {"max_completion_length": 24, "learning_rate": 3e-3, "beta": 0.0, "num
 
 
 def spec_of(folder: Path, training: TrainingSettings, **options) -> TrainSpec:
-    config = BoardsConfig(sizes={3: SizeConfig(data_ratio=1, hole_ratio=0.2, wait_ratio=0.25)})
+    config = BoardsConfig(sizes={3: SizeConfig(data_ratio=1, hole_ratio=0.2, wait_ratio=0.75)})
     instances = sample(config, 16, agents=2, seed=5)[0]
     return train_spec(folder, instances, training, save_steps=1, **OPTIONS, **options)
 
