@@ -95,8 +95,8 @@ def marked(text: str, space: Space, words: Words) -> tuple[str, dict[str, str]]:
         names.setdefault(called, called)
         return chr(_FIRST_MARK + list(names).index(called))
 
-    marked = patterns(words).stratum.sub(mark, re.sub(f"[{_MARKS}]", "?", plain(text)))
-    return marked, {chr(_FIRST_MARK + number): name for number, name in enumerate(names.values())}
+    text = patterns(words).stratum.sub(mark, re.sub(f"[{_MARKS}]", "?", plain(text)))
+    return text, {chr(_FIRST_MARK + number): name for number, name in enumerate(names.values())}
 
 
 def spelled(name: str) -> str:

@@ -146,6 +146,7 @@ class _Clause(NamedTuple):
         return {
             name: (match.group(), int(match["count"]))
             for match in PARTS.finditer(self.text)
+            if not self._denied(match.start())
             for name in self._about(match.start())
         }
 

@@ -159,6 +159,7 @@ def test_what_is_false_is_quoted_with_the_numbers(rationale: str, false: str):
         "Data to the map sizes nearest 50 % valid: 3x3 26 %, 4x4 25 %, 6x6 24 %.",
         "Keep the shares, they fit the failures.",
         "3x3 gets 9 parts of the data, 4x4 1 part of the data",
+        "3x3: not 9 parts of data; 4x4: 3 parts of data; 6x6: 5 parts of data",
         "3x3: waits not at 0.6, holes of 3x3 to 4x4 0.9",
         "3x3 is not mostly solved, over 95% valid, and needs no more data.",
         "4x4 is not yet mostly solved; 4x4 aren't mostly solved; 4x4 is never nearly always solved",

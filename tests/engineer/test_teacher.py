@@ -93,11 +93,15 @@ def test_shares_follow_from_the_rates_alone():
 
 
 def test_a_config_that_fits_stays_as_it_is():
-    config, _ = taught_from({3: 15, 4: 25}, wait_ratio=0, hole_ratio=0.2)
+    config, rationale = taught_from({3: 15, 4: 25}, wait_ratio=0, hole_ratio=0.2)
     assert [(c.data_ratio, *c.knobs.values()) for c in config.strata.values()] == [
         (0.5, 0.2, 0),
         (0.5, 0.2, 0),
     ]
+    assert rationale == (
+        "3x3 15% valid: 2 parts of data with waits 0.00, holes 0.20. "
+        "4x4 25% valid: 2 parts of data with waits 0.00, holes 0.20."
+    )
 
 
 def test_waits_rise_where_plans_are_valid_and_fall_where_they_fail():
