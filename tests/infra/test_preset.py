@@ -49,7 +49,7 @@ def test_a_preset_is_sparse_and_defaults_are_filled_in(file: Path):
 
 
 def test_a_preset_may_pay_for_partial_progress(file: Path):
-    assert load_preset("tiny").rewards.weights == {"format": 0.0, "valid": 1.0, "optimal": 0.25}
+    assert load_preset("tiny").rewards.weights == {"format": 0.0, "valid": 1.0, "optimal": 1.0}
     paid = load_preset(
         changed(file, "model: tiny", "model: tiny\nrewards: {arrived: 0.25}"), {"rewards.legal_share": 0.1}
     )
