@@ -9,7 +9,7 @@ import typer
 from envgen.errors import ConfigError
 from envgen.terminal import say
 from flows.commands import options
-from flows.commands.terminal import JSON, print_json, start_orchestrator
+from flows.commands.terminal import JSON, print_json, print_whole, start_orchestrator
 
 commands = typer.Typer()
 
@@ -82,8 +82,9 @@ def headroom(
 ) -> None:
     """What designing could be worth: constant configs or recipes, and a greedy look-ahead; the same command
     continues one that was cut off."""
-    from infra.analysis.headroom.results import markdown
+    from infra.analysis.headroom.results import MINUTES, PAGE, look_ahead_lines, verdict
     from infra.analysis.headroom.spec import load_headroom
+    from infra.config.settings import Settings
 
     spec = load_headroom(name)
     trained = len(spec.seeds) * len(spec.configs) * (2 * spec.stages - 1 if spec.look_ahead else spec.stages)
@@ -92,9 +93,13 @@ def headroom(
         " trained"
     )
     start_orchestrator()
+    from flows.commands.tables import headroom_table
     from flows.headroom import headroom as headroom_flow
 
     results = headroom_flow(name, jobs)
     if json_:
         return print_json(results)
-    say(markdown(results))
+    print_whole(headroom_table(results), (MINUTES,))
+    for line in (*look_ahead_lines(results), verdict(results)):
+        say(line)
+    say(f"headroom: {Settings().run_directory(spec.comparison.name) / PAGE}")

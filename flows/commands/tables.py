@@ -13,6 +13,7 @@ from envgen.breakdown import Difference, Rate
 from envgen.terminal import printable
 from infra.analysis.comparison import page
 from infra.analysis.formats import narrow, rate_names
+from infra.analysis.headroom import results as headroom
 from infra.analysis.results import ComparisonResults
 from infra.lineage.checkpoint_tags import Ancestor
 from infra.runs.results import CurriculumResults
@@ -81,6 +82,23 @@ def comparison_table(results: ComparisonResults) -> Table:
         )
     for row in page.rows(results):
         table.add_row(*row)
+    return table
+
+
+def headroom_table(results: headroom.Headroom) -> Table:
+    """Configs side by side."""
+    table = Table(
+        title=f"Headroom of {results.preset}",
+        caption=headroom.caption(results),
+        caption_justify="left",
+        box=SIMPLE_HEAD,
+        show_edge=False,
+    )
+    for name in headroom.headings(results):
+        words = name == "config"
+        table.add_column(name.replace("`", ""), justify="left" if words else "right", no_wrap=False)
+    for row in headroom.rows(results):
+        table.add_row(*(cell.replace("`", "") for cell in row))
     return table
 
 

@@ -15,7 +15,7 @@ from envgen.breakdown import Rate
 from envgen.files import write_json, write_text
 from envgen.frozen import Frozen
 from infra.analysis.charts import effects_figure, write_png
-from infra.analysis.formats import listed, markdown_table, narrow, percent, rate_names
+from infra.analysis.formats import count, listed, markdown_table, narrow, percent, rate_names
 from infra.analysis.gather import Finished, arm_result, ended
 from infra.analysis.headroom.spec import LOOK_AHEAD, Chain, HeadroomSpec
 from infra.analysis.results import RATES, ArmResult
@@ -26,6 +26,8 @@ CHOSEN_ON, REPORTED_ON, ALL = slice(0, None, 2), slice(1, None, 2), slice(None)
 FIT = 2.0
 """A preset is fit if the best beats the first config by so many times the smallest visible difference."""
 RESULTS, PAGE, FIGURE = "headroom.json", "headroom.md", "headroom.png"
+MINUTES = "minutes of training"
+"""Heading of the last column."""
 
 
 class Headroom(Frozen):
@@ -124,28 +126,52 @@ def write_results(directory: Path, results: Headroom) -> None:
 
 def markdown(results: Headroom) -> str:
     """The table, the chains of the look-ahead, and whether the preset is fit for a study."""
-    first, words = results.arms[0].label, list(rate_names(results.best_word).values())
-    headings = ["config", *(f"{word}, %" for word in words), *(f"{word} minus `{first}`" for word in words)]
-    judged = f"{results.instances} instances of the validation set"
-    half = "; configs were chosen on the other half" if results.look_ahead else ""
+    first = results.arms[0].label
     lines = [
         f"# Headroom of `{results.preset}`",
         "",
-        f"{results.stages} stages, seeds {', '.join(map(str, results.seeds))}. "
-        f"{listed(words).capitalize()} rate of the final policy on {judged}{half}. "
-        f"The base policy solves {percent(results.start.value)}. Brackets are 95 % intervals, over seeds and "
-        "instances.",
+        caption(results),
         "",
-        markdown_table([*headings, "minutes of training"], [_row(results, arm) for arm in results.arms]),
+        markdown_table(headings(results), rows(results)),
         "",
-        *(f"- Look-ahead, seed {seed}: {', '.join(chain)}" for seed, chain in results.chains.items()),
-        "",
+        *(f"- {chain}" for chain in look_ahead_lines(results)),
+        *([""] if results.chains else []),
         verdict(results),
         "",
         f"![Valid rate of each config minus that of {first}, with its interval]({FIGURE})",
         "",
     ]
     return "\n".join(lines)
+
+
+def caption(results: Headroom) -> str:
+    """What the numbers of the table are."""
+    words = list(rate_names(results.best_word).values())
+    judged = f"{results.instances} instances of the validation set"
+    half = "; configs were chosen on the other half" if results.look_ahead else ""
+    return (
+        f"{count(results.stages, 'stage')}, seeds {', '.join(map(str, results.seeds))}. "
+        f"{listed(words).capitalize()} rate of the final policy on {judged}{half}. "
+        f"The base policy solves {percent(results.start.value)}. Brackets are 95 % intervals, over seeds and "
+        "instances."
+    )
+
+
+def headings(results: Headroom) -> list[str]:
+    """Of the columns of the table."""
+    first, words = results.arms[0].label, rate_names(results.best_word).values()
+    compared = (f"{word} minus `{first}`" for word in words)
+    return ["config", *(f"{word}, %" for word in words), *compared, MINUTES]
+
+
+def rows(results: Headroom) -> list[tuple[str, ...]]:
+    """Of the table, one a config."""
+    return [_row(results, arm) for arm in results.arms]
+
+
+def look_ahead_lines(results: Headroom) -> list[str]:
+    """The chains of the look-ahead, one a seed."""
+    return [f"Look-ahead, seed {seed}: {', '.join(chain)}" for seed, chain in results.chains.items()]
 
 
 def verdict(results: Headroom) -> str:
@@ -174,4 +200,5 @@ def _beats(results: Headroom, arm: ArmResult) -> str:
     gain = results.gain(arm)
     if gain is None:
         return "is the one that the others are compared with"
-    return f"ends {narrow(gain)} points from it, where {100 * gain.detectable:.1f} could be seen"
+    visible = f"{100 * gain.detectable:.1f} could be seen"
+    return f"ends {narrow(gain)} points from `{results.arms[0].label}`, where {visible}"

@@ -1,14 +1,18 @@
 """What a headroom measurement is made of, and what it concludes."""
 
+import io
+
 import numpy as np
 import pytest
+from rich.console import Console
 
 from envgen.errors import ConfigError
 from envgen.family import Source
 from envgen.sampling import sample
+from flows.commands.tables import headroom_table
 from infra.analysis import gather as gathering
 from infra.analysis.gather import Finished
-from infra.analysis.headroom.results import gather, markdown, verdict
+from infra.analysis.headroom.results import gather, markdown, rows, verdict
 from infra.analysis.headroom.spec import HeadroomSpec, load_headroom
 from infra.config.preset import TUNING_SEED
 from infra.runs.data import validation_instances
@@ -186,3 +190,13 @@ def test_without_a_look_ahead_all_instances_are_reported_on(monkeypatch, tmp_pat
     assert results.look_ahead is None
     assert results.arms[1].valid.value == pytest.approx(0.7)
     assert verdict(results).startswith("The best arm, `waits`, ends")
+
+
+def test_the_table_of_a_terminal_has_what_the_page_has(monkeypatch, tmp_path):
+    results = summed_up(monkeypatch, tmp_path, ENDS, (), 0, look_ahead=False)
+    out = io.StringIO()
+    Console(file=out, width=200).print(headroom_table(results))
+    shown = [line.split() for line in out.getvalue().splitlines()]
+    for row in rows(results):
+        assert " ".join(row).replace("`", "").split() in shown
+    assert "valid minus uniform" in out.getvalue()
