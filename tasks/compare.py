@@ -9,7 +9,7 @@ from prefect import task
 from envgen.breakdown import Rate
 from envgen.errors import RunDirectoryError
 from envgen.files import digest, write_json, write_text
-from infra.analysis.charts import write_chart
+from infra.analysis.charts import write_chart, write_differences
 from infra.analysis.comparison.page import PAGE, conclusion, markdown, write_page
 from infra.analysis.gather import gather
 from infra.analysis.results import RATES, RESULTS_FILE, ComparisonResults, read_comparison_results
@@ -40,7 +40,7 @@ def publish_comparison(
     results = gather(directory, spec, failures)
     write_json(directory / RESULTS_FILE, results)
     write_text(directory / "comparison.md", markdown(results))
-    write_page(directory, results, write_chart(directory, results))
+    write_page(directory, results, write_chart(directory, results), write_differences(directory, results))
     if last:
         remedy = "; run the same command again to record it"
         _recorded(directory, lambda recorder: _record(recorder, directory, spec, results), remedy)
@@ -51,7 +51,7 @@ def _record(recorder: Recorder, directory: Path, spec: ComparisonSpec, results: 
     run = _run(recorder, directory, spec)
     recorder.metrics(run, metrics(results))
     recorder.describe(run, f"{conclusion(results)}\n\n{markdown(results)}")
-    for name in (RESULTS_FILE, "comparison.md", PAGE, "comparison.png", "comparison.svg"):
+    for name in (RESULTS_FILE, "comparison.md", PAGE, "comparison.png", "comparison.svg", "differences.png"):
         if (directory / name).exists():
             recorder.artifact(run, directory / name)
     recorder.finish(run)

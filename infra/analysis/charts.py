@@ -106,6 +106,21 @@ def narrow_chart(results: ComparisonResults) -> str:
     return drawn[drawn.index("<svg") :]
 
 
+def write_differences(directory: Path, results: ComparisonResults) -> str:
+    """Write `differences.png`, how far each arm ends from each baseline in valid rate, and return it as an
+    SVG element; empty without a baseline."""
+    against = {
+        base: {arm.label: arm.against[base].valid for arm in results.arms if base in arm.against}
+        for base in results.baselines
+    }
+    if not against:
+        return ""
+    figure = effects_figure({results.comparison: against}, "the validation set")
+    write_png(directory / "differences.png", figure)
+    drawn = svg(figure, "differences")
+    return drawn[drawn.index("<svg") :]
+
+
 def curves_figure(
     shown: Sequence[ArmResult],
     instances: int,

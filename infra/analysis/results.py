@@ -137,6 +137,11 @@ class ComparisonResults(Frozen):
     """Whether the pilot's scores order the gains that followed; empty with fewer than three curricula."""
 
     @property
+    def baselines(self) -> tuple[str, ...]:
+        """Those that an arm is measured against so far."""
+        return tuple(base for base in BASELINES if any(base in arm.against for arm in self.arms))
+
+    @property
     def failed(self) -> tuple[ChildResult, ...]:
         """The curricula that ended with an error."""
         return tuple(child for child in self.children if child.state is State.FAILED)

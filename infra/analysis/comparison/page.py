@@ -25,18 +25,13 @@ _SHORT = 3
 """Letters of a word for the best answers that the table has room for."""
 
 
-def baselines(results: ComparisonResults) -> tuple[str, ...]:
-    """Those that an arm is measured against so far."""
-    return tuple(base for base in BASELINES if any(base in arm.against for arm in results.arms))
-
-
 def headings(results: ComparisonResults) -> tuple[str, ...]:
     """What stands above the columns of `rows`."""
     return ("engineer", "seeds", "rate", "final %", "area", *_to(results), "tokens", "time")
 
 
 def _to(results: ComparisonResults) -> list[str]:
-    return [f"to {base}" for base in baselines(results)]
+    return [f"to {base}" for base in results.baselines]
 
 
 def rows(results: ComparisonResults) -> list[tuple[str, ...]]:
@@ -49,7 +44,7 @@ def _rows(results: ComparisonResults, arm: ArmResult) -> list[tuple[str, ...]]:
     seeds = f"{len(arm.seeds)}/{len(results.seeds)}{'!' if failed else ''}"
     tokens = short_count(sum(arm.tokens.values())) if arm.tokens else ""
     time = duration(arm.seconds) if arm.seconds is not None else ""
-    bases = baselines(results)
+    bases = results.baselines
     valid = (arm.label, seeds, "valid", *_numbers(arm, "valid", bases), tokens, time)
     if not results.best:
         return [valid]
@@ -73,14 +68,25 @@ def caption(results: ComparisonResults) -> str:
     """What the table's columns are, and which curricula failed."""
     best = f", and {results.best} ones ({_short(results.best)})" if results.best else ""
     failed = ", ".join(child.name for child in results.failed)
-    said = [conclusion(results), *([f"! failed: {failed}."] if failed else []), *pilot_lines(results)]
+    said = [conclusion(results), visible(results), f"! failed: {failed}." if failed else ""]
     differences = f" {', '.join(_to(results))}: points, paired by seed and instance." if _to(results) else ""
     note = (
         f"Valid answers{best}; final: at the end; area: mean height of the curve from stage 0 on, in %;"
         f"{differences} [95 % intervals] over {sampled(results.arms)}. Tokens and time: a run, without"
         " the shared stage 0."
     )
-    return "\n".join([note, *said])
+    return "\n".join(line for line in (note, *said, *pilot_lines(results)) if line)
+
+
+def visible(results: ComparisonResults) -> str:
+    """How large a difference in valid rate has to be to be found, a sentence; empty without two arms."""
+    found = [arm.against[base].valid for arm in results.arms for base in arm.against]
+    sizes = [100 * one.detectable for one in found or [pair.valid for pair in results.pairs]]
+    if not sizes:
+        return ""
+    low, high = f"{min(sizes):.1f}", f"{max(sizes):.1f}"
+    between = low if low == high else f"{low} to {high}"
+    return f"A true difference of {between} points would be found in four of five such comparisons."
 
 
 def pilot_lines(results: ComparisonResults) -> list[str]:
@@ -156,8 +162,9 @@ def markdown(results: ComparisonResults) -> str:
     return f"# {title(results)}\n\n{table}\n\n{caption(results)}\n"
 
 
-def write_page(directory: Path, results: ComparisonResults, figure: str) -> Path:
-    """Write the page with a figure, an SVG element that may be empty, and return its path."""
+def write_page(directory: Path, results: ComparisonResults, figure: str, differences: str = "") -> Path:
+    """Write the page with the learning curves and the differences, SVG elements that may be empty, and return
+    its path."""
     rates = rate_names(results.best)
     # Of two arms of which one is a baseline the difference is in both tables.
     pairs = [pair for pair in results.pairs if not {pair.arm, pair.minus} & {*BASELINES}]
@@ -166,11 +173,13 @@ def write_page(directory: Path, results: ComparisonResults, figure: str) -> Path
     shown = page.render(
         results=results,
         figure=Markup(figure),
+        differences=Markup(differences),
+        visible=visible(results),
         narrow=Markup(narrow_chart(results)),
         made=made_with(results.made),
         pairs=pairs,
         rates=rates,
-        baselines=baselines(results),
+        baselines=results.baselines,
         intervals=intervals,
         chance=0.05 * intervals,
         pilots=pilot_lines(results),

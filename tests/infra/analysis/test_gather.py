@@ -16,7 +16,7 @@ from envgen.errors import DataError
 from flows.commands.tables import SPARED, comparison_table
 from flows.commands.terminal import fitted
 from infra.analysis import gather as gathering
-from infra.analysis.charts import write_chart
+from infra.analysis.charts import write_chart, write_differences
 from infra.analysis.comparison.page import conclusion, markdown, write_page
 from infra.analysis.formats import short_count
 from infra.analysis.gather import Finished, gather
@@ -153,6 +153,30 @@ def test_the_page_and_the_figure_are_whole_and_safe(results: ComparisonResults, 
     assert "levels" not in svg
     ElementTree.fromstring((tmp_path / "comparison.svg").read_text())
     assert (tmp_path / "comparison.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_differences_to_each_baseline_are_drawn(results: ComparisonResults, tmp_path: Path):
+    svg = write_differences(tmp_path, results)
+    assert results.baselines == ("random", "fixed")
+    for base in results.baselines:
+        assert f"{results.comparison}, minus {base}" in svg
+    assert "checkpoint-V6" in svg
+    assert (tmp_path / "differences.png").read_bytes().startswith(b"\x89PNG")
+    assert svg in write_page(tmp_path, results, "", svg).read_text()
+
+
+def test_without_a_baseline_no_differences_are_drawn(results: ComparisonResults, tmp_path: Path):
+    arms = tuple(arm.model_copy(update={"against": {}}) for arm in results.arms)
+    assert write_differences(tmp_path, results.model_copy(update={"arms": arms})) == ""
+    assert not (tmp_path / "differences.png").exists()
+
+
+def test_the_table_says_how_large_a_difference_has_to_be(results: ComparisonResults):
+    sizes = [100 * arm.against[base].valid.detectable for arm in results.arms for base in arm.against]
+    said = f"A true difference of {min(sizes):.1f} to {max(sizes):.1f} points would be found in four of five"
+    assert said in markdown(results)
+    none = {"arms": tuple(arm.model_copy(update={"against": {}}) for arm in results.arms), "pairs": ()}
+    assert "would be found" not in markdown(results.model_copy(update=none))
 
 
 def test_the_page_says_who_is_ahead_and_leads_to_the_reports(results: ComparisonResults, tmp_path: Path):
