@@ -23,7 +23,8 @@ class EngineerSpec(Frozen):
     variant: str = "V6"
     """A context variant: `engineer.context.VARIANTS`."""
     wording: Wording = "full"
-    """Not read where the shipped tiny policy is asked, which gets `compact` (`Preset.effective_engineer`)."""
+    """Not read where a policy that was taught design questions is asked, as `tiny` and `tiny-puzzles` were:
+    it gets `compact` (`Preset.effective_engineer`)."""
     max_tokens: int = Field(default=1024, ge=16)
     """Longest answer of a model engineer."""
     temperature: float = Field(default=0.0, ge=0)

@@ -26,8 +26,6 @@ from documentation.shell_lines import (
 from support.envwright_serve import person, serving
 from typer.main import get_command
 
-from infra.config.preset import PRESETS
-
 RUNNABLE = [page for page in PAGES if any(not left_out(page, line) for line in shell_lines(page))]
 
 
@@ -65,8 +63,6 @@ def folder(tmp_path: Path, runs: Path) -> Path:
     """A folder as a person has it after the demo: the run, and what the repository brings."""
     (tmp_path / "runs").symlink_to(runs)
     shutil.copytree(ROOT / "docs" / "study", tmp_path / "docs" / "study")
-    sums = (PRESETS / "micro-sums.yaml").read_text()
-    (tmp_path / "sums.yaml").write_text(sums.replace("\nmodel: ", "\nmodel: ./sums-base # "))
     return tmp_path
 
 
