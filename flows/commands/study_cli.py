@@ -82,6 +82,7 @@ def headroom(
 ) -> None:
     """What designing could be worth: constant configs or recipes, and a greedy look-ahead; the same command
     continues one that was cut off."""
+    from infra.analysis.formats import count
     from infra.analysis.headroom.results import MINUTES, PAGE, look_ahead_lines, verdict
     from infra.analysis.headroom.spec import load_headroom
     from infra.config.settings import Settings
@@ -89,8 +90,8 @@ def headroom(
     spec = load_headroom(name)
     trained = len(spec.seeds) * len(spec.configs) * (2 * spec.stages - 1 if spec.look_ahead else spec.stages)
     say(
-        f"{len(spec.configs)} configs, {len(spec.seeds)} seeds, {spec.stages} stages: {trained} stages are"
-        " trained"
+        f"{count(len(spec.configs), 'config')}, {count(len(spec.seeds), 'seed')}, "
+        f"{count(spec.stages, 'stage')}: {trained} stages are trained"
     )
     start_orchestrator()
     from flows.commands.tables import headroom_table

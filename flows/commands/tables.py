@@ -63,42 +63,47 @@ def _cells(pairs: Sequence[tuple[Rate, Difference | None]]) -> list[str]:
 
 def comparison_table(results: ComparisonResults) -> Table:
     """Engineer variants side by side, at most 100 columns wide; without what is `SPARED`, at most 80."""
-    table = Table(
-        title=page.title(results),
-        caption=page.caption(results),
-        caption_justify="left",
-        box=SIMPLE_HEAD,
-        show_edge=False,
-        padding=(0, 0),
+    table = _wide_table(
+        page.title(results), page.caption(results), page.headings(results), ("engineer", "rate")
     )
-    for name in page.headings(results):
-        words = name in ("engineer", "rate")
-        table.add_column(
-            name,
-            justify="left" if words else "right",
-            no_wrap=name != "engineer",
-            overflow="fold",
-            min_width=14 if name == "engineer" else None,
-        )
     for row in page.rows(results):
         table.add_row(*row)
     return table
 
 
 def headroom_table(results: headroom.Headroom) -> Table:
-    """Configs side by side."""
+    """Configs below each other, a row for each rate, at most 80 columns wide if names are short."""
+    first = results.arms[0].label
+    headings = ("config", "rate", "final %", f"to {first}", headroom.MINUTES)
+    title = f"Headroom of {results.preset}"
+    table = _wide_table(title, headroom.caption(results), headings, ("config", "rate"))
+    for arm in results.arms:
+        labels = (arm.label, headroom.minutes(arm))
+        for name, word in rate_names(results.best_word).items():
+            gain = getattr(arm.against.get(first), name, None)
+            table.add_row(labels[0], word, narrow(getattr(arm, name)), narrow(gain, gap=""), labels[1])
+            labels = ("", "")
+    return table
+
+
+def _wide_table(title: str, caption: str, headings: Sequence[str], words: Sequence[str]) -> Table:
+    """A table whose first column folds where it is too wide; columns that are not of `words` hold numbers."""
     table = Table(
-        title=f"Headroom of {results.preset}",
-        caption=headroom.caption(results),
+        title=title,
+        caption=caption,
         caption_justify="left",
         box=SIMPLE_HEAD,
         show_edge=False,
+        padding=(0, 0),
     )
-    for name in headroom.headings(results):
-        words = name == "config"
-        table.add_column(name.replace("`", ""), justify="left" if words else "right", no_wrap=False)
-    for row in headroom.rows(results):
-        table.add_row(*(cell.replace("`", "") for cell in row))
+    for place, name in enumerate(headings):
+        table.add_column(
+            name,
+            justify="left" if name in words else "right",
+            no_wrap=bool(place),
+            overflow="fold",
+            min_width=None if place else 14,
+        )
     return table
 
 

@@ -94,6 +94,11 @@ def write_chart(directory: Path, results: ComparisonResults) -> str:
     write_png(directory / "comparison.png", figure)
     drawn = svg(figure, "comparison")
     write_text(directory / "comparison.svg", drawn)
+    return _element(drawn)
+
+
+def _element(drawn: str) -> str:
+    """The SVG element of a file, for a page."""
     return drawn[drawn.index("<svg") :]
 
 
@@ -102,23 +107,17 @@ def narrow_chart(results: ComparisonResults) -> str:
     shown = [arm for arm in results.arms if arm.valid_curve]
     if not shown:
         return ""
-    drawn = svg(curves_figure(shown, results.instances, narrow=True), "narrow")
-    return drawn[drawn.index("<svg") :]
+    return _element(svg(curves_figure(shown, results.instances, narrow=True), "narrow"))
 
 
 def write_differences(directory: Path, results: ComparisonResults) -> str:
     """Write `differences.png`, how far each arm ends from each baseline in valid rate, and return it as an
     SVG element; empty without a baseline."""
-    against = {
-        base: {arm.label: arm.against[base].valid for arm in results.arms if base in arm.against}
-        for base in results.baselines
-    }
-    if not against:
+    if not results.against:
         return ""
-    figure = effects_figure({results.comparison: against}, "the validation set")
+    figure = effects_figure({results.comparison: results.against}, "the validation set")
     write_png(directory / "differences.png", figure)
-    drawn = svg(figure, "differences")
-    return drawn[drawn.index("<svg") :]
+    return _element(svg(figure, "differences"))
 
 
 def curves_figure(
@@ -265,7 +264,7 @@ def _explain(figure: "Figure") -> None:
     handles = {
         "95 % interval, unadjusted, misses zero": Line2D([], [], **_POINT),
         "holds zero": Line2D([], [], markerfacecolor=_HIDDEN, **_POINT),
-        "a true difference this small would probably be missed": Patch(color=_BAND),
+        "smaller than the smallest visible difference": Patch(color=_BAND),
     }
     words = {"frameon": False, "fontsize": 9.5, "labelcolor": INK}
     figure.legend(handles.values(), handles.keys(), loc="outside lower left", ncols=1, **words)

@@ -137,9 +137,13 @@ class ComparisonResults(Frozen):
     """Whether the pilot's scores order the gains that followed; empty with fewer than three curricula."""
 
     @property
-    def baselines(self) -> tuple[str, ...]:
-        """Those that an arm is measured against so far."""
-        return tuple(base for base in BASELINES if any(base in arm.against for arm in self.arms))
+    def against(self) -> dict[str, dict[str, Effect]]:
+        """Baseline -> arm -> difference in valid rate at the end; baselines without an arm are left out."""
+        found = {
+            base: {arm.label: arm.against[base].valid for arm in self.arms if base in arm.against}
+            for base in BASELINES
+        }
+        return {base: effects for base, effects in found.items() if effects}
 
     @property
     def failed(self) -> tuple[ChildResult, ...]:

@@ -1,5 +1,6 @@
 """What people read of a comparison: `comparison.html`, and its table for the terminal and `comparison.md`."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from markupsafe import Markup
@@ -14,11 +15,13 @@ from infra.analysis.formats import (
     markdown_table,
     narrow,
     rate_names,
+    share,
     short_count,
 )
 from infra.analysis.report.build import environment
 from infra.analysis.report.tables import made_with
 from infra.analysis.results import BASELINES, ArmResult, ComparisonResults, Pair, State
+from infra.analysis.statistics import POWER, Effect
 
 PAGE = "comparison.html"
 _SHORT = 3
@@ -31,7 +34,7 @@ def headings(results: ComparisonResults) -> tuple[str, ...]:
 
 
 def _to(results: ComparisonResults) -> list[str]:
-    return [f"to {base}" for base in results.baselines]
+    return [f"to {base}" for base in results.against]
 
 
 def rows(results: ComparisonResults) -> list[tuple[str, ...]]:
@@ -44,7 +47,7 @@ def _rows(results: ComparisonResults, arm: ArmResult) -> list[tuple[str, ...]]:
     seeds = f"{len(arm.seeds)}/{len(results.seeds)}{'!' if failed else ''}"
     tokens = short_count(sum(arm.tokens.values())) if arm.tokens else ""
     time = duration(arm.seconds) if arm.seconds is not None else ""
-    bases = results.baselines
+    bases = tuple(results.against)
     valid = (arm.label, seeds, "valid", *_numbers(arm, "valid", bases), tokens, time)
     if not results.best:
         return [valid]
@@ -79,14 +82,19 @@ def caption(results: ComparisonResults) -> str:
 
 
 def visible(results: ComparisonResults) -> str:
-    """How large a difference in valid rate has to be to be found, a sentence; empty without two arms."""
-    found = [arm.against[base].valid for arm in results.arms for base in arm.against]
-    sizes = [100 * one.detectable for one in found or [pair.valid for pair in results.pairs]]
-    if not sizes:
+    """The smallest visible differences in valid rate, a sentence; empty if none can be told.
+
+    Arms whose policies are the same have no scatter that one could be told from.
+    """
+    effects = [effect for arms in results.against.values() for effect in arms.values()]
+    effects = [effect for effect in effects or [pair.valid for pair in results.pairs] if effect.error]
+    if not effects:
         return ""
+    sizes = [100 * effect.detectable for effect in effects]
     low, high = f"{min(sizes):.1f}", f"{max(sizes):.1f}"
     between = low if low == high else f"{low} to {high}"
-    return f"A true difference of {between} points would be found in four of five such comparisons."
+    limits = "too small with few seeds" if len(results.seeds) > 1 else "over instances alone"
+    return f"Smallest visible difference (nominal power {share(POWER)}, {limits}): {between} points."
 
 
 def pilot_lines(results: ComparisonResults) -> list[str]:
@@ -102,9 +110,8 @@ def pilot_lines(results: ComparisonResults) -> list[str]:
 def conclusion(results: ComparisonResults) -> str:
     """Who ends ahead of a baseline, by how much, and who cannot be told from it: a sentence for each baseline
     that takes part; without one, who ends ahead of whom."""
-    said = [sentence for base in BASELINES if (sentence := _conclusion(results, base))]
-    if said:
-        return " ".join(said)
+    if results.against:
+        return " ".join(_conclusion(base, effects) for base, effects in results.against.items())
     if not any(arm.valid for arm in results.arms):
         return "No curriculum has finished yet."
     return _without_baseline(results)
@@ -132,14 +139,11 @@ def _ahead(pair: Pair) -> str:
     return f"{names[0]} ahead of {names[1]} by {difference_text(found)}"
 
 
-def _conclusion(results: ComparisonResults, base: str) -> str:
-    effects = {arm.label: arm.against[base].valid for arm in results.arms if base in arm.against}
-    if not effects:
-        return ""
+def _conclusion(base: str, effects: Mapping[str, Effect]) -> str:
     ordered = sorted(effects.items(), key=lambda item: -item[1].value)
-    clear = [f"{name} by {difference_text(effect)}" for name, effect in ordered if effect.low > 0]
-    behind = [f"{name} by {difference_text(effect)}" for name, effect in ordered if effect.high < 0]
-    alike = [name for name, effect in ordered if effect.low <= 0 <= effect.high]
+    clear = [f"{name} by {difference_text(effect)}" for name, effect in ordered if effect.sign > 0]
+    behind = [f"{name} by {difference_text(effect)}" for name, effect in ordered if effect.sign < 0]
+    alike = [name for name, effect in ordered if not effect.sign]
     parts = [
         f"ahead of it: {listed(clear)}" if clear else "",
         f"behind it: {listed(behind)}" if behind else "",
@@ -179,7 +183,7 @@ def write_page(directory: Path, results: ComparisonResults, figure: str, differe
         made=made_with(results.made),
         pairs=pairs,
         rates=rates,
-        baselines=results.baselines,
+        baselines=tuple(results.against),
         intervals=intervals,
         chance=0.05 * intervals,
         pilots=pilot_lines(results),

@@ -1,13 +1,15 @@
 """What the constant arms and the look-ahead of a headroom measurement end at; `headroom.json` and its page.
 
-Configs are chosen on one half of the validation set, every second instance, and reported on the other: the
-best of a dozen is too high where it was chosen. Without a look-ahead nothing is chosen, and all instances
-are reported on.
+Configs are chosen on one half of the instances, every second one, and reported on the other: the best of a
+dozen is too high where it was chosen. That leaves the luck of a training, which both halves share: the
+policies that the look-ahead chose are those that are reported on. Without a look-ahead all instances are
+reported on, and the best arm is too high.
 """
 
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -20,9 +22,10 @@ from infra.analysis.gather import Finished, arm_result, ended
 from infra.analysis.headroom.spec import LOOK_AHEAD, Chain, HeadroomSpec
 from infra.analysis.results import RATES, ArmResult
 from infra.analysis.statistics import Effect, rate
+from infra.config.preset import TUNING_SEED
 
 CHOSEN_ON, REPORTED_ON, ALL = slice(0, None, 2), slice(1, None, 2), slice(None)
-"""Instances of the validation set."""
+"""Instances that a curriculum is evaluated on."""
 FIT = 2.0
 """A preset is fit if the best beats the first config by so many times the smallest visible difference."""
 RESULTS, PAGE, FIGURE = "headroom.json", "headroom.md", "headroom.png"
@@ -37,6 +40,8 @@ class Headroom(Frozen):
     preset: str
     stages: int
     seeds: tuple[int, ...]
+    judged: Literal["validation set", "tuning set"]
+    """What the curricula are evaluated on."""
     instances: int
     """That are reported on."""
     best_word: str | None
@@ -72,7 +77,8 @@ class Headroom(Frozen):
 
     @property
     def fit(self) -> bool:
-        """Whether there is something to design: a visible gain, by configs that change over the stages."""
+        """Whether there is something to design: the best config or the look-ahead gains enough, and the
+        look-ahead changes its config over the stages."""
         gains = [self.gain(arm) for arm in (self.best, self.look_ahead) if arm]
         return self.changes and any(gain.value > FIT * gain.detectable for gain in gains if gain)
 
@@ -97,6 +103,7 @@ def gather(directory: Path, spec: HeadroomSpec, chains: Mapping[int, Chain]) -> 
         preset=spec.preset,
         stages=spec.stages,
         seeds=spec.seeds,
+        judged="tuning set" if comparison.preset.validation.seed == TUNING_SEED else "validation set",
         instances=start.shape[1],
         best_word=comparison.preset.space.best,
         start=rate(start),
@@ -118,9 +125,9 @@ def _judged(run: Finished, part: slice) -> Finished:
 def write_results(directory: Path, results: Headroom) -> None:
     """Write `headroom.json`, the page and its picture."""
     gains = {arm.label: gain for arm in results.arms if (gain := results.gain(arm))}
-    rows = {f"{results.preset}, {len(results.seeds)} seeds": {results.arms[0].label: gains}}
+    effects = {f"{results.preset}, {len(results.seeds)} seeds": {results.arms[0].label: gains}}
     write_json(directory / RESULTS, results)
-    write_png(directory / FIGURE, effects_figure(rows, "the validation set"))
+    write_png(directory / FIGURE, effects_figure(effects, f"the {results.judged}"))
     write_text(directory / PAGE, markdown(results))
 
 
@@ -132,7 +139,10 @@ def markdown(results: Headroom) -> str:
         "",
         caption(results),
         "",
-        markdown_table(headings(results), rows(results)),
+        markdown_table(
+            [name.replace(first, f"`{first}`") for name in headings(results)],
+            [(f"`{config}`", *cells) for config, *cells in rows(results)],
+        ),
         "",
         *(f"- {chain}" for chain in look_ahead_lines(results)),
         *([""] if results.chains else []),
@@ -147,7 +157,7 @@ def markdown(results: Headroom) -> str:
 def caption(results: Headroom) -> str:
     """What the numbers of the table are."""
     words = list(rate_names(results.best_word).values())
-    judged = f"{results.instances} instances of the validation set"
+    judged = f"{results.instances} instances of the {results.judged}"
     half = "; configs were chosen on the other half" if results.look_ahead else ""
     return (
         f"{count(results.stages, 'stage')}, seeds {', '.join(map(str, results.seeds))}. "
@@ -160,13 +170,18 @@ def caption(results: Headroom) -> str:
 def headings(results: Headroom) -> list[str]:
     """Of the columns of the table."""
     first, words = results.arms[0].label, rate_names(results.best_word).values()
-    compared = (f"{word} minus `{first}`" for word in words)
+    compared = (f"{word} minus {first}" for word in words)
     return ["config", *(f"{word}, %" for word in words), *compared, MINUTES]
 
 
 def rows(results: Headroom) -> list[tuple[str, ...]]:
     """Of the table, one a config."""
     return [_row(results, arm) for arm in results.arms]
+
+
+def minutes(arm: ArmResult) -> str:
+    """That the optimizer steps of a curriculum took, mean over seeds."""
+    return f"{(arm.training_seconds or 0) / 60:.1f}"
 
 
 def look_ahead_lines(results: Headroom) -> list[str]:
@@ -178,10 +193,13 @@ def verdict(results: Headroom) -> str:
     """Whether there is something to design, in words."""
     best, ahead = results.best, results.look_ahead
     if ahead is None:
-        return f"The best arm, `{best.label}`, {_beats(results, best)}."
+        chance = f"The highest of {len(results.arms)} is too high on average."
+        return f"The best arm, `{best.label}`, {_beats(results, best)}. {chance}"
     changed = "changed its config over the stages"
     chose = changed if results.changes else "chose the same config at every stage"
-    needed = f"a gain of {FIT:g} times the smallest visible difference by configs that change"
+    needed = (
+        f"a gain of {FIT:g} times the smallest visible difference, and a look-ahead that changes its config"
+    )
     no = f"not fit for a study, which takes {needed}"
     fit = f"fit for a study: there is {needed}" if results.fit else no
     constant = f"The best constant config, `{best.label}`, {_beats(results, best)}"
@@ -193,7 +211,7 @@ def _row(results: Headroom, arm: ArmResult) -> tuple[str, ...]:
     rates, to_first = rate_names(results.best_word), arm.against.get(results.arms[0].label)
     ends = (getattr(arm, name) for name in rates)
     gains = (getattr(to_first, name, None) for name in rates)
-    return f"`{arm.label}`", *map(narrow, (*ends, *gains)), f"{(arm.training_seconds or 0) / 60:.1f}"
+    return arm.label, *map(narrow, (*ends, *gains)), minutes(arm)
 
 
 def _beats(results: Headroom, arm: ArmResult) -> str:

@@ -17,10 +17,10 @@ from flows.commands.tables import SPARED, comparison_table
 from flows.commands.terminal import fitted
 from infra.analysis import gather as gathering
 from infra.analysis.charts import write_chart, write_differences
-from infra.analysis.comparison.page import conclusion, markdown, write_page
+from infra.analysis.comparison.page import conclusion, markdown, visible, write_page
 from infra.analysis.formats import short_count
 from infra.analysis.gather import Finished, gather
-from infra.analysis.results import Against, ComparisonResults, Pair, State, read_comparison_results
+from infra.analysis.results import Against, ArmResult, ComparisonResults, Pair, State, read_comparison_results
 from infra.analysis.spec import plan
 from infra.analysis.statistics import Effect
 from infra.config.preset import parse_override
@@ -157,8 +157,8 @@ def test_the_page_and_the_figure_are_whole_and_safe(results: ComparisonResults, 
 
 def test_the_differences_to_each_baseline_are_drawn(results: ComparisonResults, tmp_path: Path):
     svg = write_differences(tmp_path, results)
-    assert results.baselines == ("random", "fixed")
-    for base in results.baselines:
+    assert list(results.against) == ["random", "fixed"]
+    for base in results.against:
         assert f"{results.comparison}, minus {base}" in svg
     assert "checkpoint-V6" in svg
     assert (tmp_path / "differences.png").read_bytes().startswith(b"\x89PNG")
@@ -171,12 +171,40 @@ def test_without_a_baseline_no_differences_are_drawn(results: ComparisonResults,
     assert not (tmp_path / "differences.png").exists()
 
 
-def test_the_table_says_how_large_a_difference_has_to_be(results: ComparisonResults):
-    sizes = [100 * arm.against[base].valid.detectable for arm in results.arms for base in arm.against]
-    said = f"A true difference of {min(sizes):.1f} to {max(sizes):.1f} points would be found in four of five"
-    assert said in markdown(results)
-    none = {"arms": tuple(arm.model_copy(update={"against": {}}) for arm in results.arms), "pairs": ()}
-    assert "would be found" not in markdown(results.model_copy(update=none))
+def effect_of(detectable: float) -> Effect:
+    return Effect(
+        value=0, low=-1, high=1, error=detectable / 3, freedom=2, seeds=2, p=1, detectable=detectable
+    )
+
+
+@pytest.mark.parametrize(
+    ("to_fixed", "each_other", "seeds", "said"),
+    [
+        (
+            (0.025, 0.041),
+            (),
+            (0, 1),
+            "(nominal power 80\u00a0%, too small with few seeds): 2.5 to 4.1 points.",
+        ),
+        ((0.025, 0.0), (0.3,), (0, 1), "(nominal power 80\u00a0%, too small with few seeds): 2.5 points."),
+        ((), (0.03,), (0,), "(nominal power 80\u00a0%, over instances alone): 3.0 points."),
+        ((), (0.0,), (0, 1), ""),
+        ((), (), (0, 1), ""),
+    ],
+)
+def test_the_table_says_how_large_a_difference_has_to_be(
+    results: ComparisonResults,
+    to_fixed: tuple[float, ...],
+    each_other: tuple[float, ...],
+    seeds: tuple[int, ...],
+    said: str,
+):
+    found = [Against(seeds=2, valid=effect_of(size), optimal=effect_of(size)) for size in to_fixed]
+    arms = [ArmResult(label=f"arm{n}", seeds=seeds, against={"fixed": one}) for n, one in enumerate(found)]
+    pairs = [Pair(arm="a", minus="b", valid=effect_of(size)) for size in each_other]
+    changes = {"arms": tuple(arms), "pairs": tuple(pairs), "seeds": seeds}
+    sentence = visible(results.model_copy(update=changes))
+    assert sentence == (f"Smallest visible difference {said}" if said else "")
 
 
 def test_the_page_says_who_is_ahead_and_leads_to_the_reports(results: ComparisonResults, tmp_path: Path):

@@ -11,8 +11,9 @@ from envgen.family import Source
 from envgen.sampling import sample
 from flows.commands.tables import headroom_table
 from infra.analysis import gather as gathering
+from infra.analysis.formats import narrow
 from infra.analysis.gather import Finished
-from infra.analysis.headroom.results import gather, markdown, rows, verdict
+from infra.analysis.headroom.results import gather, markdown, verdict
 from infra.analysis.headroom.spec import HeadroomSpec, load_headroom
 from infra.config.preset import TUNING_SEED
 from infra.runs.data import validation_instances
@@ -192,11 +193,28 @@ def test_without_a_look_ahead_all_instances_are_reported_on(monkeypatch, tmp_pat
     assert verdict(results).startswith("The best arm, `waits`, ends")
 
 
-def test_the_table_of_a_terminal_has_what_the_page_has(monkeypatch, tmp_path):
-    results = summed_up(monkeypatch, tmp_path, ENDS, (), 0, look_ahead=False)
+@pytest.mark.parametrize("width", [80, 200])
+def test_the_table_of_a_terminal_is_whole(monkeypatch, tmp_path, width: int):
+    results = summed_up(monkeypatch, tmp_path, ENDS, ("waits", "large"), 0.8)
     out = io.StringIO()
-    Console(file=out, width=200).print(headroom_table(results))
+    Console(file=out, width=width).print(headroom_table(results))
     shown = [line.split() for line in out.getvalue().splitlines()]
-    for row in rows(results):
-        assert " ".join(row).replace("`", "").split() in shown
-    assert "valid minus uniform" in out.getvalue()
+    for arm in results.arms[1:]:
+        gain = results.gain(arm)
+        assert gain
+        rate, change = narrow(arm.valid).split(), narrow(gain, gap="")
+        assert [arm.label, "valid", *rate, change, "1.0"] in shown
+    assert "\u2026" not in out.getvalue()
+
+
+def test_what_was_judged_on_the_tuning_set_says_so(monkeypatch, tmp_path):
+    tuned = {"validation.seed": TUNING_SEED}
+    for settings, judged in (({}, "validation set"), (tuned, "tuning set")):
+        results = summed_up(monkeypatch, tmp_path, ENDS, (), 0, look_ahead=False, settings=settings)
+        assert f"instances of the {judged}." in markdown(results)
+
+
+def test_the_best_constant_config_alone_makes_no_preset_fit(monkeypatch, tmp_path):
+    constant = {"uniform": 0.4, "waits": 0.8, "large": 0.4}
+    assert summed_up(monkeypatch, tmp_path, constant, ("waits", "large"), 0.8).fit
+    assert not summed_up(monkeypatch, tmp_path, constant, ("waits", "waits"), 0.8).fit
