@@ -19,7 +19,9 @@ SMALLER = {
     "envwright compare tiny --engineers random": f"{FEW} --stages 2 --seeds 0",
     "envwright compare tiny --engineers fixed": f"{FEW} --stages 2 --seeds 0",
     "envwright benchmark tiny": "--limit 1",
-    "envwright bootstrap -o sums-base": "--set steps=4 --set save_steps=4 --set batch_size=8",
+    "envwright bootstrap -o sums-base": (
+        "--set steps=4 --set warmup_steps=1 --set save_steps=4 --set batch_size=8"
+    ),
     "envwright approve decided": "--yes",
     "prefect deployment run curriculum/tiny -p name=served": f"-p options='{_OPTIONS}'",
 }
