@@ -62,7 +62,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def folder(tmp_path: Path, runs: Path) -> Path:
     """A folder as a person has it after the demo: the run, and what the repository brings."""
     (tmp_path / "runs").symlink_to(runs)
-    shutil.copytree(ROOT / "docs" / "study", tmp_path / "docs" / "study")
+    for data in ("study", "strong/study", "hour/study"):
+        shutil.copytree(ROOT / "docs" / data, tmp_path / "docs" / data)
     return tmp_path
 
 
