@@ -133,16 +133,15 @@ def write_results(directory: Path, results: Headroom) -> None:
 
 def markdown(results: Headroom) -> str:
     """The table, the chains of the look-ahead, and whether the preset is fit for a study."""
-    first = results.arms[0].label
+    first, words = results.arms[0].label, rate_names(results.best_word).values()
+    compared = (f"{word} minus `{first}`" for word in words)
+    headings = ["config", *(f"{word}, %" for word in words), *compared, MINUTES]
     lines = [
         f"# Headroom of `{results.preset}`",
         "",
         caption(results),
         "",
-        markdown_table(
-            [name.replace(first, f"`{first}`") for name in headings(results)],
-            [(f"`{config}`", *cells) for config, *cells in rows(results)],
-        ),
+        markdown_table(headings, [_row(results, arm) for arm in results.arms]),
         "",
         *(f"- {chain}" for chain in look_ahead_lines(results)),
         *([""] if results.chains else []),
@@ -165,18 +164,6 @@ def caption(results: Headroom) -> str:
         f"The base policy solves {percent(results.start.value)}. Brackets are 95 % intervals, over seeds and "
         "instances."
     )
-
-
-def headings(results: Headroom) -> list[str]:
-    """Of the columns of the table."""
-    first, words = results.arms[0].label, rate_names(results.best_word).values()
-    compared = (f"{word} minus {first}" for word in words)
-    return ["config", *(f"{word}, %" for word in words), *compared, MINUTES]
-
-
-def rows(results: Headroom) -> list[tuple[str, ...]]:
-    """Of the table, one a config."""
-    return [_row(results, arm) for arm in results.arms]
 
 
 def minutes(arm: ArmResult) -> str:
@@ -211,7 +198,7 @@ def _row(results: Headroom, arm: ArmResult) -> tuple[str, ...]:
     rates, to_first = rate_names(results.best_word), arm.against.get(results.arms[0].label)
     ends = (getattr(arm, name) for name in rates)
     gains = (getattr(to_first, name, None) for name in rates)
-    return arm.label, *map(narrow, (*ends, *gains)), minutes(arm)
+    return f"`{arm.label}`", *map(narrow, (*ends, *gains)), minutes(arm)
 
 
 def _beats(results: Headroom, arm: ArmResult) -> str:
