@@ -113,23 +113,20 @@ def _run_all(
     for child in todo:
         failures.pop(child.name, None)
 
-    pace, took = Pace(len(todo), at_a_time if known else None), dict[str, float]()
     left = _seconds_left(directory, spec, todo, at_a_time) if known else None
     if left is not None:
         log.info("stage 0 is there; about %s left", duration(left))
 
     def start(child: Child) -> None:
-        begun, preset = time.monotonic(), spec.preset_of(child)
+        preset = spec.preset_of(child)
         children.run(child.name, child.title, preset, spec.root(child.seed) if spec.roots else "")
         if not finished(directory / child.name, preset):
             raise RunDirectoryError(
                 f"{directory / child.name}: ended without an error, but its results are not complete or not"
                 " readable"
             )
-        took[child.name] = time.monotonic() - begun
 
-    def ended(child: Child, error: BaseException | None) -> None:
-        stands = pace.over(took.get(child.name))
+    def ended(child: Child, error: BaseException | None, stands: str) -> None:
         if error is None:
             log.info("%s: finished; %s", child.title, stands)
         else:
@@ -137,7 +134,7 @@ def _run_all(
             log.error("%s: failed, %s: %s", child.title, stands, failures[child.name])
         publish_comparison(directory, spec, failures)
 
-    run_each(todo, jobs, start, ended, children.stop)
+    run_each(todo, jobs, start, ended, children.stop, known=known)
     return publish_comparison(directory, spec, failures, last=True)
 
 
@@ -175,7 +172,7 @@ def _run_roots(
         log.info("%s: stage 0", name)
         children.run(name, f"stage 0, {name}", roots[name])
 
-    run_each(left, jobs, start, lambda _, error: errors.extend([error] if error else []), children.stop)
+    run_each(left, jobs, start, lambda _, error, __: errors.extend([error] if error else []), children.stop)
     if errors:
         raise errors[0]
 
@@ -195,17 +192,27 @@ def run_each(
     todo: list[T],
     jobs: int,
     start: Callable[[T], None],
-    ended: Callable[[T, BaseException | None], None],
+    ended: Callable[[T, BaseException | None, str], None],
     stop: Callable[[], None],
+    *,
+    known: bool = True,
 ) -> None:
     """Start every child, `jobs` at a time, each in a thread that lives as long as it; tell of each end in
-    this thread."""
+    this thread, with how many are over and, if it is `known` that `jobs` run at a time, the time left."""
+    pace = Pace(len(todo), min(jobs, len(todo)) if known else None)
+
+    def timed(child: T) -> float:
+        begun = time.monotonic()
+        start(child)
+        return time.monotonic() - begun
+
     with ThreadPoolExecutor(max_workers=jobs) as pool:
         # Each thread gets a context of its own, so that its log lines belong to this flow run.
-        futures = {pool.submit(copy_context().run, start, child): child for child in todo}
+        futures = {pool.submit(copy_context().run, timed, child): child for child in todo}
         try:
             for future in as_completed(futures):
-                ended(futures[future], future.exception())
+                error = future.exception()
+                ended(futures[future], error, pace.over(None if error else future.result()))
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             stop()

@@ -73,9 +73,9 @@ def _train_candidates(
     log.info("%d curricula, %d of them finished already; %d at a time", len(todo), done, jobs)
     failed: list[str] = []
 
-    def over(name: str, error: BaseException | None) -> None:
+    def over(name: str, error: BaseException | None, stands: str) -> None:
         failed.extend([name] if error else [])
-        log.info("%s: %s", name, f"failed: {error}" if error else "finished")
+        log.info("%s: %s; %s", name, f"failed: {error}" if error else "finished", stands)
 
     run_each(left, jobs, lambda name: children.run(name, name, todo[name]), over, children.stop)
     if failed:

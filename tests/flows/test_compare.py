@@ -26,7 +26,7 @@ CHILDREN = plan("micro", "fixed,random,levels,frontier", "0,1").children
 
 
 def test_every_child_is_started_at_most_so_many_at_a_time():
-    running, most, ended = set(), [], []
+    running, most, ended, told = set(), [], [], []
     lock = threading.Lock()
 
     def start(child: Child) -> None:
@@ -37,9 +37,15 @@ def test_every_child_is_started_at_most_so_many_at_a_time():
         with lock:
             running.remove(child.name)
 
-    run_each(CHILDREN, 3, start, lambda child, error: ended.append((child.name, error)), lambda: None)
+    def note(child: Child, error: BaseException | None, stands: str) -> None:
+        ended.append((child.name, error))
+        told.append(stands)
+
+    run_each(CHILDREN, 3, start, note, lambda: None)
     assert max(most) <= 3
     assert sorted(ended) == sorted((child.name, None) for child in CHILDREN)
+    assert told[0].startswith("1 of 8, about ")
+    assert told[-1] == "8 of 8"
 
 
 def test_a_child_that_fails_takes_no_other_with_it():
@@ -49,7 +55,7 @@ def test_a_child_that_fails_takes_no_other_with_it():
         if child.name == "random-s0":
             raise RuntimeError("out of memory")
 
-    def note(child: Child, error: BaseException | None) -> None:
+    def note(child: Child, error: BaseException | None, _: str) -> None:
         assert threading.current_thread() is threading.main_thread(), (
             "what is published is published by one thread"
         )
@@ -67,7 +73,7 @@ def test_an_interruption_stops_what_runs_and_starts_nothing_more():
         if child is not CHILDREN[0]:
             assert stopped.wait(20)
 
-    def interrupt(child: Child, error: BaseException | None) -> None:
+    def interrupt(child: Child, error: BaseException | None, stands: str) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

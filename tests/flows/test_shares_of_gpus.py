@@ -113,7 +113,11 @@ def children(tmp_path: Path, monkeypatch):
         preset = load_preset("micro")
         made = Children(tmp_path / "c", jobs, shares_of_gpus([preset], jobs))
         errors = {}
-        run_each(names, jobs, lambda n: made.run(n, n, preset), errors.__setitem__, made.stop)
+
+        def ended(name: str, error: BaseException | None, stands: str) -> None:
+            errors[name] = error
+
+        run_each(names, jobs, lambda n: made.run(n, n, preset), ended, made.stop)
         failed = {name for name, error in errors.items() if isinstance(error, ChildError)}
         assert failed == {name for name in names if name.startswith("fails")}
         return {path.name: path.read_text() for path in (tmp_path / "notes").iterdir()}
