@@ -33,7 +33,8 @@ class Difference(Frozen):
     high: float
 
     def __str__(self) -> str:
-        return f"{self.value:+.1%} [{self.low:+.1%}, {self.high:+.1%}]"
+        value, low, high = (100 * number for number in (self.value, self.low, self.high))
+        return f"{value:+.1f} points [{low:+.1f}, {high:+.1f}]"
 
 
 class Labelled(Frozen):

@@ -113,7 +113,8 @@ class PlainFamily:
             else:
                 exhausted.append(own)
         if len(found) < count:
-            raise ShortageError(f"{kind.label}: found {len(found)} of {count}; ask for fewer", found)
+            short = f"only {len(found)} of {count} distinct instances were found, outside the held-out ones"
+            raise ShortageError(f"{kind.label}: {short}; ask for fewer, or change the knobs", found)
         labelled = {knob.word: round(knobs[knob.name] * count) for knob in kind.knobs if knob.label}
         line = ", ".join(f"{number} {word}" for word, number in {"instances": count, **labelled}.items())
         return Drawn(found, {"instances": count, **labelled}, f"{kind.label}: {line}")

@@ -18,7 +18,7 @@ from envgen.config import SHARE
 from envgen.errors import ConfigError, SamplingError
 from envgen.family import Knob, Space
 from envgen.files import write_json
-from flows.suspended import WAITING, tell_what_it_waits_for
+from flows.suspended import WAITING, asked_before, tell_what_it_waits_for
 from infra.analysis.formats import config_changes
 from infra.analysis.stage_view import pilot_text, proposal_markdown
 from infra.runs.decision import MAX_COMMENT, Verdict
@@ -59,15 +59,20 @@ def ask(run: RunRef, stage: int) -> None:
         )
         return
     seen, problem = run.stage(stage).digest(Stage.proposal), ""
-    write_json(run.directory / WAITING, {"flow_run": str(flow_run.id), "stage": stage, "proposal": seen})
+    waiting = {"flow_run": str(flow_run.id), "stage": stage, "proposal": seen}
+    if again := asked_before(run.directory, waiting):
+        # Prefect logs that it suspends before it looks whether there is an answer.
+        log.info("stage %d: going on; if the form was submitted, its answer is read now", stage)
+    write_json(run.directory / WAITING, waiting)
     for attempt in range(ASKED_AT_MOST):
         form = approval_form(run, stage, problem)
-        log.info(
-            "stage %d: waiting for a decision on the proposal, in the form of this run or with envwright"
-            " approve %s",
-            stage,
-            run.argument,
-        )
+        if attempt or not again:
+            log.info(
+                "stage %d: waiting for a decision on the proposal, in the form of this run or with envwright"
+                " approve %s",
+                stage,
+                run.argument,
+            )
         try:
             answer: Any = suspend_flow_run(
                 wait_for_input=form, key=f"stage-{stage + 1}-{seen[:12]}-{attempt}"
@@ -88,9 +93,11 @@ def ask(run: RunRef, stage: int) -> None:
         try:
             edit = _raw(run.preset.space, answer.config)
             told = {"comment": answer.comment, "by": answer.by}
-            store_decision(
-                run, decided(run, stage, answer.decision, via="form", seen=seen, edit=edit, **told)
-            )
+            decision = decided(run, stage, answer.decision, via="form", seen=seen, edit=edit, **told)
+            store_decision(run, decision)
+            if decision.edited:
+                edits = config_changes(run.preset.space, run.stage(stage).proposal.config, decision.config)
+                log.info("stage %d: edited: %s", stage, edits)
             return
         except (ConfigError, SamplingError) as error:
             problem = str(error)
@@ -177,7 +184,7 @@ def _config_form(space: Space) -> type[BaseModel]:
 
 
 def _number(knob: Knob) -> tuple[type, Any]:
-    description = knob.means[0].upper() + knob.means[1:] + "."
+    description = f"{knob.means[0].upper()}{knob.means[1:]}; {knob.low:g} to {knob.high:g}."
     return float, Field(ge=knob.low, le=knob.high, title=knob.name, description=description)
 
 

@@ -5,6 +5,7 @@ import json
 import time
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 from prefect.client.orchestration import get_client
@@ -14,6 +15,12 @@ WAITING = ".waiting.json"
 """In a run directory: which flow run is suspended for a decision."""
 SETTLE_SECONDS = 10.0
 """A suspended run is left alone for so long."""
+
+
+def asked_before(directory: Path, waiting: dict[str, Any]) -> bool:
+    """Whether the run was suspended already for what it waits for."""
+    file = directory / WAITING
+    return file.exists() and json.loads(file.read_text()) == waiting
 
 
 def tell_what_it_waits_for(flow_run_id: UUID, message: str) -> None:

@@ -76,7 +76,9 @@ class TrainingProgress:
         """Take a progress entry of the trainer."""
         if "reward" not in entry or not (self._throttle.ready() or entry["step"] == entry["steps"]):
             return
-        text = progress_text(entry, self._seconds_after(entry))
+        # A comparison's shared stage 0 is a run of one stage; "of the run" would be read as of all.
+        whole = "run" if self._run.preset.stages > 1 else "stage"
+        text = progress_text(entry, self._seconds_after(entry), whole)
         log.info("stage %d: %s", self._stage, text)
         if self._bar is not None:
             show(
@@ -93,14 +95,14 @@ class TrainingProgress:
         return self._after
 
 
-def progress_text(entry: dict[str, Any], after: float | None = None) -> str:
+def progress_text(entry: dict[str, Any], after: float | None = None, whole: str = "run") -> str:
     """A progress entry of the trainer in words; the speed is that of this process, not of those that it
-    resumed from. `after` are the seconds that the run takes after this training, if they are known."""
+    resumed from. `after` are the seconds that the `whole` takes after this training, if they are known."""
     here, elapsed, left = entry["steps_here"], entry["elapsed"], ""
     if here:
         seconds = elapsed / here * (entry["steps"] - entry["step"])
         left = f", about {seconds:.0f} s of this training left"
-        left += f", {duration(seconds + after)} of the run" if after is not None else ""
+        left += f", {duration(seconds + after)} of the {whole}" if after is not None else ""
     speed = f", {entry['tokens_here'] / elapsed:,.0f} tokens/s" if elapsed else ""
     return (
         f"step {entry['step']} of {entry['steps']}, reward {entry['reward']:.2f}, valid"

@@ -10,7 +10,7 @@ from envgen.breakdown import Rate
 from envgen.errors import RunDirectoryError
 from envgen.files import digest, write_json, write_text
 from infra.analysis.charts import write_chart, write_differences
-from infra.analysis.comparison.page import PAGE, conclusion, markdown, write_page
+from infra.analysis.comparison.page import PAGE, conclusion, conclusion_of_best, markdown, write_page
 from infra.analysis.gather import gather
 from infra.analysis.results import RATES, RESULTS_FILE, ComparisonResults, read_comparison_results
 from infra.analysis.spec import ComparisonSpec
@@ -50,7 +50,8 @@ def publish_comparison(
 def _record(recorder: Recorder, directory: Path, spec: ComparisonSpec, results: ComparisonResults) -> None:
     run = _run(recorder, directory, spec)
     recorder.metrics(run, metrics(results))
-    recorder.describe(run, f"{conclusion(results)}\n\n{markdown(results)}")
+    said = f"{conclusion(results)} {conclusion_of_best(results)}".rstrip()
+    recorder.describe(run, f"{said}\n\n{markdown(results)}")
     for name in (RESULTS_FILE, "comparison.md", PAGE, "comparison.png", "comparison.svg", "differences.png"):
         if (directory / name).exists():
             recorder.artifact(run, directory / name)

@@ -38,4 +38,5 @@ def show_result(
     stage."""
     places = {"report": str(run.path(Run.report).resolve()), **addresses}
     text = result_markdown(run.preset.space, results, run.preset.stages, places, waiting)
-    keep_markdown(run_key(run, "result"), text, f"{run.name}: result so far")
+    so_far = " so far" if len(results.stages) < run.preset.stages else ""
+    keep_markdown(run_key(run, "result"), text, f"{run.name}: result{so_far}")

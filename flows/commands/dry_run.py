@@ -155,8 +155,8 @@ def _sizes(preset: Preset, asked: int) -> list[str]:
     return [
         f"the longest prompt has about {asked} tokens, with its answer {asked + answer_tokens(preset.trl)}",
         (
-            f"GPUs: {batches.processes}, each with {batches.per_device} answers a pass and"
-            f" {batches.generated} generated together"
+            f"processes that train (one a GPU): {batches.processes}, each with {batches.per_device} answers"
+            f" a pass and {batches.generated} generated together"
         ),
         f"{batches.answers} answers to {batches.prompts} prompts at a time",
     ]
@@ -209,8 +209,8 @@ def _assumptions(work: Workload, answer_length: int | None, rate: Throughput | N
         "hours are at the rates given"
         if rate
         else (
-            "no hours without --throughput GEN,TRAIN, the tokens a second that your GPUs generate and"
-            " train on"
+            "no hours without --throughput GEN,TRAIN, the tokens a second that your machine generates and"
+            " trains on"
         )
     )
     return [

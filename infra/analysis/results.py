@@ -139,8 +139,12 @@ class ComparisonResults(Frozen):
     @property
     def against(self) -> dict[str, dict[str, Effect]]:
         """Baseline -> arm -> difference in valid rate at the end; baselines without an arm are left out."""
+        return self.differences("valid")
+
+    def differences(self, rate: RateName) -> dict[str, dict[str, Effect]]:
+        """The same of any rate."""
         found = {
-            base: {arm.label: arm.against[base].valid for arm in self.arms if base in arm.against}
+            base: {arm.label: getattr(arm.against[base], rate) for arm in self.arms if base in arm.against}
             for base in BASELINES
         }
         return {base: effects for base, effects in found.items() if effects}

@@ -187,6 +187,8 @@ def _leaves(fields: dict[str, Any], above: str = "") -> Iterator[tuple[str, Any]
 
 def _told(name: str, there: str, here: str) -> str:
     """A field with both values, cut to where they differ."""
+    if name.endswith(".sha256"):
+        name = f"the content of a file, {name}"
     pairs = enumerate(zip(there, here, strict=False))
     same = next((index for index, (one, other) in pairs if one != other), min(len(there), len(here)))
     start = max(0, same - _WIDTH // 3) if max(len(there), len(here)) > _WIDTH else 0

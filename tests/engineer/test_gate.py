@@ -29,7 +29,7 @@ def test_a_drop_has_the_consequence_that_was_asked_for(gate, action, in_force):
     decision = decide(gate, 3, 1, DROP, 0.001)
     assert decision.dropped
     assert (decision.action, decision.in_force, decision.best) == (action, in_force, 1)
-    assert "-10.0% [-15.0%, -5.0%] against stage 1, p = 0.001: a drop" in decision.reason
+    assert "-10.0 points [-15.0, -5.0] against stage 1, p = 0.001: a drop" in decision.reason
 
 
 def test_the_best_is_the_highest_rate_and_of_equals_the_earlier():

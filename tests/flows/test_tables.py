@@ -88,8 +88,8 @@ def test_a_drop_says_what_followed_and_the_policy_that_the_run_ends_with():
     lines = closing_lines(start.model_copy(update={"stages": tuple(stages)}))
     assert lines == [
         (
-            "stage 1: valid rate -20.0% [-30.0%, -10.0%] against stage 0, p = 0.001: a drop; the next stage"
-            " starts from stage 0 with the config of stage 0"
+            "stage 1: valid rate -20.0 points [-30.0, -10.0] against stage 0, p = 0.001: a drop; the next"
+            " stage starts from stage 0 with the config of stage 0"
         ),
         "the run ends with stage 0",
     ]

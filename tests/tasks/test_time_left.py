@@ -47,6 +47,7 @@ def test_a_training_says_how_long_the_run_takes_once_that_is_known():
     entry |= {"rewards/valid/mean": 0.6, "frac_reward_zero_std": 0.25}
     assert progress_text(entry).endswith("100 tokens/s, about 120 s of this training left")
     assert progress_text(entry, 600.0).endswith("of this training left, 12\u00a0min of the run")
+    assert progress_text(entry, 6.0, "stage").endswith("of this training left, 2\u00a0min of the stage")
 
 
 def test_like_pieces_of_work_take_as_long_as_those_before_them():

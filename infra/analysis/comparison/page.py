@@ -20,7 +20,7 @@ from infra.analysis.formats import (
 )
 from infra.analysis.report.build import environment
 from infra.analysis.report.tables import made_with
-from infra.analysis.results import BASELINES, ArmResult, ComparisonResults, Pair, State
+from infra.analysis.results import BASELINES, ArmResult, ComparisonResults, Pair, RateName, State
 from infra.analysis.statistics import POWER, Effect
 
 PAGE = "comparison.html"
@@ -71,7 +71,12 @@ def caption(results: ComparisonResults) -> str:
     """What the table's columns are, and which curricula failed."""
     best = f", and {results.best} ones ({_short(results.best)})" if results.best else ""
     failed = ", ".join(child.name for child in results.failed)
-    said = [conclusion(results), visible(results), f"! failed: {failed}." if failed else ""]
+    said = [
+        conclusion(results),
+        conclusion_of_best(results),
+        visible(results),
+        f"! failed: {failed}." if failed else "",
+    ]
     differences = f" {', '.join(_to(results))}: points, paired by seed and instance." if _to(results) else ""
     note = (
         f"Valid answers{best}; final: at the end; area: mean height of the curve from stage 0 on, in %;"
@@ -111,10 +116,21 @@ def conclusion(results: ComparisonResults) -> str:
     """Who ends ahead of a baseline, by how much, and who cannot be told from it: a sentence for each baseline
     that takes part; without one, who ends ahead of whom."""
     if results.against:
-        return " ".join(_conclusion(base, effects) for base, effects in results.against.items())
+        return _conclusions(results, "valid", "valid")
     if not any(arm.valid for arm in results.arms):
         return "No curriculum has finished yet."
     return _without_baseline(results)
+
+
+def conclusion_of_best(results: ComparisonResults) -> str:
+    """The same of the rate of optimal answers, which may tell another story; empty without it or a
+    baseline."""
+    return _conclusions(results, "optimal", results.best) if results.best else ""
+
+
+def _conclusions(results: ComparisonResults, rate: RateName, word: str) -> str:
+    found = results.differences(rate).items()
+    return " ".join(_conclusion(base, word, effects) for base, effects in found)
 
 
 def _without_baseline(results: ComparisonResults) -> str:
@@ -139,7 +155,7 @@ def _ahead(pair: Pair) -> str:
     return f"{names[0]} ahead of {names[1]} by {difference_text(found)}"
 
 
-def _conclusion(base: str, effects: Mapping[str, Effect]) -> str:
+def _conclusion(base: str, word: str, effects: Mapping[str, Effect]) -> str:
     ordered = sorted(effects.items(), key=lambda item: -item[1].value)
     clear = [f"{name} by {difference_text(effect)}" for name, effect in ordered if effect.sign > 0]
     behind = [f"{name} by {difference_text(effect)}" for name, effect in ordered if effect.sign < 0]
@@ -149,7 +165,7 @@ def _conclusion(base: str, effects: Mapping[str, Effect]) -> str:
         f"behind it: {listed(behind)}" if behind else "",
         f"not told apart from it: {listed(alike)}" if alike else "",
     ]
-    return f"Against {base}, in valid rate at the end: {'; '.join(part for part in parts if part)}."
+    return f"Against {base}, in {word} rate at the end: {'; '.join(part for part in parts if part)}."
 
 
 def title(results: ComparisonResults) -> str:
@@ -188,6 +204,7 @@ def write_page(directory: Path, results: ComparisonResults, figure: str, differe
         chance=0.05 * intervals,
         pilots=pilot_lines(results),
         conclusion=conclusion(results),
+        conclusion_of_best=conclusion_of_best(results),
         finished=State.FINISHED,
     )
     write_html(directory / PAGE, shown)

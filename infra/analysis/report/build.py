@@ -70,6 +70,7 @@ def write_report(run: Path) -> Path:
         numbers=tables.stratum_rows(space, results),
         training=_training_charts(files, results),
         changes=partial(formats.changes_between, space),
+        config_changes=partial(formats.config_changes, space),
         behaviour=tables.behaviour_rows(space, results),
         budgets=shares,
         replays=examples.choose(space, rollouts, REPLAYS),
