@@ -10,7 +10,7 @@ from envgen.breakdown import Rate
 from envgen.errors import RunDirectoryError
 from envgen.files import digest, write_json, write_text
 from infra.analysis.charts import write_chart, write_differences
-from infra.analysis.comparison.page import PAGE, conclusion, conclusion_of_best, markdown, write_page
+from infra.analysis.comparison.page import PAGE, conclusion, markdown, write_page
 from infra.analysis.gather import gather
 from infra.analysis.results import RATES, RESULTS_FILE, ComparisonResults, read_comparison_results
 from infra.analysis.spec import ComparisonSpec
@@ -50,13 +50,23 @@ def publish_comparison(
 def _record(recorder: Recorder, directory: Path, spec: ComparisonSpec, results: ComparisonResults) -> None:
     run = _run(recorder, directory, spec)
     recorder.metrics(run, metrics(results))
-    said = f"{conclusion(results)} {conclusion_of_best(results)}".rstrip()
-    recorder.describe(run, f"{said}\n\n{markdown(results)}")
+    recorder.describe(run, f"{conclusion(results)}\n\n{_spaced(markdown(results))}")
     for name in (RESULTS_FILE, "comparison.md", PAGE, "comparison.png", "comparison.svg", "differences.png"):
         if (directory / name).exists():
             recorder.artifact(run, directory / name)
     recorder.finish(run)
     log.info("chart in MLflow: %s", chart_place(recorder.tracking_uri, recorder.experiment))
+
+
+def _spaced(table: str) -> str:
+    """Markdown for MLflow, whose tables have no space between columns and whose headings of two lines
+    overlap."""
+    title, _, rest = table.removeprefix("# ").partition("\n")
+    rows = (
+        line.replace(" |", "&nbsp;&nbsp;&nbsp;|") if line.startswith("|") and "---" not in line else line
+        for line in rest.split("\n")
+    )
+    return "\n".join((f"**{title}**", *rows))
 
 
 def _recorded(directory: Path, record: Callable[[Recorder], T], remedy: str = "") -> T | None:

@@ -184,7 +184,9 @@ def shows_in_mlflow(runs: Path) -> None:
     assert shared.data.tags["level"] == "shared stage", "no curriculum that an engineer is compared by"
     experiment = recorder.client.get_experiment(recorder.experiment)
     assert experiment.name == f"envwright/{NAME}"
-    assert "Against fixed, in valid rate at the end" in experiment.tags["mlflow.note.content"]
+    note = experiment.tags["mlflow.note.content"]
+    assert "Against fixed, in valid rate at the end" in note
+    assert "| fixed&nbsp;&nbsp;&nbsp;| " in note, "a table whose columns do not run together in MLflow"
     assert {"comparison.png", "comparison.html"} <= {
         file.path for file in recorder.client.list_artifacts(parent.info.run_id)
     }
