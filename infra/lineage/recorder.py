@@ -269,7 +269,7 @@ class Recorder:
 
         MLflow shows its first line, until somebody opens the rest.
         """
-        text = f"[Chart of the engineer variants]({self._chart}). {text}"
+        text = f"[Chart]({self._chart}). {text}"
         self.client.set_experiment_tag(self.experiment, MLFLOW_RUN_NOTE, text)
         self._settings(run_id, {}, {MLFLOW_RUN_NOTE: text})
 

@@ -230,7 +230,7 @@ def test_engineer_variants_are_compared_in_the_browser(
         page.get_by_text("Against fixed, in valid rate at the end", exact=False).first.wait_for()
         shoot("mlflow-comparison")
         with page.expect_popup() as opened:
-            page.get_by_text("Chart of the engineer variants").click()
+            page.get_by_role("link", name="Chart", exact=True).click()
         chart = opened.value
         chart.set_default_timeout(SLOW)
         for variant in ("fixed", "random"):
