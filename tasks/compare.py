@@ -115,12 +115,17 @@ def _name(directory: Path) -> str:
     return str(there.relative_to(runs)) if there.is_relative_to(runs) else directory.name
 
 
+_OF_AN_ARM = {"preset.stages", "preset.engineer.name", "preset.engineer.variant"}
+"""Parameters that are no property of a comparison: they differ among its arms, or grow with a later call."""
+
+
 def _run(recorder: Recorder, directory: Path, spec: ComparisonSpec) -> str:
     kept = resolved_json(spec.preset.model_copy(update={"stages": 1, "description": ""}))
+    shared = {key: value for key, value in flat({"preset": kept}).items() if key not in _OF_AN_ARM}
     tags = {"preset": spec.preset.name, "level": "comparison"}
     return recorder.run(
         f"{digest(kept)[:16]}-comparison-{directory.name}",
         _name(directory),
         tags=tags,
-        params=flat({"preset": kept}),
+        params=shared,
     )

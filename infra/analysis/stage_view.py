@@ -95,6 +95,11 @@ def result_markdown(
         for name, at in places.items()
         if name != PICTURE
     ]
+    decided = [
+        f"- A person decided on the config of stage {stage.stage + 1}: {quiet(str(stage.decision))}"
+        for stage in results.stages
+        if stage.decision
+    ]
     reason = quiet(last.proposal.rationale or last.proposal.fallback or "(no reason given)")
     return "\n\n".join(
         [
@@ -102,6 +107,7 @@ def result_markdown(
             markdown_table(columns, rows),
             "Rates with 95 % Wilson intervals; changes since the base policy, with paired 95 % intervals.",
             *picture,
+            *(["\n".join(decided)] if decided else []),
             f"**Proposed for stage {last.stage + 1}**, which has not been run: "
             + quiet(config_changes(space, last.config, last.proposal.config))
             + f"\n\n> {' '.join(reason.splitlines())}",

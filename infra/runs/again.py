@@ -13,5 +13,6 @@ def run_command(name: str, preset: Preset, stages: int) -> str:
     options = {"engineer": engineer.name, "variant": engineer.variant, "stages": stages, "seed": preset.seed}
     given = [part for option, value in options.items() for part in (f"--{option}", str(value))]
     given += [part for setting in overrides(preset) for part in ("--set", setting)]
+    given += ["--set", "approval=required"] if preset.approval == "required" else []
     given += ["--name", name] if name != default_name(preset) else []
     return shlex.join(["envwright", "run", preset_source(preset), *given])
