@@ -1,5 +1,6 @@
 """What a run says at its end."""
 
+from datetime import UTC, datetime
 from io import StringIO
 
 import pytest
@@ -13,7 +14,11 @@ from envgen.config import EnvConfig
 from envgen.mapf.space import Options, space_of
 from flows.commands.tables import closing_lines, lineage_tree
 from flows.commands.terminal import plain_table, print_whole
+from infra.analysis.stage_view import result_markdown
+from infra.config.preset import load_preset
 from infra.lineage.checkpoint_tags import Ancestor
+from infra.runs.again import run_command
+from infra.runs.decision import Decision
 from infra.runs.results import CurriculumResults, StageResult, TrainingSummary
 
 CONFIG = EnvConfig.model_validate({"sizes": {"3": {"data_ratio": 1, "hole_ratio": 0.2, "wait_ratio": 0}}})
@@ -157,3 +162,21 @@ def test_a_chain_is_told_from_the_newest_checkpoint_down_to_the_base_model():
         "    └── trained from the base policy of first: not evaluated",
         "        └── checkpoint /runs/first/stage--1, digest hub/model",
     ]
+
+
+def test_the_result_on_a_curriculums_page_says_what_a_person_decided():
+    when = datetime(2026, 11, 26, tzinfo=UTC)
+    edited = {"stage": 0, "decision": "approve", "config": CONFIG, "edited": True, "via": "form"}
+    decision = Decision(**edited, by="Ada", proposal="0" * 64, decided_at=when)
+    found = results({}, {})
+    stages = (found.stages[0].model_copy(update={"decision": decision}), found.stages[1])
+    space = space_of(Options(map_sizes=(3,)))
+    shown = result_markdown(space, found.model_copy(update={"stages": stages}), 2, {}, "")
+    assert "- A person decided on the config of stage 1: approved with edits by Ada" in shown
+    assert "A person decided" not in result_markdown(space, found, 2, {}, "")
+
+
+def test_a_run_that_asked_is_made_again_by_a_command_that_asks():
+    asking = load_preset("micro", {"approval": "required"})
+    assert "--set approval=required" in run_command("mine", asking, 2)
+    assert "approval" not in run_command("mine", load_preset("micro"), 2)
