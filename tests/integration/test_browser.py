@@ -141,7 +141,7 @@ def see_the_artifacts(served: Served, page: Page, shoot: Callable[[str], None]) 
     for what, text in (
         ("result", "→"),
         ("proposal", "Proposed config for stage 2"),
-        ("result", "hole collision"),
+        ("result", "Answers to the validation set"),
     ):
         page.goto(f"http://127.0.0.1:{served.prefect}/artifacts/artifact/{shown[what]}")
         page.get_by_text(text).first.wait_for()
