@@ -19,8 +19,10 @@ SETTLE_SECONDS = 10.0
 
 def asked_before(directory: Path, waiting: dict[str, Any]) -> bool:
     """Whether the run was suspended already for what it waits for."""
-    file = directory / WAITING
-    return file.exists() and json.loads(file.read_text()) == waiting
+    try:
+        return json.loads((directory / WAITING).read_text()) == waiting
+    except (FileNotFoundError, ValueError):
+        return False
 
 
 def tell_what_it_waits_for(flow_run_id: UUID, message: str) -> None:

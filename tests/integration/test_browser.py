@@ -119,12 +119,12 @@ def test_a_run_is_started_approved_and_inspected_in_the_browser(
         )
         assert json.loads((run / "stage-01" / "config.json").read_text()) == decision["config"]
         assert decision["config"]["sizes"]["3"]["data_ratio"] < 0.1
-        see_the_artifacts(served, page, shoot)
+        see_the_artifacts(served, run, page, shoot)
         see_the_result(served, page, shoot)
         see_the_run_in_mlflow(served, page, shoot)
 
 
-def see_the_artifacts(served: Served, page: Page, shoot: Callable[[str], None]) -> None:
+def see_the_artifacts(served: Served, run: Path, page: Page, shoot: Callable[[str], None]) -> None:
     stage = run_of(served, "stage 1 · checkpoint-V6")
     found = artifacts_of(served, stage["id"])
     assert {artifact["type"] for artifact in found} == {"markdown", "progress"}, found
@@ -138,10 +138,13 @@ def see_the_artifacts(served: Served, page: Page, shoot: Callable[[str], None]) 
     page.get_by_text(f"{NAME}-stage-1-result").wait_for()
     shoot("stage")
     shown = {artifact["key"].removeprefix(f"{NAME}-stage-1-"): artifact["id"] for artifact in found}
+    strata = json.loads((run / "stage-01" / "breakdown.json").read_text())["strata"].values()
+    failures = sorted({name for counts in strata for name, number in counts["failures"].items() if number})
+    assert failures, "a policy that fails nowhere shows no failure"
     for what, text in (
         ("result", "→"),
         ("proposal", "Proposed config for stage 2"),
-        ("result", "Answers to the validation set"),
+        *(("result", name.replace("_", " ")) for name in failures),
     ):
         page.goto(f"http://127.0.0.1:{served.prefect}/artifacts/artifact/{shown[what]}")
         page.get_by_text(text).first.wait_for()
