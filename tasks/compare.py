@@ -22,6 +22,8 @@ from infra.lineage.views import chart_place
 from tasks.run import log, task_options
 
 T = TypeVar("T")
+_OF_AN_ARM = {"preset.stages", "preset.engineer.name", "preset.engineer.variant"}
+"""Parameters that are no property of a comparison: they differ among its arms, or grow with a later call."""
 
 
 @task(**task_options("open-record"))
@@ -50,23 +52,12 @@ def publish_comparison(
 def _record(recorder: Recorder, directory: Path, spec: ComparisonSpec, results: ComparisonResults) -> None:
     run = _run(recorder, directory, spec)
     recorder.metrics(run, metrics(results))
-    recorder.describe(run, f"{conclusion(results)}\n\n{_spaced(markdown(results))}")
+    recorder.describe(run, f"{conclusion(results)}\n\n{markdown(results)}")
     for name in (RESULTS_FILE, "comparison.md", PAGE, "comparison.png", "comparison.svg", "differences.png"):
         if (directory / name).exists():
             recorder.artifact(run, directory / name)
     recorder.finish(run)
     log.info("chart in MLflow: %s", chart_place(recorder.tracking_uri, recorder.experiment))
-
-
-def _spaced(table: str) -> str:
-    """Markdown for MLflow, whose tables have no space between columns and whose headings of two lines
-    overlap."""
-    title, _, rest = table.removeprefix("# ").partition("\n")
-    rows = (
-        line.replace(" |", "&nbsp;&nbsp;&nbsp;|") if line.startswith("|") and "---" not in line else line
-        for line in rest.split("\n")
-    )
-    return "\n".join((f"**{title}**", *rows))
 
 
 def _recorded(directory: Path, record: Callable[[Recorder], T], remedy: str = "") -> T | None:
@@ -113,10 +104,6 @@ def _name(directory: Path) -> str:
     """The name of a comparison among all runs: those of studies lie in a folder of theirs."""
     runs, there = Settings().runs.resolve(), directory.resolve()
     return str(there.relative_to(runs)) if there.is_relative_to(runs) else directory.name
-
-
-_OF_AN_ARM = {"preset.stages", "preset.engineer.name", "preset.engineer.variant"}
-"""Parameters that are no property of a comparison: they differ among its arms, or grow with a later call."""
 
 
 def _run(recorder: Recorder, directory: Path, spec: ComparisonSpec) -> str:

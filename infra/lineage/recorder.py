@@ -32,6 +32,7 @@ from envgen.frozen import Frozen
 from infra.analysis.stage_view import PICTURE
 from infra.config.settings import without_password
 from infra.lineage.checkpoint_tags import CURRICULUM, DIGEST, KEY, STAGE, Facts, quoted, tagged, unquoted
+from infra.lineage.columns import readable
 from infra.lineage.views import VIEWS, view_address
 
 EXPERIMENTS = "envwright/"
@@ -269,7 +270,7 @@ class Recorder:
 
         MLflow shows its first line, until somebody opens the rest.
         """
-        text = f"[Chart]({self._chart}). {text}"
+        text = f"[Chart]({self._chart}). {readable(text)}"
         self.client.set_experiment_tag(self.experiment, MLFLOW_RUN_NOTE, text)
         self._settings(run_id, {}, {MLFLOW_RUN_NOTE: text})
 

@@ -14,7 +14,7 @@ from envgen.family import Source
 from envgen.sampling import sample
 from infra.lineage import Recorder, flat
 from infra.lineage.ancestry import ancestry
-from infra.lineage.columns import scores
+from infra.lineage.columns import readable, scores
 from infra.lineage.views import chart_place
 from policy.rollouts import Rollout
 
@@ -220,3 +220,10 @@ def test_the_chart_of_a_comparison_has_an_address_or_a_command_that_shows_it():
     assert login.startswith(
         'mlflow ui --backend-store-uri "$MLFLOW_TRACKING_URI", then http://127.0.0.1:5000/#/'
     )
+
+
+def test_a_table_in_mlflow_has_space_between_its_columns():
+    table = "Ahead: a.\n\n# Title\n\n| a | b |\n| --- | ---: |\n| x | 1 |\n\na | b"
+    gap = "&nbsp;" * 3
+    shown = f"Ahead: a.\n\n**Title**\n\n| a{gap}| b{gap}|\n| --- | ---: |\n| x{gap}| 1{gap}|\n\na | b"
+    assert readable(table) == shown
