@@ -144,9 +144,9 @@ $(STAMP): $(PACKAGES)
 	$(BIN)/python -m envgen.mapf.precompile
 	touch $(STAMP)
 
-# What only the tests of Ray, Kubernetes and reasoning-gym need (0.4 GB).
+# What only the tests of Kubernetes and reasoning-gym need (0.4 GB).
 $(CLUSTER_STAMP): $(PACKAGES)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,ray,kubernetes,reasoning-gym]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,kubernetes,reasoning-gym]'
 	touch $(CLUSTER_STAMP)
 
 # For the tests of the engine, and a server to ask, in an environment of its own: that of the product keeps its own pins.

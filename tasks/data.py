@@ -13,7 +13,6 @@ from infra.runs.data import held_out, validation_instances
 from infra.runs.run import Run, RunRef
 from infra.runs.stage import Stage
 from infra.runs.steps import StepRecord, run_step
-from tasks.draw_on_ray import draw_on_ray
 from tasks.run import log, task_options
 
 
@@ -45,7 +44,15 @@ def generate(run: RunRef, stage: int, config: EnvConfig, validation: StepRecord)
     seed = preset.stage_seed(stage)
 
     def body() -> None:
-        instances, report = _draw(run, stage, config)
+        instances, report = sample(
+            preset.task,
+            config,
+            preset.instances,
+            Source(seed, stage),
+            held_out(run),
+            Settings().workers,
+            lambda line: log.info("stage %d: %s", stage, line),
+        )
         # Not before: with its config a stage has begun, and what was decided on it stands.
         files.write(Stage.config, config)
         origin = {"config": config, "seed": seed, "stage": stage, "report": report}
@@ -60,18 +67,3 @@ def generate(run: RunRef, stage: int, config: EnvConfig, validation: StepRecord)
         "validation": validation.key,
     }
     return run_step(files.directory, "generate", decides, (Stage.config.name, Stage.train.name), body)
-
-
-def _draw(run: RunRef, stage: int, config: EnvConfig) -> tuple[list[Any], dict[str, Any]]:
-    preset, settings = run.preset, Settings()
-    if settings.ray:
-        return draw_on_ray(run, stage, config, settings.workers)
-    return sample(
-        preset.task,
-        config,
-        preset.instances,
-        Source(preset.stage_seed(stage), stage),
-        held_out(run),
-        settings.workers,
-        lambda line: log.info("stage %d: %s", stage, line),
-    )

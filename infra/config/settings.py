@@ -27,9 +27,6 @@ class Settings(BaseSettings):
     More than one rarely pays: on two busy cores, 20,000 instances of the default family took 1.5 s with one
     process and 3.1 s with two, 100,000 took 8.1 s and 9.3 s. About two seconds of that are the start of the
     processes. """
-    ray: bool = False
-    """Draw training data on Ray workers: on the cluster that `RAY_ADDRESS` names, else on a Ray started here
-    with `workers` cores."""
     remote: str | None = None
     """URL (fsspec: `s3://bucket/prefix`, `file:///mnt/copies`) under which finished stages are copied, and
     from which missing ones are fetched."""

@@ -86,7 +86,7 @@ def test_the_image_takes_every_room_and_every_extra_of_the_servers():
     text = (DEPLOY / "Dockerfile").read_text()
     for room in ("envgen", "policy", "engineer", "infra", "tasks", "flows"):
         assert f"COPY {room} {room}" in text
-    assert ".[kubernetes,postgres,ray,s3]" in text
+    assert ".[kubernetes,postgres,s3]" in text
     files = re.findall(r"^COPY (.* )\./$", text, re.M)[0].split()
     assert "prefect.yaml" in files
     assert all(f"!{name}" in (ROOT / ".dockerignore").read_text().splitlines() for name in files), (
