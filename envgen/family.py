@@ -295,7 +295,6 @@ class TaskFamily(Protocol):
         count: int,
         source: Source,
         held_out: frozenset[str],
-        workers: int = 1,
     ) -> Drawn:
         """Distinct instances, none of them held out; ShortageError if there are too few."""
         ...

@@ -95,7 +95,6 @@ class PlainFamily:
         count: int,
         source: Source,
         held_out: frozenset[str],
-        workers: int = 1,
     ) -> Drawn:
         """Distinct instances with exact counts of each label; see `TaskFamily.draw`."""
         kind = self.space[stratum]

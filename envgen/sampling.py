@@ -18,20 +18,19 @@ def sample(
     count: int,
     source: Source,
     held_out: frozenset[str] = frozenset(),
-    workers: int = 1,
     progress: Callable[[str], None] | None = None,
 ) -> tuple[list[Any], dict[str, Any]]:
     """Draw `count` distinct instances of a config, stratum by stratum, and report what was achieved.
 
-    `workers` processes share the draws; the result is the same for any number. Raises ShortageError when a
-    stratum holds too few, ConfigError or SamplingError for a config that cannot be drawn.
+    Raises ShortageError when a stratum holds too few, ConfigError or SamplingError for a config that cannot
+    be drawn.
     """
     family.check(config, count)
     instances: list[Any] = []
     report: dict[str, Any] = {}
     for name, wanted in config.counts(count).items():
         key = _key(family, config, name, wanted, source, held_out)
-        drawn = _drawn_ahead.pop(key, None) or _draw(family, config, name, wanted, source, held_out, workers)
+        drawn = _drawn_ahead.pop(key, None) or _draw(family, config, name, wanted, source, held_out)
         if isinstance(drawn, ShortageError):
             raise drawn
         instances += drawn.instances
@@ -47,7 +46,6 @@ def attainable(
     count: int,
     source: Source,
     held_out: frozenset[str] = frozenset(),
-    workers: int = 1,
 ) -> tuple[EnvConfig, list[str]]:
     """The config nearest to `config` of which `sample` can draw `count` instances, and what was changed.
 
@@ -65,7 +63,7 @@ def attainable(
         for name, wanted in config.counts(count).items():
             key = _key(family, config, name, wanted, source, held_out)
             if key not in _drawn_ahead:
-                _drawn_ahead[key] = _draw(family, config, name, wanted, source, held_out, workers)
+                _drawn_ahead[key] = _draw(family, config, name, wanted, source, held_out)
             if isinstance(found := _drawn_ahead[key], ShortageError):
                 short.add(name)
                 config, note = _shrink(family, config, name, found.found, count, short)
@@ -88,10 +86,9 @@ def _draw(
     wanted: int,
     source: Source,
     held_out: frozenset[str],
-    workers: int,
 ) -> Found:
     try:
-        return family.draw(name, config.strata[name].knobs, wanted, source, held_out, workers)
+        return family.draw(name, config.strata[name].knobs, wanted, source, held_out)
     except ShortageError as error:
         return error
 

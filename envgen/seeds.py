@@ -1,4 +1,4 @@
-"""Random generators derived from what they are for: no draw depends on order or the number of workers."""
+"""Random generators derived from what they are for: no draw depends on another."""
 
 import hashlib
 

@@ -8,7 +8,6 @@ from envgen.config import EnvConfig
 from envgen.family import Source
 from envgen.sampling import sample
 from infra.config.preset import Preset
-from infra.config.settings import Settings
 from infra.runs.data import held_out, validation_instances
 from infra.runs.run import Run, RunRef
 from infra.runs.stage import Stage
@@ -50,7 +49,6 @@ def generate(run: RunRef, stage: int, config: EnvConfig, validation: StepRecord)
             preset.instances,
             Source(seed, stage),
             held_out(run),
-            Settings().workers,
             lambda line: log.info("stage %d: %s", stage, line),
         )
         # Not before: with its config a stage has begun, and what was decided on it stands.

@@ -12,7 +12,6 @@ from envgen.files import digest
 from envgen.sampling import sample
 from envgen.seeds import seed_integer
 from infra.config.preset import Preset
-from infra.config.settings import Settings
 from infra.runs.data import held_out
 from infra.runs.run import Run, RunRef
 from infra.runs.steps import run_step
@@ -99,7 +98,7 @@ def _train(run: RunRef, stage: int, policy: int, config: EnvConfig, folder: Path
     )
     source = Source(preset.seed, stage, "grounded")
     count = batches.prompts * generations
-    instances, _ = sample(preset.task, config, count, source, held_out(run), Settings().workers)
+    instances, _ = sample(preset.task, config, count, source, held_out(run))
     spec = TrainSpec(
         parent=run.policy(policy),
         data=folder / "train.parquet",

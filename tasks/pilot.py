@@ -8,7 +8,6 @@ from envgen.family import Source
 from envgen.sampling import sample
 from envgen.seeds import seed_integer
 from infra.analysis.stage_view import pilot_text
-from infra.config.settings import Settings
 from infra.runs.data import held_out
 from infra.runs.run import Run, RunRef
 from infra.runs.stage import Stage
@@ -62,9 +61,7 @@ def _pilot(run: RunRef, stage: int, policy: int, config: EnvConfig) -> Piloted:
     preset, files, size = run.preset, run.stage(stage), group_size(run.preset.trl)
     source = Source(preset.seed, stage, "pilot")
     try:
-        instances, _ = sample(
-            preset.task, config, preset.engineer.pilot, source, held_out(run), Settings().workers
-        )
+        instances, _ = sample(preset.task, config, preset.engineer.pilot, source, held_out(run))
         model = engine(run.policy(policy), preset.engine, files.log("engine"))
         # As in training: temperature 1, the same answer length and group size.
         seed = seed_integer(preset.seed, stage, "pilot")

@@ -15,7 +15,7 @@ from envgen.mapf.published import BENCHMARK
 from envgen.mapf.quota import quota_of, quotas
 from envgen.mapf.render import board_svg, replay_svg
 from envgen.mapf.rows import SCHEMA, VERDICT_SCHEMA, instance_of_row, row_of, verdict_of_row, verdict_row
-from envgen.mapf.sampler import processes, sample_size
+from envgen.mapf.sampler import sample_size
 from envgen.mapf.space import Options, random_space, space_of
 from envgen.mapf.test_suite import BoardSuite
 from envgen.mapf.verifier import FailureCategory, Verdict, verify_batch
@@ -46,20 +46,11 @@ class MapfFrozenLake:
         count: int,
         source: Source,
         held_out: frozenset[str],
-        workers: int = 1,
     ) -> Drawn:
         """See `envgen.mapf.sampler.sample_size`."""
         wanted = SizeConfig.model_validate({SHARE: 1, **knobs})
         quota = quota_of(int(stratum), wanted, count, self.options.agents)
-        with processes(workers) as pool:
-            instances, report = sample_size(
-                quota,
-                wanted.wait_ratio,
-                **source._asdict(),
-                held_out=held_out,
-                pool=pool,
-                workers=workers,
-            )
+        instances, report = sample_size(quota, wanted.wait_ratio, **source._asdict(), held_out=held_out)
         return Drawn(instances, report.model_dump(mode="json"), report.line(quota.size))
 
     def check(self, config: EnvConfig, count: int) -> None:

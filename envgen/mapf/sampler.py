@@ -7,15 +7,11 @@ to be drawn next. Boards whose canonical identity was already drawn, or is held 
 data set is a sample without replacement, in which a board that is its own image under a symmetry is rarer, as
 it has fewer labelled forms. Draws come in shards of fixed size, each seeded by (seed, stage, purpose, map
 size, agents, shard) and consumed in order: which board is the k-th of its class depends on nothing that was
-asked before it, and not on the number of workers.
+asked before it.
 """
 
-import os
-from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, ProcessPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable
 from functools import lru_cache, partial
-from multiprocessing import get_context
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -29,7 +25,6 @@ from envgen.mapf.problem import Instance, identities
 from envgen.mapf.quota import Quota, known_capacity, quotas, shortage
 from envgen.mapf.solver.columns import pack_cells, problem_of, solution_of
 from envgen.mapf.solver.solve import solve_boards
-from envgen.processes import die_with_parent
 from envgen.seeds import generator
 
 if TYPE_CHECKING:
@@ -79,29 +74,24 @@ def sample(
     stage: int = 0,
     purpose: str = "train",
     held_out: frozenset[str] = frozenset(),
-    workers: int = 1,
     progress: Callable[[str], None] | None = None,
 ) -> tuple[list[Instance], SamplingReport]:
     """Draw `count` distinct instances of `config`, smallest map first, and say what was achieved.
 
-    `held_out` holds canonical identities that must not appear. `workers` processes share the draws; the
-    result is the same for any number. Raises ShortageError when a class holds too few distinct boards, and
-    logs a warning when more than half of a class is asked for.
+    `held_out` holds canonical identities that must not appear. Raises ShortageError when a class holds too
+    few distinct boards, and logs a warning when more than half of a class is asked for.
     """
     instances: list[Instance] = []
     reports = {}
     source = {"seed": seed, "stage": stage, "purpose": purpose}
     todo = quotas(config, count, agents)
-    with processes(workers) as pool:
-        for quota in todo:
-            wait_ratio = config.sizes[quota.size].wait_ratio
-            drawn, report = sample_size(
-                quota, wait_ratio, **source, held_out=held_out, pool=pool, workers=workers
-            )
-            instances += drawn
-            reports[quota.size] = report
-            if progress and drawn:
-                progress(report.line(quota.size))
+    for quota in todo:
+        wait_ratio = config.sizes[quota.size].wait_ratio
+        drawn, report = sample_size(quota, wait_ratio, **source, held_out=held_out)
+        instances += drawn
+        reports[quota.size] = report
+        if progress and drawn:
+            progress(report.line(quota.size))
     return instances, SamplingReport(sizes=reports)
 
 
@@ -113,8 +103,6 @@ def sample_size(
     stage: int,
     purpose: str,
     held_out: frozenset[str],
-    pool: Executor | None,
-    workers: int,
 ) -> tuple[list[Instance], SizeReport]:
     """The part of `sample` that one map size is.
 
@@ -123,7 +111,7 @@ def sample_size(
     """
     held = known_capacity(quota)
     draw = partial(draw_boards, quota, seed, stage, purpose)
-    kept, draws = _fill(quota, held, draw, held_out, pool, workers)
+    kept, draws = _fill(quota, held, draw, held_out)
     drawn = kept[False] + kept[True]
     if len(drawn) < sum(quota.wanted):
         if held and any(there < asked for there, asked in zip(held, quota.wanted, strict=True)):
@@ -138,15 +126,6 @@ def sample_size(
         requested_wait_ratio=wait_ratio,
         achieved_wait_ratio=len(kept[True]) / len(drawn) if drawn else 0.0,
         draws=draws,
-    )
-
-
-def processes(workers: int) -> AbstractContextManager[Executor | None]:
-    """Processes that draw; None for one, which is this."""
-    if workers < 2:
-        return nullcontext()
-    return ProcessPoolExecutor(
-        workers, mp_context=get_context("spawn"), initializer=die_with_parent, initargs=(os.getpid(),)
     )
 
 
@@ -201,8 +180,6 @@ def _fill(
     held: Capacity | None,
     draw: Callable[[int, int], DrawnBoards],
     held_out: frozenset[str],
-    pool: Executor | None,
-    workers: int,
 ) -> tuple[Kept, int]:
     """Consume draws in order until both wait classes are full, or given up.
 
@@ -221,11 +198,13 @@ def _fill(
         if first:
             pairs = zip(enough, kept, strict=True)
             left = [(most - len(got)) * max(1, drawn) / max(1, len(got)) for most, got in pairs]
-            likely = max(left) / workers
+            likely = max(left)
         size = max(FEWEST_DRAWS, int(likely / FEWEST_DRAWS + 1) * FEWEST_DRAWS)
         return min(size, MOST_DRAWS - first % MOST_DRAWS)
 
-    for batch, size in _batches(draw, next_size, pool, workers):
+    while True:
+        size = next_size(drawn)
+        batch = draw(drawn, size)
         solved, waiting = batch.answers.status > 0, batch.answers.waits > 0
         for waits in (False, True):
             candidates = np.flatnonzero(solved & (waiting == waits))
@@ -267,30 +246,3 @@ def _keep_new(
                 solution = solution_of(drawn.boards, drawn.answers, index)
                 kept.append(Instance.model_construct(problem=problem, solution=solution))
     return last
-
-
-def _batches(
-    draw: Callable[[int, int], DrawnBoards],
-    next_size: Callable[[int], int],
-    pool: Executor | None,
-    workers: int,
-) -> Iterator[tuple[DrawnBoards, int]]:
-    """Draws 0, 1, 2, ... in order, in batches, drawn ahead by as many as there are workers."""
-    first = 0
-    ahead = []
-    try:
-        while True:
-            while pool and len(ahead) < workers:
-                size = next_size(first)
-                ahead.append((pool.submit(draw, first, size), size))
-                first += size
-            if ahead:
-                future, size = ahead.pop(0)
-                yield future.result(), size
-            else:
-                size = next_size(first)
-                yield draw(first, size), size
-                first += size
-    finally:
-        for future, _ in ahead:
-            future.cancel()

@@ -5,7 +5,6 @@ import os
 import re
 from pathlib import Path
 
-from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from infra.config.names import checked_name
@@ -21,12 +20,6 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="ENVWRIGHT_", env_ignore_empty=True, frozen=True)
     runs: Path = Path("runs")
     """Folder of the curricula."""
-    workers: int = Field(default=1, ge=1)
-    """Processes that draw instances; the instances are the same for any number.
-
-    More than one rarely pays: on two busy cores, 20,000 instances of the default family took 1.5 s with one
-    process and 3.1 s with two, 100,000 took 8.1 s and 9.3 s. About two seconds of that are the start of the
-    processes. """
     remote: str | None = None
     """URL (fsspec: `s3://bucket/prefix`, `file:///mnt/copies`) under which finished stages are copied, and
     from which missing ones are fetched."""

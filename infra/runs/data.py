@@ -6,7 +6,6 @@ from envgen.config import EnvConfig
 from envgen.family import Source
 from envgen.sampling import attainable, sample
 from infra.config.preset import Preset
-from infra.config.settings import Settings
 from infra.runs.run import RunRef
 
 
@@ -28,4 +27,4 @@ def held_out(run: RunRef) -> frozenset[str]:
 def possible(run: RunRef, stage: int, config: EnvConfig) -> tuple[EnvConfig, list[str]]:
     """The config nearest to `config` of which the instances of a stage can be drawn, and what was changed."""
     preset, source = run.preset, Source(run.preset.stage_seed(stage), stage)
-    return attainable(preset.task, config, preset.instances, source, held_out(run), Settings().workers)
+    return attainable(preset.task, config, preset.instances, source, held_out(run))

@@ -1,17 +1,14 @@
 import re
 from collections import Counter
 from itertools import combinations, permutations
-from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from envgen.dataset import write_dataset
 from envgen.errors import ConfigError, EnvwrightError, SamplingError
 from envgen.mapf.config import BoardsConfig, SizeConfig
 from envgen.mapf.problem import Instance, identities, identity
-from envgen.mapf.prompts import PromptStyle
 from envgen.mapf.quota import Quota, quotas
 from envgen.mapf.sampler import SamplingReport, draw_boards, sample
 from envgen.mapf.solver.columns import pack_cells
@@ -106,17 +103,6 @@ def test_held_out_identities_never_appear(mixed: tuple[list[Instance], SamplingR
 
 def test_the_same_seed_gives_the_same_instances_and_report(mixed: tuple[list[Instance], SamplingReport]):
     assert sample(MIXED, 100, seed=7) == mixed
-
-
-def test_two_workers_give_bit_identical_files(mixed: tuple[list[Instance], SamplingReport], tmp_path: Path):
-    shared = sample(MIXED, 100, seed=7, workers=2)
-    assert shared == mixed
-    files = []
-    for name, (instances, report) in {"one": mixed, "two": shared}.items():
-        path = tmp_path / f"{name}.parquet"
-        write_dataset(path, instances, PromptStyle.BOARD, {"config": MIXED, "seed": 7, "report": report})
-        files.append(path.read_bytes())
-    assert files[0] == files[1]
 
 
 def test_seeds_stages_and_purposes_draw_different_boards():

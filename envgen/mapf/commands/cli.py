@@ -39,9 +39,6 @@ def generate(
     agents: Annotated[int, typer.Option(help="Agents on each board, 2 to 5.")] = 2,
     seed: Annotated[int, typer.Option(min=0, help="Seed; the same seed gives the same file.")] = 0,
     style: Annotated[str, typer.Option(help="Prompt style: board or compact.")] = "board",
-    workers: Annotated[
-        int, typer.Option(min=1, envvar="ENVWRIGHT_WORKERS", help="Processes; the data are the same.")
-    ] = 1,
     yes: Annotated[bool, typer.Option("--yes", help="Draw also what takes long.")] = False,
 ) -> None:
     """A data set of boards drawn from an environment config, with exact counts and labels; no instance of the
@@ -62,7 +59,6 @@ def generate(
         agents=agents,
         seed=seed,
         held_out=kept_apart,
-        workers=workers,
         progress=console.print,
     )
     write_dataset(
