@@ -18,7 +18,7 @@ SIDE_BY_SIDE := -n $(TEST_JOBS) --dist loadfile --no-loadscope-reorder
 # Where the CPU builds of torch are.
 TORCH_CPU_INDEX ?= https://download.pytorch.org/whl/cpu
 
-.PHONY: demo test test-all test-long ready lint-installed vllm vllm-cpu vllm-gpu verifiers lint docs pictures bench chaos faults damage hostile soak serve-load capacity suite hashes \
+.PHONY: demo test test-all test-long ready lint-installed vllm vllm-cpu vllm-gpu verifiers lint docs pictures bench chaos faults hostile soak serve-load capacity suite hashes \
 	sbom audit clean
 
 demo: $(STAMP)
@@ -86,10 +86,6 @@ chaos: $(STAMP)
 # Every file operation of a run, an hour; FAULTS="--every 20" for some of them.
 faults: $(STAMP)
 	$(BIN)/python tests/chaos/faults.py $(FAULTS)
-
-# Ten thousand damaged files, an hour; DAMAGE="--files 50 --only Parquet" for some of them.
-damage: $(STAMP)
-	$(BIN)/python tests/chaos/damage.py $(DAMAGE)
 
 # 100,000 hostile answers; HOSTILE="--answers 2000" for some of them.
 hostile: $(STAMP)

@@ -16,7 +16,6 @@ def _isolated_environment(tmp_path_factory):
     values = {
         "ENVWRIGHT_RUNS": str(home / "runs"),
         "ENVWRIGHT_CACHE": str(home / "cache"),
-        # The few instances of a test are drawn before a second process has started.
         "PREFECT_HOME": str(home / "prefect"),
         "PREFECT_LOCAL_STORAGE_PATH": str(home / "prefect" / "storage"),
         "MPLCONFIGDIR": str(home / "mpl"),

@@ -88,8 +88,7 @@ def instance_of_row(row: Mapping[str, Any], where: str) -> Instance:
         raise DataError(describe_validation_error(error, f"{where}: not an instance")) from None
     except (ValueError, TypeError) as error:
         raise DataError(
-            f"{where}: not an instance: {error}; make the file with 'envwright generate' "
-            "or 'envwright convert'"
+            f"{where}: not an instance: {error}; make the file with 'envwright generate'"
         ) from None
     costs = [len(path) - 1 for path in plan]
     goals = [path[-1] for path in plan] == [agent.goal for agent in agents]
@@ -97,7 +96,7 @@ def instance_of_row(row: Mapping[str, Any], where: str) -> Instance:
         raise DataError(
             f"{where}: not an instance: sum_of_costs {solution.sum_of_costs} and makespan "
             f"{solution.makespan} are not those of the plan, "
-            "or the plan misses a goal; make the file with 'envwright generate' or 'envwright convert'"
+            "or the plan misses a goal; make the file with 'envwright generate'"
         )
     return Instance(problem=problem, solution=solution)
 

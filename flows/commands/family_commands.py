@@ -1,4 +1,4 @@
-"""Commands that task families bring along: `solve`, `play` and others of MAPF-FrozenLake.
+"""Commands that task families bring along: `solve`, `render` and others of MAPF-FrozenLake.
 
 A package adds commands for its family through the entry point group `envwright.commands`; the value leads to
 a `typer.Typer`. Its module is imported at every start, so that heavy imports belong inside the commands.
@@ -18,7 +18,7 @@ _COMMANDS = Plugins(
     noun="family with commands",
     field=_GROUP,
     kind="typer:Typer",
-    ours={DEFAULT: "envgen.mapf.commands.cli:commands"},
+    ours={DEFAULT: "envgen.mapf.cli:commands"},
 )
 
 

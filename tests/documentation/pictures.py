@@ -96,7 +96,8 @@ def main() -> None:
     WORK.mkdir(parents=True, exist_ok=True)
     for old in (RUNS / ASKED, RUNS / ".prefect"):
         shutil.rmtree(old, ignore_errors=True)
-    envwright("render", "crossing", "-o", str(DOCS / "board.svg"))
+    (WORK / "board.txt").write_text("H S H\ns F g\nH G H\n")
+    envwright("render", str(WORK / "board.txt"), "-o", str(DOCS / "board.svg"))
     envwright("run", "tiny")
     envwright("report", DEMO)
     envwright(*COMPARISON)

@@ -5,9 +5,9 @@ import pytest
 from board_makers import make_problem, problems, repeatable
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from support.boards import NAMES, board
 
 from envgen.mapf.benchmark_text import MAX_CHARACTERS, from_benchmark_text
-from envgen.mapf.boards import NAMES, board
 from envgen.mapf.problem import Problem, to_text
 from envgen.mapf.prompts import PromptStyle, prompt
 

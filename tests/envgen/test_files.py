@@ -24,8 +24,7 @@ from envgen.files import (
     write_text,
 )
 from envgen.frozen import Frozen
-from envgen.mapf.formats import read_problems
-from envgen.mapf.movingai import read_map
+from envgen.mapf.problem_files import read_problems
 
 documents = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -96,11 +95,11 @@ def test_writing_to_a_link_changes_the_file_that_it_leads_to(tmp_path: Path):
     assert [p.name for p in (tmp_path / "deep").iterdir()] == ["file"]
 
 
-@pytest.mark.parametrize("name", ["p.jsonl", "p.txt", "p.scen", "p.map"])
+@pytest.mark.parametrize("name", ["p.jsonl", "p.txt"])
 def test_a_file_without_end_is_refused(name: str, tmp_path: Path):
     (tmp_path / name).symlink_to("/dev/zero")
     with pytest.raises(DataError, match=f"{name}: .*has more than 16,000,000 characters"):
-        read_map(tmp_path / name) if name == "p.map" else read_problems(tmp_path / name)
+        read_problems(tmp_path / name)
 
 
 def test_lines_are_counted_from_1_and_read_one_at_a_time(tmp_path: Path):

@@ -2,8 +2,8 @@ import pytest
 from board_makers import repeatable
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from support.boards import board
 
-from envgen.mapf.boards import board
 from envgen.mapf.parser import MAX_CELLS, MAX_CHARACTERS, PlanParseError, parse_plan
 from envgen.mapf.problem import Plan
 from envgen.mapf.prompts import PromptStyle, answer, prompt

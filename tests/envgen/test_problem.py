@@ -5,8 +5,8 @@ from board_makers import SYMMETRIES, make_problem, problems, repeatable, transfo
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from pydantic import ValidationError
+from support.boards import NAMES, board
 
-from envgen.mapf.boards import NAMES, board
 from envgen.mapf.problem import Move, Problem, from_text, identity, moves_of, path_of, to_text
 from envgen.mapf.prompts import PromptStyle, prompt
 

@@ -4,8 +4,8 @@ from xml.etree import ElementTree
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.boards import board
 
-from envgen.mapf.boards import board
 from envgen.mapf.problem import Plan
 from envgen.mapf.render import FAILURE_COLOUR, MAX_STEPS, board_svg, replay_svg
 from envgen.mapf.solver.solve import solve

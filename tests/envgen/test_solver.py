@@ -6,9 +6,9 @@ from board_makers import SYMMETRIES, all_cells, image, make_problem, problems, r
 from brute_force import Exhausted, exhaust, least_makespans, legal, steps_from
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.boards import NAMES, board
 
 import envgen.mapf.solver.solve as solver
-from envgen.mapf.boards import NAMES, board
 from envgen.mapf.problem import Cell, Problem, Solution, moves_of
 from envgen.mapf.solver.solve import Method, solve, solve_makespan, solve_many
 from envgen.mapf.verifier import verify_plan

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 from board_makers import all_cells, apart, at, make_problem, replaced, solved_instances
 from brute_force import legal
+from support.boards import board
 
-from envgen.mapf.boards import board
 from envgen.mapf.problem import Instance
 from envgen.mapf.prompts import answer
 from envgen.mapf.solver.solve import solve

@@ -8,8 +8,8 @@ from board_makers import all_cells, make_problem, problems, repeatable, solved_i
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from plain_verifier import expected_plan, expected_verdict
+from support.boards import board
 
-from envgen.mapf.boards import board
 from envgen.mapf.judgement import Finding
 from envgen.mapf.judging import Plans as PlanArrays
 from envgen.mapf.judging import boards_of, cells_of, judge, read_cells

@@ -77,7 +77,6 @@ USAGE = [
     ("frobnicate", "No such command 'frobnicate'"),
     ("solve", "Missing argument"),
     ("solve problems.jsonl", "Missing option"),
-    ("solve problems.jsonl -o out.jsonl --agents 0", "Invalid value for '--agents'"),
     ("generate config.yaml --count many -o data.parquet", "Invalid value for '--count'"),
     ("generate config.yaml --count 3 --seed -1 -o data.parquet", "Invalid value for '--seed'"),
     ("run", "Missing argument"),

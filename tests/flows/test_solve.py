@@ -9,11 +9,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from problem_lines import GOOD, PROBLEMS, problem_line, write_lines
+from problem_lines import GOOD, PROBLEMS, write_lines
+from support.boards import board
 from support.envwright_command import ENVWRIGHT, environment
 
-from envgen.mapf.formats import read_problems
-from envgen.mapf.problem import path_of
+from envgen.dataset import write_dataset
+from envgen.mapf.problem import path_of, to_text
+from envgen.mapf.problem_files import problem_line, read_instances, read_problems
+from envgen.mapf.prompts import PromptStyle
 from envgen.mapf.verifier import verify_plan
 
 
@@ -64,17 +67,15 @@ def test_solving_twice_writes_the_same_bytes_and_plans_that_hold(envwright, tmp_
             assert (verdict.valid, verdict.optimal, verdict.makespan) == (True, True, solution["makespan"])
 
 
-def test_boards_are_solved_by_name_and_from_files_of_every_kind(envwright, refused, tmp_path: Path):
-    for output in ("bay.txt", "bay.parquet"):
-        assert envwright("convert", "bay", output).code == 0
-    for source in ("bay", "bay.txt", "bay.parquet"):
+def test_boards_are_solved_from_files_of_every_kind(envwright, refused, tmp_path: Path):
+    (tmp_path / "bay.txt").write_text(to_text(board("bay")))
+    write_lines(tmp_path / "bay.jsonl", problem_line(board("bay")))
+    [instance] = read_instances(tmp_path / "bay.txt")
+    write_dataset(tmp_path / "bay.parquet", [instance], PromptStyle.BOARD, {})
+    for source in ("bay.txt", "bay.jsonl", "bay.parquet"):
         done = envwright("solve", source, "-o", f"{source}.out")
         assert (done.code, done.out) == (0, f"1 problem -> {source}.out\n"), done.err
     assert len({path.read_text() for path in tmp_path.glob("*.out")}) == 1
-    refused(
-        ["solve", "atlantis", "-o", "s"],
-        "atlantis: no such file, and no board of that name; the boards are parallel, bay",
-    )
     (tmp_path / "empty.jsonl").write_text("\n")
     refused(["solve", "empty.jsonl", "-o", "s"], "empty.jsonl: holds no problem")
 
@@ -150,40 +151,3 @@ def test_a_file_system_that_is_read_only_is_named(tmp_path: Path):
     said = done.stderr.strip()
     assert said.startswith("error: disk/")
     assert said.endswith(": Read-only file system; choose another path")
-
-
-def test_a_moving_ai_scenario_is_one_problem(envwright, tmp_path: Path):
-    (tmp_path / "board.map").write_text("type octile\nheight 4\nwidth 4\nmap\n....\n.@T.\n....\n@..G\n")
-    rows = [
-        "0 maps/board.map 4 4 0 0 3 0 3.0",
-        "0 maps/board.map 4 4 1 2 1 3 1.0",
-        "",
-        "1 maps/board.map 4 4 3 1 3 2 1",
-    ]
-    write_lines(tmp_path / "case-1.scen", "version 1", *(row.replace(" ", "\t") for row in rows))
-    assert envwright("solve", "case-1.scen", "-o", "all.jsonl").code == 0
-    plan = [["RIGHT"] * 3, ["DOWN"], ["DOWN"]]
-    costs = {"sum_of_costs": 5, "makespan": 3, "wait_required": False}
-    assert json.loads((tmp_path / "all.jsonl").read_text()) == {
-        "id": "case-1",
-        "solvable": True,
-        **costs,
-        "plan": plan,
-    }
-    assert envwright("solve", "case-1.scen", "--agents", "2", "-o", "two.jsonl").code == 0
-    assert json.loads((tmp_path / "two.jsonl").read_text())["plan"] == plan[:2]
-
-
-def test_plans_of_least_makespan_can_be_asked_for(envwright, refused, tmp_path: Path):
-    write_lines(
-        tmp_path / "p.jsonl", problem_line("x", 3, [], ((0, 0), (0, 2)), ((0, 2), (0, 0)), ((0, 1), (2, 1)))
-    )
-    found = {}
-    for objective in ("sum-of-costs", "makespan"):
-        assert envwright("solve", "p.jsonl", "--objective", objective, "-o", "out.jsonl").code == 0
-        found[objective] = json.loads((tmp_path / "out.jsonl").read_text())
-    assert found["makespan"]["makespan"] <= found["sum-of-costs"]["makespan"]
-    assert found["makespan"]["sum_of_costs"] >= found["sum-of-costs"]["sum_of_costs"]
-    assert found["makespan"]["wait_required"] == found["sum-of-costs"]["wait_required"]
-    refused(["solve", "p.jsonl", "--objective", "money", "-o", "never.jsonl"], "money")
-    assert not (tmp_path / "never.jsonl").exists()

@@ -5,8 +5,9 @@ from pathlib import Path
 
 from problem_lines import APART, NO_WAY_PAST, write_lines
 
-from envgen.mapf.formats import read_problems
-from envgen.mapf.prompts import answer
+from envgen.dataset import write_dataset
+from envgen.mapf.problem_files import read_instances, read_problems
+from envgen.mapf.prompts import PromptStyle, answer
 from envgen.mapf.solver.solve import solve
 from envgen.mapf.verifier import Verdict
 
@@ -17,7 +18,8 @@ JUMP = "Agent 0: (0,0) (0,2)\nAgent 1: (2,2) (2,1) (2,0)"
 
 def test_answers_to_a_data_set_get_their_verdicts_in_order(envwright, tmp_path: Path):
     write_lines(tmp_path / "p.jsonl", APART, APART.replace("apart", "again"))
-    assert envwright("convert", "p.jsonl", "data.parquet").code == 0
+    instances = read_instances(tmp_path / "p.jsonl")
+    write_dataset(tmp_path / "data.parquet", instances, PromptStyle.BOARD, {})
     answers = [("again", GOOD), ("apart", LATE), ("apart", "I think " + GOOD[:7]), ("apart", GOOD)]
     write_lines(tmp_path / "answers.jsonl", *({"id": name, "completion": text} for name, text in answers))
     done = envwright("verify", "data.parquet", "answers.jsonl")

@@ -206,7 +206,7 @@ def bench_processes(add: Row) -> None:
         )
     add("generate 4,000 instances, 2 agents, all sizes, whole process", f"{stage:.2f} s", "", "", "3 s")
     script = (
-        "from envgen.mapf.boards import board; from envgen.mapf.solver.solve import solve;"
+        "from support.boards import board; from envgen.mapf.solver.solve import solve;"
         " solve(board('crossing'))"
     )
     first = median_seconds(lambda: subprocess.run([sys.executable, "-c", script], check=True), 3)

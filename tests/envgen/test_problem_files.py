@@ -5,13 +5,13 @@ import pytest
 from board_makers import problems, repeatable, solved_instances
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.boards import board
 
 from envgen.dataset import write_dataset
 from envgen.errors import DataError
 from envgen.files import read_json_lines
-from envgen.mapf.boards import board
-from envgen.mapf.formats import problem_line, read_problems
 from envgen.mapf.problem import Problem, to_text
+from envgen.mapf.problem_files import problem_line, read_problems
 from envgen.mapf.prompts import PromptStyle
 
 GOOD = problem_line(board("crossing"))
@@ -142,7 +142,7 @@ def test_a_bad_board_text_is_refused_with_its_file(text: str, tmp_path: Path):
         read_problems(tmp_path / "b.txt")
 
 
-@pytest.mark.parametrize("name", ["p.jsonl", "p.scen", "p.txt", "p.parquet"])
+@pytest.mark.parametrize("name", ["p.jsonl", "p.txt", "p.parquet"])
 def test_a_file_that_is_missing_or_no_text_is_named(name: str, tmp_path: Path):
     with pytest.raises(DataError, match=f"{name}: no such file"):
         read_problems(tmp_path / name)

@@ -1,4 +1,4 @@
-"""A few named boards, for tests, docs and first tries."""
+"""A few named boards."""
 
 from envgen.mapf.problem import Problem, from_text
 

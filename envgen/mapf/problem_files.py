@@ -1,0 +1,109 @@
+"""Read problems from files, and write them and their solutions as JSON lines."""
+
+import json
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from envgen.dataset import family_of, read_dataset
+from envgen.errors import DataError, describe_validation_error, shown
+from envgen.families import DEFAULT
+from envgen.files import read_json_lines, read_text
+from envgen.mapf.benchmark_text import BenchmarkRow, from_benchmark_text
+from envgen.mapf.problem import Instance, Problem, Solution, moves_of
+from envgen.mapf.solver.solve import solve_many
+
+
+def read_problems(path: Path) -> list[Problem]:
+    """Return the problems of a file, at least one; DataError names file and line.
+
+    A `.parquet` file is a data set, a `.txt` file one board (see `envgen.mapf.benchmark_text`; its id is the
+    stem of the file name). Any other file holds JSON lines: problems, or rows `sample_id, num_agents, text`
+    of the public benchmark.
+    """
+    if path.suffix == ".parquet":
+        problems = [instance.problem for instance in _read_boards(path)]
+    elif path.suffix == ".txt":
+        problems = [_parsed(partial(from_benchmark_text, id=path.stem), read_text(path), str(path))]
+    else:
+        lines = read_json_lines(path)
+        problems = [_parsed(_problem, value, f"{path}: line {number}") for number, value in lines]
+    if not problems:
+        raise DataError(f"{path}: holds no problem")
+    return problems
+
+
+def read_instances(path: Path) -> list[Instance]:
+    """Return the problems of a file with solutions: those stored in a data set, else the solver's.
+
+    DataError for a problem without a plan, and as `read_problems`.
+    """
+    if path.suffix == ".parquet":
+        return _read_boards(path)
+    return _solved(read_problems(path), path)
+
+
+def read_instance(path: Path, id: str | None) -> Instance:
+    """Return one instance of a file, the first without an `id`; DataError as `read_instances`."""
+    stored = _read_boards(path) if path.suffix == ".parquet" else []
+    problems = [instance.problem for instance in stored] or read_problems(path)
+    matches = [index for index, problem in enumerate(problems) if id in (None, problem.id)]
+    if id is not None and len(matches) != 1:
+        ids, count = ", ".join(shown(problem.id) for problem in problems[:3]), len(matches)
+        raise DataError(f"{path}: {count} problems with the id {shown(id)}, expected 1; the first are {ids}")
+    return stored[matches[0]] if stored else _solved([problems[matches[0]]], path)[0]
+
+
+def problem_line(problem: Problem) -> dict[str, Any]:
+    """Return the JSON object of a problem, which `read_problems` reads back."""
+    return problem.model_dump(mode="json")
+
+
+def solution_line(problem: Problem, solution: Solution | None) -> dict[str, Any]:
+    """Return the JSON object that `envwright solve` writes for a problem; None stands for no plan."""
+    if solution is None:
+        return {"id": problem.id, "solvable": False}
+    return {
+        "id": problem.id,
+        "solvable": True,
+        "sum_of_costs": solution.sum_of_costs,
+        "makespan": solution.makespan,
+        "wait_required": solution.wait_required,
+        "plan": [list(moves_of(path)) for path in solution.plan],
+    }
+
+
+def _read_boards(path: Path) -> list[Instance]:
+    if (family := family_of(path).name) != DEFAULT:
+        raise DataError(f"{path}: holds instances of {family!r}; expected a data set of {DEFAULT!r}")
+    return read_dataset(path)
+
+
+def _solved(problems: Sequence[Problem], path: Path) -> list[Instance]:
+    instances = []
+    for problem, solution in zip(problems, solve_many(problems), strict=True):
+        if solution is None:
+            raise DataError(f"{path}: problem {problem.id!r} is not solvable; leave it out")
+        instances.append(Instance(problem=problem, solution=solution))
+    return instances
+
+
+def _problem(value: Any) -> Problem:
+    if isinstance(value, dict) and "sample_id" in value:
+        return BenchmarkRow.model_validate(value).problem()
+    return Problem.model_validate_json(json.dumps(value))
+
+
+def _parsed(parse: Callable[[Any], Problem], value: Any, source: str) -> Problem:
+    """Return `parse(value)`; DataError names the source of a value that is no problem."""
+    try:
+        return parse(value)
+    except RecursionError:
+        raise DataError(f"{source}: lists or objects are nested too deep; expected a problem") from None
+    except ValidationError as error:
+        raise DataError(describe_validation_error(error, source)) from None
+    except ValueError as error:
+        raise DataError(f"{source}: {error}") from None
