@@ -66,9 +66,6 @@ class Brief:
     """Seed of the curriculum."""
     model: ChatModel | None
     """The chat model that the engineer `asks`; None for the others."""
-    candidate: int = 0
-    """Which of several proposals of the same stage is asked for; an engineer that always proposes the same
-    need not look."""
 
     def proposal(
         self,

@@ -69,30 +69,3 @@ class Proposal(Frozen):
     state: dict[str, Any] = Field(default_factory=dict, exclude=True)
     """What the engineer is given back a stage later, as JSON values; stored beside the proposal, not in
     it."""
-
-
-class Candidate(Frozen):
-    """A proposal, and what its engineer remembers if it is chosen."""
-
-    proposal: Proposal
-    state: dict[str, Any]
-
-
-class Candidates(Frozen):
-    """All that was proposed after a stage, in the order drawn."""
-
-    candidates: tuple[Candidate, ...]
-
-    @property
-    def proposals(self) -> list[Proposal]:
-        """The proposals, in order."""
-        return [candidate.proposal for candidate in self.candidates]
-
-    @property
-    def configs(self) -> list[EnvConfig]:
-        """The different configs among them, in order of their first proposal."""
-        found: list[EnvConfig] = []
-        for proposal in self.proposals:
-            if proposal.config not in found:
-                found.append(proposal.config)
-        return found

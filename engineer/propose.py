@@ -29,7 +29,6 @@ def design(
     seed: int,
     model: ChatModel | None,
     fit: Fit,
-    candidate: int = 0,
 ) -> Proposal:
     """The proposal of the configured engineer, mixed with the anchor; `model` answers for the engineers that
     are models.
@@ -41,9 +40,7 @@ def design(
     engineer = find_engineer(spec.name)
     options = read_options(spec, engineer)
     assert model is not None or engineer.asks is None, f"engineer {spec.name} needs a chat model"
-    proposal = _propose(
-        engineer, options, context, Brief(spec=spec, seed=seed, model=model, candidate=candidate)
-    )
+    proposal = _propose(engineer, options, context, Brief(spec=spec, seed=seed, model=model))
     return fitted(_anchored(proposal, context, spec.anchor_share), context.current.config, fit)
 
 

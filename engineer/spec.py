@@ -1,8 +1,8 @@
 """Which engineer a curriculum uses, and how it is asked."""
 
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from engineer.gate import Gate
 from envgen.frozen import Frozen
@@ -31,35 +31,7 @@ class EngineerSpec(Frozen):
     """Of the answer, and of its repair if it cannot be read; 0 is greedy."""
     schema_decoding: bool = True
     """Decode under the JSON schema of the answer."""
-    candidates: int = Field(default=1, ge=1, le=16)
-    """Proposals drawn after each stage; the one with the best pilot score is used."""
-    pilot: int = Field(default=0, ge=0, le=1000)
-    """Instances of each candidate's config that are rolled out in groups before it is used; 0: no pilot.
-    Its score was not found to predict what a stage gains (docs/study.md)."""
-    pilot_score: Literal["advantage", "learnability", "grounded"] = "advantage"
-    """The pilot's score that chooses among candidates; see `policy.grpo.pilot.PilotScore`."""
-    pilot_steps: int = Field(default=0, ge=0, le=1000)
-    """Optimizer steps on each candidate's config for the grounded score, on a copy of the policy; 0: no such
-    score."""
-    pilot_validation: int = Field(default=64, ge=1)
-    """Validation instances that the grounded score is measured on, evenly from all of them; all if there are
-    no more."""
     anchor_share: float = Field(default=0.0, ge=0, le=1)
     """Share of the default config in every proposal, see `engineer.propose.anchored`."""
     gate: Gate = "off"
     """What a significant drop of the valid rate leads to, see `engineer.gate`."""
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        if self.candidates > 1 and not self.pilot:
-            raise ValueError(
-                f"candidates {self.candidates} needs a pilot to choose by; set pilot to 32 or so, or "
-                "candidates to 1"
-            )
-        if self.pilot_steps and not self.pilot:
-            raise ValueError(
-                f"pilot_steps {self.pilot_steps} is a part of the pilot, which is off; set pilot"
-            )
-        if self.pilot_score == "grounded" and not self.pilot_steps:
-            raise ValueError("pilot_score grounded needs optimizer steps; set pilot_steps to 4 or so")
-        return self

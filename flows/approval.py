@@ -20,7 +20,7 @@ from envgen.family import Knob, Space
 from envgen.files import write_json
 from flows.suspended import WAITING, asked_before, tell_what_it_waits_for
 from infra.analysis.formats import config_changes
-from infra.analysis.stage_view import pilot_text, proposal_markdown
+from infra.analysis.stage_view import proposal_markdown
 from infra.runs.decision import MAX_COMMENT, Verdict
 from infra.runs.next_config import decided, previous_config, store_decision
 from infra.runs.run import RunRef
@@ -148,22 +148,19 @@ def approval_form(run: RunRef, stage: int, problem: str = "") -> type[RunInput]:
         ),
         by=(str, Field(default="", max_length=200, title="Your name", description="Kept with the decision.")),
     )
-    text = proposal_markdown(space, stage, proposal, previous, run.stage(stage).pilots.pilots)
+    text = proposal_markdown(space, stage, proposal, previous)
     return form.with_initial_data(
         description=f"**The edited config is not possible:** {problem}\n\n{text}" if problem else text
     )
 
 
 def _in_short(run: RunRef, stage: int) -> str:
-    """What is decided on: the change, the reason and the pilot of a proposal, in a few lines of plain
-    text."""
+    """Return the change and the reason of a proposal in a few lines of plain text."""
     proposal, space = run.stage(stage).proposal, run.preset.space
     change = config_changes(space, previous_config(run, stage), proposal.config)
-    pilots = [one for one in run.stage(stage).pilots.pilots if one.config == proposal.config]
     parts = {
         "It changes": shortened(change, LONGEST_CHANGE),
         "Reason given": shortened(proposal.rationale or proposal.fallback or "none", LONGEST_CHANGE),
-        "Pilot": pilot_text(pilots[0]) if pilots else "none was made",
     }
     return " ".join(f"{name}: {text.rstrip('.')}." for name, text in parts.items())
 

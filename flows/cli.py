@@ -22,7 +22,6 @@ try:
         runs_cli,
         server_cli,
         setup_cli,
-        study_cli,
     )
     from flows.commands.terminal import BAD_INPUT, FAILED
     from flows.stopping import stoppable
@@ -34,8 +33,8 @@ except KeyboardInterrupt:  # before `stoppable`, and before anything is begun
 _OF_FAMILIES = "Environments and data"
 PANELS = {
     "Run": ("run", "approve", "reject"),
-    "Look": ("runs", "status", "watch", "clean", "report", "lineage"),
-    "Compare": ("compare", "benchmark", "study", "headroom"),
+    "Look": ("runs", "status", "watch", "report", "lineage"),
+    "Compare": ("compare", "benchmark"),
     _OF_FAMILIES: ("family", "export"),
     "Serve": ("serve", "deploy", "janitor", "notify"),
     "Set up": ("presets", "engineers", "init", "doctor", "fetch", "bootstrap"),
@@ -69,7 +68,6 @@ for group in (
     family_cli,
     export_cli,
     benchmark_cli,
-    study_cli,
     fetch_cli,
     setup_cli,
     presets_cli,

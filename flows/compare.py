@@ -119,7 +119,7 @@ def _run_all(
 
     def start(child: Child) -> None:
         preset = spec.preset_of(child)
-        children.run(child.name, child.title, preset, spec.root(child.seed) if spec.roots else "")
+        children.run(child.name, child.title, preset, spec.root(child.seed))
         if not finished(directory / child.name, preset):
             raise RunDirectoryError(
                 f"{directory / child.name}: ended without an error, but its results are not complete or not"
@@ -140,8 +140,8 @@ def _run_all(
 
 def _seconds_left(directory: Path, spec: ComparisonSpec, todo: list[Child], at_a_time: int) -> float | None:
     """Seconds that curricula take if each of their stages takes as long as the shared stage 0 that it goes on
-    from; None if they share none, or none is left."""
-    if not (spec.roots and todo):
+    from; None if none is left."""
+    if not todo:
         return None
     left = 0.0
     for child in todo:

@@ -40,7 +40,6 @@ from tasks.engineer import propose
 from tasks.gate import judge
 from tasks.learn import evaluate_stage, evaluate_start, summarize, train, warm_engine, warm_trainer
 from tasks.lineage import record_lineage, unrecorded
-from tasks.pilot import choose, score_candidates
 from tasks.publish import publish, write_manifest
 from tasks.remote import copy_run, fetch_run, fork_run
 from tasks.run import close_engine, log
@@ -58,8 +57,7 @@ def stage(
     parent: int,
     variant: str,
 ) -> tuple[CurriculumResults, dict[str, str]]:
-    """One turn of the loop: generate, train, evaluate, summarize, judge, engineer, pilot, choose; publish and
-    record.
+    """One turn of the loop: generate, train, evaluate, summarize, judge, design; publish and record.
 
     Returns the results so far, and where MLflow shows them."""
     data = generate(run, number, config, validation)
@@ -68,12 +66,10 @@ def stage(
     breakdown = summarize(run, number, rollouts)
     show_stage(run, number)
     gate = judge(run, number, rollouts)
-    candidates = propose(run, number, breakdown, gate)
-    pilots = score_candidates(run, number, candidates, gate)
     warm_trainer(run, number + 1)
-    proposal = choose(run, number, candidates, pilots)
+    proposal = propose(run, number, breakdown, gate)
     show_proposal(run, number)
-    steps = [data, checkpoint, rollouts, breakdown, gate, candidates, pilots, proposal]
+    steps = [data, checkpoint, rollouts, breakdown, gate, proposal]
     write_manifest(run, number, steps)
     results = publish(run, number)
     addresses = record_lineage(run, number)

@@ -103,20 +103,6 @@ class CurriculumOptions(OptionsForm):
             " its config and checkpoint."
         ),
     )
-    candidates: int = Field(
-        default=1,
-        ge=1,
-        le=16,
-        title="Candidates",
-        description="Proposals drawn after each stage; the one with the best pilot is used.",
-    )
-    pilot: int = Field(
-        default=0,
-        ge=0,
-        le=1000,
-        title="Pilot",
-        description="Instances answered in groups to score a config before it is used. 0: no pilot.",
-    )
     anchor_share: float = Field(
         default=0.0,
         ge=0,

@@ -2,7 +2,6 @@
 
 import os
 from pathlib import Path
-from typing import NamedTuple
 
 from envgen.errors import ModelError
 from envgen.files import file_digest
@@ -16,51 +15,15 @@ TAUGHT = "taught.json"
 """Beside the weights of a policy that `envwright bootstrap` made: how it was taught to be asked."""
 
 
-class Former(NamedTuple):
-    """A policy that was shipped once, which stored answers go back to."""
-
-    weights: str
-    """SHA-256 of its `model.safetensors`."""
-    page: str
-    """Says how to get them, and how to name their folder as the model."""
-    called: str
-    """Its name while it was shipped, by which registrations know it."""
-
-
-FORMER = {
-    "tiny-wide": Former(
-        "a8792697f00a4191c5d7bf3177625a220347672a3109987d572d0fc14bab0001",
-        "docs/study/registration.md",
-        "tiny-wide",
-    ),
-    "tiny-waits": Former(
-        "42b3087807de8ae1f298a03ec4b23dcbd90db1211d53de5bcc18a82122e2e144",
-        "docs/study/registration.md",
-        "tiny-waits",
-    ),
-    "tiny-round-3": Former(
-        "8dcd82e559f11278789ce4ea7c61e6231f3c771e7c828adf431ed550e932321c",
-        "docs/strong/study/registration.md",
-        "tiny",
-    ),
-}
-
-
 def resolve_model(name: str) -> str:
     """The source that backends load: the folder of a shipped policy or a fetched model for its name, else a
     checkpoint or hub id as it is.
 
-    A name that looks like a path must be a checkpoint; ModelError otherwise, for a former policy, and for a
-    model that is to be fetched first.
+    A name that looks like a path must be a checkpoint; ModelError otherwise, and for a model that is
+    to be fetched first.
     """
     if name in SHIPPED:
         return str(SHIPPED[name])
-    if name in FORMER:
-        raise ModelError(
-            f"{name}: the weights of this policy are not shipped any more; {FORMER[name].page} says "
-            "how to get them and how to name their folder as the model; for the shipped policy name tiny, "
-            "for a new one run envwright bootstrap"
-        )
     if (folder := fetched.find(name)) is not None:
         return str(folder)
     path = Path(os.path.expanduser(name))  # unlike Path.expanduser(), leaves an unknown user as it is
@@ -91,12 +54,7 @@ def was_taught_compact(name: str) -> bool:
 
 
 def weights_identity(model: str) -> str:
-    """SHA-256 of the weights that a name stands for; what has no such file stands for itself.
-
-    Also known for a former policy, whose weights are not here.
-    """
-    if model in FORMER:
-        return FORMER[model].weights
+    """SHA-256 of the weights that a name stands for; what has no such file stands for itself."""
     source = resolve_model(model)
     weights = Path(source) / "model.safetensors"
     return file_digest(weights) if weights.is_file() else source

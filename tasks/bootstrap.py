@@ -15,7 +15,6 @@ from envgen.errors import ChildError, ConfigError, ModelError, shown
 from envgen.family import Space
 from envgen.files import canonical_json, write_json
 from envgen.seeds import seed_integer
-from infra.analysis.study.spec import shipped_studies
 from infra.config.preset import TUNING_SEED, load_preset
 from infra.runs.data import validation_instances
 from policy.child import run_child
@@ -149,13 +148,10 @@ def whole_or_part(space: Space, rng: np.random.Generator) -> Space:
 def held_out(recipe: BootstrapRecipe) -> frozenset[str]:
     """Ids of the instances that the policy is never taught.
 
-    What its families reserve, as a benchmark; validation and tuning sets of its presets; and of the shipped
-    studies on one of its families the test suites and the validation and tuning sets.
+    These are what its families reserve, as a benchmark, and the validation and tuning sets of its presets.
     """
-    names = {lesson.family.name for lesson in recipe.lessons}
-    studies = [one for one in shipped_studies() if load_preset(one.preset).family.name in names]
-    unseen = [instance for study in studies for instance in study.suite.draw()]
-    for name in {*recipe.presets, *(study.preset for study in studies)}:
+    unseen: list[Any] = []
+    for name in recipe.presets:
         preset = load_preset(name)
         tuning = preset.model_copy(
             update={"validation": preset.validation.model_copy(update={"seed": TUNING_SEED})}

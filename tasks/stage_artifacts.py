@@ -22,9 +22,7 @@ def show_stage(run: RunRef, stage: int) -> None:
 def show_proposal(run: RunRef, stage: int) -> None:
     """What was proposed after a stage, in words."""
     files = run.stage(stage)
-    text = proposal_markdown(
-        run.preset.space, stage, files.proposal, previous_config(run, stage), files.pilots.pilots
-    )
+    text = proposal_markdown(run.preset.space, stage, files.proposal, previous_config(run, stage))
     key = stage_key(run, stage, "proposal")
     what = f"Stage {stage}: the config proposed for the next one, and why"
     create_markdown_artifact(markdown=text, key=key, description=what)

@@ -30,12 +30,10 @@ MAX_REASON = 500
 def _propose(context: DesignContext, options: EngineerOptions, brief: Brief) -> Proposal:
     """What the model answers to the design question."""
     assert brief.model is not None  # `design` sees to it
-    return ask_model(brief.spec, context, brief.seed, brief.model, brief.candidate)
+    return ask_model(brief.spec, context, brief.seed, brief.model)
 
 
-def ask_model(
-    spec: EngineerSpec, context: DesignContext, seed: int, model: ChatModel, candidate: int = 0
-) -> Proposal:
+def ask_model(spec: EngineerSpec, context: DesignContext, seed: int, model: ChatModel) -> Proposal:
     """The proposal that a model answers to the design question, repaired once; never raises for a bad
     answer."""
     prompt = design_prompt(spec.variant, context, spec.wording)
@@ -44,7 +42,7 @@ def ask_model(
     for turn in range(TURNS):
         started, clock = datetime.now(UTC), time.monotonic()
         try:
-            [completion] = model.complete([conversation], _sampling(spec, context, seed, candidate, turn))
+            [completion] = model.complete([conversation], _sampling(spec, context, seed, turn))
         except ModelError as error:
             why = f"{str(error)[:MAX_REASON]}{_unread(proposal)}"
             reason = f"the model could not answer, the previous config is kept: {why}"
@@ -77,12 +75,11 @@ def conversations(proposal: Proposal) -> list[Conversation]:
     return asked
 
 
-def _sampling(spec: EngineerSpec, context: DesignContext, seed: int, candidate: int, turn: int) -> Sampling:
+def _sampling(spec: EngineerSpec, context: DesignContext, seed: int, turn: int) -> Sampling:
     return Sampling(
         max_tokens=spec.max_tokens,
-        # Greedy answers would all be the same.
-        temperature=max(spec.temperature, 1.0) if candidate else spec.temperature,
-        seed=seed_integer(seed, context.current.stage, "design", turn, candidate),
+        temperature=spec.temperature,
+        seed=seed_integer(seed, context.current.stage, "design", turn),
         json_schema=answer_schema(context.space) if spec.schema_decoding else None,
     )
 

@@ -56,7 +56,7 @@ def _propose(context: DesignContext, options: LearnabilityOptions, brief: Brief)
     answered = {name: context.current.answered.get(name, none) for name in space.names}
     posterior = updated_posterior(before, answered, options)
     if options.thompson:
-        rng = generator(brief.seed, context.current.stage, "learnability", brief.candidate)
+        rng = generator(brief.seed, context.current.stage, "learnability")
         rates = {name: rng.beta(*counts) for name, counts in posterior.items()}
         worth = {name: float(rate * (1 - rate)) for name, rate in rates.items()}
     else:

@@ -56,7 +56,7 @@ def _propose(context: DesignContext, options: OpenAIOptions, brief: Brief) -> Pr
     from policy.chat.openai_model import OpenAIModel  # the client library takes two seconds to import
 
     model = OpenAIModel(options, read_key(options))
-    proposal = ask_model(brief.spec, context, brief.seed, model, brief.candidate)
+    proposal = ask_model(brief.spec, context, brief.seed, model)
     used = model.usage
     counted = {
         "prompt_tokens": used.prompt_tokens,

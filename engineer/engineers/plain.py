@@ -26,7 +26,7 @@ def random_config(context: DesignContext, rng: np.random.Generator) -> EnvConfig
 
 def _propose_random(context: DesignContext, options: EngineerOptions, brief: Brief) -> Proposal:
     """Any legal config, drawn at random."""
-    rng = generator(brief.seed, context.current.stage, "random-engineer", brief.candidate)
+    rng = generator(brief.seed, context.current.stage, "random-engineer")
     return brief.exactly(context, random_config(context, rng), "Drawn at random from the config space.")
 
 

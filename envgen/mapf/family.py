@@ -17,7 +17,6 @@ from envgen.mapf.render import board_svg, replay_svg
 from envgen.mapf.rows import SCHEMA, VERDICT_SCHEMA, instance_of_row, row_of, verdict_of_row, verdict_row
 from envgen.mapf.sampler import sample_size
 from envgen.mapf.space import Options, random_space, space_of
-from envgen.mapf.test_suite import BoardSuite
 from envgen.mapf.verifier import FailureCategory, Verdict, verify_batch
 from envgen.mapf.vocabulary import VOCABULARY
 
@@ -31,7 +30,6 @@ class MapfFrozenLake:
     verdict_schema = VERDICT_SCHEMA
     vocabulary = VOCABULARY
     random_space = staticmethod(random_space)
-    test_suite = BoardSuite
     benchmark = BENCHMARK
 
     def __init__(self, options: Options) -> None:

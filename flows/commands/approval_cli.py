@@ -92,13 +92,7 @@ def _decide(
     raw = _edited(run.preset.space, proposal.config.model_dump(mode="json"), config, edits or [])
     by = this_person() if by is None else by
     decision = decided(run, stage, verdict, via="shell", seen=seen, edit=raw, comment=comment, by=by)
-    console.print(
-        Markdown(
-            proposal_markdown(
-                run.preset.space, stage, proposal, previous_config(run, stage), files.pilots.pilots
-            )
-        )
-    )
+    console.print(Markdown(proposal_markdown(run.preset.space, stage, proposal, previous_config(run, stage))))
     if not yes and not typer.confirm(f"{verdict} this proposal for stage {stage + 1}?"):
         raise typer.Exit(1)
     with exclusive(directory):

@@ -118,7 +118,6 @@ def tokens_table(work: Workload, rate: Throughput | None) -> Table:
     rows = {
         "training, a stage": work.training,
         "evaluation, a policy": work.evaluation,
-        "pilot, a stage": work.pilot,
         "engineer, a stage": work.engineer,
         "a stage": work.stage,
         f"the curriculum, {work.stages} stages": work.total,

@@ -10,7 +10,7 @@ from envgen.errors import ConfigError
 from envgen.terminal import say
 from infra.config.names import checked_name
 from infra.runs.steps import lock
-from policy.checkpoints import FORMER, SHIPPED
+from policy.checkpoints import SHIPPED
 from policy.fetched import PACKAGED, Record, fetch, fetched_already, models_folder, packaged_file
 
 commands = typer.Typer()
@@ -67,7 +67,7 @@ def _free_name(model: str, name: str | None) -> str:
         raise ConfigError(
             f"--name: missing; say what {model} shall be called as a model, for example --name mine"
         )
-    if name in (*SHIPPED, *FORMER, *PACKAGED):
+    if name in (*SHIPPED, *PACKAGED):
         raise ConfigError(f"--name {name}: stands for a model of envwright; choose another one")
     return checked_name(name)
 

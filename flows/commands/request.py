@@ -28,7 +28,5 @@ def work_of(spec: ComparisonSpec) -> Work:
     """The work of a comparison: a stage 0 that curricula share is done once, but for the design after it."""
     roots = [workload(preset).total for preset in spec.roots.values()]
     children = [workload(spec.preset_of(child)) for child in spec.children]
-    own = [
-        one.stage.times(one.stages - 1) + one.pilot + one.engineer if roots else one.total for one in children
-    ]
+    own = [one.stage.times(one.stages - 1) + one.engineer for one in children]
     return sum([*roots, *own], start=Work(answers=0, prompt_tokens=0, generated=0))

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from envgen.errors import ConfigError
 from envgen.terminal import console, printable, say
 from flows.commands.terminal import FAILED, JSON, WAITING, plain_table, print_json, print_whole
 
@@ -92,48 +91,6 @@ def watch(run: RUN) -> None:
     _show(detail)
     if code := {RunState.WAITING: WAITING, RunState.CUT_OFF: FAILED}.get(detail.state):
         raise typer.Exit(code)
-
-
-@commands.command(epilog="Example: `envwright clean`")
-def clean(
-    runs: Annotated[list[str] | None, typer.Argument(help="Runs; all that are finished if left out.")] = None,
-    whole: Annotated[
-        bool,
-        typer.Option("--whole", help="All of the named runs or comparisons: results and checkpoints too."),
-    ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Remove what is listed.")] = False,
-    json_: JSON = False,
-) -> None:
-    """List what can be removed, and what that costs; --yes removes it.
-
-    Without names that is what no run needs to go on: logs and work files of finished runs, and files that a
-    killed process had half written. Of a named run it is also what a cut off training or evaluation would go
-    on from. A run that a process works on is left alone.
-    """
-    from infra.analysis.cleaning import removable, remove
-    from infra.analysis.formats import file_size
-    from infra.analysis.run_status import found_runs
-    from infra.config.settings import Settings
-
-    settings = Settings()
-    named = [settings.find_run(run) for run in runs or []]
-    if whole and not named:
-        raise ConfigError("--whole: removes all of the runs that are named; name them")
-    found, held = removable(named or [*found_runs(settings.runs)], named=bool(named), whole=whole)
-    for line in held:
-        say(line)
-    if json_:
-        print_json(found)
-    elif found:
-        table = plain_table("run", "what", "size", "costs")
-        for one in found:
-            table.add_row(*map(printable, (one.run, one.what, file_size(one.size), one.costs)))
-        console.print(table)
-    if yes:
-        for line in remove(found):
-            say(line)
-    size = file_size(sum(one.size for one in found))
-    say(f"{size} {'removed' if yes else 'could be removed: --yes does it'}" if found else "nothing to remove")
 
 
 def _new_lines(run: "Run", told: int) -> tuple[list[str], int]:

@@ -13,7 +13,6 @@ from envgen.breakdown import Difference, Rate
 from envgen.terminal import printable
 from infra.analysis.comparison import page
 from infra.analysis.formats import narrow, rate_names
-from infra.analysis.headroom import results as headroom
 from infra.analysis.results import ComparisonResults
 from infra.lineage.checkpoint_tags import Ancestor
 from infra.runs.results import CurriculumResults
@@ -71,21 +70,6 @@ def comparison_table(results: ComparisonResults) -> Table:
     return table
 
 
-def headroom_table(results: headroom.Headroom) -> Table:
-    """Configs below each other, a row for each rate, at most 80 columns wide if names are short."""
-    first = results.arms[0].label
-    headings = ("config", "rate", "final %", f"to {first}", headroom.MINUTES)
-    title = f"Headroom of {results.preset}"
-    table = _wide_table(title, headroom.caption(results), headings, ("config", "rate"))
-    for arm in results.arms:
-        labels = (arm.label, headroom.minutes(arm))
-        for name, word in rate_names(results.best_word).items():
-            gain = getattr(arm.against.get(first), name, None)
-            table.add_row(labels[0], word, narrow(getattr(arm, name)), narrow(gain, gap=""), labels[1])
-            labels = ("", "")
-    return table
-
-
 def _wide_table(title: str, caption: str, headings: Sequence[str], words: Sequence[str]) -> Table:
     """A table whose first column folds where it is too wide; columns that are not of `words` hold numbers."""
     table = Table(
@@ -122,9 +106,7 @@ def closing_lines(results: CurriculumResults) -> list[str]:
             lines.append(f"stage {stage.stage}: the previous config was kept: {kept.replace(KEPT, '')}")
     if results.final.stage != results.stages[-1].stage:
         lines.append(f"the run ends with {name_of(results.final.stage)}")
-    return lines + _usage(
-        [proposal for stage in results.stages for proposal in (stage.proposal, *stage.rejected)]
-    )
+    return lines + _usage([stage.proposal for stage in results.stages])
 
 
 def _usage(proposals: list[Proposal]) -> list[str]:

@@ -1,7 +1,7 @@
 """The charts of comparisons, and what all charts are drawn with: colours, axes, rates with intervals, files.
 
 Pictures are PNG on white, readable when 900 pixels wide; those of the report are in
-`infra.analysis.report.charts`, those of a study alone in `infra.analysis.study.figures`.
+`infra.analysis.report.charts`.
 """
 
 import io

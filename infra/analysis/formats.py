@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from engineer.claims import Claims
 from envgen.breakdown import Difference, Rate
 from envgen.config import SHARE, EnvConfig
 from envgen.family import Knob, Space
@@ -99,11 +98,6 @@ def duration(seconds: float) -> str:
         return f"{seconds / 60:.0f}{SPACE}min"
     hours = seconds / 3600
     return f"{hours:.1f}{SPACE}h" if hours < 100 else f"{hours / 24:.0f}{SPACE}days"
-
-
-def claims(found: Claims) -> str:
-    """How many claims of a rationale hold: `6 of 7 claims`."""
-    return f"{found.true} of {count(found.checked, 'claim')}" if found.checked else "no checkable claim"
 
 
 def label(name: str) -> str:

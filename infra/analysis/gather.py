@@ -13,7 +13,6 @@ from engineer.gate import BASE_POLICY
 from envgen.dataset import read_table
 from envgen.errors import DataError, RunDirectoryError
 from infra.analysis.comparison.again import compare_command
-from infra.analysis.correlation import ScoredStage, piloted_stages, rank_correlations
 from infra.analysis.results import (
     BASELINES,
     RATES,
@@ -53,15 +52,10 @@ class Finished:
     """Of the optimizer steps of all stages."""
     made: Made = field(default_factory=Made)
     """All of it, with what runs share."""
-    pilots: tuple[ScoredStage, ...] = ()
-    """What pilots said of its configs, and the gains that followed."""
-    judged: Mapping[str, np.ndarray] | None = None
-    """Rate -> outcomes of the final policy, of shape (instances,), if it is judged on another set; a study's
-    failure `category` too."""
 
     def end(self, name: str) -> np.ndarray:
-        """Outcomes of the final policy where it is judged, of shape (instances,)."""
-        return self.outcomes[name][self.final + 1] if self.judged is None else self.judged[name]
+        """Outcomes of the final policy, of shape (instances,)."""
+        return self.outcomes[name][self.final + 1]
 
 
 Runs = Mapping[int, Finished]
@@ -105,7 +99,6 @@ def _read(run: Run, results: CurriculumResults) -> Finished:
         seconds=sum(seconds for stage, step, seconds in steps if stage or step not in STAGE_STEPS),
         training_seconds=sum(stage.training.seconds for stage in results.stages),
         made=results.made,
-        pilots=tuple(piloted_stages(run.directory.name, results)),
     )
 
 
@@ -118,7 +111,6 @@ def _tokens(stages: list[dict[str, int]]) -> dict[str, float]:
         "engineer": sum(
             sum(used for name, used in tokens.items() if name.startswith("engineer")) for tokens in stages
         ),
-        "pilot": sum(tokens["pilot"] for tokens in stages),
     }
 
 
@@ -136,7 +128,6 @@ def gather(directory: Path, spec: ComparisonSpec, failures: Mapping[str, str]) -
         if one := found[child.name]:
             runs.setdefault(child.arm.label, {})[child.seed] = one
     baselines = {name: runs[name] for name in BASELINES if name in runs}
-    pilots = tuple(pair for one in known for pair in one.pilots)
     arms = [
         arm_result(arm.label, runs.get(arm.label, {}), baselines, arm.engineer, arm.variant)
         for arm in spec.arms
@@ -154,10 +145,7 @@ def gather(directory: Path, spec: ComparisonSpec, failures: Mapping[str, str]) -
         children=tuple(_child(child, found[child.name] is not None, failures) for child in spec.children),
         pairs=tuple(_pairs(runs)),
         made=_made(directory, spec, known),
-        # Rounds of a study and headroom measurements have commands of their own.
-        command="" if spec.test or any(arm.name for arm in spec.arms) else compare_command(spec),
-        pilots=pilots,
-        pilot_gain=rank_correlations(pilots),
+        command=compare_command(spec),
     )
 
 
@@ -170,8 +158,6 @@ def _pairs(runs: Mapping[str, Runs]) -> Iterator[Pair]:
 def _made(directory: Path, spec: ComparisonSpec, known: Sequence[Finished]) -> Made:
     """What all curricula took, with the stages 0 that they share once."""
     whole = Made.together(one.made for one in known)
-    if spec.stage_0 == "own":
-        return whole
     roots = [Run(directory=directory / name) for name in spec.roots]
     shared = Made.together(root.results.made for root in roots if root.has(Run.results))
     own = Made(

@@ -8,7 +8,6 @@ from typing import Literal
 from envgen.breakdown import Rate
 from envgen.files import read_model
 from envgen.frozen import Frozen
-from infra.analysis.correlation import RankCorrelation, ScoredStage
 from infra.analysis.spec import Stage0
 from infra.analysis.statistics import Effect
 from infra.runs.results import Made
@@ -96,7 +95,7 @@ class ArmResult(Frozen):
     final_by_seed: dict[int, float] = {}
     """Seed -> valid rate at the end."""
     tokens: dict[str, float] = {}
-    """Training, evaluation, engineer, pilot: tokens of a run, mean over seeds, without what runs share."""
+    """Training, evaluation, engineer: tokens of a run, mean over seeds, without what runs share."""
     seconds: float | None = None
     """Seconds of a run's steps, mean over seeds, without what runs share."""
     training_seconds: float | None = None
@@ -131,10 +130,6 @@ class ComparisonResults(Frozen):
     """All curricula together, and the stages 0 that they share, each counted once."""
     command: str = ""
     """That makes the comparison again."""
-    pilots: tuple[ScoredStage, ...] = ()
-    """Every stage whose config was piloted: the pilot's scores and the gain that followed."""
-    pilot_gain: tuple[RankCorrelation, ...] = ()
-    """Whether the pilot's scores order the gains that followed; empty with fewer than three curricula."""
 
     @property
     def against(self) -> dict[str, dict[str, Effect]]:

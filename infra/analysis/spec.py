@@ -2,16 +2,15 @@
 
 Every arm is run with every seed, as a curriculum of its own. In `envwright compare` an arm is an engineer
 variant, an engineer with a context variant, and all curricula start from one shared stage 0, unless each seed
-is to have its own. A round of a study is a comparison with a test suite; a headroom measurement is one whose
-arms are constant configs.
+is to have its own.
 """
 
 import difflib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from engineer.context import VARIANTS
 from engineer.engineers.registry import find_engineer, resolve
@@ -19,18 +18,15 @@ from engineer.spec import EngineerSpec
 from envgen.errors import ConfigError, RunDirectoryError, describe_validation_error
 from envgen.files import file_digest, is_unused, read_model, write_json
 from envgen.frozen import Frozen
-from envgen.yaml_files import read_yaml
 from infra.config.preset import Preset, load_preset, resolved_json
 from infra.runs.run import FREE_FIELDS, changed_fields
 
 SPEC_FILE = "comparison.json"
 SHARED = "shared"
 """The base policy, and stage 0 where all seeds share one; `shared-sSEED` is the stage 0 of a seed."""
-Stage0 = Literal["one", "per-seed", "own"]
+Stage0 = Literal["one", "per-seed"]
 """`one`: all seeds go on from one stage 0, so that an engineer that draws nothing makes the same first
-decision for all of them. `per-seed`: each seed has a stage 0 of its own, which its arms share. `own`:
-nothing is shared."""
-Spec = TypeVar("Spec", bound=BaseModel)
+decision for all of them. `per-seed`: each seed has a stage 0 of its own, which its arms share."""
 
 
 class Arm(Frozen):
@@ -40,15 +36,11 @@ class Arm(Frozen):
     variant: str
     reads: bool = False
     """Whether the engineer reads the context in words, so that the context variant matters."""
-    name: str = ""
-    """Its label, where engineer and context variant do not tell it from the others."""
-    preset: Preset | None = None
-    """Instead of the comparison's, but for engineer, context variant, seed and stages."""
 
     @property
     def label(self) -> str:
-        """`checkpoint-V6` if the engineer reads, `random` if not, `random+piloted`; part of file names."""
-        return self.name or (f"{self.engineer}-{self.variant}" if self.reads else self.engineer)
+        """`checkpoint-V6` if the engineer reads, `random` if not; part of file names."""
+        return f"{self.engineer}-{self.variant}" if self.reads else self.engineer
 
 
 class ComparisonSpec(Frozen):
@@ -60,8 +52,6 @@ class ComparisonSpec(Frozen):
     arms: tuple[Arm, ...] = Field(min_length=1)
     seeds: tuple[int, ...] = Field(min_length=1)
     stage_0: Stage0 = "one"
-    test: dict[str, Any] | None = None
-    """The test suite that final policies are judged on besides the validation set."""
     registration: dict[str, Any] = {}
     """What was fixed before anything was run; a comparison is not continued under another one."""
 
@@ -72,8 +62,8 @@ class ComparisonSpec(Frozen):
 
     def preset_of(self, child: "Child") -> Preset:
         """The preset of a child's curriculum; ConfigError if its engineer refuses it."""
-        arm, root = child.arm, {"one": self.preset.seed, "per-seed": child.seed, "own": None}[self.stage_0]
-        preset = _designed(arm.preset or self.preset, arm.engineer, arm.variant, self.preset.stages)
+        arm, root = child.arm, self.preset.seed if self.stage_0 == "one" else child.seed
+        preset = _designed(self.preset, arm.engineer, arm.variant, self.preset.stages)
         return preset.model_copy(update={"seed": child.seed, "stage0_seed": root})
 
     def root(self, seed: int) -> str:
@@ -82,11 +72,10 @@ class ComparisonSpec(Frozen):
 
     @property
     def roots(self) -> dict[str, Preset]:
-        """Run directory of a shared stage 0 -> its preset: that stage only, no pilot or gate after it."""
+        """Run directory of a shared stage 0 -> its preset: that stage only, without a gate."""
         preset = _designed(self.preset, "fixed", self.preset.engineer.variant, 1)
-        without = {"candidates": 1, "pilot": 0, "pilot_steps": 0, "pilot_score": "advantage", "gate": "off"}
-        plain = preset.engineer.model_copy(update=without)
-        seeds = {"one": [self.preset.seed], "per-seed": self.seeds, "own": []}[self.stage_0]
+        plain = preset.engineer.model_copy(update={"gate": "off"})
+        seeds = [self.preset.seed] if self.stage_0 == "one" else self.seeds
         own = [
             preset.model_copy(update={"engineer": plain, "seed": seed, "stage0_seed": seed}) for seed in seeds
         ]
@@ -120,23 +109,6 @@ class Child(Frozen):
 def shared_policy(stage: int, stage_0: Stage0, seed: int) -> str:
     """The name of the base policy (-1), or of the stage 0 from which a seed goes on."""
     return SHARED if stage < 0 or stage_0 == "one" else f"{SHARED}-s{seed}"
-
-
-def load_spec(name: str, folder: Path, model: type[Spec], kind: str) -> Spec:
-    """A spec that `folder` ships, by name, or a YAML file by path; ConfigError names file and field."""
-    path = Path(name) if name.endswith((".yaml", ".yml")) else folder / f"{name}.yaml"
-    if not path.is_file():
-        shipped = ", ".join(sorted(found.stem for found in folder.glob("*.yaml")))
-        raise ConfigError(
-            f"{name}: no such {kind}; the shipped ones are {shipped}, or give the path of a YAML file"
-        )
-    raw = read_yaml(path)
-    if str(raw.get("preset")).endswith((".yaml", ".yml")):
-        raw["preset"] = str(path.parent / str(raw["preset"]))
-    try:
-        return model.model_validate(raw)
-    except ValidationError as error:
-        raise ConfigError(describe_validation_error(error, str(path))) from None
 
 
 def plan(
@@ -218,7 +190,7 @@ def open_comparison(directory: Path, wanted: ComparisonSpec) -> ComparisonSpec:
             "stages may be added"
         )
     held = [
-        {"stage_0": one.stage_0, "test": one.test, "registration": {**one.registration, "file": None}}
+        {"stage_0": one.stage_0, "registration": {**one.registration, "file": None}}
         for one in (found, wanted)
     ]
     if other := [field for field, value in held[0].items() if value != held[1][field]]:

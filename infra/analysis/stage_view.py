@@ -1,7 +1,6 @@
 """What people see of a stage in the Prefect UI: tables and Markdown, from what the stage left behind."""
 
 import re
-from collections.abc import Sequence
 from typing import Any
 
 from engineer.proposal import Proposal
@@ -20,7 +19,6 @@ from infra.analysis.formats import (
     rate_text,
 )
 from infra.runs.results import CurriculumResults
-from policy.grpo.pilot import Piloted
 
 _ADDRESS = re.compile(r"(?i:https?|ftp|mailto|xmpp)(?=:)|(?i:www)(?=\.)|@")
 _JOINER = "\u2060"
@@ -124,10 +122,8 @@ def _markdown(rows: list[dict[str, Any]]) -> str:
     return markdown_table(list(rows[0]), [list(map(str, row.values())) for row in rows])
 
 
-def proposal_markdown(
-    space: Space, stage: int, proposal: Proposal, previous: EnvConfig, pilots: Sequence[Piloted]
-) -> str:
-    """A proposal in words: who, why, what it changes, what projection changed, and the pilot scores."""
+def proposal_markdown(space: Space, stage: int, proposal: Proposal, previous: EnvConfig) -> str:
+    """A proposal in words: who, why, what it changes, and what projection changed."""
     lines = [
         f"### Proposed config for stage {stage + 1}",
         f"By **{quiet(proposal.engineer)}**, context {quiet(proposal.variant)}, after stage {stage}.",
@@ -140,34 +136,12 @@ def proposal_markdown(
     rows = changes_between(space, previous, proposal.config)
     lines.append("\n".join(f"- **{quiet(row.label)}:** {_numbers(space, row)}" for row in rows))
     lines += [f"- projection: {quiet(change)}" for change in proposal.changes]
-    for number, piloted in enumerate(pilots, start=1):
-        chosen = " (this one)" if piloted.config == proposal.config else ""
-        lines.append(f"Pilot of config {number} of {len(pilots)}{chosen}: {quiet(pilot_text(piloted))}")
     return "\n\n".join(lines)
 
 
 def _numbers(space: Space, row: StratumChanges) -> str:
     numbers = zip(number_words(space), row.knobs, strict=True)
     return ", ".join(f"{word} {number.text}" for word, number in numbers)
-
-
-def pilot_text(piloted: Piloted) -> str:
-    """The score of a pilot in words."""
-    if piloted.score is None:
-        return f"failed: {piloted.error}"
-    score, advantage, grounded = piloted.score, piloted.score.advantage, piloted.score.grounded
-    learnable = f"mean p (1 - p) {score.learnability.value:.3f}, " if score.learnability else ""
-    after = (
-        f"valid {grounded.valid} after {grounded.steps} steps, on {grounded.instances} instances, "
-        if grounded
-        else ""
-    )
-    failed = f"; {piloted.error}" if piloted.error else ""
-    return (
-        f"{score.mixed} of {score.groups} groups with mixed rewards, mean absolute advantage "
-        f"{advantage.value:.2f} [{advantage.low:.2f}, {advantage.high:.2f}], "
-        f"{learnable}{after}{score.completion_tokens:,} tokens{failed}"
-    )
 
 
 def quiet(text: str) -> str:

@@ -52,16 +52,15 @@ class Workload(Frozen):
     answer_length: int
     """Mean tokens of an answer in training."""
     training: Work
-    """Of a stage; so are pilot and engineer."""
+    """Of a stage; so is engineer."""
     evaluation: Work
     """Of one policy on the validation set."""
-    pilot: Work
     engineer: Work
 
     @property
     def stage(self) -> Work:
         """All work of a stage."""
-        return self.training + self.evaluation + self.pilot + self.engineer
+        return self.training + self.evaluation + self.engineer
 
     @property
     def total(self) -> Work:
@@ -91,20 +90,14 @@ def workload(preset: Preset, answer_length: int | None = None) -> Workload:
     mean = answer_length or limit // 2
     answers = round(batches.prompts_of_epoch(preset.instances) * preset.epochs) * batches.group
     judged = min(answer_length or preset.max_answer_tokens // 2, preset.max_answer_tokens)
-    questions = preset.engineer.candidates if find_engineer(preset.engineer.name).asks else 0
+    questions = 1 if find_engineer(preset.engineer.name).asks else 0
     validation = sum(count for _, _, count in preset.validation.parts(preset.space))
-    # Of the grounded score: optimizer steps of each candidate, and an evaluation after them.
-    candidates, a_step = preset.engineer.candidates, batches.generated_a_step
-    evaluated = min(preset.engineer.pilot_validation, validation) if preset.engineer.pilot_steps else 0
     return Workload(
         stages=preset.stages,
         optimizer_steps=steps,
         answer_length=mean,
         training=_work(answers, asked, mean, batches.iterations),
         evaluation=_work(validation, asked, judged),
-        pilot=_work(preset.engineer.pilot * preset.engineer.candidates * batches.group, asked, mean)
-        + _work(candidates * preset.engineer.pilot_steps * a_step, asked, mean, batches.iterations)
-        + _work(candidates * evaluated, asked, judged),
         engineer=_work(questions, DESIGN_PROMPT_TOKENS, preset.effective_engineer().max_tokens // 2),
     )
 

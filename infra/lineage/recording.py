@@ -162,8 +162,6 @@ def _record_stage(record: _Record, stage: int) -> str:
         Stage.config,
         Stage.breakdown,
         Stage.gate,
-        Stage.candidates,
-        Stage.pilots,
         Stage.proposal,
         Stage.manifest,
     )
@@ -216,22 +214,17 @@ def _span(run: RunRef, stage: int) -> tuple[datetime | None, datetime | None]:
 
 
 def _record_calls(record: _Record, stage: int, child: str) -> dict[str, str]:
-    """A trace for every proposal that a model was asked for; name and version of the prompt, if one was."""
+    """A trace for a proposal that a model was asked for; name and version of the prompt, if one was."""
     run, files = record.run, record.run.stage(stage)
-    proposals, preset, whom = files.candidates.proposals, run.preset, run.asked(stage)
-    if not any(proposal.prompt for proposal in proposals):
+    proposal, preset, whom = files.proposal, run.preset, run.asked(stage)
+    if not proposal.prompt:
         return {}
     wording = preset.effective_engineer().wording
     prompt = prompt_version(record.recorder, wording, preset.engineer.variant, record.prompts.get(stage))
     asked = None if whom is None else record.model(whom)
-    chosen = proposals.index(files.proposal)
-    stored = datetime.fromtimestamp(files.path(Stage.candidates).stat().st_mtime, UTC)
-    for number, proposal in enumerate(proposals):
-        if not proposal.prompt:
-            continue
-        which = {"stage": str(stage), "candidate": str(number + 1), "chosen": str(number == chosen).lower()}
-        tags = _columns(preset) | which
-        record_call(record.recorder, Call(proposal, record.key, number, child, prompt, asked, stored, tags))
+    stored = datetime.fromtimestamp(files.path(Stage.proposal).stat().st_mtime, UTC)
+    tags = _columns(preset) | {"stage": str(stage)}
+    record_call(record.recorder, Call(proposal, record.key, child, prompt, asked, stored, tags))
     record.recorder.client.link_prompt_version_to_run(child, prompt)
     return {"prompt": prompt.name, "prompt_version": str(prompt.version)}
 
@@ -273,14 +266,13 @@ def _design_facts(record: _Record, stage: int) -> dict[str, Any]:
     """Who proposed the config of the stage after `stage`, what was shown, and who decided."""
     files = record.run.stage(stage)
     proposal, prompt, decision = files.proposal, record.prompts.get(stage, {}), files.decision
-    number = files.candidates.proposals.index(proposal)
     facts = {
         "proposal": files.digest(Stage.proposal),
         "fallback": shortened(proposal.fallback, LONGEST_TEXT) if proposal.fallback else None,
         "engineer": proposal.engineer,
         "variant": proposal.variant,
         **prompt,
-        "trace": trace_id_of(record.key, number, proposal) if prompt else None,
+        "trace": trace_id_of(record.key, proposal) if prompt else None,
     }
     if decision is None:
         return facts

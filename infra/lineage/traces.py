@@ -32,7 +32,6 @@ class Call(NamedTuple):
     proposal: Proposal
     curriculum: str
     """Key of the curriculum."""
-    candidate: int
     run: str
     """The run of its stage."""
     prompt: PromptVersion
@@ -45,7 +44,7 @@ class Call(NamedTuple):
 
 def record_call(recorder: Recorder, call: Call) -> str:
     """The id of the trace of a call, made if it is new."""
-    trace_id = trace_id_of(call.curriculum, call.candidate, call.proposal)
+    trace_id = trace_id_of(call.curriculum, call.proposal)
     tracing = TracingClient(recorder.tracking_uri)
     if not _complete(tracing, trace_id):
         spans = _spans(call, trace_id)
@@ -55,9 +54,9 @@ def record_call(recorder: Recorder, call: Call) -> str:
     return trace_id
 
 
-def trace_id_of(curriculum: str, candidate: int, proposal: Proposal) -> str:
-    """The id of the trace of a proposal: the number of the candidate tells equal proposals apart."""
-    return f"tr-{digest([curriculum, candidate, proposal])[:32]}"
+def trace_id_of(curriculum: str, proposal: Proposal) -> str:
+    """The id of the trace of a proposal."""
+    return f"tr-{digest([curriculum, proposal])[:32]}"
 
 
 def _complete(tracing: TracingClient, trace_id: str) -> bool:

@@ -15,7 +15,7 @@ from policy.evaluation import gains
 def manifest(run: RunRef, number: int, steps: list[StepRecord]) -> dict[str, Any]:
     """What a stage is made of: keys, digests, seconds and tokens of its steps, and what led to its config."""
     stage, before = run.stage(number), run.stage(number - 1)
-    proposals = stage.candidates.proposals
+    proposal = stage.proposal
     followed = [file for file in (Stage.proposal, Stage.decided) if before.has(file)]
     return {
         "curriculum": run.name,
@@ -25,9 +25,8 @@ def manifest(run: RunRef, number: int, steps: list[StepRecord]) -> dict[str, Any
         "tokens": {
             "training": sum(stage.train_log["completion_tokens"]),
             "evaluation": sum(rollout.completion_tokens for rollout in stage.rollouts),
-            "engineer_prompt": sum(proposal.prompt_tokens for proposal in proposals),
-            "engineer_completion": sum(proposal.completion_tokens for proposal in proposals),
-            "pilot": sum(one.score.completion_tokens for one in stage.pilots.pilots if one.score),
+            "engineer_prompt": proposal.prompt_tokens,
+            "engineer_completion": proposal.completion_tokens,
         },
         "follows": {file.name: before.digest(file) for file in followed},
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -69,9 +68,6 @@ def results_with(run: RunRef, number: int) -> CurriculumResults:
 def _stage_result(run: RunRef, number: int) -> StageResult:
     stage, parent, made = run.stage(number), run.parent(number), run.stage(number).manifest
     valid, optimal = gains(run.start.rollouts, stage.rollouts)
-    proposal, rejected = stage.proposal, stage.candidates.proposals
-    # One that is equal to the chosen one was paid for too.
-    rejected.remove(proposal)
     return StageResult(
         stage=number,
         parent=parent,
@@ -81,20 +77,9 @@ def _stage_result(run: RunRef, number: int) -> StageResult:
         valid_gain=valid,
         optimal_gain=optimal,
         gate=stage.gate,
-        pilots=stage.pilots.pilots,
-        proposal=proposal,
+        proposal=stage.proposal,
         decision=stage.decision,
-        rejected=tuple(rejected),
-        behaviour=proposal_behaviour(
-            run.preset.space,
-            run.config_of(parent) if number else None,
-            stage.config,
-            proposal.config,
-            stage.breakdown,
-            gains(run.evaluation(parent).rollouts, stage.rollouts)[0],
-            stage.changes.valid,
-            proposal.rationale,
-        ),
+        behaviour=proposal_behaviour(run.preset.space, stage.config, stage.proposal.config, stage.breakdown),
         seconds=made["seconds"],
         tokens=made.get("tokens", {}),
         finished=made.get("finished", ""),

@@ -12,7 +12,6 @@ from envgen.breakdown import Breakdown, Difference
 from envgen.config import EnvConfig
 from envgen.frozen import Frozen
 from infra.runs.decision import Decision
-from policy.grpo.pilot import Piloted
 from policy.grpo.resuming import Resume
 
 
@@ -75,14 +74,9 @@ class StageResult(Frozen):
     optimal_gain: Difference
     gate: GateDecision
     """This stage against the best evaluation before it, and what followed."""
-    pilots: tuple[Piloted, ...] = ()
-    """The expected learning signal of the proposed configs, for the policy in force; empty without a
-    pilot."""
     proposal: Proposal
     decision: Decision | None = None
     """What a person decided on the proposal; None if nobody was asked, or has not answered."""
-    rejected: tuple[Proposal, ...] = ()
-    """The candidates that another one was preferred to."""
     behaviour: ProposalBehaviour
     """What the proposal did with the config and the evidence."""
     seconds: dict[str, float]
@@ -104,7 +98,7 @@ class StageResult(Frozen):
     @property
     def made(self) -> Made:
         """What its steps took."""
-        costs = [one.cost for one in (self.proposal, *self.rejected) if one.cost is not None]
+        costs = [one.cost for one in (self.proposal,) if one.cost is not None]
         return Made(
             finished=self.finished,
             seconds=sum(self.seconds.values()),

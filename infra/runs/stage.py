@@ -13,7 +13,7 @@ from typing import Any, Generic, Self, TypeVar, overload
 from pydantic import ConfigDict, TypeAdapter
 
 from engineer.gate import GateDecision
-from engineer.proposal import Candidates, Proposal
+from engineer.proposal import Proposal
 from envgen.breakdown import Breakdown
 from envgen.config import EnvConfig
 from envgen.dataset import read_dataset, write_dataset
@@ -23,7 +23,6 @@ from infra.runs.decision import Decision
 from infra.runs.steps import REDO, check_recorded
 from policy.evaluation import Changes
 from policy.grpo.canary import CANARY, Canary, WeightsCheck
-from policy.grpo.pilot import Pilots
 from policy.grpo.resuming import Resume
 from policy.grpo.train_log import read_train_log
 from policy.grpo.train_spec import CHECKPOINT, TRAIN_LOG
@@ -137,8 +136,6 @@ class Stage(Evaluation):
     weights = json_file("weights.json", WeightsCheck)
     changes = json_file("changes.json", Changes)
     gate = json_file("gate.json", GateDecision)
-    candidates = json_file("candidates.json", Candidates)
-    pilots = json_file("pilot.json", Pilots)
     proposal = json_file("proposal.json", Proposal)
     state = json_file("engineer_state.json", dict[str, Any])
     decided = File(

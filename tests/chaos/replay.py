@@ -12,13 +12,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import tasks.pilot
 from outcomes import steady
 from prefect import Flow, Task
 
 import flows.curriculum as curriculum
 import tasks.engineer
 import tasks.learn
-import tasks.pilot
 from engineer.engineers import asking
 from engineer.gate import BASE_POLICY
 from envgen.files import atomic_path, digest, move_directory, write_json

@@ -1,6 +1,7 @@
 import pytest
 from contexts import boards, counts, env_config, repeatable
 from contexts import breakdown as of_sizes
+from engineer.claims import Claims
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,7 +20,6 @@ from engineer.behaviour import (
     undone,
     worked_strata,
 )
-from engineer.claims import Claims
 from envgen.breakdown import Breakdown, Difference
 from envgen.config import EnvConfig
 

@@ -6,12 +6,12 @@ import re
 import numpy as np
 import pytest
 from contexts import SUMS, ListModel, assert_legal, repeatable, sums_config
+from engineer.claims import Claims, check_claims
 from hypothesis import given
 from hypothesis import strategies as st
 
 from engineer.answer import MAX_RATIONALE, AnswerError, answer_schema, answer_text, parse_answer, project
 from engineer.behaviour import edit_size, preserved_strata, proposal_behaviour, undone
-from engineer.claims import Claims, check_claims
 from engineer.context import VARIANTS, DesignContext
 from engineer.engineers.registry import resolve
 from engineer.lessons import lessons, random_context, with_labels

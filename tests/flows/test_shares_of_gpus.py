@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
+from tasks.study import replicas_for
 
 from envgen.errors import ChildError, ConfigError
 from flows.compare import run_each
@@ -12,7 +13,6 @@ from flows.parameters import ComparisonOptions, chosen_comparison
 from infra.config.preset import load_preset
 from policy.chat.engine_config import EngineConfig
 from policy.devices import VISIBLE, Shares, visible_devices
-from tasks.study import replicas_for
 
 NOTES = """
 import os, sys, time

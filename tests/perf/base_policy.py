@@ -8,9 +8,9 @@ against the rule's answers."""
 import sys
 
 import numpy as np
+from engineer.claims import check_claims
 
 from engineer.answer import SHARE_ROUNDING, answer_schema, parse_answer, project
-from engineer.claims import check_claims
 from engineer.context import VARIANTS, Module
 from engineer.lessons import random_context, with_labels
 from engineer.prompt import design_prompt

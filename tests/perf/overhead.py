@@ -46,6 +46,8 @@ def overhead() -> tuple[float, float, float]:
 
 def _plain(directory: Path) -> None:
     """All steps of the curriculum as plain functions, in the order of `flows.curriculum`."""
+    from tasks.pilot import choose, score_candidates
+
     from engineer.gate import BASE_POLICY
     from infra.config.preset import load_preset
     from infra.runs.lease import exclusive
@@ -55,7 +57,6 @@ def _plain(directory: Path) -> None:
     from tasks.gate import judge
     from tasks.learn import evaluate_stage, evaluate_start, summarize, train
     from tasks.lineage import record_lineage
-    from tasks.pilot import choose, score_candidates
     from tasks.publish import publish, write_manifest
 
     preset = load_preset("tiny", SETTINGS)

@@ -4,10 +4,10 @@ import json
 from typing import NamedTuple
 
 import pytest
+from engineer.claims import check_claims
 from support.presets import needs_reasoning_gym
 
 from engineer.answer import SHARE_ROUNDING, answer_schema, parse_answer, project
-from engineer.claims import check_claims
 from engineer.lessons import random_context, with_labels
 from engineer.prompt import design_prompt
 from engineer.teacher import teach

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+from policy.grpo.pilot import Pilots
 
 from engineer.proposal import Attempt, Candidate, Candidates, Proposal
 from envgen.config import EnvConfig
@@ -19,7 +20,6 @@ from infra.runs.publishing import results_with
 from infra.runs.run import Run, RunRef, open_run
 from infra.runs.stage import Stage
 from infra.runs.steps import StepRecord
-from policy.grpo.pilot import Pilots
 from policy.grpo.train_log import TRAIN_LOG_SCHEMA
 from policy.rollouts import Rollout, breakdown_of
 from tasks.gate import judge

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from policy.grpo.pilot import Pilots
 
 from engineer.proposal import Proposal
 from envgen.config import EnvConfig
@@ -15,7 +16,6 @@ from infra.config.preset import load_preset
 from infra.runs.next_config import decided, last_stage, must_ask, next_config, store_decision
 from infra.runs.run import RunRef
 from infra.runs.stage import Stage
-from policy.grpo.pilot import Pilots
 
 
 def config_of(*shares: float) -> EnvConfig:

@@ -1,9 +1,9 @@
 """What the base policy is never taught."""
 
 import pytest
+from infra.analysis.study.spec import STUDIES, load_study
 
 from envgen.mapf.benchmark import suite_identities
-from infra.analysis.study.spec import STUDIES, load_study
 from infra.config.preset import TUNING_SEED, load_preset
 from infra.config.recipe import load_recipe
 from infra.runs.data import validation_instances

@@ -7,7 +7,6 @@ from markupsafe import Markup
 
 from envgen.files import write_html
 from infra.analysis.charts import narrow_chart, sampled
-from infra.analysis.correlation import PILOT_SCORES
 from infra.analysis.formats import (
     difference_text,
     duration,
@@ -83,7 +82,7 @@ def caption(results: ComparisonResults) -> str:
         f"{differences} [95 % intervals] over {sampled(results.arms)}. Tokens and time: a run, without"
         " the shared stage 0."
     )
-    return "\n".join(line for line in (note, *said, *pilot_lines(results)) if line)
+    return "\n".join(line for line in (note, *said) if line)
 
 
 def visible(results: ComparisonResults) -> str:
@@ -100,16 +99,6 @@ def visible(results: ComparisonResults) -> str:
     between = low if low == high else f"{low} to {high}"
     limits = "too small with few seeds" if len(results.seeds) > 1 else "over instances alone"
     return f"Smallest visible difference (nominal power {share(POWER)}, {limits}): {between} points."
-
-
-def pilot_lines(results: ComparisonResults) -> list[str]:
-    """Whether the pilots' scores order the gains that followed, a sentence each."""
-    return [
-        f"Pilot: rank correlation of {PILOT_SCORES[found.score]} with the gain of the stage that followed "
-        f"{found.value:+.2f} [{found.low:+.2f},{found.high:+.2f}], "
-        f"{found.stages} stages of {found.runs} runs."
-        for found in results.pilot_gain
-    ]
 
 
 def conclusion(results: ComparisonResults) -> str:
@@ -172,7 +161,7 @@ def title(results: ComparisonResults) -> str:
     """Headline of the table."""
     judged = f"{results.stages} stages, validation on {results.instances} instances"
     one = f", shared stage 0 of seed {results.stage0_seed}"
-    shared = {"one": one, "per-seed": ", a shared stage 0 of each seed", "own": ""}[results.stage_0]
+    shared = one if results.stage_0 == "one" else ", a shared stage 0 of each seed"
     return f"{results.comparison}: {judged}{shared}"
 
 
@@ -202,7 +191,6 @@ def write_page(directory: Path, results: ComparisonResults, figure: str, differe
         baselines=tuple(results.against),
         intervals=intervals,
         chance=0.05 * intervals,
-        pilots=pilot_lines(results),
         conclusion=conclusion(results),
         conclusion_of_best=conclusion_of_best(results),
         finished=State.FINISHED,

@@ -29,7 +29,7 @@ SHOWN_CHARACTERS = 2_000
 """Characters shown of an answer, from its end: that is where what it says at last is."""
 _FILTERS = (
     *("percent", "share", "setting", "interval", "points", "points_interval", "count", "short_count"),
-    *("claims", "duration", "label", "listed"),
+    *("duration", "label", "listed"),
 )
 
 
@@ -58,7 +58,6 @@ def write_report(run: Path) -> Path:
         rates=formats.rate_names(space.best),
         words=formats.number_words(space),
         headline=text.headline(results),
-        quoted=partial(text.quoted, space),
         best_headline=text.best_headline(results, space.best) if space.best else "",
         palette=charts.palette(space),
         category_colour=partial(charts.category_colour, space),

@@ -3,24 +3,19 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from engineer.behaviour import ProposalBehaviour
 from engineer.words import plural
 from envgen.breakdown import Counts, Rate
 from envgen.family import Space
 from infra.analysis.formats import (
     SPACE,
     UNDEFINED,
-    claims,
     duration,
     is_share,
     label,
     listed,
-    points,
-    points_interval,
     rate_names,
     share,
     short_count,
-    signed,
 )
 from infra.runs.results import CurriculumResults, Made, StageResult
 
@@ -100,30 +95,15 @@ def behaviour_rows(space: Space, results: CurriculumResults) -> list[tuple[str, 
         cell = _edit_of(knob.name, percent=is_share(knob))
         measures.append((f"Edit of the {plural(label(knob.name))}", unit, cell))
 
-    def kept(stage: StageResult) -> Cell:
-        trained = sum(part.data_ratio > 0 for part in stage.config.strata.values())
-        return _of(space, stage.behaviour.preserved, trained)
-
-    def worked(stage: StageResult) -> Cell:
-        found = stage.behaviour
-        return _of(space, found.worked_preserved, len(found.worked)) if found.worked else Cell("none worked")
-
     measures += [
-        (f"{strata.capitalize()} left as they were", "of those trained on", kept),
-        (f"{strata.capitalize()} that worked and were left", "of those that worked", worked),
         (f"Data on {short} under 5{SPACE}% valid", "stage → proposed", _shift_of("unsolved")),
         (f"Data on {short} over 95{SPACE}% valid", "stage → proposed", _shift_of("solved")),
-        ("Signal gained", "−1 to 1", lambda stage: _signal(stage.behaviour)),
-        ("Agreement with the failures", "−1 to 1", lambda stage: _number(stage.behaviour.agreement)),
-        ("Valid rate against the policy before", "points", _change),
-        ("Edit taken back after a drop", "−1 to 1", _undone),
-        ("Rationale says what is true", "of its checkable claims", _claims),
     ]
     return [
         (
             name,
             unit,
-            [BY_GATE if stage.overruled and cell is not _change else cell(stage) for stage in results.stages],
+            [BY_GATE if stage.overruled else cell(stage) for stage in results.stages],
         )
         for name, unit, cell in measures
     ]
@@ -139,10 +119,6 @@ def _edited(distance: float | None, percent: bool) -> Cell:
     return Cell(f"{100 * distance:.1f}" if percent else f"{distance:.2f}")
 
 
-def _of(space: Space, strata: tuple[str, ...], total: int) -> Cell:
-    return Cell(f"{len(strata)} of {total}", ", ".join(map(space.label, strata)))
-
-
 def _shift_of(name: str) -> Measure:
     def cell(stage: StageResult) -> Cell:
         before, after = (
@@ -151,29 +127,3 @@ def _shift_of(name: str) -> Measure:
         return Cell(f"{share(before)} → {share(after)}")
 
     return cell
-
-
-def _signal(behaviour: ProposalBehaviour) -> Cell:
-    gain = behaviour.signal_gain
-    if gain is None:
-        return Cell(UNDEFINED)
-    if gain.low == gain.high == 0:
-        return Cell("none moved")
-    return Cell(signed(gain.value, 3), f"[{signed(gain.low, 3)},{SPACE}{signed(gain.high, 3)}]")
-
-
-def _change(stage: StageResult) -> Cell:
-    change = stage.behaviour.valid_change
-    return Cell(points(change.value), points_interval(change))
-
-
-def _undone(stage: StageResult) -> Cell:
-    return _number(stage.behaviour.undone) if stage.behaviour.dropped else Cell("no drop")
-
-
-def _claims(stage: StageResult) -> Cell:
-    return Cell(claims(stage.behaviour.claims) if stage.behaviour.claims else UNDEFINED)
-
-
-def _number(value: float | None) -> Cell:
-    return Cell(UNDEFINED if value is None else signed(value, 2))

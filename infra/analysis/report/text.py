@@ -1,15 +1,9 @@
 """Sentences of the report."""
 
-import re
-
-from markupsafe import Markup, escape
-
-from engineer.claims import CLAUSE_END, check_claims
 from engineer.gate import name_of
 from envgen.breakdown import Difference, Rate
-from envgen.family import Space
 from infra.analysis.formats import SPACE, percent, points, points_interval
-from infra.runs.results import CurriculumResults, StageResult
+from infra.runs.results import CurriculumResults
 
 _NUMBER_WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
@@ -40,14 +34,3 @@ def _change(what: str, before: Rate, after: Rate, gain: Difference, stages: int)
     if gain.low <= 0 <= gain.high:
         return f"{sentence}, which includes zero: no gain is shown."
     return f"{sentence}." if gain.value > 0 else f"{sentence}: a loss."
-
-
-def quoted(space: Space, stage: StageResult) -> Markup:
-    """The rationale of a stage's proposal, with each clause marked that the numbers contradict."""
-    proposal, shown = stage.proposal, Markup()
-    numbers = stage.config, proposal.config, stage.breakdown
-    for part in re.split(f"({CLAUSE_END})", proposal.rationale):
-        found = check_claims(space, part, *numbers, whole=proposal.rationale)
-        said = "; ".join(found.false)
-        shown += Markup('<mark title="{}">{}</mark>').format(said, part) if said else escape(part)
-    return shown
