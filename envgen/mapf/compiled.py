@@ -43,11 +43,11 @@ def cache_directory() -> Path:
     That is NUMBA_CACHE_DIR, else beside the sources, else in the temporary directory.
 
     numba looks for changes only in the file of the function that is called, not in what it calls; so the
-    directory's name holds a digest of all our sources.
+    directory's name holds a digest of all compiled sources.
     """
     here = Path(__file__).parent
     content = hashlib.sha256()
-    for source in sorted(here.rglob("*.py")):
+    for source in [Path(__file__), *sorted((here / "solver").rglob("*.py"))]:
         content.update(source.read_bytes())
     name = f"numba-{content.hexdigest()[:16]}"
     if _settings.CACHE_DIR:
