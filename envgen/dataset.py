@@ -6,21 +6,15 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from envgen.errors import ConfigError, DataError, shown
 from envgen.families import FamilySpec
 from envgen.files import atomic_path, canonical_json
-from envgen.parquet_footer import values_by_column
 
 T = TypeVar("T")
 _DAMAGED = (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError)
 """What pyarrow raises for damaged files; undecodable text is a ValueError."""
-MAX_VALUES = 100_000_000
-"""Values in the columns that are read of a file at most; a small file can claim any number of them."""
-MAX_LIST = 1_000
-"""Elements of one list in a column at most."""
 
 USUAL = FamilySpec()
 """The family of a file that names none."""
@@ -110,7 +104,6 @@ def read_table(path: Path, schema: pa.Schema) -> pa.Table:
         for field in schema:
             if field.name not in names:
                 raise DataError(f"{path}: column {field.name!r} is missing; found {shown(names)}")
-        _check_size(path, schema.names)
         table = file.read(schema.names)
         table.validate(full=True)
         return table
@@ -121,11 +114,6 @@ def read_table(path: Path, schema: pa.Schema) -> pa.Table:
             columns.append(table.select([field.name]).cast(pa.schema([field])).column(0))
         except _DAMAGED as error:
             raise DataError(f"{path}: column {field.name!r} does not hold {field.type} ({error})") from None
-        if _longest_list(columns[-1]) > MAX_LIST:
-            raise DataError(
-                f"{path}: column {field.name!r} has a list of {_longest_list(columns[-1]):,} elements, "
-                f"at most {MAX_LIST:,} are read"
-            )
     return pa.Table.from_arrays(columns, schema=schema)
 
 
@@ -143,21 +131,3 @@ def _opened(path: Path, read: Callable[[pq.ParquetFile], T]) -> T:
         raise DataError(
             f"{path}: not a readable Parquet file ({error}); make it with 'envwright generate'"
         ) from None
-
-
-def _check_size(path: Path, names: list[str]) -> None:
-    """DataError for a file that says of itself that its columns `names` hold more values than are read."""
-    values = sum(count for column, count in values_by_column(path) if column in names)
-    if values > MAX_VALUES:
-        raise DataError(f"{path}: holds {values:,} values, at most {MAX_VALUES:,} are read; split the file")
-
-
-def _longest_list(column: pa.ChunkedArray | pa.Array) -> int:
-    """Elements of the longest list of variable length in a column, nested ones included."""
-    longest = 0
-    while pa.types.is_list(column.type):
-        longest = max(
-            longest, pc.call_function("max", [pc.call_function("list_value_length", [column])]).as_py() or 0
-        )
-        column = pc.call_function("list_flatten", [column])
-    return longest

@@ -5,11 +5,7 @@ from typing import Any
 
 from envgen.config import SHARE, EnvConfig, Part
 from envgen.errors import SamplingError, ShortageError
-from envgen.family import Drawn, Knob, Source, TaskFamily
-
-Found = Drawn | ShortageError
-_drawn_ahead: dict[tuple[Any, ...], Found] = {}
-"""What `attainable` drew last, until `sample` asks for the same: the next training set is drawn once."""
+from envgen.family import Knob, Source, TaskFamily
 
 
 def sample(
@@ -29,10 +25,7 @@ def sample(
     instances: list[Any] = []
     report: dict[str, Any] = {}
     for name, wanted in config.counts(count).items():
-        key = _key(family, config, name, wanted, source, held_out)
-        drawn = _drawn_ahead.pop(key, None) or _draw(family, config, name, wanted, source, held_out)
-        if isinstance(drawn, ShortageError):
-            raise drawn
+        drawn = family.draw(name, config.strata[name].knobs, wanted, source, held_out)
         instances += drawn.instances
         report[name] = drawn.report
         if progress and drawn.instances:
@@ -51,46 +44,28 @@ def attainable(
 
     `sample` takes the same arguments. A stratum that is short keeps the instances it has (knobs that ask for
     a label move to theirs, within their range); its missing share goes to the last stratum that is not short.
-    What is drawn to find out is kept for `sample`, until the next call for another source. SamplingError if
-    all are short.
+    SamplingError if all are short.
     """
-    for other in [key for key in _drawn_ahead if key[-2:] != (source, held_out)]:
-        del _drawn_ahead[other]
     family.check(config, count)
     notes: list[str] = []
     short: set[str] = set()
+    drawn: set[tuple[Any, ...]] = set()
     while True:
         for name, wanted in config.counts(count).items():
-            key = _key(family, config, name, wanted, source, held_out)
-            if key not in _drawn_ahead:
-                _drawn_ahead[key] = _draw(family, config, name, wanted, source, held_out)
-            if isinstance(found := _drawn_ahead[key], ShortageError):
+            knobs = config.strata[name].knobs
+            key = (name, wanted, *knobs.items())
+            if key in drawn:
+                continue
+            try:
+                family.draw(name, knobs, wanted, source, held_out)
+            except ShortageError as error:
                 short.add(name)
-                config, note = _shrink(family, config, name, found.found, count, short)
+                config, note = _shrink(family, config, name, error.found, count, short)
                 notes.append(note)
                 break
+            drawn.add(key)
         else:
             return config, notes
-
-
-def _key(
-    family: TaskFamily, config: EnvConfig, name: str, wanted: int, source: Source, held_out: frozenset[str]
-) -> tuple[Any, ...]:
-    return id(family), name, tuple(config.strata[name].knobs.items()), wanted, source, held_out
-
-
-def _draw(
-    family: TaskFamily,
-    config: EnvConfig,
-    name: str,
-    wanted: int,
-    source: Source,
-    held_out: frozenset[str],
-) -> Found:
-    try:
-        return family.draw(name, config.strata[name].knobs, wanted, source, held_out)
-    except ShortageError as error:
-        return error
 
 
 def _shrink(

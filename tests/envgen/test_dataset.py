@@ -188,25 +188,6 @@ def test_a_hostile_row_is_refused_with_field_and_value(path: Path, fields: dict,
     assert complaint in str(caught.value)
 
 
-def test_a_small_file_that_claims_many_values_is_refused_before_it_is_unpacked(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    write_table(path, with_column("holes", pa.array([[[0, 0]] * 1_001] * 20, STARTS)))
-    with pytest.raises(
-        DataError,
-        match=r"train\.parquet: column 'holes' has a list of 1,001 elements, at most 1,000 are read",
-    ):
-        read_dataset(path)
-    write_table(path, with_column("plan", pa.array([[["UP"] * 1_001]] * 20, PLAN)))
-    with pytest.raises(DataError, match=r"train\.parquet: column 'plan' has a list of 1,001 elements"):
-        read_dataset(path)
-    monkeypatch.setattr("envgen.dataset.MAX_VALUES", 20_019)
-    with pytest.raises(
-        DataError, match=r"train\.parquet: holds 20,\d{3} values, at most 20,019 are read; split the file"
-    ):
-        read_dataset(path)
-
-
 def test_only_the_columns_of_the_given_schema_are_read_in_its_order(path: Path):
     write_table(path, TABLE)
     schema = pa.schema([SCHEMA.field("prompt"), SCHEMA.field("id")])

@@ -7,8 +7,6 @@ from envgen.errors import ConfigError, SamplingError, ShortageError
 from envgen.families import FamilySpec
 from envgen.family import Source, TaskFamily
 from envgen.mapf.config import BoardsConfig
-from envgen.mapf.quota import Quota
-from envgen.mapf.sampler import draw_boards
 from envgen.mapf.sampler import sample as sample_boards
 from envgen.sampling import attainable, sample
 
@@ -158,26 +156,6 @@ def test_a_config_whose_strata_are_all_short_cannot_be_made_attainable(family: T
 def test_a_config_of_another_family_is_refused():
     with pytest.raises((ConfigError, ValueError)):
         sample(SUMS_FAMILY, MIXED, 10, Source(0))
-
-
-def test_what_was_drawn_to_see_whether_a_config_is_attainable_is_not_drawn_again(
-    monkeypatch: pytest.MonkeyPatch,
-):
-    asked = (BOARDS_FAMILY, MIXED, 100, Source(11, 3), frozenset({"none"}))
-    expected = sample(*asked)
-    calls = []
-
-    def counted(quota: Quota, *given: object) -> object:
-        calls.append(quota)
-        return draw_boards(quota, *given)
-
-    monkeypatch.setattr("envgen.mapf.sampler.draw_boards", counted)
-    assert attainable(*asked) == (MIXED, [])
-    drawn = len(calls)
-    assert attainable(*asked) == (MIXED, [])
-    assert sample(*asked) == expected
-    assert len(calls) == drawn > 0
-    assert sample(*asked) == expected
 
 
 def test_no_prompt_of_a_plain_family_is_longer_than_the_longest():
