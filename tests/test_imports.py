@@ -73,7 +73,6 @@ def test_settings_and_specs_load_without_model_libraries():
 def test_nothing_is_compiled_before_the_first_plan_is_judged():
     named, modules = load(
         "envgen.mapf.verifier",
-        "envgen.mapf.judging",
         "policy.grpo.rewards",
         "policy.rollouts",
         "policy.evaluation",

@@ -17,7 +17,7 @@ from envgen.mapf.render import board_svg, replay_svg
 from envgen.mapf.rows import SCHEMA, VERDICT_SCHEMA, instance_of_row, row_of, verdict_of_row, verdict_row
 from envgen.mapf.sampler import sample_size
 from envgen.mapf.space import Options, random_space, space_of
-from envgen.mapf.verifier import FailureCategory, Verdict, verify_batch
+from envgen.mapf.verifier import FailureCategory, Verdict, verify
 from envgen.mapf.vocabulary import VOCABULARY
 
 
@@ -78,7 +78,7 @@ class MapfFrozenLake:
 
     def judge(self, instances: Sequence[Instance], answers: Sequence[str]) -> list[Verdict]:
         """See `envgen.mapf.verifier`."""
-        return verify_batch(instances, answers)
+        return [verify(instance, answer) for instance, answer in zip(instances, answers, strict=True)]
 
     def measures(self, instance: Instance, verdict: Verdict) -> dict[str, float]:
         """How much more than the optimum a valid plan costs."""

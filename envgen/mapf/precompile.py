@@ -1,18 +1,15 @@
-"""Compile solver and verifier for this machine, as first use would: `python -m envgen.mapf.precompile`."""
+"""Compile the solver for this machine, as first use would: `python -m envgen.mapf.precompile`."""
 
 from envgen.mapf.config import BoardsConfig, SizeConfig
-from envgen.mapf.prompts import answer
 from envgen.mapf.sampler import sample
 from envgen.mapf.solver.solve import solve_makespan
-from envgen.mapf.verifier import verify_batch
 
 
 def precompile() -> None:
-    """Draw, solve and verify a few boards with and without waits; nothing is left to compile afterwards."""
+    """Draw and solve a few boards with and without waits; nothing is left to compile afterwards."""
     config = BoardsConfig(sizes={4: SizeConfig(data_ratio=1, hole_ratio=0.3, wait_ratio=0.5)})
     for agents in (2, 4):
         instances, _ = sample(config, 8, agents=agents, seed=0)
-        verify_batch(instances, [answer(instance.solution.plan) for instance in instances])
     solve_makespan(instances[0].problem)
 
 

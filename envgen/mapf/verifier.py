@@ -1,16 +1,12 @@
-"""Verdicts: is a plan valid, is it optimal, and if not, what went wrong first; batches by compiled code."""
+"""Verdicts on answers: valid, optimal, or which rule the plan breaks first."""
 
-from collections.abc import Sequence
 from enum import StrEnum
 
-import numpy as np
 from pydantic import Field
 
 from envgen.frozen import Frozen
-from envgen.mapf.judgement import Finding, Judgement
-from envgen.mapf.judging import Plans, boards_of, cells_of, judge, read_cells
-from envgen.mapf.parser import PlanParseError, plan_lines
-from envgen.mapf.problem import Cell, Instance, Plan, Problem, cell_text
+from envgen.mapf.parser import PlanParseError, parse_plan
+from envgen.mapf.problem import Cell, Instance, Path, Plan, Problem, cell_text
 
 
 class FailureCategory(StrEnum):
@@ -29,10 +25,7 @@ class FailureCategory(StrEnum):
 
 
 class Verdict(Frozen):
-    """What the verifier says of one answer.
-
-    The measures of partial progress default to those of the best or worst answer.
-    """
+    """Judgement of one answer; measures of partial progress default to those of the best or worst answer."""
 
     valid: bool
     optimal: bool = False
@@ -43,7 +36,7 @@ class Verdict(Frozen):
     """First offending step; 0 is the start."""
     cell: Cell | None = None
     detail: str = ""
-    """One sentence for people: what was found and what was expected."""
+    """One sentence for people: the violation and what was expected."""
     sum_of_costs: int | None = None
     makespan: int | None = None
     arrived: float = Field(default_factory=lambda given: float(given["valid"]), ge=0, le=1)
@@ -61,15 +54,12 @@ class Verdict(Frozen):
 
     @property
     def terms(self) -> dict[str, float]:
-        """The two shares, which a reward may pay for."""
+        """Partial progress by name, which a reward may pay for."""
         return {"arrived": self.arrived, "legal_share": self.legal_share}
 
     @property
     def outcome(self) -> str:
-        """A few words for people: `optimal plan`, `valid plan`, or what went wrong first and when.
-
-        The last as in `conflict in step 3`.
-        """
+        """A few words for people: `optimal plan`, `valid plan`, or as `conflict in step 3`."""
         if self.category is None:
             return "optimal plan" if self.optimal else "valid plan"
         at = "by" if self.category is FailureCategory.GOAL_NOT_REACHED else "in"
@@ -77,122 +67,117 @@ class Verdict(Frozen):
 
     @property
     def reason(self) -> str:
-        """The rest of the sentence: the costs, or the detail."""
+        """The costs of a valid plan, else the detail."""
         return self.detail if self.category else f"sum of costs {self.sum_of_costs}, makespan {self.makespan}"
 
 
 def verify(instance: Instance, completion: str) -> Verdict:
-    """Verdict for a completion: parse it, check it, compare its cost with the optimum."""
-    return verify_batch([instance], [completion])[0]
-
-
-def verify_batch(instances: Sequence[Instance], completions: Sequence[str]) -> list[Verdict]:
-    """Verdicts for as many completions as instances, in order; ValueError if their numbers differ.
-
-    Faster where one `Instance` object stands for many completions.
-    """
-    verdicts: dict[int, Verdict] = {}
-    paths: list[str] = []
-    readable: list[int] = []
-    for index, (instance, completion) in enumerate(zip(instances, completions, strict=True)):
-        try:
-            paths += plan_lines(completion, len(instance.problem.agents))
-            readable.append(index)
-        except PlanParseError as error:
-            verdicts[index] = Verdict(valid=False, category=FailureCategory.PARSE_ERROR, detail=str(error))
-    if readable:
-        problems = [instances[index].problem for index in readable]
-        optima = [instances[index].solution.sum_of_costs for index in readable]
-        verdicts |= zip(readable, _judged(problems, optima, *read_cells(paths)), strict=True)
-    return [verdicts[index] for index in range(len(instances))]
+    """Return the verdict on a completion: parse it, check its plan, compare its cost with the optimum."""
+    try:
+        plan = parse_plan(completion, len(instance.problem.agents))
+    except PlanParseError as error:
+        return Verdict(valid=False, category=FailureCategory.PARSE_ERROR, detail=str(error))
+    return verify_plan(instance.problem, plan, instance.solution.sum_of_costs)
 
 
 def verify_plan(problem: Problem, plan: Plan, optimum: int | None = None) -> Verdict:
-    """Verdict for a parsed plan.
+    """Return the verdict on a plan; without an `optimum` none is optimal.
 
-    The earliest violation counts; in one step illegal moves come before holes before conflicts. ValueError if
-    the plan does not hold one path an agent, each of at least one cell.
+    The earliest violation counts; within one step illegal moves come before holes before conflicts.
+    ValueError unless the plan holds one path for each agent, each of at least one cell.
     """
-    return _judged([problem], [-1 if optimum is None else optimum], *cells_of(plan))[0]
+    if len(plan) != len(problem.agents) or not all(plan):
+        raise ValueError(f"{len(plan)} paths for {len(problem.agents)} agents; a plan has one path an agent")
+    length = max(map(len, plan)) - 1
+    arrived = sum(path[-1] == agent.goal for path, agent in zip(plan, problem.agents, strict=True))
+    progress = {"arrived": arrived / len(plan), "legal_steps": length, "legal_share": 1.0}
+    for step in range(length + 1):
+        for check in (_illegal_move, _hole_collision, _conflict):
+            if violation := check(problem, plan, step):
+                legal_steps = max(step - 1, 0)
+                progress |= {"legal_steps": legal_steps, "legal_share": legal_steps / max(length, 1)}
+                return Verdict(valid=False, step=step, **violation, **progress)
+    for index, (agent, path) in enumerate(zip(problem.agents, plan, strict=True)):
+        if path[-1] != agent.goal:
+            detail = f"agent {index} ends at {cell_text(path[-1])}, its goal is {cell_text(agent.goal)}"
+            missed = _violation(FailureCategory.GOAL_NOT_REACHED, index, path[-1], detail)
+            return Verdict(valid=False, step=len(path) - 1, **missed, **progress)
+    costs = [_last_arrival(path) for path in plan]
+    return Verdict(
+        valid=True,
+        optimal=sum(costs) == optimum,
+        sum_of_costs=sum(costs),
+        makespan=max(costs),
+        arrived=1.0,
+    )
 
 
 def trace(plan: Plan, verdict: Verdict | None) -> tuple[tuple[Cell, ...], ...]:
-    """The cells of all agents at the start and after each step, up to the first violation, else to the end.
+    """Return the cells of all agents at the start and after each step, up to the verdict's violation, if any.
 
-    The violation is the one that `verdict` names. Agents that have stopped rest on their last cell.
+    Agents that have stopped rest on their last cell.
     """
     last = max(map(len, plan)) - 1
     if verdict and verdict.step is not None and verdict.category is not FailureCategory.GOAL_NOT_REACHED:
         last = min(last, verdict.step)
-    return tuple(tuple(path[min(step, len(path) - 1)] for path in plan) for step in range(last + 1))
+    return tuple(_cells_at(plan, step) for step in range(last + 1))
 
 
-def _judged(
-    problems: Sequence[Problem], optima: Sequence[int], stops: np.ndarray, cells: np.ndarray
-) -> list[Verdict]:
-    boards, rows = boards_of(problems)
-    found = judge(boards, Plans(rows, np.array(optima, np.int64), stops, cells)).tolist()
-    return [_verdict(*pair) for pair in zip(problems, map(Judgement._make, found), strict=True)]
+def _cells_at(plan: Plan, step: int) -> tuple[Cell, ...]:
+    return tuple(path[min(step, len(path) - 1)] for path in plan)
 
 
-def _verdict(problem: Problem, found: Judgement) -> Verdict:
-    progress = {"arrived": found.arrived / len(problem.agents), "legal_steps": found.legal_steps}
-    if not found.finding:
-        return Verdict(
-            valid=True,
-            optimal=bool(found.optimal),
-            sum_of_costs=found.sum_of_costs,
-            makespan=found.makespan,
-            legal_share=1.0,
-            **progress,
-        )
-    category, sentence = _FINDINGS[found.finding]
-    cell = found.row, found.column
-    share = found.legal_steps / found.steps if found.steps else 0.0
-    return Verdict(
-        valid=False,
-        category=category,
-        agent=found.agent,
-        step=found.step,
-        cell=cell,
-        detail=sentence.format(
-            agent=found.agent,
-            other=found.other,
-            step=found.step,
-            size=problem.size,
-            cell=cell_text(cell),
-            origin=cell_text((found.from_row, found.from_column)),
-        ),
-        legal_share=1.0 if category is FailureCategory.GOAL_NOT_REACHED else share,
-        **progress,
-    )
+def _last_arrival(path: Path) -> int:
+    """Return the number of steps until a path enters its last cell for the last time."""
+    step = len(path) - 1
+    while step and path[step - 1] == path[-1]:
+        step -= 1
+    return step
 
 
-_FINDINGS: dict[int, tuple[FailureCategory, str]] = {
-    Finding.WRONG_START: (
-        FailureCategory.ILLEGAL_MOVE,
-        "agent {agent} begins at {cell}, its start is {origin}",
-    ),
-    Finding.OFF_GRID: (
-        FailureCategory.ILLEGAL_MOVE,
-        "agent {agent} leaves the {size}x{size} grid to {cell}",
-    ),
-    Finding.JUMP: (
-        FailureCategory.ILLEGAL_MOVE,
-        "agent {agent} jumps from {origin} to {cell}, which is no neighbour",
-    ),
-    Finding.HOLE: (FailureCategory.HOLE_COLLISION, "agent {agent} enters the hole {cell}"),
-    Finding.SAME_CELL: (
-        FailureCategory.CONFLICT,
-        "agents {other} and {agent} are both in {cell} after step {step}",
-    ),
-    Finding.SWAP: (
-        FailureCategory.CONFLICT,
-        "agents {other} and {agent} swap {cell} and {origin} in step {step}",
-    ),
-    Finding.GOAL_MISSED: (
-        FailureCategory.GOAL_NOT_REACHED,
-        "agent {agent} ends at {cell}, its goal is {origin}",
-    ),
-}
-"""What a verdict says of a finding: its category, and its sentence."""
+def _illegal_move(problem: Problem, plan: Plan, step: int) -> dict[str, object] | None:
+    """Return the first wrong start, step off the grid or jump of a step."""
+    for index, path in enumerate(plan):
+        if step >= len(path):
+            continue
+        (row, column), name, detail = path[step], f"agent {index}", ""
+        if step == 0:
+            start = problem.agents[index].start
+            if path[0] != start:
+                detail = f"{name} begins at {cell_text(path[0])}, its start is {cell_text(start)}"
+        elif not (0 <= row < problem.size and 0 <= column < problem.size):
+            detail = f"{name} leaves the {problem.size}x{problem.size} grid to {cell_text(path[step])}"
+        elif abs(row - path[step - 1][0]) + abs(column - path[step - 1][1]) > 1:
+            origin, target = cell_text(path[step - 1]), cell_text(path[step])
+            detail = f"{name} jumps from {origin} to {target}, which is no neighbour"
+        if detail:
+            return _violation(FailureCategory.ILLEGAL_MOVE, index, path[step], detail)
+    return None
+
+
+def _hole_collision(problem: Problem, plan: Plan, step: int) -> dict[str, object] | None:
+    for index, path in enumerate(plan):
+        if step < len(path) and path[step] in problem.holes:
+            detail = f"agent {index} enters the hole {cell_text(path[step])}"
+            return _violation(FailureCategory.HOLE_COLLISION, index, path[step], detail)
+    return None
+
+
+def _conflict(problem: Problem, plan: Plan, step: int) -> dict[str, object] | None:
+    """Return the first pair of agents that share a cell after a step, or swap cells in it."""
+    before, after = _cells_at(plan, max(step - 1, 0)), _cells_at(plan, step)
+    for index, cell in enumerate(after):
+        for other in range(index):
+            detail = ""
+            if after[other] == cell:
+                detail = f"agents {other} and {index} are both in {cell_text(cell)} after step {step}"
+            elif after[other] == before[index] and before[other] == cell:
+                cells = f"{cell_text(cell)} and {cell_text(before[index])}"
+                detail = f"agents {other} and {index} swap {cells} in step {step}"
+            if detail:
+                return _violation(FailureCategory.CONFLICT, index, cell, detail)
+    return None
+
+
+def _violation(category: FailureCategory, agent: int, cell: Cell, detail: str) -> dict[str, object]:
+    return {"category": category, "agent": agent, "cell": cell, "detail": detail}

@@ -25,7 +25,7 @@ MARK = "about.json"
 """In every export; a folder without it is not replaced."""
 LICENCE = "not stated"
 """Of a family that has no attribute `licence`."""
-JUDGE_NEEDS = ("drawsvg", "numba", "numpy", "pyarrow", "pydantic>=2,<3")
+JUDGE_NEEDS = ("drawsvg", "numpy", "pyarrow", "pydantic>=2,<3")
 """What the copy of `envgen` in a package imports to judge."""
 _COLUMNS = pa.schema(
     [

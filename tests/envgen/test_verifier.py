@@ -2,17 +2,22 @@
 test_verifier_mutations.py."""
 
 import random
-from collections.abc import Callable
 
 import pytest
-from board_makers import all_cells, apart, at, make_problem, replaced, solved_instances
+from board_makers import all_cells, apart, at, make_problem, problems, repeatable, replaced, solved_instances
 from brute_force import legal
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from support.boards import board
 
-from envgen.mapf.problem import Instance
+from envgen.mapf.parser import MAX_CELLS
+from envgen.mapf.problem import Instance, Plan, Problem
 from envgen.mapf.prompts import answer
 from envgen.mapf.solver.solve import solve
-from envgen.mapf.verifier import FailureCategory, Verdict, verify, verify_plan
+from envgen.mapf.verifier import FailureCategory, Verdict, trace, verify, verify_plan
+
+CELLS = st.tuples(st.integers(-1, 10), st.integers(-1, 10))
+STEPS = [(-1, 0), (1, 0), (0, -1), (0, 1), (0, 0)]
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +26,7 @@ def instances() -> list[Instance]:
     return [
         instance
         for seed, (size, holes, agents) in enumerate(classes)
-        for instance in solved_instances(seed, 60, size, holes, agents)
+        for instance in solved_instances(seed, 15, size, holes, agents)
     ]
 
 
@@ -33,33 +38,6 @@ def test_optimal_plans_are_valid_and_optimal(instances: list[Instance]):
         )
         assert verify(instance, answer(solution.plan)) == expected
         assert legal(instance.problem, solution.plan)
-
-
-@pytest.mark.parametrize(
-    "garble",
-    [
-        lambda text: "",
-        lambda text: text.replace("Agent", "Agnt"),
-        lambda text: text.replace("(", "[").replace(")", "]"),
-        lambda text: text.replace(",", ";", 1),
-        lambda text: text.replace(",", ",-", 1),
-        lambda text: text.replace(")", "", 1),
-        lambda text: text.replace(":", "", 1),
-        lambda text: text.replace("0", "٠"),
-        lambda text: text.split("\n", 1)[1],
-        lambda text: text.rsplit("\n", 1)[0],
-        lambda text: text.replace("\n", "\nand\n", 1),
-        lambda text: text + "\nAgent 9: (0,0)",
-        lambda text: text.replace("\n", " "),
-        lambda text: text.replace("Agent 0", "Agent 1"),
-    ],
-)
-def test_garbled_answers_are_parse_errors(instances: list[Instance], garble: Callable[[str], str]):
-    for instance in instances:
-        verdict = verify(instance, garble(answer(instance.solution.plan)))
-        unread = Verdict(valid=False, category=FailureCategory.PARSE_ERROR, detail=verdict.detail)
-        assert verdict == unread
-        assert verdict.detail
 
 
 def test_the_earliest_violation_counts(instances: list[Instance]):
@@ -122,7 +100,7 @@ def test_an_agent_that_leaves_its_goal_and_comes_back_pays_until_its_last_arriva
                 assert verdict.sum_of_costs == instance.solution.sum_of_costs - (len(path) - 1) + makespan + 2
                 assert legal(instance.problem, detour)
                 detours += 1
-    assert detours > 500
+    assert detours > 100
 
 
 def test_valid_but_not_optimal_without_a_known_optimum_is_not_called_optimal():
@@ -139,3 +117,51 @@ def test_an_agent_may_cross_its_goal_and_follow_another():
     crossing = (((0, 0), (0, 1), (0, 2), (0, 1)), ((1, 0), (0, 0)))
     verdict = verify_plan(problem, crossing, optimum=2)
     assert (verdict.valid, verdict.optimal, verdict.sum_of_costs, verdict.makespan) == (True, False, 4, 3)
+
+
+@st.composite
+def walks(draw: st.DrawFn) -> tuple[Problem, Plan]:
+    """A board, and for each agent mostly neighbouring cells from mostly its start, often to its goal."""
+    problem, plan = draw(problems(max_size=5, max_agents=3)), []
+    for agent in problem.agents:
+        path = [agent.start if draw(st.integers(0, 9)) else draw(CELLS)]
+        for row, column in draw(st.lists(st.sampled_from(STEPS), max_size=10)):
+            path.append((path[-1][0] + row, path[-1][1] + column))
+        if draw(st.booleans()) and apart(path[-1], agent.goal) < 2:
+            path.append(agent.goal)
+        plan.append(tuple(path))
+    return problem, tuple(plan)
+
+
+@settings(repeatable, max_examples=300)
+@given(walks())
+def test_a_plan_is_valid_exactly_if_moving_the_agents_says_so(case: tuple[Problem, Plan]):
+    problem, plan = case
+    verdict = verify_plan(problem, plan)
+    assert verdict.valid == legal(problem, plan)
+    assert (verdict.category is None) == verdict.valid
+    steps = trace(plan, verdict)
+    whole = verdict.valid or verdict.category is FailureCategory.GOAL_NOT_REACHED
+    assert len(steps) == (max(map(len, plan)) if whole else verdict.step + 1)
+    assert all(cells == tuple(at(path, step) for path in plan) for step, cells in enumerate(steps))
+    if not whole:
+        assert steps[-1][verdict.agent] == verdict.cell
+        before = tuple(path[: verdict.step] or path[:1] for path in plan)
+        assert verdict.step == 0 or verify_plan(problem, before).category in (
+            None,
+            FailureCategory.GOAL_NOT_REACHED,
+        )
+
+
+def test_the_longest_paths_are_judged_to_their_end():
+    problem = make_problem(3, ((2, 2),), ((0, 0), (2, 0)), ((0, 1), (2, 1)))
+    to_and_fro = [tuple((a.start, a.goal)[step % 2] for step in range(MAX_CELLS)) for a in problem.agents]
+    assert verify_plan(problem, tuple(to_and_fro)).makespan == MAX_CELLS - 1
+    verdict = verify_plan(problem, (to_and_fro[0], (*to_and_fro[1], (2, 2))))
+    assert (verdict.category, verdict.step) == (FailureCategory.HOLE_COLLISION, MAX_CELLS)
+
+
+@pytest.mark.parametrize("plan", [(), (((0, 0),),), (((0, 0),), ()), (((0, 0),), ((2, 0),), ((1, 1),))])
+def test_a_plan_without_one_path_an_agent_is_refused(plan: Plan):
+    with pytest.raises(ValueError, match="path"):
+        verify_plan(board("parallel"), plan)

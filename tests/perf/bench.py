@@ -17,7 +17,6 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 from rich.table import Table
-from verifier_speed import verdicts_per_second
 from w9_pathfinding.envs import Grid
 from w9_pathfinding.mapf import CBS
 
@@ -25,8 +24,7 @@ from envgen.errors import ModelError
 from envgen.mapf.benchmark import PER_HOLE_RATIO, SUBSETS, blocks
 from envgen.mapf.capacity import enumerated_capacity
 from envgen.mapf.config import BoardsConfig, SizeConfig
-from envgen.mapf.problem import MAX_AGENTS, MIN_AGENTS, Instance, Problem
-from envgen.mapf.prompts import answer
+from envgen.mapf.problem import MAX_AGENTS, MIN_AGENTS, Problem
 from envgen.mapf.quota import Quota
 from envgen.mapf.sampler import draw_boards, sample
 from envgen.mapf.solver.columns import pack, problem_of
@@ -167,17 +165,6 @@ def _one_by_one(boards) -> list[float]:
     return taken
 
 
-def bench_verifier(add: Row) -> None:
-    """Verdicts on optimal plans of 10x10 boards with 5 agents."""
-    problems = drawn(10, 5, 0.2, 800)[:500]
-    instances = [
-        Instance(problem=p, solution=s) for p, s in zip(problems, solve_many(problems), strict=True) if s
-    ]
-    parsed, bare = verdicts_per_second(instances, [answer(i.solution.plan) for i in instances])
-    add("verdicts, 10x10, 5 agents, parsing included", f"{parsed:,.0f}/s", "", "", "30,000/s")
-    add("verdicts, 10x10, 5 agents, parsing excluded", f"{bare:,.0f}/s", "", "", "1,000,000/s")
-
-
 def bench_processes(add: Row) -> None:
     """Whole processes with a warm cache: a stage of the paper's shape, a first solve, a suite of the paper's
     shape."""
@@ -281,7 +268,6 @@ def bench_evaluation(add: Row) -> None:
 
 PARTS: dict[str, Callable[[Row, argparse.Namespace], None]] = {
     "solver": lambda add, _: bench_solver(add),
-    "verifier": lambda add, _: bench_verifier(add),
     "processes": lambda add, _: bench_processes(add),
     "sampling": lambda add, arguments: bench_sampling(add, arguments.per_class),
     "evaluation": lambda add, _: bench_evaluation(add),
