@@ -1,12 +1,12 @@
 """`envwright run PRESET --dry-run`: what a curriculum would be and take, without starting or writing
 anything."""
 
-import yaml
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
 from envgen.errors import ConfigError, ModelError
+from envgen.yaml_files import dump_yaml
 from flows.commands.terminal import print_json
 from infra.config.preset import Preset, resolved_json
 from infra.config.workload import Throughput, Work, Workload, workload
@@ -75,9 +75,7 @@ def show_dry_run(
     shown = preset.model_copy(update={"engineer": preset.effective_engineer()})
     if json_:
         return print_json({"preset": shown, "memory": estimate, "workload": work})
-    console.print(
-        yaml.safe_dump(resolved_json(shown), sort_keys=False), markup=False, highlight=False, soft_wrap=True
-    )
+    console.print(dump_yaml(resolved_json(shown)), markup=False, highlight=False, soft_wrap=True)
     if estimate is not None:
         console.print(memory_table(estimate))
     absent = missing_packages(preset.trl, preset.training)

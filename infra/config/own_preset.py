@@ -3,9 +3,7 @@
 import re
 import textwrap
 
-import yaml
-
-from envgen.yaml_files import read_yaml
+from envgen.yaml_files import dump_yaml, read_yaml
 from infra.config.field_docs import field_docs
 from infra.config.names import checked_name
 from infra.config.preset import Preset, load_preset, preset_path, resolved_json
@@ -29,7 +27,7 @@ def own_preset(name: str, source: str) -> str:
     for field, value in defaults.items():
         if field not in given and value is not None:
             flow = None if isinstance(value, dict) else False
-            shown = yaml.safe_dump({field: value}, sort_keys=False, default_flow_style=flow, width=_WIDTH)
+            shown = dump_yaml({field: value}, flow, _WIDTH)
             lines += [*_comment(docs.get(field, "")), *(f"# {line}" for line in shown.splitlines())]
     return "\n".join(lines) + "\n"
 

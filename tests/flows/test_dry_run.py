@@ -3,10 +3,10 @@ import json
 from pathlib import Path
 
 import pytest
-import yaml
 from rich.console import Console
 
 from envgen.errors import ConfigError
+from envgen.yaml_files import load_yaml
 from flows.commands.dry_run import parse_throughput, show_dry_run
 from infra.config.preset import Preset, load_preset, resolved_json
 
@@ -70,12 +70,12 @@ def test_a_dry_run_prints_config_memory_tokens_and_hours_and_leaves_nothing(envw
 
 def test_the_config_printed_is_the_resolved_one():
     text = shown("tiny", engineer__name="random").partition("Memory of one GPU")[0]
-    assert yaml.safe_load(text) == resolved_json(load_preset("tiny", {"engineer.name": "random"}))
+    assert load_yaml(text) == resolved_json(load_preset("tiny", {"engineer.name": "random"}))
 
 
 def test_the_wording_printed_is_the_one_that_the_engineer_is_asked_in():
     for preset, wording in (("tiny", "compact"), ("qwen3-4b", "full")):
-        resolved = yaml.safe_load(shown(preset).partition("Memory of one GPU")[0])
+        resolved = load_yaml(shown(preset).partition("Memory of one GPU")[0])
         assert resolved["engineer"]["wording"] == wording
 
 

@@ -4,10 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
-import yaml
 from support.presets import EVERY
 
 from engineer.engineers.registry import known_engineers
+from envgen.yaml_files import load_yaml
 from infra.config.preset import Preset, load_preset, shipped_presets
 
 
@@ -35,7 +35,7 @@ def test_a_preset_of_ones_own_is_the_one_that_it_was_made_from(envwright, tmp_pa
 def test_it_says_what_every_field_means_and_what_was_left_out(envwright, tmp_path: Path):
     envwright("init", "mine", "--from", "micro")
     text = (tmp_path / "mine.yaml").read_text()
-    written = yaml.safe_load(text)
+    written = load_yaml(text)
     assert "# Turns of the loop.\nstages: 2\n" in text
     left_out = text.partition("# Left out")[2].splitlines()[1:]
     defaults = {line[2:].partition(":")[0] for line in left_out} & set(Preset.model_fields)

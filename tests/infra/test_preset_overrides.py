@@ -20,7 +20,6 @@ def test_off_is_a_word_and_true_is_a_boolean(file: Path):
         ("stages=5", ("stages", 5)),
         ("trl.learning_rate=1e-4", ("trl.learning_rate", 1e-4)),
         ("trl.learning_rate=-2E+3", ("trl.learning_rate", -2000.0)),
-        ("trl.beta=.5e1", ("trl.beta", 5.0)),
         ("trl.beta=0.0", ("trl.beta", 0.0)),
         ("trl.bf16=false", ("trl.bf16", False)),
         ("model=~/models/a=b", ("model", "~/models/a=b")),
