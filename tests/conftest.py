@@ -28,7 +28,7 @@ def _isolated_environment(tmp_path_factory):
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Whole runs first, as a long file at the end would leave the other worker idle; before them the file
     that makes the finished run that others wait for."""
-    rooms = {"test_loop.py": 0, "integration": 1, "chaos": 2, "policy": 3, "tasks": 4}
+    rooms = {"test_loop.py": 0, "integration": 1, "policy": 2, "tasks": 3}
     items.sort(key=lambda item: min(rooms.get(part, len(rooms)) for part in item.path.parts))
 
 

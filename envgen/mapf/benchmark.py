@@ -33,7 +33,7 @@ EVERYTHING = "all"
 SEED = 2026
 SUITE = Path(__file__).parent / "benchmark.parquet"
 SUITE_SHA256 = "1e2953b8e77408f0e0329851ef840b96f3eb0d5750aa4e677e5cd50a11cf11ec"
-"""Of the file; `make suite` writes it anew and says the digest."""
+"""Of the file; `write_suite` draws it again and returns the digest."""
 SUBSET = pa.field("subset", pa.string(), nullable=False, metadata={"doc": "wait subset"})
 HOLE_RATIO = pa.field(
     "hole_ratio",

@@ -1,7 +1,7 @@
 """How many distinct boards a class holds: map size, agents, holes, with or without a necessary wait.
 
 Distinct means up to the 8 symmetries of the square and the agents' order. Small classes have been enumerated,
-their counts are in `capacities.json` (`make capacity` writes it); of the others the number of all boards is
+their counts are in `capacities.json`; of the others the number of all boards is
 known exactly, and how many of them are solvable and need a wait is for sampling to say.
 """
 

@@ -1,5 +1,4 @@
-"""`make bench`: speeds of the testbed on one core, of training and of orchestration; medians of several
-repeats.
+"""`make bench`: speeds of the testbed on one core; medians of several repeats.
 
 Where there is a peer, both run in one process or in turn, and the ratio counts. The testbed's is
 w9-pathfinding (C++ core, from the package index): its conflict-based search, optimal in the sum of costs, on
@@ -7,12 +6,8 @@ the same boards. Its answers are held against ours."""
 
 import argparse
 import statistics
-import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 from rich.console import Console
@@ -20,8 +15,6 @@ from rich.table import Table
 from w9_pathfinding.envs import Grid
 from w9_pathfinding.mapf import CBS
 
-from envgen.errors import ModelError
-from envgen.mapf.benchmark import PER_HOLE_RATIO, SUBSETS, blocks
 from envgen.mapf.capacity import enumerated_capacity
 from envgen.mapf.config import BoardsConfig, SizeConfig
 from envgen.mapf.problem import MAX_AGENTS, MIN_AGENTS, Problem
@@ -29,7 +22,6 @@ from envgen.mapf.quota import Quota
 from envgen.mapf.sampler import draw_boards, sample
 from envgen.mapf.solver.columns import pack, problem_of
 from envgen.mapf.solver.solve import solve, solve_boards, solve_many
-from policy.chat.engine_config import EngineConfig
 
 Row = Callable[[str, str, str, str, str], None]
 """Takes what was measured, the speed, what it is held against, their ratio, and the bar."""
@@ -165,114 +157,9 @@ def _one_by_one(boards) -> list[float]:
     return taken
 
 
-def bench_processes(add: Row) -> None:
-    """Whole processes with a warm cache: a stage of the paper's shape, a first solve, a suite of the paper's
-    shape."""
-    with tempfile.TemporaryDirectory() as directory:
-        config = Path(directory) / "paper.yaml"
-        lines = [
-            f"  {size}: {{data_ratio: 0.125, hole_ratio: 0.2, wait_ratio: 0.5}}" for size in range(3, 11)
-        ]
-        lines[0] = "  3: {data_ratio: 0.125, hole_ratio: 0.3, wait_ratio: 0.25}"
-        config.write_text("sizes:\n" + "\n".join(lines) + "\n")
-        command = [
-            str(Path(sys.executable).parent / "envwright"),
-            "generate",
-            str(config),
-            "--count",
-            "4000",
-            "--agents",
-            "2",
-            "--seed",
-            "0",
-            "-o",
-        ]
-        stage = median_seconds(
-            lambda: subprocess.run([*command, f"{directory}/data.parquet"], check=True, capture_output=True),
-            3,
-        )
-    add("generate 4,000 instances, 2 agents, all sizes, whole process", f"{stage:.2f} s", "", "", "3 s")
-    script = (
-        "from support.boards import board; from envgen.mapf.solver.solve import solve;"
-        " solve(board('crossing'))"
-    )
-    first = median_seconds(lambda: subprocess.run([sys.executable, "-c", script], check=True), 3)
-    add("first solve of a process, warm cache, whole process", f"{first:.2f} s", "", "", "1 s")
-    started = time.perf_counter()
-    for block in blocks():
-        knobs = SizeConfig(data_ratio=1, hole_ratio=block.hole_ratio - 0.1, wait_ratio=SUBSETS[block.subset])
-        sample(BoardsConfig(sizes={block.size: knobs}), PER_HOLE_RATIO, agents=block.agents, seed=3)
-    add(
-        "3,150 instances in the shape of the benchmark suite, hole ratios 0 to 0.4",
-        f"{time.perf_counter() - started:.2f} s",
-        "",
-        "",
-        "5 s",
-    )
-
-
-def bench_orchestration(add: Row) -> None:
-    """What Prefect adds to a stage, beside the same steps as plain functions."""
-    from overhead import STAGE_SECONDS, UPDATES, overhead
-
-    flows, plain, update = overhead()
-    added = flows - plain + UPDATES * update
-    add(
-        f"orchestration of a stage: {flows:.2f} s as flows with nothing to compute, {UPDATES} progress"
-        f" updates of {1000 * update:.0f} ms",
-        f"{added:.2f} s a stage",
-        f"{plain:.2f} s as plain functions",
-        f"{100 * added / STAGE_SECONDS:.1f} % of {STAGE_SECONDS} s",
-        "5 %",
-    )
-
-
-def bench_training(add: Row) -> None:
-    """A GRPO step of ours beside a bare TRL script that draws and learns the same, and what rewards take of
-    it."""
-    from training_speed import step_seconds
-
-    ours, bare, rewards = step_seconds()
-    add(
-        "GRPO step, 128 answers of the tiny policy",
-        f"{ours:.2f} s",
-        f"bare TRL {bare:.2f} s",
-        f"{bare / ours:.2f}x",
-        "0.97x",
-    )
-    add("rewards, of that step", f"{100 * rewards:.1f} %", "", "", "")
-
-
-def bench_evaluation(add: Row) -> None:
-    """Our evaluation of the tiny policy through each engine that is installed, against a bare call of that
-    engine."""
-    from engine_speed import evaluation_speed
-
-    for backend in ("transformers", "vllm"):
-        try:
-            ours, bare, wall, cpu = evaluation_speed(
-                EngineConfig(backend=backend, dtype="float32", batch_size=128)
-            )
-        except ModelError as error:
-            console.print(f"{backend}: {error}")
-            continue
-        add(
-            f"evaluation of the tiny policy on {backend}",
-            f"{ours:,.0f} answers/s",
-            f"bare call {bare:,.0f}/s",
-            f"{wall:.3f}",
-            "0.97",
-        )
-        add("the same in CPU time", "", "", f"{cpu:.3f}", "0.97")
-
-
 PARTS: dict[str, Callable[[Row, argparse.Namespace], None]] = {
     "solver": lambda add, _: bench_solver(add),
-    "processes": lambda add, _: bench_processes(add),
     "sampling": lambda add, arguments: bench_sampling(add, arguments.per_class),
-    "evaluation": lambda add, _: bench_evaluation(add),
-    "orchestration": lambda add, _: bench_orchestration(add),
-    "training": lambda add, _: bench_training(add),
     "worst": lambda add, arguments: bench_worst_board(add, arguments.draws),
 }
 
