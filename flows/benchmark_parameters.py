@@ -7,7 +7,6 @@ from flows.parameters import OptionsForm
 from infra.analysis.benchmark.spec import ANSWER_TOKENS, BenchmarkSpec, planned
 from policy.chat.engine_config import Backend, Dtype, EngineConfig
 from policy.checkpoints import check_model
-from policy.hub import check_hub
 
 
 class BenchmarkOptions(OptionsForm):
@@ -105,5 +104,4 @@ def chosen_benchmark(model: str, data: str, options: BenchmarkOptions) -> Benchm
     )
     if not spec.endpoint:
         check_model(spec.model)
-        check_hub(spec.model)
     return spec

@@ -16,7 +16,6 @@ try:
         export_cli,
         family_cli,
         family_commands,
-        fetch_cli,
         presets_cli,
         run_cli,
         runs_cli,
@@ -37,7 +36,7 @@ PANELS = {
     "Compare": ("compare", "benchmark"),
     _OF_FAMILIES: ("family", "export"),
     "Serve": ("serve", "deploy", "janitor", "notify"),
-    "Set up": ("presets", "engineers", "init", "doctor", "fetch", "bootstrap"),
+    "Set up": ("presets", "engineers", "init", "doctor", "bootstrap"),
 }
 """Group of the help -> its commands; those of task families are with environments."""
 
@@ -68,7 +67,6 @@ for group in (
     family_cli,
     export_cli,
     benchmark_cli,
-    fetch_cli,
     setup_cli,
     presets_cli,
     runs_cli,

@@ -1,31 +1,28 @@
 """Where the weights of a policy are, and their identity."""
 
+import json
 import os
 from pathlib import Path
 
 from envgen.errors import ModelError
 from envgen.files import file_digest
-from policy import fetched
-from policy.folder import check_folder
 
 TINY_DIRECTORY = Path(__file__).parent / "tiny" / "base"
 SHIPPED = {"tiny": TINY_DIRECTORY, "tiny-puzzles": Path(__file__).parent / "tiny" / "puzzles"}
 """Name -> directory of the policies that come with the package; their cards say how they were made."""
+HUB_SECONDS = 5
+"""Time limit of a request to the hub."""
 TAUGHT = "taught.json"
 """Beside the weights of a policy that `envwright bootstrap` made: how it was taught to be asked."""
 
 
 def resolve_model(name: str) -> str:
-    """The source that backends load: the folder of a shipped policy or a fetched model for its name, else a
-    checkpoint or hub id as it is.
+    """Return what backends load: the folder of a shipped policy, else a checkpoint folder or hub id as it is.
 
-    A name that looks like a path must be a checkpoint; ModelError otherwise, and for a model that is
-    to be fetched first.
+    ModelError for a name that looks like a path and is no checkpoint.
     """
     if name in SHIPPED:
         return str(SHIPPED[name])
-    if (folder := fetched.find(name)) is not None:
-        return str(folder)
     path = Path(os.path.expanduser(name))  # unlike Path.expanduser(), leaves an unknown user as it is
     if name.startswith((".", "/", "~")) or path.exists():
         if not (path / "config.json").is_file():
@@ -38,13 +35,54 @@ def resolve_model(name: str) -> str:
 
 
 def check_model(name: str) -> None:
-    """ModelError if what a name stands for cannot be a policy: no chat model, incomplete, or not what was
-    fetched. A hub id is not looked at: `policy.hub.check_hub` asks."""
+    """ModelError if a model cannot be a policy: an incomplete folder, or a hub id that cannot be loaded."""
     source = Path(resolve_model(name))
     if source.is_dir():
-        check_folder(source)
-        if (source / fetched.RECORD).is_file():
-            fetched.check(source)
+        _check_folder(source)
+    else:
+        _check_hub(name)
+
+
+def _check_folder(folder: Path) -> None:
+    """ModelError unless a folder has a tokenizer, a chat template and complete safetensors files."""
+    from safetensors import SafetensorError, safe_open
+
+    settings = folder / "tokenizer_config.json"
+    try:
+        described = json.loads(settings.read_bytes()) if settings.is_file() else {}
+        index = folder / "model.safetensors.index.json"
+        shards = set(json.loads(index.read_bytes())["weight_map"].values()) if index.is_file() else set()
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise ModelError(f"{folder}: its JSON cannot be read ({error}); copy the model again") from None
+    if not any((folder / name).is_file() for name in ("tokenizer.json", "tokenizer.model", "vocab.json")):
+        raise ModelError(f"{folder}: tokenizer.json is missing; copy the tokenizer's files too")
+    if not (folder / "chat_template.jinja").is_file() and "chat_template" not in described:
+        raise ModelError(f"{folder}: chat_template.jinja is missing; use an instruction-tuned model")
+    for name in sorted(shards or {"model.safetensors"}):
+        try:
+            with safe_open(folder / Path(str(name)).name, framework="numpy"):
+                pass
+        except (OSError, SafetensorError) as error:
+            raise ModelError(
+                f"{folder / name}: is no complete safetensors file ({error}); copy the model again, or "
+                "convert its weights with save_pretrained()"
+            ) from None
+
+
+def _check_hub(name: str) -> None:
+    """ModelError unless the hub's cache here, or the hub, has the model's config."""
+    from httpx import HTTPError
+    from huggingface_hub import hf_hub_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+
+    try:
+        hf_hub_download(name, "config.json", etag_timeout=HUB_SECONDS)
+    except (HFValidationError, HfHubHTTPError, HTTPError, LocalEntryNotFoundError, OSError) as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise ModelError(
+            f"{name}: is no folder here and cannot be loaded from the Hugging Face hub ({reason}); check "
+            f"name, HF_TOKEN and network, run hf download {name}, or give a checkpoint directory"
+        ) from None
 
 
 def was_taught_compact(name: str) -> bool:

@@ -119,10 +119,8 @@ def _go(run: "RunRef", preset: str, name: str, given: "CurriculumOptions", yes: 
     """Run the curriculum to its end or to where a person has to decide."""
     from flows.commands.request import announce
     from infra.config.workload import workload
-    from policy.hub import check_hub
 
     announce(workload(run.preset).total, yes)
-    check_hub(run.preset.model)
     start_orchestrator()
     from flows.curriculum import curriculum
     from infra.runs.next_config import must_ask
@@ -201,7 +199,6 @@ def _compare(
     from flows.commands.request import announce, work_of
     from infra.analysis.results import read_comparison_results
     from infra.config.settings import Settings
-    from policy.hub import check_hub
 
     directory = Settings().run_directory(spec.name)
     labels, seeds = ", ".join(arm.label for arm in spec.arms), ",".join(map(str, spec.seeds))
@@ -211,7 +208,6 @@ def _compare(
         soft_wrap=True,
     )
     announce(work_of(spec), yes)
-    check_hub(spec.preset.model)
     start_orchestrator()
     from flows.commands.tables import SPARED, comparison_table
     from flows.compare import compare as compare_flow

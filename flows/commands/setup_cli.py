@@ -36,8 +36,7 @@ def bootstrap(
     model: Annotated[
         str | None,
         typer.Option(
-            help="Chat model to teach, with its own tokenizer and chat template: a hub id, a folder, or a"
-            " fetched one."
+            help="Chat model to teach, with its own tokenizer and chat template: a hub id or a folder."
         ),
     ] = None,
     family: Annotated[
@@ -63,7 +62,6 @@ def bootstrap(
     The same command continues one that was cut off.
     """
     from policy.checkpoints import check_model
-    from policy.hub import check_hub
 
     named = {"model": model, "family": family, "style": style, "preset": preset}
     chosen = _recipe(recipe, named, set_ or [])
@@ -71,7 +69,6 @@ def bootstrap(
         raise ConfigError(f"{output}: exists already; choose another -o, or remove it")
     if chosen.model is not None:
         check_model(chosen.model)
-        check_hub(chosen.model)
     start_orchestrator()
     from flows.bootstrap import bootstrap as bootstrap_flow
 

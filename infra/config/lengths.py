@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from envgen.errors import ConfigError
 from policy.checkpoints import resolve_model
-from policy.fetched import PACKAGED, is_fetched
 from policy.grpo.model_size import known_positions
 
 _PIECES = re.compile(r"[A-Za-z']+|\d|[^\sA-Za-z\d]+|\n+")
@@ -53,9 +52,8 @@ def prompt_tokens(model: str, prompt: str) -> int:
 
 
 def _tokens(model: str, text: str) -> int:
-    fetched_later = model in PACKAGED and not is_fetched(model)
-    tokenizer = None if fetched_later else Path(resolve_model(model)) / "tokenizer.json"
-    if tokenizer is not None and tokenizer.is_file():
+    tokenizer = Path(resolve_model(model)) / "tokenizer.json"
+    if tokenizer.is_file():
         from tokenizers import Tokenizer
 
         return len(Tokenizer.from_file(str(tokenizer)).encode(text).ids)

@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import load_file
 from support.always_yes import REFERENCE
 from support.envwright_command import envwright, killed_once
-from support.tiny_gguf import write_chat_model
+from support.tiny_chat_model import write_chat_model
 
 from policy.chat.contract import Sampling, ask
 from policy.chat.transformers_model import TransformersModel

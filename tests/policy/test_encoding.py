@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.tiny_gguf import SPECIAL, TEMPLATE, write_chat_model
+from support.tiny_chat_model import SPECIAL, TEMPLATE, write_chat_model
 
 from envgen.errors import ModelError
 from policy.chat.local_model import load_tokenizer
