@@ -10,8 +10,8 @@ Satterthwaite (1946, "An approximate distribution of estimates of variance compo
 2:110). With one seed only the instances vary, and the interval says nothing about how another seed would
 have fared.
 
-How this fares, simulated with 840 instances that differ by 10 points and 1,500 rounds each, by seeds and by the standard deviation of the difference between seeds: how
-often a difference is shown where there is none, and how often a true one of the median size that
+How this fares, simulated with 840 instances that differ by 10 points and 1,500 rounds each, by seeds and by
+the standard deviation of the difference between seeds: how often a difference is shown where there is none, and how often a true one of the median size that
 `detectable` gives, which aims at 80 %; each figure is off by up to 2 % by chance:
 
     seeds    none shown as one, 0 / 1 / 2 points    found, 0 / 1 / 2 points

@@ -53,7 +53,7 @@ def warm_start(
         return _of_preset(preset, model, style)
     if model is None:
         raise ConfigError(
-            "--model: missing; name the chat model to teach (a hub id or a folder), or a --preset that has one"
+            "--model: missing; name the chat model to teach (a hub id or folder), or a --preset that has one"
         )
     find_family(family or DEFAULT)
     spec = FamilySpec(name=family or DEFAULT).resolved()
