@@ -1,9 +1,5 @@
 """The flow of a benchmark: any model on the benchmark suite or other instances, in a directory of its own."""
 
-from flows.environment import prepare
-
-prepare()
-
 from prefect import flow
 from prefect.runtime import flow_run
 

@@ -2,10 +2,6 @@
 
 from pathlib import Path
 
-from flows.environment import prepare
-
-prepare()
-
 from prefect import flow
 
 from policy.tiny.spec import BootstrapRecipe

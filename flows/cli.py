@@ -23,10 +23,10 @@ try:
         setup_cli,
     )
     from flows.commands.terminal import BAD_INPUT, FAILED
-    from flows.stopping import stoppable
+    from flows.stopping import run_stoppable
 
     family_groups = list(family_commands.found())
-except KeyboardInterrupt:  # before `stoppable`, and before anything is begun
+except KeyboardInterrupt:  # before `run_stoppable`, and before anything is begun
     sys.exit(130)
 
 _OF_FAMILIES = "Environments and data"
@@ -35,7 +35,7 @@ PANELS = {
     "Look": ("runs", "status", "watch", "report", "lineage"),
     "Compare": ("compare", "benchmark"),
     _OF_FAMILIES: ("family", "export"),
-    "Serve": ("serve", "deploy", "janitor", "notify"),
+    "Serve": ("serve",),
     "Set up": ("presets", "engineers", "init", "doctor", "bootstrap"),
 }
 """Group of the help -> its commands; those of task families are with environments."""
@@ -101,17 +101,20 @@ def options(
 
 def main() -> None:
     """Entry point: errors of the user become one message and exit code 2, failures exit code 1."""
-    with stoppable():
-        try:
-            app()
-        except Exception as error:
-            sys.exit(_explain(error))
+    run_stoppable(_run)
+
+
+def _run() -> None:
+    try:
+        app()
+    except Exception as error:
+        sys.exit(_explain(error))
 
 
 def _explain(error: Exception) -> int:
     from httpx import HTTPStatusError, codes
 
-    from infra.serving.auth import REMEDY
+    from infra.serving.access import CLIENT
 
     if isinstance(error, EnvwrightError):
         typer.echo(f"error: {error}", err=True)
@@ -133,7 +136,8 @@ def _explain(error: Exception) -> int:
         return BAD_INPUT
     if isinstance(error, HTTPStatusError) and error.response.status_code == codes.UNAUTHORIZED:
         typer.echo(
-            f"error: {error.request.url.host}: the Prefect server asks for an auth string; {REMEDY}", err=True
+            f"error: {error.request.url.host}: Prefect asks for a login; export {CLIENT}=USER:PASSWORD",
+            err=True,
         )
         return BAD_INPUT
     raise error

@@ -8,10 +8,6 @@ from contextvars import copy_context
 from pathlib import Path
 from typing import TypeVar
 
-from flows.environment import prepare
-
-prepare()
-
 from prefect import flow
 from prefect.runtime import flow_run
 

@@ -62,7 +62,7 @@ def _linked(flow: "Flow", parameters: dict, spec: CurriculumSpec) -> "FlowRun | 
     from prefect.client.orchestration import get_client
     from prefect.states import Pending
 
-    from infra.serving.names import TAG
+    from infra.serving.reaper import TAG
 
     try:
         with get_client(sync_client=True) as client:

@@ -20,7 +20,7 @@ from prefect.client.schemas.objects import TERMINAL_STATES, FlowRun, WorkPoolSta
 from prefect.deployments import run_deployment
 from prefect.exceptions import ObjectNotFound
 from prefect.settings import PREFECT_API_URL
-from prefect.states import State
+from prefect.states import Scheduled, State
 from prefect.utilities.urls import url_for
 from pydantic import Field
 
@@ -33,7 +33,6 @@ from infra.config.names import checked_name
 from infra.config.preset import Preset
 from infra.config.settings import Settings
 from infra.runs.run import Run
-from infra.serving.reaping import schedule_again
 from tasks.remote import fetch_run
 from tasks.run import Throttle, log
 
@@ -83,6 +82,15 @@ def pools_for(spec: ComparisonSpec, directory: Path) -> dict[str, str] | None:
                 )
                 return None
     return pools
+
+
+def schedule_again(client: SyncPrefectClient, run: UUID) -> bool:
+    """Schedule a crashed run again unless it has crashed more than `CRASHES` times."""
+    states = client.read_flow_run_states(run)
+    if sum(state.is_crashed() for state in states) > CRASHES:
+        return False
+    client.set_flow_run_state(run, Scheduled(message="resumed by its comparison"), force=True)
+    return True
 
 
 class Followed:
@@ -206,9 +214,9 @@ class DeployedRuns:
                 if state and state.is_scheduled():
                     self._look_for_workers(client, pool, now)
                 elif state and state.is_crashed() and crashed and now - crashed > GRACE:
-                    if not (times := schedule_again(client, run, CRASHES, "comparison")):
+                    if not schedule_again(client, run):
                         return state
-                    log.warning("%s: %s; scheduled again (%s)", title, state.message, times)
+                    log.warning("%s: %s; scheduled again", title, state.message)
             except httpx.HTTPError:
                 if now - answered > OUTAGE:
                     raise

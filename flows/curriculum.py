@@ -1,10 +1,6 @@
 """The flows of a curriculum: order and nothing else. Every step asks the stage directory whether it is
 done."""
 
-from flows.environment import prepare
-
-prepare()
-
 from pathlib import Path
 from typing import TypeVar, cast
 
@@ -32,7 +28,7 @@ from infra.runs.run import RunRef, open_run
 from infra.runs.run_log import kept_log
 from infra.runs.stage import Stage
 from infra.runs.steps import StepRecord
-from infra.serving.names import TAG
+from infra.serving.reaper import TAG
 from policy.child import dismiss
 from policy.grpo.launch import check_devices, check_packages
 from tasks.data import generate, make_validation

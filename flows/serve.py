@@ -1,290 +1,152 @@
-"""`envwright serve`: Prefect server, MLflow server and workers on this machine, brought up, watched and taken
-down together."""
+"""`envwright serve`: Prefect's server, MLflow's server and a worker as one process group."""
 
 import os
+import shlex
+import socket
+import subprocess
+import sys
+import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
-from envgen.errors import ConfigError, RunDirectoryError
-from flows.stopping import awaited
+import psutil
+
+from envgen.errors import ChildError, ConfigError
+from envgen.files import write_text
 from infra.config.settings import Settings, without_password
 from infra.runs.lease import exclusive
-from infra.serving import marked_processes, project_file
-from infra.serving.addresses import Addresses
-from infra.serving.auth import CLIENT, SERVER, Login, choose_login
-from infra.serving.crashed_runs import crash_taken, crash_unstarted
-from infra.serving.names import POOLS, worker_name
-from infra.serving.services import Service, Worker, stop_all, wait_until_ready
+from infra.serving.access import CLIENT, HOSTS, SERVER, choose_login
+from infra.serving.group import ProcessGroup
 
-Say = Callable[[str], None]
-_WATCH, _LONGEST_DELAY, _SETTLED = 0.5, 60.0, 60.0
+PROJECT = Path(__file__).resolve().parents[1]
+POOL = "local"
 
 
-@contextmanager
-def alone() -> Iterator[None]:
-    """Be the only `envwright serve` over the runs of this folder; ConfigError if another one is."""
-    runs = Settings().runs.resolve()
-    try:
-        with exclusive(runs / ".serve"):
-            yield
-    except RunDirectoryError:
-        raise ConfigError(
-            f"{runs}: another envwright serve is at work there; end it, or name another folder: export"
-            " ENVWRIGHT_RUNS=FOLDER"
-        ) from None
+def serve(
+    host: str, prefect: int, mlflow: int, names: list[str], limit: int, say: Callable[[str], None]
+) -> None:
+    """Start everything, wait until it answers, and watch it until a signal comes or a process ends.
 
-
-def serve(addresses: Addresses, limit: int, resume: int, say: Say) -> None:
-    """Bring everything up, keep it up until a signal asks for the end, and take it down.
-
-    ChildError if a server fails, ConfigError if an auth string that the user set cannot be one.
+    ChildError if a process ends, ConfigError if a port is taken or the runs are served already.
     """
-    settings, login = Settings(), choose_login()
-    folder = settings.runs.resolve() / ".serve"
-    folder.mkdir(parents=True, exist_ok=True)
-    with _guarded(addresses) as mark, awaited(mark) as stopped:
-        environment = _environment(addresses, settings, login, mark)
-        servers = _servers(addresses, settings, login, environment, folder)
-        workers = [_worker(pool, environment, folder) for pool in POOLS]
-        watched = [*workers, _janitor(resume, environment, folder)]
-        try:
-            if not _start(addresses, login, servers, watched, limit, environment, folder, say, stopped):
-                return
-            _watch(addresses, login, servers, watched, say, stopped)
-        finally:
-            stop_all(watched)
-            crash_taken(
-                addresses.api,
-                login.auth_string,
-                [*POOLS],
-                {process for worker in workers for process in worker.runs},
-            )
-            stop_all(servers)
-            marked_processes.kill_marked(mark)
-            say("everything is stopped")
-
-
-def _start(
-    addresses: Addresses,
-    login: Login,
-    servers: list[Service],
-    watched: list[Service],
-    limit: int,
-    environment: dict[str, str],
-    folder: Path,
-    say: Say,
-    stopped: Callable[[float], bool],
-) -> bool:
-    """Whether all came up; False if a signal came first."""
-    began = time.monotonic()
-    say(
-        f"starting {' and '.join(server.name for server in servers)}; a new database takes half a minute"
-        f" (logs: {folder})"
-    )
-    for server in servers:
-        server.start()
-    if not wait_until_ready(servers, say, stopped):
-        return False
-    written = project_file.write(addresses.api, login.auth_string)
-    deployer = Service(
-        "envwright deploy", "flows.cli", ["deploy", "--limit", str(limit)], environment, folder / "deploy.log"
-    )
-    say("making work pools and deployments ...")
-    deployer.start()
-    try:
-        while not deployer.ended:
-            if stopped(0.1):
-                return False
-    finally:
-        deployer.stop()
-    if deployer.process is None or deployer.process.returncode:
-        raise deployer.failure("failed")
-    crash_unstarted(addresses.api, login.auth_string, POOLS)
-    for service in watched:
-        service.start()
-    _tell(addresses, login, servers, written, time.monotonic() - began, say)
-    return True
-
-
-def _watch(
-    addresses: Addresses,
-    login: Login,
-    servers: list[Service],
-    watched: list[Service],
-    say: Say,
-    stopped: Callable[[float], bool],
-) -> None:
-    """Until a signal comes: a server that ends is a failure, a worker or janitor that ends is started
-    again."""
-    delays, due = {service.name: 1.0 for service in watched}, {}
-    while not stopped(_WATCH):
-        for server in servers:
-            if server.ended:
-                raise server.failure("ended; the rest is taken down")
-        now = time.monotonic()
-        for service in watched:
-            if service.process is None or not service.ended:
-                continue
-            if service.name not in due:
-                delays[service.name] = (
-                    1.0 if now - service.started > _SETTLED else min(2 * delays[service.name], _LONGEST_DELAY)
-                )
-                due[service.name] = now + delays[service.name]
-                ended = f"{service.name} ended with exit code {service.process.returncode}"
-                say(f"{ended}; starting it again in {delays[service.name]:.0f} s ({service.log})")
-            elif now >= due[service.name]:
-                del due[service.name]
-                service.stop()
-                if isinstance(service, Worker):
-                    crash_unstarted(addresses.api, login.auth_string, [service.pool])
-                service.start()
-
-
-def _tell(
-    addresses: Addresses, login: Login, servers: list[Service], written: bool, seconds: float, say: Say
-) -> None:
-    say(f"ready after {seconds:.0f} s")
-    say(f"  Prefect  http://{addresses.shown_host}:{addresses.prefect}")
-    say(f"    log in with {login.shown}")
-    if len(servers) > 1:
-        say(f"  MLflow   http://{addresses.shown_host}:{addresses.mlflow}")
-    else:
-        say(f"  MLflow   {without_password(Settings().tracking_uri)} (MLFLOW_TRACKING_URI)")
-    if not addresses.loopback:
-        say(
-            f"warning: --host {addresses.host}: MLflow asks for no login, and Prefect's login crosses the"
-            " network unencrypted; put a proxy with TLS in front"
-        )
-    if not written:
-        say(
-            f"{project_file.FILE} is yours and was left alone; in other terminals first: export"
-            f" PREFECT_API_URL={addresses.api}"
-        )
-        say(f"  and export {CLIENT} with {login.shown}")
-    say("in another terminal in this folder: prefect deployment run curriculum/tiny --watch")
-    say("Ctrl-C ends it all")
-
-
-def _environment(addresses: Addresses, settings: Settings, login: Login, mark: str) -> dict[str, str]:
-    """What servers and workers are told, over what is in this process' environment."""
-    home = os.environ.get("PREFECT_HOME") or str(settings.runs.resolve() / ".prefect")
-    ui = f"http://{addresses.shown_host}:{addresses.prefect}"
-    direct = ",".join(
-        filter(
-            None,
-            [
-                os.environ.get("NO_PROXY") or os.environ.get("no_proxy"),
-                "127.0.0.1,localhost",
-                addresses.local_host,
-            ],
-        )
-    )
-    return {
-        marked_processes.VARIABLE: mark,
-        "NO_PROXY": direct,
-        "no_proxy": direct,
-        "ENVWRIGHT_RUNS": str(settings.runs.resolve()),
-        "MLFLOW_TRACKING_URI": settings.tracking_uri if _remote(settings) else addresses.tracking,
+    runs, store, drawn = Settings().runs.resolve(), Settings().tracking_uri, not os.environ.get(CLIENT)
+    own_mlflow, everywhere = not store.startswith(("http://", "https://")), host in {"0.0.0.0", "::"}
+    for port in [prefect, mlflow] if own_mlflow else [prefect]:
+        _check_port(host, port)
+    local = "127.0.0.1" if everywhere else f"[{host}]" if ":" in host else host
+    shown = socket.gethostname() if everywhere else local
+    login = choose_login()
+    clients = {  # what the worker and other terminals need
+        "ENVWRIGHT_RUNS": str(runs),
+        "PREFECT_API_URL": f"http://{local}:{prefect}/api",
+        CLIENT: login,
+        "MLFLOW_TRACKING_URI": f"http://{local}:{mlflow}" if own_mlflow else store,
+        "NO_PROXY": ",".join(filter(None, [os.environ.get("NO_PROXY"), "127.0.0.1", "localhost", local])),
+    }
+    if own_mlflow:
+        user, _, password = login.partition(":")
+        clients |= {"MLFLOW_TRACKING_USERNAME": user, "MLFLOW_TRACKING_PASSWORD": password}
+    os.environ |= clients | {
+        SERVER: login,
+        HOSTS: ",".join([host, socket.gethostname(), socket.getfqdn(), *names]),
+        "PREFECT_HOME": os.environ.get("PREFECT_HOME") or str(runs / ".prefect"),
+        "PREFECT_UI_URL": f"http://{shown}:{prefect}",
+        "MLFLOW_BACKEND_STORE_URI": store,  # no option: everybody can read command lines
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
-        "MLFLOW_DISABLE_TELEMETRY": "true",
-        "PREFECT_HOME": home,
-        "PREFECT_LOCAL_STORAGE_PATH": os.environ.get("PREFECT_LOCAL_STORAGE_PATH") or f"{home}/storage",
-        "PREFECT_API_URL": addresses.api,
-        CLIENT: login.auth_string,
-        "PREFECT_UI_URL": ui,
-        "PREFECT_UI_API_URL": f"{ui}/api",
-        "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem",
-        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+        "PREFECT_SERVER_UI_API_URL": "/api",  # whatever name the browser uses
         "PREFECT_WORKER_QUERY_SECONDS": os.environ.get("PREFECT_WORKER_QUERY_SECONDS") or "2",
-        "DO_NOT_TRACK": "1",
     }
+    with exclusive(runs / ".serve"):
+        (runs / ".serve").mkdir(exist_ok=True)
+        group, exports = ProcessGroup(runs / ".serve"), runs / ".serve" / "env"
+        try:
+            say(f"starting; a new database takes half a minute (logs: {group.folder})")
+            listen = ("--host", host, "--port")
+            app = ("--factory", "infra.serving.access:prefect_app")
+            group.start("prefect", "uvicorn", *app, *listen, str(prefect))
+            if own_mlflow:
+                # Runs without a server write to the same folder, so that both see the same artifacts.
+                artifacts = (
+                    "--no-serve-artifacts",
+                    "--default-artifact-root",
+                    (runs / "mlartifacts").as_uri(),
+                )
+                app = ("server", "--app-name", "envwright", "--workers", "1")
+                group.start("mlflow", "mlflow", *app, *listen, str(mlflow), *artifacts)
+                group.wait_for(f"{clients['MLFLOW_TRACKING_URI']}/health")
+            group.wait_for(f"{clients['PREFECT_API_URL']}/health")
+            _deploy(limit)
+            group.start("worker", "prefect", "worker", "start", "--pool", POOL, "--type", "process")
+            lines = [f"export {name}={shlex.quote(value)}\n" for name, value in clients.items()]
+            write_text(exports, "".join(lines), private=True)
+            say(f"Prefect  http://{shown}:{prefect}")
+            say(f"MLflow   {f'http://{shown}:{mlflow}' if own_mlflow else without_password(store)}")
+            say(f"login    {login if drawn else f'the value of {CLIENT}'}")
+            say(f"in another terminal: . {exports} && prefect deployment run curriculum/tiny --watch")
+            say("Ctrl-C ends it all")
+            _watch(group)
+        finally:
+            exports.unlink(missing_ok=True)
+            _end_runs()
+            group.stop()
 
 
-def _remote(settings: Settings) -> bool:
-    """Whether another MLflow server is in charge."""
-    return settings.tracking_uri.startswith(("http://", "https://"))
+def _deploy(limit: int) -> None:
+    """Make or update the work pool and the deployments of `prefect.yaml`."""
+    from httpx import HTTPStatusError
+    from prefect.client.orchestration import get_client
+    from prefect.client.schemas.actions import WorkPoolCreate
+    from prefect.exceptions import ObjectAlreadyExists
+
+    with get_client(sync_client=True) as client:
+        with suppress(ObjectAlreadyExists):
+            client.create_work_pool(WorkPoolCreate(name=POOL, type="process"))
+        queues = f"/work_pools/{POOL}/queues"
+        for queue, places in (("default", limit), ("comparisons", None)):
+            with suppress(HTTPStatusError):  # it exists
+                client.request("POST", queues, json={"name": queue})  # type: ignore[arg-type]
+            client.request("PATCH", f"{queues}/{queue}", json={"concurrency_limit": places})  # type: ignore[arg-type]
+    command = [sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--all"]
+    options = {"capture_output": True, "text": True, "stdin": subprocess.DEVNULL}
+    # Runs work in this folder, so that the relative path of a preset means the same in the UI.
+    done = subprocess.run(command, cwd=PROJECT, env={**os.environ, "PWD": os.getcwd()}, **options)
+    if done.returncode:
+        raise ChildError(f"prefect deploy failed:\n{(done.stdout + done.stderr)[-2000:]}")
 
 
-def _servers(
-    addresses: Addresses, settings: Settings, login: Login, environment: dict[str, str], folder: Path
-) -> list[Service]:
-    # Where it is exposed its names are not known, and the auth string alone protects it.
-    names = addresses.hosts if addresses.loopback else ["*"]
-    protected = {
-        **environment,
-        SERVER: login.auth_string,
-        "PREFECT_SERVER_API_CORS_ALLOWED_ORIGINS": ",".join(addresses.origins),
-    }
-    arguments = [addresses.host, str(addresses.prefect), *names]
-    prefect = Service(
-        "Prefect server",
-        "infra.serving.prefect_server",
-        arguments,
-        protected,
-        folder / "prefect.log",
-        f"{addresses.api}/health",
-    )
-    if _remote(settings):
-        return [prefect]
-    # The folder that runs without a server write to, so that both see the same artifacts.
-    artifacts = [
-        "--no-serve-artifacts",
-        "--default-artifact-root",
-        (settings.runs.resolve() / "mlartifacts").as_uri(),
-    ]
-    hosts = [] if addresses.loopback else ["--allowed-hosts", "*"]
-    options = [
-        "server",
-        "--host",
-        addresses.host,
-        "--port",
-        str(addresses.mlflow),
-        "--workers",
-        "1",
-        *artifacts,
-        *hosts,
-    ]
-    # Everybody on this machine can read command lines, and the address may hold a password.
-    store = {**environment, "MLFLOW_BACKEND_STORE_URI": settings.tracking_uri}
-    return [
-        prefect,
-        Service(
-            "MLflow server", "mlflow", options, store, folder / "mlflow.log", f"{addresses.tracking}/health"
-        ),
-    ]
+def _watch(group: ProcessGroup) -> None:
+    """Mark dead runs until a process of the group ends, or a signal raises `Stopped`."""
+    from infra.serving.reaper import watch
+
+    threading.Thread(target=watch, daemon=True).start()
+    while True:
+        group.check()
+        time.sleep(0.5)
 
 
-def _worker(pool: str, environment: dict[str, str], folder: Path) -> Worker:
-    arguments = [
-        "worker",
-        "start",
-        "--pool",
-        pool,
-        "--type",
-        "process",
-        "--name",
-        worker_name(pool),
-    ]
-    log = folder / f"worker-{pool}.log"
-    return Worker(f"worker {pool}", "prefect", arguments, environment, log, pool=pool)
+def _end_runs() -> None:
+    """Give the runs of the worker three seconds to tell the server that they end."""
+    from infra.serving.reaper import living
+
+    server = os.environ["PREFECT_API_URL"]
+    runs = [run for run in living().values() if run.info["environ"].get("PREFECT_API_URL") == server]
+    for run in runs:
+        with suppress(psutil.NoSuchProcess):
+            run.terminate()
+    psutil.wait_procs(runs, timeout=3)
 
 
-def _janitor(resume: int, environment: dict[str, str], folder: Path) -> Service:
-    arguments = ["janitor", "--resume", str(resume)]
-    return Service("janitor", "flows.cli", arguments, environment, folder / "janitor.log")
-
-
-@contextmanager
-def _guarded(addresses: Addresses) -> Iterator[str]:
-    """The mark of what is started here. Whatever becomes of this process, another one kills all that carries
-    it."""
-    mark = marked_processes.new_mark()
-    guard = marked_processes.start_guard(mark, addresses.api, str(project_file.FILE.resolve()))
+def _check_port(host: str, port: int) -> None:
+    """ConfigError if no server can listen there."""
     try:
-        yield mark
-    finally:
-        assert guard.stdin is not None
-        guard.stdin.close()
-        guard.wait(60)
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind, protocol) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
+    except OSError as error:
+        raise ConfigError(
+            f"--host {host}, port {port}: {error.strerror}; give others with --host, --prefect-port or"
+            " --mlflow-port"
+        ) from None

@@ -20,7 +20,6 @@ from envgen.extras import install
 from envgen.frozen import Frozen
 from infra.config.settings import Settings, without_password
 from infra.config.versions import code_version, library_versions
-from infra.serving.project_file import named_server
 from policy.chat.replica import vllm_python, vllm_version
 from policy.checkpoints import TINY_DIRECTORY
 
@@ -75,7 +74,7 @@ def examine() -> Findings:
     vllm, vllm_problems = _vllm(settings.vllm_python)
     folder_problems = list(_folder_problems(settings.runs))
     mlflow = without_password(settings.tracking_uri)
-    api = without_password(os.environ.get("PREFECT_API_URL") or named_server() or "")
+    api = without_password(os.environ.get("PREFECT_API_URL") or "")
     problems = [*version_problems(versions), *_wheel_problems(versions), *engine_problems(), *vllm_problems]
     problems += folder_problems
     if device.returncode:

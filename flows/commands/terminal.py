@@ -16,7 +16,6 @@ from rich.table import Table
 
 from envgen.terminal import console, printable, say
 from flows.environment import prepare, start_server
-from flows.stopping import guard_children
 
 BAD_INPUT, FAILED, WAITING = 2, 1, 3
 """Exit codes. WAITING: the run is sound, and goes on when a person has decided on a proposal."""
@@ -104,10 +103,8 @@ def show_log() -> None:
 
 
 def start_orchestrator() -> None:
-    """Show the log, and let all that is started from here on end with this command. Call before anything
-    imports Prefect."""
+    """Show the log, and start Prefect's temporary server if none is configured."""
     show_log()
     say("starting the orchestrator ...")
     prepare()
-    guard_children()
     start_server()

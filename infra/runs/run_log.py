@@ -30,6 +30,7 @@ def kept_log(run: Directory) -> Iterator[None]:
     handler = _Kept(path, encoding="utf-8")
     handler.setFormatter(_Line("%(asctime)s  %(message)s", "%Y-%m-%d %H:%M:%S"))
     _log.addHandler(handler)
+    _log.setLevel(logging.INFO)
     try:
         yield
     finally:

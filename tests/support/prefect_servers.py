@@ -57,9 +57,9 @@ def served(command: list[str], health: str, log: Path, **environment: str) -> It
 
 @contextmanager
 def prefect_server(folder: Path, port: int | None = None) -> Iterator[str]:
-    """The API address of a Prefect server with a new database, started as `envwright serve` starts it."""
+    """The API address of a Prefect server with a new database."""
     port = port or free_port()
-    command = [sys.executable, "-m", "infra.serving.prefect_server", "127.0.0.1", str(port), "*"]
+    command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
     settings = {
         "PREFECT_HOME": str(folder / "prefect"),
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
