@@ -63,8 +63,6 @@ LEFT_OUT = {
     "prefect work-pool create": CLUSTER,
     "kubectl": CLUSTER,
     "sbatch": CLUSTER,
-    "envwright deploy": CLUSTER,
-    "envwright janitor": "runs until it is ended, against the server of a cluster",
     "prefect deployment run curriculum/qwen3": CLUSTER,
 }
 """What begins a command that no test runs -> why."""

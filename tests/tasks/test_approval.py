@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from policy.grpo.pilot import Pilots
 
 from engineer.proposal import Proposal
 from envgen.config import EnvConfig
@@ -45,7 +44,6 @@ def run(tmp_path: Path) -> RunRef:
         "reason": "",
     }
     ref.stage(0).write(Stage.gate, {**gate, "best": 0, "in_force": 0})
-    ref.stage(0).write(Stage.pilots, Pilots(pilots=()))
     propose(ref, PROPOSED)
     return ref
 
@@ -193,20 +191,6 @@ def test_the_form_has_no_default_decision_and_no_partial_config(run: RunRef):
         0.2,
         0.4,
     )
-
-
-def test_the_field_of_the_decision_says_what_is_decided_on(run: RunRef):
-    told = approval_form(run, 0).model_fields["decision"].description or ""
-    assert "It changes: " in told
-    assert "25 % → 10 %" in told.replace("\u00a0", " ")
-    assert "Reason given: less of 3x3" in told
-    assert "Pilot: none was made." in told
-
-
-def test_the_form_shows_the_config_as_lines_since_its_dialog_would_clip_a_table(run: RunRef):
-    lines = str(approval_form(run, 0)._description).replace("\u00a0", " ").splitlines()
-    assert not [line for line in lines if line.startswith("|")]
-    assert "- **3x3:** data 25 % → 10 %, holes 30 %, waits 25 %" in lines
 
 
 def test_the_words_of_a_model_do_nothing_in_the_form(run: RunRef):
