@@ -27,7 +27,7 @@ RUN = Annotated[str, typer.Argument(help="Name of a run, or its path with a / in
 
 @commands.command(epilog="Example: `envwright runs`")
 def runs(json_: JSON = False) -> None:
-    """Every run in the runs folder, those of comparisons and studies too; the one that changed last is the
+    """Every run in the runs folder, those of comparisons too; the one that changed last is the
     last."""
     from infra.analysis.formats import file_size, narrow
     from infra.analysis.run_status import found_runs, run_status

@@ -20,7 +20,7 @@ def _free(name: str) -> str:
 
 
 Name = Annotated[str, StringConstraints(max_length=128, pattern=_PATTERN), AfterValidator(_free)]
-"""The name of a curriculum, comparison, study, headroom measurement or benchmark."""
+"""The name of a curriculum, comparison or benchmark."""
 Stem = Annotated[str, StringConstraints(max_length=60, pattern=_PATTERN)]
 """The name of a preset or spec, which the default names of its directories are made from."""
 _NAME: TypeAdapter[str] = TypeAdapter(Name)

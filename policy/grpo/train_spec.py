@@ -59,7 +59,7 @@ MEMORY_OPTIONS = frozenset(
 a step and a generation have as many answers: a run may go on with others."""
 
 DEFAULTS = {"num_generations": 8, "max_completion_length": 512, "scale_rewards": "group"}
-"""Options that the pilot needs too: they are given to the trainer even if a preset leaves them out."""
+"""Options that we read too: they are given to the trainer even if a preset leaves them out."""
 _SMALLEST = {"num_generations": 2, "max_completion_length": 1}
 
 _TRL_SOURCES = (

@@ -6,12 +6,11 @@ import re
 import numpy as np
 import pytest
 from contexts import SUMS, ListModel, assert_legal, repeatable, sums_config
-from engineer.claims import Claims, check_claims
 from hypothesis import given
 from hypothesis import strategies as st
 
 from engineer.answer import MAX_RATIONALE, AnswerError, answer_schema, answer_text, parse_answer, project
-from engineer.behaviour import edit_size, preserved_strata, proposal_behaviour, undone
+from engineer.behaviour import edit_size, proposal_behaviour
 from engineer.context import VARIANTS, DesignContext
 from engineer.engineers.registry import resolve
 from engineer.lessons import lessons, random_context, with_labels
@@ -140,49 +139,14 @@ def test_an_answer_about_sums_is_read_and_projected():
         parse_answer('{"config": {"sizes": {}}}', SUMS)
 
 
-@pytest.mark.parametrize(
-    ("rationale", "false"),
-    [
-        ("2 terms 80% valid, carries 70%: less data, more digits, more carries.", None),
-        ("More data and fewer carries for 3 terms; 2 terms are mostly solved.", None),
-        ("3 terms have carries at 25%", None),
-        ("Raise the carry ratio of 2  Terms; 3 terms 60% wrong.", None),
-        ("More digits for 3 terms", "'3 terms more digits': 1.50 → 1.50"),
-        ("3 terms 10% unreadable", "'3 terms 10% unreadable': 0% unreadable"),
-        ("2 terms 80% valid, carries 50%", "'2 terms carries 50%': carries 70%"),
-        ("3 terms: as it is", "'3 terms as it is': data 0.50 → 0.70, carries 0.25 → 0.00"),
-        ("4 terms are mostly solved", "'4 terms': no such kind of sum"),
-        ("2 terms 12%", "'2 terms 12%': not a number of this kind of sum"),
-    ],
-)
-def test_claims_about_sums_are_checked(rationale: str, false: str | None):
-    found = check_claims(SUMS, rationale, OLD, NEW, SEEN)
-    assert found.checked > 0
-    assert found.false == ((false,) if false else ())
-
-
-def test_labels_of_several_words_and_knobs_of_some_strata_are_read():
-    config = MIXED.config(
-        {stratum.name: stratum.absent for stratum in MIXED.strata[1:]}
-        | {"maze": MIXED["maze"].absent.model_copy(update={"data_ratio": 1.0})}
-    )
-    seen = Breakdown(strata={"word": Counts(n=10, valid=9, optimal=9, failures={"wrong": 1})})
-    found = check_claims(MIXED, "word puzzles are rarely solved; more odds for coins", config, config, seen)
-    assert found == Claims(checked=1, false=("'word puzzles rarely solved': 90% valid",))
-
-
 def test_behaviour_divides_each_knob_by_its_scale():
     edit = edit_size(SUMS, OLD, NEW)
     assert (edit.data_ratio, edit.knobs) == (pytest.approx(0.4), {"digits": 1, "carry_ratio": 0.5})
-    earlier, back = sums_config({2: (1, 1, 0)}), sums_config({2: (1, 1, 0.5)})
-    moved = sums_config({2: (1, 3.5, 0.5)})  # half of both ranges
-    assert undone(SUMS, earlier, moved, back) == pytest.approx(0.5)
-    assert preserved_strata(OLD, OLD) == ("2", "3")
 
 
 @repeatable
 @given(seeds, spaces)
-def test_the_rule_is_legal_and_says_what_is_true(seed: int, space: Space):
+def test_the_answer_of_the_rule_is_legal(seed: int, space: Space):
     context = made_up(seed, space)
     config, rationale = teach(context)
     assert_legal(config, space)
@@ -190,13 +154,8 @@ def test_the_rule_is_legal_and_says_what_is_true(seed: int, space: Space):
     read, raw = parse_answer(answer_text(rationale, config), space)
     projected, changes = project(raw, space, context.current.config)
     assert (read, changes) == (rationale, ())
-    found = proposal_behaviour(
-        space, OLD, context.current.config, projected, context.current.breakdown, FALL, {"2": RISE}, rationale
-    )
-    assert found.claims is not None
-    assert found.claims.false == ()
-    assert found.claims.checked >= 2 * len(space.strata)
-    assert found.edit.knobs.keys() <= set(space.numbers)
+    behaviour = proposal_behaviour(space, OLD, projected, context.current.breakdown)
+    assert behaviour.edit.knobs.keys() <= set(space.numbers)
 
 
 @repeatable

@@ -110,23 +110,6 @@ COMPARISONS = [
     ("compare micro --engineers random --seeds 0,0", "a seed is named twice"),
     ("compare micro --engineers random --set instances=0", "instances"),
     ("compare micro --engineers replay", "replay"),
-    ("study large", "large: no such study; the shipped ones are hour"),
-    ("study small --data nowhere", "nowhere: holds no round of study small"),
-    ("study small --data . --round 1", "--data runs nothing"),
-    (
-        "study strong --seeds 21,99",
-        "seed 99: is not registered; study strong has the seeds 21",
-    ),
-    ("study small --round 9", "round 9: study small has the rounds 1"),
-    (
-        "study small",
-        (
-            "round 1: cannot be run: tiny-wide: the weights of this policy are not shipped any more;"
-            " docs/study/registration.md"
-        ),
-    ),
-    ("study small --round 2", "round 2: cannot be run: tiny-waits: the weights"),
-    ("study strong --data .", ".: holds no round of study strong"),
 ]
 BENCHMARKS = [
     ("benchmark ./nowhere", "./nowhere: no checkpoint there"),

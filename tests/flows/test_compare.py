@@ -117,9 +117,7 @@ def stage_0_keys(directory: Path, preset: Preset) -> dict[str, str]:
     }
 
 
-def test_the_shared_stage_0_pilots_for_nothing_and_has_the_keys_of_its_children(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_the_shared_stage_0_has_the_keys_of_its_children(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     def keyed(
         directory: Path,
         step: str,
@@ -137,11 +135,9 @@ def test_the_shared_stage_0_pilots_for_nothing_and_has_the_keys_of_its_children(
         "micro",
         "fixed,random",
         "3,1",
-        settings={"engineer.candidates": 3, "engineer.pilot": 8, "engineer.gate": "rollback"},
+        settings={"engineer.gate": "rollback"},
     )
-    engineer = spec.roots["shared"].engineer
-    assert (engineer.candidates, engineer.pilot, engineer.gate) == (1, 0, "off")
-    assert spec.preset_of(spec.children[0]).engineer.candidates == 3
+    assert spec.roots["shared"].engineer.gate == "off"
     shared = stage_0_keys(tmp_path / "shared", spec.roots["shared"])
     assert set(shared) == {"validation", "start", "generate", "train", "evaluate", "summarize"}
     for child in spec.children:

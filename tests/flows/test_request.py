@@ -42,8 +42,8 @@ def test_a_shared_stage_0_is_counted_once():
     spec = plan("micro", "random,fixed", "0,1", settings={}, name=None)
     alone = workload(load_preset("micro"))
     assert work_of(spec).trained == alone.training.trained * (1 + 4)
-    designed = plan("micro", "checkpoint", "0,1", settings={"engineer.pilot": 4}, name=None)
+    designed = plan("micro", "checkpoint", "0,1")
     asked, stages = workload(designed.preset_of(designed.children[0])), designed.preset.stages
     trained, judged = asked.training.answers, asked.evaluation.answers
-    designs = 2 * stages * (asked.pilot.answers + asked.engineer.answers)
+    designs = 2 * stages * asked.engineer.answers
     assert work_of(designed).answers == (1 + 2 * (stages - 1)) * (trained + judged) + judged + designs

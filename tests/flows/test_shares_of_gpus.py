@@ -4,14 +4,12 @@ import os
 from pathlib import Path
 
 import pytest
-from tasks.study import replicas_for
 
 from envgen.errors import ChildError, ConfigError
 from flows.compare import run_each
 from flows.compare_children import Children, gpus_needed, shares_of_gpus
 from flows.parameters import ComparisonOptions, chosen_comparison
 from infra.config.preset import load_preset
-from policy.chat.engine_config import EngineConfig
 from policy.devices import VISIBLE, Shares, visible_devices
 
 NOTES = """
@@ -156,14 +154,3 @@ def test_without_gpus_or_for_one_job_nothing_is_set(children, visible: str, jobs
 @pytest.mark.skipif(any(Path("/dev").glob("nvidia[0-9]*")), reason="this machine has GPUs")
 def test_on_a_machine_without_gpus_the_variable_stays_unset(children):
     assert children(None, 2, ["a", "b"], 2) == {"a": "not set", "b": "not set"}
-
-
-@pytest.mark.parametrize(
-    ("visible", "jobs", "replicas"), [("0,1", 4, 2), ("0,1,2", 2, 2), ("", 4, 4), ("5", 2, 1)]
-)
-def test_the_test_suite_of_a_study_is_answered_by_no_more_replicas_than_gpus(
-    visible: str, jobs: int, replicas: int, monkeypatch
-):
-    monkeypatch.setenv(VISIBLE, visible)
-    assert replicas_for(jobs, EngineConfig()) == replicas
-    assert replicas_for(1, EngineConfig(replicas=3)) == 3

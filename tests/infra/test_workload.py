@@ -1,7 +1,6 @@
 import json
 import math
 import re
-from typing import Any
 
 import pytest
 from support.presets import EVERY, OF_PUZZLES, needs_reasoning_gym
@@ -101,7 +100,7 @@ def test_what_the_paper_states_is_as_the_paper_states_it(name: str):
 
 
 def test_work_is_counted_from_the_preset():
-    preset = load_preset("qwen3-4b", {"engineer.pilot": 32})
+    preset = load_preset("qwen3-4b")
     work, prompt_length = workload(preset, 1000), preset.prompt_tokens()
     assert work.training == Work(
         answers=64_000,
@@ -110,28 +109,13 @@ def test_work_is_counted_from_the_preset():
         trained=64_000 * (prompt_length + 1000),
     )
     assert (work.evaluation.answers, work.evaluation.generated, work.evaluation.trained) == (576, 576_000, 0)
-    assert (work.pilot.answers, work.engineer.answers) == (32 * 8, 1)
+    assert work.engineer.answers == 1
     assert work.total.generated == 3 * work.stage.generated + work.evaluation.generated
     assert workload(preset).answer_length == 4096
 
 
-@pytest.mark.parametrize(
-    ("settings", "part", "answers"),
-    [
-        ({}, "pilot", 0),
-        ({"engineer.name": "random"}, "engineer", 0),
-        ({"engineer.candidates": 3, "engineer.pilot": 32}, "engineer", 3),
-        ({"engineer.candidates": 3, "engineer.pilot": 32}, "pilot", 768),
-        # And, for each candidate, 4 steps of 128 answers and an evaluation on 64 instances.
-        (
-            {"engineer.candidates": 3, "engineer.pilot": 32, "engineer.pilot_steps": 4},
-            "pilot",
-            768 + 3 * (4 * 128 + 64),
-        ),
-    ],
-)
-def test_what_is_not_asked_is_not_counted(settings: dict[str, Any], part: str, answers: int):
-    assert getattr(workload(load_preset("qwen3-4b", settings)), part).answers == answers
+def test_an_engineer_that_is_no_model_is_asked_nothing():
+    assert workload(load_preset("qwen3-4b", {"engineer.name": "random"})).engineer.answers == 0
 
 
 @pytest.mark.parametrize("length", [0, 8193])

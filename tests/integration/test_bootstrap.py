@@ -155,7 +155,7 @@ def test_a_policy_is_made_for_another_family_and_designs_for_it(environment: dic
     assert done.returncode == 0, done.stdout + done.stderr
     assert "sums: 2 terms" in done.stdout
     runs = {**environment, "ENVWRIGHT_RUNS": str(tmp_path / "runs")}
-    chosen = {"model": tmp_path / "base", "engineer.name": "checkpoint", "engineer.pilot": 0}
+    chosen = {"model": tmp_path / "base", "engineer.name": "checkpoint"}
     settings = [part for field, value in chosen.items() for part in ("--set", f"{field}={value}")]
     run = [*begin, "run", "micro-sums", "--name", "own", *settings]
     done = subprocess.run(run, env=runs, capture_output=True, text=True, timeout=400)

@@ -1,10 +1,8 @@
 """The shipped base policy is what its model card says."""
 
 import json
-from typing import NamedTuple
 
 import pytest
-from engineer.claims import check_claims
 from support.presets import needs_reasoning_gym
 
 from engineer.answer import SHARE_ROUNDING, answer_schema, parse_answer, project
@@ -80,43 +78,31 @@ def test_of_nine_puzzles_it_solves_three_mostly_three_sometimes_three_hardly_eve
 
 @slow
 @pytest.mark.parametrize("variant", ["V1", "V6", "V6W"])
-def test_it_designs_boards_as_the_rule_does_for_reasons_that_are_true(base, variant: str):
-    assert designed(base, load_preset("tiny").space, variant).whole >= 0.95
+def test_it_designs_boards_as_the_rule_does(base, variant: str):
+    assert designed(base, load_preset("tiny").space, variant) >= 0.95
 
 
 @slow
 @needs_reasoning_gym
 @pytest.mark.parametrize(("variant", "least"), [("V6", 0.85), ("V6W", 0.6)])
-def test_it_designs_puzzles_mostly_as_the_rule_does_for_reasons_that_are_true(
-    solver, variant: str, least: float
-):
-    found = designed(solver, load_preset("tiny-puzzles").space, variant)
-    assert found.whole >= least
-    assert found.true > 0.99
+def test_it_designs_puzzles_mostly_as_the_rule_does(solver, variant: str, least: float):
+    assert designed(solver, load_preset("tiny-puzzles").space, variant) >= least
 
 
-class Designed(NamedTuple):
-    """What answers to unseen design questions are."""
-
-    true: float
-    """Share of the claims of their reasons that hold."""
-    whole: float
-    """Share of those whose config is the rule's and whose claims all hold."""
-
-
-def designed(model: TransformersModel, space: Space, variant: str) -> Designed:
+def designed(model: TransformersModel, space: Space, variant: str) -> float:
+    """Return the share of answers to unseen design questions whose config is the rule's."""
     rng = generator(8, "unseen designs")
     contexts = [random_context(rng, space) for _ in range(40)]
     if variant == "V6W":
         contexts = [with_labels(context, rng) for context in contexts]
     sampling = Sampling(max_tokens=TINY_DESIGN_TOKENS, json_schema=answer_schema(space))
-    true = checked = whole = 0
+    whole = 0
     for context, completion in zip(
         contexts,
         model.complete([ask(design_prompt(variant, c, "compact").text) for c in contexts], sampling),
         strict=True,
     ):
-        rationale, raw = parse_answer(completion.text, space)
+        _, raw = parse_answer(completion.text, space)
         config, _ = project(raw, space, context.current.config)
         rule = teach(context)[0]
         alike = all(
@@ -124,10 +110,8 @@ def designed(model: TransformersModel, space: Space, variant: str) -> Designed:
             == pytest.approx(rule.strata[name].model_dump(), abs=2 * SHARE_ROUNDING)
             for name in space.names
         )
-        claims = check_claims(space, rationale, context.current.config, config, context.current.breakdown)
-        true, checked = true + claims.true, checked + claims.checked
-        whole += alike and not claims.false
-    return Designed(true / checked, whole / len(contexts))
+        whole += alike
+    return whole / len(contexts)
 
 
 @pytest.mark.parametrize("name", sorted(SHIPPED))

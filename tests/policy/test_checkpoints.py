@@ -4,9 +4,7 @@ from pathlib import Path
 import pytest
 
 from envgen.errors import ModelError
-from policy.checkpoints import FORMER, SHIPPED, model_identity, resolve_model, weights_identity
-
-ROOT = Path(__file__).parents[2]
+from policy.checkpoints import SHIPPED, model_identity, resolve_model, weights_identity
 
 
 @pytest.fixture
@@ -25,18 +23,6 @@ def test_a_shipped_policy_is_found_by_its_name(name: str):
     assert (directory / "config.json").is_file()
     assert (directory / "model.safetensors").is_file()
     assert not list(directory.rglob("*.bin")), "weights are never pickles"
-
-
-@pytest.mark.parametrize("name", sorted(FORMER))
-def test_a_former_policy_has_an_identity_and_no_weights(name: str):
-    former = FORMER[name]
-    refusal = rf"^{name}: .* not shipped any more; {former.page} .* envwright bootstrap"
-    with pytest.raises(ModelError, match=refusal):
-        resolve_model(name)
-    assert weights_identity(name) == former.weights
-    page = ROOT / former.page
-    for text in (page, *page.parent.glob("policies.md")):
-        assert f"`{former.weights}`" in text.read_text()
 
 
 def test_the_weights_alone_have_an_identity_too(checkpoint: Path):

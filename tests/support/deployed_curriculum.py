@@ -15,7 +15,7 @@ import psutil
 
 from support.prefect_servers import answers, ask, free_port, processes_with
 
-SETTINGS = {"trl.save_steps": 1, "instances": 8, "validation.instances": 2, "engineer.pilot": 4}
+SETTINGS = {"trl.save_steps": 1, "instances": 8, "validation.instances": 2}
 """The micro preset made smaller still, with a trainer checkpoint after each step."""
 ROOT = Path(__file__).parents[2]
 FINAL = {"COMPLETED", "FAILED", "CRASHED", "CANCELLED"}

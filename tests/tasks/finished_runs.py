@@ -4,9 +4,8 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from policy.grpo.pilot import Pilots
 
-from engineer.proposal import Attempt, Candidate, Candidates, Proposal
+from engineer.proposal import Attempt, Proposal
 from envgen.config import EnvConfig
 from envgen.dataset import write_table
 from envgen.files import write_json
@@ -111,11 +110,8 @@ def finished_run(
         write_table(stage.path(Stage.train_log), _log().cast(TRAIN_LOG_SCHEMA))
         stage.write(Stage.rollouts, rollouts(validation, right), PromptStyle.COMPACT, preset.family)
         chosen = proposals[number] if proposals else asked(number, configs[number + 1])
-        drawn = tuple(Candidate(proposal=proposal, state={}) for proposal in (asked(number, config), chosen))
-        stage.write(Stage.candidates, Candidates(candidates=drawn))
         stage.write(Stage.proposal, chosen)
         stage.write(Stage.state, {})
-        stage.write(Stage.pilots, Pilots(pilots=()))
         summarize.fn(run, number, EVALUATED)
         judge.fn(run, number, EVALUATED)
         stage.write(Stage.manifest, {"stage": number, "seconds": {}})

@@ -1,8 +1,7 @@
-"""The steps that ask the engineer and choose: the engineer's state in the stage directory, cut off and
+"""The step that asks the engineer: the engineer's state in the stage directory, cut off and
 repeated."""
 
 import json
-import shutil
 from pathlib import Path
 
 import pyarrow as pa
@@ -21,15 +20,12 @@ from infra.runs.context import design_context, training_facts
 from infra.runs.run import RunRef
 from infra.runs.stage import File, Stage
 from infra.runs.steps import RECORDS, StepRecord
-from policy.checkpoints import TINY_DIRECTORY
 from policy.evaluation import Changes
 from policy.grpo.train_log import TRAIN_LOG_SCHEMA
 from policy.rollouts import Rollout, breakdown_of, write_rollouts
 from tasks import engineer as asking
-from tasks import pilot as step
 from tasks.engineer import propose
 from tasks.gate import judge
-from tasks.run import close_engine
 
 ADVANTAGES = ({"3": 0.2, "4": 0.4, "5": 0.8, "6": 0.6}, {"3": 0.0, "4": 0.2, "5": 0.4, "6": 0.8})
 VALUES = ({"3": 0.1, "4": 0.2, "5": 0.4, "6": 0.3}, {"3": 0.05, "4": 0.2, "5": 0.4, "6": 0.55})
@@ -38,7 +34,7 @@ VALUES = ({"3": 0.1, "4": 0.2, "5": 0.4, "6": 0.3}, {"3": 0.05, "4": 0.2, "5": 0
 @pytest.fixture
 def run(tmp_path: Path) -> RunRef:
     """What the step reads of a run of two trained and evaluated stages."""
-    preset = load_preset("micro", {"engineer.name": "bandit", "engineer.pilot": 0})
+    preset = load_preset("micro", {"engineer.name": "bandit"})
     ref = RunRef(directory=tmp_path, preset=preset)
     ref.write(RunRef.validation, [], PromptStyle.COMPACT, {})
     instances = sample(BoardsConfig.of(preset.default_config), 8, agents=2, seed=3, purpose="validation")[0]
@@ -72,10 +68,9 @@ def ask(run: RunRef, stage: int) -> StepRecord:
         stage,
         StepRecord(step="evaluate", key=f"evaluate-{stage}", outputs={"rollouts.parquet": "same"}, seconds=0),
     )
-    candidates = propose.fn(
+    record = propose.fn(
         run, stage, StepRecord(step="summarize", key=f"summary-{stage}", outputs={}, seconds=0), judged
     )
-    record = step.choose.fn(run, stage, candidates, step.score_candidates.fn(run, stage, candidates, judged))
     run.stage(stage + 1).write(Stage.config, run.stage(stage).proposal.config)
     return record
 
@@ -108,14 +103,14 @@ def test_a_run_whose_steps_are_split_up_after_memory_ran_out_finds_its_proposals
         """When the proposals were written that a run with these options of the trainer finds."""
         preset = run.preset.model_copy(update={"trl": run.preset.trl | options})
         ask(run.model_copy(update={"preset": preset}), 0)
-        return run.stage(0).path(Stage.candidates).stat().st_mtime_ns
+        return run.stage(0).path(Stage.proposal).stat().st_mtime_ns
 
     first = proposed()
     assert proposed(per_device_train_batch_size=16, gradient_accumulation_steps=2) == first
     assert proposed(learning_rate=0.5) > first
 
 
-@pytest.mark.parametrize("last", ["pilot.json", "proposal.json", "engineer_state.json"])
+@pytest.mark.parametrize("last", ["proposal.json", "engineer_state.json"])
 def test_a_step_that_was_cut_off_is_repeated_from_the_state_before(
     run: RunRef, monkeypatch: pytest.MonkeyPatch, last: str
 ):
@@ -139,36 +134,6 @@ def test_a_step_that_was_cut_off_is_repeated_from_the_state_before(
     assert values(run, 1) == pytest.approx(VALUES[1])
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(120)
-def test_a_pilot_that_was_cut_off_asks_nothing_again(run: RunRef, monkeypatch: pytest.MonkeyPatch):
-    def killed(path: Path, value: object) -> None:
-        raise KeyboardInterrupt
-
-    piloted = run.model_copy(
-        update={
-            "preset": load_preset(
-                "micro", {"engineer.name": "fixed", "engineer.pilot": 2, "trl.num_generations": 2}
-            )
-        }
-    )
-    shutil.copytree(TINY_DIRECTORY, run.stage(0).checkpoint)
-    log = run.stage(0).log("engine")
-    try:
-        with monkeypatch.context() as patch:
-            patch.setattr(Stage.pilots, "write", killed)
-            with pytest.raises(KeyboardInterrupt):
-                ask(piloted, 0)
-        assert log.read_text().count("is asked for 4 answers") == 1
-        ask(piloted, 0)
-    finally:
-        close_engine()
-    assert log.read_text().count("is asked for") == 1
-    [scored] = run.stage(0).pilots.pilots
-    assert scored.score is not None
-    assert not list(run.stage(0).directory.glob("*.partial*"))
-
-
 def test_a_lost_state_file_is_written_again(run: RunRef):
     ask(run, 0), ask(run, 1)
     (run.stage(1).path(Stage.state)).unlink()
@@ -179,7 +144,7 @@ def test_a_lost_state_file_is_written_again(run: RunRef):
 def test_another_state_before_is_another_step(run: RunRef):
     ask(run, 0)
     key = ask(run, 1).key
-    (run.stage(0).directory / RECORDS / "choose.json").unlink()
+    (run.stage(0).directory / RECORDS / "engineer.json").unlink()
     run.stage(0).write(Stage.state, {"values": {}})
     assert ask(run, 1).key != key
 

@@ -1,4 +1,4 @@
-"""The time that a run, a comparison and a study say they still take."""
+"""The time that a run and a comparison say they still take."""
 
 from pathlib import Path
 

@@ -89,9 +89,8 @@ def stage_result(
     proposed: Proposal,
     preset: Preset = TINY,
 ) -> StageResult:
-    change, earlier = gain(start, after), EVEN if stage else None
+    change = gain(start, after)
     found = breakdown_of(preset.task, after)
-    changes = {preset.space.names[1]: change}
     return StageResult(
         stage=stage,
         config=config,
@@ -103,9 +102,7 @@ def stage_result(
         optimal_gain=change,
         gate=decide("off", stage, BASE_POLICY, change, 1.0, change if preset.space.best else None),
         proposal=proposed,
-        behaviour=proposal_behaviour(
-            preset.space, earlier, config, proposed.config, found, change, changes, proposed.rationale
-        ),
+        behaviour=proposal_behaviour(preset.space, config, proposed.config, found),
         seconds={"train": 61.0, "evaluate": 20.0},
         tokens={"training": 12_345, "evaluation": 655},
         finished="2026-01-02T03:04:05+00:00",

@@ -5,7 +5,6 @@ from support.engineer_package import install_engineer
 
 from envgen.errors import ConfigError, EnvwrightError, RunDirectoryError
 from infra.analysis.spec import ComparisonSpec, open_comparison, plan, read_comparison
-from infra.config.preset import Preset
 
 
 def labels(engineers: str, variants: str | None = None) -> list[str]:
@@ -63,12 +62,6 @@ def test_all_curricula_share_the_seed_of_stage_0():
     assert [preset.stage_seed(1) for preset in presets] == [3, 3, 1, 1]
     assert {preset.stages for preset in presets} == {4}
     assert (spec.roots["shared"].stages, spec.roots["shared"].engineer.name) == (1, "fixed")
-
-
-def test_a_shared_stage_0_has_no_part_of_a_pilot():
-    pilot = {"engineer.pilot": 8, "engineer.pilot_steps": 2, "engineer.pilot_score": "grounded"}
-    root = plan("micro", "random", "0", settings=pilot).roots["shared"]
-    assert Preset.model_validate_json(root.model_dump_json()).engineer.pilot == 0
 
 
 def test_each_seed_may_have_a_stage_0_that_its_curricula_share():

@@ -19,12 +19,10 @@ STEPS = {
         "evaluate": ("rollouts.parquet",),
         "summarize": ("breakdown.json",),
         "gate": ("gate.json",),
-        "engineer": ("candidates.json",),
-        "pilot": ("pilot.json",),
-        "choose": ("proposal.json", "engineer_state.json"),
+        "engineer": ("proposal.json", "engineer_state.json"),
     },
 }
-OWN = ("gate", "engineer", "pilot", "choose")
+OWN = ("gate", "engineer")
 SHARED = [(part, step) for part, steps in STEPS.items() for step in steps if step not in OWN]
 
 
@@ -61,7 +59,7 @@ def test_the_steps_of_the_shared_stage_are_done_in_the_fork_and_those_of_the_red
     fork(shared, tmp_path / "random-s7", PRESET)
     assert all(finish(tmp_path / "random-s7", part, step) for part, step in SHARED)
     stage = tmp_path / "random-s7" / "stage-00"
-    for name in ("gate.json", "candidates.json", "pilot.json", "proposal.json", "engineer_state.json", "manifest.json", "logs"):
+    for name in ("gate.json", "proposal.json", "engineer_state.json", "manifest.json", "logs"):
         assert (shared / "stage-00" / name).exists()
         assert not (stage / name).exists()
     assert not any(finish(tmp_path / "random-s7", "stage-00", step) for step in OWN)
