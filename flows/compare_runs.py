@@ -77,7 +77,8 @@ def pools_for(spec: ComparisonSpec, directory: Path) -> dict[str, str] | None:
             except ObjectNotFound:
                 log.warning(
                     "the Prefect server has no deployment curriculum/%s: the curricula run here, as"
-                    " processes; to give them to workers, name it in prefect.yaml and run prefect deploy --all",
+                    " processes; to give them to workers, name it in prefect.yaml and run prefect deploy"
+                    " --all",
                     name,
                 )
                 return None

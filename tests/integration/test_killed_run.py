@@ -28,7 +28,7 @@ def kill_points(unkilled: Path) -> list[str]:
 
 def step_outputs(run: Path) -> dict[str, dict[str, str]]:
     """Return the digests that each step recorded, without files that hold times."""
-    timed = {"train_log.parquet", "candidates.json", "proposal.json"}
+    timed = {"train_log.parquet", "proposal.json"}
     records = {
         str(path.relative_to(run)): json.loads(path.read_text()) for path in run.glob("**/.steps/*.json")
     }
