@@ -27,8 +27,10 @@ def decode(
     any number of tokens below P of each row. Processors and criteria must treat each row alone, whatever its
     place in the batch, as those that transformers makes from a generation config do.
     """
-    attention_mask: torch.Tensor = inputs["attention_mask"]
-    cache: Cache = inputs["past_key_values"]
+    attention_mask = inputs.get("attention_mask")
+    if attention_mask is None:  # no prompt is padded
+        attention_mask = torch.ones_like(input_ids)
+    cache: Cache = inputs["cache"]
     pad, length = generation_config.pad_token_id, input_ids.shape[1]
     longest = stopping_criteria.max_length or generation_config.max_length
     output = input_ids.new_full((len(input_ids), longest), pad)
@@ -42,7 +44,7 @@ def decode(
             input_ids=new,
             attention_mask=attention_mask,
             position_ids=positions,
-            past_key_values=cache,
+            cache=cache,
             use_cache=True,
             logits_to_keep=1,
         )

@@ -115,12 +115,12 @@ def generate_shared(
                 input_ids=input_ids[first, :-1],
                 attention_mask=known,
                 position_ids=(known.cumsum(1) - 1).clamp(min=0),
-                past_key_values=cache,
+                cache=cache,
                 use_cache=True,
                 logits_to_keep=1,
             )
         cache.batch_select_indices(group)
-    options |= {"past_key_values": cache, "custom_generate": decode}
+    options |= {"cache": cache, "custom_generate": decode}
     return generate(model, input_ids=input_ids, attention_mask=attention_mask, **options)
 
 

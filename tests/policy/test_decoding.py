@@ -38,7 +38,7 @@ def test_a_sampled_answer_is_padded_behind_its_end():
     torch.manual_seed(1)
     ids = torch.randint(1, VOCABULARY, (64, 4))
     options = {"max_new_tokens": 10, "do_sample": True, "eos_token_id": sorted(ends)}
-    inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "past_key_values": DynamicCache()}
+    inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "cache": DynamicCache()}
     answers = model.generate(**inputs, custom_generate=decode, **options)[:, 4:].tolist()
     lengths = [next((n for n, token in enumerate(one, 1) if token in ends), len(one)) for one in answers]
     assert len(set(lengths)) > 3
