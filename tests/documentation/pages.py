@@ -30,7 +30,7 @@ SECTIONS: tuple[tuple[str, type[BaseModel], str], ...] = (
     (
         "engine",
         EngineConfig,
-        "What generates the answers of evaluation, engineer and pilot: [Engines](engines.md).",
+        "What generates the answers of evaluation and engineer: [Engines](engines.md).",
     ),
     ("rewards", RewardWeights, "Weights of the terms of a training reward."),
     ("training", TrainingSettings, "How training is started."),

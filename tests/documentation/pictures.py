@@ -1,7 +1,6 @@
 """`make pictures`: the pictures of README.md and the docs, from real runs in a real browser.
 
-Its runs are in build/pictures, where a second call finds what is done. The pictures of docs/study and
-docs/headroom are made by `envwright study` and `envwright headroom`.
+Its runs are in build/pictures, where a second call finds what is done.
 """
 
 import io

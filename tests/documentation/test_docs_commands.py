@@ -60,10 +60,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def folder(tmp_path: Path, runs: Path) -> Path:
-    """A folder as a person has it after the demo: the run, and what the repository brings."""
+    """A folder as a person has it after the demo: the run."""
     shutil.copytree(runs, tmp_path / "runs")
-    for data in ("study", "strong/study", "hour/study"):
-        shutil.copytree(ROOT / "docs" / data, tmp_path / "docs" / data)
     return tmp_path
 
 
