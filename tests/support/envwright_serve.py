@@ -1,32 +1,24 @@
 """`envwright serve` as tests start it: in a folder and on ports of its own."""
 
 import os
+import shlex
 import subprocess
 import sys
 import time
-import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-import psutil
-
-from support.prefect_servers import free_port, processes_with
+from support.prefect_servers import flow_runs, free_port, processes_with
 
 ROOT = Path(__file__).parents[2]
-CONFIGURED = {
-    "PREFECT_HOME",
-    "PREFECT_LOCAL_STORAGE_PATH",
-    "PREFECT_API_URL",
-    "MLFLOW_TRACKING_URI",
-    "ENVWRIGHT_RUNS",
-}
-CONFIGURED |= {"PREFECT_API_AUTH_STRING", "PREFECT_SERVER_API_AUTH_STRING"}
+CONFIGURED = ("PREFECT_", "MLFLOW_", "ENVWRIGHT_RUNS")
 
 
 def person() -> dict[str, str]:
     """The variables of a shell in which nothing of envwright, Prefect or MLflow is configured."""
-    inherited = {name: value for name, value in os.environ.items() if name not in CONFIGURED}
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(CONFIGURED)}
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     return inherited | {"PATH": path, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
 
@@ -36,61 +28,75 @@ class Served:
 
     def __init__(self, folder: Path, arguments: Sequence[str] = (), **environment: str) -> None:
         self.folder, self.prefect, self.mlflow = folder, free_port(), free_port()
-        self.environment = person() | environment
-        self.out = folder / "serve.out"
-        command = [
-            sys.executable,
-            "-u",
-            "-m",
-            "flows.cli",
-            "serve",
-            "--prefect-port",
-            str(self.prefect),
-            "--mlflow-port",
-            str(self.mlflow),
-            *arguments,
-        ]
+        self.environment, self.out = person() | environment, folder / "serve.out"
+        ports = ["--prefect-port", str(self.prefect), "--mlflow-port", str(self.mlflow)]
+        command = [sys.executable, "-u", "-m", "flows.cli", "serve", *ports, *arguments]
         with open(self.out, "w") as out:
             self.process = subprocess.Popen(
                 command, cwd=folder, env=self.environment, stdin=subprocess.DEVNULL, stdout=out, stderr=out
             )
 
     @property
+    def exports(self) -> dict[str, str]:
+        """What `. runs/.serve/env` sets in another terminal."""
+        lines = (self.folder / "runs" / ".serve" / "env").read_text().splitlines()
+        return dict(shlex.split(line)[1].split("=", 1) for line in lines)
+
+    @property
     def auth_string(self) -> str:
-        """What logs in, as other terminals find it."""
-        return tomllib.loads((self.folder / "prefect.toml").read_text())["api"]["auth_string"]
+        """The login."""
+        return self.exports["PREFECT_API_AUTH_STRING"]
 
     @property
     def api(self) -> str:
-        """The address of Prefect's API, with what logs in."""
+        """The address of Prefect's API, with the login."""
         return f"http://{self.auth_string}@127.0.0.1:{self.prefect}/api"
 
-    def wait_for(self, text: str, seconds: float = 240) -> None:
-        deadline = time.monotonic() + seconds
-        while text not in self.out.read_text():
+    def wait_for(self, text: str, seconds: float) -> None:
+        """Wait until `serve` has printed a text."""
+
+        def printed() -> bool:
             assert self.process.poll() is None, self.out.read_text()
-            assert time.monotonic() < deadline, f"{text!r} is not in: {self.out.read_text()}"
-            time.sleep(0.2)
+            return text in self.out.read_text()
+
+        wait_until(printed, seconds)
 
     def left(self) -> list[str]:
         """Processes that were started by it, whoever their parent is now."""
         return processes_with(ENVWRIGHT_RUNS=str((self.folder / "runs").resolve()))
 
-    def the(self, *words: str) -> psutil.Process:
-        """The process of it with these words in its command line."""
-        [line] = [line for line in self.left() if all(word in line for word in words)]
-        return psutil.Process(int(line.partition(":")[0]))
-
-    def run(self, *arguments: str) -> subprocess.CompletedProcess:
-        """Run Prefect's command in the folder, as in another terminal."""
-        command = [sys.executable, "-m", "prefect", *arguments]
+    def run(self, module: str, *arguments: str) -> subprocess.CompletedProcess:
+        """Run a command in the folder, as in another terminal."""
+        command = [sys.executable, "-m", module, *arguments]
+        environment = self.environment | self.exports
         return subprocess.run(
-            command, cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=180
+            command, cwd=self.folder, env=environment, capture_output=True, text=True, timeout=240
         )
+
+    def start(self, name: str, options: str = "{}") -> None:
+        """Start a deployed run of the micro preset."""
+        parameters = ("-p", f"name={name}", "-p", f"options={options}")
+        done = self.run("prefect", "deployment", "run", "curriculum/micro", *parameters)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    def flow_run(self, name: str) -> dict[str, Any]:
+        """The flow run of this name; an empty one if there is none."""
+        return next((run for run in flow_runs(self.api) if run["name"] == name), {"state": {"name": ""}})
+
+    def reach(self, name: str, state: str, seconds: float = 600) -> None:
+        """Wait until a run is in a state; AssertionError if it fails."""
+
+        def reached() -> bool:
+            run = self.flow_run(name)
+            assert run["state"]["name"] not in {"Failed", "Crashed"} - {state}, run["state"]
+            return run["state"]["name"] == state
+
+        wait_until(reached, seconds)
 
 
 @contextmanager
 def serving(folder: Path, arguments: Sequence[str] = (), **environment: str) -> Iterator[Served]:
+    """An `envwright serve` from when it is ready; at the end it is killed, and leaves nothing."""
     served = Served(folder, arguments, **environment)
     try:
         served.wait_for("Ctrl-C ends it all", 600)  # beside other work
@@ -102,8 +108,9 @@ def serving(folder: Path, arguments: Sequence[str] = (), **environment: str) -> 
         wait_until(lambda: not served.left())
 
 
-def wait_until(condition, seconds: float = 30) -> None:
+def wait_until(condition: Callable[[], bool], seconds: float = 30) -> None:
+    """Wait for a condition; AssertionError after that many seconds."""
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.2)
+        time.sleep(0.3)

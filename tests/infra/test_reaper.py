@@ -1,0 +1,79 @@
+"""The reaper on a real Prefect server: which flow runs it marks as crashed."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from prefect.client.orchestration import SyncPrefectClient
+from support.prefect_servers import ask, prefect_server
+
+from infra.serving import reaper
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with prefect_server(tmp_path_factory.mktemp("server")) as url:
+        yield url
+
+
+@pytest.fixture
+def deployment(server: str) -> str:
+    flow = ask(f"{server}/flows/", {"name": "curriculum"})["id"]
+    return ask(f"{server}/deployments/", {"name": "micro", "flow_id": flow, "tags": [reaper.TAG]})["id"]
+
+
+def started(server: str, deployment: str, state: str) -> str:
+    run = ask(f"{server}/deployments/{deployment}/create_flow_run", {})["id"]
+    told(server, run, "RUNNING")
+    if state != "RUNNING":
+        told(server, run, state)
+    return run
+
+
+def told(server: str, run: str, state: str) -> None:
+    ask(f"{server}/flow_runs/{run}/set_state", {"state": {"type": state}, "force": True})
+
+
+def below(server: str, parent: str) -> str:
+    """A running subflow of a run."""
+    task = {"flow_run_id": parent, "task_key": "stage", "dynamic_key": parent, "state": {"type": "RUNNING"}}
+    placeholder = ask(f"{server}/task_runs/", task)["id"]
+    flow = ask(f"{server}/flows/", {"name": "stage"})["id"]
+    child = {"flow_id": flow, "parent_task_run_id": placeholder, "tags": [reaper.TAG]}
+    return ask(f"{server}/flow_runs/", {**child, "state": {"type": "RUNNING"}})["id"]
+
+
+def test_only_runs_whose_process_is_gone_are_marked(
+    server: str, deployment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    dead, alive, suspended = (
+        started(server, deployment, state) for state in ("RUNNING", "RUNNING", "PAUSED")
+    )
+    ended = started(server, deployment, "FAILED")
+    orphan, child = below(server, ended), below(server, alive)
+    environment = {**os.environ, "PREFECT__FLOW_RUN_ID": alive}
+    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(300)"], env=environment)
+    try:
+        with SyncPrefectClient(server) as client:
+            states = {dead: "RUNNING", alive: "RUNNING", suspended: "PAUSED", child: "RUNNING"}
+
+            def now() -> dict[str, str]:
+                return {
+                    run: ask(f"{server}/flow_runs/{run}", method="GET")["state"]["type"] for run in states
+                }
+
+            assert len(list(reaper.reap(client))) == 1, "the orphan; no silence of two minutes"
+            assert ask(f"{server}/flow_runs/{orphan}", method="GET")["state"]["type"] == "CRASHED"
+            assert now() == states
+            monkeypatch.setattr(reaper, "_SILENCE", dict.fromkeys(("RUNNING", "PENDING"), timedelta(0)))
+            assert len(list(reaper.reap(client))) == 1
+            assert now() == states | {dead: "CRASHED"}
+    finally:
+        process.kill()
+        process.wait()
