@@ -72,9 +72,7 @@ def _frame(page: Page, top: float) -> Image.Image:
 
 def approval(opened: Browser, served: Served) -> None:
     """docs/approval.png: the form of a run that waits for a decision."""
-    asked = ["deployment", "run", "curriculum/micro", "-p", f"name={ASKED}"]
-    done = served.run(*asked, "-p", 'options={"approval": "required"}')
-    assert done.returncode == 0, done.stdout + done.stderr
+    served.start(ASKED, '{"approval": "required"}')
     page = new_page(opened, 1300, 1050)
     log_in(served, page)
     open_approval(served, page, ASKED).screenshot(path=DOCS / "approval.png")
@@ -82,7 +80,8 @@ def approval(opened: Browser, served: Served) -> None:
 
 def mlflow(opened: Browser, served: Served) -> None:
     """docs/mlflow.png: the rates of the comparison's engineer variants, a line each."""
-    page = new_page(opened, 1300, 860)
+    user, _, password = served.auth_string.partition(":")
+    page = new_page(opened, 1300, 860, login=(user, password))
     open_in_mlflow(served, page, view_address(experiment_of(served, "engineers"), "engineers", chart=True))
     for variant in VARIANTS:
         page.get_by_text(f"{variant} (valid)").first.wait_for()

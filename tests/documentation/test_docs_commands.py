@@ -73,14 +73,16 @@ def test_the_commands_of_a_page_do_what_they_say(page: Path, folder: Path):
     for name, text in named_files(page).items():
         (folder / name).write_text(text)
     with ExitStack() as stack:
+        login = ""
         for line in shell_lines(page):
             if left_out(page, line):
                 continue
             command, code = smaller(line)
             if command == "envwright serve":
                 stack.enter_context(serving(folder))
+                login = ". runs/.serve/env; "
             else:
-                shell(folder, command, code)
+                shell(folder, login + command, code)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

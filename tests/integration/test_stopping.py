@@ -58,5 +58,5 @@ def test_a_run_that_is_told_to_end_is_gone_at_once(tmp_path: Path, moment: str, 
             os.killpg(process.pid, signal.SIGKILL)
     if number in CODES:
         lines = [line for line in log.read_text().removeprefix(before).splitlines() if not line[:2].isdigit()]
-        assert [line for line in lines if line][0].startswith("stopping (")
+        assert next(line for line in lines if line).startswith("stopping (")
         assert len([line for line in lines if line]) == 1

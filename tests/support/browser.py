@@ -95,9 +95,19 @@ def browser() -> Iterator[Browser]:
         opened.close()
 
 
-def new_page(opened: Browser, width: int, height: int, scheme: Literal["light", "dark"] = "light") -> Page:
-    """A page with a window of this size."""
-    page = opened.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
+def new_page(
+    opened: Browser,
+    width: int,
+    height: int,
+    scheme: Literal["light", "dark"] = "light",
+    login: tuple[str, str] | None = None,
+) -> Page:
+    """A page with a window of this size, which logs in where a server asks for it."""
+    page = opened.new_page(
+        viewport={"width": width, "height": height},
+        color_scheme=scheme,
+        http_credentials={"username": login[0], "password": login[1]} if login else None,
+    )
     page.set_default_timeout(SLOW)
     page.add_init_script(QUIET)
     return page
