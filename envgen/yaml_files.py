@@ -2,15 +2,15 @@
 
 import io
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
+from envgen.config import EnvConfig
 from envgen.errors import ConfigError, DataError, describe_validation_error
 
-Config = TypeVar("Config", bound=BaseModel)
 # A date such as 2020-13-45, endless nesting, and `!!bool maybe` raise errors that are no YAMLError.
 YAML_ERRORS = (YAMLError, ValueError, RecursionError, LookupError, AttributeError, TypeError)
 
@@ -47,7 +47,7 @@ def _problem(error: Exception) -> str:
     return str(error)
 
 
-def read_env_config(path: Path, kind: type[Config]) -> Config:
+def read_env_config(path: Path) -> EnvConfig:
     """Return the environment config in a YAML file; ConfigError names file and field."""
     raw = read_yaml(path)
     if "default_config" in raw:
@@ -55,6 +55,6 @@ def read_env_config(path: Path, kind: type[Config]) -> Config:
             f"{path}: is a preset, not an environment config; give a file that holds its default_config alone"
         )
     try:
-        return kind.model_validate(raw)
+        return EnvConfig.model_validate(raw)
     except ValidationError as error:
         raise ConfigError(describe_validation_error(error, str(path))) from None

@@ -15,12 +15,12 @@ import pyarrow as pa
 
 from envgen.dataset import NAME, column_names, read_dataset, read_table, write_dataset
 from envgen.errors import DataError
+from envgen.family import Source
 from envgen.files import file_digest
-from envgen.mapf.config import BoardsConfig, SizeConfig
 from envgen.mapf.problem import MAX_SIZE, Instance
 from envgen.mapf.prompts import PromptStyle
 from envgen.mapf.rows import SCHEMA
-from envgen.mapf.sampler import sample
+from envgen.mapf.sampler import draw_size
 
 SUBSETS = {"wr_025": 0.25, "wr_050": 0.5, "wr_075": 0.75}
 """Wait subset -> share of its instances whose every optimal plan waits."""
@@ -109,10 +109,9 @@ def build(
             for i in drawn
         )
         wait_ratio = block.with_wait / PER_HOLE_RATIO
-        knobs = SizeConfig(data_ratio=1, hole_ratio=block.hole_ratio, wait_ratio=wait_ratio)
-        config = BoardsConfig(sizes={block.size: knobs})
-        source = {"seed": SEED, "purpose": f"benchmark-{block.subset}-{block.hole_ratio}"}
-        built[block], _ = sample(config, PER_HOLE_RATIO, agents=block.agents, held_out=taken, **source)
+        knobs = {"hole_ratio": block.hole_ratio, "wait_ratio": wait_ratio}
+        source = Source(SEED, purpose=f"benchmark-{block.subset}-{block.hole_ratio}")
+        built[block], _ = draw_size(block.size, knobs, PER_HOLE_RATIO, block.agents, source, taken)
     return built
 
 

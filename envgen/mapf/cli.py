@@ -35,24 +35,29 @@ def generate(
     ],
     output: Annotated[Path, typer.Option("-o", "--output", help="Parquet file to write.")],
     count: Annotated[int, typer.Option(min=1, max=MAX_INSTANCES, help="Number of instances.")],
-    agents: Annotated[int, typer.Option(help="Agents on each board, 2 to 5.")] = 2,
+    agents: Annotated[int, typer.Option(min=2, max=5, help="Agents on each board.")] = 2,
     seed: Annotated[int, typer.Option(min=0, help="Seed; the same seed gives the same file.")] = 0,
     style: Annotated[PromptStyle, typer.Option(help="Prompt style.")] = PromptStyle.BOARD,
 ) -> None:
     """Draw a data set of boards with exact counts and labels, without instances of the benchmark suite."""
     from envgen.dataset import write_dataset
-    from envgen.mapf.benchmark import suite_identities
-    from envgen.mapf.config import BoardsConfig
-    from envgen.mapf.sampler import sample
+    from envgen.family import Source
+    from envgen.mapf.family import MapfFrozenLake
+    from envgen.mapf.space import Options, check_config
+    from envgen.sampling import sample
     from envgen.yaml_files import read_env_config
 
     if output.suffix != ".parquet":
         raise ConfigError(f"-o {output}: generate writes Parquet; give a name that ends in .parquet")
-    wanted = read_env_config(config, BoardsConfig)
-    held_out = suite_identities(agents)
-    instances, report = sample(
-        wanted, count, agents=agents, seed=seed, held_out=held_out, progress=console.print
-    )
+    wanted = read_env_config(config)
+    try:
+        check_config(wanted)
+    except ConfigError as error:
+        raise ConfigError(f"{config}: {error}") from None
+    ascending = {name: wanted.strata[name] for name in sorted(wanted.strata, key=int)}
+    wanted = wanted.model_copy(update={"strata": ascending})
+    boards = MapfFrozenLake(Options(agents=agents))
+    instances, report = sample(boards, wanted, count, Source(seed), boards.reserved(), console.print)
     origin = {"config": wanted, "seed": seed, "agents": agents, "report": report}
     write_dataset(output, instances, style, origin)
     say(f"{len(instances)} instances -> {output}")

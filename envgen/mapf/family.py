@@ -3,20 +3,19 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from envgen.config import SHARE, EnvConfig
+from envgen.config import EnvConfig
+from envgen.errors import ConfigError
 from envgen.families import Family
 from envgen.family import Drawn, Source
 from envgen.mapf.benchmark import SUITE_SHA256, suite_identities
-from envgen.mapf.config import BoardsConfig, SizeConfig
 from envgen.mapf.parser import parse_plan
 from envgen.mapf.problem import Agent, Instance, Problem
 from envgen.mapf.prompts import PromptStyle, answer, prompt
 from envgen.mapf.published import BENCHMARK
-from envgen.mapf.quota import quota_of, quotas
 from envgen.mapf.render import board_svg, replay_svg
 from envgen.mapf.rows import SCHEMA, VERDICT_SCHEMA, instance_of_row, row_of, verdict_of_row, verdict_row
-from envgen.mapf.sampler import sample_size
-from envgen.mapf.space import Options, random_space, space_of
+from envgen.mapf.sampler import draw_size, quota_of
+from envgen.mapf.space import Options, check_config, random_space, space_of
 from envgen.mapf.verifier import FailureCategory, Verdict, verify
 from envgen.mapf.vocabulary import VOCABULARY
 
@@ -45,15 +44,18 @@ class MapfFrozenLake:
         source: Source,
         held_out: frozenset[str],
     ) -> Drawn:
-        """See `envgen.mapf.sampler.sample_size`."""
-        wanted = SizeConfig.model_validate({SHARE: 1, **knobs})
-        quota = quota_of(int(stratum), wanted, count, self.options.agents)
-        instances, report = sample_size(quota, wanted.wait_ratio, **source._asdict(), held_out=held_out)
-        return Drawn(instances, report.model_dump(mode="json"), report.line(quota.size))
+        """See `envgen.mapf.sampler.draw_size`."""
+        size = int(stratum)
+        instances, report = draw_size(size, knobs, count, self.options.agents, source, held_out)
+        return Drawn(instances, report.model_dump(mode="json"), report.line(size))
 
     def check(self, config: EnvConfig, count: int) -> None:
-        """Whether every size has room for its agents, and there is something to draw."""
-        quotas(BoardsConfig.of(config), count, self.options.agents)
+        """Raise ConfigError or SamplingError for a config of which `count` boards cannot be drawn."""
+        if count < 1:
+            raise ConfigError(f"count: is {count}; ask for at least 1 instance")
+        check_config(config)
+        for name, number in config.counts(count).items():
+            quota_of(int(name), config.strata[name].knobs, number, self.options.agents)
 
     def reserved(self) -> frozenset[str]:
         """Identities of the benchmark suite with as many agents."""

@@ -1,17 +1,21 @@
-"""Which configs MAPF-FrozenLake takes, and its words for them."""
+"""Options of MAPF-FrozenLake, the configs that it takes, and the texts that describe them."""
 
+from functools import cache
 from typing import Annotated, Self
 
 import numpy as np
 from pydantic import Field, model_validator
 
+from envgen.config import EnvConfig
+from envgen.errors import ConfigError
 from envgen.family import Knob, Label, Space, Stratum
 from envgen.frozen import Frozen
-from envgen.mapf.config import MAX_HOLE_RATIO, MapSize
 from envgen.mapf.problem import MAX_AGENTS, MAX_SIZE, MIN_AGENTS, MIN_SIZE
 from envgen.mapf.verifier import FailureCategory
 
 WAIT_REQUIRED = "wait_required"
+MAX_HOLE_RATIO = 0.5
+MapSize = Annotated[int, Field(ge=MIN_SIZE, le=MAX_SIZE)]
 FEWEST_SIZES, MOST_SIZES = 3, 6
 HOLE_STEPS = 10
 """The ends of the hole ratio's range in a lesson are multiples of 1/10."""
@@ -82,6 +86,24 @@ def space_of(options: Options) -> Space:
         best="optimal",
         mention=r"(?<![\w.])(\d{1,4})[x×]\1(?!\w)",
     )
+
+
+def check_config(config: EnvConfig) -> None:
+    """Raise ConfigError for a config with a map size, knob or ratio that no board can have."""
+    full_space = _full_space()
+    for name in config.strata:
+        if name not in full_space.names:
+            raise ConfigError(f"{config.key}.{name}: is no map size; expected {MIN_SIZE} to {MAX_SIZE}")
+    try:
+        strata = tuple(full_space[name] for name in config.strata)
+        full_space.model_copy(update={"strata": strata}).check(config)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+
+
+@cache
+def _full_space() -> Space:
+    return space_of(Options())
 
 
 def usual_space() -> Space:

@@ -6,8 +6,6 @@ from envgen.config import EnvConfig
 from envgen.errors import ConfigError, SamplingError, ShortageError
 from envgen.families import FamilySpec
 from envgen.family import Source, TaskFamily
-from envgen.mapf.config import BoardsConfig
-from envgen.mapf.sampler import sample as sample_boards
 from envgen.sampling import attainable, sample
 
 
@@ -44,13 +42,6 @@ MIXED = boards_of(s3=(0.2, 0.25, 0.4), s4=(0.5, 0.2, 0.5), s6=(0.3, 0.2, 0.25))
 SUMS = sums_of(2.5, 0.5, 0.4, 0.35, 0.25)
 BOARDS_FAMILY, SUMS_FAMILY = FamilySpec().load(), FamilySpec(name="sums").load()
 BOTH = pytest.mark.parametrize(("family", "config"), [(BOARDS_FAMILY, MIXED), (SUMS_FAMILY, SUMS)])
-
-
-def test_boards_are_those_that_their_own_sampler_draws():
-    instances, report = sample(BOARDS_FAMILY, MIXED, 100, Source(7))
-    expected, told = sample_boards(BoardsConfig.of(MIXED), 100, seed=7)
-    assert instances == expected
-    assert report == told.model_dump(mode="json")
 
 
 @BOTH

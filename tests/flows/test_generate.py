@@ -52,16 +52,16 @@ BAD_CONFIGS = {
     "malformed YAML": ("sizes: {3: [", "not readable as YAML"),
     "an empty file": ("", "holds NoneType, expected a mapping"),
     "an unknown key": (CONFIG + "seed: 3\n", "seed: Extra inputs are not permitted"),
-    "a missing knob": (CONFIG.replace("hole_ratio: 0.2,", ""), "sizes.4.hole_ratio: Field required"),
+    "a missing knob": (CONFIG.replace("hole_ratio: 0.2,", ""), "sizes.4.hole_ratio: is missing"),
     "too many holes": (
         CONFIG.replace("hole_ratio: 0.25", "hole_ratio: 0.75"),
-        "sizes.3.hole_ratio: Input should be less than or equal to 0.5 (got 0.75)",
+        "sizes.3.hole_ratio: 0.75 is outside of the space, 0 to 0.5",
     ),
     "another sum than 1": (
         CONFIG.replace("data_ratio: 0.4", "data_ratio: 0.3"),
-        "data_ratio sums to 0.9 over the map sizes",
+        "data_ratio sums to 0.9 over all sizes",
     ),
-    "no map size": (CONFIG.replace("  3:", "  12:"), "sizes.12"),
+    "no map size": (CONFIG.replace("  3:", "  12:"), "sizes.12: is no map size; expected 3 to 10"),
 }
 
 
@@ -77,23 +77,23 @@ def test_a_bad_config_is_refused_and_nothing_is_written(
 
 
 def test_what_cannot_be_drawn_is_refused_with_a_way_out(refused, tmp_path: Path, config: Path):
-    crowded = "sizes: {3: {data_ratio: 1, hole_ratio: 0.5, wait_ratio: 0}}"
-    for text, options, *complaints in [
-        (CONFIG, "--count 10 --agents 1", "error: agents: 1 agents asked for; MAPF-FrozenLake takes 2 to 5"),
-        (CONFIG, "--count 10 --agents 6", "error: agents: 6 agents asked for"),
-        (crowded, "--count 10 --agents 5", "leaves 5 free cells for 5 agents", "use hole_ratio at most 0.44"),
+    config.write_text("sizes: {3: {data_ratio: 1, hole_ratio: 0.5, wait_ratio: 0}}")
+    command = ["generate", "config.yaml", "-o", "data.parquet"]
+    for options, *complaints in [
+        ("--count 10 --agents 5", "leaves 5 free cells for 5 agents; use hole_ratio at most 0.33"),
         (
-            crowded,
             "--count 9000",
-            "map size 3 with 2 agents and hole_ratio 0.5: there are",
+            "map size 3 with 2 agents and 4 holes: only",
             "of 9000 distinct boards",
-            "ask for at most",
+            "ask for fewer or change hole_ratio or wait_ratio",
         ),
+        ("--count 0", "--count"),
+        ("--count 10000001", "--count"),
+        ("--count 10 --agents 1", "--agents"),
+        ("--count 10 --agents 6", "--agents"),
+        ("--count 10 --style prose", "--style"),
     ]:
-        config.write_text(text)
-        refused(["generate", "config.yaml", *options.split(), "-o", "data.parquet"], *complaints)
-    for options in ("--count 0", "--count 10000001", "--count 10 --style prose", "--count 10 --seed -1"):
-        refused(["generate", "config.yaml", *options.split(), "-o", "data.parquet"], options.split()[-2])
+        refused([*command, *options.split()], *complaints)
     refused(["generate", ".", "--count", "10", "-o", "data.parquet"], "error: .: not readable as YAML")
     assert [p.name for p in tmp_path.iterdir()] == ["config.yaml"]
 

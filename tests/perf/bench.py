@@ -15,11 +15,10 @@ from rich.table import Table
 from w9_pathfinding.envs import Grid
 from w9_pathfinding.mapf import CBS
 
-from envgen.mapf.capacity import enumerated_capacity
-from envgen.mapf.config import BoardsConfig, SizeConfig
+from envgen.errors import SamplingError
+from envgen.family import Source
 from envgen.mapf.problem import MAX_AGENTS, MIN_AGENTS, Problem
-from envgen.mapf.quota import Quota
-from envgen.mapf.sampler import draw_boards, sample
+from envgen.mapf.sampler import draw_boards, draw_size
 from envgen.mapf.solver.columns import pack, problem_of
 from envgen.mapf.solver.solve import solve, solve_boards, solve_many
 
@@ -45,8 +44,8 @@ def median_seconds(work: Callable[[], object], repeats: int = REPEATS) -> float:
 
 def drawn(size: int, agents: int, hole_ratio: float, draws: int, seed: int = 0) -> list[Problem]:
     """Random solvable boards of a class."""
-    quota = Quota(size=size, agents=agents, hole_ratio=hole_ratio, without_wait=0, with_wait=0)
-    found = draw_boards(quota, seed, 0, "bench", 0, draws)
+    holes = int(hole_ratio * size * size + 1e-9)
+    found = draw_boards(size, agents, holes, Source(seed, purpose="bench"), 0, draws)
     return [problem_of(found.boards, index) for index in np.flatnonzero(found.answers.status > 0).tolist()]
 
 
@@ -93,30 +92,18 @@ def bench_solver(add: Row) -> None:
 
 
 def bench_sampling(add: Row, per_class: int) -> None:
-    """Wait ratio 0.75, hole ratios 0 to 0.4 and 2 to 5 agents pooled; at most half of what a class holds."""
-    sample(
-        BoardsConfig(sizes={4: SizeConfig(data_ratio=1, hole_ratio=0.4, wait_ratio=0.75)}),
-        20,
-        agents=5,
-        seed=0,
-    )  # loads all searches
+    """Wait ratio 0.75, hole ratios 0.1 to 0.4 and 2 to 5 agents pooled; too small classes left out."""
+    draw_size(4, {"hole_ratio": 0.4, "wait_ratio": 0.75}, 20, 5, Source(0), frozenset())  # loads all searches
     for size, bar in SAMPLING_BARS.items():
         instances, seconds, slowest = 0, 0.0, (0.0, "")
         for hole_ratio in (0.0, 0.1, 0.2, 0.3, 0.4):
             for agents in range(MIN_AGENTS, MAX_AGENTS + 1):
-                config = BoardsConfig(
-                    sizes={size: SizeConfig(data_ratio=1, hole_ratio=hole_ratio, wait_ratio=0.75)}
-                )
-                held = enumerated_capacity(size, agents, int(hole_ratio * size * size + 1e-9))
-                count = (
-                    min(per_class, int(min(held.with_wait / 0.75, held.without_wait / 0.25) / 2))
-                    if held
-                    else per_class
-                )
-                if count < 4:
-                    continue
+                knobs = {"hole_ratio": hole_ratio, "wait_ratio": 0.75}
                 started = time.perf_counter()
-                sample(config, count, agents=agents, seed=1)
+                try:
+                    count = len(draw_size(size, knobs, per_class, agents, Source(1), frozenset())[0])
+                except SamplingError:
+                    continue
                 took = time.perf_counter() - started
                 instances, seconds = instances + count, seconds + took
                 slowest = max(slowest, (took / count, f"{agents} agents, holes {hole_ratio}"))
@@ -131,11 +118,11 @@ def bench_sampling(add: Row, per_class: int) -> None:
 
 def bench_worst_board(add: Row, draws: int) -> None:
     """One board at a time at 10x10 with 5 agents and holes 0.2."""
-    quota = Quota(size=10, agents=5, hole_ratio=0.2, without_wait=0, with_wait=0)
-    overhead = min(_one_by_one(draw_boards(quota, 2, 0, "bench", 0, 256).boards))
+    source = Source(2, purpose="bench")
+    overhead = min(_one_by_one(draw_boards(10, 5, 20, source, 0, 256).boards))
     seconds: list[float] = []
     for first in range(0, draws, 1024):
-        seconds += _one_by_one(draw_boards(quota, 2, 0, "bench", first, min(1024, draws - first)).boards)
+        seconds += _one_by_one(draw_boards(10, 5, 20, source, first, min(1024, draws - first)).boards)
     taken = np.array(seconds) - overhead
     q999, worst = np.quantile(taken, 0.999) * 1e3, taken.max() * 1e3
     add(

@@ -4,11 +4,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from support.boards import boards_config, sample_boards
+
 from envgen.dataset import write_dataset
-from envgen.mapf.config import BoardsConfig, SizeConfig
 from envgen.mapf.problem import Instance
 from envgen.mapf.prompts import PromptStyle, answer, prompt
-from envgen.mapf.sampler import sample
 from envgen.mapf.verifier import verify
 from policy.chat.contract import Completion, Conversation, Progress, Sampling, ask
 from policy.checkpoints import resolve_model
@@ -26,8 +26,7 @@ QUESTIONS = [
 
 def draw_instances(count: int = 12, seed: int = 0) -> list[Instance]:
     """Boards of 3x3 and 4x4, half of them with a wait."""
-    sizes = {size: SizeConfig(data_ratio=0.5, hole_ratio=0.25, wait_ratio=0.5) for size in (3, 4)}
-    return sample(BoardsConfig(sizes=sizes), count, agents=2, seed=seed)[0]
+    return sample_boards(boards_config({3: (0.5, 0.25, 0.5), 4: (0.5, 0.25, 0.5)}), count, seed=seed)
 
 
 def optimal(instance: Instance) -> str:

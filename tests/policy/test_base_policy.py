@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from support.boards import boards_config, sample_boards
 from support.presets import needs_reasoning_gym
 
 from engineer.answer import SHARE_ROUNDING, answer_schema, parse_answer, project
@@ -11,9 +12,7 @@ from engineer.prompt import design_prompt
 from engineer.teacher import teach
 from envgen.dataset import USUAL
 from envgen.family import Space
-from envgen.mapf.config import BoardsConfig, SizeConfig
 from envgen.mapf.prompts import PromptStyle
-from envgen.mapf.sampler import sample
 from envgen.seeds import generator
 from infra.config.preset import TINY_DESIGN_TOKENS, load_preset
 from infra.runs.data import validation_instances
@@ -53,8 +52,8 @@ def test_it_solves_most_boards_without_waits_and_a_third_of_the_others(base):
 def test_it_knows_larger_maps_and_more_agents(base):
     rates = {}
     for agents, size in ((2, 8), (3, 5), (4, 6)):
-        config = BoardsConfig(sizes={size: SizeConfig(data_ratio=1, hole_ratio=0.3, wait_ratio=0)})
-        instances, _ = sample(config, 60, agents=agents, seed=992)
+        config = boards_config({size: (1, 0.3, 0)})
+        instances = sample_boards(config, 60, agents=agents, seed=992)
         rollouts = evaluate(base, USUAL.load(), instances, PromptStyle.COMPACT, Sampling(max_tokens=128))
         rates[agents, size] = sum(rollout.verdict.valid for rollout in rollouts) / len(rollouts)
     assert rates[2, 8] > 0.6

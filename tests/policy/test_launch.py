@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 from boards import train_spec
+from support.boards import boards_config, sample_boards
 
 from envgen.errors import ChildError
-from envgen.mapf.config import BoardsConfig, SizeConfig
-from envgen.mapf.sampler import sample
 from policy.chat.transformers_model import load, token_logprobs
 from policy.checkpoints import resolve_model
 from policy.child import run_child
@@ -26,8 +25,8 @@ OPTIONS = {"max_completion_length": 24, "learning_rate": 3e-3, "beta": 0.0, "num
 
 
 def spec_of(folder: Path, training: TrainingSettings, **options) -> TrainSpec:
-    config = BoardsConfig(sizes={3: SizeConfig(data_ratio=1, hole_ratio=0.2, wait_ratio=0.75)})
-    instances = sample(config, 16, agents=2, seed=5)[0]
+    config = boards_config({3: (1, 0.2, 0.75)})
+    instances = sample_boards(config, 16, seed=5)
     return train_spec(folder, instances, training, save_steps=1, **OPTIONS, **options)
 
 

@@ -11,11 +11,10 @@ from pathlib import Path
 
 import pytest
 from boards import train_spec
+from support.boards import boards_config, sample_boards
 from test_launch import OPTIONS, check_of, train
 
 from envgen.errors import ChildError, ConfigError
-from envgen.mapf.config import BoardsConfig, SizeConfig
-from envgen.mapf.sampler import sample
 from policy.grpo.launch import launch_config, launcher
 from policy.grpo.nodes import command_everywhere, command_here
 from policy.grpo.train_log import read_train_log
@@ -112,9 +111,9 @@ def test_two_machines_train_one_policy_and_go_on_after_a_kill(
         monkeypatch.setenv(name, value)
     config = tmp_path / f"{launch}.yaml"
     config.write_text(launch_config(launch).read_text().replace("use_cpu: false", "use_cpu: true"))
-    boards = BoardsConfig(sizes={3: SizeConfig(data_ratio=1, hole_ratio=0.2, wait_ratio=0.25)})
+    boards = boards_config({3: (1, 0.2, 0.25)})
     training = TrainingSettings(launch=str(config), processes=2)
-    instances = sample(boards, 16, agents=2, seed=5)[0]
+    instances = sample_boards(boards, 16, seed=5)
     spec = train_spec(tmp_path, instances, training, save_steps=1, **OPTIONS)
     child: list[subprocess.Popen] = []
 

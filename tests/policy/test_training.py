@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 from boards import draw_instances, train_spec
+from support.boards import boards_config, sample_boards
 
-from envgen.mapf.config import BoardsConfig, SizeConfig
-from envgen.mapf.sampler import sample
 from policy.child import run_child
 from policy.grpo.rewards import RewardWeights
 from policy.grpo.train_log import TRAIN_LOG_SCHEMA, read_train_log, stratum_means
@@ -41,10 +40,8 @@ def log(tmp_path_factory) -> dict[str, list]:
 
     folder: Path = tmp_path_factory.mktemp("training")
     shares = {3: 0.75, 4: 0.25}
-    config = BoardsConfig(
-        sizes={n: SizeConfig(data_ratio=shares[n], hole_ratio=0.2, wait_ratio=0.25) for n in shares}
-    )
-    instances = sample(config, 16, agents=2, seed=5)[0]
+    config = boards_config({n: (share, 0.2, 0.25) for n, share in shares.items()})
+    instances = sample_boards(config, 16, seed=5)
     spec = train_spec(folder, instances, per_device_train_batch_size=32, num_generations=8, beta=0.0)
     # The float32 mean of eight rewards of 0.3 is not 0.3.
     train(spec.model_copy(update={"rewards": RewardWeights(format=0.3)}))

@@ -1,6 +1,13 @@
 """A few named boards."""
 
-from envgen.mapf.problem import Problem, from_text
+from collections.abc import Mapping
+from typing import Any
+
+from envgen.config import EnvConfig
+from envgen.families import FamilySpec
+from envgen.family import Source
+from envgen.mapf.problem import Instance, Problem, from_text
+from envgen.sampling import sample
 
 _TEXTS = {
     # Shortest paths that never meet.
@@ -75,3 +82,18 @@ NAMES = tuple(_TEXTS)
 def board(name: str) -> Problem:
     """A named board as a problem; KeyError for an unknown name, `NAMES` lists them."""
     return from_text(_TEXTS[name], id=name)
+
+
+def boards_config(sizes: Mapping[int, tuple[float, float, float]]) -> EnvConfig:
+    """Map size -> (data_ratio, hole_ratio, wait_ratio), as an environment config."""
+    names = ("data_ratio", "hole_ratio", "wait_ratio")
+    parts = {str(size): dict(zip(names, ratios, strict=True)) for size, ratios in sizes.items()}
+    return EnvConfig.model_validate({"sizes": parts})
+
+
+def sample_boards(
+    config: EnvConfig, count: int, agents: int = 2, held_out: frozenset[str] = frozenset(), **source: Any
+) -> list[Instance]:
+    """Distinct boards of a config; `source` holds seed, stage and purpose."""
+    family = FamilySpec(options={"agents": agents}).load()
+    return sample(family, config, count, Source(**{"seed": 0, **source}), held_out)[0]

@@ -4,15 +4,14 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+from support.boards import sample_boards
 
 from engineer.proposal import Attempt, Proposal
 from envgen.config import EnvConfig
 from envgen.dataset import write_table
 from envgen.files import write_json
-from envgen.mapf.config import BoardsConfig
 from envgen.mapf.problem import Instance
 from envgen.mapf.prompts import PromptStyle, answer
-from envgen.mapf.sampler import sample
 from envgen.mapf.verifier import verify
 from infra.config.preset import Preset, load_preset
 from infra.runs.publishing import results_with
@@ -82,7 +81,7 @@ def rollouts(instances: list[Instance], correct: int) -> list[Rollout]:
 
 
 def instances(seed: int = 3, agents: int = 2) -> list[Instance]:
-    return sample(BoardsConfig.of(shares(0.5)), 20, agents=agents, seed=seed, purpose="validation")[0]
+    return sample_boards(shares(0.5), 20, agents=agents, seed=seed, purpose="validation")
 
 
 def finished_run(

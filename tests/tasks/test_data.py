@@ -1,15 +1,14 @@
 from pathlib import Path
 
 import pytest
+from support.boards import sample_boards
 
 from envgen import families
 from envgen.config import EnvConfig
 from envgen.mapf import benchmark, family
 from envgen.mapf.benchmark import suite_identities
-from envgen.mapf.config import BoardsConfig
 from envgen.mapf.problem import Instance
 from envgen.mapf.prompts import PromptStyle
-from envgen.mapf.sampler import sample
 from infra.config.preset import load_preset
 from infra.runs.run import RunRef
 from infra.runs.steps import StepRecord
@@ -58,7 +57,7 @@ def test_neither_validation_nor_training_data_hold_an_instance_of_the_benchmark_
     record = make_validation.fn(run)
     generate.fn(run, 0, CROWDED, record)
     suite = suite_identities(3)
-    assert len(identities(sample(BoardsConfig.of(CROWDED), 700, agents=3, seed=0)[0]) & suite) > 10, (
+    assert len(identities(sample_boards(CROWDED, 700, agents=3, seed=0)) & suite) > 10, (
         "they would, if the suite were not held out"
     )
     validation, train = (identities(found) for found in (run.validation, run.stage(0).train))

@@ -6,14 +6,13 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from support.boards import sample_boards
 
 from engineer.context import DesignContext
 from engineer.proposal import Proposal
 from envgen.dataset import write_table
 from envgen.files import write_json
-from envgen.mapf.config import BoardsConfig
 from envgen.mapf.prompts import PromptStyle, answer
-from envgen.mapf.sampler import sample
 from envgen.mapf.verifier import verify
 from infra.config.preset import load_preset
 from infra.runs.context import design_context, training_facts
@@ -37,7 +36,7 @@ def run(tmp_path: Path) -> RunRef:
     preset = load_preset("micro", {"engineer.name": "bandit"})
     ref = RunRef(directory=tmp_path, preset=preset)
     ref.write(RunRef.validation, [], PromptStyle.COMPACT, {})
-    instances = sample(BoardsConfig.of(preset.default_config), 8, agents=2, seed=3, purpose="validation")[0]
+    instances = sample_boards(preset.default_config, 8, seed=3, purpose="validation")
     answers = [
         answer(instance.solution.plan) if index % 2 else "" for index, instance in enumerate(instances)
     ]

@@ -6,11 +6,10 @@ from types import SimpleNamespace
 
 import pytest
 from finished_runs import EVALUATED, asked, finished_run, rollouts, shares
+from support.boards import boards_config, sample_boards
 
 from engineer.behaviour import proposal_behaviour
 from envgen.config import EnvConfig
-from envgen.mapf.config import BoardsConfig, SizeConfig
-from envgen.mapf.sampler import sample
 from infra.config.preset import load_preset
 from infra.runs.context import design_context
 from infra.runs.run import Run, RunRef
@@ -25,12 +24,7 @@ from tasks.publish import publish, write_manifest
 
 CONFIGS = (shares(0.5), shares(0.8), shares(0.6))
 OPTIONS_CONFIGS = [
-    BoardsConfig(
-        sizes={
-            s: SizeConfig(data_ratio=share, hole_ratio=0.2, wait_ratio=0.25)
-            for s, share in zip((3, 4, 5, 6), row, strict=True)
-        }
-    ).config
+    boards_config({size: (share, 0.2, 0.25) for size, share in zip((3, 4, 5, 6), row, strict=True)})
     for row in ((0.25, 0.25, 0.25, 0.25), (0.25, 0.25, 0.5, 0))
 ]
 RATIONALE = "More data for 3x3."
@@ -45,7 +39,7 @@ def judge_again(run: RunRef) -> None:
 @pytest.fixture
 def run(tmp_path: Path) -> tuple[RunRef, list[list[Rollout]]]:
     """Two stages: the valid rate rises from 30 % to 90 %, then drops to 10 %."""
-    boards = sample(BoardsConfig.of(CONFIGS[0]), 40, agents=2, seed=3, purpose="validation")[0]
+    boards = sample_boards(CONFIGS[0], 40, seed=3, purpose="validation")
     correct = (3, 9, 1)
     proposals = tuple(asked(stage, CONFIGS[stage + 1], rationale=RATIONALE) for stage in (0, 1))
     found = finished_run(tmp_path / "run", correct, validation=boards, proposals=proposals, configs=CONFIGS)

@@ -71,6 +71,7 @@ def solve_many(problems: Sequence[Problem], method: Method = Method.EITHER) -> l
         return []
     boards = pack(problems)
     answers = solve_boards(boards, method)
+    _refuse_open(boards, answers)
     return [
         solution_of(boards, answers, index) if answers.status[index] >= _SOLVED else None
         for index in range(len(problems))
@@ -115,10 +116,10 @@ def solve_makespan(problem: Problem) -> Plan | None:
 
 
 def solve_boards(boards: "Boards", method: Method = Method.EITHER) -> "Answers":
-    """Decide every board: status 1 + excess over the sum of distances, or 0 if there is no plan.
+    """Solve boards: status 1 + excess over the sum of distances, 0 without a plan, negative if undecided.
 
-    See `envgen.mapf.solver.search`. Raises SolverError with the board if a proof would take more than a
-    gigabyte, or if the cost tree alone gives up.
+    See `envgen.mapf.solver.search`. A board stays undecided if a proof would take more than a gigabyte, or if
+    the cost tree alone gives up.
     """
     from envgen.mapf.solver.search import search_trees
 
@@ -143,7 +144,6 @@ def solve_boards(boards: "Boards", method: Method = Method.EITHER) -> "Answers":
     left = _prove(boards, answers, _still_open(answers, left), LARGEST_PROOF_TABLE)
     if method is not Method.COST_TREE:
         answers = _search_jointly(boards, answers, left)
-    _refuse_open(boards, answers)
     return answers
 
 

@@ -5,18 +5,15 @@ from datetime import UTC, datetime
 import pytest
 from made_up_runs import HOSTILE, MOVED, SIZES, env_config, proposal, write_run
 from report_page import Page, report
+from support.boards import sample_boards
 
 from engineer.proposal import Attempt
-from envgen.mapf.config import BoardsConfig
 from envgen.mapf.problem import Instance
-from envgen.mapf.sampler import sample
 
 
 @pytest.fixture(scope="session")
 def validation() -> list[Instance]:
-    return sample(
-        BoardsConfig.of(env_config(dict.fromkeys(SIZES, 1 / 3))), 45, agents=2, seed=3, purpose="validation"
-    )[0]
+    return sample_boards(env_config(dict.fromkeys(SIZES, 1 / 3)), 45, seed=3, purpose="validation")
 
 
 @pytest.fixture(scope="session")
