@@ -39,7 +39,7 @@ from tasks.lineage import record_lineage, unrecorded
 from tasks.publish import publish, write_manifest
 from tasks.remote import copy_run, fetch_run, fork_run
 from tasks.run import close_engine, log
-from tasks.stage_artifacts import show_proposal, show_result, show_stage
+from tasks.stage_artifacts import show_result
 
 T = TypeVar("T")
 
@@ -60,11 +60,9 @@ def stage(
     checkpoint = train(run, number, data, parent)
     rollouts = evaluate_stage(run, number, checkpoint, validation)
     breakdown = summarize(run, number, rollouts)
-    show_stage(run, number)
     gate = judge(run, number, rollouts)
     warm_trainer(run, number + 1)
     proposal = propose(run, number, breakdown, gate)
-    show_proposal(run, number)
     steps = [data, checkpoint, rollouts, breakdown, gate, proposal]
     write_manifest(run, number, steps)
     results = publish(run, number)

@@ -8,9 +8,8 @@ from prefect import task
 
 from envgen.breakdown import Rate
 from envgen.errors import RunDirectoryError
-from envgen.files import digest, write_json, write_text
-from infra.analysis.charts import write_chart, write_differences
-from infra.analysis.comparison.page import PAGE, conclusion, markdown, write_page
+from envgen.files import digest, write_json
+from infra.analysis.comparison.page import PAGE, conclusion, write_page
 from infra.analysis.gather import gather
 from infra.analysis.results import RATES, RESULTS_FILE, ComparisonResults, read_comparison_results
 from infra.analysis.spec import ComparisonSpec
@@ -41,8 +40,7 @@ def publish_comparison(
     record in MLflow too."""
     results = gather(directory, spec, failures)
     write_json(directory / RESULTS_FILE, results)
-    write_text(directory / "comparison.md", markdown(results))
-    write_page(directory, results, write_chart(directory, results), write_differences(directory, results))
+    write_page(directory, results)
     if last:
         remedy = "; run the same command again to record it"
         _recorded(directory, lambda recorder: _record(recorder, directory, spec, results), remedy)
@@ -52,10 +50,9 @@ def publish_comparison(
 def _record(recorder: Recorder, directory: Path, spec: ComparisonSpec, results: ComparisonResults) -> None:
     run = _run(recorder, directory, spec)
     recorder.metrics(run, metrics(results))
-    recorder.describe(run, f"{conclusion(results)}\n\n{markdown(results)}")
-    for name in (RESULTS_FILE, "comparison.md", PAGE, "comparison.png", "comparison.svg", "differences.png"):
-        if (directory / name).exists():
-            recorder.artifact(run, directory / name)
+    recorder.describe(run, conclusion(results))
+    for name in (RESULTS_FILE, PAGE):
+        recorder.artifact(run, directory / name)
     recorder.finish(run)
     log.info("chart in MLflow: %s", chart_place(recorder.tracking_uri, recorder.experiment))
 
@@ -101,7 +98,7 @@ def earlier_failures(directory: Path) -> dict[str, str]:
 
 
 def _name(directory: Path) -> str:
-    """The name of a comparison among all runs: those of studies lie in a folder of theirs."""
+    """The name of a comparison among all runs."""
     runs, there = Settings().runs.resolve(), directory.resolve()
     return str(there.relative_to(runs)) if there.is_relative_to(runs) else directory.name
 

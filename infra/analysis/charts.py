@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from envgen.breakdown import Rate
-from envgen.files import atomic_path, write_text
+from envgen.files import atomic_path
 from infra.analysis.formats import difference_text
-from infra.analysis.results import ArmResult, ComparisonResults, RateName
+from infra.analysis.results import ArmResult, ComparisonResults
 from infra.analysis.statistics import Effect
 
 if TYPE_CHECKING:
@@ -28,10 +28,10 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#56a0d8", "#6
 """Near those of Okabe and Ito, which stay apart for colour-blind readers."""
 DASHES = ("-", (0, (5, 2)), (0, (1.2, 1.6)))
 MARKERS = ("o", "s", "^", "D", "v", "P")
-_FAINT, _BAND, _HIDDEN = "#c3ccd4", "#e6ebef", "#ffffff"
+_FAINT, _HIDDEN = "#c3ccd4", "#ffffff"
 _POINT: dict[str, Any] = {"marker": "o", "markersize": 7, "color": COLOURS[0], "markeredgewidth": 1.6}
-_COLUMNS, _NARROW_COLUMNS = 5, 2
-"""Panels of single arms in a row of learning curves, and on a page as narrow as a phone."""
+_COLUMNS = 5
+"""Panels of single arms in a row."""
 
 
 def new_figure(width: float, height: float) -> "Figure":
@@ -85,93 +85,59 @@ def svg(figure: "Figure", salt: str, settings: Mapping[str, Any] | None = None, 
     return buffer.getvalue()
 
 
-def write_chart(directory: Path, results: ComparisonResults) -> str:
-    """Write `comparison.png` and `.svg`, and return the SVG element; empty where nothing has finished yet."""
-    shown = [arm for arm in results.arms if arm.valid_curve]
-    if not shown:
-        return ""
-    figure = curves_figure(shown, results.instances)
-    write_png(directory / "comparison.png", figure)
-    drawn = svg(figure, "comparison")
-    write_text(directory / "comparison.svg", drawn)
-    return _element(drawn)
+def curves(results: ComparisonResults) -> str:
+    """Return the learning curves as an SVG element; empty if nothing has finished."""
+    arms = [arm for arm in results.arms if arm.valid_curve]
+    return _element(svg(curves_figure(arms, results.instances), "comparison")) if arms else ""
+
+
+def differences(results: ComparisonResults) -> str:
+    """Return the differences of the final valid rate to each baseline as an SVG element; empty without a
+    baseline."""
+    against = results.against
+    return _element(svg(effects_figure(against, "the validation set"), "differences")) if against else ""
 
 
 def _element(drawn: str) -> str:
-    """The SVG element of a file, for a page."""
     return drawn[drawn.index("<svg") :]
 
 
-def narrow_chart(results: ComparisonResults) -> str:
-    """The learning curves as an SVG element for a phone; empty where nothing has finished yet."""
-    shown = [arm for arm in results.arms if arm.valid_curve]
-    if not shown:
-        return ""
-    return _element(svg(curves_figure(shown, results.instances, narrow=True), "narrow"))
+def curves_figure(arms: Sequence[ArmResult], instances: int) -> "Figure":
+    """Draw the valid rate on the validation set over the stages.
 
-
-def write_differences(directory: Path, results: ComparisonResults) -> str:
-    """Write `differences.png`, how far each arm ends from each baseline in valid rate, and return it as an
-    SVG element; empty without a baseline."""
-    if not results.against:
-        return ""
-    figure = effects_figure({results.comparison: results.against}, "the validation set")
-    write_png(directory / "differences.png", figure)
-    return _element(svg(figure, "differences"))
-
-
-def curves_figure(
-    shown: Sequence[ArmResult],
-    instances: int,
-    answers: str = "answers",
-    narrow: bool = False,
-    rate: RateName = "valid",
-) -> "Figure":
-    """Learning curves of a rate on a validation set; where there are several arms, each has a panel of its
-    own below, with its interval.
-
-    `answers` is what answers are called; `narrow` is for a page of 390 pixels.
+    With several arms, each also has a panel of its own with its interval.
     """
-    many = len(shown) > 1
-    columns = min(len(shown), _NARROW_COLUMNS if narrow else _COLUMNS)
-    rows = math.ceil(len(shown) / columns) if many else 0
-    legend = 0.24 * len(shown) if narrow else 0.0
-    figure = new_figure(4.3, 3.2 + legend + 1.7 * rows) if narrow else new_figure(10, 4.6 + 2.1 * rows)
-    heights = [3.2 + legend, 1.7 * rows] if narrow else [4.6, 2.1 * rows]
-    grid = figure.add_gridspec(1 + many, 1, height_ratios=heights[: 1 + many])
-    if narrow:
-        above = grid[0].subgridspec(2, 1, height_ratios=[3.2, legend])
-    else:
-        above = grid[0].subgridspec(1, 2, width_ratios=[4, 1])
+    many = len(arms) > 1
+    columns = min(len(arms), _COLUMNS)
+    rows = math.ceil(len(arms) / columns) if many else 0
+    figure = new_figure(10, 4.6 + 2.1 * rows)
+    grid = figure.add_gridspec(1 + many, 1, height_ratios=[4.6, 2.1 * rows][: 1 + many])
+    above = grid[0].subgridspec(1, 2, width_ratios=[4, 1])
     main, beside = (figure.add_subplot(above[place]) for place in (0, 1))
-    curves = [arm.curve(rate) for arm in shown]
-    limits, stages = _limits(curves), max(map(len, curves)) - 1
-    for index, arm in enumerate(shown):
-        _curve(main, curves[index], index, label=_with_seeds(arm), band=not many)
-    short = narrow and stages > 2
-    _stage_axis(main, [str(stage) if short else f"stage {stage}" for stage in range(stages)], limits)
-    main.set_ylabel(f"{rate} {answers}, %" + ("" if narrow else " of the validation set"), color=MUTED)
+    rates = [arm.valid_curve for arm in arms]
+    limits, stages = _limits(rates), max(map(len, rates)) - 1
+    for index, arm in enumerate(arms):
+        _curve(main, rates[index], index, label=_with_seeds(arm), band=not many)
+    _stage_axis(main, [f"stage {stage}" for stage in range(stages)], limits)
+    main.set_ylabel("valid answers, % of the validation set", color=MUTED)
     beside.set_axis_off()
     words = {"frameon": False, "fontsize": 9.5, "handlelength": 3.2, "labelcolor": INK}
     beside.legend(*main.get_legend_handles_labels(), loc="center left", borderaxespad=0, **words)
-    over = sampled(shown)
+    over = sampled(arms)
     mean = "mean over seeds" if many else f"mean over seeds, 95 % intervals over {over}"
-    title = f"{rate.capitalize()} rate on {instances} instances" + ("" if narrow else f", {mean}")
-    main.set_title(title, loc="left", color=INK, fontsize=12)
+    main.set_title(f"Valid rate on {instances} instances, {mean}", loc="left", color=INK, fontsize=12)
     panels = grid[-1].subgridspec(max(rows, 1), columns)
-    for index, arm in enumerate(shown if many else []):
+    for index, arm in enumerate(arms if many else []):
         axes = figure.add_subplot(panels[index // columns, index % columns])
-        for other in curves:
-            axes.plot(100 * np.array([one.value for one in other]), color=_FAINT, linewidth=1)
-        _curve(axes, curves[index], index, label=None, band=True)
+        for other in rates:
+            axes.plot(100 * np.array([rate.value for rate in other]), color=_FAINT, linewidth=1)
+        _curve(axes, rates[index], index, label=None, band=True)
         _stage_axis(axes, [str(stage) for stage in range(stages)], limits)
         axes.set_title(_with_seeds(arm), loc="left", color=INK, fontsize=9)
         axes.tick_params(labelsize=8.5)
     if many:
-        note = "Below: each with its 95 % interval" + (
-            ", the others in grey" if narrow else f" over {over}, the others in grey; stages along the axis"
-        )
-        figure.supxlabel(f"{note}.", x=0.012, ha="left", fontsize=9.5, color=MUTED)
+        note = f"Below: each with its 95 % interval over {over}, the others in grey; stages along the axis."
+        figure.supxlabel(note, x=0.012, ha="left", fontsize=9.5, color=MUTED)
     return figure
 
 
@@ -212,29 +178,20 @@ def _limits(curves: Sequence[Sequence[Rate]]) -> tuple[float, float]:
     return max(0.0, 5 * math.floor((low - 1) / 5)), min(100.0, 5 * math.ceil((high + 1) / 5))
 
 
-def effects_figure(
-    rows: Mapping[str, Mapping[str, Mapping[str, Effect]]], judged: str = "the test"
-) -> "Figure":
-    """Differences of the final valid rate: a panel for each comparison and baseline, a line an arm; narrow
-    enough for a phone.
+def effects_figure(against: Mapping[str, Mapping[str, Effect]], judged: str) -> "Figure":
+    """Draw differences of the final valid rate: a panel a baseline, a row an arm.
 
-    `rows`: name of a comparison -> baseline -> arm -> difference.
+    `against`: baseline -> arm -> difference.
     """
-    shown = [
-        (f"{name}, minus {base}", found)
-        for name, against in rows.items()
-        for base, found in against.items()
-        if found
-    ]
-    heights = [len(effects) + 0.4 for _, effects in shown]
+    heights = [len(effects) + 0.4 for effects in against.values()]
     figure = new_figure(5.6, 1.3 + sum(0.34 * height + 0.42 for height in heights))
-    panels = figure.subplots(len(shown), 1, squeeze=False, height_ratios=heights)[:, 0]
-    every = [one for _, effects in shown for one in effects.values()]
+    panels = figure.subplots(len(against), 1, squeeze=False, height_ratios=heights)[:, 0]
+    effects = [effect for of_base in against.values() for effect in of_base.values()]
     # A point at least, where nothing differs.
-    reach = 1.05 * max(0.01, *(end for one in every for end in (abs(one.low), abs(one.high), one.detectable)))
-    for axes, (title, effects) in zip(panels, shown, strict=True):
-        _forest(axes, effects, 100 * reach)
-        axes.set_title(title, loc="left", color=INK, fontsize=11)
+    reach = 1.05 * max(0.01, *(abs(end) for effect in effects for end in (effect.low, effect.high)))
+    for axes, (base, of_base) in zip(panels, against.items(), strict=True):
+        _forest(axes, of_base, 100 * reach)
+        axes.set_title(f"minus {base}", loc="left", color=INK, fontsize=11)
     panels[-1].set_xlabel(f"points of the final valid rate on {judged}", color=MUTED)
     _explain(figure)
     return figure
@@ -244,8 +201,6 @@ def _forest(axes: "Axes", effects: Mapping[str, Effect], reach: float) -> None:
     """A row for each effect, in points; `reach` ends the axis on both sides."""
     beside = {"transform": axes.get_yaxis_transform(), "va": "center", "color": INK, "fontsize": 9}
     for row, found in enumerate(effects.values()):
-        visible = 100 * found.detectable
-        axes.barh(row, 2 * visible, left=-visible, height=0.78, color=_BAND, linewidth=0)
         fill = {"markerfacecolor": COLOURS[0] if found.sign else _HIDDEN, "elinewidth": 1.8}
         value, low, high = (100 * end for end in (found.value, found.low, found.high))
         axes.errorbar(value, row, xerr=[[value - low], [high - value]], **_POINT, **fill)
@@ -259,12 +214,10 @@ def _forest(axes: "Axes", effects: Mapping[str, Effect], reach: float) -> None:
 
 def _explain(figure: "Figure") -> None:
     from matplotlib.lines import Line2D
-    from matplotlib.patches import Patch
 
     handles = {
         "95 % interval, unadjusted, misses zero": Line2D([], [], **_POINT),
         "holds zero": Line2D([], [], markerfacecolor=_HIDDEN, **_POINT),
-        "smaller than the smallest visible difference": Patch(color=_BAND),
     }
     words = {"frameon": False, "fontsize": 9.5, "labelcolor": INK}
     figure.legend(handles.values(), handles.keys(), loc="outside lower left", ncols=1, **words)

@@ -1,7 +1,6 @@
-"""What people see of a stage in the Prefect UI: tables and Markdown, from what the stage left behind."""
+"""Markdown for the Prefect UI: the result of a run so far, and a proposal to decide on."""
 
 import re
-from typing import Any
 
 from engineer.proposal import Proposal
 from envgen.breakdown import Breakdown
@@ -12,7 +11,6 @@ from infra.analysis.formats import (
     changes_between,
     config_changes,
     difference_text,
-    label,
     markdown_table,
     number_words,
     rate_names,
@@ -23,53 +21,6 @@ from infra.runs.results import CurriculumResults
 _ADDRESS = re.compile(r"(?i:https?|ftp|mailto|xmpp)(?=:)|(?i:www)(?=\.)|@")
 _JOINER = "\u2060"
 """Nothing to see, no break, and no part of an address."""
-PICTURE = "picture of the rates"
-"""The address of a picture among those of a curriculum."""
-
-
-def config_table(space: Space, config: EnvConfig, previous: EnvConfig | None) -> list[dict[str, Any]]:
-    """One row a stratum: each of its numbers, with what it was before where it changed."""
-    return [
-        {
-            space.noun: row.label,
-            **{name: knob.text for name, knob in zip(space.numbers, row.knobs, strict=True)},
-        }
-        for row in changes_between(space, previous or config, config)
-    ]
-
-
-def breakdown_table(space: Space, breakdown: Breakdown) -> list[dict[str, Any]]:
-    """A row a stratum, and one for all: instances, rates with 95 % intervals, failures by each category that
-    there was."""
-    parts = [(space.label(name), part) for name, part in breakdown.strata.items()]
-    found = [category for category in space.categories if breakdown.overall.failures.get(category)]
-    return [
-        {
-            space.noun: name,
-            "instances": part.n,
-            "valid": rate_text(part.valid_rate),
-            **({space.best: rate_text(part.optimal_rate)} if space.best else {}),
-            **{label(category): part.failures.get(category, 0) for category in found},
-        }
-        for name, part in (*parts, ("all", breakdown.overall))
-    ]
-
-
-def stage_markdown(
-    space: Space, stage: int, config: EnvConfig, previous: EnvConfig | None, breakdown: Breakdown
-) -> str:
-    """What a stage was trained on, with what changed against the stage before, and what its policy gets right
-    and wrong."""
-    since = f", with what changed since stage {stage - 1}" if previous else ", the default config"
-    return "\n\n".join(
-        [
-            f"### Trained on{since}",
-            _markdown(config_table(space, config, previous)),
-            "### Answers to the validation set",
-            "Rates with 95 % Wilson intervals, then how many answers got what wrong first.",
-            _markdown(breakdown_table(space, breakdown)),
-        ]
-    )
 
 
 def result_markdown(
@@ -87,11 +38,8 @@ def result_markdown(
         cells = [(_rate(stage.breakdown, name), difference_text(gains[name], "")) for name in words]
         rows.append([f"after stage {stage.stage}", *(part for cell in cells for part in cell)])
     state = f"**Waits for a decision:** {waiting}" if waiting else f"{done} of {stages} stages are finished."
-    picture = [f"![Rates by stage]({places[PICTURE]})"] if PICTURE in places else []
     links = [
-        f"- [{name}]({at})" if at.startswith("http") else f"- {name}: `{at}`"
-        for name, at in places.items()
-        if name != PICTURE
+        f"- [{name}]({at})" if at.startswith("http") else f"- {name}: `{at}`" for name, at in places.items()
     ]
     decided = [
         f"- A person decided on the config of stage {stage.stage + 1}: {quiet(str(stage.decision))}"
@@ -104,7 +52,6 @@ def result_markdown(
             state,
             markdown_table(columns, rows),
             "Rates with 95 % Wilson intervals; changes since the base policy, with paired 95 % intervals.",
-            *picture,
             *(["\n".join(decided)] if decided else []),
             f"**Proposed for stage {last.stage + 1}**, which has not been run: "
             + quiet(config_changes(space, last.config, last.proposal.config))
@@ -116,10 +63,6 @@ def result_markdown(
 
 def _rate(breakdown: Breakdown, name: str) -> str:
     return rate_text(getattr(breakdown.overall, f"{name}_rate"))
-
-
-def _markdown(rows: list[dict[str, Any]]) -> str:
-    return markdown_table(list(rows[0]), [list(map(str, row.values())) for row in rows])
 
 
 def proposal_markdown(space: Space, stage: int, proposal: Proposal, previous: EnvConfig) -> str:

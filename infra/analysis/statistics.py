@@ -1,4 +1,4 @@
-"""Rates and differences over seeds and instances: estimate, interval, p-value, what could have been seen.
+"""Rates and differences over seeds and instances: estimate, interval, p-value.
 
 Values are arrays of shape (seeds, instances), because every seed is judged on the same instances. Both are
 samples, of training runs and of instances, and a claim is about runs and instances that were not drawn; so
@@ -9,16 +9,6 @@ values has the variance (A + B - E) / (S I), which is estimated so. Its degrees 
 Satterthwaite (1946, "An approximate distribution of estimates of variance components", Biometrics Bulletin
 2:110). With one seed only the instances vary, and the interval says nothing about how another seed would
 have fared.
-
-How this fares, simulated with 840 instances that differ by 10 points and 1,500 rounds each, by seeds and by
-the standard deviation of the difference between seeds: how often a difference is shown where there is none, and how often a true one of the median size that
-`detectable` gives, which aims at 80 %; each figure is off by up to 2 % by chance:
-
-    seeds    none shown as one, 0 / 1 / 2 points    found, 0 / 1 / 2 points
-        3       2 % / 4 % / 6 %                        63 % / 67 % / 65 %
-        5       3 % / 4 % / 6 %                        74 % / 70 % / 73 %
-        6       4 % / 5 % / 6 %                        77 % / 75 % / 77 %
-       10       4 % / 5 % / 6 %                        77 % / 76 % / 75 %
 """
 
 from collections.abc import Sequence
@@ -31,7 +21,6 @@ from envgen.breakdown import Difference, Rate, wilson
 
 ALPHA = 0.05
 """Two-sided: intervals hold in 95 % of cases."""
-POWER = 0.80
 _NO_WIDTH = 1e-9
 """What rounding makes of an interval without width."""
 
@@ -46,12 +35,6 @@ class Effect(Difference):
     seeds: int
     p: float
     """Two-sided, of no difference."""
-    detectable: float
-    """The smallest true difference found at a two-sided 5 % with 80 % nominal power, see `detectable`."""
-    adjusted_p: float | None = None
-    """After Holm, see `family`; None outside of a family."""
-    family_detectable: float | None = None
-    """As `detectable`, at 5 % divided by the size of the family (Bonferroni)."""
 
     @property
     def sign(self) -> int:
@@ -69,7 +52,7 @@ class Crossed(NamedTuple):
     @property
     def reach(self) -> float:
         """Half the width of the 95 % interval."""
-        return _quantile(1 - ALPHA / 2, self.freedom) * self.error
+        return float(student.ppf(1 - ALPHA / 2, self.freedom)) * self.error
 
 
 def effect(change: np.ndarray) -> Effect:
@@ -84,7 +67,6 @@ def effect(change: np.ndarray) -> Effect:
         freedom=freedom,
         seeds=len(change),
         p=float(2 * student.sf(abs(mean) / error, freedom)) if error else float(mean == 0),
-        detectable=detectable(error, freedom, ALPHA),
     )
 
 
@@ -150,18 +132,6 @@ def crossed(values: np.ndarray) -> Crossed:
     )
 
 
-def family(effects: Sequence[Effect]) -> list[Effect]:
-    """The effects as one family: with p-values after Holm, and what could be seen at the Bonferroni level."""
-    adjusted = holm([one.p for one in effects])
-    alpha = ALPHA / max(len(effects), 1)
-    return [
-        one.model_copy(
-            update={"adjusted_p": p, "family_detectable": detectable(one.error, one.freedom, alpha)}
-        )
-        for one, p in zip(effects, adjusted, strict=True)
-    ]
-
-
 def holm(p_values: Sequence[float]) -> list[float]:
     """Adjusted p-values, in the order given (Holm 1979, Scandinavian Journal of Statistics 6:65)."""
     order = np.argsort(p_values, kind="stable")
@@ -169,17 +139,3 @@ def holm(p_values: Sequence[float]) -> list[float]:
     adjusted = np.empty(len(p_values))
     adjusted[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
     return adjusted.tolist()
-
-
-def detectable(error: float, freedom: float, alpha: float) -> float:
-    """(t_{1 - alpha/2} + t_{0.80}) times the standard error: about the difference that 80 % of tests would
-    find.
-
-    It takes the error of this very sample for the true one; with few seeds it is too small, by a tenth with
-    five.
-    """
-    return (_quantile(1 - alpha / 2, freedom) + _quantile(POWER, freedom)) * error
-
-
-def _quantile(share: float, freedom: float) -> float:
-    return float(student.ppf(share, freedom))

@@ -6,7 +6,6 @@ import re
 import time
 from datetime import datetime
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import mlflow
@@ -29,7 +28,6 @@ from mlflow.exceptions import MlflowException
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NOTE
 
 from envgen.frozen import Frozen
-from infra.analysis.stage_view import PICTURE
 from infra.config.settings import without_password
 from infra.lineage.checkpoint_tags import CURRICULUM, DIGEST, KEY, STAGE, Facts, quoted, tagged, unquoted
 from infra.lineage.columns import readable
@@ -39,8 +37,6 @@ EXPERIMENTS = "envwright/"
 """What the names of experiments begin with: there is one for each preset and for each comparison."""
 KIND = "mlflow.experimentKind"
 """Tag of an experiment: MLflow's pages for training open on the runs, those for applications on traces."""
-RATES_PICTURE = "rates.png"
-"""Artifact of a curriculum's run."""
 DIGEST_LENGTH = 36
 METRICS_AT_ONCE, PARAMETERS_AT_ONCE = 1000, 100
 """What MLflow accepts in one call."""
@@ -117,7 +113,6 @@ class Recorder:
         return {
             "report in MLflow": f"{experiment}/runs/{curriculum}/artifacts/report.html",
             "last stage in MLflow": f"{experiment}/runs/{run_id}",
-            PICTURE: f"{server}/get-artifact?path={RATES_PICTURE}&run_uuid={curriculum}",
             "engineer variants in MLflow, as a chart": f"{server}/{self._chart}",
             "curricula in MLflow, as a chart": f"{server}/{view_address(self.experiment, 'curricula', True)}",
             "stages in MLflow": f"{server}/{view_address(self.experiment, 'stages')}",
@@ -277,13 +272,6 @@ class Recorder:
     def artifact(self, run_id: str, path: Path) -> None:
         """Store a small file with the run; the same name is replaced."""
         self.client.log_artifact(run_id, str(path))
-
-    def picture(self, run_id: str, png: bytes) -> None:
-        """Store the picture of the rates with a curriculum's run."""
-        with TemporaryDirectory() as folder:
-            path = Path(folder) / RATES_PICTURE
-            path.write_bytes(png)
-            self.artifact(run_id, path)
 
     def finish(self, run_id: str, tags: dict[str, str] | None = None, ended: datetime | None = None) -> None:
         """Mark a run as finished, now or at `ended`, with tags that say so."""

@@ -9,7 +9,6 @@ from engineer.gate import BASE_POLICY
 from engineer.proposal import shortened
 from envgen.dataset import row_count
 from infra.analysis.formats import config_changes
-from infra.analysis.report.charts import rates_png
 from infra.analysis.spec import SHARED, engineer_variant, reads_context, shared_policy
 from infra.config.preset import Preset, resolved_json
 from infra.config.settings import Settings
@@ -89,8 +88,6 @@ def record_stage(recorder: Recorder, run: RunRef, stage: int) -> str:
         last = known[number].info.run_id if number in done else _record_stage(record, number)
     for file in (Run.results, Run.report):
         recorder.artifact(record.root, run.path(file))
-    parts = [run.start.breakdown, *(run.stage(number).breakdown for number in range(stage + 1))]
-    recorder.picture(record.root, rates_png(run.preset.space, [part.overall for part in parts]))
     recorder.finish(record.root, ended=_span(run, stage)[1])
     return last
 

@@ -70,6 +70,13 @@ def _frame(page: Page, top: float) -> Image.Image:
     return shot.resize((WIDTH, round(WIDTH * shot.height / shot.width)), Image.Resampling.LANCZOS)
 
 
+def comparison(opened: Browser) -> None:
+    """docs/comparison.png: the learning curves of a comparison."""
+    page = new_page(opened, 1000, 700)
+    page.goto((RUNS / "engineers" / "comparison.html").as_uri())
+    page.locator("#curves .card").screenshot(path=DOCS / "comparison.png")
+
+
 def approval(opened: Browser, served: Served) -> None:
     """docs/approval.png: the form of a run that waits for a decision."""
     served.start(ASKED, '{"approval": "required"}')
@@ -99,9 +106,9 @@ def main() -> None:
     envwright("run", "tiny")
     envwright("report", DEMO)
     envwright(*COMPARISON)
-    shutil.copy2(RUNS / "engineers" / "comparison.png", DOCS / "comparison.png")
     with browser() as opened:
         report(opened)
+        comparison(opened)
         with serving(WORK) as served:
             approval(opened, served)
             mlflow(opened, served)

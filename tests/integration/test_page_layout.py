@@ -15,7 +15,6 @@ from playwright.sync_api import Browser
 from support.browser import browser, layout_problems, new_page
 from support.finished_run import FinishedRun
 
-from infra.analysis.charts import write_chart, write_differences
 from infra.analysis.comparison.page import write_page
 from infra.analysis.gather import gather
 from infra.analysis.results import State
@@ -52,7 +51,7 @@ def comparison(finished: FinishedRun, tmp_path_factory: pytest.TempPathFactory) 
     reason = f"{folder}/a/path/without/a/place/to/break/a/line: " + "out of memory " * 20
     results = gather(folder, spec, {spec.children[-2].name: reason})
     assert [child.state for child in results.children[-3:]] == [State.FINISHED, State.FAILED, State.WAITING]
-    return write_page(folder, results, write_chart(folder, results), write_differences(folder, results))
+    return write_page(folder, results)
 
 
 def check(chromium: Browser, page_file: Path, scheme: Literal["light", "dark"], folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""What people read of a comparison: `comparison.html`, and its table for the terminal and `comparison.md`."""
+"""What people read of a comparison: `comparison.html`, and its table for the terminal."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -6,21 +6,19 @@ from pathlib import Path
 from markupsafe import Markup
 
 from envgen.files import write_html
-from infra.analysis.charts import narrow_chart, sampled
+from infra.analysis.charts import curves, differences, sampled
 from infra.analysis.formats import (
     difference_text,
     duration,
     listed,
-    markdown_table,
     narrow,
     rate_names,
-    share,
     short_count,
 )
 from infra.analysis.report.build import environment
 from infra.analysis.report.tables import made_with
 from infra.analysis.results import BASELINES, ArmResult, ComparisonResults, Pair, RateName, State
-from infra.analysis.statistics import POWER, Effect
+from infra.analysis.statistics import Effect
 
 PAGE = "comparison.html"
 _SHORT = 3
@@ -73,7 +71,6 @@ def caption(results: ComparisonResults) -> str:
     said = [
         conclusion(results),
         conclusion_of_best(results),
-        visible(results),
         f"! failed: {failed}." if failed else "",
     ]
     differences = f" {', '.join(_to(results))}: points, paired by seed and instance." if _to(results) else ""
@@ -83,22 +80,6 @@ def caption(results: ComparisonResults) -> str:
         " the shared stage 0."
     )
     return "\n".join(line for line in (note, *said) if line)
-
-
-def visible(results: ComparisonResults) -> str:
-    """The smallest visible differences in valid rate, a sentence; empty if none can be told.
-
-    Arms whose policies are the same have no scatter that one could be told from.
-    """
-    effects = [effect for arms in results.against.values() for effect in arms.values()]
-    effects = [effect for effect in effects or [pair.valid for pair in results.pairs] if effect.error]
-    if not effects:
-        return ""
-    sizes = [100 * effect.detectable for effect in effects]
-    low, high = f"{min(sizes):.1f}", f"{max(sizes):.1f}"
-    between = low if low == high else f"{low} to {high}"
-    limits = "too small with few seeds" if len(results.seeds) > 1 else "over instances alone"
-    return f"Smallest visible difference (nominal power {share(POWER)}, {limits}): {between} points."
 
 
 def conclusion(results: ComparisonResults) -> str:
@@ -165,15 +146,8 @@ def title(results: ComparisonResults) -> str:
     return f"{results.comparison}: {judged}{shared}"
 
 
-def markdown(results: ComparisonResults) -> str:
-    """The table as Markdown."""
-    table = markdown_table(headings(results), rows(results), words=("rate",))
-    return f"# {title(results)}\n\n{table}\n\n{caption(results)}\n"
-
-
-def write_page(directory: Path, results: ComparisonResults, figure: str, differences: str = "") -> Path:
-    """Write the page with the learning curves and the differences, SVG elements that may be empty, and return
-    its path."""
+def write_page(directory: Path, results: ComparisonResults) -> Path:
+    """Write `comparison.html`, and return its path."""
     rates = rate_names(results.best)
     # Of two arms of which one is a baseline the difference is in both tables.
     pairs = [pair for pair in results.pairs if not {pair.arm, pair.minus} & {*BASELINES}]
@@ -181,10 +155,8 @@ def write_page(directory: Path, results: ComparisonResults, figure: str, differe
     page = environment(Path(__file__).parent).get_template("comparison.html.j2")
     shown = page.render(
         results=results,
-        figure=Markup(figure),
-        differences=Markup(differences),
-        visible=visible(results),
-        narrow=Markup(narrow_chart(results)),
+        figure=Markup(curves(results)),
+        differences=Markup(differences(results)),
         made=made_with(results.made),
         pairs=pairs,
         rates=rates,

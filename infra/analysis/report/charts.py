@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from envgen.breakdown import Counts, Rate
 from envgen.family import Space
-from infra.analysis.charts import GRID, INK, MUTED, RATE_COLOURS, draw_rates, new_figure, png, strip_axes, svg
+from infra.analysis.charts import GRID, INK, MUTED, RATE_COLOURS, draw_rates, new_figure, strip_axes, svg
 from infra.analysis.formats import SPACE, interval, percent, rate_names, share
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ _STRATA = ("#b7e2c1", "#8ed3bd", "#62c0bf", "#3fa7c4", "#2f8bc0", "#2b6cb0", "#2
 """Strata darken; more of them have colours between these."""
 _FONTS = ["system-ui", "-apple-system", "Segoe UI", "Roboto", "Helvetica Neue", "Arial", "DejaVu Sans"]
 """Those of the page."""
-_DARK = 0.18
-"""Relative luminance under which a colour needs white words on it."""
+_DARK = 0.41
+"""Luma below which a colour needs white words on it."""
 _SIDE = 0.07
 """Valid and optimal points stand this far left and right of their stage."""
 _WIDE, _WIDE_LETTER, _NARROW = 0.14, 0.028, 0.03
@@ -38,7 +38,7 @@ _WIDE, _WIDE_LETTER, _NARROW = 0.14, 0.028, 0.03
 
 def palette(space: Space) -> dict[str, str]:
     """Name of a CSS variable -> its colour on a light page: valid, optimal, category-0 ..., stratum-0 ..."""
-    strata = {f"stratum-{number}": colour for number, colour in enumerate(_shades(len(space.names)))}
+    strata = {f"stratum-{n}": colour for n, colour in enumerate(_shades(len(space.names)))}
     return {
         **RATE_COLOURS,
         **{category_colour(space, name): _of(space, name) for name in space.categories},
@@ -61,23 +61,19 @@ def _of(space: Space, category: str) -> str:
 
 
 def _shades(count: int) -> list[str]:
+    from matplotlib.colors import LinearSegmentedColormap, to_hex
+
     if count <= len(_STRATA):
         return list(_STRATA[:count])
-    known = np.array([_channels(colour) for colour in _STRATA])
-    places = np.linspace(0, len(_STRATA) - 1, count)
-    between = [np.interp(places, np.arange(len(_STRATA)), channel) for channel in known.T]
-    return ["#" + "".join(f"{round(value):02x}" for value in colour) for colour in zip(*between, strict=True)]
-
-
-def _channels(colour: str) -> list[int]:
-    return [int(colour[place : place + 2], 16) for place in (1, 3, 5)]
+    between = LinearSegmentedColormap.from_list("strata", _STRATA)
+    return [to_hex(between(place)) for place in np.linspace(0, 1, count)]
 
 
 def _ink_on(colour: str) -> str:
-    """White or nearly black, whichever is read more easily on a colour (WCAG 2.1, relative luminance)."""
-    parts = np.array(_channels(colour)) / 255
-    linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
-    return "#ffffff" if linear @ np.array([0.2126, 0.7152, 0.0722]) < _DARK else "#14181c"
+    from matplotlib.colors import to_rgb
+
+    luma = np.dot(to_rgb(colour), (0.299, 0.587, 0.114))
+    return "#ffffff" if luma < _DARK else "#14181c"
 
 
 def rate_chart(title: str, parts: Sequence[Counts], name: str, *, top: float) -> Markup:
@@ -99,25 +95,6 @@ def rate_chart(title: str, parts: Sequence[Counts], name: str, *, top: float) ->
     axes.set_xlim(-margin, len(parts) - 1 + margin)
     _percent_axis(axes, 1.12 * top)
     return _image(figure, title)
-
-
-def rates_png(space: Space, parts: Sequence[Counts]) -> bytes:
-    """The rates of the base policy and after each stage with 95 % Wilson intervals, 840 x 420 pixels."""
-    figure, axes = _figure(560, 280)
-    ends = [
-        (name, word, _draw_rates(axes, parts, name, side)[-1].value) for (name, word), side in _sides(space)
-    ]
-    places = _apart([value for _, _, value in ends], 0.08 * axis_top(parts))
-    beside = {"xytext": (10, 0), "textcoords": "offset points", "va": "center"}
-    for place, (name, word, value) in zip(places, ends, strict=True):
-        spot = (len(parts) - 1 + _SIDE, place)
-        axes.annotate(f"{word} {percent(value)}", spot, color=RATE_COLOURS[name], **beside)
-    axes.set_xticks(range(len(parts)), ["start", *_stages(len(parts) - 1)])
-    axes.set_xlim(-0.3, 1.27 * (len(parts) - 1) + 0.1)
-    _percent_axis(axes, 1.12 * axis_top(parts))
-    title = f"Rates on {parts[0].n} validation instances, 95 % intervals"
-    axes.set_title(title, loc="left", color=MUTED, fontsize=12)
-    return png(figure, 108)
 
 
 def stratum_chart(title: str, space: Space, parts: Sequence[Counts], *, top: float) -> Markup:

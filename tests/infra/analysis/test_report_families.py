@@ -54,7 +54,6 @@ def test_the_report_of_another_family_has_its_words_and_none_of_boards(tmp_path:
         "unreadable",
         "Edit of the digits",
         "2.5",
-        "Kinds of sum left as they were",
         "The commonest right answer, given to all questions, would be right for",
     ):
         assert fact in page.text
