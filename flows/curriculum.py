@@ -30,6 +30,7 @@ from infra.runs.stage import Stage
 from infra.runs.steps import StepRecord
 from infra.serving.reaper import TAG
 from policy.child import dismiss
+from policy.grpo.check import plan_training
 from policy.grpo.launch import check_devices, check_packages
 from tasks.data import generate, make_validation
 from tasks.engineer import propose
@@ -121,9 +122,11 @@ def curriculum(
 
 def run_curriculum(preset: Preset, directory: Path, root: Path | None = None) -> CurriculumResults:
     """The curriculum of a preset in a run directory, a new one from the stage 0 of the run `root`; inside a
-    flow run. ConfigError if a package or a GPU is missing that training needs."""
+    flow run. ConfigError if a package or a GPU is missing that training needs, or TRL refuses an option."""
     check_packages(preset.trl, preset.training)
     check_devices(preset.trl, preset.training)
+    if root is None:  # else the run with that stage 0 was checked
+        plan_training(preset.check_spec())
     with exclusive(directory), tags(TAG):
         fetch_run(directory)
         if root:

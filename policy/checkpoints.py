@@ -10,6 +10,8 @@ from envgen.files import file_digest
 TINY_DIRECTORY = Path(__file__).parent / "tiny" / "base"
 SHIPPED = {"tiny": TINY_DIRECTORY, "tiny-puzzles": Path(__file__).parent / "tiny" / "puzzles"}
 """Name -> directory of the policies that come with the package; their cards say how they were made."""
+CHAT_TOKENS = 10
+"""Tokens of a chat template around one question, about."""
 HUB_SECONDS = 5
 """Time limit of a request to the hub."""
 TAUGHT = "taught.json"
@@ -83,6 +85,33 @@ def _check_hub(name: str) -> None:
             f"{name}: is no folder here and cannot be loaded from the Hugging Face hub ({reason}); check "
             f"name, HF_TOKEN and network, run hf download {name}, or give a checkpoint directory"
         ) from None
+
+
+def max_positions(name: str) -> int | None:
+    """Longest sequence of a checkpoint in tokens, prompt and answer; None if unknown. The hub is not asked.
+
+    ModelError for a path without a checkpoint.
+    """
+    try:
+        length = json.loads((Path(resolve_model(name)) / "config.json").read_bytes())[
+            "max_position_embeddings"
+        ]
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
+    return length if isinstance(length, int) and length > 0 else None
+
+
+def prompt_tokens(name: str, prompt: str) -> int | None:
+    """Tokens of a prompt with its chat template; None if the tokenizer of the model is not on this machine.
+
+    ModelError for a path without a checkpoint.
+    """
+    file = Path(resolve_model(name)) / "tokenizer.json"
+    if not file.is_file():
+        return None
+    from tokenizers import Tokenizer
+
+    return len(Tokenizer.from_file(str(file)).encode(prompt).ids) + CHAT_TOKENS
 
 
 def was_taught_compact(name: str) -> bool:

@@ -17,12 +17,17 @@ from policy.chat.answers import KeptAnswers
 from policy.chat.contract import Sampling
 from policy.child import run_child, warm_up
 from policy.evaluation import Changes, evaluate, valid_gains
-from policy.grpo.batches import deciding_options
 from policy.grpo.canary import check_weights, refuse_stale
-from policy.grpo.launch import Sharding, launcher, process_count
+from policy.grpo.launch import checkpoint_form, launcher, process_count
 from policy.grpo.out_of_memory import OUT_OF_MEMORY, memory_advice
-from policy.grpo.resuming import resumes
-from policy.grpo.train_spec import CHECKPOINT, TrainingSettings, TrainSpec, last_checkpoint
+from policy.grpo.train_spec import (
+    CHECKPOINT,
+    TrainingSettings,
+    TrainSpec,
+    deciding_options,
+    last_checkpoint,
+    resumed_steps,
+)
 from policy.rollouts import breakdown_of
 from tasks.artifacts import TrainingProgress
 from tasks.run import close_engine, engine, log, reporting, task_options
@@ -41,10 +46,10 @@ def train(run: RunRef, stage: int, data: StepRecord, parent: int) -> StepRecord:
         "parent": run.identity(parent),
         "rewards": preset.rewards,
         "seed": seed_integer(preset.stage_seed(stage), stage, "train"),
-        **deciding_options(options, preset.training),
+        **deciding_options(options, preset.training, process_count(preset.training)),
     }
     # Its own for each key and form: nothing goes on from the trainer's checkpoints of other settings.
-    work = files.work / f"{step_key('train', decides)[:12]}-{Sharding.of(preset.training).checkpoints}"
+    work = files.work / f"{step_key('train', decides)[:12]}-{checkpoint_form(preset.training)}"
     spec = TrainSpec(
         parent=run.policy(parent),
         data=files.path(Stage.train),
@@ -72,8 +77,8 @@ def train(run: RunRef, stage: int, data: StepRecord, parent: int) -> StepRecord:
 
 
 def _facts(work: Path) -> dict[str, Any]:
-    found = [resume.model_dump() for resume in resumes(work)]
-    return {RESUMED: found} if found else {}
+    steps = resumed_steps(work)
+    return {RESUMED: steps} if steps else {}
 
 
 def _train(run: RunRef, stage: int, spec: TrainSpec) -> None:

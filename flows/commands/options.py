@@ -22,14 +22,7 @@ Settings = Annotated[
 DryRun = Annotated[
     bool,
     typer.Option(
-        "--dry-run", help="Print the resolved config and estimates of memory, tokens and hours, and stop."
+        "--dry-run",
+        help="Print the resolved preset, its optimizer steps and its tokens, and stop.",
     ),
 ]
-GpuMemory = Annotated[float | None, typer.Option(min=1, help="With --dry-run: GiB of one of your GPUs.")]
-Throughput = Annotated[
-    str | None,
-    typer.Option(
-        metavar="GEN,TRAIN", help="With --dry-run: tokens a second that all GPUs generate and train on."
-    ),
-]
-AnswerLength = Annotated[int | None, typer.Option(help="With --dry-run: mean tokens of an answer.")]

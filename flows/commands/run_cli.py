@@ -1,11 +1,11 @@
 """`envwright run`, `compare`, `report`, `lineage`: curricula and what they leave."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from envgen.errors import ChildError, ConfigError
+from envgen.errors import ChildError
 from envgen.terminal import console, say
 from flows.commands import options
 from flows.commands.terminal import JSON, WAITING, print_json, print_whole, start_orchestrator
@@ -71,9 +71,6 @@ def run(
     set_: options.Settings = None,
     name: options.Name = None,
     dry_run: options.DryRun = False,
-    gpu_memory: options.GpuMemory = None,
-    throughput: options.Throughput = None,
-    answer_length: options.AnswerLength = None,
     yes: options.Yes = False,
     json_: JSON = False,
 ) -> None:
@@ -93,8 +90,7 @@ def run(
     if dry_run:
         from flows.commands.dry_run import show_dry_run
 
-        return show_dry_run(resolved, console, gpu_memory, throughput, answer_length, json_)
-    _only_for_dry_runs({"gpu-memory": gpu_memory, "throughput": throughput, "answer-length": answer_length})
+        return show_dry_run(resolved, console, json_)
     console.print(
         f"[bold]{name}[/bold]: preset {resolved.name}, engineer {resolved.engineer.name}, context"
         f" {resolved.engineer.variant}, {resolved.stages} stages"
@@ -109,18 +105,12 @@ def run(
     _go(run, preset, name, given, yes, json_)
 
 
-def _only_for_dry_runs(values: dict[str, Any]) -> None:
-    for flag, value in values.items():
-        if value is not None:
-            raise ConfigError(f"--{flag}: only --dry-run reads it; add that, or leave it out")
-
-
 def _go(run: "RunRef", preset: str, name: str, given: "CurriculumOptions", yes: bool, json_: bool) -> None:
     """Run the curriculum to its end or to where a person has to decide."""
     from flows.commands.request import announce
-    from infra.config.workload import workload
+    from infra.config.workload import run_work
 
-    announce(workload(run.preset).total, yes)
+    announce(run_work(run.preset), yes)
     start_orchestrator()
     from flows.curriculum import curriculum
     from infra.runs.next_config import must_ask

@@ -16,14 +16,13 @@ from envgen.families import FamilySpec
 from envgen.family import Space, TaskFamily
 from envgen.frozen import Frozen
 from envgen.yaml_files import YAML_ERRORS, load_yaml, read_yaml
-from infra.config.lengths import DESIGN_PROMPT_TOKENS, Length, check_lengths, prompt_tokens
 from infra.config.names import Stem
 from policy.chat.engine_config import EngineConfig
-from policy.checkpoints import was_taught_compact
-from policy.grpo.batches import Batches
-from policy.grpo.launch import Sharding, check_training
+from policy.checkpoints import max_positions, prompt_tokens, was_taught_compact
+from policy.grpo.check import CheckSpec
+from policy.grpo.launch import check_training, process_count
 from policy.grpo.rewards import DEFAULT_WEIGHTS, RewardWeights
-from policy.grpo.train_spec import TrainingSettings, answer_tokens, check_trl_options
+from policy.grpo.train_spec import TrainingSettings, answer_tokens, check_trl_options, deciding_options
 
 TINY_DESIGN_TOKENS = 160
 """Longest design answer of the tiny policy; the question and one repair share its context of 1,024 tokens."""
@@ -177,31 +176,42 @@ class Preset(Frozen):
             update={"wording": "compact", "max_tokens": min(self.engineer.max_tokens, TINY_DESIGN_TOKENS)}
         )
 
-    def prompt_tokens(self) -> int:
-        """Tokens of the longest prompt of an instance; ModelError if the model is not there."""
+    def prompt_tokens(self) -> int | None:
+        """Tokens of the longest prompt of an instance; None if the model's tokenizer is not here."""
         return prompt_tokens(self.model, self.task.longest_prompt(self.prompt_style))
 
+    def check_spec(self) -> CheckSpec:
+        """The options of a stage of training, for a check by the installed TRL."""
+        return CheckSpec(
+            trl={**self.trl, "num_train_epochs": self.epochs},
+            lora=self.training.lora,
+            processes=process_count(self.training),
+            instances=self.instances,
+        )
+
     def check_lengths(self) -> None:
-        """ConfigError if a prompt and the longest answer allowed do not fit the engine or the model, or the
-        family finds a corner of its space where nothing can be drawn."""
-        prompt = self.task.longest_prompt(self.prompt_style)
+        """ConfigError if a prompt and the longest answer do not fit engine, vLLM or model."""
         try:
-            asked = prompt_tokens(self.model, prompt)
-            engine = ("engine.max_model_len", self.engine.max_model_len)
-            in_training = self.trl.get("vllm_max_model_length") if self.trl.get("use_vllm") else None
-            vllm = ("trl.vllm_max_model_length", in_training if isinstance(in_training, int) else None)
-            engineer = self.effective_engineer()
-            lengths = [
-                Length("max_answer_tokens", self.max_answer_tokens, asked, *engine),
-                Length("trl.max_completion_length", answer_tokens(self.trl), asked, *vllm),
-            ]
-            # The compact wording is cut to what the context of its policy allows.
-            if engineer.wording == "full" and find_engineer(engineer.name).asks is not None:
-                design = Length("engineer.max_tokens", engineer.max_tokens, DESIGN_PROMPT_TOKENS, *engine)
-                lengths.insert(1, design)
-            check_lengths(self.model, lengths)
+            asked, positions = self.prompt_tokens() or 0, max_positions(self.model)
         except ModelError:  # the checkpoint may be made before the run, which says so if it is not
             return
+        engine = ("engine.max_model_len", self.engine.max_model_len)
+        vllm = ("trl.vllm_max_model_length", self.trl.get("vllm_max_model_length"))
+        lengths = [
+            ("max_answer_tokens", self.max_answer_tokens, asked, engine),
+            ("trl.max_completion_length", answer_tokens(self.trl), asked, vllm),
+        ]
+        engineer = self.effective_engineer()
+        # The compact wording is cut to what the context of its policy allows.
+        if engineer.wording == "full" and find_engineer(engineer.name).asks is not None:
+            lengths.append(("engineer.max_tokens", engineer.max_tokens, 0, engine))
+        for field, answer, prompt, (option, limit) in lengths:
+            for owner, most in ((option, limit), ("the model's limit", positions)):
+                if isinstance(most, int) and answer + prompt > most:
+                    raise ConfigError(
+                        f"{field}: {answer} tokens and a prompt of {prompt} exceed {owner}, {most};"
+                        f" lower {field}, raise the limit, or change prompt_style"
+                    )
 
     def stage_seed(self, stage: int) -> int:
         """The seed that a stage's training data and training are drawn with."""
@@ -226,7 +236,7 @@ def load_preset(name: str, overrides: dict[str, Any] | None = None) -> Preset:
         preset = Preset.model_validate(raw, context={"folder": path.parent})
         check_trl_options(preset.trl)
         check_training(preset.training)
-        Batches.of(preset.trl, Sharding.of(preset.training).processes)
+        deciding_options(preset.trl, preset.training, process_count(preset.training))
         preset = preset.model_copy(update={"engineer": resolve(preset.engineer, preset.space, preset.stages)})
         parts = preset.validation.parts(preset.space)
         for _, config, count in [("stage 0", preset.default_config, preset.instances), *parts]:
@@ -236,8 +246,6 @@ def load_preset(name: str, overrides: dict[str, Any] | None = None) -> Preset:
         raise ConfigError(describe_validation_error(error, str(path))) from None
     except (ConfigError, SamplingError) as error:
         raise ConfigError(f"{path}: {error}") from None
-    if "num_train_epochs" in preset.trl:
-        raise ConfigError(f"{path}: trl.num_train_epochs: set the preset's own 'epochs' instead")
     return preset
 
 

@@ -10,7 +10,6 @@ from envgen.errors import ConfigError, describe_validation_error
 from envgen.families import DEFAULT, FamilySpec, find_family
 from envgen.yaml_files import read_yaml
 from infra.config.preset import load_preset, preset_path, set_field, shipped_presets
-from policy.grpo.train_spec import check_lora_options
 from policy.tiny.spec import CHAT, RECIPE, BootstrapRecipe
 
 
@@ -30,7 +29,6 @@ def load_recipe(
     folder = path.parent if path else Path()
     try:
         found = BootstrapRecipe.model_validate(raw, context={"folder": folder})
-        check_lora_options(found.lora or {}, "lora")
     except ValidationError as error:
         raise ConfigError(describe_validation_error(error, where)) from None
     except ConfigError as error:

@@ -255,7 +255,7 @@ def _data_facts(record: _Record, stage: int) -> dict[str, Any]:
         "instances": _rows(data),
         "config": run.stage(stage).digest(Stage.config),
         "changes": shortened(changes, LONGEST_TEXT),
-        "resumed": shortened("; ".join(map(str, run.stage(stage).resumed)), LONGEST_TEXT) or None,
+        "resumed": ", ".join(f"step {step}" for step in run.stage(stage).resumed) or None,
     }
 
 

@@ -12,7 +12,6 @@ from envgen.breakdown import Breakdown, Difference
 from envgen.config import EnvConfig
 from envgen.frozen import Frozen
 from infra.runs.decision import Decision
-from policy.grpo.resuming import Resume
 
 
 class TrainingSummary(Frozen):
@@ -26,8 +25,8 @@ class TrainingSummary(Frozen):
     """Over the last fifth of the steps."""
     zero_variance_share: float
     """Share of groups whose rewards are all equal, over all steps: no learning signal there."""
-    resumed: tuple[Resume, ...] = ()
-    """The checkpoints of the trainer from which it went on after it was cut off."""
+    resumed: tuple[int, ...] = ()
+    """Optimizer steps after which training was resumed from a checkpoint."""
 
 
 class Made(Frozen):

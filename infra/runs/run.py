@@ -19,8 +19,8 @@ from infra.runs.results import CurriculumResults
 from infra.runs.stage import Directory, Evaluation, File, Stage
 from infra.runs.steps import policy_identity, read_record, stage_directory
 from policy.checkpoints import resolve_model
-from policy.grpo.batches import deciding_options
-from policy.grpo.train_spec import CHECKPOINT
+from policy.grpo.launch import process_count
+from policy.grpo.train_spec import CHECKPOINT, deciding_options
 
 FREE_FIELDS = {"stages", "description", "approval"}
 """Fields of the preset in which a resumed run may differ."""
@@ -207,7 +207,7 @@ def _digest(preset: Preset) -> str:
 def _held(preset: Preset) -> dict[str, Any]:
     """The preset as JSON, of engine and training only what decides answers and what is learned: a run may be
     continued on another machine."""
-    options = deciding_options(preset.trl, preset.training)
+    options = deciding_options(preset.trl, preset.training, process_count(preset.training))
     return {
         **resolved_json(preset),
         "engine": preset.engine.decides,

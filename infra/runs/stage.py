@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Generic, Self, TypeVar, overload
 
-from pydantic import ConfigDict, TypeAdapter
+from pydantic import ConfigDict
 
 from engineer.gate import GateDecision
 from engineer.proposal import Proposal
@@ -23,7 +23,6 @@ from infra.runs.decision import Decision
 from infra.runs.steps import REDO, check_recorded
 from policy.evaluation import Changes
 from policy.grpo.canary import CANARY, Canary, WeightsCheck
-from policy.grpo.resuming import Resume
 from policy.grpo.train_log import read_train_log
 from policy.grpo.train_spec import CHECKPOINT, TRAIN_LOG
 from policy.rollouts import read_rollouts, write_rollouts
@@ -154,9 +153,9 @@ class Stage(Evaluation):
         return self.directory / "work"
 
     @property
-    def resumed(self) -> tuple[Resume, ...]:
-        """The checkpoints of the trainer from which the training went on, by the manifest."""
-        return TypeAdapter(tuple[Resume, ...]).validate_python(self.manifest.get(RESUMED, ()))
+    def resumed(self) -> tuple[int, ...]:
+        """Optimizer steps after which the training was resumed, by the manifest."""
+        return tuple(self.manifest.get(RESUMED, ()))
 
     @property
     def decision(self) -> Decision | None:

@@ -1,17 +1,14 @@
 """What the training child is told, and which of TRL's options a preset may set. Imports without torch."""
 
-import ast
-import difflib
 import json
-from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal, Optional, Union, get_type_hints
+from typing import Any, Literal
 
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import Field
 
 from envgen.errors import ConfigError
 from envgen.families import FamilySpec
+from envgen.files import write_json
 from envgen.frozen import Frozen
 from policy.grpo.rewards import RewardWeights
 
@@ -58,16 +55,12 @@ MEMORY_OPTIONS = frozenset(
 """Options that decide memory, speed and what a crash costs, and what is learned only by rounding, as long as
 a step and a generation have as many answers: a run may go on with others."""
 
+_RESUMES = "resumes.json"
 DEFAULTS = {"num_generations": 8, "max_completion_length": 512, "scale_rewards": "group"}
 """Options that we read too: they are given to the trainer even if a preset leaves them out."""
 _SMALLEST = {"num_generations": 2, "max_completion_length": 1}
-
-_TRL_SOURCES = (
-    ("trl", "trainer/base_config.py"),
-    ("trl", "trainer/grpo_config.py"),
-    ("transformers", "training_args.py"),
-)
-_LORA_SOURCES = (("peft", "tuners/lora/config.py"), ("peft", "config.py"))
+SPLITTING = frozenset({*MEMORY_OPTIONS, "steps_per_generation", "generation_batch_size"})
+"""Options that say how the completions of a step are split up; what is learned follows from their sum."""
 
 
 class TrainingSettings(Frozen):
@@ -121,19 +114,10 @@ def answer_tokens(options: dict[str, Any]) -> int:
     return int(options.get("max_completion_length", DEFAULTS["max_completion_length"]))
 
 
-def reward_scale(options: dict[str, Any]) -> str:
-    """What advantages are divided by under these options of `trl.GRPOConfig`.
-
-    That is the standard deviation of the `group`, of the `batch`, or `none`.
-    """
-    scale = options.get("scale_rewards", DEFAULTS["scale_rewards"])
-    return ("group" if scale else "none") if isinstance(scale, bool) else str(scale)
-
-
 def check_trl_options(options: dict[str, Any]) -> None:
-    """Refuse options that the installed `GRPOConfig` lacks or that envwright sets; raises ConfigError.
+    """ConfigError for options that envwright sets, or sizes that are no whole numbers.
 
-    The names are read from the sources of the installed packages, so that no check has to import torch.
+    Whether TRL accepts the rest is asked in a child process: `policy.grpo.check`.
     """
     for name, least in _SMALLEST.items():
         value = options.get(name, least)
@@ -144,66 +128,43 @@ def check_trl_options(options: dict[str, Any]) -> None:
             )
     if "report_to" in options:
         raise ConfigError("trl.report_to: set training.report_to instead, as [tensorboard] or [wandb]")
+    if "num_train_epochs" in options:
+        raise ConfigError("trl.num_train_epochs: set the preset's own 'epochs' instead")
     if reserved := sorted(RESERVED_OPTIONS & options.keys()):
         raise ConfigError(f"trl.{reserved[0]}: envwright sets this option itself; remove it")
-    _check_names("trl", options, "trl.GRPOConfig", _TRL_SOURCES)
 
 
-def check_lora_options(options: dict[str, Any], field: str = "training.lora") -> None:
-    """The same for options of `peft.LoraConfig`."""
-    _check_names(field, options, "peft.LoraConfig", _LORA_SOURCES)
-    if "task_type" in options:
-        raise ConfigError(f"{field}.task_type: envwright sets this option itself; remove it")
+def deciding_options(options: dict[str, Any], settings: TrainingSettings, processes: int) -> dict[str, Any]:
+    """Return what decides the result of training: a run may continue with another split of its batches.
+
+    These are the options outside `SPLITTING`, the completions a step and a generation, dtype and LoRA.
+    """
+    per_device = _count(options, "per_device_train_batch_size", 8)
+    accumulation = _count(options, "gradient_accumulation_steps", 1)
+    together = per_device * processes * _count(options, "steps_per_generation", accumulation)
+    kept = {name: value for name, value in options.items() if name not in SPLITTING}
+    if options.get("loss_type") == "bnpo":
+        # Its loss is divided by the tokens of a pass, not of a step.
+        kept["per_device_train_batch_size"] = per_device
+    return {
+        "trl": kept,
+        "answers_a_step": per_device * accumulation * processes,
+        "answers_together": _count(options, "generation_batch_size", together),
+        "dtype": settings.dtype,
+        "lora": settings.lora,
+    }
 
 
-def _check_names(
-    field: str, options: dict[str, Any], owner: str, sources: tuple[tuple[str, str], ...]
-) -> None:
-    known = _option_types(sources)
-    for name, value in options.items():
-        if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"see the documentation of {owner}"
-            raise ConfigError(f"{field}.{name}: the installed {owner} has no such option; {hint}")
-        try:
-            _checker(known[name]).validate_python(value)
-        except ValidationError as error:
-            why = error.errors()[0]["msg"]
-            raise ConfigError(f"{field}.{name}: {value!r} is none of {known[name]}: {why}") from None
-
-
-def _checker(annotation: str) -> TypeAdapter[Any]:
-    """Checks values of an annotation; of one that names the library's own types, nothing."""
-    names = {node.id for node in ast.walk(ast.parse(annotation)) if isinstance(node, ast.Name)}
-    if not names <= _TYPES.keys():
-        return TypeAdapter(Any)
-    holder = type("Option", (), {"__annotations__": {"value": annotation}})
-    kind = get_type_hints(holder, localns=_TYPES)["value"]
-    return TypeAdapter(kind, config=ConfigDict(allow_inf_nan=False))
-
-
-_TYPES = {kind.__name__: kind for kind in (bool, dict, float, int, list, str, tuple)} | {
-    "Any": Any,
-    "Literal": Literal,
-    "Optional": Optional,
-    "Union": Union,
-}
-
-
-@cache
-def _option_types(sources: tuple[tuple[str, str], ...]) -> dict[str, str]:
-    """Name -> annotation of the fields of all classes in these (package, file)."""
-    found: dict[str, str] = {}
-    for package, file in sources:
-        spec = find_spec(package)
-        if spec is None or spec.origin is None:
-            raise ConfigError(f"{package} is not installed; install envwright with its dependencies")
-        tree = ast.parse((Path(spec.origin).parent / file).read_text(encoding="utf-8"))
-        for node in ast.walk(tree):
-            for item in node.body if isinstance(node, ast.ClassDef) else ():
-                if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name):
-                    found.setdefault(item.target.id, ast.unparse(item.annotation))
-    return found
+def _count(options: dict[str, Any], name: str, default: int) -> int:
+    """An option that is a whole number of at least 1; the default where it is left out or null."""
+    value = options.get(name)
+    if value is None:
+        return default
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ConfigError(
+            f"trl.{name}: {value!r} is no whole number of at least 1; give one, or leave it out"
+        )
+    return value
 
 
 def last_checkpoint(work: Path) -> Path | None:
@@ -217,3 +178,20 @@ def _readable(state: Path) -> bool:
         return bool(json.loads(state.read_text()))
     except (OSError, ValueError):
         return False
+
+
+def note_resume(work: Path, checkpoint: Path | None) -> None:
+    """Record in the work folder that training continues from a checkpoint; None: it starts anew."""
+    steps = [] if checkpoint is None else [*resumed_steps(work), trainer_state(checkpoint)["global_step"]]
+    write_json(work / _RESUMES, sorted({step for step in steps if step <= steps[-1]}))
+
+
+def resumed_steps(work: Path) -> list[int]:
+    """Optimizer steps after which the training in a work folder was resumed, in order."""
+    path = work / _RESUMES
+    return json.loads(path.read_bytes()) if path.exists() else []
+
+
+def trainer_state(checkpoint: Path) -> dict[str, Any]:
+    """What the trainer recorded with a checkpoint: `global_step`, `epoch` and more."""
+    return json.loads((checkpoint / "trainer_state.json").read_bytes())

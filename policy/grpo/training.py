@@ -17,7 +17,7 @@ from datasets import Dataset
 from peft import LoraConfig
 from torch.utils.data import Sampler
 from transformers import PreTrainedModel, set_seed
-from trl import GRPOConfig, GRPOTrainer
+from trl import GRPOTrainer
 
 from envgen.dataset import read_table, write_table
 from envgen.family import TaskFamily
@@ -27,14 +27,21 @@ from envgen.processes import die_with_parent
 from policy.chat.transformers_model import load
 from policy.child import tell
 from policy.grpo.canary import CANARY
+from policy.grpo.check import grpo_arguments
 from policy.grpo.out_of_memory import OUT_OF_MEMORY, is_out_of_memory
 from policy.grpo.progress import ProgressLines
-from policy.grpo.resuming import Resume, epochs_done, keep_resume, resume_of
 from policy.grpo.rewards import reward_functions
 from policy.grpo.saving import ScoreBefore, canary_texts, finished_canary, save
 from policy.grpo.shared_prompts import can_share, generate_shared, log_probabilities, pack
 from policy.grpo.train_log import TRAIN_LOG_SCHEMA
-from policy.grpo.train_spec import CHECKPOINT, DEFAULTS, TRAIN_LOG, TrainSpec, last_checkpoint
+from policy.grpo.train_spec import (
+    CHECKPOINT,
+    TRAIN_LOG,
+    TrainSpec,
+    last_checkpoint,
+    note_resume,
+    trainer_state,
+)
 
 SUMS = ("advantage", "valid", "answers", "flat")
 """Sum of the absolute advantages, numbers of valid answers, of answers, and of those in groups without reward
@@ -52,7 +59,7 @@ class Trainer(GRPOTrainer):
 
     def __init__(self, *args: Any, strata: tuple[str, ...], resume: Path | None, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._strata, self._epochs_done = strata, epochs_done(resume) if resume else 0
+        self._strata, self._epochs_done = strata, int(trainer_state(resume)["epoch"]) if resume else 0
         # Processes that pass through the model a different number of times would wait for each other.
         alone = self.accelerator.device.type == "cpu" and self.accelerator.num_processes == 1
         model = self.model if isinstance(self.model, PreTrainedModel) else None
@@ -170,7 +177,7 @@ def train(spec: TrainSpec) -> None:
     trainer.add_callback(ScoreBefore(trainer, texts, spec.work))
     if trainer.accelerator.is_main_process:
         print(f"resuming from {resume.name}" if resume else "starting from the first step", flush=True)
-        keep_resume(spec.work, _resumed(trainer, spec, resume) if resume else None)
+        note_resume(spec.work, resume)
     trainer.train(resume_from_checkpoint=str(resume) if resume else None)
     faults.add([], last=True)
     canary = finished_canary(trainer, texts, spec.work)
@@ -183,14 +190,6 @@ def train(spec: TrainSpec) -> None:
         write_json(spec.output / CANARY, canary)
         move_directory(partial, spec.output / CHECKPOINT)
     trainer.accelerator.wait_for_everyone()
-
-
-def _resumed(trainer: Trainer, spec: TrainSpec, checkpoint: Path) -> Resume:
-    rows, where = trainer.train_dataset, trainer.accelerator
-    assert isinstance(rows, Dataset)
-    return resume_of(
-        spec, checkpoint, device=where.device.type, processes=where.num_processes, instances=len(rows)
-    )
 
 
 def training_rows(family: TaskFamily, data: Path) -> Dataset:
@@ -237,28 +236,16 @@ def _advantages(entry: dict[str, Any], strata: tuple[str, ...]) -> list[dict[str
     return found
 
 
-def _arguments(spec: TrainSpec) -> GRPOConfig:
+def _arguments(spec: TrainSpec) -> Any:
     options = {
-        # Sampling in training is locked: what is trained is what was sampled.
-        "top_p": 1.0,
-        "top_k": 0,
-        "temperature": 1.0,
-        "shuffle_dataset": True,
         "report_to": list(spec.training.report_to),
         "run_name": f"{spec.output.parent.name}/{spec.output.name}",
-        "disable_tqdm": True,
-        "logging_steps": 1,
-        "save_strategy": "steps",
-        "save_total_limit": 2,
-        "use_cpu": not torch.cuda.is_available(),
-        "dataloader_pin_memory": torch.cuda.is_available(),
-        **DEFAULTS,
         **spec.trl,
         "output_dir": str(spec.work),
         "seed": spec.seed,
         "reward_weights": list(spec.rewards.weights.values()),
     }
-    return GRPOConfig(**options)
+    return grpo_arguments(options)
 
 
 def main(spec: TrainSpec) -> None:

@@ -1,18 +1,14 @@
 """`envwright` as a person calls it, inside of this process."""
 
-import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from flows.cli import main
-from policy.checkpoints import TINY_DIRECTORY
-from policy.grpo.model_size import CONFIGS, ModelSize, count, model_size
 
 
 @dataclass(frozen=True)
@@ -60,25 +56,3 @@ def refused(envwright: Envwright) -> Callable[..., None]:
             assert part in done.err
 
     return run
-
-
-@pytest.fixture(scope="module")
-def models_are_counted_here() -> Iterator[None]:
-    """Counting loads transformers in a process of its own, which takes seconds; here is one that has it."""
-    configs = json.loads(CONFIGS.read_text())
-    known: dict[str, ModelSize] = {}
-
-    def counted(model: str, lora: dict[str, Any] | None = None) -> ModelSize:
-        key = f"{model} {lora}"
-        if key not in known:
-            if model in configs:
-                known[key] = count("", configs[model], lora)
-            elif model == "tiny":
-                known[key] = count(str(TINY_DIRECTORY), None, lora)
-            else:
-                known[key] = model_size(model, lora)
-        return known[key]
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("flows.commands.dry_run.model_size", counted)
-        yield

@@ -96,7 +96,6 @@ RUNS = [
     ("run micro --set trl.learning_rat=1e-4", "did you mean 'learning_rate'?"),
     ("run micro --set trl.top_k=5", "trl.top_k: envwright sets this option itself"),
     ("run micro --set instances", "--set 'instances': expected KEY=VALUE"),
-    ("run micro --gpu-memory 80", "--gpu-memory: only --dry-run reads it"),
     ("report nowhere", "results.json is missing"),
     (
         "lineage nowhere/checkpoint",

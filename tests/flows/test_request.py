@@ -7,7 +7,7 @@ from envgen.errors import ChildError
 from flows.commands.request import announce, work_of
 from infra.analysis.spec import plan
 from infra.config.preset import load_preset
-from infra.config.workload import workload
+from infra.config.workload import evaluation_work, run_work, stage_work
 
 MUCH = "--set instances=1000000 --stages 100"
 
@@ -35,15 +35,17 @@ def test_a_stage_has_a_million_instances_at_most(refused, instances: int):
 
 @pytest.mark.parametrize("name", EVERY)
 def test_no_shipped_preset_needs_a_yes(name: str):
-    announce(workload(load_preset(name)).total, yes=False)
+    announce(run_work(load_preset(name)), yes=False)
 
 
 def test_a_shared_stage_0_is_counted_once():
     spec = plan("micro", "random,fixed", "0,1", settings={}, name=None)
-    alone = workload(load_preset("micro"))
-    assert work_of(spec).trained == alone.training.trained * (1 + 4)
-    designed = plan("micro", "checkpoint", "0,1")
-    asked, stages = workload(designed.preset_of(designed.children[0])), designed.preset.stages
-    trained, judged = asked.training.answers, asked.evaluation.answers
-    designs = 2 * stages * asked.engineer.answers
-    assert work_of(designed).answers == (1 + 2 * (stages - 1)) * (trained + judged) + judged + designs
+    preset = load_preset("micro")
+    assert work_of(spec) == stage_work(preset).times(1 + 4) + evaluation_work(preset)
+
+
+def test_work_is_counted_from_the_preset():
+    preset = load_preset("qwen3-4b")
+    work = stage_work(preset)
+    assert (work.completions, work.generated) == (64_000 + 576, (64_000 + 576) * 4096)
+    assert run_work(preset).generated == 3 * work.generated + 576 * 4096

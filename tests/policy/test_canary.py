@@ -7,10 +7,9 @@ import pytest
 import torch
 
 from envgen.errors import ModelError
-from policy.grpo.batches import deciding_options
 from policy.grpo.canary import Canary, check_weights, refuse_stale
 from policy.grpo.out_of_memory import is_out_of_memory, memory_advice
-from policy.grpo.train_spec import TrainingSettings, last_checkpoint
+from policy.grpo.train_spec import TrainingSettings, deciding_options, last_checkpoint
 
 SHAPE = (8, 30)
 RANDOM = np.random.default_rng(7)
@@ -164,7 +163,7 @@ def test_a_cache_that_got_no_memory_is_given_more_not_less():
 def test_answers_that_are_generated_together_stay_together():
     def decides(*options: int, together: int | None = None) -> dict:
         passes = {} if together is None else {"steps_per_generation": together}
-        return deciding_options(trl(*options, num_generations=8, **passes), TrainingSettings())
+        return deciding_options(trl(*options, num_generations=8, **passes), TrainingSettings(), 1)
 
     smaller = "batch_size=2 --set trl.gradient_accumulation_steps=4 --set trl.steps_per_generation=8"
     assert smaller in advice(trl(4, 2, steps_per_generation=4, num_generations=8))

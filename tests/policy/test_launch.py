@@ -15,11 +15,10 @@ from envgen.errors import ChildError
 from policy.chat.transformers_model import load, token_logprobs
 from policy.checkpoints import resolve_model
 from policy.child import run_child
-from policy.grpo.batches import deciding_options
 from policy.grpo.canary import CANARY, Canary, check_weights
 from policy.grpo.launch import launch_config, launcher
 from policy.grpo.train_log import read_train_log
-from policy.grpo.train_spec import TrainingSettings, TrainSpec, last_checkpoint
+from policy.grpo.train_spec import TrainingSettings, TrainSpec, deciding_options, last_checkpoint
 
 OPTIONS = {"max_completion_length": 24, "learning_rate": 3e-3, "beta": 0.0, "num_train_epochs": 2}
 
@@ -74,7 +73,7 @@ def test_two_processes_train_one_policy_and_a_killed_stage_goes_on_with_smaller_
     assert saved is not None
     assert [entry["step"] for entry in seen] == [1, 2], "only the first process tells of its progress"
     parts = spec_of(tmp_path, two, per_device_train_batch_size=8, gradient_accumulation_steps=2)
-    assert deciding_options(parts.trl, two) == deciding_options(whole.trl, two)
+    assert deciding_options(parts.trl, two, 2) == deciding_options(whole.trl, two, 2)
 
     train(parts)
     assert f"resuming from {saved.name}" in (tmp_path / "training.log").read_text()

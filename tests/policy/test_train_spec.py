@@ -11,30 +11,20 @@ from support.presets import EVERY
 
 from envgen.dataset import write_table
 from envgen.errors import ConfigError, DataError
-from infra.config.preset import load_preset
+from infra.config.preset import PRESETS, load_preset
+from policy.grpo.check import CheckSpec, check, grpo_arguments, plan_training
 from policy.grpo.launch import (
     LAUNCH,
-    Sharding,
     check_devices,
     check_packages,
     check_training,
     launch_config,
     launcher,
     missing_packages,
+    process_count,
 )
 from policy.grpo.train_log import TRAIN_LOG_SCHEMA, read_train_log
-from policy.grpo.train_spec import (
-    DEFAULTS,
-    RESERVED_OPTIONS,
-    TrainingSettings,
-    check_trl_options,
-)
-
-
-@pytest.mark.parametrize("name", ["qqqqqqqq", "", "__class__", "_VALID_DICT_FIELDS"])
-def test_an_option_that_resembles_none_is_refused(name: str):
-    with pytest.raises(ConfigError, match=r"has no such option"):
-        check_trl_options({name: 1})
+from policy.grpo.train_spec import DEFAULTS, TrainingSettings, check_trl_options, deciding_options
 
 
 @pytest.mark.parametrize(
@@ -45,32 +35,94 @@ def test_sampling_seeds_paths_and_rewards_are_out_of_reach(name: str):
         check_trl_options({name: 1})
 
 
-def test_the_names_read_from_the_sources_are_those_of_the_class():
-    from trl import GRPOConfig  # late: it brings torch with it
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"trl": {"lerning_rate": 1}}, "trl.lerning_rate: .* no such option; did you mean 'learning_rate'"),
+        ({"trl": {"__class__": 1}}, "trl.__class__: .* no such option"),
+        ({"trl": {"learning_rate": "abc"}}, "trl.learning_rate: 'abc' is no value"),
+        ({"trl": {"learning_rate": float("nan")}}, "trl.learning_rate: nan is no value"),
+        ({"trl": {"beta": None}}, "trl.beta: None is no value"),
+        ({"trl": {"loss_type": 3}}, "trl.loss_type: 3 is no value"),
+        ({"trl": {"num_generations": 7}}, "trl.num_generations: 7: .* divisible"),
+        ({"trl": {"generation_batch_size": 12}}, "trl.generation_batch_size: 12: .* divisible"),
+        ({"trl": {}, "lora": {"rr": 2}}, "training.lora.rr: .* no such option; did you mean 'r'"),
+        ({"trl": {}, "instances": 0}, "instances: 0 are fewer than the 1 prompts answered together"),
+    ],
+)
+def test_what_the_installed_libraries_refuse_is_named_with_its_field(options: dict, said: str):
+    with pytest.raises(ConfigError, match=said):
+        check(CheckSpec.model_validate(options))
 
-    fields = {field.name: field.default for field in dataclasses.fields(GRPOConfig)}
-    assert {"learning_rate", "beta", "num_generations", "use_vllm", "save_steps"} <= fields.keys()
-    defaults = {name: value for name, value in fields.items() if value is not dataclasses.MISSING}
-    check_trl_options({name: value for name, value in defaults.items() if name not in RESERVED_OPTIONS})
-    check_trl_options({})
+
+@pytest.mark.parametrize("name", EVERY)
+def test_steps_that_a_shipped_preset_states_are_those_of_the_installed_trainer(name: str):
+    stated = re.search(
+        r"# (\d+) answers to (\d+) prompts: (\d+) optimizer steps a stage\.",
+        (PRESETS / f"{name}.yaml").read_text(),
+    )
+    assert stated
+    plan = check(load_preset(name).check_spec())
+    assert [plan.completions, plan.prompts, plan.optimizer_steps] == [
+        int(number) for number in stated.groups()
+    ]
+
+
+@pytest.mark.slow
+def test_the_child_answers_for_several_processes():
+    options = {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 4, "bf16": False}
+    spec = CheckSpec(trl={**options, "num_train_epochs": 2}, processes=8, instances=600)
+    plan = plan_training(spec)
+    assert (plan.processes, plan.prompts, plan.optimizer_steps) == (8, 16, 74)
+    with pytest.raises(ConfigError, match=r"trl\.betta: .* did you mean 'beta'"):
+        plan_training(CheckSpec(trl={"betta": 1}))
 
 
 @pytest.mark.parametrize(
-    ("name", "value"),
+    "options",
     [
-        ("learning_rate", "abc"),
-        ("learning_rate", float("nan")),
-        ("learning_rate", float("inf")),
-        ("learning_rate", [1e-6]),
-        ("beta", None),
-        ("save_steps", "often"),
-        ("use_vllm", "perhaps"),
-        ("loss_type", 3),
+        {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 2},
+        {
+            "per_device_train_batch_size": 8,
+            "generation_batch_size": 32,
+            "gradient_accumulation_steps": 3,
+            "num_iterations": 2,
+        },
     ],
 )
-def test_a_value_of_another_type_is_refused_before_anything_is_paid_for(name: str, value: object):
-    with pytest.raises(ConfigError, match=f"trl.{name}: .* is none of "):
-        check_trl_options({name: value})
+def test_steps_are_those_of_the_installed_trainer(options: dict, tmp_path: Path):
+    from datasets import Dataset
+    from trl import GRPOTrainer
+
+    from policy.chat.transformers_model import load
+
+    model, tokenizer = load("tiny", "float32")
+    options = {**options, "num_generations": 4, "num_train_epochs": 1.5, "bf16": False}
+    config = grpo_arguments({**options, "output_dir": str(tmp_path), "report_to": []})
+    rows = Dataset.from_list([{"prompt": [{"role": "user", "content": str(index)}]} for index in range(37)])
+    trainer = GRPOTrainer(
+        model=model,
+        reward_funcs=lambda completions, **_: [0.0] * len(completions),
+        args=config,
+        train_dataset=rows,
+        processing_class=tokenizer,
+    )
+    *_, expected = trainer.set_initial_training_values(config, trainer.get_train_dataloader())
+    assert check(CheckSpec(trl=options, instances=37)).optimizer_steps == expected
+
+
+def test_a_run_may_continue_with_another_split_of_its_batches():
+    settings = TrainingSettings()
+
+    def decides(per_device: int, passes: int, **more: int) -> dict:
+        options = {"per_device_train_batch_size": per_device, "gradient_accumulation_steps": passes, **more}
+        return deciding_options(options, settings, 1)
+
+    assert decides(32, 2) == decides(16, 4) == decides(16, 4, steps_per_generation=4)
+    assert decides(32, 2) != decides(16, 2)
+    assert decides(32, 2) != decides(32, 2, steps_per_generation=4)
+    with pytest.raises(ConfigError, match="per_device_train_batch_size: True is no whole number"):
+        decides(True, 1)
 
 
 @pytest.mark.parametrize(
@@ -92,14 +144,6 @@ def test_the_defaults_are_what_the_installed_trainer_would_do():
 
     theirs = {field.name: field.default for field in dataclasses.fields(GRPOConfig)}
     assert theirs | DEFAULTS == theirs
-
-
-@pytest.mark.parametrize("preset", EVERY)
-def test_options_of_shipped_presets_have_the_types_that_the_trainer_wants(preset: str):
-    numbers = {"learning_rate", "beta", "num_generations", "max_completion_length", "save_steps"}
-    numbers |= {"per_device_train_batch_size", "warmup_steps"}
-    options = load_preset(preset).trl
-    assert all(type(value) in (int, float) for name, value in options.items() if name in numbers)
 
 
 def test_a_training_log_is_read_back_by_column(tmp_path: Path):
@@ -127,7 +171,6 @@ def test_a_training_log_is_read_back_by_column(tmp_path: Path):
             {"lora": {"task_type": "CAUSAL_LM"}},
             "lora.task_type: envwright sets this option itself; remove it",
         ),
-        ({"lora": {"rr": 2}}, "lora.rr: the installed peft.LoraConfig has no such option; did you mean 'r'?"),
     ],
 )
 def test_settings_that_cannot_be_launched_are_refused(settings: dict, message: str):
@@ -145,16 +188,12 @@ def test_settings_that_cannot_be_launched_are_refused(settings: dict, message: s
         (b"distributed_type: DEEPSPEED", "names no num_processes"),
         (b"num_processes: .inf", "names no num_processes"),
         (b"num_processes: 0", "names no num_processes"),
-        (
-            b"distributed_type: DEEPSPEED\nnum_processes: 2\ndeepspeed_config: [3]",
-            "deepspeed_config.zero_stage is no whole number; give 0, 1, 2 or 3",
-        ),
     ],
 )
 def test_a_damaged_launch_config_is_one_message(content: bytes, message: str, tmp_path: Path):
     (tmp_path / "mine.yaml").write_bytes(content)
     with pytest.raises(ConfigError, match=rf"training.launch: .*mine.yaml.*{re.escape(message)}"):
-        Sharding.of(TrainingSettings(launch=str(tmp_path / "mine.yaml")))
+        process_count(TrainingSettings(launch=str(tmp_path / "mine.yaml")))
 
 
 @pytest.mark.parametrize("config", sorted(path.stem for path in LAUNCH.glob("*.yaml")))

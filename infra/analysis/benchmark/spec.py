@@ -17,7 +17,7 @@ from infra.config.preset import load_preset
 from infra.config.settings import Settings
 from policy.chat.endpoint import Endpoint, check_endpoint
 from policy.chat.engine_config import EngineConfig
-from policy.grpo.model_size import known_positions
+from policy.checkpoints import max_positions
 
 SPEC = "spec.json"
 SUITE_NAME = "the benchmark suite"
@@ -170,7 +170,7 @@ def planned(
 def _context(spec: BenchmarkSpec) -> int | None:
     """The longest context of a checkpoint, if known; ConfigError if the endpoint cannot be asked so."""
     if spec.endpoint is None:
-        return known_positions(spec.model)
+        return max_positions(spec.model)
     if chosen := sorted(spec.engine.model_dump(exclude={"batch_size"}, exclude_defaults=True)):
         raise ConfigError(
             f"{chosen[0]}: is read where a model is run here, and an endpoint has an engine of its own; "

@@ -1,0 +1,169 @@
+"""Ask the installed TRL and PEFT whether they accept a stage's options, before anything is computed.
+
+`python -m policy.grpo.check SPEC` builds the real `GRPOConfig` and `LoraConfig` from a `CheckSpec` in JSON,
+and prints a `TrainingPlan`, or `{"refused": ...}` with the field and the reason. Imports without torch.
+"""
+
+import dataclasses
+import difflib
+import json
+import re
+import subprocess
+import sys
+from math import ceil
+from typing import Any, get_type_hints
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic.errors import PydanticUserError
+
+from envgen.errors import ChildError, ConfigError
+from envgen.frozen import Frozen
+from policy.child import start_child
+from policy.grpo.train_spec import DEFAULTS
+
+
+class CheckSpec(Frozen):
+    """Options of one stage."""
+
+    trl: dict[str, Any]
+    """Options of `trl.GRPOConfig`."""
+    lora: dict[str, Any] | None = None
+    """Options of `peft.LoraConfig`."""
+    lora_field: str = "training.lora"
+    """Field that an error about `lora` names."""
+    processes: int = 1
+    instances: int | None = None
+    """Training instances of the stage; None: the number of steps is not checked."""
+
+
+class TrainingPlan(Frozen):
+    """Sizes that follow from accepted options."""
+
+    processes: int
+    prompts: int
+    """Prompts that are answered together."""
+    completions: int
+    """Completions that are generated together."""
+    optimizer_steps: int | None
+    """Optimizer steps of a stage; None if the number of instances was not given."""
+
+
+def plan_training(spec: CheckSpec) -> TrainingPlan:
+    """Run the check in a child process; ConfigError names the field that is refused. Takes some seconds."""
+    child = start_child(
+        "policy.grpo.check",
+        [spec.model_dump_json()],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    output, errors = child.communicate()
+    if child.returncode or not output.strip():
+        reason = (errors.strip().splitlines() or ["no output"])[-1]
+        raise ChildError(f"the check of the training options failed: {reason}")
+    answer = json.loads(output.splitlines()[-1])
+    if "refused" in answer:
+        raise ConfigError(answer["refused"])
+    return TrainingPlan.model_validate(answer)
+
+
+def grpo_arguments(options: dict[str, Any], processes: int | None = None) -> Any:
+    """Return the `GRPOConfig` of these options with our defaults.
+
+    `processes` replaces the number of processes that this one belongs to.
+    """
+    import torch
+    from trl import GRPOConfig
+
+    kind: Any = GRPOConfig
+    if processes is not None:
+        kind = type("GRPOConfig", (GRPOConfig,), {"world_size": property(lambda _: processes)})
+    gpu = torch.cuda.is_available()
+    defaults = {
+        # Sampling in training is locked: what is trained is what was sampled.
+        "top_p": 1.0,
+        "top_k": 0,
+        "temperature": 1.0,
+        "shuffle_dataset": True,
+        "disable_tqdm": True,
+        "logging_steps": 1,
+        "save_strategy": "steps",
+        "save_total_limit": 2,
+        "use_cpu": not gpu,
+        "dataloader_pin_memory": gpu,
+    }
+    return kind(**{**defaults, **DEFAULTS, **options})
+
+
+def check(spec: CheckSpec) -> TrainingPlan:
+    """Build the configs and return the sizes; ConfigError names the refused field. Runs in the child."""
+    from peft import LoraConfig
+    from trl import GRPOConfig
+
+    if spec.lora is not None:
+        _check_fields(spec.lora_field, LoraConfig, spec.lora)
+        _built(spec.lora_field, spec.lora, lambda: LoraConfig(task_type="CAUSAL_LM", **(spec.lora or {})))
+    _check_fields("trl", GRPOConfig, spec.trl)
+    given = {"output_dir": "unused", "report_to": [], **spec.trl}
+    config = _built("trl", spec.trl, lambda: grpo_arguments(given, spec.processes))
+    prompts = config.generation_batch_size // config.num_generations
+    steps = None
+    if spec.instances is not None:
+        if spec.instances < prompts:
+            raise ConfigError(
+                f"instances: {spec.instances} are fewer than the {prompts} prompts answered together;"
+                " raise it, or lower the batch"
+            )
+        # TRL drops the prompts that do not fill a generation.
+        passes = spec.instances // prompts * config.steps_per_generation * config.num_iterations
+        steps = ceil(config.num_train_epochs * ceil(passes / config.gradient_accumulation_steps))
+    return TrainingPlan(
+        processes=spec.processes,
+        prompts=prompts,
+        completions=config.generation_batch_size,
+        optimizer_steps=steps,
+    )
+
+
+def _check_fields(field: str, owner: Any, options: dict[str, Any]) -> None:
+    """ConfigError for an option that a dataclass lacks, or whose value has another type."""
+    names = [item.name for item in dataclasses.fields(owner) if item.init]
+    types = get_type_hints(owner)
+    for name, value in options.items():
+        if name not in names:
+            near = difflib.get_close_matches(name, names, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"see the documentation of {owner.__name__}"
+            raise ConfigError(f"{field}.{name}: the installed {owner.__name__} has no such option; {hint}")
+        try:
+            settings = ConfigDict(allow_inf_nan=False, arbitrary_types_allowed=True)
+            TypeAdapter(types[name], config=settings).validate_python(value)
+        except ValidationError as error:
+            reason = error.errors()[0]["msg"]
+            raise ConfigError(
+                f"{field}.{name}: {value!r} is no value of {owner.__name__}: {reason}"
+            ) from None
+        except PydanticUserError:
+            continue  # a type of the library, which checks it itself
+
+
+def _built(field: str, options: dict[str, Any], build: Any) -> Any:
+    """Call `build`; ConfigError with what a library says, and the option that it names."""
+    try:
+        return build()
+    except Exception as error:  # libraries raise anything about options
+        reason = " ".join(str(error).split()) or type(error).__name__
+        named = next((name for name in options if re.search(rf"\b{re.escape(name)}\b", reason)), None)
+        where = f"{field}.{named}: {options[named]!r}: " if named else f"{field}: "
+        raise ConfigError(f"{where}{reason}; change it or leave it out") from None
+
+
+def main() -> None:
+    """Entry point of the child."""
+    try:
+        print(check(CheckSpec.model_validate_json(sys.argv[1])).model_dump_json())
+    except ConfigError as error:
+        print(json.dumps({"refused": str(error)}))
+
+
+if __name__ == "__main__":
+    main()
