@@ -11,7 +11,7 @@ from infra.runs.data import possible
 from infra.runs.run import RunRef
 from infra.runs.stage import Stage
 from infra.runs.steps import StepRecord, run_step
-from policy.grpo.batches import SPLITTING
+from policy.grpo.train_spec import SPLITTING
 from tasks.run import engine, log, task_options
 
 
