@@ -121,4 +121,4 @@ def _answer(model: ChatModel, items: list[Item], spec: BenchmarkSpec, files: Eva
 def _endpoint_model(endpoint: Endpoint) -> ChatModel:
     from policy.chat.openai_model import OpenAIModel  # the client library takes two seconds to import
 
-    return OpenAIModel(endpoint, read_key(endpoint), empty_answers=True)
+    return OpenAIModel(endpoint, read_key(endpoint))

@@ -16,8 +16,7 @@ _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,99}")
 class Endpoint(Frozen):
     """An endpoint, a model there, and the patience of its caller.
 
-    It names the key's variable and never holds the key. An answer is there, or given up, within
-    (retries + 1) * timeout + retries * max_wait seconds.
+    It names the environment variable of the key and never holds the key.
     """
 
     model_config = ConfigDict(allow_inf_nan=False)
@@ -28,14 +27,10 @@ class Endpoint(Frozen):
     api_key_env: str = "OPENAI_API_KEY"
     """Environment variable that holds the key; a server without keys needs none. Default OPENAI_API_KEY."""
     timeout: float = Field(default=120, gt=0, le=3600)
-    """Seconds after which a request ends, whatever the server does; above 0 to 3600, default 120."""
+    """Seconds that a request may take; above 0 to 3600, default 120."""
     retries: int = Field(default=4, ge=0, le=20)
-    """Further requests when one fails for a reason that may pass; 0 to 20, default 4."""
-    backoff: float = Field(default=1, ge=0, le=60)
-    """Longest wait before the first retry, in seconds; it doubles with each, and the wait is drawn from 0 to
-    it; 0 to 60, default 1."""
-    max_wait: float = Field(default=60, ge=0, le=3600)
-    """Longest wait before a retry in seconds, even if the server asks for more; 0 to 3600, default 60."""
+    """Further requests after a timeout, a lost connection, or status 408, 409, 429 or 5xx; 0 to 20, default
+    4. The wait between them grows from half a second; a `Retry-After` up to a minute is obeyed."""
     token_limit: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     """What the endpoint calls the limit of an answer; OpenAI's newer models want `max_completion_tokens`."""
 

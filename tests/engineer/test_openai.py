@@ -27,7 +27,7 @@ def _key(monkeypatch: pytest.MonkeyPatch):
 
 
 def spec_of(url: str, **options: Any) -> EngineerSpec:
-    quick = {"base_url": url, "model": "m", "timeout": 20, "retries": 1, "backoff": 0.01, "max_wait": 0.1}
+    quick = {"base_url": url, "model": "m", "timeout": 20, "retries": 1}
     return resolve(EngineerSpec(name="openai", options={**quick, **options}), SPACE, 4)
 
 
@@ -50,7 +50,7 @@ def test_an_endpoint_is_asked_the_design_question_and_its_answer_becomes_the_nex
 
 def test_the_options_are_those_that_unfinished_runs_hold_fast():
     """A field more would be another preset to every run that was made before it."""
-    asked = {"base_url", "model", "api_key_env", "timeout", "retries", "backoff", "max_wait", "token_limit"}
+    asked = {"base_url", "model", "api_key_env", "timeout", "retries", "token_limit"}
     assert set(spec_of("http://localhost:1/v1").options) == asked | {"prompt_price", "completion_price"}
 
 
@@ -67,13 +67,13 @@ def test_tokens_requests_and_cost_of_everything_asked_are_kept():
     assert proposal.cost == pytest.approx((1500 * 2 + 40 * 10) / 1e6)
 
 
-# What a server can do wrong is tested with the model that asks it, in tests/policy/test_openai_failures.py.
+# What a server can do wrong is tested with the model that asks it, in tests/policy/test_openai_model.py.
 BROKEN = {
     "hangs": (hangs, "no complete answer within 0.5 s"),
     "fails": (sends("oops", 500), "status 500, 'oops'"),
     "wants another key and repeats this one": (
         sends({"error": f"not {KEY}"}, 401),
-        "set the environment variable OPENAI_API_KEY to a key",
+        "set the environment variable OPENAI_API_KEY to a valid key",
     ),
     "is cut off": (answers(GOOD[:40], finish="length"), "the previous config is kept"),
     "breaks the schema": (answers('{"config": [1]}'), "the previous config is kept"),

@@ -1,33 +1,74 @@
-"""What an endpoint is asked, and what is made of its answers, one after the other and at once."""
+"""A model behind an endpoint: requests, completions, order, and what it says when it cannot answer."""
 
+import asyncio
+import pickle
 import threading
 import time
+import traceback
 from collections.abc import Mapping
+from threading import Barrier, Event
+from typing import Any
 
 import pytest
-from asked_endpoints import GREEDY, KEY, asked, content, model_at
-from support.misbehaving_endpoint import Handler, answers, closed_port, completion, sends, serving
+from support.misbehaving_endpoint import (
+    Handler,
+    answers,
+    closed_port,
+    completion,
+    drips_body,
+    hangs,
+    hangs_up,
+    no_http,
+    sends,
+    serving,
+)
 
+from envgen.errors import ModelError
 from policy.chat.contract import Completion, Message, Sampling, ask
-from policy.chat.openai_model import OpenAIModel
+from policy.chat.endpoint import Endpoint
+from policy.chat.openai_model import CONCURRENCY, OpenAIModel
+
+KEY = "sk-secret-0123456789abcdef"
+GREEDY = Sampling(max_tokens=9)
+SCHEMA = {"type": "object", "properties": {"a": {"type": "number"}}, "additionalProperties": False}
 
 
-def test_conversations_are_answered_in_order_with_what_was_asked_for():
-    schema = {
-        "type": "object",
-        "properties": {"a": {"type": "number"}},
-        "required": ["a"],
-        "additionalProperties": False,
-    }
-    done: list[Mapping[int, Completion]] = []
-    sampling = Sampling(max_tokens=9, temperature=0.5, seed=3, json_schema=schema)
+def model_at(url: str, key: str = KEY, concurrency: int = CONCURRENCY, **options: Any) -> OpenAIModel:
+    fields = {"base_url": url, "model": "m", "timeout": 20, "retries": 1, **options}
+    return OpenAIModel(Endpoint.model_validate(fields), key, concurrency=concurrency)
+
+
+def asked(model: OpenAIModel) -> Completion:
+    [answer] = model.complete([ask("Well?")], GREEDY)
+    return answer
+
+
+def failure(model: OpenAIModel) -> str:
+    """The error of a model that cannot answer; it holds neither the key nor the request."""
+    with pytest.raises(ModelError) as raised:
+        asked(model)
+    error = raised.value
+    assert error.__context__ is None
+    assert KEY[:12] not in "".join(traceback.format_exception(error))
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)
+    assert len(str(error)) < 1000
+    return str(error)
+
+
+def content(handler: Handler) -> str:
+    return handler.question["messages"][0]["content"]
+
+
+def test_a_request_has_sampling_schema_and_key_and_completions_come_in_order():
+    progress: list[Mapping[int, Completion]] = []
     cut_off = answers("two", finish="length", prompt_tokens=7, completion_tokens=3)
     with serving(answers("one"), cut_off) as server:
         model = model_at(server.url, model="big/model", concurrency=1)
-        first, second = model.complete([ask("1"), ask("2")], sampling, done.append)
+        sampling = Sampling(max_tokens=9, temperature=0.5, seed=3, json_schema=SCHEMA)
+        first, second = model.complete([ask("1"), ask("2")], sampling, progress.append)
     assert first == Completion(text="one", finish_reason="stop", prompt_tokens=11, completion_tokens=5)
     assert second == Completion(text="two", finish_reason="length", prompt_tokens=7, completion_tokens=3)
-    assert done == [{0: first}, {1: second}]
+    assert progress == [{0: first}, {1: second}]
     question, headers = server.asked[1]
     assert question == {
         "model": "big/model",
@@ -37,80 +78,59 @@ def test_conversations_are_answered_in_order_with_what_was_asked_for():
         "max_tokens": 9,
         "response_format": {
             "type": "json_schema",
-            "json_schema": {"name": "answer", "strict": True, "schema": schema},
+            "json_schema": {"name": "answer", "strict": True, "schema": SCHEMA},
         },
     }
     assert headers["authorization"] == f"Bearer {KEY}"
     assert model.usage.model_dump() == {"requests": 2, "prompt_tokens": 18, "completion_tokens": 8}
+    assert model.complete([], GREEDY) == []
 
 
-def test_free_text_is_asked_for_without_a_schema_and_under_the_limit_s_other_name():
+def test_free_text_has_no_schema_and_the_limit_may_have_its_other_name():
     with serving(answers("yes")) as server:
-        model_at(server.url, token_limit="max_completion_tokens").complete(
-            [(Message(role="system", content="Be brief."), *ask("?"))], Sampling(max_tokens=9)
-        )
+        conversation = (Message(role="system", content="Be brief."), *ask("?"))
+        model_at(server.url, token_limit="max_completion_tokens").complete([conversation], GREEDY)
     question, _ = server.asked[0]
     assert question["max_completion_tokens"] == 9
     assert not {"max_tokens", "response_format"} & set(question)
-    assert [m["role"] for m in question["messages"]] == ["system", "user"]
+    assert [message["role"] for message in question["messages"]] == ["system", "user"]
 
 
-def test_asking_for_nothing_sends_nothing():
-    model = model_at(f"http://127.0.0.1:{closed_port()}/v1")
-    assert model.complete([], Sampling(max_tokens=9)) == []
-    assert model.usage.requests == 0
-
-
-def test_tokens_of_failed_requests_count_too():
-    broken = completion("", prompt_tokens=100, completion_tokens=50)
-    shapeless = {"choices": [], "usage": {"prompt_tokens": 30, "completion_tokens": 2}}
-    with serving(sends(broken), sends(shapeless), answers("at last")) as server:
-        model = model_at(server.url)
-        asked(model)
-    assert model.usage.model_dump() == {"requests": 3, "prompt_tokens": 141, "completion_tokens": 57}
+@pytest.mark.parametrize(("temperature", "seeds"), [(1.0, 3), (0.0, 1)])
+def test_equal_conversations_are_sampled_with_seeds_of_their_own(temperature: float, seeds: int):
+    with serving(answers("yes")) as server:
+        sampling = Sampling(max_tokens=9, temperature=temperature, seed=3)
+        model_at(server.url).complete([ask("a"), ask("b"), ask("a"), ask("a")], sampling)
+    asked_seeds = [question["seed"] for question, _ in server.asked]
+    assert len(set(asked_seeds)) == seeds
+    assert asked_seeds.count(3) == (2 if temperature else 4)
 
 
 @pytest.mark.parametrize(
-    "usage",
-    [
-        None,
-        3,
-        {},
-        {"prompt_tokens": -1, "completion_tokens": "9"},
-        {"prompt_tokens": 1e300, "completion_tokens": True},
-        {"prompt_tokens": 10**12},
-    ],
+    "usage", [None, 3, {}, {"prompt_tokens": -1, "completion_tokens": "9"}, {"prompt_tokens": 1e300}]
 )
-def test_a_report_of_tokens_that_makes_no_sense_counts_as_none(usage: object):
+def test_an_invalid_report_of_tokens_counts_as_none(usage: object):
     with serving(sends({**completion("yes"), "usage": usage})) as server:
-        found = asked(model_at(server.url))
-    assert (found.text, found.prompt_tokens, found.completion_tokens) == ("yes", 0, 0)
+        answer = asked(model_at(server.url))
+    assert (answer.text, answer.prompt_tokens, answer.completion_tokens) == ("yes", 0, 0)
 
 
-FINISHES = {"stop": "stop", "length": "length", "content_filter": "length", "tool_calls": "stop"}
-
-
-@pytest.mark.parametrize(("finish", "read_as"), [*FINISHES.items(), (None, "stop"), ("new in 2031", "stop")])
-def test_every_reason_to_finish_is_read_as_whole_or_cut_off(finish: str | None, read_as: str):
+@pytest.mark.parametrize(
+    ("finish", "read_as"),
+    [("stop", "stop"), ("length", "length"), ("content_filter", "length"), (None, "stop"), ("new", "stop")],
+)
+def test_every_finish_reason_is_whole_or_cut_off(finish: str | None, read_as: str):
     with serving(answers("text", finish=finish)) as server:
         assert asked(model_at(server.url)).finish_reason == read_as
 
 
-def test_an_answer_of_full_length_that_is_empty_is_not_asked_for_again():
-    with serving(answers("", finish="length")) as server:
-        found = asked(model_at(server.url))
-        assert (found.text, found.finish_reason, len(server.asked)) == ("", "length", 1)
-
-
-def test_where_answers_are_judged_an_empty_one_is_an_answer():
-    with serving(answers("")) as server:
-        found = asked(OpenAIModel(model_at(server.url).endpoint, "", empty_answers=True))
-        assert (found.text, found.finish_reason, len(server.asked)) == ("", "stop", 1)
+def test_an_empty_answer_is_an_answer():
+    with serving(answers(None, finish="tool_calls")) as server:
+        assert asked(model_at(server.url)).text == ""
+        assert len(server.asked) == 1
 
 
 def test_it_answers_inside_of_a_running_event_loop():
-    import asyncio
-
     async def inside() -> str:
         return asked(model_at(server.url)).text
 
@@ -118,39 +138,119 @@ def test_it_answers_inside_of_a_running_event_loop():
         assert asyncio.run(inside()) == "yes"
 
 
-@pytest.mark.parametrize("concurrency", [1, 4])
-def test_so_many_conversations_are_under_way_at_once_and_each_is_told_once(concurrency: int):
-    under_way, counts = threading.Semaphore(0), []
-
-    def counts_and_echoes(handler: Handler) -> None:
-        under_way.release()
-        time.sleep(0.1)
-        counts.append(under_way._value)
-        under_way.acquire()
-        answers(content(handler))(handler)
-
-    told: list[Mapping[int, Completion]] = []
-    with serving(counts_and_echoes) as server:
-        found = model_at(server.url, concurrency=concurrency).complete(
-            [ask(str(n)) for n in range(12)], GREEDY, told.append
-        )
-    assert max(counts) == concurrency
-    assert [completion.text for completion in found] == [str(n) for n in range(12)]
-    assert sorted(index for new in told for index in new) == list(range(12))
-    assert {index: completion for new in told for index, completion in new.items()} == dict(enumerate(found))
-
-
-def test_answers_that_arrive_in_another_order_are_returned_in_that_of_the_questions():
-    arrived: list[int] = []
+def test_concurrency_is_bounded_and_answers_return_in_the_order_of_the_questions():
+    active, counts = threading.Semaphore(0), []
 
     def echoes_the_last_first(handler: Handler) -> None:
-        time.sleep(0.5 - 0.05 * int(content(handler)))
-        arrived.append(int(content(handler)))
+        active.release()
+        time.sleep(0.3 - 0.02 * int(content(handler)))
+        counts.append(active._value)
+        active.acquire()
         answers(content(handler))(handler)
 
+    progress: list[Mapping[int, Completion]] = []
     with serving(echoes_the_last_first) as server:
-        found = model_at(server.url, concurrency=10).complete(
-            [ask(str(n)) for n in range(10)], Sampling(max_tokens=9)
-        )
-    assert arrived != sorted(arrived)
-    assert [completion.text for completion in found] == [str(n) for n in range(10)]
+        questions = [ask(str(n)) for n in range(12)]
+        completions = model_at(server.url, concurrency=4).complete(questions, GREEDY, progress.append)
+    assert max(counts) == 4
+    assert [completion.text for completion in completions] == [str(n) for n in range(12)]
+    assert sorted(index for new in progress for index in new) == list(range(12))
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "reason"),
+    [
+        (hangs_up, "no answer: "),
+        (hangs, "no complete answer within 0.5 s"),
+        (no_http, "no answer: RemoteProtocolError"),
+        (sends({"error": "slow down"}, 429), 'status 429, \'{"error": "slow down"}\'; wait, raise retries'),
+        (sends("<html>bad gateway</html>", 502), "status 502"),
+        (sends("", 408), "status 408, ''"),
+    ],
+)
+def test_a_failure_that_may_pass_costs_a_retry_and_then_names_endpoint_and_reason(behaviour, reason: str):
+    with serving(behaviour) as server:
+        model = model_at(server.url, timeout=0.5 if behaviour is hangs else 20)
+        message = failure(model)
+    assert message.startswith(f"{server.url}: model 'm': ")
+    assert reason in message
+    assert model.usage.requests == 2
+
+
+@pytest.mark.parametrize("behaviour", [hangs_up, sends("oops", 500), sends("", 429, Retry_After="0.1")])
+def test_a_server_that_recovers_costs_a_retry(behaviour):
+    with serving(behaviour, answers("here I am")) as server:
+        model = model_at(server.url)
+        assert asked(model).text == "here I am"
+    assert model.usage.requests == 2
+
+
+def test_a_server_that_sends_a_byte_at_a_time_is_given_up():
+    with serving(drips_body) as server:
+        assert "no complete answer within 0.5 s" in failure(model_at(server.url, timeout=0.5, retries=0))
+
+
+def test_a_server_that_is_down_is_named():
+    assert "no answer: ConnectError" in failure(model_at(f"http://127.0.0.1:{closed_port()}/v1"))
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "field"),
+    [
+        (sends("<html>welcome</html>"), "the body"),
+        (sends(b"\xff\xfe\x00"), "the body"),
+        (sends("[" * 100_000), "the body"),
+        (sends([1, 2]), "the body"),
+        (sends({"answer": 42}), "choices"),
+        (sends({"choices": []}), "choices"),
+        (sends({"choices": [{"text": "old"}]}), "choices.0.message"),
+        (sends(completion(3)), "choices.0.message.content"),  # type: ignore[arg-type]
+    ],
+)
+def test_a_response_that_is_no_completion_is_final_and_names_the_field(behaviour, field: str):
+    with serving(behaviour) as server:
+        model = model_at(server.url)
+        assert f"no chat completion: {field}: " in failure(model)
+    assert model.usage.requests == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "remedy"),
+    [
+        (301, "set base_url to the address it redirects to"),
+        (400, "set schema_decoding to false"),
+        (401, "set the environment variable OPENAI_API_KEY"),
+        (403, "set the environment variable OPENAI_API_KEY"),
+        (404, "check base_url"),
+    ],
+)
+def test_a_refusal_is_final_and_names_the_remedy(status: int, remedy: str):
+    with serving(sends({"error": {"message": "no"}}, status, Location="http://127.0.0.1:9/")) as server:
+        model = model_at(server.url)
+        message = failure(model)
+        assert ("it is not set" in failure(model_at(server.url, key=""))) == (status in {401, 403})
+    assert f"status {status}, " in message
+    assert remedy in message
+    assert model.usage.requests == 1
+
+
+def test_after_a_failure_nothing_more_is_asked_and_requests_under_way_are_reported():
+    all_asked, refused = Barrier(3), Event()
+
+    def refuses_the_first(handler: Handler) -> None:
+        all_asked.wait(timeout=30)
+        if content(handler) == "0":
+            sends("no", 400)(handler)
+            refused.set()
+        else:
+            refused.wait(timeout=30)
+            time.sleep(0.3)
+            answers("paid for")(handler)
+
+    progress: list[Mapping[int, Completion]] = []
+    with serving(refuses_the_first) as server:
+        questions = [ask(str(n)) for n in range(50)]
+        with pytest.raises(ModelError, match="status 400"):
+            model_at(server.url, concurrency=3).complete(questions, GREEDY, progress.append)
+        assert len(server.asked) == 3
+    assert sorted(index for new in progress for index in new) == [1, 2]

@@ -129,28 +129,13 @@ def hangs_up(handler: Handler) -> None:
 
 
 def drips_body(handler: Handler) -> None:
-    _drip(handler, b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n\r\n")
-
-
-def drips_headers(handler: Handler) -> None:
-    _drip(handler, b"HTTP/1.1 200 OK\r\nX-Slow: ")
-
-
-def endless_body(handler: Handler) -> None:
-    handler.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n")
+    handler.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 9999\r\n\r\n")
     while not handler.closing():
-        handler.wfile.write(b" " * 65536)
+        handler.wfile.write(b"x")
+        time.sleep(0.02)
     handler.close_connection = True
 
 
 def no_http(handler: Handler) -> None:
     handler.wfile.write(b"\x00\xff SSH-2.0-whatever\r\n\r\n")
-    handler.close_connection = True
-
-
-def _drip(handler: Handler, start: bytes) -> None:
-    handler.wfile.write(start)
-    while not handler.closing():
-        handler.wfile.write(b"x")
-        time.sleep(0.02)
     handler.close_connection = True
