@@ -2,14 +2,15 @@
 
 Three wait subsets, each with 3 agents on map sizes 3 to 10, 4 agents on 4 to 10 and 5 agents on 5 to 10, 50
 instances a cell: 10 of each hole ratio from 0.1 to 0.5. The authors' instances are others
-(`envgen.mapf.public_rows` reads those). All 3,150 differ up to symmetry and the order of agents, and
+(`solve_rows` reads those). All 3,150 differ up to symmetry and the order of agents, and
 no training or validation instance is one of them: see `suite_identities`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
+from itertools import product
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -17,10 +18,12 @@ from envgen.dataset import NAME, column_names, read_dataset, read_table, write_d
 from envgen.errors import DataError
 from envgen.family import Source
 from envgen.files import file_digest
-from envgen.mapf.problem import MAX_SIZE, Instance
+from envgen.mapf.problem import MAX_SIZE, Instance, identity
+from envgen.mapf.problem_files import BenchmarkRow, parsed
 from envgen.mapf.prompts import PromptStyle
 from envgen.mapf.rows import SCHEMA
 from envgen.mapf.sampler import draw_size
+from envgen.mapf.solver.solve import solve_many
 
 SUBSETS = {"wr_025": 0.25, "wr_050": 0.5, "wr_075": 0.75}
 """Wait subset -> share of its instances whose every optimal plan waits."""
@@ -28,6 +31,9 @@ AGENTS = (3, 4, 5)
 HOLE_RATIOS = (0.1, 0.2, 0.3, 0.4, 0.5)
 PER_HOLE_RATIO = 10
 """Instances of a subset, a number of agents, a map size and a hole ratio."""
+CONFIG_PREFIX = "benchmark_"
+"""The configs of the public data set are this and the name of a subset."""
+SOLVER_BATCH = 256
 EVERYTHING = "all"
 """The subset of instances that belong to none of `SUBSETS`."""
 SEED = 2026
@@ -67,82 +73,59 @@ class Block(NamedTuple):
     size: int
     hole_ratio: float
     with_wait: int
-    """How many of its PER_HOLE_RATIO instances need a wait."""
+    """Number of its PER_HOLE_RATIO instances that need a wait."""
+
+    def draw(self, held_out: frozenset[str]) -> list[Instance]:
+        """Draw the instances of the block."""
+        knobs = {"hole_ratio": self.hole_ratio, "wait_ratio": self.with_wait / PER_HOLE_RATIO}
+        source = Source(SEED, purpose=f"benchmark-{self.subset}-{self.hole_ratio}")
+        return draw_size(self.size, knobs, PER_HOLE_RATIO, self.agents, source, held_out)[0]
+
+    def name(self, number: int) -> str:
+        """Return the name of instance `number` of the block."""
+        board = f"{self.agents}ag_{self.size}x{self.size}_hr{self.hole_ratio}"
+        return f"{self.subset}/{board}_{number:03d}"
 
 
 def sizes_of(agents: int) -> range:
-    """The map sizes of the suite with that many agents."""
+    """Return the map sizes of the suite with that many agents."""
     return range(agents, MAX_SIZE + 1)
 
 
 def blocks() -> Iterator[Block]:
-    """The blocks of the suite in order.
-
-    Wait labels are rounded over a whole subset, so that its share is exact to one instance.
-    """
+    """Yield the blocks of the suite in order; wait labels are rounded over a whole subset."""
     for subset, wait_ratio in SUBSETS.items():
-        drawn = 0
-        for agents in AGENTS:
-            for size in sizes_of(agents):
-                for hole_ratio in HOLE_RATIOS:
-                    before, drawn = drawn, drawn + PER_HOLE_RATIO
-                    with_wait = int(wait_ratio * drawn + 0.5) - int(wait_ratio * before + 0.5)
-                    yield Block(subset, agents, size, hole_ratio, with_wait)
+        boards = [(agents, size) for agents in AGENTS for size in sizes_of(agents)]
+        for index, (board, hole_ratio) in enumerate(product(boards, HOLE_RATIOS)):
+            before, after = (int(wait_ratio * PER_HOLE_RATIO * number + 0.5) for number in (index, index + 1))
+            yield Block(subset, *board, hole_ratio, after - before)
 
 
-def build(
-    agents: Sequence[int] = AGENTS, sizes: Sequence[int] = range(MAX_SIZE + 1)
-) -> dict[Block, list[Instance]]:
-    """The instances of the suite with these numbers of agents and map sizes, drawn anew.
+def build(agents: Sequence[int], sizes: Sequence[int]) -> dict[Block, list[Instance]]:
+    """Draw the instances of the suite with these numbers of agents and map sizes.
 
-    The others change nothing in them.
+    Instances of other map sizes or numbers of agents cannot be the same, so the result is that part of the
+    whole suite.
     """
     built: dict[Block, list[Instance]] = {}
     for block in blocks():
-        if block.agents not in agents or block.size not in sizes:
-            continue
-        # Instances of other map sizes or numbers of agents cannot be the same.
-        taken = frozenset(
-            i.problem.id
-            for other, drawn in built.items()
-            if (other.agents, other.size) == (block.agents, block.size)
-            for i in drawn
-        )
-        wait_ratio = block.with_wait / PER_HOLE_RATIO
-        knobs = {"hole_ratio": block.hole_ratio, "wait_ratio": wait_ratio}
-        source = Source(SEED, purpose=f"benchmark-{block.subset}-{block.hole_ratio}")
-        built[block], _ = draw_size(block.size, knobs, PER_HOLE_RATIO, block.agents, source, taken)
+        if block.agents in agents and block.size in sizes:
+            built[block] = block.draw(frozenset(i.id for drawn in built.values() for i in drawn))
     return built
 
 
-def build_suite() -> list[Item]:
-    """The whole suite, drawn anew, in the order of `blocks`.
-
-    Takes minutes on one core, most of them on crowded boards of five agents.
-    """
-    return [
-        Item(
-            instance,
-            f"{block.subset}/{block.agents}ag_{block.size}x{block.size}_hr{block.hole_ratio}_{number:03d}",
-            block.subset,
-        )
-        for block, drawn in build().items()
+def write_suite(path: Path = SUITE) -> str:
+    """Draw the suite in minutes and write it; return the file's digest, which belongs into SUITE_SHA256."""
+    rows = [
+        (instance, block.name(number), block.subset, block.hole_ratio)
+        for block, drawn in build(AGENTS, range(MAX_SIZE + 1)).items()
         for number, instance in enumerate(drawn)
     ]
-
-
-def write_suite(path: Path = SUITE) -> str:
-    """Draw the suite and write it; returns the file's digest, which belongs into SUITE_SHA256."""
-    suite = build_suite()
-    hole_ratios = [block.hole_ratio for block in blocks() for _ in range(PER_HOLE_RATIO)]
-    extra = [
-        (NAME, [item.name for item in suite]),
-        (SUBSET, [item.subset for item in suite]),
-        (HOLE_RATIO, hole_ratios),
-    ]
+    instances, *columns = map(list, zip(*rows, strict=True))
     drawn = {"seed": SEED, "subsets": SUBSETS, "agents": AGENTS}
     origin = {"benchmark": {**drawn, "hole_ratios": HOLE_RATIOS, "each": PER_HOLE_RATIO}}
-    write_dataset(path, [item.instance for item in suite], PromptStyle.COMPACT, origin, extra=extra)
+    extra = list(zip((NAME, SUBSET, HOLE_RATIO), columns, strict=True))
+    write_dataset(path, instances, PromptStyle.COMPACT, origin, extra=extra)
     return file_digest(path)
 
 
@@ -166,6 +149,32 @@ def read_items(path: Path) -> list[Item]:
 
 def _column(path: Path, field: pa.Field) -> list[str]:
     return read_table(path, pa.schema([field])).column(0).to_pylist()
+
+
+def solve_rows(
+    rows: Iterable[tuple[str, Any]], source: str, progress: Callable[[int], None] | None
+) -> list[Item]:
+    """Return rows of the public benchmark as solved instances with canonical identities.
+
+    Each row comes with the place that messages name. `progress` gets the number of solved rows. DataError for
+    a row that is wrong or has no plan.
+    """
+    read = [(where, parsed(BenchmarkRow.model_validate, value, where)) for where, value in rows]
+    problems = [parsed(lambda row: row.problem(), row, where) for where, row in read]
+    if not problems:
+        raise DataError(f"{source}: holds no row; expected rows sample_id, num_agents, text")
+    items: list[Item] = []
+    for first in range(0, len(read), SOLVER_BATCH):
+        batch = [p.model_copy(update={"id": identity(p)}) for p in problems[first : first + SOLVER_BATCH]]
+        for problem, solution in zip(batch, solve_many(batch), strict=True):
+            where, row = read[len(items)]
+            if solution is None:
+                raise DataError(f"{where}: {row.sample_id!r} has no plan to compare costs with; leave it out")
+            subset = row.subset.removeprefix(CONFIG_PREFIX) or EVERYTHING
+            items.append(Item(Instance(problem=problem, solution=solution), row.sample_id, subset))
+        if progress:
+            progress(len(items))
+    return items
 
 
 def suite_identities(agents: int) -> frozenset[str]:

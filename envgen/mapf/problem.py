@@ -1,4 +1,4 @@
-"""Problems of MAPF-FrozenLake, and the one ASCII notation of tests, prompts, docs and failure reports.
+"""Problems of MAPF-FrozenLake, their ASCII notation and their identities.
 
 A board is square. Rows count from the top, columns from the left, both from 0. Moves are synchronous: every
 agent enters a neighbouring cell or waits. Two agents may not be in one cell, nor swap cells; following is
@@ -16,7 +16,6 @@ from typing import Annotated, Self
 import numpy as np
 from pydantic import Field, StrictInt, model_validator
 
-from envgen.errors import shown
 from envgen.frozen import Frozen
 
 MIN_SIZE, MAX_SIZE = 3, 10
@@ -176,67 +175,9 @@ def to_text(problem: Problem) -> str:
     return "\n".join(lines)
 
 
-def from_text(text: str, id: str = "") -> Problem:
-    """Read the ASCII notation back. Without agent lines the letters alone must place every start and goal.
-
-    ValueError names the cell or line that is wrong.
-    """
-    lines = [line.strip() for line in text.strip().splitlines() if line.strip()]
-    rows = [line.split() for line in lines if not line.startswith("Agent ")]
-    agent_lines = [line for line in lines if line.startswith("Agent ")]
-    if len(rows) > MAX_SIZE:
-        raise ValueError(f"the grid has {len(rows)} rows; the size of a board is {MIN_SIZE} to {MAX_SIZE}")
-    if len(agent_lines) > MAX_AGENTS:
-        raise ValueError(f"{len(agent_lines)} agent lines; a board holds at most {MAX_AGENTS} agents")
-    if any(len(row) != len(rows) for row in rows):
-        raise ValueError(f"the grid has {len(rows)} rows, so every row needs {len(rows)} letters")
-    known = set(START_LETTERS + GOAL_LETTERS + FROZEN + HOLE)
-    cells = {(r, c): letter for r, row in enumerate(rows) for c, letter in enumerate(row)}
-    for cell, letter in cells.items():
-        if letter not in known:
-            raise ValueError(f"cell {cell} holds {shown(letter)}; expected one of {''.join(sorted(known))}")
-    if agent_lines:
-        agents = tuple(_agent_from_line(line, index) for index, line in enumerate(agent_lines))
-    else:
-        where = {letter: cell for cell, letter in cells.items() if letter not in FROZEN + HOLE}
-        placed = [letter for letter in cells.values() if letter in where]
-        if len(placed) > len(where):
-            raise ValueError(
-                f"the grid holds a letter twice among {' '.join(placed)}; place every start and goal once, "
-                "or add agent lines"
-            )
-        count = 1 + max(
-            ((START_LETTERS + GOAL_LETTERS).index(letter) % MAX_AGENTS for letter in where), default=-1
-        )
-        try:
-            agents = tuple(
-                Agent(start=where[START_LETTERS[i]], goal=where[GOAL_LETTERS[i]]) for i in range(count)
-            )
-        except KeyError as error:
-            raise ValueError(
-                f"the grid lacks the letter {error}; starts and goals come in pairs S/G, s/g, A/a, B/b, C/c"
-            ) from None
-    holes = tuple(cell for cell, letter in cells.items() if letter == HOLE)
-    return Problem(id=id, size=len(rows), holes=holes, agents=agents)
-
-
 def cell_text(cell: Cell) -> str:
     """`(row,column)`, the way cells are written in prompts and answers."""
     return f"({cell[0]},{cell[1]})"
-
-
-def _agent_from_line(line: str, index: int) -> Agent:
-    head, _, rest = line.partition(":")
-    start, _, goal = rest.partition(" to ")
-    try:
-        if head.split() != ["Agent", str(index)]:
-            raise ValueError
-        start_cell, goal_cell = (
-            tuple(int(n) for n in part.strip().strip("()").split(",")) for part in (start, goal)
-        )
-        return Agent(start=start_cell, goal=goal_cell)  # type: ignore[arg-type]
-    except ValueError:
-        raise ValueError(f"cannot read {shown(line)}; expected 'Agent {index}: (r,c) to (r,c)'") from None
 
 
 def identities(size: int, holes: np.ndarray, starts: np.ndarray, goals: np.ndarray) -> list[str]:

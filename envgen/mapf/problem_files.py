@@ -4,33 +4,54 @@ import json
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError
 
 from envgen.dataset import family_of, read_dataset
 from envgen.errors import DataError, describe_validation_error, shown
 from envgen.families import DEFAULT
 from envgen.files import read_json_lines, read_text
-from envgen.mapf.benchmark_text import BenchmarkRow, from_benchmark_text
+from envgen.mapf.board_text import from_text
 from envgen.mapf.problem import Instance, Problem, Solution, moves_of
 from envgen.mapf.solver.solve import solve_many
+
+T = TypeVar("T")
+
+
+class BenchmarkRow(BaseModel):
+    """A row of the public benchmark; other columns are ignored."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+    sample_id: str = Field(max_length=200)
+    num_agents: StrictInt
+    text: str
+    subset: str = Field(default="", max_length=40)
+    """Wait subset; not a column of the public data set, which has a config for each."""
+
+    def problem(self) -> Problem:
+        """Return the problem, its id is `sample_id`; ValueError if text and `num_agents` disagree."""
+        problem = from_text(self.text, self.sample_id)
+        if problem.num_agents != self.num_agents:
+            count = f"the text places {problem.num_agents} agents"
+            raise ValueError(f"num_agents is {self.num_agents}, but {count}; correct one of them")
+        return problem
 
 
 def read_problems(path: Path) -> list[Problem]:
     """Return the problems of a file, at least one; DataError names file and line.
 
-    A `.parquet` file is a data set, a `.txt` file one board (see `envgen.mapf.benchmark_text`; its id is the
+    A `.parquet` file is a data set, a `.txt` file one board (see `envgen.mapf.board_text`; its id is the
     stem of the file name). Any other file holds JSON lines: problems, or rows `sample_id, num_agents, text`
     of the public benchmark.
     """
     if path.suffix == ".parquet":
         problems = [instance.problem for instance in _read_boards(path)]
     elif path.suffix == ".txt":
-        problems = [_parsed(partial(from_benchmark_text, id=path.stem), read_text(path), str(path))]
+        problems = [parsed(partial(from_text, id=path.stem), read_text(path), str(path))]
     else:
         lines = read_json_lines(path)
-        problems = [_parsed(_problem, value, f"{path}: line {number}") for number, value in lines]
+        problems = [parsed(_problem, value, f"{path}: line {number}") for number, value in lines]
     if not problems:
         raise DataError(f"{path}: holds no problem")
     return problems
@@ -97,7 +118,7 @@ def _problem(value: Any) -> Problem:
     return Problem.model_validate_json(json.dumps(value))
 
 
-def _parsed(parse: Callable[[Any], Problem], value: Any, source: str) -> Problem:
+def parsed(parse: Callable[[Any], T], value: Any, source: str) -> T:
     """Return `parse(value)`; DataError names the source of a value that is no problem."""
     try:
         return parse(value)

@@ -3,8 +3,16 @@
 No intervals are published.
 """
 
-from envgen.mapf.benchmark import EVERYTHING, SUBSETS, SUITE_SHA256, Item, load_suite, read_items
-from envgen.mapf.public_rows import CONFIG_PREFIX, PUBLIC, solve_rows
+from envgen.mapf.benchmark import (
+    CONFIG_PREFIX,
+    EVERYTHING,
+    SUBSETS,
+    SUITE_SHA256,
+    Item,
+    load_suite,
+    read_items,
+    solve_rows,
+)
 from envgen.suites import Benchmark, Curve, Published
 
 MODELS = {
@@ -62,7 +70,7 @@ BENCHMARK = Benchmark(
     read=read_items,
     solved=solve_rows,
     item=lambda instance: Item(instance, instance.id, EVERYTHING),
-    public=PUBLIC,
+    public="LARK-Lab/MAPF-FrozenLake-Benchmark",
     configs=tuple(CONFIG_PREFIX + subset for subset in SUBSETS),
     tables=(("agents", "wait subset"), ("map size", "agents")),
     mark="published, on the authors' instances, not ours",

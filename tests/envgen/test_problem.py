@@ -2,12 +2,11 @@ import json
 
 import pytest
 from board_makers import SYMMETRIES, make_problem, problems, repeatable, transformed
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
-from support.boards import NAMES, board
 
-from envgen.mapf.problem import Move, Problem, from_text, identity, moves_of, path_of, to_text
+from envgen.mapf.problem import Move, Problem, identity, moves_of, path_of, to_text
 from envgen.mapf.prompts import PromptStyle, prompt
 
 GOOD = {
@@ -119,32 +118,6 @@ def test_problems_cannot_be_changed_in_place():
         Problem.model_validate(GOOD).size = 5
 
 
-@repeatable
-@given(problems())
-def test_the_ascii_notation_reads_back_as_the_same_problem(problem: Problem):
-    again = from_text(to_text(problem), id=problem.id)
-    assert set(again.holes) == set(problem.holes)
-    assert again.agents == problem.agents
-    assert again.size == problem.size
-    assert from_text(to_text(again)) == again
-
-
-@repeatable
-@given(problems())
-def test_the_grid_alone_says_it_all_when_no_start_lies_on_a_goal(problem: Problem):
-    cells = [cell for agent in problem.agents for cell in (agent.start, agent.goal)]
-    assume(len(set(cells)) == len(cells))
-    grid = "\n".join(to_text(problem).splitlines()[: problem.size])
-    again = from_text(grid)
-    assert again.agents == problem.agents
-    assert set(again.holes) == set(problem.holes)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_named_boards_survive_the_round_trip(name: str):
-    assert from_text(to_text(board(name)), id=name) == board(name)
-
-
 def test_the_letters_are_those_of_the_public_benchmark():
     problem = make_problem(5, ((2, 2),), tuple((0, c) for c in range(5)), tuple((4, c) for c in range(5)))
     assert to_text(problem).splitlines()[:5] == [
@@ -154,54 +127,6 @@ def test_the_letters_are_those_of_the_public_benchmark():
         "F F F F F",
         "G g a b c",
     ]
-
-
-def test_an_unknown_board_name_is_a_key_error():
-    with pytest.raises(KeyError):
-        board("atlantis")
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "size"),
-        ("S G F\nF F F", "2 rows"),
-        ("S G F F\nF F F\nF F F", "3 rows"),
-        ("S G x\nF F F\nF F F", r"cell \(0, 2\) holds 'x'"),
-        ("S F F\nF F F\nF F F", "lacks the letter 'G'"),
-        ("S G F\nF g F\nF F F", "lacks the letter 's'"),
-        ("S G F\nS F F\nF F F", "letter twice"),
-        ("F F F\nF F F\nF F F", "at least 1"),
-        ("F F F\nF F F\nF F F\nAgent 1: (0,0) to (1,1)", "Agent 0:"),
-        ("F F F\nF F F\nF F F\nAgent 0: (0,0)", "cannot read"),
-        ("F F F\nF F F\nF F F\nAgent 0: (0,0,0) to (1,1)", "cannot read"),
-        ("F F F\nF F F\nF F F\nAgent 0: (a,b) to (1,1)", "cannot read"),
-        ("F F F\nF F F\nF F F\nAgent 0: (-1,0) to (1,1)", "cannot read"),
-        ("F F F\nF F F\nF F F\nAgent 0: (0,3) to (1,1)", "lies outside"),
-        ("H F F\nF F F\nF F F\nAgent 0: (0,0) to (1,1)", "lies on a hole"),
-        (
-            "\n".join(["F " * 11] * 11) + "\nAgent 0: (0,0) to (1,1)",
-            "11 rows; the size of a board is 3 to 10",
-        ),
-        ("F F F\nF F F\nF F F" + "\nAgent 0: (0,0) to (1,1)" * 6, "6 agent lines; a board holds at most 5"),
-        ("F F F\nF F F\nF F F\nAgent 0: (" + "9" * 5000 + ",0) to (1,1)", "cannot read 'Agent 0: \\(9999"),
-        ("S F F\nF F F\nF F " + "x" * 5000, r"cell \(2, 2\) holds 'xxx"),
-    ],
-)
-def test_a_broken_notation_is_a_value_error_that_names_the_fault(text: str, message: str):
-    with pytest.raises(ValueError, match=message) as caught:
-        from_text(text)
-    assert len(str(caught.value)) < 500
-
-
-@repeatable
-@given(st.text(alphabet="SsABCGgabcFH \nxAgent0123:(),to-", max_size=200))
-def test_arbitrary_notation_raises_nothing_but_value_errors(text: str):
-    try:
-        problem = from_text(text)
-    except ValueError:
-        return
-    assert from_text(to_text(problem)).agents == problem.agents
 
 
 @repeatable

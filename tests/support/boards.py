@@ -6,7 +6,8 @@ from typing import Any
 from envgen.config import EnvConfig
 from envgen.families import FamilySpec
 from envgen.family import Source
-from envgen.mapf.problem import Instance, Problem, from_text
+from envgen.mapf.board_text import from_text
+from envgen.mapf.problem import Instance, Problem
 from envgen.sampling import sample
 
 _TEXTS = {
@@ -18,7 +19,7 @@ _TEXTS = {
     """,
     # One corridor with a bay: somebody has to step aside.
     "bay": """
-        S F F g
+        S F F s
         H F H H
         H H H H
         H H H H
@@ -33,7 +34,7 @@ _TEXTS = {
     """,
     # Wrong cyclic order on a ring: every goal is reachable, the problem is not solvable.
     "ring-order": """
-        S F F
+        F F F
         F H F
         F F F
         Agent 0: (0,0) to (0,0)

@@ -11,7 +11,7 @@ from support.public_rows import public_row, write_rows
 from envgen.dataset import write_dataset
 from envgen.errors import DataError
 from envgen.mapf.benchmark import SUITE_SHA256, load_suite
-from envgen.mapf.benchmark_text import from_benchmark_text
+from envgen.mapf.board_text import from_text
 from envgen.mapf.prompts import PromptStyle, answer
 from envgen.mapf.solver.solve import solve
 from infra.analysis.benchmark.sources import limited
@@ -38,7 +38,7 @@ def spec_of(model: str, **given: object) -> BenchmarkSpec:
 def solves_three_agents(handler: Handler) -> None:
     """The optimal plan where there are three agents, else no plan."""
     question = handler.question["messages"][0]["content"]
-    solution = solve(problem := from_benchmark_text(question))
+    solution = solve(problem := from_text(question))
     assert solution is not None
     sends(completion(answer(solution.plan) if problem.num_agents == 3 else "no plan"))(handler)
 

@@ -74,7 +74,7 @@ WALL = "S H G\nH H H\ns F g"
         ([[1]], "rows.jsonl: line 1: .*dict"),
         (
             [{"sample_id": "a", "num_agents": 2, "text": WALL}],
-            "rows.jsonl: line 1: 'a' has no plan, so no answer can be judged by its cost; leave it out",
+            "rows.jsonl: line 1: 'a' has no plan to compare costs with; leave it out",
         ),
         (
             [{"sample_id": "a", "num_agents": 3, "text": WALL}],

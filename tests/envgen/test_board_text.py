@@ -7,7 +7,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from support.boards import NAMES, board
 
-from envgen.mapf.benchmark_text import MAX_CHARACTERS, from_benchmark_text
+from envgen.mapf.board_text import MAX_CHARACTERS, from_text
 from envgen.mapf.problem import Problem, to_text
 from envgen.mapf.prompts import PromptStyle, prompt
 
@@ -35,8 +35,8 @@ def worded(problem: Problem, wording: str, first: int = 0) -> list[str]:
 
 
 def test_the_published_example_is_read_from_its_letters_and_from_its_lines():
-    assert from_benchmark_text(GRID) == PUBLISHED
-    assert from_benchmark_text("\n".join([GRID, *LINES])) == PUBLISHED
+    assert from_text(GRID) == PUBLISHED
+    assert from_text("\n".join([GRID, *LINES])) == PUBLISHED
     text = "\n".join(
         [
             "Solve this.",
@@ -53,7 +53,7 @@ def test_the_published_example_is_read_from_its_letters_and_from_its_lines():
             "Answer: (9, 9)",
         ]
     )
-    assert from_benchmark_text(text, "x") == PUBLISHED.model_copy(update={"id": "x"})
+    assert from_text(text, "x") == PUBLISHED.model_copy(update={"id": "x"})
 
 
 @settings(repeatable, max_examples=60)
@@ -67,7 +67,7 @@ def test_a_problem_comes_back_whatever_the_wording_of_its_agent_lines(
     problem: Problem, wording: str, first: int, between: str
 ):
     grid = "\n".join(to_text(problem).splitlines()[: problem.size])
-    again = from_benchmark_text(
+    again = from_text(
         f"Plan paths.\n\n{grid}{between}"
         + "\n".join(worded(problem, wording, first))
         + "\n\nAgent 0 goes first.\n"
@@ -81,13 +81,22 @@ def test_a_problem_comes_back_whatever_the_wording_of_its_agent_lines(
 @given(problems())
 def test_our_own_notation_and_prompt_are_such_texts(problem: Problem):
     problem = problem.model_copy(update={"holes": tuple(sorted(problem.holes))})
-    assert from_benchmark_text(to_text(problem)) == problem
-    assert from_benchmark_text(prompt(problem, PromptStyle.BOARD)) == problem
+    assert from_text(to_text(problem)) == problem
+    assert from_text(prompt(problem, PromptStyle.BOARD)) == problem
+
+
+@settings(repeatable, max_examples=60)
+@given(problems())
+def test_the_letters_alone_place_all_agents_where_no_start_lies_on_a_goal(problem: Problem):
+    cells = [cell for agent in problem.agents for cell in (agent.start, agent.goal)]
+    assume(len(set(cells)) == len(cells))
+    again = from_text("\n".join(to_text(problem).splitlines()[: problem.size]))
+    assert (again.agents, set(again.holes)) == (problem.agents, set(problem.holes))
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_named_boards_come_back(name: str):
-    assert from_benchmark_text(to_text(board(name)), name) == board(name)
+    assert from_text(to_text(board(name)), name) == board(name)
 
 
 @settings(repeatable, max_examples=60)
@@ -102,20 +111,20 @@ def test_an_agent_line_that_contradicts_the_letters_is_refused(problem: Problem,
     )
     text = "\n".join([*to_text(problem).splitlines()[: problem.size], *worded(wrong, WORDINGS[0])])
     with pytest.raises(ValueError, match="the agent lines ask for"):
-        from_benchmark_text(text)
+        from_text(text)
 
 
 def test_the_lines_decide_where_a_start_hides_a_goal_or_a_goal_a_start():
     hidden = make_problem(3, (), ((0, 0), (2, 2)), ((2, 2), (0, 0)))
     lines = worded(hidden, WORDINGS[1])
     for grid in ("S F F\nF F F\nF F s", "g F F\nF F F\nF F G", "S F F\nF F F\nF F G"):
-        assert from_benchmark_text("\n".join([grid, *lines])) == hidden
+        assert from_text("\n".join([grid, *lines])) == hidden
     with pytest.raises(ValueError, match="lacks the letter 'G'"):
-        from_benchmark_text("S F F\nF F F\nF F s")
+        from_text("S F F\nF F F\nF F s")
 
 
 def test_the_lines_decide_on_a_grid_that_shows_no_agent():
-    assert from_benchmark_text("\n".join(["F F F"] * 3 + LINES)) == PUBLISHED
+    assert from_text("\n".join(["F F F"] * 3 + LINES)) == PUBLISHED
 
 
 BAD = {
@@ -127,7 +136,7 @@ BAD = {
     "a size of 11": ("\n".join(["F " * 11] * 11), "no grid found"),
     "a missing row": ("Board:\nS G F F\nF F F F\nF F F F", "line 2: 3 rows of 4 letters"),
     "an unknown letter": (GRID.replace("A", "X"), "line 1: 2 rows of 3 letters"),
-    "two boards": (f"{GRID}\n\n{GRID}", "grids begin at lines 1 and 5; leave only the board that is meant"),
+    "two boards": (f"{GRID}\n\n{GRID}", "grids begin at lines 1 and 5; leave one of them"),
     "no agent": ("F F F\nF F F\nF F F", "Tuple should have at least 1 item"),
     "half an agent": (GRID.replace("A", "F"), "lacks the letter 'A'"),
     "a letter twice": (GRID.replace("F", "A", 1), "holds a letter twice"),
@@ -189,7 +198,7 @@ BAD = {
 @pytest.mark.parametrize(("text", "complaint"), BAD.values(), ids=list(BAD))
 def test_a_bad_text_is_refused_with_line_value_and_remedy(text: str, complaint: str):
     with pytest.raises(ValueError) as caught:  # noqa: PT011
-        from_benchmark_text(text)
+        from_text(text)
     assert complaint in str(caught.value)
     assert len(str(caught.value)) < 500
 
@@ -203,7 +212,7 @@ def test_no_text_takes_long(unit: str):
     for head in ("", "Agent 0: ", GRID + "\nAgent 0: "):
         text = (head + unit * MAX_CHARACTERS)[:MAX_CHARACTERS]
         with suppress(ValueError):
-            from_benchmark_text(text)
+            from_text(text)
     assert time.process_time() - begun < 2
 
 
@@ -211,7 +220,7 @@ def test_no_text_takes_long(unit: str):
 @given(st.text(alphabet="SsABCGgabcFH \nAgent0123:(),-[]", max_size=120), st.booleans())
 def test_arbitrary_text_raises_nothing_but_value_errors(text: str, board: bool):
     try:
-        problem = from_benchmark_text(f"{GRID}\n{text}" if board else text)
+        problem = from_text(f"{GRID}\n{text}" if board else text)
     except ValueError:
         return
-    assert from_benchmark_text(to_text(problem)).agents == problem.agents
+    assert from_text(to_text(problem)).agents == problem.agents
