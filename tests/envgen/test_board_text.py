@@ -136,7 +136,7 @@ BAD = {
     "a size of 11": ("\n".join(["F " * 11] * 11), "no grid found"),
     "a missing row": ("Board:\nS G F F\nF F F F\nF F F F", "line 2: 3 rows of 4 letters"),
     "an unknown letter": (GRID.replace("A", "X"), "line 1: 2 rows of 3 letters"),
-    "two boards": (f"{GRID}\n\n{GRID}", "grids begin at lines 1 and 5; leave one of them"),
+    "two boards": (f"{GRID}\n\n{GRID}", "grids begin at lines 1 and 5; leave"),
     "no agent": ("F F F\nF F F\nF F F", "Tuple should have at least 1 item"),
     "half an agent": (GRID.replace("A", "F"), "lacks the letter 'A'"),
     "a letter twice": (GRID.replace("F", "A", 1), "holds a letter twice"),
