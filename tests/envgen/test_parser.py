@@ -12,26 +12,8 @@ MEGABYTES_10 = 10_000_000
 cells = st.tuples(st.integers(0, 999), st.integers(0, 999))
 plans = st.lists(st.lists(cells, min_size=1, max_size=30).map(tuple), min_size=1, max_size=5).map(tuple)
 anything = st.text(alphabet=st.characters(), max_size=300)
-pieces = [
-    "Agent",
-    " ",
-    "\t",
-    "0",
-    "1",
-    "2",
-    "12",
-    "999",
-    "1000",
-    ":",
-    "(",
-    ")",
-    ",",
-    "(0,1)",
-    " (1,1)",
-    "Agent 0:",
-    "Agent 1:",
-]
-pieces += ["\n", "\r\n", "\n\n", "-", "١", "x", "\0"]
+pieces = ["Agent", " ", "\t", "0", "12", "999", "1000", ":", "(", ")", ",", "(0,1)", "Agent 0:", "Agent 1:"]
+pieces += ["\n", "\r\n", "-", "١", "x", "\0"]
 fragments = st.lists(st.sampled_from(pieces), max_size=40).map("".join)
 
 
@@ -111,48 +93,34 @@ def test_spacing_and_leading_zeros_do_not_matter(text: str):
     assert parse_plan(text, 1) == (((0, 1), (0, 2)),)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        " ",
-        "\n" * 100,
-        "I do not know.",
-        "Agent 0:",
-        "Agent 0: ",
-        "Agent 0: ()",
-        "Agent 0: (0)",
-        "Agent 0: (0,1,2)",
-        "Agent 0: (-1,0)",
-        "Agent 0: (+1,0)",
-        "Agent 0: (0.0,1)",
-        "Agent 0: (0;1)",
-        "Agent 0: 0,1",
-        "Agent 0: [0,1]",
-        "Agent 0: (0,1) -> (0,2)",
-        "Agent 0: (0,1), (0,2)",
-        "Agent 0: (0,1) (0,2",
-        "Agent 0: (0,1) (0,2))",
-        "Agent 0: (0,1) and then rest",
-        "- Agent 0: (0,1)",
-        "agent 0: (0,1)",
-        "Agent0: (0,1)",
-        "Agent 0 (0,1)",
-        "Agent A: (0,1)",
-        "Agent -1: (0,1)",
-        "Agent 00: (0,1)",
-        "Agent 10: (0,1)",
-        "Agent ٠: (0,1)",
-        "Agent 0: (١,٢)",
-        "Agent 0: (０,１)",
-        "Agent 0: (1000,0)",
-        "Agent 0: (99999999999999999999,0)",
-        "Agent 0: (1e3,0)",
-        "Agent 0: (0x1,0)",
-        "Agent 0: (__import__('os'),0)",
-        "Agent 0:\n(0,1) (0,2)",
-    ],
-)
+NOT_ANSWERS = """
+I do not know.
+Agent 0:
+Agent 0: ()
+Agent 0: (0)
+Agent 0: (0,1,2)
+Agent 0: (-1,0)
+Agent 0: (0.0,1)
+Agent 0: (0;1)
+Agent 0: [0,1]
+Agent 0: (0,1) -> (0,2)
+Agent 0: (0,1), (0,2)
+Agent 0: (0,1) (0,2
+Agent 0: (0,1) and then rest
+- Agent 0: (0,1)
+agent 0: (0,1)
+Agent0: (0,1)
+Agent 00: (0,1)
+Agent 10: (0,1)
+Agent ٠: (0,1)
+Agent 0: (１,２)
+Agent 0: (1000,0)
+Agent 0: (1e3,0)
+Agent 0: (__import__('os'),0)
+""".strip().splitlines()
+
+
+@pytest.mark.parametrize("text", ["", "\n" * 100, "Agent 0:\n(0,1) (0,2)", *NOT_ANSWERS])
 def test_text_that_is_not_in_the_answer_format_is_a_parse_error(text: str):
     with pytest.raises(PlanParseError, match="no line of the form"):
         parse_plan(text, 1)
@@ -180,31 +148,11 @@ def test_a_path_holds_at_most_500_cells():
     assert readable("Agent 0:" + " (0,0)" * (MAX_CELLS + 1), 1) is None
 
 
-@pytest.mark.parametrize(
-    "flood",
-    [
-        "a",
-        "(",
-        ")",
-        "(0,0)",
-        "(0,0) ",
-        "((((0,",
-        "9",
-        "١",
-        " ",
-        "\t",
-        "\n",
-        "\r",
-        " \n",
-        "Agent ",
-        "Agent 0:",
-        "Agent 0: (0,0) ",
-        "Agent 0: (0,0)\r",
-        "Agent 0: (\n",
-        "\0",
-        "😀",
-    ],
-)
+FLOODS = ["a", "(", "(0,0) ", "((((0,", "١", " ", "\t", "\n", " \n", "Agent ", "Agent 0:", "Agent 0: (0,0) "]
+FLOODS += ["Agent 0: (0,0)\r", "Agent 0: (\n", "\0", "😀"]
+
+
+@pytest.mark.parametrize("flood", FLOODS)
 def test_ten_megabytes_of_one_thing_hold_no_plan(flood: str):
     text = flood * (MEGABYTES_10 // len(flood))
     assert readable(text, 1) is None
@@ -233,12 +181,6 @@ def test_only_the_end_of_a_long_completion_is_read():
     assert parse_plan("x" * MEGABYTES_10 + "\nAgent 0: (0,0) (0,1)", 1) == (((0, 0), (0, 1)),)
     assert readable("Agent 0: (0,0) (0,1)\n" + "x" * MAX_CHARACTERS, 1) is None
     assert readable("Agent 0: (0,0) (0,1)\n" + "\n" * 1_000, 1) == (((0, 0), (0, 1)),)
-
-
-def test_of_thousands_of_agent_lines_the_last_ones_count():
-    lines = [f"Agent {i % 2}: ({i % 1_000},0)" for i in range(100_000)]
-    assert parse_plan("\n".join(lines), 2) == (((998, 0),), ((999, 0),))
-    assert parse_plan("\n".join(["Agent 0: (0,0)"] * 100_000), 1) == (((0, 0),),)
 
 
 def test_five_longest_paths_fit_into_what_is_read():
