@@ -23,8 +23,8 @@ from infra.runs.run import Run, RunRef
 from infra.runs.run_log import NAME
 from infra.runs.stage import Stage
 
-_DEEPEST = 3
-"""Folders from the runs folder down to a run: that of a study, of its round, of the run."""
+_DEEPEST = 2
+"""Folders from the runs folder down to a run: of its comparison, of the run."""
 _TAIL = 65_536
 """Bytes that are read of the end of a log."""
 
@@ -107,7 +107,7 @@ def run_name(directory: Path) -> str:
 
 
 def found_runs(folder: Path, depth: int = _DEEPEST) -> Iterator[Path]:
-    """The directories of curricula in a folder, also in those of comparisons and studies, sorted."""
+    """The directories of curricula in a folder, also in those of comparisons, sorted."""
     for path in sorted(folder.iterdir()) if folder.is_dir() else []:
         if not path.is_dir() or path.name.startswith((".", *RESERVED)):
             continue

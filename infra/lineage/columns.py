@@ -1,4 +1,4 @@
-"""The rates by which evaluations are compared, nested settings, and Markdown, as MLflow shows them."""
+"""The rates by which evaluations are compared and nested settings, as MLflow shows them."""
 
 import json
 import re
@@ -41,16 +41,3 @@ def flat(value: dict[str, Any], prefix: str = "") -> dict[str, str]:
         else:
             found[prefix + key] = item if isinstance(item, str) else json.dumps(item)
     return found
-
-
-def readable(markdown: str) -> str:
-    """Markdown for MLflow, whose tables have no space between columns, and whose headings of two lines
-    overlap."""
-
-    def line(text: str) -> str:
-        if text.startswith("# "):
-            return f"**{text[2:]}**"
-        row = text.startswith("|") and "---" not in text
-        return text.replace(" |", "&nbsp;&nbsp;&nbsp;|") if row else text
-
-    return "\n".join(map(line, markdown.split("\n")))

@@ -30,7 +30,6 @@ from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NOTE
 from envgen.frozen import Frozen
 from infra.config.settings import without_password
 from infra.lineage.checkpoint_tags import CURRICULUM, DIGEST, KEY, STAGE, Facts, quoted, tagged, unquoted
-from infra.lineage.columns import readable
 from infra.lineage.views import VIEWS, view_address
 
 EXPERIMENTS = "envwright/"
@@ -265,7 +264,7 @@ class Recorder:
 
         MLflow shows its first line, until somebody opens the rest.
         """
-        text = f"[Chart]({self._chart}). {readable(text)}"
+        text = f"[Chart]({self._chart}). {text}"
         self.client.set_experiment_tag(self.experiment, MLFLOW_RUN_NOTE, text)
         self._settings(run_id, {}, {MLFLOW_RUN_NOTE: text})
 

@@ -1,4 +1,4 @@
-"""Start a curriculum from the finished first stages of another one: files are linked or copied, and the steps
+"""Start a curriculum from the finished stage 0 of another one: files are linked or copied, and the steps
 find themselves done."""
 
 import os
@@ -17,9 +17,8 @@ _START_STEPS = ("start",)
 STAGE_STEPS = ("generate", "train", "evaluate", "summarize")
 
 
-def fork(source: Path, target: Path, preset: Preset, stages: int = 1) -> None:
-    """Make the run directory `target` of a preset with what the first `stages` of `source` have; nothing
-    happens if it exists.
+def fork(source: Path, target: Path, preset: Preset) -> None:
+    """Make the run directory `target` of a preset with the stage 0 of `source`; nothing happens if it exists.
 
     What the engineer wrote is left behind. The directory appears under its name when it is complete. A step
     whose files are missing or damaged is not done, and is simply done again."""
@@ -29,12 +28,8 @@ def fork(source: Path, target: Path, preset: Preset, stages: int = 1) -> None:
     shutil.rmtree(partial, ignore_errors=True)
     here, there = Run(directory=source), Run(directory=partial)
     _take(here, there, _ROOT_STEPS)
-    for number in range(BASE_POLICY, stages):
-        _take(
-            here.evaluation(number),
-            there.evaluation(number),
-            STAGE_STEPS if number > BASE_POLICY else _START_STEPS,
-        )
+    for number, steps in ((BASE_POLICY, _START_STEPS), (0, STAGE_STEPS)):
+        _take(here.evaluation(number), there.evaluation(number), steps)
     there.write(Run.curriculum, new_curriculum(target.name, preset))
     os.replace(partial, target)
     sync_directory(target.parent)

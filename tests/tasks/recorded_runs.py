@@ -46,8 +46,7 @@ def stage_runs(client: MlflowClient, name: str) -> dict:
 
 
 def traces(client: MlflowClient, run_id: str) -> list[Trace]:
-    found = client.search_traces(locations=experiments(client), run_id=run_id)
-    return sorted(found, key=lambda trace: trace.info.tags["candidate"])
+    return list(client.search_traces(locations=experiments(client), run_id=run_id))
 
 
 def everything(client: MlflowClient) -> list[str]:

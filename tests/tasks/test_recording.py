@@ -171,10 +171,9 @@ def test_a_proposal_is_a_trace_of_answers_and_what_was_read(tracked: MlflowClien
     run = finished_run(tmp_path / "runs" / "traced", (3, 5), preset("traced"))
     record(run)
     stage = stage_runs(tracked, "traced")[0]
-    other, chosen = traces(tracked, stage.info.run_id)
-    assert [trace.info.tags["chosen"] for trace in (other, chosen)] == ["false", "true"]
+    [trace] = traces(tracked, stage.info.run_id)
     root, *calls = sorted(
-        chosen.data.spans, key=lambda span: (span.parent_id is not None, span.start_time_ns, span.name)
+        trace.data.spans, key=lambda span: (span.parent_id is not None, span.start_time_ns, span.name)
     )
     assert [(span.name, span.span_type, span.status.status_code.value) for span in (root, *calls)] == [
         ("design stage 1", "AGENT", "OK"),
@@ -202,13 +201,13 @@ def test_a_proposal_is_a_trace_of_answers_and_what_was_read(tracked: MlflowClien
     }
     assert calls[1].outputs == {"error": "no JSON"}
     assert calls[3].outputs["projection"] == ["shares were scaled"]
-    assert chosen.info.token_usage == {"input_tokens": 30, "output_tokens": 12, "total_tokens": 42}
-    assert (chosen.info.execution_duration, chosen.info.state.value) == (2500, "OK")
-    assert json.loads(chosen.info.tags["mlflow.linkedPrompts"]) == [
+    assert trace.info.token_usage == {"input_tokens": 30, "output_tokens": 12, "total_tokens": 42}
+    assert (trace.info.execution_duration, trace.info.state.value) == (2500, "OK")
+    assert json.loads(trace.info.tags["mlflow.linkedPrompts"]) == [
         {"name": "envwright-compact-V6", "version": "1"}
     ]
     [model] = [output.model_id for output in stage.outputs.model_outputs]
-    assert chosen.info.trace_metadata["mlflow.modelId"] == model, "the checkpoint answered"
+    assert trace.info.trace_metadata["mlflow.modelId"] == model, "the checkpoint answered"
 
 
 def test_calls_that_failed_are_traces_too(tracked: MlflowClient, tmp_path: Path):
@@ -218,7 +217,7 @@ def test_calls_that_failed_are_traces_too(tracked: MlflowClient, tmp_path: Path)
     )
     record(run)
     runs = stage_runs(tracked, "failed")
-    failed = traces(tracked, runs[0].info.run_id)[1]
+    [failed] = traces(tracked, runs[0].info.run_id)
     assert failed.info.state.value == "ERROR"
     assert [(span.name, span.status.description) for span in failed.data.spans if span.parent_id] == [
         ("no answer", "the model could not answer: it is down")
