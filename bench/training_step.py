@@ -26,7 +26,7 @@ def options(steps: int) -> dict[str, Any]:
 def write_data(path: Path) -> None:
     """Draw the training data of the default config of `tiny`."""
     from envgen.dataset import write_dataset
-    from envgen.family import Source
+    from envgen.environment import Source
     from envgen.sampling import sample
 
     preset = load_preset("tiny")

@@ -10,8 +10,8 @@ from engineer.proposal import MAX_TEXT
 from engineer.words import plural
 from envgen.config import SHARE, EnvConfig, Part
 from envgen.errors import ConfigError, shown
-from envgen.family import Space, Stratum
 from envgen.files import canonical_json
+from envgen.space import Space, Stratum
 
 MAX_RATIONALE = 600
 MAX_DEPTH = 20

@@ -11,8 +11,8 @@ from pydantic import Field
 
 from envgen.breakdown import Breakdown
 from envgen.config import EnvConfig
-from envgen.family import Space
 from envgen.frozen import Frozen
+from envgen.space import Space
 
 UNSOLVED, SOLVED = 0.05, 0.95
 """Valid rates below the first count as unsolved, above the second as solved."""

@@ -12,8 +12,8 @@ from pydantic import Field, JsonValue
 
 from envgen.breakdown import Breakdown, Difference
 from envgen.config import EnvConfig
-from envgen.family import Space
 from envgen.frozen import Frozen
+from envgen.space import Space
 
 
 class Answered(Frozen):

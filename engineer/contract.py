@@ -43,8 +43,8 @@ from engineer.context import DesignContext
 from engineer.proposal import Proposal
 from engineer.spec import EngineerSpec
 from envgen.config import EnvConfig
-from envgen.family import Space
 from envgen.frozen import Frozen
+from envgen.space import Space
 from policy.chat.contract import ChatModel
 
 

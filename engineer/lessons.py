@@ -10,8 +10,8 @@ from engineer.prompt import design_prompt
 from engineer.teacher import at_level, level, teach
 from envgen.breakdown import Breakdown, Counts, Labelled
 from envgen.config import SHARE, EnvConfig, Part
-from envgen.family import Knob, Space
 from envgen.seeds import generator
+from envgen.space import Knob, Space
 
 MOST_EVALUATED = 200
 TAUGHT = ("V1", "V2", "V3", "V4", "V5", "V6", "V6S", "V6W", "V6W", "V6W")

@@ -23,7 +23,7 @@ from engineer.spec import Wording
 from engineer.words import named, plural
 from envgen.breakdown import Difference, Rate
 from envgen.config import SHARE
-from envgen.family import Knob, Space
+from envgen.space import Knob, Space
 
 BUDGETS: dict[Module, dict[Wording, int]] = {
     Module.FAILURES: {"full": 1_400, "compact": 500},

@@ -11,7 +11,7 @@ from math import floor
 from engineer.context import DesignContext
 from envgen.breakdown import Counts
 from envgen.config import SHARE, EnvConfig, Part
-from envgen.family import Knob, Stratum
+from envgen.space import Knob, Stratum
 
 PARTS = ((10, 1), (30, 2), (70, 3), (90, 2), (101, 1))
 """(percent valid, parts of the data): of a stratum whose valid rate is below the first, and not below the one

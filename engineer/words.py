@@ -1,6 +1,6 @@
 """Words for what a space has."""
 
-from envgen.family import Space
+from envgen.space import Space
 
 
 def plural(noun: str) -> str:

@@ -7,8 +7,9 @@ from typing import NamedTuple, Self
 import numpy as np
 from pydantic import Field, NonNegativeInt, model_validator
 
-from envgen.family import Space, Verdict
+from envgen.environment import Verdict
 from envgen.frozen import Frozen
+from envgen.space import Space
 
 _Z = 1.959963984540054
 """The standard normal distribution's 97.5 % quantile."""

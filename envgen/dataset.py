@@ -9,14 +9,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from envgen.errors import ConfigError, DataError, shown
-from envgen.families import FamilySpec
 from envgen.files import atomic_path, canonical_json
+from envgen.registry import EnvironmentSpec
+from envgen.rows import instance_of, instance_row, instance_schema
 
 T = TypeVar("T")
 _DAMAGED = (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError)
 """What pyarrow raises for damaged files; undecodable text is a ValueError."""
 
-USUAL = FamilySpec()
+USUAL = EnvironmentSpec()
 """The family of a file that names none."""
 _FAMILY = b"envwright.family"
 
@@ -34,7 +35,7 @@ def write_dataset(
     instances: Sequence[Any],
     style: str,
     origin: dict,
-    family: FamilySpec = USUAL,
+    family: EnvironmentSpec = USUAL,
     extra: Sequence[tuple[pa.Field, Sequence]] = (),
 ) -> None:
     """Write a data set atomically, prompts in a style of its family included.
@@ -42,8 +43,9 @@ def write_dataset(
     `origin` (config, seed, sampling report) goes into the file's metadata, `extra` into columns of its own,
     as `NAME`.
     """
-    of = family.load()
-    table = pa.Table.from_pylist([of.row(instance, style) for instance in instances], schema=of.schema)
+    environment = family.load()
+    rows = [instance_row(environment, instance, style) for instance in instances]
+    table = pa.Table.from_pylist(rows, schema=instance_schema(environment))
     metadata = {
         "envwright.origin": canonical_json(origin),
         "envwright.versions": canonical_json({"envwright": version("envwright"), "pyarrow": pa.__version__}),
@@ -53,7 +55,7 @@ def write_dataset(
     write_table(path, with_family(table.replace_schema_metadata(metadata), family))
 
 
-def with_family(table: pa.Table, family: FamilySpec) -> pa.Table:
+def with_family(table: pa.Table, family: EnvironmentSpec) -> pa.Table:
     """The table with the family of its instances in the metadata, as `family_of` reads it."""
     named = {} if family == USUAL else {_FAMILY: canonical_json(family).encode()}
     return table.replace_schema_metadata({**(table.schema.metadata or {}), **named})
@@ -65,11 +67,11 @@ def write_table(path: Path, table: pa.Table) -> None:
         pq.write_table(table, temporary, write_page_checksum=True)
 
 
-def family_of(path: Path) -> FamilySpec:
+def family_of(path: Path) -> EnvironmentSpec:
     """The family of a file's instances; DataError if the file is missing or damaged, or if there is none."""
     found = _opened(path, lambda file: file.schema_arrow.metadata or {}).get(_FAMILY)
     try:
-        spec = USUAL if found is None else FamilySpec.model_validate_json(found)
+        spec = USUAL if found is None else EnvironmentSpec.model_validate_json(found)
         spec.load()
     except (ValueError, ConfigError) as error:
         raise DataError(f"{path}: its family cannot be loaded: {error}") from None
@@ -88,9 +90,9 @@ def row_count(path: Path) -> int:
 
 def read_dataset(path: Path) -> list[Any]:
     """Instances of a data set; DataError if the file is missing, not Parquet, or of another schema."""
-    family = family_of(path).load()
-    rows = read_table(path, family.schema).to_pylist()
-    return [family.instance(row, f"{path}: row {index}") for index, row in enumerate(rows)]
+    environment = family_of(path).load()
+    rows = read_table(path, instance_schema(environment)).to_pylist()
+    return [instance_of(environment, row, f"{path}: row {index}") for index, row in enumerate(rows)]
 
 
 def read_table(path: Path, schema: pa.Schema) -> pa.Table:

@@ -4,12 +4,13 @@ from collections.abc import Callable
 from typing import Any
 
 from envgen.config import SHARE, EnvConfig, Part
+from envgen.environment import Environment, Source
 from envgen.errors import SamplingError, ShortageError
-from envgen.family import Knob, Source, TaskFamily
+from envgen.space import Knob
 
 
 def sample(
-    family: TaskFamily,
+    family: Environment,
     config: EnvConfig,
     count: int,
     source: Source,
@@ -25,7 +26,7 @@ def sample(
     instances: list[Any] = []
     report: dict[str, Any] = {}
     for name, wanted in config.counts(count).items():
-        drawn = family.draw(name, config.strata[name].knobs, wanted, source, held_out)
+        drawn = family.generate(name, config.strata[name].knobs, wanted, source, held_out)
         instances += drawn.instances
         report[name] = drawn.report
         if progress and drawn.instances:
@@ -34,7 +35,7 @@ def sample(
 
 
 def attainable(
-    family: TaskFamily,
+    family: Environment,
     config: EnvConfig,
     count: int,
     source: Source,
@@ -57,7 +58,7 @@ def attainable(
             if key in drawn:
                 continue
             try:
-                family.draw(name, knobs, wanted, source, held_out)
+                family.generate(name, knobs, wanted, source, held_out)
             except ShortageError as error:
                 short.add(name)
                 config, note = _shrink(family, config, name, error.found, count, short)
@@ -69,7 +70,7 @@ def attainable(
 
 
 def _shrink(
-    family: TaskFamily, config: EnvConfig, name: str, found: list[Any], count: int, short: set[str]
+    family: Environment, config: EnvConfig, name: str, found: list[Any], count: int, short: set[str]
 ) -> tuple[EnvConfig, str]:
     """Give a short stratum the share that it can fill, and the rest to the last one that is not short."""
     takers = [other for other in config.strata if other not in short]

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+from envgen.environment import Environment
 from envgen.errors import ConfigError
-from envgen.family import TaskFamily
 
 ALL = "all"
 """What all groups of a kind together are called."""
@@ -79,7 +79,7 @@ class Benchmark:
     curve: Curve
 
 
-def benchmark_of(family: TaskFamily) -> Benchmark:
+def benchmark_of(family: Environment) -> Benchmark:
     """The benchmark of a family; ConfigError if it has none."""
     found = getattr(family, "benchmark", None)
     if found is None:

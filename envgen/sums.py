@@ -1,4 +1,4 @@
-"""Sums of whole numbers as a task family: the worked example, with all that a family has to have.
+"""Sums of whole numbers as an environment: the worked example, with all that an environment has to define.
 
 family:
   name: sums
@@ -12,10 +12,9 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from envgen.families import Family
-from envgen.family import Knob, Label, Space, Stratum
+from envgen.environment import Environment, Instance, Verdict
 from envgen.frozen import Frozen
-from envgen.plain import PlainFamily, PlainInstance, PlainVerdict
+from envgen.space import Knob, Label, Space, Stratum
 
 
 class Options(Frozen):
@@ -30,27 +29,23 @@ DIGITS = Knob(
     low=1,
     high=6,
     step=1,
-    means="the digits of each number; of 1.5 half of the sums have one and half have two",
+    description="the digits of each number; of 1.5 half of the sums have one and half have two",
 )
 CARRIES = Knob(
     name="carry_ratio",
     word="carries",
     step=0.25,
-    means="the share of the sums in which a digit is carried",
-    label=Label(
-        name="carry",
-        asks="a digit is carried",
-        present="where a digit is carried",
-        absent="where none is",
-    ),
+    description="the share of the sums in which a digit is carried",
+    label=Label(name="carry", condition="a digit is carried"),
 )
 
 
-class Sums(PlainFamily):
+class Sums(Environment):
     """Sums of whole numbers, as `What is 12 + 7?`; the order of the terms makes no difference."""
 
     name, version = "sums", "1"
-    whole = ("digits",)
+    Options = Options
+    integer_knobs = ("digits",)
 
     def __init__(self, options: Options) -> None:
         strata = [Stratum(name=str(n), label=f"{n} terms", knobs=(DIGITS, CARRIES)) for n in options.terms]
@@ -58,15 +53,13 @@ class Sums(PlainFamily):
             strata=tuple(strata),
             key="terms",
             noun="kind of sum",
-            short="kind",
             task="adds whole numbers",
             guideline="Ask for more digits and carries where most sums are right, for fewer where most fail.",
             categories=("unreadable", "wrong"),
             terms=("close",),
-            mention=r"\b\d terms",
         )
 
-    def draw_one(self, stratum: str, knobs: Mapping[str, float], rng: np.random.Generator) -> PlainInstance:
+    def generate_one(self, stratum: str, knobs: Mapping[str, float], rng: np.random.Generator) -> Instance:
         """Terms drawn digit by digit; where nothing is carried no digits in one place sum to more than 9."""
         terms, carried = np.zeros(int(stratum), int), False
         for place in range(int(knobs["digits"])):
@@ -76,7 +69,7 @@ class Sums(PlainFamily):
                 column = rng.integers(first, 10, len(terms))
             terms += column * 10**place
             carried = carried or column.sum() > 9
-        return PlainInstance(
+        return Instance(
             id="+".join(map(str, sorted(terms))),
             stratum=stratum,
             question=f"What is {' + '.join(map(str, terms))}?",
@@ -84,16 +77,13 @@ class Sums(PlainFamily):
             labels=frozenset(["carry"] if carried else []),
         )
 
-    def judge_one(self, instance: PlainInstance, answer: str) -> PlainVerdict:
+    def judge_one(self, instance: Instance, answer: str) -> Verdict:
         """The last number of an answer is what it says."""
         said, right = re.findall(r"(?:(?<!\w)-)?(?<![\d.])\d+", answer[-200:]), instance.answer
         if not said:
-            return PlainVerdict(valid=False, category="unreadable", detail="no number", terms={"close": 0})
+            return Verdict(valid=False, category="unreadable", detail="no number", terms={"close": 0})
         same = sum(a == b for a, b in zip(said[-1][::-1], right[::-1], strict=False))
         terms = {"close": same / len(right)}
         if said[-1] == right:
-            return PlainVerdict(valid=True, terms=terms)
-        return PlainVerdict(valid=False, category="wrong", detail=f"{said[-1]}, not {right}", terms=terms)
-
-
-FAMILY = Family(Options, Sums)
+            return Verdict(valid=True, terms=terms)
+        return Verdict(valid=False, category="wrong", detail=f"{said[-1]}, not {right}", terms=terms)

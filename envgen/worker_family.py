@@ -9,9 +9,9 @@ from typing import NoReturn
 
 import numpy as np
 
+from envgen.environment import Environment, Instance, Verdict
 from envgen.errors import ConfigError
-from envgen.family import Stratum
-from envgen.plain import PlainFamily, PlainInstance, PlainVerdict
+from envgen.space import Stratum
 from envgen.worker import GeneratorError, Worker
 
 TAGGED = "\n\nGive your final answer between <answer> and </answer>."
@@ -23,7 +23,7 @@ SCORER_FAILED = "scorer_failed"
 _ANSWER = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)
 
 
-class WorkerFamily(PlainFamily):
+class WorkerFamily(Environment):
     """Base of families over `Worker`, whose methods are `draw` and `score`.
 
     `draw(stratum, knobs, seed)` returns `question`, `answer`, `identity`, a text, and `entry`, all that
@@ -37,13 +37,13 @@ class WorkerFamily(PlainFamily):
     name: str
     worker: Worker
 
-    def draw_one(self, stratum: str, knobs: Mapping[str, float], rng: np.random.Generator) -> PlainInstance:
+    def generate_one(self, stratum: str, knobs: Mapping[str, float], rng: np.random.Generator) -> Instance:
         """One instance; ConfigError names stratum, knobs and seed where the generator fails."""
         return self.entry(stratum, knobs, int(rng.integers(2**31)))
 
-    def entry(self, stratum: str, knobs: Mapping[str, float], seed: int) -> PlainInstance:
+    def entry(self, stratum: str, knobs: Mapping[str, float], seed: int) -> Instance:
         """The instance of a seed; ConfigError likewise."""
-        given = {name: int(value) if name in self.whole else value for name, value in knobs.items()}
+        given = {name: int(value) if name in self.integer_knobs else value for name, value in knobs.items()}
         try:
             drawn = self.worker.call("draw", stratum, given, seed)
         except GeneratorError as error:
@@ -52,7 +52,7 @@ class WorkerFamily(PlainFamily):
             self._fail(stratum, given, seed, f"its identity is {drawn['identity']!r}; expected a text")
         # A label that no knob asks for would not be drawn.
         asked = {knob.label.name for knob in self.space[stratum].knobs if knob.label}
-        return PlainInstance(
+        return Instance(
             id=hashlib.sha256(f"{self.name}\n{drawn['identity']}".encode("utf-8", "replace")).hexdigest()[
                 :32
             ],
@@ -75,7 +75,7 @@ class WorkerFamily(PlainFamily):
         """What messages call the generator."""
         return self.name
 
-    def judge(self, instances: Sequence[PlainInstance], answers: Sequence[str]) -> list[PlainVerdict]:
+    def judge(self, instances: Sequence[Instance], answers: Sequence[str]) -> list[Verdict]:
         """A verdict for each answer, in order; behind the limit of a batch none could be judged."""
         limit, begun = self.worker.limits.batch_seconds, time.monotonic()
         late = _verdict(SCORER_FAILED, f"the answers of one call took more than {limit:g} s", 0)
@@ -84,7 +84,7 @@ class WorkerFamily(PlainFamily):
             for pair in zip(instances, answers, strict=True)
         ]
 
-    def judge_one(self, instance: PlainInstance, answer: str) -> PlainVerdict:
+    def judge_one(self, instance: Instance, answer: str) -> Verdict:
         """The verdict on what stands between the last answer tags, or on all of it where there are none."""
         tagged = _ANSWER.findall(answer[-2 * LONGEST_ANSWER :])
         said = (tagged[-1] if tagged else answer).strip()
@@ -97,12 +97,12 @@ class WorkerFamily(PlainFamily):
             return _verdict(SCORER_FAILED, str(error), 0)
         if isinstance(score, bool | int | float) and 0 <= score <= 1 + 1e-9:
             if score >= 1 - 1e-9:
-                return PlainVerdict(valid=True, terms={"partial": 1.0})
+                return Verdict(valid=True, terms={"partial": 1.0})
             category = "near_miss" if score > 0 else "wrong"
             return _verdict(category, f"score {score:.2f}, reference {instance.answer[:200]}", float(score))
         return _verdict(SCORER_FAILED, f"score returned {score!r}; expected a number from 0 to 1", 0)
 
-    def prompt(self, instance: PlainInstance, style: str) -> str:
+    def prompt(self, instance: Instance, style: str) -> str:
         """The question, which in style `tagged` asks for answer tags."""
         return instance.question + (TAGGED if style == "tagged" else "")
 
@@ -136,5 +136,5 @@ class WorkerFamily(PlainFamily):
         return max((self.prompt(one, style) for one in found), key=len)
 
 
-def _verdict(category: str, detail: str, score: float) -> PlainVerdict:
-    return PlainVerdict(valid=False, category=category, detail=detail, terms={"partial": score})
+def _verdict(category: str, detail: str, score: float) -> Verdict:
+    return Verdict(valid=False, category=category, detail=detail, terms={"partial": score})

@@ -16,8 +16,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from envgen.config import SHARE, EnvConfig
 from envgen.errors import ConfigError, SamplingError
-from envgen.family import Knob, Space
 from envgen.files import write_json
+from envgen.space import Knob, Space
 from infra.analysis.stage_view import proposal_markdown
 from infra.runs.decision import MAX_COMMENT, Decision, Verdict
 from infra.runs.next_config import decided, previous_config, store_decision
@@ -140,7 +140,7 @@ def _config_form(space: Space) -> type[BaseModel]:
 
 
 def _number(knob: Knob) -> tuple[type, Any]:
-    description = f"{knob.means[0].upper()}{knob.means[1:]}; {knob.low:g} to {knob.high:g}."
+    description = f"{knob.description[0].upper()}{knob.description[1:]}; {knob.low:g} to {knob.high:g}."
     return float, Field(ge=knob.low, le=knob.high, title=knob.name, description=description)
 
 

@@ -5,9 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from envgen.breakdown import Difference, paired_difference
+from envgen.environment import Environment, FaultCount, Instance
 from envgen.errors import DataError
-from envgen.family import Instance, TaskFamily
-from envgen.faults import Faults
 from envgen.frozen import Frozen
 from policy.chat.contract import ChatModel, Progress, Sampling, ask
 from policy.rollouts import Rollout
@@ -22,7 +21,7 @@ class Changes(Frozen):
 
 def evaluate(
     model: ChatModel,
-    family: TaskFamily,
+    family: Environment,
     instances: Sequence[Instance],
     style: str,
     sampling: Sampling,
@@ -31,7 +30,7 @@ def evaluate(
     """One rollout an instance, in order; DataError if too many answers could not be judged."""
     completions = model.complete([ask(family.prompt(i, style)) for i in instances], sampling, progress)
     verdicts = family.judge(instances, [completion.text for completion in completions])
-    Faults(family.space).add(verdicts, last=True)
+    FaultCount(family.space).add(verdicts, last=True)
     return [
         Rollout(
             instance=instance,

@@ -8,9 +8,10 @@ from pydantic import ConfigDict, SkipValidation
 
 from envgen.breakdown import Breakdown, Judged, count_verdicts
 from envgen.dataset import USUAL, family_of, read_table, with_family, write_table
-from envgen.families import FamilySpec
-from envgen.family import Instance, TaskFamily, Verdict
+from envgen.environment import Environment, Instance, Verdict
 from envgen.frozen import Frozen
+from envgen.registry import EnvironmentSpec
+from envgen.rows import instance_of, instance_row, instance_schema, verdict_of, verdict_row, verdict_schema
 
 _ANSWER = pa.schema(
     [
@@ -33,14 +34,16 @@ class Rollout(Frozen):
     verdict: SkipValidation[Verdict]
 
 
-def write_rollouts(path: Path, rollouts: Sequence[Rollout], style: str, family: FamilySpec = USUAL) -> None:
+def write_rollouts(
+    path: Path, rollouts: Sequence[Rollout], style: str, family: EnvironmentSpec = USUAL
+) -> None:
     """Write rollouts atomically, in order: columns of the instance, of the answer and of the verdict."""
     of = family.load()
     rows = [
         {
-            **of.row(rollout.instance, style),
+            **instance_row(of, rollout.instance, style),
             **{name: getattr(rollout, name) for name in _ANSWER.names},
-            **of.verdict_row(rollout.verdict),
+            **verdict_row(rollout.verdict),
         }
         for rollout in rollouts
     ]
@@ -52,19 +55,19 @@ def read_rollouts(path: Path) -> list[Rollout]:
     family = family_of(path).load()
     return [
         Rollout(
-            instance=family.instance(row, f"{path}: row {index}"),
-            verdict=family.verdict({name: row[name] for name in family.verdict_schema.names}),
+            instance=instance_of(family, row, f"{path}: row {index}"),
+            verdict=verdict_of(family, row, f"{path}: row {index}"),
             **{name: row[name] for name in _ANSWER.names},
         )
         for index, row in enumerate(read_table(path, _schema(family)).to_pylist())
     ]
 
 
-def _schema(family: TaskFamily) -> pa.Schema:
-    return pa.schema([*family.schema, *_ANSWER, *family.verdict_schema])
+def _schema(family: Environment) -> pa.Schema:
+    return pa.schema([*instance_schema(family), *_ANSWER, *verdict_schema(family)])
 
 
-def breakdown_of(family: TaskFamily, rollouts: Iterable[Rollout]) -> Breakdown:
+def breakdown_of(family: Environment, rollouts: Iterable[Rollout]) -> Breakdown:
     """Failure breakdown of rollouts."""
     judged = (
         Judged(

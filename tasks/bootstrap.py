@@ -12,9 +12,9 @@ from prefect import task
 from engineer.lessons import TAUGHT, lessons
 from envgen.dataset import write_dataset
 from envgen.errors import ChildError, ConfigError, ModelError, shown
-from envgen.family import Space
 from envgen.files import canonical_json, write_json
 from envgen.seeds import seed_integer
+from envgen.space import Space
 from infra.config.preset import TUNING_SEED, load_preset
 from infra.runs.data import validation_instances
 from policy.child import run_child
@@ -125,7 +125,7 @@ def _designs(recipe: BootstrapRecipe) -> list[Example]:
     if not design_chunks(recipe):
         return []
     family = load_preset(recipe.presets[0]).task
-    spaces = getattr(family, "random_space", lambda rng: whole_or_part(family.space, rng))
+    spaces = family.random_space or (lambda rng: whole_or_part(family.space, rng))
     taught = recipe.design_variants or TAUGHT
     each = recipe.design_batch_size * DESIGN_BATCHES
     chunks = max(design_chunks(recipe), -(-READ_BY_TOKENIZER // each))

@@ -5,7 +5,7 @@ from typing import Any
 from prefect import task
 
 from envgen.config import EnvConfig
-from envgen.family import Source
+from envgen.environment import Source
 from envgen.sampling import sample
 from infra.config.preset import Preset
 from infra.runs.data import held_out, validation_instances

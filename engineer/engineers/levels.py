@@ -10,7 +10,7 @@ from engineer.engineers.shares import current_parts, raw_config, valid_rates
 from engineer.proposal import Proposal
 from engineer.words import named
 from envgen.config import SHARE, Part
-from envgen.family import Space, Stratum
+from envgen.space import Space, Stratum
 
 DIGITS = 6
 """Sums of steps are rounded to so many digits, so that 0.2 + 0.1 is a level and not a little more."""

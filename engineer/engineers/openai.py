@@ -12,7 +12,7 @@ from engineer.contract import Brief, Engineer, EngineerOptions
 from engineer.engineers.asking import ask_model
 from engineer.proposal import Proposal
 from envgen.errors import ConfigError
-from envgen.family import Space
+from envgen.space import Space
 from policy.chat.endpoint import Endpoint, check_endpoint, read_key
 
 

@@ -11,14 +11,13 @@ from pydantic import ValidationError
 from engineer.contract import Engineer, EngineerOptions
 from engineer.spec import EngineerSpec
 from envgen.errors import ConfigError, describe_validation_error
-from envgen.family import Space
-from envgen.plugins import Plugins
+from envgen.registry import Registry
+from envgen.space import Space
 
-_ENGINEERS = Plugins(
+_ENGINEERS = Registry(
     group="envwright.engineers",
-    noun="engineer",
     field="engineer.name",
-    kind="engineer.contract:Engineer",
+    kind=Engineer,
     ours={
         "checkpoint": "engineer.engineers.asking:CHECKPOINT",
         "base": "engineer.engineers.asking:BASE",
@@ -38,12 +37,12 @@ _ENGINEERS = Plugins(
 
 def known_engineers() -> list[str]:
     """Every name that `find_engineer` knows, our own first."""
-    return _ENGINEERS.known()
+    return _ENGINEERS.names()
 
 
 def find_engineer(name: str) -> Engineer[Any]:
     """The engineer of a name; ConfigError if it is unknown, given twice or cannot be loaded."""
-    return _ENGINEERS.find(name)
+    return _ENGINEERS.load(name)
 
 
 def read_options(spec: EngineerSpec, engineer: Engineer[Any]) -> EngineerOptions:

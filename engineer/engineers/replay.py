@@ -10,8 +10,8 @@ from engineer.contract import Brief, Engineer, EngineerOptions
 from engineer.proposal import Proposal
 from envgen.config import EnvConfig
 from envgen.errors import DataError, describe_validation_error
-from envgen.family import Space
 from envgen.files import read_text
+from envgen.space import Space
 
 RESULTS = "results.json"
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from engineer.context import DesignContext, StageRecord
 from envgen.config import SHARE, Part
-from envgen.family import Space
+from envgen.space import Space
 
 
 def valid_rates(context: DesignContext, record: StageRecord) -> dict[str, float]:

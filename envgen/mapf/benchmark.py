@@ -15,13 +15,12 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from envgen.dataset import NAME, column_names, read_dataset, read_table, write_dataset
+from envgen.environment import Source
 from envgen.errors import DataError
-from envgen.family import Source
 from envgen.files import file_digest
 from envgen.mapf.problem import MAX_SIZE, Instance, identity
 from envgen.mapf.problem_files import BenchmarkRow, parsed
 from envgen.mapf.prompts import PromptStyle
-from envgen.mapf.rows import SCHEMA
 from envgen.mapf.sampler import draw_size
 from envgen.mapf.solver.solve import solve_many
 
@@ -38,7 +37,7 @@ EVERYTHING = "all"
 """The subset of instances that belong to none of `SUBSETS`."""
 SEED = 2026
 SUITE = Path(__file__).parent / "benchmark.parquet"
-SUITE_SHA256 = "1e2953b8e77408f0e0329851ef840b96f3eb0d5750aa4e677e5cd50a11cf11ec"
+SUITE_SHA256 = "738d0f442dcf4857e889f833332160568645feffd975d3fcda72db3e73e58bff"
 """Of the file; `write_suite` draws it again and returns the digest."""
 SUBSET = pa.field("subset", pa.string(), nullable=False, metadata={"doc": "wait subset"})
 HOLE_RATIO = pa.field(
@@ -188,9 +187,12 @@ def suite_identities(agents: int) -> frozenset[str]:
 @cache
 def _identities() -> dict[int, frozenset[str]]:
     _check_suite()
-    columns = read_table(SUITE, pa.schema([SCHEMA.field("num_agents"), SCHEMA.field("id")])).to_pydict()
-    rows = list(zip(*columns.values(), strict=True))
-    return {agents: frozenset(name for number, name in rows if number == agents) for agents in AGENTS}
+    ids = _column(SUITE, pa.field("id", pa.string(), nullable=False))
+    cells = [name.partition("/")[2] for name in _column(SUITE, NAME)]
+    return {
+        agents: frozenset(id for id, cell in zip(ids, cells, strict=True) if cell.startswith(f"{agents}ag_"))
+        for agents in AGENTS
+    }
 
 
 def _check_suite() -> None:

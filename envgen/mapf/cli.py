@@ -41,7 +41,7 @@ def generate(
 ) -> None:
     """Draw a data set of boards with exact counts and labels, without instances of the benchmark suite."""
     from envgen.dataset import write_dataset
-    from envgen.family import Source
+    from envgen.environment import Source
     from envgen.mapf.family import MapfFrozenLake
     from envgen.mapf.space import Options, check_config
     from envgen.sampling import sample

@@ -1,32 +1,30 @@
 """MAPF-FrozenLake as a task family; the paper's testbed (arXiv 2606.17682)."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from envgen.config import EnvConfig
+from envgen.environment import Environment, Sample, Source
 from envgen.errors import ConfigError
-from envgen.families import Family
-from envgen.family import Drawn, Source
 from envgen.mapf.benchmark import SUITE_SHA256, suite_identities
 from envgen.mapf.parser import parse_plan
 from envgen.mapf.problem import Agent, Instance, Problem
 from envgen.mapf.prompts import PromptStyle, answer, prompt
 from envgen.mapf.published import BENCHMARK
 from envgen.mapf.render import board_svg, replay_svg
-from envgen.mapf.rows import SCHEMA, VERDICT_SCHEMA, instance_of_row, row_of, verdict_of_row, verdict_row
 from envgen.mapf.sampler import draw_size, quota_of
 from envgen.mapf.space import Options, check_config, random_space, space_of
 from envgen.mapf.verifier import FailureCategory, Verdict, verify
 from envgen.mapf.vocabulary import VOCABULARY
 
 
-class MapfFrozenLake:
+class MapfFrozenLake(Environment):
     """Boards with holes, drawn with exact counts of those that need a wait and of those that do not."""
 
     name = "mapf-frozenlake"
     styles = tuple(PromptStyle)
-    schema = SCHEMA
-    verdict_schema = VERDICT_SCHEMA
+    Options = Options
+    instance_type = Instance
+    verdict_type = Verdict
     vocabulary = VOCABULARY
     random_space = staticmethod(random_space)
     benchmark = BENCHMARK
@@ -36,18 +34,18 @@ class MapfFrozenLake:
         self.space = space_of(options)
         self.version = f"1 {SUITE_SHA256}" if self.reserved() else "1"
 
-    def draw(
+    def generate(
         self,
         stratum: str,
         knobs: Mapping[str, float],
         count: int,
         source: Source,
         held_out: frozenset[str],
-    ) -> Drawn:
+    ) -> Sample:
         """See `envgen.mapf.sampler.draw_size`."""
         size = int(stratum)
         instances, report = draw_size(size, knobs, count, self.options.agents, source, held_out)
-        return Drawn(instances, report.model_dump(mode="json"), report.line(size))
+        return Sample(instances, report.model_dump(mode="json"), report.line(size))
 
     def check(self, config: EnvConfig, count: int) -> None:
         """Raise ConfigError or SamplingError for a config of which `count` boards cannot be drawn."""
@@ -88,27 +86,8 @@ class MapfFrozenLake:
             return {}
         return {"excess_cost": verdict.sum_of_costs - instance.solution.sum_of_costs}
 
-    def row(self, instance: Instance, style: str) -> dict[str, Any]:
-        """See `envgen.mapf.rows`; so the three below."""
-        return row_of(instance, PromptStyle(style))
-
-    def instance(self, row: Mapping[str, Any], where: str) -> Instance:
-        """The board of a row."""
-        return instance_of_row(row, where)
-
-    def verdict_row(self, verdict: Verdict) -> dict[str, Any]:
-        """A verdict as columns."""
-        return verdict_row(verdict)
-
-    def verdict(self, row: Mapping[str, Any]) -> Verdict:
-        """The verdict of a row."""
-        return verdict_of_row(row)
-
     def picture(self, instance: Instance, answer: str | None, verdict: Verdict | None) -> str:
         """A replay of the plan up to its first violation, or the board if no plan can be read."""
         if answer is None or verdict is None or verdict.category is FailureCategory.PARSE_ERROR:
             return board_svg(instance.problem)
         return replay_svg(instance.problem, parse_plan(answer, instance.problem.num_agents), verdict)
-
-
-FAMILY = Family(Options, MapfFrozenLake)

@@ -1,6 +1,6 @@
 """Compile the solver for this machine, as first use would: `python -m envgen.mapf.precompile`."""
 
-from envgen.family import Source
+from envgen.environment import Source
 from envgen.mapf.sampler import draw_size
 from envgen.mapf.solver.solve import solve_makespan
 

@@ -127,6 +127,18 @@ class Instance(Frozen):
     problem: Problem
     solution: Solution
 
+    @model_validator(mode="after")
+    def _plan_solves_the_problem(self) -> Self:
+        plan, agents = self.solution.plan, self.problem.agents
+        if [(path[:1], path[-1:]) for path in plan] != [((a.start,), (a.goal,)) for a in agents]:
+            raise ValueError("solution.plan: does not lead each agent from its start to its goal")
+        costs = [len(path) - 1 for path in plan]
+        if (sum(costs), max(costs)) != (self.solution.sum_of_costs, self.solution.makespan):
+            raise ValueError("solution: sum_of_costs and makespan are not those of the plan")
+        if any(move not in _MOVES for path in plan for move in _steps(path)):
+            raise ValueError("solution.plan: a path jumps over a cell")
+        return self
+
     @property
     def id(self) -> str:
         """Its canonical identity."""
@@ -145,7 +157,11 @@ class Instance(Frozen):
 
 def moves_of(path: Path) -> tuple[Move, ...]:
     """The moves along a path of neighbouring cells."""
-    return tuple(_MOVES[(b[0] - a[0], b[1] - a[1])] for a, b in pairwise(path))
+    return tuple(_MOVES[step] for step in _steps(path))
+
+
+def _steps(path: Path) -> list[Cell]:
+    return [(b[0] - a[0], b[1] - a[1]) for a, b in pairwise(path)]
 
 
 def path_of(start: Cell, moves: Sequence[str]) -> Path:

@@ -10,11 +10,11 @@ from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError
 
 from envgen.dataset import family_of, read_dataset
 from envgen.errors import DataError, describe_validation_error, shown
-from envgen.families import DEFAULT
 from envgen.files import read_json_lines, read_text
 from envgen.mapf.board_text import from_text
 from envgen.mapf.problem import Instance, Problem, Solution, moves_of
 from envgen.mapf.solver.solve import solve_many
+from envgen.registry import DEFAULT
 
 T = TypeVar("T")
 

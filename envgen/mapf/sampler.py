@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from envgen.environment import Source
 from envgen.errors import SamplingError, ShortageError
-from envgen.family import Source
 from envgen.frozen import Frozen
 from envgen.mapf.problem import Instance, identities
 from envgen.mapf.solver.columns import pack_cells, problem_of, solution_of

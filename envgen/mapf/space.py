@@ -8,10 +8,10 @@ from pydantic import Field, model_validator
 
 from envgen.config import EnvConfig
 from envgen.errors import ConfigError
-from envgen.family import Knob, Label, Space, Stratum
 from envgen.frozen import Frozen
 from envgen.mapf.problem import MAX_AGENTS, MAX_SIZE, MIN_AGENTS, MIN_SIZE
 from envgen.mapf.verifier import FailureCategory
+from envgen.space import Knob, Label, Space, Stratum
 
 WAIT_REQUIRED = "wait_required"
 MAX_HOLE_RATIO = 0.5
@@ -50,7 +50,7 @@ def space_of(options: Options) -> Space:
         low=options.min_hole_ratio,
         high=options.max_hole_ratio,
         step=0.1,
-        means="the share of the cells that are holes",
+        description="the share of the cells that are holes",
         digits=2,
         limits=(0, MAX_HOLE_RATIO),
     )
@@ -58,13 +58,13 @@ def space_of(options: Options) -> Space:
         name="wait_ratio",
         word="waits",
         step=0.25,
-        means="the share of its instances that cannot be solved at the least cost unless some agent waits",
+        description="the share of its instances that cannot be solved at the least cost "
+        "unless some agent waits",
         brief="share of instances that need a wait",
         label=Label(
             name=WAIT_REQUIRED,
-            asks="an optimal plan needs a wait",
+            condition="an optimal plan needs a wait",
             present="where a wait is needed",
-            absent="where none is",
         ),
     )
     return Space(
@@ -74,7 +74,6 @@ def space_of(options: Options) -> Space:
         ),
         key="sizes",
         noun="map size",
-        short="size",
         task="plans moves for several agents over square grids with holes: all reach their goals without "
         "collisions, at the least sum of costs",
         brief="moves several agents over grids with holes",
@@ -84,7 +83,6 @@ def space_of(options: Options) -> Space:
         terms=("arrived", "legal_share"),
         measures={"excess_cost": "valid plans cost %.2f more than the optimum on average"},
         best="optimal",
-        mention=r"(?<![\w.])(\d{1,4})[x×]\1(?!\w)",
     )
 
 

@@ -1,6 +1,6 @@
 """What a tokenizer of a small policy keeps whole in questions and answers about boards."""
 
-from envgen.family import Vocabulary
+from envgen.environment import Vocabulary
 from envgen.mapf.problem import MAX_AGENTS, MAX_SIZE, cell_text
 
 VOCABULARY = Vocabulary(

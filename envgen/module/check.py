@@ -8,11 +8,12 @@ from typing import Any
 import pyarrow as pa
 
 from envgen.config import SHARE
+from envgen.environment import Instance, constant_rates
 from envgen.errors import ConfigError
-from envgen.family import Stratum
 from envgen.frozen import Frozen
 from envgen.module.family import ModuleFamily
-from envgen.plain import PlainInstance, constant_rates
+from envgen.rows import instance_of, instance_row, instance_schema
+from envgen.space import Stratum
 from envgen.worker_family import SCORER_FAILED
 
 ITEMS = 200
@@ -86,12 +87,12 @@ def _middle(stratum: Stratum) -> dict[str, float]:
 def _own(family: ModuleFamily, stratum: Stratum, seed: int) -> dict[str, float]:
     """The middle of its knobs for one question: of 1.5 every other one gets 1, the rest 2."""
     return {
-        name: int(value + seed % 2 / 2) if name in family.whole else value
+        name: int(value + seed % 2 / 2) if name in family.integer_knobs else value
         for name, value in _middle(stratum).items()
     }
 
 
-def _draw(family: ModuleFamily, stratum: Stratum) -> Iterator[PlainInstance]:
+def _draw(family: ModuleFamily, stratum: Stratum) -> Iterator[Instance]:
     for seed in range(ITEMS):
         yield family.entry(stratum.name, _own(family, stratum, seed), seed)
 
@@ -112,13 +113,13 @@ def _corners(family: ModuleFamily) -> Iterator[Finding]:
         yield Finding(check=f"{stratum.label}: ends of its knobs", ok=True, detail=detail)
 
 
-def _deterministic(family: ModuleFamily, drawn: dict[str, list[PlainInstance]], how: str) -> Finding:
+def _deterministic(family: ModuleFamily, drawn: dict[str, list[Instance]], how: str) -> Finding:
     check = f"the same again, {how}"
     for stratum in family.space.strata:
         for seed, (first, again) in enumerate(zip(drawn[stratum.name], _draw(family, stratum), strict=True)):
             if first != again:
                 field = next(
-                    name for name in PlainInstance.model_fields if _field(first, name) != _field(again, name)
+                    name for name in Instance.model_fields if _field(first, name) != _field(again, name)
                 )
                 detail = (
                     f"{stratum.label}, seed {seed}: {field} was {_field(first, field)!r:.80}, then "
@@ -128,11 +129,11 @@ def _deterministic(family: ModuleFamily, drawn: dict[str, list[PlainInstance]], 
     return Finding(check=check, ok=True, detail=f"{ITEMS} questions of each stratum")
 
 
-def _field(instance: PlainInstance, name: str) -> Any:
+def _field(instance: Instance, name: str) -> Any:
     return getattr(instance, name)
 
 
-def _references(family: ModuleFamily, drawn: dict[str, list[PlainInstance]]) -> Finding:
+def _references(family: ModuleFamily, drawn: dict[str, list[Instance]]) -> Finding:
     every = [one for found in drawn.values() for one in found]
     begun = time.perf_counter()
     verdicts = family.judge(every, [one.answer for one in every])
@@ -146,15 +147,17 @@ def _references(family: ModuleFamily, drawn: dict[str, list[PlainInstance]]) -> 
     return Finding(check="references score 1", ok=True, detail=f"{len(every)}, {speed:,.0f} answers a second")
 
 
-def _stored(family: ModuleFamily, drawn: dict[str, list[PlainInstance]]) -> Finding:
+def _stored(family: ModuleFamily, drawn: dict[str, list[Instance]]) -> Finding:
     """What is read back from a data set, JSON in Parquet, is the same question with the same verdict."""
     check = "the same when stored and read"
     every = [one for found in drawn.values() for one in found]
     try:
-        rows = pa.Table.from_pylist([family.row(one, "plain") for one in every], schema=family.schema)
+        table = pa.Table.from_pylist(
+            [instance_row(family, one, "plain") for one in every], schema=instance_schema(family)
+        )
     except (UnicodeEncodeError, pa.ArrowException) as error:
         return Finding(check=check, ok=False, detail=f"cannot be stored: {error}")
-    read = [family.instance(row, "row") for row in rows.to_pylist()]
+    read = [instance_of(family, row, "row") for row in table.to_pylist()]
     for one, again, verdict in zip(
         every, read, family.judge(read, [one.answer for one in every]), strict=True
     ):
@@ -163,7 +166,7 @@ def _stored(family: ModuleFamily, drawn: dict[str, list[PlainInstance]]) -> Find
     return Finding(check=check, ok=True, detail=f"{len(every)} questions as JSON and Parquet")
 
 
-def _junk(family: ModuleFamily, drawn: dict[str, list[PlainInstance]]) -> Finding:
+def _junk(family: ModuleFamily, drawn: dict[str, list[Instance]]) -> Finding:
     """Junk is neither right nor the end of the scorer."""
     for found in drawn.values():
         answers = (*JUNK, found[0].question)
@@ -178,14 +181,14 @@ def _junk(family: ModuleFamily, drawn: dict[str, list[PlainInstance]]) -> Findin
     )
 
 
-def _guessing(family: ModuleFamily, drawn: dict[str, list[PlainInstance]]) -> Iterator[Finding]:
+def _guessing(family: ModuleFamily, drawn: dict[str, list[Instance]]) -> Iterator[Finding]:
     for name, floor in constant_rates(family, [one for found in drawn.values() for one in found]).items():
         commonest = Counter(one.answer for one in drawn[name]).most_common(1)[0][0]
         detail = f"{commonest!r:.40} to every question is right for {floor:.1%}"
         yield Finding(check=f"{name}: one answer to all", ok=floor <= GUESS_LIMIT, detail=detail)
 
 
-def _capacity(family: ModuleFamily, drawn: dict[str, list[PlainInstance]]) -> Iterator[Finding]:
+def _capacity(family: ModuleFamily, drawn: dict[str, list[Instance]]) -> Iterator[Finding]:
     """Distinct questions, estimated from how many of those drawn were the same (birthday problem)."""
     owner: dict[str, str] = {}
     for stratum in family.space.strata:

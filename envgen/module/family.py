@@ -14,9 +14,8 @@ from typing import Self
 from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from envgen.errors import ConfigError, describe_validation_error
-from envgen.families import Family
-from envgen.family import Knob, Space, Stratum
 from envgen.frozen import Frozen
+from envgen.space import Knob, Space, Stratum
 from envgen.worker import GeneratorError, Limits, Worker
 from envgen.worker_family import SCORER_FAILED, WorkerFamily
 
@@ -43,7 +42,7 @@ class DescribedKnob(Frozen):
             low=self.low,
             high=self.high,
             step=step,
-            means=means,
+            description=means,
         )
 
 
@@ -103,12 +102,13 @@ class ModuleFamily(WorkerFamily):
     """A user's own generator, in one Python file."""
 
     name = "module"
+    Options = Options
 
     def __init__(self, options: Options, hash_seed: int = 0) -> None:
         assert options.described
         self.file, found = options.file, options.described
         self.version = f"1 {found.sha256}"
-        self.whole = tuple({knob.name for one in found.strata for knob in one.knobs if knob.whole})
+        self.integer_knobs = tuple({knob.name for one in found.strata for knob in one.knobs if knob.whole})
         self._options, self._hash_seed = options, hash_seed
         self.space = Space(
             strata=tuple(
@@ -150,6 +150,3 @@ def open_generator(file: Path, hash_seed: int = 0) -> ModuleFamily:
         return ModuleFamily(Options.model_validate({"file": file}), hash_seed)
     except ValidationError as error:
         raise ConfigError(describe_validation_error(error, str(file))) from None
-
-
-FAMILY = Family(Options, ModuleFamily)

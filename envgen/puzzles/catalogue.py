@@ -6,8 +6,8 @@ depends on more than the question. Left out for one of these reasons are, among 
 anything) and `complex_arithmetic` (accepts `nan`).
 """
 
-from envgen.family import Label
 from envgen.frozen import Frozen
+from envgen.space import Label
 
 VERSION = "0.1.25"
 """Of reasoning-gym: another one may draw other questions."""
@@ -43,7 +43,7 @@ def _whole(low: float, high: float, default: float, means: str, *fields: str) ->
 
 
 def _label(name: str, means: str, present: str, absent: str, asks: str, *fields: str) -> Setting:
-    label = Label(name=name, asks=asks, present=present, absent=absent)
+    label = Label(name=name, condition=asks, present=present, absent=absent)
     return Setting(fields=fields, low=0, high=1, default=0, means=means, whole=False, label=label)
 
 

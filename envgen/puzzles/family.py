@@ -16,14 +16,13 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
+from envgen.environment import Instance
 from envgen.errors import ConfigError
 from envgen.extras import install
-from envgen.families import Family
-from envgen.family import Knob, Space, Stratum
 from envgen.frozen import Frozen
-from envgen.plain import PlainInstance
 from envgen.puzzles.catalogue import PUZZLES, VERSION, Puzzle, Setting
 from envgen.puzzles.vocabulary import VOCABULARY
+from envgen.space import Knob, Space, Stratum
 from envgen.worker import Limits, Worker
 from envgen.worker_family import SCORER_FAILED, WorkerFamily
 
@@ -88,14 +87,15 @@ class ReasoningGym(WorkerFamily):
     """Puzzles of reasoning-gym, from an allow-list of generators."""
 
     name = "reasoning-gym"
-    requires = (f"reasoning-gym=={VERSION}",)
+    Options = Options
+    requirements = (f"reasoning-gym=={VERSION}",)
     licence = "Apache-2.0"
     styles = ("plain", "tagged", "compact")
     vocabulary = VOCABULARY
 
     def __init__(self, options: Options) -> None:
         self.version = f"3 {VERSION}"
-        self.whole = tuple(
+        self.integer_knobs = tuple(
             {
                 knob.name
                 for one in options.strata
@@ -130,7 +130,7 @@ class ReasoningGym(WorkerFamily):
         }
         return Worker("envgen.puzzles.generator:open_puzzles", {"strata": strata}, self._options.limits)
 
-    def prompt(self, instance: PlainInstance, style: str) -> str:
+    def prompt(self, instance: Instance, style: str) -> str:
         """The question as reasoning-gym has it, or in style `compact` without its explanations."""
         return str(instance.payload["brief"]) if style == "compact" else super().prompt(instance, style)
 
@@ -139,13 +139,9 @@ def _knob(name: str, setting: Setting, low: float, high: float) -> Knob:
     step = 0.25 if setting.label else 1.0 if setting.whole else round((high - low) / 5, 3)
     return Knob(
         name=name,
-        word=name.removesuffix("_ratio").replace("_", " "),
         low=low,
         high=high,
         step=step,
-        means=setting.means,
+        description=setting.means,
         label=setting.label,
     )
-
-
-FAMILY = Family(Options, ReasoningGym)

@@ -1,6 +1,6 @@
 """What a tokenizer of a small policy keeps whole in short puzzles, and in design questions."""
 
-from envgen.family import Vocabulary
+from envgen.environment import Vocabulary
 
 _APART = "|".join(
     (

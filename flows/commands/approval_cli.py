@@ -9,7 +9,7 @@ from envgen.errors import BUGS, ConfigError
 from envgen.terminal import console, say
 
 if TYPE_CHECKING:
-    from envgen.family import Space
+    from envgen.space import Space
     from infra.runs.decision import Decision, Verdict
     from infra.runs.run import RunRef
 

@@ -34,14 +34,14 @@ class FamilyWords(Frozen):
 @family.command("list", epilog="Example: `envwright family list`")
 def list_families(json_: JSON = False) -> None:
     """Every task family that a preset can name, with what it is."""
-    from envgen.families import FAMILIES
+    from envgen.registry import ENVIRONMENTS
 
     families = []
-    for name in FAMILIES.known():
+    for name in ENVIRONMENTS.names():
         try:
-            found = FAMILIES.find(name)
-            module = found.build.__module__
-            words = (found.build.__doc__ or "").strip().split("\n")[0]
+            found = ENVIRONMENTS.load(name)
+            module = found.__module__
+            words = (found.__doc__ or "").strip().split("\n")[0]
         except ConfigError as error:
             module, words = "", printable(str(error))
         families.append(FamilyWords(name=name, module=module, words=words))

@@ -9,23 +9,21 @@ from collections.abc import Iterator
 import typer
 
 from envgen.errors import ConfigError
-from envgen.families import DEFAULT
-from envgen.plugins import Plugins
+from envgen.registry import DEFAULT, Registry
 
 _GROUP = "envwright.commands"
-_COMMANDS = Plugins(
+_COMMANDS = Registry(
     group=_GROUP,
-    noun="family with commands",
     field=_GROUP,
-    kind="typer:Typer",
+    kind=typer.Typer,
     ours={DEFAULT: "envgen.mapf.cli:commands"},
 )
 
 
 def found() -> Iterator[typer.Typer]:
     """The commands of each family; those of a package that cannot be loaded are left out, with a warning."""
-    for name in _COMMANDS.known():
+    for name in _COMMANDS.names():
         try:
-            yield _COMMANDS.find(name)
+            yield _COMMANDS.load(name)
         except ConfigError as error:
             typer.echo(f"warning: {error}", err=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from envgen.breakdown import Difference, Rate
 from envgen.config import SHARE, EnvConfig
-from envgen.family import Knob, Space
+from envgen.space import Knob, Space
 
 SPACE = "\u00a0"
 PERCENT, POINTS = f"{SPACE}%", f"{SPACE}points"

@@ -5,7 +5,7 @@ import re
 from engineer.proposal import Proposal
 from envgen.breakdown import Breakdown
 from envgen.config import EnvConfig
-from envgen.family import Space
+from envgen.space import Space
 from infra.analysis.formats import (
     StratumChanges,
     changes_between,

@@ -11,10 +11,11 @@ from engineer.context import VARIANTS
 from engineer.engineers.registry import find_engineer, resolve
 from engineer.spec import EngineerSpec
 from envgen.config import SHARE, EnvConfig
+from envgen.environment import Environment
 from envgen.errors import ConfigError, ModelError, SamplingError, describe_validation_error
-from envgen.families import FamilySpec
-from envgen.family import Space, TaskFamily
 from envgen.frozen import Frozen
+from envgen.registry import EnvironmentSpec
+from envgen.space import Space
 from envgen.yaml_files import YAML_ERRORS, load_yaml, read_yaml
 from infra.config.names import Stem
 from policy.chat.engine_config import EngineConfig
@@ -92,7 +93,7 @@ class Preset(Frozen):
     """Seed of stage 0; the curriculum's seed if left out. Runs that are compared share it."""
     stages: int = Field(default=3, ge=1, le=100)
     """Turns of the loop."""
-    family: FamilySpec = FamilySpec()
+    family: EnvironmentSpec = EnvironmentSpec()
     """The environment, with its options."""
     instances: int = Field(ge=1, le=1_000_000)
     """Training instances of a stage."""
@@ -142,7 +143,7 @@ class Preset(Frozen):
             return given
         folder = (info.context or {}).get("folder", Path())
         try:
-            family = FamilySpec.model_validate(given.get("family", {})).resolved(folder)
+            family = EnvironmentSpec.model_validate(given.get("family", {})).resolved(folder)
         except ValidationError:
             return given  # said of the field
         return {
@@ -158,7 +159,7 @@ class Preset(Frozen):
         self.validation.parts(self.space)
 
     @property
-    def task(self) -> TaskFamily:
+    def task(self) -> Environment:
         """The environment."""
         return self.family.load()
 

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from envgen.config import SHARE
 from envgen.errors import ConfigError, describe_validation_error
-from envgen.families import DEFAULT, FamilySpec, find_family
+from envgen.registry import DEFAULT, ENVIRONMENTS, EnvironmentSpec
 from envgen.yaml_files import read_yaml
 from infra.config.preset import load_preset, preset_path, set_field, shipped_presets
 from policy.tiny.spec import CHAT, RECIPE, BootstrapRecipe
@@ -53,8 +53,8 @@ def warm_start(
         raise ConfigError(
             "--model: missing; name the chat model to teach (a hub id or folder), or a --preset that has one"
         )
-    find_family(family or DEFAULT)
-    spec = FamilySpec(name=family or DEFAULT).resolved()
+    ENVIRONMENTS.load(family or DEFAULT)
+    spec = EnvironmentSpec(name=family or DEFAULT).resolved()
     space = spec.load().space
     middle = {"knobs": {knob.name: (knob.low + knob.high) / 2 for knob in space.knobs}}
     named = [name for name in shipped_presets() if _family_of(name) == spec.name]
@@ -83,7 +83,7 @@ def _of_preset(name: str, model: str | None, style: str | None) -> dict[str, Any
     }
 
 
-def _lesson(name: str, family: FamilySpec, style: str | None, mixture: dict[str, Any]) -> dict[str, Any]:
+def _lesson(name: str, family: EnvironmentSpec, style: str | None, mixture: dict[str, Any]) -> dict[str, Any]:
     known = family.load().styles
     if style is not None and style not in known:
         raise ConfigError(f"--style {style}: {family.name} has {', '.join(known)}; choose one of them")

@@ -8,14 +8,15 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
+import jinja2
 import pyarrow as pa
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 import envgen
 from envgen.dataset import write_table
+from envgen.environment import Environment
 from envgen.errors import ConfigError, RunDirectoryError
-from envgen.family import TaskFamily
 from envgen.files import canonical_json, move_directory, write_json, write_text
+from envgen.rows import instance_row
 from infra.config.versions import code_version
 from infra.export import Target
 from infra.runs.run import Run
@@ -23,8 +24,6 @@ from infra.runs.stage import Stage
 
 MARK = "about.json"
 """In every export; a folder without it is not replaced."""
-LICENCE = "not stated"
-"""Of a family that has no attribute `licence`."""
 JUDGE_NEEDS = ("drawsvg", "numpy", "pyarrow", "pydantic>=2,<3")
 """What the copy of `envgen` in a package imports to judge."""
 _COLUMNS = pa.schema(
@@ -61,7 +60,7 @@ def export(run: Run, stage: int, target: Target, output: Path) -> Path:
         "config": files.config.model_dump(mode="json"),
         "train_sha256": files.digest(Stage.train),
         "validation_sha256": run.digest(Run.validation),
-        "licence": getattr(family, "licence", LICENCE),
+        "licence": family.licence,
         "envwright": code_version(),
     }
     parts = {
@@ -91,7 +90,7 @@ def _with_data(run: Run) -> str:
     return f"stages of the run with data: {', '.join(found) or 'none yet'}"
 
 
-def _row(family: TaskFamily, style: str, instance: Any) -> dict[str, Any]:
+def _row(family: Environment, style: str, instance: Any) -> dict[str, Any]:
     """What every target says of an instance."""
     return {
         "id": instance.id,
@@ -99,7 +98,7 @@ def _row(family: TaskFamily, style: str, instance: Any) -> dict[str, Any]:
         "labels": sorted(instance.labels),
         "prompt": family.prompt(instance, style),
         "answer": family.reference(instance),
-        "instance": family.row(instance, style),
+        "instance": instance_row(family, instance, style),
     }
 
 
@@ -108,9 +107,9 @@ def _lines(path: Path, rows: Iterable[Any]) -> None:
 
 
 def _render(template: str, shown: dict[str, Any]) -> str:
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        undefined=StrictUndefined,
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
@@ -120,7 +119,7 @@ def _render(template: str, shown: dict[str, Any]) -> str:
 
 def _write_jsonl(
     folder: Path,
-    family: TaskFamily,
+    family: Environment,
     about: dict[str, Any],
     parts: dict[str, list[Any]],
     shown: dict[str, Any],
@@ -143,7 +142,7 @@ def _nemo_row(row: dict[str, Any]) -> dict[str, Any]:
 
 def _write_hf(
     folder: Path,
-    family: TaskFamily,
+    family: Environment,
     about: dict[str, Any],
     parts: dict[str, list[Any]],
     shown: dict[str, Any],
@@ -158,7 +157,7 @@ def _write_hf(
 
 def _write_verifiers(
     folder: Path,
-    family: TaskFamily,
+    family: Environment,
     about: dict[str, Any],
     parts: dict[str, list[Any]],
     shown: dict[str, Any],
@@ -174,7 +173,7 @@ def _write_verifiers(
     }
     inside, here = folder / module, Path(envgen.__file__).parent
     shutil.copytree(here, inside / "vendor" / "envgen", ignore=shutil.ignore_patterns("__pycache__"))
-    if file := getattr(family, "file", None):
+    if file := family.file:
         # A generator of the user goes along; its path starts from the package.
         shutil.copy(file, inside / Path(file).name)
         options = {**about["family"]["options"], "file": Path(file).name}
@@ -189,12 +188,12 @@ def _write_verifiers(
     write_text(folder / "README.md", _render("README.md.j2", {**shown, **names}))
 
 
-def _dependencies(family: TaskFamily) -> Iterator[str]:
+def _dependencies(family: Environment) -> Iterator[str]:
     """Requirements of a package that judges."""
     yield "verifiers>=0.4,<0.5"
     yield from JUDGE_NEEDS
-    yield from getattr(family, "requires", ())
-    for entry in entry_points(group="envwright.families", name=family.name):
+    yield from family.requirements
+    for entry in entry_points(group="envwright.environments", name=family.name):
         if entry.dist:
             yield f"{entry.dist.name}=={entry.dist.version}"
 

@@ -4,7 +4,7 @@ import json
 import re
 from typing import Any
 
-from envgen.family import Space
+from envgen.space import Space
 from policy.rollouts import Rollout
 
 _ODD = re.compile(r"[^\w.\- /:]")

@@ -3,7 +3,7 @@
 from typing import Any
 
 from envgen.config import EnvConfig
-from envgen.family import Source
+from envgen.environment import Source
 from envgen.sampling import attainable, sample
 from infra.config.preset import Preset
 from infra.runs.run import RunRef

@@ -5,9 +5,9 @@ from typing import Any, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
-from envgen.family import Instance, TaskFamily, Verdict
-from envgen.faults import Faults
+from envgen.environment import Environment, FaultCount, Instance, Verdict
 from envgen.frozen import Frozen
+from envgen.rows import instance_of
 
 LOGGED_TERMS = ("format", "valid", "optimal")
 """Terms of every family, computed whatever their weight, for the training log."""
@@ -35,7 +35,7 @@ class RewardWeights(Frozen):
                 raise ValueError(f"{name}: {weight:g} is below 0; give 0 or more")
         return self
 
-    def check(self, family: TaskFamily) -> None:
+    def check(self, family: Environment) -> None:
         """ValueError for a term that the family does not have."""
         for name in self.__pydantic_extra__:
             if name not in family.space.terms:
@@ -52,7 +52,7 @@ class RewardWeights(Frozen):
 DEFAULT_WEIGHTS = RewardWeights.model_validate({})
 
 
-def terms(family: TaskFamily, verdict: Verdict) -> dict[str, float]:
+def terms(family: Environment, verdict: Verdict) -> dict[str, float]:
     """Every term of the reward, 0 to 1."""
     return {
         "format": float(verdict.category != family.space.categories[0]),
@@ -63,7 +63,7 @@ def terms(family: TaskFamily, verdict: Verdict) -> dict[str, float]:
 
 
 def reward_functions(
-    family: TaskFamily, weights: RewardWeights, faults: Faults
+    family: Environment, weights: RewardWeights, faults: FaultCount
 ) -> list[Callable[..., list[float | None]]]:
     """The terms as TRL reward functions, as in `RewardWeights.weights`; they judge a batch once between them.
 
@@ -92,10 +92,10 @@ def reward_functions(
     return [scored(name) for name in weights.weights]
 
 
-def _instances(family: TaskFamily, rows: list[dict]) -> list[Instance]:
+def _instances(family: Environment, rows: list[dict]) -> list[Instance]:
     """Completions of one prompt are neighbours: a row equal to the one before is not read again."""
     found: list[Instance] = []
     for index, row in enumerate(rows):
         same = index and row == rows[index - 1]
-        found.append(found[-1] if same else family.instance(row, "training row"))
+        found.append(found[-1] if same else instance_of(family, row, "training row"))
     return found

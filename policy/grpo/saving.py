@@ -10,7 +10,7 @@ from transformers import TrainerCallback, TrainerState
 from transformers.integrations.deepspeed import unset_hf_deepspeed_config
 
 from envgen.dataset import read_dataset
-from envgen.family import TaskFamily
+from envgen.environment import Environment
 from envgen.files import write_json
 from policy.chat.transformers_model import load, token_logprobs
 from policy.grpo.canary import TEXTS, Canary, Scores, ends
@@ -27,7 +27,7 @@ class CanaryTexts(NamedTuple):
     answers: list[int]
 
 
-def canary_texts(tokenizer: Any, family: TaskFamily, data: Path, style: str) -> CanaryTexts:
+def canary_texts(tokenizer: Any, family: Environment, data: Path, style: str) -> CanaryTexts:
     """The first training instances with their best answers as the policy reads and writes them."""
     sequences, answers = [], []
     for instance in read_dataset(data)[:TEXTS]:

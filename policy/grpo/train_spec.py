@@ -7,9 +7,9 @@ from typing import Any, Literal
 from pydantic import Field
 
 from envgen.errors import ConfigError
-from envgen.families import FamilySpec
 from envgen.files import write_json
 from envgen.frozen import Frozen
+from envgen.registry import EnvironmentSpec
 from policy.grpo.rewards import RewardWeights
 
 CHECKPOINT, TRAIN_LOG = "checkpoint", "train_log.parquet"
@@ -94,7 +94,7 @@ class TrainSpec(Frozen):
     """Stage directory: receives `checkpoint/` and `train_log.parquet`."""
     work: Path
     """Trainer checkpoints and other leftovers of this stage."""
-    family: FamilySpec = FamilySpec()
+    family: EnvironmentSpec = EnvironmentSpec()
     style: str
     """Of the canary's prompts."""
     rewards: RewardWeights

@@ -20,10 +20,10 @@ from transformers import PreTrainedModel, set_seed
 from trl import GRPOTrainer
 
 from envgen.dataset import read_table, write_table
-from envgen.family import TaskFamily
-from envgen.faults import Faults
+from envgen.environment import Environment, FaultCount
 from envgen.files import move_directory, write_json
 from envgen.processes import die_with_parent
+from envgen.rows import instance_schema
 from policy.chat.transformers_model import load
 from policy.child import tell
 from policy.grpo.canary import CANARY
@@ -161,7 +161,7 @@ def train(spec: TrainSpec) -> None:
     set_seed(spec.seed)
     model, tokenizer = load(spec.parent, spec.training.dtype)
     family, lora, resume = spec.family.load(), spec.training.lora, last_checkpoint(spec.work)
-    faults = Faults(family.space)
+    faults = FaultCount(family.space)
     trainer = Trainer(
         model=model,
         reward_funcs=reward_functions(family, spec.rewards, faults),
@@ -192,10 +192,10 @@ def train(spec: TrainSpec) -> None:
     trainer.accelerator.wait_for_everyone()
 
 
-def training_rows(family: TaskFamily, data: Path) -> Dataset:
+def training_rows(family: Environment, data: Path) -> Dataset:
     """Prompts as conversations, each with its stratum, and its instance for the reward functions."""
-    rows = read_table(data, family.schema).to_pylist()
-    strata = [family.instance(row, str(data)).stratum for row in rows]
+    rows = read_table(data, instance_schema(family)).to_pylist()
+    strata = [row["stratum"] for row in rows]
     prompts = [[{"role": "user", "content": row["prompt"]}] for row in rows]
     return Dataset.from_dict({"prompt": prompts, "stratum": strata, "instance": rows})
 

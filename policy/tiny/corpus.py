@@ -13,8 +13,8 @@ from typing import Any
 import pyarrow as pa
 
 from envgen.dataset import read_table, write_table
+from envgen.environment import Environment, Source
 from envgen.errors import ShortageError
-from envgen.family import Source, TaskFamily
 from envgen.sampling import sample
 from envgen.seeds import seed_integer
 from policy.tiny.spec import BootstrapRecipe, Lesson
@@ -89,11 +89,11 @@ def lesson_examples(recipe: BootstrapRecipe, held_out: frozenset[str], chunk: in
     return examples
 
 
-def _drawn(task: TaskFamily, stratum: str, *draw: Any) -> list[Any]:
+def _drawn(task: Environment, stratum: str, *draw: Any) -> list[Any]:
     """Instances of a stratum; where there are too few, those that there are, in turn."""
     count = draw[1]
     try:
-        return task.draw(stratum, *draw).instances
+        return task.generate(stratum, *draw).instances
     except ShortageError as error:
         if not error.found:
             raise

@@ -13,7 +13,7 @@ from policy.tiny.tokenizer import END, MAX_LENGTH, PAD, USUAL, build_tokenizer
 
 def begin(recipe: BootstrapRecipe, texts: Iterable[str]) -> tuple[Qwen3ForCausalLM, PreTrainedTokenizerFast]:
     """The model of a recipe, and a tokenizer of what occurs in `texts`."""
-    vocabulary = getattr(recipe.lessons[0].task, "vocabulary", USUAL)
+    vocabulary = recipe.lessons[0].task.vocabulary or USUAL
     tokenizer = build_tokenizer(texts, vocabulary)
     model = new_model(recipe, tokenizer)
     if recipe.start:

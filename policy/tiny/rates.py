@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from envgen.breakdown import Rate, wilson
-from envgen.family import Space
 from envgen.frozen import Frozen
+from envgen.space import Space
 from policy.rollouts import Rollout
 
 

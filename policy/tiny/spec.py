@@ -8,9 +8,10 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
 from envgen.config import SHARE, EnvConfig
-from envgen.families import FamilySpec
-from envgen.family import Space, TaskFamily
+from envgen.environment import Environment
 from envgen.frozen import Frozen
+from envgen.registry import EnvironmentSpec
+from envgen.space import Space
 
 RECIPE = Path(__file__).parent / "recipe.yaml"
 """The recipe of the shipped base policy."""
@@ -67,7 +68,7 @@ class Lesson(Frozen):
 
     name: str
     """As logs call it."""
-    family: FamilySpec
+    family: EnvironmentSpec
     prompt_style: str = ""
     """The usual one of the family if left out."""
     weight: float = Field(default=1.0, gt=0)
@@ -77,7 +78,7 @@ class Lesson(Frozen):
     """What checkpoints are evaluated on, stratum by stratum, whatever their `data_ratio`."""
 
     @property
-    def task(self) -> TaskFamily:
+    def task(self) -> Environment:
         """The family."""
         return self.family.load()
 
@@ -88,7 +89,7 @@ class Lesson(Frozen):
 
     @field_validator("family")
     @classmethod
-    def _resolved(cls, family: FamilySpec, info: ValidationInfo) -> FamilySpec:
+    def _resolved(cls, family: EnvironmentSpec, info: ValidationInfo) -> EnvironmentSpec:
         return family.resolved((info.context or {}).get("folder", Path()))
 
     @model_validator(mode="after")

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from envgen.family import Vocabulary
+from envgen.environment import Vocabulary
 
 PAD, END = "<|pad|>", "<|end|>"
 SPECIAL = (PAD, END, "<|user|>", "<|assistant|>", "<|system|>")

@@ -13,7 +13,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from engineer.spec import EngineerSpec
-from envgen.families import FamilySpec
+from envgen.registry import EnvironmentSpec
 from envgen.yaml_files import read_yaml
 from infra.config.field_docs import field_docs
 from infra.config.preset import PRESETS, Preset, ValidationSpec
@@ -24,7 +24,11 @@ from policy.grpo.train_spec import TrainingSettings
 ROOT = Path(__file__).parents[2]
 HEAD = "<!-- Made by tests/documentation/pages.py; change the code, not this file. -->"
 SECTIONS: tuple[tuple[str, type[BaseModel], str], ...] = (
-    ("family", FamilySpec, "The environment. Options are those of the family: [Environments](families.md)."),
+    (
+        "family",
+        EnvironmentSpec,
+        "The environment and its options: [Environments](families.md).",
+    ),
     ("validation", ValidationSpec, "The fixed set of instances that every checkpoint is judged on."),
     ("engineer", EngineerSpec, "Who designs: [Engineers](engineer.md)."),
     (

@@ -5,16 +5,16 @@ from pathlib import Path
 
 import pytest
 
+from envgen.environment import Environment, Source
 from envgen.errors import ConfigError
-from envgen.families import Family, FamilySpec
-from envgen.family import Source
-from envgen.plain import PlainFamily
+from envgen.registry import EnvironmentSpec, _load
+from envgen.rows import instance_of, instance_row
 
 ARCHITECTURE = Path(__file__).parents[2] / "docs" / "architecture.md"
 
 
 @pytest.fixture
-def family(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PlainFamily:
+def family(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Environment:
     """The example, found as an installed package's is."""
     [code] = re.findall(r"```python\n(.*?)```", ARCHITECTURE.read_text(), re.S)
     [declared] = re.findall(r"```toml\n(.*?)```", ARCHITECTURE.read_text(), re.S)
@@ -23,35 +23,36 @@ def family(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PlainFamily:
     info = tmp_path / "rotations-1.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: rotations\nVersion: 1\n")
-    (info / "entry_points.txt").write_text(f"[envwright.families]\nrotations = {module}:{name}\n")
+    (info / "entry_points.txt").write_text(f"[envwright.environments]\nrotations = {module}:{name}\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    return FamilySpec(name="rotations").load()  # type: ignore[return-value]
+    return EnvironmentSpec(name="rotations").load()  # type: ignore[return-value]
 
 
-def test_the_family_of_the_docs_draws_judges_and_stores(family: PlainFamily):
+def test_the_family_of_the_docs_draws_judges_and_stores(family: Environment):
     for stratum in family.space.strata:
-        drawn = family.draw(stratum.name, {"letters": stratum.knobs[0].high - 0.5}, 8, Source(0), frozenset())
+        drawn = family.generate(
+            stratum.name, {"letters": stratum.knobs[0].high - 0.5}, 8, Source(0), frozenset()
+        )
         assert len({one.id for one in drawn.instances}) == 8
         right = family.judge(drawn.instances, [one.answer for one in drawn.instances])
         assert all(verdict.valid for verdict in right)
         assert not any(one.valid for one in family.judge(drawn.instances, ["\0"] * 8))
-        row = family.row(drawn.instances[0], "plain")
-        assert family.instance(row, "here") == drawn.instances[0]
+        row = instance_row(family, drawn.instances[0], "plain")
+        assert instance_of(family, row, "here") == drawn.instances[0]
 
 
-def test_an_error_of_a_family_says_what_was_drawn(family: PlainFamily):
+def test_an_error_of_a_family_says_what_was_drawn(family: Environment):
     with pytest.raises(KeyError) as caught:
-        family.draw("short", {}, 1, Source(0), frozenset())
+        family.generate("short", {}, 1, Source(0), frozenset())
     assert not getattr(caught.value, "__notes__", [])
-    type(family).draw_one = lambda *_: 1 / 0  # type: ignore[method-assign, assignment]
+    type(family).generate_one = lambda *_: 1 / 0  # type: ignore[method-assign, assignment]
     with pytest.raises(ZeroDivisionError) as failed:
-        family.draw("short", {"letters": 3}, 1, Source(0), frozenset())
-    assert failed.value.__notes__ == ["draw_one of Rotations, stratum 'short', knobs {'letters': 3}"]
+        family.generate("short", {"letters": 3}, 1, Source(0), frozenset())
+    assert failed.value.__notes__ == ["generate_one of Rotations, stratum 'short', knobs {'letters': 3}"]
 
 
-def test_a_family_without_a_version_is_refused(family: PlainFamily, monkeypatch: pytest.MonkeyPatch):
+def test_a_family_without_a_version_is_refused(family: Environment, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delattr(type(family), "version")
-    made = Family(type(family.options), type(family))
-    monkeypatch.setattr("envgen.families.find_family", lambda _: made)
-    with pytest.raises(ConfigError, match=r"family.name: 'mine' has no version; set it in its class"):
-        FamilySpec(name="mine").load()
+    _load.cache_clear()
+    with pytest.raises(ConfigError, match=r"family.name: 'rotations' has no version; set it in its class"):
+        EnvironmentSpec(name="rotations").load()

@@ -7,10 +7,11 @@ from hypothesis import settings
 from engineer.context import DesignContext, StageRecord
 from envgen.breakdown import Breakdown, Counts, Difference, Labelled
 from envgen.config import SHARE, SUM_TOLERANCE, EnvConfig
-from envgen.family import Space
 from envgen.mapf.space import WAIT_REQUIRED, Options, space_of
 from envgen.mapf.verifier import FailureCategory
-from envgen.sums import FAMILY, Sums
+from envgen.space import Space
+from envgen.sums import Options as SumsOptions
+from envgen.sums import Sums
 from policy.chat.contract import Completion, Conversation, Progress, Sampling
 
 repeatable = settings(derandomize=True, deadline=None)
@@ -22,7 +23,7 @@ def boards(*sizes: int, low: float = 0.0, high: float = 0.5) -> Space:
 
 
 SPACE = boards(3, 5, low=0.2, high=0.4)
-SUMS: Space = Sums(FAMILY.options(terms=(2, 3))).space
+SUMS: Space = Sums(SumsOptions(terms=(2, 3))).space
 """The space of another family: knobs that are no shares, no best answer, and words of its own."""
 
 

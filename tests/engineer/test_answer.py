@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from engineer.answer import MAX_RATIONALE, AnswerError, answer_schema, answer_text, parse_answer, project
 from envgen.config import EnvConfig
-from envgen.family import Space
+from envgen.space import Space
 
 KNOBS = SPACE.numbers
 GOOD = {

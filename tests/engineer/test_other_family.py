@@ -20,7 +20,7 @@ from engineer.spec import EngineerSpec, Wording
 from engineer.teacher import teach
 from envgen.breakdown import Breakdown, Counts, Difference, Labelled
 from envgen.errors import ConfigError
-from envgen.family import Knob, Label, Space, Stratum
+from envgen.space import Knob, Label, Space, Stratum
 
 WORDINGS: tuple[Wording, ...] = ("compact", "full")
 OF_BOARDS = re.compile(r"map size|\bhole|\bwaits?\b|agent|board|grid|\bplans?\b|\dx\d|optimal", re.IGNORECASE)
@@ -29,8 +29,8 @@ FALL = Difference(value=-0.1, low=-0.18, high=-0.02)
 
 
 def knob(name: str, low: float = 0, high: float = 1, label: str = "") -> Knob:
-    says = Label(name=label, asks=f"it is {label}", present=f"if {label}", absent="else")
-    words = {"name": name, "word": f"{name}s", "means": f"how {name} it is"}
+    says = Label(name=label, condition=f"it is {label}", present=f"if {label}", absent="else")
+    words = {"name": name, "word": f"{name}s", "description": f"how {name} it is"}
     return Knob(low=low, high=high, default=low, step=0.5, label=says if label else None, **words)
 
 
@@ -41,7 +41,6 @@ MIXED = Space(
         Stratum(name="coin", label="coins"),
     ),
     noun="puzzle",
-    short="puzzle",
     task="solves puzzles",
     brief="solves puzzles",
     guideline="Ask for more of what is nearly solved.",

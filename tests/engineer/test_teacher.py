@@ -11,8 +11,8 @@ from engineer.answer import SHARE_ROUNDING, answer_text, parse_answer, project
 from engineer.context import DesignContext, StageRecord
 from engineer.lessons import lessons, random_context, with_labels
 from engineer.teacher import teach
-from envgen.family import Space
 from envgen.mapf.space import random_space
+from envgen.space import Space
 
 SPACE = boards(3, 4, 5, 6, low=0.2, high=0.4)
 spaces = st.sampled_from([SPACE, boards(4), boards(3, 10, high=0.3), boards(*range(3, 11))])

@@ -7,20 +7,20 @@ import pytest
 from scipy.stats import chisquare
 from support.boards import boards_config, sample_boards
 
+from envgen.environment import Source
 from envgen.errors import ConfigError, SamplingError, ShortageError
-from envgen.families import FamilySpec
-from envgen.family import Source
 from envgen.mapf import sampler
 from envgen.mapf.problem import Instance, identities, identity
 from envgen.mapf.sampler import draw_boards, draw_size, quota_of
 from envgen.mapf.solver.columns import pack_cells
 from envgen.mapf.solver.solve import solve, solve_boards
 from envgen.mapf.verifier import verify_plan
+from envgen.registry import EnvironmentSpec
 from envgen.sampling import sample
 from envgen.seeds import generator, seed_integer
 
 MIXED = boards_config({3: (0.2, 0.25, 0.4), 4: (0.5, 0.2, 0.5), 6: (0.3, 0.2, 0.25)})
-BOARDS = FamilySpec().load()
+BOARDS = EnvironmentSpec().load()
 Sample = tuple[list[Instance], dict]
 
 
@@ -100,7 +100,7 @@ def test_one_map_size_draws_the_same_boards_whatever_else_is_in_the_config():
 
 
 def test_a_size_without_share_is_not_drawn():
-    family = FamilySpec(options={"agents": 5}).load()
+    family = EnvironmentSpec(options={"agents": 5}).load()
     lines: list[str] = []
     config = boards_config({3: (0, 0.5, 1), 4: (1, 0, 0)})
     instances, report = sample(family, config, 5, Source(0), progress=lines.append)

@@ -3,9 +3,10 @@ from collections import Counter
 import pytest
 
 from envgen.config import EnvConfig
+from envgen.environment import Environment, Source
 from envgen.errors import ConfigError, SamplingError, ShortageError
-from envgen.families import FamilySpec
-from envgen.family import Source, TaskFamily
+from envgen.registry import EnvironmentSpec
+from envgen.rows import instance_of, instance_row, verdict_of, verdict_row
 from envgen.sampling import attainable, sample
 
 
@@ -40,12 +41,12 @@ def two_terms_short(digits: float, share: float) -> EnvConfig:
 
 MIXED = boards_of(s3=(0.2, 0.25, 0.4), s4=(0.5, 0.2, 0.5), s6=(0.3, 0.2, 0.25))
 SUMS = sums_of(2.5, 0.5, 0.4, 0.35, 0.25)
-BOARDS_FAMILY, SUMS_FAMILY = FamilySpec().load(), FamilySpec(name="sums").load()
+BOARDS_FAMILY, SUMS_FAMILY = EnvironmentSpec().load(), EnvironmentSpec(name="sums").load()
 BOTH = pytest.mark.parametrize(("family", "config"), [(BOARDS_FAMILY, MIXED), (SUMS_FAMILY, SUMS)])
 
 
 @BOTH
-def test_counts_are_exact_and_nothing_is_drawn_twice_or_held_out(family: TaskFamily, config: EnvConfig):
+def test_counts_are_exact_and_nothing_is_drawn_twice_or_held_out(family: Environment, config: EnvConfig):
     first, _ = sample(family, config, 60, Source(1))
     held = frozenset(one.id for one in first)
     instances, _ = sample(family, config, 60, Source(1), held)
@@ -61,7 +62,7 @@ def test_counts_are_exact_and_nothing_is_drawn_twice_or_held_out(family: TaskFam
 
 
 @BOTH
-def test_a_draw_depends_on_seed_stage_and_purpose(family: TaskFamily, config: EnvConfig):
+def test_a_draw_depends_on_seed_stage_and_purpose(family: Environment, config: EnvConfig):
     sources = [Source(1), Source(2), Source(1, 1), Source(1, purpose="pilot")]
     drawn = [[one.id for one in sample(family, config, 40, source)[0]] for source in sources]
     assert drawn[0] == [one.id for one in sample(family, config, 40, Source(1))[0]]
@@ -69,20 +70,20 @@ def test_a_draw_depends_on_seed_stage_and_purpose(family: TaskFamily, config: En
 
 
 @BOTH
-def test_the_reference_answer_is_valid_and_rows_read_back(family: TaskFamily, config: EnvConfig):
+def test_the_reference_answer_is_valid_and_rows_read_back(family: Environment, config: EnvConfig):
     instances, _ = sample(family, config, 30, Source(3))
     verdicts = family.judge(instances, [family.reference(one) for one in instances])
     assert all(verdict.valid for verdict in verdicts)
     assert not any(verdict.valid for verdict in family.judge(instances, ["banana"] * 30))
     for one, verdict in zip(instances, verdicts, strict=True):
-        row = family.row(one, family.styles[0])
+        row = instance_row(family, one, family.styles[0])
         assert row["prompt"] == family.prompt(one, family.styles[0])
-        assert family.instance(row, "here") == one
-        assert family.verdict(family.verdict_row(verdict)) == verdict
+        assert instance_of(family, row, "here") == one
+        assert verdict_of(family, verdict_row(verdict), "here") == verdict
 
 
 @BOTH
-def test_an_attainable_config_is_left_alone(family: TaskFamily, config: EnvConfig):
+def test_an_attainable_config_is_left_alone(family: Environment, config: EnvConfig):
     assert attainable(family, config, 60, Source(7)) == (config, [])
 
 
@@ -115,7 +116,7 @@ def test_a_short_stratum_keeps_all_of_its_instances_with_a_label_and_without():
 
 
 def test_a_knob_of_a_short_stratum_stays_within_its_range():
-    family = FamilySpec(name="sums").load()
+    family = EnvironmentSpec(name="sums").load()
     strata = tuple(
         kind.model_copy(
             update={
@@ -136,7 +137,9 @@ def test_a_knob_of_a_short_stratum_stays_within_its_range():
 @pytest.mark.parametrize(
     ("family", "config"), [(BOARDS_FAMILY, boards_of(s3=(1, 0, 1))), (SUMS_FAMILY, sums_of(1, 0, 1))]
 )
-def test_a_config_whose_strata_are_all_short_cannot_be_made_attainable(family: TaskFamily, config: EnvConfig):
+def test_a_config_whose_strata_are_all_short_cannot_be_made_attainable(
+    family: Environment, config: EnvConfig
+):
     with pytest.raises(SamplingError, match=r"every .* holds too few distinct instances; ask for fewer"):
         attainable(family, config, 200, Source(0))
     with pytest.raises(ShortageError) as caught:

@@ -11,7 +11,7 @@ import pytest
 from support.envwright_command import envwright as run_envwright
 from typer.main import get_command
 
-from envgen.families import FAMILIES
+from envgen.registry import ENVIRONMENTS
 from flows.cli import PANELS, app
 from infra.config.versions import code_version
 
@@ -69,7 +69,7 @@ def test_commands_are_completed_in_a_shell(tmp_path: Path):
 
 def test_families_are_listed_for_programs_too(envwright):
     listed = {one["name"]: one for one in json.loads(envwright("family", "list", "--json").out)}
-    assert list(listed) == FAMILIES.known()
+    assert list(listed) == ENVIRONMENTS.names()
     assert listed["sums"]["module"] == "envgen.sums"
 
 

@@ -12,9 +12,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from envgen.dataset import USUAL
 from envgen.mapf.problem import Agent, Instance, Problem, Solution, path_of
 from envgen.mapf.prompts import PromptStyle
-from envgen.mapf.rows import SCHEMA, row_of
+from envgen.rows import instance_row, instance_schema
 
 AGENTS = "Agent 0: (0,0) to (0,2)\nAgent 1: (2,0) to (2,2)"
 PROBLEM = Problem(
@@ -45,11 +46,14 @@ def board_text(path: Path, lines: str = AGENTS) -> None:
 
 
 def data_set(path: Path, **columns: object) -> None:
-    """One row; a value is an element of the column's type, or an array of any type."""
-    table = pa.Table.from_pylist([row_of(INSTANCE, PromptStyle.BOARD)], schema=SCHEMA)
+    """One row; a dict changes fields of a struct, an array replaces the column."""
+    family = USUAL.load()
+    row = instance_row(family, INSTANCE, PromptStyle.BOARD)
+    row |= {name: {**row[name], **value} for name, value in columns.items() if isinstance(value, dict)}
+    table = pa.Table.from_pylist([row], schema=instance_schema(family))
     for name, value in columns.items():
-        array = value if isinstance(value, pa.Array) else pa.array([value], SCHEMA.field(name).type)
-        table = table.set_column(SCHEMA.names.index(name), name, array)
+        if isinstance(value, pa.Array):
+            table = table.set_column(table.column_names.index(name), name, value)
     pq.write_table(table, path)
 
 
@@ -75,20 +79,20 @@ HOSTILE: dict[str, tuple[str, Callable[..., None], dict[str, object], str]] = {
     "Parquet": (
         "p.parquet",
         data_set,
-        {"size": -3},
-        "size: Input should be greater than or equal to 3 (got -3)",
+        {"problem": {"size": -3}},
+        "problem.size: Input should be greater than or equal to 3 (got -3)",
     ),
     "Parquet of another type": (
         "p.parquet",
         data_set,
-        {"size": pa.array([3.5])},
-        "column 'size' does not hold int8",
+        {"problem": pa.array([3.5])},
+        "column 'problem' does not hold struct",
     ),
     "Parquet with false costs": (
         "p.parquet",
         data_set,
-        {"sum_of_costs": 3},
-        "not an instance: sum_of_costs 3 and makespan 2 are not those of the plan",
+        {"solution": {"sum_of_costs": 3}},
+        "not an instance: (top level): Value error, solution: sum_of_costs and makespan are not those",
     ),
 }
 COMMANDS = {

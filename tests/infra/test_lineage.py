@@ -9,8 +9,8 @@ import pytest
 from recorded_curricula import KEY, SERIES, VALIDATION_DIGEST, Store, everything, record
 
 from envgen.config import EnvConfig
-from envgen.families import FamilySpec
-from envgen.family import Source
+from envgen.environment import Source
+from envgen.registry import EnvironmentSpec
 from envgen.sampling import sample
 from infra.lineage import Recorder, flat
 from infra.lineage.ancestry import ancestry
@@ -116,7 +116,7 @@ def test_any_name_is_recorded_once_and_found(store: Store, tmp_path: Path, name:
 
 @pytest.mark.parametrize(("name", "label"), [("mapf-frozenlake", "wait_required"), ("sums", "carry")])
 def test_rates_have_a_column_for_each_stratum_and_label(name: str, label: str):
-    task = FamilySpec(name=name).load()
+    task = EnvironmentSpec(name=name).load()
     share = dict.fromkeys(task.space.names[:2], 0.5)
     knobs = {
         "mapf-frozenlake": {"hole_ratio": 0.2, "wait_ratio": 0.25},

@@ -27,7 +27,7 @@ BROKEN = {
     "a list for a group": (
         "options: {map_sizes: [3, 4]}",
         "- 3",
-        "family: Input should be a valid dictionary or instance of FamilySpec",
+        "family: Input should be a valid dictionary or instance of EnvironmentSpec",
     ),
     "an unknown family": (
         "options: {map_sizes: [3, 4]}",

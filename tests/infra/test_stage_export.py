@@ -15,9 +15,10 @@ import pytest
 from typer.testing import CliRunner
 
 from envgen.dataset import read_dataset
+from envgen.environment import Source
 from envgen.errors import ConfigError, RunDirectoryError
-from envgen.family import Source
 from envgen.module import skeleton
+from envgen.rows import instance_of
 from envgen.sampling import sample
 from flows.cli import app
 from infra.config.preset import Preset, load_preset
@@ -67,13 +68,14 @@ from pathlib import Path
 package = Path(sys.argv[1])
 sys.path.insert(0, str(package / "vendor"))
 import envgen
-from envgen.families import FamilySpec
+from envgen.registry import EnvironmentSpec
+from envgen.rows import instance_of
 assert Path(envgen.__file__).is_relative_to(package)
 about = json.loads((package / "about.json").read_text())
-family = FamilySpec.model_validate(about["family"]).resolved(package).load()
+family = EnvironmentSpec.model_validate(about["family"]).resolved(package).load()
 assert family.version == about["family_version"]
 rows = [json.loads(line) for part in ("train", "validation") for line in open(package / f"{part}.jsonl")]
-instances = [family.instance(row["instance"], "row") for row in rows]
+instances = [instance_of(family, row["instance"], "row") for row in rows]
 right = family.judge(instances, [row["answer"] for row in rows])
 wrong = family.judge(instances, ["nothing of the kind" for row in rows])
 print(json.dumps([[one.valid for one in found] for found in (right, wrong)]))
@@ -105,7 +107,8 @@ def test_the_rows_for_nemo_gym_hold_what_was_trained_on(run: Run, tmp_path: Path
     for row, one in zip(rows, train, strict=True):
         asked = [{"role": "user", "content": family.prompt(one, run.curriculum.preset.prompt_style)}]
         assert row["responses_create_params"] == {"input": asked}
-        assert family.judge([family.instance(row["metadata"]["instance"], "row")], [row["answer"]])[0].valid
+        instance = instance_of(family, row["metadata"]["instance"], "row")
+        assert family.judge([instance], [row["answer"]])[0].valid
     about = json.loads((folder / "about.json").read_text())
     assert about["train_sha256"] == run.stage(0).digest(Stage.train)
     assert about["config"] == run.stage(0).config.model_dump(mode="json")

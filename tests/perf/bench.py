@@ -15,8 +15,8 @@ from rich.table import Table
 from w9_pathfinding.envs import Grid
 from w9_pathfinding.mapf import CBS
 
+from envgen.environment import Source
 from envgen.errors import SamplingError
-from envgen.family import Source
 from envgen.mapf.problem import MAX_AGENTS, MIN_AGENTS, Problem
 from envgen.mapf.sampler import draw_boards, draw_size
 from envgen.mapf.solver.columns import pack, problem_of

@@ -11,9 +11,9 @@ from engineer.lessons import random_context, with_labels
 from engineer.prompt import design_prompt
 from engineer.teacher import teach
 from envgen.dataset import USUAL
-from envgen.family import Space
 from envgen.mapf.prompts import PromptStyle
 from envgen.seeds import generator
+from envgen.space import Space
 from infra.config.preset import TINY_DESIGN_TOKENS, load_preset
 from infra.runs.data import validation_instances
 from policy.chat.contract import Sampling, ask

@@ -7,23 +7,23 @@ from boards import detour, draw_instances, off_the_grid, optimal, unfinished
 from pydantic import ValidationError
 
 from envgen.dataset import USUAL
+from envgen.environment import FaultCount
 from envgen.errors import DataError
-from envgen.faults import Faults
 from envgen.mapf.prompts import PromptStyle, answer
-from envgen.mapf.rows import row_of
 from envgen.mapf.verifier import verify
+from envgen.rows import instance_row, instance_schema
 from policy.grpo.rewards import LOGGED_TERMS, RewardWeights, reward_functions, terms
 
 INSTANCES = draw_instances()
 FAMILY = USUAL.load()
 ROWS = pa.Table.from_pylist(
-    [row_of(i, PromptStyle.BOARD) for i in INSTANCES], schema=FAMILY.schema
+    [instance_row(FAMILY, i, PromptStyle.BOARD) for i in INSTANCES], schema=instance_schema(FAMILY)
 ).to_pylist()
 NAMES = ["format", "valid", "optimal", "arrived", "legal_share"]
 
 
 def functions(weights: RewardWeights) -> list[Callable[..., list[float | None]]]:
-    return reward_functions(FAMILY, weights, Faults(FAMILY.space))
+    return reward_functions(FAMILY, weights, FaultCount(FAMILY.space))
 
 
 ANSWERS = {
@@ -75,7 +75,7 @@ def test_without_a_weight_partial_progress_is_no_part_of_the_reward():
 
 def test_partial_progress_pays_for_agents_at_their_goals_and_for_the_steps_before_the_first_violation():
     *_, arrived, legal_share = reward_functions(
-        FAMILY, RewardWeights(arrived=1, legal_share=1), Faults(FAMILY.space)
+        FAMILY, RewardWeights(arrived=1, legal_share=1), FaultCount(FAMILY.space)
     )
     ones, nothing = [1.0] * len(ROWS), ["no plan"] * len(ROWS)
     assert arrived(completions=[optimal(i) for i in INSTANCES], instance=ROWS) == ones
@@ -119,7 +119,9 @@ def test_several_completions_of_one_board_and_equal_boards_are_judged_each():
         assert function(completions=texts, instance=rows) == [one[name] for one in alone]
 
 
-@pytest.mark.parametrize("broken", [{"starts": [0]}, {"plan": [["FLY"], ["WAIT"]]}, {"size": 99}])
+@pytest.mark.parametrize(
+    "broken", [{"problem": [0]}, {"solution": {"plan": [["FLY"]]}}, {"problem": {"size": 99}}]
+)
 def test_a_verifier_that_cannot_judge_is_an_error_and_not_a_reward_of_0(broken: dict):
     for function in functions(RewardWeights()):
         with pytest.raises(DataError, match="training row: not an instance"):

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.boards import board
 
-from envgen.family import Vocabulary
+from envgen.environment import Vocabulary
 from envgen.mapf.prompts import PromptStyle, answer, prompt
 from envgen.mapf.solver.solve import solve
 from envgen.mapf.vocabulary import VOCABULARY

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from envgen.config import EnvConfig
-from envgen.families import FamilySpec
-from envgen.family import Source
+from envgen.environment import Source
 from envgen.mapf.board_text import from_text
 from envgen.mapf.problem import Instance, Problem
+from envgen.registry import EnvironmentSpec
 from envgen.sampling import sample
 
 _TEXTS = {
@@ -96,5 +96,5 @@ def sample_boards(
     config: EnvConfig, count: int, agents: int = 2, held_out: frozenset[str] = frozenset(), **source: Any
 ) -> list[Instance]:
     """Distinct boards of a config; `source` holds seed, stage and purpose."""
-    family = FamilySpec(options={"agents": agents}).load()
+    family = EnvironmentSpec(options={"agents": agents}).load()
     return sample(family, config, count, Source(**{"seed": 0, **source}), held_out)[0]

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 from support.boards import sample_boards
 
-from envgen import families
+from envgen import registry
 from envgen.config import EnvConfig
 from envgen.mapf import benchmark, family
 from envgen.mapf.benchmark import suite_identities
@@ -69,7 +69,7 @@ def test_data_of_two_agents_does_not_depend_on_the_suite(tmp_path: Path, monkeyp
     expected = make_validation.fn(RunRef(directory=tmp_path / "with", preset=load_preset("micro")))
     monkeypatch.setattr(benchmark, "SUITE", tmp_path / "missing.parquet")
     benchmark._identities.cache_clear()
-    families._load.cache_clear()
+    registry._load.cache_clear()
     found = make_validation.fn(RunRef(directory=tmp_path / "without", preset=load_preset("micro")))
     assert (found.key, found.outputs) == (expected.key, expected.outputs)
     assert found.key == TWO_AGENTS, "the key of a step whose output is the same stays the same"
@@ -79,6 +79,6 @@ def test_the_suite_is_part_of_the_key_of_more_agents(tmp_path: Path, monkeypatch
     keys = []
     for digest in ("a", "b"):
         monkeypatch.setattr(family, "SUITE_SHA256", digest)
-        families._load.cache_clear()
+        registry._load.cache_clear()
         keys.append(make_validation.fn(crowded(tmp_path / digest, 3)).key)
     assert keys[0] != keys[1]

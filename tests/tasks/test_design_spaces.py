@@ -1,9 +1,9 @@
 import numpy as np
 
-from envgen.family import Knob, Space, Stratum
+from envgen.space import Knob, Space, Stratum
 from tasks.bootstrap import whole_or_part
 
-DEEP = Knob(name="deep", word="depth", low=1, high=9, default=1, step=1, means="how deep")
+DEEP = Knob(name="deep", word="depth", low=1, high=9, default=1, step=1, description="how deep")
 SPACE = Space(
     strata=(
         Stratum(name="maze", label="mazes", knobs=(DEEP,)),

@@ -9,8 +9,8 @@ from typing import Any
 from pydantic import Field
 
 from envgen.breakdown import Rate, wilson
-from envgen.families import FamilySpec
 from envgen.frozen import Frozen
+from envgen.registry import EnvironmentSpec
 from envgen.suites import ALL, Benchmark, Item, benchmark_of
 from infra.analysis.formats import rate_text
 from policy.chat.engine_config import EngineConfig
@@ -27,7 +27,7 @@ class Asked(Frozen):
     """Digest of a checkpoint; a hub id or an endpoint stands for itself."""
     data: str
     data_digest: str
-    family: FamilySpec = FamilySpec()
+    family: EnvironmentSpec = EnvironmentSpec()
     limit: int | None
     """Instances that are in the same groups at most."""
     style: str

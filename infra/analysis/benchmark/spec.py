@@ -8,9 +8,9 @@ from pydantic import Field
 
 from envgen.dataset import USUAL, family_of
 from envgen.errors import ConfigError, RunDirectoryError
-from envgen.families import FamilySpec
 from envgen.files import digest, is_unused, read_model, write_json
 from envgen.frozen import Frozen
+from envgen.registry import EnvironmentSpec
 from envgen.suites import benchmark_of
 from infra.config.names import checked_name
 from infra.config.preset import load_preset
@@ -70,7 +70,7 @@ class BenchmarkSpec(Frozen):
         return self.model_dump(mode="json", exclude={"engine"}) | engine
 
     @property
-    def family(self) -> FamilySpec:
+    def family(self) -> EnvironmentSpec:
         """The family of what is answered; DataError if a data set cannot be read."""
         if self.preset:
             return load_preset(self.preset).family

@@ -4,16 +4,16 @@ import shlex
 from functools import partial
 from pathlib import Path
 
+import jinja2
 import numpy as np
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from engineer.behaviour import budgets
 from engineer.gate import name_of
 from envgen.breakdown import wilson
+from envgen.environment import Environment, Instance, constant_rates
 from envgen.errors import ConfigError, RunDirectoryError
-from envgen.family import Space, TaskFamily
-from envgen.plain import PlainFamily, PlainInstance, constant_rates, guess_floor
+from envgen.space import Space
 from infra.analysis import formats
 from infra.analysis.report import charts, examples, tables, text
 from infra.analysis.run_status import run_name
@@ -85,12 +85,12 @@ def write_report(run: Path) -> Path:
     return files.path(Run.report)
 
 
-def environment(*folders: Path) -> Environment:
+def environment(*folders: Path) -> jinja2.Environment:
     """Templates and filters of the report; templates in `folders` are found first."""
-    environment = Environment(
-        loader=FileSystemLoader([*folders, Path(__file__).parent]),
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader([*folders, Path(__file__).parent]),
         autoescape=True,
-        undefined=StrictUndefined,
+        undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
@@ -127,15 +127,15 @@ def _figures(
     }
 
 
-def _guesses(family: TaskFamily, rollouts: list[Rollout]) -> dict[str, float]:
+def _guesses(family: Environment, rollouts: list[Rollout]) -> dict[str, float]:
     """Stratum -> what one answer to all its questions would get, where instances have one answer as text."""
-    instances = [one.instance for one in rollouts if isinstance(one.instance, PlainInstance)]
-    if not instances or not isinstance(family, PlainFamily):
+    instances = [one.instance for one in rollouts if isinstance(one.instance, Instance)]
+    if not instances:
         return {}
     try:
         return constant_rates(family, instances)
-    except ConfigError:  # a generator that is not here any more, or another one
-        return guess_floor(instances)
+    except ConfigError:  # the file of a generator is gone, or another one
+        return {}
 
 
 def _training_charts(run: Run, results: CurriculumResults) -> dict[int, tuple[Markup, Markup]]:
@@ -163,7 +163,7 @@ def _training_charts(run: Run, results: CurriculumResults) -> dict[int, tuple[Ma
     }
 
 
-def _picture(task: TaskFamily, rollout: Rollout) -> Markup | None:
+def _picture(task: Environment, rollout: Rollout) -> Markup | None:
     """An answer drawn, if the family draws any."""
     drawn = task.picture(rollout.instance, rollout.completion, rollout.verdict)
     return None if drawn is None else Markup(drawn)

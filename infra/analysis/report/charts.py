@@ -11,7 +11,7 @@ import numpy as np
 from markupsafe import Markup
 
 from envgen.breakdown import Counts, Rate
-from envgen.family import Space
+from envgen.space import Space
 from infra.analysis.charts import GRID, INK, MUTED, RATE_COLOURS, draw_rates, new_figure, strip_axes, svg
 from infra.analysis.formats import SPACE, interval, percent, rate_names, share
 

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar
 
-from envgen.family import Space
+from envgen.space import Space
 from policy.rollouts import Rollout
 
 T = TypeVar("T")

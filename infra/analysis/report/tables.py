@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from engineer.words import plural
 from envgen.breakdown import Counts, Rate
-from envgen.family import Space
+from envgen.space import Space
 from infra.analysis.formats import (
     SPACE,
     UNDEFINED,

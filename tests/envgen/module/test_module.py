@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from envgen.environment import FaultCount, Source
 from envgen.errors import ConfigError, DataError
-from envgen.families import FamilySpec
-from envgen.family import Source
-from envgen.faults import Faults
 from envgen.module import skeleton
 from envgen.module.family import ModuleFamily, open_generator
+from envgen.registry import EnvironmentSpec
+from envgen.rows import instance_of, instance_row
 from flows.cli import app
 
 SKELETON = Path(skeleton.__file__).read_text()
@@ -30,13 +30,13 @@ def changed(folder: Path, *replacements: tuple[str, str], limits: dict | None = 
     file = folder / "made.py"
     file.write_text(text)
     options = {"file": str(file), "limits": limits or {}}
-    found = FamilySpec(name="module", options=options).resolved().load()
+    found = EnvironmentSpec(name="module", options=options).resolved().load()
     assert isinstance(found, ModuleFamily)
     return found
 
 
 def draw(family: ModuleFamily, count: int = 20, digits: float = 2.0, seed: int = 0) -> list:
-    return family.draw("short", {"digits": digits}, count, Source(seed), frozenset()).instances
+    return family.generate("short", {"digits": digits}, count, Source(seed), frozenset()).instances
 
 
 BODY = "    a, b = rng.randrange(low, high), rng.randrange(low, high)\n"
@@ -51,7 +51,12 @@ def products(tmp_path_factory: pytest.TempPathFactory) -> ModuleFamily:
 def test_strata_and_knobs_are_those_of_the_file_in_its_order(products: ModuleFamily) -> None:
     assert products.space.names == ("short", "long")
     (digits,) = products.space["long"].knobs
-    assert (digits.low, digits.high, digits.step, digits.means) == (4, 6, 1, "the digits of each factor")
+    assert (digits.low, digits.high, digits.step, digits.description) == (
+        4,
+        6,
+        1,
+        "the digits of each factor",
+    )
     assert products.space.identity == "canonical"
 
 
@@ -74,9 +79,9 @@ def test_mirrored_questions_are_one_by_the_identity_of_the_file_and_two_without(
 
 
 def test_references_are_right_also_after_a_round_trip_through_a_data_set(products: ModuleFamily) -> None:
-    rows = [json.loads(json.dumps(products.row(one, "tagged"))) for one in draw(products)]
+    rows = [json.loads(json.dumps(instance_row(products, one, "tagged"))) for one in draw(products)]
     assert all("<answer>" in row["prompt"] for row in rows)
-    read = [products.instance(row, "row") for row in rows]
+    read = [instance_of(products, row, "row") for row in rows]
     assert all(verdict.valid for verdict in products.judge(read, [one.answer for one in read]))
     tagged = [f"I think 5.\n<answer>1</answer> no, <answer> {one.answer} </answer>" for one in read]
     assert all(verdict.valid for verdict in products.judge(read, tagged))
@@ -145,7 +150,7 @@ def test_a_scorer_that_fails_is_a_category_and_too_many_stop_the_stage(
     assert [verdict.category for verdict in verdicts] == ["scorer_failed", None, "wrong"]
     assert said in verdicts[0].detail
     with pytest.raises(DataError, match="1 of 3 answers could not be judged"):
-        Faults(family.space).add(verdicts, last=True)
+        FaultCount(family.space).add(verdicts, last=True)
 
 
 def test_a_scorer_that_is_slow_with_every_answer_does_not_hold_up_a_batch(tmp_path: Path) -> None:
@@ -163,17 +168,17 @@ def test_few_faults_do_not_stop_a_stage_and_many_do_before_its_end(products: Mod
     one = draw(products, 1)[0]
     right, wrong = products.judge([one] * 2, [one.answer, "1"])
     failed = wrong.model_copy(update={"category": "scorer_failed", "detail": "broke"})
-    faults = Faults(products.space)
+    faults = FaultCount(products.space)
     faults.add([failed] * 10 + [right] * 10)
     with pytest.raises(DataError, match=r"11 of 21 answers could not be judged.*broke"):
         faults.add([failed])
-    Faults(products.space).add([failed] + [right] * 99, last=True)
+    FaultCount(products.space).add([failed] + [right] * 99, last=True)
 
 
 def test_too_many_faults_of_a_short_stage_stop_it_at_its_end(products: ModuleFamily) -> None:
     one = draw(products, 1)[0]
     right, wrong = products.judge([one] * 2, [one.answer, "1"])
-    faults = Faults(products.space)
+    faults = FaultCount(products.space)
     faults.add([wrong.model_copy(update={"category": "scorer_failed"})] * 4)
     faults.add([right] * 96)
     with pytest.raises(DataError, match="4 of 100 answers could not be judged"):
@@ -199,7 +204,7 @@ def test_a_file_may_have_annotations_as_texts(tmp_path: Path) -> None:
         "@dataclass\nclass Pair:\n    first: int = 1\n"
     )
     (tmp_path / "made.py").write_text(f"{more}{SKELETON}")
-    found = FamilySpec(name="module", options={"file": str(tmp_path / "made.py")}).resolved().load()
+    found = EnvironmentSpec(name="module", options={"file": str(tmp_path / "made.py")}).resolved().load()
     assert found.space.names == ("short", "long")
 
 
@@ -208,7 +213,7 @@ def test_a_setting_that_the_config_lacks_is_refused(tmp_path: Path) -> None:
     assert text != SKELETON
     (tmp_path / "made.py").write_text(text)
     with pytest.raises(ConfigError, match=r"STRATA\.long\.digit: Config has no such field; known are"):
-        FamilySpec(name="module", options={"file": str(tmp_path / "made.py")}).resolved()
+        EnvironmentSpec(name="module", options={"file": str(tmp_path / "made.py")}).resolved()
 
 
 def test_of_many_knobs_each_is_tried_at_both_ends(products: ModuleFamily) -> None:
@@ -231,10 +236,10 @@ def test_a_file_that_changed_stops_the_run(tmp_path: Path) -> None:
 def test_the_space_is_known_without_the_file(tmp_path: Path) -> None:
     options = changed(tmp_path)._options.model_dump(mode="json")
     (tmp_path / "made.py").unlink()
-    again = FamilySpec(name="module", options=options).resolved().load()
+    again = EnvironmentSpec(name="module", options=options).resolved().load()
     assert again.space.names == ("short", "long")
     with pytest.raises(ConfigError, match="is not there"):
-        again.draw("short", {"digits": 2}, 1, Source(0), frozenset())
+        again.generate("short", {"digits": 2}, 1, Source(0), frozenset())
 
 
 @pytest.mark.parametrize(

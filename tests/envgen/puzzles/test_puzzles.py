@@ -13,20 +13,20 @@ from random import Random
 import pytest
 from pydantic import ValidationError
 
+from envgen.environment import Instance, Source
 from envgen.errors import ConfigError, SamplingError
-from envgen.families import FamilySpec
-from envgen.family import Source
 from envgen.module.check import JUNK
-from envgen.plain import PlainInstance
 from envgen.puzzles import family as puzzles
 from envgen.puzzles.catalogue import PUZZLES, VERSION
 from envgen.puzzles.family import PuzzleStratum, ReasoningGym
+from envgen.registry import EnvironmentSpec
+from envgen.rows import instance_of, instance_row
 
 pytest.importorskip("reasoning_gym")
 
 
 def made(*strata: dict) -> ReasoningGym:
-    found = FamilySpec(name="reasoning-gym", options={"strata": list(strata)}).resolved().load()
+    found = EnvironmentSpec(name="reasoning-gym", options={"strata": list(strata)}).resolved().load()
     assert isinstance(found, ReasoningGym)
     return found
 
@@ -44,7 +44,7 @@ def every() -> ReasoningGym:
     return made(*map(ranges, PUZZLES))
 
 
-def some(family: ReasoningGym, stratum: str, count: int = 12) -> list[PlainInstance]:
+def some(family: ReasoningGym, stratum: str, count: int = 12) -> list[Instance]:
     """Questions at every corner of a stratum."""
     corners = family.corners(family.space[stratum])
     return [
@@ -55,7 +55,7 @@ def some(family: ReasoningGym, stratum: str, count: int = 12) -> list[PlainInsta
 @pytest.mark.parametrize("name", PUZZLES)
 def test_references_are_right_at_every_corner_also_behind_json(every: ReasoningGym, name: str) -> None:
     read = [
-        every.instance(json.loads(json.dumps(every.row(one, "compact"))), "row")
+        instance_of(every, json.loads(json.dumps(instance_row(every, one, "compact"))), "row")
         for one in some(every, name, 48)
     ]
     assert [
@@ -91,8 +91,8 @@ def test_drawn_data_is_the_same_everywhere(every: ReasoningGym) -> None:
     rows = []
     for stratum in every.space.strata:
         middle = {knob.name: (knob.low + knob.high) / 2 for knob in stratum.knobs}
-        drawn = every.draw(stratum.name, middle, 12, Source(5, stage=1), frozenset())
-        rows += [every.row(one, "compact") for one in drawn.instances]
+        drawn = every.generate(stratum.name, middle, 12, Source(5, stage=1), frozenset())
+        rows += [instance_row(every, one, "compact") for one in drawn.instances]
     assert hashlib.sha256(json.dumps(rows).encode()).hexdigest()[:16] == GOLDEN_DATA
 
 
@@ -112,7 +112,7 @@ def test_another_interpreter_with_another_hash_seed_draws_the_same(every: Reason
 def test_identities_are_of_the_problem(every: ReasoningGym, name: str) -> None:
     """Questions with one identity have answers of one worth, and some differ in words."""
     low = {knob.name: knob.low for knob in every.space[name].knobs}
-    by_id: dict[str, list[PlainInstance]] = {}
+    by_id: dict[str, list[Instance]] = {}
     for seed in range(1_500):
         one = every.entry(name, low, seed)
         by_id.setdefault(one.id, []).append(one)
@@ -128,9 +128,11 @@ def test_training_shares_no_instance_with_what_is_held_out(every: ReasoningGym) 
     """By the identity named, on every stratum."""
     for stratum in every.space.strata:
         middle = {knob.name: (knob.low + knob.high) / 2 for knob in stratum.knobs}
-        held = every.draw(stratum.name, middle, 20, Source(0, purpose="validation"), frozenset()).instances
+        held = every.generate(
+            stratum.name, middle, 20, Source(0, purpose="validation"), frozenset()
+        ).instances
         ids = frozenset(one.id for one in held)
-        drawn = every.draw(stratum.name, middle, 60, Source(0), ids).instances
+        drawn = every.generate(stratum.name, middle, 60, Source(0), ids).instances
         assert len({one.id for one in drawn} | ids) == 80, stratum.name
 
 
@@ -138,7 +140,7 @@ def test_labels_have_exact_counts() -> None:
     family = made(
         {"name": "paths", "generator": "shortest_path", "settings": {"side": 5, "infeasible_ratio": [0, 1]}}
     )
-    drawn = family.draw("paths", {"infeasible_ratio": 0.3}, 40, Source(0), frozenset()).instances
+    drawn = family.generate("paths", {"infeasible_ratio": 0.3}, 40, Source(0), frozenset()).instances
     assert sum("infeasible" in one.labels for one in drawn) == 12
     assert sum(one.answer == "infeasible" for one in drawn) == 12
     never = made(
@@ -148,7 +150,7 @@ def test_labels_have_exact_counts() -> None:
             "settings": {"side": 5, "blocked": 0.45, "infeasible_ratio": 0},
         }
     )
-    drawn = never.draw("paths", {}, 40, Source(0), frozenset()).instances
+    drawn = never.generate("paths", {}, 40, Source(0), frozenset()).instances
     assert not any(one.answer == "infeasible" or one.labels for one in drawn)
 
 
@@ -160,7 +162,7 @@ def test_no_program_rewrites_itself_to_nothing() -> None:
 def test_a_space_that_is_too_small_says_how_many_there_are() -> None:
     family = made({"name": "small", "generator": "products", "settings": {"digits": 1}})
     with pytest.raises(SamplingError, match="small: only 55 of 100 distinct instances"):
-        family.draw("small", {}, 100, Source(0), frozenset())
+        family.generate("small", {}, 100, Source(0), frozenset())
 
 
 @pytest.mark.parametrize(
@@ -181,10 +183,10 @@ def test_a_missing_package_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(puzzles, "find_spec", lambda _: None)
     family = ReasoningGym(puzzles.Options(strata=(PuzzleStratum(name="x", generator="ab"),)))
     with pytest.raises(ConfigError, match=r"pip install -c constraints\.txt -e '\.\[reasoning-gym\]'"):
-        family.draw("x", {}, 1, Source(0), frozenset())
+        family.generate("x", {}, 1, Source(0), frozenset())
 
 
-def attacks(one: PlainInstance, canary: Path, rng: Random) -> list[str]:
+def attacks(one: Instance, canary: Path, rng: Random) -> list[str]:
     """Hostile answers: code, junk, and mutations of the right one."""
     code = f"__import__('os').system('touch {canary}')"
     right = one.answer

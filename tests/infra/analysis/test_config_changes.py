@@ -1,8 +1,8 @@
 """What an edit of a config changes, in words."""
 
 from envgen.config import EnvConfig
-from envgen.families import FamilySpec
 from envgen.mapf.space import Options, space_of
+from envgen.registry import EnvironmentSpec
 from infra.analysis.formats import SPACE, config_changes
 
 
@@ -29,7 +29,7 @@ def test_what_a_config_changes_is_said_in_words():
 
 
 def test_a_knob_that_is_no_share_is_said_as_a_number():
-    space = FamilySpec(name="sums").load().space
+    space = EnvironmentSpec(name="sums").load().space
     old, new = (
         EnvConfig.model_validate({"terms": {"2": {"data_ratio": 1, "digits": n, "carry_ratio": 0.5}}})
         for n in (1, 2.5)

@@ -7,8 +7,7 @@ from made_up_runs import proposal, write_stages
 from report_page import measures, report
 
 from envgen.config import EnvConfig
-from envgen.family import Source
-from envgen.plain import PlainInstance
+from envgen.environment import Instance, Source
 from envgen.sampling import sample as sample_any
 from infra.analysis.report import charts
 from infra.config.preset import load_preset
@@ -20,7 +19,7 @@ MORE_CARRIES = EnvConfig.model_validate(
 )
 
 
-def added(instances: list[PlainInstance], correct: int) -> list[Rollout]:
+def added(instances: list[Instance], correct: int) -> list[Rollout]:
     """The first `correct` of every ten sums are right, of the others every second is too large by one."""
     texts = [
         one.answer if n % 10 < correct else str(int(one.answer) + 1) if n % 2 else "I cannot."

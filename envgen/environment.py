@@ -1,0 +1,247 @@
+"""The contract of an environment: it draws instances, puts them into words, and judges completions.
+
+An environment is a subclass of `Environment` with `name`, `version`, `space`, `generate_one` and `judge_one`;
+`envgen.sums` is a whole example. A preset names it through an entry point (`envgen.registry`).
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from pydantic import BaseModel, JsonValue
+
+from envgen.config import EnvConfig
+from envgen.errors import ConfigError, DataError, ShortageError
+from envgen.frozen import Frozen
+from envgen.seeds import generator
+from envgen.space import Knob, Space
+
+MAX_REDRAWS = 2_000
+"""Draws in a row without a new instance after which a stratum counts as exhausted."""
+FAULT_SHARE, FAULT_ANSWERS = 0.01, 1_000
+"""Largest share of completions without a verdict, of at least this many."""
+
+
+class Instance(Frozen):
+    """A question with its best answer. Equal problems have equal ids, and only they."""
+
+    id: str
+    stratum: str
+    labels: frozenset[str] = frozenset()
+    """Names of the labels that the instance has."""
+    question: str
+    answer: str
+    payload: dict[str, JsonValue] = {}
+    """Further values that `judge_one` needs."""
+
+
+class Verdict(Frozen):
+    """Judgement of one completion."""
+
+    valid: bool
+    optimal: bool = False
+    category: str | None = None
+    """Failure category, of `Space.categories`; None of a valid answer."""
+    detail: str = ""
+    """One sentence for people."""
+    terms: dict[str, float] = {}
+    """Reward components of partial progress, 0 to 1, by the names of `Space.terms`."""
+
+    @property
+    def outcome(self) -> str:
+        """`valid`, or the failure category in words."""
+        return (self.category or "valid").replace("_", " ")
+
+
+class Source(NamedTuple):
+    """Seed of a draw, besides its stratum: no two purposes share a random number."""
+
+    seed: int
+    stage: int = 0
+    purpose: str = "train"
+
+
+class Sample(NamedTuple):
+    """Instances of one stratum."""
+
+    instances: list[Any]
+    report: dict[str, Any]
+    """Requested and achieved numbers, as JSON values."""
+    line: str
+    """The report as a line of a log."""
+
+
+class Vocabulary(NamedTuple):
+    """Pieces of text that the tokenizer of a small policy keeps whole."""
+
+    pieces: str
+    """Regular expression; each match is one piece."""
+    fixed: tuple[str, ...] = ()
+    """Pieces that are in the vocabulary however rare they are."""
+
+
+class Environment:
+    """Base of environments. Methods are pure functions of their arguments and the options."""
+
+    Options: ClassVar[type[BaseModel]] = Frozen
+    """Model of the options that a preset may set; none by default."""
+    name: str
+    version: str
+    """Part of every cache key; change it if a seed draws other instances, or verdicts differ."""
+    space: Space
+    integer_knobs: tuple[str, ...] = ()
+    """Knobs that are whole numbers of an instance: of 1.5 half of the instances get 1, the others 2."""
+    styles: tuple[str, ...] = ("plain",)
+    """Ways to put an instance into words; the first is the default."""
+    instance_type: type[BaseModel] = Instance
+    verdict_type: type[BaseModel] = Verdict
+    vocabulary: Vocabulary | None = None
+    random_space: Callable[[np.random.Generator], Space] | None = None
+    """Draw a space for lessons in design; parts of `space` if None."""
+    benchmark: Any = None
+    """`envgen.suites.Benchmark`, if `envwright benchmark` knows the environment."""
+    licence = "not stated"
+    requirements: tuple[str, ...] = ()
+    """Packages that judging needs, for exports."""
+    file: Path | None = None
+    """File of a user that goes along with exports."""
+
+    def __init__(self, options: Any) -> None:
+        """Keep the options; an environment whose `space` depends on them makes it here."""
+        self.options = options
+
+    def generate_one(self, stratum: str, knobs: Mapping[str, float], rng: np.random.Generator) -> Any:
+        """Return one instance, with all randomness from `rng`.
+
+        `knobs` are those of this instance: a knob of a label is 1 if the instance shall have the label, else
+        0. Instances with other labels, or drawn before, are thrown away.
+        """
+        raise NotImplementedError
+
+    def judge_one(self, instance: Any, completion: str) -> Any:
+        """Return the verdict on a completion, which is hostile text; never raise."""
+        raise NotImplementedError
+
+    def generate(
+        self,
+        stratum: str,
+        knobs: Mapping[str, float],
+        count: int,
+        source: Source,
+        held_out: frozenset[str],
+    ) -> Sample:
+        """Return `count` distinct instances with exact counts of each label, none of them held out.
+
+        ShortageError with the instances if there are too few.
+        """
+        kind = self.space[stratum]
+        rng, seen, instances = generator(*source, stratum), set(held_out), []
+        exhausted: list[dict[str, float]] = []
+        for index in range(count):
+            values = {knob.name: self._value(knob, knobs[knob.name], index, count) for knob in kind.knobs}
+            labels = {knob.label.name for knob in kind.knobs if knob.label and values[knob.name]}
+            for _ in range(MAX_REDRAWS if values not in exhausted else 0):
+                instance = self._generate_one(stratum, values, rng)
+                if instance.id not in seen and instance.labels == labels:
+                    seen.add(instance.id)
+                    instances.append(instance)
+                    break
+            else:
+                exhausted.append(values)
+        if len(instances) < count:
+            short = f"only {len(instances)} of {count} distinct instances exist beside the held-out ones"
+            raise ShortageError(f"{kind.label}: {short}; ask for fewer, or change the knobs", instances)
+        labelled = {knob.word: round(knobs[knob.name] * count) for knob in kind.knobs if knob.label}
+        line = ", ".join(f"{number} {word}" for word, number in {"instances": count, **labelled}.items())
+        return Sample(instances, {"instances": count, **labelled}, f"{kind.label}: {line}")
+
+    def _generate_one(self, stratum: str, knobs: Mapping[str, float], rng: np.random.Generator) -> Any:
+        try:
+            return self.generate_one(stratum, knobs, rng)
+        except Exception as error:
+            error.add_note(f"generate_one of {type(self).__name__}, stratum {stratum!r}, knobs {dict(knobs)}")
+            raise
+
+    def _value(self, knob: Knob, value: float, index: int, count: int) -> float:
+        """Return a knob of instance `index`: the first have the label, the last the higher number."""
+        if knob.label:
+            return float(index < round(value * count))
+        if knob.name in self.integer_knobs:
+            return int(value) + (index >= count - round(value % 1 * count))
+        return value
+
+    def check(self, config: EnvConfig, count: int) -> None:
+        """Raise ConfigError or SamplingError for a config that cannot give `count` instances."""
+        knobs = {stratum.name: [knob.name for knob in stratum.knobs] for stratum in self.space.strata}
+        for name, part in config.strata.items():
+            if [*part.knobs] != knobs.get(name):
+                raise ConfigError(f"{config.key}.{name}: {part} is not of this family")
+
+    def reserved(self) -> frozenset[str]:
+        """Return ids that no data set may hold, such as those of a benchmark."""
+        return frozenset()
+
+    def prompt(self, instance: Any, style: str) -> str:
+        """Return the user message that poses an instance."""
+        return instance.question
+
+    def reference(self, instance: Any) -> str:
+        """Return a best answer."""
+        return instance.answer
+
+    def longest_prompt(self, style: str) -> str:
+        """Return a prompt about as long as any: of a few with all knobs at either end of their ranges."""
+        rng = np.random.default_rng(0)
+        ends = [
+            (stratum.name, {knob.name: (knob.low, knob.high)[end] for knob in stratum.knobs})
+            for stratum in self.space.strata
+            for end in (0, 1)
+        ]
+        prompts = (self.prompt(self._generate_one(*end, rng), style) for end in ends for _ in range(10))
+        return max(prompts, key=len)
+
+    def judge(self, instances: Sequence[Any], completions: Sequence[str]) -> list[Any]:
+        """Return a verdict for each completion, in order."""
+        return [self.judge_one(*pair) for pair in zip(instances, completions, strict=True)]
+
+    def measures(self, instance: Any, verdict: Any) -> dict[str, float]:
+        """Return the `Space.measures` of a valid answer."""
+        return {}
+
+    def picture(self, instance: Any, completion: str | None, verdict: Any | None) -> str | None:
+        """Return an SVG of an instance with a completion, or None."""
+        return None
+
+
+def constant_rates(environment: Environment, instances: Sequence[Instance]) -> dict[str, float]:
+    """Return stratum -> share of its instances, 0 to 1, for which its commonest reference is valid."""
+    rates = {}
+    for name in dict.fromkeys(instance.stratum for instance in instances):
+        members = [instance for instance in instances if instance.stratum == name]
+        [(answer, _)] = Counter(member.answer for member in members).most_common(1)
+        verdicts = environment.judge(members, [answer] * len(members))
+        rates[name] = sum(verdict.valid for verdict in verdicts) / len(members)
+    return rates
+
+
+class FaultCount:
+    """Number of completions of one stage, or one evaluation, that could not be scored.
+
+    They are no failures of the policy: a reward of 0 would teach it to break the scorer.
+    """
+
+    def __init__(self, space: Space) -> None:
+        self._category, self._faults, self._answers, self._detail = space.fault, 0, 0, ""
+
+    def add(self, verdicts: Sequence[Any], *, last: bool = False) -> None:
+        """Count verdicts; DataError if too many completions so far had none. `last`: no more will follow."""
+        faults = [verdict for verdict in verdicts if self._category and verdict.category == self._category]
+        self._answers, self._faults = self._answers + len(verdicts), self._faults + len(faults)
+        self._detail = faults[-1].detail if faults else self._detail
+        if self._faults > FAULT_SHARE * (self._answers if last else max(self._answers, FAULT_ANSWERS)):
+            raise DataError(
+                f"{self._faults} of {self._answers} answers could not be judged, "
+                f"more than {FAULT_SHARE:.0%}: {self._detail}; mend the scorer, then run the command again"
+            )

@@ -1,0 +1,105 @@
+"""Instances and verdicts as rows of Parquet files; columns follow from the pydantic models.
+
+A nested model becomes a struct, a tuple a list, and a value without a column type of its own (a dict) a JSON
+text.
+"""
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from types import NoneType, UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
+
+import pyarrow as pa
+from pydantic import BaseModel, ValidationError
+
+from envgen.environment import Environment
+from envgen.errors import DataError, describe_validation_error
+
+_IDENTITY = (
+    pa.field("id", pa.string(), nullable=False),
+    pa.field("stratum", pa.string(), nullable=False),
+    pa.field("labels", pa.list_(pa.string()), nullable=False),
+)
+_PROMPT = pa.field("prompt", pa.string(), nullable=False)
+_SCALARS = ((bool, pa.bool_()), (int, pa.int64()), (float, pa.float64()), (str, pa.string()))
+
+
+def instance_schema(environment: Environment) -> pa.Schema:
+    """Return the columns of an instance: id, stratum, labels, the fields of its model, prompt."""
+    names = {field.name for field in _IDENTITY}
+    fields = [field for field in _columns(environment.instance_type) if field.name not in names]
+    return pa.schema([*_IDENTITY, *fields, _PROMPT])
+
+
+def verdict_schema(environment: Environment) -> pa.Schema:
+    """Return the columns of a verdict: the fields of its model."""
+    return pa.schema(_columns(environment.verdict_type))
+
+
+def instance_row(environment: Environment, instance: Any, style: str) -> dict[str, Any]:
+    """Return an instance, with its prompt in a style, as a row of `instance_schema`."""
+    identity = {"id": instance.id, "stratum": instance.stratum, "labels": sorted(instance.labels)}
+    return {**_encoded(instance), **identity, "prompt": environment.prompt(instance, style)}
+
+
+def instance_of(environment: Environment, row: Mapping[str, Any], where: str) -> Any:
+    """Return the instance of a row; DataError names `where`, field and value."""
+    return _decoded(environment.instance_type, row, f"{where}: not an instance")
+
+
+def verdict_row(verdict: BaseModel) -> dict[str, Any]:
+    """Return a verdict as a row of `verdict_schema`."""
+    return _encoded(verdict)
+
+
+def verdict_of(environment: Environment, row: Mapping[str, Any], where: str) -> Any:
+    """Return the verdict of a row; DataError names `where`, field and value."""
+    return _decoded(environment.verdict_type, row, f"{where}: not a verdict")
+
+
+@cache
+def _columns(model: type[BaseModel]) -> list[pa.Field]:
+    columns = []
+    for name, field in model.model_fields.items():
+        optional = NoneType in get_args(field.annotation)
+        columns.append(pa.field(name, _type(field.annotation) or pa.string(), nullable=optional))
+    return columns
+
+
+@cache
+def _json_fields(model: type[BaseModel]) -> tuple[str, ...]:
+    return tuple(name for name, field in model.model_fields.items() if _type(field.annotation) is None)
+
+
+def _type(annotation: Any) -> pa.DataType | None:
+    """Return the column type of an annotation; None if it is stored as JSON."""
+    origin, arguments = get_origin(annotation), [one for one in get_args(annotation) if one is not NoneType]
+    if origin is Annotated:
+        return _type(arguments[0])
+    if origin in (Union, UnionType):
+        return _type(arguments[0]) if len(arguments) == 1 else None
+    if origin in (tuple, list, frozenset, set):
+        element = _type(arguments[0])
+        return None if element is None else pa.list_(element)
+    if not isinstance(annotation, type):
+        return None
+    if issubclass(annotation, BaseModel):
+        types = {name: _type(field.annotation) for name, field in annotation.model_fields.items()}
+        return None if None in types.values() else pa.struct(list(types.items()))
+    return next((column for scalar, column in _SCALARS if issubclass(annotation, scalar)), None)
+
+
+def _encoded(value: BaseModel) -> dict[str, Any]:
+    row = value.model_dump(mode="json")
+    return row | {name: json.dumps(row[name], ensure_ascii=False) for name in _json_fields(type(value))}
+
+
+def _decoded(model: type[BaseModel], row: Mapping[str, Any], where: str) -> Any:
+    fields = {name: row[name] for name in model.model_fields}
+    try:
+        return model.model_validate(fields | {name: json.loads(row[name]) for name in _json_fields(model)})
+    except ValidationError as error:
+        raise DataError(describe_validation_error(error, where)) from None
+    except (ValueError, TypeError) as error:
+        raise DataError(f"{where}: {error}") from None
