@@ -49,7 +49,7 @@ LEFT_OUT = {
     "envwright bootstrap -o smollm2-warm": HOURS,
     "envwright bootstrap -o puzzles-base": HOURS,
     "envwright run smollm2-135m": HOURS,
-    "VLLM_CPU_KVCACHE_SPACE=1 .venv/bin/python": "serves until it is ended, weights that take hours",
+    "VLLM_CPU_KVCACHE_SPACE=1 .venv-vllm/bin/python": "serves until it is ended, weights that take hours",
     "vf-validate": "verifiers is installed apart; tests/infra/test_stage_export.py calls it",
     "vf-eval": "the same, with an endpoint",
     "export AWS_ACCESS_KEY_ID": CLUSTER,

@@ -96,7 +96,7 @@ def test_runs_lists_those_of_comparisons_too_and_the_last_changed_last(folder: P
 
 
 def test_a_narrow_terminal_does_without_columns_and_breaks_no_name(folder: Path, tmp_path: Path):
-    name = "compare-strong/checkpoint-V6W-s0"
+    name = "compare-tiny-learning/checkpoint-V6W-s0"
     published(folder / name, 2, 2)
     command = [sys.executable, "-m", "flows.cli", "runs"]
     narrow = {**os.environ, "TERM": "dumb", "TTY_COMPATIBLE": "1", "COLUMNS": "80", "LINES": "25"}
