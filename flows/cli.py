@@ -32,7 +32,7 @@ except KeyboardInterrupt:  # before `run_stoppable`, and before anything is begu
 _OF_FAMILIES = "Environments and data"
 PANELS = {
     "Run": ("run", "approve", "reject"),
-    "Look": ("runs", "status", "watch", "report", "lineage"),
+    "Look": ("runs", "status", "watch", "report"),
     "Compare": ("compare", "benchmark"),
     _OF_FAMILIES: ("family", "export"),
     "Serve": ("serve",),

@@ -20,10 +20,10 @@ from infra.analysis.gather import finished
 from infra.analysis.results import ComparisonResults
 from infra.analysis.spec import Child, ComparisonSpec, open_comparison
 from infra.config.settings import Settings
+from infra.lineage.store import is_logged
 from infra.runs.lease import exclusive
 from infra.runs.run import Run
 from tasks.compare import earlier_failures, open_record, publish_comparison
-from tasks.lineage import unrecorded
 from tasks.run import Pace, log
 
 T = TypeVar("T")
@@ -179,7 +179,7 @@ def _todo(directory: Path, spec: ComparisonSpec, wanted: list[Child]) -> list[Ch
 
     def left(child: Child) -> bool:
         there = directory / child.name
-        return not finished(there, spec.preset_of(child)) or unrecorded(there)
+        return not finished(there, spec.preset_of(child)) or not is_logged(there)
 
     return list(filter(left, wanted))
 

@@ -19,7 +19,6 @@ from infra.analysis.spec import engineer_variant
 from infra.config.names import checked_name
 from infra.config.preset import Preset
 from infra.config.settings import Settings
-from infra.runs.finished import record_finished
 from infra.runs.lease import exclusive
 from infra.runs.left import seconds_left
 from infra.runs.next_config import must_ask, next_config
@@ -36,7 +35,7 @@ from tasks.data import generate, make_validation
 from tasks.engineer import propose
 from tasks.gate import judge
 from tasks.learn import evaluate_stage, evaluate_start, summarize, train, warm_engine, warm_trainer
-from tasks.lineage import record_lineage, unrecorded
+from tasks.lineage import record_lineage
 from tasks.publish import publish, write_manifest
 from tasks.remote import copy_run, fetch_run, fork_run
 from tasks.run import close_engine, log
@@ -185,7 +184,5 @@ def _stages(run: RunRef) -> CurriculumResults:
             results = publish(run, number)
             copy_run(run.directory)
             break
-    if not must_ask(run, number) and not unrecorded(run.directory):
-        record_finished(run)
     assert results is not None
     return results

@@ -8,7 +8,7 @@ from prefect import task
 
 from envgen.breakdown import Rate
 from envgen.errors import RunDirectoryError
-from envgen.files import digest, write_json
+from envgen.files import write_json
 from infra.analysis.comparison.page import PAGE, conclusion, write_page
 from infra.analysis.gather import gather
 from infra.analysis.results import RATES, RESULTS_FILE, ComparisonResults, read_comparison_results
@@ -16,8 +16,8 @@ from infra.analysis.spec import ComparisonSpec
 from infra.analysis.statistics import Effect
 from infra.config.preset import resolved_json
 from infra.config.settings import Settings, without_password
-from infra.lineage import Recorder, flat
-from infra.lineage.views import chart_place
+from infra.lineage.log import comparison_run, log_comparison
+from infra.lineage.store import RunIds, flat, server_address, view_address
 from tasks.run import log, task_options
 
 T = TypeVar("T")
@@ -29,7 +29,8 @@ _OF_AN_ARM = {"preset.stages", "preset.engineer.name", "preset.engineer.variant"
 def open_record(directory: Path, spec: ComparisonSpec) -> str | None:
     """The MLflow run of the comparison, made if it is new; None if MLflow cannot be reached. It also makes
     MLflow's database."""
-    return _recorded(directory, lambda recorder: _run(recorder, directory, spec))
+    ids = _logged(lambda: _open(directory, spec))
+    return ids.run if ids else None
 
 
 @task(**task_options("publish-comparison"))
@@ -42,28 +43,31 @@ def publish_comparison(
     write_json(directory / RESULTS_FILE, results)
     write_page(directory, results)
     if last:
-        remedy = "; run the same command again to record it"
-        _recorded(directory, lambda recorder: _record(recorder, directory, spec, results), remedy)
+        _logged(lambda: _log(directory, spec, results))
     return results
 
 
-def _record(recorder: Recorder, directory: Path, spec: ComparisonSpec, results: ComparisonResults) -> None:
-    run = _run(recorder, directory, spec)
-    recorder.metrics(run, metrics(results))
-    recorder.describe(run, conclusion(results))
-    for name in (RESULTS_FILE, PAGE):
-        recorder.artifact(run, directory / name)
-    recorder.finish(run)
-    log.info("chart in MLflow: %s", chart_place(recorder.tracking_uri, recorder.experiment))
+def _log(directory: Path, spec: ComparisonSpec, results: ComparisonResults) -> None:
+    ids = _open(directory, spec)
+    log_comparison(ids, metrics(results), conclusion(results), [directory / RESULTS_FILE, directory / PAGE])
+    if server := server_address():
+        log.info("chart in MLflow: %s/%s", server, view_address(ids.experiment))
 
 
-def _recorded(directory: Path, record: Callable[[Recorder], T], remedy: str = "") -> T | None:
-    settings = Settings()
+def _open(directory: Path, spec: ComparisonSpec) -> RunIds:
+    params = flat({"preset": resolved_json(spec.preset.model_copy(update={"description": ""}))})
+    shared = {name: value for name, value in params.items() if name not in _OF_AN_ARM}
+    return comparison_run(directory, _name(directory), shared, spec.preset.name)
+
+
+def _logged(call: Callable[[], T]) -> T | None:
+    """Return what a call of MLflow returns; None with a warning if it fails."""
     try:
-        return record(Recorder(settings.tracking_uri, settings.runs / "mlartifacts", _name(directory)))
+        return call()
     except Exception as error:  # a lost record is not worth a lost run
-        place = without_password(settings.tracking_uri)
-        log.warning("comparison not recorded at %s: %s%s", place, without_password(error), remedy)
+        place, reason = without_password(Settings().tracking_uri), without_password(error)
+        remedy = "run the same command again to log it"
+        log.warning("comparison: not logged to MLflow at %s: %s; %s", place, reason, remedy)
         return None
 
 
@@ -101,15 +105,3 @@ def _name(directory: Path) -> str:
     """The name of a comparison among all runs."""
     runs, there = Settings().runs.resolve(), directory.resolve()
     return str(there.relative_to(runs)) if there.is_relative_to(runs) else directory.name
-
-
-def _run(recorder: Recorder, directory: Path, spec: ComparisonSpec) -> str:
-    kept = resolved_json(spec.preset.model_copy(update={"stages": 1, "description": ""}))
-    shared = {key: value for key, value in flat({"preset": kept}).items() if key not in _OF_AN_ARM}
-    tags = {"preset": spec.preset.name, "level": "comparison"}
-    return recorder.run(
-        f"{digest(kept)[:16]}-comparison-{directory.name}",
-        _name(directory),
-        tags=tags,
-        params=shared,
-    )

@@ -1,4 +1,4 @@
-"""`envwright run`, `compare`, `report`, `lineage`: curricula and what they leave."""
+"""`envwright run`, `compare`, `report`: curricula and what they leave."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -78,7 +78,6 @@ def run(
     from flows.parameters import chosen_curriculum, curriculum_options
     from infra.config.preset import parse_override
     from infra.config.settings import Settings
-    from infra.runs.finished import is_finished
     from infra.runs.run import RunRef, checked_run
 
     settings = dict(map(parse_override, set_ or [])) or None
@@ -96,12 +95,6 @@ def run(
         f" {resolved.engineer.variant}, {resolved.stages} stages"
     )
     run = RunRef(directory=directory, preset=checked_run(directory, resolved).preset)
-    if is_finished(run):
-        _tell(run, run.results, json_)
-        decision = run.stage(len(run.results.stages) - 1).decision
-        if decision and decision.decision == "stop":
-            return say(f"it was stopped by a person; 'envwright approve {name}' lets it go on")
-        return say("it is finished; --stages with a larger number lets it go on")
     _go(run, preset, name, given, yes, json_)
 
 
@@ -225,28 +218,3 @@ def report(run: Annotated[str, typer.Argument(help="Name of a run, or its path w
     from infra.config.settings import Settings
 
     say(f"report: {write_report(Settings().find_run(run))}")
-
-
-@commands.command(epilog="Example: `envwright lineage runs/tiny-checkpoint-V6W-s0/stage-02/checkpoint`")
-def lineage(
-    checkpoint: Annotated[
-        str,
-        typer.Argument(
-            help=(
-                "A checkpoint directory, also one that was moved or deleted; or models:/NAME@ALIAS,"
-                " models:/NAME/VERSION."
-            )
-        ),
-    ],
-    json_: JSON = False,
-) -> None:
-    """What a checkpoint was made from, down to the base model, newest first, out of MLflow's record alone."""
-    from flows.commands.tables import lineage_tree
-    from infra.config.settings import Settings
-    from infra.lineage.ancestry import ancestry
-
-    chain = ancestry(Settings().tracking_uri, checkpoint)
-    if json_:
-        print_json(chain)
-    else:
-        console.print(lineage_tree(chain))

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
-from rich.tree import Tree
 
 from engineer.gate import name_of
 from engineer.proposal import Proposal
@@ -14,7 +13,6 @@ from envgen.terminal import printable
 from infra.analysis.comparison import page
 from infra.analysis.formats import narrow, rate_names
 from infra.analysis.results import ComparisonResults
-from infra.lineage.checkpoint_tags import Ancestor
 from infra.runs.results import CurriculumResults
 
 KEPT = ", the previous config is kept"
@@ -121,71 +119,6 @@ def _usage(proposals: list[Proposal]) -> list[str]:
     used += [f"{requests} requests"] if requests else []
     used += [f"cost {sum(costs):.4g}"] if costs else []
     return ["engineer: " + ", ".join(used)]
-
-
-def lineage_tree(chain: list[Ancestor]) -> Tree:
-    """A checkpoint and what it was made from, newest first, down to the base model."""
-    tree = node = Tree(_plain(_title(chain[0])))
-    for index, ancestor in enumerate(chain):
-        if index:
-            node = node.add(_plain(f"trained from {_title(ancestor)}"))
-        for line in _origin(ancestor):
-            node.add(_plain(line))
-    return tree
-
-
-def _title(ancestor: Ancestor) -> str:
-    what = (
-        f"stage {ancestor.stage} of {ancestor.run}"
-        if ancestor.stage >= 0
-        else f"{name_of(ancestor.stage)} of {ancestor.run}"
-    )
-    rates = [
-        f"{name} {rate:.1%}"
-        for name, rate in (("valid", ancestor.valid), ("optimal", ancestor.optimal))
-        if rate is not None
-    ]
-    return f"{what}: {', '.join(rates) or 'not evaluated'}"
-
-
-def _origin(ancestor: Ancestor) -> list[str]:
-    """What made a checkpoint, a line each."""
-    lines = [f"checkpoint {ancestor.path}, digest {_short(ancestor.digest)}"]
-    if ancestor.validation_digest:
-        lines.append(
-            f"evaluated on {ancestor.validation}, {ancestor.validation_instances} instances, digest"
-            f" {_short(ancestor.validation_digest)}"
-        )
-    if ancestor.dataset_digest:
-        lines.append(
-            f"data set {ancestor.dataset}, {ancestor.instances} instances, digest"
-            f" {_short(ancestor.dataset_digest)}"
-        )
-    if ancestor.config:
-        lines.append(f"config {_short(ancestor.config)}, changes: {ancestor.changes}")
-    if ancestor.proposal:
-        lines.append(
-            f"proposal {_short(ancestor.proposal)}{': ' + ancestor.fallback if ancestor.fallback else ''}"
-        )
-        asked = (
-            f", prompt {ancestor.prompt} version {ancestor.prompt_version}, trace {ancestor.trace}"
-            if ancestor.prompt
-            else ""
-        )
-        lines.append(f"engineer {ancestor.engineer}, context {ancestor.variant}{asked}")
-        lines.append(f"decision: {_decision(ancestor)}")
-    return lines + ([f"gate: {ancestor.gate}"] if ancestor.gate else [])
-
-
-def _decision(ancestor: Ancestor) -> str:
-    if ancestor.decision is None:
-        return "nobody was asked"
-    how = "an edited config, " if ancestor.decision_edited else ""
-    comment = f": {ancestor.decision_comment}" if ancestor.decision_comment else ""
-    return (
-        f"{ancestor.decision}, {how}by {ancestor.decision_by} ({ancestor.decision_via}) at"
-        f" {ancestor.decision_at}{comment}"
-    )
 
 
 def _short(digest: str) -> str:

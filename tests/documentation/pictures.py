@@ -19,7 +19,7 @@ from support.browser import browser, new_page
 from support.envwright_serve import ROOT, Served, person, serving
 from support.two_uis import experiment_of, log_in, open_approval, open_in_mlflow
 
-from infra.lineage.views import view_address
+from infra.lineage.store import view_address
 
 DOCS, WORK = ROOT / "docs", ROOT / "build" / "pictures"
 RUNS = WORK / "runs"
@@ -89,7 +89,7 @@ def mlflow(opened: Browser, served: Served) -> None:
     """docs/mlflow.png: the rates of the comparison's engineer variants, a line each."""
     user, _, password = served.auth_string.partition(":")
     page = new_page(opened, 1300, 860, login=(user, password))
-    open_in_mlflow(served, page, view_address(experiment_of(served, "engineers"), "engineers", chart=True))
+    open_in_mlflow(served, page, view_address(experiment_of(served, "engineers")))
     for variant in VARIANTS:
         page.get_by_text(f"{variant} (valid)").first.wait_for()
     page.wait_for_timeout(2_500)

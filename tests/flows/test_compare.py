@@ -98,7 +98,7 @@ def test_a_finished_child_whose_record_was_lost_is_done_again(
     fixed, random, levels = spec.children
     monkeypatch.setattr("flows.compare.finished", lambda directory, preset: directory.name != "levels-s0")
     (tmp_path / random.name / "stage-01").mkdir(parents=True)
-    (tmp_path / random.name / "stage-01" / ".unrecorded").touch()
+    (tmp_path / random.name / "stage-01" / "manifest.json").touch()
     assert _todo(tmp_path, spec, [fixed, random, levels]) == [random, levels]
     assert _todo(tmp_path, spec, [fixed]) == []
 

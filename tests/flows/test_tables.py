@@ -1,10 +1,8 @@
 """What a run says at its end."""
 
 from datetime import UTC, datetime
-from io import StringIO
 
 import pytest
-from rich.console import Console
 
 from engineer.behaviour import proposal_behaviour
 from engineer.gate import BASE_POLICY, decide
@@ -12,11 +10,10 @@ from engineer.proposal import Proposal
 from envgen.breakdown import Breakdown, Counts, Difference
 from envgen.config import EnvConfig
 from envgen.mapf.space import Options, space_of
-from flows.commands.tables import closing_lines, lineage_tree
+from flows.commands.tables import closing_lines
 from flows.commands.terminal import plain_table, print_whole
 from infra.analysis.stage_view import result_markdown
 from infra.config.preset import load_preset
-from infra.lineage.checkpoint_tags import Ancestor
 from infra.runs.again import run_command
 from infra.runs.decision import Decision
 from infra.runs.results import CurriculumResults, StageResult, TrainingSummary
@@ -107,59 +104,6 @@ def test_a_pipe_has_all_columns_in_lines_as_long_as_they_need(capsys: pytest.Cap
     head, *_, row = (line for line in capsys.readouterr().out.splitlines() if line.strip())
     assert head.split() == ["run", "size", "age"]
     assert row.split() == ["r" * 240, "s" * 40, "a" * 40]
-
-
-def ancestor(stage: int, **facts: object) -> Ancestor:
-    names = {
-        "curriculum": "key",
-        "run": "first",
-        "preset": "tiny",
-        "seed": 0,
-        "path": f"/runs/first/stage-{stage}",
-        "digest": f"{stage + 1}" * 64,
-    }
-    return Ancestor.model_validate(
-        {**names, "stage": stage, "checkpoint": "c", "model_id": f"m-{stage}", **facts}
-    )
-
-
-def test_a_chain_is_told_from_the_newest_checkpoint_down_to_the_base_model():
-    designed = {
-        "proposal": "a" * 64,
-        "engineer": "checkpoint",
-        "variant": "V6",
-        "config": "b" * 64,
-        "changes": "nothing",
-        "valid": 0.5,
-        "optimal": 0.25,
-    }
-    person = {
-        "decision": "approve",
-        "decision_by": "Ada",
-        "decision_via": "form",
-        "decision_at": "2026",
-        "decision_comment": "[red]no\x1b[2J[/red]",
-    }
-    chain = [
-        ancestor(1, **designed, **person),
-        ancestor(0, config="c" * 64, changes="the default config"),
-        ancestor(-1, digest="hub/model"),
-    ]
-    console = Console(width=120, record=True, file=StringIO())
-    console.print(lineage_tree(chain))
-    assert [line.rstrip() for line in console.export_text().splitlines()] == [
-        "stage 1 of first: valid 50.0%, optimal 25.0%",
-        "├── checkpoint /runs/first/stage-1, digest 222222222222",
-        "├── config bbbbbbbbbbbb, changes: nothing",
-        "├── proposal aaaaaaaaaaaa",
-        "├── engineer checkpoint, context V6",
-        "├── decision: approve, by Ada (form) at 2026: [red]no [2J[/red]",
-        "└── trained from stage 0 of first: not evaluated",
-        "    ├── checkpoint /runs/first/stage-0, digest 111111111111",
-        "    ├── config cccccccccccc, changes: the default config",
-        "    └── trained from the base policy of first: not evaluated",
-        "        └── checkpoint /runs/first/stage--1, digest hub/model",
-    ]
 
 
 def test_the_result_on_a_curriculums_page_says_what_a_person_decided():

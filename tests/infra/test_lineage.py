@@ -1,229 +1,223 @@
-"""What a recorder writes: runs, points, data sets, models, files, views of an experiment."""
+"""What MLflow holds of a curriculum once its stages are logged: in a database, and on a server."""
 
-import json
-from collections import Counter
+import logging
+import shutil
+import socket
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
-import mlflow
 import pytest
-from recorded_curricula import KEY, SERIES, VALIDATION_DIGEST, Store, everything, record
+from factories import MICRO, asked, finished_run, instances, shares
+from mlflow import MlflowClient
+from mlflow.entities import Run as MlflowRun
+from support.prefect_servers import free_port, served
 
-from envgen.config import EnvConfig
-from envgen.environment import Source
-from envgen.registry import EnvironmentSpec
-from envgen.sampling import sample
-from infra.lineage import Recorder, flat
-from infra.lineage.ancestry import ancestry
-from infra.lineage.columns import readable, scores
-from infra.lineage.views import chart_place
-from policy.rollouts import Rollout
+from infra.config.preset import Preset
+from infra.lineage import log as lineage_log
+from infra.lineage.log import log_stages
+from infra.lineage.store import is_logged
+from infra.runs.run import RunRef
+from infra.runs.stage import Stage
+from tasks.lineage import record_lineage
 
-
-def test_recording_twice_changes_nothing(store: Store, tmp_path: Path):
-    first = record(store.recorder(), tmp_path, "twice", 2)
-    before = everything(store.recorder())
-    assert record(store.recorder(), tmp_path, "twice", 2) == first
-    assert everything(store.recorder()) == before
-    mine = [run for run in before["runs"] if run[3][KEY].startswith("twice")]
-    assert Counter(len(run[4]) for run in mine) == {1: 1, 4: 2}
+on_a_server_too = pytest.mark.parametrize(
+    "store", ["database", pytest.param("server", marks=pytest.mark.slow)], indirect=True
+)
 
 
-def test_points_are_added_once_where_a_run_was_cut_off(store: Store):
-    recorder = store.recorder()
-    run = recorder.run("cut-off", "cut off")
-    recorder.metrics(run, {"train/reward": SERIES["train/reward"][:2]})
-    recorder.metrics(run, SERIES)
-    recorder.metrics(run, SERIES)
-    for name, series in SERIES.items():
-        assert [(m.step, m.value) for m in recorder.client.get_metric_history(run, name)] == series
+@pytest.fixture(scope="session")
+def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A tracking URI."""
+    folder = tmp_path_factory.mktemp("store")
+    database = f"sqlite:///{folder}/mlflow.db"
+    if getattr(request, "param", "database") == "database":
+        yield database
+        return
+    port = str(free_port())
+    command = [sys.executable, "-m", "mlflow", "server", "--workers", "1", "--host", "127.0.0.1"]
+    command += ["--port", port, "--backend-store-uri", database]
+    command += ["--artifacts-destination", str(folder / "artifacts")]
+    uri, settings = f"http://127.0.0.1:{port}", {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+    with served(command, f"{uri}/health", folder / "server.log", **settings):
+        yield uri
 
 
-def test_more_points_than_a_batch_holds_are_all_kept(store: Store):
-    recorder = store.recorder()
-    run = recorder.run("long", "long")
-    recorder.metrics(
-        run, {"a": [(step, float(step)) for step in range(700)], "b": [(step, 1.0) for step in range(700)]}
-    )
-    assert [m.step for m in recorder.client.get_metric_history(run, "a")] == list(range(700))
-    assert len(recorder.client.get_metric_history(run, "b")) == 700
+@pytest.fixture(autouse=True)
+def client(store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MlflowClient:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", store)
+    monkeypatch.setenv("ENVWRIGHT_RUNS", str(tmp_path / "runs"))
+    return MlflowClient(store)
 
 
-def test_figures_that_change_are_logged_again_and_others_are_not(store: Store):
-    recorder = store.recorder()
-    run = recorder.run("changing", "changing")
-    recorder.metrics(run, {"valid/a": [(0, 0.5), (1, 0.6)]})
-    recorder.metrics(run, {"valid/a": [(0, 0.5), (1, 0.7), (2, 0.8)]})
-    history = recorder.client.get_metric_history(run, "valid/a")
-    assert sorted((m.step, m.value) for m in history) == [(0, 0.5), (1, 0.6), (1, 0.7), (2, 0.8)]
-    recorder.metrics(run, {"valid/a": [(0, 0.5), (1, 0.7), (2, 0.8)]})
-    assert len(recorder.client.get_metric_history(run, "valid/a")) == 4
+def preset(name: str, **design: object) -> Preset:
+    return MICRO.model_copy(update={"name": name, "engineer": MICRO.engineer.model_copy(update=design)})
 
 
-def test_a_stage_hangs_below_its_curriculum_and_names_data_and_models(store: Store, tmp_path: Path):
-    recorder = store.recorder()
-    ids = record(recorder, tmp_path, "tree", 2)
-    run = recorder.client.get_run(ids["run-1"])
-    assert run.data.tags["mlflow.parentRunId"] == ids["root"]
-    assert run.info.status == "FINISHED"
-    contexts = {i.tags[0].value: (i.dataset.name, i.dataset.digest) for i in run.inputs.dataset_inputs}
-    assert contexts == {
-        "training": ("tree-train-1", "1" * 36),
-        "validation": ("tree-validation", VALIDATION_DIGEST[:36]),
-    }
-    assert [i.model_id for i in run.inputs.model_inputs] == [ids["model-0"]]
-    assert [o.model_id for o in run.outputs.model_outputs] == [ids["model-1"]]
-    assert recorder.client.get_run(ids["root"]).data.params == {"a.b": "1", "model": "tiny"}
-
-
-def test_scores_are_tied_to_the_checkpoint_and_its_data_set(store: Store, tmp_path: Path):
-    recorder = store.recorder()
-    ids = record(recorder, tmp_path, "scored", 1)
-    metrics = recorder.client.get_logged_model(ids["model-0"]).metrics
-    found = {m.key: (m.value, m.dataset_name, m.dataset_digest, m.run_id) for m in metrics}
-    source = ("scored-validation", VALIDATION_DIGEST[:36], ids["run-0"])
-    assert found == {"valid": (0.5, *source), "optimal": (0.25, *source)}
-
-
-def test_one_search_returns_the_whole_chain(store: Store, tmp_path: Path):
-    recorder = store.recorder()
-    record(recorder, tmp_path, "searched", 3)
-    wanted = "tags.`envwright.curriculum` = 'searched'"
-    found = mlflow.search_logged_models(
-        experiment_ids=[recorder.experiment], filter_string=wanted, output_format="list"
-    )
-    parents = {model.model_id: model.tags.get("envwright.parent") for model in found}
-    assert len(parents) == 4
-    assert set(parents.values()) == {None, *parents} - {
-        next(m.model_id for m in found if m.name == "searched-2")
-    }
-
-
-def test_a_recorder_stops_when_its_time_is_up(store: Store):
-    recorder = Recorder(store.uri, store.folder / "artifacts", "tiny", longest=0)
-    with pytest.raises(TimeoutError, match="not done after 0 s"):
-        recorder.run("late", "late")
-
-
-@pytest.mark.parametrize("name", ["it's", 'a "b"', "Qwen2.5-7B", "50 % of: a`b"])
-def test_any_name_is_recorded_once_and_found(store: Store, tmp_path: Path, name: str):
-    recorder = store.recorder()
-    first = record(recorder, tmp_path, name, 1)
-    assert record(recorder, tmp_path, name, 1) == first
-    newest, oldest = ancestry(store.uri, str(tmp_path / name / "stage-0"))
-    assert newest.path == str(tmp_path / name / "stage-0")
-    assert newest.curriculum == oldest.curriculum == name
-
-
-@pytest.mark.parametrize(("name", "label"), [("mapf-frozenlake", "wait_required"), ("sums", "carry")])
-def test_rates_have_a_column_for_each_stratum_and_label(name: str, label: str):
-    task = EnvironmentSpec(name=name).load()
-    share = dict.fromkeys(task.space.names[:2], 0.5)
-    knobs = {
-        "mapf-frozenlake": {"hole_ratio": 0.2, "wait_ratio": 0.25},
-        "sums": {"digits": 2, "carry_ratio": 0.25},
-    }[name]
-    config = EnvConfig.model_validate(
-        {task.space.key: {stratum: {"data_ratio": part, **knobs} for stratum, part in share.items()}}
-    )
-    instances, _ = sample(task, config, 16, Source(1))
-    answers = [task.reference(one) if label in one.labels else "" for one in instances]
-    told = zip(instances, answers, task.judge(instances, answers), strict=True)
-    rates = scores(
-        task.space,
-        [
-            Rollout(instance=i, completion=a, completion_tokens=1, truncated=False, verdict=v)
-            for i, a, v in told
-        ],
-    )
-    groups = {
-        "",
-        *(f"/{task.space.label(stratum)}" for stratum in share),
-        f"/with-{label}",
-        f"/without-{label}",
-    }
-    assert set(rates) == {
-        f"{rate}{group}"
-        for rate in ("valid", "optimal")
-        if rate == "valid" or task.space.best
-        for group in groups
-    }
-    assert (rates["valid"], rates[f"valid/with-{label}"], rates[f"valid/without-{label}"]) == (0.25, 1, 0)
-
-
-def test_presets_have_experiments_of_their_own_and_children_are_in_that_of_their_parent(store: Store):
-    tiny, other = store.recorder(), Recorder(store.uri, store.folder / "artifacts", "compare-tiny")
-    parent = other.run("comparison", "compare-tiny")
-    child = Recorder(store.uri, store.folder / "artifacts", "tiny", parent)
-    assert tiny.experiment != other.experiment == child.experiment
-    assert store.recorder().experiment == tiny.experiment, "made once"
-    other.describe(parent, "who is ahead")
-    notes = [
-        of.tags["mlflow.note.content"]
-        for of in (other.client.get_run(parent).data, other.client.get_experiment(other.experiment))
-    ]
-    chart = f"#/experiments/{other.experiment}/runs?workflowType=machine_learning&viewStateShareKey=engineers"
-    assert notes[0] == notes[1]
-    assert chart in notes[0]
-    assert notes[0].endswith(". who is ahead")
-
-
-def test_the_experiment_has_views_with_the_columns_that_count(store: Store):
-    store.recorder()
-    experiment = store.recorder().client.get_experiment_by_name("envwright/tiny")
+def logged_runs(client: MlflowClient, name: str) -> dict[int | None, MlflowRun]:
+    """The runs of a curriculum by stage; its own is at None."""
+    experiment = client.get_experiment_by_name(f"envwright/{name}")
     assert experiment is not None
-    views = {
-        name.removeprefix("mlflow.sharedViewState."): json.loads(view)
-        for name, view in experiment.tags.items()
-        if name.startswith("mlflow.shared")
+    runs = client.search_runs([experiment.experiment_id])
+    numbers = [run.data.tags.get("stage") for run in runs]
+    assert len(set(numbers)) == len(numbers), "a run for each stage, and one for the curriculum"
+    return {
+        None if number is None else int(number): client.get_run(run.info.run_id)
+        for number, run in zip(numbers, runs, strict=True)
     }
-    assert [view["searchFilter"] for _, view in sorted(views.items())] == [
-        "tags.level = 'curriculum'",
-        "tags.level = 'curriculum'",
-        "tags.level = 'stage'",
+
+
+def points(client: MlflowClient, run: MlflowRun, metric: str) -> list[tuple[int, float]]:
+    history = client.get_metric_history(run.info.run_id, metric)
+    return sorted((entry.step, entry.value) for entry in history)
+
+
+@on_a_server_too
+def test_a_curriculum_is_a_run_with_a_run_a_model_and_data_sets_for_each_stage(
+    client: MlflowClient, tmp_path: Path
+):
+    run = finished_run(tmp_path / "runs" / "chain", (3, 5, 7), preset("chain"))
+    addresses = log_stages(run, 1)
+    runs = logged_runs(client, "chain")
+    root = runs[None]
+    assert set(runs) == {None, -1, 0, 1}
+    assert {runs[number].data.tags["mlflow.parentRunId"] for number in (-1, 0, 1)} == {root.info.run_id}
+    assert {entry.info.status for entry in runs.values()} == {"FINISHED"}
+    assert points(client, root, "valid") == [(0, 0.3), (1, 0.5), (2, 0.7)]
+    assert root.data.params["engineer variant"] == "checkpoint-V6"
+    assert root.data.params["preset.trl.learning_rate"] == "0.0001"
+    assert len(points(client, runs[0], "train/reward")) == 5
+    assert runs[1].data.metrics["valid"] == 0.7
+    assert {data.dataset.name for data in runs[1].inputs.dataset_inputs} == {
+        "chain-stage-01",
+        "chain-validation",
+    }
+    [model] = [client.get_logged_model(output.model_id) for output in runs[1].outputs.model_outputs]
+    [first] = [output.model_id for output in runs[0].outputs.model_outputs]
+    assert model.tags["parent"] == first
+    assert first in [entry.model_id for entry in runs[1].inputs.model_inputs]
+    assert model.tags["digest"] == run.identity(1)
+    assert model.tags["dataset_digest"] == run.stage(1).digest(Stage.train)
+    files = {artifact.path for artifact in client.list_artifacts(runs[1].info.run_id)}
+    assert {"proposal.json", "manifest.json"} <= files
+    assert "report.html" in {artifact.path for artifact in client.list_artifacts(root.info.run_id)}
+    assert addresses
+
+
+def test_a_logged_stage_is_not_logged_again(client: MlflowClient, tmp_path: Path):
+    run = finished_run(tmp_path / "runs" / "twice", (3, 5, 7), preset("twice"))
+    log_stages(run, 1)
+    before = {number: entry.info.run_id for number, entry in logged_runs(client, "twice").items()}
+    log_stages(run, 1)
+    after = logged_runs(client, "twice")
+    assert {number: entry.info.run_id for number, entry in after.items()} == before
+    assert points(client, after[None], "valid") == [(0, 0.3), (1, 0.5), (2, 0.7)]
+    assert is_logged(run.directory)
+
+
+def test_a_stage_that_was_done_again_or_cut_off_replaces_what_was_logged(
+    client: MlflowClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    run = finished_run(tmp_path / "runs" / "again", (3, 5), preset("again"))
+    monkeypatch.setattr(lineage_log, "log_trace", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        log_stages(run, 0)
+    assert not is_logged(run.directory)
+    monkeypatch.undo()
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", client.tracking_uri)
+    monkeypatch.setenv("ENVWRIGHT_RUNS", str(tmp_path / "runs"))
+    log_stages(run, 0)
+    first = logged_runs(client, "again")[0]
+    run.stage(0).write(Stage.manifest, {"stage": 0, "seconds": {}, "again": True})
+    log_stages(run, 0)
+    second = logged_runs(client, "again")[0]
+    assert second.info.run_id != first.info.run_id
+    experiment = second.info.experiment_id
+    assert len(client.search_logged_models([experiment])) == 2, "of the base policy and of stage 0"
+    assert len(client.search_traces(locations=[experiment])) == 1
+
+
+def test_a_copy_of_the_run_directory_keeps_its_records_and_a_new_store_gets_them_all(
+    client: MlflowClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    run = finished_run(tmp_path / "runs" / "moved", (3, 5), preset("moved"))
+    log_stages(run, 0)
+    there = shutil.copytree(run.directory, tmp_path / "elsewhere" / "moved")
+    log_stages(RunRef(directory=there, preset=run.preset), 0)
+    assert len(logged_runs(client, "moved")) == 3
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/other.db")
+    log_stages(run, 0)
+    assert len(logged_runs(MlflowClient(f"sqlite:///{tmp_path}/other.db"), "moved")) == 3
+
+
+def test_rates_are_logged_by_stratum_and_by_label(client: MlflowClient, tmp_path: Path):
+    posed = instances(agents=2)[:10] + instances(agents=3)[10:]
+    run = finished_run(tmp_path / "runs" / "rates", (3, 5), preset("rates"), validation=posed)
+    log_stages(run, 0)
+    metrics = logged_runs(client, "rates")[0].data.metrics
+    groups = {"", "/3x3", "/4x4", "/with-wait_required", "/without-wait_required"}
+    assert {name for name in metrics if not name.startswith("train/")} == {
+        rate + group for rate in ("valid", "optimal") for group in groups
+    }
+    waiting = [number % 10 < 5 for number, instance in enumerate(posed) if instance.solution.wait_required]
+    assert metrics["valid/with-wait_required"] == pytest.approx(sum(waiting) / len(waiting))
+
+
+def test_a_run_takes_the_time_that_its_stage_took(client: MlflowClient, tmp_path: Path):
+    run = finished_run(tmp_path / "runs" / "timed", (3, 5), preset("timed"))
+    seconds = {"train": 60.0, "evaluate": 30.0}
+    run.stage(0).write(Stage.manifest, {"finished": "2026-01-02T03:10:00+00:00", "seconds": seconds})
+    log_stages(run, 0)
+    logged = logged_runs(client, "timed")[0].info
+    assert (logged.end_time - logged.start_time) / 1000 == 90
+
+
+@on_a_server_too
+def test_a_design_call_is_a_trace_with_a_span_for_each_answer(client: MlflowClient, tmp_path: Path):
+    run = finished_run(tmp_path / "runs" / "traced", (3, 5), preset("traced"))
+    log_stages(run, 0)
+    stage = logged_runs(client, "traced")[0]
+    [trace] = client.search_traces(locations=[stage.info.experiment_id], run_id=stage.info.run_id)
+    root, *calls = sorted(trace.data.spans, key=lambda span: (span.parent_id is not None, span.start_time_ns))
+    assert [(span.name, span.span_type, span.status.status_code.value) for span in (root, *calls)] == [
+        ("design stage 1", "AGENT", "OK"),
+        ("answer 1", "CHAT_MODEL", "ERROR"),
+        ("answer 2", "CHAT_MODEL", "OK"),
     ]
-    assert "params.`engineer variant`" in views["curricula"]["selectedColumns"]
-    keys = views["engineers"]["groupBy"]["groupByKeys"]
-    assert keys == [{"mode": "param", "groupByData": "engineer variant"}]
-    assert [chart["metricKey"] for chart in views["engineers"]["compareRunCharts"]] == ["valid", "optimal"]
-    assert experiment.tags["mlflow.experimentKind"] == "custom_model_development"
+    seconds = [((span.end_time_ns or 0) - span.start_time_ns) / 1e9 for span in (root, *calls)]
+    assert seconds == [2.5, 1.5, 0.5]
+    assert [message["role"] for message in calls[1].inputs["messages"]] == ["user", "assistant", "user"]
+    assert calls[0].outputs == {"content": "{", "error": "no JSON"}
+    assert trace.info.token_usage == {"input_tokens": 30, "output_tokens": 12, "total_tokens": 42}
+    [model] = [output.model_id for output in stage.outputs.model_outputs]
+    assert trace.info.trace_metadata["mlflow.modelId"] == model, "the checkpoint answered"
 
 
-def test_files_are_kept_with_their_run_and_replaced_by_name(store: Store, tmp_path: Path):
-    recorder = store.recorder()
-    run = recorder.run("files", "files")
-    for text in ("old", "new"):
-        (tmp_path / "config.json").write_text(text)
-        recorder.artifact(run, tmp_path / "config.json")
-    assert [a.path for a in recorder.client.list_artifacts(run)] == ["config.json"]
-    assert [p.read_text() for p in (store.folder / "artifacts").rglob("config.json")] == ["new"]
+def test_a_design_call_that_failed_is_a_trace_too(client: MlflowClient, tmp_path: Path):
+    silent = asked(0, shares(0.5), attempts=(), fallback="the model could not answer: it is down")
+    run = finished_run(tmp_path / "runs" / "failed", (3, 5), preset("failed"), proposals=(silent,))
+    log_stages(run, 0)
+    stage = logged_runs(client, "failed")[0]
+    [trace] = client.search_traces(locations=[stage.info.experiment_id], run_id=stage.info.run_id)
+    assert trace.info.state.value == "ERROR"
 
 
-def test_nested_settings_become_dotted_parameters():
-    assert flat({"a": {"b": 1, "c": {"d": [1, 2]}}, "e": "text", "f": {}, "g": None, "h": True}) == {
-        "a.b": "1",
-        "a.c.d": "[1, 2]",
-        "e": "text",
-        "f": "{}",
-        "g": "null",
-        "h": "true",
-    }
+def test_a_failure_of_mlflow_is_a_warning_without_password(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    run = finished_run(tmp_path / "runs" / "down", (3, 5), preset("down"))
+    with socket.socket() as held:  # bound, and nobody listens
+        held.bind(("127.0.0.1", 0))
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://me:hidden@127.0.0.1:{held.getsockname()[1]}")
+        monkeypatch.setattr("tasks.lineage._log_stages", log_stages)  # without retries
+        with caplog.at_level(logging.WARNING, "envwright"):
+            assert record_lineage(run, 0) == {}
+    assert not is_logged(run.directory)
+    assert "stage 0: not logged to MLflow at http://127.0.0.1" in caplog.text
+    assert "hidden" not in caplog.text
 
+    def broken(*_: object) -> dict[str, str]:
+        raise KeyError("inside of MLflow")
 
-def test_the_chart_of_a_comparison_has_an_address_or_a_command_that_shows_it():
-    served = chart_place("http://me:secret@host:5000/", "7")
-    assert served.startswith("http://host:5000/#/experiments/7/runs?")
-    here = chart_place("sqlite:////my runs/mlflow.db", "7")
-    assert here.startswith(
-        "mlflow ui --backend-store-uri 'sqlite:////my runs/mlflow.db', then http://127.0.0.1:5000/#/"
-    )
-    login = chart_place("postgresql://me:secret@host/mlflow", "7")
-    assert login.startswith(
-        'mlflow ui --backend-store-uri "$MLFLOW_TRACKING_URI", then http://127.0.0.1:5000/#/'
-    )
-
-
-def test_a_table_in_mlflow_has_space_between_its_columns():
-    table = "Ahead: a.\n\n# Title\n\n| a | b |\n| --- | ---: |\n| x | 1 |\n\na | b"
-    gap = "&nbsp;" * 3
-    shown = f"Ahead: a.\n\n**Title**\n\n| a{gap}| b{gap}|\n| --- | ---: |\n| x{gap}| 1{gap}|\n\na | b"
-    assert readable(table) == shown
+    monkeypatch.setattr("tasks.lineage._log_stages", broken)
+    assert record_lineage(run, 0) == {}

@@ -11,9 +11,9 @@ import time
 from pathlib import Path
 
 import pytest
+from mlflow import MlflowClient
 
 from infra.analysis.results import ComparisonResults, read_comparison_results
-from infra.lineage import Recorder
 from infra.runs.run import Run
 
 NAME = "compare-micro"
@@ -165,8 +165,10 @@ def shows_in_prefect(database: Path) -> None:
 
 
 def shows_in_mlflow(runs: Path) -> None:
-    recorder = Recorder(f"sqlite:///{runs.resolve()}/mlflow.db", runs / "mlartifacts", NAME)
-    found = recorder.client.search_runs([recorder.experiment], max_results=100)
+    client = MlflowClient(f"sqlite:///{runs.resolve()}/mlflow.db")
+    experiment = client.get_experiment_by_name(f"envwright/{NAME}")
+    assert experiment is not None
+    found = client.search_runs([experiment.experiment_id], max_results=100)
     [parent] = [run for run in found if run.data.tags.get("level") == "comparison"]
     nested = sorted(
         str(run.info.run_name)
@@ -174,16 +176,13 @@ def shows_in_mlflow(runs: Path) -> None:
         if run.data.tags.get("mlflow.parentRunId") == parent.info.run_id
     )
     assert nested == ["fixed-s3", "random-s3", "shared"]
-    history = recorder.client.get_metric_history(parent.info.run_id, "valid/random")
+    history = client.get_metric_history(parent.info.run_id, "valid/random")
     assert [metric.step for metric in history] == [0, 1, 2], "step 0 is the base policy, as for a curriculum"
     values = parent.data.metrics
     assert values["final_valid_low/random"] < values["final_valid/random"] < values["final_valid_high/random"]
     [shared] = [run for run in found if run.info.run_name.endswith("shared")]
     assert shared.data.tags["level"] == "shared stage", "no curriculum that an engineer is compared by"
-    experiment = recorder.client.get_experiment(recorder.experiment)
-    assert experiment.name == f"envwright/{NAME}"
-    note = experiment.tags["mlflow.note.content"]
-    assert "Against fixed, in valid rate at the end" in note
+    assert "Against fixed, in valid rate at the end" in parent.data.tags["mlflow.note.content"]
     assert {"comparison_results.json", "comparison.html"} <= {
-        file.path for file in recorder.client.list_artifacts(parent.info.run_id)
+        file.path for file in client.list_artifacts(parent.info.run_id)
     }

@@ -32,9 +32,6 @@ def test_a_run_that_wrecks_its_policy_ends_with_the_base_policy(tmp_path: Path):
     assert all(stage["config"] == default for stage in results["stages"])
     assert all(stage["gate"]["valid"]["high"] < 0 for stage in results["stages"])
     assert "The gate rolled back: the run ends with the base policy." in (run / "report.html").read_text()
-    assert "trained from the base policy of undone" in envwright(
-        tmp_path, "lineage", str(run / "stage-01" / "checkpoint")
-    )
 
 
 @pytest.mark.slow

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from finished_runs import MICRO, finished_run
+from factories import MICRO, finished_run
 from typer.testing import CliRunner
 
 from envgen.errors import RunDirectoryError

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from finished_runs import instances
+from factories import instances
 
 from envgen.dataset import write_dataset
 from envgen.errors import ChildError

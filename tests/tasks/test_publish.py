@@ -5,7 +5,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from finished_runs import EVALUATED, asked, finished_run, rollouts, shares
+from factories import EVALUATED, asked, finished_run, rollouts, shares
 from support.boards import boards_config, sample_boards
 
 from engineer.behaviour import proposal_behaviour

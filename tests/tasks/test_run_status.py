@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from finished_runs import published
+from factories import published
 from support.envwright_command import ENVWRIGHT, environment
 from typer.testing import CliRunner
 

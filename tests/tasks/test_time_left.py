@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from finished_runs import published
+from factories import published
 
 from envgen.files import write_json
 from flows.compare import _seconds_left as comparison_left

@@ -1,0 +1,279 @@
+"""Log stages and comparisons to MLflow: a run for a curriculum, nested runs for its stages, a model for each
+checkpoint.
+
+A stage whose `mlflow.json` names the curriculum's run and the digest of its manifest is logged. Any other is
+logged anew, and what an earlier or interrupted call left of it is deleted."""
+
+import re
+from datetime import datetime
+from pathlib import Path
+
+import mlflow
+from mlflow import MlflowClient
+from mlflow.data.meta_dataset import MetaDataset
+from mlflow.data.sources import LocalArtifactDatasetSource  # type: ignore[attr-defined]
+from mlflow.entities import LoggedModelInput, LoggedModelOutput
+from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NOTE
+
+from engineer.gate import BASE_POLICY
+from envgen.family import Space
+from envgen.files import write_json
+from envgen.frozen import Frozen
+from infra.analysis.spec import SHARED, engineer_variant, shared_policy
+from infra.config.preset import Preset, resolved_json
+from infra.config.settings import Settings, without_password
+from infra.lineage.store import (
+    IDS,
+    Points,
+    RunIds,
+    connect,
+    experiment_id,
+    flat,
+    log_params,
+    log_points,
+    metric_name,
+    open_run,
+    read_ids,
+    server_address,
+    view_address,
+)
+from infra.lineage.traces import log_trace
+from infra.runs.run import Run, RunRef
+from infra.runs.stage import Directory, File, Stage
+from policy.rollouts import Rollout
+
+_SERIES = ("reward", "valid", "optimal", "zero_variance", "entropy", "clipped", "mismatch", "mismatch_max")
+_ARTIFACTS = (Stage.config, Stage.breakdown, Stage.gate, Stage.proposal, Stage.manifest)
+
+
+class StageIds(Frozen):
+    """Ids of a stage in MLflow."""
+
+    parent: str
+    """Run of its curriculum."""
+    manifest: str
+    """Digest of the manifest that was logged; of the rollouts for the base policy."""
+    run: str
+    model: str
+
+
+def log_stages(run: RunRef, stage: int) -> dict[str, str]:
+    """Log a curriculum up to a stage; return where the MLflow UI shows it, by name."""
+    client = connect()
+    root = _curriculum(client, run)
+    for number in range(BASE_POLICY, stage + 1):
+        if _logged(run, number, root) is None:
+            _log_stage(client, run, number, root)
+    for file in (Run.results, Run.report):
+        client.log_artifact(root.run, str(run.path(file)))
+    client.set_terminated(root.run, "FINISHED", _span(run, stage)[1])
+    server = server_address()
+    if server is None:
+        return {"MLflow run": root.run}
+    last = _logged(run, stage, root)
+    experiment = f"{server}/#/experiments/{root.experiment}"
+    return {
+        "report in MLflow": f"{experiment}/runs/{root.run}/artifacts/report.html",
+        "last stage in MLflow": f"{experiment}/runs/{last.run if last else root.run}",
+        "arms in MLflow, as a chart": f"{server}/{view_address(root.experiment)}",
+    }
+
+
+def comparison_run(directory: Path, name: str, params: dict[str, str], preset: str) -> RunIds:
+    """Return the ids of a comparison's run, which is created if it is new."""
+    client = connect()
+    experiment = experiment_id(client, name)
+    ids = open_run(directory, client, experiment)
+    if ids is None:
+        tags = {"preset": preset, "level": "comparison"}
+        ids = _new_run(client, directory, client.create_run(experiment, tags=tags, run_name=name))
+    log_params(client, ids.run, params)
+    return ids
+
+
+def log_comparison(ids: RunIds, points: Points, note: str, artifacts: list[Path]) -> None:
+    """Log the metrics, the conclusion as a note, and the files of a finished comparison."""
+    client = connect()
+    log_points(client, ids.run, points)
+    client.set_tag(ids.run, MLFLOW_RUN_NOTE, note)
+    for path in artifacts:
+        client.log_artifact(ids.run, str(path))
+    client.set_terminated(ids.run)
+
+
+def scores(space: Space, rollouts: list[Rollout]) -> dict[str, float]:
+    """Return the rates of an evaluation: of all rollouts, by stratum, and by whether an instance has a label.
+
+    Names are `valid`, `valid/STRATUM`, `valid/with-LABEL`, `valid/without-LABEL`; `optimal` likewise, for
+    environments in which some valid answers are better than others.
+    """
+    groups: dict[str, list[Rollout]] = {"": rollouts}
+    labels = [knob.label.name for knob in space.asked if knob.label]
+    for rollout in rollouts:
+        names = [f"/{'with' if label in rollout.instance.labels else 'without'}-{label}" for label in labels]
+        for name in (f"/{space.label(rollout.instance.stratum)}", *names):
+            groups.setdefault(metric_name(name), []).append(rollout)
+    rates = {}
+    for group, members in groups.items():
+        rates[f"valid{group}"] = sum(rollout.verdict.valid for rollout in members) / len(members)
+        if space.best:
+            rates[f"optimal{group}"] = sum(rollout.verdict.optimal for rollout in members) / len(members)
+    return rates
+
+
+def _curriculum(client: MlflowClient, run: RunRef) -> RunIds:
+    """Return the ids of the run of a curriculum, which is created if it is new."""
+    parent = Settings().parent_run
+    experiment = (
+        client.get_run(parent).info.experiment_id if parent else experiment_id(client, run.preset.name)
+    )
+    ids = open_run(run.directory, client, experiment)
+    if ids is None:
+        shared = parent and run.name in (SHARED, shared_policy(0, "per-seed", run.preset.seed))
+        tags = {
+            "level": "shared stage" if shared else "curriculum",
+            **_columns(run.preset),
+            **({MLFLOW_PARENT_RUN_ID: parent} if parent else {}),
+        }
+        started = _span(run, 0)[0]
+        ids = _new_run(client, run.directory, client.create_run(experiment, started, tags, run.name))
+    log_params(client, ids.run, {**_columns(run.preset), **flat({"preset": resolved_json(run.preset)})})
+    return ids
+
+
+def _new_run(client: MlflowClient, directory: Path, created: mlflow.entities.Run) -> RunIds:
+    store = without_password(Settings().tracking_uri)
+    ids = RunIds(store=store, experiment=created.info.experiment_id, run=created.info.run_id)
+    write_json(directory / IDS, ids)
+    return ids
+
+
+def _columns(preset: Preset) -> dict[str, str]:
+    """Return what runs are compared by."""
+    engineer = preset.engineer
+    return {
+        "engineer variant": engineer_variant(engineer),
+        "engineer": engineer.name,
+        "seed": str(preset.seed),
+        "preset": preset.name,
+    }
+
+
+def _manifest(run: Run, number: int) -> str:
+    if number == BASE_POLICY:
+        return run.start.digest(Stage.rollouts)
+    return run.stage(number).digest(Stage.manifest)
+
+
+def _logged(run: RunRef, number: int, root: RunIds) -> StageIds | None:
+    """Return the ids of a stage if it is logged as it is now, below this run of the curriculum."""
+    ids = read_ids(run.evaluation(number).directory, StageIds)
+    current = ids and ids.parent == root.run and ids.manifest == _manifest(run, number)
+    return ids if current else None
+
+
+def _log_stage(client: MlflowClient, run: RunRef, number: int, root: RunIds) -> None:
+    """Log the evaluation of the base policy, or a stage, as a run below that of the curriculum."""
+    _delete_earlier(client, number, root)
+    started, ended = _span(run, number)
+    columns = {**_columns(run.preset), "stage": str(number), "curriculum": run.name}
+    level = "start" if number == BASE_POLICY else "stage"
+    name = "base policy" if number == BASE_POLICY else f"stage {number} · {columns['engineer variant']}"
+    tags = {**columns, "level": level, MLFLOW_PARENT_RUN_ID: root.run}
+    created = client.create_run(root.experiment, started, tags, name)
+    child = created.info.run_id
+    log_params(client, child, columns)
+    rates = scores(run.preset.space, run.evaluation(number).rollouts)
+    validation = _dataset(run, Run.validation, f"{run.preset.name}-validation")
+    parent = None if number == BASE_POLICY else _logged(run, run.parent(number), root)
+    with mlflow.start_run(run_id=child):
+        model = mlflow.create_external_model(
+            name=re.sub(r"[/:.%\"']", "-", f"{run.name}-{level}-{number}"),
+            experiment_id=root.experiment,
+            model_type="checkpoint",
+            tags=_facts(run, number, parent.model if parent else None),
+        )
+        mlflow.log_outputs([LoggedModelOutput(model.model_id, max(number, 0))])
+        mlflow.log_metrics(rates, step=number + 1, model_id=model.model_id, dataset=validation)
+        mlflow.log_input(validation, "validation")
+        if number != BASE_POLICY:
+            _log_training(client, run, number, child, parent)
+    if number != BASE_POLICY and run.stage(number).proposal.prompt:
+        asked = run.asked(number)
+        answered = _logged(run, asked, root) if asked not in (None, number) else None
+        answering = model.model_id if asked == number else answered and answered.model
+        log_trace(run.stage(number).proposal, root.experiment, child, answering, columns)
+    log_points(client, root.run, {rate: [(number + 1, value)] for rate, value in rates.items()})
+    client.set_terminated(child, "FINISHED", ended)
+    ids = StageIds(parent=root.run, manifest=_manifest(run, number), run=child, model=model.model_id)
+    write_json(run.evaluation(number).directory / IDS, ids)
+
+
+def _log_training(
+    client: MlflowClient, run: RunRef, number: int, child: str, parent: StageIds | None
+) -> None:
+    """Log what a stage trained on, how its training went, and its files."""
+    files = run.stage(number)
+    data = _dataset(files, Stage.train, f"{run.name}-stage-{number:02d}")
+    model = LoggedModelInput(parent.model) if parent else None
+    mlflow.log_input(data, "training", model=model)
+    log = files.train_log
+    series = {name: zip(log["step"], log[name], strict=True) for name in _SERIES}
+    points = {
+        f"train/{name}": [(step, value) for step, value in values if value is not None]
+        for name, values in series.items()
+    }
+    log_points(client, child, points)
+    for file in _ARTIFACTS:
+        client.log_artifact(child, str(files.path(file)))
+
+
+def _delete_earlier(client: MlflowClient, number: int, root: RunIds) -> None:
+    """Delete the runs, models and traces of earlier logs of a stage."""
+    below = f"tags.`{MLFLOW_PARENT_RUN_ID}` = '{root.run}' AND tags.stage = '{number}'"
+    for earlier in client.search_runs([root.experiment], below):
+        run = earlier.info.run_id
+        for output in earlier.outputs.model_outputs if earlier.outputs else []:
+            client.delete_logged_model(output.model_id)
+        traces = client.search_traces(
+            [root.experiment], filter_string=f"metadata.`mlflow.sourceRun` = '{run}'", include_spans=False
+        )
+        if traces:
+            client.delete_traces(root.experiment, trace_ids=[trace.info.trace_id for trace in traces])
+        client.delete_run(run)
+
+
+def _facts(run: RunRef, number: int, parent: str | None) -> dict[str, str]:
+    """Return the tags of a checkpoint: what it is, and the digests of what it was made from."""
+    facts = {
+        "curriculum": run.name,
+        "stage": str(number),
+        "digest": run.identity(number),
+        "path": str(Path(run.policy(number)).resolve())
+        if Path(run.policy(number)).is_dir()
+        else run.policy(number),
+        "validation_digest": run.digest(Run.validation),
+        **_columns(run.preset),
+    }
+    if number != BASE_POLICY:
+        files = run.stage(number)
+        facts["dataset_digest"] = files.digest(Stage.train)
+        facts["config_digest"] = files.digest(Stage.config)
+        facts["gate"] = files.gate.action
+    if parent is not None:
+        facts["parent"] = parent
+    return facts
+
+
+def _dataset(directory: Directory, file: File, name: str) -> MetaDataset:
+    source = LocalArtifactDatasetSource(directory.path(file).resolve().as_uri())
+    return MetaDataset(source, name=name, digest=directory.digest(file)[:36])
+
+
+def _span(run: RunRef, number: int) -> tuple[int | None, int | None]:
+    """Return when a stage began and ended, in milliseconds since 1970; None if unknown."""
+    manifest = {} if number == BASE_POLICY else run.stage(number).manifest
+    if not manifest.get("finished"):
+        return None, None
+    ended = datetime.fromisoformat(manifest["finished"]).timestamp()
+    return round(1000 * (ended - sum(manifest["seconds"].values()))), round(1000 * ended)

@@ -1,0 +1,143 @@
+"""The MLflow store: client, experiments, ids that are kept in files, and addresses in its UI."""
+
+import json
+import logging
+import os
+import re
+import time
+from pathlib import Path
+from typing import Any, TypeVar
+
+# Read when mlflow is imported: a server that is down costs seconds, not minutes.
+os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
+os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "5")
+os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
+os.environ.setdefault("MLFLOW_ENABLE_ASYNC_TRACE_LOGGING", "false")
+
+import mlflow
+from mlflow import MlflowClient
+from mlflow.entities import Metric, Param
+from mlflow.exceptions import MlflowException
+from pydantic import ValidationError
+
+from envgen.frozen import Frozen
+from infra.config.settings import Settings, without_password
+
+EXPERIMENTS = "envwright/"
+"""Prefix of the names of experiments: there is one for each preset and each comparison."""
+IDS = "mlflow.json"
+"""File with the ids that MLflow gave, beside what they describe; written last."""
+ARMS = "arms"
+"""Name of the saved view of an experiment: rates by stage, a line for the mean of each arm. Its state, as the
+UI of MLflow saves it, is in `arms_view.json`."""
+_METRICS, _PARAMETERS, _LONGEST_PARAMETER = 1_000, 100, 6_000
+"""Limits of one call, and of one parameter's characters."""
+_REFUSED = re.compile(r"[^\w.\- /:]")
+"""Characters that MLflow refuses in the name of a metric."""
+
+Ids = TypeVar("Ids", bound=Frozen)
+Points = dict[str, list[tuple[int, float]]]
+"""Name of a metric -> (step, value)."""
+
+
+class RunIds(Frozen):
+    """Ids of a curriculum or comparison in MLflow."""
+
+    store: str
+    experiment: str
+    run: str
+
+
+def connect() -> MlflowClient:
+    """Return a client of the configured store, which the rest of this process uses too."""
+    uri = Settings().tracking_uri
+    if uri.startswith("sqlite:///"):
+        Path(uri.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
+    logging.getLogger("mlflow").setLevel(logging.WARNING)
+    mlflow.set_tracking_uri(uri)
+    return MlflowClient()
+
+
+def read_ids(directory: Path, kind: type[Ids]) -> Ids | None:
+    """Return the ids kept in a directory; None if there are none."""
+    try:
+        return kind.model_validate_json((directory / IDS).read_bytes())
+    except (OSError, ValidationError):
+        return None
+
+
+def is_logged(directory: Path) -> bool:
+    """Whether every finished stage of a run directory has ids of MLflow."""
+    manifests = directory.glob("stage-*/manifest.json")
+    return all(manifest.with_name(IDS).exists() for manifest in manifests)
+
+
+def open_run(directory: Path, client: MlflowClient, experiment: str) -> RunIds | None:
+    """Return the ids of a directory if its run still exists in this store."""
+    ids = read_ids(directory, RunIds)
+    if ids is None or ids.store != without_password(Settings().tracking_uri):
+        return None
+    try:
+        run = client.get_run(ids.run)
+    except MlflowException:
+        return None
+    same = run.info.lifecycle_stage == "active" and run.info.experiment_id == experiment
+    return ids if same else None
+
+
+def experiment_id(client: MlflowClient, name: str) -> str:
+    """Return the id of the experiment of a preset or comparison; it is created if it is new."""
+    known = client.get_experiment_by_name(EXPERIMENTS + name)
+    if known:
+        return known.experiment_id
+    settings = Settings()
+    artifacts = (settings.runs / "mlartifacts").resolve().as_uri()
+    view = Path(__file__).with_name("arms_view.json").read_text()
+    tags = {f"mlflow.sharedViewState.{ARMS}": view, "mlflow.experimentKind": "custom_model_development"}
+    location = None if settings.tracking_uri.startswith("http") else artifacts
+    return client.create_experiment(EXPERIMENTS + name, location, tags=tags)
+
+
+def log_params(client: MlflowClient, run: str, params: dict[str, str]) -> None:
+    """Log parameters, unless the run has parameters already."""
+    if not client.get_run(run).data.params:
+        entities = [Param(name, value[:_LONGEST_PARAMETER]) for name, value in params.items()]
+        for first in range(0, len(entities), _PARAMETERS):
+            client.log_batch(run, params=entities[first : first + _PARAMETERS])
+
+
+def log_points(client: MlflowClient, run: str, points: Points) -> None:
+    """Log metrics by step."""
+    now = round(1000 * time.time())
+    metrics = [Metric(name, value, now, step) for name, series in points.items() for step, value in series]
+    for first in range(0, len(metrics), _METRICS):
+        client.log_batch(run, metrics=metrics[first : first + _METRICS])
+
+
+def metric_name(name: str) -> str:
+    """Replace characters that MLflow refuses in the name of a metric."""
+    return _REFUSED.sub("-", name)
+
+
+def flat(value: dict[str, Any], prefix: str = "") -> dict[str, str]:
+    """Return nested settings under dotted names; values that are no text as JSON."""
+    names: dict[str, str] = {}
+    for key, item in value.items():
+        if isinstance(item, dict) and item:
+            names |= flat(item, f"{prefix}{key}.")
+        else:
+            names[prefix + key] = item if isinstance(item, str) else json.dumps(item)
+    return names
+
+
+def view_address(experiment: str) -> str:
+    """Return the address of the view of arms, to be put after that of the server."""
+    query = f"workflowType=machine_learning&viewStateShareKey={ARMS}&compareRunsMode=CHART"
+    return f"#/experiments/{experiment}/runs?{query}"
+
+
+def server_address() -> str | None:
+    """Return the address of the MLflow server without password and slash; None for a database."""
+    place = without_password(Settings().tracking_uri)
+    return place.rstrip("/") if place.startswith("http") else None
