@@ -1,8 +1,6 @@
 """Results of a run directory that is made here, without training."""
 
-from collections import Counter
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from factories import EVALUATED, asked, finished_run, rollouts, shares
@@ -11,15 +9,13 @@ from support.boards import boards_config, sample_boards
 from engineer.behaviour import proposal_behaviour
 from envgen.config import EnvConfig
 from infra.config.preset import load_preset
-from infra.runs.context import design_context
 from infra.runs.run import Run, RunRef
-from infra.runs.stage import File, Stage
+from infra.runs.stage import Stage
 from infra.runs.steps import StepRecord
 from policy.evaluation import gains
 from policy.rollouts import Rollout, breakdown_of
 from tasks.engineer import propose
 from tasks.gate import judge
-from tasks.lineage import record_lineage, unrecorded
 from tasks.publish import publish, write_manifest
 
 CONFIGS = (shares(0.5), shares(0.8), shares(0.6))
@@ -82,27 +78,6 @@ def test_a_stage_that_is_rolled_back_does_not_end_the_run(
     assert "<strong>rolled back</strong> to stage 0" in page
 
 
-def test_a_stage_without_its_record_is_marked_until_it_is_recorded(
-    run: tuple[RunRef, list[list[Rollout]]], monkeypatch: pytest.MonkeyPatch
-):
-    reference, _ = run
-
-    def refuse(*_: object) -> None:
-        raise ConnectionError("no server")
-
-    assert not unrecorded(reference.directory)
-    with monkeypatch.context() as patch:
-        patch.setattr("tasks.lineage.Recorder", refuse)
-        record_lineage.fn(reference, 0)
-    assert unrecorded(reference.directory)
-    monkeypatch.setattr("tasks.lineage.Recorder", lambda *_: SimpleNamespace(addresses=lambda _: {}))
-    monkeypatch.setattr("tasks.lineage.record_stage", lambda *_: None)
-    record_lineage.fn(reference, 1)
-    assert unrecorded(reference.directory), "stage 0 still is not recorded"
-    record_lineage.fn(reference, 0)
-    assert not unrecorded(reference.directory)
-
-
 @pytest.mark.parametrize(
     ("gate", "parent", "config"),
     [("off", 1, OPTIONS_CONFIGS[1]), ("keep-config", 1, CONFIGS[0]), ("rollback", 0, CONFIGS[0])],
@@ -159,40 +134,3 @@ def test_a_training_that_was_resumed_is_marked_wherever_its_stage_is_described(t
     results = [publish.fn(run, stage) for stage in (0, 1)][-1]
     assert [stage.training.resumed for stage in results.stages] == [(2, 3), ()]
     assert "resumed from step 2" in run.report
-
-
-@pytest.mark.slow
-def test_a_run_reads_each_file_of_a_stage_once_however_many_stages_follow(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    reads: Counter[str] = Counter()
-
-    def counted(file: File) -> None:
-        read = file.read
-        monkeypatch.setattr(
-            file, "read", lambda path: (reads.update([str(path.relative_to(tmp_path))]), read(path))[1]
-        )
-
-    for file in (
-        Stage.rollouts,
-        Stage.breakdown,
-        Stage.config,
-        Stage.train_log,
-        Stage.changes,
-        Stage.gate,
-        Stage.proposal,
-        Stage.manifest,
-    ):
-        counted(file)
-    for stages in (3, 6):
-        done = finished_run(
-            tmp_path / f"of-{stages}", (3, *range(4, 4 + stages)), configs=CONFIGS[:1] * (stages + 1)
-        )
-        reads.clear()
-        for stage in range(stages):
-            judge.fn(done, stage, EVALUATED)
-            design_context(done, stage)
-            publish.fn(done, stage)
-        assert set(reads.values()) == {1}, reads
-        assert len([name for name in reads if name.endswith("rollouts.parquet")]) <= stages + 1
-        assert reads.total() <= 9 * stages + 2
