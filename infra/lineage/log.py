@@ -16,7 +16,7 @@ from mlflow.entities import LoggedModelInput, LoggedModelOutput
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NOTE
 
 from engineer.gate import BASE_POLICY
-from envgen.family import Space
+from envgen.environment import Space
 from envgen.files import write_json
 from envgen.frozen import Frozen
 from infra.analysis.spec import SHARED, engineer_variant, shared_policy
