@@ -70,17 +70,6 @@ def test_settings_and_specs_load_without_model_libraries():
     assert not modules & (HEAVY | {"prefect", "mlflow"})
 
 
-def test_nothing_is_compiled_before_the_first_plan_is_judged():
-    named, modules = load(
-        "envgen.mapf.verifier",
-        "policy.grpo.rewards",
-        "policy.rollouts",
-        "policy.evaluation",
-    )
-    assert "envgen.mapf.verifier" in named
-    assert not modules & {"numba", "llvmlite"}
-
-
 def test_what_runs_beside_a_child_loads_without_torch():
     """The parent of training and generation never holds a model library."""
     _, modules = load(

@@ -17,10 +17,7 @@ def export(
     stage: Annotated[int, typer.Option(min=0, help="The stage whose training data are exported.")],
     to: Annotated[
         Target,
-        typer.Option(
-            help="verifiers: a package with data and reward. jsonl: rows as NeMo-Gym reads them. hf: a "
-            "Hugging Face data set."
-        ),
+        typer.Option(help="verifiers: a package with data and reward. hf: a Hugging Face data set."),
     ],
     output: Annotated[
         Path | None,

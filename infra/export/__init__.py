@@ -2,5 +2,5 @@
 
 from typing import Literal
 
-Target = Literal["verifiers", "jsonl", "hf"]
-"""A package for verifiers, rows for NeMo-Gym, a Hugging Face data set."""
+Target = Literal["verifiers", "hf"]
+"""A package for verifiers, or a Hugging Face data set."""

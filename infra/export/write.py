@@ -1,4 +1,4 @@
-"""Write an export: a package for verifiers, rows for NeMo-Gym, or a Hugging Face data set."""
+"""Write an export: a package for verifiers, or a Hugging Face data set."""
 
 import json
 import re
@@ -117,29 +117,6 @@ def _render(template: str, shown: dict[str, Any]) -> str:
     return environment.get_template(template).render(shown)
 
 
-def _write_jsonl(
-    folder: Path,
-    family: Environment,
-    about: dict[str, Any],
-    parts: dict[str, list[Any]],
-    shown: dict[str, Any],
-) -> None:
-    for name, rows in parts.items():
-        _lines(folder / f"{name}.jsonl", map(_nemo_row, rows))
-    write_text(folder / "README.md", _render("README.md.j2", shown))
-
-
-def _nemo_row(row: dict[str, Any]) -> dict[str, Any]:
-    metadata = {name: row[name] for name in ("id", "stratum", "labels", "instance")}
-    asked = {"input": [{"role": "user", "content": row["prompt"]}]}
-    return {
-        "responses_create_params": asked,
-        "question": row["prompt"],
-        "answer": row["answer"],
-        "metadata": metadata,
-    }
-
-
 def _write_hf(
     folder: Path,
     family: Environment,
@@ -198,4 +175,4 @@ def _dependencies(family: Environment) -> Iterator[str]:
             yield f"{entry.dist.name}=={entry.dist.version}"
 
 
-_WRITERS = {"verifiers": _write_verifiers, "jsonl": _write_jsonl, "hf": _write_hf}
+_WRITERS = {"verifiers": _write_verifiers, "hf": _write_hf}

@@ -76,18 +76,6 @@ def test_pages_made_from_the_code_are_up_to_date(page: str):
     assert (ROOT / "docs" / page).read_text() == PAGES[page](), "run python tests/documentation/pages.py"
 
 
-def test_the_readme_is_short():
-    assert len((ROOT / "README.md").read_text().split()) <= 1000
-
-
-def test_the_readme_names_the_report_that_the_demo_writes():
-    from infra.config.preset import load_preset
-
-    preset = load_preset("tiny")
-    name = f"{preset.name}-{preset.engineer.name}-{preset.engineer.variant}-s{preset.seed}"
-    assert f"runs/{name}/report.html" in (ROOT / "README.md").read_text()
-
-
 @pytest.mark.slow
 def test_the_site_is_built_without_a_warning(tmp_path: Path):
     pytest.importorskip("mkdocs")
