@@ -46,19 +46,19 @@ class BenchmarkOptions(OptionsForm):
         title="Batch size",
         description="Prompts generated together; not used for an endpoint.",
     )
-    replicas: int = Field(
+    data_parallel: int = Field(
         default=1,
         ge=1,
         le=64,
-        title="Replicas",
-        description="Processes that share the prompts, each with the model on GPUs of its own.",
+        title="Data parallel",
+        description="Copies of the model, each on GPUs of its own; vllm only.",
     )
     tensor_parallel: int = Field(
         default=1,
         ge=1,
         le=64,
         title="Tensor parallel",
-        description="GPUs over which each replica splits the model; vllm only.",
+        description="GPUs over which each copy of the model is split; vllm only.",
     )
     gpu_memory_utilization: float | None = Field(
         default=None,

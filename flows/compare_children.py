@@ -127,7 +127,7 @@ def shares_of_gpus(presets: Iterable[Preset], jobs: int) -> Shares:
 def gpus_needed(preset: Preset) -> int:
     """GPUs that a curriculum uses at the same time, where it has any."""
     engine = preset.engine
-    return max(process_count(preset.training), engine.replicas * engine.tensor_parallel)
+    return max(process_count(preset.training), engine.data_parallel * engine.tensor_parallel)
 
 
 def share_of_cores(jobs: int) -> dict[str, str]:

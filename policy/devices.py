@@ -43,9 +43,9 @@ class Shares:
             return
         if needed > len(devices):
             raise ConfigError(
-                f"a curriculum needs {needed} GPUs (training.processes, or engine.replicas x"
-                f" engine.tensor_parallel), {len(devices)} can be seen ({','.join(devices)}); lower them, or"
-                f" set {VISIBLE} to more"
+                f"a curriculum needs {needed} GPUs (training.processes, or engine.data_parallel"
+                f" x engine.tensor_parallel), {len(devices)} can be seen ({','.join(devices)}); lower them,"
+                f" or set {VISIBLE} to more"
             )
         size = max(needed, len(devices) // jobs)
         blocks = [devices[first : first + size] for first in range(0, len(devices) - size + 1, size)][:jobs]

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 
 IMPORTS = {
     "policy.grpo.training": ("trl.trainer.grpo_trainer", "policy.grpo.saving", "policy.grpo.rewards"),
-    "policy.chat.engine_child": ("policy.chat.transformers_model", "xgrammar.contrib.hf"),
+    "policy.chat.transformers_child": ("policy.chat.transformers_model", "xgrammar.contrib.hf"),
 }
 """Module -> what takes most of the time until it begins."""
 UNUSED = ("mlflow", "scipy", "sklearn")

@@ -15,6 +15,7 @@ from infra.runs.stage import RESUMED, Stage
 from infra.runs.steps import StepRecord, run_step, step_key
 from policy.chat.answers import KeptAnswers
 from policy.chat.contract import Sampling
+from policy.chat.transformers_engine import CHILD
 from policy.child import run_child, warm_up
 from policy.evaluation import Changes, evaluate, valid_gains
 from policy.grpo.canary import check_weights, refuse_stale
@@ -121,10 +122,9 @@ def warm_trainer(run: RunRef, stage: int) -> None:
 
 
 def warm_engine(run: RunRef) -> None:
-    """Let the engine do its imports before it is asked anything; only one process of transformers is worth
-    it."""
-    if run.preset.engine.backend == "transformers" and run.preset.engine.replicas == 1:
-        warm_up("policy.chat.engine_child", {})
+    """Let the child of transformers do its imports before it is asked anything."""
+    if run.preset.engine.backend == "transformers":
+        warm_up(CHILD, {})
 
 
 def one_gpu(training: TrainingSettings) -> dict[str, str]:

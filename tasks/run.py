@@ -10,7 +10,7 @@ from typing import Any
 from infra.analysis.formats import duration
 from infra.config.settings import Settings
 from policy.chat.contract import Completion, Progress
-from policy.chat.engine import EngineChatModel
+from policy.chat.engine import Engine, start_engine
 from policy.chat.engine_config import EngineConfig
 
 log = logging.getLogger("envwright")
@@ -67,11 +67,11 @@ def reporting(words: str) -> Progress:
     return progress
 
 
-_engine: EngineChatModel | None = None
+_engine: Engine | None = None
 _engine_lock = threading.Lock()
 
 
-def engine(source: str, config: EngineConfig, log_path: Path) -> EngineChatModel:
+def engine(source: str, config: EngineConfig, log_path: Path) -> Engine:
     """The one running chat model of this process; another source replaces it, so a stage starts each engine
     once.
 
@@ -82,7 +82,7 @@ def engine(source: str, config: EngineConfig, log_path: Path) -> EngineChatModel
         if _engine is None or (_engine.source, _engine.config) != (source, config):
             if _engine is not None:
                 _engine.close()
-            _engine = EngineChatModel(source, config, log_path, Settings().vllm_python)
+            _engine = start_engine(source, config, log_path, Settings().vllm_python)
         return _engine
 
 

@@ -76,7 +76,7 @@ def test_what_runs_beside_a_child_loads_without_torch():
         "tasks.*",
         "flows.curriculum",
         "policy.child",
-        "policy.chat.engine_child",
+        "policy.chat.transformers_engine",
         "policy.evaluation",
         "policy.rollouts",
     )

@@ -41,12 +41,11 @@ Precision = Annotated[
 BatchSize = Annotated[
     int | None, typer.Option(help="Prompts generated together, 64; not used for an endpoint.")
 ]
-Replicas = Annotated[
-    int | None,
-    typer.Option(help="Processes that share the prompts, each with the model on GPUs of its own; 1."),
+DataParallel = Annotated[
+    int | None, typer.Option(help="Copies of the model, each on GPUs of its own; vllm only; 1.")
 ]
 TensorParallel = Annotated[
-    int | None, typer.Option(help="GPUs over which each replica splits the model; vllm only; 1.")
+    int | None, typer.Option(help="GPUs over which each copy of the model is split; vllm only; 1.")
 ]
 GpuShare = Annotated[
     float | None, typer.Option(help="Share of a GPU's memory for weights and cache; vllm only; 0.92.")
@@ -70,7 +69,7 @@ def benchmark(
     backend: Runner = None,
     dtype: Precision = None,
     batch_size: BatchSize = None,
-    replicas: Replicas = None,
+    data_parallel: DataParallel = None,
     tensor_parallel: TensorParallel = None,
     gpu_memory_utilization: GpuShare = None,
     max_model_len: MaxModelLen = None,

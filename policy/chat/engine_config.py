@@ -14,17 +14,17 @@ class EngineConfig(Frozen):
     """Which engine answers for a policy, and with how much of the machine."""
 
     backend: Backend = "transformers"
-    """What generates: Hugging Face transformers, or vLLM, much faster on a GPU, with its own installation."""
+    """What generates: Hugging Face transformers, or a vLLM server, much faster on a GPU (`make vllm`)."""
     batch_size: int = Field(default=64, ge=1)
-    """Answers generated together, by each replica: a batch of transformers, `max_num_seqs` of vLLM. Decides
-    memory and speed, not answers."""
+    """Answers generated together: a batch of transformers, `max_num_seqs` of vLLM. Decides memory and speed,
+    not answers."""
     dtype: Dtype = "auto"
     """Of weights and activations. `auto` is that of the checkpoint, but 16 bits on vLLM if that is float32,
     as it is of each stage's checkpoint."""
-    replicas: int = Field(default=1, ge=1, le=64)
-    """Data-parallel processes that share the conversations, each with the model on its own GPUs; 1 to 64."""
+    data_parallel: int = Field(default=1, ge=1, le=64)
+    """Copies of the model that share the conversations, each on GPUs of its own; vllm only; 1 to 64."""
     tensor_parallel: int = Field(default=1, ge=1, le=64)
-    """GPUs over which each replica splits the model; vllm only; 1 to 64."""
+    """GPUs over which each copy of the model is split; vllm only; 1 to 64."""
     gpu_memory_utilization: float | None = Field(default=None, gt=0, le=1)
     """Share of a GPU's memory for weights and cache, above 0 to 1; vllm only. Default: vLLM's own (0.92)."""
     max_model_len: int | None = Field(default=None, ge=16)
@@ -33,7 +33,7 @@ class EngineConfig(Frozen):
     @model_validator(mode="after")
     def _read(self) -> Self:
         """Refuse what the backend would not read."""
-        for name in ("tensor_parallel", "gpu_memory_utilization", "max_model_len"):
+        for name in ("data_parallel", "tensor_parallel", "gpu_memory_utilization", "max_model_len"):
             value = getattr(self, name)
             if self.backend != "vllm" and value != type(self).model_fields[name].default:
                 raise ValueError(

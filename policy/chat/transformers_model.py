@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -11,9 +12,10 @@ from torch.nn.utils.rnn import pad_sequence
 from transformers import AutoModelForCausalLM, GenerationConfig, LogitsProcessor, LogitsProcessorList
 
 from envgen.errors import ModelError, shown
-from policy.chat.contract import Completion
+from envgen.seeds import seed_integer
+from policy.chat.contract import Completion, Conversation, Progress, Sampling, equal_groups
 from policy.chat.decoding import decode
-from policy.chat.local_model import LocalModel, Question, end_tokens, load_tokenizer, loading
+from policy.chat.tokenizer import end_tokens, load_tokenizer, loading, refused
 from policy.checkpoints import resolve_model
 
 ONE_THREAD = 4_000_000
@@ -23,41 +25,89 @@ SCORED_TOKENS = 8_192
 """Tokens scored together at most, padding included; their logits over the vocabulary are held in memory."""
 
 
-class TransformersModel(LocalModel):
+@dataclass(frozen=True)
+class Question:
+    """A conversation as token ids."""
+
+    index: int
+    tokens: list[int]
+    seed: int
+    """Seed of a sampled answer: from the sampling's seed, the prompt, and the rank among equal prompts."""
+
+
+class TransformersModel:
     """A causal language model with a chat template, answering on one device."""
 
     def __init__(
         self, source: str, *, batch_size: int = 64, dtype: str = "auto", device: str | None = None
     ) -> None:
         """Load a checkpoint directory or a hub id; raises ModelError if it cannot be loaded."""
-        self.batch_size = batch_size
+        self.source, self.batch_size = source, batch_size
         self.device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-        self.model, tokenizer = load(source, dtype)
+        self.model, self.tokenizer = load(source, dtype)
         self.model.to(self.device).eval()
-        given = self.model.generation_config
+        loaded = self.model.generation_config
         # As in training and on vLLM: penalties that a checkpoint asks for would make another policy of it.
         self.model.generation_config = GenerationConfig(
-            bos_token_id=given.bos_token_id,
-            eos_token_id=given.eos_token_id,
-            pad_token_id=given.pad_token_id,
-            cache_implementation=given.cache_implementation,
+            bos_token_id=loaded.bos_token_id,
+            eos_token_id=loaded.eos_token_id,
+            pad_token_id=loaded.pad_token_id,
+            cache_implementation=loaded.cache_implementation,
         )
-        limit = getattr(self.model.config, "max_position_embeddings", None)
-        super().__init__(source, tokenizer, end_tokens(self.model.generation_config.eos_token_id), limit)
+        self.ends = end_tokens(loaded.eos_token_id)
+        self.limit: int | None = getattr(self.model.config, "max_position_embeddings", None)
 
-    def step(self) -> dict[int, Completion]:
-        """Answer a batch of the shortest prompts that wait."""
-        order = sorted(self.waiting.values(), key=lambda one: (len(one.tokens), one.tokens, one.seed))
-        # Questions of one call are answered alike; another call's wait.
-        batch = [one for one in order[: self.batch_size] if one.sampling == order[0].sampling]
-        rows = self._generate(batch) if batch else []
-        for question in batch:
-            del self.waiting[question.index]
-        return {one.index: self.completion(one, row) for one, row in zip(batch, rows, strict=True)}
+    def complete(
+        self, conversations: Sequence[Conversation], sampling: Sampling, progress: Progress | None = None
+    ) -> list[Completion]:
+        """Complete every conversation in order, the shortest prompts first; answers do not depend on order.
+
+        ModelError if a conversation does not fit.
+        """
+        questions = self._questions(conversations, sampling)
+        questions.sort(key=lambda question: (len(question.tokens), question.tokens, question.seed))
+        completions: dict[int, Completion] = {}
+        for first in range(0, len(questions), self.batch_size):
+            batch = questions[first : first + self.batch_size]
+            rows = self._generate(batch, sampling)
+            new = {one.index: self._completion(one, row) for one, row in zip(batch, rows, strict=True)}
+            completions |= new
+            if progress:
+                progress(new)
+        return [completions[index] for index in range(len(conversations))]
+
+    def _questions(self, conversations: Sequence[Conversation], sampling: Sampling) -> list[Question]:
+        if not conversations:
+            return []
+        groups = equal_groups(conversations)
+        messages = [[message.model_dump() for message in conversations[group[0]]] for group in groups]
+        with refused(f"{self.source}: its chat template does not take these questions"):
+            prompts = self.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+        encoded = self.tokenizer(prompts, add_special_tokens=False)["input_ids"]
+        longest = max(map(len, encoded))
+        if self.limit and longest + sampling.max_tokens > self.limit:
+            raise ModelError(
+                f"{self.source}: a prompt of {longest} tokens and an answer of up to {sampling.max_tokens} "
+                f"exceed the model's {self.limit}; lower max_tokens"
+            )
+        return [
+            Question(index, tokens, seed_integer(sampling.seed, prompt, rank) if sampling.temperature else 0)
+            for group, prompt, tokens in zip(groups, prompts, encoded, strict=True)
+            for rank, index in enumerate(group)
+        ]
+
+    def _completion(self, question: Question, row: list[int]) -> Completion:
+        """The completion from its tokens, of which those after the end do not count."""
+        end = next((place for place, token in enumerate(row) if token in self.ends), None)
+        return Completion(
+            text=self.tokenizer.decode(row[:end], skip_special_tokens=True),
+            prompt_tokens=len(question.tokens),
+            completion_tokens=len(row) if end is None else end + 1,
+            finish_reason="length" if end is None else "stop",
+        )
 
     @torch.inference_mode()
-    def _generate(self, batch: list[Question]) -> list[list[int]]:
-        sampling = batch[0].sampling
+    def _generate(self, batch: list[Question], sampling: Sampling) -> list[list[int]]:
         inputs = self.tokenizer.pad(
             {"input_ids": [question.tokens for question in batch]}, padding_side="left", return_tensors="pt"
         ).to(self.device)
@@ -79,8 +129,13 @@ class TransformersModel(LocalModel):
         return output[:, inputs["input_ids"].shape[1] :].tolist()
 
     def score(self, sequences: Sequence[Sequence[int]]) -> list[list[float]]:
-        """Log-probabilities from one padded forward pass a batch, in float32."""
-        self.check_lengths(sequences, self.limit)
+        """As `Engine.score`: log-probabilities from one padded forward pass a batch, in float32."""
+        for sequence in sequences:
+            if not sequence or (self.limit and len(sequence) > self.limit):
+                raise ModelError(
+                    f"{self.source}: a sequence of {len(sequence)} tokens cannot be scored; give 1 to "
+                    f"{self.limit or 'any number'}"
+                )
         return token_logprobs(self.model, sequences, self.device)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from envgen.errors import ModelError
-from policy.chat.local_model import after_answer, end_tokens
+from policy.chat.tokenizer import after_answer, end_tokens
 from policy.tiny.corpus import Example
 
 NO_LABEL = -100

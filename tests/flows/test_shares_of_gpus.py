@@ -76,7 +76,7 @@ def test_too_few_for_one_curriculum_are_refused_and_nothing_is_written(tmp_path:
     from flows.compare import run_comparison
 
     monkeypatch.setenv(VISIBLE, "0,GPU-b")
-    options = ComparisonOptions(settings={"engine.replicas": 3})
+    options = ComparisonOptions(settings={"engine.backend": "vllm", "engine.data_parallel": 3})
     spec = chosen_comparison("micro", "", options)
     with pytest.raises(
         ConfigError, match=r"needs 3 GPUs .*2 can be seen \(0,GPU-b\); lower them, or set CUDA_"
@@ -89,7 +89,7 @@ def test_what_a_curriculum_needs_is_what_trains_or_what_answers():
     preset = load_preset("micro")
     assert gpus_needed(preset) == 1
     assert gpus_needed(load_preset("qwen3-4b-8gpu")) == 8
-    engine = preset.engine.model_copy(update={"replicas": 3})
+    engine = preset.engine.model_copy(update={"data_parallel": 3})
     assert gpus_needed(preset.model_copy(update={"engine": engine})) == 3
 
 

@@ -7,7 +7,7 @@ import pytest
 from support.tiny_chat_model import SPECIAL, TEMPLATE, write_chat_model
 
 from envgen.errors import ModelError
-from policy.chat.local_model import load_tokenizer
+from policy.chat.tokenizer import load_tokenizer
 from policy.tiny.encoding import NO_LABEL, encoded, end_of_answer
 
 END, TURN = (SPECIAL.index(name) for name in ("<|endoftext|>", "<|im_end|>"))

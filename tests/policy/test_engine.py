@@ -1,4 +1,4 @@
-"""A model in child processes: real ones, with a tiny model made on the spot."""
+"""A model in a process of its own: real children, with a tiny model made on the spot, and vLLM's options."""
 
 import json
 import os
@@ -10,28 +10,21 @@ from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
 
-import numpy as np
 import pytest
 from boards import QUESTIONS
 from pydantic import ValidationError
 
 from envgen.errors import ModelError
 from policy.chat.contract import Completion, Sampling, ask, equal_groups
-from policy.chat.engine import EngineChatModel
+from policy.chat.engine import start_engine
 from policy.chat.engine_config import EngineConfig
-from policy.chat.replica import device_slice, vllm_python, vllm_version
+from policy.chat.transformers_engine import TransformersEngine
 from policy.chat.transformers_model import TransformersModel
+from policy.chat.vllm_server import VllmEngine, arguments, vllm_python
 
 GREEDY = Sampling(max_tokens=12)
-DRAWN = Sampling(max_tokens=12, temperature=1.0, seed=4)
-
-
-def kill(engine: EngineChatModel, number: int = 0) -> None:
-    """Kill a process of the engine, and wait for its end."""
-    child = engine.replicas[number]._child
-    assert child is not None
-    os.kill(child.pid, signal.SIGKILL)
-    child.wait()
+SAMPLED = Sampling(max_tokens=12, temperature=1.0, seed=4)
+Start = Callable[..., TransformersEngine]
 
 
 @pytest.fixture(scope="module")
@@ -40,122 +33,101 @@ def here(random_checkpoint: Path) -> TransformersModel:
 
 
 @pytest.fixture
-def start(random_checkpoint: Path, tmp_path: Path) -> Iterator[Callable[..., EngineChatModel]]:
+def start(random_checkpoint: Path, tmp_path: Path) -> Iterator[Start]:
     """Start an engine that logs to `engine.log`, and is closed after the test."""
     with ExitStack() as stack:
 
-        def engine_of(source: Path = random_checkpoint, **config) -> EngineChatModel:
-            config = EngineConfig(dtype="float32", **config)
-            engine = EngineChatModel(str(source), config, tmp_path / "engine.log")
+        def engine_of(source: Path = random_checkpoint, **config) -> TransformersEngine:
+            engine = start_engine(
+                str(source), EngineConfig(dtype="float32", **config), tmp_path / "engine.log"
+            )
             stack.callback(engine.close)
+            assert isinstance(engine, TransformersEngine)
             return engine
 
         yield engine_of
 
 
 @pytest.mark.slow
-def test_a_model_in_a_child_answers_like_one_here_tells_progress_and_can_be_killed(start, here, tmp_path):
+def test_a_child_answers_like_a_model_here_reports_batches_and_survives_a_refusal(
+    start: Start, here: TransformersModel
+):
     engine = start(batch_size=3)
-    told: list[Mapping[int, Completion]] = []
-    whole = engine.complete(QUESTIONS, GREEDY, told.append)
+    batches: list[Mapping[int, Completion]] = []
+    whole = engine.complete(QUESTIONS, GREEDY, batches.append)
     assert whole == here.complete(QUESTIONS, GREEDY)
-    assert [len(new) for new in told] == [3, 1]
-    assert {index: one for new in told for index, one in new.items()} == dict(enumerate(whole))
+    assert [len(new) for new in batches] == [3, 1]
     assert engine.complete([], GREEDY) == []
+    pid = engine.pid
     with pytest.raises(ModelError, match="lower max_tokens"):
         engine.complete([ask("x" * 600)], Sampling(max_tokens=8))
-    assert engine.complete([QUESTIONS[0]], Sampling(max_tokens=2))[0].completion_tokens == 2
     assert engine.score([[5, 9, 2], [3]]) == here.score([[5, 9, 2], [3]])
     with pytest.raises(ModelError, match="cannot be scored"):
         engine.score([[1], []])
-    assert (tmp_path / "engine.log").read_text().count("loads ") == 1, "a refused request costs no process"
+    assert engine.pid == pid
 
-    def tired(new) -> None:
+    def interrupt(new: Mapping[int, Completion]) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        engine.complete(QUESTIONS, GREEDY, tired)
-    assert engine.complete(QUESTIONS[::-1], GREEDY) == whole[::-1], "what nobody took is no longer there"
+        engine.complete(QUESTIONS, GREEDY, interrupt)
+    assert engine.complete(QUESTIONS[::-1], GREEDY) == whole[::-1], "no reply of the interrupted call is left"
 
 
 @pytest.mark.slow
-def test_a_killed_child_is_asked_again_only_for_what_it_owes(start, here, tmp_path):
-    engine, long = start(batch_size=1), ask("x" * 200)
-    asked = [*QUESTIONS[:2], long, long, QUESTIONS[2]]
-    whole, told = here.complete(asked, DRAWN), []
-
-    def killing(new) -> None:
-        told.extend(new)
-        if len(told) == 4:  # the long question is answered once of two times
-            kill(engine)
-
-    assert engine.complete(asked, DRAWN, killing) == whole
-    assert sorted(told) == [0, 1, 2, 3, 4], "each is told once"
-    assert "is asked for 2 answers" in (tmp_path / "engine.log").read_text().splitlines()[-1]
-    with pytest.raises(ModelError, match=r"was killed by SIGKILL .*, twice; .*engine\.log"):
-        engine.complete(asked, DRAWN, lambda _: kill(engine))
-
-
-@pytest.mark.slow
-def test_a_child_that_runs_out_of_memory_says_so_with_the_remedy_and_the_next_call_has_another(
-    random_checkpoint, start, here, tmp_path
+def test_a_killed_child_is_started_again_once_for_what_it_owes(
+    start: Start, here: TransformersModel, tmp_path
 ):
-    greedy = tmp_path / "greedy"
-    shutil.copytree(random_checkpoint, greedy)
+    engine, long = start(batch_size=1), ask("x" * 200)
+    conversations = [*QUESTIONS[:2], long, long, QUESTIONS[2]]
+    reported: list[int] = []
+
+    def kill(new: Mapping[int, Completion]) -> None:
+        reported.extend(new)
+        if len(reported) == 4:  # one of two equal conversations is answered
+            assert engine.pid is not None
+            os.kill(engine.pid, signal.SIGKILL)
+
+    assert engine.complete(conversations, SAMPLED, kill) == here.complete(conversations, SAMPLED)
+    assert sorted(reported) == [0, 1, 2, 3, 4], "each is reported once"
+    assert "completes 2 conversations" in (tmp_path / "engine.log").read_text().splitlines()[-1]
+
+    def kill_always(new: Mapping[int, Completion]) -> None:
+        os.kill(engine.pid or 0, signal.SIGKILL)
+
+    with pytest.raises(ModelError, match=r"was killed by SIGKILL .*engine\.log; .*lower .* batch_size"):
+        engine.complete(conversations, SAMPLED, kill_always)
+
+
+@pytest.mark.slow
+def test_a_child_without_memory_names_the_remedy_and_the_next_call_has_another(
+    random_checkpoint: Path, start: Start, here: TransformersModel, tmp_path: Path
+):
+    source = tmp_path / "greedy"
+    shutil.copytree(random_checkpoint, source)
     for name, fields in {
         "config.json": {"max_position_embeddings": 2 * 10**12},
         "generation_config.json": {"cache_implementation": "static"},
     }.items():
-        (greedy / name).write_text(json.dumps({**json.loads((greedy / name).read_text()), **fields}))
-    engine = start(greedy, batch_size=2)
-    remedy = r"lower the engine's batch_size, now 2\. Its output is in .*engine\.log"
+        (source / name).write_text(json.dumps({**json.loads((source / name).read_text()), **fields}))
+    engine = start(source, batch_size=2)
     # A cache for a trillion tokens has no room in any address space.
-    with pytest.raises(ModelError, match=f"greedy: RuntimeError: .*memory.*; {remedy}"):
+    with pytest.raises(ModelError, match=r"greedy: RuntimeError: .*memory.*; lower the engine's batch_size"):
         engine.complete(QUESTIONS, Sampling(max_tokens=10**12))
-    texts = [one.text for one in engine.complete(QUESTIONS, GREEDY)]
-    assert texts == [one.text for one in here.complete(QUESTIONS, GREEDY)]
+    texts = [completion.text for completion in engine.complete(QUESTIONS, GREEDY)]
+    assert texts == [completion.text for completion in here.complete(QUESTIONS, GREEDY)]
     assert (tmp_path / "engine.log").read_text().count("loads ") == 2
 
 
-@pytest.mark.slow
-def test_two_replicas_answer_as_one_and_one_of_them_may_die(start, here, tmp_path):
-    asked = [ask(f"Solve {n}x{n}.") for n in range(20) for _ in range(1 + n % 3)]
-    engine = start(batch_size=2, replicas=2)
-    whole = here.complete(asked, DRAWN)
-    told: list[int] = []
-
-    def killing(new) -> None:
-        if not told:
-            kill(engine, 1)
-        told.extend(new)
-
-    assert engine.complete(asked, DRAWN, killing) == whole
-    assert sorted(told) == list(range(len(asked)))
-    pids = [replica.pid for replica in engine.replicas]
-    assert None not in pids
-    assert engine.complete(asked, DRAWN) == whole
-    scores = engine.score([[1, 2, n] for n in range(9)])
-    expected = [here.score([[1, 2, n]])[0] for n in range(9)]
-    assert np.concatenate(scores) == pytest.approx(np.concatenate(expected))
-    with pytest.raises(ModelError, match="lower max_tokens"):
-        engine.complete([*asked, ask("x" * 600)], DRAWN)
-    assert engine.complete(asked, DRAWN) == whole
-    assert [replica.pid for replica in engine.replicas] == pids
-    lines = (tmp_path / "engine.log").read_text().splitlines()
-    for pid in pids:
-        assert sum(f"engine {pid}: is asked" in line for line in lines) > 3, "a few questions at a time"
-    engine.close()
-    assert [replica.pid for replica in engine.replicas] == [None, None]
-
-
-def test_equal_conversations_are_found_in_order():
+def test_equal_conversations_are_grouped_in_order():
     assert equal_groups([QUESTIONS[n] for n in (0, 1, 0, 2, 1)]) == [[0, 2], [1, 4], [3]]
 
 
 @pytest.mark.parametrize(
-    "fields", [{"tensor_parallel": 2}, {"gpu_memory_utilization": 0.5}, {"max_model_len": 4096}]
+    "fields",
+    [{"data_parallel": 2}, {"tensor_parallel": 2}, {"gpu_memory_utilization": 0.5}, {"max_model_len": 4096}],
 )
-def test_what_only_vllm_reads_is_refused_on_transformers(fields: dict):
+def test_fields_of_vllm_are_refused_on_transformers(fields: dict):
     [(name, value)] = fields.items()
     with pytest.raises(ValidationError, match=f"{name}: {value} is read by the backend vllm only, and"):
         EngineConfig(**fields)
@@ -164,45 +136,53 @@ def test_what_only_vllm_reads_is_refused_on_transformers(fields: dict):
 
 def test_only_backend_and_dtype_decide_answers():
     plain, vllm = EngineConfig(), EngineConfig(backend="vllm", max_model_len=99, tensor_parallel=2)
-    assert EngineConfig(batch_size=3, replicas=4).decides == plain.decides == {"dtype": "auto"}
+    assert EngineConfig(batch_size=3).decides == plain.decides == {"dtype": "auto"}
     assert vllm.decides == {"dtype": "auto", "backend": "vllm"}
-    remedy = "max_model_len, now 99, or change its gpu_memory_utilization, now vLLM's own 0.92"
-    assert remedy in vllm.less_memory
+    assert "max_model_len, now 99" in vllm.less_memory
 
 
-@pytest.mark.parametrize(
-    ("given", "replicas", "tensor_parallel", "slices"),
-    [
-        ("0,1,2,3", 2, 2, [["0", "1"], ["2", "3"]]),
-        ("4, 6 ,GPU-7a", 3, 1, [["4"], ["6"], ["GPU-7a"]]),
-        ("5,2,9", 1, 2, [["5", "2"]]),
-        ("3", 1, 1, [None]),
-        ("", 2, 1, [None, None]),
-    ],
-)
-def test_each_replica_sees_gpus_of_its_own(
-    given: str, replicas: int, tensor_parallel: int, slices: list, monkeypatch
-):
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", given)
-    config = EngineConfig(backend="vllm", replicas=replicas, tensor_parallel=tensor_parallel)
-    assert [device_slice(number, config) for number in range(replicas)] == slices
-
-
-def test_too_few_gpus_are_told(monkeypatch):
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
-    with pytest.raises(
-        ModelError, match=r"replicas 3 x engine\.tensor_parallel 1 need 3 GPUs, 2 can be seen"
+def test_fields_of_the_config_become_options_of_the_server(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,2,3")
+    config = EngineConfig(
+        backend="vllm", data_parallel=2, tensor_parallel=2, max_model_len=99, dtype="bfloat16", batch_size=7
+    )
+    line = " ".join(arguments("folder", config))
+    for option in (
+        "--model folder",
+        "--data-parallel-size 2",
+        "--tensor-parallel-size 2",
+        "--max-model-len 99",
+        "--dtype bfloat16",
+        "--max-num-seqs 7",
     ):
-        device_slice(0, EngineConfig(replicas=3))
+        assert option in line
+    assert "gpu-memory" not in line
+    assert "eager" not in line
+
+
+@pytest.fixture
+def impostor(tmp_path: Path) -> Path:
+    """An interpreter whose vLLM cannot start."""
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\necho No available memory for the cache blocks\nexit 1\n")
+    python.chmod(0o755)
+    return python
+
+
+def test_a_server_that_does_not_start_is_reported_with_the_end_of_its_log(impostor: Path, tmp_path: Path):
+    engine = start_engine("tiny", EngineConfig(backend="vllm"), tmp_path / "logs" / "engine.log", impostor)
+    assert isinstance(engine, VllmEngine)
+    with pytest.raises(
+        ModelError, match=r"(?s)tiny: vLLM does not start.*max_model_len.*No available memory"
+    ):
+        engine.complete([ask("?")], GREEDY)
 
 
 @pytest.mark.skipif(find_spec("vllm") is not None, reason="this interpreter has vLLM")
-def test_an_interpreter_without_vllm_is_told_with_the_remedy(tmp_path, monkeypatch):
+def test_the_interpreter_of_vllm_is_the_chosen_one_or_that_of_make_vllm(tmp_path: Path, monkeypatch):
     with pytest.raises(ModelError, match=r"ENVWRIGHT_VLLM_PYTHON: .*nowhere is no interpreter"):
         vllm_python(tmp_path / "nowhere")
     assert vllm_python(Path(sys.executable)) == sys.executable
-    with pytest.raises(ModelError, match="has no vLLM; install it there"):
-        vllm_version(sys.executable)
     (tmp_path / ".venv-vllm" / "bin").mkdir(parents=True)
     (tmp_path / ".venv-vllm" / "bin" / "python").symlink_to(sys.executable)
     monkeypatch.chdir(tmp_path)

@@ -30,14 +30,14 @@ def test_one_engine_answers_all_that_a_policy_is_asked_and_is_closed_before_trai
 
     def trainer(*given: object, **named: object) -> None:
         """Stands in for the trainer, which would take minutes, and looks at what it finds."""
-        seen.append(asked.replicas[0].pid)
+        seen.append(asked.pid)
         raise ChildError("looked")
 
     monkeypatch.setattr(learn, "run_child", trainer)
     try:
         evaluate_start.fn(run, make_validation.fn(run))
         asked = engine(run.policy(-1), run.preset.engine, tmp_path / "other.log")
-        assert asked.replicas[0].pid is not None, "the engine of the evaluation goes on"
+        assert asked.pid is not None, "the engine of the evaluation goes on"
         assert not (tmp_path / "other.log").exists()
         assert not list(run.start.directory.glob("*.partial*"))
         with pytest.raises(ChildError, match="looked"):

@@ -251,7 +251,7 @@ def test_a_directory_belongs_to_one_benchmark(tmp_path: Path):
     spec = planned("tiny", **NOTHING_SAID)
     open_benchmark(tmp_path / "b", spec)
     vllm = EngineConfig(backend="vllm", max_model_len=4096)
-    open_benchmark(tmp_path / "b", spec.model_copy(update={"engine": EngineConfig(batch_size=3, replicas=2)}))
+    open_benchmark(tmp_path / "b", spec.model_copy(update={"engine": EngineConfig(batch_size=3)}))
     with pytest.raises(RunDirectoryError, match=r"engine: None there, \{'backend': 'vllm'\} here"):
         open_benchmark(tmp_path / "b", spec.model_copy(update={"engine": vllm}))
     with pytest.raises(
@@ -286,7 +286,7 @@ def test_names_tell_model_and_data_and_differ_with_every_option(
     others: list[BenchmarkSpec] = [spec.model_copy(update=change) for change in changes]
     assert len({benchmark_name(one) for one in (spec, *others)}) == 6
     assert benchmark_name(
-        spec.model_copy(update={"engine": EngineConfig(batch_size=3, replicas=2)})
+        spec.model_copy(update={"engine": EngineConfig(batch_size=3)})
     ) == benchmark_name(spec)
     assert benchmark_name(spec).startswith("tiny-suite-")
     assert benchmark_name(others[1]).startswith("tiny-rows-")

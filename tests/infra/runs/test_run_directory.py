@@ -85,7 +85,7 @@ def test_of_a_file_that_is_written_again_only_the_newest_version_stays_in_memory
 
 def test_a_run_is_continued_with_more_of_a_machine_but_not_with_another_engine(tmp_path: Path):
     first = open_run(tmp_path, preset())
-    wider = preset(engine__batch_size=512, engine__replicas=8)
+    wider = preset(engine__batch_size=512)
     found = open_run(tmp_path, wider)
     assert found.preset.engine == wider.engine
     assert found.preset_digest == first.preset_digest

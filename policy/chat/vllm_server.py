@@ -1,0 +1,190 @@
+"""Engine on vLLM: one `vllm serve` on loopback, asked through the OpenAI-compatible client."""
+
+import os
+import secrets
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Sequence
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+
+from envgen.errors import ModelError
+from envgen.processes import ended
+from policy.chat.contract import Conversation, Progress, Sampling
+from policy.chat.endpoint import Endpoint
+from policy.chat.engine import EndedError, Engine
+from policy.chat.engine_config import EngineConfig
+from policy.checkpoints import resolve_model
+from policy.child import stop_child
+from policy.devices import visible_devices
+
+VARIABLE = "ENVWRIGHT_VLLM_PYTHON"
+START_SECONDS = 1_800
+"""Longest time until the server answers: it may have to download and compile a large model."""
+REQUEST_SECONDS = 3_600
+TAIL_LINES = 15
+_PYTHON = Path(".venv-vllm") / "bin" / "python"
+"""The interpreter that `make vllm` installs, in the working directory or beside the project."""
+_NAME = "policy"
+"""Name of the model at the server."""
+# vLLM's core outlives a server that is killed: the shell ends the process group when the server ends, or when
+# this process, which holds the other end of its standard input, does.
+_GROUP = 'exec 3<&0; (read _ <&3; kill -KILL 0) & "$@" 3<&- </dev/null; kill -KILL 0'
+# `vllm serve` of the package for CPUs fails, as it asks for the metadata of a package named vllm.
+_MODULE = "vllm.entrypoints.openai.api_server"
+_DEFAULTS = {
+    "VLLM_NO_USAGE_STATS": "1",
+    "DO_NOT_TRACK": "1",
+    # Read on a CPU only: GiB of the key-value cache, and threads that may move, as two engines would be bound
+    # to the same core.
+    "VLLM_CPU_KVCACHE_SPACE": "1",
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+}
+"""Set unless the environment says otherwise."""
+
+
+class VllmEngine(Engine):
+    """A vLLM server, started by the first call."""
+
+    def __init__(self, source: str, config: EngineConfig, log_path: Path, python: str) -> None:
+        super().__init__(source, config, log_path)
+        self.python, self._url = python, ""
+        self._key = secrets.token_urlsafe()  # nobody else on this machine uses the server
+        self._server: subprocess.Popen[bytes] | None = None
+
+    def _complete(
+        self, conversations: Sequence[Conversation], sampling: Sampling, progress: Progress
+    ) -> None:
+        if not conversations:
+            return
+        from policy.chat.openai_model import OpenAIModel  # the client library takes two seconds to import
+
+        self._start()
+        # Without retries: a server on this machine that refuses or ends does so again.
+        endpoint = Endpoint(base_url=self._url, model=_NAME, timeout=REQUEST_SECONDS, retries=0)
+        model = OpenAIModel(endpoint, self._key, concurrency=self.config.batch_size)
+        try:
+            model.complete(conversations, sampling, progress)
+        except ModelError:
+            self._raise_if_ended()
+            raise
+
+    def _score(self, sequences: Sequence[Sequence[int]]) -> list[list[float]]:
+        import openai
+
+        self._start()
+        client = openai.OpenAI(base_url=self._url, api_key=self._key, timeout=REQUEST_SECONDS, max_retries=0)
+        try:
+            choices = client.completions.create(
+                model=_NAME,
+                prompt=[list(sequence) for sequence in sequences],
+                max_tokens=1,
+                temperature=0,
+                extra_body={"prompt_logprobs": 0},
+            ).choices
+        except openai.OpenAIError as error:
+            self._raise_if_ended()
+            raise ModelError(f"{self.source}: vLLM cannot score these sequences: {error}") from None
+        scores: list[list[float]] = []
+        for sequence, choice in zip(sequences, choices, strict=True):
+            logprobs = choice.model_dump()["prompt_logprobs"][1:]  # the first token has none
+            scores.append([row[str(t)]["logprob"] for t, row in zip(sequence[1:], logprobs, strict=True)])
+        return scores
+
+    def close(self) -> None:
+        """Stop the server."""
+        if self._server is not None:
+            assert self._server.stdin is not None
+            stop_child(self._server)
+            self._server.stdin.close()
+            self._server = None
+
+    def _start(self) -> None:
+        """Start the server and wait until it is healthy; ModelError has the last lines of its log."""
+        if self._server is not None:
+            return
+        self.log_path.parent.mkdir(parents=True, exist_ok=True)
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        self._url = f"http://127.0.0.1:{port}/v1"
+        environment = {**_DEFAULTS, **os.environ, "VLLM_API_KEY": self._key, "PYTHONPATH": ""}
+        command = [self.python, "-P", "-m", _MODULE, *arguments(resolve_model(self.source), self.config)]
+        with open(self.log_path, "ab") as log:
+            self._server = subprocess.Popen(
+                ["/bin/sh", "-c", _GROUP, "vllm", *command, "--host", "127.0.0.1", "--port", str(port)],
+                env=environment,
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                process_group=0,
+            )
+        deadline = time.monotonic() + START_SECONDS
+        while not _healthy(port):
+            if self._server.poll() is not None or time.monotonic() > deadline:
+                self.close()
+                lines = self.log_path.read_text(errors="replace").splitlines()[-TAIL_LINES:]
+                raise ModelError(
+                    f"{self.source}: vLLM does not start; its output is in {self.log_path}. If it lacks "
+                    f"memory, {self.config.less_memory}. Last lines:\n" + "\n".join(lines)
+                )
+            time.sleep(0.5)
+
+    def _raise_if_ended(self) -> None:
+        """EndedError if the server has ended, or is about to after the loss of its core."""
+        assert self._server is not None
+        with suppress(subprocess.TimeoutExpired):
+            raise EndedError(ended(self._server.wait(timeout=2)))
+
+
+def arguments(model: str, config: EngineConfig) -> list[str]:
+    """Command-line options of `vllm serve` for a model."""
+    options: dict[str, object] = {
+        "model": model,
+        "served-model-name": _NAME,
+        "dtype": config.dtype,
+        "max-num-seqs": config.batch_size,
+        "tensor-parallel-size": config.tensor_parallel,
+        "data-parallel-size": config.data_parallel,
+        "max-model-len": config.max_model_len,
+        "gpu-memory-utilization": config.gpu_memory_utilization,
+        # Penalties that a checkpoint asks for would make another policy of it.
+        "generation-config": "vllm",
+        "structured-outputs-config": '{"backend": "xgrammar"}',
+    }
+    flags = ["--disable-uvicorn-access-log"]
+    if not visible_devices():  # compiling on a CPU takes a minute, and pays for large models only
+        flags.append("--enforce-eager")
+    pairs = [[f"--{name}", str(value)] for name, value in options.items() if value is not None]
+    return [*(word for pair in pairs for word in pair), *flags]
+
+
+def _healthy(port: int) -> bool:
+    with suppress(OSError):
+        urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=5).close()
+        return True
+    return False
+
+
+def vllm_python(chosen: Path | None = None) -> str:
+    """The interpreter that has vLLM: the chosen one, this one, or that of `make vllm`; ModelError if none."""
+    if chosen is not None:
+        if not os.access(chosen, os.X_OK):
+            raise ModelError(
+                f"{VARIABLE}: {chosen} is no interpreter; name the python of an environment that has vLLM, "
+                "or unset it"
+            )
+        return str(chosen.absolute())
+    if find_spec("vllm"):
+        return sys.executable
+    for folder in (Path.cwd(), Path(__file__).parents[2]):
+        if os.access(folder / _PYTHON, os.X_OK):
+            return str(folder / _PYTHON)
+    raise ModelError(
+        f"vLLM is not installed; run `make vllm`, which makes {_PYTHON}, or set {VARIABLE} to the "
+        "python of an environment that has vLLM, or set engine.backend to transformers, trl.use_vllm to false"
+    )

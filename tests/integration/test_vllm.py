@@ -1,0 +1,100 @@
+"""A real `vllm serve` on the CPU answers, designs and scores; `make vllm` installs it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.prefect_servers import processes_with, vllm_or_skip
+
+from engineer.answer import answer_schema, parse_answer
+from engineer.lessons import random_context
+from engineer.prompt import design_prompt
+from envgen.dataset import USUAL, read_dataset
+from envgen.errors import ModelError
+from envgen.mapf.prompts import PromptStyle
+from infra.config.preset import load_preset
+from policy.chat.contract import Sampling, ask
+from policy.chat.engine_config import EngineConfig
+from policy.chat.transformers_model import TransformersModel
+from policy.chat.vllm_server import VllmEngine
+from policy.checkpoints import TINY_DIRECTORY
+from policy.evaluation import evaluate
+from policy.rollouts import read_rollouts
+
+MICRO = load_preset("micro")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_run_is_evaluated_and_designed_by_a_server_for_each_policy(tmp_path: Path):
+    environment = {
+        **os.environ,
+        "ENVWRIGHT_VLLM_PYTHON": str(vllm_or_skip()),
+        "ENVWRIGHT_RUNS": str(tmp_path),
+        "VLLM_CACHE_ROOT": str(tmp_path / "cache"),
+    }
+    command = [sys.executable, "-m", "flows.cli", "run", "micro", "--stages", "1", "--name", "run"]
+    command += ["--set", "engine.backend=vllm", "--set", "engine.dtype=float32"]
+    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=840)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert not processes_with(VLLM_CACHE_ROOT=str(tmp_path / "cache")), "no server is left"
+    run = tmp_path / "run"
+    proposal = json.loads((run / "stage-00" / "proposal.json").read_text())
+    assert [(attempt["error"], attempt["finish_reason"]) for attempt in proposal["attempts"]] == [
+        (None, "stop")
+    ]
+    # Another engine may decide otherwise where two tokens are equally likely.
+    instances = read_dataset(run / "validation.parquet")
+    here = TransformersModel("tiny", dtype="float32")
+    expected = evaluate(here, USUAL.load(), instances, PromptStyle.COMPACT, Sampling(max_tokens=40))
+    answered = read_rollouts(run / "start" / "rollouts.parquet")
+    assert np.mean([a.completion == b.completion for a, b in zip(expected, answered, strict=True)]) > 0.9
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_server_answers_and_scores_like_transformers_and_is_started_again_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    python = str(vllm_or_skip())
+    monkeypatch.setenv("VLLM_CACHE_ROOT", str(tmp_path / "cache"))
+    config = EngineConfig(backend="vllm", dtype="float32", batch_size=8, max_model_len=1000)
+    engine = VllmEngine(str(TINY_DIRECTORY), config, tmp_path / "engine.log", python)
+    here = TransformersModel("tiny", dtype="float32")
+    sequences = [list(range(40, 90)), [7], [3, 5, 8, 13]]
+    board = ask("Solve 3x3.\nHoles: none\nAgent 0: (0,0) to (1,1)\nAgent 1: (1,0) to (0,2)")
+    other = ask("Solve 4x4.")
+    question = ask(design_prompt("V6", random_context(np.random.default_rng(0), MICRO.space), "compact").text)
+    schema = Sampling(max_tokens=160, json_schema=answer_schema(MICRO.space))
+    try:
+        greedy = Sampling(max_tokens=40)
+        assert engine.complete([board], greedy) == here.complete([board], greedy)
+        scores, expected = engine.score(sequences), here.score(sequences)
+        assert [len(row) for row in scores] == [49, 0, 3]
+        assert np.concatenate(scores) == pytest.approx(np.concatenate(expected), abs=1e-3)
+        [design] = engine.complete([question], schema)
+        assert parse_answer(design.text, MICRO.space)
+        assert design == here.complete([question], schema)[0]
+        sampled = Sampling(max_tokens=30, temperature=1.0, seed=2)
+        answers = engine.complete([other] * 9, sampled)
+        assert len({answer.text for answer in answers}) > 1, "equal conversations get answers of their own"
+        assert engine._server is not None
+        killed = []
+
+        def kill(new) -> None:
+            if not killed:
+                killed.append(engine._server.pid)
+                os.killpg(engine._server.pid, signal.SIGKILL)
+
+        assert engine.complete([other] * 9, sampled, kill) == answers
+        assert engine._server.pid != killed[0]
+        with pytest.raises(ModelError, match=r"maximum context length is 1000 tokens.*lower max_tokens"):
+            engine.complete([ask("x" * 990)], sampled)
+    finally:
+        engine.close()
+    assert not processes_with(VLLM_CACHE_ROOT=str(tmp_path / "cache"))
