@@ -6,9 +6,9 @@ from inspect import signature
 from pathlib import Path
 
 import pytest
-import yaml
 
 from envgen.errors import ConfigError
+from envgen.yaml_files import read_yaml
 from infra.config.preset import shipped_presets
 from infra.serving.access import CLIENT, SERVER, choose_login
 
@@ -46,7 +46,7 @@ def test_a_login_that_cannot_be_sent_is_refused_and_not_shown(value: str, monkey
 
 def test_every_shipped_preset_has_a_deployment_with_parameters_that_its_flow_has():
     names = set()
-    for deployment in yaml.safe_load(PROJECT.read_text())["deployments"]:
+    for deployment in read_yaml(PROJECT)["deployments"]:
         module, _, function = deployment["entrypoint"].rpartition(".")
         flow = getattr(import_module(module), function)
         signature(flow.fn).bind_partial(**deployment.get("parameters", {}))

@@ -285,9 +285,9 @@ def test_names_tell_model_and_data_and_differ_with_every_option(
     )
     others: list[BenchmarkSpec] = [spec.model_copy(update=change) for change in changes]
     assert len({benchmark_name(one) for one in (spec, *others)}) == 6
-    assert benchmark_name(
-        spec.model_copy(update={"engine": EngineConfig(batch_size=3)})
-    ) == benchmark_name(spec)
+    assert benchmark_name(spec.model_copy(update={"engine": EngineConfig(batch_size=3)})) == benchmark_name(
+        spec
+    )
     assert benchmark_name(spec).startswith("tiny-suite-")
     assert benchmark_name(others[1]).startswith("tiny-rows-")
     assert benchmark_directory(spec, "mine") == tmp_path / "benchmarks" / "mine"
