@@ -10,7 +10,7 @@ from test_golden import GOLDEN, summary
 
 from envgen.files import file_digest
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(1800)]
 MID_TRAINING = "stage-01/work/*/checkpoint-*/trainer_state.json"
 
 

@@ -11,7 +11,7 @@ from support.envwright_serve import Served, serving, wait_until
 from support.prefect_servers import processes_with
 from urllib3.util import make_headers
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(900)]
 ASSISTANT = "/ajax-api/3.0/mlflow/assistant/config"
 EVIL = "evil.example"
 
