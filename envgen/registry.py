@@ -49,8 +49,8 @@ class Registry:
         if not values:
             near = difflib.get_close_matches(name, self.names(), n=3)
             hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
-            names = ", ".join(self.names())
-            raise ConfigError(f"{self.field}: there is no {name!r}; {hint}known are {names}")
+            names, noun = ", ".join(self.names()), self.field.partition(".")[0]
+            raise ConfigError(f"{self.field}: there is no {noun} {name!r}; {hint}known are {names}")
         value, *others = values
         if others:
             raise ConfigError(

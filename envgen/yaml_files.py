@@ -23,7 +23,8 @@ def load_yaml(text: str) -> Any:
 def dump_yaml(value: Any, flow: bool | None = False, width: int = 100) -> str:
     """Return a YAML text of plain values in their order; `flow=None` writes innermost collections inline."""
     yaml, text = YAML(typ="safe", pure=True), io.StringIO()
-    yaml.default_flow_style, yaml.width, yaml.sort_base_mapping_type_on_output = flow, width, False
+    yaml.default_flow_style, yaml.width = flow, width
+    yaml.sort_base_mapping_type_on_output = False  # pyright: ignore[reportAttributeAccessIssue]
     yaml.dump(value, text)
     return text.getvalue()
 

@@ -6,7 +6,7 @@ from envgen.errors import ConfigError, describe_validation_error
 from flows.parameters import OptionsForm
 from infra.analysis.benchmark.spec import ANSWER_TOKENS, BenchmarkSpec, planned
 from policy.chat.engine_config import Backend, Dtype, EngineConfig
-from policy.checkpoints import check_model
+from policy.checkpoints import check_hub, check_model
 
 
 class BenchmarkOptions(OptionsForm):
@@ -104,4 +104,5 @@ def chosen_benchmark(model: str, data: str, options: BenchmarkOptions) -> Benchm
     )
     if not spec.endpoint:
         check_model(spec.model)
+        check_hub(spec.model)
     return spec

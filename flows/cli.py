@@ -36,7 +36,7 @@ PANELS = {
     "Compare": ("compare", "benchmark"),
     _OF_FAMILIES: ("family", "export"),
     "Serve": ("serve",),
-    "Set up": ("presets", "engineers", "init", "doctor", "bootstrap"),
+    "Set up": ("presets", "engineers", "init", "bootstrap"),
 }
 """Group of the help -> its commands; those of task families are with environments."""
 
@@ -78,14 +78,22 @@ for commands in family_groups:
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        from infra.config.versions import code_version
+        from infra.config.versions import code_version, library_versions, machine
 
         typer.echo(f"envwright {code_version()}")
+        if "--verbose" in sys.argv:
+            for name, number in library_versions().items():
+                typer.echo(f"{name} {number}")
+            typer.echo(machine())
         raise typer.Exit
 
 
 @app.callback()
 def options(
+    verbose: Annotated[
+        bool,
+        typer.Option("--verbose", help="With --version: libraries and machine too.", is_eager=True),
+    ] = False,
     version: Annotated[
         bool,
         typer.Option(

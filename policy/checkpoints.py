@@ -37,12 +37,10 @@ def resolve_model(name: str) -> str:
 
 
 def check_model(name: str) -> None:
-    """ModelError if a model cannot be a policy: an incomplete folder, or a hub id that cannot be loaded."""
+    """ModelError if a folder cannot be a policy; a hub id is not looked at, see `check_hub`."""
     source = Path(resolve_model(name))
     if source.is_dir():
         _check_folder(source)
-    else:
-        _check_hub(name)
 
 
 def _check_folder(folder: Path) -> None:
@@ -71,8 +69,10 @@ def _check_folder(folder: Path) -> None:
             ) from None
 
 
-def _check_hub(name: str) -> None:
-    """ModelError unless the hub's cache here, or the hub, has the model's config."""
+def check_hub(name: str) -> None:
+    """ModelError unless a model is a folder here, or the hub or its cache here has the model's config."""
+    if Path(resolve_model(name)).is_dir():
+        return
     from httpx import HTTPError
     from huggingface_hub import hf_hub_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError

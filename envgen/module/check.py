@@ -207,6 +207,7 @@ def _capacity(family: ModuleFamily, drawn: dict[str, list[Instance]]) -> Iterato
 
 def preset_text(family: ModuleFamily, file: str) -> str:
     """A preset for a generator, with all knobs in the middle of their ranges."""
+    assert family.file
     share = round(1 / len(family.space.strata), 4)
     rest = round(1 - share * (len(family.space.strata) - 1), 4)
     lines = []

@@ -133,6 +133,7 @@ class ModuleFamily(WorkerFamily):
         """The process that has loaded the file; ConfigError if it is not there."""
         described = self._options.described
         assert described
+        assert self.file
         if not self.file.is_file():
             raise ConfigError(f"family.options.file: {self.file} is not there; put the generator back")
         arguments = {"path": str(self.file), "sha256": described.sha256}

@@ -90,6 +90,9 @@ def run(
         from flows.commands.dry_run import show_dry_run
 
         return show_dry_run(resolved, console, json_)
+    from policy.grpo.check import plan_training
+
+    plan_training(resolved.check_spec())
     console.print(
         f"[bold]{name}[/bold]: preset {resolved.name}, engineer {resolved.engineer.name}, context"
         f" {resolved.engineer.variant}, {resolved.stages} stages"
@@ -102,8 +105,10 @@ def _go(run: "RunRef", preset: str, name: str, given: "CurriculumOptions", yes: 
     """Run the curriculum to its end or to where a person has to decide."""
     from flows.commands.request import announce
     from infra.config.workload import run_work
+    from policy.checkpoints import check_hub
 
     announce(run_work(run.preset), yes)
+    check_hub(run.preset.model)
     start_orchestrator()
     from flows.curriculum import curriculum
     from infra.runs.next_config import must_ask
@@ -182,6 +187,7 @@ def _compare(
     from flows.commands.request import announce, work_of
     from infra.analysis.results import read_comparison_results
     from infra.config.settings import Settings
+    from policy.checkpoints import check_hub
 
     directory = Settings().run_directory(spec.name)
     labels, seeds = ", ".join(arm.label for arm in spec.arms), ",".join(map(str, spec.seeds))
@@ -191,6 +197,7 @@ def _compare(
         soft_wrap=True,
     )
     announce(work_of(spec), yes)
+    check_hub(spec.preset.model)
     start_orchestrator()
     from flows.commands.tables import SPARED, comparison_table
     from flows.compare import compare as compare_flow

@@ -1,4 +1,4 @@
-"""`envwright bootstrap` and `doctor`: a base policy of one's own, and whether everything is there."""
+"""`envwright bootstrap`: warm-start a base policy."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -7,7 +7,7 @@ import typer
 
 from envgen.errors import ConfigError
 from envgen.terminal import console, say
-from flows.commands.terminal import BAD_INPUT, JSON, plain_table, print_json, start_orchestrator
+from flows.commands.terminal import plain_table, start_orchestrator
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -61,7 +61,8 @@ def bootstrap(
 
     The same command continues one that was cut off.
     """
-    from policy.checkpoints import check_model
+    from policy.checkpoints import check_hub, check_model
+    from policy.grpo.check import CheckSpec, plan_training
 
     named = {"model": model, "family": family, "style": style, "preset": preset}
     chosen = _recipe(recipe, named, set_ or [])
@@ -69,6 +70,9 @@ def bootstrap(
         raise ConfigError(f"{output}: exists already; choose another -o, or remove it")
     if chosen.model is not None:
         check_model(chosen.model)
+        check_hub(chosen.model)
+    if chosen.lora is not None:
+        plan_training(CheckSpec(trl={}, lora=chosen.lora, lora_field="lora"))
     start_orchestrator()
     from flows.bootstrap import bootstrap as bootstrap_flow
 
@@ -110,17 +114,3 @@ def taught_table(taught: "Taught") -> "Table":
                 kind = f"{stratum}, {word}" if word else stratum
                 table.add_row(before.name, kind, narrow(before.valid[stratum][word]), narrow(rate))
     return table
-
-
-@commands.command(epilog="Example: `envwright doctor`")
-def doctor(json_: JSON = False) -> None:
-    """Versions, devices, folders and servers; exit code 2 for a set of versions that is known not to work."""
-    from flows.commands.doctor import examine, show
-
-    found = examine()
-    if json_:
-        print_json(found)
-    else:
-        show(found, console)
-    if found.problems:
-        raise typer.Exit(BAD_INPUT)

@@ -13,6 +13,7 @@ from mlflow import MlflowClient
 from mlflow.data.meta_dataset import MetaDataset
 from mlflow.data.sources import LocalArtifactDatasetSource  # type: ignore[attr-defined]
 from mlflow.entities import LoggedModelInput, LoggedModelOutput
+from mlflow.entities import Run as MlflowRun
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NOTE
 
 from engineer.gate import BASE_POLICY
@@ -141,7 +142,7 @@ def _curriculum(client: MlflowClient, run: RunRef) -> RunIds:
     return ids
 
 
-def _new_run(client: MlflowClient, directory: Path, created: mlflow.entities.Run) -> RunIds:
+def _new_run(client: MlflowClient, directory: Path, created: MlflowRun) -> RunIds:
     store = without_password(Settings().tracking_uri)
     ids = RunIds(store=store, experiment=created.info.experiment_id, run=created.info.run_id)
     write_json(directory / IDS, ids)

@@ -29,8 +29,9 @@ class ProcessGroup:
         """Start `python -m module arguments`."""
         command, path = [sys.executable, "-m", module, *arguments], self.folder / f"{name}.log"
         with open(path, "ab") as log:
-            streams = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log}
-            self._processes[path] = subprocess.Popen(command, process_group=self._guard.pid, **streams)
+            self._processes[path] = subprocess.Popen(
+                command, process_group=self._guard.pid, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
 
     def wait_for(self, url: str) -> None:
         """Wait until a server of the group answers at `url`, as long as all processes live."""

@@ -10,6 +10,7 @@ import json
 import re
 import subprocess
 import sys
+from functools import cache
 from math import ceil
 from typing import Any, get_type_hints
 
@@ -49,10 +50,16 @@ class TrainingPlan(Frozen):
 
 
 def plan_training(spec: CheckSpec) -> TrainingPlan:
-    """Run the check in a child process; ConfigError names the field that is refused. Takes some seconds."""
+    """Run the check in a child process; ConfigError names the field that is refused. Takes some seconds, the
+    first time in a process."""
+    return _plan(spec.model_dump_json())
+
+
+@cache
+def _plan(spec: str) -> TrainingPlan:
     child = start_child(
         "policy.grpo.check",
-        [spec.model_dump_json()],
+        [spec],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -8,7 +8,6 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
-from support.envwright_command import envwright as run_envwright
 from typer.main import get_command
 
 from envgen.registry import ENVIRONMENTS
@@ -97,10 +96,6 @@ RUNS = [
     ("run micro --set trl.top_k=5", "trl.top_k: envwright sets this option itself"),
     ("run micro --set instances", "--set 'instances': expected KEY=VALUE"),
     ("report nowhere", "results.json is missing"),
-    (
-        "lineage nowhere/checkpoint",
-        "nowhere/checkpoint: there is no such folder, and MLflow knows no such checkpoint; check the path",
-    ),
 ]
 COMPARISONS = [
     ("compare micro --engineers randm", "did you mean 'random'"),
@@ -148,13 +143,3 @@ def test_a_report_of_what_is_no_run_is_refused(refused, tmp_path: Path):
     (tmp_path / "runs" / "damaged" / "results.json").write_text("{")
     refused(["report", "./file"], "results.json is missing")
     refused(["report", "damaged"], "results.json: damaged, or made by another version")
-
-
-def test_a_server_that_does_not_answer_in_time_ends_a_run_with_one_message(tmp_path: Path):
-    done = run_envwright(
-        tmp_path, "run", "micro", code=2, PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS="1"
-    )
-    assert "error: Prefect's server did not answer within 1 s" in done.stderr
-    assert "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS=600" in done.stderr
-    assert "`prefect server start` shows why" in done.stderr
-    assert "Traceback" not in done.stderr

@@ -43,7 +43,7 @@ def test_it_says_what_every_field_means_and_what_was_left_out(envwright, tmp_pat
     assert not defaults & set(written)
 
 
-@pytest.mark.usefixtures("models_are_counted_here")
+@pytest.mark.slow
 def test_it_is_dry_run(envwright):
     envwright("init", "mine", "--from", "micro")
     done = envwright("run", "./mine.yaml", "--dry-run")

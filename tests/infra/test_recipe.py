@@ -63,8 +63,6 @@ WRONG: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({"model": "x", "preset": "bords"}, {}, "bords: no such preset"),
     ({"model": "x"}, {"layers": 2}, "model x: has a shape and weights of its own"),
     ({"model": "x"}, {"start": "tiny"}, "model x: has a shape and weights of its own"),
-    ({"model": "x"}, {"lora": {"rank": 8}}, "lora.rank: .* no such option"),
-    ({"model": "x"}, {"lora": {"task_type": "x"}}, "lora.task_type: envwright sets this option itself"),
     ({"model": "x"}, {"dtype": "int8"}, "dtype: "),
     ({"model": "x"}, {"designs_from": 0, "presets": []}, "presets: names none"),
 ]

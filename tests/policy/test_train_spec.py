@@ -47,6 +47,8 @@ def test_sampling_seeds_paths_and_rewards_are_out_of_reach(name: str):
         ({"trl": {"num_generations": 7}}, "trl.num_generations: 7: .* divisible"),
         ({"trl": {"generation_batch_size": 12}}, "trl.generation_batch_size: 12: .* divisible"),
         ({"trl": {}, "lora": {"rr": 2}}, "training.lora.rr: .* no such option; did you mean 'r'"),
+        ({"trl": {}, "lora": {"rank": 8}, "lora_field": "lora"}, "lora.rank: .* no such option"),
+        ({"trl": {}, "lora": {"task_type": "x"}, "lora_field": "lora"}, "lora.task_type: 'x'"),
         ({"trl": {}, "instances": 0}, "instances: 0 are fewer than the 1 prompts answered together"),
     ],
 )

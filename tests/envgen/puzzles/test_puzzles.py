@@ -83,7 +83,7 @@ def test_the_questions_are_those_of_the_pinned_version(every: ReasoningGym) -> N
     assert hashlib.sha256(json.dumps(found).encode()).hexdigest()[:16] == GOLDEN
 
 
-GOLDEN_DATA = "f5466cd6512c516a"
+GOLDEN_DATA = "622449546c6f7fb0"
 
 
 def test_drawn_data_is_the_same_everywhere(every: ReasoningGym) -> None:
