@@ -61,7 +61,15 @@ def decode(
             cache.batch_select_indices(left)
             rows, ended, new = rows[left], ended[left], new[left]
             input_ids, attention_mask = input_ids[left], attention_mask[left]
+            drop_rows(logits_processor, left)
     return output[:, :length]
+
+
+def drop_rows(processors: LogitsProcessorList, rows: torch.Tensor) -> None:
+    """Keep only `rows` of the prompt lengths that the repetition penalty stores for each row."""
+    for processor in processors:
+        if isinstance(lengths := getattr(processor, "prompt_ignore_length", None), torch.Tensor):
+            processor.prompt_ignore_length = lengths[rows.to(lengths.device)]
 
 
 def drawn(scores: torch.Tensor) -> torch.Tensor:

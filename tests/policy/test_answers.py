@@ -16,8 +16,8 @@ from envgen.errors import ModelError
 from envgen.mapf.prompts import PromptStyle, prompt
 from policy.chat.answers import KeptAnswers
 from policy.chat.contract import Completion, Conversation, Sampling, ask
-from policy.chat.engine import EngineChatModel
 from policy.chat.engine_config import EngineConfig
+from policy.chat.transformers_engine import TransformersEngine
 from policy.chat.transformers_model import TransformersModel
 from policy.checkpoints import TINY_DIRECTORY
 from policy.evaluation import evaluate
@@ -116,14 +116,14 @@ evaluate(kept_engine(Path(sys.argv[1])), USUAL.load(), draw_instances(20), STYLE
 
 def kept_engine(folder: Path) -> KeptAnswers:
     config = EngineConfig(batch_size=1, dtype="float32")
-    model = EngineChatModel(str(TINY_DIRECTORY), config, folder / "engine.log")
+    model = TransformersEngine(str(TINY_DIRECTORY), config, folder / "engine.log")
     return KeptAnswers(model, folder / "partial.jsonl", config.decides)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_a_killed_evaluation_is_continued_and_ends_as_one_that_nobody_killed(tmp_path):
-    path = os.pathsep.join([str(Path(__file__).parent), str(Path(__file__).parents[2])])
+    path = os.pathsep.join(str(Path(__file__).parents[level]) for level in range(3))
     command = [sys.executable, "-c", EVALUATE, str(tmp_path)]
     process = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": path})
     partial = tmp_path / "partial.jsonl"
@@ -138,11 +138,11 @@ def test_a_killed_evaluation_is_continued_and_ends_as_one_that_nobody_killed(tmp
     try:
         continued = evaluate(kept, USUAL.load(), INSTANCES, STYLE, GREEDY)
     finally:
-        assert isinstance(kept.model, EngineChatModel)
+        assert isinstance(kept.model, TransformersEngine)
         kept.model.close()
     here = TransformersModel("tiny", dtype="float32")
     whole = evaluate(here, USUAL.load(), INSTANCES, STYLE, GREEDY)
-    assert f"is asked for {len(INSTANCES) - there} answers" in (tmp_path / "engine.log").read_text()
+    assert f"completes {len(INSTANCES) - there} conversations" in (tmp_path / "engine.log").read_text()
     for name, found in (("continued", continued), ("whole", whole)):
         write_rollouts(tmp_path / name, found, STYLE)
     assert (tmp_path / "continued").read_bytes() == (tmp_path / "whole").read_bytes()
