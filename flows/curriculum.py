@@ -28,13 +28,12 @@ from infra.runs.run_log import kept_log
 from infra.runs.stage import Stage
 from infra.runs.steps import StepRecord
 from infra.serving.reaper import TAG
-from policy.child import dismiss
 from policy.grpo.check import plan_training
 from policy.grpo.launch import check_devices, check_packages
 from tasks.data import generate, make_validation
 from tasks.engineer import propose
 from tasks.gate import judge
-from tasks.learn import evaluate_stage, evaluate_start, summarize, train, warm_engine, warm_trainer
+from tasks.learn import evaluate_stage, evaluate_start, summarize, train
 from tasks.lineage import record_lineage
 from tasks.publish import publish, write_manifest
 from tasks.remote import copy_run, fetch_run, fork_run
@@ -61,7 +60,6 @@ def stage(
     rollouts = evaluate_stage(run, number, checkpoint, validation)
     breakdown = summarize(run, number, rollouts)
     gate = judge(run, number, rollouts)
-    warm_trainer(run, number + 1)
     proposal = propose(run, number, breakdown, gate)
     steps = [data, checkpoint, rollouts, breakdown, gate, proposal]
     write_manifest(run, number, steps)
@@ -136,7 +134,6 @@ def run_curriculum(preset: Preset, directory: Path, root: Path | None = None) ->
                 return _stages(run)
             finally:
                 close_engine()
-                dismiss()
 
 
 def _complete(run: RunRef) -> int:
@@ -158,9 +155,6 @@ def _complete(run: RunRef) -> int:
 def _stages(run: RunRef) -> CurriculumResults:
     preset, variant = run.preset, engineer_variant(run.preset.engineer)
     done = _complete(run)
-    if not run.start.has(Stage.rollouts):
-        warm_engine(run)
-    warm_trainer(run, 0)
     validation = make_validation(run)
     evaluate_start(run, validation)
     config: EnvConfig | None = preset.default_config

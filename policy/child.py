@@ -19,7 +19,6 @@ from pydantic import BaseModel
 from envgen.errors import ChildError
 from envgen.files import write_json
 from envgen.processes import die_with_parent, ended, own_modules_first
-from policy.warm import IMPORTS
 
 PROGRESS = "progress "
 YIELDING = {"OMP_WAIT_POLICY": "PASSIVE"}
@@ -27,36 +26,12 @@ YIELDING = {"OMP_WAIT_POLICY": "PASSIVE"}
 two cores beside a busy process a training step took 1.8 times as long instead of 2.8 times, generation 1.2
 times instead of 3.7 times; alone it costs a tenth of generation."""
 TAIL_LINES = 15
-_PIPES: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
 
 _LAUNCH = (
     "import runpy, sys; sys.path.append(sys.argv.pop(1)); runpy.run_module(sys.argv.pop(1), "
     "run_name='__main__', alter_sys=True)"
 )
 """Finds envwright behind all else an interpreter has: beside it may lie libraries of other versions."""
-
-_waiting: dict[tuple[str, str], subprocess.Popen[bytes]] = {}
-"""(module, its environment) -> a child of `policy.warm` that is not needed yet."""
-
-
-def warm_up(module: str, added: Mapping[str, str] | None = None, /) -> None:
-    """Let a child do the imports of `module` ahead of the next `start_piped` with the same environment.
-
-    It dies with the calling thread.
-    """
-    key = _key(module, added)
-    if key in _waiting and _waiting[key].poll() is None:
-        return
-    imports = [module, *IMPORTS[module]]
-    _waiting[key] = start_child("policy.warm", imports, added, **_PIPES, stderr=subprocess.DEVNULL)
-
-
-def dismiss() -> None:
-    """End the children that nobody needed."""
-    while _waiting:
-        _, child = _waiting.popitem()
-        stop_child(child)
-        close_pipes(child)
 
 
 def start_child(
@@ -90,35 +65,18 @@ def start_child(
 
 
 def start_piped(
-    module: str,
-    arguments: list[str],
-    added: Mapping[str, str] | None = None,
-    /,
-    *,
-    python: str = sys.executable,
-    errors: Path | None = None,
+    module: str, arguments: list[str], added: Mapping[str, str] | None = None, /, **options: Any
 ) -> subprocess.Popen[bytes]:
-    """`start_child` with pipes as standard input and output, or the child that was warmed up for it.
+    """`start_child` with pipes as standard input and output.
 
     Standard error is appended to the file `errors`; without one it goes where standard output does.
     """
-    if python == sys.executable and (child := _waiting.pop(_key(module, added), None)):
-        order = {"arguments": arguments, "errors": errors and str(errors.resolve())}
-        assert child.stdin is not None
-        try:
-            child.stdin.write(json.dumps(order).encode() + b"\n")
-            child.stdin.flush()
-            return child
-        except BrokenPipeError:  # it was killed, or its imports failed: the one started instead says why
-            stop_child(child)
+    errors: Path | None = options.pop("errors", None)
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     if errors is None:
-        return start_child(module, arguments, added, python=python, **_PIPES, stderr=subprocess.STDOUT)
+        return start_child(module, arguments, added, **pipes, stderr=subprocess.STDOUT, **options)
     with open(errors, "a", encoding="utf-8") as log:
-        return start_child(module, arguments, added, python=python, **_PIPES, stderr=log)
-
-
-def _key(module: str, added: Mapping[str, str] | None) -> tuple[str, str]:
-    return module, json.dumps(added or {}, sort_keys=True)
+        return start_child(module, arguments, added, **pipes, stderr=log, **options)
 
 
 def tell(entry: dict) -> None:

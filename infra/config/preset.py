@@ -33,6 +33,17 @@ TUNING_SEED = 20_270
 set."""
 
 
+REMOVED_FIELDS = {
+    "engineer.candidates": "one config is proposed after each stage; remove it",
+    "engineer.pilot": "configs are no longer scored ahead of training; remove it",
+    "engineer.pilot_score": "configs are no longer scored ahead of training; remove it",
+    "engineer.pilot_steps": "configs are no longer scored ahead of training; remove it",
+    "engineer.pilot_validation": "configs are no longer scored ahead of training; remove it",
+    "training.canary": "differences of log-probabilities are only logged; remove it",
+}
+"""Dotted field that older presets may set -> what to do instead."""
+
+
 class ValidationSpec(Frozen):
     """The fixed validation set: for each stratum the same number of instances of every combination of
     knobs."""
@@ -233,6 +244,7 @@ def load_preset(name: str, overrides: dict[str, Any] | None = None) -> Preset:
         raw = read_yaml(path)
     for key, value in (overrides or {}).items():
         set_field(raw, key, value)
+    _refuse_removed(raw, path)
     try:
         preset = Preset.model_validate(raw, context={"folder": path.parent})
         check_trl_options(preset.trl)
@@ -248,6 +260,18 @@ def load_preset(name: str, overrides: dict[str, Any] | None = None) -> Preset:
     except (ConfigError, SamplingError) as error:
         raise ConfigError(f"{path}: {error}") from None
     return preset
+
+
+def _refuse_removed(raw: dict[str, Any], path: Path) -> None:
+    """ConfigError if a preset sets a field of `REMOVED_FIELDS`."""
+    for dotted, remedy in REMOVED_FIELDS.items():
+        node: Any = raw
+        for part in dotted.split("."):
+            node = node.get(part, raw) if isinstance(node, dict) else raw
+            if node is raw:
+                break
+        if node is not raw:
+            raise ConfigError(f"{path}: {dotted}: this field is gone; {remedy}")
 
 
 def shipped_presets() -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from envgen.frozen import Frozen
 from infra.runs.decision import Decision
 from infra.runs.steps import REDO, check_recorded
 from policy.evaluation import Changes
-from policy.grpo.canary import CANARY, Canary, WeightsCheck
+from policy.grpo.canary import CANARY, Canary
 from policy.grpo.train_log import read_train_log
 from policy.grpo.train_spec import CHECKPOINT, TRAIN_LOG
 from policy.rollouts import read_rollouts, write_rollouts
@@ -132,7 +132,6 @@ class Stage(Evaluation):
     train = File("train.parquet", read_dataset, write_dataset, keep=1)
     train_log = File(TRAIN_LOG, read_train_log)
     canary = json_file(CANARY, Canary)
-    weights = json_file("weights.json", WeightsCheck)
     changes = json_file("changes.json", Changes)
     gate = json_file("gate.json", GateDecision)
     proposal = json_file("proposal.json", Proposal)

@@ -1,82 +1,35 @@
-"""What a training child does beside training: the canary's scores and the stage's checkpoint."""
+"""What a training child writes after training: the canary's scores and the stage's checkpoint."""
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import torch
 from peft import PeftModel
-from pydantic import TypeAdapter
-from transformers import TrainerCallback, TrainerState
 from transformers.integrations.deepspeed import unset_hf_deepspeed_config
 
 from envgen.dataset import read_dataset
 from envgen.environment import Environment
-from envgen.files import write_json
 from policy.chat.transformers_model import load, token_logprobs
-from policy.grpo.canary import TEXTS, Canary, Scores, ends
+from policy.grpo.canary import TEXTS, Canary
 from policy.grpo.train_spec import TrainSpec
 
-BEFORE = "canary-before.json"
-"""In the work folder: a stage that is resumed has no weights left from before its first step."""
 
-
-class CanaryTexts(NamedTuple):
-    """Token sequences, and how many tokens at the end of each are the answer."""
-
-    sequences: list[list[int]]
-    answers: list[int]
-
-
-def canary_texts(tokenizer: Any, family: Environment, data: Path, style: str) -> CanaryTexts:
-    """The first training instances with their best answers as the policy reads and writes them."""
-    sequences, answers = [], []
-    for instance in read_dataset(data)[:TEXTS]:
-        question = [{"role": "user", "content": family.prompt(instance, style)}]
+def canary_of(trainer: Any, tokenizer: Any, family: Environment, spec: TrainSpec) -> Canary:
+    """Score the reference answers of the first training instances. Every process takes part."""
+    sequences, lengths = [], []
+    for instance in read_dataset(spec.data)[:TEXTS]:
+        question = [{"role": "user", "content": family.prompt(instance, spec.style)}]
         asked = tokenizer.apply_chat_template(question, tokenize=False, add_generation_prompt=True)
         prompt_ids = tokenizer(asked, add_special_tokens=False)["input_ids"]
         answer_ids = tokenizer(family.reference(instance), add_special_tokens=False)["input_ids"]
         sequences.append(prompt_ids + answer_ids)
-        answers.append(len(answer_ids))
-    return CanaryTexts(sequences, answers)
-
-
-class ScoreBefore(TrainerCallback):
-    """Keeps the canary's scores before the first step, of weights that lie where they are trained."""
-
-    def __init__(self, trainer: Any, texts: CanaryTexts, work: Path) -> None:
-        self._trainer, self._texts, self._work = trainer, texts, work
-
-    def on_train_begin(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
-        """Called by the trainer in every process; after a resume there is nothing to score."""
-        if state.global_step == 0:
-            scores = _scores(self._trainer, self._texts)
-            if state.is_world_process_zero:
-                write_json(self._work / BEFORE, scores)
-
-
-def finished_canary(trainer: Any, texts: CanaryTexts, work: Path) -> Canary:
-    """The canary under the trained weights. Every process takes part: the weights may be split over them."""
-    path = work / BEFORE
-    before = TypeAdapter(Scores).validate_json(path.read_bytes()) if path.is_file() else None
-    coarse = trainer.args.bf16 or trainer.args.fp16 or next(trainer.model.parameters()).dtype != torch.float32
-    return Canary(
-        sequences=texts.sequences,
-        answers=texts.answers,
-        dtype="bfloat16" if coarse else "float32",
-        before=before,
-        after=_scores(trainer, texts),
-    )
-
-
-def _scores(trainer: Any, texts: CanaryTexts) -> Scores:
+        lengths.append(len(answer_ids))
     model = trainer.model_wrapped
-    training = model.training
     model.eval()
     with trainer.accelerator.autocast():
-        # One text at a time: the weights, gradients and optimizer's state are still there.
-        found = token_logprobs(model, texts.sequences, trainer.accelerator.device, at_once=1)
-    model.train(training)
-    return ends(found, texts.answers)
+        # One text at a time: weights, gradients and the optimizer's state are still in memory.
+        found = token_logprobs(model, sequences, trainer.accelerator.device, at_once=1)
+    scores = [row[-length:] for row, length in zip(found, lengths, strict=True)]
+    return Canary(sequences=sequences, scores=scores)
 
 
 def save(trainer: Any, spec: TrainSpec) -> Path:

@@ -76,8 +76,6 @@ class TrainingSettings(Frozen):
     file. None: one process without it."""
     processes: int | None = Field(default=None, ge=1, le=1024)
     """Training processes, one a GPU; needs `launch`, whose own number is used if this is left out."""
-    canary: Literal["stop", "warn"] = "stop"
-    """What to do if the engine that evaluates does not have the trained weights."""
     report_to: tuple[Literal["tensorboard", "wandb"], ...] = ()
     """Where TRL also sends the figures of every step: TensorBoard's go to `logs/tensorboard` of the stage,
     those of Weights & Biases to the project `WANDB_PROJECT`, or envwright."""

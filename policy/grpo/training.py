@@ -31,7 +31,7 @@ from policy.grpo.check import grpo_arguments
 from policy.grpo.out_of_memory import OUT_OF_MEMORY, is_out_of_memory
 from policy.grpo.progress import ProgressLines
 from policy.grpo.rewards import reward_functions
-from policy.grpo.saving import ScoreBefore, canary_texts, finished_canary, save
+from policy.grpo.saving import canary_of, save
 from policy.grpo.shared_prompts import can_share, generate_shared, log_probabilities, pack
 from policy.grpo.train_log import TRAIN_LOG_SCHEMA
 from policy.grpo.train_spec import (
@@ -173,14 +173,12 @@ def train(spec: TrainSpec) -> None:
         callbacks=[ProgressLines()],
         peft_config=None if lora is None else LoraConfig(task_type="CAUSAL_LM", **lora),
     )
-    texts = canary_texts(tokenizer, family, spec.data, spec.style)
-    trainer.add_callback(ScoreBefore(trainer, texts, spec.work))
     if trainer.accelerator.is_main_process:
         print(f"resuming from {resume.name}" if resume else "starting from the first step", flush=True)
         note_resume(spec.work, resume)
     trainer.train(resume_from_checkpoint=str(resume) if resume else None)
     faults.add([], last=True)
-    canary = finished_canary(trainer, texts, spec.work)
+    canary = canary_of(trainer, tokenizer, family, spec)
     partial = save(trainer, spec)
     if trainer.accelerator.is_main_process:
         given = trainer.args

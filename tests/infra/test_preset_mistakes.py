@@ -115,6 +115,10 @@ ADDED = {
         "engineer: {wording: terse}",
         "engineer.wording: Input should be 'full' or 'compact' (got 'terse')",
     ),
+    "a field that is gone": (
+        "training: {canary: warn}",
+        "training.canary: this field is gone; differences of log-probabilities are only logged; remove it",
+    ),
     "retries of an answer": (
         "engineer: {retries: 2}",
         "engineer.retries: Extra inputs are not permitted (got 2)",

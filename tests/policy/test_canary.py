@@ -1,83 +1,19 @@
-"""The stale-weights canary and the advice after running out of memory."""
+"""The log-probability check and the advice after running out of memory."""
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
-from envgen.errors import ModelError
-from policy.grpo.canary import Canary, check_weights, refuse_stale
+from policy.grpo.canary import Canary, difference
 from policy.grpo.out_of_memory import is_out_of_memory, memory_advice
 from policy.grpo.train_spec import TrainingSettings, deciding_options, last_checkpoint
 
-SHAPE = (8, 30)
-RANDOM = np.random.default_rng(7)
-BEFORE = -RANDOM.exponential(1, SHAPE)
-CHANGE = RANDOM.normal(0, 1, SHAPE)
 
-
-def noisy(scores: np.ndarray, noise: float, seed: int) -> list[list[float]]:
-    return (scores + np.random.default_rng(seed).normal(0, noise, SHAPE)).tolist()
-
-
-def canary(change: float, dtype: str = "bfloat16", noise: float = 0.0, known: bool = True) -> Canary:
-    """Eight answers of 30 tokens whose log-probabilities training moved by about `change` nats, seen through
-    the trainer's rounding."""
-    before, after = noisy(BEFORE, noise, 1), noisy(BEFORE + change * CHANGE, noise, 2)
-    return Canary.model_validate(
-        {
-            "sequences": [[1] * 40] * 8,
-            "answers": [30] * 8,
-            "dtype": dtype,
-            "before": before if known else None,
-            "after": after,
-        }
-    )
-
-
-def engine(scores: np.ndarray, noise: float = 0.0, seed: int = 3):
-    """An engine with these scores of the answers and rounding of its own; the nine values before are the
-    question's."""
-    return lambda sequences: [[-9.0] * 9 + row for row in noisy(scores, noise, seed)]
-
-
-def test_an_engine_with_the_trained_weights_is_told_from_one_with_those_before():
-    moved = canary(0.2, noise=0.02)
-    fresh = check_weights(moved, engine(BEFORE + 0.2 * CHANGE, 0.02), "bfloat16")
-    stale = check_weights(moved, engine(BEFORE, 0.02), "bfloat16")
-    assert (fresh.verdict, stale.verdict) == ("same", "other")
-    refuse_stale(fresh, "model")
-    refusal = r"model: the engine does not answer with the trained weights: .* training.canary=warn"
-    with pytest.raises(ModelError, match=refusal):
-        refuse_stale(stale, "model")
-
-
-@pytest.mark.parametrize("change", [0.0, 0.005, 0.01, 0.02, 0.03, 0.06, 0.1, 0.3])
-@pytest.mark.parametrize("kept", [0.0, 0.5, 1.0])
-def test_rounding_alone_is_never_taken_for_other_weights(change: float, kept: float):
-    """Neither in trainer and engine, nor where it takes a part of a small change out of the engine's
-    weights."""
-    kept = 1.0 if change > 0.05 else kept
-    for seed in range(10, 50):
-        there = engine(BEFORE + kept * change * CHANGE, 0.02, seed)
-        check = check_weights(canary(change, noise=0.02), there, "bfloat16")
-        assert check.verdict in ("same", "too small a change to tell")
-
-
-def test_a_trainer_in_bfloat16_is_not_held_to_the_precision_of_an_engine_in_float32():
-    def verdict(trained: Canary, scores: np.ndarray) -> str:
-        return check_weights(trained, engine(scores), "float32").verdict
-
-    assert verdict(canary(0.0, noise=0.02), BEFORE) == "too small a change to tell"
-    assert verdict(canary(0.01, "float32"), BEFORE) == "other"
-    assert verdict(canary(0.01, "float32"), BEFORE + 0.01 * CHANGE) == "same"
-
-
-def test_without_the_scores_before_only_altogether_other_weights_are_refused():
-    unknown = canary(0.2, known=False)
-    assert check_weights(unknown, engine(BEFORE), "bfloat16").verdict == "unknown what changed"
-    assert check_weights(unknown, engine(BEFORE - 2), "bfloat16").verdict == "other"
+def test_the_difference_is_that_of_the_answer_tokens():
+    known = Canary(sequences=[[1, 2, 3, 4], [1, 2, 3]], scores=[[-1.0, -2.0], [-3.0]])
+    engine = [[-9.0, -1.5, -2.0], [-9.0, -2.0]]
+    assert difference(known, lambda sequences: engine) == pytest.approx(0.5)
 
 
 def test_scores_of_a_batch_are_those_of_each_text_alone():
