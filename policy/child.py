@@ -6,17 +6,19 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
+from functools import lru_cache, partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
 
-from envgen.errors import ChildError
+from envgen.errors import ChildError, ModelError
 from envgen.files import write_json
 from envgen.processes import die_with_parent, ended, own_modules_first
 
@@ -26,12 +28,11 @@ YIELDING = {"OMP_WAIT_POLICY": "PASSIVE"}
 two cores beside a busy process a training step took 1.8 times as long instead of 2.8 times, generation 1.2
 times instead of 3.7 times; alone it costs a tenth of generation."""
 TAIL_LINES = 15
-
-_LAUNCH = (
-    "import runpy, sys; sys.path.append(sys.argv.pop(1)); runpy.run_module(sys.argv.pop(1), "
-    "run_name='__main__', alter_sys=True)"
-)
-"""Finds envwright behind all else an interpreter has: beside it may lie libraries of other versions."""
+VLLM_PYTHON = "ENVWRIGHT_VLLM_PYTHON"
+_VLLM_PYTHON = Path(".venv-vllm") / "bin" / "python"
+"""The interpreter that `make vllm` installs, in the working directory or beside the project."""
+_PACKAGES = ("envgen", "policy")
+"""Packages that a child under another interpreter needs; its libraries are its own."""
 
 
 def start_child(
@@ -45,9 +46,9 @@ def start_child(
 ) -> subprocess.Popen:
     """Start `python -m module arguments` in its own process group; it is killed if this process dies.
 
-    `added` goes into its environment. Another interpreter than this one sees envwright and its own libraries.
+    `added` goes into its environment. Another interpreter than this one sees `envgen`, `policy` and its own
+    libraries.
     """
-    command = [python, "-m", module, *arguments]
     environment = {
         **YIELDING,
         **os.environ,
@@ -58,10 +59,42 @@ def start_child(
         **(added or {}),
     }
     if python != sys.executable:
-        command = [python, "-P", "-c", _LAUNCH, str(Path(__file__).parents[1]), module, *arguments]
-        environment["PYTHONPATH"] = ""
+        environment["PYTHONPATH"] = _linked_packages().name
     preexec = partial(die_with_parent, os.getpid()) if sys.platform == "linux" else None
+    command = [python, "-m", module, *arguments]
     return subprocess.Popen(command, env=environment, preexec_fn=preexec, process_group=0, **options)
+
+
+@lru_cache(maxsize=1)
+def _linked_packages() -> tempfile.TemporaryDirectory[str]:
+    """A folder with links to our packages alone: libraries of other versions may lie beside them."""
+    folder = tempfile.TemporaryDirectory(prefix="envwright-")
+    for name in _PACKAGES:
+        (Path(folder.name) / name).symlink_to(Path(__file__).parents[1] / name)
+    return folder
+
+
+def vllm_python() -> str:
+    """The interpreter that has vLLM: that of ENVWRIGHT_VLLM_PYTHON, this one, or that of `make vllm`.
+
+    ModelError if there is none.
+    """
+    if chosen := os.environ.get(VLLM_PYTHON):
+        if not os.access(chosen, os.X_OK):
+            raise ModelError(
+                f"{VLLM_PYTHON}: {chosen} is no interpreter; name the python of an environment that has "
+                "vLLM, or unset it"
+            )
+        return os.path.abspath(chosen)
+    if find_spec("vllm"):
+        return sys.executable
+    for folder in (Path.cwd(), Path(__file__).parents[1]):
+        if os.access(folder / _VLLM_PYTHON, os.X_OK):
+            return str(folder / _VLLM_PYTHON)
+    raise ModelError(
+        f"vLLM is not installed; run `make vllm`, which makes {_VLLM_PYTHON}, or set {VLLM_PYTHON} to the "
+        "python of an environment that has vLLM, or set engine.backend to transformers, trl.use_vllm to false"
+    )
 
 
 def start_piped(
@@ -93,6 +126,7 @@ def run_child(
     log_path: Path,
     progress: Callable[[dict], None],
     *,
+    python: str = sys.executable,
     launcher: Sequence[str] = (),
     environment: Mapping[str, str] | None = None,
     started: Callable[[subprocess.Popen], None] | None = None,
@@ -108,7 +142,7 @@ def run_child(
     log_path.parent.mkdir(parents=True, exist_ok=True)
     tail: deque[str] = deque(maxlen=TAIL_LINES)
     first, *arguments = [*launcher, *(["-m"] if launcher else []), module, str(spec_path)]
-    child = start_piped(first, arguments, environment)
+    child = start_piped(first, arguments, environment, python=python)
     assert child.stdin is not None
     assert child.stdout is not None
     child.stdin.close()

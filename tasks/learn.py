@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from infra.runs.stage import RESUMED, Stage
 from infra.runs.steps import StepRecord, run_step, step_key
 from policy.chat.answers import KeptAnswers
 from policy.chat.contract import Sampling
-from policy.child import run_child
+from policy.child import run_child, vllm_python
 from policy.evaluation import Changes, evaluate, valid_gains
 from policy.grpo.canary import TOLERANCE, difference
 from policy.grpo.launch import checkpoint_form, launcher, process_count
@@ -95,6 +96,7 @@ def _train(run: RunRef, stage: int, spec: TrainSpec) -> None:
             spec.work / "spec.json",
             log_path,
             progress,
+            python=vllm_python() if spec.trl.get("use_vllm") else sys.executable,
             launcher=launcher(spec.training, spec.trl),
             environment=one_gpu(spec.training),
         )

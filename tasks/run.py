@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from infra.analysis.formats import duration
-from infra.config.settings import Settings
 from policy.chat.contract import Completion, Progress
 from policy.chat.engine import Engine, start_engine
 from policy.chat.engine_config import EngineConfig
@@ -82,7 +81,7 @@ def engine(source: str, config: EngineConfig, log_path: Path) -> Engine:
         if _engine is None or (_engine.source, _engine.config) != (source, config):
             if _engine is not None:
                 _engine.close()
-            _engine = start_engine(source, config, log_path, Settings().vllm_python)
+            _engine = start_engine(source, config, log_path)
         return _engine
 
 

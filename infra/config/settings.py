@@ -23,9 +23,6 @@ class Settings(BaseSettings):
     remote: str | None = None
     """URL (fsspec: `s3://bucket/prefix`, `file:///mnt/copies`) under which finished stages are copied, and
     from which missing ones are fetched."""
-    vllm_python: Path | None = None
-    """Interpreter that has vLLM, for `engine.backend: vllm`; left out, this one if it has vLLM, else
-    `.venv-vllm/bin/python` here or beside the project."""
     parent_run: str | None = None
     """MLflow run under which curricula are recorded: that of the comparison they belong to."""
 

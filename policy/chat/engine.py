@@ -8,6 +8,7 @@ from pathlib import Path
 from envgen.errors import ModelError
 from policy.chat.contract import Completion, Conversation, Progress, Sampling, equal_groups
 from policy.chat.engine_config import EngineConfig
+from policy.child import vllm_python
 from policy.grpo.out_of_memory import is_out_of_memory
 
 _log = logging.getLogger("envwright.engine")
@@ -96,15 +97,12 @@ class Engine(ABC):
         """End the process."""
 
 
-def start_engine(source: str, config: EngineConfig, log_path: Path, vllm: Path | None = None) -> Engine:
-    """The engine of `config.backend` for a checkpoint or hub id; `vllm` is an interpreter that has vLLM.
-
-    ModelError if the backend is not installed.
-    """
+def start_engine(source: str, config: EngineConfig, log_path: Path) -> Engine:
+    """The engine of `config.backend` for a checkpoint or hub id; ModelError if it is not installed."""
     if config.backend == "vllm":
-        from policy.chat.vllm_server import VllmEngine, vllm_python
+        from policy.chat.vllm_server import VllmEngine
 
-        return VllmEngine(source, config, log_path, vllm_python(vllm))
+        return VllmEngine(source, config, log_path, vllm_python())
     from policy.chat.transformers_engine import TransformersEngine
 
     return TransformersEngine(source, config, log_path)

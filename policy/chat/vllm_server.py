@@ -4,12 +4,10 @@ import os
 import secrets
 import socket
 import subprocess
-import sys
 import time
 import urllib.request
 from collections.abc import Sequence
 from contextlib import suppress
-from importlib.util import find_spec
 from pathlib import Path
 
 from envgen.errors import ModelError
@@ -22,13 +20,10 @@ from policy.checkpoints import resolve_model
 from policy.child import stop_child
 from policy.devices import visible_devices
 
-VARIABLE = "ENVWRIGHT_VLLM_PYTHON"
 START_SECONDS = 1_800
 """Longest time until the server answers: it may have to download and compile a large model."""
 REQUEST_SECONDS = 3_600
 TAIL_LINES = 15
-_PYTHON = Path(".venv-vllm") / "bin" / "python"
-"""The interpreter that `make vllm` installs, in the working directory or beside the project."""
 _NAME = "policy"
 """Name of the model at the server."""
 # vLLM's core outlives a server that is killed: the shell ends the process group when the server ends, or when
@@ -168,23 +163,3 @@ def _healthy(port: int) -> bool:
         urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=5).close()
         return True
     return False
-
-
-def vllm_python(chosen: Path | None = None) -> str:
-    """The interpreter that has vLLM: the chosen one, this one, or that of `make vllm`; ModelError if none."""
-    if chosen is not None:
-        if not os.access(chosen, os.X_OK):
-            raise ModelError(
-                f"{VARIABLE}: {chosen} is no interpreter; name the python of an environment that has vLLM, "
-                "or unset it"
-            )
-        return str(chosen.absolute())
-    if find_spec("vllm"):
-        return sys.executable
-    for folder in (Path.cwd(), Path(__file__).parents[2]):
-        if os.access(folder / _PYTHON, os.X_OK):
-            return str(folder / _PYTHON)
-    raise ModelError(
-        f"vLLM is not installed; run `make vllm`, which makes {_PYTHON}, or set {VARIABLE} to the "
-        "python of an environment that has vLLM, or set engine.backend to transformers, trl.use_vllm to false"
-    )

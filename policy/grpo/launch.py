@@ -8,9 +8,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from envgen.errors import ConfigError, DataError
+from envgen.errors import ConfigError, DataError, ModelError
 from envgen.extras import install
 from envgen.yaml_files import read_yaml
+from policy.child import vllm_python
 from policy.devices import VISIBLE, visible_devices
 from policy.grpo.train_spec import TrainingSettings
 
@@ -18,7 +19,6 @@ LAUNCH = Path(__file__).parent / "accelerate"
 """Shipped configs of `accelerate launch`."""
 INSTALL = {
     "bitsandbytes": install("8bit"),
-    "vllm": install("vllm"),
     "liger_kernel": "pip install liger-kernel",
     "deepspeed": "pip install deepspeed",
     "tensorboard": install("tensorboard"),
@@ -106,7 +106,6 @@ def missing_packages(trl: dict[str, Any], training: TrainingSettings) -> dict[st
     quantised = "8bit" in optimizer or optimizer.startswith("paged_") or optimizer == "lion_32bit"
     needed = {
         "bitsandbytes": f"trl.optim {optimizer}" if quantised else "",
-        "vllm": "trl.use_vllm" if trl.get("use_vllm") else "",
         "liger_kernel": "trl.use_liger_kernel" if trl.get("use_liger_kernel") else "",
         "deepspeed": f"training.launch {training.launch}"
         if checkpoint_form(training).startswith("deepspeed")
@@ -118,6 +117,11 @@ def missing_packages(trl: dict[str, Any], training: TrainingSettings) -> dict[st
 
 def check_packages(trl: dict[str, Any], training: TrainingSettings) -> None:
     """ConfigError if training could not begin, before time is spent on evaluating the base policy."""
+    if trl.get("use_vllm"):
+        try:
+            vllm_python()
+        except ModelError as error:
+            raise ConfigError(f"trl.use_vllm: {error}") from None
     if missing := missing_packages(trl, training):
         lines = [
             f"{setting}: needs {package}, which is not installed: {INSTALL[package]}, or change the setting"

@@ -20,7 +20,8 @@ from policy.chat.engine import start_engine
 from policy.chat.engine_config import EngineConfig
 from policy.chat.transformers_engine import TransformersEngine
 from policy.chat.transformers_model import TransformersModel
-from policy.chat.vllm_server import VllmEngine, arguments, vllm_python
+from policy.chat.vllm_server import VllmEngine, arguments
+from policy.child import vllm_python
 
 GREEDY = Sampling(max_tokens=12)
 SAMPLED = Sampling(max_tokens=12, temperature=1.0, seed=4)
@@ -169,8 +170,11 @@ def impostor(tmp_path: Path) -> Path:
     return python
 
 
-def test_a_server_that_does_not_start_is_reported_with_the_end_of_its_log(impostor: Path, tmp_path: Path):
-    engine = start_engine("tiny", EngineConfig(backend="vllm"), tmp_path / "logs" / "engine.log", impostor)
+def test_a_server_that_does_not_start_is_reported_with_the_end_of_its_log(
+    impostor: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("ENVWRIGHT_VLLM_PYTHON", str(impostor))
+    engine = start_engine("tiny", EngineConfig(backend="vllm"), tmp_path / "logs" / "engine.log")
     assert isinstance(engine, VllmEngine)
     with pytest.raises(
         ModelError, match=r"(?s)tiny: vLLM does not start.*max_model_len.*No available memory"
@@ -180,9 +184,12 @@ def test_a_server_that_does_not_start_is_reported_with_the_end_of_its_log(impost
 
 @pytest.mark.skipif(find_spec("vllm") is not None, reason="this interpreter has vLLM")
 def test_the_interpreter_of_vllm_is_the_chosen_one_or_that_of_make_vllm(tmp_path: Path, monkeypatch):
+    monkeypatch.setenv("ENVWRIGHT_VLLM_PYTHON", str(tmp_path / "nowhere"))
     with pytest.raises(ModelError, match=r"ENVWRIGHT_VLLM_PYTHON: .*nowhere is no interpreter"):
-        vllm_python(tmp_path / "nowhere")
-    assert vllm_python(Path(sys.executable)) == sys.executable
+        vllm_python()
+    monkeypatch.setenv("ENVWRIGHT_VLLM_PYTHON", sys.executable)
+    assert vllm_python() == sys.executable
+    monkeypatch.delenv("ENVWRIGHT_VLLM_PYTHON")
     (tmp_path / ".venv-vllm" / "bin").mkdir(parents=True)
     (tmp_path / ".venv-vllm" / "bin" / "python").symlink_to(sys.executable)
     monkeypatch.chdir(tmp_path)

@@ -226,11 +226,10 @@ def test_what_is_not_installed_is_named_with_its_setting_and_how_to_get_it(monke
     monkeypatch.setattr("policy.grpo.launch.find_spec", lambda name: None)
     with pytest.raises(ConfigError) as refusal:
         check_packages(
-            {"use_vllm": True, "optim": "paged_adamw_8bit"},
+            {"optim": "paged_adamw_8bit"},
             TrainingSettings(launch="zero3", report_to=("tensorboard", "wandb")),
         )
     for setting, needed in (
-        ("trl.use_vllm", "vllm, which is not installed: pip install -c constraints-vllm.txt"),
         (
             "trl.optim paged_adamw_8bit",
             "bitsandbytes, which is not installed: pip install -c constraints.txt -e '.[8bit]'",
@@ -243,6 +242,9 @@ def test_what_is_not_installed_is_named_with_its_setting_and_how_to_get_it(monke
         ("training.report_to wandb", "wandb, which is not installed: pip install wandb"),
     ):
         assert f"{setting}: needs {needed}" in str(refusal.value)
+    monkeypatch.setenv("ENVWRIGHT_VLLM_PYTHON", "nowhere")
+    with pytest.raises(ConfigError, match=r"trl\.use_vllm: ENVWRIGHT_VLLM_PYTHON: nowhere is no interpreter"):
+        check_packages({"use_vllm": True}, TrainingSettings())
 
 
 def test_where_a_training_reports_to_is_a_field_of_the_preset():
