@@ -6,7 +6,7 @@ from prefect.runtime import flow_run
 from flows.benchmark_parameters import USUAL_BENCHMARK, BenchmarkOptions, chosen_benchmark
 from infra.analysis.benchmark.results import BenchmarkResults
 from infra.analysis.benchmark.spec import benchmark_directory
-from infra.runs.lease import exclusive
+from infra.runs.lock import exclusive
 from tasks.artifacts import show_benchmark
 from tasks.benchmark import answer_all
 from tasks.run import close_engine

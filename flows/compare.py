@@ -21,7 +21,7 @@ from infra.analysis.results import ComparisonResults
 from infra.analysis.spec import Child, ComparisonSpec, open_comparison
 from infra.config.settings import Settings
 from infra.lineage.store import is_logged
-from infra.runs.lease import exclusive
+from infra.runs.lock import exclusive
 from infra.runs.run import Run
 from tasks.compare import earlier_failures, open_record, publish_comparison
 from tasks.run import Pace, log

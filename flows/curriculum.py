@@ -19,8 +19,8 @@ from infra.analysis.spec import engineer_variant
 from infra.config.names import checked_name
 from infra.config.preset import Preset
 from infra.config.settings import Settings
-from infra.runs.lease import exclusive
 from infra.runs.left import seconds_left
+from infra.runs.lock import exclusive
 from infra.runs.next_config import must_ask, next_config
 from infra.runs.results import CurriculumResults
 from infra.runs.run import RunRef, open_run

@@ -16,7 +16,7 @@ import psutil
 from envgen.errors import ChildError, ConfigError
 from envgen.files import write_text
 from infra.config.settings import Settings, without_password
-from infra.runs.lease import exclusive
+from infra.runs.lock import exclusive
 from infra.serving.access import CLIENT, HOSTS, SERVER, choose_login
 from infra.serving.group import ProcessGroup
 

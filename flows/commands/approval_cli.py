@@ -55,7 +55,7 @@ def reject(
 def _decide(name: str, verdict: "Verdict", comment: str, yes: bool, edits: list[str]) -> None:
     from infra.analysis.stage_view import proposal_markdown
     from infra.config.settings import Settings
-    from infra.runs.lease import exclusive, this_person
+    from infra.runs.lock import exclusive, this_person
     from infra.runs.next_config import check_open, decided, last_stage, previous_config, store_decision
     from infra.runs.run import Run, RunRef
     from infra.runs.stage import Stage

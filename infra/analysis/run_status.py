@@ -16,7 +16,7 @@ from infra.analysis.spec import SPEC_FILE, engineer_variant
 from infra.config.names import RESERVED
 from infra.config.settings import Settings
 from infra.runs.again import run_command
-from infra.runs.lease import holder
+from infra.runs.lock import holder
 from infra.runs.next_config import must_ask
 from infra.runs.results import CurriculumResults, Made
 from infra.runs.run import Run, RunRef

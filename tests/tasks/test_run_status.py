@@ -7,7 +7,6 @@ import shlex
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,7 @@ from typer.testing import CliRunner
 
 from flows.cli import app
 from infra.analysis.run_status import RunState, found_runs, run_detail, run_status
-from infra.runs.lease import exclusive, holder
+from infra.runs.lock import exclusive, holder
 from infra.runs.next_config import decided, store_decision
 from infra.runs.run import Run
 from infra.runs.run_log import kept_log
@@ -61,16 +60,17 @@ def test_what_state_a_run_is_in_is_told_from_its_files(folder: Path):
     assert "results.json" in broken.reason
 
 
-def test_a_holder_that_was_killed_or_went_silent_holds_nothing(tmp_path: Path):
-    code = "import os, sys, pathlib; from infra.runs.lease import exclusive\n"
+def test_a_holder_that_was_killed_holds_nothing(tmp_path: Path):
+    code = "import os, sys, pathlib; from infra.runs.lock import exclusive\n"
     code += "with exclusive(pathlib.Path(sys.argv[1])): os.kill(os.getpid(), 9)"
     subprocess.run([sys.executable, "-c", code, str(tmp_path / "mine")], timeout=60)
-    lease = tmp_path / ".locks" / "mine.lease.json"
-    left = json.loads(lease.read_text())
+    assert (tmp_path / ".locks" / "mine.owner.json").exists()
     assert holder(tmp_path / "mine") is None
-    for host, seconds_ago, holds in (("elsewhere", 5, True), ("elsewhere", 500, False)):
-        lease.write_text(json.dumps(left | {"host": host, "renewed_at": time.time() - seconds_ago}))
-        assert (holder(tmp_path / "mine") is not None) == holds
+    assert holder(tmp_path / "never") is None
+    with exclusive(tmp_path / "mine"):
+        owner = holder(tmp_path / "mine")
+        assert owner is not None
+        assert owner.pid == os.getpid()
 
 
 def test_runs_lists_those_of_comparisons_too_and_the_last_changed_last(folder: Path):

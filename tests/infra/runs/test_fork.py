@@ -55,7 +55,9 @@ def shared(tmp_path: Path) -> Path:
 PRESET = load_preset("micro", {"engineer.name": "random", "seed": 7})
 
 
-def test_the_steps_of_the_shared_stage_are_done_in_the_fork_and_those_of_the_redesign_are_not(shared: Path, tmp_path: Path):
+def test_the_steps_of_the_shared_stage_are_done_in_the_fork_and_those_of_the_redesign_are_not(
+    shared: Path, tmp_path: Path
+):
     fork(shared, tmp_path / "random-s7", PRESET)
     assert all(finish(tmp_path / "random-s7", part, step) for part, step in SHARED)
     stage = tmp_path / "random-s7" / "stage-00"
@@ -73,7 +75,9 @@ def test_the_fork_is_a_run_of_its_own_preset(shared: Path, tmp_path: Path):
 
 
 @pytest.mark.parametrize("name", ["rollouts.parquet", "checkpoint/weights"])
-def test_a_damaged_copy_is_done_again_and_the_shared_run_keeps_its_own(shared: Path, tmp_path: Path, name: str):
+def test_a_damaged_copy_is_done_again_and_the_shared_run_keeps_its_own(
+    shared: Path, tmp_path: Path, name: str
+):
     fork(shared, tmp_path / "fork", PRESET)
     (tmp_path / "fork" / "stage-00" / name).unlink()
     (tmp_path / "fork" / "stage-00" / name).write_text("damaged")
@@ -104,7 +108,9 @@ def test_a_fork_that_was_cut_off_leaves_no_run(shared: Path, tmp_path: Path, mon
     assert all(finish(tmp_path / "fork", part, step) for part, step in SHARED)
 
 
-def test_files_are_copied_where_the_disk_cannot_link(shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_files_are_copied_where_the_disk_cannot_link(
+    shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     def refuse(*_: object) -> None:
         raise OSError("links are not supported")
 

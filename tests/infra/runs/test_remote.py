@@ -34,7 +34,13 @@ def finish_stage(run: Path, number: int, weights: str = "weights") -> Path:
     write_text(stage / ".steps" / "train.lock", "")
     write_text(stage / "work" / "checkpoint-1" / "optimizer.pt", "half done")
     write_text(stage / "logs" / "training.log", "a line")
-    write_json(stage / MANIFEST, {"stage": number, "files": {name: file_digest(stage / name) for name in ("checkpoint", "train.parquet")}})
+    write_json(
+        stage / MANIFEST,
+        {
+            "stage": number,
+            "files": {name: file_digest(stage / name) for name in ("checkpoint", "train.parquet")},
+        },
+    )
     return stage
 
 
@@ -52,11 +58,17 @@ def run(tmp_path: Path) -> Path:
 
 
 def contents(directory: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+    return {
+        str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()
+    }
 
 
 def lasting(directory: Path) -> dict[str, bytes]:
-    return {name: content for name, content in contents(directory).items() if not name.endswith(".lock") and "work" not in Path(name).parts}
+    return {
+        name: content
+        for name, content in contents(directory).items()
+        if not name.endswith(".lock") and "work" not in Path(name).parts
+    }
 
 
 def damage(remote: str, run: Path, name: str, content: bytes) -> None:
@@ -89,7 +101,9 @@ def test_a_decision_made_after_its_stage_was_sent_is_sent_too(run: Path, remote:
     assert push(run, remote) == 0
     back = tmp_path / "there" / "mine"
     pull(remote, back)
-    assert (back / "stage-01" / "decision.json").read_bytes() == (run / "stage-01" / "decision.json").read_bytes()
+    assert (back / "stage-01" / "decision.json").read_bytes() == (
+        run / "stage-01" / "decision.json"
+    ).read_bytes()
 
 
 def test_a_decision_made_elsewhere_on_a_stage_that_is_here_is_fetched(run: Path, remote: str, tmp_path: Path):
@@ -162,7 +176,9 @@ def test_a_stage_that_is_partly_there_is_not_trusted(victim: str, run: Path, rem
     assert "stage-01" not in pull(remote, tmp_path / "there" / "mine")
 
 
-def test_the_manifest_is_sent_last_and_an_interrupted_copy_goes_on(run: Path, remote: str, monkeypatch: pytest.MonkeyPatch):
+def test_the_manifest_is_sent_last_and_an_interrupted_copy_goes_on(
+    run: Path, remote: str, monkeypatch: pytest.MonkeyPatch
+):
     there = Remote(remote, run.name)
     send, sent = type(there.fs).put_file, []
 
@@ -179,7 +195,9 @@ def test_the_manifest_is_sent_last_and_an_interrupted_copy_goes_on(run: Path, re
     assert push(run, remote) == len(lasting(run)) - len([path for path in sent if "/stage-00/" not in path])
 
 
-def test_a_damaged_file_of_the_run_is_not_used(run: Path, remote: str, tmp_path: Path, caplog: pytest.LogCaptureFixture):
+def test_a_damaged_file_of_the_run_is_not_used(
+    run: Path, remote: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
     push(run, remote)
     damage(remote, run, "validation.parquet", b"boardz")
     back = tmp_path / "there" / "mine"
@@ -213,7 +231,9 @@ def test_nothing_there_is_no_error(remote: str, tmp_path: Path):
 
 
 @pytest.mark.parametrize("name", ["../../escaped.txt", "/tmp/envwright-escaped.txt"])
-def test_an_index_cannot_write_outside_of_the_run(name: str, run: Path, remote: str, tmp_path: Path, caplog: pytest.LogCaptureFixture):
+def test_an_index_cannot_write_outside_of_the_run(
+    name: str, run: Path, remote: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
     push(run, remote)
     damage(remote, run, f"stage-00/{INDEX}", json.dumps({name: "0" * 64}).encode())
     assert "stage-00" not in pull(remote, tmp_path / "there" / "mine")
@@ -236,11 +256,22 @@ def test_an_index_cannot_write_outside_of_the_run(name: str, run: Path, remote: 
     ],
 )
 def test_names_of_a_remote_that_are_none_are_refused(
-    document: str, names: list[str], complaint: str, run: Path, remote: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    document: str,
+    names: list[str],
+    complaint: str,
+    run: Path,
+    remote: str,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
 ):
     push(run, remote)
     named = dict.fromkeys(names, "0" * 64)
-    damage(remote, run, f"stage-00/{document}", json.dumps({"files": named} if document == MANIFEST else named).encode())
+    damage(
+        remote,
+        run,
+        f"stage-00/{document}",
+        json.dumps({"files": named} if document == MANIFEST else named).encode(),
+    )
     found = pull(remote, tmp_path / "there" / "mine")
     assert "stage-00" not in found
     assert "stage-01" in found
@@ -248,7 +279,9 @@ def test_names_of_a_remote_that_are_none_are_refused(
 
 
 @pytest.mark.parametrize("victim", ["train.parquet", INDEX, MANIFEST])
-def test_a_link_to_a_device_at_a_remote_is_not_read(victim: str, run: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture):
+def test_a_link_to_a_device_at_a_remote_is_not_read(
+    victim: str, run: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
     remote = (tmp_path / "copies").as_uri()
     push(run, remote)
     path = tmp_path / "copies" / "mine" / "stage-00" / victim
@@ -258,7 +291,9 @@ def test_a_link_to_a_device_at_a_remote_is_not_read(victim: str, run: Path, tmp_
     assert f"{victim} is no file" in caplog.text
 
 
-def test_an_index_that_is_too_long_is_not_read(run: Path, remote: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture):
+def test_an_index_that_is_too_long_is_not_read(
+    run: Path, remote: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
     push(run, remote)
     monkeypatch.setattr(remote_folder, "MAX_DOCUMENT", 100_000)
     damage(remote, run, f"stage-00/{INDEX}", b" " * 100_001)
@@ -266,7 +301,9 @@ def test_an_index_that_is_too_long_is_not_read(run: Path, remote: str, tmp_path:
     assert f"{INDEX} has more than 100,000 bytes" in caplog.text
 
 
-def test_the_half_written_claim_of_a_killed_process_is_no_folder_of_something_else(run: Path, remote: str, tmp_path: Path):
+def test_the_half_written_claim_of_a_killed_process_is_no_folder_of_something_else(
+    run: Path, remote: str, tmp_path: Path
+):
     push(run, remote)
     back = tmp_path / "there" / "mine"
     write_text(back / ".curriculum.json.123.partial", "half")

@@ -12,7 +12,7 @@ import pytest
 from envgen.errors import RunDirectoryError
 from envgen.files import write_text
 from infra.config.preset import Preset, load_preset, resolved_json
-from infra.runs.lease import exclusive
+from infra.runs.lock import exclusive
 from infra.runs.run import Run, checked_run, default_name, open_run
 from infra.runs.stage import Stage
 from infra.runs.steps import run_step, stage_directory
@@ -102,7 +102,9 @@ def test_fewer_stages_and_another_description_are_no_other_preset(tmp_path: Path
     for number in range(4):
         (tmp_path / f"stage-{number:02}").mkdir()
         (tmp_path / f"stage-{number:02}" / "manifest.json").write_text("{}")
-    assert open_run(tmp_path, preset(stages=1)).preset.stages == 4, "results are not cut to fewer than there are"
+    assert open_run(tmp_path, preset(stages=1)).preset.stages == 4, (
+        "results are not cut to fewer than there are"
+    )
 
 
 @pytest.mark.parametrize(
@@ -113,12 +115,20 @@ def test_fewer_stages_and_another_description_are_no_other_preset(tmp_path: Path
         ({"trl__learning_rate": 0.5}, "(trl.learning_rate: 0.0001 there, 0.5 here)"),
         ({"trl__per_device_train_batch_size": 16}, "training.answers_a_step: 32 there, 16 here"),
         ({"engineer__variant": "V1"}, "(engineer.variant: V6 there, V1 here)"),
-        ({"default_config.sizes.4.hole_ratio": 0.2}, "(default_config.sizes.4.hole_ratio: 0.3 there, 0.2 here)"),
+        (
+            {"default_config.sizes.4.hole_ratio": 0.2},
+            "(default_config.sizes.4.hole_ratio: 0.3 there, 0.2 here)",
+        ),
         ({"model": "./" + "a" * 90 + "c"}, "(model: tiny there, ./" + "a" * 58 + "... here)"),
-        ({"instances": 24, "max_answer_tokens": 30}, "instances: 16 there, 24 here; max_answer_tokens: 40 there, 30 here"),
+        (
+            {"instances": 24, "max_answer_tokens": 30},
+            "instances: 16 there, 24 here; max_answer_tokens: 40 there, 30 here",
+        ),
     ],
 )
-def test_another_preset_is_refused_with_the_fields_that_differ(tmp_path: Path, overrides: dict, complaint: str):
+def test_another_preset_is_refused_with_the_fields_that_differ(
+    tmp_path: Path, overrides: dict, complaint: str
+):
     directory = tmp_path / "mine"
     open_run(directory, preset())
     before = (directory / "curriculum.json").read_bytes()
@@ -132,7 +142,11 @@ def test_another_preset_is_refused_with_the_fields_that_differ(tmp_path: Path, o
 
 def test_a_run_that_ran_out_of_memory_goes_on_with_smaller_parts_of_the_same_step(tmp_path: Path):
     first = open_run(tmp_path, preset())
-    parts = {"trl__per_device_train_batch_size": 16, "trl__gradient_accumulation_steps": 2, "trl__gradient_checkpointing": True}
+    parts = {
+        "trl__per_device_train_batch_size": 16,
+        "trl__gradient_accumulation_steps": 2,
+        "trl__gradient_checkpointing": True,
+    }
     smaller = open_run(tmp_path, preset(**parts))
     assert smaller.preset.trl["per_device_train_batch_size"] == 16
     assert smaller.preset_digest == first.preset_digest
@@ -145,7 +159,9 @@ def test_a_directory_of_something_else_is_refused_and_left_alone(tmp_path: Path)
     assert [p.name for p in tmp_path.iterdir()] == ["thesis.tex"]
 
 
-@pytest.mark.parametrize("content", ["", "{}", "[1]", '{"name": "x", "preset_digest": "y", "preset": {"name": "x"}}'])
+@pytest.mark.parametrize(
+    "content", ["", "{}", "[1]", '{"name": "x", "preset_digest": "y", "preset": {"name": "x"}}']
+)
 def test_a_damaged_curriculum_is_refused(tmp_path: Path, content: str):
     (tmp_path / "curriculum.json").write_text(content)
     with pytest.raises(RunDirectoryError, match=r"curriculum\.json: damaged, or made by another version"):
@@ -153,7 +169,9 @@ def test_a_damaged_curriculum_is_refused(tmp_path: Path, content: str):
     assert (tmp_path / "curriculum.json").read_text() == content
 
 
-@pytest.mark.parametrize("read", [lambda path: Run(directory=path).curriculum, lambda path: Run(directory=path).results])
+@pytest.mark.parametrize(
+    "read", [lambda path: Run(directory=path).curriculum, lambda path: Run(directory=path).results]
+)
 def test_reading_what_is_not_there_says_so(tmp_path: Path, read: Any):
     file = tmp_path / "file.txt"
     file.write_text("")
@@ -171,7 +189,9 @@ def test_damaged_results_are_refused(tmp_path: Path):
 
 def test_names_say_what_a_run_is():
     assert default_name(preset()) == "micro-checkpoint-V6-s0"
-    assert default_name(preset(seed=4, engineer__variant="V1", engineer__name="random")) == "micro-random-V1-s4"
+    assert (
+        default_name(preset(seed=4, engineer__variant="V1", engineer__name="random")) == "micro-random-V1-s4"
+    )
 
 
 def test_stage_directories_sort_by_their_number(tmp_path: Path):
@@ -183,7 +203,7 @@ def test_stage_directories_sort_by_their_number(tmp_path: Path):
 HOLD = """
 import sys
 from pathlib import Path
-from infra.runs.lease import exclusive
+from infra.runs.lock import exclusive
 with exclusive(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()
@@ -192,17 +212,27 @@ with exclusive(Path(sys.argv[1])):
 
 def test_one_process_at_a_time_until_it_ends_or_is_killed(tmp_path: Path):
     directory = tmp_path / "mine"
-    with subprocess.Popen([sys.executable, "-c", HOLD, str(directory)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(directory)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
-        with pytest.raises(RunDirectoryError, match="another process is working on this run"), exclusive(directory):
+        with (
+            pytest.raises(RunDirectoryError, match="another process is working on this run"),
+            exclusive(directory),
+        ):
             pass
         with exclusive(tmp_path / "other"):
             pass
         assert not directory.exists(), "the lock lies beside the run, not in it"
         holder.kill()
     with exclusive(directory):
-        with subprocess.Popen([sys.executable, "-c", HOLD, str(directory)], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as second:
+        with subprocess.Popen(
+            [sys.executable, "-c", HOLD, str(directory)],
+            stdin=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as second:
             _, errors = second.communicate()
         assert second.returncode != 0
         assert "RunDirectoryError" in errors
@@ -238,13 +268,19 @@ def test_a_claim_that_was_killed_does_not_block_the_name_and_its_file_is_removed
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["curriculum.json"]
 
 
-def test_half_written_files_of_dead_processes_are_removed_at_start_and_those_of_living_ones_stay(tmp_path: Path):
+def test_half_written_files_of_dead_processes_are_removed_at_start_and_those_of_living_ones_stay(
+    tmp_path: Path,
+):
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
     folder = tmp_path / "mine" / "stage-00"
     folder.mkdir(parents=True)
     stale = [folder / f".rollouts.parquet.{dead.pid}.partial", folder / f".rollouts.parquet.{10**30}.partial"]
-    kept = [folder / f".rollouts.parquet.{os.getpid()}.partial", folder / "mine.7.partial", folder / ".rollouts.partial"]
+    kept = [
+        folder / f".rollouts.parquet.{os.getpid()}.partial",
+        folder / "mine.7.partial",
+        folder / ".rollouts.partial",
+    ]
     for path in (*stale, *kept):
         path.write_text("half")
     with exclusive(tmp_path / "mine"):
@@ -252,21 +288,34 @@ def test_half_written_files_of_dead_processes_are_removed_at_start_and_those_of_
 
 
 def test_what_somebody_else_writes_in_a_curriculum_of_a_comparison_stays(tmp_path: Path):
-    written = [tmp_path / "compare" / name / "stage-01" / f".rollouts.parquet.{10**30}.partial" for name in ("held", "left")]
+    written = [
+        tmp_path / "compare" / name / "stage-01" / f".rollouts.parquet.{10**30}.partial"
+        for name in ("held", "left")
+    ]
     for path in written:
         path.parent.mkdir(parents=True)
         path.write_text("half")
     with exclusive(tmp_path / "compare" / "held"):
         written[0].write_text("half")
         with exclusive(tmp_path / "compare"):
-            assert [path.exists() for path in written] == [True, False]
+            assert all(path.exists() for path in written)
+    with exclusive(tmp_path / "compare" / "left"):
+        assert [path.exists() for path in written] == [True, False]
 
 
 def test_what_a_step_recorded_is_not_read_as_anything_else(tmp_path: Path):
     stage = Run(directory=tmp_path).stage(0)
-    run_step(stage.directory, "gate", {}, ("changes.json",), lambda: write_text(stage.path(Stage.changes), '{"solved": 1}'))
+    run_step(
+        stage.directory,
+        "gate",
+        {},
+        ("changes.json",),
+        lambda: write_text(stage.path(Stage.changes), '{"solved": 1}'),
+    )
     write_text(stage.path(Stage.changes), '{"solved": 3}')
-    with pytest.raises(RunDirectoryError, match=r"changes\.json: is not what the step gate wrote.*run the same command again"):
+    with pytest.raises(
+        RunDirectoryError, match=r"changes\.json: is not what the step gate wrote.*run the same command again"
+    ):
         _ = stage.changes
 
 

@@ -32,7 +32,9 @@ def times_built(directory: Path) -> int:
 
 
 def step(directory: Path, body: Callable[[], None] | None = None, **decides: object) -> StepRecord:
-    return run_step(directory, "generate", {"seed": 0, **decides}, OUTPUTS, body or (lambda: write_outputs(directory)))
+    return run_step(
+        directory, "generate", {"seed": 0, **decides}, OUTPUTS, body or (lambda: write_outputs(directory))
+    )
 
 
 def test_a_step_runs_once(tmp_path: Path):
@@ -44,7 +46,9 @@ def test_a_step_runs_once(tmp_path: Path):
     assert first.outputs == {name: file_digest(tmp_path / name) for name in OUTPUTS}
 
 
-def test_what_a_body_keeps_outlives_it_until_the_record_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_what_a_body_keeps_outlives_it_until_the_record_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     def body() -> None:
         write_outputs(tmp_path)
         (tmp_path / "kept").touch()
@@ -102,7 +106,16 @@ def test_a_step_runs_again_when_a_file_appears_in_a_directory_that_it_wrote(tmp_
     assert not step(tmp_path).reused
 
 
-@pytest.mark.parametrize("record", ["", "{}", "null", '{"step": "generate"', '{"step": "generate", "key": "x", "outputs": {}, "seconds": 1, "more": 2}'])
+@pytest.mark.parametrize(
+    "record",
+    [
+        "",
+        "{}",
+        "null",
+        '{"step": "generate"',
+        '{"step": "generate", "key": "x", "outputs": {}, "seconds": 1, "more": 2}',
+    ],
+)
 def test_a_damaged_record_counts_as_not_done(tmp_path: Path, record: str):
     step(tmp_path)
     (tmp_path / ".steps" / "generate.json").write_text(record)
@@ -139,7 +152,13 @@ def test_a_step_that_does_not_write_what_it_promised_is_not_recorded(tmp_path: P
 
 def test_steps_of_one_directory_are_apart(tmp_path: Path):
     step(tmp_path)
-    other = run_step(tmp_path, "summarize", {"seed": 0}, ("breakdown.json",), lambda: (tmp_path / "breakdown.json").write_text("{}"))
+    other = run_step(
+        tmp_path,
+        "summarize",
+        {"seed": 0},
+        ("breakdown.json",),
+        lambda: (tmp_path / "breakdown.json").write_text("{}"),
+    )
     assert not other.reused
     assert step(tmp_path).reused
 
@@ -151,8 +170,12 @@ class Decided(BaseModel):
 
 def test_a_key_depends_on_what_decides_it_and_not_on_its_order():
     assert step_key("train", {"a": 1, "b": [1, 2]}) == step_key("train", {"b": (1, 2), "a": 1})
-    assert step_key("train", {"m": Decided(a=1, path=Path("x"))}) == step_key("train", {"m": {"a": 1, "path": "x"}})
-    keys = [step_key(name, {"a": value}) for name in ("train", "evaluate") for value in (1, 2, "1", None, [1])]
+    assert step_key("train", {"m": Decided(a=1, path=Path("x"))}) == step_key(
+        "train", {"m": {"a": 1, "path": "x"}}
+    )
+    keys = [
+        step_key(name, {"a": value}) for name in ("train", "evaluate") for value in (1, 2, "1", None, [1])
+    ]
     assert len(set(keys)) == len(keys)
 
 
