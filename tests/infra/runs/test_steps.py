@@ -11,7 +11,7 @@ import pytest
 from pydantic import BaseModel
 
 from envgen.errors import RunDirectoryError
-from envgen.files import file_digest
+from envgen.files import file_digest, write_text
 from infra.runs import steps
 from infra.runs.steps import StepRecord, lock, policy_identity, run_step, step_key
 
@@ -152,13 +152,8 @@ def test_a_step_that_does_not_write_what_it_promised_is_not_recorded(tmp_path: P
 
 def test_steps_of_one_directory_are_apart(tmp_path: Path):
     step(tmp_path)
-    other = run_step(
-        tmp_path,
-        "summarize",
-        {"seed": 0},
-        ("breakdown.json",),
-        lambda: (tmp_path / "breakdown.json").write_text("{}"),
-    )
+    path = tmp_path / "breakdown.json"
+    other = run_step(tmp_path, "summarize", {"seed": 0}, (path.name,), lambda: write_text(path, "{}"))
     assert not other.reused
     assert step(tmp_path).reused
 
