@@ -51,7 +51,7 @@ def test_a_data_set_names_its_environment(path: Path, spec: EnvironmentSpec):
 
 def test_a_data_set_of_an_unknown_environment_is_named(path: Path):
     write_table(path, TABLE.replace_schema_metadata({"envwright.family": '{"name": "chess"}'}))
-    with pytest.raises(DataError, match=r"train\.parquet: .*there is no 'chess'"):
+    with pytest.raises(DataError, match=r"train\.parquet: .*there is no family 'chess'"):
         read_dataset(path)
 
 

@@ -24,7 +24,7 @@ def config_of(**knobs: float) -> EnvConfig:
 def test_an_unknown_family_is_answered_with_the_known_ones():
     with pytest.raises(
         ConfigError,
-        match=r"family.name: there is no 'sum'; did you mean 'sums'\? "
+        match=r"family.name: there is no family 'sum'; did you mean 'sums'\? "
         "known are mapf-frozenlake, module, reasoning-gym, sums",
     ):
         ENVIRONMENTS.load("sum")

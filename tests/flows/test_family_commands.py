@@ -45,7 +45,7 @@ def test_a_package_adds_commands(tmp_path: Path):
     ("source", "reason"),
     [
         ("raise RuntimeError('no rope')", "RuntimeError: no rope"),
-        ("COMMANDS = 1", "knots:COMMANDS is of type int; expected typer.Typer"),
+        ("COMMANDS = 1", "knots:COMMANDS is 1; expected typer.main.Typer"),
     ],
 )
 def test_commands_that_cannot_be_loaded_are_left_out_with_a_warning(tmp_path: Path, source: str, reason: str):

@@ -97,7 +97,7 @@ def test_what_contradicts_itself_or_has_no_chat_template_is_named(folder: Path):
     write_chat_model(folder / "base", template=None)
     (folder / "base" / "chat_template.jinja").unlink(missing_ok=True)
     done = envwright(folder, "bootstrap", "-o", "warm", "--model", "./base", "--family", "sums", code=2)
-    assert "its tokenizer has no chat template" in done.stderr
+    assert "chat_template.jinja is missing" in done.stderr
     done = envwright(folder, "bootstrap", "-o", "warm", "--model", "x", "--recipe", "warm.yaml", code=2)
     assert "--model: the recipe warm.yaml says this" in done.stderr
     assert not list(folder.glob("warm*/"))
