@@ -44,9 +44,7 @@ def test_what_is_left_out_keeps_the_value_of_the_preset():
 
 
 def test_weights_that_are_not_there_are_said_before_anything_runs():
-    for settings, complaint in (
-        ({"model": "./nowhere"}, "no checkpoint there"),
-    ):
+    for settings, complaint in (({"model": "./nowhere"}, "no checkpoint there"),):
         with pytest.raises(ModelError, match=complaint):
             chosen_curriculum("micro", "", CurriculumOptions(settings=settings))
         with pytest.raises(ModelError, match=complaint):
