@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 from prefect import task
+from pydantic import TypeAdapter
 
 from engineer.lessons import TAUGHT, lessons
+from envgen.breakdown import Rate
 from envgen.dataset import write_dataset
 from envgen.errors import ChildError, ConfigError, ModelError, shown
 from envgen.files import canonical_json, write_json
@@ -86,7 +88,8 @@ def _progress(problems: list[str]) -> Callable[[dict], None]:
         if "problem" in entry:
             problems.append(entry["problem"])
         if "rates" in entry:
-            lines = "\n  ".join(Rates.model_validate(rates).line() for rates in entry["rates"])
+            rates = TypeAdapter(Rates).validate_python(entry["rates"])
+            lines = "\n  ".join(f"{lesson}: {_percent(strata)}" for lesson, strata in rates.items())
             log.info("step %d of %d, valid answers in %%:\n  %s", entry["step"], entry["steps"], lines)
         if "loss" in entry and (throttle.ready() or entry["step"] == entry["steps"]):
             left = (entry["steps"] - entry["step"]) * entry["elapsed"] / max(1, entry["steps_here"])
@@ -99,6 +102,10 @@ def _progress(problems: list[str]) -> Callable[[dict], None]:
             )
 
     return progress
+
+
+def _percent(strata: dict[str, Rate]) -> str:
+    return ", ".join(f"{stratum} {100 * rate.value:.0f}" for stratum, rate in strata.items())
 
 
 def _check_references(lesson: Lesson, instances: list[Any]) -> None:
@@ -126,13 +133,12 @@ def _designs(recipe: BootstrapRecipe) -> list[Example]:
         return []
     family = load_preset(recipe.presets[0]).task
     spaces = family.random_space or (lambda rng: whole_or_part(family.space, rng))
-    taught = recipe.design_variants or TAUGHT
     each = recipe.design_batch_size * DESIGN_BATCHES
     chunks = max(design_chunks(recipe), -(-READ_BY_TOKENIZER // each))
     return [
         example
         for chunk in range(chunks)
-        for example in islice(lessons(seed_integer(recipe.seed, "designs", chunk), spaces, taught), each)
+        for example in islice(lessons(seed_integer(recipe.seed, "designs", chunk), spaces, TAUGHT), each)
     ]
 
 

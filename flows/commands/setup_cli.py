@@ -108,9 +108,7 @@ def taught_table(taught: "Taught") -> "Table":
 
     table = plain_table("", "", "before", f"after {taught.steps} steps")
     table.title, table.caption = "Valid answers in %", "greedy; 95 % intervals; none of it was taught"
-    for before, after in zip(taught.before, taught.after, strict=True):
-        for stratum, rates in after.valid.items():
-            for word, rate in rates.items():
-                kind = f"{stratum}, {word}" if word else stratum
-                table.add_row(before.name, kind, narrow(before.valid[stratum][word]), narrow(rate))
+    for lesson, rates in taught.after.items():
+        for stratum, rate in rates.items():
+            table.add_row(lesson, stratum, narrow(taught.before[lesson][stratum]), narrow(rate))
     return table

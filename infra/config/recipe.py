@@ -67,7 +67,7 @@ def _family_of(preset: str) -> str:
 
 
 def _of_preset(name: str, model: str | None, style: str | None) -> dict[str, Any]:
-    """The mixture is the preset's first config, on which the policy is evaluated too."""
+    """The mixture is the preset's first config."""
     preset = load_preset(name)
     strata = {
         stratum: {SHARE: part.data_ratio, **part.knobs}
@@ -92,5 +92,4 @@ def _lesson(name: str, family: EnvironmentSpec, style: str | None, mixture: dict
         "family": family.model_dump(mode="json"),
         "prompt_style": style or "",
         "taught": mixture,
-        "evaluated": mixture,
     }

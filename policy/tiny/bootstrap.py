@@ -71,13 +71,13 @@ class Evaluation(TrainerCallback):
         source = policy_at(self._spec, step)
         model = TransformersModel(source, batch_size=recipe.batch_size, dtype=recipe.dtype)
         sampling = Sampling(max_tokens=recipe.longest_answer)
-        found = []
+        rates: Rates = {}
         for lesson, instances in zip(recipe.lessons, self._instances, strict=True):
             rollouts = evaluate(model, lesson.task, instances, lesson.style, sampling)
-            found.append(rates_of(lesson.name, lesson.task.space, rollouts))
-        write_json(rates_path(self._spec.work, step), tuple(found))
-        rates = [one.model_dump(mode="json") for one in found]
-        tell({"step": step, "steps": recipe.steps, "rates": rates})
+            rates[lesson.name] = rates_of(lesson.task.space, rollouts)
+        path = rates_path(self._spec.work, step)
+        write_json(path, TypeAdapter(Rates).dump_python(rates, mode="json"))
+        tell({"step": step, "steps": recipe.steps, "rates": json.loads(path.read_bytes())})
 
 
 def bootstrap(spec: BootstrapSpec) -> None:
@@ -129,14 +129,14 @@ def _finish(spec: BootstrapSpec, tokenizer: Any, compact: bool) -> None:
     tokenizer.save_pretrained(partial)
     if compact:
         write_json(partial / TAUGHT, {"wording": "compact"})
-    before = _rates(spec, 0) if recipe.model else ()
+    before = _rates(spec, 0) if recipe.model else {}
     after = _rates(spec, recipe.steps)
     write_json(partial / RATES, Taught(model=recipe.model, steps=recipe.steps, before=before, after=after))
     move_directory(partial, spec.output)
 
 
-def _rates(spec: BootstrapSpec, step: int) -> tuple[Rates, ...]:
-    return TypeAdapter(tuple[Rates, ...]).validate_json(rates_path(spec.work, step).read_bytes())
+def _rates(spec: BootstrapSpec, step: int) -> Rates:
+    return TypeAdapter(Rates).validate_json(rates_path(spec.work, step).read_bytes())
 
 
 def policy_at(spec: BootstrapSpec, step: int) -> str:

@@ -15,12 +15,11 @@ import pyarrow as pa
 from envgen.dataset import read_table, write_table
 from envgen.environment import Environment, Source
 from envgen.errors import ShortageError
-from envgen.sampling import sample
 from envgen.seeds import seed_integer
 from policy.tiny.spec import BootstrapRecipe, Lesson
 
 LESSON_BATCHES, DESIGN_BATCHES = 64, 16
-"""Batches that are drawn together, so that those of a batch can be of similar length."""
+"""Batches that are drawn together."""
 EVALUATION_SEED = 20_262
 READ_BY_TOKENIZER = 4_096
 """Design questions whose words the tokenizer learns."""
@@ -59,14 +58,9 @@ def batches(
 
 
 def _batched(examples: list[Example], size: int, recipe: BootstrapRecipe, chunk: int) -> list[list[Example]]:
-    """Examples in batches, of similar length where the recipe says so, which come in any order."""
-    shuffle = random.Random(seed_integer(recipe.seed, "batches", chunk)).shuffle
-    shuffle(examples)
-    if recipe.similar_lengths:
-        examples.sort(key=lambda example: len(example[0]) + len(example[1]))
-    found = [examples[start : start + size] for start in range(0, len(examples), size)]
-    shuffle(found)
-    return found
+    """Return the examples in random order, in batches."""
+    random.Random(seed_integer(recipe.seed, "batches", chunk)).shuffle(examples)
+    return [examples[start : start + size] for start in range(0, len(examples), size)]
 
 
 def designs_before(recipe: BootstrapRecipe, number: int) -> int:
@@ -100,16 +94,18 @@ def _drawn(task: Environment, stratum: str, *draw: Any) -> list[Any]:
         return [error.found[index % len(error.found)] for index in range(count)]
 
 
-def evaluation_instances(lesson: Lesson, each: int) -> list[Any]:
-    """The instances that checkpoints are evaluated on, `each` of every stratum and values of the grid, or as
-    many as there are."""
-    instances: list[Any] = []
-    for name, given in lesson.evaluated.named(lesson.task.space).items():
-        alone = lesson.evaluated.model_copy(update={"strata": {name: given}})
-        for values, config in alone.parts(lesson.task.space):
-            source = Source(EVALUATION_SEED, purpose="-".join(["bootstrap-evaluation", *map(str, values)]))
+def evaluation_instances(lesson: Lesson, count: int) -> list[Any]:
+    """Return the instances to evaluate on: about `count` of each stratum, or as many as exist."""
+    task, instances = lesson.task, []
+    configs = [config for _, config in lesson.taught.parts(task.space)]
+    for name in configs[0].strata:
+        for index, config in enumerate(configs):
+            source = Source(EVALUATION_SEED, purpose=f"bootstrap-evaluation-{index}")
+            part = -(-count // len(configs))
             try:
-                instances += sample(lesson.task, config, each, source)[0]
+                instances += task.generate(
+                    name, config.strata[name].knobs, part, source, frozenset()
+                ).instances
             except ShortageError as error:
                 instances += error.found
     return instances

@@ -5,8 +5,6 @@ from collections.abc import Iterable
 import torch
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
-from envgen.errors import ModelError
-from policy.checkpoints import resolve_model
 from policy.tiny.spec import BootstrapRecipe
 from policy.tiny.tokenizer import END, MAX_LENGTH, PAD, USUAL, build_tokenizer
 
@@ -15,10 +13,7 @@ def begin(recipe: BootstrapRecipe, texts: Iterable[str]) -> tuple[Qwen3ForCausal
     """The model of a recipe, and a tokenizer of what occurs in `texts`."""
     vocabulary = recipe.lessons[0].task.vocabulary or USUAL
     tokenizer = build_tokenizer(texts, vocabulary)
-    model = new_model(recipe, tokenizer)
-    if recipe.start:
-        take_over(model, tokenizer, recipe.start)
-    return model, tokenizer
+    return new_model(recipe, tokenizer), tokenizer
 
 
 def new_model(recipe: BootstrapRecipe, tokenizer: PreTrainedTokenizerFast) -> Qwen3ForCausalLM:
@@ -49,24 +44,3 @@ def new_model(recipe: BootstrapRecipe, tokenizer: PreTrainedTokenizerFast) -> Qw
     )
     model.generation_config.eos_token_id, model.generation_config.pad_token_id = end, pad
     return model
-
-
-def take_over(model: Qwen3ForCausalLM, tokenizer: PreTrainedTokenizerFast, source: str) -> None:
-    """Give a new model the layers of another policy, and its embeddings of the tokens that both have.
-
-    ModelError if the other one has another shape.
-    """
-    folder = resolve_model(source)
-    other, known = Qwen3ForCausalLM.from_pretrained(folder), PreTrainedTokenizerFast.from_pretrained(folder)
-    try:
-        model.model.layers.load_state_dict(other.model.layers.state_dict())
-        model.model.norm.load_state_dict(other.model.norm.state_dict())
-    except RuntimeError:
-        shape = f"{other.config.num_hidden_layers} layers, hidden_size {other.config.hidden_size}"
-        raise ModelError(f"start {source}: has another shape ({shape}); use it, or leave start out") from None
-    ours, theirs = model.model.embed_tokens.weight.data, other.model.embed_tokens.weight.data
-    shared = tokenizer.vocab.keys() & known.vocab.keys()
-    ours *= theirs.std() / ours.std()  # of the tokens that only we have
-    for token in shared:
-        ours[tokenizer.vocab[token]] = theirs[known.vocab[token]]
-    print(f"layers and {len(shared)} of {len(ours)} embeddings are those of {source}", flush=True)

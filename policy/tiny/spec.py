@@ -74,8 +74,6 @@ class Lesson(Frozen):
     weight: float = Field(default=1.0, gt=0)
     """Share of the lesson, before the shares are scaled to sum to 1."""
     taught: Mixture = Mixture()
-    evaluated: Mixture = Mixture()
-    """What checkpoints are evaluated on, stratum by stratum, whatever their `data_ratio`."""
 
     @property
     def task(self) -> Environment:
@@ -97,11 +95,10 @@ class Lesson(Frozen):
         task = self.task
         if self.style not in task.styles:
             raise ValueError(f"prompt_style {self.style!r} is not one of {', '.join(task.styles)}")
-        for field in ("taught", "evaluated"):
-            try:
-                getattr(self, field).check(task.space)
-            except ValueError as error:
-                raise ValueError(f"{field}.{error}") from None
+        try:
+            self.taught.check(task.space)
+        except ValueError as error:
+            raise ValueError(f"taught.{error}") from None
         return self
 
 
@@ -125,15 +122,12 @@ class BootstrapRecipe(Frozen):
     hidden_size: int | None = Field(default=None, ge=8)
     layers: int | None = Field(default=None, ge=1)
     heads: int | None = Field(default=None, ge=1)
-    start: str | None = None
-    """A policy of this shape, by name or folder, whose layers and embeddings of common tokens are taken over;
-    left out, all weights are random."""
     presets: tuple[str, ...] = ()
     """Presets whose validation and tuning sets are never taught; the policy learns to design for the family
     of the first, which it has to have unless `designs_from` is 1."""
     lessons: tuple[Lesson, ...] = Field(min_length=1)
     evaluation_instances: int = Field(default=40, ge=1)
-    """Of each stratum and combination that checkpoints are evaluated on."""
+    """Of each stratum that checkpoints are evaluated on, with the knobs of what is taught."""
     longest_answer: int = Field(default=128, ge=8)
     """Tokens of an answer in these evaluations."""
     steps: int = Field(ge=2)
@@ -147,14 +141,8 @@ class BootstrapRecipe(Frozen):
     """From then on every so many batches one is of design questions."""
     batch_size: int = Field(default=128, ge=1)
     """Questions of a batch."""
-    similar_lengths: bool = True
-    """Whether the questions of a batch are about as long as each other, which is faster; false mixes them.
-
-    Where length goes with the kind of question, a policy forgets one kind while it is taught another."""
     design_batch_size: int = Field(default=32, ge=1)
     """Design questions of a batch."""
-    design_variants: tuple[str, ...] = ()
-    """Context variants of the design questions, in turn; the usual ones if left out."""
     muon_learning_rate: float | None = Field(default=0.02, gt=0)
     """Peak, of the weight matrices; null: AdamW for these too."""
     adamw_learning_rate: float = Field(default=4e-3, gt=0)
@@ -179,10 +167,9 @@ class BootstrapRecipe(Frozen):
 
     def _check_shape(self) -> None:
         sizes = (self.hidden_size, self.layers, self.heads)
-        if self.model is not None and (self.start or any(sizes)):
+        if self.model is not None and any(sizes):
             raise ValueError(
-                f"model {self.model}: has a shape and weights of its own; leave hidden_size, layers, heads"
-                " and start out"
+                f"model {self.model}: has a shape already; leave hidden_size, layers and heads out"
             )
         if self.model is None and (self.lora is not None or self.dtype != "float32"):
             raise ValueError(

@@ -46,7 +46,6 @@ LEFT_OUT = {
     "envwright run puzzles": GPU,
     "envwright bootstrap -o warm": NETWORK,
     "envwright bootstrap -o smollm2-warm": HOURS,
-    "envwright bootstrap -o puzzles-base": HOURS,
     "envwright run smollm2-135m": HOURS,
     "VLLM_CPU_KVCACHE_SPACE=1 .venv-vllm/bin/python": "serves until it is ended, weights that take hours",
     "vf-validate": "verifiers is installed apart; tests/infra/test_stage_export.py calls it",

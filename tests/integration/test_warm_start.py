@@ -44,11 +44,8 @@ def test_a_chat_model_learns_what_it_could_not_do(folder: Path):
     (folder / "warm.yaml").write_text(RECIPE)
     said = envwright(folder, "bootstrap", "-o", "warm", "--recipe", "warm.yaml").stdout
     taught = Taught.model_validate_json((folder / "warm" / RATES).read_bytes())
-    rates = [
-        [rate[""].value for one in rates for rate in one.valid.values()]
-        for rates in (taught.before, taught.after)
-    ]
-    assert rates == [[0, 0], [1, 1]]
+    for rates, expected in ((taught.before, 0), (taught.after, 1)):
+        assert [rate.value for rate in rates["words"].values()] == [expected, expected]
     assert "words short 0.0 [0.0,32.4] 100.0 [67.6,100.0]" in " ".join(said.split())
     check_model(str(folder / "warm"))
     model = TransformersModel(str(folder / "warm"))
