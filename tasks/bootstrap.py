@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from prefect import task
 from pydantic import TypeAdapter
 
 from engineer.lessons import TAUGHT, lessons
@@ -32,12 +31,11 @@ from policy.tiny.corpus import (
 )
 from policy.tiny.rates import Rates
 from policy.tiny.spec import BootstrapRecipe, BootstrapSpec, Lesson
-from tasks.run import Throttle, log, task_options
+from tasks.run import Throttle, log
 
 DESIGNS = "designs.parquet"
 
 
-@task(**task_options("bootstrap"))
 def bootstrap_policy(output: Path, recipe: BootstrapRecipe) -> None:
     """Train a base policy in a child process and put it at `output`; goes on from the last checkpoint of a
     call that was cut off.

@@ -7,7 +7,7 @@ import typer
 
 from envgen.errors import ConfigError
 from envgen.terminal import console, say
-from flows.commands.terminal import plain_table, start_orchestrator
+from flows.commands.terminal import plain_table, show_log
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -73,10 +73,10 @@ def bootstrap(
         check_hub(chosen.model)
     if chosen.lora is not None:
         plan_training(CheckSpec(trl={}, lora=chosen.lora, lora_field="lora"))
-    start_orchestrator()
-    from flows.bootstrap import bootstrap as bootstrap_flow
+    from tasks.bootstrap import bootstrap_policy
 
-    bootstrap_flow(output, chosen)
+    show_log()
+    bootstrap_policy(output, chosen)
     _show(output)
 
 
