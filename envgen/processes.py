@@ -1,12 +1,16 @@
-"""Processes that do not outlive the one that started them."""
+"""Child processes that do not outlive the process that started them."""
 
-import ctypes
+import fcntl
 import os
 import signal
-import sys
+import subprocess
+import threading
+import time
+import weakref
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-_PR_SET_PDEATHSIG = 1
 _STOPPED = "somebody asked it to end; run the same command again to go on"
 _CRASHED = "it crashed in a library; `envwright --version --verbose` shows the versions"
 _MEANINGS: dict[int, str] = {
@@ -21,19 +25,44 @@ _MEANINGS: dict[int, str] = {
     signal.SIGXCPU: "its limit of CPU time was reached",
 }
 """What a signal that ended a process usually means, and the remedy."""
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
-def die_with_parent(parent: int) -> None:
-    """Let the kernel kill this process when the thread that started it ends; Linux only.
+def start_process(
+    command: Sequence[str], *, pass_fds: Sequence[int] = (), **options: Any
+) -> subprocess.Popen[Any]:
+    """Start a process in its own process group, which the kernel ends when this process ends.
 
-    `parent` is the process of that thread.
+    Only this process holds the write end of a pipe. When that end closes, the kernel sends SIGIO to the
+    group, whose default action ends a process; a process that hangs in a library ends too.
     """
-    if sys.platform != "linux":
-        return
-    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it died before the kernel was told
+    read_end, write_end = os.pipe()
+
+    def signal_group() -> None:
+        fcntl.fcntl(read_end, fcntl.F_SETOWN, -os.getpgrp())
+        fcntl.fcntl(read_end, fcntl.F_SETFL, fcntl.fcntl(read_end, fcntl.F_GETFL) | os.O_ASYNC)
+
+    try:
+        process = subprocess.Popen(
+            command, preexec_fn=signal_group, process_group=0, pass_fds=[*pass_fds, read_end], **options
+        )
+    except BaseException:
+        os.close(write_end)
+        raise
+    finally:
+        os.close(read_end)
+    weakref.finalize(process, os.close, write_end)
+    return process
+
+
+def end_with_parent() -> None:
+    """End this process within a second of its parent, for a process that a library started."""
+
+    def watch(parent: int) -> None:
+        while os.getppid() == parent:
+            time.sleep(1)
         os.kill(os.getpid(), signal.SIGKILL)
+
+    threading.Thread(target=watch, args=(os.getppid(),), name="end with parent", daemon=True).start()
 
 
 def own_modules_first() -> dict[str, str]:
@@ -46,8 +75,8 @@ def own_modules_first() -> dict[str, str]:
 
 
 def ended(status: int) -> str:
-    """How a process ended, from its return code, and what to do: `ended with exit code 3`, `was killed by
-    SIGSEGV (...)`."""
+    """Return how a process ended, from its return code: `ended with exit code 3`, `was killed by SIGSEGV (it
+    crashed in a library; ...)`."""
     if status >= 0:
         return f"ended with exit code {status}"
     try:

@@ -78,8 +78,8 @@ ENVIRONMENTS = Registry(
     kind=Environment,
     ours={
         DEFAULT: "envgen.mapf.family:MapfFrozenLake",
-        "module": "envgen.module.family:ModuleFamily",
-        "reasoning-gym": "envgen.puzzles.family:ReasoningGym",
+        "module": "envgen.module.environment:ModuleEnvironment",
+        "reasoning-gym": "envgen.reasoning_gym:ReasoningGym",
         "sums": "envgen.sums:Sums",
     },
 )

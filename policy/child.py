@@ -11,7 +11,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import lru_cache, partial
+from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from pydantic import BaseModel
 
 from envgen.errors import ChildError, ModelError
 from envgen.files import write_json
-from envgen.processes import die_with_parent, ended, own_modules_first
+from envgen.processes import ended, own_modules_first, start_process
 
 PROGRESS = "progress "
 YIELDING = {"OMP_WAIT_POLICY": "PASSIVE"}
@@ -60,9 +60,8 @@ def start_child(
     }
     if python != sys.executable:
         environment["PYTHONPATH"] = _linked_packages().name
-    preexec = partial(die_with_parent, os.getpid()) if sys.platform == "linux" else None
     command = [python, "-m", module, *arguments]
-    return subprocess.Popen(command, env=environment, preexec_fn=preexec, process_group=0, **options)
+    return start_process(command, env=environment, **options)
 
 
 @lru_cache(maxsize=1)
@@ -135,8 +134,8 @@ def run_child(
 
     Output goes to `log_path`, progress lines to `progress` as dicts. `launcher` is a module that starts
     others, with its options (`accelerate.commands.launch`, `--config_file`, ...). `environment` adds to that
-    of this process; `started` gets the child, so that another thread can stop it. The calling thread has to
-    live as long as the child. What the child leaves behind in its process group ends with it.
+    of this process; `started` gets the child, so that another thread can stop it. What the child leaves
+    behind in its process group ends with it.
     """
     write_json(spec_path, spec)
     log_path.parent.mkdir(parents=True, exist_ok=True)

@@ -16,11 +16,7 @@ for room in (n[:-2] for n in sys.argv[1:] if n.endswith(".*")):
     package = importlib.import_module(room)
     names += [module.name for module in pkgutil.walk_packages(package.__path__, room + ".")]
 for name in names:
-    try:
-        importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name != "reasoning_gym":  # an extra, which the worker of puzzles alone imports
-            raise
+    importlib.import_module(name)
 print(json.dumps({"loaded": names, "modules": sorted({m.partition(".")[0] for m in sys.modules})}))
 """
 

@@ -1,1 +1,1 @@
-"""A user's own generator, in one Python file, as a task family."""
+"""Environments whose generator and scorer are foreign code, run in a child process."""

@@ -1,82 +1,72 @@
-"""What is wrong with a generator file, found by running it: `envwright family check`."""
+"""Checks of a generator file by running it: `envwright family check`."""
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow as pa
+from pydantic import ValidationError
 
-from envgen.config import SHARE
 from envgen.environment import Instance, constant_rates
-from envgen.errors import ConfigError
-from envgen.frozen import Frozen
-from envgen.module.family import ModuleFamily
+from envgen.errors import ConfigError, describe_validation_error
+from envgen.module.environment import SCORER_FAILED, ModuleEnvironment, Options
 from envgen.rows import instance_of, instance_row, instance_schema
 from envgen.space import Stratum
-from envgen.worker_family import SCORER_FAILED
 
 ITEMS = 200
-"""Drawn of each stratum, with its knobs in the middle of their ranges."""
+"""Instances drawn of each stratum, with its knobs in the middle of their ranges."""
 GUESS_LIMIT = 0.3
-"""A stratum where one answer to all questions is right more often teaches guessing."""
-FEWEST = 200
-"""Distinct questions that a stratum should have at least."""
+"""Largest share of a stratum for which one fixed answer may be right."""
+MIN_DISTINCT = 200
+"""Smallest number of distinct instances of a stratum."""
 JUNK = (
-    "0",
-    "1",
-    "-1",
-    "yes",
-    "no",
-    "True",
-    "None",
-    "banana",
-    "[]",
-    "{}",
-    "nan",
-    "inf",
-    "1e999",
-    "9" * 5_000,
-    "9**9**9",
-    "__import__('os')",
-    "\0",
-    "\u0663\u0664",
-    "\ud800",
-    "(" * 3_000,
-    "<answer>",
-    "x" * 20_000,
+    *("0", "1", "-1", "yes", "no", "True", "None", "banana", "[]", "{}", "nan", "inf", "1e999"),
+    *("9" * 5_000, "9**9**9", "__import__('os')", "\0", "\u0663\u0664", "\ud800", "(" * 3_000),
+    *("<answer>", "x" * 20_000),
 )
 """Answers that no question asks for, and that have broken scorers."""
+Drawn = dict[str, list[Instance]]
+"""Stratum -> instances."""
 
 
-class Finding(Frozen):
-    """The result of one check."""
+class Finding(NamedTuple):
+    """Result of one check."""
 
     check: str
     ok: bool
     detail: str
 
 
-def check_generator(build: Callable[[int], ModuleFamily]) -> Iterator[Finding]:
-    """Findings one by one; `build(hash seed)` opens the file in a process of its own.
+def check_generator(file: Path) -> Iterator[Finding]:
+    """Yield findings about a file; they end early if its generator fails.
 
-    Ends early where the generator cannot be used at all.
+    ConfigError if the file cannot be loaded.
     """
-    family, other = build(0), build(1)
     try:
-        yield from _corners(family)
-        drawn = {stratum.name: list(_draw(family, stratum)) for stratum in family.space.strata}
-        yield _deterministic(family, drawn, "twice in one process")
-        yield _deterministic(other, drawn, "in another process, with another hash seed")
-        yield _references(family, drawn)
-        yield _stored(family, drawn)
-        yield _junk(family, drawn)
-        yield from _guessing(family, drawn)
-        yield from _capacity(family, drawn)
+        options = Options.model_validate({"file": file})
+    except ValidationError as error:
+        raise ConfigError(describe_validation_error(error, str(file))) from None
+    environment, other = ModuleEnvironment(options), ModuleEnvironment(options, hash_seed=1)
+    strata = environment.space.strata
+    try:
+        yield from (_corners(environment, stratum) for stratum in strata)
+        drawn = {stratum.name: _draw(environment, stratum) for stratum in strata}
+        for drawer, how in ((environment, "twice in one process"), (other, "with another hash seed")):
+            yield _deterministic(drawer, drawn, f"the same again, {how}")
+        yield _references(environment, drawn)
+        yield _stored(environment, drawn)
+        yield _junk(environment, drawn)
+        rates = constant_rates(environment, [one for instances in drawn.values() for one in instances])
+        for name, rate in rates.items():
+            detail = f"the commonest answer is right for {rate:.1%} of the questions"
+            yield Finding(f"{name}: one answer to all", rate <= GUESS_LIMIT, detail)
+        yield from _capacity(environment, drawn)
     except ConfigError as error:
-        yield Finding(check="draws and scores", ok=False, detail=str(error))
+        yield Finding("draws and scores", False, str(error))
     finally:
-        family.worker.close()
+        environment.worker.close()
         other.worker.close()
 
 
@@ -84,178 +74,91 @@ def _middle(stratum: Stratum) -> dict[str, float]:
     return {knob.name: (knob.low + knob.high) / 2 for knob in stratum.knobs}
 
 
-def _own(family: ModuleFamily, stratum: Stratum, seed: int) -> dict[str, float]:
-    """The middle of its knobs for one question: of 1.5 every other one gets 1, the rest 2."""
-    return {
-        name: int(value + seed % 2 / 2) if name in family.integer_knobs else value
-        for name, value in _middle(stratum).items()
-    }
+def _draw(environment: ModuleEnvironment, stratum: Stratum) -> list[Instance]:
+    """Draw instances; of an integer knob at 1.5 every other instance gets 1, the rest 2."""
+    halves = {name: 0.5 if name in environment.integer_knobs else 0 for name in _middle(stratum)}
+    return [
+        environment.entry(
+            stratum.name, {k: v + seed % 2 * halves[k] for k, v in _middle(stratum).items()}, seed
+        )
+        for seed in range(ITEMS)
+    ]
 
 
-def _draw(family: ModuleFamily, stratum: Stratum) -> Iterator[Instance]:
-    for seed in range(ITEMS):
-        yield family.entry(stratum.name, _own(family, stratum, seed), seed)
+def _corners(environment: ModuleEnvironment, stratum: Stratum) -> Finding:
+    """Draw five instances at each combination of the ends of the knobs."""
+    slowest, place = 0.0, {}
+    for corner in environment.corners(stratum):
+        start = time.perf_counter()
+        for seed in range(5):
+            environment.entry(stratum.name, corner, seed)
+        seconds = (time.perf_counter() - start) / 5
+        slowest, place = max((slowest, place), (seconds, corner), key=lambda pair: pair[0])
+    knobs = ", ".join(f"{name} {value:g}" for name, value in place.items()) or "no knobs"
+    detail = f"slowest at {knobs}: {slowest * 1e3:.1f} ms a question"
+    return Finding(f"{stratum.label}: ends of its knobs", True, detail)
 
 
-def _corners(family: ModuleFamily) -> Iterator[Finding]:
-    """Draws at the ends of all knobs, timed."""
-    for stratum in family.space.strata:
-        slowest, at = 0.0, {}
-        for corner in family.corners(stratum):
-            begun = time.perf_counter()
-            for seed in range(5):
-                family.entry(stratum.name, corner, seed)
-            spent = (time.perf_counter() - begun) / 5
-            if spent >= slowest:
-                slowest, at = spent, corner
-        where = ", ".join(f"{name} {value:g}" for name, value in at.items()) or "no knobs"
-        detail = f"slowest at {where}: {slowest * 1e3:.1f} ms a question"
-        yield Finding(check=f"{stratum.label}: ends of its knobs", ok=True, detail=detail)
-
-
-def _deterministic(family: ModuleFamily, drawn: dict[str, list[Instance]], how: str) -> Finding:
-    check = f"the same again, {how}"
-    for stratum in family.space.strata:
-        for seed, (first, again) in enumerate(zip(drawn[stratum.name], _draw(family, stratum), strict=True)):
-            if first != again:
-                field = next(
-                    name for name in Instance.model_fields if _field(first, name) != _field(again, name)
-                )
+def _deterministic(environment: ModuleEnvironment, drawn: Drawn, check: str) -> Finding:
+    for stratum in environment.space.strata:
+        pairs = zip(drawn[stratum.name], _draw(environment, stratum), strict=True)
+        for seed, (first, second) in enumerate(pairs):
+            if first != second:
+                before, after = first.model_dump(), second.model_dump()
+                field = next(name for name in before if before[name] != after[name])
                 detail = (
-                    f"{stratum.label}, seed {seed}: {field} was {_field(first, field)!r:.80}, then "
-                    f"{_field(again, field)!r:.80}; take all randomness from rng, and iterate no set"
+                    f"{stratum.label}, seed {seed}: {field} was {before[field]!r:.80}, then "
+                    f"{after[field]!r:.80}; take all randomness from rng, and iterate no set"
                 )
-                return Finding(check=check, ok=False, detail=detail)
-    return Finding(check=check, ok=True, detail=f"{ITEMS} questions of each stratum")
+                return Finding(check, False, detail)
+    return Finding(check, True, f"{ITEMS} questions of each stratum")
 
 
-def _field(instance: Instance, name: str) -> Any:
-    return getattr(instance, name)
-
-
-def _references(family: ModuleFamily, drawn: dict[str, list[Instance]]) -> Finding:
-    every = [one for found in drawn.values() for one in found]
-    begun = time.perf_counter()
-    verdicts = family.judge(every, [one.answer for one in every])
-    speed = len(every) / (time.perf_counter() - begun)
-    for instance, verdict in zip(every, verdicts, strict=True):
+def _references(environment: ModuleEnvironment, drawn: Drawn) -> Finding:
+    every, start = [one for instances in drawn.values() for one in instances], time.perf_counter()
+    verdicts = environment.judge(every, [one.answer for one in every])
+    for one, verdict in zip(every, verdicts, strict=True):
         if not verdict.valid:
-            detail = (
-                f"{instance.answer!r:.80} to {instance.question!r:.80}: {verdict.category}, {verdict.detail}"
-            )
-            return Finding(check="references score 1", ok=False, detail=detail)
-    return Finding(check="references score 1", ok=True, detail=f"{len(every)}, {speed:,.0f} answers a second")
+            detail = f"{one.answer!r:.80} to {one.question!r:.80}: {verdict.category}, {verdict.detail}"
+            return Finding("references score 1", False, detail)
+    speed = len(every) / (time.perf_counter() - start)
+    return Finding("references score 1", True, f"{len(every)}, {speed:,.0f} answers a second")
 
 
-def _stored(family: ModuleFamily, drawn: dict[str, list[Instance]]) -> Finding:
-    """What is read back from a data set, JSON in Parquet, is the same question with the same verdict."""
-    check = "the same when stored and read"
-    every = [one for found in drawn.values() for one in found]
+def _stored(environment: ModuleEnvironment, drawn: Drawn) -> Finding:
+    check, every = "the same when stored and read", [one for part in drawn.values() for one in part]
+    rows = [instance_row(environment, one, "plain") for one in every]
     try:
-        table = pa.Table.from_pylist(
-            [instance_row(family, one, "plain") for one in every], schema=instance_schema(family)
-        )
+        table = pa.Table.from_pylist(rows, schema=instance_schema(environment))
     except (UnicodeEncodeError, pa.ArrowException) as error:
-        return Finding(check=check, ok=False, detail=f"cannot be stored: {error}")
-    read = [instance_of(family, row, "row") for row in table.to_pylist()]
-    for one, again, verdict in zip(
-        every, read, family.judge(read, [one.answer for one in every]), strict=True
-    ):
-        if one != again or not verdict.valid:
-            return Finding(check=check, ok=False, detail=f"{one.question!r:.80} is not")
-    return Finding(check=check, ok=True, detail=f"{len(every)} questions as JSON and Parquet")
+        return Finding(check, False, f"cannot be stored: {error}")
+    read = [instance_of(environment, row, "row") for row in table.to_pylist()]
+    changed = [one for one, copy in zip(every, read, strict=True) if one != copy]
+    detail = f"{changed[0].question!r:.80} is not" if changed else f"{len(every)} questions"
+    return Finding(check, not changed, detail)
 
 
-def _junk(family: ModuleFamily, drawn: dict[str, list[Instance]]) -> Finding:
-    """Junk is neither right nor the end of the scorer."""
-    for found in drawn.values():
-        answers = (*JUNK, found[0].question)
-        for answer, verdict in zip(answers, family.judge([found[0]] * len(answers), answers), strict=True):
-            known = any(answer.strip() == one.answer.strip() for one in found)
-            if verdict.category == SCORER_FAILED or (verdict.valid and not known):
-                what = verdict.detail if verdict.category else "scores 1"
-                detail = f"{answer!r:.40} to {found[0].question!r:.80}: {what}"
-                return Finding(check="junk answers", ok=False, detail=detail)
-    return Finding(
-        check="junk answers", ok=True, detail=f"{len(JUNK) + 1} a stratum, none right, none breaks the scorer"
-    )
+def _junk(environment: ModuleEnvironment, drawn: Drawn) -> Finding:
+    for instances in drawn.values():
+        one, answers = instances[0], (*JUNK, instances[0].question)
+        references = {instance.answer.strip() for instance in instances}
+        for answer, verdict in zip(answers, environment.judge([one] * len(answers), answers), strict=True):
+            if verdict.category == SCORER_FAILED or (verdict.valid and answer.strip() not in references):
+                problem = verdict.detail if verdict.category else "scores 1"
+                return Finding("junk answers", False, f"{answer!r:.40} to {one.question!r:.80}: {problem}")
+    return Finding("junk answers", True, f"{len(JUNK) + 1} a stratum, none right, none breaks the scorer")
 
 
-def _guessing(family: ModuleFamily, drawn: dict[str, list[Instance]]) -> Iterator[Finding]:
-    for name, floor in constant_rates(family, [one for found in drawn.values() for one in found]).items():
-        commonest = Counter(one.answer for one in drawn[name]).most_common(1)[0][0]
-        detail = f"{commonest!r:.40} to every question is right for {floor:.1%}"
-        yield Finding(check=f"{name}: one answer to all", ok=floor <= GUESS_LIMIT, detail=detail)
-
-
-def _capacity(family: ModuleFamily, drawn: dict[str, list[Instance]]) -> Iterator[Finding]:
-    """Distinct questions, estimated from how many of those drawn were the same (birthday problem)."""
-    owner: dict[str, str] = {}
-    for stratum in family.space.strata:
-        found = drawn[stratum.name]
-        distinct = len({one.id for one in found})
-        pairs = sum(n * (n - 1) // 2 for n in Counter(one.id for one in found).values())
+def _capacity(environment: ModuleEnvironment, drawn: Drawn) -> Iterator[Finding]:
+    """Estimate the number of distinct instances from collisions (birthday problem)."""
+    owners: dict[str, str] = {}
+    for name, instances in drawn.items():
+        label, ids = environment.space.label(name), Counter(one.id for one in instances)
+        pairs = sum(n * (n - 1) // 2 for n in ids.values())
         size = ITEMS * (ITEMS - 1) / 2 / max(pairs, 1)
-        about = f"about {size:,.0f}" if pairs else f"more than {size:,.0f}"
-        detail = f"{distinct} of {ITEMS} drawn are distinct, {about} with knobs in the middle"
-        yield Finding(check=f"{stratum.label}: distinct questions", ok=size >= FEWEST, detail=detail)
-        shared = [one for one in found if owner.setdefault(one.id, stratum.name) != stratum.name]
+        detail = f"{len(ids)} of {ITEMS} are distinct, {'about' if pairs else 'more than'} {size:,.0f} in all"
+        yield Finding(f"{label}: distinct questions", size >= MIN_DISTINCT, detail)
+        shared = [one for one in instances if owners.setdefault(one.id, name) != name]
         if shared:
-            detail = f"{shared[0].question!r:.80} is in {owner[shared[0].id]!r} too; use separate ranges"
-            yield Finding(check=f"{stratum.label}: in this stratum alone", ok=False, detail=detail)
-
-
-def preset_text(family: ModuleFamily, file: str) -> str:
-    """A preset for a generator, with all knobs in the middle of their ranges."""
-    assert family.file
-    share = round(1 / len(family.space.strata), 4)
-    rest = round(1 - share * (len(family.space.strata) - 1), 4)
-    lines = []
-    for index, stratum in enumerate(family.space.strata):
-        values = {SHARE: rest if index == 0 else share, **_middle(stratum)}
-        lines.append(
-            f"    {stratum.name}: {{{', '.join(f'{name}: {value:g}' for name, value in values.items())}}}"
-        )
-    return _PRESET.format(name=family.file.stem, file=file, strata="\n".join(lines))
-
-
-_PRESET = """\
-# A run on the questions of {file}: envwright run ./{name}.yaml
-name: {name}
-# tiny is a policy of a million parameters that was taught another task; name your chat model here.
-model: tiny
-stages: 2
-instances: 64
-max_answer_tokens: 32
-
-family:
-  name: module
-  options: {{file: ./{file}}}
-
-# A knob of whole numbers at 2.5 is 2 for half of the questions, and 3 for the others.
-default_config:
-  strata:
-{strata}
-
-validation:
-  instances: 32
-
-engine: {{batch_size: 32, dtype: float32}}
-
-engineer:
-  # The policy itself is `checkpoint`; a rule needs no model that writes configs.
-  name: frontier
-
-rewards: {{format: 0.1, valid: 1.0, optimal: 0.0, partial: 0.0}}
-
-trl:
-  per_device_train_batch_size: 32
-  num_generations: 4
-  max_completion_length: 24
-  learning_rate: 1.0e-4
-  beta: 0.0
-  mask_truncated_completions: false
-  bf16: false
-  gradient_checkpointing: false
-  save_steps: 10
-"""
+            detail = f"{shared[0].question!r:.80} is in {owners[shared[0].id]!r} too; use separate ranges"
+            yield Finding(f"{label}: in this stratum alone", False, detail)

@@ -22,7 +22,7 @@ from trl import GRPOTrainer
 from envgen.dataset import read_table, write_table
 from envgen.environment import Environment, FaultCount
 from envgen.files import move_directory, write_json
-from envgen.processes import die_with_parent
+from envgen.processes import end_with_parent
 from envgen.rows import instance_schema
 from policy.chat.transformers_model import load
 from policy.child import tell
@@ -258,7 +258,7 @@ def main(spec: TrainSpec) -> None:
 
 if __name__ == "__main__":
     # A launcher puts its processes into sessions of their own, which do not end with it.
-    die_with_parent(os.getppid())
+    end_with_parent()
     if not torch.cuda.is_available():
         # Several processes would each call their device cpu:0, to which PyTorch loads no optimizer state.
         os.environ["ACCELERATE_TORCH_DEVICE"] = "cpu"

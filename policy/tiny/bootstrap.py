@@ -7,7 +7,6 @@ as a progress line `{"problem": ...}`, and ends with exit code 1.
 """
 
 import json
-import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,6 @@ from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 from envgen.dataset import read_dataset
 from envgen.errors import ModelError
 from envgen.files import move_directory, write_json
-from envgen.processes import die_with_parent
 from policy.chat.contract import Sampling
 from policy.chat.transformers_model import TransformersModel, load
 from policy.checkpoints import TAUGHT, was_taught_compact
@@ -207,5 +205,4 @@ def main(spec: BootstrapSpec) -> None:
 
 
 if __name__ == "__main__":
-    die_with_parent(os.getppid())
     main(BootstrapSpec.model_validate_json(Path(sys.argv[1]).read_text()))

@@ -9,7 +9,7 @@ from envgen.environment import Vocabulary
 from envgen.mapf.prompts import PromptStyle, answer, prompt
 from envgen.mapf.solver.solve import solve
 from envgen.mapf.vocabulary import VOCABULARY
-from envgen.puzzles.vocabulary import VOCABULARY as OF_PUZZLES
+from envgen.reasoning_gym import VOCABULARY as OF_PUZZLES
 from policy.checkpoints import SHIPPED
 from policy.tiny.tokenizer import END, build_tokenizer
 

@@ -2,6 +2,9 @@
 
 import json
 import os
+import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -10,265 +13,273 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from envgen.environment import FaultCount, Source
+from envgen.environment import FaultCount, Instance, Source
 from envgen.errors import ConfigError, DataError
 from envgen.module import skeleton
-from envgen.module.family import ModuleFamily, open_generator
+from envgen.module.environment import ModuleEnvironment
 from envgen.registry import EnvironmentSpec
 from envgen.rows import instance_of, instance_row
 from flows.cli import app
 
 SKELETON = Path(skeleton.__file__).read_text()
+GENERATE = "    a, b = rng.randrange(low, high), rng.randrange(low, high)\n"
+SCORE = "    said = answer.strip()\n"
+IN_TURN = ('    return f"What is', '    a, b = rng.choice([(12, 34), (34, 12)])\n    return f"What is')
 
 
-def changed(folder: Path, *replacements: tuple[str, str], limits: dict | None = None) -> ModuleFamily:
-    """The skeleton with some of its lines replaced, as a family."""
+def load(folder: Path, text: str, **limits: float) -> ModuleEnvironment:
+    file = folder / "made.py"
+    file.write_text(text)
+    options = {"file": str(file), "limits": limits}
+    environment = EnvironmentSpec(name="module", options=options).resolved().load()
+    assert isinstance(environment, ModuleEnvironment)
+    return environment
+
+
+def changed(folder: Path, *replacements: tuple[str, str], **limits: float) -> ModuleEnvironment:
+    """Return the environment of the skeleton with some of its lines replaced."""
     text = SKELETON
     for old, new in replacements:
         assert old in text
         text = text.replace(old, new)
-    file = folder / "made.py"
-    file.write_text(text)
-    options = {"file": str(file), "limits": limits or {}}
-    found = EnvironmentSpec(name="module", options=options).resolved().load()
-    assert isinstance(found, ModuleFamily)
-    return found
+    return load(folder, text, **limits)
 
 
-def draw(family: ModuleFamily, count: int = 20, digits: float = 2.0, seed: int = 0) -> list:
-    return family.generate("short", {"digits": digits}, count, Source(seed), frozenset()).instances
+def draw(
+    environment: ModuleEnvironment, count: int = 20, digits: float = 2.0, seed: int = 0
+) -> list[Instance]:
+    return environment.generate("short", {"digits": digits}, count, Source(seed), frozenset()).instances
 
 
-BODY = "    a, b = rng.randrange(low, high), rng.randrange(low, high)\n"
-SCORED = "    said = answer.strip()\n"
+def wait_for_end(process: int) -> None:
+    deadline = time.monotonic() + 10
+    while Path(f"/proc/{process}").exists() and " Z " not in Path(f"/proc/{process}/stat").read_text():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 @pytest.fixture(scope="module")
-def products(tmp_path_factory: pytest.TempPathFactory) -> ModuleFamily:
+def products(tmp_path_factory: pytest.TempPathFactory) -> ModuleEnvironment:
     return changed(tmp_path_factory.mktemp("products"))
 
 
-def test_strata_and_knobs_are_those_of_the_file_in_its_order(products: ModuleFamily) -> None:
+def test_strata_and_knobs_come_from_the_file(products: ModuleEnvironment) -> None:
     assert products.space.names == ("short", "long")
     (digits,) = products.space["long"].knobs
-    assert (digits.low, digits.high, digits.step, digits.description) == (
-        4,
-        6,
-        1,
-        "the digits of each factor",
-    )
+    assert (digits.low, digits.high, digits.step) == (4, 6, 1)
+    assert digits.description == "the digits of each factor"
     assert products.space.identity == "canonical"
+    assert products.corners(products.space["long"]) == [{"digits": 4}, {"digits": 6}]
 
 
-def test_a_draw_depends_on_its_source_alone_and_splits_whole_knobs(products: ModuleFamily) -> None:
-    first, again = draw(products, 40, 2.5), draw(products, 40, 2.5)
-    assert first == again
-    assert len({one.id for one in first}) == 40
-    digits = [len(str(one.payload["entry"]["metadata"]["factors"][0])) for one in first]
+def test_a_draw_depends_on_its_source_and_splits_integer_knobs(products: ModuleEnvironment) -> None:
+    instances = draw(products, 40, 2.5)
+    assert instances == draw(products, 40, 2.5) != draw(products, 40, 2.5, seed=1)
+    assert len({instance.id for instance in instances}) == 40
+    digits = [len(str(instance.payload["entry"]["metadata"]["factors"][0])) for instance in instances]
     assert (digits.count(2), digits.count(3)) == (20, 20)
-    assert first != draw(products, 40, 2.5, seed=1)
 
 
-def test_mirrored_questions_are_one_by_the_identity_of_the_file_and_two_without(tmp_path: Path) -> None:
-    both = [('    return f"What is', '    a, b = rng.choice([(12, 34), (34, 12)])\n    return f"What is')]
-    ids = {changed(tmp_path, *both).entry("short", {"digits": 2}, seed).id for seed in range(20)}
-    assert len(ids) == 1
-    family = changed(tmp_path, *both, ("def identity(", "def unused("))
-    assert len({family.entry("short", {"digits": 2}, seed).id for seed in range(20)}) == 2
-    assert family.space.identity == "textual"
+def test_identity_of_the_file_joins_mirrored_questions(tmp_path: Path) -> None:
+    for extra, ids in (((), 1), ((("def identity(", "def unused("),), 2)):
+        environment = changed(tmp_path, IN_TURN, *extra)
+        assert len({environment.entry("short", {"digits": 2}, seed).id for seed in range(20)}) == ids
+    assert environment.space.identity == "textual"
 
 
-def test_references_are_right_also_after_a_round_trip_through_a_data_set(products: ModuleFamily) -> None:
+def test_references_are_valid_also_tagged_and_from_a_data_set(products: ModuleEnvironment) -> None:
     rows = [json.loads(json.dumps(instance_row(products, one, "tagged"))) for one in draw(products)]
     assert all("<answer>" in row["prompt"] for row in rows)
-    read = [instance_of(products, row, "row") for row in rows]
-    assert all(verdict.valid for verdict in products.judge(read, [one.answer for one in read]))
-    tagged = [f"I think 5.\n<answer>1</answer> no, <answer> {one.answer} </answer>" for one in read]
-    assert all(verdict.valid for verdict in products.judge(read, tagged))
+    instances = [instance_of(products, row, "row") for row in rows]
+    for completion in ("{}", "I think 5.\n<answer>1</answer> no, <answer> {} </answer>"):
+        verdicts = products.judge(instances, [completion.format(one.answer) for one in instances])
+        assert all(verdict.valid for verdict in verdicts)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.text(st.characters(exclude_categories=()), max_size=200))
-def test_hostile_answers_get_a_category(products: ModuleFamily, text: str) -> None:
+def test_hostile_answers_get_a_category(products: ModuleEnvironment, text: str) -> None:
     (verdict,) = products.judge(draw(products, 1), [text])
     assert verdict.category in {"no_answer", "wrong"}
 
 
-def test_an_answer_of_ten_megabytes_is_not_scored(products: ModuleFamily) -> None:
+def test_an_answer_of_ten_megabytes_is_not_scored(products: ModuleEnvironment) -> None:
     (verdict,) = products.judge(draw(products, 1), ["9" * 10_000_000])
     assert verdict.category == "no_answer"
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "problem"),
     [
-        ("while True: pass", "no answer within 1 s"),
+        ("import re; re.match('(a*)*b', 'a' * 40)", "no answer within 0.5 s"),
         ("import os; os._exit(7)", "ended with exit code 7"),
-        ("import os; os.kill(os.getpid(), 11)", "killed by SIGSEGV"),
-        ("x = bytearray(1 << 40)", "MemoryError"),
-        ("import sys; sys.exit(3)", "SystemExit: 3"),
+        ("x = bytearray(1 << 40)", r"MemoryError: +\(made.py, line \d+, in generate\)"),
         ("return 'What?', 5", "its answer is 5; expected a text"),
-        ("return 'What?'", "expected \\(question, answer, metadata\\)"),
+        ("return 'What?'", r"expected \(question, answer, metadata\)"),
         ("return 'What?', 'That', {1, 2}", "metadata"),
-        ("return '', 'That'", "its question is ''"),
-        ("raise KeyError('nope')", "KeyError: 'nope'"),
+        ("raise KeyError('nope')", r"KeyError: 'nope' \(made.py, line \d+, in generate\)"),
     ],
 )
-def test_a_generator_that_fails_is_named_with_the_seed(tmp_path: Path, line: str, said: str) -> None:
-    family = changed(tmp_path, (BODY, f"{BODY}    {line}\n"), limits={"seconds": 1})
-    with pytest.raises(ConfigError, match=said) as caught:
-        draw(family)
-    assert f"{family.file}: short with digits 2, seed " in str(caught.value)
+def test_a_generator_that_fails_is_named_with_the_seed(tmp_path: Path, line: str, problem: str) -> None:
+    environment = changed(tmp_path, (GENERATE, f"{GENERATE}    {line}\n"), seconds=0.5)
+    with pytest.raises(ConfigError, match=problem) as caught:
+        draw(environment)
+    assert f"{environment.file}: short with digits 2, seed " in str(caught.value)
 
 
 def test_a_generator_may_print(tmp_path: Path) -> None:
-    family = changed(
-        tmp_path, (BODY, f"{BODY}    print('hello', flush=True)\n    import os; os.write(2, b'x')\n")
-    )
-    assert len(draw(family)) == 20
+    line = "    print('hello', flush=True)\n    import os; os.write(2, b'x')\n"
+    assert len(draw(changed(tmp_path, (GENERATE, GENERATE + line)))) == 20
 
 
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
-        ("while True: pass", "no answer within 1 s"),
-        ("import os; os._exit(7)", "ended with exit code 7"),
-        ("raise ValueError('what')", "ValueError: what"),
-        ("return 'yes'", "score returned 'yes'"),
-        ("return 1.5", "score returned 1.5"),
-        ("return float('nan')", "ValueError"),
-    ],
-)
-def test_a_scorer_that_fails_is_a_category_and_too_many_stop_the_stage(
-    tmp_path: Path, line: str, said: str
-) -> None:
-    family = changed(
-        tmp_path, (SCORED, f"{SCORED}    if said == '13':\n        {line}\n"), limits={"seconds": 1}
-    )
-    one = draw(family, 1)[0]
-    verdicts = family.judge([one] * 3, ["13", one.answer, "14"])
-    assert [verdict.category for verdict in verdicts] == ["scorer_failed", None, "wrong"]
-    assert said in verdicts[0].detail
-    with pytest.raises(DataError, match="1 of 3 answers could not be judged"):
-        FaultCount(family.space).add(verdicts, last=True)
+SCORERS = {
+    "hang": ("while True: pass", "no answer within 0.5 s"),
+    "hang in a library": ("import re; re.match('(a*)*b', 'a' * 40)", "no answer within 0.5 s"),
+    "exit": ("import os; os._exit(7)", "ended with exit code 7"),
+    "crash": ("import os; os.kill(os.getpid(), 11)", "killed by SIGSEGV"),
+    "raise": ("raise ValueError('what')", "ValueError: what (made.py, line"),
+    "exit politely": ("import sys; sys.exit(3)", "SystemExit: 3"),
+    "allocate": ("x = bytearray(1 << 40)", "MemoryError"),
+    "text": ("return 'yes'", "returned 'yes'"),
+    "large text": ("return 'y' * 300_000", "returned 'yyy"),
+    "too large": ("return 1.5", "returned 1.5"),
+    "huge": ("return 10 ** 6000", "ValueError"),
+    "nan": ("return float('nan')", "ValueError"),
+    "close the socket": ("import os; os.closerange(3, 99); import time; time.sleep(9)", "closed or flooded"),
+    "write to the socket": (
+        "import os; [os.write(n, b'spam\\n') for n in range(3, 99)"
+        " if 'socket' in os.path.realpath(f'/proc/self/fd/{n}')]",
+        "wrote into the",
+    ),
+}
 
 
-def test_a_scorer_that_is_slow_with_every_answer_does_not_hold_up_a_batch(tmp_path: Path) -> None:
-    slow = (SCORED, f"{SCORED}    import time; time.sleep(0.2)\n")
-    family = changed(tmp_path, slow, limits={"batch_seconds": 0.5})
-    one, begun = draw(family, 1)[0], time.monotonic()
-    verdicts = family.judge([one] * 40, [one.answer] * 40)
-    assert time.monotonic() - begun < 4
+@pytest.mark.parametrize(("line", "problem"), SCORERS.values(), ids=SCORERS)
+def test_a_scorer_that_fails_is_a_fault_within_its_deadline(tmp_path: Path, line: str, problem: str) -> None:
+    code = f"{SCORE}    if said == '13':\n        {line}\n"
+    environment = changed(tmp_path, (SCORE, code), seconds=0.5)
+    one = draw(environment, 1)[0]
+    environment.judge_one(one, "1")  # the first request in a busy process also imports
+    start = time.monotonic()
+    fault = environment.judge_one(one, "13")
+    assert time.monotonic() - start < 3
+    assert fault.category == "scorer_failed"
+    assert f"{environment.file}: score: " in fault.detail
+    assert problem in fault.detail
+    verdicts = environment.judge([one] * 2, [one.answer, "14"])
+    assert [verdict.category for verdict in verdicts] == [None, "wrong"]
+
+
+def test_a_slow_scorer_does_not_hold_up_a_batch(tmp_path: Path) -> None:
+    slow = (SCORE, f"{SCORE}    import time; time.sleep(0.1)\n")
+    environment = changed(tmp_path, slow, batch_seconds=0.3)
+    one = draw(environment, 1)[0]
+    verdicts = environment.judge([one] * 40, [one.answer] * 40)
     assert verdicts[0].valid
     assert verdicts[-1].category == "scorer_failed"
-    assert "took more than 0.5 s" in verdicts[-1].detail
+    assert "raise limits.batch_seconds" in verdicts[-1].detail
 
 
-def test_few_faults_do_not_stop_a_stage_and_many_do_before_its_end(products: ModuleFamily) -> None:
+def test_too_many_faults_stop_a_stage(products: ModuleEnvironment) -> None:
     one = draw(products, 1)[0]
     right, wrong = products.judge([one] * 2, [one.answer, "1"])
-    failed = wrong.model_copy(update={"category": "scorer_failed", "detail": "broke"})
+    fault = wrong.model_copy(update={"category": "scorer_failed", "detail": "broke"})
     faults = FaultCount(products.space)
-    faults.add([failed] * 10 + [right] * 10)
-    with pytest.raises(DataError, match=r"11 of 21 answers could not be judged.*broke"):
-        faults.add([failed])
-    FaultCount(products.space).add([failed] + [right] * 99, last=True)
-
-
-def test_too_many_faults_of_a_short_stage_stop_it_at_its_end(products: ModuleFamily) -> None:
-    one = draw(products, 1)[0]
-    right, wrong = products.judge([one] * 2, [one.answer, "1"])
-    faults = FaultCount(products.space)
-    faults.add([wrong.model_copy(update={"category": "scorer_failed"})] * 4)
-    faults.add([right] * 96)
+    faults.add([fault] * 10 + [right] * 10)
+    with pytest.raises(DataError, match=r"11 of 21 answers could not be judged.*broke; mend the scorer"):
+        faults.add([fault])
+    FaultCount(products.space).add([fault] + [right] * 99, last=True)
     with pytest.raises(DataError, match="4 of 100 answers could not be judged"):
-        faults.add([], last=True)
+        FaultCount(products.space).add([fault] * 4 + [right] * 96, last=True)
 
 
-def test_a_scorer_that_is_killed_leaves_nothing_it_has_started(tmp_path: Path) -> None:
+def test_processes_of_a_scorer_end_with_its_deadline(tmp_path: Path) -> None:
     command = ["sh", "-c", f"echo $$ > {tmp_path}/pid; exec sleep 60"]
-    started = f"{SCORED}    import subprocess; subprocess.run({command})\n"
-    family = changed(tmp_path, (SCORED, started), limits={"seconds": 2})
-    one = draw(family, 1)[0]
-    (verdict,) = family.judge([one], [one.answer])
-    assert "was killed" in verdict.detail
-    deadline = time.monotonic() + 10
-    while Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}").exists():
-        assert time.monotonic() < deadline
+    environment = changed(
+        tmp_path, (SCORE, f"{SCORE}    import subprocess; subprocess.run({command})\n"), seconds=1
+    )
+    assert "was killed" in environment.judge(draw(environment, 1), ["1"])[0].detail
+    wait_for_end(int((tmp_path / "pid").read_text()))
+
+
+def test_a_hanging_scorer_ends_with_its_killed_parent(tmp_path: Path) -> None:
+    hang = f"    import os, re; open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid()) + ' ')\n"
+    file = changed(tmp_path, (SCORE, f"{SCORE}{hang}    re.match('(a*)*b', 'a' * 40)\n")).file
+    code = (
+        "import threading; from pathlib import Path; from envgen.environment import Source;"
+        "from tests.envgen.module.test_module import *;"
+        f"e = EnvironmentSpec(name='module', options={{'file': {str(file)!r}}}).resolved().load();"
+        "threading.Thread(target=draw, args=(e, 1)).start(); e.judge(draw(e, 1), ['1'])"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", code])
+    while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text().endswith(" "):
+        assert parent.poll() is None
         time.sleep(0.05)
+    parent.kill()
+    parent.wait()
+    wait_for_end(int((tmp_path / "pid").read_text()))
 
 
-def test_a_file_may_have_annotations_as_texts(tmp_path: Path) -> None:
+def test_a_closed_worker_leaves_no_process(tmp_path: Path) -> None:
+    environment = changed(tmp_path, (GENERATE, f"{GENERATE}    import os; low = os.getpid()\n"))
+    process = environment.worker.call("draw", "short", {"digits": 2}, 0) and environment.worker._process
+    assert process
+    environment.worker.close()
+    with pytest.raises(ProcessLookupError):
+        os.kill(process.pid, signal.SIGCONT)
+
+
+def test_annotations_may_be_texts(tmp_path: Path) -> None:
     more = (
         "from __future__ import annotations\nfrom dataclasses import dataclass\n"
         "@dataclass\nclass Pair:\n    first: int = 1\n"
     )
-    (tmp_path / "made.py").write_text(f"{more}{SKELETON}")
-    found = EnvironmentSpec(name="module", options={"file": str(tmp_path / "made.py")}).resolved().load()
-    assert found.space.names == ("short", "long")
+    assert load(tmp_path, f"{more}{SKELETON}").space.names == ("short", "long")
 
 
-def test_a_setting_that_the_config_lacks_is_refused(tmp_path: Path) -> None:
-    text = SKELETON.replace('"long": {"digits"', '"long": {"digit"')
-    assert text != SKELETON
-    (tmp_path / "made.py").write_text(text)
-    with pytest.raises(ConfigError, match=r"STRATA\.long\.digit: Config has no such field; known are"):
-        EnvironmentSpec(name="module", options={"file": str(tmp_path / "made.py")}).resolved()
-
-
-def test_of_many_knobs_each_is_tried_at_both_ends(products: ModuleFamily) -> None:
-    knobs = tuple(
-        products.space["long"].knobs[0].model_copy(update={"name": f"knob{number}"}) for number in range(9)
-    )
+def test_of_many_knobs_each_is_tried_at_both_ends(products: ModuleEnvironment) -> None:
+    (digits,) = products.space["long"].knobs
+    knobs = tuple(digits.model_copy(update={"name": f"knob{number}"}) for number in range(9))
     corners = products.corners(products.space["long"].model_copy(update={"knobs": knobs}))
     assert len(corners) == 64
     assert all({corner[knob.name] for corner in corners} == {knob.low, knob.high} for knob in knobs)
-    assert products.corners(products.space["long"]) == [{"digits": 4}, {"digits": 6}]
 
 
-def test_a_file_that_changed_stops_the_run(tmp_path: Path) -> None:
-    family = changed(tmp_path)
-    family.file.write_text(SKELETON + "\n# another\n")
+def test_a_file_that_changed_or_went_stops_the_run(tmp_path: Path) -> None:
+    environment = changed(tmp_path)
+    environment.file.write_text(SKELETON + "\n# another\n")
     with pytest.raises(ConfigError, match="changed since the run began"):
-        draw(family)
-
-
-def test_the_space_is_known_without_the_file(tmp_path: Path) -> None:
-    options = changed(tmp_path)._options.model_dump(mode="json")
-    (tmp_path / "made.py").unlink()
-    again = EnvironmentSpec(name="module", options=options).resolved().load()
-    assert again.space.names == ("short", "long")
+        draw(environment)
+    (tmp_path / "other").mkdir()
+    other = changed(tmp_path / "other")
+    other.file.unlink()
+    options = other.options.model_dump(mode="json")
+    gone = EnvironmentSpec(name="module", options=options).resolved().load()
+    assert gone.space.names == ("short", "long")
     with pytest.raises(ConfigError, match="is not there"):
-        again.generate("short", {"digits": 2}, 1, Source(0), frozenset())
+        gone.generate("short", {"digits": 2}, 1, Source(0), frozenset())
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "problem"),
     [
         ("def generate(", "def unused(", "generate: is missing"),
         ("def score(", "def unused(", "score: is missing"),
         ("class Config(BaseModel)", "class Config", "Config: is missing"),
         ("(4, 6)", "(4, 9)", "no range within 1 to 6"),
         ("ge=1, le=6, ", "", "no int or float with two bounds"),
+        (
+            '"long": {"digits"',
+            '"long": {"digit"',
+            r"STRATA\.long\.digit: Config has no such field; known are",
+        ),
         ("import Random", "import Rand0m", "cannot import name"),
+        (SKELETON, "import time; time.sleep(", "SyntaxError"),
     ],
 )
-def test_a_file_that_lacks_a_part_says_so(tmp_path: Path, old: str, new: str, said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
+def test_a_file_that_lacks_a_part_is_refused(tmp_path: Path, old: str, new: str, problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem):
         changed(tmp_path, (old, new))
-
-
-def test_worker_processes_do_not_stay(tmp_path: Path) -> None:
-    family = changed(tmp_path)
-    draw(family, 1)
-    process = family.worker._process
-    assert process
-    family.worker.close()
-    deadline = time.monotonic() + 10
-    while time.monotonic() < deadline and Path(f"/proc/{process.pid}").exists():
-        time.sleep(0.05)
-    with pytest.raises(ProcessLookupError):
-        os.kill(process.pid, 0)
 
 
 def test_new_writes_a_generator_that_passes_the_check(
@@ -276,47 +287,43 @@ def test_new_writes_a_generator_that_passes_the_check(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert CliRunner().invoke(app, ["family", "new", "riddles"], catch_exceptions=False).exit_code == 0
-    done = CliRunner().invoke(app, ["family", "check", "riddles.py"], catch_exceptions=False)
-    assert done.exit_code == 0
-    assert "nothing wrong was found" in done.output
+    result = CliRunner().invoke(app, ["family", "check", "riddles.py"], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
     with pytest.raises(ConfigError, match="is there already"):
         CliRunner().invoke(app, ["family", "new", "riddles"], catch_exceptions=False)
+    with pytest.raises(ConfigError, match="there is no such file"):
+        CliRunner().invoke(app, ["family", "check", "none.py"], catch_exceptions=False)
 
 
 @pytest.mark.parametrize(
-    ("replacements", "said"),
+    ("replacements", "findings"),
     [
         (
-            [(BODY, BODY + "    import random; a = random.SystemRandom().randrange(10, 99)\n")],
-            "twice in one process",
+            [(GENERATE, "    import random; a, b = 10, random.SystemRandom().randrange(10, 20)\n")],
+            ["twice in one process", "distinct questions", "in this stratum alone"],
         ),
-        ([(BODY, BODY + "    a = 10 + hash(str(b)) % 80\n")], "with another hash seed"),
         (
-            [("str(a * b)", "str(a * b + 1)"), ('entry["answer"])', 'entry["answer"]) - 1')],
-            "references score 1",
+            [(GENERATE, GENERATE + "    a = 10 + hash(str(b)) % 80\n"), ("return 0.0", "return 1.0")],
+            ["with another hash seed", "junk answers"],
         ),
-        ([('f"What is', 'f"\\ud800 What is')], "the same when stored and read"),
-        ([("return 0.0", "return 1.0")], "junk answers"),
-        ([(SCORED, "    said = str(int(answer))\n")], "junk answers"),
-        ([(BODY, "    a, b = 10, rng.choice([10, 10, 20])\n")], "one answer to all"),
-        ([('int(said) == int(entry["answer"])', 'len(said) == len(entry["answer"])')], "one answer to all"),
-        ([(BODY, "    a, b = 10, rng.randrange(10, 20)\n")], "distinct questions"),
-        ([("(4, 6)", "(2, 3)")], "in this stratum alone"),
         (
-            [(BODY, BODY + "    if config.digits == 6: raise ValueError('too long')\n")],
-            "ValueError: too long",
+            [("str(a * b)", "str(a * b + 1)"), (SCORE, "    said, entry['answer'] = answer, '1'\n")],
+            ["references score 1"],
         ),
+        (
+            [(GENERATE, "    a, b = 10, rng.choice([10, 10, 20])\n"), ('f"What is', 'f"\\ud800 What is')],
+            ["the same when stored and read", "one answer to all"],
+        ),
+        ([(SCORE, "    said = str(int(answer))\n")], ["junk answers"]),
+        ([("(4, 6)", "(2, 3)")], ["in this stratum alone"]),
+        ([(GENERATE, f"{GENERATE}    if config.digits == 6: raise ValueError('too long')\n")], ["too long"]),
     ],
 )
-def test_the_check_finds_what_is_wrong(
-    tmp_path: Path, replacements: list[tuple[str, str]], said: str
+def test_the_check_finds_defects(
+    tmp_path: Path, replacements: list[tuple[str, str]], findings: list[str]
 ) -> None:
     file = changed(tmp_path, *replacements).file
-    done = CliRunner().invoke(app, ["family", "check", str(file)])
-    assert done.exit_code == 1
-    assert said in "\n".join(line for line in done.output.splitlines() if line.startswith("WRONG"))
-
-
-def test_open_generator_names_the_file_that_is_missing(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="there is no such file"):
-        open_generator(tmp_path / "none.py")
+    result = CliRunner().invoke(app, ["family", "check", str(file)])
+    assert result.exit_code == 1
+    wrong = [line for line in result.output.splitlines() if line.startswith("WRONG")]
+    assert all(any(finding in line for line in wrong) for finding in findings), wrong

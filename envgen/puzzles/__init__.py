@@ -1,1 +1,0 @@
-"""Generators of reasoning-gym as a task family."""

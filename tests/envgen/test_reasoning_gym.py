@@ -1,0 +1,194 @@
+"""Puzzles of reasoning-gym: what is drawn, and scorers under attack."""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import unicodedata
+from collections import Counter
+from pathlib import Path
+from random import Random
+
+import pytest
+from pydantic import ValidationError
+
+from envgen import reasoning_gym
+from envgen.environment import Instance, Source
+from envgen.errors import ConfigError, SamplingError
+from envgen.module.check import JUNK
+from envgen.reasoning_gym import GENERATORS, VERSION, Options, PuzzleStratum, ReasoningGym
+from envgen.registry import EnvironmentSpec
+from envgen.rows import instance_of, instance_row
+
+pytest.importorskip("reasoning_gym")
+
+
+def load(*strata: dict) -> ReasoningGym:
+    environment = EnvironmentSpec(name="reasoning-gym", options={"strata": list(strata)}).resolved().load()
+    assert isinstance(environment, ReasoningGym)
+    return environment
+
+
+def load_all() -> ReasoningGym:
+    """Return an environment with all generators, each setting as a knob."""
+    return load(
+        *(
+            {"name": name, "generator": name, "settings": {k: [s.low, s.high] for k, s in settings.items()}}
+            for name, settings in GENERATORS.items()
+        )
+    )
+
+
+@pytest.fixture(scope="module")
+def puzzles() -> ReasoningGym:
+    return load_all()
+
+
+def draw(environment: ReasoningGym, stratum: str, count: int = 12) -> list[Instance]:
+    """Return at least `count` instances of a stratum, at every corner."""
+    corners = environment.corners(environment.space[stratum])
+    seeds = range(-(-count // len(corners)))
+    return [environment.entry(stratum, corner, seed) for corner in corners for seed in seeds]
+
+
+def middle(environment: ReasoningGym, stratum: str) -> dict[str, float]:
+    return {knob.name: (knob.low + knob.high) / 2 for knob in environment.space[stratum].knobs}
+
+
+@pytest.mark.parametrize("name", GENERATORS)
+def test_references_are_valid_at_every_corner_also_from_json(puzzles: ReasoningGym, name: str) -> None:
+    instances = draw(puzzles, name, 40)
+    rows = [json.loads(json.dumps(instance_row(puzzles, one, "compact"))) for one in instances]
+    copies = [instance_of(puzzles, row, "row") for row in rows]
+    assert copies == instances
+    verdicts = puzzles.judge(copies, [one.answer for one in copies])
+    assert all(verdict.valid for verdict in verdicts)
+    # Different problems differ in the short question too.
+    assert len({row["prompt"] for row in rows}) == len({one.question for one in instances})
+    assert all(len(row["prompt"]) <= len(row["question"]) + 10 for row in rows)
+
+
+def test_instances_are_the_same_in_every_version_and_process(puzzles: ReasoningGym) -> None:
+    """An upgrade that draws other questions, or asks them in other words, is seen."""
+    corners = [
+        [[one.question, one.answer, one.id] for one in draw(puzzles, name, 20)] for name in sorted(GENERATORS)
+    ]
+    rows = []
+    for name in puzzles.space.names:
+        sample = puzzles.generate(name, middle(puzzles, name), 12, Source(5, stage=1), frozenset())
+        rows += [instance_row(puzzles, one, "compact") for one in sample.instances]
+    digests = [hashlib.sha256(json.dumps(value).encode()).hexdigest()[:16] for value in (corners, rows)]
+    assert (VERSION, digests) == ("0.1.25", ["cd598a3965d02734", "04fa89f3d6ee4ead"])
+    code = (
+        "import json; from tests.envgen.test_reasoning_gym import *; environment = load_all();"
+        "print(json.dumps([[[i.question, i.answer, i.id] for i in draw(environment, name, 20)]"
+        " for name in sorted(GENERATORS)]))"
+    )
+    other = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | {"PYTHONHASHSEED": "7"},
+        capture_output=True,
+        check=True,
+    )
+    assert json.loads(other.stdout) == corners
+
+
+@pytest.mark.parametrize("name", ["chain_sum", "products", "shortest_path"])
+def test_equal_problems_have_equal_ids(puzzles: ReasoningGym, name: str) -> None:
+    low = {knob.name: knob.low for knob in puzzles.space[name].knobs}
+    by_id: dict[str, list[Instance]] = {}
+    for seed in range(1_000):
+        instance = puzzles.entry(name, low, seed)
+        by_id.setdefault(instance.id, []).append(instance)
+    equal = [group for group in by_id.values() if len({one.question for one in group}) > 1]
+    assert equal, "no two questions in other words were recognised as equal"
+    for group in equal:
+        assert len({len(one.answer.split()) for one in group}) == 1
+        assert name == "shortest_path" or len({one.answer for one in group}) == 1
+
+
+def test_training_shares_no_instance_with_held_out_ones(puzzles: ReasoningGym) -> None:
+    for name in puzzles.space.names:
+        knobs = middle(puzzles, name)
+        held = puzzles.generate(name, knobs, 20, Source(0, purpose="validation"), frozenset()).instances
+        ids = frozenset(one.id for one in held)
+        drawn = puzzles.generate(name, knobs, 60, Source(0), ids).instances
+        assert len({one.id for one in drawn} | ids) == 80, name
+
+
+def test_labels_have_exact_counts() -> None:
+    paths = {"name": "paths", "generator": "shortest_path"}
+    some = load({**paths, "settings": {"side": 5, "infeasible_ratio": [0, 1]}})
+    sample = some.generate("paths", {"infeasible_ratio": 0.3}, 40, Source(0), frozenset()).instances
+    assert sum("infeasible" in one.labels for one in sample) == 12
+    assert sum(one.answer == "infeasible" for one in sample) == 12
+    never = load({**paths, "settings": {"side": 5, "blocked": 0.45, "infeasible_ratio": 0}})
+    sample = never.generate("paths", {}, 40, Source(0), frozenset()).instances
+    assert not any(one.answer == "infeasible" or one.labels for one in sample)
+
+
+def test_no_program_rewrites_itself_to_nothing() -> None:
+    environment = load({"name": "programs", "generator": "ab", "settings": {"tokens": 4}})
+    assert all(environment.entry("programs", {}, seed).answer for seed in range(200))
+
+
+def test_too_small_a_space_names_its_size() -> None:
+    environment = load({"name": "small", "generator": "products", "settings": {"digits": 1}})
+    with pytest.raises(SamplingError, match="small: only 55 of 100 distinct instances"):
+        environment.generate("small", {}, 100, Source(0), frozenset())
+
+
+@pytest.mark.parametrize(
+    ("wrong", "problem"),
+    [
+        ({"generator": "countdown"}, "'countdown' is not allowed"),
+        ({"generator": "chain_sum", "settings": {"digts": 2}}, "no such setting; known are terms, digits"),
+        ({"generator": "chain_sum", "settings": {"digits": [1, 9]}}, "within 1 to 6"),
+        ({"generator": "chain_sum", "settings": {"digits": [2, 2]}}, "no range"),
+    ],
+)
+def test_wrong_strata_are_named(wrong: dict, problem: str) -> None:
+    with pytest.raises(ValidationError, match=problem):
+        PuzzleStratum.model_validate({"name": "x", **wrong})
+
+
+def test_a_missing_package_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reasoning_gym, "find_spec", lambda _: None)
+    environment = ReasoningGym(Options(strata=(PuzzleStratum(name="x", generator="ab"),)))
+    with pytest.raises(ConfigError, match=r"pip install -c constraints\.txt -e '\.\[reasoning-gym\]'"):
+        environment.generate("x", {}, 1, Source(0), frozenset())
+
+
+def attacks(one: Instance, canary: Path, rng: Random) -> list[str]:
+    """Return hostile answers: code, junk, and mutations of the reference."""
+    code, right = f"__import__('os').system('touch {canary}')", one.answer
+    answers = [*JUNK, code, f"[{code}]", f"['{code}']", f"{{{code}}}", f"lambda: {code}", f"{right} + {code}"]
+    answers += ["NaN+nanj", right * 2, f"{right} or {right[::-1]}", right + "\0", "answer: " + right]
+    alphabet = "0123456789+-*/().,[]{}'\"\\\n\t _xXeEjJ#ABnaifty\0\u0663\u2212\uff11\U0001f600"
+    for _ in range(40):
+        text = list(right)
+        for _ in range(rng.randint(1, 4)):
+            place = rng.randrange(len(text) + 1)
+            text[place : place + rng.randint(0, 2)] = rng.choice(alphabet)
+        answers.append("".join(text))
+    return answers + ["".join(rng.choices(alphabet, k=rng.randint(1, 60))) for _ in range(20)]
+
+
+def letters(text: str) -> Counter[str]:
+    """Return the counts of letters and digits, with digits of all scripts as ASCII."""
+    return Counter(str(unicodedata.digit(c, c)) for c in text.lower() if c.isalnum())
+
+
+@pytest.mark.parametrize("name", GENERATORS)
+def test_scorers_under_attack(puzzles: ReasoningGym, name: str, tmp_path: Path) -> None:
+    """No code is run, nothing breaks a scorer, and only the reference is valid."""
+    rng, canary = Random(name), tmp_path / "canary"
+    pairs = [(one, text) for one in draw(puzzles, name, 16)[:16] for text in attacks(one, canary, rng)]
+    verdicts = puzzles.judge([one for one, _ in pairs], [text for _, text in pairs])
+    assert not canary.exists()
+    for (one, text), verdict in zip(pairs, verdicts, strict=True):
+        assert verdict.category != "scorer_failed", verdict.detail
+        if verdict.valid and name != "shortest_path":
+            # The same but for zeros in front or behind, signs, quotes and white space.
+            assert letters(text) - letters(one.answer) <= Counter({"0": 9, "e": 1}), (one.answer, text)
