@@ -65,16 +65,14 @@ class Counts(Frozen):
     @model_validator(mode="after")
     def _add_up(self) -> Self:
         if self.optimal > self.valid or self.valid + sum(self.failures.values()) != self.n:
-            raise ValueError(
-                f"{self.valid} valid, {self.optimal} of them optimal, "
-                f"and {sum(self.failures.values())} failures do not make {self.n} answers"
+            counts = (
+                f"{self.valid} valid, {self.optimal} of them optimal, {sum(self.failures.values())} failures"
             )
+            raise ValueError(f"{counts}: do not make {self.n} answers")
         for label, has in self.labels.items():
             if has.valid > min(has.n, self.valid) or self.valid - has.valid > self.n - has.n:
-                raise ValueError(
-                    f"{label}: {has.n} of {self.n} answers and {has.valid} of {self.valid} valid ones do not "
-                    "fit together"
-                )
+                counts = f"{has.n} of {self.n} answers and {has.valid} of {self.valid} valid ones"
+                raise ValueError(f"{label}: {counts} do not fit together")
         return self
 
     @property
@@ -102,10 +100,7 @@ class Counts(Frozen):
     def percents(self, label: str) -> tuple[int, int] | None:
         """Percent valid of both, as they are shown; None as in `split`."""
         parts = self.split(label)
-        if parts is None:
-            return None
-        has, lacks = parts
-        return round(100 * has.valid / has.n), round(100 * lacks.valid / lacks.n)
+        return parts and (round(100 * parts[0].valid / parts[0].n), round(100 * parts[1].valid / parts[1].n))
 
     def rates(self, label: str) -> tuple[Rate, Rate] | None:
         """Share of valid answers of both; None as in `split`."""
@@ -150,10 +145,10 @@ class Judged(NamedTuple):
 
 def count_verdicts(space: Space, answers: Iterable[Judged]) -> Breakdown:
     """The breakdown of judged answers, strata in the order of the space."""
-    found: dict[str, list[Judged]] = {name: [] for name in space.names}
+    groups: dict[str, list[Judged]] = {name: [] for name in space.names}
     for answer in answers:
-        found.setdefault(answer.stratum, []).append(answer)
-    return Breakdown(strata={name: _counts(space, group) for name, group in found.items() if group})
+        groups.setdefault(answer.stratum, []).append(answer)
+    return Breakdown(strata={name: _counts(space, group) for name, group in groups.items() if group})
 
 
 def _counts(space: Space, answers: list[Judged]) -> Counts:
@@ -179,18 +174,18 @@ def _counts(space: Space, answers: list[Judged]) -> Counts:
 
 
 def _labelled(parts: list[Counts], name: str) -> Labelled:
-    found = [part.labels[name] for part in parts]
-    return Labelled(n=sum(one.n for one in found), valid=sum(one.valid for one in found))
+    counts = [part.labels[name] for part in parts]
+    return Labelled(n=sum(c.n for c in counts), valid=sum(c.valid for c in counts))
 
 
-def _names(found: Iterable[Mapping[str, object]]) -> list[str]:
-    return list(dict.fromkeys(name for one in found for name in one))
+def _names(mappings: Iterable[Mapping[str, object]]) -> list[str]:
+    return list(dict.fromkeys(name for mapping in mappings for name in mapping))
 
 
-def _common(found: Iterable[Mapping[str, object]]) -> list[str]:
-    """The names that all have."""
-    parts = list(found)
-    return [name for name in _names(parts) if all(name in one for one in parts)]
+def _common(mappings: Iterable[Mapping[str, object]]) -> list[str]:
+    """Return the names that all mappings have."""
+    parts = list(mappings)
+    return [name for name in _names(parts) if all(name in mapping for mapping in parts)]
 
 
 def _means(weighted: list[tuple[dict[str, float], int]]) -> dict[str, float]:

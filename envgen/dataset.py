@@ -83,11 +83,6 @@ def column_names(path: Path) -> list[str]:
     return _opened(path, lambda file: file.schema_arrow.names)
 
 
-def row_count(path: Path) -> int:
-    """The rows of a file; DataError if it is missing or damaged."""
-    return _opened(path, lambda file: file.metadata.num_rows)
-
-
 def read_dataset(path: Path) -> list[Any]:
     """Instances of a data set; DataError if the file is missing, not Parquet, or of another schema."""
     environment = family_of(path).load()
@@ -126,10 +121,8 @@ def _opened(path: Path, read: Callable[[pq.ParquetFile], T]) -> T:
     except DataError:
         raise
     except FileNotFoundError:
-        raise DataError(
-            f"{path}: no such file; check the path, or make it with 'envwright generate'"
-        ) from None
+        remedy = "check the path, or make it with 'envwright generate'"
+        raise DataError(f"{path}: no such file; {remedy}") from None
     except _DAMAGED as error:
-        raise DataError(
-            f"{path}: not a readable Parquet file ({error}); make it with 'envwright generate'"
-        ) from None
+        remedy = "make it with 'envwright generate'"
+        raise DataError(f"{path}: not a readable Parquet file ({error}); {remedy}") from None

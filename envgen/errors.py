@@ -71,6 +71,12 @@ def describe_validation_error(error: Exception, source: str) -> str:
     return "\n".join(lines)
 
 
+def install(extra: str) -> str:
+    """Return the command that installs an optional part of envwright from a checkout."""
+    pins = "constraints-vllm.txt" if extra.startswith("vllm") else "constraints.txt"
+    return f"pip install -c {pins} -e '.[{extra}]'"
+
+
 def shown(value: object) -> str:
     """A value as a message shows it: its repr, cut to 80 characters."""
     try:

@@ -36,9 +36,8 @@ def atomic_path(path: Path) -> Iterator[Path]:
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if path.exists() and not path.is_file():
-        raise DataError(
-            f"{path}: is a device or a pipe, which a file would replace; choose the path of a file"
-        )
+        problem = "is a device or a pipe, which a file would replace"
+        raise DataError(f"{path}: {problem}; choose the path of a file")
     if path.is_symlink():
         path = path.resolve()
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -59,28 +58,23 @@ def is_unused(directory: Path) -> bool:
 
 
 def sweep(directory: Path, pattern: str = "**/*") -> None:
-    """Remove what `left_over` finds. The process of such a file is one of this machine, so call it where no
-    other one writes."""
-    for path in left_over(directory, pattern):
-        with suppress(OSError):
-            path.unlink()
+    """Remove what `atomic_path` left below a directory, by a pattern of names, when its process was killed.
 
-
-def left_over(directory: Path, pattern: str = "**/*") -> Iterator[Path]:
-    """What `atomic_path` left below a directory, by a pattern of names, when its process was killed."""
+    The process of such a file is one of this machine, so call it where no other machine writes.
+    """
     for path in directory.glob(f"{pattern}{_PARTIAL}"):
-        number = path.stem.rpartition(".")[2]
-        if path.name.startswith(".") and number.isdecimal() and not _lives(int(number)):
-            yield path
+        process = path.stem.rpartition(".")[2]
+        if path.name.startswith(".") and process.isdecimal() and not _lives(int(process)):
+            with suppress(OSError):
+                path.unlink()
 
 
 def _lives(process: int) -> bool:
-    """Whether there is a process of this number."""
     try:
         os.kill(process, 0)
     except (ProcessLookupError, OverflowError):
         return False
-    except PermissionError:
+    except PermissionError:  # it belongs to another user
         return True
     return True
 
@@ -113,35 +107,23 @@ def read_text(path: Path) -> str:
     return text
 
 
-def read_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """(line number, line) of a UTF-8 file, from 1, one at a time.
-
-    DataError as in `read_text`, the limit being that of a line.
-    """
+def read_json_lines(path: Path) -> Iterator[tuple[int, Any]]:
+    """Yield (line number, value) of each line not blank; DataError names the first line that is no JSON."""
     number = 0
     with _read(path) as file:
-        # Not splitlines(): it also splits at U+2028 and its kind, which may stand inside a JSON string.
+        # Not splitlines(): it also splits at U+2028, which may stand inside a JSON string.
         while line := file.readline(TEXT_LIMIT + 1):
             number += 1
             if len(line) > TEXT_LIMIT:
-                raise DataError(
-                    f"{path}: line {number}: has more than {TEXT_LIMIT:,} characters; "
-                    "break the file into shorter lines"
-                )
-            yield number, line.removesuffix("\n")
-
-
-def read_json_lines(path: Path) -> Iterator[tuple[int, Any]]:
-    """(line number, value) of each line not blank, one at a time; DataError for the first that is no JSON."""
-    for number, line in read_lines(path):
-        if line.strip():
+                limit = f"has more than {TEXT_LIMIT:,} characters"
+                raise DataError(f"{path}: line {number}: {limit}; break the file into shorter lines")
             try:
-                value = json.loads(line)
+                value = json.loads(line) if line.strip() else None
             except (ValueError, RecursionError) as error:
-                raise DataError(
-                    f"{path}: line {number}: not JSON ({error}); one problem or answer a line is expected"
-                ) from None
-            yield number, value
+                expected = "one problem or answer a line is expected"
+                raise DataError(f"{path}: line {number}: not JSON ({error}); {expected}") from None
+            if line.strip():
+                yield number, value
 
 
 @contextmanager
@@ -173,9 +155,8 @@ def read_model(
     except (FileNotFoundError, NotADirectoryError):
         raise error(missing) from None
     except ValidationError as problem:
-        raise error(
-            f"{path}: damaged, or made by another version: {problem.errors()[0]['msg']}; {remedy}"
-        ) from None
+        reason = problem.errors()[0]["msg"]
+        raise error(f"{path}: damaged, or made by another version: {reason}; {remedy}") from None
 
 
 def move_directory(source: Path, target: Path) -> None:
@@ -201,9 +182,8 @@ def sync_directory(path: Path) -> None:
 
 def canonical_json(value: Any) -> str:
     """The one JSON text of a value: sorted keys, no spaces, no NaN. Pydantic models are dumped first."""
-    return json.dumps(
-        _plain(value), sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False
-    )
+    compact = {"sort_keys": True, "separators": (",", ":")}
+    return json.dumps(_plain(value), allow_nan=False, ensure_ascii=False, **compact)
 
 
 def digest(value: Any) -> str:

@@ -23,8 +23,7 @@ from typing import Any, NamedTuple, Self
 from pydantic import Field, model_validator
 
 from envgen.environment import Instance, Vocabulary
-from envgen.errors import ConfigError
-from envgen.extras import install
+from envgen.errors import ConfigError, install
 from envgen.frozen import Frozen
 from envgen.module.environment import WorkerEnvironment
 from envgen.module.user_file import textual_identity

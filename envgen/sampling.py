@@ -75,9 +75,8 @@ def _shrink(
     """Give a short stratum the share that it can fill, and the rest to the last one that is not short."""
     takers = [other for other in config.strata if other not in short]
     if not takers:
-        raise SamplingError(
-            f"every {family.space.noun} holds too few distinct instances; ask for fewer, or change the knobs"
-        )
+        remedy = "ask for fewer, or change the knobs"
+        raise SamplingError(f"every {family.space.noun} holds too few distinct instances; {remedy}")
     old, taker, share = config.strata[name], takers[-1], len(found) / count
     new: dict[str, float] = {SHARE: share}
     for knob in family.space[name].knobs:

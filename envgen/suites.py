@@ -1,4 +1,4 @@
-"""What any model can be compared by on a family: its optional attribute `benchmark`."""
+"""Benchmarks that any model can be compared by: the attribute `benchmark` of an environment."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -9,22 +9,17 @@ from envgen.environment import Environment
 from envgen.errors import ConfigError
 
 ALL = "all"
-"""What all groups of a kind together are called."""
+"""Label of all groups of a kind together."""
 
 
 class Item(Protocol):
-    """An instance of a benchmark."""
+    """An instance of a benchmark with its groups, kind -> label: `{"terms": "3 terms"}`."""
 
     @property
-    def instance(self) -> Any:
-        """The instance of the family."""
-        ...
+    def instance(self) -> Any: ...  # noqa: D102
 
     @property
-    def groups(self) -> dict[str, str]:
-        """Kind of group -> label of the one that it is in, `{"terms": "3 terms"}`; all items name the kinds
-        in the same order, some may leave one out."""
-        ...
+    def groups(self) -> dict[str, str]: ...  # noqa: D102
 
 
 class Published(NamedTuple):
@@ -35,16 +30,16 @@ class Published(NamedTuple):
     optimal: bool
     """Whether optimal rates stand beside the valid ones."""
     rates: dict[str, dict[str, str]]
-    """Whose -> label of a group, or `ALL` -> rates as they were published."""
+    """Model -> label of a group, or `ALL` -> rates as they were published."""
 
     @property
     def labels(self) -> set[str]:
-        """The groups that it has rates of."""
-        return {label for of in self.rates.values() for label in of}
+        """Labels of the groups with rates."""
+        return {label for rates in self.rates.values() for label in rates}
 
 
 class Curve(NamedTuple):
-    """Published rates that are drawn beside ours: those of one column of the last of `Benchmark.tables`."""
+    """Published rates that are drawn beside ours: one column of the last of `Benchmark.tables`."""
 
     whose: str
     column: str
@@ -54,34 +49,33 @@ class Curve(NamedTuple):
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A suite of instances in groups, other sources of such instances, and what others published."""
+    """A suite of instances in groups, other sources of such instances, and published rates."""
 
     digest: str
-    """Of the suite."""
+    """Digest of the suite."""
     suite: Callable[[], list[Any]]
-    """The items of the suite."""
+    """Return the items of the suite."""
     read: Callable[[Path], list[Any]]
-    """The items of a data set; DataError as `envgen.dataset.read_dataset`."""
+    """Return the items of a data set; DataError as `envgen.dataset.read_dataset`."""
     solved: Callable[[Iterable[tuple[str, Any]], str, Callable[[int], None] | None], list[Any]]
-    """The items of public rows, each with where it stands; their source and what is told how many are done
-    follow. DataError names the row."""
+    """Return the items of public rows (place, row), given their source and a callback for the number of
+    solved rows; DataError names the row."""
     item: Callable[[Any], Any]
-    """The item of an instance that is in no benchmark."""
+    """Return the item of an instance that is in no benchmark."""
     public: str
     """Hub id of the public data set."""
     configs: tuple[str, ...]
-    """Its configs; a row that is read from it has its config as `subset`."""
+    """Configs of the public data set; a row has its config as `subset`."""
     tables: tuple[tuple[str, str], ...]
-    """Kinds of group that rates are shown by, in rows and in columns; the last one is drawn."""
+    """Kinds of group in rows and in columns; the last table is drawn."""
     mark: str
-    """Said wherever published rates are shown."""
+    """Note beside published rates."""
     published: tuple[Published, ...]
     curve: Curve
 
 
-def benchmark_of(family: Environment) -> Benchmark:
-    """The benchmark of a family; ConfigError if it has none."""
-    found = getattr(family, "benchmark", None)
-    if found is None:
-        raise ConfigError(f"the family {family.name} has no benchmark; take another")
-    return found
+def benchmark_of(environment: Environment) -> Benchmark:
+    """Return the benchmark of an environment; ConfigError if it has none."""
+    if environment.benchmark is None:
+        raise ConfigError(f"the family {environment.name} has no benchmark; take another")
+    return environment.benchmark

@@ -52,9 +52,8 @@ def read_env_config(path: Path) -> EnvConfig:
     """Return the environment config in a YAML file; ConfigError names file and field."""
     raw = read_yaml(path)
     if "default_config" in raw:
-        raise ConfigError(
-            f"{path}: is a preset, not an environment config; give a file that holds its default_config alone"
-        )
+        remedy = "give a file that holds its default_config alone"
+        raise ConfigError(f"{path}: is a preset, not an environment config; {remedy}")
     try:
         return EnvConfig.model_validate(raw)
     except ValidationError as error:

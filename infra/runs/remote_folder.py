@@ -9,8 +9,7 @@ import fsspec
 from fsspec import AbstractFileSystem
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from envgen.errors import ConfigError, shown
-from envgen.extras import install
+from envgen.errors import ConfigError, install, shown
 from infra.config.settings import without_password
 
 _EXTRAS = {"s3": "s3", "s3a": "s3"}

@@ -8,8 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from envgen.errors import ConfigError, DataError, ModelError
-from envgen.extras import install
+from envgen.errors import ConfigError, DataError, ModelError, install
 from envgen.yaml_files import read_yaml
 from policy.child import vllm_python
 from policy.devices import VISIBLE, visible_devices
