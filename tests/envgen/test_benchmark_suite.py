@@ -90,14 +90,19 @@ def test_stored_solutions_are_optimal_and_labels_are_those_of_the_solver(suite: 
         assert verify_plan(item.instance.problem, stored.plan, solution.sum_of_costs).optimal
 
 
-SLOW = {(5, 5): pytest.mark.slow, (5, 6): pytest.mark.slow, (5, 7): (pytest.mark.slow, pytest.mark.long)}
+QUICK = {(3, 3), (3, 7), (4, 4), (4, 10), (5, 9)}
+LONG = {(5, 7)}
 """Boards of five agents that are half holes: hardly any is solvable."""
 
 
 @pytest.mark.parametrize(
     ("agents", "size"),
     [
-        pytest.param(agents, size, marks=SLOW.get((agents, size), ()))
+        pytest.param(
+            *(agents, size),
+            marks=[pytest.mark.slow] * ((agents, size) not in QUICK)
+            + [pytest.mark.long] * ((agents, size) in LONG),
+        )
         for agents in AGENTS
         for size in sizes_of(agents)
     ],

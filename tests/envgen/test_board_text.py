@@ -56,7 +56,7 @@ def test_the_published_example_is_read_from_its_letters_and_from_its_lines():
     assert from_text(text, "x") == PUBLISHED.model_copy(update={"id": "x"})
 
 
-@settings(repeatable, max_examples=60)
+@settings(repeatable, max_examples=30)
 @given(
     problems(),
     st.sampled_from(WORDINGS),
@@ -77,7 +77,7 @@ def test_a_problem_comes_back_whatever_the_wording_of_its_agent_lines(
     assert again.size == problem.size
 
 
-@settings(repeatable, max_examples=60)
+@settings(repeatable, max_examples=30)
 @given(problems())
 def test_our_own_notation_and_prompt_are_such_texts(problem: Problem):
     problem = problem.model_copy(update={"holes": tuple(sorted(problem.holes))})
@@ -85,7 +85,7 @@ def test_our_own_notation_and_prompt_are_such_texts(problem: Problem):
     assert from_text(prompt(problem, PromptStyle.BOARD)) == problem
 
 
-@settings(repeatable, max_examples=60)
+@settings(repeatable, max_examples=30)
 @given(problems())
 def test_the_letters_alone_place_all_agents_where_no_start_lies_on_a_goal(problem: Problem):
     cells = [cell for agent in problem.agents for cell in (agent.start, agent.goal)]
@@ -99,7 +99,7 @@ def test_named_boards_come_back(name: str):
     assert from_text(to_text(board(name)), name) == board(name)
 
 
-@settings(repeatable, max_examples=60)
+@settings(repeatable, max_examples=30)
 @given(problems(max_agents=4), st.data())
 def test_an_agent_line_that_contradicts_the_letters_is_refused(problem: Problem, data: st.DataObject):
     index = data.draw(st.integers(0, problem.num_agents - 1))
@@ -216,7 +216,7 @@ def test_no_text_takes_long(unit: str):
     assert time.process_time() - begun < 2
 
 
-@settings(repeatable, max_examples=150)
+@settings(repeatable, max_examples=100)
 @given(st.text(alphabet="SsABCGgabcFH \nAgent0123:(),-[]", max_size=120), st.booleans())
 def test_arbitrary_text_raises_nothing_but_value_errors(text: str, board: bool):
     try:

@@ -133,7 +133,7 @@ def walks(draw: st.DrawFn) -> tuple[Problem, Plan]:
     return problem, tuple(plan)
 
 
-@settings(repeatable, max_examples=300)
+@settings(repeatable, max_examples=120)
 @given(walks())
 def test_a_plan_is_valid_exactly_if_moving_the_agents_says_so(case: tuple[Problem, Plan]):
     problem, plan = case

@@ -17,7 +17,7 @@ from envgen.mapf.verifier import FailureCategory, Verdict, verify
 Broken = tuple[Plan, int, int, Cell]
 """A broken plan with the agent, step and cell at which it breaks first."""
 property_test = settings(
-    repeatable, max_examples=60, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow]
+    repeatable, max_examples=25, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow]
 )
 
 

@@ -7,6 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from envgen.dataset import read_dataset
+from envgen.mapf import sampler
 
 CONFIG = (
     "sizes:\n  3: {data_ratio: 0.4, hole_ratio: 0.25, wait_ratio: 0.5}\n  4: {data_ratio: 0.6, hole_ratio:"
@@ -76,7 +77,10 @@ def test_a_bad_config_is_refused_and_nothing_is_written(
     assert [p.name for p in tmp_path.iterdir()] == ["config.yaml"]
 
 
-def test_what_cannot_be_drawn_is_refused_with_a_way_out(refused, tmp_path: Path, config: Path):
+def test_what_cannot_be_drawn_is_refused_with_a_way_out(
+    refused, tmp_path: Path, config: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(sampler, "FRUITLESS_DRAWS", 20_000)
     config.write_text("sizes: {3: {data_ratio: 1, hole_ratio: 0.5, wait_ratio: 0}}")
     command = ["generate", "config.yaml", "-o", "data.parquet"]
     for options, *complaints in [
