@@ -37,22 +37,8 @@ def worded(problem: Problem, wording: str, first: int = 0) -> list[str]:
 def test_the_published_example_is_read_from_its_letters_and_from_its_lines():
     assert from_text(GRID) == PUBLISHED
     assert from_text("\n".join([GRID, *LINES])) == PUBLISHED
-    text = "\n".join(
-        [
-            "Solve this.",
-            "S G are agent 0's",
-            "",
-            "```",
-            GRID,
-            "```",
-            "Agents:",
-            "",
-            LINES[0],
-            "",
-            *LINES[1:],
-            "Answer: (9, 9)",
-        ]
-    )
+    before = "Solve this.\nS G are agent 0's\n\n```"
+    text = "\n".join([before, GRID, "```\nAgents:\n", LINES[0], "", *LINES[1:], "Answer: (9, 9)"])
     assert from_text(text, "x") == PUBLISHED.model_copy(update={"id": "x"})
 
 
@@ -123,10 +109,6 @@ def test_the_lines_decide_where_a_start_hides_a_goal_or_a_goal_a_start():
         from_text("S F F\nF F F\nF F s")
 
 
-def test_the_lines_decide_on_a_grid_that_shows_no_agent():
-    assert from_text("\n".join(["F F F"] * 3 + LINES)) == PUBLISHED
-
-
 BAD = {
     "nothing": ("", "no grid found; expected one grid of n rows"),
     "words": ("once upon a time\n" * 50, "no grid found"),
@@ -147,17 +129,9 @@ BAD = {
     "a path": ("\n".join([GRID, "Agent 0: (1,1) (1,0) (0,0)"]), "line 4: 3 cells in"),
     "an agent left out": ("\n".join([GRID, LINES[0], LINES[2]]), "line 5: agent 2 where agent 1 is expected"),
     "an agent twice": ("\n".join([GRID, LINES[0], LINES[0]]), "line 5: agent 0 where agent 1 is expected"),
-    "an agent 7": (
-        "\n".join([GRID, LINES[0].replace("Agent 0", "Agent 7")]),
-        "line 4: agent 7 where agent 0 is expected",
-    ),
     "too few agents": (
         "\n".join([GRID, *LINES[:2]]),
         "cell (0,0) of the grid holds 'a', the agent lines ask for F or H there",
-    ),
-    "a line and no letter": (
-        "\n".join([GRID.replace("S", "F"), *LINES]),
-        "cell (1,1) of the grid holds 'F', the agent lines ask for S there",
     ),
     "a start on a hole": (
         "\n".join([GRID.replace("S", "H"), *LINES]),
@@ -168,10 +142,6 @@ BAD = {
         "\n".join(["F F F"] * 3 + [*LINES[:2], "Agent 2: (2,0) to (0,2)"]),
         "two agents share a goal",
     ),
-    "a shared start": (
-        "\n".join(["F F F"] * 3 + [*LINES[:2], "Agent 2: (0,1) to (0,0)"]),
-        "two agents share a start",
-    ),
     "six agents": (
         "\n".join(["F F F"] * 3 + [f"Agent {i}: (0,0) to (1,1)" for i in range(6)]),
         "line 9: more than 5 agents",
@@ -180,17 +150,12 @@ BAD = {
         "\n".join([GRID, "Agent 0: (1,3) to (1,0)"]),
         "line 4: cell '1, 3' lies outside of the 3x3 grid",
     ),
-    "a negative cell": (
-        "\n".join([GRID, "Agent 0: (-1,1) to (1,0)"]),
-        "line 4: cell '-1, 1' lies outside of the 3x3 grid",
-    ),
     "10^9": (
         "\n".join([GRID, "Agent 0: (1000000000,1) to (1,0)"]),
         "line 4: cell '1000000000, 1' lies outside of the 3x3 grid",
     ),
     "a huge integer": ("\n".join([GRID, f"Agent 0: ({'9' * 30_000},1) to (1,0)"]), "line 4: cell '999"),
     "fractions": ("\n".join([GRID, "Agent 0: (1.0,1) to (1,0)"]), "line 4: 1 cells in"),
-    "NaN": ("\n".join([GRID, "Agent 0: (NaN,1) to (1,0)"]), "line 4: 1 cells in"),
     "a long book": (GRID + "\nF" * MAX_CHARACTERS, f"at most {MAX_CHARACTERS} are read"),
 }
 

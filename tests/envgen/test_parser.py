@@ -46,16 +46,7 @@ def test_an_answer_is_read_back_whatever_was_said_before_it(reasoning: str, plan
 @given(
     plans,
     plans,
-    st.sampled_from(
-        [
-            "\n",
-            "\n\n",
-            "\nNo, better:\n",
-            "\n```\n\n",
-            "\nAgent 0 should go first.\n",
-            "\nAgent 0: (0,0) is where it starts\n",
-        ]
-    ),
+    st.sampled_from(["\n", "\n\n", "\n```\n\n", "\nAgent 0 is first.\n", "\nAgent 0: (0,0) is its start\n"]),
 )
 def test_the_last_of_several_answers_wins(first: Plan, second: Plan, between: str):
     agents = min(len(first), len(second))

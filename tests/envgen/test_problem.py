@@ -45,18 +45,7 @@ def test_a_size_that_is_not_an_integer_from_3_to_10_is_refused(size: object):
 @pytest.mark.parametrize(
     "cell",
     [
-        [-1, 0],
-        [0, 10],
-        [10**9, 0],
-        [0.0, 1],
-        [True, 1],
-        ["0", "1"],
-        [0],
-        [0, 1, 2],
-        [],
-        None,
-        "01",
-        5,
+        *([-1, 0], [0, 10], [10**9, 0], [0.0, 1], [True, 1], ["0", "1"], [0], [0, 1, 2], [], None, "01", 5),
         {"r": 0},
     ],
 )
@@ -83,16 +72,7 @@ def test_a_cell_that_is_not_a_pair_of_integers_on_a_board_is_refused(cell: objec
         ({"agents": agents(([1, 1], [3, 3]))}, r"start \(1, 1\) lies on a hole; move it to a frozen cell"),
         ({"agents": agents(([0, 0], [2, 3]))}, r"goal \(2, 3\) lies on a hole"),
         ({"agents": []}, "at least 1"),
-        (
-            {
-                "agents": agents(
-                    *(([0, c], [3, c]) for c in range(3)),
-                    *(([1, c], [2, c]) for c in (0, 2)),
-                    ([1, 3], [0, 3]),
-                )
-            },
-            "at most 5",
-        ),
+        ({"agents": agents(*(([r, c], [3 - r, c]) for r in (0, 3) for c in range(3)))}, "at most 5"),
         ({"holes": [[0, 0]] * 101}, "at most 100"),
         ({"id": "x" * 201}, "at most 200"),
         ({"id": 7}, "id"),
@@ -111,11 +91,6 @@ def test_an_agent_may_start_on_its_own_goal_and_on_that_of_another():
     problem = make_problem(3, (), ((0, 0), (1, 1)), ((0, 0), (2, 2)))
     assert problem.agents[0].start == problem.agents[0].goal
     assert make_problem(3, (), ((0, 0), (1, 1)), ((1, 1), (0, 0))).num_agents == 2
-
-
-def test_problems_cannot_be_changed_in_place():
-    with pytest.raises(ValidationError):
-        Problem.model_validate(GOOD).size = 5
 
 
 def test_the_letters_are_those_of_the_public_benchmark():
@@ -189,11 +164,6 @@ def test_moves_and_paths_are_two_views_of_the_same_thing(start: tuple[int, int],
     assert path[0] == start
     assert len(path) == len(moves) + 1
     assert list(moves_of(path)) == moves
-
-
-def test_an_unknown_move_is_a_value_error():
-    with pytest.raises(ValueError, match="FLY"):
-        path_of((0, 0), ["FLY"])
 
 
 @repeatable

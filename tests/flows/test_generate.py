@@ -85,12 +85,7 @@ def test_what_cannot_be_drawn_is_refused_with_a_way_out(
     command = ["generate", "config.yaml", "-o", "data.parquet"]
     for options, *complaints in [
         ("--count 10 --agents 5", "leaves 5 free cells for 5 agents; use hole_ratio at most 0.33"),
-        (
-            "--count 9000",
-            "map size 3 with 2 agents and 4 holes: only",
-            "of 9000 distinct boards",
-            "ask for fewer or change hole_ratio or wait_ratio",
-        ),
+        ("--count 9000", "map size 3 with 2 agents and 4 holes: only", "ask for fewer or change hole_ratio"),
         ("--count 0", "--count"),
         ("--count 10000001", "--count"),
         ("--count 10 --agents 1", "--agents"),
