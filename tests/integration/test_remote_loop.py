@@ -14,7 +14,7 @@ REMOTE = "s3://envwright/copies"
 COPY = """
 import sys
 from pathlib import Path
-from infra.runs.remote import pull, push
+from infra.runs.sync import pull, push
 way, remote, directory = sys.argv[1:]
 print(push(Path(directory), remote) if way == "push" else pull(remote, Path(directory)))
 """
