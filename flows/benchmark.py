@@ -7,7 +7,6 @@ from flows.benchmark_parameters import USUAL_BENCHMARK, BenchmarkOptions, chosen
 from infra.analysis.benchmark.results import BenchmarkResults
 from infra.analysis.benchmark.spec import benchmark_directory
 from infra.runs.lock import exclusive
-from tasks.artifacts import show_benchmark
 from tasks.benchmark import answer_all
 from tasks.run import close_engine
 
@@ -26,7 +25,7 @@ def benchmark(
     model: str, data: str = "", options: BenchmarkOptions = USUAL_BENCHMARK, name: str = ""
 ) -> BenchmarkResults:
     """Answer every instance of a benchmark with a model and judge the answers: `benchmark.json`,
-    `benchmark.png`, `rollouts.parquet`, `breakdown.json`.
+    `rollouts.parquet`, `breakdown.json`.
 
     The same model, data and options find the answers that are there.
 
@@ -41,8 +40,6 @@ def benchmark(
     directory = benchmark_directory(spec, name)
     with exclusive(directory):
         try:
-            results = answer_all(directory, spec)
+            return answer_all(directory, spec)
         finally:
             close_engine()
-    show_benchmark(directory, results)
-    return results

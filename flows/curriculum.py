@@ -30,6 +30,7 @@ from infra.runs.steps import StepRecord
 from infra.serving.reaper import TAG
 from policy.grpo.check import plan_training
 from policy.grpo.launch import check_devices, check_packages
+from tasks.artifacts import show_result
 from tasks.data import generate, make_validation
 from tasks.engineer import propose
 from tasks.gate import judge
@@ -38,7 +39,6 @@ from tasks.lineage import record_lineage
 from tasks.publish import publish, write_manifest
 from tasks.remote import copy_run, fetch_run, fork_run
 from tasks.run import close_engine, log
-from tasks.stage_artifacts import show_result
 
 T = TypeVar("T")
 

@@ -1,4 +1,4 @@
-"""Artifacts of the Prefect UI: how they are written, and the progress of training.
+"""Artifacts of the Prefect UI: the progress of training, and the result of a run so far with links.
 
 Artifacts are a view: one that cannot be written is a line in the log, never the end of a run. Their keys hold
 run and stage, as Prefect keeps one history a key."""
@@ -6,14 +6,12 @@ run and stage, as Prefect keeps one history a key."""
 import re
 from collections.abc import Callable
 from functools import wraps
-from pathlib import Path
 from typing import Any, ParamSpec
 from uuid import UUID
 
 from prefect.artifacts import (
     create_markdown_artifact,
     create_progress_artifact,
-    create_table_artifact,
     update_progress_artifact,
 )
 from prefect.client.orchestration import get_client
@@ -22,12 +20,12 @@ from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRun
 from prefect.context import FlowRunContext, TaskRunContext
 
 from envgen.errors import BUGS
-from infra.analysis.benchmark.chart import CHART_FILE
-from infra.analysis.benchmark.results import BenchmarkResults, scores_table
 from infra.analysis.formats import duration
+from infra.analysis.stage_view import result_markdown
 from infra.config.settings import Settings
 from infra.runs.left import first_guess, seconds_left
-from infra.runs.run import RunRef
+from infra.runs.results import CurriculumResults
+from infra.runs.run import Run, RunRef
 from tasks.run import Throttle, log
 
 P = ParamSpec("P")
@@ -112,11 +110,15 @@ def progress_text(entry: dict[str, Any], after: float | None = None, whole: str 
 
 
 @view
-def show_benchmark(directory: Path, results: BenchmarkResults) -> None:
-    """The scores of a benchmark by group of instances, and where their picture is."""
-    picture = (directory / CHART_FILE).resolve()
-    what = f"{results.asked.model} on {results.asked.data}, 95 % Wilson intervals; as a picture: {picture}"
-    create_table_artifact(table=scores_table(results), key=artifact_key(directory.name), description=what)
+def show_result(
+    run: RunRef, results: CurriculumResults, addresses: dict[str, str], waiting: str = ""
+) -> None:
+    """The result so far, on the page of the curriculum itself: one artifact, written again after each
+    stage."""
+    places = {"report": str(run.path(Run.report).resolve()), **addresses}
+    text = result_markdown(run.preset.space, results, run.preset.stages, places, waiting)
+    so_far = " so far" if len(results.stages) < run.preset.stages else ""
+    keep_markdown(run_key(run, "result"), text, f"{run.name}: result{so_far}")
 
 
 def keep_markdown(key: str, markdown: str, description: str) -> None:

@@ -6,7 +6,6 @@ from prefect import task
 
 from envgen.files import digest, file_digest, write_json
 from envgen.suites import Item, benchmark_of
-from infra.analysis.benchmark.chart import write_chart
 from infra.analysis.benchmark.results import RESULTS_FILE, Asked, BenchmarkResults, count
 from infra.analysis.benchmark.sources import limited, read_source
 from infra.analysis.benchmark.spec import BenchmarkSpec, open_benchmark
@@ -34,7 +33,7 @@ def answer_all(directory: Path, spec: BenchmarkSpec) -> BenchmarkResults:
 
 def answer_items(directory: Path, spec: BenchmarkSpec, items: list[Item]) -> BenchmarkResults:
     """Write the rollouts of a model on the items of a benchmark, found if they are there, wherever model and
-    data were then; the breakdown, the scores and their figure follow from them."""
+    data were then; breakdown and scores follow from them."""
     endpoint = spec.endpoint
     source = spec.model if endpoint else resolve_model(spec.model)
     identity, data = source if endpoint else policy_identity(source), _data_key(spec, items)
@@ -75,7 +74,6 @@ def answer_items(directory: Path, spec: BenchmarkSpec, items: list[Item]) -> Ben
     scores = count(items, files.rollouts, spec.family.load().space.categories)
     results = BenchmarkResults(asked=asked, seconds=record.seconds, scores=scores)
     write_json(directory / RESULTS_FILE, results)
-    write_chart(directory, results)
     overall, found = results.overall, " (found)" if record.reused else ""
     log.info("%s: valid %s, optimal %s%s", spec.model, overall.valid_rate, overall.optimal_rate, found)
     return results

@@ -9,10 +9,10 @@ from envgen.errors import BUGS, ConfigError, RunDirectoryError
 from infra.config.preset import Preset
 from infra.config.settings import Settings, without_password
 from infra.runs.fork import fork
-from infra.runs.sync import pull, push
 from infra.runs.run import Run
 from infra.runs.stage import Stage
 from infra.runs.steps import lock
+from infra.runs.sync import pull, push
 from tasks.run import log, task_options
 
 

@@ -1,6 +1,8 @@
 """Run directories of finished curricula, made without training."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +13,7 @@ from envgen.config import EnvConfig
 from envgen.dataset import write_table
 from envgen.files import write_json
 from envgen.mapf.problem import Instance
-from envgen.mapf.prompts import PromptStyle, answer
+from envgen.mapf.prompts import answer
 from envgen.mapf.verifier import verify
 from infra.config.preset import Preset, load_preset
 from infra.runs.publishing import results_with
@@ -91,6 +93,7 @@ def finished_run(
     validation: list[Instance] | None = None,
     proposals: tuple[Proposal, ...] = (),
     configs: tuple[EnvConfig, ...] = (),
+    answers: Callable[[list[Any], int], list[Rollout]] = rollouts,
 ) -> RunRef:
     """A curriculum whose evaluations solve `correct` of every ten instances: the base policy's first, then
     one a stage."""
@@ -98,16 +101,16 @@ def finished_run(
     open_run(directory, preset)
     run, validation = RunRef(directory=directory, preset=preset), validation or instances()
     configs = configs or tuple(shares(0.5 + number / 10) for number in range(len(correct)))
-    run.write(Run.validation, validation, PromptStyle.COMPACT, {}, preset.family)
-    run.start.write(Stage.rollouts, rollouts(validation, correct[0]), PromptStyle.COMPACT, preset.family)
+    run.write(Run.validation, validation, preset.prompt_style, {}, preset.family)
+    run.start.write(Stage.rollouts, answers(validation, correct[0]), preset.prompt_style, preset.family)
     run.start.write(Stage.breakdown, breakdown_of(preset.task, run.start.rollouts))
     for number, right in enumerate(correct[1:]):
         stage, config = run.stage(number), configs[number]
         stage.write(Stage.config, config)
-        stage.write(Stage.train, validation[:8], PromptStyle.COMPACT, {"stage": number}, preset.family)
+        stage.write(Stage.train, validation[:8], preset.prompt_style, {"stage": number}, preset.family)
         write_json(stage.checkpoint / "config.json", {"weights": [directory.name, number]})
         write_table(stage.path(Stage.train_log), _log().cast(TRAIN_LOG_SCHEMA))
-        stage.write(Stage.rollouts, rollouts(validation, right), PromptStyle.COMPACT, preset.family)
+        stage.write(Stage.rollouts, answers(validation, right), preset.prompt_style, preset.family)
         chosen = proposals[number] if proposals else asked(number, configs[number + 1])
         stage.write(Stage.proposal, chosen)
         stage.write(Stage.state, {})
@@ -119,16 +122,19 @@ def finished_run(
     return run
 
 
+def with_results(run: RunRef, **manifest: object) -> RunRef:
+    """The run with results of its stages, and these fields in their manifests."""
+    for number in range(run.preset.stages):
+        run.stage(number).write(Stage.manifest, run.stage(number).manifest | manifest)
+        run.write(Run.results, results_with(run, number))
+    return run
+
+
 def published(directory: Path, stages: int, of: int, approval: str | None = None) -> RunRef:
     """A run with so many complete stages of those that it is to have."""
     asked = MICRO.model_copy(update={"approval": approval})
     run = finished_run(directory, (4, *range(5, 5 + stages)), asked)
-    for number in range(stages):
-        stage = run.stage(number)
-        stage.write(
-            Stage.manifest, stage.manifest | {"seconds": {"train": 60.0}, "tokens": {"training": 500}}
-        )
-        run.write(Run.results, results_with(run, number))
+    with_results(run, seconds={"train": 60.0}, tokens={"training": 500})
     whole: Preset = asked.model_copy(update={"stages": of})
     return RunRef(directory=directory, preset=open_run(directory, whole).preset)
 

@@ -100,7 +100,4 @@ def benchmark(
         Console(width=max(console.width, 79)).print(table, "")
     for line in closing_lines(results):
         say(line)
-    say(
-        f"results: {directory / 'benchmark.json'}, figure: {directory / 'benchmark.png'}, answers:"
-        f" {directory / Evaluation.rollouts.name}"
-    )
+    say(f"results: {directory / 'benchmark.json'}, answers: {directory / Evaluation.rollouts.name}")

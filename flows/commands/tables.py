@@ -4,12 +4,10 @@ from collections.abc import Sequence
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
-from rich.text import Text
 
 from engineer.gate import name_of
 from engineer.proposal import Proposal
 from envgen.breakdown import Difference, Rate
-from envgen.terminal import printable
 from infra.analysis.comparison import page
 from infra.analysis.formats import narrow, rate_names
 from infra.analysis.results import ComparisonResults
@@ -18,8 +16,6 @@ from infra.runs.results import CurriculumResults
 KEPT = ", the previous config is kept"
 SPARED = ("time", "tokens", "area", "seeds")
 """Columns of a comparison that a narrow terminal does without, the first first; its page has them all."""
-SHA256 = 64
-"""Hex digits of a digest; what is shorter is the id of a model at a hub."""
 
 
 def rates_table(results: CurriculumResults, best: str | None) -> Table:
@@ -119,13 +115,3 @@ def _usage(proposals: list[Proposal]) -> list[str]:
     used += [f"{requests} requests"] if requests else []
     used += [f"cost {sum(costs):.4g}"] if costs else []
     return ["engineer: " + ", ".join(used)]
-
-
-def _short(digest: str) -> str:
-    return digest[:12] if len(digest) == SHA256 else digest
-
-
-def _plain(text: str) -> Text:
-    """A text that may hold a model's words: no markup is read in it, and no control character reaches the
-    terminal."""
-    return Text(printable(text), overflow="fold")

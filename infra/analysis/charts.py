@@ -7,13 +7,11 @@ Pictures are PNG on white, readable when 900 pixels wide; those of the report ar
 import io
 import math
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from envgen.breakdown import Rate
-from envgen.files import atomic_path
 from infra.analysis.formats import difference_text
 from infra.analysis.results import ArmResult, ComparisonResults
 from infra.analysis.statistics import Effect
@@ -58,20 +56,6 @@ def draw_rates(
     reach = np.abs(scale * np.array([[rate.low, rate.high] for rate in rates]).T - values)
     marks = {"color": RATE_COLOURS[name], "linewidth": 2, "marker": "o", "markersize": 5, "elinewidth": 1.2}
     axes.errorbar(np.array(places), values, reach, **marks | options)
-
-
-def png(figure: "Figure", dpi: int) -> bytes:
-    """A figure as PNG, the same bytes each time."""
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=dpi, metadata={"Software": None})
-    return buffer.getvalue()
-
-
-def write_png(path: Path, figure: "Figure", dpi: int = 150) -> bytes:
-    """Write a figure as PNG, and return it."""
-    with atomic_path(path) as temporary:
-        temporary.write_bytes(content := png(figure, dpi))
-    return content
 
 
 def svg(figure: "Figure", salt: str, settings: Mapping[str, Any] | None = None, **options: Any) -> str:

@@ -9,7 +9,6 @@ from envgen.space import Knob, Space
 
 SPACE = "\u00a0"
 PERCENT, POINTS = f"{SPACE}%", f"{SPACE}points"
-UNDEFINED = "–"
 
 
 def hundred(value: float) -> str:

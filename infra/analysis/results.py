@@ -1,6 +1,5 @@
 """`comparison_results.json`: what a comparison has shown so far, for programs."""
 
-from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import Path
 from typing import Literal
@@ -17,20 +16,6 @@ RATES: tuple[RateName, ...] = ("valid", "optimal")
 RESULTS_FILE = "comparison_results.json"
 BASELINES = ("random", "fixed")
 """Arms that the others are measured against, where they are part of the comparison."""
-
-
-def baselines_of(arms: Iterable[str]) -> list[str]:
-    """Those of `BASELINES` that are among the arms; the first is what a primary hypothesis is about."""
-    known = {*arms}
-    return [base for base in BASELINES if base in known]
-
-
-def pairs(arms: Iterable[str]) -> list[tuple[str, str]]:
-    """(arm, baseline) of a family: every arm but the baselines against those there are, and random against
-    fixed."""
-    known = list(arms)
-    tested = [(arm, base) for arm in known for base in baselines_of(known)]
-    return [(arm, base) for arm, base in tested if arm not in BASELINES or (arm, base) == ("random", "fixed")]
 
 
 class State(StrEnum):

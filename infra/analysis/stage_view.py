@@ -3,19 +3,10 @@
 import re
 
 from engineer.proposal import Proposal
-from envgen.breakdown import Breakdown
 from envgen.config import EnvConfig
 from envgen.space import Space
-from infra.analysis.formats import (
-    StratumChanges,
-    changes_between,
-    config_changes,
-    difference_text,
-    markdown_table,
-    number_words,
-    rate_names,
-    rate_text,
-)
+from infra.analysis.formats import StratumChanges, changes_between, config_changes, number_words
+from infra.analysis.report.text import headline
 from infra.runs.results import CurriculumResults
 
 _ADDRESS = re.compile(r"(?i:https?|ftp|mailto|xmpp)(?=:)|(?i:www)(?=\.)|@")
@@ -26,43 +17,22 @@ _JOINER = "\u2060"
 def result_markdown(
     space: Space, results: CurriculumResults, stages: int, places: dict[str, str], waiting: str
 ) -> str:
-    """The result of a curriculum so far: a row a policy, what it waits for, the last proposal and links.
+    """Return the result of a run so far: state, valid rate, decisions, the last proposal and links.
 
-    `places` are addresses by name; what is no web address is shown as a path."""
+    `places` are addresses by name; what is no web address is written as a path."""
     done, last = len(results.stages), results.stages[-1]
-    words = rate_names(space.best)
-    columns = ["policy", *(part for word in words.values() for part in (word, "change, points"))]
-    rows = [["base policy", *(part for name in words for part in (_rate(results.start, name), "–"))]]
-    for stage in results.stages:
-        gains = {"valid": stage.valid_gain, "optimal": stage.optimal_gain}
-        cells = [(_rate(stage.breakdown, name), difference_text(gains[name], "")) for name in words]
-        rows.append([f"after stage {stage.stage}", *(part for cell in cells for part in cell)])
     state = f"**Waits for a decision:** {waiting}" if waiting else f"{done} of {stages} stages are finished."
-    links = [
-        f"- [{name}]({at})" if at.startswith("http") else f"- {name}: `{at}`" for name, at in places.items()
-    ]
     decided = [
         f"- A person decided on the config of stage {stage.stage + 1}: {quiet(str(stage.decision))}"
         for stage in results.stages
         if stage.decision
     ]
-    reason = quiet(last.proposal.rationale or last.proposal.fallback or "(no reason given)")
-    return "\n\n".join(
-        [
-            state,
-            markdown_table(columns, rows),
-            "Rates with 95 % Wilson intervals; changes since the base policy, with paired 95 % intervals.",
-            *(["\n".join(decided)] if decided else []),
-            f"**Proposed for stage {last.stage + 1}**, which has not been run: "
-            + quiet(config_changes(space, last.config, last.proposal.config))
-            + f"\n\n> {' '.join(reason.splitlines())}",
-            "\n".join(links),
-        ]
-    )
-
-
-def _rate(breakdown: Breakdown, name: str) -> str:
-    return rate_text(getattr(breakdown.overall, f"{name}_rate"))
+    links = [
+        f"- [{name}]({at})" if at.startswith("http") else f"- {name}: `{at}`" for name, at in places.items()
+    ]
+    changes = quiet(config_changes(space, last.config, last.proposal.config))
+    proposed = f"**Proposed for stage {last.stage + 1}**, which has not been run: {changes}"
+    return "\n\n".join([state, headline(results), *decided, proposed, "\n".join(links)])
 
 
 def proposal_markdown(space: Space, stage: int, proposal: Proposal, previous: EnvConfig) -> str:

@@ -29,6 +29,6 @@ def test_the_tiny_policy_answers_rows_of_the_public_data_set(tmp_path: Path):
         tmp_path, "benchmark", "tiny", "--data", "rows.jsonl", "--name", "mine", "--json"
     ).stdout
     assert json.loads(again) == json.loads((folder / "benchmark.json").read_text())
-    assert {"benchmark.json", "benchmark.png", "breakdown.json", "rollouts.parquet", "spec.json"} <= {
+    assert {"benchmark.json", "breakdown.json", "rollouts.parquet", "spec.json"} <= {
         path.name for path in folder.iterdir()
     }

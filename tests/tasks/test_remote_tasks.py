@@ -6,8 +6,8 @@ import pytest
 from envgen.errors import ConfigError
 from envgen.files import write_json
 from infra.config.preset import load_preset
-from infra.runs.sync import MANIFEST
 from infra.runs.run import open_run
+from infra.runs.sync import MANIFEST
 from tasks import remote as tasks_remote
 from tasks.remote import copy_run, fetch_run, remote_of
 

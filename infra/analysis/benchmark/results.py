@@ -3,8 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import combinations, product
-from typing import Any
+from itertools import combinations
 
 from pydantic import Field
 
@@ -12,7 +11,6 @@ from envgen.breakdown import Rate, wilson
 from envgen.frozen import Frozen
 from envgen.registry import EnvironmentSpec
 from envgen.suites import ALL, Benchmark, Item, benchmark_of
-from infra.analysis.formats import rate_text
 from policy.chat.engine_config import EngineConfig
 from policy.rollouts import Rollout
 
@@ -96,27 +94,6 @@ def count(items: Sequence[Item], rollouts: Sequence[Rollout], categories: Sequen
             for group in combinations(item.groups.items(), number):
                 groups.setdefault(group, []).append(rollout)
     return tuple(_score(dict(group), groups[group], categories) for group in sorted(groups, key=len))
-
-
-def scores_table(results: BenchmarkResults) -> list[dict[str, Any]]:
-    """Rows for the Prefect UI: each cell of `Benchmark.tables`, and one for all."""
-    tables = results.benchmark.tables
-    kinds = list(dict.fromkeys(kind for table in tables for kind in table))
-    cells = [
-        dict(zip(table, labels, strict=True))
-        for table in tables
-        for labels in product(*map(results.labels, table))
-    ]
-    return [
-        {
-            **{kind: cell.get(kind, ALL) for kind in kinds},
-            "instances": score.n,
-            "valid": rate_text(score.valid_rate),
-            "optimal": rate_text(score.optimal_rate),
-        }
-        for cell in (*cells, {})
-        if (score := results.score(cell))
-    ]
 
 
 def _score(groups: dict[str, str], rollouts: list[Rollout], categories: Sequence[str]) -> Score:

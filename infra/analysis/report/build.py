@@ -70,7 +70,6 @@ def write_report(run: Path) -> Path:
         training=_training_charts(files, results),
         changes=partial(formats.changes_between, space),
         config_changes=partial(formats.config_changes, space),
-        behaviour=tables.behaviour_rows(space, results),
         budgets=shares,
         replays=examples.choose(space, rollouts, REPLAYS),
         gallery=examples.before_and_after(space, start, rollouts),

@@ -1,23 +1,11 @@
-"""The rows of the report's long tables: rates of strata over the stages, and how the proposals behaved."""
+"""The rows of the report's long tables: how it was made, and rates of strata over the stages."""
 
 from collections.abc import Callable
-from typing import NamedTuple
 
-from engineer.words import plural
 from envgen.breakdown import Counts, Rate
 from envgen.space import Space
-from infra.analysis.formats import (
-    SPACE,
-    UNDEFINED,
-    duration,
-    is_share,
-    label,
-    listed,
-    rate_names,
-    share,
-    short_count,
-)
-from infra.runs.results import CurriculumResults, Made, StageResult
+from infra.analysis.formats import duration, label, listed, rate_names, short_count
+from infra.runs.results import CurriculumResults, Made
 
 
 def made_with(made: Made) -> dict[str, str]:
@@ -65,65 +53,3 @@ def _rates(space: Space) -> list[tuple[str, Callable[[Counts], Rate | None]]]:
     for term in space.terms:
         found.append((label(term), lambda part, name=term: part.term_rate(name)))
     return found
-
-
-class Cell(NamedTuple):
-    """One measure of one proposal."""
-
-    text: str
-    range: str = ""
-    """Its interval or bounds."""
-
-
-Measure = Callable[[StageResult], Cell]
-BY_GATE = Cell("by the gate")
-"""Where nobody proposed anything."""
-
-
-def behaviour_rows(space: Space, results: CurriculumResults) -> list[tuple[str, str, list[Cell]]]:
-    """A row for each measure of `engineer.behaviour`: its name and unit, then a cell for each stage."""
-    strata, short = plural(space.noun), plural(space.short)
-    measures: list[tuple[str, str, Measure]] = [
-        (
-            "Edit of the shares",
-            f"points, sum over {strata}, 0 to 200",
-            lambda stage: _edited(stage.behaviour.edit.data_ratio, percent=True),
-        )
-    ]
-    for knob in space.knobs:
-        unit = f"{'points, sum' if is_share(knob) else 'sum'} over {strata}"
-        cell = _edit_of(knob.name, percent=is_share(knob))
-        measures.append((f"Edit of the {plural(label(knob.name))}", unit, cell))
-
-    measures += [
-        (f"Data on {short} under 5{SPACE}% valid", "stage → proposed", _shift_of("unsolved")),
-        (f"Data on {short} over 95{SPACE}% valid", "stage → proposed", _shift_of("solved")),
-    ]
-    return [
-        (
-            name,
-            unit,
-            [BY_GATE if stage.overruled else cell(stage) for stage in results.stages],
-        )
-        for name, unit, cell in measures
-    ]
-
-
-def _edit_of(knob: str, percent: bool) -> Measure:
-    return lambda stage: _edited(stage.behaviour.edit.knobs.get(knob), percent)
-
-
-def _edited(distance: float | None, percent: bool) -> Cell:
-    if distance is None:
-        return Cell(UNDEFINED)
-    return Cell(f"{100 * distance:.1f}" if percent else f"{distance:.2f}")
-
-
-def _shift_of(name: str) -> Measure:
-    def cell(stage: StageResult) -> Cell:
-        before, after = (
-            getattr(one, name) for one in (stage.behaviour.shares, stage.behaviour.proposed_shares)
-        )
-        return Cell(f"{share(before)} → {share(after)}")
-
-    return cell

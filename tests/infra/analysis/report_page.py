@@ -1,21 +1,69 @@
-"""A report as a browser sees it."""
+"""Runs whose answers and words are hostile, and their report as a browser sees it."""
 
 import base64
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
-from pathlib import Path
 from xml.etree import ElementTree
 
+from envgen.config import EnvConfig
+from envgen.mapf.problem import Instance
+from envgen.mapf.prompts import answer
+from envgen.mapf.verifier import verify
 from infra.analysis.report.build import write_report
+from infra.config.preset import load_preset
+from infra.runs.run import RunRef
+from policy.rollouts import Rollout
 
-VOID = {"meta", "br", "img", "link", "input", "hr", "base"}
+HOSTILE = "<script>alert(1)</script><img src=https://evil.example/x onerror=alert(2)>\"'></pre></style>"
+TINY = load_preset("tiny")
 EMBEDDED = "data:image/svg+xml;base64,"
+VOID = {"meta", "br", "img", "link", "input", "hr", "base"}
+
+
+def env_config(shares: dict[str, float], hole_ratio: float = 0.2) -> EnvConfig:
+    parts = {
+        size: {"data_ratio": share, "hole_ratio": hole_ratio, "wait_ratio": 0.25}
+        for size, share in shares.items()
+    }
+    return EnvConfig.model_validate({"sizes": parts})
+
+
+EVEN = env_config({"3": 0.5, "4": 0.25, "5": 0.25})
+MOVED = env_config({"4": 0.4, "5": 0.35, "6": 0.25}, hole_ratio=0.3)
+
+
+def hostile_answers(instances: list[Instance], correct: int) -> list[Rollout]:
+    """The first `correct` of every ten answers are optimal, the others wrong in one of five ways."""
+    rollouts = []
+    for n, instance in enumerate(instances):
+        first, second = instance.solution.plan
+        size, holes = instance.problem.size, instance.problem.holes[:1]
+        wrong = [
+            "I cannot.",
+            answer(((*first, (size, 0)), second)),
+            answer((first[:1], second)),
+            answer((first, first)),
+            answer(((*first[:-1], *holes), second)),
+        ][n % 5]
+        text = answer((first, second)) if n % 10 < correct else f"{HOSTILE}\n{wrong}"
+        verdict = verify(instance, text)
+        rollouts.append(
+            Rollout(
+                instance=instance,
+                completion=text,
+                completion_tokens=3,
+                truncated=n % 10 == 9,
+                verdict=verdict,
+            )
+        )
+    return rollouts
 
 
 @dataclass
 class Page(HTMLParser):
-    """What a browser would see: tags with attributes, and the text of each element as it was opened."""
+    """What a browser would see: tags with attributes, and the text."""
 
     source: str
     tags: list[tuple[str, dict[str, str | None]]] = field(default_factory=list)
@@ -40,9 +88,13 @@ class Page(HTMLParser):
     def handle_data(self, data: str) -> None:
         self.text += data
 
+    def section(self, name: str) -> str:
+        """The source of a section."""
+        return self.source.partition(f'<section id="{name}">')[2].partition("</section>")[0]
+
     @property
     def charts(self) -> dict[str | None, ElementTree.Element]:
-        """The drawing in each image, under what the image stands for."""
+        """The drawing in each image, by its alternative text."""
         images = [attributes for tag, attributes in self.tags if tag == "img"]
         return {
             image["alt"]: ElementTree.fromstring(
@@ -53,24 +105,11 @@ class Page(HTMLParser):
 
     @property
     def replays(self) -> int:
-        return sum(tag == "figure" for tag, _ in self.tags)
+        return len(re.findall("<figure", self.section("replays")))
 
 
-def report(run: Path) -> Page:
-    return Page(write_report(run).read_text(encoding="utf-8"))
+def report(run: RunRef) -> Page:
+    return Page(write_report(run.directory).read_text(encoding="utf-8"))
 
 
-def measures(page: Page) -> dict[str, list[str]]:
-    """Name and unit -> the cells of a row of the behaviour table; `|` stands for a new line."""
-    table = (
-        page.source.partition('<section id="behaviour">')[2].partition("</table>")[0].partition("<tbody>")[2]
-    )
-    plain = [
-        re.sub(r"<[^>]+>", "", re.sub(r"<(small|span)[^>]*>", "|", cell)).replace("\u00a0", " ")
-        for cell in re.findall(r"<t[hd]>(.*?)</t[hd]>", table)
-    ]
-    starts = [index for index, cell in enumerate(re.findall(r"<(t[hd])>", table)) if cell == "th"]
-    return {
-        plain[start]: plain[start + 1 : end]
-        for start, end in zip(starts, [*starts[1:], len(plain)], strict=True)
-    }
+MakeRun = Callable[..., RunRef]

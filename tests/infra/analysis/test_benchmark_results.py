@@ -2,11 +2,10 @@
 where nothing is said."""
 
 import json
-from io import BytesIO, StringIO
+from io import StringIO
 from pathlib import Path
 
 import pytest
-from PIL import Image
 from rich.console import Console
 from scipy.stats import binomtest
 
@@ -17,13 +16,11 @@ from envgen.mapf.prompts import PromptStyle, answer
 from envgen.mapf.published import ENGINEER_BY_SIZE, MODELS, VARIANTS
 from envgen.mapf.verifier import FailureCategory, verify
 from flows.commands.benchmark_tables import benchmark_tables, closing_lines
-from infra.analysis.benchmark.chart import CHART_FILE, write_chart
 from infra.analysis.benchmark.results import (
     RESULTS_FILE,
     Asked,
     BenchmarkResults,
     count,
-    scores_table,
 )
 from infra.analysis.benchmark.spec import (
     ANSWER_TOKENS,
@@ -158,28 +155,6 @@ def test_the_published_rates_add_up_as_they_are_published():
         *subsets, overall = map(float, rates.values())
         if subsets:
             assert sum(subsets) / 3 == pytest.approx(overall, abs=0.05)
-
-
-@pytest.mark.parametrize("items", [SUITE, SUITE[:50], SUITE[1000:1003]], ids=["all", "one cell", "three"])
-def test_the_figure_is_a_picture_of_every_number_of_agents(items: list[Item], tmp_path: Path):
-    png = write_chart(tmp_path, results(items))
-    assert (tmp_path / CHART_FILE).read_bytes() == png
-    width, height = Image.open(BytesIO(png)).size
-    assert width == 390 * (1 + len({item.instance.problem.num_agents for item in items}))
-    assert height == 520
-
-
-def test_the_table_of_the_server_has_a_row_for_every_group_that_occurs():
-    rows = scores_table(WHOLE)
-    assert len(rows) == 3 * 3 + 21 + 1
-    assert rows[-1] == {
-        "agents": "all",
-        "wait subset": "all",
-        "map size": "all",
-        "instances": 3150,
-        "valid": "50.0\u00a0% [48.3,\u00a051.7]",
-        "optimal": "25.0\u00a0% [23.5,\u00a026.6]",
-    }
 
 
 NOTHING_SAID = {
