@@ -12,8 +12,7 @@ from typing import Any, TypeVar
 import fsspec
 from pydantic import BaseModel, RootModel, ValidationError
 
-from envgen.errors import ConfigError, shown
-from envgen.extras import install
+from envgen.errors import ConfigError, install, shown
 from envgen.files import atomic_path, file_digest, is_unused, move_directory
 from infra.config.settings import without_password
 from infra.runs.run import Run
