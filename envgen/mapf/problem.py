@@ -7,7 +7,7 @@ arrival counts.
 """
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from enum import StrEnum
 from functools import cache
 from itertools import pairwise
@@ -162,15 +162,6 @@ def moves_of(path: Path) -> tuple[Move, ...]:
 
 def _steps(path: Path) -> list[Cell]:
     return [(b[0] - a[0], b[1] - a[1]) for a, b in pairwise(path)]
-
-
-def path_of(start: Cell, moves: Sequence[str]) -> Path:
-    """The cells visited from `start`; raises ValueError on an unknown move name."""
-    path = [start]
-    for name in moves:
-        row, column = Move(name).offset
-        path.append((path[-1][0] + row, path[-1][1] + column))
-    return tuple(path)
 
 
 def to_text(problem: Problem) -> str:

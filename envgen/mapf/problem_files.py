@@ -78,11 +78,6 @@ def read_instance(path: Path, id: str | None) -> Instance:
     return stored[matches[0]] if stored else _solved([problems[matches[0]]], path)[0]
 
 
-def problem_line(problem: Problem) -> dict[str, Any]:
-    """Return the JSON object of a problem, which `read_problems` reads back."""
-    return problem.model_dump(mode="json")
-
-
 def solution_line(problem: Problem, solution: Solution | None) -> dict[str, Any]:
     """Return the JSON object that `envwright solve` writes for a problem; None stands for no plan."""
     if solution is None:

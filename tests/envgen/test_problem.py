@@ -5,8 +5,9 @@ from board_makers import SYMMETRIES, make_problem, problems, repeatable, transfo
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
+from support.boards import path_of
 
-from envgen.mapf.problem import Move, Problem, identity, moves_of, path_of, to_text
+from envgen.mapf.problem import Move, Problem, identity, moves_of, to_text
 from envgen.mapf.prompts import PromptStyle, prompt
 
 GOOD = {

@@ -11,10 +11,10 @@ from envgen.dataset import write_dataset
 from envgen.errors import DataError
 from envgen.files import read_json_lines
 from envgen.mapf.problem import Problem, to_text
-from envgen.mapf.problem_files import problem_line, read_problems
+from envgen.mapf.problem_files import read_problems
 from envgen.mapf.prompts import PromptStyle
 
-GOOD = problem_line(board("crossing"))
+GOOD = board("crossing").model_dump(mode="json")
 ROW = {"sample_id": "3ag_3x3_hr0.1_000", "num_agents": 3, "text": "a s g\nG S F\nA F F"}
 DEEP = range(880, 1010, 5)
 
@@ -37,7 +37,7 @@ def lines(folder: Path, *values: object) -> Path:
 )
 def test_problems_come_back_from_json_lines(found: list[tuple[Problem, str]], tmp_path_factory):
     named = [problem.model_copy(update={"id": name}) for problem, name in found]
-    path = lines(tmp_path_factory.mktemp("lines"), *map(problem_line, named))
+    path = lines(tmp_path_factory.mktemp("lines"), *(problem.model_dump(mode="json") for problem in named))
     assert read_problems(path) == named
 
 

@@ -117,26 +117,32 @@ def test_training_shares_no_instance_with_held_out_ones(puzzles: ReasoningGym) -
         assert len({one.id for one in drawn} | ids) == 80, name
 
 
-def test_labels_have_exact_counts() -> None:
-    paths = {"name": "paths", "generator": "shortest_path"}
-    some = load({**paths, "settings": {"side": 5, "infeasible_ratio": [0, 1]}})
-    sample = some.generate("paths", {"infeasible_ratio": 0.3}, 40, Source(0), frozenset()).instances
+@pytest.fixture(scope="module")
+def constants() -> ReasoningGym:
+    """Strata most of whose settings are numbers."""
+    return load(
+        {"name": "paths", "generator": "shortest_path", "settings": {"side": 5, "infeasible_ratio": [0, 1]}},
+        {"name": "open", "generator": "shortest_path", "settings": {"blocked": 0.45, "infeasible_ratio": 0}},
+        {"name": "programs", "generator": "ab", "settings": {"tokens": 4}},
+        {"name": "small", "generator": "products", "settings": {"digits": 1}},
+    )
+
+
+def test_labels_have_exact_counts(constants: ReasoningGym) -> None:
+    sample = constants.generate("paths", {"infeasible_ratio": 0.3}, 40, Source(0), frozenset()).instances
     assert sum("infeasible" in one.labels for one in sample) == 12
     assert sum(one.answer == "infeasible" for one in sample) == 12
-    never = load({**paths, "settings": {"side": 5, "blocked": 0.45, "infeasible_ratio": 0}})
-    sample = never.generate("paths", {}, 40, Source(0), frozenset()).instances
+    sample = constants.generate("open", {}, 40, Source(0), frozenset()).instances
     assert not any(one.answer == "infeasible" or one.labels for one in sample)
 
 
-def test_no_program_rewrites_itself_to_nothing() -> None:
-    environment = load({"name": "programs", "generator": "ab", "settings": {"tokens": 4}})
-    assert all(environment.entry("programs", {}, seed).answer for seed in range(200))
+def test_no_program_rewrites_itself_to_nothing(constants: ReasoningGym) -> None:
+    assert all(constants.entry("programs", {}, seed).answer for seed in range(200))
 
 
-def test_too_small_a_space_names_its_size() -> None:
-    environment = load({"name": "small", "generator": "products", "settings": {"digits": 1}})
+def test_too_small_a_space_names_its_size(constants: ReasoningGym) -> None:
     with pytest.raises(SamplingError, match="small: only 55 of 100 distinct instances"):
-        environment.generate("small", {}, 100, Source(0), frozenset())
+        constants.generate("small", {}, 100, Source(0), frozenset())
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.boards import path_of
 
 from envgen.dataset import USUAL
-from envgen.mapf.problem import Agent, Instance, Problem, Solution, path_of
+from envgen.mapf.problem import Agent, Instance, Problem, Solution
 from envgen.mapf.prompts import PromptStyle
 from envgen.rows import instance_row, instance_schema
 

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 from problem_lines import GOOD, PROBLEMS, write_lines
-from support.boards import board
+from support.boards import board, path_of
 from support.envwright_command import ENVWRIGHT, environment
 
 from envgen.dataset import write_dataset
-from envgen.mapf.problem import path_of, to_text
-from envgen.mapf.problem_files import problem_line, read_instances, read_problems
+from envgen.mapf.problem import to_text
+from envgen.mapf.problem_files import read_instances, read_problems
 from envgen.mapf.prompts import PromptStyle
 from envgen.mapf.verifier import verify_plan
 
@@ -69,7 +69,7 @@ def test_solving_twice_writes_the_same_bytes_and_plans_that_hold(envwright, tmp_
 
 def test_boards_are_solved_from_files_of_every_kind(envwright, refused, tmp_path: Path):
     (tmp_path / "bay.txt").write_text(to_text(board("bay")))
-    write_lines(tmp_path / "bay.jsonl", problem_line(board("bay")))
+    write_lines(tmp_path / "bay.jsonl", board("bay").model_dump(mode="json"))
     [instance] = read_instances(tmp_path / "bay.txt")
     write_dataset(tmp_path / "bay.parquet", [instance], PromptStyle.BOARD, {})
     for source in ("bay.txt", "bay.jsonl", "bay.parquet"):

@@ -1,12 +1,12 @@
 """A few named boards."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from envgen.config import EnvConfig
 from envgen.environment import Source
 from envgen.mapf.board_text import from_text
-from envgen.mapf.problem import Instance, Problem
+from envgen.mapf.problem import Cell, Instance, Move, Path, Problem
 from envgen.registry import EnvironmentSpec
 from envgen.sampling import sample
 
@@ -98,3 +98,12 @@ def sample_boards(
     """Distinct boards of a config; `source` holds seed, stage and purpose."""
     family = EnvironmentSpec(options={"agents": agents}).load()
     return sample(family, config, count, Source(**{"seed": 0, **source}), held_out)[0]
+
+
+def path_of(start: Cell, moves: Sequence[str]) -> Path:
+    """Return the cells visited from `start`."""
+    path = [start]
+    for name in moves:
+        row, column = Move(name).offset
+        path.append((path[-1][0] + row, path[-1][1] + column))
+    return tuple(path)
