@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -206,10 +207,9 @@ def test_a_hanging_scorer_ends_with_its_killed_parent(tmp_path: Path) -> None:
     hang = f"    import os, re; open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid()) + ' ')\n"
     file = changed(tmp_path, (SCORE, f"{SCORE}{hang}    re.match('(a*)*b', 'a' * 40)\n")).file
     code = (
-        "import threading; from pathlib import Path; from envgen.environment import Source;"
         "from tests.envgen.module.test_module import *;"
         f"e = EnvironmentSpec(name='module', options={{'file': {str(file)!r}}}).resolved().load();"
-        "threading.Thread(target=draw, args=(e, 1)).start(); e.judge(draw(e, 1), ['1'])"
+        "e.judge(draw(e, 1), ['1'])"
     )
     parent = subprocess.Popen([sys.executable, "-c", code])
     while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text().endswith(" "):
@@ -218,6 +218,16 @@ def test_a_hanging_scorer_ends_with_its_killed_parent(tmp_path: Path) -> None:
     parent.kill()
     parent.wait()
     wait_for_end(int((tmp_path / "pid").read_text()))
+
+
+def test_a_worker_outlives_the_thread_that_started_it(tmp_path: Path) -> None:
+    environment = changed(tmp_path)
+    thread = threading.Thread(target=draw, args=(environment, 1))
+    thread.start()
+    thread.join()
+    process = environment.worker._process
+    assert draw(environment, 1)
+    assert process is environment.worker._process is not None
 
 
 def test_a_closed_worker_leaves_no_process(tmp_path: Path) -> None:
