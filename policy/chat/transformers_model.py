@@ -14,9 +14,9 @@ from transformers import AutoModelForCausalLM, GenerationConfig, LogitsProcessor
 from envgen.errors import ModelError, shown
 from envgen.seeds import seed_integer
 from policy.chat.contract import Completion, Conversation, Progress, Sampling, equal_groups
-from policy.chat.decoding import decode
 from policy.chat.tokenizer import end_tokens, load_tokenizer, loading, refused
 from policy.checkpoints import resolve_model
+from policy.grpo.cpu import decode
 
 ONE_THREAD = 4_000_000
 """Parameters up to which a CPU computes with one thread, unless the user says otherwise: `make demo`, with

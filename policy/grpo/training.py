@@ -28,11 +28,11 @@ from policy.chat.transformers_model import load
 from policy.child import tell
 from policy.grpo.canary import CANARY
 from policy.grpo.check import grpo_arguments
+from policy.grpo.cpu import can_share, generate_shared, log_probabilities, pack
 from policy.grpo.out_of_memory import OUT_OF_MEMORY, is_out_of_memory
 from policy.grpo.progress import ProgressLines
 from policy.grpo.rewards import reward_functions
 from policy.grpo.saving import canary_of, save
-from policy.grpo.shared_prompts import can_share, generate_shared, log_probabilities, pack
 from policy.grpo.train_log import TRAIN_LOG_SCHEMA
 from policy.grpo.train_spec import (
     CHECKPOINT,

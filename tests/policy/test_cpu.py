@@ -1,5 +1,4 @@
-"""Prompts that are computed once for all of their answers, beside TRL's own way of computing them anew for
-each."""
+"""The fast path on a CPU, beside TRL's and transformers' own computation."""
 
 from pathlib import Path
 
@@ -7,13 +6,22 @@ import pytest
 import torch
 from boards import draw_instances, train_spec
 from safetensors.torch import load_file
+from scipy.stats import chisquare
 from transformers import DynamicCache, Qwen3Config, Qwen3ForCausalLM
 from trl.trainer.utils import add_fused_lm_head
 
-from policy.chat.decoding import decode
 from policy.checkpoints import resolve_model
 from policy.grpo import training
-from policy.grpo.shared_prompts import NO_LABEL, can_share, distinct, generate_shared, log_probabilities, pack
+from policy.grpo.cpu import (
+    NO_LABEL,
+    can_share,
+    decode,
+    distinct,
+    drawn,
+    generate_shared,
+    log_probabilities,
+    pack,
+)
 
 VOCABULARY, PADDING = 50, 0
 PROMPTS, ANSWERS = (5, 3, 8), (4, 1, 0, 6, 6, 2)
@@ -112,10 +120,44 @@ def test_a_model_whose_layers_look_back_by_a_window_is_left_alone():
     assert not can_share(small_model(use_sliding_window=True, sliding_window=4, max_window_layers=1))
 
 
+def test_tokens_are_drawn_from_the_softmax_of_their_scores():
+    torch.manual_seed(5)
+    scores = torch.tensor([[0.0, 1.0, -1.0, 2.0, float("-inf"), 0.5]])
+    tokens = drawn(scores.expand(20_000, -1))
+    counts = torch.bincount(tokens, minlength=6)
+    assert counts[4] == 0
+    possible = [0, 1, 2, 3, 5]
+    expected = 20_000 * scores.double()[0, possible].softmax(-1)
+    assert chisquare(counts[possible].numpy(), expected.numpy()).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("rows", [1, 40])
+def test_each_answer_is_that_of_transformers_whenever_the_others_end(rows: int):
+    model = small_model()
+    ids = torch.randint(1, VOCABULARY, (rows, 5), generator=torch.Generator().manual_seed(rows))
+    mask = torch.ones_like(ids)
+    mask[::2, 0], ids[::2, 0] = 0, PADDING
+    # So many tokens end an answer that some end at once and some never.
+    options = {"max_new_tokens": 12, "eos_token_id": list(range(1, 9))}
+    plain = model.generate(input_ids=ids, attention_mask=mask, **options)
+    ours = model.generate(input_ids=ids, attention_mask=mask, custom_generate=decode, **options)
+    assert torch.equal(plain, ours)
+
+
+def test_a_sampled_answer_is_padded_behind_its_end():
+    model, ends = small_model(), {3, 4, 5, 6, 7, 8, 9, 10}
+    torch.manual_seed(1)
+    ids = torch.randint(1, VOCABULARY, (64, 4))
+    options = {"max_new_tokens": 10, "do_sample": True, "eos_token_id": sorted(ends)}
+    inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "cache": DynamicCache()}
+    answers = model.generate(**inputs, custom_generate=decode, **options)[:, 4:].tolist()
+    lengths = [next((n for n, token in enumerate(one, 1) if token in ends), len(one)) for one in answers]
+    assert len(set(lengths)) > 3
+    assert all(set(answer[length:]) <= {PADDING} for answer, length in zip(answers, lengths, strict=True))
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "options", [{"beta": 0.0}, {"beta": 0.05}, {"loss_type": "grpo", "num_iterations": 2}]
-)
+@pytest.mark.parametrize("options", [{"beta": 0.05}, {"loss_type": "grpo", "num_iterations": 2}])
 def test_a_stage_learns_the_same_as_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict):
     generate = Qwen3ForCausalLM.generate
 
