@@ -16,21 +16,6 @@ def test_the_difference_is_that_of_the_answer_tokens():
     assert difference(known, lambda sequences: engine) == pytest.approx(0.5)
 
 
-def test_scores_of_a_batch_are_those_of_each_text_alone():
-    from policy.chat.transformers_model import load, token_logprobs
-    from policy.checkpoints import resolve_model
-
-    model, tokenizer = load(resolve_model("tiny"), "float32")
-    plans = ["Agent 0: (0,1) (0,2)", "Agent 0: (0,1) (0,2) (1,2)\nAgent 1: (2,2)", "(0,1) (0,2)"]
-    texts = tokenizer(plans, add_special_tokens=False)["input_ids"]
-    together = token_logprobs(model.eval(), texts, "cpu")
-    for text, scores in zip(texts, together, strict=True):
-        with torch.no_grad():
-            distribution = torch.log_softmax(model(torch.tensor([text])).logits[0], dim=-1)
-        expected = [distribution[at, token].item() for at, token in enumerate(text[1:])]
-        assert scores == pytest.approx(expected, abs=1e-4)
-
-
 def test_memory_that_runs_out_is_recognised_whoever_says_so():
     with pytest.raises(RuntimeError) as allocation:
         torch.empty(2**45, dtype=torch.uint8)

@@ -15,7 +15,7 @@ from boards import QUESTIONS
 from pydantic import ValidationError
 
 from envgen.errors import ModelError
-from policy.chat.contract import Completion, Sampling, ask, equal_groups
+from policy.chat.contract import Completion, Sampling, ask
 from policy.chat.engine import start_engine
 from policy.chat.engine_config import EngineConfig
 from policy.chat.transformers_engine import TransformersEngine
@@ -120,10 +120,6 @@ def test_a_child_without_memory_names_the_remedy_and_the_next_call_has_another(
     assert (tmp_path / "engine.log").read_text().count("loads ") == 2
 
 
-def test_equal_conversations_are_grouped_in_order():
-    assert equal_groups([QUESTIONS[n] for n in (0, 1, 0, 2, 1)]) == [[0, 2], [1, 4], [3]]
-
-
 @pytest.mark.parametrize(
     "fields",
     [{"data_parallel": 2}, {"tensor_parallel": 2}, {"gpu_memory_utilization": 0.5}, {"max_model_len": 4096}],
@@ -133,13 +129,6 @@ def test_fields_of_vllm_are_refused_on_transformers(fields: dict):
     with pytest.raises(ValidationError, match=f"{name}: {value} is read by the backend vllm only, and"):
         EngineConfig(**fields)
     assert EngineConfig.model_validate(EngineConfig(backend="vllm", **fields).model_dump())
-
-
-def test_only_backend_and_dtype_decide_answers():
-    plain, vllm = EngineConfig(), EngineConfig(backend="vllm", max_model_len=99, tensor_parallel=2)
-    assert EngineConfig(batch_size=3).decides == plain.decides == {"dtype": "auto"}
-    assert vllm.decides == {"dtype": "auto", "backend": "vllm"}
-    assert "max_model_len, now 99" in vllm.less_memory
 
 
 def test_fields_of_the_config_become_options_of_the_server(monkeypatch: pytest.MonkeyPatch):

