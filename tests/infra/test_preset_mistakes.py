@@ -19,11 +19,6 @@ BROKEN = {
     ),
     "a missing field": ("instances: 10", "", "instances: Field required"),
     "a text for a number": ("instances: 10", "instances: many", "instances: Input should be a valid integer"),
-    "a fraction for a whole number": (
-        "instances: 10",
-        "instances: 10.5",
-        "instances: Input should be a valid integer",
-    ),
     "a list for a group": (
         "options: {map_sizes: [3, 4]}",
         "- 3",
@@ -44,40 +39,20 @@ BROKEN = {
         "instances: 0",
         "instances: Input should be greater than or equal to 1 (got 0)",
     ),
-    "too many agents": (
-        "map_sizes: [3, 4]",
-        "map_sizes: [3, 4], agents: 6",
-        "family.options: agents: Input should be less than or equal to 5 (got 6)",
-    ),
     "a hole ratio out of range": (
         "3: {data_ratio: 0.5, hole_ratio: 0.2",
         "3: {data_ratio: 0.5, hole_ratio: 0.7",
         "default_config.sizes.3.hole_ratio: 0.7 is outside of the space, 0 to 0.5; move it inside",
-    ),
-    "a wait ratio that is no number": (
-        "4: {data_ratio: 0.5, hole_ratio: 0.2, wait_ratio: 0.5}",
-        "4: {data_ratio: 0.5, hole_ratio: 0.2, wait_ratio: .nan}",
-        "sizes.4: wait_ratio: Input should be a finite number",
     ),
     "shares that do not sum to 1": (
         "3: {data_ratio: 0.5",
         "3: {data_ratio: 0.4",
         "default_config: Value error, data_ratio sums to 0.9 over all sizes",
     ),
-    "map sizes that differ": (
-        "map_sizes: [3, 4]",
-        "map_sizes: [3, 4, 5]",
-        "default_config.sizes: names ['3', '4'], the space ['3', '4', '5']",
-    ),
     "map sizes that do not ascend": (
         "map_sizes: [3, 4]",
         "map_sizes: [4, 3]",
         "family.options: (top level): Value error, map_sizes [4, 3] must ascend",
-    ),
-    "a map size that is too large": (
-        "map_sizes: [3, 4]",
-        "map_sizes: [3, 11]",
-        "family.options: map_sizes.1: Input should be less than or equal to 10 (got 11)",
     ),
     "an unknown prompt style": (
         "prompt_style: compact",
@@ -85,11 +60,6 @@ BROKEN = {
         "prompt_style 'prose' is not one of board, compact",
     ),
     "a name with a slash": ("name: small", "name: a/b", "name: String should match pattern"),
-    "a validation board without room": (
-        "map_sizes: [3, 4]}",
-        "map_sizes: [3, 4], agents: 5}\nvalidation: {grid: {hole_ratio: [0.5]}}",
-        "map size 3: hole_ratio 0.5 leaves 5 free cells for 5 agents",
-    ),
     "a board without room": (
         "map_sizes: [3, 4]}\ndefault_config:\n  sizes:\n    3: {data_ratio: 0.5, hole_ratio: 0.2",
         "map_sizes: [3, 4], agents: 5}\ndefault_config:\n  sizes:\n    3: {data_ratio: 0.5, hole_ratio: 0.5",
@@ -111,17 +81,9 @@ ADDED = {
         "engineer: {variant: V9}",
         "engineer.variant 'V9' is not one of V1, V2, V3, V4, V5, V6, V6S, V6W, full-details, no-history",
     ),
-    "an unknown wording": (
-        "engineer: {wording: terse}",
-        "engineer.wording: Input should be 'full' or 'compact' (got 'terse')",
-    ),
     "a field that is gone": (
         "training: {canary: warn}",
         "training.canary: this field is gone; differences of log-probabilities are only logged; remove it",
-    ),
-    "retries of an answer": (
-        "engineer: {retries: 2}",
-        "engineer.retries: Extra inputs are not permitted (got 2)",
     ),
     "an unknown engineer": (
         "engineer: {name: oracle}",
@@ -135,18 +97,9 @@ ADDED = {
         "engineer: {name: bandit, options: {temprature: 1}}",
         "engineer.options of engineer 'bandit': temprature: Extra inputs are not permitted (got 1)",
     ),
-    "an option out of range": (
-        "engineer: {name: bandit, options: {temperature: 0}}",
-        "engineer.options of engineer 'bandit': temperature: Input should be greater than or equal to 0.01"
-        " (got 0)",
-    ),
     "a recording that is not there": (
         "engineer: {name: replay, options: {configs: nowhere/results.json}}",
         "engineer.options of engineer 'replay': configs: Value error, nowhere/results.json: no such file",
-    ),
-    "an engineer without its recording": (
-        "engineer: {name: replay}",
-        "engineer.options of engineer 'replay': configs: Field required",
     ),
     "a negative reward": (
         "rewards: {valid: -1}",
@@ -163,10 +116,6 @@ ADDED = {
     "a hole ratio of the validation set out of range": (
         "validation: {grid: {hole_ratio: [0.2, 0.9]}}",
         "validation.grid.hole_ratio: 0.9 is outside of the space, 0 to 0.5; move it inside",
-    ),
-    "a wait ratio of the validation set out of range": (
-        "validation: {grid: {wait_ratio: [-1]}}",
-        "validation.grid.wait_ratio: -1 is outside of the space, 0 to 1; move it inside",
     ),
     "a validation set of nothing": (
         "validation: {grid: {wait_ratio: []}}",
