@@ -120,13 +120,6 @@ def was_taught_compact(name: str) -> bool:
     return name in SHIPPED or path.resolve() in SHIPPED.values() or (path / TAUGHT).is_file()
 
 
-def weights_identity(model: str) -> str:
-    """SHA-256 of the weights that a name stands for; what has no such file stands for itself."""
-    source = resolve_model(model)
-    weights = Path(source) / "model.safetensors"
-    return file_digest(weights) if weights.is_file() else source
-
-
 def model_identity(source: str) -> str:
     """Digest of a checkpoint directory; a hub id stands for itself."""
     path = Path(source)
