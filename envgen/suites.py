@@ -38,15 +38,6 @@ class Published(NamedTuple):
         return {label for rates in self.rates.values() for label in rates}
 
 
-class Curve(NamedTuple):
-    """Published rates that are drawn beside ours: one column of the last of `Benchmark.tables`."""
-
-    whose: str
-    column: str
-    rates: dict[str, tuple[float, float]]
-    """Label of a row -> valid and optimal rate in %."""
-
-
 @dataclass(frozen=True)
 class Benchmark:
     """A suite of instances in groups, other sources of such instances, and published rates."""
@@ -67,11 +58,10 @@ class Benchmark:
     configs: tuple[str, ...]
     """Configs of the public data set; a row has its config as `subset`."""
     tables: tuple[tuple[str, str], ...]
-    """Kinds of group in rows and in columns; the last table is drawn."""
+    """Kinds of group in rows and in columns."""
     mark: str
     """Note beside published rates."""
     published: tuple[Published, ...]
-    curve: Curve
 
 
 def benchmark_of(environment: Environment) -> Benchmark:

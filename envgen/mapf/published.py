@@ -13,7 +13,7 @@ from envgen.mapf.benchmark import (
     read_items,
     solve_rows,
 )
-from envgen.suites import Benchmark, Curve, Published
+from envgen.suites import Benchmark, Published
 
 MODELS = {
     "Qwen3-4B base": {"3 agents": "14.83 / 14.00", "4 agents": "3.43 / 3.05", "5 agents": "1.44 / 1.22"},
@@ -52,18 +52,6 @@ VARIANTS = {
 """Qwen3-4B + GRPO with the engineer's context variants: name -> wait subset, or all 3,150 instances -> valid
 rate where it is published."""
 
-ENGINEER_BY_SIZE = {
-    "3x3": (68.67, 48.00),
-    "4x4": (64.67, 41.33),
-    "5x5": (62.67, 35.33),
-    "6x6": (52.67, 37.33),
-    "7x7": (46.00, 26.00),
-    "8x8": (42.67, 24.00),
-    "9x9": (44.00, 25.33),
-    "10x10": (32.00, 16.00),
-}
-"""Qwen3-4B + GRPO + engineer with three agents: map size -> valid and optimal rate."""
-
 BENCHMARK = Benchmark(
     digest=SUITE_SHA256,
     suite=load_suite,
@@ -80,5 +68,4 @@ BENCHMARK = Benchmark(
             "Valid % by wait subset, beside published context variants", "wait subset", False, VARIANTS
         ),
     ),
-    curve=Curve("Qwen3-4B + GRPO + engineer", "3 agents", ENGINEER_BY_SIZE),
 )
