@@ -19,8 +19,8 @@ from envgen.errors import ConfigError, SamplingError
 from envgen.files import write_json
 from envgen.space import Knob, Space
 from infra.analysis.stage_view import proposal_markdown
-from infra.runs.decision import MAX_COMMENT, Decision, Verdict
 from infra.runs.next_config import decided, previous_config, store_decision
+from infra.runs.results import MAX_COMMENT, Decision, Verdict
 from infra.runs.run import RunRef
 from infra.runs.stage import Stage
 from tasks.run import log

@@ -19,12 +19,11 @@ from infra.analysis.spec import engineer_variant
 from infra.config.names import checked_name
 from infra.config.preset import Preset
 from infra.config.settings import Settings
-from infra.runs.left import seconds_left
 from infra.runs.lock import exclusive
 from infra.runs.next_config import must_ask, next_config
+from infra.runs.progress import kept_log, seconds_left
 from infra.runs.results import CurriculumResults
 from infra.runs.run import RunRef, open_run
-from infra.runs.run_log import kept_log
 from infra.runs.stage import Stage
 from infra.runs.steps import StepRecord
 from infra.serving.reaper import TAG

@@ -23,7 +23,7 @@ from envgen.errors import BUGS
 from infra.analysis.formats import duration
 from infra.analysis.stage_view import result_markdown
 from infra.config.settings import Settings
-from infra.runs.left import first_guess, seconds_left
+from infra.runs.progress import first_guess, seconds_left
 from infra.runs.results import CurriculumResults
 from infra.runs.run import Run, RunRef
 from tasks.run import Throttle, log

@@ -10,7 +10,7 @@ from envgen.terminal import console, say
 
 if TYPE_CHECKING:
     from envgen.space import Space
-    from infra.runs.decision import Decision, Verdict
+    from infra.runs.results import Decision, Verdict
     from infra.runs.run import RunRef
 
 commands = typer.Typer()

@@ -95,7 +95,7 @@ def watch(run: RUN) -> None:
 
 def _new_lines(run: "Run", told: int) -> tuple[list[str], int]:
     """The complete lines of a run's log from a byte on, and the byte after them."""
-    from infra.runs.run_log import NAME
+    from infra.runs.progress import NAME
 
     try:
         with open(run.log(NAME), "rb") as file:

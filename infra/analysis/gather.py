@@ -12,7 +12,6 @@ import pyarrow as pa
 from engineer.gate import BASE_POLICY
 from envgen.dataset import read_table
 from envgen.errors import DataError, RunDirectoryError
-from infra.analysis.comparison.again import compare_command
 from infra.analysis.results import (
     BASELINES,
     RATES,
@@ -24,7 +23,7 @@ from infra.analysis.results import (
     RateName,
     State,
 )
-from infra.analysis.spec import Child, ComparisonSpec
+from infra.analysis.spec import Child, ComparisonSpec, compare_command
 from infra.analysis.statistics import area, effect, rate
 from infra.config.preset import Preset
 from infra.runs.fork import STAGE_STEPS

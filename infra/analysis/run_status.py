@@ -15,12 +15,11 @@ from envgen.frozen import Frozen
 from infra.analysis.spec import SPEC_FILE, engineer_variant
 from infra.config.names import RESERVED
 from infra.config.settings import Settings
-from infra.runs.again import run_command
 from infra.runs.lock import holder
 from infra.runs.next_config import must_ask
+from infra.runs.progress import NAME
 from infra.runs.results import CurriculumResults, Made
-from infra.runs.run import Run, RunRef
-from infra.runs.run_log import NAME
+from infra.runs.run import Run, RunRef, run_command
 from infra.runs.stage import Stage
 
 _DEEPEST = 2

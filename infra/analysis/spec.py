@@ -6,6 +6,7 @@ is to have its own.
 """
 
 import difflib
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -18,6 +19,7 @@ from engineer.spec import EngineerSpec
 from envgen.errors import ConfigError, RunDirectoryError, describe_validation_error
 from envgen.files import file_digest, is_unused, read_model, write_json
 from envgen.frozen import Frozen
+from infra.config.overrides import overrides, preset_source
 from infra.config.preset import Preset, load_preset, resolved_json
 from infra.runs.run import FREE_FIELDS, changed_fields
 
@@ -214,6 +216,19 @@ def read_comparison(directory: Path) -> ComparisonSpec:
     """The spec of an existing comparison; RunDirectoryError if there is none."""
     missing = f"{directory}: no comparison there ({SPEC_FILE} is missing)"
     return read_model(directory / SPEC_FILE, ComparisonSpec, missing, "move the directory away")
+
+
+def compare_command(spec: ComparisonSpec) -> str:
+    """`envwright compare` of these arms and seeds; a preset that is not shipped is named as `envwright init`
+    writes it."""
+    preset = spec.preset
+    arms = [f"{arm.engineer}:{arm.variant}" if arm.reads else arm.engineer for arm in spec.arms]
+    given = ["--engineers", ",".join(arms), "--seeds", ",".join(map(str, spec.seeds))]
+    given += ["--stages", str(preset.stages), "--stage-0", spec.stage_0]
+    given += [part for setting in overrides(preset) for part in ("--set", setting)]
+    given += ["--registration", spec.registration["file"]] if "file" in spec.registration else []
+    given += ["--name", spec.name] if spec.name != f"compare-{preset.name}" else []
+    return shlex.join(["envwright", "compare", preset_source(preset), *given])
 
 
 def reads_context(engineer: str) -> bool:

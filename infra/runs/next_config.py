@@ -11,7 +11,7 @@ from engineer.answer import AnswerError, check_ranges, project
 from envgen.config import EnvConfig
 from envgen.errors import ConfigError, RunDirectoryError
 from infra.runs.data import possible
-from infra.runs.decision import Decision, Verdict
+from infra.runs.results import Decision, Verdict
 from infra.runs.run import Run, RunRef
 from infra.runs.stage import Stage
 from infra.runs.steps import RECORDS, lock

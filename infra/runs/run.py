@@ -1,6 +1,7 @@
 """A curriculum's directory: its files, and how it is claimed: made once for one preset, resumed by the
 same."""
 
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from envgen.dataset import read_dataset, write_dataset
 from envgen.errors import RunDirectoryError
 from envgen.files import digest, is_unused, read_model, read_text, write_html
 from envgen.frozen import Frozen
+from infra.config.overrides import overrides, preset_source
 from infra.config.preset import Preset, resolved_json
 from infra.config.settings import Settings
 from infra.runs.results import CurriculumResults
@@ -116,6 +118,17 @@ class RunRef(Run):
 def default_name(preset: Preset) -> str:
     """The name of a curriculum unless one is given."""
     return f"{preset.name}-{preset.engineer.name}-{preset.engineer.variant}-s{preset.seed}"
+
+
+def run_command(name: str, preset: Preset, stages: int) -> str:
+    """`envwright run` of a curriculum of this name and preset with so many stages."""
+    engineer = preset.engineer
+    options = {"engineer": engineer.name, "variant": engineer.variant, "stages": stages, "seed": preset.seed}
+    given = [part for option, value in options.items() for part in (f"--{option}", str(value))]
+    given += [part for setting in overrides(preset) for part in ("--set", setting)]
+    given += ["--set", "approval=required"] if preset.approval == "required" else []
+    given += ["--name", name] if name != default_name(preset) else []
+    return shlex.join(["envwright", "run", preset_source(preset), *given])
 
 
 def new_curriculum(name: str, preset: Preset) -> Curriculum:

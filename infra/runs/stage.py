@@ -19,7 +19,7 @@ from envgen.config import EnvConfig
 from envgen.dataset import read_dataset, write_dataset
 from envgen.files import file_digest, read_model, write_json
 from envgen.frozen import Frozen
-from infra.runs.decision import Decision
+from infra.runs.results import Decision
 from infra.runs.steps import REDO, check_recorded
 from policy.evaluation import Changes
 from policy.grpo.canary import CANARY, Canary

@@ -17,8 +17,8 @@ from engineer.proposal import Proposal
 from envgen.breakdown import Difference
 from envgen.config import EnvConfig
 from infra.config.preset import load_preset
-from infra.runs.decision import Decision, Verdict
 from infra.runs.next_config import store_decision
+from infra.runs.results import Decision, Verdict
 from infra.runs.run import Run, RunRef
 from infra.runs.stage import Stage
 from infra.runs.steps import StepRecord

@@ -14,9 +14,8 @@ from flows.commands.tables import closing_lines
 from flows.commands.terminal import plain_table, print_whole
 from infra.analysis.stage_view import result_markdown
 from infra.config.preset import load_preset
-from infra.runs.again import run_command
-from infra.runs.decision import Decision
-from infra.runs.results import CurriculumResults, StageResult, TrainingSummary
+from infra.runs.results import CurriculumResults, Decision, StageResult, TrainingSummary
+from infra.runs.run import run_command
 
 CONFIG = EnvConfig.model_validate({"sizes": {"3": {"data_ratio": 1, "hole_ratio": 0.2, "wait_ratio": 0}}})
 BREAKDOWN = Breakdown(strata={"3": Counts(n=4, valid=4, optimal=4, failures={})})

@@ -16,8 +16,8 @@ from flows import compare_runs
 from flows.compare_runs import DeployedRuns, Membership, pools_for
 from infra.analysis.spec import ComparisonSpec, plan
 from infra.config.preset import load_preset, resolved_json
+from infra.runs.progress import kept_log
 from infra.runs.run import Run
-from infra.runs.run_log import kept_log
 from tasks.run import log
 
 pytestmark = [pytest.mark.slow]

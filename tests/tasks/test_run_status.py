@@ -18,8 +18,8 @@ from flows.cli import app
 from infra.analysis.run_status import RunState, found_runs, run_detail, run_status
 from infra.runs.lock import exclusive, holder
 from infra.runs.next_config import decided, store_decision
+from infra.runs.progress import kept_log
 from infra.runs.run import Run
-from infra.runs.run_log import kept_log
 from infra.runs.stage import Stage
 from tasks.run import log
 

@@ -7,7 +7,7 @@ from factories import published
 from envgen.files import write_json
 from flows.compare import _seconds_left as comparison_left
 from infra.analysis.spec import plan
-from infra.runs.left import first_guess, seconds_left
+from infra.runs.progress import first_guess, seconds_left
 from infra.runs.publishing import results_with
 from infra.runs.run import Run
 from infra.runs.stage import Stage

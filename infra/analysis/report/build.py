@@ -18,9 +18,8 @@ from infra.analysis import formats
 from infra.analysis.report import charts, examples, tables, text
 from infra.analysis.run_status import run_name
 from infra.config.preset import Preset
-from infra.runs.again import run_command
 from infra.runs.results import CurriculumResults
-from infra.runs.run import Run
+from infra.runs.run import Run, run_command
 from infra.runs.stage import Stage
 from policy.rollouts import Rollout
 

@@ -11,9 +11,8 @@ from infra.analysis.formats import count, difference_text, markdown_table, rate_
 from infra.analysis.report.build import environment
 from infra.analysis.report.tables import made_with
 from infra.config.preset import Preset
-from infra.runs.again import run_command
 from infra.runs.results import CurriculumResults, StageResult
-from infra.runs.run import Run, RunRef
+from infra.runs.run import Run, RunRef, run_command
 from infra.runs.stage import Stage
 from policy.checkpoints import resolve_model
 
