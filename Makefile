@@ -83,7 +83,7 @@ $(RUN): pyproject.toml constraints.txt
 	sed '/^# For tests/,$$d' constraints.txt > $(VENV)/run.txt
 	$(BIN)/python $(PIP) --no-deps --require-hashes -r $(VENV)/run.txt
 	$(BIN)/python $(PIP) --no-deps -e .
-	$(BIN)/python -m envgen.mapf.precompile
+	$(BIN)/python -c "from envgen.mapf.solver.solve import compile_solver; compile_solver()"
 	touch $(RUN)
 
 $(DEV): $(RUN)
