@@ -5,15 +5,24 @@
 
 import hashlib
 import json
+import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from support.envwright_command import envwright
+from support.envwright_command import ROOT, environment, envwright
+from support.finished_run import FinishedRun
+
+from envgen.dataset import family_of
+from infra.runs.run import Run
 
 GOLDEN = json.loads(Path(__file__).with_name("golden.json").read_text())
+WORDS = re.compile(r"\b(maps?|map sizes?|holes?|agents?|boards?|hole_ratio|wait_ratio|\d+x\d+)\b", re.I)
 CONFIG = """\
 sizes:
   3: {data_ratio: 0.2, hole_ratio: 0.2, wait_ratio: 0.5}
@@ -104,8 +113,54 @@ def test_generate_and_solve_are_those_of_the_golden_run(tmp_path: Path):
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("preset", ["micro", "micro-sums"])
-def test_a_run_is_the_golden_run(server: str, preset: str, tmp_path: Path):
-    envwright(tmp_path, "run", preset, PREFECT_API_URL=server)
-    [run] = (tmp_path / "runs").glob(f"{preset}-*")
-    assert json.loads(json.dumps(summary(run))) == GOLDEN[preset]
+def test_micro_is_the_golden_run(finished: FinishedRun):
+    assert json.loads(json.dumps(summary(finished.directory))) == GOLDEN["micro"]
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> Path:
+    """A folder with the wheel in it, built from a copy of the sources."""
+    sources = tmp_path / "sources"
+    left_out = shutil.ignore_patterns(".*", "tests", "docs", "build", "*.egg-info", "__pycache__")
+    shutil.copytree(ROOT, sources, ignore=left_out)
+    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    offline = ["--no-deps", "--no-build-isolation"]
+    subprocess.run([*pip, "wheel", *offline, "-w", tmp_path, sources], check=True)
+    [wheel] = tmp_path.glob("*.whl")
+    subprocess.run([*pip, "install", "--no-deps", "--target", tmp_path / "site", wheel], check=True)
+    return tmp_path / "site"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_sums_from_a_wheel_are_the_golden_run_and_speak_of_nothing_else(
+    server: str, installed: Path, tmp_path: Path
+):
+    there = {"PREFECT_API_URL": server, "PYTHONPATH": str(installed)}
+    used = [sys.executable, "-c", "import flows.cli; print(flows.cli.__file__)"]
+    found = subprocess.check_output(used, cwd=tmp_path, env=environment(tmp_path, **there), text=True)
+    assert found.startswith(str(installed)), "not the sources"
+    printed = envwright(tmp_path, "run", "micro-sums", **there).stdout
+    [directory] = (tmp_path / "runs").glob("micro-sums-*")
+    assert json.loads(json.dumps(summary(directory))) == GOLDEN["micro-sums"]
+    run = Run(directory=directory)
+    assert [stage.stage for stage in run.results.stages] == [0, 1]
+    ids = {one.id for one in run.validation}
+    for number in (0, 1):
+        stage = run.stage(number)
+        assert family_of(stage.path(type(stage).train)).name == "sums"
+        assert {one.stratum for one in stage.train} == {"2", "3"}
+        assert not ids & {one.id for one in stage.train}
+        assert list(stage.breakdown.strata) == ["2", "3"]
+        assert stage.breakdown.overall.labels["carry"].n == len(run.validation) / 2
+        assert {entry["stratum"] for step in stage.train_log["strata"] for entry in step} == {"2", "3"}
+    assert run.stage(1).config == run.stage(0).proposal.config
+    assert run.stage(0).proposal.config.strata["2"]["digits"] == 1, (
+        "nothing is solved, so that sums get shorter"
+    )
+    # What the policy answers is its own affair: it was taught boards.
+    hidden = "|".join(f"<{tag}.*?</{tag}>" for tag in ("style", "script", "svg", "pre"))
+    page = re.sub(f"{hidden}|<[^>]+>", " ", run.path(Run.report).read_text(), flags=re.S)
+    assert "2 terms" in page
+    for text in (printed, page):
+        assert not set(WORDS.findall(text))
