@@ -14,6 +14,18 @@ TORCH := $(shell sed -n '/dependency-metadata/,$$s/^version = "\(.*\)"/\1/p' pyp
 COMPILE := .venv-lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
   --no-header --no-emit-package torch
 PIP := -m pip --quiet --disable-pip-version-check --no-input install
+# $(call install,ENVIRONMENT,LIST): uv, whose pin is in each list, installs in seconds; pip does where uv finds no index.
+define install
+$(1)/bin/uv pip install --quiet --python $(1)/bin/python --no-deps --require-hashes --compile-bytecode -r $(2) || \
+  $(1)/bin/python $(PIP) --no-deps --require-hashes -r $(2)
+endef
+# $(call prepare,ENVIRONMENT,LIST): pip first installs uv, and torch: with the tested version in place, nothing asks for
+# another build of it.
+define prepare
+sed -n '/^uv==/,/[^\\]$$/p' $(2) > $(1)/uv.txt
+$(1)/bin/python $(PIP) --no-deps --require-hashes -r $(1)/uv.txt
+$(1)/bin/python $(PIP) "$$(sed -n 's/^# \(torch==.*\)/\1/p' $(2))"
+endef
 # Test files that run side by side, in the order of tests/conftest.py; 0 runs one after the other.
 TEST_JOBS ?= 2
 SIDE_BY_SIDE := -n $(TEST_JOBS) --dist loadfile --no-loadscope-reorder
@@ -63,38 +75,38 @@ bench: $(DEV)
 # since its builds differ. The first part of constraints.txt is what a run needs, the second what tests need.
 lock: $(LOCK)
 	mkdir -p build
-	$(COMPILE) pyproject.toml -o build/run.txt
+	echo uv > build/tools.in
+	$(COMPILE) pyproject.toml build/tools.in -o build/run.txt
 	$(COMPILE) --extra dev -c build/run.txt $$(sed -n 's/^\([A-Za-z0-9._-]*\)==.*/--no-emit-package \1/p' build/run.txt) \
 	  pyproject.toml -o build/dev.txt
 	{ echo "# Written by make lock. Before these, without digests as its builds differ:"; echo "# torch==$(TORCH)"; \
 	  cat build/run.txt; echo "# For tests, lint and documentation:"; cat build/dev.txt; } > constraints.txt
-	printf '%s\n' $(VLLM_PACKAGES) > build/vllm.in
+	printf '%s\n' uv $(VLLM_PACKAGES) > build/vllm.in
 	printf '%s\n' torch==$(TORCH) $(foreach name,torchvision torchaudio torchcodec,"$(name); sys_platform == 'never'") > build/vllm-override.txt
 	$(subst --universal,--python-platform x86_64-manylinux_2_28,$(COMPILE)) --override build/vllm-override.txt build/vllm.in -o build/vllm.txt
 	{ echo "# Written by make lock. Before these, without digests as its builds differ:"; echo "# torch==$(TORCH)"; \
 	  cat build/vllm.txt; } > constraints-vllm.txt
 
-# torch first: with the tested version in place, nothing asks for another build of it.
 $(RUN): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(0 if (3, 11) <= sys.version_info < (3, 13) else "envwright needs Python 3.11 or 3.12; choose one with make PYTHON=python3.12")'
 	@echo "installing about 3 GB into $(VENV): three to ten minutes"
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python $(PIP) "$$(sed -n 's/^# \(torch==.*\)/\1/p' constraints.txt)"
+	$(call prepare,$(VENV),constraints.txt)
 	sed '/^# For tests/,$$d' constraints.txt > $(VENV)/run.txt
-	$(BIN)/python $(PIP) --no-deps --require-hashes -r $(VENV)/run.txt
+	$(call install,$(VENV),$(VENV)/run.txt)
 	$(BIN)/python $(PIP) --no-deps -e .
 	$(BIN)/python -c "from envgen.mapf.solver.solve import compile_solver; compile_solver()"
 	touch $(RUN)
 
 $(DEV): $(RUN)
 	sed '1,/^# For tests/d' constraints.txt > $(VENV)/dev.txt
-	$(BIN)/python $(PIP) --no-deps --require-hashes -r $(VENV)/dev.txt
+	$(call install,$(VENV),$(VENV)/dev.txt)
 	touch $(DEV)
 
 $(VLLM_STAMP): constraints-vllm.txt
 	$(PYTHON) -m venv --clear $(VLLM)
-	$(VLLM)/bin/python $(PIP) "$$(sed -n 's/^# \(torch==.*\)/\1/p' constraints-vllm.txt)"
-	$(VLLM)/bin/python $(PIP) --no-deps --require-hashes -r constraints-vllm.txt
+	$(call prepare,$(VLLM),constraints-vllm.txt)
+	$(call install,$(VLLM),constraints-vllm.txt)
 	touch $(VLLM_STAMP)
 
 $(LOCK):
