@@ -92,7 +92,6 @@ RUNS = [
         "engineer.name: there is no engineer 'oracle'; known are checkpoint, base,",
     ),
     ("run micro --stages 0", "stages: Input should be greater than or equal to 1"),
-    ("run micro --set trl.learning_rat=1e-4", "did you mean 'learning_rate'?"),
     ("run micro --set trl.top_k=5", "trl.top_k: envwright sets this option itself"),
     ("run micro --set instances", "--set 'instances': expected KEY=VALUE"),
     ("report nowhere", "results.json is missing"),
