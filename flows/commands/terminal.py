@@ -8,7 +8,7 @@ from functools import partial
 from typing import Annotated, Any
 
 import typer
-from pydantic_core import to_json
+from pydantic import TypeAdapter
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.measure import Measurement
@@ -43,7 +43,7 @@ JSON = Annotated[
 
 def print_json(value: Any) -> None:
     """Print models, or a list of them, as JSON on standard output."""
-    typer.echo(to_json(value, indent=1))
+    typer.echo(TypeAdapter(Any).dump_json(value, indent=1))
 
 
 def plain_table(*columns: str) -> Table:
