@@ -72,7 +72,7 @@ def _memory() -> "void":
     from envgen.mapf.solver.kernel import solve_batch
     from envgen.mapf.solver.memory import new_memory
 
-    cached = Path(solve_batch.stats.cache_path).glob("kernel.solve_batch*.nbi")
+    cached = Path(str(solve_batch.stats.cache_path)).glob("kernel.solve_batch*.nbi")
     if not any(cached):
         _log.warning("compiling the solver for this machine, once; this takes about a minute")
     return new_memory()
