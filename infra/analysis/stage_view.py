@@ -5,7 +5,16 @@ import re
 from engineer.proposal import Proposal
 from envgen.config import EnvConfig
 from envgen.space import Space
-from infra.analysis.formats import StratumChanges, changes_between, config_changes, number_words
+from infra.analysis.formats import (
+    StratumChanges,
+    changes_between,
+    config_changes,
+    difference_text,
+    markdown_table,
+    number_words,
+    rate_names,
+    rate_text,
+)
 from infra.analysis.report.text import headline
 from infra.runs.results import CurriculumResults
 
@@ -17,7 +26,7 @@ _JOINER = "\u2060"
 def result_markdown(
     space: Space, results: CurriculumResults, stages: int, places: dict[str, str], waiting: str
 ) -> str:
-    """Return the result of a run so far: state, valid rate, decisions, the last proposal and links.
+    """Return the result of a run so far: state, rates by stage, decisions, the last proposal and links.
 
     `places` are addresses by name; what is no web address is written as a path."""
     done, last = len(results.stages), results.stages[-1]
@@ -32,7 +41,26 @@ def result_markdown(
     ]
     changes = quiet(config_changes(space, last.config, last.proposal.config))
     proposed = f"**Proposed for stage {last.stage + 1}**, which has not been run: {changes}"
-    return "\n\n".join([state, headline(results), *decided, proposed, "\n".join(links)])
+    return "\n\n".join(
+        [state, headline(results), _rates(space, results), *decided, proposed, "\n".join(links)]
+    )
+
+
+def _rates(space: Space, results: CurriculumResults) -> str:
+    """Return a Markdown table: rates of each policy in %, and changes since the base policy, with 95 %
+    intervals."""
+    names = rate_names(space.best)
+    rows = [["base policy"]]
+    for name in names:
+        rows[0] += [rate_text(getattr(results.start.overall, f"{name}_rate")), "–"]
+    for stage in results.stages:
+        row = [f"after stage {stage.stage}"]
+        for name in names:
+            gain = getattr(stage, f"{name}_gain")
+            row += [rate_text(getattr(stage.breakdown.overall, f"{name}_rate")), difference_text(gain, "")]
+        rows.append(row)
+    headings = [heading for word in names.values() for heading in (word, "change, points")]
+    return markdown_table(["policy", *headings], rows)
 
 
 def proposal_markdown(space: Space, stage: int, proposal: Proposal, previous: EnvConfig) -> str:

@@ -113,6 +113,12 @@ def test_the_result_on_a_curriculums_page_says_what_a_person_decided():
     stages = (found.stages[0].model_copy(update={"decision": decision}), found.stages[1])
     space = space_of(Options(map_sizes=(3,)))
     shown = result_markdown(space, found.model_copy(update={"stages": stages}), 2, {}, "")
+    rows = [line for line in shown.splitlines() if line.startswith("|")]
+    assert [row.split("|")[1].strip() for row in rows[2:]] == [
+        "base policy",
+        "after stage 0",
+        "after stage 1",
+    ]
     assert "- A person decided on the config of stage 1: approved with edits by Ada" in shown
     assert "A person decided" not in result_markdown(space, found, 2, {}, "")
 
