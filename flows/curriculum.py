@@ -23,7 +23,7 @@ from infra.runs.lock import exclusive
 from infra.runs.next_config import must_ask, next_config
 from infra.runs.progress import kept_log, seconds_left
 from infra.runs.results import CurriculumResults
-from infra.runs.run import RunRef, open_run
+from infra.runs.run import RunRef, open_run, training_was_checked
 from infra.runs.stage import Stage
 from infra.runs.steps import StepRecord
 from infra.serving.reaper import TAG
@@ -121,7 +121,8 @@ def run_curriculum(preset: Preset, directory: Path, root: Path | None = None) ->
     flow run. ConfigError if a package or a GPU is missing that training needs, or TRL refuses an option."""
     check_packages(preset.trl, preset.training)
     check_devices(preset.trl, preset.training)
-    if root is None:  # else the run with that stage 0 was checked
+    # With a root, the run with that stage 0 was checked.
+    if root is None and not training_was_checked(directory, preset):
         plan_training(preset.check_spec())
     with exclusive(directory), tags(TAG):
         fetch_run(directory)

@@ -78,7 +78,7 @@ def run(
     from flows.parameters import chosen_curriculum, curriculum_options
     from infra.config.preset import parse_override
     from infra.config.settings import Settings
-    from infra.runs.run import RunRef, checked_run
+    from infra.runs.run import RunRef, checked_run, training_was_checked
 
     settings = dict(map(parse_override, set_ or [])) or None
     given = curriculum_options(
@@ -92,12 +92,13 @@ def run(
         return show_dry_run(resolved, console, json_)
     from policy.grpo.check import plan_training
 
-    plan_training(resolved.check_spec())
+    run = RunRef(directory=directory, preset=checked_run(directory, resolved).preset)
+    if not training_was_checked(directory, resolved):
+        plan_training(resolved.check_spec())
     console.print(
         f"[bold]{name}[/bold]: preset {resolved.name}, engineer {resolved.engineer.name}, context"
         f" {resolved.engineer.variant}, {resolved.stages} stages"
     )
-    run = RunRef(directory=directory, preset=checked_run(directory, resolved).preset)
     _go(run, preset, name, given, yes, json_)
 
 

@@ -176,6 +176,12 @@ def checked_run(directory: Path, preset: Preset) -> Curriculum:
     return new_curriculum(directory.name, preset.model_copy(update=known))
 
 
+def training_was_checked(directory: Path, preset: Preset) -> bool:
+    """Return whether a run was begun there with the same training options, which TRL accepted then."""
+    run = Run(directory=directory)
+    return run.has(Run.curriculum) and run.curriculum.preset.check_spec() == preset.check_spec()
+
+
 def changed_fields(there: Preset, here: Preset, free: set[str]) -> str:
     """The fields outside `free` in which two presets differ, dotted, with both values; empty if there are
     none."""
