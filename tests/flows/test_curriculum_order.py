@@ -70,9 +70,9 @@ def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Playe
             return number + 1, {}
 
         def nothing(*_: object) -> None:
-            """Stands for what warms a process up, and what comes before the first stage."""
+            """Stands for what comes before the first stage, and for what is shown."""
 
-        names = ("make_validation", "evaluate_start", "show_result")
+        names = ("plan_training", "make_validation", "evaluate_start", "show_result")
         stand_ins: dict[str, Callable] = dict.fromkeys(names, nothing)
         for name, stand_in in (stand_ins | {"stage": stage, "publish": lambda run, stage: stage + 1}).items():
             monkeypatch.setattr(flows.curriculum, name, stand_in)
