@@ -95,7 +95,7 @@ $(RUN): pyproject.toml constraints.txt
 	sed '/^# For tests/,$$d' constraints.txt > $(VENV)/run.txt
 	$(call install,$(VENV),$(VENV)/run.txt)
 	$(BIN)/python $(PIP) --no-deps -e .
-	$(BIN)/python -c "from envgen.mapf.solver.solve import compile_solver; compile_solver()"
+	$(BIN)/python -m envgen.mapf.precompile
 	touch $(RUN)
 
 $(DEV): $(RUN)

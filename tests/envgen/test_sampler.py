@@ -12,7 +12,7 @@ from envgen.errors import ConfigError, SamplingError, ShortageError
 from envgen.mapf import sampler
 from envgen.mapf.problem import Instance, identities, identity
 from envgen.mapf.sampler import draw_boards, draw_size, quota_of
-from envgen.mapf.solver.boards import pack_cells
+from envgen.mapf.solver.columns import pack_cells
 from envgen.mapf.solver.solve import solve, solve_boards
 from envgen.mapf.verifier import verify_plan
 from envgen.registry import EnvironmentSpec

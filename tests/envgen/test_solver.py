@@ -1,22 +1,16 @@
-import json
 import random
-from collections.abc import Iterator
 from itertools import combinations, permutations
-from pathlib import Path
 
-import numpy as np
 import pytest
 from board_makers import SYMMETRIES, all_cells, image, make_problem, problems, random_problem, repeatable
-from brute_force import Exhausted, exhaust, legal, steps_from
+from brute_force import Exhausted, exhaust, least_makespans, legal, steps_from
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.boards import NAMES, board
 
-from envgen.errors import SolverError
+import envgen.mapf.solver.solve as solver
 from envgen.mapf.problem import Cell, Problem, Solution, moves_of
-from envgen.mapf.solver import solve as solver
-from envgen.mapf.solver.boards import pack, problem_of
-from envgen.mapf.solver.solve import solve, solve_boards, solve_many
+from envgen.mapf.solver.solve import Method, solve, solve_makespan, solve_many
 from envgen.mapf.verifier import verify_plan
 
 # size, holes, agents, boards, starts a board
@@ -112,56 +106,85 @@ def test_random_boards_get_the_true_optimum_and_wait_label(
     assert solvable_boards > 0
 
 
-def recorded_boards() -> Iterator[Problem]:
-    """Boards of every size and number of agents, crowded boards, and boards in two parts."""
-    rng = random.Random("recorded boards")
-    for size in range(3, 11):
-        for agents in range(2, 6):
-            for _ in range(36):
-                yield random_problem(rng, size, rng.randint(0, 2 * size * size // 5), agents)
-    for size in range(3, 7):
-        for agents in range(3, 6):
-            for _ in range(30):
-                free = rng.randint(agents + 1, 12 if size > 3 else 9)
-                yield random_problem(rng, size, size * size - free, agents)
-    for size in range(5, 11):
-        wall = [(2, column) for column in range(size)]
-        above, below = all_cells(size)[: 2 * size], all_cells(size)[3 * size :]
-        for _ in range(20):
-            holes = (*rng.sample(above, len(above) // 4), *rng.sample(below, len(below) // 4))
-            upper, lower = [c for c in above if c not in holes], [c for c in below if c not in holes]
-            starts, goals = (tuple(rng.sample(upper, 3) + rng.sample(lower, 2)) for _ in range(2))
-            yield make_problem(size, (*wall, *holes), starts, goals)
+@pytest.mark.parametrize(
+    ("size", "holes", "agents"), [(3, 0, 2), (3, 2, 3), (3, 3, 4), (3, 3, 5), (4, 4, 2), (4, 7, 3), (5, 9, 2)]
+)
+def test_each_search_alone_finds_the_true_optimum_and_the_fewest_waits(size: int, holes: int, agents: int):
+    rng = random.Random(f"alone {size} {holes} {agents}")
+    for _ in range(40):
+        problem = random_problem(rng, size, holes, agents)
+        truth, starts = exhaust(problem), tuple(agent.start for agent in problem.agents)
+        for method in (Method.COST_TREE, Method.JOINT):
+            (solution,) = solve_many([problem], method)
+            found = solution and (solution.sum_of_costs, solution.waits)
+            assert found == (
+                None if truth.optimum(starts) is None else (truth.optimum(starts), truth.fewest_waits[starts])
+            ), (method, problem)
+            if solution:
+                check_plan(problem, solution)
 
 
-def test_costs_and_waits_are_those_recorded_with_an_independent_solver():
-    """`recorded_costs.json` holds [cost, waits] or null as an increasing-cost-tree search found them."""
-    recorded = json.loads(Path(__file__).with_name("recorded_costs.json").read_text())
-    boards = list(recorded_boards())
-    for problem, solution, expected in zip(boards, solve_many(boards), recorded, strict=True):
-        assert (solution and [solution.sum_of_costs, solution.waits]) == expected, problem
-        if solution:
-            check_plan(problem, solution)
+@pytest.mark.parametrize(
+    ("size", "holes", "agents", "boards"),
+    [(5, 5, 3, 80), (5, 8, 4, 20), (6, 7, 3, 60), (6, 12, 3, 60), (6, 7, 4, 20), (7, 10, 4, 10)],
+)
+def test_the_two_searches_agree_on_boards_too_large_to_exhaust(
+    size: int, holes: int, agents: int, boards: int
+):
+    rng = random.Random(f"agree {size} {holes} {agents}")
+    problems = [random_problem(rng, size, holes, agents) for _ in range(boards)]
+    solvable = 0
+    for problem, *solutions in zip(
+        problems, *(solve_many(problems, method) for method in Method), strict=True
+    ):
+        answers = {solution and (solution.sum_of_costs, solution.waits) for solution in solutions}
+        assert len(answers) == 1, problem
+        for solution in solutions:
+            if solution:
+                check_plan(problem, solution)
+                solvable += 1
+    assert solvable > boards
 
 
-def test_a_board_that_takes_too_many_positions_is_undecided_and_named(monkeypatch: pytest.MonkeyPatch):
-    rng = random.Random("undecided")
-    boards = [random_problem(rng, 3, 3, 5) for _ in range(20)]
-    expected = solve_boards(pack(boards)).status
-    monkeypatch.setattr(solver, "MAX_ENTRIES", 64)
-    status = solve_boards(pack(boards)).status
-    undecided = status < 0
-    assert 0 < undecided.sum() < len(boards)
-    assert np.array_equal(status[~undecided], expected[~undecided])
-    with pytest.raises(SolverError, match="use fewer agents or another board"):
-        solve_many(boards)
+@pytest.mark.parametrize(
+    ("size", "holes", "agents"), [(3, 0, 2), (3, 1, 3), (3, 2, 4), (4, 4, 2), (4, 6, 3), (5, 9, 2)]
+)
+def test_the_least_makespan_is_that_of_exhaustion(size: int, holes: int, agents: int):
+    rng = random.Random(f"makespan {size} {holes} {agents}")
+    for _ in range(4):
+        first = random_problem(rng, size, holes, agents)
+        goals = tuple(agent.goal for agent in first.agents)
+        truth = least_makespans(size, first.holes, goals)
+        free = [cell for cell in all_cells(size) if cell not in first.holes]
+        for _ in range(25):
+            problem = make_problem(size, first.holes, tuple(rng.sample(free, agents)), goals)
+            plan = solve_makespan(problem)
+            expected = truth.get(tuple(agent.start for agent in problem.agents))
+            if expected is None:
+                assert plan is None, problem
+                continue
+            assert plan is not None, problem
+            assert legal(problem, plan), problem
+            assert max(len(path) - 1 for path in plan) == expected, problem
+            solution = solve(problem)
+            assert solution is not None
+            assert solution.makespan >= expected, problem
 
 
-@repeatable
-@given(problems())
-def test_boards_survive_their_columns(problem: Problem):
-    again = problem_of(pack([problem]), 0, problem.id)
-    assert again == problem.model_copy(update={"holes": tuple(sorted(problem.holes))})
+@pytest.mark.parametrize(("unproven", "few"), [(1, 1), (30, 1), (1, 100), (200, 200)])
+def test_how_long_each_search_may_go_on_changes_no_answer(
+    monkeypatch: pytest.MonkeyPatch, unproven: int, few: int
+):
+    rng = random.Random("limits")
+    problems = [
+        random_problem(rng, size, holes, agents)
+        for size, holes, agents in [(3, 2, 4), (3, 3, 5), (4, 5, 4), (4, 6, 5)]
+        for _ in range(60)
+    ]
+    expected = [(s.sum_of_costs, s.waits) if s else None for s in solve_many(problems)]
+    monkeypatch.setattr(solver, "UNPROVEN_NODES", unproven)
+    monkeypatch.setattr(solver, "FEW_TREE_NODES", (few, few))
+    assert [(s.sum_of_costs, s.waits) if s else None for s in solve_many(problems)] == expected
 
 
 def test_two_lakes_on_one_board_cost_what_each_costs_alone():

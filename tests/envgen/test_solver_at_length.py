@@ -1,12 +1,14 @@
-"""The solver against exhaustion on tens of thousands of boards."""
+"""The solver against exhaustion, and its two searches against each other, on tens of thousands of boards."""
 
 import random
 
 import pytest
 from board_makers import make_problem, random_problem
-from brute_force import exhaust
+from brute_force import exhaust, least_makespans
 
-from envgen.mapf.solver.solve import solve_many
+import envgen.mapf.solver.solve as solver
+from envgen.errors import SolverError
+from envgen.mapf.solver.solve import Method, solve_makespan, solve_many
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 
@@ -27,13 +29,15 @@ CLASSES = [
 
 
 @pytest.mark.parametrize(("size", "agents", "holes", "boards"), CLASSES)
-def test_costs_and_waits_are_those_of_exhaustion(size: int, agents: int, holes: tuple[int, int], boards: int):
+def test_cost_waits_and_makespan_are_those_of_exhaustion(
+    size: int, agents: int, holes: tuple[int, int], boards: int
+):
     rng = random.Random(f"length {size} {agents}")
     compared = solvable = 0
     for _ in range(boards):
         first = random_problem(rng, size, rng.randint(*holes), agents)
         goals = tuple(agent.goal for agent in first.agents)
-        truth = exhaust(first)
+        truth, makespans = exhaust(first), least_makespans(size, first.holes, goals)
         problems = [
             make_problem(size, first.holes, tuple(rng.sample(truth.free, agents)), goals)
             for _ in range(STARTS)
@@ -48,7 +52,42 @@ def test_costs_and_waits_are_those_of_exhaustion(size: int, agents: int, holes: 
             assert (
                 solution and (solution.sum_of_costs, solution.waits, solution.wait_required)
             ) == expected, problem
+            if compared % 6 == 0:
+                plan = solve_makespan(problem)
+                assert (plan and max(len(path) - 1 for path in plan)) == makespans.get(starts), problem
             compared += 1
             solvable += solution is not None
     assert compared == boards * STARTS
     assert solvable > 5
+
+
+def test_there_are_as_many_boards_as_promised():
+    assert sum(boards for size, _, _, boards in CLASSES if size <= 5) * STARTS >= 20_000
+    assert sum(boards for size, _, _, boards in CLASSES if size == 6) * STARTS >= 500
+
+
+def test_the_two_searches_agree_on_ten_thousand_boards(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(
+        solver, "LARGEST_TABLE", 1 << 16
+    )  # what the joint search cannot decide in this, it leaves
+    rng = random.Random("two searches")
+    compared = large = left = 0
+    while compared < 10_000:
+        size, agents = rng.randint(3, 10), rng.randint(2, 5)
+        problems = [
+            random_problem(rng, size, rng.randint(0, int(0.35 * size * size)), agents) for _ in range(20)
+        ]
+        expected = solve_many(problems)
+        for problem, solution in zip(problems, expected, strict=True):
+            try:
+                (other,) = solve_many([problem], Method.JOINT)
+            except SolverError:
+                left += 1
+                continue
+            assert (other and (other.sum_of_costs, other.waits)) == (
+                solution and (solution.sum_of_costs, solution.waits)
+            ), problem
+            compared += 1
+            large += size == 10 and agents == 5
+    assert large > 100
+    assert left < 300

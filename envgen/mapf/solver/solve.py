@@ -1,83 +1,258 @@
-"""Optimal plans, the least number of waits and the exact wait label of boards.
+"""Optimal plans, the least number of waits and the exact wait label, for any board: every board is decided.
 
-The searches are compiled at the first board, once for a version of the sources.
+Sum of costs by cost tree, with a proof of solvability before it goes deep and a search over joint positions
+where it gives up; which search answers decides speed only. The searches are compiled and loaded at the first
+board.
 """
 
 import logging
-from collections.abc import Sequence
-from functools import cache
-from pathlib import Path
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from functools import cache, partial
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from envgen.errors import SolverError
-from envgen.mapf.problem import MAX_AGENTS, Problem, Solution, to_text
-from envgen.mapf.solver.boards import MAX_POSITIONS, Answers, Boards, pack, solution_of
+from envgen.mapf.problem import MAX_AGENTS, Objective, Plan, Problem, Solution, to_text
+from envgen.mapf.solver.columns import pack, plan_of, problem_of, solution_of
 
 if TYPE_CHECKING:
-    from numpy import void
+    from envgen.mapf.solver.search import Answers, Boards
 
-BATCH = 1024
-"""Problems that are solved together."""
-MAX_ENTRIES = 1 << 22
-"""Slots for joint positions of a search; a board that needs more is undecided."""
+UNPROVEN_EXCESS, UNPROVEN_NODES = 16, 200
+"""What the cost tree tries before a board is proven solvable.
+
+Excess over the sum of distances, in so many joint moves.
+"""
+LARGEST_EXCESS = 127
+"""All that the cost tree can count."""
+PROOF_STEPS = 10_000
+"""Joint positions of the first proof."""
+SOME_POSITIONS = 400_000
+"""Boards with no more joint positions than this go to the joint search early.
+
+The cost tree of NODES_PER_POSITION comes before it, within FEW_TREE_NODES.
+"""
+NODES_PER_POSITION, FEW_TREE_NODES, LONG_TREE_NODES = 0.25, (200, 40_000), 100_000_000
+"""Work of the cost tree on one board, in joint moves, before it gives up."""
+PROOF_TABLE, LARGEST_PROOF_TABLE = 1 << 16, 1 << 24
+"""Joint positions that a proof of solvability may remember, at first and at most (350 MB)."""
+TABLE, LARGEST_TABLE = 1 << 16, 1 << 24
+"""Joint positions that the guided search may remember, at first and at most (600 MB)."""
+
+_SOLVED, _UNSOLVABLE, _OPEN = 1, 0, -4
+"""FOUND, NOT_FOUND and OPEN of `envgen.mapf.solver.diagrams`, which loads the compiler."""
+
+
+class Method(StrEnum):
+    """Which search decides a board; all find the same costs and waits, plans may differ."""
+
+    EITHER = "either"
+    COST_TREE = "cost_tree"
+    JOINT = "joint"
+
 
 _log = logging.getLogger("envwright.solver")
 
 
 def solve(problem: Problem) -> Solution | None:
-    """Return the plan with the least sum of costs and, among those, the fewest waits; None if there is none.
+    """The plan with the least sum of costs and, among those, the fewest waits; None if there is no plan.
 
-    The plan is the same on every machine. SolverError if a proof would need more than MAX_ENTRIES.
+    The plan is the same on every machine. Raises SolverError if a proof would take more than a gigabyte.
     """
     return solve_many([problem])[0]
 
 
-def solve_many(problems: Sequence[Problem]) -> list[Solution | None]:
-    """Solve problems as `solve` does, many times faster than one by one."""
-    solutions: list[Solution | None] = []
-    for first in range(0, len(problems), BATCH):
-        batch = problems[first : first + BATCH]
-        boards = pack(batch)
-        answers = solve_boards(boards)
-        for index in np.flatnonzero(answers.status < 0).tolist():
-            raise SolverError(
-                f"problem {batch[index].id!r}: takes more than {MAX_ENTRIES:,} joint positions to decide; "
-                f"use fewer agents or another board:\n{to_text(batch[index])}"
+def solve_many(problems: Sequence[Problem], method: Method = Method.EITHER) -> list[Solution | None]:
+    """`solve` for many problems at once, which is many times faster than one by one."""
+    if not problems:
+        return []
+    boards = pack(problems)
+    answers = solve_boards(boards, method)
+    _refuse_open(boards, answers)
+    return [
+        solution_of(boards, answers, index) if answers.status[index] >= _SOLVED else None
+        for index in range(len(problems))
+    ]
+
+
+def optimise(problems: Sequence[Problem], objective: Objective) -> list[Solution | None]:
+    """`solve_many`, with plans of least makespan and their costs if that is asked.
+
+    The wait label is that of the sum of costs either way.
+    """
+    solutions = solve_many(problems)
+    if objective is Objective.SUM_OF_COSTS:
+        return solutions
+    found: list[Solution | None] = []
+    for problem, solution in zip(problems, solutions, strict=True):
+        plan = solve_makespan(problem) if solution else None
+        if solution and plan and max(map(len, plan)) - 1 < solution.makespan:
+            costs = [len(path) - 1 for path in plan]
+            waits = sum(before == after for path in plan for before, after in pairwise(path))
+            solution = solution.model_copy(
+                update={"plan": plan, "sum_of_costs": sum(costs), "makespan": max(costs), "waits": waits}
             )
-        solved = answers.status > 0
-        solutions += [solution_of(boards, answers, i) if solved[i] else None for i in range(len(batch))]
-    return solutions
+        found.append(solution)
+    return found
 
 
-def solve_boards(boards: Boards) -> Answers:
-    """Solve boards; a status below 0 marks a board that takes more than MAX_ENTRIES joint positions."""
-    from envgen.mapf.solver.kernel import solve_batch
+def solve_makespan(problem: Problem) -> Plan | None:
+    """A plan with the least makespan, whatever its sum of costs; None if the problem has no plan at all."""
+    from envgen.mapf.solver.search import search_makespans
 
-    count = len(boards.size)
-    answers = Answers(
-        status=np.zeros(count, dtype=np.int64),
-        waits=np.zeros(count, dtype=np.int64),
-        paths=np.empty((count, MAX_AGENTS, MAX_POSITIONS), dtype=np.uint8),
-        arrivals=np.zeros((count, MAX_AGENTS), dtype=np.int64),
-    )
-    solve_batch(_memory(), boards, answers, MAX_ENTRIES)
+    boards = pack([problem])
+    search, answers = partial(search_makespans, _memory().trees, np.array([LONG_TREE_NODES])), _blank(boards)
+    longest = 2 * problem.size
+    answers = _grow_plans(search, boards, answers, np.arange(1), UNPROVEN_EXCESS + longest)
+    if answers.status[0] < _UNSOLVABLE:
+        _prove(boards, answers, np.arange(1), LARGEST_PROOF_TABLE)
+        if answers.status[0] != _UNSOLVABLE:
+            answers = _grow_plans(search, boards, answers, np.arange(1), LARGEST_EXCESS + longest)
+    _refuse_open(boards, answers)
+    return plan_of(boards, answers, 0) if answers.status[0] >= _SOLVED else None
+
+
+def solve_boards(boards: "Boards", method: Method = Method.EITHER) -> "Answers":
+    """Solve boards: status 1 + excess over the sum of distances, 0 without a plan, negative if undecided.
+
+    See `envgen.mapf.solver.search`. A board stays undecided if a proof would take more than a gigabyte, or if
+    the cost tree alone gives up.
+    """
+    from envgen.mapf.solver.search import search_trees
+
+    answers = _blank(boards)
+    every = np.arange(len(boards.agents))
+    nodes = np.full(len(every), UNPROVEN_NODES if method is Method.EITHER else LONG_TREE_NODES)
+    search = partial(search_trees, _memory().trees, _memory().component, nodes)
+    if method is Method.JOINT:
+        answers = _grow_plans(search, boards, answers, every, 1, 0)
+        answers.status[answers.status >= _SOLVED] = _OPEN
+        answers.written[:] = 0
+    else:
+        answers = _grow_plans(search, boards, answers, every, 0, UNPROVEN_EXCESS)
+    ruled_out = answers.status == _OPEN
+    left = _prove(boards, answers, _still_open(answers, every), PROOF_STEPS)
+    if method is not Method.JOINT and len(left):
+        nodes[left] = LONG_TREE_NODES if method is Method.COST_TREE else _tree_nodes(boards, left)
+        answers = _grow_plans(
+            search, boards, answers, left[ruled_out[left]], UNPROVEN_EXCESS + 1, LARGEST_EXCESS
+        )
+        answers = _grow_plans(search, boards, answers, left[~ruled_out[left]], 0, LARGEST_EXCESS)
+    left = _prove(boards, answers, _still_open(answers, left), LARGEST_PROOF_TABLE)
+    if method is not Method.COST_TREE:
+        answers = _search_jointly(boards, answers, left)
     return answers
 
 
+def _still_open(answers: "Answers", which: np.ndarray) -> np.ndarray:
+    return which[answers.status[which] < _UNSOLVABLE]
+
+
+def _prove(boards: "Boards", answers: "Answers", todo: np.ndarray, steps: int) -> np.ndarray:
+    """Prove boards solvable or not; those that are not proven unsolvable, their status open again."""
+    from envgen.mapf.solver.component import FULL
+    from envgen.mapf.solver.search import prove_boards
+    from envgen.mapf.solver.solvability import solvability_space
+
+    left, entries = todo, PROOF_TABLE
+    while len(left) and entries <= LARGEST_PROOF_TABLE:
+        space = (
+            _memory().proofs if entries == PROOF_TABLE else solvability_space(_memory().component, entries)
+        )
+        prove_boards(space, boards, answers, left, steps)
+        left = left[answers.status[left] == FULL]
+        entries *= 16
+    left = todo[answers.status[todo] != _UNSOLVABLE]
+    answers.status[left] = _OPEN
+    return left
+
+
+def _blank(boards: "Boards") -> "Answers":
+    from envgen.mapf.solver.component import LONGEST_PLAN
+    from envgen.mapf.solver.search import Answers
+
+    def integers() -> np.ndarray:
+        return np.zeros(len(boards.agents), dtype=np.int64)
+
+    room = 32 * int(boards.agents.sum()) + MAX_AGENTS * LONGEST_PLAN
+    return Answers(
+        status=integers(),
+        waits=integers(),
+        steps=integers(),
+        offset=integers(),
+        cells=np.empty(room, dtype=np.uint8),
+        written=np.zeros(1, dtype=np.int64),
+    )
+
+
+def _grow_plans(
+    search: Callable[..., int], boards: "Boards", answers: "Answers", todo: np.ndarray, *limits: int
+) -> "Answers":
+    """Run a search, working memory given, over `todo`, doubling the buffer of plans whenever it is full."""
+    while (done := search(boards, answers, todo, *limits)) < len(todo):
+        todo = todo[done:]
+        answers = answers._replace(cells=np.concatenate([answers.cells, np.empty_like(answers.cells)]))
+    return answers
+
+
+def _search_jointly(boards: "Boards", answers: "Answers", todo: np.ndarray) -> "Answers":
+    """Joint search of solvable boards, with larger tables for those that need them."""
+    from envgen.mapf.solver.component import FULL
+    from envgen.mapf.solver.joint_search import joint_space
+    from envgen.mapf.solver.search import search_jointly
+
+    entries = TABLE
+    while len(todo) and entries <= LARGEST_TABLE:
+        space = _memory().joint if entries == TABLE else joint_space(_memory().component, entries)
+        answers = _grow_plans(partial(search_jointly, space), boards, answers, todo)
+        todo = todo[answers.status[todo] == FULL]
+        entries *= 16
+    return answers
+
+
+def _tree_nodes(boards: "Boards", which: np.ndarray) -> np.ndarray:
+    """Joint moves after which the cost tree hands a board over to the joint search."""
+    from envgen.mapf.solver.search import count_positions
+
+    positions = np.zeros(len(boards.agents), dtype=np.int64)
+    count_positions(_memory().component, boards, which, positions)
+    few = np.clip(NODES_PER_POSITION * positions[which], *FEW_TREE_NODES)
+    return np.where(positions[which] <= SOME_POSITIONS, few, LONG_TREE_NODES)
+
+
+def _refuse_open(boards: "Boards", answers: "Answers") -> None:
+    for index in np.flatnonzero(answers.status < _UNSOLVABLE):
+        raise SolverError(
+            f"the following board takes more memory than {LARGEST_TABLE:,} joint positions to decide; "
+            "use fewer agents or another board:\n"
+            f"{to_text(problem_of(boards, int(index)))}"
+        )
+
+
+class _Memory(NamedTuple):
+    """The process's working memory of the searches."""
+
+    trees: Any
+    component: Any
+    proofs: Any
+    joint: Any
+
+
 @cache
-def _memory() -> "void":
-    """Return the working memory of this process; log a warning if the searches have to be compiled first."""
-    from envgen.mapf.solver.kernel import solve_batch
-    from envgen.mapf.solver.memory import new_memory
+def _memory() -> _Memory:
+    """Made once, at the first board; says so if the searches must be compiled first."""
+    from envgen.mapf.compiled import cache_directory
+    from envgen.mapf.solver.component import component_space
+    from envgen.mapf.solver.diagrams import tree_space
+    from envgen.mapf.solver.joint_search import joint_space
+    from envgen.mapf.solver.solvability import solvability_space
 
-    cached = Path(str(solve_batch.stats.cache_path)).glob("kernel.solve_batch*.nbi")
-    if not any(cached):
+    if not any(cache_directory().rglob("search.search_trees*.nbi")):
         _log.warning("compiling the solver for this machine, once; this takes about a minute")
-    return new_memory()
-
-
-def compile_solver() -> None:
-    """Compile the searches for this machine and store the machine code, as the first board would."""
-    solve_boards(pack([]))
+    component = component_space()
+    return _Memory(
+        tree_space(), component, solvability_space(component, PROOF_TABLE), joint_space(component, TABLE)
+    )
