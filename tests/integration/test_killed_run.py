@@ -10,7 +10,7 @@ from test_golden import GOLDEN, summary
 
 from envgen.files import file_digest
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(1800)]
 MID_TRAINING = "stage-01/work/*/checkpoint-*/trainer_state.json"
 
 
@@ -58,7 +58,10 @@ def test_a_run_extended_and_killed_at_each_step_ends_like_an_unkilled_one(
     assert MID_TRAINING in kills
     assert len(kills) >= 5
     assert step_outputs(run) == step_outputs(finished.directory)
-    assert json.loads(json.dumps(summary(run))) == GOLDEN["micro"]
+    # The first question said that stage 0 is the last one.
+    ours, golden = json.loads(json.dumps(summary(run))), json.loads(json.dumps(GOLDEN["micro"]))
+    del ours["proposals"][0]["prompt"], golden["proposals"][0]["prompt"]
+    assert ours == golden
     stage = run / "stage-01"
     assert "resuming from checkpoint-" in (stage / "logs" / "training.log").read_text()
     assert len(json.loads((stage / "manifest.json").read_text())["resumed"]) == 1
