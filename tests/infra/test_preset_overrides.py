@@ -20,6 +20,7 @@ def test_off_is_a_word_and_true_is_a_boolean(file: Path):
         ("stages=5", ("stages", 5)),
         ("trl.learning_rate=1e-4", ("trl.learning_rate", 1e-4)),
         ("trl.learning_rate=-2E+3", ("trl.learning_rate", -2000.0)),
+        ("trl.beta=0.0", ("trl.beta", 0.0)),
         ("trl.bf16=false", ("trl.bf16", False)),
         ("model=~/models/a=b", ("model", "~/models/a=b")),
         ("description=", ("description", None)),
@@ -27,6 +28,8 @@ def test_off_is_a_word_and_true_is_a_boolean(file: Path):
         ("family.options.map_sizes=[3, 4]", ("family.options.map_sizes", [3, 4])),
         ("validation={instances: 3}", ("validation", {"instances": 3})),
         ("description=[unclosed", ("description", "[unclosed")),
+        ("description=2020-13-45", ("description", "2020-13-45")),
+        ("description=1e4 boards", ("description", "1e4 boards")),
     ],
 )
 def test_an_override_is_read_as_yaml(text: str, expected: tuple[str, object]):
@@ -68,6 +71,7 @@ def test_overrides_reach_every_depth(file: Path):
         ("stagse", 3, "stagse: Extra inputs are not permitted"),
         ("stages", 0, "stages: Input should be greater than or equal to 1"),
         ("stages.more", 3, "--set stages.more: 'stages' is a value, not a group of fields"),
+        ("trl.learning_rat", 3, "did you mean 'learning_rate'?"),
         ("trl", None, "trl: Input should be a valid dictionary"),
         ("default_config.sizes.3.data_ratio", 0.9, "data_ratio sums to"),
         ("default_config.sizes.three.data_ratio", 0.0, "default_config.sizes: names"),

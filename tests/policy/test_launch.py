@@ -68,8 +68,7 @@ def test_two_processes_train_one_policy_and_a_killed_stage_goes_on_with_smaller_
         train(whole, kill_after_two_steps, child.append)
     saved = last_checkpoint(whole.work)
     assert saved is not None
-    # What the killed launcher started ends within a second, in which another step may be trained.
-    assert [entry["step"] for entry in seen] == list(range(1, len(seen) + 1)), "only the first process tells"
+    assert [entry["step"] for entry in seen] == [1, 2], "only the first process tells of its progress"
     parts = spec_of(tmp_path, two, per_device_train_batch_size=8, gradient_accumulation_steps=2)
     assert deciding_options(parts.trl, two, 2) == deciding_options(whole.trl, two, 2)
 

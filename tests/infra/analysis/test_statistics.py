@@ -50,7 +50,7 @@ def test_the_variance_is_never_below_what_seeds_or_instances_show():
 @pytest.mark.parametrize("instance_spread", [0.0, 0.1])
 def test_intervals_hold_the_truth_about_as_often_as_they_say(seed_spread: float, instance_spread: float):
     rng = np.random.default_rng(1)
-    trials, seeds, instances, truth = 400, 5, 300, 0.01
+    trials, seeds, instances, truth = 1_500, 5, 840, 0.01
     held = 0
     for _ in range(trials):
         chance = seed_spread * rng.normal(size=(seeds, 1)) + instance_spread * rng.normal(size=(1, instances))
@@ -95,6 +95,14 @@ def test_with_one_seed_only_the_instances_vary():
     found = effect(values)
     assert (found.freedom, found.p) == (39, pytest.approx(plain[1]))
     assert (found.low, found.high) == pytest.approx(tuple(plain.confidence_interval()))
+
+
+def test_pairing_makes_the_interval_narrow_where_instances_decide():
+    base = np.repeat(np.random.default_rng(1).random((1, 300)) < 0.4, 3, axis=0)
+    better = base.copy()
+    better[:, :6] = True
+    paired, alone = effect(better.astype(int) - base), rate(better)
+    assert paired.high - paired.low < alone.high - alone.low
 
 
 @pytest.mark.parametrize("shape", [(0, 5), (5, 0), (5,), (1, 1)])
