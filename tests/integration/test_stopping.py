@@ -13,8 +13,7 @@ from support.prefect_servers import processes_with
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 RUN = ("run", "micro", "--stages", "1", "--set", "epochs=500")
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
-SECONDS = 20
-"""Until a run has ended, on a machine whose other core serves and trains at the same time."""
+SECONDS = 10
 
 
 def left(folder: Path) -> list[str]:
