@@ -33,7 +33,8 @@ def test_a_dry_run_is_readable_by_programs(envwright):
 
 
 @pytest.mark.slow
-def test_a_misspelt_option_is_found_before_anything_is_answered(envwright, tmp_path: Path):
-    done = envwright("run", "micro", "--set", "trl.lerning_rate=1")
+@pytest.mark.parametrize("more", [["--dry-run"], []])
+def test_a_misspelt_option_is_found_before_anything_is_answered(envwright, tmp_path: Path, more: list[str]):
+    done = envwright("run", "micro", "--set", "trl.lerning_rate=1", *more)
     assert (done.code, "trl.lerning_rate" in done.err, "did you mean" in done.err) == (2, True, True)
     assert not list(tmp_path.glob("**/rollouts*"))

@@ -71,7 +71,6 @@ def test_overrides_reach_every_depth(file: Path):
         ("stagse", 3, "stagse: Extra inputs are not permitted"),
         ("stages", 0, "stages: Input should be greater than or equal to 1"),
         ("stages.more", 3, "--set stages.more: 'stages' is a value, not a group of fields"),
-        ("trl.learning_rat", 3, "did you mean 'learning_rate'?"),
         ("trl", None, "trl: Input should be a valid dictionary"),
         ("default_config.sizes.3.data_ratio", 0.9, "data_ratio sums to"),
         ("default_config.sizes.three.data_ratio", 0.0, "default_config.sizes: names"),

@@ -26,7 +26,10 @@ from policy.grpo.train_log import TRAIN_LOG_SCHEMA, read_train_log
 from policy.grpo.train_spec import DEFAULTS, TrainingSettings, check_trl_options, deciding_options
 
 
-@pytest.mark.parametrize("name", ["temperature", "seed", "output_dir", "report_to"])
+@pytest.mark.parametrize(
+    "name",
+    ["temperature", "top_p", "top_k", "min_p", "seed", "output_dir", "reward_weights", "report_to"],
+)
 def test_sampling_seeds_paths_and_rewards_are_out_of_reach(name: str):
     with pytest.raises(ConfigError, match=rf"trl\.{name}: (envwright sets this option itself|set training)"):
         check_trl_options({name: 1})
@@ -36,7 +39,10 @@ def test_sampling_seeds_paths_and_rewards_are_out_of_reach(name: str):
     ("options", "said"),
     [
         ({"trl": {"lerning_rate": 1}}, "trl.lerning_rate: .* no such option; did you mean 'learning_rate'"),
+        ({"trl": {"__class__": 1}}, "trl.__class__: .* no such option"),
         ({"trl": {"learning_rate": "abc"}}, "trl.learning_rate: 'abc' is no value"),
+        ({"trl": {"learning_rate": float("nan")}}, "trl.learning_rate: nan is no value"),
+        ({"trl": {"beta": None}}, "trl.beta: None is no value"),
         ({"trl": {"loss_type": 3}}, "trl.loss_type: 3 is no value"),
         ({"trl": {"num_generations": 7}}, "trl.num_generations: 7: .* divisible"),
         ({"trl": {"generation_batch_size": 12}}, "trl.generation_batch_size: 12: .* divisible"),
@@ -124,7 +130,9 @@ def test_a_run_may_continue_with_another_split_of_its_batches():
 @pytest.mark.parametrize(
     ("name", "value"),
     [
+        ("num_generations", None),
         ("num_generations", 1),
+        ("max_completion_length", 2.5),
         ("max_completion_length", True),
     ],
 )
@@ -178,6 +186,9 @@ def test_settings_that_cannot_be_launched_are_refused(settings: dict, message: s
     [
         (b"\xff\xfe\x00", "not readable as YAML: 'utf-8' codec"),
         (b"a: [", "not readable as YAML"),
+        (b"- a", "holds list, expected a mapping"),
+        (b"distributed_type: DEEPSPEED", "names no num_processes"),
+        (b"num_processes: .inf", "names no num_processes"),
         (b"num_processes: 0", "names no num_processes"),
     ],
 )
@@ -200,6 +211,7 @@ def test_shipped_launch_configs_are_read_by_accelerate(config: str):
     ("options", "precision"),
     [
         ({}, "bf16"),
+        ({"bf16": True}, "bf16"),
         ({"bf16": False}, "no"),
         ({"fp16": True, "bf16": False}, "fp16"),
     ],
