@@ -51,7 +51,7 @@ class BenchmarkOptions(OptionsForm):
         ge=1,
         le=64,
         title="Data parallel",
-        description="Copies of the model, each on GPUs of its own; vllm only.",
+        description="Copies of the model, each on different GPUs; vllm only.",
     )
     tensor_parallel: int = Field(
         default=1,
@@ -77,7 +77,7 @@ class BenchmarkOptions(OptionsForm):
         default=None,
         ge=1,
         title="Limit",
-        description="Answer at most so many instances that are in the same groups; all if left out.",
+        description="Largest number of instances of each group; all if left out.",
     )
 
 

@@ -53,7 +53,8 @@ def compare(
         name: Name of the comparison; an existing one is continued. Left out, it is made from the preset.
         options: Engineers, seeds, and what all curricula change in the preset.
         jobs: Curricula at a time. Left out: as many as the workers take where they are runs of a deployment,
-            else one. In processes of this machine they share the cores, and each has GPUs of its own.
+            else one. In processes of this machine they share the cores, and each gets different GPUs while
+            there are enough.
     """
     spec = chosen_comparison(preset, name, options)
     return run_comparison(spec, Settings().run_directory(spec.name), jobs)

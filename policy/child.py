@@ -74,7 +74,7 @@ def _linked_packages() -> tempfile.TemporaryDirectory[str]:
 
 
 def vllm_python() -> str:
-    """The interpreter that has vLLM: that of ENVWRIGHT_VLLM_PYTHON, this one, or that of `make vllm`.
+    """Return the path of a Python with vLLM: ENVWRIGHT_VLLM_PYTHON, this interpreter, or `.venv-vllm`.
 
     ModelError if there is none.
     """

@@ -131,7 +131,7 @@ def with_results(run: RunRef, **manifest: object) -> RunRef:
 
 
 def published(directory: Path, stages: int, of: int, approval: str | None = None) -> RunRef:
-    """A run with so many complete stages of those that it is to have."""
+    """Return a run of `of` stages, `stages` of which are complete."""
     asked = MICRO.model_copy(update={"approval": approval})
     run = finished_run(directory, (4, *range(5, 5 + stages)), asked)
     with_results(run, seconds={"train": 60.0}, tokens={"training": 500})

@@ -42,7 +42,7 @@ BatchSize = Annotated[
     int | None, typer.Option(help="Prompts generated together, 64; not used for an endpoint.")
 ]
 DataParallel = Annotated[
-    int | None, typer.Option(help="Copies of the model, each on GPUs of its own; vllm only; 1.")
+    int | None, typer.Option(help="Copies of the model, each on different GPUs; vllm only; 1.")
 ]
 TensorParallel = Annotated[
     int | None, typer.Option(help="GPUs over which each copy of the model is split; vllm only; 1.")
@@ -55,7 +55,7 @@ MaxModelLen = Annotated[
 ]
 Limit = Annotated[
     int | None,
-    typer.Option(help="Answer at most so many instances that are in the same groups."),
+    typer.Option(help="Largest number of instances of each group."),
 ]
 
 

@@ -223,12 +223,12 @@ def compare_command(spec: ComparisonSpec) -> str:
     writes it."""
     preset = spec.preset
     arms = [f"{arm.engineer}:{arm.variant}" if arm.reads else arm.engineer for arm in spec.arms]
-    given = ["--engineers", ",".join(arms), "--seeds", ",".join(map(str, spec.seeds))]
-    given += ["--stages", str(preset.stages), "--stage-0", spec.stage_0]
-    given += [part for setting in overrides(preset) for part in ("--set", setting)]
-    given += ["--registration", spec.registration["file"]] if "file" in spec.registration else []
-    given += ["--name", spec.name] if spec.name != f"compare-{preset.name}" else []
-    return shlex.join(["envwright", "compare", preset_source(preset), *given])
+    options = ["--engineers", ",".join(arms), "--seeds", ",".join(map(str, spec.seeds))]
+    options += ["--stages", str(preset.stages), "--stage-0", spec.stage_0]
+    options += [part for setting in overrides(preset) for part in ("--set", setting)]
+    options += ["--registration", spec.registration["file"]] if "file" in spec.registration else []
+    options += ["--name", spec.name] if spec.name != f"compare-{preset.name}" else []
+    return shlex.join(["envwright", "compare", preset_source(preset), *options])
 
 
 def reads_context(engineer: str) -> bool:

@@ -265,12 +265,8 @@ def load_preset(name: str, overrides: dict[str, Any] | None = None) -> Preset:
 def _refuse_removed(raw: dict[str, Any], path: Path) -> None:
     """ConfigError if a preset sets a field of `REMOVED_FIELDS`."""
     for dotted, remedy in REMOVED_FIELDS.items():
-        node: Any = raw
-        for part in dotted.split("."):
-            node = node.get(part, raw) if isinstance(node, dict) else raw
-            if node is raw:
-                break
-        if node is not raw:
+        group, _, field = dotted.partition(".")
+        if isinstance(raw.get(group), dict) and field in raw[group]:
             raise ConfigError(f"{path}: {dotted}: this field is gone; {remedy}")
 
 

@@ -19,8 +19,6 @@ from envgen.frozen import Frozen
 
 _PROBED_SECONDS = 1.0
 """Seconds for which an attempt waits: a look by `holder` takes the lock for a moment."""
-
-
 _OWN_FILES = ("*", ".steps/*", "start/**/*", "stage-*/**/*")
 """Where files of killed processes are removed: not in the runs of a comparison, which remove their own."""
 

@@ -121,14 +121,14 @@ def default_name(preset: Preset) -> str:
 
 
 def run_command(name: str, preset: Preset, stages: int) -> str:
-    """`envwright run` of a curriculum of this name and preset with so many stages."""
+    """Return the command that makes this run with `stages` stages."""
     engineer = preset.engineer
-    options = {"engineer": engineer.name, "variant": engineer.variant, "stages": stages, "seed": preset.seed}
-    given = [part for option, value in options.items() for part in (f"--{option}", str(value))]
-    given += [part for setting in overrides(preset) for part in ("--set", setting)]
-    given += ["--set", "approval=required"] if preset.approval == "required" else []
-    given += ["--name", name] if name != default_name(preset) else []
-    return shlex.join(["envwright", "run", preset_source(preset), *given])
+    values = {"engineer": engineer.name, "variant": engineer.variant, "stages": stages, "seed": preset.seed}
+    options = [part for option, value in values.items() for part in (f"--{option}", str(value))]
+    options += [part for setting in overrides(preset) for part in ("--set", setting)]
+    options += ["--set", "approval=required"] if preset.approval == "required" else []
+    options += ["--name", name] if name != default_name(preset) else []
+    return shlex.join(["envwright", "run", preset_source(preset), *options])
 
 
 def new_curriculum(name: str, preset: Preset) -> Curriculum:

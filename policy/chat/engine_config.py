@@ -22,7 +22,7 @@ class EngineConfig(Frozen):
     """Of weights and activations. `auto` is that of the checkpoint, but 16 bits on vLLM if that is float32,
     as it is of each stage's checkpoint."""
     data_parallel: int = Field(default=1, ge=1, le=64)
-    """Copies of the model that share the conversations, each on GPUs of its own; vllm only; 1 to 64."""
+    """Copies of the model that share the conversations, each on different GPUs; vllm only; 1 to 64."""
     tensor_parallel: int = Field(default=1, ge=1, le=64)
     """GPUs over which each copy of the model is split; vllm only; 1 to 64."""
     gpu_memory_utilization: float | None = Field(default=None, gt=0, le=1)

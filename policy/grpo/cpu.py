@@ -63,10 +63,10 @@ def pack(input_ids: torch.Tensor, attention_mask: torch.Tensor, answer_length: i
     inside = places[answered]
 
     def sequences(fill: int, of_prompts: torch.Tensor | int, of_answers: torch.Tensor) -> torch.Tensor:
-        found = torch.full((groups, length), fill, dtype=torch.long, device=input_ids.device)
-        found[:, : prompt_length - 1] = of_prompts
-        found.view(-1)[inside] = of_answers[answered]
-        return found
+        tokens = torch.full((groups, length), fill, dtype=torch.long, device=input_ids.device)
+        tokens[:, : prompt_length - 1] = of_prompts
+        tokens.view(-1)[inside] = of_answers[answered]
+        return tokens
 
     # 0 is the prompt, which all attend to; -1 is padding.
     numbers = torch.arange(1, len(group) + 1, device=group.device)[:, None]
@@ -89,7 +89,7 @@ def log_probabilities(model: Any, packed: Packed) -> tuple[torch.Tensor, torch.T
 
     `model` has TRL's fused head. No entropy if the head was added without it.
     """
-    found = model(
+    output = model(
         input_ids=packed.input_ids,
         attention_mask=packed.attention_mask,
         position_ids=packed.position_ids,
@@ -100,7 +100,7 @@ def log_probabilities(model: Any, packed: Packed) -> tuple[torch.Tensor, torch.T
     def unpacked(values: torch.Tensor) -> torch.Tensor:
         return values.reshape(-1)[packed.places] * packed.answered
 
-    return unpacked(found.log_probs), None if found.entropy is None else unpacked(found.entropy)
+    return unpacked(output.log_probs), None if output.entropy is None else unpacked(output.entropy)
 
 
 def generate_shared(
@@ -158,7 +158,7 @@ def decode(
     new = input_ids[:, cache.get_seq_length() :]
     while not ended.all():
         positions = (attention_mask.cumsum(1) - 1).clamp(min=0)[:, -new.shape[1] :]
-        found = model(
+        outputs = model(
             input_ids=new,
             attention_mask=attention_mask,
             position_ids=positions,
@@ -166,7 +166,7 @@ def decode(
             use_cache=True,
             logits_to_keep=1,
         )
-        scores = logits_processor(input_ids, found.logits[:, -1].float())
+        scores = logits_processor(input_ids, outputs.logits[:, -1].float())
         tokens = drawn(scores) if generation_config.do_sample else scores.argmax(-1)
         new = tokens.where(~ended, pad)[:, None]
         output[rows, length] = new[:, 0]
@@ -202,9 +202,9 @@ def drawn(scores: torch.Tensor) -> torch.Tensor:
 
 def distinct(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """The number of each of B rows among the G different ones, [B], and the first row equal to each, [G]."""
-    found, group = torch.unique(rows, dim=0, return_inverse=True)
+    different, group = torch.unique(rows, dim=0, return_inverse=True)
     numbers = torch.arange(len(rows), device=rows.device)
-    return group, numbers.new_full((len(found),), len(rows)).scatter_reduce(0, group, numbers, "amin")
+    return group, numbers.new_full((len(different),), len(rows)).scatter_reduce(0, group, numbers, "amin")
 
 
 def _lengths_before(lengths: torch.Tensor, group: torch.Tensor) -> torch.Tensor:

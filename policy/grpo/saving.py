@@ -27,8 +27,8 @@ def canary_of(trainer: Any, tokenizer: Any, family: Environment, spec: TrainSpec
     model.eval()
     with trainer.accelerator.autocast():
         # One text at a time: weights, gradients and the optimizer's state are still in memory.
-        found = token_logprobs(model, sequences, trainer.accelerator.device, at_once=1)
-    scores = [row[-length:] for row, length in zip(found, lengths, strict=True)]
+        logprobs = token_logprobs(model, sequences, trainer.accelerator.device, at_once=1)
+    scores = [row[-length:] for row, length in zip(logprobs, lengths, strict=True)]
     return Canary(sequences=sequences, scores=scores)
 
 

@@ -138,8 +138,8 @@ def test_sums_from_a_wheel_are_the_golden_run_and_speak_of_nothing_else(
 ):
     there = {"PREFECT_API_URL": server, "PYTHONPATH": str(installed)}
     used = [sys.executable, "-c", "import flows.cli; print(flows.cli.__file__)"]
-    found = subprocess.check_output(used, cwd=tmp_path, env=environment(tmp_path, **there), text=True)
-    assert found.startswith(str(installed)), "not the sources"
+    path = subprocess.check_output(used, cwd=tmp_path, env=environment(tmp_path, **there), text=True)
+    assert path.startswith(str(installed)), "not the sources"
     printed = envwright(tmp_path, "run", "micro-sums", **there).stdout
     [directory] = (tmp_path / "runs").glob("micro-sums-*")
     assert json.loads(json.dumps(summary(directory))) == GOLDEN["micro-sums"]
