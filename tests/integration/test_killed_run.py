@@ -10,7 +10,7 @@ from test_golden import GOLDEN, summary
 
 from envgen.files import file_digest
 
-pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 MID_TRAINING = "stage-01/work/*/checkpoint-*/trainer_state.json"
 
 
@@ -56,7 +56,7 @@ def test_a_run_extended_and_killed_at_each_step_ends_like_an_unkilled_one(
     assert (run / "stage-00" / "manifest.json").read_bytes() == first
     assert {"validation.parquet", "results.json", "report.html"} <= {path.name for path in run.iterdir()}
     assert MID_TRAINING in kills
-    assert len(kills) >= 5
+    assert len(kills) >= 6
     assert step_outputs(run) == step_outputs(finished.directory)
     # The first question said that stage 0 is the last one.
     ours, golden = json.loads(json.dumps(summary(run))), json.loads(json.dumps(GOLDEN["micro"]))
