@@ -14,7 +14,7 @@ TORCH := $(shell sed -n '/dependency-metadata/,$$s/^version = "\(.*\)"/\1/p' pyp
 COMPILE := .venv-lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
   --no-header --no-emit-package torch
 PIP := -m pip --quiet --disable-pip-version-check --no-input install
-# $(call install,ENVIRONMENT,LIST): uv, whose pin is in each list, installs in seconds; pip does where uv finds no index.
+# $(call install,ENVIRONMENT,LIST): uv, whose pin is in each list, or pip where uv finds no index.
 define install
 $(1)/bin/uv pip install --quiet --python $(1)/bin/python --no-deps --require-hashes --compile-bytecode -r $(2) || \
   $(1)/bin/python $(PIP) --no-deps --require-hashes -r $(2)

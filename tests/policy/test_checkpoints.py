@@ -33,6 +33,13 @@ def test_a_checkpoint_directory_is_taken_as_it_is(checkpoint: Path, monkeypatch)
     assert resolve_model("~/checkpoint") == str(checkpoint)
 
 
+@pytest.mark.parametrize("name", ["Qwen/Qwen3-4B", "gpt2", "org/with.dots-and_more"])
+def test_a_hub_id_passes_through(name: str, tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert resolve_model(name) == name
+    assert model_identity(name) == name
+
+
 NOWHERE = ["./nowhere", "~/nowhere", "~nobody-of-this-name/nowhere"]
 
 

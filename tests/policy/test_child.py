@@ -6,12 +6,13 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from pydantic import BaseModel
 
 from envgen.errors import ChildError
-from policy.child import TAIL_LINES, run_child, start_child, stop_child
+from policy.child import TAIL_LINES, run_child, start_child, stop_child, tell
 
 # Children of several temperaments; real modules, started as the training is.
 MODULES = {
@@ -33,6 +34,7 @@ sys.exit(3)
 """,
     "raises": "raise RuntimeError('out of memory, or so')",
     "dies": "import os, signal; print('before', flush=True); os.kill(os.getpid(), signal.SIGKILL)",
+    "binary": "import sys; sys.stdout.buffer.write(b'\\xff\\xfe not text\\n')",
     "sleeps": """
 import json, os, pathlib, subprocess, sys, time
 spec = json.load(open(sys.argv[1]))
@@ -71,12 +73,21 @@ import os, time
 print('progress {"got": "' + os.environ['GIVEN'] + '"}', flush=True)
 time.sleep(600)
 """,
+    "leaves": """
+import subprocess, sys
+print(subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']).pid)
+""",
     "mixes": """
 print('progress {"a": another thread spoke')
 print('progress 5')
 print('progress {"a": 1}')
 """,
+    "silent": "import os, signal; os.kill(os.getpid(), signal.SIGKILL)",
     "waits": "import json, os; print('progress ' + json.dumps({'waits': os.environ['OMP_WAIT_POLICY']}))",
+    "tells": """
+import os, sys
+print(os.getpgid(0) == os.getpid(), os.environ['PYTHONUNBUFFERED'], sys.argv[1:])
+""",
 }
 
 
@@ -151,6 +162,12 @@ def test_a_child_can_be_given_an_environment_and_be_stopped_from_elsewhere(folde
     assert seen == [{"got": "this"}]
 
 
+def test_the_log_of_an_earlier_run_is_kept(folder: Path):
+    run(folder, "works", steps=0)
+    run(folder, "works", steps=0)
+    assert (folder / "logs" / "child.log").read_text().count("starting") == 2
+
+
 def test_a_failure_carries_the_last_lines_of_the_output(folder: Path):
     with pytest.raises(ChildError) as failed:
         run(folder, "fails")
@@ -175,6 +192,14 @@ def test_a_failure_says_how_and_ends_with_the_last_words(folder: Path, module: s
     assert str(failed.value).endswith(end)
 
 
+def test_a_child_that_was_killed_without_a_word_is_explained_with_a_remedy(folder: Path):
+    with pytest.raises(ChildError) as failed:
+        run(folder, "silent")
+    text = str(failed.value)
+    assert text.startswith("silent was killed by SIGKILL (often for lack of memory; close other programs")
+    assert "Last lines" not in text
+
+
 def test_the_threads_of_a_child_give_up_their_core_unless_the_user_says_otherwise(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -184,6 +209,11 @@ def test_the_threads_of_a_child_give_up_their_core_unless_the_user_says_otherwis
     monkeypatch.setenv("OMP_WAIT_POLICY", "ACTIVE")
     run(folder, "waits", seen.append)
     assert seen == [{"waits": "PASSIVE"}, {"waits": "ACTIVE"}]
+
+
+def test_output_that_is_no_text_does_no_harm(folder: Path):
+    run(folder, "binary")
+    assert "not text" in (folder / "logs" / "child.log").read_text()
 
 
 def test_an_error_of_the_listener_ends_the_child_and_all_that_it_started(folder: Path):
@@ -204,6 +234,24 @@ def test_workers_that_outlive_a_killed_child_hold_nothing_up_and_are_ended(folde
     workers = list(map(int, (folder / "pids").read_text().split()))
     assert len(workers) == 2
     wait_until(lambda: not any(map(running, workers)))
+
+
+def test_what_an_ended_child_has_left_is_ended_too(folder: Path):
+    child = start_child("leaves", [], stdout=subprocess.PIPE, text=True)
+    assert child.stdout is not None
+    left = int(child.stdout.readline())
+    child.wait()
+    assert running(left)
+    stop_child(child)
+    child.stdout.close()
+    wait_until(lambda: not running(left))
+
+
+def test_a_progress_line_is_a_single_write(monkeypatch: pytest.MonkeyPatch):
+    written = []
+    monkeypatch.setattr(sys, "stdout", SimpleNamespace(write=written.append, flush=lambda: None))
+    tell({"step": 1})
+    assert written == ['progress {"step": 1}\n']
 
 
 def test_a_progress_line_that_is_no_object_is_log_text(folder: Path):
@@ -235,3 +283,9 @@ def test_stopping_ends_a_child_that_ignores_the_first_request(folder: Path):
     assert child.returncode == -signal.SIGKILL
     stop_child(child)
     assert child.returncode == -signal.SIGKILL
+
+
+def test_a_child_hears_where_it_is(folder: Path):
+    child = start_child("tells", ["a b", "--c"], stdout=subprocess.PIPE, text=True)
+    out, _ = child.communicate()
+    assert out == "True 1 ['a b', '--c']\n"

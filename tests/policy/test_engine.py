@@ -15,7 +15,7 @@ from boards import QUESTIONS
 from pydantic import ValidationError
 
 from envgen.errors import ModelError
-from policy.chat.contract import Completion, Sampling, ask
+from policy.chat.contract import Completion, Sampling, ask, equal_groups
 from policy.chat.engine import start_engine
 from policy.chat.engine_config import EngineConfig
 from policy.chat.transformers_engine import TransformersEngine
@@ -183,3 +183,14 @@ def test_the_interpreter_of_vllm_is_the_chosen_one_or_that_of_make_vllm(tmp_path
     (tmp_path / ".venv-vllm" / "bin" / "python").symlink_to(sys.executable)
     monkeypatch.chdir(tmp_path)
     assert vllm_python() == str(tmp_path / ".venv-vllm" / "bin" / "python")
+
+
+def test_equal_conversations_are_grouped_in_order():
+    assert equal_groups([QUESTIONS[n] for n in (0, 1, 0, 2, 1)]) == [[0, 2], [1, 4], [3]]
+
+
+def test_only_backend_and_dtype_decide_answers():
+    plain, vllm = EngineConfig(), EngineConfig(backend="vllm", max_model_len=99, tensor_parallel=2)
+    assert EngineConfig(batch_size=3).decides == plain.decides == {"dtype": "auto"}
+    assert vllm.decides == {"dtype": "auto", "backend": "vllm"}
+    assert "max_model_len, now 99" in vllm.less_memory

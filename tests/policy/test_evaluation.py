@@ -44,6 +44,21 @@ def test_garbage_is_a_parse_error(text: str):
     assert [r.completion for r in found] == [text] * len(INSTANCES)
 
 
+def test_tokens_and_truncation_are_kept():
+    stopped = rollouts()
+    assert {r.truncated for r in stopped} == {False}
+    assert {r.truncated for r in rollouts(finish="length")} == {True}
+    assert [r.completion_tokens for r in stopped] == [len(optimal(i)) for i in INSTANCES]
+
+
+def test_all_is_asked_at_once_with_the_given_sampling_and_progress_is_told():
+    model, told = Solver(INSTANCES, PromptStyle.COMPACT), []
+    evaluate(model, USUAL.load(), INSTANCES, PromptStyle.COMPACT, GREEDY, told.append)
+    assert model.samplings == [GREEDY]
+    texts = {index: completion.text for new in told for index, completion in new.items()}
+    assert texts == {n: optimal(i) for n, i in enumerate(INSTANCES)}
+
+
 def test_gains_are_paired_over_the_instances():
     def number(instance: Instance) -> int:
         return INSTANCES.index(instance)

@@ -14,7 +14,9 @@ from policy.chat.endpoint import Endpoint, check_endpoint, read_key
     ("behaviour", "answered"),
     [
         (sends({"error": {"message": f"Incorrect key: {KEY}."}}, 401, f"No {KEY}", X_Request_Id=KEY), False),
-        (sends(KEY * 50, 400, Retry_After=KEY), False),
+        (sends("x" * 190 + KEY, 403), False),
+        (sends(KEY * 50, 500, Retry_After=KEY), False),
+        (sends(f"no JSON, but {KEY}", 200, f"Fine {KEY}", X_Request_Id=KEY), False),
         (sends({"choices": [], KEY: KEY}), False),
         (answers(f"Your key is {KEY}."), True),
     ],
@@ -39,9 +41,13 @@ NO_ADDRESSES = [
     f"https://me:{KEY}@host/v1",
     f"https://{KEY}@host/v1",
     f"https://host/v1?key={KEY}",
+    f"https://host/v1#{KEY}",
+    f"http://host:{KEY}/v1",
     "http://host:99999/v1",
+    "http://[::1/v1",
     "ftp://host/v1",
     "host/v1",
+    "http://",
     "http://host/v1\nX: y",
     "",
     f"http://host/{KEY * 50}",
@@ -57,6 +63,19 @@ def test_an_endpoint_that_cannot_be_or_holds_a_key_is_refused_without_repeating_
         check_endpoint(Endpoint.model_validate({"model": "m", field: value}))
     assert "secret" not in str(refused.value)
     assert "0123" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://api.openai.com/v1",
+        "http://localhost:8000/v1",
+        "http://[::1]:8000/v1",
+        "https://a.b/c/openai/v1/",
+    ],
+)
+def test_an_endpoint_s_address_may_be_anywhere(url: str):
+    check_endpoint(Endpoint(model="m", base_url=url, api_key_env="MY_KEY_2"))
 
 
 def test_the_key_is_read_from_the_environment(monkeypatch: pytest.MonkeyPatch):

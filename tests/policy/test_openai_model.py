@@ -13,8 +13,10 @@ import pytest
 from support.misbehaving_endpoint import (
     Handler,
     answers,
+    closed_port,
     completion,
     drips_body,
+    hangs,
     hangs_up,
     no_http,
     sends,
@@ -105,12 +107,27 @@ def test_equal_conversations_are_sampled_with_seeds_of_their_own(temperature: fl
 
 
 @pytest.mark.parametrize(
-    "usage", [None, {"prompt_tokens": -1, "completion_tokens": "9"}, {"prompt_tokens": 1e300}]
+    "usage", [None, 3, {}, {"prompt_tokens": -1, "completion_tokens": "9"}, {"prompt_tokens": 1e300}]
 )
 def test_an_invalid_report_of_tokens_counts_as_none(usage: object):
     with serving(sends({**completion("yes"), "usage": usage})) as server:
         answer = asked(model_at(server.url))
     assert (answer.text, answer.prompt_tokens, answer.completion_tokens) == ("yes", 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("finish", "read_as"),
+    [("stop", "stop"), ("length", "length"), ("content_filter", "length"), (None, "stop"), ("new", "stop")],
+)
+def test_every_finish_reason_is_whole_or_cut_off(finish: str | None, read_as: str):
+    with serving(answers("text", finish=finish)) as server:
+        assert asked(model_at(server.url)).finish_reason == read_as
+
+
+def test_an_empty_answer_is_an_answer():
+    with serving(answers(None, finish="tool_calls")) as server:
+        assert asked(model_at(server.url)).text == ""
+        assert len(server.asked) == 1
 
 
 def test_it_answers_inside_of_a_running_event_loop():
@@ -144,20 +161,23 @@ def test_concurrency_is_bounded_and_answers_return_in_the_order_of_the_questions
     ("behaviour", "reason"),
     [
         (hangs_up, "no answer: "),
+        (hangs, "no complete answer within 0.5 s"),
         (no_http, "no answer: RemoteProtocolError"),
         (sends({"error": "slow down"}, 429), 'status 429, \'{"error": "slow down"}\'; wait, raise retries'),
+        (sends("<html>bad gateway</html>", 502), "status 502"),
+        (sends("", 408), "status 408, ''"),
     ],
 )
 def test_a_failure_that_may_pass_costs_a_retry_and_then_names_endpoint_and_reason(behaviour, reason: str):
     with serving(behaviour) as server:
-        model = model_at(server.url)
+        model = model_at(server.url, timeout=0.5 if behaviour is hangs else 20)
         message = failure(model)
     assert message.startswith(f"{server.url}: model 'm': ")
     assert reason in message
     assert model.usage.requests == 2
 
 
-@pytest.mark.parametrize("behaviour", [hangs_up, sends("", 429, Retry_After="0.1")])
+@pytest.mark.parametrize("behaviour", [hangs_up, sends("oops", 500), sends("", 429, Retry_After="0.1")])
 def test_a_server_that_recovers_costs_a_retry(behaviour):
     with serving(behaviour, answers("here I am")) as server:
         model = model_at(server.url)
@@ -170,11 +190,18 @@ def test_a_server_that_sends_a_byte_at_a_time_is_given_up():
         assert "no complete answer within 0.5 s" in failure(model_at(server.url, timeout=0.5, retries=0))
 
 
+def test_a_server_that_is_down_is_named():
+    assert "no answer: ConnectError" in failure(model_at(f"http://127.0.0.1:{closed_port()}/v1"))
+
+
 @pytest.mark.parametrize(
     ("behaviour", "field"),
     [
         (sends("<html>welcome</html>"), "the body"),
+        (sends(b"\xff\xfe\x00"), "the body"),
         (sends("[" * 100_000), "the body"),
+        (sends([1, 2]), "the body"),
+        (sends({"answer": 42}), "choices"),
         (sends({"choices": []}), "choices"),
         (sends({"choices": [{"text": "old"}]}), "choices.0.message"),
         (sends(completion(3)), "choices.0.message.content"),  # type: ignore[arg-type]
@@ -190,8 +217,10 @@ def test_a_response_that_is_no_completion_is_final_and_names_the_field(behaviour
 @pytest.mark.parametrize(
     ("status", "remedy"),
     [
+        (301, "set base_url to the address it redirects to"),
         (400, "set schema_decoding to false"),
         (401, "set the environment variable OPENAI_API_KEY"),
+        (403, "set the environment variable OPENAI_API_KEY"),
         (404, "check base_url"),
     ],
 )
@@ -199,7 +228,7 @@ def test_a_refusal_is_final_and_names_the_remedy(status: int, remedy: str):
     with serving(sends({"error": {"message": "no"}}, status, Location="http://127.0.0.1:9/")) as server:
         model = model_at(server.url)
         message = failure(model)
-        assert ("it is not set" in failure(model_at(server.url, key=""))) == (status == 401)
+        assert ("it is not set" in failure(model_at(server.url, key=""))) == (status in {401, 403})
     assert f"status {status}, " in message
     assert remedy in message
     assert model.usage.requests == 1

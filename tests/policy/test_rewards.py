@@ -1,3 +1,4 @@
+import copy
 from collections.abc import Callable
 
 import pyarrow as pa
@@ -11,7 +12,7 @@ from envgen.errors import DataError
 from envgen.mapf.prompts import PromptStyle, answer
 from envgen.mapf.verifier import verify
 from envgen.rows import instance_row, instance_schema
-from policy.grpo.rewards import RewardWeights, reward_functions
+from policy.grpo.rewards import LOGGED_TERMS, RewardWeights, reward_functions, terms
 
 INSTANCES = draw_instances()
 FAMILY = USUAL.load()
@@ -36,6 +37,14 @@ ANSWERS = {
 
 
 @pytest.mark.parametrize(("respond", "expected"), ANSWERS.values(), ids=list(ANSWERS))
+def test_an_answer_earns_its_terms(respond, expected: tuple[float, float, float]):
+    for instance in INSTANCES:
+        found = terms(FAMILY, verify(instance, respond(instance)))
+        assert tuple(found[name] for name in LOGGED_TERMS) == expected
+        assert list(found) == NAMES
+
+
+@pytest.mark.parametrize(("respond", "expected"), ANSWERS.values(), ids=list(ANSWERS))
 def test_the_reward_functions_say_the_same_of_conversations_and_of_texts(
     respond, expected: tuple[float, float, float]
 ):
@@ -55,6 +64,13 @@ def test_the_reward_functions_come_in_the_order_of_the_weights():
     every = RewardWeights(format=0.1, valid=0.2, optimal=0.3, arrived=0.4, legal_share=0.5)
     assert [f.__name__ for f in functions(every)] == list(every.weights) == NAMES
     assert list(every.weights.values()) == [0.1, 0.2, 0.3, 0.4, 0.5]
+
+
+def test_without_a_weight_partial_progress_is_no_part_of_the_reward():
+    """The trainer sums exactly the terms that it summed before there was any partial progress."""
+    assert RewardWeights(format=0, valid=0, optimal=0).weights == dict.fromkeys(NAMES[:3], 0.0)
+    usual = {"format": 0.0, "valid": 1.0, "optimal": 0.5}
+    assert RewardWeights(legal_share=0.25).weights == usual | {"legal_share": 0.25}
 
 
 def test_partial_progress_pays_for_agents_at_their_goals_and_for_the_steps_before_the_first_violation():
@@ -93,6 +109,16 @@ def test_a_batch_is_judged_anew_when_its_answers_or_boards_change():
     assert valid_term(completions=conversation, instance=ROWS[1:2]) == [0.0]
 
 
+def test_several_completions_of_one_board_and_equal_boards_are_judged_each():
+    rows = [copy.deepcopy(row) for row in ROWS[:3] for _ in range(4)]
+    instances = [i for i in INSTANCES[:3] for _ in range(4)]
+    responses = [optimal, detour, unfinished, lambda i: ""] * 3
+    texts = [respond(i) for i, respond in zip(instances, responses, strict=True)]
+    alone = [terms(FAMILY, verify(i, text)) for i, text in zip(instances, texts, strict=True)]
+    for name, function in zip(LOGGED_TERMS, functions(RewardWeights()), strict=True):
+        assert function(completions=texts, instance=rows) == [one[name] for one in alone]
+
+
 @pytest.mark.parametrize(
     "broken", [{"problem": [0]}, {"solution": {"plan": [["FLY"]]}}, {"problem": {"size": 99}}]
 )
@@ -100,6 +126,11 @@ def test_a_verifier_that_cannot_judge_is_an_error_and_not_a_reward_of_0(broken: 
     for function in functions(RewardWeights()):
         with pytest.raises(DataError, match="training row: not an instance"):
             function(completions=[optimal(INSTANCES[0])], instance=[{**ROWS[0], **broken}])
+
+
+def test_as_many_answers_as_boards_are_needed():
+    with pytest.raises(ValueError, match=r"shorter|longer"):
+        functions(RewardWeights())[0](completions=["x"], instance=ROWS)
 
 
 def test_weights_are_never_negative_and_their_names_are_fixed():

@@ -1,5 +1,6 @@
 """One step of real training with the shipped base policy, and what its log says of each stratum."""
 
+import math
 from pathlib import Path
 
 import pytest
@@ -77,3 +78,18 @@ def test_training_logs_the_answers_and_the_mean_absolute_advantage_of_each_strat
         assert sum(entry["valid"] * entry["answers"] for entry in step) == pytest.approx(32 * valid)
     for step, flat in zip(log["strata"], log["zero_variance"], strict=True):
         assert sum(entry["zero_variance"] * entry["answers"] for entry in step) == pytest.approx(32 * flat)
+
+
+def test_the_logged_advantages_are_those_of_groups_with_mixed_rewards(log):
+    """Within a group of eight the scaled advantages have the standard deviation 1, so that their mean is at
+    most sqrt(7/8)."""
+    from policy.grpo.training import ROUNDING
+
+    noise = 32 * ROUNDING
+    assert min(log["zero_variance"]) < 1, "the base policy solves some boards, and not all"
+    for index, flat in enumerate(log["zero_variance"]):
+        total = sum(entry["advantage"] * entry["answers"] for entry in log["strata"][index])
+        mixed = (1 - flat) * 32
+        # sqrt(7/32) at least: six answers of eight alike, one as far above them as one below (sample standard
+        # deviation).
+        assert 0.467 * mixed - noise <= total <= math.sqrt(7 / 8) * mixed + noise

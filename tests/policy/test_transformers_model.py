@@ -98,6 +98,11 @@ def test_an_answer_cut_off_by_the_limit_says_so(model):
     assert (cut.finish_reason, cut.completion_tokens) == ("length", 2)
 
 
+def test_a_prompt_that_does_not_fit_is_refused_by_name(model):
+    with pytest.raises(ModelError, match="lower max_tokens"):
+        model.complete([ask("x" * 600)], Sampling(max_tokens=8))
+
+
 def test_even_random_weights_answer_in_the_schema(model):
     space = space_of(Options(map_sizes=(3, 4)))
     previous = EnvConfig.model_validate(
@@ -115,6 +120,11 @@ def test_even_random_weights_answer_in_the_schema(model):
         if any(knobs["data_ratio"] > 0 for knobs in raw["sizes"].values()):
             config, _ = project(raw, space, previous)
             assert tuple(config.strata) == ("3", "4")
+
+
+def test_what_is_no_checkpoint_is_refused(tmp_path):
+    with pytest.raises(ModelError, match=r"config\.json is missing"):
+        TransformersModel(str(tmp_path))
 
 
 @pytest.mark.slow
