@@ -21,6 +21,12 @@ def left(folder: Path) -> list[str]:
     return processes_with(ENVWRIGHT_RUNS=str(folder / "runs"))
 
 
+def heeded() -> None:
+    """Undo that the signals are ignored, as in what a script starts in the background."""
+    for number in CODES:
+        signal.signal(number, signal.SIG_DFL)
+
+
 @pytest.mark.parametrize(
     ("moment", "number"),
     [
@@ -42,6 +48,7 @@ def test_a_run_that_is_told_to_end_is_gone_at_once(tmp_path: Path, moment: str, 
             stdout=out,
             stderr=out,
             start_new_session=True,  # as a terminal gives it one
+            preexec_fn=heeded,
         )
     try:
         wait_until(lambda: moment in log.read_text() or process.poll() is not None, 240)
