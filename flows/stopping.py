@@ -6,8 +6,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 
-LIMIT = 7.0
-"""Seconds until a command that has not unwound is ended: with a busy machine's delay, less than ten."""
+LIMIT = 9.0
 _NAMES = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM", signal.SIGHUP: "SIGHUP"}
 
 
