@@ -14,7 +14,7 @@ from envgen.errors import EnvwrightError
 from flows.approval import ask, waits_for
 from flows.compare_runs import Membership
 from flows.parameters import AS_IN_PRESET, AnyPreset, CurriculumOptions, chosen_curriculum
-from infra.analysis.formats import count, difference_text, duration, rate_text
+from infra.analysis.formats import count, duration, estimate
 from infra.analysis.spec import engineer_variant
 from infra.config.names import checked_name
 from infra.config.preset import Preset
@@ -71,8 +71,8 @@ def stage(
 def _completed(value: T, results: CurriculumResults) -> T:
     """The end of a flow run that returns `value`, whose message is the result so far."""
     before, after = results.start.overall.valid_rate, results.final.breakdown.overall.valid_rate
-    stages, change = count(len(results.stages), "stage"), difference_text(results.final.valid_gain)
-    said = f"valid {rate_text(before)} before, {rate_text(after)} after {stages}: {change}"
+    stages, change = count(len(results.stages), "stage"), estimate(results.final.valid_gain)
+    said = f"valid {estimate(before)} before, {estimate(after)} after {stages}: {change}"
     # Prefect's log shows the message as Python writes it, where a no-break space is an escape.
     return cast(T, Completed(message=said.replace("\xa0", " "), data=value))
 

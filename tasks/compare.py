@@ -78,7 +78,7 @@ def metrics(results: ComparisonResults) -> dict[str, list[tuple[int, float]]]:
     for arm in results.arms:
         label = arm.label.replace("+", ".")  # MLflow's names have no plus sign
         for name in RATES:
-            curve, final = arm.curve(name), getattr(arm, name)
+            curve, final = getattr(arm, f"{name}_curve"), getattr(arm, name)
             points[f"{name}/{label}"] = [(trained, rate.value) for trained, rate in enumerate(curve)]
             if final:
                 points |= _interval(f"final_{name}", label, final)

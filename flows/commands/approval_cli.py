@@ -97,15 +97,16 @@ def _edited(space: "Space", proposed: dict[str, Any], edits: list[str]) -> dict[
 
 
 def _tell(run: "RunRef", decision: "Decision") -> None:
-    from infra.analysis.formats import changes_between
+    from infra.analysis.tables import changes
     from infra.runs.next_config import previous_config
 
     say(f"stage {decision.stage}: proposal {decision}")
     for change in decision.changes:
         say(f"  {change}")
     if decision.decision != "stop":
-        for row in changes_between(run.preset.space, previous_config(run, decision.stage), decision.config):
-            say(f"  {row.label}: " + ", ".join(knob.text for knob in row.knobs))
+        space, previous = run.preset.space, previous_config(run, decision.stage)
+        for name, numbers in changes(space, previous, decision.config).items():
+            say(f"  {space.label(name)}: " + ", ".join(change.text for change in numbers.values()))
     say(_resumed(run, decision) or "run the same command again, or retry its flow run, to continue")
 
 

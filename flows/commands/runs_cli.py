@@ -143,11 +143,11 @@ def _heading(detail: "RunDetail") -> list["RenderableType"]:
 
 
 def _detail_lines(detail: "RunDetail") -> list[str]:
-    from infra.analysis.formats import duration, file_size, rate_text, short_count
+    from infra.analysis.formats import duration, estimate, file_size, short_count
 
     lines = [f"preset {detail.preset}, engineer {detail.engineer}, {file_size(detail.size)} on disk"]
     if detail.rates and not detail.done:
-        lines.append(f"base policy: valid {rate_text(detail.rates[0].valid)}")
+        lines.append(f"base policy: valid {estimate(detail.rates[0].valid)}")
     if detail.done:
         cost = f", engineer's requests {detail.cost:.4g}" if detail.cost is not None else ""
         lines.append(

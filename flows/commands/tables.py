@@ -1,88 +1,100 @@
 """What commands print: tables and trees."""
 
-from collections.abc import Sequence
-
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from engineer.gate import name_of
 from engineer.proposal import Proposal
 from envgen.breakdown import Difference, Rate
-from infra.analysis.comparison import page
+from infra.analysis.comparison.page import conclusion, conclusion_of_best
+from infra.analysis.figures import sampled
 from infra.analysis.formats import narrow, rate_names
 from infra.analysis.results import ComparisonResults
+from infra.analysis.tables import BASE, arms, rates
 from infra.runs.results import CurriculumResults
 
 KEPT = ", the previous config is kept"
 SPARED = ("time", "tokens", "area", "seeds")
 """Columns of a comparison that a narrow terminal does without, the first first; its page has them all."""
+_HEADINGS = {"engineer variant": "engineer", "at the end": "final %"}
+"""Shorter headings of columns."""
 
 
 def rates_table(results: CurriculumResults, best: str | None) -> Table:
     """Rates of the base policy and of every stage, with intervals; `best` is the family's word for the second
     one, None if it has none."""
-    n = results.start.overall.n
-    caption = "95 % intervals; changes: paired, since the base policy"
     # At most 80 columns, so that no terminal cuts an interval, unless all answers are right.
     table = Table(
-        title=f"Validation on {n} instances",
-        caption=caption,
+        title=f"Validation on {results.start.overall.n} instances",
+        caption="95 % intervals; changes: paired, since the base policy",
         box=SIMPLE_HEAD,
         show_edge=False,
         pad_edge=False,
         padding=(0, 0),
         min_width=79,
     )
-    rates = rate_names(best)
-    table.add_column("after", no_wrap=True)
-    for word in rates.values():
-        table.add_column(f"{word} %", justify="right", no_wrap=True)
-        table.add_column("change", justify="right", no_wrap=True)
-    start = [(getattr(results.start.overall, f"{rate}_rate"), None) for rate in rates]
-    table.add_row("start", *_cells(start))
-    for stage in results.stages:
-        pairs = [
-            (getattr(stage.breakdown.overall, f"{rate}_rate"), getattr(stage, f"{rate}_gain"))
-            for rate in rates
-        ]
-        table.add_row(f"stage {stage.stage}", *_cells(pairs))
+    headings = [heading for word in rate_names(best).values() for heading in (f"{word} %", "change")]
+    for place, heading in enumerate(["after", *headings]):
+        table.add_column(heading, justify="right" if place else "left", no_wrap=True)
+    for policy, *numbers in rates(results, best).itertuples(index=False, name=None):
+        table.add_row("start" if policy == BASE else policy.removeprefix("after "), *map(narrow, numbers))
     return table
-
-
-def _cells(pairs: Sequence[tuple[Rate, Difference | None]]) -> list[str]:
-    """A cell for each rate, and one for its change."""
-    return [cell for rate, change in pairs for cell in (narrow(rate), narrow(change, gap=""))]
 
 
 def comparison_table(results: ComparisonResults) -> Table:
     """Engineer variants side by side, at most 100 columns wide; without what is `SPARED`, at most 80."""
-    table = _wide_table(
-        page.title(results), page.caption(results), page.headings(results), ("engineer", "rate")
-    )
-    for row in page.rows(results):
-        table.add_row(*row)
-    return table
-
-
-def _wide_table(title: str, caption: str, headings: Sequence[str], words: Sequence[str]) -> Table:
-    """A table whose first column folds where it is too wide; columns that are not of `words` hold numbers."""
+    rows = arms(results)
+    shared = {
+        "one": f"shared stage 0 of seed {results.stage0_seed}",
+        "per-seed": "a shared stage 0 of each seed",
+    }
+    judged = f"{results.stages} stages, validation on {results.instances} instances"
     table = Table(
-        title=title,
-        caption=caption,
+        title=f"{results.comparison}: {judged}, {shared[results.stage_0]}",
+        caption=_caption(results),
         caption_justify="left",
         box=SIMPLE_HEAD,
         show_edge=False,
         padding=(0, 0),
     )
-    for place, name in enumerate(headings):
+    for place, name in enumerate(rows.columns):
+        heading = _HEADINGS.get(name, name.replace("against", "to"))
+        justify = "left" if name in ("engineer variant", "rate") else "right"
         table.add_column(
-            name,
-            justify="left" if name in words else "right",
-            no_wrap=bool(place),
-            overflow="fold",
-            min_width=None if place else 14,
+            heading, justify=justify, no_wrap=bool(place), overflow="fold", min_width=None if place else 14
+        )
+    for label, seeds, rate, final, area, *numbers in rows.itertuples(index=False, name=None):
+        first = [label, seeds, rate] if rate == "valid" else ["", "", _short(rate)]
+        table.add_row(
+            *first, narrow(final) or "-", f"{100 * area.value:.1f}" if area else "-", *map(_cell, numbers)
         )
     return table
+
+
+def _caption(results: ComparisonResults) -> str:
+    """What the table's columns are, who is ahead, and which curricula failed."""
+    best = f", and {results.best} ones ({_short(results.best)})" if results.best else ""
+    bases = ", ".join(f"to {base}" for base in results.differences("valid"))
+    differences = f" {bases}: points, paired by seed and instance." if bases else ""
+    failed = ", ".join(child.name for child in results.failed)
+    lines = [
+        f"Valid answers{best}; final: at the end; area: mean height of the curve from stage 0 on, in %;"
+        f"{differences} [95 % intervals] over {sampled(results.arms)}. Tokens and time: a run, without the"
+        " shared stage 0.",
+        conclusion(results),
+        conclusion_of_best(results),
+        f"! failed: {failed}." if failed else "",
+    ]
+    return "\n".join(filter(None, lines))
+
+
+def _short(rate: str) -> str:
+    """A word for a rate in the room that the table has."""
+    return rate if len(rate) <= 3 else f"{rate[:3]}."
+
+
+def _cell(cell: Rate | Difference | str | None) -> str:
+    return cell if isinstance(cell, str) else narrow(cell)
 
 
 def closing_lines(results: CurriculumResults) -> list[str]:

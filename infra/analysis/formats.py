@@ -1,72 +1,47 @@
-"""How numbers are written: a rate, a difference, an interval, a change of config, a count, a time."""
+"""How numbers are written: a rate, a difference, an interval, a count, a size, a time."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from envgen.breakdown import Difference, Rate
-from envgen.config import SHARE, EnvConfig
-from envgen.space import Knob, Space
 
 SPACE = "\u00a0"
-PERCENT, POINTS = f"{SPACE}%", f"{SPACE}points"
-
-
-def hundred(value: float) -> str:
-    """A rate in percent without its unit, where a heading has it: `42.3`."""
-    return f"{100 * value:.1f}"
 
 
 def percent(value: float) -> str:
     """A rate with one decimal: `42.3 %`."""
-    return f"{hundred(value)}{PERCENT}"
+    return f"{100 * value:.1f}{SPACE}%"
 
 
 def share(value: float) -> str:
     """A ratio of a config with as many decimals as it needs, one at most: `25 %`, `12.5 %`."""
-    return f"{f'{100 * value:.1f}'.removesuffix('.0')}{PERCENT}"
+    return f"{f'{100 * value:.1f}'.removesuffix('.0')}{SPACE}%"
 
 
 def points(value: float) -> str:
-    """A difference of rates in percentage points, always with its sign: `+11.3`, `−2.0`."""
-    return signed(100 * value, 1)
+    """A difference of rates in percentage points, always with its sign: `+11.3`, `−2.0`; zero is `+0.0`."""
+    return f"{round(100 * value, 1) + 0.0:+.1f}".replace("-", "−")
 
 
-def signed(value: float, digits: int) -> str:
-    """A number with its sign: `+0.35`, `−2.0`; what rounds to zero is `+0.0`."""
-    return f"{round(value, digits) + 0.0:+.{digits}f}".replace("-", "−")
+def interval(number: Rate | Difference) -> str:
+    """The 95 % interval of a rate, `[38.1, 46.6]`, or of a difference, `[+8.9, +13.7]`."""
+    if isinstance(number, Difference):
+        return f"[{points(number.low)},{SPACE}{points(number.high)}]"
+    return f"[{100 * number.low:.1f},{SPACE}{100 * number.high:.1f}]"
 
 
-def interval(rate: Rate) -> str:
-    """The 95 % interval of a rate: `[38.1, 46.6]`."""
-    return f"[{100 * rate.low:.1f},{SPACE}{100 * rate.high:.1f}]"
+def estimate(number: Rate | Difference) -> str:
+    """A number with its interval: `42.3 % [38.1, 46.6]`, `+4.1 points [+1.3, +6.9]`."""
+    if isinstance(number, Difference):
+        return f"{points(number.value)}{SPACE}points {interval(number)}"
+    return f"{percent(number.value)} {interval(number)}"
 
 
-def points_interval(difference: Difference) -> str:
-    """The 95 % interval of a difference: `[+8.9, +13.7]`."""
-    return f"[{points(difference.low)},{SPACE}{points(difference.high)}]"
-
-
-def rate_text(found: Rate, unit: str = PERCENT) -> str:
-    """A rate with its interval, `42.3 % [38.1, 46.6]`; without unit where a heading has it."""
-    return f"{100 * found.value:.1f}{unit} {interval(found)}"
-
-
-def difference_text(found: Difference, unit: str = POINTS) -> str:
-    """A difference with its interval, `+4.1 points [+1.3, +6.9]`; without unit where a heading has it."""
-    return f"{points(found.value)}{unit} {points_interval(found)}"
-
-
-def narrow(number: Rate | Difference | None, gap: str = " ") -> str:
-    """Both without unit, for tables of a terminal: `42.3 [38.1,46.6]`, `+4.1 [+1.3,+6.9]`."""
+def narrow(number: Rate | Difference | None) -> str:
+    """The same for tables of a terminal: `42.3 [38.1,46.6]`, `+4.1[+1.3,+6.9]`; empty for None."""
     if number is None:
         return ""
-    sign = "+" if isinstance(number, Difference) else ""
+    sign, gap = ("+", "") if isinstance(number, Difference) else ("", " ")
     return f"{100 * number.value:{sign}.1f}{gap}[{100 * number.low:{sign}.1f},{100 * number.high:{sign}.1f}]"
-
-
-def p_value(value: float, equals: str = "") -> str:
-    """`0.012`, `< 0.001`; `equals` stands before a number that is written out."""
-    return f"{equals}{value:.3f}" if value >= 0.0005 else "< 0.001"
 
 
 def count(number: int, noun: str) -> str:
@@ -100,13 +75,8 @@ def duration(seconds: float) -> str:
 
 
 def label(name: str) -> str:
-    """A failure category or a term in words: `parse error`."""
+    """A failure category or a reward component in words: `parse error`."""
     return name.replace("_", " ")
-
-
-def rate_names(best: str | None) -> dict[str, str]:
-    """The rates that there are, and their words; `best` is what a family calls optimal answers."""
-    return {"valid": "valid"} | ({"optimal": best} if best else {})
 
 
 def listed(words: Sequence[str]) -> str:
@@ -114,97 +84,6 @@ def listed(words: Sequence[str]) -> str:
     return " and ".join(part for part in (", ".join(words[:-1]), *words[-1:]) if part)
 
 
-def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]], words: Iterable[str] = ()) -> str:
-    """A Markdown table; the first column and those named in `words` are on the left."""
-    left = {columns[0], *words}
-    lines = [columns, ["---" if name in left else "---:" for name in columns], *rows]
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
-
-
-@dataclass(frozen=True)
-class Change:
-    """One number of one stratum as shown; None where the config has no such number."""
-
-    old: str | None
-    new: str | None
-
-    @property
-    def changed(self) -> bool:
-        """Whether old and new differ as far as they are shown."""
-        return self.old != self.new
-
-    @property
-    def text(self) -> str:
-        """`30 %`, or `30 % → 35 %` if it changed."""
-        return f"{self.old or 'none'} → {self.new or 'none'}" if self.changed else self.new or "none"
-
-
-@dataclass(frozen=True)
-class StratumChanges:
-    """The numbers of one stratum."""
-
-    name: str
-    label: str
-    knobs: tuple[Change, ...]
-    """Those of `Space.numbers`: data_ratio, then the knobs."""
-
-    @property
-    def changed(self) -> bool:
-        """Whether one of them did."""
-        return any(knob.changed for knob in self.knobs)
-
-
-def is_share(knob: Knob) -> bool:
-    """Whether a knob is a share, which is written in percent."""
-    return knob.low >= 0 and knob.high <= 1
-
-
-def setting(knob: Knob, value: float) -> str:
-    """The value of a knob: `12.5 %`, or `3` of one that is no share."""
-    return share(value) if is_share(knob) else f"{value:g}"
-
-
-def number_words(space: Space) -> tuple[str, ...]:
-    """Words for `Space.numbers`: `data`, then those of the knobs."""
-    return ("data", *(knob.word for knob in space.knobs))
-
-
-def changes_between(space: Space, old: EnvConfig, new: EnvConfig) -> tuple[StratumChanges, ...]:
-    """What a new config changes, one entry a stratum of either."""
-    found = []
-    for name in named_strata(space, (old, new)):
-        knobs = tuple(
-            Change(*(_shown(space, config, name, number) for config in (old, new)))
-            for number in space.numbers
-        )
-        found.append(StratumChanges(name, space.label(name), knobs))
-    return tuple(found)
-
-
-def named_strata(space: Space, configs: Iterable[EnvConfig]) -> list[str]:
-    """The strata that configs name, in the order of the space; those that it does not have are last."""
-    named = dict.fromkeys(name for config in configs for name in config.strata)
-    return [
-        *(name for name in space.names if name in named),
-        *(name for name in named if name not in space.names),
-    ]
-
-
-def config_changes(space: Space, old: EnvConfig, new: EnvConfig) -> str:
-    """What a config changes: `2 terms: data 25 % → 40 %, digits 3 → 2; 3 terms: left out`, or `nothing`."""
-    parts = []
-    for row in changes_between(space, old, new):
-        numbers = zip(number_words(space), row.knobs, strict=True)
-        words = [f"{word} {number.text}" for word, number in numbers if number.changed]
-        if row.name not in old.strata or row.name not in new.strata:
-            words = ["new" if row.name in new.strata else "left out"]
-        parts += [f"{row.label}: {', '.join(words)}"] if words else []
-    return "; ".join(parts) or "nothing"
-
-
-def _shown(space: Space, config: EnvConfig, name: str, number: str) -> str | None:
-    part = config.strata.get(name)
-    value = None if part is None else part.get(number)
-    if value is None or number == SHARE:
-        return None if value is None else share(value)
-    return setting(next(knob for knob in space.knobs if knob.name == number), value)
+def rate_names(best: str | None) -> dict[str, str]:
+    """The rates of an environment and their words; `best` is its word for optimal answers."""
+    return {"valid": "valid"} | ({"optimal": best} if best else {})

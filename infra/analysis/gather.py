@@ -1,6 +1,6 @@
 """What the curricula of a comparison left on disk, summed up; the one estimator of rates and differences."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
@@ -20,14 +20,13 @@ from infra.analysis.results import (
     ChildResult,
     ComparisonResults,
     Pair,
-    RateName,
     State,
 )
-from infra.analysis.spec import Child, ComparisonSpec, compare_command
-from infra.analysis.statistics import area, effect, rate
+from infra.analysis.spec import Arm, Child, ComparisonSpec, compare_command
+from infra.analysis.statistics import Effect, area, effect, rate
 from infra.config.preset import Preset
 from infra.runs.fork import STAGE_STEPS
-from infra.runs.results import CurriculumResults, Made
+from infra.runs.results import Made
 from infra.runs.run import FREE_FIELDS, Run, changed_fields
 from infra.runs.stage import Evaluation
 
@@ -37,7 +36,7 @@ _COLUMNS = pa.schema([pa.field(name, kind, nullable=False) for name, kind in _FI
 
 @dataclass(frozen=True)
 class Finished:
-    """What a finished curriculum of a comparison says."""
+    """A finished curriculum of a comparison."""
 
     outcomes: Mapping[str, np.ndarray]
     """Rate -> outcomes on the validation set, of shape (base policy and stages, instances)."""
@@ -46,9 +45,9 @@ class Finished:
     ids: tuple[str, ...] = ()
     """Identities of the instances, in order."""
     tokens: Mapping[str, float] = field(default_factory=dict)
+    """Training, evaluation, engineer: tokens without what runs share."""
     seconds: float = 0.0
-    training_seconds: float = 0.0
-    """Of the optimizer steps of all stages."""
+    """Seconds of the steps without what runs share."""
     made: Made = field(default_factory=Made)
     """All of it, with what runs share."""
 
@@ -62,108 +61,85 @@ Runs = Mapping[int, Finished]
 
 
 def finished(directory: Path, preset: Preset) -> Finished | None:
-    """What a run directory says if all stages of the preset are done there; None if it is to be run."""
+    """Read a run directory; None if not all stages of the preset are done there."""
     run = Run(directory=directory)
     try:
         if changed_fields(run.curriculum.preset, preset, FREE_FIELDS):
             return None
-        results = run.results
-        if len(results.stages) < preset.stages:
+        stages = run.results.stages[: preset.stages]
+        if len(stages) < preset.stages:
             return None
-        return _read(run, results.model_copy(update={"stages": results.stages[: preset.stages]}))
+        return _read(run, [stage.stage for stage in stages])
     except (RunDirectoryError, DataError, OSError, ValueError, KeyError):
         return None
 
 
-def ended(directory: Path, preset: Preset) -> Finished:
-    """As `finished`; RunDirectoryError if it is to be run."""
-    if found := finished(directory, preset):
-        return found
-    raise RunDirectoryError(f"{directory}: not finished; run the same command again to continue it")
-
-
-def _read(run: Run, results: CurriculumResults) -> Finished:
-    numbers = [stage.stage for stage in results.stages]
+def _read(run: Run, numbers: list[int]) -> Finished:
     evaluations = [run.evaluation(number) for number in (BASE_POLICY, *numbers)]
     tables = [read_table(evaluation.path(Evaluation.rollouts), _COLUMNS) for evaluation in evaluations]
     ids = [tuple(table["id"].to_pylist()) for table in tables]
     if len(set(ids)) > 1:
         raise DataError(f"{run.directory}: the stages were evaluated on different instances")
+    results = run.results.model_copy(update={"stages": run.results.stages[: len(numbers)]})
     steps = [(stage.stage, *step) for stage in results.stages for step in stage.seconds.items()]
+    tokens = [run.stage(number).manifest["tokens"] for number in numbers]
+    asked = (used for stage in tokens for name, used in stage.items() if name.startswith("engineer"))
     return Finished(
         outcomes={name: np.stack([table[name].to_numpy() for table in tables]) for name in RATES},
         final=results.final.stage,
         ids=ids[0],
-        tokens=_tokens([run.stage(number).manifest["tokens"] for number in numbers]),
+        # Training and evaluation of stage 0 are shared.
+        tokens={name: sum(stage[name] for stage in tokens[1:]) for name in ("training", "evaluation")}
+        | {"engineer": sum(asked)},
         seconds=sum(seconds for stage, step, seconds in steps if stage or step not in STAGE_STEPS),
-        training_seconds=sum(stage.training.seconds for stage in results.stages),
         made=results.made,
     )
 
 
-def _tokens(stages: list[dict[str, int]]) -> dict[str, float]:
-    """Tokens of a run; training and evaluation of stage 0 are shared and left out."""
-    own = stages[1:]
-    return {
-        "training": sum(tokens["training"] for tokens in own),
-        "evaluation": sum(tokens["evaluation"] for tokens in own),
-        "engineer": sum(
-            sum(used for name, used in tokens.items() if name.startswith("engineer")) for tokens in stages
-        ),
-    }
-
-
 def gather(directory: Path, spec: ComparisonSpec, failures: Mapping[str, str]) -> ComparisonResults:
-    """Everything the comparison has shown so far. `failures` says of children, by name, why they failed."""
-    found = {child.name: finished(directory / child.name, spec.preset_of(child)) for child in spec.children}
-    known = [one for one in found.values() if one]
-    if len({one.ids for one in known}) > 1:
+    """Return everything the comparison has shown so far. `failures`: name of a child -> why it failed."""
+    children = {
+        child.name: finished(directory / child.name, spec.preset_of(child)) for child in spec.children
+    }
+    complete = [child for child in children.values() if child]
+    if len({child.ids for child in complete}) > 1:
         raise DataError(
             f"{directory}: the curricula were evaluated on different instances, so that they cannot be "
             "compared; move the directory away"
         )
-    runs: dict[str, dict[int, Finished]] = {}
+    runs: dict[str, dict[int, Finished]] = {arm.label: {} for arm in spec.arms}
     for child in spec.children:
-        if one := found[child.name]:
-            runs.setdefault(child.arm.label, {})[child.seed] = one
+        if run := children[child.name]:
+            runs[child.arm.label][child.seed] = run
     baselines = {name: runs[name] for name in BASELINES if name in runs}
-    arms = [
-        arm_result(arm.label, runs.get(arm.label, {}), baselines, arm.engineer, arm.variant)
-        for arm in spec.arms
-    ]
+    pairs = {(arm, minus): against(runs[arm], runs[minus]) for arm, minus in combinations(runs, 2)}
     return ComparisonResults(
         comparison=spec.name,
         preset=spec.preset.name,
         stages=spec.preset.stages,
-        instances=len(known[0].ids) if known else 0,
+        instances=len(complete[0].ids) if complete else 0,
         best=spec.preset.space.best,
         seeds=spec.seeds,
         stage_0=spec.stage_0,
         stage0_seed=spec.preset.seed,
-        arms=tuple(arms),
-        children=tuple(_child(child, found[child.name] is not None, failures) for child in spec.children),
-        pairs=tuple(_pairs(runs)),
-        made=_made(directory, spec, known),
+        arms=tuple(arm_result(arm, runs[arm.label], baselines) for arm in spec.arms),
+        children=tuple(_child(child, bool(children[child.name]), failures) for child in spec.children),
+        pairs=tuple(
+            Pair(arm=arm, minus=minus, valid=both.valid) for (arm, minus), both in pairs.items() if both
+        ),
+        made=_made(directory, spec, complete),
         command=compare_command(spec),
     )
 
 
-def _pairs(runs: Mapping[str, Runs]) -> Iterator[Pair]:
-    for arm, other in combinations(runs, 2):
-        if found := against(runs[arm], runs[other]):
-            yield Pair(arm=arm, minus=other, valid=found.valid)
-
-
-def _made(directory: Path, spec: ComparisonSpec, known: Sequence[Finished]) -> Made:
-    """What all curricula took, with the stages 0 that they share once."""
-    whole = Made.together(one.made for one in known)
+def _made(directory: Path, spec: ComparisonSpec, complete: list[Finished]) -> Made:
+    """Return what all curricula took, with the stages 0 that they share once."""
     roots = [Run(directory=directory / name) for name in spec.roots]
-    shared = Made.together(root.results.made for root in roots if root.has(Run.results))
-    own = Made(
-        seconds=sum(one.seconds for one in known), tokens=sum(sum(one.tokens.values()) for one in known)
-    )
-    spent = Made.together([own, shared]).model_dump(include={"seconds", "tokens"})
-    return Made.together([whole, shared]).model_copy(update=spent)
+    shared = [root.results.made for root in roots if root.has(Run.results)]
+    whole = Made.together([*(run.made for run in complete), *shared])
+    seconds = sum(run.seconds for run in complete) + sum(made.seconds for made in shared)
+    tokens = sum(sum(run.tokens.values()) for run in complete) + sum(made.tokens for made in shared)
+    return whole.model_copy(update={"seconds": seconds, "tokens": tokens})
 
 
 def _child(child: Child, done: bool, failures: Mapping[str, str]) -> ChildResult:
@@ -172,53 +148,39 @@ def _child(child: Child, done: bool, failures: Mapping[str, str]) -> ChildResult
     return ChildResult(arm=child.arm.label, seed=child.seed, state=state, reason=reason)
 
 
-def arm_result(
-    label: str, runs: Runs, baselines: Mapping[str, Runs], engineer: str = "", variant: str = ""
-) -> ArmResult:
-    """The figures of an arm over its seeds, and its differences to the baselines but itself."""
+def arm_result(arm: Arm, runs: Runs, baselines: Mapping[str, Runs]) -> ArmResult:
+    """Return the figures of an arm over its seeds, and its differences to the other baselines."""
+    names: dict[str, Any] = {"label": arm.label, "engineer": arm.engineer, "variant": arm.variant}
     if not runs:
-        return ArmResult(label=label, engineer=engineer, variant=variant, seeds=())
-    every = list(runs.values())
-    differences = {base: against(runs, others) for base, others in baselines.items() if base != label}
+        return ArmResult(**names, seeds=())
+    of_seeds = list(runs.values())
     rates: dict[str, Any] = {}
     for name in RATES:
-        curve = list(np.stack([run.outcomes[name] for run in every], axis=1))
-        rates[name], rates[f"{name}_curve"] = rate(final(runs, name)), tuple(map(rate, curve))
-        rates[f"{name}_area"] = rate(area(curve[1:] or curve))
+        curve = list(np.stack([run.outcomes[name] for run in of_seeds], axis=1))
+        rates[name] = rate(np.stack([run.end(name) for run in of_seeds]))
+        rates[f"{name}_curve"], rates[f"{name}_area"] = (
+            tuple(map(rate, curve)),
+            rate(area(curve[1:] or curve)),
+        )
+    differences = {base: against(runs, others) for base, others in baselines.items() if base != arm.label}
     return ArmResult(
-        label=label,
-        engineer=engineer,
-        variant=variant,
+        **names,
         seeds=tuple(runs),
         **rates,
         final_by_seed={seed: float(run.end("valid").mean()) for seed, run in runs.items()},
-        tokens={
-            name: float(np.mean([run.tokens.get(name, 0.0) for run in every])) for name in every[0].tokens
-        },
-        seconds=float(np.mean([run.seconds for run in every])),
-        training_seconds=float(np.mean([run.training_seconds for run in every])),
-        against={base: found for base, found in differences.items() if found},
+        tokens={name: float(np.mean([run.tokens[name] for run in of_seeds])) for name in of_seeds[0].tokens},
+        seconds=float(np.mean([run.seconds for run in of_seeds])),
+        against={base: both for base, both in differences.items() if both},
     )
 
 
 def against(runs: Runs, others: Runs) -> Against | None:
-    """The differences of an arm to another one; None if they have no seed in common."""
-    seeds = len(runs.keys() & others.keys())
-    valid, optimal = (effect(change(runs, others, name)) if seeds else None for name in RATES)
-    return Against(seeds=seeds, valid=valid, optimal=optimal) if valid and optimal else None
+    """Return the differences of an arm to another one; None if they have no seed in common."""
+    pairs = [(run, others[seed]) for seed, run in runs.items() if seed in others]
 
+    def difference(name: str) -> Effect:
+        return effect(np.stack([run.end(name).astype(np.int8) - other.end(name) for run, other in pairs]))
 
-def change(runs: Runs, others: Runs, name: RateName) -> np.ndarray:
-    """Outcomes at the end minus those of others, over the seeds of both: (seeds, instances), -1 to 1."""
-    return differences(runs, others, lambda run: run.end(name))
-
-
-def differences(runs: Runs, others: Runs, outcomes: Callable[[Finished], np.ndarray]) -> np.ndarray:
-    """Outcomes of the runs minus those of others, over the seeds of both, stacked along a first axis."""
-    pairs = [(runs[seed], others[seed]) for seed in runs if seed in others]
-    return np.stack([outcomes(one).astype(np.int8) - outcomes(other) for one, other in pairs])
-
-
-def final(runs: Runs, name: RateName) -> np.ndarray:
-    """Outcomes at the end, of shape (seeds, instances)."""
-    return np.stack([run.end(name) for run in runs.values()])
+    if not pairs:
+        return None
+    return Against(seeds=len(pairs), valid=difference("valid"), optimal=difference("optimal"))

@@ -61,13 +61,13 @@ class Pair(Frozen):
 
 
 class ArmResult(Frozen):
-    """One arm over the seeds that finished, or a policy that arms share."""
+    """One arm over the seeds that finished."""
 
     label: str
     engineer: str = ""
     variant: str = ""
     seeds: tuple[int, ...]
-    """Those that finished; all figures are over them."""
+    """Seeds that finished; all figures are over them."""
     valid: Rate | None = None
     """At the end, under the policy that is then in force."""
     optimal: Rate | None = None
@@ -83,14 +83,8 @@ class ArmResult(Frozen):
     """Training, evaluation, engineer: tokens of a run, mean over seeds, without what runs share."""
     seconds: float | None = None
     """Seconds of a run's steps, mean over seeds, without what runs share."""
-    training_seconds: float | None = None
-    """Seconds that the optimizer steps of a run took, mean over seeds."""
     against: dict[str, Against] = {}
     """Baseline -> differences to it."""
-
-    def curve(self, rate: RateName) -> tuple[Rate, ...]:
-        """Of a rate on the validation set: of the base policy, then after each stage."""
-        return self.valid_curve if rate == "valid" else self.optimal_curve
 
 
 class ComparisonResults(Frozen):
@@ -102,7 +96,7 @@ class ComparisonResults(Frozen):
     instances: int
     """Of the validation set."""
     best: str | None
-    """What the family calls answers that are optimal; None if all valid ones are equal."""
+    """The environment's word for optimal answers; None if all valid ones are equal."""
     seeds: tuple[int, ...]
     stage_0: Stage0
     stage0_seed: int
@@ -114,20 +108,15 @@ class ComparisonResults(Frozen):
     made: Made = Made()
     """All curricula together, and the stages 0 that they share, each counted once."""
     command: str = ""
-    """That makes the comparison again."""
-
-    @property
-    def against(self) -> dict[str, dict[str, Effect]]:
-        """Baseline -> arm -> difference in valid rate at the end; baselines without an arm are left out."""
-        return self.differences("valid")
+    """Command that makes the comparison again."""
 
     def differences(self, rate: RateName) -> dict[str, dict[str, Effect]]:
-        """The same of any rate."""
-        found = {
+        """Baseline -> arm -> difference in a rate at the end; baselines without an arm are left out."""
+        effects = {
             base: {arm.label: getattr(arm.against[base], rate) for arm in self.arms if base in arm.against}
             for base in BASELINES
         }
-        return {base: effects for base, effects in found.items() if effects}
+        return {base: of_base for base, of_base in effects.items() if of_base}
 
     @property
     def failed(self) -> tuple[ChildResult, ...]:

@@ -1,6 +1,7 @@
 """Write `report.html`: one self-contained page about a curriculum, for people."""
 
 import shlex
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -10,12 +11,13 @@ from markupsafe import Markup
 
 from engineer.behaviour import budgets
 from engineer.gate import name_of
-from envgen.breakdown import wilson
+from envgen.breakdown import Difference, Rate
 from envgen.environment import Environment, Instance, constant_rates
 from envgen.errors import ConfigError, RunDirectoryError
 from envgen.space import Space
-from infra.analysis import formats
-from infra.analysis.report import charts, examples, tables, text
+from infra.analysis import figures, formats, tables
+from infra.analysis.formats import SPACE, count, interval, percent, points
+from infra.analysis.report import examples
 from infra.analysis.run_status import run_name
 from infra.config.preset import Preset
 from infra.runs.results import CurriculumResults
@@ -26,10 +28,7 @@ from policy.rollouts import Rollout
 REPLAYS = 12
 SHOWN_CHARACTERS = 2_000
 """Characters shown of an answer, from its end: that is where what it says at last is."""
-_FILTERS = (
-    *("percent", "share", "setting", "interval", "points", "points_interval", "count", "short_count"),
-    *("duration", "label", "listed"),
-)
+_FILTERS = (formats.percent, formats.share, formats.count, formats.duration, formats.label, formats.listed)
 
 
 def write_report(run: Path) -> Path:
@@ -47,44 +46,41 @@ def write_report(run: Path) -> Path:
     rollouts = files.stage(last.stage).rollouts
     start = files.start.rollouts if files.start.has(Stage.rollouts) else []
     configs = [*(stage.config for stage in results.stages), last.proposal.config]
-    found = budgets(configs)
-    shares = {name: found[name] for name in formats.named_strata(space, configs)}
+    shares = budgets(configs)
+    shares = {name: shares[name] for name in tables.named_strata(space, configs)}
     page = environment().get_template("report.html.j2")
-    shown = page.render(
+    html = page.render(
         results=results,
         last=last,
         space=space,
         rates=formats.rate_names(space.best),
-        words=formats.number_words(space),
-        headline=text.headline(results),
-        best_headline=text.best_headline(results, space.best) if space.best else "",
-        palette=charts.palette(space),
-        category_colour=partial(charts.category_colour, space),
-        stratum_colour=partial(charts.stratum_colour, space),
+        headlines=headlines(results, space.best),
+        facts=_facts(results),
+        labels={name: space.label(name) for name, of_stratum in shares.items() if max(of_stratum) > 0},
+        categories={name: formats.label(name) for name in space.categories},
+        category_colours=figures.category_colours(space),
+        stratum_colours=figures.stratum_colours(space),
+        rate_colours=figures.RATE_COLOURS,
         configs=configs,
-        strata=list(shares),
+        shares=shares,
         figures=_figures(space, results, shares),
+        tables=tables,
         guesses=_guesses(preset.task, rollouts),
-        numbers=tables.stratum_rows(space, results),
         training=_training_charts(files, results),
-        changes=partial(formats.changes_between, space),
-        config_changes=partial(formats.config_changes, space),
-        budgets=shares,
         replays=examples.choose(space, rollouts, REPLAYS),
         gallery=examples.before_and_after(space, start, rollouts),
         picture=partial(_picture, preset.task),
         question=lambda instance: preset.task.prompt(instance, preset.prompt_style),
         longest=SHOWN_CHARACTERS,
         failed=sum(rollout.verdict.category is not None for rollout in rollouts),
-        made=tables.made_with(results.made),
         commands=_commands(run, results, preset),
     )
-    files.write(Run.report, shown)
+    files.write(Run.report, html)
     return files.path(Run.report)
 
 
 def environment(*folders: Path) -> jinja2.Environment:
-    """Templates and filters of the report; templates in `folders` are found first."""
+    """Return the templates and filters of pages; templates in `folders` are found first."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader([*folders, Path(__file__).parent]),
         autoescape=True,
@@ -93,51 +89,87 @@ def environment(*folders: Path) -> jinja2.Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    for name in _FILTERS:
-        environment.filters[name] = getattr(formats, name)
-    environment.globals |= {"wilson": wilson, "name_of": name_of}
+    environment.filters |= {write.__name__: write for write in (*_FILTERS, tables.cell)}
     return environment
+
+
+def _facts(results: CurriculumResults) -> dict[str, str]:
+    return {
+        "Curriculum": results.curriculum,
+        "Preset": results.preset,
+        "Engineer": results.engineer,
+        "Context variant": results.variant,
+        "Seed": str(results.seed),
+        "Validation set": count(results.start.overall.n, "instance"),
+        **tables.provenance(results.made),
+    }
+
+
+def headlines(results: CurriculumResults, best: str | None) -> list[str]:
+    """Return what the curriculum did to the valid rate, and to the optimal rate if the environment has one.
+
+    Each is a sentence that claims no more than its interval."""
+    number, policy, valid, optimal = results.final
+    before, after, stages = results.start.overall, policy.overall, len(results.stages)
+    where = "Valid rate on the validation set"
+    sentences = [_change(where, before.valid_rate, after.valid_rate, valid, stages)]
+    if number != results.stages[-1].stage:
+        sentences[0] += f" The gate rolled back: the run ends with {name_of(number)}."
+    if best:
+        what = f"{best.capitalize()} rate"
+        sentences.append(_change(what, before.optimal_rate, after.optimal_rate, optimal, stages))
+    return sentences
+
+
+def _change(what: str, before: Rate, after: Rate, gain: Difference, stages: int) -> str:
+    sentence = (
+        f"{what} went from {percent(before.value)} to {percent(after.value)} over {count(stages, 'stage')}: "
+        f"{points(gain.value)}{SPACE}points, 95{SPACE}% interval {interval(gain)}"
+    )
+    if gain.low <= 0 <= gain.high:
+        return f"{sentence}, which includes zero: no gain is shown."
+    return f"{sentence}." if gain.value > 0 else f"{sentence}: a loss."
 
 
 def _figures(
     space: Space, results: CurriculumResults, shares: dict[str, tuple[float, ...]]
 ) -> dict[str, object]:
-    """The charts over stages: `rates`, `failures`, `budgets`, and `strata` by name."""
+    """Return the charts over stages: `rates` and `strata` by name, `failures` and `shares`."""
     breakdowns = [results.start, *(stage.breakdown for stage in results.stages)]
     overall = [breakdown.overall for breakdown in breakdowns]
     strata = {
         name: [breakdown.strata[name] for breakdown in breakdowns if name in breakdown.strata]
         for name in results.start.strata
     }
-    top, rates = max(map(charts.axis_top, strata.values())), formats.rate_names(space.best)
-    said = f"{formats.listed(list(rates.values())).capitalize()} rate"
+    rates, top = formats.rate_names(space.best), max(map(figures.axis_top, strata.values()))
+    words = f"{formats.listed(list(rates.values())).capitalize()} rate"
     return {
         "rates": {
-            name: charts.rate_chart(f"{word} rate by stage", overall, name, top=charts.axis_top(overall))
+            name: figures.rate_chart(f"{word} rate by stage", overall, [name], top=figures.axis_top(overall))
             for name, word in rates.items()
         },
-        "failures": charts.failure_chart("Share of answers per failure category by stage", space, overall),
-        "budgets": charts.budget_chart(f"Share of the data per {space.noun} by stage", space, shares),
+        "failures": figures.failure_chart("Share of answers per failure category by stage", space, overall),
+        "shares": figures.share_chart(f"Share of the data per {space.noun} by stage", space, shares),
         "strata": {
-            name: charts.stratum_chart(f"{said} on {space.label(name)} by stage", space, parts, top=top)
+            name: figures.rate_chart(
+                f"{words} on {space.label(name)} by stage", parts, list(rates), top=top, size=figures.PANEL
+            )
             for name, parts in strata.items()
         },
     }
 
 
-def _guesses(family: Environment, rollouts: list[Rollout]) -> dict[str, float]:
-    """Stratum -> what one answer to all its questions would get, where instances have one answer as text."""
+def _guesses(task: Environment, rollouts: Sequence[Rollout]) -> dict[str, float]:
+    """Return by stratum what one answer to all its questions would get, if answers are texts."""
     instances = [one.instance for one in rollouts if isinstance(one.instance, Instance)]
-    if not instances:
-        return {}
     try:
-        return constant_rates(family, instances)
+        return constant_rates(task, instances) if instances else {}
     except ConfigError:  # the file of a generator is gone, or another one
         return {}
 
 
 def _training_charts(run: Run, results: CurriculumResults) -> dict[int, tuple[Markup, Markup]]:
-    """Reward and share of groups without variance per stage; a stage without a training log is left out."""
+    """Return reward and share of groups without variance by stage, where there is a training log."""
     logs = {}
     for stage in results.stages:
         files = run.stage(stage.stage)
@@ -149,25 +181,31 @@ def _training_charts(run: Run, results: CurriculumResults) -> dict[int, tuple[Ma
     rewards = rewards[np.isfinite(rewards)]
     low, high = (float(rewards.min()), float(rewards.max())) if len(rewards) else (0.0, 1.0)
     margin = 0.05 * (high - low) or 0.1
-    limits = low - margin, high + margin
-    over = "over the steps of stage"
-    unlearned = "Share of groups without reward variance"
     return {
         stage: (
-            charts.training_chart(f"Mean reward {over} {stage}", log["step"], log["reward"], limits),
-            charts.training_chart(f"{unlearned} {over} {stage}", log["step"], log["zero_variance"]),
+            figures.training_chart(
+                f"Mean reward over the steps of stage {stage}",
+                log["step"],
+                log["reward"],
+                (low - margin, high + margin),
+            ),
+            figures.training_chart(
+                f"Share of groups without reward variance over the steps of stage {stage}",
+                log["step"],
+                log["zero_variance"],
+            ),
         )
         for stage, log in logs.items()
     }
 
 
 def _picture(task: Environment, rollout: Rollout) -> Markup | None:
-    """An answer drawn, if the family draws any."""
+    """Return an answer as a drawing, if the environment draws any."""
     drawn = task.picture(rollout.instance, rollout.completion, rollout.verdict)
     return None if drawn is None else Markup(drawn)
 
 
 def _commands(run: Path, results: CurriculumResults, preset: Preset) -> list[str]:
-    """How to run the same curriculum again, and to write this page again."""
-    again = run_command(results.curriculum, preset, len(results.stages))
-    return [again, shlex.join(["envwright", "report", run_name(run)])]
+    """Return how to run the same curriculum again, and to write this page again."""
+    rerun = run_command(results.curriculum, preset, len(results.stages))
+    return [rerun, shlex.join(["envwright", "report", run_name(run)])]

@@ -17,10 +17,10 @@ from envgen.errors import RunDirectoryError
 from envgen.files import write_json
 from envgen.mapf.verifier import FailureCategory
 from envgen.sampling import sample
+from infra.analysis.figures import stratum_colours
 from infra.analysis.formats import interval, percent
-from infra.analysis.report import charts, examples
-from infra.analysis.report.build import write_report
-from infra.analysis.report.text import headline
+from infra.analysis.report import examples
+from infra.analysis.report.build import headlines, write_report
 from infra.config.preset import load_preset, parse_override
 from infra.runs.run import Run
 from infra.runs.stage import Stage
@@ -132,7 +132,7 @@ def test_a_stage_without_a_training_log_has_no_training_chart(make_run: MakeRun)
     run = make_run(3, 5)
     run.stage(0).path(Stage.train_log).unlink()
     page = report(run)
-    assert "over one stage:" in page.text
+    assert "over 1\u00a0stage:" in page.text
     assert "Mean reward by step" not in page.text
 
 
@@ -165,7 +165,7 @@ def test_the_headline_claims_no_more_than_the_interval_allows(
     results = make_run(3, 5).results
     gain = Difference(value=(low + high) / 2, low=low, high=high)
     stage = results.stages[0].model_copy(update={"valid_gain": gain})
-    assert headline(results.model_copy(update={"stages": (stage,)})).endswith(end)
+    assert headlines(results.model_copy(update={"stages": (stage,)}), None)[0].endswith(end)
 
 
 def test_a_run_without_a_finished_stage_is_refused(tmp_path: Path, make_run: MakeRun):
@@ -224,9 +224,8 @@ def test_the_report_of_another_family_has_its_words_and_none_of_boards(tmp_path:
 def test_strata_darken_however_many_there_are():
     for count in (1, 8, 9, 30):
         strata = [SUMS.space.strata[0].model_copy(update={"name": f"s{n}"}) for n in range(count)]
-        palette = charts.palette(SUMS.space.model_copy(update={"strata": tuple(strata)}))
-        colours = [palette[f"stratum-{n}"] for n in range(count)]
-        shades = [sum(bytes.fromhex(colour.removeprefix("#"))) for colour in colours]
+        colours = stratum_colours(SUMS.space.model_copy(update={"strata": tuple(strata)}))
+        shades = [sum(bytes.fromhex(colour.removeprefix("#"))) for colour in colours.values()]
         assert shades == sorted(shades, reverse=True)
 
 

@@ -1,0 +1,237 @@
+"""The tables of runs and comparisons as data frames; pages, model card, terminal and Prefect show these.
+
+Cells are a `Rate` or a `Difference` with its interval, a text, or None for what is not known."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import pandas as pd
+from markupsafe import Markup
+
+from engineer.gate import GateDecision, name_of
+from envgen.breakdown import Breakdown, Counts, Difference, Rate, wilson
+from envgen.config import SHARE, EnvConfig
+from envgen.space import Knob, Space
+from infra.analysis.formats import (
+    duration,
+    estimate,
+    interval,
+    label,
+    listed,
+    percent,
+    points,
+    rate_names,
+    share,
+    short_count,
+)
+from infra.analysis.results import ComparisonResults, Pair
+from infra.runs.results import CurriculumResults, Made
+
+BASE = "base policy"
+
+
+def rates(results: CurriculumResults, best: str | None) -> pd.DataFrame:
+    """Return each rate of the base policy and after each stage, and its change since the base policy.
+
+    `best` is the environment's word for optimal answers, None without any."""
+    words = rate_names(best)
+    rows: list[list[Any]] = [[BASE]]
+    for name in words:
+        rows[0] += [getattr(results.start.overall, f"{name}_rate"), None]
+    for stage in results.stages:
+        row: list[Any] = [f"after stage {stage.stage}"]
+        for name in words:
+            row += [getattr(stage.breakdown.overall, f"{name}_rate"), getattr(stage, f"{name}_gain")]
+        rows.append(row)
+    columns = [column for word in words.values() for column in (word, f"change of {word}, points")]
+    return frame(["policy", *columns], rows)
+
+
+def gates(results: CurriculumResults, best: str | None) -> pd.DataFrame:
+    """Return each stage's comparison with the best policy before it, and what followed."""
+    words = rate_names(best)
+    rows = [
+        [
+            f"stage {stage.stage}",
+            name_of(stage.parent),
+            name_of(stage.gate.against),
+            *(getattr(stage.gate, name) for name in words),
+            _followed(stage.gate, best),
+        ]
+        for stage in results.stages
+    ]
+    columns = [f"{word}, points" for word in words.values()]
+    return frame(["stage", "started from", "best before it", *columns, "what followed"], rows)
+
+
+def _followed(gate: GateDecision, best: str | None) -> str:
+    words = gate.reason.rpartition(": ")[2]
+    fell = best and not gate.dropped and gate.optimal and gate.optimal.high < 0
+    return f"{words} of valid; {best} fell" if fell else words
+
+
+def strata(space: Space, results: CurriculumResults) -> pd.DataFrame:
+    """Return each rate that is known of a stratum: of the base policy and after each stage."""
+    breakdowns, rows = _breakdowns(results), []
+    for stratum in results.start.strata:
+        parts = [breakdown.strata.get(stratum) for breakdown in breakdowns]
+        for name, rate in _stratum_rates(space).items():
+            cells = [part and rate(part) for part in parts]
+            rows += [[space.label(stratum), name, *cells]] if any(cells) else []
+    return frame([space.noun, "rate", *_policies(results)], rows)
+
+
+def failures(space: Space, results: CurriculumResults) -> pd.DataFrame:
+    """Return the share of answers per failure category: of the base policy and after each stage."""
+    parts = [breakdown.overall for breakdown in _breakdowns(results)]
+    rows = [
+        [label(name), *(wilson(part.failures.get(name, 0), part.n) for part in parts)]
+        for name in space.categories
+    ]
+    return frame(["category", *_policies(results)], rows)
+
+
+def _breakdowns(results: CurriculumResults) -> list[Breakdown]:
+    return [results.start, *(stage.breakdown for stage in results.stages)]
+
+
+def _policies(results: CurriculumResults) -> list[str]:
+    return ["start", *(f"stage {stage.stage}" for stage in results.stages)]
+
+
+def _stratum_rates(space: Space) -> dict[str, Callable[[Counts], Rate | None]]:
+    """Return how each rate of a stratum is counted, by its name in words."""
+    counted: dict[str, Callable[[Counts], Rate | None]] = {
+        word: lambda part, name=f"{rate}_rate": getattr(part, name)
+        for rate, word in rate_names(space.best).items()
+    }
+    for asked in (knob.label for knob in space.asked if knob.label):
+        for place, words in enumerate((asked.present, asked.absent)):
+            counted[f"valid {words}"] = lambda part, name=asked.name, place=place: (
+                part.rates(name) or (None, None)
+            )[place]
+    return counted | {label(term): lambda part, name=term: part.term_rate(name) for term in space.terms}
+
+
+def arms(results: ComparisonResults) -> pd.DataFrame:
+    """Return a row for each arm and rate of a comparison, with its differences to the baselines.
+
+    Tokens and time stand in the row of the valid rate."""
+    failed, bases, rows = {child.arm for child in results.failed}, list(results.differences("valid")), []
+    for arm in results.arms:
+        seeds = f"{len(arm.seeds)}/{len(results.seeds)}{'!' if arm.label in failed else ''}"
+        tokens = short_count(sum(arm.tokens.values())) if arm.tokens else None
+        spent = [tokens, None if arm.seconds is None else duration(arm.seconds)]
+        for name, word in rate_names(results.best).items():
+            against = [getattr(arm.against.get(base), name, None) for base in bases]
+            numbers = [getattr(arm, name), getattr(arm, f"{name}_area"), *against]
+            rows.append([arm.label, seeds, word, *numbers, *(spent if name == "valid" else (None, None))])
+    columns = ["at the end", "area", *(f"against {base}" for base in bases), "tokens", "time"]
+    return frame(["engineer variant", "seeds", "rate", *columns], rows)
+
+
+def pairs(results: Iterable[Pair]) -> pd.DataFrame:
+    """Return the differences of arms to each other."""
+    rows = [[pair.arm, pair.minus, pair.valid.seeds, pair.valid] for pair in results]
+    return frame(["engineer variant", "minus", "seeds", "difference, points"], rows)
+
+
+def provenance(made: Made) -> dict[str, str]:
+    """Return when, in how long and on what results were made, by name; what is not known is left out."""
+    facts = {
+        "Finished": made.finished.replace("T", " ").replace("+00:00", " UTC"),
+        "Time of the steps": duration(made.seconds) if made.seconds else "",
+        "Tokens": short_count(made.tokens) if made.tokens else "",
+        "Cost of the engineer": "" if made.cost is None else f"{made.cost:.4g}",
+        "Version": listed(made.code),
+        "Machine": listed(made.machines),
+    }
+    return {name: value for name, value in facts.items() if value}
+
+
+class Change(NamedTuple):
+    """A number of a stratum in two configs, as it is written; None where a config has no such number."""
+
+    old: str | None
+    new: str | None
+
+    @property
+    def changed(self) -> bool:
+        """Whether the written numbers differ."""
+        return self.old != self.new
+
+    @property
+    def text(self) -> str:
+        """`30 %`, or `30 % → 35 %` if it changed."""
+        return f"{self.old or 'none'} → {self.new or 'none'}" if self.changed else self.new or "none"
+
+
+def changes(space: Space, old: EnvConfig, new: EnvConfig) -> dict[str, dict[str, Change]]:
+    """Return the numbers of two configs: stratum -> word for the number -> both values."""
+    words = {SHARE: "data", **{knob.name: knob.word for knob in space.knobs}}
+    knobs = {knob.name: knob for knob in space.knobs}
+
+    def written(config: EnvConfig, stratum: str, number: str) -> str | None:
+        part = config.strata.get(stratum)
+        value = part and part.get(number)
+        return None if value is None else setting(knobs.get(number), value)
+
+    return {
+        name: {word: Change(written(old, name, n), written(new, name, n)) for n, word in words.items()}
+        for name in named_strata(space, (old, new))
+    }
+
+
+def setting(knob: Knob | None, value: float) -> str:
+    """Return the value of a knob, or of the share of the data: `12.5 %`, or `3` if it is no share."""
+    return share(value) if knob is None or (knob.low >= 0 and knob.high <= 1) else f"{value:g}"
+
+
+def named_strata(space: Space, configs: Iterable[EnvConfig]) -> list[str]:
+    """Return the strata that configs name, in the order of the space, then those that it does not have."""
+    named = dict.fromkeys(name for config in configs for name in config.strata)
+    return [name for name in space.names if name in named] + [n for n in named if n not in space.names]
+
+
+def config_changes(space: Space, old: EnvConfig, new: EnvConfig) -> str:
+    """Return what a config changes: `2 terms: data 25 % → 40 %, digits 3 → 2; 3 terms: left out`, or
+    `nothing`."""
+    parts = []
+    for name, numbers in changes(space, old, new).items():
+        words = [f"{word} {change.text}" for word, change in numbers.items() if change.changed]
+        if name not in old.strata or name not in new.strata:
+            words = ["new" if name in new.strata else "left out"]
+        parts += [f"{space.label(name)}: {', '.join(words)}"] if words else []
+    return "; ".join(parts) or "nothing"
+
+
+def frame(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> pd.DataFrame:
+    """Return a table whose cells stay as they are."""
+    return pd.DataFrame(list(rows), columns=list(columns), dtype=object)
+
+
+def markdown(table: pd.DataFrame) -> str:
+    """Return a table in Markdown, its first column on the left."""
+    marks = ["---", *["---:"] * (len(table.columns) - 1)]
+    rows = [[_text(cell) for cell in row] for row in table.itertuples(index=False, name=None)]
+    lines = [list(table.columns), marks, *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+
+
+def _text(cell: Any) -> str:
+    if isinstance(cell, Difference):
+        return f"{points(cell.value)} {interval(cell)}"
+    return "–" if cell is None else estimate(cell) if isinstance(cell, Rate) else str(cell)
+
+
+def cell(value: Any) -> Any:
+    """Return a cell as HTML; a difference whose interval holds zero is grey."""
+    if value is None:
+        return "–"
+    if isinstance(value, Difference):
+        style = Markup(' class="none"') if value.low <= 0 <= value.high else ""
+        written = points(value.value)
+        return Markup('<span{}>{}</span><span class="ci">{}</span>').format(style, written, interval(value))
+    if isinstance(value, Rate):
+        return Markup('{}<span class="ci">{}</span>').format(percent(value.value), interval(value))
+    return value
