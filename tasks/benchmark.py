@@ -37,15 +37,7 @@ def answer_items(directory: Path, spec: BenchmarkSpec, items: list[Item]) -> Ben
     endpoint = spec.endpoint
     source = spec.model if endpoint else resolve_model(spec.model)
     identity, data = source if endpoint else policy_identity(source), _data_key(spec, items)
-    decides = {
-        "model": identity,
-        "data": data,
-        "style": spec.style,
-        "answer": spec.answer_tokens,
-        **spec.unusual,
-    }
-    if spec.limit is not None:
-        decides["limit"] = spec.limit
+    decides = {**spec.decides, "model": identity, "data": data}
     files = Evaluation(directory=directory)
 
     def body() -> None:

@@ -7,6 +7,7 @@ is to have its own.
 
 import difflib
 import shlex
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -76,12 +77,12 @@ class ComparisonSpec(Frozen):
     def roots(self) -> dict[str, Preset]:
         """Run directory of a shared stage 0 -> its preset: that stage only, without a gate."""
         preset = _designed(self.preset, "fixed", self.preset.engineer.variant, 1)
-        plain = preset.engineer.model_copy(update={"gate": "off"})
+        fixed = preset.engineer.model_copy(update={"gate": "off"})
         seeds = [self.preset.seed] if self.stage_0 == "one" else self.seeds
-        own = [
-            preset.model_copy(update={"engineer": plain, "seed": seed, "stage0_seed": seed}) for seed in seeds
-        ]
-        return {self.root(one.seed): one for one in own}
+        return {
+            self.root(seed): preset.model_copy(update={"engineer": fixed, "seed": seed, "stage0_seed": seed})
+            for seed in seeds
+        }
 
 
 def _designed(preset: Preset, engineer: str, variant: str, stages: int) -> Preset:
@@ -125,42 +126,37 @@ def plan(
     stage_0: Stage0 = "one",
     registration: Path | None = None,
 ) -> ComparisonSpec:
-    """The comparison that a command line asks for, all curricula checked; ConfigError says what is wrong.
+    """Return the comparison that a command line asks for, all curricula checked; ConfigError otherwise.
 
-    Of the registration, a text file, the digest is kept."""
-    overrides = dict(settings or {})
+    `registration` is a text file, whose digest is kept."""
+    overrides = dict(settings or {}) | ({} if stages is None else {"stages": stages})
     for field in {"seed", "stage0_seed"} & set(overrides):
         raise ConfigError(f"--set {field}: a comparison sets it for each curriculum; use --seeds")
-    if stages is not None:
-        overrides["stages"] = stages
-    numbers = given_seeds(seeds)
+    numbers = _seeds(seeds)
     base = load_preset(preset, overrides | {"seed": numbers[0]})
     if base.approval == "required":
         raise ConfigError(
             f"approval: {base.approval} asks a person before each stage, which a comparison cannot; "
             "use --set approval=none"
         )
-    arms = tuple(_engineers(engineers, variants, base.engineer.variant))
+    if registration and not registration.is_file():
+        expected = "expected a text that says what is expected"
+        raise ConfigError(f"--registration {registration}: no such file; {expected}")
+    held = {"file": str(registration), "sha256": file_digest(registration)} if registration else {}
     spec = ComparisonSpec(
         name=name or f"compare-{base.name}",
         preset=base,
-        arms=arms,
+        arms=tuple(_arms(engineers, variants, base.engineer.variant)),
         seeds=tuple(numbers),
         stage_0=stage_0,
-        registration=_registered(registration) if registration else {},
+        registration=held,
     )
-    check(spec)
+    _check(spec)
     return spec
 
 
-def _registered(path: Path) -> dict[str, str]:
-    if not path.is_file():
-        raise ConfigError(f"--registration {path}: no such file; expected a text that says what is expected")
-    return {"file": str(path), "sha256": file_digest(path)}
-
-
-def check(spec: ComparisonSpec) -> None:
-    """Every curriculum of the comparison is possible; ConfigError otherwise."""
+def _check(spec: ComparisonSpec) -> None:
+    """Refuse a comparison of which a curriculum is not possible; ConfigError."""
     for child in spec.children:
         try:
             Preset.model_validate(resolved_json(spec.preset_of(child)))
@@ -169,8 +165,7 @@ def check(spec: ComparisonSpec) -> None:
 
 
 def open_comparison(directory: Path, wanted: ComparisonSpec) -> ComparisonSpec:
-    """Claim a new directory for a comparison, or extend the one that is there; the spec with all that it
-    now holds.
+    """Claim a new directory for a comparison, or extend an existing one; return all that it then holds.
 
     Arms, seeds and stages may be added. RunDirectoryError names the fields of the preset that differ.
     """
@@ -183,31 +178,32 @@ def open_comparison(directory: Path, wanted: ComparisonSpec) -> ComparisonSpec:
             )
         write_json(path, wanted)
         return wanted
-    found = read_comparison(directory)
-    changed = changed_fields(found.preset, wanted.preset, FREE_FIELDS | {"seed"})
-    if changed:
+    stored = read_comparison(directory)
+    if changed := changed_fields(stored.preset, wanted.preset, FREE_FIELDS | {"seed"}):
         raise RunDirectoryError(
             f"{directory} compares under another preset ({changed}). Ways out: give this comparison its own "
             "name with --name, go back to those settings, or move the directory away. Engineers, seeds and "
             "stages may be added"
         )
-    held = [
-        {"stage_0": one.stage_0, "registration": {**one.registration, "file": None}}
-        for one in (found, wanted)
-    ]
-    if other := [field for field, value in held[0].items() if value != held[1][field]]:
-        raise RunDirectoryError(
-            f"{path}: was begun with another {', '.join(other)}; go back to that, or begin a new one with "
-            "its own name and seeds"
-        )
-    merged = {
-        "preset": found.preset.model_copy(update={"stages": max(found.preset.stages, wanted.preset.stages)}),
-        "arms": tuple({arm.label: arm for arm in (*found.arms, *wanted.arms)}.values()),
-        "seeds": tuple(dict.fromkeys([*found.seeds, *wanted.seeds])),
+    differs = {
+        "stage_0": stored.stage_0 != wanted.stage_0,
+        "registration": stored.registration.get("sha256") != wanted.registration.get("sha256"),
     }
-    whole = found.model_copy(update=merged)
-    check(whole)
-    if whole != found:
+    if any(differs.values()):
+        fields = ", ".join(field for field, changed in differs.items() if changed)
+        raise RunDirectoryError(
+            f"{path}: was begun with another {fields}; go back to that, or begin a new one with its own name "
+            "and seeds"
+        )
+    stages = max(stored.preset.stages, wanted.preset.stages)
+    merged = {
+        "preset": stored.preset.model_copy(update={"stages": stages}),
+        "arms": tuple({arm.label: arm for arm in (*stored.arms, *wanted.arms)}.values()),
+        "seeds": tuple(dict.fromkeys([*stored.seeds, *wanted.seeds])),
+    }
+    whole = stored.model_copy(update=merged)
+    _check(whole)
+    if whole != stored:
         write_json(path, whole)
     return whole
 
@@ -231,48 +227,41 @@ def compare_command(spec: ComparisonSpec) -> str:
     return shlex.join(["envwright", "compare", preset_source(preset), *options])
 
 
-def reads_context(engineer: str) -> bool:
-    """Whether an engineer reads the context in words, so that the context variant matters."""
-    found = find_engineer(engineer)
-    return found.asks is not None or found.reads_context
+def _arm(engineer: str, variant: str) -> Arm:
+    entry = find_engineer(engineer)
+    return Arm(engineer=engineer, variant=variant, reads=entry.asks is not None or entry.reads_context)
 
 
 def engineer_variant(spec: EngineerSpec) -> str:
-    """What comparisons, MLflow and Prefect call an engineer with its context variant: `checkpoint-V6`, or
-    `random` if it reads none."""
-    return Arm(engineer=spec.name, variant=spec.variant, reads=reads_context(spec.name)).label
+    """Return how comparisons, MLflow and Prefect name an engineer with its context variant:
+    `checkpoint-V6`, or `random` if it reads none."""
+    return _arm(spec.name, spec.variant).label
 
 
-def _engineers(text: str, variants: str | None, default: str) -> list[Arm]:
-    over = [default] if variants is None else [*map(_known_variant, _items(variants, "--variants"))]
-    found: list[Arm] = []
-    for item in _items(text, "--engineers"):
+def _arms(engineers: str, variants: str | None, default: str) -> list[Arm]:
+    for_all = [default] if variants is None else _items(variants, "--variants")
+    arms: list[Arm] = []
+    for item in _items(engineers, "--engineers"):
         engineer, colon, variant = item.partition(":")
-        reads = reads_context(engineer)
+        reads = _arm(engineer, default).reads
         if colon and not reads:
             raise ConfigError(
                 f"--engineers {item}: {engineer!r} reads no context, so that a variant changes nothing; "
                 f"write {engineer}"
             )
-        shown = [_known_variant(variant)] if colon else over if reads else [default]
-        found += [Arm(engineer=engineer, variant=one, reads=reads) for one in shown]
-    labels = [arm.label for arm in found]
-    if repeated := sorted({label for label in labels if labels.count(label) > 1}):
+        arms += [_arm(engineer, name) for name in ([variant] if colon else for_all if reads else [default])]
+    for arm in arms:
+        if arm.variant not in VARIANTS:
+            near = difflib.get_close_matches(arm.variant.upper(), VARIANTS, n=1, cutoff=0.3)
+            hint = f"did you mean {near[0]}? " if near else ""
+            known = ", ".join(VARIANTS)
+            raise ConfigError(f"there is no context variant {arm.variant!r}; {hint}known are {known}")
+    if repeated := sorted(label for label, count in Counter(arm.label for arm in arms).items() if count > 1):
         raise ConfigError(f"--engineers: {', '.join(repeated)} would be run twice; name each once")
-    return found
+    return arms
 
 
-def _known_variant(name: str) -> str:
-    """The name of a context variant; ConfigError if there is none of that name."""
-    if name not in VARIANTS:
-        near = difflib.get_close_matches(name.upper(), VARIANTS, n=1, cutoff=0.3)
-        hint = f"did you mean {near[0]}? " if near else ""
-        raise ConfigError(f"there is no context variant {name!r}; {hint}known are {', '.join(VARIANTS)}")
-    return name
-
-
-def given_seeds(text: str) -> list[int]:
-    """The seeds that `--seeds` names; ConfigError for what is none, or named twice."""
+def _seeds(text: str) -> list[int]:
     items = _items(text, "--seeds")
     for item in items:
         if not (item.isascii() and item.isdecimal()):

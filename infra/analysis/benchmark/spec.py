@@ -20,18 +20,13 @@ from policy.chat.engine_config import EngineConfig
 from policy.checkpoints import max_positions
 
 SPEC = "spec.json"
-SUITE_NAME = "the benchmark suite"
-"""What the shipped suite is called where a data set is named."""
 ANSWER_TOKENS, COMPACT_ANSWER_TOKENS = 8192, 128
-"""Longest answers: of a model that thinks before, and of one that only answers.
-
-Optimal answers to the suite have up to 105 tokens of the tiny policy.
-"""
+"""Longest answers: of a model that thinks before, and of one that only answers (at most 105 tokens of the
+tiny policy are optimal)."""
 COMPACT = "compact"
 """The style of models whose context is short; a family that has none is asked in its usual one."""
 PROMPT_TOKENS = 2048
-"""More than a prompt in the usual style has."""
-LEAST_CONTEXT = 2 * PROMPT_TOKENS
+"""More than a prompt in the usual style has; a context below twice as much is short."""
 
 
 class BenchmarkSpec(Frozen):
@@ -51,22 +46,9 @@ class BenchmarkSpec(Frozen):
     """Not used for an endpoint."""
 
     @property
-    def unusual(self) -> dict[str, Any]:
-        """What decides answers of the engine and differs from an engine's defaults.
-
-        It is no part of keys and names where nothing was chosen.
-        """
-        usual = EngineConfig().decides
-        chosen = {} if self.endpoint else self.engine.decides
-        return {name: value for name, value in chosen.items() if usual.get(name) != value}
-
-    @property
-    def held(self) -> dict[str, Any]:
-        """What decides the answers, as JSON; of the engine only `unusual`.
-
-        So a benchmark goes on with another batch size or on more GPUs.
-        """
-        engine = {"engine": self.unusual} if self.unusual else {}
+    def decides(self) -> dict[str, Any]:
+        """What decides the answers, as JSON: a benchmark goes on with another batch size or more GPUs."""
+        engine = {} if self.endpoint else {"engine": self.engine.decides}
         return self.model_dump(mode="json", exclude={"engine"}) | engine
 
     @property
@@ -86,27 +68,24 @@ class BenchmarkSpec(Frozen):
     @property
     def asks(self) -> str:
         """What is answered, in words."""
-        return self.data or (f"the validation set of {self.preset}" if self.preset else SUITE_NAME)
+        return self.data or (f"the validation set of {self.preset}" if self.preset else "the benchmark suite")
 
 
 def benchmark_name(spec: BenchmarkSpec) -> str:
-    """The name of a benchmark's directory: readable, and its own for all that decides the answers."""
+    """Return the name of a benchmark's directory: readable, its own for all that decides answers."""
     data = Path(spec.data).stem if spec.data else f"{spec.preset}-validation" if spec.preset else "suite"
     readable = re.sub(r"[^A-Za-z0-9._-]+", "-", f"{spec.model}-{data}").strip("-")
-    return f"{readable[-80:]}-{digest(spec.held)[:8]}"
+    return f"{readable[-80:]}-{digest(spec.decides)[:8]}"
 
 
 def benchmark_directory(spec: BenchmarkSpec, name: str = "") -> Path:
-    """Where a benchmark is kept: under its own name unless one is given.
-
-    ConfigError if that is no `infra.config.names.Name`.
-    """
+    """Return where a benchmark is kept; ConfigError if a given name is no `infra.config.names.Name`."""
     return Settings().runs / "benchmarks" / (checked_name(name) if name else benchmark_name(spec))
 
 
 def open_benchmark(directory: Path, spec: BenchmarkSpec) -> None:
     """Claim a directory for a spec; RunDirectoryError if another one, or something else, is there."""
-    path, wanted = directory / SPEC, spec.held
+    path, here = directory / SPEC, spec.decides
     if not path.exists():
         if not is_unused(directory):
             raise RunDirectoryError(
@@ -114,11 +93,9 @@ def open_benchmark(directory: Path, spec: BenchmarkSpec) -> None:
                 "the directory away"
             )
         return write_json(path, spec)
-    found = read_model(path, BenchmarkSpec, f"{path}: is missing", "move the directory away").held
-    both = {name: (found.get(name), wanted.get(name)) for name in sorted(wanted.keys() | found.keys())}
-    if changed := [
-        f"{name}: {there!r} there, {here!r} here" for name, (there, here) in both.items() if there != here
-    ]:
+    there = read_model(path, BenchmarkSpec, f"{path}: is missing", "move the directory away").decides
+    names = sorted(name for name in there | here if there.get(name) != here.get(name))
+    if changed := [f"{name}: {there.get(name)!r} there, {here.get(name)!r} here" for name in names]:
         raise RunDirectoryError(
             f"{directory} was made by another benchmark ({'; '.join(changed)}); give this one its own "
             "--name, or move the directory away"
@@ -157,18 +134,18 @@ def planned(
     )
     family, context = spec.family.load(), _context(spec)
     benchmark_of(family)
-    short = context is not None and context < LEAST_CONTEXT and COMPACT in family.styles
+    short = context is not None and context < 2 * PROMPT_TOKENS and COMPACT in family.styles
     style = style or (COMPACT if short else family.styles[0])
     if style not in family.styles:
         raise ConfigError(f"style: {style!r} is none of {', '.join(family.styles)}")
     room = min(length for length in (context, engine.max_model_len, 2 * ANSWER_TOKENS) if length)
     longest = max(8, min(ANSWER_TOKENS, room - PROMPT_TOKENS))
     tokens = COMPACT_ANSWER_TOKENS if style == COMPACT else longest
-    return spec.model_copy(update={"style": str(style), "answer_tokens": answer_tokens or tokens})
+    return spec.model_copy(update={"style": style, "answer_tokens": answer_tokens or tokens})
 
 
 def _context(spec: BenchmarkSpec) -> int | None:
-    """The longest context of a checkpoint, if known; ConfigError if the endpoint cannot be asked so."""
+    """Return the longest context of a checkpoint, if known; ConfigError if an endpoint cannot be asked so."""
     if spec.endpoint is None:
         return max_positions(spec.model)
     if chosen := sorted(spec.engine.model_dump(exclude={"batch_size"}, exclude_defaults=True)):

@@ -222,7 +222,9 @@ def test_a_directory_belongs_to_one_benchmark(tmp_path: Path):
     open_benchmark(tmp_path / "b", spec)
     vllm = EngineConfig(backend="vllm", max_model_len=4096)
     open_benchmark(tmp_path / "b", spec.model_copy(update={"engine": EngineConfig(batch_size=3)}))
-    with pytest.raises(RunDirectoryError, match=r"engine: None there, \{'backend': 'vllm'\} here"):
+    with pytest.raises(
+        RunDirectoryError, match=r"engine: \{'dtype': 'auto'\} there, .*'backend': 'vllm'\} here"
+    ):
         open_benchmark(tmp_path / "b", spec.model_copy(update={"engine": vllm}))
     with pytest.raises(
         RunDirectoryError,
