@@ -1,6 +1,7 @@
 """`envwright runs`, `status` and `watch`: what there is, how it stands, and what it is doing."""
 
 import time
+from collections import deque
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +11,7 @@ from envgen.terminal import console, printable, say
 from flows.commands.terminal import FAILED, JSON, WAITING, plain_table, print_json, print_whole
 
 if TYPE_CHECKING:
-    from rich.console import Group, RenderableType
+    from rich.console import RenderableType
 
     from infra.analysis.run_status import RunDetail, RunStatus
     from infra.runs.run import Run
@@ -70,22 +71,28 @@ def watch(run: RUN) -> None:
     """Follow a run until it ends: its rates, and what it says; in a file or a pipe, the lines of its log.
 
     Exit code 3 if it then waits for a decision, 1 if it was cut off."""
+    from rich.console import Group
     from rich.live import Live
+    from rich.text import Text
 
     from infra.analysis.run_status import RunState, run_detail
     from infra.config.settings import Settings
     from infra.runs.run import Run
 
     directory = Settings().find_run(run)
-    detail, told = run_detail(directory), _new_lines(Run(directory=directory), 0)[1]
+    detail = run_detail(directory)
+    lines, read = _new_lines(Run(directory=directory), 0)
+    recent = deque(lines, LOG_LINES)
     live_view = Live(console=console, auto_refresh=False, transient=True)
     with live_view if console.is_terminal else nullcontext() as live:
         while detail.state is RunState.RUNNING:
             if live:
-                live.update(_view(detail), refresh=True)
+                log = [Text(printable(line), no_wrap=True, overflow="ellipsis") for line in recent]
+                live.update(Group(*_heading(detail), *log), refresh=True)
             time.sleep(LOOK_SECONDS)
             detail = run_detail(directory)
-            lines, told = _new_lines(Run(directory=directory), told)
+            lines, read = _new_lines(Run(directory=directory), read)
+            recent.extend(lines)
             for line in [] if live else lines:
                 say(line)
     _show(detail)
@@ -93,31 +100,18 @@ def watch(run: RUN) -> None:
         raise typer.Exit(code)
 
 
-def _new_lines(run: "Run", told: int) -> tuple[list[str], int]:
-    """The complete lines of a run's log from a byte on, and the byte after them."""
+def _new_lines(run: "Run", start: int) -> tuple[list[str], int]:
+    """Return the complete lines of a run's log from a byte on, and the byte after them."""
     from infra.runs.progress import NAME
 
     try:
         with open(run.log(NAME), "rb") as file:
-            file.seek(told)
+            file.seek(start)
             text = file.read()
     except FileNotFoundError:
         return [], 0
     end = text.rfind(b"\n") + 1
-    return text[:end].decode("utf-8", "replace").splitlines(), told + end
-
-
-def _view(detail: "RunDetail") -> "Group":
-    """What `watch` shows of a run that works."""
-    from rich.console import Group
-    from rich.text import Text
-
-    from infra.analysis.run_status import log_lines
-    from infra.runs.run import Run
-
-    run = Run(directory=detail.directory)
-    lines = [Text(printable(line), no_wrap=True, overflow="ellipsis") for line in log_lines(run, LOG_LINES)]
-    return Group(*_heading(detail), *lines)
+    return text[:end].decode("utf-8", "replace").splitlines(), start + end
 
 
 def _show(detail: "RunDetail") -> None:

@@ -18,12 +18,10 @@ from infra.config.settings import Settings
 from infra.runs.lock import holder
 from infra.runs.next_config import must_ask
 from infra.runs.progress import NAME
-from infra.runs.results import CurriculumResults, Made
+from infra.runs.results import Made
 from infra.runs.run import Run, RunRef, run_command
 from infra.runs.stage import Stage
 
-_DEEPEST = 2
-"""Folders from the runs folder down to a run: of its comparison, of the run."""
 _TAIL = 65_536
 """Bytes that are read of the end of a log."""
 
@@ -100,44 +98,47 @@ class RunDetail(RunStatus):
 
 
 def run_name(directory: Path) -> str:
-    """What commands are told to find a run: its path in the runs folder, or all of its path."""
-    runs, here = Settings().runs.resolve(), directory.resolve()
-    return str(here.relative_to(runs)) if here.is_relative_to(runs) else str(here)
+    """Return the RUN of commands: the path of a run in the runs folder, or all of its path."""
+    runs, path = Settings().runs.resolve(), directory.resolve()
+    return str(path.relative_to(runs)) if path.is_relative_to(runs) else str(path)
 
 
-def found_runs(folder: Path, depth: int = _DEEPEST) -> Iterator[Path]:
-    """The directories of curricula in a folder, also in those of comparisons, sorted."""
-    for path in sorted(folder.iterdir()) if folder.is_dir() else []:
-        if not path.is_dir() or path.name.startswith((".", *RESERVED)):
-            continue
-        if Run(directory=path).has(Run.curriculum):
-            yield path
-        elif depth > 1:
-            yield from found_runs(path, depth - 1)
+def found_runs(folder: Path) -> Iterator[Path]:
+    """Yield the directories of runs in a folder and in the comparisons there, sorted."""
+    for path in _folders(folder):
+        runs = [path] if _is_run(path) else filter(_is_run, _folders(path))
+        yield from runs
+
+
+def _folders(folder: Path) -> list[Path]:
+    paths = sorted(folder.iterdir()) if folder.is_dir() else []
+    return [path for path in paths if path.is_dir() and not path.name.startswith((".", *RESERVED))]
+
+
+def _is_run(path: Path) -> bool:
+    return Run(directory=path).has(Run.curriculum)
 
 
 def run_status(directory: Path) -> RunStatus:
-    """How a run stands, also if its files cannot be read."""
+    """Return how a run stands, also if its files cannot be read."""
     try:
-        run = _open(directory)
-        return _status(run, _results(run))
+        return _status(_open(directory))
     except (EnvwrightError, OSError) as error:
         return RunStatus(**_disk(directory), state=RunState.UNREADABLE, reason=str(error))
 
 
 def run_detail(directory: Path) -> RunDetail:
-    """How a run stands, at length; RunDirectoryError if there is none, or it cannot be read."""
+    """Return how a run stands, at length; RunDirectoryError if there is none, or it cannot be read."""
     run = _open(directory)
-    results = _results(run)
-    status, working = _status(run, results), holder(directory)
-    made = results.made if results else Made()
-    what, commands = _next(run, status)
+    status, owner = _status(run), holder(directory)
+    made = run.results.made if run.has(Run.results) else Made()
+    remedy, commands = _next(run, status)
     return RunDetail(
         **dict(status),
         **made.model_dump(include={"seconds", "tokens", "cost"}),
-        rates=tuple(_rates(run, results)),
-        working=str(working) if working else "",
-        next=what,
+        rates=tuple(_rates(run)),
+        working=str(owner) if owner else "",
+        next=remedy,
         commands=commands,
         last="".join(log_lines(run, 1)),
         report=run.path(Run.report) if run.has(Run.report) else None,
@@ -145,7 +146,7 @@ def run_detail(directory: Path) -> RunDetail:
 
 
 def log_lines(run: Run, count: int) -> list[str]:
-    """The last lines of a run's log; none if it has none."""
+    """Return the last lines of a run's log; none if it has none."""
     try:
         with open(run.log(NAME), "rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL))
@@ -158,69 +159,65 @@ def _open(directory: Path) -> RunRef:
     return RunRef(directory=directory, preset=Run(directory=directory).curriculum.preset)
 
 
-def _results(run: Run) -> CurriculumResults | None:
-    return run.results if run.has(Run.results) else None
-
-
-def _status(run: RunRef, results: CurriculumResults | None) -> RunStatus:
-    done, rates = len(results.stages) if results else 0, _rates(run, results)
-    final = next((one for one in rates if results and one.stage == results.final.stage), None)
-    policy = final or (rates[0] if rates else None)
+def _status(run: RunRef) -> RunStatus:
+    rates = {policy.stage: policy.valid for policy in _rates(run)}
+    complete = run.has(Run.results)
     return RunStatus(
         **_disk(run.directory),
         preset=run.preset.name,
         engineer=engineer_variant(run.preset.engineer),
-        done=done,
+        done=len(run.results.stages) if complete else 0,
         stages=run.preset.stages,
-        state=_state(run, done),
-        valid=policy and policy.valid,
+        state=_state(run),
+        valid=rates.get(run.results.final.stage if complete else BASE_POLICY),
     )
 
 
-def _state(run: RunRef, done: int) -> RunState:
+def _state(run: RunRef) -> RunState:
     if holder(run.directory):
         return RunState.RUNNING
-    decision = run.stage(done - 1).decision if done else None
+    last = len(run.results.stages) - 1 if run.has(Run.results) else None
+    decision = None if last is None else run.stage(last).decision
     if decision and decision.decision == "stop":
         return RunState.STOPPED
-    if done >= run.preset.stages:
+    if last == run.preset.stages - 1:
         return RunState.FINISHED
-    return RunState.WAITING if done and must_ask(run, done - 1) else RunState.CUT_OFF
+    return RunState.WAITING if last is not None and must_ask(run, last) else RunState.CUT_OFF
 
 
-def _rates(run: Run, results: CurriculumResults | None) -> list[PolicyRates]:
-    """Of the base policy, if it was evaluated, and after each complete stage."""
-    start = results.start if results else run.start.breakdown if run.start.has(Stage.breakdown) else None
-    found = [(BASE_POLICY, start)] if start else []
-    found += [(stage.stage, stage.breakdown) for stage in results.stages] if results else []
-    return [
-        PolicyRates(stage=stage, valid=one.overall.valid_rate, optimal=one.overall.optimal_rate)
-        for stage, one in found
-    ]
+def _rates(run: Run) -> Iterator[PolicyRates]:
+    """Yield the rates of the base policy, if it was evaluated, and after each complete stage."""
+    if run.has(Run.results):
+        results = run.results
+        breakdowns = [results.start, *(stage.breakdown for stage in results.stages)]
+    else:
+        breakdowns = [run.start.breakdown] if run.start.has(Stage.breakdown) else []
+    for stage, breakdown in enumerate(breakdowns, BASE_POLICY):
+        counts = breakdown.overall
+        yield PolicyRates(stage=stage, valid=counts.valid_rate, optimal=counts.optimal_rate)
 
 
 def _next(run: RunRef, status: RunStatus) -> tuple[str, tuple[str, ...]]:
-    """What a person can do about a run, and the commands for it."""
-    again: tuple[str, ...] = (run_command(run.name, run.preset, run.preset.stages),)
+    """Return what a person can do about a run, and the commands for it."""
     above = run.directory.parent
     if (above / SPEC_FILE).exists():
-        again = ()
-        goes_on = f"the command of {above.name} goes on with it"
+        goes_on, resume = f"the command of {above.name} goes on with it", []
     else:
+        resume = [run_command(run.name, run.preset, run.preset.stages)]
         goes_on = "the same command goes on with it"
     if status.state is RunState.WAITING:
         decide = f"decide on the config proposed for stage {status.done}; then {goes_on}"
-        return decide, (f"envwright approve {status.name}", f"envwright reject {status.name}", *again)
-    return (goes_on, again) if status.state is RunState.CUT_OFF else ("", ())
+        return decide, (f"envwright approve {status.name}", f"envwright reject {status.name}", *resume)
+    return (goes_on, tuple(resume)) if status.state is RunState.CUT_OFF else ("", ())
 
 
 def _disk(directory: Path) -> dict[str, Any]:
-    """Name and place of a run, bytes of its files, and when one of them last changed."""
+    """Return name and path of a run, bytes of its files, and when one of them last changed."""
     size, changed = 0, 0.0
     for folder, _, names in os.walk(directory):
         for name in names:
             with suppress(FileNotFoundError):  # a run that works removes files
-                found = os.lstat(os.path.join(folder, name))
-                size, changed = size + found.st_size, max(changed, found.st_mtime)
+                state = os.lstat(os.path.join(folder, name))
+                size, changed = size + state.st_size, max(changed, state.st_mtime)
     when = datetime.fromtimestamp(changed, UTC)
     return {"name": run_name(directory), "directory": directory.resolve(), "changed": when, "size": size}
