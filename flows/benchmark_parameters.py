@@ -11,7 +11,7 @@ from policy.checkpoints import check_hub, check_model
 class BenchmarkOptions(OptionsForm, EngineConfig):
     """How a model is asked, and with what engine, which is not read for an endpoint."""
 
-    model_config = ConfigDict(title="Benchmark", use_attribute_docstrings=True)
+    model_config = ConfigDict(title="Benchmark")
     preset: str = ""
     """Answer the validation set of this preset instead of the benchmark suite."""
     style: str | None = None

@@ -14,7 +14,7 @@ from engineer.engineers.registry import known_engineers
 from engineer.gate import Gate
 from envgen.errors import ConfigError, describe_validation_error
 from envgen.frozen import Frozen
-from infra.analysis.spec import ComparisonSpec, plan
+from infra.analysis.spec import ComparisonSpec, Stage0, plan
 from infra.config.preset import Preset, load_preset, shipped_presets
 from infra.runs.run import default_name
 from policy.checkpoints import check_model
@@ -43,7 +43,7 @@ def _without_defaults(schema: dict[str, Any]) -> None:
 class OptionsForm(Frozen):
     """Options that override a preset where they are given; a form shows no defaults."""
 
-    model_config = ConfigDict(json_schema_extra=_without_defaults)
+    model_config = ConfigDict(json_schema_extra=_without_defaults, use_attribute_docstrings=True)
 
     @model_serializer(mode="wrap")
     def _given(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -59,62 +59,25 @@ class CurriculumOptions(OptionsForm):
     """What a curriculum changes in its preset."""
 
     model_config = ConfigDict(title="Curriculum")
-    engineer: str = Field(
-        default="checkpoint",
-        title="Engineer",
-        description=(
-            "Who writes the next environment config: checkpoint asks the policy just trained, base the base"
-            " policy, the others are rules."
-        ),
-        json_schema_extra=_ENGINEERS,
-    )
-    variant: str = Field(
-        default="V6",
-        title="Context variant",
-        description="What a model that designs is shown.",
-        json_schema_extra=_VARIANTS,
-    )
-    stages: int = Field(
-        default=3,
-        ge=1,
-        le=100,
-        title="Stages",
-        description="Turns of the loop, 3 in most presets. A finished run can be extended by more.",
-    )
-    seed: int = Field(
-        default=0,
-        ge=0,
-        title="Seed",
-        description="Of everything random. The same preset and seed give the same data sets.",
-    )
-    approval: Literal["none", "required"] = Field(
-        default="none",
-        title="Approval",
-        description=(
-            "required: a person decides on each proposed config before the next stage starts. A run keeps"
-            " this until none is chosen."
-        ),
-    )
-    gate: Gate = Field(
-        default="off",
-        title="Gate",
-        description=(
-            "What a significant drop of the valid rate leads to: nothing, the config of the best stage, or"
-            " its config and checkpoint."
-        ),
-    )
-    anchor_share: float = Field(
-        default=0.0,
-        ge=0,
-        le=1,
-        title="Anchor share",
-        description="Share of the default config mixed into every proposal.",
-    )
-    settings: dict[str, Any] = Field(
-        default_factory=dict,
-        title="Other settings",
-        description='Any other field of the preset, dotted: {"instances": 300, "trl.learning_rate": 1e-4}.',
-    )
+    engineer: str = Field(default="checkpoint", json_schema_extra=_ENGINEERS)
+    """Who writes the next environment config: checkpoint asks the policy just trained, base the base policy,
+    the others are rules."""
+    variant: str = Field(default="V6", title="Context variant", json_schema_extra=_VARIANTS)
+    """What a model that designs is shown."""
+    stages: int = Field(default=3, ge=1, le=100)
+    """Turns of the loop, 3 in most presets. A finished run can be extended by more."""
+    seed: int = Field(default=0, ge=0)
+    """Seed of everything random. The same preset and seed give the same data sets."""
+    approval: Literal["none", "required"] = "none"
+    """required: a person decides on each proposed config before the next stage starts. A run keeps this until
+    none is chosen."""
+    gate: Gate = "off"
+    """What a significant drop of the valid rate leads to: nothing, the config of the best stage, or its
+    config and checkpoint."""
+    anchor_share: float = Field(default=0.0, ge=0, le=1)
+    """Share of the default config mixed into every proposal."""
+    settings: dict[str, Any] = Field(default_factory=dict, title="Other settings")
+    """Any other field of the preset, dotted: {"instances": 300, "trl.learning_rate": 1e-4}."""
 
     @property
     def overrides(self) -> dict[str, Any]:
@@ -138,46 +101,24 @@ class ComparisonOptions(OptionsForm):
     engineers: list[str] = Field(
         default=["checkpoint", "random", "fixed"],
         min_length=1,
-        title="Engineers",
-        description=(
-            "Engineers; one that reads a context may name its variant, as checkpoint:V1. Known are"
-            f" {', '.join(known_engineers())}."
-        ),
+        description="Engineers; one that reads a context may name its variant, as checkpoint:V1. Known are"
+        f" {', '.join(known_engineers())}.",
     )
-    seeds: list[Annotated[int, Field(ge=0)]] = Field(
-        default=[0, 1, 2],
-        min_length=1,
-        title="Seeds",
-        description="One stage 0 for all is trained with the first of them.",
-    )
-    stage_0: Literal["one", "per-seed"] = Field(
-        default="one",
-        title="Stage 0",
-        description="One for all seeds, or one for each seed, which its curricula share.",
-    )
+    seeds: list[Annotated[int, Field(ge=0)]] = Field(default=[0, 1, 2], min_length=1)
+    """One stage 0 for all is trained with the first of them."""
+    stage_0: Stage0 = "one"
+    """One for all seeds, or one for each seed, which its curricula share."""
     variants: list[Annotated[str, Field(json_schema_extra=_VARIANTS)]] = Field(
-        default_factory=list,
-        title="Context variants",
-        description="For every engineer that reads a context. Empty: the preset's.",
+        default_factory=list, title="Context variants"
     )
-    stages: int = Field(
-        default=3,
-        ge=1,
-        le=100,
-        title="Stages",
-        description="Of each curriculum, the shared stage 0 included.",
-    )
-    registration: str = Field(
-        default="",
-        title="Registration",
-        description=(
-            "A text file that says what is expected, on the machine that runs it. A comparison is not"
-            " continued under another text."
-        ),
-    )
-    settings: dict[str, Any] = Field(
-        default_factory=dict, title="Other settings", description="Any other field of the preset, dotted."
-    )
+    """For every engineer that reads a context. Empty: the preset's."""
+    stages: int = Field(default=3, ge=1, le=100)
+    """Stages of each curriculum, the shared stage 0 included."""
+    registration: str = ""
+    """A text file that says what is expected, on the machine that runs it. A comparison is not continued
+    under another text."""
+    settings: dict[str, Any] = Field(default_factory=dict, title="Other settings")
+    """Any other field of the preset, dotted."""
 
 
 USUAL_COMPARISON = ComparisonOptions()
