@@ -64,18 +64,18 @@ def run_comparison(spec: ComparisonSpec, directory: Path, jobs: Jobs | None = No
     """The curricula of a comparison in a directory, `jobs` at a time; inside a flow run. ChildError if one
     fails."""
     pools = pools_for(spec, directory)
-    at_a_time = jobs or (MOST_AT_A_TIME if pools else 1)
-    shares = None if pools else shares_of_gpus(map(spec.preset_of, spec.children), at_a_time)
+    jobs = jobs if pools else jobs or 1  # None: the workers decide
+    shares = None if pools else shares_of_gpus(map(spec.preset_of, spec.children), jobs or 1)
     with exclusive(directory):
         whole = open_comparison(directory, spec)
         record = open_record(directory, whole)
         children = (
-            Children(directory, at_a_time, shares, record)
+            Children(directory, jobs or 1, shares, record)
             if shares
             else DeployedRuns(directory, pools or {}, record)
         )
         wanted = [child for child in whole.children if child in spec.children]
-        results = _run_all(directory, whole, wanted, children, at_a_time, known=not pools or bool(jobs))
+        results = _run_all(directory, whole, wanted, children, jobs)
     _complain(results, wanted)
     return results
 
@@ -96,21 +96,19 @@ def _run_all(
     spec: ComparisonSpec,
     wanted: list[Child],
     children: Children | DeployedRuns,
-    jobs: int,
-    *,
-    known: bool,
+    jobs: int | None,
 ) -> ComparisonResults:
-    """Run what is left; unless it is `known` that `jobs` run at a time, the workers decide how many do."""
+    """Run what is left, `jobs` at a time, or as many as the workers take."""
     todo = _todo(directory, spec, wanted)
-    done, at_a_time = len(wanted) - len(todo), min(jobs, max(1, len(todo)))
-    how = f"; {at_a_time} at a time" if known else ""
+    done, at_a_time = len(wanted) - len(todo), min(jobs, max(1, len(todo))) if jobs else None
+    how = f"; {at_a_time} at a time" if at_a_time else ""
     log.info("%d curricula, %d of them finished already%s", len(wanted), done, how)
     _run_roots(directory, spec, todo, children, jobs)
     failures = earlier_failures(directory)
     for child in todo:
         failures.pop(child.name, None)
 
-    left = _seconds_left(directory, spec, todo, at_a_time) if known else None
+    left = _seconds_left(directory, spec, todo, at_a_time) if at_a_time else None
     if left is not None:
         log.info("stage 0 is there; about %s left", duration(left))
 
@@ -131,7 +129,7 @@ def _run_all(
             log.error("%s: failed, %s: %s", child.title, stands, failures[child.name])
         publish_comparison(directory, spec, failures)
 
-    run_each(todo, jobs, start, ended, children.stop, known=known)
+    run_each(todo, jobs, start, ended, children.stop)
     return publish_comparison(directory, spec, failures, last=True)
 
 
@@ -158,7 +156,7 @@ def _run_roots(
     spec: ComparisonSpec,
     todo: list[Child],
     children: Children | DeployedRuns,
-    jobs: int,
+    jobs: int | None,
 ) -> None:
     """Train every shared stage 0 that a curriculum which is not there yet goes on from."""
     roots, errors = spec.roots, list[BaseException]()
@@ -187,23 +185,21 @@ def _todo(directory: Path, spec: ComparisonSpec, wanted: list[Child]) -> list[Ch
 
 def run_each(
     todo: list[T],
-    jobs: int,
+    jobs: int | None,
     start: Callable[[T], None],
     ended: Callable[[T, BaseException | None, str], None],
     stop: Callable[[], None],
-    *,
-    known: bool = True,
 ) -> None:
     """Start every child, `jobs` at a time, each in a thread that lives as long as it; tell of each end in
-    this thread, with how many are over and, if it is `known` that `jobs` run at a time, the time left."""
-    pace = Pace(len(todo), min(jobs, len(todo)) if known else None)
+    this thread, with how many are over and, if `jobs` is known, the time left."""
+    pace = Pace(len(todo), min(jobs, len(todo)) if jobs else None)
 
     def timed(child: T) -> float:
         begun = time.monotonic()
         start(child)
         return time.monotonic() - begun
 
-    with ThreadPoolExecutor(max_workers=jobs) as pool:
+    with ThreadPoolExecutor(max_workers=jobs or MOST_AT_A_TIME) as pool:
         # Each thread gets a context of its own, so that its log lines belong to this flow run.
         futures = {pool.submit(copy_context().run, timed, child): child for child in todo}
         try:

@@ -5,9 +5,7 @@ run and stage, as Prefect keeps one history a key."""
 
 import re
 from collections.abc import Callable
-from functools import wraps
-from typing import Any, ParamSpec
-from uuid import UUID
+from typing import Any
 
 from prefect.artifacts import (
     create_markdown_artifact,
@@ -21,23 +19,20 @@ from prefect.context import FlowRunContext, TaskRunContext
 
 from envgen.errors import BUGS
 from infra.analysis.formats import duration
+from infra.analysis.run_status import run_name
 from infra.analysis.stage_view import result_markdown
-from infra.config.settings import Settings
 from infra.runs.progress import first_guess, seconds_left
 from infra.runs.results import CurriculumResults
 from infra.runs.run import Run, RunRef
 from tasks.run import Throttle, log
 
-P = ParamSpec("P")
 
-
-def show(create: Callable[..., Any], *args: Any, **what: Any) -> Any:
-    """What `create` returns for `what`; None outside of a run of Prefect, or with a warning if Prefect does
-    not take it."""
+def show(create: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Return what `create` returns; None outside of a run of Prefect, or with a warning if it fails."""
     if not (FlowRunContext.get() or TaskRunContext.get()):
         return None
     try:
-        return create(*args, **what)
+        return create(*args, **kwargs)
     except BUGS:
         raise
     except Exception as error:  # a view that is missing is not worth a run
@@ -45,28 +40,13 @@ def show(create: Callable[..., Any], *args: Any, **what: Any) -> Any:
         return None
 
 
-def view(make: Callable[P, None]) -> Callable[P, None]:
-    """A function that shows something, whose failure is a line in the log."""
-
-    @wraps(make)
-    def guarded(*args: P.args, **kwargs: P.kwargs) -> None:
-        show(make, *args, **kwargs)
-
-    return guarded
-
-
 class TrainingProgress:
     """Tells of a stage's training as it goes: a line in the log and a bar in the UI, both at a bearable
     rate."""
 
     def __init__(self, run: RunRef, stage: int) -> None:
-        key = stage_key(run, stage, "training")
-        self._bar: UUID | None = show(
-            create_progress_artifact,
-            progress=0.0,
-            key=key,
-            description=f"Training of stage {stage}: starting",
-        )
+        key, description = run_key(run, f"stage-{stage}-training"), f"Training of stage {stage}: starting"
+        self._bar = show(create_progress_artifact, progress=0.0, key=key, description=description)
         self._run, self._stage, self._throttle = run, stage, Throttle()
         self._after = seconds_left(run, stage, after="train")
 
@@ -109,46 +89,32 @@ def progress_text(entry: dict[str, Any], after: float | None = None, whole: str 
     )
 
 
-@view
 def show_result(
     run: RunRef, results: CurriculumResults, addresses: dict[str, str], waiting: str = ""
 ) -> None:
-    """The result so far, on the page of the curriculum itself: one artifact, written again after each
-    stage."""
+    """Show the result so far on the page of the curriculum: one artifact, written again after each stage."""
+    show(_write_result, run, results, addresses, waiting)
+
+
+def _write_result(run: RunRef, results: CurriculumResults, addresses: dict[str, str], waiting: str) -> None:
     places = {"report": str(run.path(Run.report).resolve()), **addresses}
-    text = result_markdown(run.preset.space, results, run.preset.stages, places, waiting)
+    markdown = result_markdown(run.preset.space, results, run.preset.stages, places, waiting)
     so_far = " so far" if len(results.stages) < run.preset.stages else ""
-    keep_markdown(run_key(run, "result"), text, f"{run.name}: result{so_far}")
-
-
-def keep_markdown(key: str, markdown: str, description: str) -> None:
-    """Write a text that this flow run shows once: what it showed under the key before is replaced."""
+    key, description = run_key(run, "result"), f"{run.name}: result{so_far}"
     context = FlowRunContext.get()
     assert context is not None
     assert context.flow_run is not None
-    mine = ArtifactFilter(
-        key=ArtifactFilterKey(any_=[key]), flow_run_id=ArtifactFilterFlowRunId(any_=[context.flow_run.id])
-    )
+    this_run = ArtifactFilterFlowRunId(any_=[context.flow_run.id])
     with get_client(sync_client=True) as client:
-        if found := client.read_artifacts(artifact_filter=mine):
-            client.update_artifact(found[0].id, ArtifactUpdate(data=markdown, description=description))
-            return
-    create_markdown_artifact(markdown=markdown, key=key, description=description)
+        earlier = ArtifactFilter(key=ArtifactFilterKey(any_=[key]), flow_run_id=this_run)
+        if artifacts := client.read_artifacts(artifact_filter=earlier):
+            update = ArtifactUpdate(data=markdown, description=description)
+            client.update_artifact(artifacts[0].id, update)
+        else:
+            create_markdown_artifact(markdown=markdown, key=key, description=description)
 
 
 def run_key(run: RunRef, what: str) -> str:
-    """The key of an artifact of a curriculum."""
-    directory, runs = run.directory.resolve(), Settings().runs.resolve()
+    """Return the key of an artifact of a curriculum: small letters, digits and dashes, as Prefect wants."""
     # Runs of two comparisons have the same names.
-    name = str(directory.relative_to(runs)) if directory.is_relative_to(runs) else str(directory)
-    return artifact_key(f"{name}-{what}")
-
-
-def stage_key(run: RunRef, stage: int, what: str) -> str:
-    """The key of an artifact of a stage."""
-    return run_key(run, f"stage-{stage}-{what}")
-
-
-def artifact_key(text: str) -> str:
-    """A text as the key of an artifact: small letters, digits and dashes, as Prefect wants them."""
-    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+    return re.sub(r"[^a-z0-9]+", "-", f"{run_name(run.directory)}-{what}".lower()).strip("-")

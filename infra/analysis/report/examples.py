@@ -18,7 +18,7 @@ _CHANGES = {
 
 
 class Changed(NamedTuple):
-    """Instances whose answers fared alike before and after."""
+    """Instances whose answers changed in the same way."""
 
     name: str
     total: int
@@ -27,44 +27,40 @@ class Changed(NamedTuple):
 
 
 def before_and_after(space: Space, before: Sequence[Rollout], after: Sequence[Rollout]) -> list[Changed]:
-    """Answers of two policies to the same instances, some of each kind of change, over the strata; the
-    instance id breaks ties."""
-    later, found = {one.instance.id: one for one in after}, []
-    pairs = [(one, later[one.instance.id]) for one in before if one.instance.id in later]
+    """Return answers of two policies to the same instances, some of each kind of change."""
+    later, changes = {rollout.instance.id: rollout for rollout in after}, []
+    pairs = [(rollout, later[rollout.instance.id]) for rollout in before if rollout.instance.id in later]
     for name, (was, became, count) in _CHANGES.items():
-        of_kind = [pair for pair in pairs if (pair[0].verdict.valid, pair[1].verdict.valid) == (was, became)]
-        of_kind.sort(key=lambda pair: pair[0].instance.id)
-        shown = _spread(of_kind, count, lambda pair: pair[0].instance.stratum)
-        shown.sort(key=lambda pair: (*_place(space, pair[1]), pair[1].instance.id))
-        found += [Changed(name, len(of_kind), shown)] if of_kind else []
-    return found
+        alike = [pair for pair in pairs if (pair[0].verdict.valid, pair[1].verdict.valid) == (was, became)]
+        if alike:
+            changes.append(Changed(name, len(alike), _chosen(space, alike, count, lambda pair: pair[1])))
+    return changes
 
 
 def choose(space: Space, rollouts: Sequence[Rollout], count: int) -> list[Rollout]:
-    """At most `count` failures, by category and stratum.
+    """Return at most `count` failures."""
+    failed = [rollout for rollout in rollouts if rollout.verdict.category]
+    return _chosen(space, failed, count, lambda rollout: rollout)
 
-    Each pick has the category, then the stratum, that was picked least so far; the instance id breaks ties.
+
+def _chosen(space: Space, items: Sequence[T], count: int, rollout_of: Callable[[T], Rollout]) -> list[T]:
+    """Return at most `count` items by category and stratum.
+
+    Each has the category, then the stratum, that was chosen least so far; the instance id breaks ties.
     """
-    failed = sorted((r for r in rollouts if r.verdict.category), key=lambda r: r.instance.id)
-    picked = _spread(failed, count, lambda r: r.verdict.category, lambda r: r.instance.stratum)
-    return sorted(picked, key=lambda r: (*_place(space, r), r.instance.id))
+    orders = {"category": space.categories, "stratum": space.names}
 
+    def features(item: T) -> list[tuple[str, str | None]]:
+        rollout = rollout_of(item)
+        return [("category", rollout.verdict.category), ("stratum", rollout.instance.stratum)]
 
-def _spread(found: Sequence[T], count: int, *features: Callable[[T], str | None]) -> list[T]:
-    """At most `count`, each with the features, the first one first, that were picked least so far."""
-    left, picked, seen = list(found), list[T](), [Counter[str | None]() for _ in features]
-    while left and len(picked) < count:
-        best = min(left, key=lambda one: [of[by(one)] for of, by in zip(seen, features, strict=True)])
-        left.remove(best)
-        picked.append(best)
-        for of, by in zip(seen, features, strict=True):
-            of[by(best)] += 1
-    return picked
+    def place(item: T) -> list[int]:
+        of_item = [(orders[kind], value) for kind, value in features(item)]
+        return [names.index(value) if value in names else len(names) for names, value in of_item]
 
-
-def _place(space: Space, rollout: Rollout) -> tuple[int, int]:
-    """Where category and stratum stand in the space; what it does not have is last."""
-    categories, strata = list(space.categories), list(space.names)
-    found = ((categories, rollout.verdict.category), (strata, rollout.instance.stratum))
-    category, stratum = (names.index(name) if name in names else len(names) for names, name in found)
-    return category, stratum
+    left, chosen, seen = sorted(items, key=lambda item: rollout_of(item).instance.id), [], Counter()
+    while left and len(chosen) < count:
+        counts = [[seen[feature] for feature in features(item)] for item in left]
+        chosen.append(left.pop(counts.index(min(counts))))
+        seen.update(features(chosen[-1]))
+    return sorted(chosen, key=lambda item: (place(item), rollout_of(item).instance.id))
