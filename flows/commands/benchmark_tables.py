@@ -1,13 +1,11 @@
 """What `envwright benchmark` prints: rates with intervals, and the published rates beside them."""
 
-from collections.abc import Sequence
-
-from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
 from envgen.suites import ALL, Published
 from envgen.terminal import printable
+from flows.commands.terminal import number_table
 from infra.analysis.benchmark.results import BenchmarkResults, Score
 from infra.analysis.formats import label, narrow
 
@@ -38,12 +36,11 @@ def closing_lines(results: BenchmarkResults) -> list[str]:
 
 
 def _rates(results: BenchmarkResults, rows: str, columns: str) -> Table:
-    """Valid rates, then optimal ones; a column for each group of a kind. Four fit into 79 columns of a
-    terminal."""
-    what = f"{printable(results.asked.model)} on {printable(results.asked.data)}"
+    """Return valid rates, then optimal ones, with a column for each group of a kind."""
+    what = f"{results.asked.model} on {results.asked.data}"
     title = f"{what}, {results.overall.n:,} instances by {rows} and {columns}"
     heads = _with_all(results.labels(columns))
-    table = _table(title, "95 % Wilson intervals", ["", *heads])
+    table = number_table(["", *heads], title, "95 % Wilson intervals", min_width=WIDTH)
     for kind in KINDS:
         table.add_row(Text(f"{kind} %", style="bold"))
         for row in _with_all(results.labels(rows)):
@@ -58,36 +55,18 @@ def _with_all(labels: list[str]) -> list[str]:
 
 
 def _published(results: BenchmarkResults, published: Published, caption: str) -> Table:
-    found = results.labels(published.kind)
-    heads = [*found, ALL] if {*found, ALL} == published.labels else found
-    table = _table(published.title, caption, ["", *heads])
-    ours = [results.score({published.kind: head}) for head in heads]
-    table.add_row(_this(results), *(_cell(score, published.optimal) for score in ours if score))
+    labels = results.labels(published.kind)
+    heads = [*labels, ALL] if {*labels, ALL} == published.labels else labels
+    table = number_table(["", *heads], published.title, caption, min_width=WIDTH)
+    this = Text(f"this run: {printable(results.asked.model)[-30:]}", style="bold")
+    scores = [results.score({published.kind: head}) for head in heads]
+    table.add_row(this, *(_cell(score, published.optimal) for score in scores if score))
     table.add_section()
-    for whose, rates in published.rates.items():
-        table.add_row(whose, *(rates.get(head, "") for head in heads))
+    for model, rates in published.rates.items():
+        table.add_row(model, *(rates.get(head, "") for head in heads))
     return table
 
 
 def _cell(score: Score, optimal: bool) -> str:
     valid, best = 100 * score.valid_rate.value, 100 * score.optimal_rate.value
     return f"{valid:.2f} / {best:.2f}" if optimal else f"{valid:.1f}"
-
-
-def _this(results: BenchmarkResults) -> Text:
-    """The row of this run; its intervals are in the tables above."""
-    return Text(f"this run: {printable(results.asked.model)[-30:]}", style="bold")
-
-
-def _table(title: str, caption: str, heads: Sequence[str]) -> Table:
-    table = Table(
-        title=Text(title),
-        caption=Text(caption),
-        box=SIMPLE_HEAD,
-        show_edge=False,
-        padding=0,
-        min_width=WIDTH,
-    )
-    for index, name in enumerate(heads):
-        table.add_column(Text(printable(name)), justify="right" if index else "left", no_wrap=True)
-    return table

@@ -1,11 +1,11 @@
 """What commands print: tables and trees."""
 
-from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from engineer.gate import name_of
 from engineer.proposal import Proposal
 from envgen.breakdown import Difference, Rate
+from flows.commands.terminal import number_table
 from infra.analysis.comparison.page import conclusion, conclusion_of_best
 from infra.analysis.figures import sampled
 from infra.analysis.formats import narrow, rate_names
@@ -24,18 +24,10 @@ def rates_table(results: CurriculumResults, best: str | None) -> Table:
     """Rates of the base policy and of every stage, with intervals; `best` is the family's word for the second
     one, None if it has none."""
     # At most 80 columns, so that no terminal cuts an interval, unless all answers are right.
-    table = Table(
-        title=f"Validation on {results.start.overall.n} instances",
-        caption="95 % intervals; changes: paired, since the base policy",
-        box=SIMPLE_HEAD,
-        show_edge=False,
-        pad_edge=False,
-        padding=(0, 0),
-        min_width=79,
-    )
+    title = f"Validation on {results.start.overall.n} instances"
+    caption = "95 % intervals; changes: paired, since the base policy"
     headings = [heading for word in rate_names(best).values() for heading in (f"{word} %", "change")]
-    for place, heading in enumerate(["after", *headings]):
-        table.add_column(heading, justify="right" if place else "left", no_wrap=True)
+    table = number_table(["after", *headings], title, caption, min_width=79)
     for policy, *numbers in rates(results, best).itertuples(index=False, name=None):
         table.add_row("start" if policy == BASE else policy.removeprefix("after "), *map(narrow, numbers))
     return table
@@ -49,22 +41,14 @@ def comparison_table(results: ComparisonResults) -> Table:
         "per-seed": "a shared stage 0 of each seed",
     }
     judged = f"{results.stages} stages, validation on {results.instances} instances"
-    table = Table(
-        title=f"{results.comparison}: {judged}, {shared[results.stage_0]}",
-        caption=_caption(results),
-        caption_justify="left",
-        box=SIMPLE_HEAD,
-        show_edge=False,
-        padding=(0, 0),
-    )
-    for place, name in enumerate(rows.columns):
-        heading = _HEADINGS.get(name, name.replace("against", "to"))
-        justify = "left" if name in ("engineer variant", "rate") else "right"
-        table.add_column(
-            heading, justify=justify, no_wrap=bool(place), overflow="fold", min_width=None if place else 14
-        )
-    for label, seeds, rate, final, area, *numbers in rows.itertuples(index=False, name=None):
-        first = [label, seeds, rate] if rate == "valid" else ["", "", _short(rate)]
+    title = f"{results.comparison}: {judged}, {shared[results.stage_0]}"
+    headings = [_HEADINGS.get(name) or name.replace("against", "to") for name in rows.columns]
+    table = number_table(headings, title, _caption(results), ("rate",))
+    table.caption_justify = "left"
+    label = table.columns[0]
+    label.no_wrap, label.overflow, label.min_width = False, "fold", 14
+    for arm, seeds, rate, final, area, *numbers in rows.itertuples(index=False, name=None):
+        first = [arm, seeds, rate] if rate == "valid" else ["", "", _short(rate)]
         table.add_row(
             *first, narrow(final) or "-", f"{100 * area.value:.1f}" if area else "-", *map(_cell, numbers)
         )

@@ -3,7 +3,7 @@
 import logging
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Annotated, Any
 
@@ -11,6 +11,7 @@ import typer
 from pydantic import TypeAdapter
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.markup import escape
 from rich.measure import Measurement
 from rich.table import Table
 
@@ -49,6 +50,19 @@ def print_json(value: Any) -> None:
 def plain_table(*columns: str) -> Table:
     """A table with these headings and few lines."""
     return Table(*columns, box=SIMPLE_HEAD, pad_edge=False, padding=0)
+
+
+def number_table(
+    headings: Sequence[str], title: str, caption: str, words: Iterable[str] = (), min_width: int | None = None
+) -> Table:
+    """Return a table of numbers, which never wrap; the first column and those of `words` are on the left."""
+    table = Table(box=SIMPLE_HEAD, show_edge=False, padding=0, min_width=min_width)
+    table.title, table.caption = escape(printable(title)), escape(caption)
+    left = {headings[0], *words}
+    for heading in headings:
+        justify = "left" if heading in left else "right"
+        table.add_column(escape(printable(heading)), justify=justify, no_wrap=True)
+    return table
 
 
 def fitted(table: Table, spared: Iterable[str], room: int) -> int:
