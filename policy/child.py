@@ -31,6 +31,16 @@ TAIL_LINES = 15
 VLLM_PYTHON = "ENVWRIGHT_VLLM_PYTHON"
 _VLLM_PYTHON = Path(".venv-vllm") / "bin" / "python"
 """The interpreter that `make vllm` installs, in the working directory or beside the project."""
+OUT_OF_MEMORY = "out_of_memory"
+"""Key of the progress entry in which a child says that memory ran out."""
+_NO_MEMORY = (
+    "out of memory",
+    "can't allocate memory",
+    "cannot allocate memory",
+    "no available memory for the cache blocks",
+    "free memory on device",
+)
+"""Words of PyTorch on GPU and CPU, the operating system, and vLLM."""
 _PACKAGES = ("envgen", "policy")
 """Packages that a child under another interpreter needs; its libraries are its own."""
 
@@ -96,21 +106,6 @@ def vllm_python() -> str:
     )
 
 
-def start_piped(
-    module: str, arguments: list[str], added: Mapping[str, str] | None = None, /, **options: Any
-) -> subprocess.Popen[bytes]:
-    """`start_child` with pipes as standard input and output.
-
-    Standard error is appended to the file `errors`; without one it goes where standard output does.
-    """
-    errors: Path | None = options.pop("errors", None)
-    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    if errors is None:
-        return start_child(module, arguments, added, **pipes, stderr=subprocess.STDOUT, **options)
-    with open(errors, "a", encoding="utf-8") as log:
-        return start_child(module, arguments, added, **pipes, stderr=log, **options)
-
-
 def tell(entry: dict) -> None:
     """Tell the parent something, as a progress line of `run_child`."""
     # One write with the newline in it: what another thread writes cannot come in between.
@@ -141,10 +136,9 @@ def run_child(
     log_path.parent.mkdir(parents=True, exist_ok=True)
     tail: deque[str] = deque(maxlen=TAIL_LINES)
     first, *arguments = [*launcher, *(["-m"] if launcher else []), module, str(spec_path)]
-    child = start_piped(first, arguments, environment, python=python)
-    assert child.stdin is not None
+    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    child = start_child(first, arguments, environment, python=python, **pipes)
     assert child.stdout is not None
-    child.stdin.close()
     output = io.TextIOWrapper(child.stdout, encoding="utf-8", errors="replace")
 
     def watch() -> None:
@@ -185,14 +179,6 @@ def stop_child(child: subprocess.Popen, patience: float = 10) -> None:
     child.wait()
 
 
-def close_pipes(child: subprocess.Popen) -> None:
-    """Close the pipes to a child of `start_piped` that has ended."""
-    for pipe in (child.stdin, child.stdout):
-        assert pipe is not None
-        with suppress(BrokenPipeError):  # what it did not live to read
-            pipe.close()
-
-
 def _signal(child: subprocess.Popen, number: signal.Signals) -> None:
     """Send a signal to the process group of a child, if anything is left of it."""
     with suppress(ProcessLookupError):
@@ -204,6 +190,16 @@ def _entry(line: str) -> dict | None:
     if not line.startswith(PROGRESS):
         return None
     with suppress(ValueError):
-        found = json.loads(line.removeprefix(PROGRESS))
-        return found if isinstance(found, dict) else None
+        entry = json.loads(line.removeprefix(PROGRESS))
+        return entry if isinstance(entry, dict) else None
     return None
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error says that memory ran out."""
+    text = str(error).lower()
+    return (
+        isinstance(error, MemoryError)
+        or type(error).__name__ == "OutOfMemoryError"
+        or any(words in text for words in _NO_MEMORY)
+    )

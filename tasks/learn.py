@@ -16,11 +16,10 @@ from infra.runs.stage import RESUMED, Stage
 from infra.runs.steps import StepRecord, run_step, step_key
 from policy.chat.answers import KeptAnswers
 from policy.chat.contract import Sampling
-from policy.child import run_child, vllm_python
+from policy.child import OUT_OF_MEMORY, run_child, vllm_python
 from policy.evaluation import Changes, evaluate, valid_gains
 from policy.grpo.canary import TOLERANCE, difference
-from policy.grpo.launch import checkpoint_form, launcher, process_count
-from policy.grpo.out_of_memory import OUT_OF_MEMORY, memory_advice
+from policy.grpo.launch import checkpoint_form, launcher, memory_advice, process_count
 from policy.grpo.train_spec import (
     CHECKPOINT,
     TrainingSettings,

@@ -2,18 +2,17 @@
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any, TypeVar
 
 from envgen.errors import ModelError
-from policy.chat.contract import Completion, Conversation, Progress, Sampling, equal_groups
+from policy.chat.contract import Completion, Conversation, Progress, Sampling, complete_missing
 from policy.chat.engine_config import EngineConfig
-from policy.child import vllm_python
-from policy.grpo.out_of_memory import is_out_of_memory
+from policy.child import is_out_of_memory, vllm_python
 
 _log = logging.getLogger("envwright.engine")
-STARTS = 2
-"""Processes started for one call: the second one is asked for what the first one owed."""
+_T = TypeVar("_T")
 
 
 class EndedError(Exception):
@@ -21,7 +20,10 @@ class EndedError(Exception):
 
 
 class Engine(ABC):
-    """A `ChatModel` whose process is started by the first call; reusable, closed explicitly."""
+    """A `ChatModel` whose process is started by the first call; reusable, closed explicitly.
+
+    A process that ends during a call is started again once; ModelError if it ends again.
+    """
 
     def __init__(self, source: str, config: EngineConfig, log_path: Path) -> None:
         self.source, self.config, self.log_path = source, config, log_path
@@ -29,34 +31,12 @@ class Engine(ABC):
     def complete(
         self, conversations: Sequence[Conversation], sampling: Sampling, progress: Progress | None = None
     ) -> list[Completion]:
-        """Complete every conversation in order.
-
-        A process that ends is started again once and asked for the rest; ModelError if it ends again.
-        """
+        """Complete every conversation in order; a second process is asked only for what is missing."""
         completions: dict[int, Completion] = {}
-        for start in range(STARTS):
-            # Whole groups: a sampled answer depends on the rank among equal conversations.
-            groups = [g for g in equal_groups(conversations) if not completions.keys() >= set(g)]
-            owed = sorted(index for group in groups for index in group)
-            if not owed:
-                break
-
-            def report(batch: Mapping[int, Completion], owed: list[int] = owed) -> None:
-                new = {owed[n]: one for n, one in batch.items() if owed[n] not in completions}
-                completions.update(new)
-                if progress and new:
-                    progress(new)
-
-            try:
-                self._complete([conversations[index] for index in owed], sampling, report)
-            except EndedError as error:
-                self.close()
-                self._restart(start, error)
-            except ModelError as error:
-                raise self._with_advice(error) from None
-            except BaseException:
-                self.close()  # its further answers belong to no later call
-                raise
+        report = progress or (lambda new: None)
+        self._restarted_once(
+            lambda: complete_missing(self._complete, conversations, sampling, completions, report)
+        )
         return [completions[index] for index in range(len(conversations))]
 
     def score(self, sequences: Sequence[Sequence[int]]) -> list[list[float]]:
@@ -64,29 +44,36 @@ class Engine(ABC):
 
         They are in nats, at temperature 1. ModelError if a sequence is empty or too long for the model.
         """
-        for start in range(STARTS):
-            try:
-                return self._score(sequences)
-            except EndedError as error:
-                self.close()
-                self._restart(start, error)
-        raise AssertionError("unreachable")
+        return self._restarted_once(lambda: self._score(sequences))
 
-    def _restart(self, start: int, error: EndedError) -> None:
-        message = f"{self.source}: the process that runs the model {error}; its output is in {self.log_path}"
-        if start + 1 == STARTS:
-            raise ModelError(f"{message}; if it lacks memory, {self.config.less_memory}") from None
-        _log.warning("%s; it is started again", message)
+    def _restarted_once(self, call: Callable[[], _T]) -> _T:
+        try:
+            return self._call(call)
+        except EndedError as error:
+            _log.warning("%s; it is started again", self._ended(error))
+        try:
+            return self._call(call)
+        except EndedError as error:
+            less = f"if it lacks memory, {self.config.less_memory}"
+            raise ModelError(f"{self._ended(error)}; {less}") from None
 
-    def _with_advice(self, error: ModelError) -> ModelError:
-        if not is_out_of_memory(RuntimeError(str(error))):
-            return error
-        return ModelError(f"{error}; {self.config.less_memory}. Its output is in {self.log_path}")
+    def _call(self, call: Callable[[], _T]) -> _T:
+        try:
+            return call()
+        except ModelError as error:
+            if not is_out_of_memory(error):
+                raise
+            advice = f"{self.config.less_memory}. Its output is in {self.log_path}"
+            raise ModelError(f"{error}; {advice}") from None
+        except BaseException:
+            self.close()  # its further answers belong to no later call
+            raise
+
+    def _ended(self, error: EndedError) -> str:
+        return f"{self.source}: the process that runs the model {error}; its output is in {self.log_path}"
 
     @abstractmethod
-    def _complete(
-        self, conversations: Sequence[Conversation], sampling: Sampling, progress: Progress
-    ) -> None:
+    def _complete(self, conversations: Sequence[Conversation], sampling: Sampling, progress: Progress) -> Any:
         """Report the completion of every conversation; EndedError, ModelError."""
 
     @abstractmethod

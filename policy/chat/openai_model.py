@@ -28,6 +28,18 @@ PLACEHOLDER = 8
 MAX_TOKENS = 10**9
 MAX_RETRY_WAIT = 60
 """Longest wait before a retry, in seconds; the library ignores a longer `Retry-After`."""
+_REFUSED = (
+    "if the prompt is too long, lower max_tokens; if the server lacks JSON schemas, set schema_decoding to "
+    "false; if it names the limit of an answer differently, set token_limit; if it refuses the temperature, "
+    "set engineer.temperature"
+)
+REMEDIES = {
+    **dict.fromkeys(range(300, 400), "set base_url to the address it redirects to"),
+    **dict.fromkeys((400, 422), _REFUSED),
+    404: "check base_url (usually ending in /v1) and model",
+    429: "wait, raise retries, or check the quota of the key",
+}
+"""Status of a response -> what to do."""
 
 
 class Usage(BaseModel):
@@ -59,22 +71,19 @@ class OpenAIModel:
         """
         completions: dict[int, Completion] = {}
         failures: list[str] = []
-        seeds = _seeds(conversations, sampling)
+        requests = self._requests(conversations, sampling)
         with start_blocking_portal() as portal, portal.wrap_async_context_manager(self._client()) as client:
             slots = Semaphore(self.concurrency)
 
-            async def answer(index: int) -> Completion | None:
+            async def answer(request: dict[str, Any]) -> Completion | None:
                 async with slots:
-                    if failures:
-                        return None
                     try:
-                        seeded = sampling.model_copy(update={"seed": seeds[index]})
-                        return await self._request(client, conversations[index], seeded)
+                        return None if failures else await self._ask(client, request)
                     except Exception as error:  # a server can make the client raise anything
                         failures.append(self._describe(error))
                         return None
 
-            tasks = {portal.start_task_soon(answer, index): index for index in range(len(conversations))}
+            tasks = {portal.start_task_soon(answer, requests[index]): index for index in sorted(requests)}
             for task in as_completed(tasks):
                 if (completion := task.result()) is not None:
                     completions[tasks[task]] = completion
@@ -98,19 +107,28 @@ class OpenAIModel:
             http_client=openai.DefaultAsyncHttpxClient(follow_redirects=False, event_hooks=hooks),
         )
 
-    async def _request(
-        self, client: openai.AsyncOpenAI, conversation: Conversation, sampling: Sampling
-    ) -> Completion:
-        request: dict[str, Any] = {
+    def _requests(
+        self, conversations: Sequence[Conversation], sampling: Sampling
+    ) -> dict[int, dict[str, Any]]:
+        """The request of each conversation; a sampled one's seed depends on the rank among equal ones."""
+        options: dict[str, Any] = {
             "model": self.endpoint.model,
-            "messages": [message.model_dump() for message in conversation],
             "temperature": sampling.temperature,
-            "seed": sampling.seed,
             self.endpoint.token_limit: sampling.max_tokens,
         }
         if sampling.json_schema is not None:
             schema = {"name": "answer", "strict": True, "schema": sampling.json_schema}
-            request["response_format"] = {"type": "json_schema", "json_schema": schema}
+            options["response_format"] = {"type": "json_schema", "json_schema": schema}
+        requests = {}
+        for group in equal_groups(conversations):
+            messages = [message.model_dump() for message in conversations[group[0]]]
+            for rank, index in enumerate(group):
+                differs = rank and sampling.temperature
+                seed = seed_integer(sampling.seed, "rank", rank) if differs else sampling.seed
+                requests[index] = {**options, "messages": messages, "seed": seed}
+        return requests
+
+    async def _ask(self, client: openai.AsyncOpenAI, request: dict[str, Any]) -> Completion:
         # The library's timeout starts anew with every byte that arrives.
         retries, timeout = self.endpoint.retries, self.endpoint.timeout
         with fail_after((retries + 1) * timeout + retries * MAX_RETRY_WAIT):
@@ -132,8 +150,11 @@ class OpenAIModel:
         if isinstance(error, (TimeoutError, openai.APITimeoutError)):
             return f"no complete answer within {self.endpoint.timeout:g} s; raise timeout if it is too short"
         if isinstance(error, openai.APIStatusError):
-            words = self._quoted(error.response.text)
-            return f"status {error.status_code}, {words}{self._remedy(error.status_code)}"
+            status, remedy = error.status_code, REMEDIES.get(error.status_code, "")
+            if status in {401, 403}:
+                unset = "" if self._key else "; it is not set"
+                remedy = f"set the environment variable {self.endpoint.api_key_env} to a valid key{unset}"
+            return f"status {status}, {self._quoted(error.response.text)}{remedy and f'; {remedy}'}"
         if isinstance(error, ValidationError):
             problem = error.errors(include_input=False)[0]
             field = ".".join(str(part) for part in problem["loc"]) or "the body"
@@ -142,21 +163,6 @@ class OpenAIModel:
         reason = error.__cause__ or error
         words = self._quoted(str(reason))
         return f"no answer: {type(reason).__name__}: {words}; check base_url and whether the server runs"
-
-    def _remedy(self, status: int) -> str:
-        if status in {401, 403}:
-            unset = "" if self._key else "; it is not set"
-            return f"; set the environment variable {self.endpoint.api_key_env} to a valid key{unset}"
-        if status in {400, 422}:
-            return (
-                "; if the prompt is too long, lower max_tokens; if the server lacks JSON schemas, set "
-                "schema_decoding to false; if it names the limit of an answer differently, set token_limit; "
-                "if it refuses the temperature, set engineer.temperature"
-            )
-        return {
-            404: "; check base_url (usually ending in /v1) and model",
-            429: "; wait, raise retries, or check the quota of the key",
-        }.get(status, "; set base_url to the address it redirects to" if 300 <= status < 400 else "")
 
     def _without_key(self, text: str) -> str:
         if len(self._key) < PLACEHOLDER:
@@ -167,14 +173,6 @@ class OpenAIModel:
         """The start of a server's words; the key is removed before the cut could leave half of it."""
         text = "".join(c if c.isprintable() else " " for c in self._without_key(text))
         return repr(text if len(text) <= QUOTED else text[: QUOTED - 3] + "...")
-
-
-def _seeds(conversations: Sequence[Conversation], sampling: Sampling) -> dict[int, int]:
-    """The seed of each conversation: the sampling's own, or one derived from the rank among equal ones."""
-    seeds = dict.fromkeys(range(len(conversations)), sampling.seed)
-    for group in equal_groups(conversations) if sampling.temperature else ():
-        seeds |= {index: seed_integer(sampling.seed, "rank", n) for n, index in enumerate(group) if n}
-    return seeds
 
 
 class _Message(BaseModel):

@@ -1,90 +1,117 @@
-"""Client of `policy.chat.transformers_child`: requests and replies are lines of JSON on its pipes."""
+"""Engine on Hugging Face transformers: a child process, asked over a pipe.
 
+The child is this module: `python -m policy.chat.transformers_engine PIPE SOURCE DTYPE BATCH_SIZE`.
+"""
+
+import os
 import subprocess
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+import sys
+from collections.abc import Sequence
+from multiprocessing.connection import Connection, Pipe
+from typing import Any
 
 from envgen.errors import ModelError
-from envgen.frozen import Frozen
 from envgen.processes import ended
-from policy.chat.contract import Completion, Conversation, Progress, Sampling
+from policy.chat.contract import Conversation, Progress, Sampling
 from policy.chat.engine import EndedError, Engine
-from policy.chat.engine_config import EngineConfig
-from policy.child import close_pipes, start_piped, stop_child
+from policy.child import start_child, stop_child
 
-CHILD = "policy.chat.transformers_child"
-
-
-class Request(Frozen):
-    """Conversations to complete, or token sequences to score."""
-
-    conversations: tuple[Conversation, ...] = ()
-    sampling: Sampling | None = None
-    sequences: tuple[list[int], ...] = ()
-
-
-class Reply(Frozen):
-    """A part of the answer to a request; the last reply to it is `done` or has an error."""
-
-    completions: dict[int, Completion] = {}
-    """New completions by their index in the request."""
-    scores: list[list[float]] = []
-    done: bool = False
-    error: str | None = None
-    ends: bool = False
-    """Whether the child ends after this error."""
+NEW, DONE, REFUSED, FAILED = "new", "done", "refused", "failed"
+"""Kinds of a reply: new completions by their index in the request, the result, the text of a ModelError, and
+that of another error, which ends the child. All but the first are the last reply to a request."""
 
 
 class TransformersEngine(Engine):
     """One child process that answers on Hugging Face transformers."""
 
-    def __init__(self, source: str, config: EngineConfig, log_path: Path) -> None:
-        super().__init__(source, config, log_path)
-        self._child: subprocess.Popen[bytes] | None = None
+    _child: subprocess.Popen[bytes] | None = None
+    _pipe: Connection
 
     @property
     def pid(self) -> int | None:
         """The process, if it runs."""
         return self._child and self._child.pid
 
+    def _start(self) -> subprocess.Popen[bytes]:
+        self.log_path.parent.mkdir(parents=True, exist_ok=True)
+        self._pipe, theirs = Pipe()
+        arguments = [str(theirs.fileno()), self.source, self.config.dtype, str(self.config.batch_size)]
+        options = {"stdin": subprocess.DEVNULL, "pass_fds": [theirs.fileno()]}
+        with theirs, open(self.log_path, "ab") as log:
+            module = "policy.chat.transformers_engine"
+            return start_child(module, arguments, stdout=log, stderr=log, **options)
+
     def _complete(
         self, conversations: Sequence[Conversation], sampling: Sampling, progress: Progress
     ) -> None:
-        for reply in self._ask(Request(conversations=tuple(conversations), sampling=sampling)):
-            progress(reply.completions)
+        self._ask("complete", (conversations, sampling), progress)
 
     def _score(self, sequences: Sequence[Sequence[int]]) -> list[list[float]]:
-        request = Request(sequences=tuple(map(list, sequences)))
-        return [scores for reply in self._ask(request) for scores in reply.scores]
+        return self._ask("score", (sequences,))
 
-    def _ask(self, request: Request) -> Iterator[Reply]:
-        """The replies to a request, up to the last one."""
-        if self._child is None:
-            self.log_path.parent.mkdir(parents=True, exist_ok=True)
-            arguments = [self.source, self.config.dtype, str(self.config.batch_size)]
-            self._child = start_piped(CHILD, arguments, {}, errors=self.log_path)
-        child = self._child
-        assert child.stdin is not None
-        assert child.stdout is not None
+    def _ask(self, method: str, arguments: tuple[Any, ...], progress: Progress = lambda new: None) -> Any:
+        """Return what a method of the child's `TransformersModel` returns; EndedError, ModelError."""
+        self._child = self._child or self._start()
+        kind, value = self._exchange((method, arguments))
+        while kind == NEW:
+            progress(value)
+            kind, value = self._exchange()
+        if kind == FAILED:
+            self.close()
+        if kind != DONE:
+            raise ModelError(value)
+        return value
+
+    def _exchange(self, request: object = None) -> tuple[str, Any]:
+        """Send a request, if there is one, and return the next reply."""
+        assert self._child is not None
         try:
-            child.stdin.write(request.model_dump_json(exclude_defaults=True).encode() + b"\n")
-            child.stdin.flush()
-        except BrokenPipeError:
-            raise EndedError(ended(child.wait())) from None
-        while (line := child.stdout.readline()).endswith(b"\n"):
-            reply = Reply.model_validate_json(line)
-            if reply.error is not None:
-                if reply.ends:
-                    self.close()
-                raise ModelError(reply.error)
-            yield reply
-            if reply.done:
-                return
-        raise EndedError(ended(child.wait()))
+            if request is not None:
+                self._pipe.send(request)
+            return self._pipe.recv()
+        except (EOFError, ConnectionError):
+            raise EndedError(ended(self._child.wait())) from None
 
     def close(self) -> None:
         """End the child and all that it started."""
         if self._child is not None:
             stop_child(self._child)
-            close_pipes(self._child)
+            self._pipe.close()
             self._child = None
+
+
+def main(pipe: Connection, source: str, dtype: str, batch_size: int) -> None:
+    """Answer one request after the other until the pipe closes; an error that is no ModelError ends it."""
+    from policy.chat.transformers_model import TransformersModel
+
+    model: TransformersModel | None = None
+    while True:
+        try:
+            method, arguments = pipe.recv()
+        except EOFError:
+            return
+        try:
+            if model is None:
+                _log(f"loads {source}")
+                model = TransformersModel(source, batch_size=batch_size, dtype=dtype)
+            if method == "complete":
+                conversations, sampling = arguments
+                _log(f"completes {len(conversations)} conversations by up to {sampling.max_tokens} tokens")
+                model.complete(*arguments, lambda new: pipe.send((NEW, new)))
+                pipe.send((DONE, None))
+            else:
+                pipe.send((DONE, model.score(*arguments)))
+        except ModelError as error:
+            pipe.send((REFUSED, str(error)))
+        except Exception as error:
+            words = "out of memory" if isinstance(error, MemoryError) and not str(error) else str(error)
+            pipe.send((FAILED, f"{source}: {type(error).__name__}: {words}"))
+            raise
+
+
+def _log(words: str) -> None:
+    print(f"engine {os.getpid()}: {words}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main(Connection(int(sys.argv[1])), sys.argv[2], sys.argv[3], int(sys.argv[4]))

@@ -2,22 +2,31 @@
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import torch
 from torch.nn.utils.rnn import pad_sequence
-from transformers import AutoModelForCausalLM, GenerationConfig, LogitsProcessor, LogitsProcessorList
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    GenerationConfig,
+    LogitsProcessor,
+    LogitsProcessorList,
+)
 
 from envgen.errors import ModelError, shown
 from envgen.seeds import seed_integer
+from envgen.terminal import printable
 from policy.chat.contract import Completion, Conversation, Progress, Sampling, equal_groups
-from policy.chat.tokenizer import end_tokens, load_tokenizer, loading, refused
 from policy.checkpoints import resolve_model
-from policy.grpo.cpu import decode
+from policy.cpu import decode
 
+QUOTED = 600
+"""Maximum length of a library's words in an error message."""
 ONE_THREAD = 4_000_000
 """Parameters up to which a CPU computes with one thread, unless the user says otherwise: `make demo`, with
 one million, takes 4 min 30 s with one thread of two and 5 min 15 s with both."""
@@ -70,7 +79,7 @@ class TransformersModel:
         for first in range(0, len(questions), self.batch_size):
             batch = questions[first : first + self.batch_size]
             rows = self._generate(batch, sampling)
-            new = {one.index: self._completion(one, row) for one, row in zip(batch, rows, strict=True)}
+            new = {q.index: self._completion(q, row) for q, row in zip(batch, rows, strict=True)}
             completions |= new
             if progress:
                 progress(new)
@@ -113,8 +122,11 @@ class TransformersModel:
         ).to(self.device)
         processors = LogitsProcessorList()
         if sampling.json_schema is not None:
+            from xgrammar.contrib.hf import LogitsProcessor as SchemaProcessor
+
             schema = json.dumps(sampling.json_schema)
-            processors.append(_schema_processor(self.tokenizer, self.model.config.vocab_size, schema))
+            grammar = _compiled(self.tokenizer, self.model.config.vocab_size, schema)
+            processors.append(SchemaProcessor(grammar))
         if sampling.temperature > 0:
             processors.append(_Draw(sampling.temperature, [question.seed for question in batch], self.device))
         options = {
@@ -157,12 +169,6 @@ class _Draw(LogitsProcessor):
         return scores / self.temperature - noise.log_()
 
 
-def _schema_processor(tokenizer: Any, vocab_size: int, schema: str) -> Any:
-    from xgrammar.contrib.hf import LogitsProcessor as SchemaProcessor
-
-    return SchemaProcessor(_compiled(tokenizer, vocab_size, schema))
-
-
 @lru_cache(maxsize=8)
 def _compiled(tokenizer: Any, vocab_size: int, schema: str) -> Any:
     import xgrammar
@@ -182,7 +188,7 @@ def token_logprobs(
     One padded forward pass for as many sequences as make `at_once` tokens, at least one; the softmax in
     float32.
     """
-    found: dict[int, list[float]] = {}
+    logprobs: dict[int, list[float]] = {}
     order = sorted(range(len(sequences)), key=lambda index: len(sequences[index]))
     size = max(1, at_once // len(sequences[order[-1]])) if order else 1
     for first in range(0, len(order), size):
@@ -193,19 +199,19 @@ def token_logprobs(
         mask = pad_sequence([torch.ones_like(row) for row in rows], batch_first=True)
         logits = model(input_ids=ids, attention_mask=mask).logits
         for row, index, scores in zip(rows, batch, logits, strict=True):
-            known = scores[: len(row) - 1].float().log_softmax(dim=-1)
-            found[index] = known.gather(1, row[1:, None])[:, 0].tolist()
-    return [found[index] for index in range(len(sequences))]
+            predicted = scores[: len(row) - 1].float().log_softmax(dim=-1)
+            logprobs[index] = predicted.gather(1, row[1:, None])[:, 0].tolist()
+    return [logprobs[index] for index in range(len(sequences))]
 
 
 def load(source: str, dtype: str = "auto") -> tuple[Any, Any]:
     """Model and tokenizer of a checkpoint directory or hub id; ModelError says what is missing."""
     tokenizer = load_tokenizer(source)
-    with loading(source):
+    with refused(f"{source}: cannot be loaded"):
         options = {"dtype": dtype, "trust_remote_code": False, "output_loading_info": True}
-        both: Any = AutoModelForCausalLM.from_pretrained(resolve_model(source), **options)
-        model, found = both
-    if missing := sorted(found["missing_keys"]):
+        loaded: Any = AutoModelForCausalLM.from_pretrained(resolve_model(source), **options)
+        model, report = loaded
+    if missing := sorted(report["missing_keys"]):
         # They would be drawn at random, and nobody would notice.
         raise ModelError(
             f"{source}: its files lack {len(missing)} of its weights, as {shown(missing[0])}; get them anew"
@@ -213,3 +219,44 @@ def load(source: str, dtype: str = "auto") -> tuple[Any, Any]:
     if model.num_parameters() <= ONE_THREAD and "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(1)
     return model, tokenizer
+
+
+def load_tokenizer(source: str) -> Any:
+    """The tokenizer of a checkpoint or hub id; ModelError if it does not load or has no chat template."""
+    with refused(f"{source}: cannot be loaded"):
+        tokenizer = AutoTokenizer.from_pretrained(
+            resolve_model(source), padding_side="left", trust_remote_code=False
+        )
+        if tokenizer.pad_token is None:
+            tokenizer.pad_token = tokenizer.eos_token
+    if tokenizer.chat_template is None:
+        raise ModelError(f"{source}: its tokenizer has no chat template; use an instruction-tuned model")
+    with refused(f"{source}: its chat template cannot be used"):
+        chat_tokens(tokenizer, ["Hello"])
+    return tokenizer
+
+
+def chat_tokens(tokenizer: Any, questions: Sequence[str]) -> list[list[int]]:
+    """Token ids of each question as the only turn of a user, up to where the answer begins."""
+    turns = [[{"role": "user", "content": question}] for question in questions]
+    texts = tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
+    return tokenizer(texts, add_special_tokens=False)["input_ids"]
+
+
+@contextmanager
+def refused(what: str) -> Iterator[None]:
+    """Turn whatever a library raises into a ModelError that starts with `what`."""
+    try:
+        yield
+    except ModelError:
+        raise
+    except Exception as error:  # libraries raise anything about damaged and hostile files
+        words = printable(f"{type(error).__name__}: {error}")
+        raise ModelError(f"{what}: {words if len(words) <= QUOTED else words[:QUOTED] + '...'}") from None
+
+
+def end_tokens(configured: int | list[int] | None) -> set[int]:
+    """Ids of the tokens that end an answer, from the `eos_token_id` of a generation config."""
+    if configured is None:
+        return set()
+    return set(configured) if isinstance(configured, list) else {configured}

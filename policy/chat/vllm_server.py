@@ -17,18 +17,14 @@ from policy.chat.endpoint import Endpoint
 from policy.chat.engine import EndedError, Engine
 from policy.chat.engine_config import EngineConfig
 from policy.checkpoints import resolve_model
-from policy.child import stop_child
+from policy.child import TAIL_LINES, start_child, stop_child
 from policy.devices import visible_devices
 
 START_SECONDS = 1_800
 """Longest time until the server answers: it may have to download and compile a large model."""
 REQUEST_SECONDS = 3_600
-TAIL_LINES = 15
 _NAME = "policy"
 """Name of the model at the server."""
-# vLLM's core outlives a server that is killed: the shell ends the process group when the server ends, or when
-# this process, which holds the other end of its standard input, does.
-_GROUP = 'exec 3<&0; (read _ <&3; kill -KILL 0) & "$@" 3<&- </dev/null; kill -KILL 0'
 # `vllm serve` of the package for CPUs fails, as it asks for the metadata of a package named vllm.
 _MODULE = "vllm.entrypoints.openai.api_server"
 _DEFAULTS = {
@@ -93,9 +89,7 @@ class VllmEngine(Engine):
     def close(self) -> None:
         """Stop the server."""
         if self._server is not None:
-            assert self._server.stdin is not None
             stop_child(self._server)
-            self._server.stdin.close()
             self._server = None
 
     def _start(self) -> None:
@@ -107,17 +101,12 @@ class VllmEngine(Engine):
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
         self._url = f"http://127.0.0.1:{port}/v1"
-        environment = {**_DEFAULTS, **os.environ, "VLLM_API_KEY": self._key, "PYTHONPATH": ""}
-        command = [self.python, "-P", "-m", _MODULE, *arguments(resolve_model(self.source), self.config)]
+        environment = {name: os.environ.get(name, value) for name, value in _DEFAULTS.items()}
+        environment["VLLM_API_KEY"] = self._key
+        command = [*arguments(resolve_model(self.source), self.config), "--host", "127.0.0.1"]
         with open(self.log_path, "ab") as log:
-            self._server = subprocess.Popen(
-                ["/bin/sh", "-c", _GROUP, "vllm", *command, "--host", "127.0.0.1", "--port", str(port)],
-                env=environment,
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=log,
-                process_group=0,
-            )
+            options = {"python": self.python, "stdin": subprocess.DEVNULL, "stdout": log, "stderr": log}
+            self._server = start_child(_MODULE, [*command, "--port", str(port)], environment, **options)
         deadline = time.monotonic() + START_SECONDS
         while not _healthy(port):
             if self._server.poll() is not None or time.monotonic() > deadline:

@@ -25,11 +25,10 @@ from envgen.files import move_directory, write_json
 from envgen.processes import end_with_parent
 from envgen.rows import instance_schema
 from policy.chat.transformers_model import load
-from policy.child import tell
+from policy.child import OUT_OF_MEMORY, is_out_of_memory, tell
+from policy.cpu import can_share, generate_shared, log_probabilities, pack
 from policy.grpo.canary import CANARY
 from policy.grpo.check import grpo_arguments
-from policy.grpo.cpu import can_share, generate_shared, log_probabilities, pack
-from policy.grpo.out_of_memory import OUT_OF_MEMORY, is_out_of_memory
 from policy.grpo.progress import ProgressLines
 from policy.grpo.rewards import reward_functions
 from policy.grpo.saving import canary_of, save

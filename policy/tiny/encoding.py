@@ -4,21 +4,17 @@ from collections.abc import Iterator
 from typing import Any
 
 from envgen.errors import ModelError
-from policy.chat.tokenizer import after_answer, end_tokens
+from policy.chat.transformers_model import chat_tokens, end_tokens
 from policy.tiny.corpus import Example
 
 NO_LABEL = -100
+_ANSWER = "some answer"
 
 
 def encoded(drawn: Iterator[list[Example]], tokenizer: Any, end: int) -> Iterator[dict[str, Any]]:
-    """Batches as token ids, with a loss on the answers and the token `end` behind them alone.
-
-    The question is what the chat template makes of it when the model is asked.
-    """
+    """Batches as token ids, with a loss on the answers and the token `end` after them alone."""
     for batch in drawn:
-        messages = [[{"role": "user", "content": question}] for question, _ in batch]
-        asked: Any = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
-        questions: Any = tokenizer(asked, add_special_tokens=False)["input_ids"]
+        questions = chat_tokens(tokenizer, [question for question, _ in batch])
         answers: Any = tokenizer([text for _, text in batch], add_special_tokens=False)["input_ids"]
         pairs = [(question, [*answer, end]) for question, answer in zip(questions, answers, strict=True)]
         yield {
@@ -28,16 +24,19 @@ def encoded(drawn: Iterator[list[Example]], tokenizer: Any, end: int) -> Iterato
 
 
 def end_of_answer(tokenizer: Any, configured: int | list[int] | None) -> int:
-    """The token that ends an answer: the one that the chat template puts behind it, if generation ends there.
+    """The token that ends an answer: the one that the chat template puts after it, if generation ends there.
 
     Else the tokenizer's own end. `configured` are the end tokens of the model's generation config; ModelError
     if it has none.
     """
     ends = end_tokens(configured)
-    found = [token for token in (*after_answer(tokenizer), tokenizer.eos_token_id, *ends) if token in ends]
-    if not found:
-        raise ModelError(
-            f"{tokenizer.name_or_path}: its generation config names no token that ends an answer"
-            " (eos_token_id); add it to generation_config.json"
-        )
-    return found[0]
+    turns = [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": _ANSWER}]
+    after = tokenizer.apply_chat_template(turns, tokenize=False).rpartition(_ANSWER)[2]
+    candidates = (*tokenizer(after, add_special_tokens=False)["input_ids"], tokenizer.eos_token_id, *ends)
+    for token in candidates:
+        if token in ends:
+            return token
+    raise ModelError(
+        f"{tokenizer.name_or_path}: its generation config names no token that ends an answer (eos_token_id); "
+        "add it to generation_config.json"
+    )

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from policy.child import is_out_of_memory
 from policy.grpo.canary import Canary, difference
-from policy.grpo.out_of_memory import is_out_of_memory, memory_advice
+from policy.grpo.launch import memory_advice
 from policy.grpo.train_spec import TrainingSettings, deciding_options, last_checkpoint
 
 

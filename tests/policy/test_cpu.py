@@ -11,8 +11,7 @@ from transformers import DynamicCache, Qwen3Config, Qwen3ForCausalLM
 from trl.trainer.utils import add_fused_lm_head
 
 from policy.checkpoints import resolve_model
-from policy.grpo import training
-from policy.grpo.cpu import (
+from policy.cpu import (
     NO_LABEL,
     can_share,
     decode,
@@ -22,6 +21,7 @@ from policy.grpo.cpu import (
     log_probabilities,
     pack,
 )
+from policy.grpo import training
 
 VOCABULARY, PADDING = 50, 0
 PROMPTS, ANSWERS = (5, 3, 8), (4, 1, 0, 6, 6, 2)

@@ -10,7 +10,7 @@ from support.tiny_chat_model import SPECIAL, TEMPLATE, write_chat_model
 from torch import nn
 
 from envgen.errors import ModelError
-from policy.chat.tokenizer import load_tokenizer
+from policy.chat.transformers_model import load_tokenizer
 from policy.tiny import corpus
 from policy.tiny.corpus import (
     Example,
