@@ -33,6 +33,8 @@ _VLLM_PYTHON = Path(".venv-vllm") / "bin" / "python"
 """The interpreter that `make vllm` installs, in the working directory or beside the project."""
 OUT_OF_MEMORY = "out_of_memory"
 """Key of the progress entry in which a child says that memory ran out."""
+WARNING = "warning"
+"""Key of a text that the parent logs."""
 _NO_MEMORY = (
     "out of memory",
     "can't allocate memory",

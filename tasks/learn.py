@@ -16,9 +16,8 @@ from infra.runs.stage import RESUMED, Stage
 from infra.runs.steps import StepRecord, run_step, step_key
 from policy.chat.answers import KeptAnswers
 from policy.chat.contract import Sampling
-from policy.child import OUT_OF_MEMORY, run_child, vllm_python
+from policy.child import OUT_OF_MEMORY, WARNING, run_child, vllm_python
 from policy.evaluation import Changes, evaluate, valid_gains
-from policy.grpo.canary import TOLERANCE, difference
 from policy.grpo.launch import checkpoint_form, launcher, memory_advice, process_count
 from policy.grpo.train_spec import (
     CHECKPOINT,
@@ -35,7 +34,7 @@ from tasks.run import close_engine, engine, log, reporting, task_options
 
 @task(**task_options("train"))
 def train(run: RunRef, stage: int, data: StepRecord, parent: int) -> StepRecord:
-    """GRPO in child processes from the policy of stage `parent`: weights, training log and canary."""
+    """GRPO in child processes from the policy of stage `parent`: weights and training log."""
     preset, files = run.preset, run.stage(stage)
     options = {**preset.trl, "num_train_epochs": preset.epochs}
     decides = {
@@ -59,12 +58,11 @@ def train(run: RunRef, stage: int, data: StepRecord, parent: int) -> StepRecord:
         seed=decides["seed"],
         training=preset.training,
     )
-    outputs = (CHECKPOINT, Stage.train_log.name, Stage.canary.name)
     record = run_step(
         files.directory,
         "train",
         decides,
-        outputs,
+        (CHECKPOINT, Stage.train_log.name),
         lambda: _train(run, stage, spec),
         facts=lambda: _facts(work),
     )
@@ -85,6 +83,8 @@ def _train(run: RunRef, stage: int, spec: TrainSpec) -> None:
 
     def progress(entry: dict[str, Any]) -> None:
         out_of_memory.extend([entry[OUT_OF_MEMORY]] if OUT_OF_MEMORY in entry else [])
+        if WARNING in entry:
+            log.warning("stage %d: %s", stage, entry[WARNING])
         show(entry)
 
     log_path = run.stage(stage).log("training")
@@ -129,17 +129,10 @@ def evaluate_start(run: RunRef, validation: StepRecord) -> StepRecord:
 
 @task(**task_options("evaluate"))
 def evaluate_stage(run: RunRef, stage: int, checkpoint: StepRecord, validation: StepRecord) -> StepRecord:
-    """Rollouts of a stage's checkpoint on the validation set, after a check that these are the weights that
-    answer."""
+    """Rollouts of a stage's checkpoint on the validation set."""
     files, decides = run.stage(stage), _decides(run, validation, "checkpoint", checkpoint.outputs[CHECKPOINT])
-
-    def body() -> None:
-        _check_weights(run, stage)
-        _evaluate(run, stage)
-
-    return run_step(
-        files.directory, "evaluate", decides, (Stage.rollouts.name,), body, kept=files.partial.name
-    )
+    outputs, kept = (Stage.rollouts.name,), files.partial.name
+    return run_step(files.directory, "evaluate", decides, outputs, lambda: _evaluate(run, stage), kept=kept)
 
 
 def _decides(run: RunRef, validation: StepRecord, role: str, identity: str) -> dict[str, Any]:
@@ -151,21 +144,6 @@ def _decides(run: RunRef, validation: StepRecord, role: str, identity: str) -> d
         "answer": preset.max_answer_tokens,
         **preset.engine.decides,
     }
-
-
-def _check_weights(run: RunRef, stage: int) -> None:
-    """Log a warning if the engine scores fixed texts otherwise than the trainer did."""
-    files, preset = run.stage(stage), run.preset
-    model = engine(run.policy(stage), preset.engine, files.log("engine"))
-    off = difference(files.canary, model.score)
-    if off > TOLERANCE:
-        log.warning(
-            "stage %d: log-probabilities of engine and trainer differ by %.2g nats a token (expected: %g);"
-            " compare engine.dtype with training.dtype",
-            stage,
-            off,
-            TOLERANCE,
-        )
 
 
 def _evaluate(run: RunRef, stage: int) -> None:

@@ -39,7 +39,7 @@ REMOVED_FIELDS = {
     "engineer.pilot_score": "configs are no longer scored ahead of training; remove it",
     "engineer.pilot_steps": "configs are no longer scored ahead of training; remove it",
     "engineer.pilot_validation": "configs are no longer scored ahead of training; remove it",
-    "training.canary": "differences of log-probabilities are only logged; remove it",
+    "training.canary": "differences of a merged adapter are only logged; remove it",
 }
 """Dotted field that older presets may set -> what to do instead."""
 

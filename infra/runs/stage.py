@@ -22,7 +22,6 @@ from envgen.frozen import Frozen
 from infra.runs.results import Decision
 from infra.runs.steps import REDO, check_recorded
 from policy.evaluation import Changes
-from policy.grpo.canary import CANARY, Canary
 from policy.grpo.train_log import read_train_log
 from policy.grpo.train_spec import CHECKPOINT, TRAIN_LOG
 from policy.rollouts import read_rollouts, write_rollouts
@@ -131,7 +130,6 @@ class Stage(Evaluation):
     config = json_file("config.json", EnvConfig)
     train = File("train.parquet", read_dataset, write_dataset, keep=1)
     train_log = File(TRAIN_LOG, read_train_log)
-    canary = json_file(CANARY, Canary)
     changes = json_file("changes.json", Changes)
     gate = json_file("gate.json", GateDecision)
     proposal = json_file("proposal.json", Proposal)

@@ -2,9 +2,8 @@
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar
 
 from envgen.errors import ModelError
 from policy.chat.contract import Completion, Conversation, Progress, Sampling, complete_missing
@@ -12,7 +11,6 @@ from policy.chat.engine_config import EngineConfig
 from policy.child import is_out_of_memory, vllm_python
 
 _log = logging.getLogger("envwright.engine")
-_T = TypeVar("_T")
 
 
 class EndedError(Exception):
@@ -34,50 +32,32 @@ class Engine(ABC):
         """Complete every conversation in order; a second process is asked only for what is missing."""
         completions: dict[int, Completion] = {}
         report = progress or (lambda new: None)
-        self._restarted_once(
-            lambda: complete_missing(self._complete, conversations, sampling, completions, report)
-        )
+        for last in (False, True):
+            try:
+                complete_missing(self._complete, conversations, sampling, completions, report)
+                break
+            except EndedError as error:
+                self.close()
+                ended = f"{self.source}: the process that runs the model {error}; its output is in"
+                if last:
+                    less = f"if it lacks memory, {self.config.less_memory}"
+                    raise ModelError(f"{ended} {self.log_path}; {less}") from None
+                _log.warning("%s %s; it is started again", ended, self.log_path)
+            except ModelError as error:
+                if not is_out_of_memory(error):
+                    raise
+                advice = f"{self.config.less_memory}. Its output is in {self.log_path}"
+                raise ModelError(f"{error}; {advice}") from None
+            except BaseException:
+                self.close()  # its further answers belong to no later call
+                raise
         return [completions[index] for index in range(len(conversations))]
 
-    def score(self, sequences: Sequence[Sequence[int]]) -> list[list[float]]:
-        """For each sequence of n >= 1 token ids the n - 1 log-probabilities of its tokens after the first.
-
-        They are in nats, at temperature 1. ModelError if a sequence is empty or too long for the model.
-        """
-        return self._restarted_once(lambda: self._score(sequences))
-
-    def _restarted_once(self, call: Callable[[], _T]) -> _T:
-        try:
-            return self._call(call)
-        except EndedError as error:
-            _log.warning("%s; it is started again", self._ended(error))
-        try:
-            return self._call(call)
-        except EndedError as error:
-            less = f"if it lacks memory, {self.config.less_memory}"
-            raise ModelError(f"{self._ended(error)}; {less}") from None
-
-    def _call(self, call: Callable[[], _T]) -> _T:
-        try:
-            return call()
-        except ModelError as error:
-            if not is_out_of_memory(error):
-                raise
-            advice = f"{self.config.less_memory}. Its output is in {self.log_path}"
-            raise ModelError(f"{error}; {advice}") from None
-        except BaseException:
-            self.close()  # its further answers belong to no later call
-            raise
-
-    def _ended(self, error: EndedError) -> str:
-        return f"{self.source}: the process that runs the model {error}; its output is in {self.log_path}"
-
     @abstractmethod
-    def _complete(self, conversations: Sequence[Conversation], sampling: Sampling, progress: Progress) -> Any:
+    def _complete(
+        self, conversations: Sequence[Conversation], sampling: Sampling, progress: Progress
+    ) -> None:
         """Report the completion of every conversation; EndedError, ModelError."""
-
-    @abstractmethod
-    def _score(self, sequences: Sequence[Sequence[int]]) -> list[list[float]]: ...
 
     @abstractmethod
     def close(self) -> None:

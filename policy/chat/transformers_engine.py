@@ -17,8 +17,8 @@ from policy.chat.engine import EndedError, Engine
 from policy.child import start_child, stop_child
 
 NEW, DONE, REFUSED, FAILED = "new", "done", "refused", "failed"
-"""Kinds of a reply: new completions by their index in the request, the result, the text of a ModelError, and
-that of another error, which ends the child. All but the first are the last reply to a request."""
+"""Kinds of a reply: new completions by their index in the request, the end of the request, the text of a
+ModelError, and that of another error, which ends the child."""
 
 
 class TransformersEngine(Engine):
@@ -44,15 +44,8 @@ class TransformersEngine(Engine):
     def _complete(
         self, conversations: Sequence[Conversation], sampling: Sampling, progress: Progress
     ) -> None:
-        self._ask("complete", (conversations, sampling), progress)
-
-    def _score(self, sequences: Sequence[Sequence[int]]) -> list[list[float]]:
-        return self._ask("score", (sequences,))
-
-    def _ask(self, method: str, arguments: tuple[Any, ...], progress: Progress = lambda new: None) -> Any:
-        """Return what a method of the child's `TransformersModel` returns; EndedError, ModelError."""
         self._child = self._child or self._start()
-        kind, value = self._exchange((method, arguments))
+        kind, value = self._exchange((conversations, sampling))
         while kind == NEW:
             progress(value)
             kind, value = self._exchange()
@@ -60,7 +53,6 @@ class TransformersEngine(Engine):
             self.close()
         if kind != DONE:
             raise ModelError(value)
-        return value
 
     def _exchange(self, request: object = None) -> tuple[str, Any]:
         """Send a request, if there is one, and return the next reply."""
@@ -87,20 +79,16 @@ def main(pipe: Connection, source: str, dtype: str, batch_size: int) -> None:
     model: TransformersModel | None = None
     while True:
         try:
-            method, arguments = pipe.recv()
+            conversations, sampling = pipe.recv()
         except EOFError:
             return
         try:
             if model is None:
                 _log(f"loads {source}")
                 model = TransformersModel(source, batch_size=batch_size, dtype=dtype)
-            if method == "complete":
-                conversations, sampling = arguments
-                _log(f"completes {len(conversations)} conversations by up to {sampling.max_tokens} tokens")
-                model.complete(*arguments, lambda new: pipe.send((NEW, new)))
-                pipe.send((DONE, None))
-            else:
-                pipe.send((DONE, model.score(*arguments)))
+            _log(f"completes {len(conversations)} conversations by up to {sampling.max_tokens} tokens")
+            model.complete(conversations, sampling, lambda new: pipe.send((NEW, new)))
+            pipe.send((DONE, None))
         except ModelError as error:
             pipe.send((REFUSED, str(error)))
         except Exception as error:

@@ -9,7 +9,6 @@ from functools import lru_cache
 from typing import Any
 
 import torch
-from torch.nn.utils.rnn import pad_sequence
 from transformers import (
     AutoModelForCausalLM,
     AutoTokenizer,
@@ -30,8 +29,6 @@ QUOTED = 600
 ONE_THREAD = 4_000_000
 """Parameters up to which a CPU computes with one thread, unless the user says otherwise: `make demo`, with
 one million, takes 4 min 30 s with one thread of two and 5 min 15 s with both."""
-SCORED_TOKENS = 8_192
-"""Tokens scored together at most, padding included; their logits over the vocabulary are held in memory."""
 
 
 @dataclass(frozen=True)
@@ -140,16 +137,6 @@ class TransformersModel:
         output = self.model.generate(**inputs, **options, logits_processor=processors)
         return output[:, inputs["input_ids"].shape[1] :].tolist()
 
-    def score(self, sequences: Sequence[Sequence[int]]) -> list[list[float]]:
-        """As `Engine.score`: log-probabilities from one padded forward pass a batch, in float32."""
-        for sequence in sequences:
-            if not sequence or (self.limit and len(sequence) > self.limit):
-                raise ModelError(
-                    f"{self.source}: a sequence of {len(sequence)} tokens cannot be scored; give 1 to "
-                    f"{self.limit or 'any number'}"
-                )
-        return token_logprobs(self.model, sequences, self.device)
-
 
 class _Draw(LogitsProcessor):
     """Makes the largest score a draw at a temperature, by the Gumbel-max trick (1411.0030).
@@ -177,31 +164,6 @@ def _compiled(tokenizer: Any, vocab_size: int, schema: str) -> Any:
     return xgrammar.GrammarCompiler(info).compile_json_schema(
         schema, any_whitespace=False, separators=(",", ":"), strict_mode=True
     )
-
-
-@torch.no_grad()
-def token_logprobs(
-    model: Any, sequences: Sequence[Sequence[int]], device: torch.device | str, at_once: int = SCORED_TOKENS
-) -> list[list[float]]:
-    """For each token sequence the log-probability, in nats, of each token after the first given those before.
-
-    One padded forward pass for as many sequences as make `at_once` tokens, at least one; the softmax in
-    float32.
-    """
-    logprobs: dict[int, list[float]] = {}
-    order = sorted(range(len(sequences)), key=lambda index: len(sequences[index]))
-    size = max(1, at_once // len(sequences[order[-1]])) if order else 1
-    for first in range(0, len(order), size):
-        batch = order[first : first + size]
-        rows = [torch.tensor(sequences[index], device=device) for index in batch]
-        # Padded at the end, where a causal model does not look back from.
-        ids = pad_sequence(rows, batch_first=True)
-        mask = pad_sequence([torch.ones_like(row) for row in rows], batch_first=True)
-        logits = model(input_ids=ids, attention_mask=mask).logits
-        for row, index, scores in zip(rows, batch, logits, strict=True):
-            predicted = scores[: len(row) - 1].float().log_softmax(dim=-1)
-            logprobs[index] = predicted.gather(1, row[1:, None])[:, 0].tolist()
-    return [logprobs[index] for index in range(len(sequences))]
 
 
 def load(source: str, dtype: str = "auto") -> tuple[Any, Any]:

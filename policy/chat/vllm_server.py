@@ -64,28 +64,6 @@ class VllmEngine(Engine):
             self._raise_if_ended()
             raise
 
-    def _score(self, sequences: Sequence[Sequence[int]]) -> list[list[float]]:
-        import openai
-
-        self._start()
-        client = openai.OpenAI(base_url=self._url, api_key=self._key, timeout=REQUEST_SECONDS, max_retries=0)
-        try:
-            choices = client.completions.create(
-                model=_NAME,
-                prompt=[list(sequence) for sequence in sequences],
-                max_tokens=1,
-                temperature=0,
-                extra_body={"prompt_logprobs": 0},
-            ).choices
-        except openai.OpenAIError as error:
-            self._raise_if_ended()
-            raise ModelError(f"{self.source}: vLLM cannot score these sequences: {error}") from None
-        scores: list[list[float]] = []
-        for sequence, choice in zip(sequences, choices, strict=True):
-            logprobs = choice.model_dump()["prompt_logprobs"][1:]  # the first token has none
-            scores.append([row[str(t)]["logprob"] for t, row in zip(sequence[1:], logprobs, strict=True)])
-        return scores
-
     def close(self) -> None:
         """Stop the server."""
         if self._server is not None:

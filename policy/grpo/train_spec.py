@@ -13,7 +13,7 @@ from envgen.registry import EnvironmentSpec
 from policy.grpo.rewards import RewardWeights
 
 CHECKPOINT, TRAIN_LOG = "checkpoint", "train_log.parquet"
-"""What training writes to the directory of its stage, besides the canary."""
+"""What training writes to the directory of its stage."""
 RESERVED_OPTIONS = frozenset(
     {
         "output_dir",
@@ -94,7 +94,7 @@ class TrainSpec(Frozen):
     """Trainer checkpoints and other leftovers of this stage."""
     family: EnvironmentSpec = EnvironmentSpec()
     style: str
-    """Of the canary's prompts."""
+    """Of the prompts of reference answers."""
     rewards: RewardWeights
     trl: dict[str, Any]
     """Options of `trl.GRPOConfig` under their own names."""

@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 import torch
+from accelerate.utils import gather_object
 from datasets import Dataset
 from peft import LoraConfig
 from torch.utils.data import Sampler
@@ -21,17 +22,15 @@ from trl import GRPOTrainer
 
 from envgen.dataset import read_table, write_table
 from envgen.environment import Environment, FaultCount
-from envgen.files import move_directory, write_json
+from envgen.files import move_directory
 from envgen.processes import end_with_parent
 from envgen.rows import instance_schema
 from policy.chat.transformers_model import load
 from policy.child import OUT_OF_MEMORY, is_out_of_memory, tell
 from policy.cpu import can_share, generate_shared, log_probabilities, pack
-from policy.grpo.canary import CANARY
 from policy.grpo.check import grpo_arguments
-from policy.grpo.progress import ProgressLines
 from policy.grpo.rewards import reward_functions
-from policy.grpo.saving import canary_of, save
+from policy.grpo.saving import ProgressLines, save
 from policy.grpo.train_log import TRAIN_LOG_SCHEMA
 from policy.grpo.train_spec import (
     CHECKPOINT,
@@ -42,9 +41,9 @@ from policy.grpo.train_spec import (
     trainer_state,
 )
 
-SUMS = ("advantage", "valid", "answers", "flat")
-"""Sum of the absolute advantages, numbers of valid answers, of answers, and of those in groups without reward
-variance."""
+STRATUM_METRICS = ("answers", "advantage", "valid", "zero_variance")
+"""Number of answers, mean absolute advantage, shares of valid answers and of those in groups without reward
+variance; logged as `strata/STRATUM/METRIC`."""
 ROUNDING = 1e-2
 
 
@@ -56,9 +55,9 @@ class Trainer(GRPOTrainer):
     training.
     """
 
-    def __init__(self, *args: Any, strata: tuple[str, ...], resume: Path | None, **options: Any) -> None:
+    def __init__(self, *args: Any, resume: Path | None, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._strata, self._epochs_done = strata, int(trainer_state(resume)["epoch"]) if resume else 0
+        self._epochs_done = int(trainer_state(resume)["epoch"]) if resume else 0
         # Processes that pass through the model a different number of times would wait for each other.
         alone = self.accelerator.device.type == "cpu" and self.accelerator.num_processes == 1
         model = self.model if isinstance(self.model, PreTrainedModel) else None
@@ -66,7 +65,6 @@ class Trainer(GRPOTrainer):
         if self._shares:
             setattr(self.model, "generate", partial(generate_shared, self.model))  # noqa: B010
         self._advantages: torch.Tensor | None = None
-        self._valid: torch.Tensor | None = None
 
     def _get_train_sampler(self, dataset: Dataset | None = None) -> Sampler:
         sampler = super()._get_train_sampler(dataset)
@@ -107,47 +105,49 @@ class Trainer(GRPOTrainer):
         )
         return log_probs, entropies, None
 
-    def _calculate_rewards(self, *args: Any) -> torch.Tensor:
-        rewards = super()._calculate_rewards(*args)
-        self._valid = rewards[:, self.reward_func_names.index("valid")]
-        return rewards
-
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         output = super()._generate_and_score_completions(inputs)
-        advantages = output["advantages"]
-        of = torch.tensor([self._strata.index(row["stratum"]) for row in inputs], device=advantages.device)
-        # A group may lie across processes: its answers are next to each other only when all are gathered.
-        of, advantages = (torch.as_tensor(self.accelerator.gather(one)) for one in (of, advantages))
-        assert self._valid is not None  # these are gathered already
-        group = int(self.num_generations or 1)
-        sums = stratum_sums(of, advantages, self._valid, strata=len(self._strata), group=group)
-        # Every stratum each time: TRL averages a step's entries, which leaves a sum over a count as it is.
-        for stratum, entries in zip(self._strata, sums.tolist(), strict=True):
-            for name, value in zip(SUMS, entries, strict=True):
-                self._metrics["train"][f"strata/{stratum}/{name}"].append(value)
+        # TRL has gathered these: a group may lie across processes.
+        advantages, valid = (
+            torch.tensor(list(values), dtype=torch.float64)
+            for values in (self._logs["advantages"], self._logs["rewards"]["valid"])
+        )
+        strata, group = gather_object([row["stratum"] for row in inputs]), int(self.num_generations or 1)
+        metrics = self._metrics["train"]
+        for stratum, values in stratum_metrics(strata, advantages, valid, group).items():
+            for name, value in zip(STRATUM_METRICS, values, strict=True):
+                metrics[f"strata/{stratum}/{name}"].append(value)
         # TRL takes the rounding of a mean of equal rewards, as of eight times 0.3, for a difference.
-        totals = dict(zip(SUMS, sums.sum(dim=0).tolist(), strict=True))
-        self._metrics["train"]["frac_reward_zero_std"][-1] = totals["flat"] / totals["answers"]
+        metrics["frac_reward_zero_std"][-1] = float(without_variance(advantages, group).double().mean())
         return output
 
 
-def stratum_sums(
-    of: torch.Tensor, advantages: torch.Tensor, valid: torch.Tensor, strata: int, group: int
-) -> torch.Tensor:
-    """For each stratum the entries of `SUMS`, shape (strata, 4); `group` answers in a row share a prompt.
+def stratum_metrics(
+    strata: list[str], advantages: torch.Tensor, valid: torch.Tensor, group: int
+) -> dict[str, list[float]]:
+    """The values of `STRATUM_METRICS` of each stratum; `group` answers in a row share a prompt.
 
-    `of`, numbers of strata, `advantages` and `valid`, 0 or 1, have shape (answers,). A group is flat if no
-    advantage in it exceeds rounding: with rewards that differ, the largest is at least half of their range,
-    or 1 where advantages are scaled.
+    `strata`, `advantages` and `valid`, 0 or 1, have one entry an answer.
     """
-    inside = of == torch.arange(strata, device=of.device)[:, None]
-    flat = (advantages.view(-1, group).abs().amax(dim=1) < ROUNDING).repeat_interleave(group)
-    counted = (inside * advantages.abs(), inside * valid, inside, inside & flat)
-    return torch.stack([values.sum(dim=1) for values in counted], dim=1)
+    columns = torch.stack([advantages.abs(), valid, without_variance(advantages, group).double()])
+    metrics = {}
+    for stratum in dict.fromkeys(strata):
+        inside = torch.tensor([name == stratum for name in strata])
+        metrics[stratum] = [int(inside.sum()), *columns[:, inside].mean(dim=1).tolist()]
+    return metrics
+
+
+def without_variance(advantages: torch.Tensor, group: int) -> torch.Tensor:
+    """Which answers are in groups whose rewards are all equal, [answers], bool.
+
+    These are groups in which no advantage exceeds rounding: with rewards that differ, the largest is at least
+    half of their range, or 1 where advantages are scaled.
+    """
+    return (advantages.view(-1, group).abs().amax(dim=1) < ROUNDING).repeat_interleave(group)
 
 
 def train(spec: TrainSpec) -> None:
-    """Train, then put checkpoint, training log and canary under their final names in `spec.output`.
+    """Train, then put checkpoint and training log under their final names in `spec.output`.
 
     Runs once in each training process.
     """
@@ -166,7 +166,6 @@ def train(spec: TrainSpec) -> None:
         reward_funcs=reward_functions(family, spec.rewards, faults),
         args=arguments,
         train_dataset=training_rows(family, spec.data),
-        strata=family.space.names,
         resume=resume,
         processing_class=tokenizer,
         callbacks=[ProgressLines()],
@@ -177,14 +176,12 @@ def train(spec: TrainSpec) -> None:
         note_resume(spec.work, resume)
     trainer.train(resume_from_checkpoint=str(resume) if resume else None)
     faults.add([], last=True)
-    canary = canary_of(trainer, tokenizer, family, spec)
-    partial = save(trainer, spec)
+    partial = save(trainer, tokenizer, family, spec)
     if trainer.accelerator.is_main_process:
         given = trainer.args
         passes = given.gradient_accumulation_steps * trainer.accelerator.num_processes
         log = training_log(trainer.state.log_history, family.space.names, given.train_batch_size * passes)
         write_table(spec.output / TRAIN_LOG, log)
-        write_json(spec.output / CANARY, canary)
         move_directory(partial, spec.output / CHECKPOINT)
     trainer.accelerator.wait_for_everyone()
 
@@ -215,7 +212,7 @@ def training_log(
             "loss": entry["loss"],
             "completion_tokens": round(entry["completions/mean_length"] * completions_per_step),
             "seconds": entry["step_time"],
-            "strata": _advantages(entry, strata),
+            "strata": _strata(entry, strata),
         }
         for entry in history
         if "reward" in entry
@@ -223,14 +220,13 @@ def training_log(
     return pa.Table.from_pylist(rows, schema=TRAIN_LOG_SCHEMA)
 
 
-def _advantages(entry: dict[str, Any], strata: tuple[str, ...]) -> list[dict[str, Any]]:
-    found = []
-    for stratum in strata:
-        total, valid, answers, flat = (entry[f"strata/{stratum}/{name}"] for name in SUMS)
-        if answers:
-            means = {"advantage": total / answers, "valid": valid / answers, "zero_variance": flat / answers}
-            found.append({"stratum": stratum, "answers": answers, **means})
-    return found
+def _strata(entry: dict[str, Any], strata: tuple[str, ...]) -> list[dict[str, Any]]:
+    """The metrics of each stratum that had answers."""
+    return [
+        {"stratum": stratum, **{name: entry[f"strata/{stratum}/{name}"] for name in STRATUM_METRICS}}
+        for stratum in strata
+        if f"strata/{stratum}/answers" in entry
+    ]
 
 
 def _arguments(spec: TrainSpec) -> Any:

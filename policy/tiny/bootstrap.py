@@ -27,8 +27,7 @@ from policy.chat.transformers_model import TransformersModel, load
 from policy.checkpoints import TAUGHT, was_taught_compact
 from policy.child import tell
 from policy.evaluation import evaluate
-from policy.grpo.progress import ProgressLines
-from policy.grpo.saving import merge_adapter
+from policy.grpo.saving import ProgressLines, merge_adapter
 from policy.grpo.train_spec import last_checkpoint
 from policy.tiny.corpus import READ_BY_TOKENIZER, batches, lesson_examples, read_examples
 from policy.tiny.encoding import encoded, end_of_answer

@@ -83,7 +83,7 @@ ADDED = {
     ),
     "a field that is gone": (
         "training: {canary: warn}",
-        "training.canary: this field is gone; differences of log-probabilities are only logged; remove it",
+        "training.canary: this field is gone; differences of a merged adapter are only logged; remove it",
     ),
     "an unknown engineer": (
         "engineer: {name: oracle}",

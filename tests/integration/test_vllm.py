@@ -1,4 +1,4 @@
-"""A real `vllm serve` on the CPU answers, designs and scores; `make vllm` installs it."""
+"""A real `vllm serve` on the CPU answers and designs; `make vllm` installs it."""
 
 import json
 import os
@@ -58,7 +58,7 @@ def test_a_run_is_evaluated_and_designed_by_a_server_for_each_policy(tmp_path: P
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_a_server_answers_and_scores_like_transformers_and_is_started_again_once(
+def test_a_server_answers_like_transformers_and_is_started_again_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     python = str(vllm_or_skip())
@@ -66,7 +66,6 @@ def test_a_server_answers_and_scores_like_transformers_and_is_started_again_once
     config = EngineConfig(backend="vllm", dtype="float32", batch_size=8, max_model_len=1000)
     engine = VllmEngine(str(TINY_DIRECTORY), config, tmp_path / "engine.log", python)
     here = TransformersModel("tiny", dtype="float32")
-    sequences = [list(range(40, 90)), [7], [3, 5, 8, 13]]
     board = ask("Solve 3x3.\nHoles: none\nAgent 0: (0,0) to (1,1)\nAgent 1: (1,0) to (0,2)")
     other = ask("Solve 4x4.")
     question = ask(design_prompt("V6", random_context(np.random.default_rng(0), MICRO.space), "compact").text)
@@ -74,9 +73,6 @@ def test_a_server_answers_and_scores_like_transformers_and_is_started_again_once
     try:
         greedy = Sampling(max_tokens=40)
         assert engine.complete([board], greedy) == here.complete([board], greedy)
-        scores, expected = engine.score(sequences), here.score(sequences)
-        assert [len(row) for row in scores] == [49, 0, 3]
-        assert np.concatenate(scores) == pytest.approx(np.concatenate(expected), abs=1e-3)
         [design] = engine.complete([question], schema)
         assert parse_answer(design.text, MICRO.space)
         assert design == here.complete([question], schema)[0]

@@ -1,4 +1,4 @@
-"""The log-probability check and the advice after running out of memory."""
+"""The check of a merged adapter, and the advice after running out of memory."""
 
 from pathlib import Path
 
@@ -6,15 +6,28 @@ import pytest
 import torch
 
 from policy.child import is_out_of_memory
-from policy.grpo.canary import Canary, difference
 from policy.grpo.launch import memory_advice
 from policy.grpo.train_spec import TrainingSettings, deciding_options, last_checkpoint
 
 
-def test_the_difference_is_that_of_the_answer_tokens():
-    known = Canary(sequences=[[1, 2, 3, 4], [1, 2, 3]], scores=[[-1.0, -2.0], [-3.0]])
-    engine = [[-9.0, -1.5, -2.0], [-9.0, -2.0]]
-    assert difference(known, lambda sequences: engine) == pytest.approx(0.5)
+def test_a_merged_adapter_that_scores_otherwise_than_the_trainer_is_told(capsys: pytest.CaptureFixture[str]):
+    from policy.chat.transformers_model import load
+    from policy.grpo.saving import check_merged, token_logprobs
+
+    model, _ = load("tiny", "float32")
+    texts = [[5, 9, 2, 7, 30, 31], [40, 41, 42]]
+    for ids in texts:
+        with torch.no_grad():
+            expected = model(torch.tensor([ids])).logits[0].double().log_softmax(-1)
+        chosen = [expected[place, token].item() for place, token in enumerate(ids[1:])]
+        assert token_logprobs(model, ids) == pytest.approx(chosen, abs=1e-5)
+    scored = [(ids, token_logprobs(model, ids)[-2:]) for ids in texts]
+    check_merged(model, scored)
+    assert capsys.readouterr().out.endswith("differ by 0 nats a token\n")
+    check_merged(model, [(ids, [logprob - 0.5 for logprob in logprobs]) for ids, logprobs in scored])
+    said, warning = capsys.readouterr().out.splitlines()
+    assert said.endswith("differ by 0.5 nats a token")
+    assert warning.startswith(f'progress {{"warning": "{said} (expected: at most 0.2); compare')
 
 
 def test_memory_that_runs_out_is_recognised_whoever_says_so():

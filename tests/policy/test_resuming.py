@@ -24,7 +24,7 @@ def spec(folder: Path, **options: object) -> TrainSpec:
 
 
 def _train(spec: TrainSpec, killed_at: int | None) -> None:
-    from policy.grpo.progress import ProgressLines
+    from policy.grpo.saving import ProgressLines
     from policy.grpo.training import train
 
     def kill(self: ProgressLines, args: object, state, *rest: object, **more: object) -> None:

@@ -13,15 +13,16 @@ from policy.grpo.train_log import TRAIN_LOG_SCHEMA, read_train_log, stratum_mean
 from policy.grpo.train_spec import TrainingSettings
 
 
-def test_advantages_and_valid_answers_are_summed_by_stratum():
+def test_advantages_and_valid_answers_are_averaged_by_stratum():
     import torch
 
-    from policy.grpo.training import stratum_sums
+    from policy.grpo.training import stratum_metrics
 
-    of, advantages = torch.tensor([1, 1, 0, 0, 3, 3]), torch.tensor([1.5, -0.5, -0.25, 0.0, 0.0, 1e-4])
-    sums = stratum_sums(of, advantages, torch.tensor([1.0, 0, 0, 0, 1, 1]), strata=4, group=2)
-    assert sums[:3].tolist() == [[0.25, 0, 2, 0], [2, 1, 2, 0], [0, 0, 0, 0]]
-    assert sums[3].tolist() == pytest.approx([1e-4, 2, 2, 2])
+    strata, valid = ["4", "4", "3", "3", "6", "6"], torch.tensor([1.0, 0, 0, 0, 1, 1])
+    advantages = torch.tensor([1.5, -0.5, -0.25, 0.0, 0.0, 1e-4])
+    metrics = stratum_metrics(strata, advantages.double(), valid.double(), group=2)
+    assert metrics.pop("6") == pytest.approx([2, 0.5e-4, 1, 1])
+    assert metrics == {"3": [2, 0.125, 0, 0], "4": [2, 1, 0.5, 0]}
 
 
 def test_a_stage_weighs_its_steps_by_their_answers():

@@ -5,7 +5,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 from boards import QUESTIONS
 
@@ -66,31 +65,6 @@ def test_a_token_is_drawn_with_its_probability_at_the_temperature():
     shares = drawn.bincount(minlength=5) / draws
     assert shares.tolist() == pytest.approx(chances.tolist(), abs=4 * (0.25 / draws) ** 0.5)
     assert shares[4] == 0, "what a schema forbids is never drawn"
-
-
-def test_scores_are_the_log_probabilities_of_each_token_given_those_before(model, random_checkpoint):
-    import torch
-
-    sequences = [[5, 9, 2, 7], [3], list(range(20)), [8, 8]]
-    scores = model.score(sequences)
-    assert [len(score) for score in scores] == [3, 0, 19, 1]
-    for sequence, score in zip(sequences, scores, strict=True):
-        with torch.inference_mode():
-            known = model.model(torch.tensor([sequence])).logits[0].double().log_softmax(-1)
-        expected = [known[place, token].item() for place, token in enumerate(sequence[1:])]
-        assert score == pytest.approx(expected, abs=1e-5)
-    other = TransformersModel(str(random_checkpoint), dtype="float32")
-    with torch.no_grad():
-        other.model.model.layers[0].mlp.up_proj.weight *= 1.5
-    assert np.concatenate(other.score(sequences)) != pytest.approx(np.concatenate(scores), abs=1e-4)
-    assert model.score([]) == []
-
-
-@pytest.mark.parametrize("sequence", [[], [1] * 513])
-def test_a_sequence_that_cannot_be_scored_is_refused(model, sequence: list[int]):
-    refusal = f"a sequence of {len(sequence)} tokens cannot be scored; give 1 to 512"
-    with pytest.raises(ModelError, match=refusal):
-        model.score([[1, 2], sequence])
 
 
 def test_an_answer_cut_off_by_the_limit_says_so(model):
