@@ -78,8 +78,8 @@ def _label_steps(knob: Knob, part: Counts) -> int:
 
 def _labelled(knob: Knob, part: Counts) -> int | None:
     """Percent valid of the instances with the knob's label; None if the context does not say it."""
-    percents = part.percents(knob.label.name) if knob.label else None
-    return percents and percents[0]
+    parts = part.split(knob.label.name) if knob.label else None
+    return parts and parts[0].valid_percent
 
 
 def _rates(stratum: Stratum, part: Counts) -> str:

@@ -39,17 +39,25 @@ class Difference(Frozen):
 
 
 class Labelled(Frozen):
-    """Counts of the instances that have a label."""
+    """Counts of the instances that have a label, or that have not."""
 
     n: int = Field(ge=0)
     valid: int = Field(ge=0)
 
+    @property
+    def valid_rate(self) -> Rate:
+        """Share of valid answers."""
+        return wilson(self.valid, self.n)
 
-class Counts(Frozen):
+    @property
+    def valid_percent(self) -> int:
+        """Share of valid answers in whole percent, as it is shown; 0 without answers."""
+        return round(100 * self.valid / self.n) if self.n else 0
+
+
+class Counts(Labelled):
     """Counts of one stratum, or of all strata together."""
 
-    n: int = Field(ge=0)
-    valid: int = Field(ge=0)
     optimal: int = Field(ge=0)
     failures: dict[str, NonNegativeInt]
     """Failure category -> answers."""
@@ -76,19 +84,9 @@ class Counts(Frozen):
         return self
 
     @property
-    def valid_rate(self) -> Rate:
-        """Share of valid answers."""
-        return wilson(self.valid, self.n)
-
-    @property
     def optimal_rate(self) -> Rate:
         """Share of answers that are valid and the best."""
         return wilson(self.optimal, self.n)
-
-    @property
-    def valid_percent(self) -> int:
-        """Share of valid answers in whole percent, as it is shown; 0 without answers."""
-        return round(100 * self.valid / self.n) if self.n else 0
 
     def split(self, label: str) -> tuple[Labelled, Labelled] | None:
         """Counts of the instances with a label, and without; None if not known, or if one has none."""
@@ -96,16 +94,6 @@ class Counts(Frozen):
         if has is None or not 0 < has.n < self.n:
             return None
         return has, Labelled(n=self.n - has.n, valid=self.valid - has.valid)
-
-    def percents(self, label: str) -> tuple[int, int] | None:
-        """Percent valid of both, as they are shown; None as in `split`."""
-        parts = self.split(label)
-        return parts and (round(100 * parts[0].valid / parts[0].n), round(100 * parts[1].valid / parts[1].n))
-
-    def rates(self, label: str) -> tuple[Rate, Rate] | None:
-        """Share of valid answers of both; None as in `split`."""
-        parts = self.split(label)
-        return parts and (wilson(parts[0].valid, parts[0].n), wilson(parts[1].valid, parts[1].n))
 
     def term_rate(self, term: str) -> Rate | None:
         """Mean of a term. Its interval errs on the wide side, see `wilson`."""

@@ -1,15 +1,5 @@
 """Every error that envwright raises on purpose.
 
-    EnvwrightError
-    ├── ConfigError        a setting, preset or environment config is wrong
-    ├── DataError          a file of problems, instances or answers is wrong
-    ├── SamplingError      no instance of the requested kind can be found
-    │   └── ShortageError  too few of a stratum; holds those that there are
-    ├── SolverError        a problem is too large to decide
-    ├── RunDirectoryError  a run directory belongs to something else, or is damaged
-    ├── ModelError         a checkpoint cannot be loaded, or a model cannot answer
-    └── ChildError         a child process (training, generation) failed
-
 A message says what is wrong, what was got, and what to do about it.
 """
 

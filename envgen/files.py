@@ -11,7 +11,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import to_jsonable_python
 
 from envgen.errors import DataError, EnvwrightError, RunDirectoryError
 
@@ -139,7 +140,7 @@ def _read(path: Path) -> Iterator[TextIO]:
 
 def write_json(path: Path, value: Any) -> None:
     """Write a JSON document atomically, indented for people."""
-    write_text(path, json.dumps(_plain(value), indent=1, ensure_ascii=False) + "\n")
+    write_text(path, json.dumps(to_jsonable_python(value), indent=1, ensure_ascii=False) + "\n")
 
 
 def read_model(
@@ -183,7 +184,7 @@ def sync_directory(path: Path) -> None:
 def canonical_json(value: Any) -> str:
     """The one JSON text of a value: sorted keys, no spaces, no NaN. Pydantic models are dumped first."""
     compact = {"sort_keys": True, "separators": (",", ":")}
-    return json.dumps(_plain(value), allow_nan=False, ensure_ascii=False, **compact)
+    return json.dumps(to_jsonable_python(value), allow_nan=False, ensure_ascii=False, **compact)
 
 
 def digest(value: Any) -> str:
@@ -209,15 +210,3 @@ def _is_card(path: Path) -> bool:
         return False
     with open(path, "rb") as handle:
         return handle.read(len(CARD_MARK)) == CARD_MARK.encode()
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, BaseModel):
-        return value.model_dump(mode="json")
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, Path):
-        return str(value)
-    return value

@@ -3,6 +3,7 @@
 Cells are a `Rate` or a `Difference` with its interval, a text, or None for what is not known."""
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -107,10 +108,14 @@ def _stratum_rates(space: Space) -> dict[str, Callable[[Counts], Rate | None]]:
     }
     for asked in (knob.label for knob in space.asked if knob.label):
         for place, words in enumerate((asked.present, asked.absent)):
-            counted[f"valid {words}"] = lambda part, name=asked.name, place=place: (
-                part.rates(name) or (None, None)
-            )[place]
+            counted[f"valid {words}"] = partial(_split_rate, asked.name, place)
     return counted | {label(term): lambda part, name=term: part.term_rate(name) for term in space.terms}
+
+
+def _split_rate(label: str, place: int, part: Counts) -> Rate | None:
+    """Return the valid rate of the instances with a label (place 0) or without it (place 1)."""
+    parts = part.split(label)
+    return parts and parts[place].valid_rate
 
 
 def arms(results: ComparisonResults) -> pd.DataFrame:

@@ -56,8 +56,8 @@ def test_every_clause_is_true_of_the_numbers_shown(seed: int, space: Space):
     for size, valid, waiting, parts, *knobs in clauses:
         part = context.current.breakdown.strata[size]
         assert int(valid) == part.valid_percent
-        percents = part.percents("wait_required")
-        assert waiting == ("" if percents is None else str(percents[0]))
+        sides = part.split("wait_required")
+        assert waiting == ("" if sides is None else str(sides[0].valid_percent))
         new = config.strata[size]
         assert new.data_ratio == pytest.approx(int(parts) / total)
         assert knobs == [f"{new[knob]:.2f}" for knob in ("wait_ratio", "hole_ratio")]

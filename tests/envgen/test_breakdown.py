@@ -102,9 +102,12 @@ def test_a_label_is_counted_beside_the_instances_without_it():
     ]
     breakdown = count_verdicts(SPACE, answers)
     part = breakdown.strata["4"]
-    assert part.percents("wait_required") == (50, 100)
-    assert part.rates("wait_required") == (wilson(1, 2), wilson(1, 1))
-    assert breakdown.strata["5"].percents("wait_required") is None
+    sides = part.split("wait_required") or ()
+    assert [(side.valid_percent, side.valid_rate) for side in sides] == [
+        (50, wilson(1, 2)),
+        (100, wilson(1, 1)),
+    ]
+    assert breakdown.strata["5"].split("wait_required") is None
     assert breakdown.overall.labels["wait_required"].model_dump() == {"n": 3, "valid": 2}
     with pytest.raises(ValidationError, match="do not fit together"):
         Counts(n=2, valid=2, optimal=0, failures={}, labels={"x": {"n": 1, "valid": 0}})  # type: ignore[dict-item]

@@ -42,11 +42,11 @@ def test_it_solves_most_boards_without_waits_and_a_third_of_the_others(base):
     instances = validation_instances(preset)
     rollouts = evaluate(base, USUAL.load(), instances, PromptStyle.COMPACT, sampling)
     counts = breakdown_of(USUAL.load(), rollouts).overall
-    rates = counts.rates("wait_required")
-    assert rates is not None
-    waiting, moving = rates
-    assert moving.value > 0.9
-    assert 0.25 < waiting.value < 0.45
+    parts = counts.split("wait_required")
+    assert parts is not None
+    waiting, moving = parts
+    assert moving.valid_rate.value > 0.9
+    assert 0.25 < waiting.valid_rate.value < 0.45
 
 
 def test_it_knows_larger_maps_and_more_agents(base):

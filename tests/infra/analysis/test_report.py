@@ -72,7 +72,11 @@ def test_all_that_is_counted_of_a_map_size_stands_in_the_table(page: Page, valid
     assert re.findall("<td>([a-z ]+)</td>", table) == names * 3
     for correct in (3, 5, 4):
         for part in breakdown_of(TINY.task, hostile_answers(validation, correct)).strata.values():
-            rates = [part.valid_rate, part.optimal_rate, *(part.rates("wait_required") or ())]
+            rates = [
+                part.valid_rate,
+                part.optimal_rate,
+                *(side.valid_rate for side in part.split("wait_required") or ()),
+            ]
             for rate in (*rates, part.term_rate("arrived"), part.term_rate("legal_share")):
                 assert rate is not None
                 assert f'<td>{percent(rate.value)}<span class="ci">{interval(rate)}' in table
