@@ -1,24 +1,28 @@
 """What the flow of a benchmark takes as parameters, and the benchmark that they mean."""
 
+from typing import TYPE_CHECKING
+
 from pydantic import ConfigDict, Field
 
-from flows.parameters import OptionsForm
-from infra.analysis.benchmark.spec import ANSWER_TOKENS, BenchmarkSpec, planned
+from flows.forms import OptionsForm
 from policy.chat.engine_config import EngineConfig
 from policy.checkpoints import check_hub, check_model
 
+if TYPE_CHECKING:
+    from infra.analysis.benchmark.spec import BenchmarkSpec
+
 
 class BenchmarkOptions(OptionsForm, EngineConfig):
-    """How a model is asked, and with what engine, which is not read for an endpoint."""
+    """How a model is asked; an endpoint has an engine of its own."""
 
     model_config = ConfigDict(title="Benchmark")
     preset: str = ""
     """Answer the validation set of this preset instead of the benchmark suite."""
     style: str | None = None
-    """One of the family's prompt styles, as compact, in which the tiny policy was taught. Left out, the
-    context of a checkpoint decides."""
-    answer_tokens: int = Field(default=ANSWER_TOKENS, ge=8, le=100_000)
-    """Longest answer in tokens. Left out, the style decides."""
+    """Prompt style, as compact, in which the tiny policy was taught; left out, the context of a checkpoint
+    decides."""
+    answer_tokens: int | None = Field(default=None, ge=8, le=100_000)
+    """Longest answer: 8,192, or 128 in the compact style, if left out."""
     limit: int | None = Field(default=None, ge=1)
     """Largest number of instances of each group; all if left out."""
 
@@ -26,16 +30,19 @@ class BenchmarkOptions(OptionsForm, EngineConfig):
 USUAL_BENCHMARK = BenchmarkOptions()
 
 
-def chosen_benchmark(model: str, data: str, options: BenchmarkOptions) -> BenchmarkSpec:
+def chosen_benchmark(model: str, data: str, options: BenchmarkOptions) -> "BenchmarkSpec":
     """The benchmark that is asked for; ConfigError or ModelError says what is wrong."""
-    engine = EngineConfig(**options.model_dump(include=set(EngineConfig.model_fields)))
+    from infra.analysis.benchmark.spec import planned  # the command line imports this file for its help
+
+    chosen = options.model_dump()
+    engine = EngineConfig(**{name: chosen[name] for name in EngineConfig.model_fields if name in chosen})
     spec = planned(
         model,
         data,
         options.preset,
         limit=options.limit,
         style=options.style,
-        answer_tokens=options.answer_tokens if "answer_tokens" in options.model_fields_set else None,
+        answer_tokens=options.answer_tokens,
         engine=engine,
     )
     if not spec.endpoint:

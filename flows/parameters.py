@@ -4,16 +4,15 @@ Only what is given overrides the preset: a field that is left out, or left empty
 preset's value."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, SerializerFunctionWrapHandler, ValidationError, model_serializer
+from pydantic import ConfigDict, Field
 from pydantic.config import JsonDict
 
 from engineer.context import VARIANTS
 from engineer.engineers.registry import known_engineers
 from engineer.gate import Gate
-from envgen.errors import ConfigError, describe_validation_error
-from envgen.frozen import Frozen
+from flows.forms import OptionsForm
 from infra.analysis.spec import ComparisonSpec, Stage0, plan
 from infra.config.preset import Preset, load_preset, shipped_presets
 from infra.runs.run import default_name
@@ -31,28 +30,6 @@ PresetChoice = (
 """The preset of a flow, which a form lets choose."""
 AnyPreset = PresetChoice | Annotated[str, Field(title="All fields of a preset, as JSON", pattern=r"^\s*\{")]
 """That of a curriculum, which a comparison hands over whole: the file may lie on another machine."""
-
-
-def _without_defaults(schema: dict[str, Any]) -> None:
-    """Leave the fields of a form empty: the UI would send the defaults that it shows, and override the preset
-    with them."""
-    for field in schema["properties"].values():
-        field.pop("default", None)
-
-
-class OptionsForm(Frozen):
-    """Options that override a preset where they are given; a form shows no defaults."""
-
-    model_config = ConfigDict(json_schema_extra=_without_defaults, use_attribute_docstrings=True)
-
-    @model_serializer(mode="wrap")
-    def _given(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """What was given, and nothing else: stored as parameters of a flow run, it means the same when the
-        run is retried."""
-        return {name: value for name, value in serialize(self).items() if name in self.model_fields_set}
-
-
-Form = TypeVar("Form", bound=OptionsForm)
 
 
 class CurriculumOptions(OptionsForm):
@@ -101,8 +78,8 @@ class ComparisonOptions(OptionsForm):
     engineers: list[str] = Field(
         default=["checkpoint", "random", "fixed"],
         min_length=1,
-        description="Engineers; one that reads a context may name its variant, as checkpoint:V1. Known are"
-        f" {', '.join(known_engineers())}.",
+        description="Engineers; one that reads a context may name its variant, as checkpoint:V1. Known are "
+        f"{', '.join(known_engineers())}.",
     )
     seeds: list[Annotated[int, Field(ge=0)]] = Field(default=[0, 1, 2], min_length=1)
     """One stage 0 for all is trained with the first of them."""
@@ -122,14 +99,7 @@ class ComparisonOptions(OptionsForm):
 
 
 USUAL_COMPARISON = ComparisonOptions()
-
-
 Jobs = Annotated[int, Field(ge=1, le=64)]
-
-
-def curriculum_options(given: dict[str, Any]) -> CurriculumOptions:
-    """The options with these values; what is None was not given. ConfigError names the field."""
-    return options_of(CurriculumOptions, given)
 
 
 def chosen_curriculum(preset: AnyPreset, name: str, options: CurriculumOptions) -> tuple[Preset, str]:
@@ -156,11 +126,3 @@ def chosen_comparison(preset: str, name: str, options: ComparisonOptions) -> Com
     )
     check_model(spec.preset.model)
     return spec
-
-
-def options_of(form: type[Form], given: dict[str, Any]) -> Form:
-    """The form with these values; what is None was not given. ConfigError names the field."""
-    try:
-        return form.model_validate({name: value for name, value in given.items() if value is not None})
-    except ValidationError as error:
-        raise ConfigError(describe_validation_error(error, "options")) from None

@@ -75,14 +75,16 @@ def run(
     json_: JSON = False,
 ) -> None:
     """Run one curriculum here and now; the same command continues a run that was cut off."""
-    from flows.parameters import chosen_curriculum, curriculum_options
+    from flows.forms import options_of
+    from flows.parameters import CurriculumOptions, chosen_curriculum
     from infra.config.preset import parse_override
     from infra.config.settings import Settings
     from infra.runs.run import RunRef, checked_run, training_was_checked
 
     settings = dict(map(parse_override, set_ or [])) or None
-    given = curriculum_options(
-        {"engineer": engineer, "variant": variant, "stages": stages, "seed": seed, "settings": settings}
+    given = options_of(
+        CurriculumOptions,
+        {"engineer": engineer, "variant": variant, "stages": stages, "seed": seed, "settings": settings},
     )
     resolved, name = chosen_curriculum(preset, name or "", given)
     directory = Settings().run_directory(name)
@@ -153,32 +155,22 @@ def compare(
 ) -> None:
     """Engineer variants side by side from a shared stage 0, with intervals; the same command continues, and
     may add some."""
-    from flows.parameters import ComparisonOptions
-    from infra.analysis.spec import plan
+    from flows.forms import options_of
+    from flows.parameters import ComparisonOptions, chosen_comparison
+    from infra.analysis.spec import given_seeds
     from infra.config.preset import parse_override
-    from policy.checkpoints import check_model
 
-    settings = dict(map(parse_override, set_ or [])) | ({} if stages is None else {"stages": stages})
-    spec = plan(
-        preset,
-        engineers,
-        seeds,
-        variants=variants,
-        settings=settings,
-        name=name,
-        stage_0=stage_0,
-        registration=registration,
-    )
-    check_model(spec.preset.model)
-    given = ComparisonOptions(
-        engineers=engineers.split(","),
-        seeds=list(spec.seeds),
-        stage_0=stage_0,
-        variants=variants.split(",") if variants else [],
-        registration=str(registration or ""),
-        settings=settings,
-    )
-    _compare(spec, preset, given, jobs, yes, json_)
+    values = {
+        "engineers": engineers.split(","),
+        "seeds": given_seeds(seeds),
+        "stage_0": stage_0,
+        "variants": variants.split(",") if variants else None,
+        "stages": stages,
+        "registration": str(registration or ""),
+        "settings": dict(map(parse_override, set_ or [])),
+    }
+    given = options_of(ComparisonOptions, values)
+    _compare(chosen_comparison(preset, name or "", given), preset, given, jobs, yes, json_)
 
 
 def _compare(

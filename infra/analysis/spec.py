@@ -132,7 +132,7 @@ def plan(
     overrides = dict(settings or {}) | ({} if stages is None else {"stages": stages})
     for field in {"seed", "stage0_seed"} & set(overrides):
         raise ConfigError(f"--set {field}: a comparison sets it for each curriculum; use --seeds")
-    numbers = _seeds(seeds)
+    numbers = given_seeds(seeds)
     base = load_preset(preset, overrides | {"seed": numbers[0]})
     if base.approval == "required":
         raise ConfigError(
@@ -261,7 +261,7 @@ def _arms(engineers: str, variants: str | None, default: str) -> list[Arm]:
     return arms
 
 
-def _seeds(text: str) -> list[int]:
+def given_seeds(text: str) -> list[int]:
     items = _items(text, "--seeds")
     for item in items:
         if not (item.isascii() and item.isdecimal()):

@@ -9,12 +9,12 @@ from envgen.errors import ConfigError, ModelError
 from flows.benchmark import benchmark
 from flows.compare import compare
 from flows.curriculum import curriculum
+from flows.forms import options_of
 from flows.parameters import (
     ComparisonOptions,
     CurriculumOptions,
     chosen_comparison,
     chosen_curriculum,
-    curriculum_options,
 )
 
 
@@ -75,7 +75,7 @@ def test_stored_parameters_mean_the_same_when_they_are_read_again():
 
 def test_a_bad_option_names_the_field_and_the_value():
     with pytest.raises(ConfigError, match=r"stages: .*greater than or equal to 1 \(got 0\)"):
-        curriculum_options({"stages": 0, "seed": None})
+        options_of(CurriculumOptions, {"stages": 0, "seed": None})
 
 
 def test_the_form_of_a_comparison_means_the_same_as_the_command_line():
