@@ -115,7 +115,7 @@ def _checked(found: object, context: DesignContext, name: str) -> Proposal:
     """A proposal as it may be stored; ValueError if it is none, or its config or state is illegal."""
     if not isinstance(found, Proposal):
         raise ValueError(f"it returned {type(found).__name__}, expected a Proposal")
-    state = canonical_json(found.state)
+    state = json.dumps(found.state, allow_nan=False, ensure_ascii=False)
     if len(state) > MAX_STATE:
         raise ValueError(f"its state has {len(state)} characters; at most {MAX_STATE} are kept")
     known = {"state": json.loads(state), "stage": context.current.stage, "engineer": name}

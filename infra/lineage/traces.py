@@ -7,7 +7,7 @@ import mlflow
 from mlflow.entities import SpanType
 from mlflow.tracing.constant import SpanAttributeKey, TraceMetadataKey
 
-from engineer.engineers.asking import conversations
+from engineer.engineers.llm import conversations
 from engineer.proposal import Attempt, Proposal
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from engineer.engineers.plain import RESULTS
 from engineer.engineers.registry import find_engineer
-from engineer.engineers.replay import RESULTS
 from engineer.gate import BASE_POLICY
 from envgen.config import EnvConfig
 from envgen.dataset import read_dataset, write_dataset

@@ -14,7 +14,7 @@ from contexts import (
 
 from engineer.answer import answer_schema, answer_text
 from engineer.context import VARIANTS
-from engineer.engineers.asking import MAX_QUOTED, conversations
+from engineer.engineers.llm import MAX_QUOTED, conversations
 from engineer.prompt import design_prompt
 from engineer.proposal import MAX_TEXT, Proposal
 from engineer.propose import design

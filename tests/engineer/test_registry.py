@@ -204,6 +204,6 @@ def test_a_name_that_two_packages_give_is_refused(install: Install):
         find_engineer("tidal")
     with pytest.raises(
         ConfigError,
-        match=r"'frontier' stands for engineer.engineers.frontier:FRONTIER and third_engineer:",
+        match=r"'frontier' stands for engineer.engineers.rules:FRONTIER and third_engineer:",
     ):
         find_engineer("frontier")

@@ -19,12 +19,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engineer.context import Answered, DesignContext, StageRecord
-from engineer.engineers.bandit import softmax_shares, updated_values
-from engineer.engineers.frontier import FrontierOptions, frontier_shares
-from engineer.engineers.learnability import LearnabilityOptions, expected_learnability, updated_posterior
-from engineer.engineers.levels import LevelsOptions, levelled
-from engineer.engineers.progress import progress_shares
-from engineer.engineers.window import WindowOptions, moved_window
+from engineer.engineers.remembering import (
+    LearnabilityOptions,
+    WindowOptions,
+    expected_learnability,
+    moved_window,
+    softmax_shares,
+    updated_posterior,
+    updated_values,
+)
+from engineer.engineers.rules import (
+    FrontierOptions,
+    LevelsOptions,
+    frontier_shares,
+    levelled,
+    progress_shares,
+)
 from engineer.lessons import random_context
 from engineer.proposal import Proposal
 from engineer.propose import design

@@ -1,5 +1,5 @@
-"""How a model is asked, and the engineers `checkpoint`, the policy just trained, and `base`, the start
-policy.
+"""Engineers that are language models: `checkpoint`, the policy just trained, `base`, the start policy, and
+`openai`, a model behind any OpenAI-compatible endpoint, whose cost is kept.
 
 A model answers once. If its answer cannot be read, the conversation goes on with one repair turn: the model
 sees its answer and the error, and is asked for the JSON again. If that fails too, the previous config is
@@ -8,6 +8,9 @@ kept.
 
 import time
 from datetime import UTC, datetime
+from typing import Any
+
+from pydantic import Field, model_validator
 
 from engineer.answer import AnswerError, answer_schema, parse_answer, project
 from engineer.context import DesignContext
@@ -15,9 +18,11 @@ from engineer.contract import Brief, Engineer, EngineerOptions, proposal_of
 from engineer.prompt import design_prompt
 from engineer.proposal import Attempt, Proposal, shortened
 from engineer.spec import EngineerSpec
-from envgen.errors import ModelError
+from envgen.errors import ConfigError, ModelError
 from envgen.seeds import seed_integer
+from envgen.space import Space
 from policy.chat.contract import ChatModel, Completion, Conversation, Message, Sampling, ask
+from policy.chat.endpoint import Endpoint, check_endpoint, read_key
 
 TURNS = 2
 """The answer and its repair."""
@@ -110,5 +115,57 @@ def _repair(conversation: Conversation, answer: str, error: str) -> Conversation
     return (*conversation, Message(role="assistant", content=quoted), Message(role="user", content=request))
 
 
+class OpenAIOptions(Endpoint, EngineerOptions):
+    """The endpoint, as told in `policy.chat.endpoint`, and its prices."""
+
+    prompt_price: float | None = Field(default=None, ge=0, le=1e6)
+    """Price of a million prompt tokens, in any currency; without prices no cost is kept; 0 to 1,000,000."""
+    completion_price: float | None = Field(default=None, ge=0, le=1e6)
+    """Price of a million completion tokens, in the same currency; 0 to 1,000,000."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _know(cls, given: dict[str, Any]) -> dict[str, Any]:
+        unknown = sorted(set(given) - set(cls.model_fields))
+        if unknown:
+            # Not a ValueError: its message would show the value, which may be a key.
+            known = ", ".join(sorted(cls.model_fields))
+            raise ConfigError(
+                f"engineer.options of engineer 'openai': there is no {unknown[0]!r}; known are {known}, "
+                "and a key belongs in the environment"
+            )
+        return given
+
+    def cost(self, prompt_tokens: int, completion_tokens: int) -> float | None:
+        """What tokens cost; None without prices."""
+        if self.prompt_price is None or self.completion_price is None:
+            return None
+        return (prompt_tokens * self.prompt_price + completion_tokens * self.completion_price) / 1e6
+
+
+def _check_prices(options: OpenAIOptions, space: Space, stages: int) -> None:
+    """ValueError if the endpoint is none, or one of the prices is missing."""
+    check_endpoint(options)
+    if (options.prompt_price is None) != (options.completion_price is None):
+        raise ValueError("prompt_price and completion_price: give both or neither")
+
+
+def _propose_openai(context: DesignContext, options: OpenAIOptions, brief: Brief) -> Proposal:
+    """What a model behind any OpenAI-compatible endpoint answers to the design question."""
+    from policy.chat.openai_model import OpenAIModel  # the client library takes two seconds to import
+
+    model = OpenAIModel(options, read_key(options))
+    proposal = ask_model(brief.spec, context, brief.seed, model)
+    used = model.usage
+    counted = {
+        "prompt_tokens": used.prompt_tokens,
+        "completion_tokens": used.completion_tokens,
+        "requests": used.requests,
+        "cost": options.cost(used.prompt_tokens, used.completion_tokens),
+    }
+    return proposal.model_copy(update=counted)
+
+
 CHECKPOINT = Engineer(_propose, asks="checkpoint")
 BASE = Engineer(_propose, asks="base")
+OPENAI = Engineer(_propose_openai, OpenAIOptions, reads_context=True, check=_check_prices)

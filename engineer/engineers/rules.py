@@ -1,0 +1,253 @@
+"""Engineers that are rules over valid rates: `frontier`, `progress` and `levels`; and what rules share."""
+
+from collections.abc import Callable
+from typing import Annotated, Any, Self
+
+from pydantic import Field, model_validator
+
+from engineer.context import DesignContext, StageRecord
+from engineer.contract import Brief, Engineer, EngineerOptions
+from engineer.proposal import Proposal
+from engineer.words import named, plural
+from envgen.config import SHARE, Part
+from envgen.space import Space, Stratum
+
+
+def valid_rates(context: DesignContext, record: StageRecord) -> dict[str, float]:
+    """Stratum -> valid rate after a stage; strata of the space that were not evaluated are left out."""
+    parts = {name: record.breakdown.strata.get(name) for name in context.space.names}
+    return {name: part.valid / part.n for name, part in parts.items() if part is not None and part.n}
+
+
+def current_parts(context: DesignContext) -> dict[str, Part]:
+    """The current share and knobs of each stratum of the space; one that the config does not name has no
+    share."""
+    return {name: context.space.part(context.current.config, name) for name in context.space.names}
+
+
+def raw_config(
+    space: Space, parts: dict[str, Part], shares: dict[str, float] | None = None
+) -> dict[str, Any]:
+    """A raw config of these parts, with other shares if any are given."""
+    new = {name: part[SHARE] for name, part in parts.items()} | (shares or {})
+    return {space.key: {name: {SHARE: new[name], **part.knobs} for name, part in parts.items()}}
+
+
+def share_out(
+    context: DesignContext,
+    evaluated: dict[str, float],
+    divide: Callable[[dict[str, float]], dict[str, float] | None],
+) -> dict[str, float] | None:
+    """New shares of the evaluated strata, which divide what they have together; the others keep theirs.
+
+    `divide` gets the strata's shares of their common budget and returns new ones that sum to 1, or None to
+    leave all as it is.
+    """
+    shares = {name: part[SHARE] for name, part in current_parts(context).items() if name in evaluated}
+    budget = sum(shares.values())
+    if budget <= 0:
+        return None
+    divided = divide({name: share / budget for name, share in shares.items()})
+    return None if divided is None else {name: share * budget for name, share in divided.items()}
+
+
+def shared_out(
+    context: DesignContext, brief: Brief, shares: dict[str, float], reason: str, **state: Any
+) -> Proposal:
+    """The proposal of the current knobs with other shares, which the reason lists: `2 terms 40 %, ...`.
+
+    Strata of the space that `shares` leaves out keep theirs.
+    """
+    raw = raw_config(context.space, current_parts(context), shares)
+    return brief.proposal(context, raw, f"{reason}: {described(context.space, shares)}.", state=state)
+
+
+def described(space: Space, shares: dict[str, float]) -> str:
+    """Shares in words, as `2 terms 40 %, 3 terms 60 %`."""
+    return ", ".join(f"{space.label(name)} {100 * share:.0f} %" for name, share in shares.items())
+
+
+MOST_REHEARSED = 0.5
+"""Of the budget, for all solved strata together."""
+
+
+class FrontierOptions(EngineerOptions):
+    """Where a stratum stops to give a signal, and how fast shares move."""
+
+    low: float = Field(default=0.05, ge=0, lt=0.5)
+    """A stratum below this valid rate gives no signal and is cut; 0 to 0.5, default 0.05."""
+    high: float = Field(default=0.95, gt=0.5, le=1)
+    """A stratum above this valid rate is solved and only rehearsed; 0.5 to 1, default 0.95."""
+    rehearse: float = Field(default=0.05, ge=0, le=0.1)
+    """Share of a solved stratum, so that it is not forgotten; 0 to 0.1, default 0.05."""
+    step: float = Field(default=0.5, gt=0, le=1)
+    """How far the other shares move towards their target in one stage; above 0 to 1, default 0.5."""
+
+
+def frontier_shares(
+    old: dict[str, float], rates: dict[str, float], options: FrontierOptions
+) -> dict[str, float] | None:
+    """New shares from old ones and the valid rates p of the same strata; None if no stratum gives a signal.
+
+    target_s = p_s (1 - p_s) / sum of the same over the strata with low <= p <= high: the variance of a 0/1
+    reward, which is largest at 50 % valid, where R-Zero (arXiv 2508.05004) rewards a proposer most. These
+    strata divide what solved ones leave: share_s = (1 - k rehearse) ((1 - step) old_s + step target_s) with
+    old shares scaled to sum to 1 over them and k solved strata. A solved stratum (p > high) gets `rehearse`,
+    or less where many of them would take more than half of the budget; one without any success (p < low)
+    nothing: it is still evaluated and comes back when it is within reach.
+    The rule follows what arXiv 2606.17682 says of good redesigns; its numbers are ours.
+    """
+    signal = {name: rate * (1 - rate) for name, rate in rates.items() if options.low <= rate <= options.high}
+    whole = sum(signal.values())
+    if whole <= 0:
+        return None
+    solved = [name for name, rate in rates.items() if rate > options.high]
+    had = sum(old[name] for name in signal)
+    rehearse = min(options.rehearse, MOST_REHEARSED / len(solved)) if solved else 0.0
+    budget = 1 - rehearse * len(solved)
+    shares = dict.fromkeys(rates, 0.0) | dict.fromkeys(solved, rehearse)
+    for name, variance in signal.items():
+        target = variance / whole
+        before = old[name] / had if had > 0 else target
+        shares[name] = budget * ((1 - options.step) * before + options.step * target)
+    return shares
+
+
+def _propose_frontier(context: DesignContext, options: FrontierOptions, brief: Brief) -> Proposal:
+    """Data to the strata nearest 50 % valid; solved ones are rehearsed."""
+    space, rates = context.space, valid_rates(context, context.current)
+    shares = share_out(context, rates, lambda old: frontier_shares(old, rates, options))
+    if shares is None:
+        reason = f"No {space.noun} is within reach and unsolved; the config is kept."
+        return brief.exactly(context, context.current.config, reason)
+    return shared_out(context, brief, shares, f"Data to the {plural(space.noun)} nearest 50 % valid")
+
+
+FRONTIER = Engineer(_propose_frontier, FrontierOptions)
+
+
+class ProgressOptions(EngineerOptions):
+    """How much of the budget does not depend on progress."""
+
+    uniform: float = Field(default=0.2, ge=0, le=1)
+    """Part of the budget that all strata share equally, so that none is lost for ever; 0 to 1, default
+    0.2."""
+
+
+def progress_shares(
+    before: dict[str, float], after: dict[str, float], uniform: float
+) -> dict[str, float] | None:
+    """New shares from the success rates p of the same strata a stage ago and now; None if nothing has
+    changed.
+
+    share_s = (1 - uniform) |p_s - p_s'| / sum over all strata + uniform / number of strata. SITP selects a
+    task by the change of its success rate; a fall counts as much as a rise, it shows what is being forgotten.
+    The proportional form and `uniform` are ours.
+    """
+    changes = {name: abs(rate - before[name]) for name, rate in after.items()}
+    total = sum(changes.values())
+    if total <= 0:
+        return None
+    return {name: (1 - uniform) * change / total + uniform / len(changes) for name, change in changes.items()}
+
+
+def _propose_progress(context: DesignContext, options: ProgressOptions, brief: Brief) -> Proposal:
+    """Data by the change of the valid rate since the stage before (SITP)."""
+    space, current = context.space, context.current
+    earlier = next((record for record in context.history if record.stage == current.parent), None)
+    if earlier is None:
+        reason = "Progress shows after two stages; the config is kept."
+        return brief.exactly(context, current.config, reason)
+    before, after = valid_rates(context, earlier), valid_rates(context, current)
+    after = {name: rate for name, rate in after.items() if name in before}
+    shares = share_out(context, after, lambda old: progress_shares(before, after, options.uniform))
+    if shares is None:
+        reason = "No valid rate has changed since the stage before; the config is kept."
+        return brief.exactly(context, current.config, reason)
+    return shared_out(
+        context, brief, shares, f"Data to the {plural(space.noun)} whose valid rate changed most"
+    )
+
+
+PROGRESS = Engineer(_propose_progress, ProgressOptions)
+
+
+DIGITS = 6
+"""Sums of steps are rounded to so many digits, so that 0.2 + 0.1 is a level and not a little more."""
+
+
+class LevelsOptions(EngineerOptions):
+    """When a stratum moves by a level, and what a level is."""
+
+    up: float = Field(default=0.70, gt=0, le=1)
+    """Above this valid rate a stratum gets harder; above 0 to 1, default 0.70."""
+    down: float = Field(default=0.30, ge=0, lt=1)
+    """Below this valid rate a stratum gets easier; 0 to below 1, default 0.30."""
+    steps: dict[str, Annotated[float, Field(gt=0)]] = {}
+    """Knob -> one level of it; above 0, and by default the step that the family gives each knob."""
+    move: float = Field(default=0.5, gt=0, le=1)
+    """Part of its share that a stratum at its last level gives to its neighbour; above 0 to 1, default
+    0.5."""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.down >= self.up:
+            raise ValueError(f"down {self.down} must be below up {self.up}")
+        return self
+
+
+def _check_steps(options: LevelsOptions, space: Space, stages: int) -> None:
+    """ValueError if a knob is none of the space."""
+    known = [knob.name for knob in space.knobs]
+    for name in options.steps:
+        if name not in known:
+            raise ValueError(f"steps.{name}: there is no such knob; known are {', '.join(known)}")
+
+
+def levelled(
+    parts: dict[str, Part], rates: dict[str, float], space: Space, options: LevelsOptions
+) -> dict[str, Part]:
+    """The parts a level harder where the valid rate is above `up`, a level easier where it is below `down`.
+
+    One level is a step more of each knob, within its range. A stratum whose knobs are all at their end gives
+    the part `move` of its share to the next (harder) or the one before (easier) in the order of the space;
+    the last and the first keep theirs. All strata move at once, from the shares they have now. Levels that a
+    trainer raises and lowers by success are those of reasoning-gym
+    (`CurriculumExperiment.update_difficulty`); the thresholds and what a level is here are ours.
+    """
+    order = list(parts)
+    shares = {name: part[SHARE] for name, part in parts.items()}
+    knobs = {name: part.knobs for name, part in parts.items()}
+    for index, (name, old) in enumerate(parts.items()):
+        direction = (rates[name] > options.up) - (rates[name] < options.down) if name in rates else 0
+        if direction:
+            knobs[name] = _stepped(old, direction, space[name], options)
+        if direction and knobs[name] == old.knobs and 0 <= index + direction < len(order):
+            given = options.move * old[SHARE]
+            shares[name] -= given
+            shares[order[index + direction]] += given
+    total = sum(shares.values())
+    return {
+        name: Part.model_validate({SHARE: min(shares[name] / total, 1.0), **knobs[name]}) for name in parts
+    }
+
+
+def _stepped(old: Part, direction: int, stratum: Stratum, options: LevelsOptions) -> dict[str, float]:
+    steps = {knob.name: options.steps.get(knob.name, knob.step) for knob in stratum.knobs}
+    return {
+        knob.name: knob.clamped(round(old[knob.name] + direction * steps[knob.name], DIGITS))
+        for knob in stratum.knobs
+    }
+
+
+def _propose_levels(context: DesignContext, options: LevelsOptions, brief: Brief) -> Proposal:
+    """Each knob a step harder where a stratum is mastered, easier where it is out of reach."""
+    space, rates = context.space, valid_rates(context, context.current)
+    harder = named(space, [name for name, rate in rates.items() if rate > options.up])
+    easier = named(space, [name for name, rate in rates.items() if rate < options.down])
+    parts = levelled(current_parts(context), rates, space, options)
+    reason = f"Harder: {harder or 'none'}; easier: {easier or 'none'}."
+    return brief.proposal(context, raw_config(space, parts), reason)
+
+
+LEVELS = Engineer(_propose_levels, LevelsOptions, check=_check_steps)
