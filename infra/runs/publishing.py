@@ -79,7 +79,7 @@ def _stage_result(run: RunRef, number: int) -> StageResult:
         gate=stage.gate,
         proposal=stage.proposal,
         decision=stage.decision,
-        behaviour=proposal_behaviour(run.preset.space, stage.config, stage.proposal.config, stage.breakdown),
+        behaviour=proposal_behaviour(stage.config, stage.proposal.config, stage.breakdown),
         seconds=made["seconds"],
         tokens=made.get("tokens", {}),
         finished=made.get("finished", ""),

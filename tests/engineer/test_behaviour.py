@@ -1,24 +1,15 @@
 import pytest
-from contexts import boards, counts, env_config, repeatable
 from contexts import breakdown as of_sizes
+from contexts import counts, env_config, repeatable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engineer.behaviour import (
-    EditSize,
-    EvidenceShares,
-    budgets,
-    edit_size,
-    evidence_shares,
-    proposal_behaviour,
-)
+from engineer.behaviour import EvidenceShares, budgets, evidence_shares, proposal_behaviour
 from envgen.breakdown import Breakdown
 from envgen.config import EnvConfig
 
 EVEN = env_config({3: (0.25, 0.2, 0.5), 4: (0.25, 0.3, 0.5), 5: (0.25, 0.3, 0.25), 6: (0.25, 0.4, 0.0)})
 MOVED = env_config({3: (0.10, 0.2, 0.5), 4: (0.45, 0.3, 0.5), 5: (0.25, 0.31, 0.27), 6: (0.20, 0.2, 0.5)})
-UNCHANGED = {"data_ratio": 0.0, "knobs": {"hole_ratio": 0.0, "wait_ratio": 0.0}}
-SPACE = boards(*range(3, 11))
 
 
 def breakdown(valid: dict[int, int], n: int = 100) -> Breakdown:
@@ -32,26 +23,14 @@ def shares(of: dict[int, float]) -> EnvConfig:
     return env_config({size: (share, 0.3, 0.5) for size, share in of.items()})
 
 
-def edits(old: EnvConfig, new: EnvConfig) -> tuple[float | None, ...]:
-    """Of the shares, the holes and the waits."""
-    found = edit_size(SPACE, old, new)
-    return found.data_ratio, found.knobs["hole_ratio"], found.knobs["wait_ratio"]
-
-
 def values(model: EvidenceShares) -> dict[str, float]:
     return model.model_dump()
 
 
-def test_edit_size_sums_each_knob_over_the_map_sizes():
-    assert edits(EVEN, MOVED) == pytest.approx((0.15 + 0.20 + 0.05, 0.01 + 0.20, 0.02 + 0.50))
-    assert edit_size(SPACE, EVEN, EVEN).model_dump() == UNCHANGED
-
-
-def test_holes_and_waits_count_only_where_both_configs_have_data():
-    old = env_config({3: (0.5, 0.2, 0.5), 4: (0.5, 0.2, 0.5), 5: (0.0, 0.2, 0.5)})
-    new = env_config({3: (0.5, 0.3, 0.25), 5: (0.3, 0.5, 1.0), 6: (0.2, 0.5, 1.0)})
-    assert edits(old, new) == pytest.approx((1.0, 0.1, 0.25))
-    assert edits(shares({3: 1.0}), shares({4: 1.0})) == (2.0, None, None)
+def test_data_that_moves_is_half_of_the_differences_of_all_shares():
+    assert proposal_behaviour(EVEN, MOVED, SEEN).moved == pytest.approx(0.20)
+    assert proposal_behaviour(EVEN, EVEN, SEEN).moved == 0
+    assert proposal_behaviour(shares({3: 1.0}), shares({4: 1.0}), SEEN).moved == 1
 
 
 def test_budgets_follow_each_map_size_and_a_size_not_named_has_none():
@@ -63,18 +42,13 @@ def test_budgets_follow_each_map_size_and_a_size_not_named_has_none():
     assert list(budgets([shares({3: 0.25, 5: 0.75}), shares({4: 1})])) == ["3", "5", "4"]
 
 
-def test_data_on_unsolved_solved_and_unseen_sizes_is_counted():
+def test_data_on_unsolved_and_solved_sizes_is_counted_but_not_on_those_that_were_not_evaluated():
     config = shares({3: 0.4, 4: 0.3, 5: 0.2, 6: 0.1})
-    assert values(evidence_shares(config, SEEN)) == pytest.approx(
-        {"unsolved": 0.1, "solved": 0.4, "unseen": 0.0}
-    )
-    assert values(evidence_shares(config, breakdown({3: 50, 4: 50}))) == pytest.approx(
-        {"unsolved": 0.0, "solved": 0.0, "unseen": 0.3}
-    )
+    assert values(evidence_shares(config, SEEN)) == pytest.approx({"unsolved": 0.1, "solved": 0.4})
+    neither = {"unsolved": 0.0, "solved": 0.0}
+    assert values(evidence_shares(config, breakdown({3: 50, 4: 50}))) == neither
     no_answers = of_sizes({3: counts(0, 0, 0), 4: counts(100, 50, 0)})
-    assert values(evidence_shares(shares({3: 0.4, 4: 0.6}), no_answers)) == pytest.approx(
-        {"unsolved": 0.0, "solved": 0.0, "unseen": 0.4}
-    )
+    assert values(evidence_shares(shares({3: 0.4, 4: 0.6}), no_answers)) == neither
 
 
 @pytest.mark.parametrize(
@@ -86,7 +60,6 @@ def test_exactly_five_and_ninety_five_percent_are_neither_unsolved_nor_solved(
     assert values(evidence_shares(shares({3: 1.0}), breakdown({3: valid}))) == {
         "unsolved": unsolved,
         "solved": solved,
-        "unseen": 0.0,
     }
 
 
@@ -106,11 +79,8 @@ evidence = st.dictionaries(st.integers(3, 10), answered, min_size=1).map(of_size
 @repeatable
 @given(configs(), configs(), evidence)
 def test_every_measure_stays_in_its_range(config: EnvConfig, proposed: EnvConfig, seen: Breakdown):
-    behaviour = proposal_behaviour(SPACE, config, proposed, seen)  # the model refuses values out of range
-    strata = len(config.strata)
-    assert (behaviour.edit.knobs["hole_ratio"] or 0) <= 0.5 * strata
-    assert (behaviour.edit.knobs["wait_ratio"] or 0) <= strata
+    behaviour = proposal_behaviour(config, proposed, seen)  # the model refuses values out of range
     for part in (behaviour.shares, behaviour.proposed_shares):
         assert all(0 <= share <= 1 for share in values(part).values())
         assert sum(values(part).values()) <= 1 + 1e-9
-    assert proposal_behaviour(SPACE, config, config, seen).edit == EditSize.model_validate(UNCHANGED)
+    assert proposal_behaviour(config, config, seen).moved == 0

@@ -34,7 +34,7 @@ def results(*proposals: dict) -> CurriculumResults:
             valid_gain=SAME,
             optimal_gain=SAME,
             gate=decide("off", stage, BASE_POLICY, SAME, 1.0),
-            behaviour=proposal_behaviour(space_of(Options(map_sizes=(3,))), CONFIG, CONFIG, BREAKDOWN),
+            behaviour=proposal_behaviour(CONFIG, CONFIG, BREAKDOWN),
             proposal=Proposal(stage=stage, engineer="openai", variant="V6", config=CONFIG, **fields),
             seconds={},
         )

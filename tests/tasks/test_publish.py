@@ -44,12 +44,12 @@ def run(tmp_path: Path) -> tuple[RunRef, list[list[Rollout]]]:
 
 def test_each_stage_is_published_with_the_behaviour_of_its_proposal(run: tuple[RunRef, list[list[Rollout]]]):
     reference, (_, first, second) = run
-    task, space = reference.preset.task, reference.preset.space
+    task = reference.preset.task
     results = [publish.fn(reference, stage) for stage in (0, 1)][-1]
     assert Run(directory=reference.directory).results == results
     assert (reference.directory / "report.html").is_file()
     assert [stage.behaviour for stage in results.stages] == [
-        proposal_behaviour(space, CONFIGS[n], CONFIGS[n + 1], breakdown_of(task, answers))
+        proposal_behaviour(CONFIGS[n], CONFIGS[n + 1], breakdown_of(task, answers))
         for n, answers in enumerate((first, second))
     ]
     assert [stage.valid_gain.value for stage in results.stages] == pytest.approx([0.6, -0.2])
