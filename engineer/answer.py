@@ -7,11 +7,10 @@ from contextlib import suppress
 from typing import Any
 
 from engineer.proposal import MAX_TEXT
-from engineer.words import plural
 from envgen.config import SHARE, EnvConfig, Part
 from envgen.errors import ConfigError, shown
 from envgen.files import canonical_json
-from envgen.space import Space, Stratum
+from envgen.space import Space, Stratum, plural
 
 MAX_RATIONALE = 600
 MAX_DEPTH = 20

@@ -20,10 +20,9 @@ from engineer.answer import MAX_RATIONALE
 from engineer.context import VARIANTS, DesignContext, Module, StageRecord
 from engineer.gate import name_of
 from engineer.spec import Wording
-from engineer.words import named, plural
 from envgen.breakdown import Difference, Rate
 from envgen.config import SHARE
-from envgen.space import Knob, Space
+from envgen.space import Knob, Space, plural
 
 BUDGETS: dict[Module, dict[Wording, int]] = {
     Module.FAILURES: {"full": 1_400, "compact": 500},
@@ -68,15 +67,6 @@ def design_prompt(variant: str, context: DesignContext, wording: Wording) -> Tex
     texts = [text for text, _ in modules if text]
     question = _render(wording, "question", context, modules=texts, max_rationale=MAX_RATIONALE)
     return Text(question, tuple(cut for _, cuts in modules for cut in cuts))
-
-
-def template_text(variant: str, wording: Wording) -> str:
-    """The templates behind the design questions of a context variant, each under its name; KeyError if
-    unknown."""
-    assert _TEMPLATES.loader is not None
-    names = [f"{wording}/{name}.j2" for name in ("question", *map(_template, VARIANTS[variant]))]
-    texts = (_TEMPLATES.loader.get_source(_TEMPLATES, name)[0].strip() for name in names)
-    return "\n\n".join(f"{{# {name} #}}\n{text}" for name, text in zip(names, texts, strict=True))
 
 
 def module_text(module: Module, context: DesignContext, wording: Wording) -> Text:
@@ -157,7 +147,7 @@ def _labels(module: Module, context: DesignContext) -> _Parts:
 
 def _strata_left_out(context: DesignContext, names: list[str]) -> str:
     space = context.space
-    return f"{_count(names, space.noun)} left out: {named(space, names)}"
+    return f"{_count(names, space.noun)} left out: {space.named(names)}"
 
 
 def _history(module: Module, context: DesignContext) -> _Parts:
@@ -264,7 +254,7 @@ def _ranges(space: Space, knob: Knob) -> str:
                 having.setdefault(own.range, []).append(stratum.name)
     if having == {knob.range: list(space.names)}:
         return knob.range
-    return "; ".join(f"{found} for {named(space, names)}" for found, names in having.items())
+    return "; ".join(f"{found} for {space.named(names)}" for found, names in having.items())
 
 
 _TEMPLATES = Environment(

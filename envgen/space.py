@@ -153,6 +153,10 @@ class Space(Frozen):
         """Return the label of a stratum; the name itself if the space has no such stratum."""
         return self.labels.get(name, name)
 
+    def named(self, names: list[str]) -> str:
+        """Return the labels of strata, in this order: `2 terms, 3 terms`."""
+        return ", ".join(map(self.label, names))
+
     def part(self, config: EnvConfig, name: str) -> Part:
         """Return the part of a stratum in a config, also if the config does not name it."""
         return config.strata.get(name) or self[name].absent
@@ -177,3 +181,9 @@ class Space(Frozen):
                         f"{where}.{knob.name}: {part[knob.name]:g} is outside of the space, {knob.low:g} to "
                         f"{knob.high:g}; move it inside"
                     )
+
+
+def plural(noun: str) -> str:
+    """Several of a noun that a space has: `kinds of sum`."""
+    head, of, rest = noun.partition(" of ")
+    return f"{head.removesuffix('s')}s{of}{rest}"

@@ -2,8 +2,6 @@
 
 from rich.console import Console
 
-from envgen.errors import ConfigError
-
 console = Console()
 
 
@@ -15,9 +13,3 @@ def printable(text: str) -> str:
 def say(text: str) -> None:
     """Print one line as it is: not wrapped, without markup, without control characters."""
     console.print(printable(text), soft_wrap=True, markup=False, highlight=False)
-
-
-def ask_for_yes(request: str, yes: bool, instead: str) -> None:
-    """ConfigError for a request that takes long, unless it was said to be meant."""
-    if not yes:
-        raise ConfigError(f"{request}: takes long; add --yes if it is meant, or {instead}")

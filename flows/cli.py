@@ -9,13 +9,13 @@ try:
     import typer
     from typer.core import TyperGroup
 
-    from envgen.errors import ChildError, EnvwrightError
+    from envgen.errors import ChildError, ConfigError, EnvwrightError
+    from envgen.registry import DEFAULT, Registry
     from flows.commands import (
         approval_cli,
         benchmark_cli,
         export_cli,
         family_cli,
-        family_commands,
         presets_cli,
         run_cli,
         runs_cli,
@@ -24,11 +24,19 @@ try:
     )
     from flows.commands.terminal import BAD_INPUT, FAILED
     from flows.stopping import run_stoppable
-
-    family_groups = list(family_commands.found())
 except KeyboardInterrupt:  # before `run_stoppable`, and before anything is begun
     sys.exit(130)
 
+FAMILY_COMMANDS = Registry(
+    group="envwright.commands",
+    field="envwright.commands",
+    kind=typer.Typer,
+    ours={DEFAULT: "envgen.mapf.cli:commands"},
+)
+"""Commands that task families bring along, as `solve` and `render` of MAPF-FrozenLake.
+
+A package adds some through this group of entry points. Its module is imported at every start, so that heavy
+imports belong inside the commands."""
 _OF_FAMILIES = "Environments and data"
 PANELS = {
     "Run": ("run", "approve", "reject"),
@@ -72,8 +80,13 @@ for group in (
     runs_cli,
 ):
     app.add_typer(group.commands)
-for commands in family_groups:
-    app.add_typer(commands)
+for family in FAMILY_COMMANDS.names():
+    try:
+        app.add_typer(FAMILY_COMMANDS.load(family))
+    except ConfigError as error:  # a package that cannot be loaded costs its commands only
+        typer.echo(f"warning: {error}", err=True)
+    except KeyboardInterrupt:
+        sys.exit(130)
 
 
 def _show_version(wanted: bool) -> None:

@@ -8,8 +8,8 @@ from engineer.context import Answered, DesignContext
 from engineer.contract import Brief, Engineer, EngineerOptions
 from engineer.engineers.rules import current_parts, described, raw_config, shared_out, valid_rates
 from engineer.proposal import Proposal
-from engineer.words import plural
 from envgen.seeds import generator
+from envgen.space import plural
 
 
 class BanditOptions(EngineerOptions):

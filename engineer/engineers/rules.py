@@ -8,9 +8,8 @@ from pydantic import Field, model_validator
 from engineer.context import DesignContext, StageRecord
 from engineer.contract import Brief, Engineer, EngineerOptions
 from engineer.proposal import Proposal
-from engineer.words import named, plural
 from envgen.config import SHARE, Part
-from envgen.space import Space, Stratum
+from envgen.space import Space, Stratum, plural
 
 
 def valid_rates(context: DesignContext, record: StageRecord) -> dict[str, float]:
@@ -243,8 +242,8 @@ def _stepped(old: Part, direction: int, stratum: Stratum, options: LevelsOptions
 def _propose_levels(context: DesignContext, options: LevelsOptions, brief: Brief) -> Proposal:
     """Each knob a step harder where a stratum is mastered, easier where it is out of reach."""
     space, rates = context.space, valid_rates(context, context.current)
-    harder = named(space, [name for name, rate in rates.items() if rate > options.up])
-    easier = named(space, [name for name, rate in rates.items() if rate < options.down])
+    harder = space.named([name for name, rate in rates.items() if rate > options.up])
+    easier = space.named([name for name, rate in rates.items() if rate < options.down])
     parts = levelled(current_parts(context), rates, space, options)
     reason = f"Harder: {harder or 'none'}; easier: {easier or 'none'}."
     return brief.proposal(context, raw_config(space, parts), reason)

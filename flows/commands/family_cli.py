@@ -8,9 +8,8 @@ from typing import Annotated
 import typer
 
 from envgen.errors import ConfigError
-from envgen.frozen import Frozen
-from envgen.terminal import console, printable, say
-from flows.commands.terminal import FAILED, JSON, plain_table, print_json
+from envgen.terminal import printable, say
+from flows.commands.terminal import FAILED, JSON, print_rows
 
 commands = typer.Typer()
 family = typer.Typer(
@@ -19,16 +18,6 @@ family = typer.Typer(
     epilog="Example: `envwright family check riddles.py`",
 )
 commands.add_typer(family, name="family")
-
-
-class FamilyWords(Frozen):
-    """A task family in short."""
-
-    name: str
-    module: str
-    """That it is made in; empty if it cannot be loaded."""
-    words: str
-    """What it is, or why it cannot be loaded."""
 
 
 @family.command("list", epilog="Example: `envwright family list`")
@@ -44,13 +33,8 @@ def list_families(json_: JSON = False) -> None:
             words = (found.__doc__ or "").strip().split("\n")[0]
         except ConfigError as error:
             module, words = "", printable(str(error))
-        families.append(FamilyWords(name=name, module=module, words=words))
-    if json_:
-        return print_json(families)
-    table = plain_table("family", "from", "is")
-    for one in families:
-        table.add_row(one.name, one.module, one.words)
-    console.print(table)
+        families.append({"name": name, "module": module, "words": words})
+    print_rows(families, {"name": "family", "module": "from", "words": "is"}, json_)
 
 
 @family.command(epilog="Example: `envwright family new riddles`")

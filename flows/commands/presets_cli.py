@@ -1,36 +1,15 @@
 """`envwright presets`, `engineers`, `init`: what a run is made from, and a preset of one's own."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from envgen.errors import ConfigError
-from envgen.frozen import Frozen
-from envgen.terminal import console, printable, say
-from flows.commands.terminal import JSON, plain_table, print_json
+from envgen.terminal import printable, say
+from flows.commands.terminal import JSON, print_rows
 
 commands = typer.Typer()
-
-
-class PresetWords(Frozen):
-    """A preset in short."""
-
-    name: str
-    description: str
-    model: str
-    stages: int
-
-
-class EngineerWords(Frozen):
-    """An engineer in short."""
-
-    name: str
-    proposes: str
-    """What it proposes."""
-    needs: str
-    """The model that it asks, and the options that it cannot do without; empty if it needs nothing."""
-    options: tuple[str, ...]
 
 
 @commands.command(epilog="Example: `envwright presets`")
@@ -41,13 +20,8 @@ def presets(json_: JSON = False) -> None:
 
     # As they are written: a family may need a package that is not installed.
     written = [{"name": name, **read_yaml(preset_path(name))} for name in shipped_presets()]
-    found = [PresetWords(**{field: one[field] for field in PresetWords.model_fields}) for one in written]
-    if json_:
-        return print_json(found)
-    table = plain_table("preset", "model", "stages", "is")
-    for one in found:
-        table.add_row(one.name, one.model, str(one.stages), one.description)
-    console.print(table)
+    headings = {"name": "preset", "model": "model", "stages": "stages", "description": "is"}
+    print_rows([{field: one[field] for field in headings} for one in written], headings, json_)
 
 
 @commands.command(epilog="Example: `envwright engineers`")
@@ -55,28 +29,24 @@ def engineers(json_: JSON = False) -> None:
     """Who can design the next environment config, and what each needs."""
     from engineer.engineers.registry import known_engineers
 
-    found = [_engineer_words(name) for name in known_engineers()]
-    if json_:
-        return print_json(found)
-    table = plain_table("engineer", "proposes", "needs", "options")
-    for one in found:
-        table.add_row(one.name, one.proposes, one.needs, ", ".join(one.options))
-    console.print(table)
+    headings = {"name": "engineer", "proposes": "proposes", "needs": "needs", "options": "options"}
+    print_rows([_engineer_words(name) for name in known_engineers()], headings, json_)
 
 
-def _engineer_words(name: str) -> EngineerWords:
+def _engineer_words(name: str) -> dict[str, Any]:
+    """What an engineer proposes, the model that it asks, the options that it cannot do without, and all."""
     from engineer.engineers.registry import find_engineer
 
     try:
         engineer = find_engineer(name)
     except ConfigError as error:  # of a package that cannot be loaded
-        return EngineerWords(name=name, proposes="", needs=printable(str(error)), options=())
+        return {"name": name, "proposes": "", "needs": printable(str(error)), "options": ()}
     fields = engineer.options.model_fields
     asked = {"checkpoint": "the policy just trained", "base": "the base policy"}
     needs = [asked[engineer.asks]] if engineer.asks else []
     needs += [f"option {field}" for field, info in fields.items() if info.is_required() or info.default == ""]
     proposes = (engineer.propose.__doc__ or "").strip().split("\n")[0]
-    return EngineerWords(name=name, proposes=proposes, needs=", ".join(needs), options=tuple(fields))
+    return {"name": name, "proposes": proposes, "needs": ", ".join(needs), "options": tuple(fields)}
 
 
 @commands.command(epilog="Example: `envwright init mine --from tiny`")

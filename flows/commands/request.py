@@ -1,8 +1,17 @@
-"""How much a run or a comparison asks for: printed before it starts; a lot needs --yes."""
+"""How much a run or a comparison asks for: printed before it starts; a lot needs --yes; and the dry run."""
 
-from envgen.terminal import ask_for_yes, say
+from rich.console import Console
+
+from envgen.errors import ConfigError
+from envgen.terminal import say
+from envgen.yaml_files import dump_yaml
+from flows.commands.terminal import print_json
 from infra.analysis.spec import ComparisonSpec
+from infra.config.preset import Preset, resolved_json
 from infra.config.workload import Work, run_work, stage_work
+from policy.checkpoints import resolve_model
+from policy.grpo.check import plan_training
+from policy.grpo.launch import INSTALL, missing_packages
 
 MOST = 2_000_000_000
 """Tokens, generated and trained on, that need no --yes. The largest preset that is shipped asks for 1.7
@@ -25,8 +34,9 @@ def announce(work: Work, yes: bool) -> None:
     """Print how much work is asked for; ConfigError if it is a lot and was not confirmed."""
     say(sentence(work))
     tokens = work.generated + work.trained
-    if tokens > MOST:
-        ask_for_yes(f"{tokens:,} tokens", yes, "ask for fewer stages, instances, seeds or engineers")
+    if tokens > MOST and not yes:
+        remedy = "add --yes if it is meant, or ask for fewer stages, instances, seeds or engineers"
+        raise ConfigError(f"{tokens:,} tokens: takes long; {remedy}")
 
 
 def work_of(spec: ComparisonSpec) -> Work:
@@ -38,3 +48,30 @@ def work_of(spec: ComparisonSpec) -> Work:
         preset = spec.preset_of(child)
         work += stage_work(preset).times(preset.stages - 1)
     return work
+
+
+def show_dry_run(preset: Preset, console: Console, json_: bool = False) -> None:
+    """Print the preset, what the installed TRL makes of its options, and its tokens.
+
+    ConfigError if TRL refuses an option; ModelError if there is no such checkpoint.
+    """
+    resolve_model(preset.model)
+    plan, work = plan_training(preset.check_spec()), run_work(preset)
+    resolved = preset.model_copy(update={"engineer": preset.effective_engineer()})
+    if json_:
+        return print_json({"preset": resolved, "training": plan, "work": work})
+    lines = [
+        dump_yaml(resolved_json(resolved)),
+        f"training processes: {plan.processes}, {plan.completions} completions of {plan.prompts} prompts at a"
+        " time",
+        f"{plan.optimizer_steps} optimizer steps a stage, {preset.stages} stages",
+        sentence(work),
+    ]
+    if (tokens := preset.prompt_tokens()) is not None:
+        lines.append(f"the longest prompt has {tokens} tokens")
+    lines += [
+        f"not installed here, and needed for {setting}: {INSTALL[package]}"
+        for package, setting in missing_packages(preset.trl, preset.training).items()
+    ]
+    for line in lines:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)

@@ -7,7 +7,6 @@ import typer
 
 from envgen.errors import ChildError
 from envgen.terminal import console, say
-from flows.commands import options
 from flows.commands.terminal import JSON, WAITING, print_json, print_whole, start_orchestrator
 
 if TYPE_CHECKING:
@@ -18,7 +17,23 @@ if TYPE_CHECKING:
 
 commands = typer.Typer()
 
-
+Preset = Annotated[str, typer.Argument(help="A shipped preset, or the path of a YAML file.")]
+Stages = Annotated[int | None, typer.Option(help="Number of stages.")]
+Name = Annotated[str | None, typer.Option(help="Name of the directory in the runs folder.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Run also what takes long.")]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        help="Any field of the preset, as a.b=c; may be repeated. engineer.options are of engineer.name.",
+    ),
+]
+DryRun = Annotated[
+    bool,
+    typer.Option(
+        "--dry-run", help="Print the resolved preset, its optimizer steps and its tokens, and stop."
+    ),
+]
 Engineer = Annotated[
     str | None,
     typer.Option(
@@ -63,15 +78,15 @@ Registration = Annotated[
 
 @commands.command(epilog="Example: `envwright run tiny --seed 1 --set trl.learning_rate=1e-4`")
 def run(
-    preset: options.Preset,
+    preset: Preset,
     engineer: Engineer = None,
     variant: Variant = None,
-    stages: options.Stages = None,
+    stages: Stages = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the curriculum.")] = None,
-    set_: options.Settings = None,
-    name: options.Name = None,
-    dry_run: options.DryRun = False,
-    yes: options.Yes = False,
+    set_: Overrides = None,
+    name: Name = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
     json_: JSON = False,
 ) -> None:
     """Run one curriculum here and now; the same command continues a run that was cut off."""
@@ -89,7 +104,7 @@ def run(
     resolved, name = chosen_curriculum(preset, name or "", given)
     directory = Settings().run_directory(name)
     if dry_run:
-        from flows.commands.dry_run import show_dry_run
+        from flows.commands.request import show_dry_run
 
         return show_dry_run(resolved, console, json_)
     from policy.grpo.check import plan_training
@@ -140,17 +155,17 @@ def _tell(run: "RunRef", results: "CurriculumResults", json_: bool) -> None:
     epilog="Example: `envwright compare tiny --engineers checkpoint,random --seeds 0,1,2 --variants V1,V6`"
 )
 def compare(
-    preset: options.Preset,
+    preset: Preset,
     engineers: Engineers,
     seeds: Seeds = "0,1,2",
     stage_0: Stage0 = "one",
     variants: Variants = None,
-    stages: options.Stages = None,
-    set_: options.Settings = None,
+    stages: Stages = None,
+    set_: Overrides = None,
     registration: Registration = None,
     jobs: Jobs = None,
-    name: options.Name = None,
-    yes: options.Yes = False,
+    name: Name = None,
+    yes: Yes = False,
     json_: JSON = False,
 ) -> None:
     """Engineer variants side by side from a shared stage 0, with intervals; the same command continues, and

@@ -3,7 +3,7 @@
 import logging
 import os
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any
 
@@ -63,6 +63,17 @@ def number_table(
         justify = "left" if heading in left else "right"
         table.add_column(escape(printable(heading)), justify=justify, no_wrap=True)
     return table
+
+
+def print_rows(rows: Sequence[Mapping[str, Any]], headings: Mapping[str, str], json_: bool) -> None:
+    """Print rows as JSON, or as a table whose columns are the fields of `headings`, under these headings."""
+    if json_:
+        return print_json(rows)
+    table = plain_table(*headings.values())
+    for row in rows:
+        values = (row[field] for field in headings)
+        table.add_row(*(", ".join(value) if isinstance(value, tuple) else str(value) for value in values))
+    console.print(table)
 
 
 def fitted(table: Table, spared: Iterable[str], room: int) -> int:

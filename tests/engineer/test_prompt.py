@@ -3,7 +3,6 @@
 import hashlib
 import json
 from itertools import islice
-from pathlib import Path
 
 import pytest
 from contexts import RECORDS, breakdown, counts, design_context, measured, measured_context
@@ -11,7 +10,7 @@ from prompt_texts import BOOKKEEPING, FULL_BOOKKEEPING, HEADS, MODULES, SHOWN, S
 
 from engineer.context import VARIANTS, DesignContext, Module
 from engineer.lessons import TAUGHT, lessons
-from engineer.prompt import design_prompt, module_text, template_text
+from engineer.prompt import design_prompt, module_text
 from engineer.spec import Wording
 from envgen.mapf.space import random_space
 
@@ -118,16 +117,3 @@ def test_a_reason_of_many_lines_cannot_pass_for_another_module_of_a_full_prompt(
 def test_an_unknown_variant_is_a_key_error():
     with pytest.raises(KeyError):
         design_prompt("V7", design_context(), "full")
-
-
-@pytest.mark.parametrize("wording", WORDINGS)
-def test_the_templates_of_a_variant_are_those_that_its_question_uses(wording: Wording):
-    folder = Path(__file__).parents[2] / "engineer" / "templates" / wording
-    text = template_text("V6", wording)
-    for name in ("question", "failures", "guideline", "history", "bookkeeping"):
-        assert f"{{# {wording}/{name}.j2 #}}\n{(folder / f'{name}.j2').read_text().strip()}" in text
-    assert "rationale.j2" not in text
-    assert template_text("V6S", wording).count(".j2 #}") == 6
-    assert len({template_text(variant, wording) for variant in VARIANTS}) >= len(VARIANTS) - 1, (
-        "V3 and V4 differ in what fills them only"
-    )
