@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
-from pydantic_core import to_jsonable_python
 
 from envgen.errors import DataError, EnvwrightError, RunDirectoryError
 
 T = TypeVar("T")
+_JSON: TypeAdapter[Any] = TypeAdapter(Any)
 
 TEXT_LIMIT = 16_000_000
 """Characters read at most: of a whole text, or of one line of a file that is read line by line."""
@@ -140,7 +140,7 @@ def _read(path: Path) -> Iterator[TextIO]:
 
 def write_json(path: Path, value: Any) -> None:
     """Write a JSON document atomically, indented for people."""
-    write_text(path, json.dumps(to_jsonable_python(value), indent=1, ensure_ascii=False) + "\n")
+    write_text(path, json.dumps(_JSON.dump_python(value, mode="json"), indent=1, ensure_ascii=False) + "\n")
 
 
 def read_model(
@@ -184,7 +184,7 @@ def sync_directory(path: Path) -> None:
 def canonical_json(value: Any) -> str:
     """The one JSON text of a value: sorted keys, no spaces, no NaN. Pydantic models are dumped first."""
     compact = {"sort_keys": True, "separators": (",", ":")}
-    return json.dumps(to_jsonable_python(value), allow_nan=False, ensure_ascii=False, **compact)
+    return json.dumps(_JSON.dump_python(value, mode="json"), allow_nan=False, ensure_ascii=False, **compact)
 
 
 def digest(value: Any) -> str:
