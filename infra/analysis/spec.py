@@ -262,6 +262,7 @@ def _arms(engineers: str, variants: str | None, default: str) -> list[Arm]:
 
 
 def given_seeds(text: str) -> list[int]:
+    """The seeds that `--seeds` names; ConfigError for what is none, or named twice."""
     items = _items(text, "--seeds")
     for item in items:
         if not (item.isascii() and item.isdecimal()):
