@@ -1,13 +1,12 @@
 """Rewards of a completion: fixed, and out of the engineer's reach."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
 from envgen.environment import Environment, FaultCount, Instance, Verdict
 from envgen.frozen import Frozen
-from envgen.rows import instance_of
 
 LOGGED_TERMS = ("format", "valid", "optimal")
 """Terms of every family, computed whatever their weight, for the training log."""
@@ -63,39 +62,34 @@ def terms(family: Environment, verdict: Verdict) -> dict[str, float]:
 
 
 def reward_functions(
-    family: Environment, weights: RewardWeights, faults: FaultCount
+    family: Environment, weights: RewardWeights, faults: FaultCount, instances: Sequence[Instance]
 ) -> list[Callable[..., list[float | None]]]:
     """The terms as TRL reward functions, as in `RewardWeights.weights`; they judge a batch once between them.
 
-    Each takes `completions` (conversational) and the data set's `instance` column, a row of the data set
-    schema. A crash of the judge is an error, never a reward of 0; those that could not be judged go to
+    Each takes `completions` (conversational) and the data set's column `index`, the place of an instance in
+    `instances`; one of them logs the strata. A crash of the judge is an error, never a reward of 0; those that could not be judged go to
     `faults`, which raises DataError if they are too many.
     """
-    batch: tuple[list[str], list[dict]] = [], []
+    batch: tuple[list[str], list[int]] = [], []
     earned: list[dict[str, float]] = []
 
     def scored(name: str) -> Callable[..., list[float | None]]:
-        def reward(completions: list[Any], instance: list[dict], **_: Any) -> list[float | None]:
+        def reward(
+            completions: list[Any], index: list[int], log_extra: Callable | None = None, **_: Any
+        ) -> list[float | None]:
             nonlocal batch, earned
-            texts = [one if isinstance(one, str) else one[-1]["content"] for one in completions]
+            if log_extra and name == "valid":
+                log_extra("stratum", [instances[place].stratum for place in index])
+            texts = [text if isinstance(text, str) else text[-1]["content"] for text in completions]
             # TRL hands the same batch to one function after the other.
-            if (texts, instance) != batch:
-                verdicts = family.judge(_instances(family, instance), texts)
+            if (texts, index) != batch:
+                verdicts = family.judge([instances[place] for place in index], texts)
                 faults.add(verdicts)
                 earned = [terms(family, verdict) for verdict in verdicts]
-                batch = texts, list(instance)
-            return [found[name] for found in earned]
+                batch = texts, list(index)
+            return [values[name] for values in earned]
 
         reward.__name__ = name
         return reward
 
     return [scored(name) for name in weights.weights]
-
-
-def _instances(family: Environment, rows: list[dict]) -> list[Instance]:
-    """Completions of one prompt are neighbours: a row equal to the one before is not read again."""
-    found: list[Instance] = []
-    for index, row in enumerate(rows):
-        same = index and row == rows[index - 1]
-        found.append(found[-1] if same else instance_of(family, row, "training row"))
-    return found

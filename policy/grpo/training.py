@@ -13,14 +13,13 @@ from typing import Any
 
 import pyarrow as pa
 import torch
-from accelerate.utils import gather_object
 from datasets import Dataset
 from peft import LoraConfig
 from torch.utils.data import Sampler
 from transformers import PreTrainedModel, set_seed
 from trl import GRPOTrainer
 
-from envgen.dataset import read_table, write_table
+from envgen.dataset import read_dataset, read_table, write_table
 from envgen.environment import Environment, FaultCount
 from envgen.files import move_directory
 from envgen.processes import end_with_parent
@@ -107,13 +106,13 @@ class Trainer(GRPOTrainer):
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         output = super()._generate_and_score_completions(inputs)
-        # TRL has gathered these: a group may lie across processes.
+        # TRL has gathered these, as a group may lie across processes.
         advantages, valid = (
             torch.tensor(list(values), dtype=torch.float64)
             for values in (self._logs["advantages"], self._logs["rewards"]["valid"])
         )
-        strata, group = gather_object([row["stratum"] for row in inputs]), int(self.num_generations or 1)
-        metrics = self._metrics["train"]
+        strata, metrics = list(self._logs["extra"]["stratum"]), self._metrics["train"]
+        group = int(self.num_generations or 1)
         for stratum, values in stratum_metrics(strata, advantages, valid, group).items():
             for name, value in zip(STRATUM_METRICS, values, strict=True):
                 metrics[f"strata/{stratum}/{name}"].append(value)
@@ -163,7 +162,7 @@ def train(spec: TrainSpec) -> None:
     faults = FaultCount(family.space)
     trainer = Trainer(
         model=model,
-        reward_funcs=reward_functions(family, spec.rewards, faults),
+        reward_funcs=reward_functions(family, spec.rewards, faults, read_dataset(spec.data)),
         args=arguments,
         train_dataset=training_rows(family, spec.data),
         resume=resume,
@@ -187,11 +186,10 @@ def train(spec: TrainSpec) -> None:
 
 
 def training_rows(family: Environment, data: Path) -> Dataset:
-    """Prompts as conversations, each with its stratum, and its instance for the reward functions."""
-    rows = read_table(data, instance_schema(family)).to_pylist()
-    strata = [row["stratum"] for row in rows]
-    prompts = [[{"role": "user", "content": row["prompt"]}] for row in rows]
-    return Dataset.from_dict({"prompt": prompts, "stratum": strata, "instance": rows})
+    """Prompts as conversations, each with the index of its instance."""
+    table = read_table(data, instance_schema(family))
+    prompts = [[{"role": "user", "content": prompt}] for prompt in table["prompt"].to_pylist()]
+    return Dataset.from_dict({"prompt": prompts, "index": range(len(prompts))})
 
 
 def training_log(

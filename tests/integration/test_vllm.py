@@ -29,20 +29,26 @@ from policy.rollouts import read_rollouts
 MICRO = load_preset("micro")
 
 
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """What vLLM finds out about a model takes it a third of a start; also the mark of our processes."""
+    return str(tmp_path_factory.mktemp("cache"))
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_a_run_is_evaluated_and_designed_by_a_server_for_each_policy(tmp_path: Path):
+def test_a_run_is_evaluated_and_designed_by_a_server_for_each_policy(tmp_path: Path, cache: str):
     environment = {
         **os.environ,
         "ENVWRIGHT_VLLM_PYTHON": str(vllm_or_skip()),
         "ENVWRIGHT_RUNS": str(tmp_path),
-        "VLLM_CACHE_ROOT": str(tmp_path / "cache"),
+        "VLLM_CACHE_ROOT": cache,
     }
     command = [sys.executable, "-m", "flows.cli", "run", "micro", "--stages", "1", "--name", "run"]
     command += ["--set", "engine.backend=vllm", "--set", "engine.dtype=float32"]
     done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=840)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert not processes_with(VLLM_CACHE_ROOT=str(tmp_path / "cache")), "no server is left"
+    assert not processes_with(VLLM_CACHE_ROOT=cache), "no server is left"
     run = tmp_path / "run"
     proposal = json.loads((run / "stage-00" / "proposal.json").read_text())
     assert [(attempt["error"], attempt["finish_reason"]) for attempt in proposal["attempts"]] == [
@@ -59,10 +65,10 @@ def test_a_run_is_evaluated_and_designed_by_a_server_for_each_policy(tmp_path: P
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_a_server_answers_like_transformers_and_is_started_again_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: str
 ):
     python = str(vllm_or_skip())
-    monkeypatch.setenv("VLLM_CACHE_ROOT", str(tmp_path / "cache"))
+    monkeypatch.setenv("VLLM_CACHE_ROOT", cache)
     config = EngineConfig(backend="vllm", dtype="float32", batch_size=8, max_model_len=1000)
     engine = VllmEngine(str(TINY_DIRECTORY), config, tmp_path / "engine.log", python)
     here = TransformersModel("tiny", dtype="float32")
@@ -93,4 +99,4 @@ def test_a_server_answers_like_transformers_and_is_started_again_once(
             engine.complete([ask("x" * 990)], sampled)
     finally:
         engine.close()
-    assert not processes_with(VLLM_CACHE_ROOT=str(tmp_path / "cache"))
+    assert not processes_with(VLLM_CACHE_ROOT=cache)

@@ -1,29 +1,23 @@
-import copy
 from collections.abc import Callable
 
-import pyarrow as pa
 import pytest
 from boards import detour, draw_instances, off_the_grid, optimal, unfinished
 from pydantic import ValidationError
 
 from envgen.dataset import USUAL
 from envgen.environment import FaultCount
-from envgen.errors import DataError
-from envgen.mapf.prompts import PromptStyle, answer
+from envgen.mapf.prompts import answer
 from envgen.mapf.verifier import verify
-from envgen.rows import instance_row, instance_schema
 from policy.grpo.rewards import LOGGED_TERMS, RewardWeights, reward_functions, terms
 
 INSTANCES = draw_instances()
 FAMILY = USUAL.load()
-ROWS = pa.Table.from_pylist(
-    [instance_row(FAMILY, i, PromptStyle.BOARD) for i in INSTANCES], schema=instance_schema(FAMILY)
-).to_pylist()
+ROWS = list(range(len(INSTANCES)))
 NAMES = ["format", "valid", "optimal", "arrived", "legal_share"]
 
 
 def functions(weights: RewardWeights) -> list[Callable[..., list[float | None]]]:
-    return reward_functions(FAMILY, weights, FaultCount(FAMILY.space))
+    return reward_functions(FAMILY, weights, FaultCount(FAMILY.space), INSTANCES)
 
 
 ANSWERS = {
@@ -54,8 +48,8 @@ def test_the_reward_functions_say_the_same_of_conversations_and_of_texts(
     ]
     more = {"prompts": ["?"] * len(ROWS), "trainer_state": None}
     for function, value in zip(functions(RewardWeights()), expected, strict=True):
-        assert function(completions=texts, instance=ROWS) == [value] * len(ROWS)
-        assert function(completions=conversations, instance=ROWS, **more) == [value] * len(ROWS)
+        assert function(completions=texts, index=ROWS) == [value] * len(ROWS)
+        assert function(completions=conversations, index=ROWS, **more) == [value] * len(ROWS)
 
 
 def test_the_reward_functions_come_in_the_order_of_the_weights():
@@ -75,62 +69,53 @@ def test_without_a_weight_partial_progress_is_no_part_of_the_reward():
 
 def test_partial_progress_pays_for_agents_at_their_goals_and_for_the_steps_before_the_first_violation():
     *_, arrived, legal_share = reward_functions(
-        FAMILY, RewardWeights(arrived=1, legal_share=1), FaultCount(FAMILY.space)
+        FAMILY, RewardWeights(arrived=1, legal_share=1), FaultCount(FAMILY.space), INSTANCES
     )
     ones, nothing = [1.0] * len(ROWS), ["no plan"] * len(ROWS)
-    assert arrived(completions=[optimal(i) for i in INSTANCES], instance=ROWS) == ones
-    assert legal_share(completions=[detour(i) for i in INSTANCES], instance=ROWS) == ones
+    assert arrived(completions=[optimal(i) for i in INSTANCES], index=ROWS) == ones
+    assert legal_share(completions=[detour(i) for i in INSTANCES], index=ROWS) == ones
     for function in (arrived, legal_share):
-        assert function(completions=nothing, instance=ROWS) == [0.0] * len(ROWS)
+        assert function(completions=nothing, index=ROWS) == [0.0] * len(ROWS)
     moving = (all(len(path) > 1 for path in i.solution.plan) for i in INSTANCES)
     instance, row, _ = next(one for one in zip(INSTANCES, ROWS, moving, strict=True) if one[2])
     first, second = instance.solution.plan
     half = answer((first, second[:-1]))
-    assert arrived(completions=[half], instance=[row]) == [0.5]
+    assert arrived(completions=[half], index=[row]) == [0.5]
     waits = answer(((first[0],) * 4 + ((9, 9),), second[:1]))
-    assert legal_share(completions=[waits], instance=[row]) == [3 / 4]
+    assert legal_share(completions=[waits], index=[row]) == [3 / 4]
 
 
 def test_a_batch_is_judged_anew_when_its_answers_or_boards_change():
     format_term, valid_term, _ = functions(RewardWeights())
     texts = [optimal(i) for i in INSTANCES]
     for term in (format_term, valid_term):
-        assert term(completions=texts, instance=ROWS) == [1.0] * len(ROWS)
+        assert term(completions=texts, index=ROWS) == [1.0] * len(ROWS)
     texts[0] = ""
-    assert valid_term(completions=texts, instance=ROWS) == [0.0] + [1.0] * (len(ROWS) - 1)
+    assert valid_term(completions=texts, index=ROWS) == [0.0] + [1.0] * (len(ROWS) - 1)
     rows = [ROWS[1], *ROWS[1:]]
     texts[0] = optimal(INSTANCES[1])
-    assert valid_term(completions=texts, instance=rows) == [1.0] * len(ROWS)
+    assert valid_term(completions=texts, index=rows) == [1.0] * len(ROWS)
     rows[0] = ROWS[0]
-    assert valid_term(completions=texts, instance=rows)[0] == float(verify(INSTANCES[0], texts[0]).valid)
+    assert valid_term(completions=texts, index=rows)[0] == float(verify(INSTANCES[0], texts[0]).valid)
     conversation = [[{"role": "assistant", "content": texts[1]}]]
-    assert valid_term(completions=conversation, instance=ROWS[1:2]) == [1.0]
+    assert valid_term(completions=conversation, index=ROWS[1:2]) == [1.0]
     conversation[0][0]["content"] = "nothing"
-    assert valid_term(completions=conversation, instance=ROWS[1:2]) == [0.0]
+    assert valid_term(completions=conversation, index=ROWS[1:2]) == [0.0]
 
 
 def test_several_completions_of_one_board_and_equal_boards_are_judged_each():
-    rows = [copy.deepcopy(row) for row in ROWS[:3] for _ in range(4)]
+    rows = [row for row in ROWS[:3] for _ in range(4)]
     instances = [i for i in INSTANCES[:3] for _ in range(4)]
     responses = [optimal, detour, unfinished, lambda i: ""] * 3
     texts = [respond(i) for i, respond in zip(instances, responses, strict=True)]
     alone = [terms(FAMILY, verify(i, text)) for i, text in zip(instances, texts, strict=True)]
     for name, function in zip(LOGGED_TERMS, functions(RewardWeights()), strict=True):
-        assert function(completions=texts, instance=rows) == [one[name] for one in alone]
-
-
-@pytest.mark.parametrize(
-    "broken", [{"problem": [0]}, {"solution": {"plan": [["FLY"]]}}, {"problem": {"size": 99}}]
-)
-def test_a_verifier_that_cannot_judge_is_an_error_and_not_a_reward_of_0(broken: dict):
-    for function in functions(RewardWeights()):
-        with pytest.raises(DataError, match="training row: not an instance"):
-            function(completions=[optimal(INSTANCES[0])], instance=[{**ROWS[0], **broken}])
+        assert function(completions=texts, index=rows) == [one[name] for one in alone]
 
 
 def test_as_many_answers_as_boards_are_needed():
     with pytest.raises(ValueError, match=r"shorter|longer"):
-        functions(RewardWeights())[0](completions=["x"], instance=ROWS)
+        functions(RewardWeights())[0](completions=["x"], index=ROWS)
 
 
 def test_weights_are_never_negative_and_their_names_are_fixed():

@@ -1,13 +1,13 @@
 """One step of real training with the shipped base policy, and what its log says of each stratum."""
 
 import math
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from boards import draw_instances, train_spec
+from boards import train_spec
 from support.boards import boards_config, sample_boards
 
-from policy.child import run_child
 from policy.grpo.rewards import RewardWeights
 from policy.grpo.train_log import TRAIN_LOG_SCHEMA, read_train_log, stratum_means
 from policy.grpo.train_spec import TrainingSettings
@@ -35,32 +35,36 @@ def test_a_stage_weighs_its_steps_by_their_answers():
     assert stratum_means({"strata": [[], []]}, "advantage") == {}
 
 
+REPORTED = ("tensorboard",) if find_spec("tensorboard") else ()
+
+
 @pytest.fixture(scope="module")
-def log(tmp_path_factory) -> dict[str, list]:
+def stage(tmp_path_factory) -> Path:
     from policy.grpo.training import train
 
-    folder: Path = tmp_path_factory.mktemp("training")
+    folder: Path = tmp_path_factory.mktemp("run") / "stage-00"
+    folder.mkdir()
     shares = {3: 0.75, 4: 0.25}
     config = boards_config({n: (share, 0.2, 0.25) for n, share in shares.items()})
-    instances = sample_boards(config, 16, seed=5)
-    spec = train_spec(folder, instances, per_device_train_batch_size=32, num_generations=8, beta=0.0)
+    instances, settings = sample_boards(config, 16, seed=5), TrainingSettings(report_to=REPORTED)
+    options = {"per_device_train_batch_size": 32, "num_generations": 8, "beta": 0.0}
+    spec = train_spec(folder, instances, settings, **options)
     # The float32 mean of eight rewards of 0.3 is not 0.3.
     train(spec.model_copy(update={"rewards": RewardWeights(format=0.3)}))
-    return read_train_log(folder / "train_log.parquet")
+    return folder
 
 
-@pytest.mark.slow
-def test_the_training_child_reports_every_step_to_tensorboard(tmp_path: Path):
-    pytest.importorskip("tensorboard")
+@pytest.fixture(scope="module")
+def log(stage: Path) -> dict[str, list]:
+    return read_train_log(stage / "train_log.parquet")
+
+
+@pytest.mark.skipif(not REPORTED, reason="tensorboard is not installed")
+def test_training_reports_every_step_to_tensorboard(stage: Path, log: dict[str, list]):
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    spec = train_spec(
-        tmp_path / "run" / "stage-00", draw_instances(16), TrainingSettings(report_to=("tensorboard",))
-    )
-    run_child("policy.grpo.training", spec, tmp_path / "spec.json", tmp_path / "log", lambda entry: None)
-    events = EventAccumulator(str(spec.output / "logs" / "tensorboard"))
+    events = EventAccumulator(str(stage / "logs" / "tensorboard"))
     events.Reload()
-    log = read_train_log(spec.output / "train_log.parquet")
     rewards = [(event.step, event.value) for event in events.Scalars("train/reward")]
     expected = list(zip(log["step"], log["reward"], strict=True))
     assert rewards == [(step, pytest.approx(reward, abs=1e-5)) for step, reward in expected]
