@@ -257,7 +257,7 @@ def _forest(axes: "Axes", effects: Mapping[str, Effect]) -> None:
     axes.set_yticks(range(len(effects)), list(effects), color=INK)
     axes.set_ylim(len(effects) - 0.5, -0.5)
     axes.locator_params(axis="x", nbins=6)
-    axes.xaxis.set_major_formatter(lambda value, _: f"{100 * value:+.0f}")
+    axes.xaxis.set_major_formatter(lambda value, _: f"{round(100 * value, 1) + 0.0:+g}")
 
 
 def _stacked_bars(

@@ -26,7 +26,7 @@ from infra.analysis.spec import Arm, Child, ComparisonSpec, compare_command
 from infra.analysis.statistics import Effect, area, effect, rate
 from infra.config.preset import Preset
 from infra.runs.fork import STAGE_STEPS
-from infra.runs.results import Made
+from infra.runs.results import CurriculumResults, Made
 from infra.runs.run import FREE_FIELDS, Run, changed_fields
 from infra.runs.stage import Evaluation
 
@@ -66,31 +66,32 @@ def finished(directory: Path, preset: Preset) -> Finished | None:
     try:
         if changed_fields(run.curriculum.preset, preset, FREE_FIELDS):
             return None
-        stages = run.results.stages[: preset.stages]
-        if len(stages) < preset.stages:
+        results = run.results
+        if len(results.stages) < preset.stages:
             return None
-        return _read(run, [stage.stage for stage in stages])
+        return _read(run, results.model_copy(update={"stages": results.stages[: preset.stages]}))
     except (RunDirectoryError, DataError, OSError, ValueError, KeyError):
         return None
 
 
-def _read(run: Run, numbers: list[int]) -> Finished:
-    evaluations = [run.evaluation(number) for number in (BASE_POLICY, *numbers)]
+def _read(run: Run, results: CurriculumResults) -> Finished:
+    stages = results.stages
+    evaluations = [run.evaluation(number) for number in (BASE_POLICY, *(stage.stage for stage in stages))]
     tables = [read_table(evaluation.path(Evaluation.rollouts), _COLUMNS) for evaluation in evaluations]
     ids = [tuple(table["id"].to_pylist()) for table in tables]
     if len(set(ids)) > 1:
         raise DataError(f"{run.directory}: the stages were evaluated on different instances")
-    results = run.results.model_copy(update={"stages": run.results.stages[: len(numbers)]})
-    steps = [(stage.stage, *step) for stage in results.stages for step in stage.seconds.items()]
-    tokens = [run.stage(number).manifest["tokens"] for number in numbers]
-    asked = (used for stage in tokens for name, used in stage.items() if name.startswith("engineer"))
+    steps = [(stage.stage, *step) for stage in stages for step in stage.seconds.items()]
+    # Training and evaluation of stage 0 are shared.
+    tokens = {
+        name: float(sum(stage.tokens[name] for stage in stages[1:])) for name in ("training", "evaluation")
+    }
+    asked = (used for stage in stages for name, used in stage.tokens.items() if name.startswith("engineer"))
     return Finished(
         outcomes={name: np.stack([table[name].to_numpy() for table in tables]) for name in RATES},
         final=results.final.stage,
         ids=ids[0],
-        # Training and evaluation of stage 0 are shared.
-        tokens={name: sum(stage[name] for stage in tokens[1:]) for name in ("training", "evaluation")}
-        | {"engineer": sum(asked)},
+        tokens={**tokens, "engineer": sum(asked)},
         seconds=sum(seconds for stage, step, seconds in steps if stage or step not in STAGE_STEPS),
         made=results.made,
     )

@@ -1,10 +1,14 @@
 """A preset of one's own, as text to edit: another one, with what each of its fields means."""
 
+import ast
+import inspect
 import re
 import textwrap
+from itertools import pairwise
+
+from pydantic import BaseModel
 
 from envgen.yaml_files import dump_yaml, read_yaml
-from infra.config.field_docs import field_docs
 from infra.config.names import checked_name
 from infra.config.preset import Preset, load_preset, preset_path, resolved_json
 
@@ -34,3 +38,16 @@ def own_preset(name: str, source: str) -> str:
 
 def _comment(text: str) -> list[str]:
     return [f"# {line}" for line in textwrap.wrap(text, _WIDTH)]
+
+
+def field_docs(model: type[BaseModel]) -> dict[str, str]:
+    """Return field -> the string below it on one line, for those that have one."""
+    body = ast.parse(textwrap.dedent(inspect.getsource(model))).body[0].body  # type: ignore[attr-defined]
+    return {
+        field.target.id: " ".join(ast.literal_eval(text.value).split())
+        for field, text in pairwise(body)
+        if isinstance(field, ast.AnnAssign)
+        and isinstance(field.target, ast.Name)
+        and isinstance(text, ast.Expr)
+        and isinstance(text.value, ast.Constant)
+    }

@@ -15,7 +15,7 @@ from pydantic_core import PydanticUndefined
 from engineer.spec import EngineerSpec
 from envgen.registry import EnvironmentSpec
 from envgen.yaml_files import read_yaml
-from infra.config.field_docs import field_docs
+from infra.config.own_preset import field_docs
 from infra.config.preset import PRESETS, Preset, ValidationSpec
 from policy.chat.engine_config import EngineConfig
 from policy.grpo.rewards import RewardWeights
