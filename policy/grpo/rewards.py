@@ -67,8 +67,8 @@ def reward_functions(
     """The terms as TRL reward functions, as in `RewardWeights.weights`; they judge a batch once between them.
 
     Each takes `completions` (conversational) and the data set's column `index`, the place of an instance in
-    `instances`; one of them logs the strata. A crash of the judge is an error, never a reward of 0; those that could not be judged go to
-    `faults`, which raises DataError if they are too many.
+    `instances`; one of them logs the strata. A crash of the judge is an error, never a reward of 0; those
+    that could not be judged go to `faults`, which raises DataError if they are too many.
     """
     batch: tuple[list[str], list[int]] = [], []
     earned: list[dict[str, float]] = []
