@@ -29,8 +29,7 @@ from policy.tiny.corpus import (
     evaluation_instances,
     write_examples,
 )
-from policy.tiny.rates import Rates
-from policy.tiny.spec import BootstrapRecipe, BootstrapSpec, Lesson
+from policy.tiny.spec import BootstrapRecipe, BootstrapSpec, Lesson, Rates
 from tasks.run import Throttle, log
 
 DESIGNS = "designs.parquet"

@@ -12,8 +12,7 @@ from flows.commands.terminal import plain_table, show_log
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from policy.tiny.rates import Taught
-    from policy.tiny.spec import BootstrapRecipe
+    from policy.tiny.spec import BootstrapRecipe, Taught
 
 commands = typer.Typer()
 
@@ -94,7 +93,7 @@ def _recipe(path: Path | None, named: dict[str, str | None], settings: list[str]
 
 
 def _show(output: Path) -> None:
-    from policy.tiny.rates import RATES, Taught
+    from policy.tiny.spec import RATES, Taught
 
     taught = Taught.model_validate_json((output / RATES).read_bytes())
     if taught.before:

@@ -29,12 +29,12 @@ from policy.child import tell
 from policy.evaluation import evaluate
 from policy.grpo.saving import ProgressLines, merge_adapter
 from policy.grpo.train_spec import last_checkpoint
+from policy.rollouts import breakdown_of
 from policy.tiny.corpus import READ_BY_TOKENIZER, batches, lesson_examples, read_examples
 from policy.tiny.encoding import encoded, end_of_answer
-from policy.tiny.new_model import begin
+from policy.tiny.new_model import USUAL, build_tokenizer, new_model
 from policy.tiny.optimizer import MuonAdamW, parameters
-from policy.tiny.rates import RATES, Rates, Taught, rates_of, rates_path
-from policy.tiny.spec import BootstrapRecipe, BootstrapSpec
+from policy.tiny.spec import RATES, BootstrapRecipe, BootstrapSpec, Rates, Taught
 
 
 class BatchCollator(DataCollatorForLanguageModeling):
@@ -71,7 +71,9 @@ class Evaluation(TrainerCallback):
         rates: Rates = {}
         for lesson, instances in zip(recipe.lessons, self._instances, strict=True):
             rollouts = evaluate(model, lesson.task, instances, lesson.style, sampling)
-            rates[lesson.name] = rates_of(lesson.task.space, rollouts)
+            strata = breakdown_of(lesson.task, rollouts).strata
+            label = lesson.task.space.label
+            rates[lesson.name] = {label(name): part.valid_rate for name, part in strata.items() if part.n}
         path = rates_path(self._spec.work, step)
         write_json(path, TypeAdapter(Rates).dump_python(rates, mode="json"))
         tell({"step": step, "steps": recipe.steps, "rates": json.loads(path.read_bytes())})
@@ -90,7 +92,9 @@ def bootstrap(spec: BootstrapSpec) -> None:
         model, tokenizer = load(recipe.model, recipe.dtype)
     else:
         read = (*lesson_examples(recipe, held_out, 0), *designs[:READ_BY_TOKENIZER])
-        model, tokenizer = begin(recipe, (text for pair in read for text in pair))
+        texts, vocabulary = (text for pair in read for text in pair), recipe.lessons[0].task.vocabulary
+        tokenizer = build_tokenizer(texts, vocabulary or USUAL)
+        model = new_model(recipe, tokenizer)
     resume, evaluation = last_checkpoint(spec.work), Evaluation(spec)
     first = int(resume.name.rpartition("-")[2]) if resume else 0
     end = end_of_answer(tokenizer, model.generation_config.eos_token_id)
@@ -134,6 +138,11 @@ def _finish(spec: BootstrapSpec, tokenizer: Any, compact: bool) -> None:
 
 def _rates(spec: BootstrapSpec, step: int) -> Rates:
     return TypeAdapter(Rates).validate_json(rates_path(spec.work, step).read_bytes())
+
+
+def rates_path(work: Path, step: int) -> Path:
+    """Return the path of the rates of a checkpoint, beside it."""
+    return work / f"rates-{step:06d}.json"
 
 
 def policy_at(spec: BootstrapSpec, step: int) -> str:

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
+from envgen.breakdown import Rate
 from envgen.config import SHARE, EnvConfig
 from envgen.environment import Environment
 from envgen.frozen import Frozen
@@ -184,6 +185,23 @@ class BootstrapRecipe(Frozen):
             raise ValueError(
                 f"hidden_size {hidden} does not give {heads} heads an even number of dimensions each"
             )
+
+
+Rates = dict[str, dict[str, Rate]]
+"""Lesson -> stratum -> valid rate of greedy answers."""
+RATES = "rates.json"
+"""Beside the weights of a policy that was warm-started: `Taught`."""
+
+
+class Taught(Frozen):
+    """How a policy was warm-started, with its valid rates on instances that it was not taught."""
+
+    model: str | None
+    """The chat model that it was; None: its weights were random."""
+    steps: int
+    before: Rates
+    """Empty for random weights."""
+    after: Rates
 
 
 class BootstrapSpec(Frozen):

@@ -16,7 +16,7 @@ from safetensors.torch import load_file
 from policy.chat.contract import Sampling, ask
 from policy.chat.transformers_model import TransformersModel
 from policy.grpo.train_spec import last_checkpoint
-from policy.tiny.rates import rates_path
+from policy.tiny.bootstrap import rates_path
 
 STEPS, SAVE_STEPS = 12, 5
 SMALL = {

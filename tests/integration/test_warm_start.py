@@ -14,7 +14,7 @@ from policy.chat.contract import Sampling, ask
 from policy.chat.transformers_model import TransformersModel
 from policy.checkpoints import check_model
 from policy.grpo.train_spec import last_checkpoint
-from policy.tiny.rates import RATES, Taught
+from policy.tiny.spec import RATES, Taught
 
 GENERATOR = Path(__file__).parents[1] / "support" / "always_yes.py"
 RECIPE = """

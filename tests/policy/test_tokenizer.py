@@ -11,7 +11,7 @@ from envgen.mapf.solver.solve import solve
 from envgen.mapf.vocabulary import VOCABULARY
 from envgen.reasoning_gym import VOCABULARY as OF_PUZZLES
 from policy.checkpoints import SHIPPED
-from policy.tiny.tokenizer import END, build_tokenizer
+from policy.tiny.new_model import END, build_tokenizer
 
 TOKENIZER = build_tokenizer([prompt(board("parallel"), PromptStyle.COMPACT)] * 30, VOCABULARY)
 
