@@ -101,13 +101,6 @@ class Problem(Frozen):
         return len(self.agents)
 
 
-class Objective(StrEnum):
-    """What a plan minimises."""
-
-    SUM_OF_COSTS = "sum-of-costs"
-    MAKESPAN = "makespan"
-
-
 class Solution(Frozen):
     """What the solver says of a solvable problem. Costs are steps; an agent's cost is its last arrival."""
 

@@ -40,23 +40,6 @@ def exhaust(problem: Problem) -> Exhausted:
     return Exhausted(problem.size, problem.holes, tuple(agent.goal for agent in problem.agents))
 
 
-def least_makespans(
-    size: int, holes: tuple[Cell, ...], goals: tuple[Cell, ...]
-) -> dict[tuple[Cell, ...], int]:
-    """Steps from every joint start until all agents are on their goals, by breadth-first search backwards."""
-    near = _neighbours([(r, c) for r in range(size) for c in range(size) if (r, c) not in holes])
-    steps, frontier = {goals: 0}, [goals]
-    while frontier:
-        onward = []
-        for cells in frontier:
-            for after, _ in _joint_moves(near, cells, (True,) * len(goals), waits=True):
-                if after not in steps:
-                    steps[after] = steps[cells] + 1
-                    onward.append(after)
-        frontier = onward
-    return steps
-
-
 def _neighbours(free: list[Cell]) -> dict[Cell, list[Cell]]:
     return {
         (r, c): [n for n in ((r - 1, c), (r + 1, c), (r, c - 1), (r, c + 1)) if n in free] for r, c in free

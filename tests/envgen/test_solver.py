@@ -3,14 +3,14 @@ from itertools import combinations, permutations
 
 import pytest
 from board_makers import SYMMETRIES, all_cells, image, make_problem, problems, random_problem, repeatable
-from brute_force import Exhausted, exhaust, least_makespans, legal, steps_from
+from brute_force import Exhausted, exhaust, legal, steps_from
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.boards import NAMES, board
 
 import envgen.mapf.solver.solve as solver
 from envgen.mapf.problem import Cell, Problem, Solution, moves_of
-from envgen.mapf.solver.solve import Method, solve, solve_makespan, solve_many
+from envgen.mapf.solver.solve import Method, solve, solve_many
 from envgen.mapf.verifier import verify_plan
 
 # size, holes, agents, boards, starts a board
@@ -144,31 +144,6 @@ def test_the_two_searches_agree_on_boards_too_large_to_exhaust(
                 check_plan(problem, solution)
                 solvable += 1
     assert solvable > boards
-
-
-@pytest.mark.parametrize(
-    ("size", "holes", "agents"), [(3, 0, 2), (3, 1, 3), (3, 2, 4), (4, 4, 2), (4, 6, 3), (5, 9, 2)]
-)
-def test_the_least_makespan_is_that_of_exhaustion(size: int, holes: int, agents: int):
-    rng = random.Random(f"makespan {size} {holes} {agents}")
-    for _ in range(4):
-        first = random_problem(rng, size, holes, agents)
-        goals = tuple(agent.goal for agent in first.agents)
-        truth = least_makespans(size, first.holes, goals)
-        free = [cell for cell in all_cells(size) if cell not in first.holes]
-        for _ in range(25):
-            problem = make_problem(size, first.holes, tuple(rng.sample(free, agents)), goals)
-            plan = solve_makespan(problem)
-            expected = truth.get(tuple(agent.start for agent in problem.agents))
-            if expected is None:
-                assert plan is None, problem
-                continue
-            assert plan is not None, problem
-            assert legal(problem, plan), problem
-            assert max(len(path) - 1 for path in plan) == expected, problem
-            solution = solve(problem)
-            assert solution is not None
-            assert solution.makespan >= expected, problem
 
 
 @pytest.mark.parametrize(("unproven", "few"), [(1, 1), (30, 1), (1, 100), (200, 200)])

@@ -310,32 +310,3 @@ def deepen(space, agents, least, most, stride, free_low, free_high):
         if allowed == waits:
             break
     return (FOUND + excess, waits) if excess <= most else (OPEN, 0)
-
-
-@compiled
-def least_makespan(space, agents, most, stride, free_low, free_high):
-    """FOUND + the least makespan with a plan in `paths`, OPEN if it exceeds `most`, or GIVEN_UP.
-
-    An MDD of a cost holds every path that is at its goal from then on, so it is enough to give all agents the
-    same cost.
-    """
-    longest, shortest = 0, LONGEST
-    for agent in range(agents):
-        longest = max(longest, space.distance[agent])
-        shortest = min(shortest, space.distance[agent])
-    for makespan in range(longest, min(most, LONGEST - 1) + 1):
-        if makespan - shortest >= LEVELS:
-            return GIVEN_UP
-        possible = True
-        for agent in range(agents):
-            space.excess[agent] = makespan - space.distance[agent]
-            build_mdd(space, agent, space.excess[agent], 0, stride, free_low, free_high)
-            for other in range(agent):
-                possible = possible and pair_can_finish(space, other, agent, 0, stride, free_low, free_high)
-        if possible:
-            result = _settle(space, agents, ANY_WAITS, 0, stride, free_low, free_high)
-            if result == FOUND:
-                return FOUND + makespan
-            if result == GIVEN_UP:
-                return GIVEN_UP
-    return OPEN

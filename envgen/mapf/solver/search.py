@@ -10,7 +10,7 @@ import numpy as np
 from envgen.mapf.compiled import compiled
 from envgen.mapf.solver.bitboard import holds, ones
 from envgen.mapf.solver.component import LONGEST_PLAN, PLAN_LENGTH, flood
-from envgen.mapf.solver.cost_tree import begin, deepen, keep, least_makespan
+from envgen.mapf.solver.cost_tree import begin, deepen
 from envgen.mapf.solver.diagrams import BEST_HORIZON, FOUND, NODE_LIMIT, NODES, NOT_FOUND, OPEN
 from envgen.mapf.solver.joint_search import solve_jointly
 from envgen.mapf.solver.solvability import prove_solvable
@@ -171,27 +171,6 @@ def search_trees(tree, component, nodes, boards, answers, todo, least, most):
                     _store_plan(tree.best, tree.counters[BEST_HORIZON], answers, board, agents)
         answers.status[board] = status
         answers.waits[board] = waits
-    return len(todo)
-
-
-@compiled
-def search_makespans(tree, nodes, boards, answers, todo, most):
-    """As `search_trees`, for the least makespan; the status is FOUND + the makespan, up to `most` steps."""
-    for place in range(len(todo)):
-        board = todo[place]
-        tree.counters[NODE_LIMIT] = nodes[board]
-        agents = boards.agents[board]
-        if not _has_room(answers, agents):
-            return place
-        stride, low, high = boards.stride[board], boards.free[board, 0], boards.free[board, 1]
-        _load(tree, boards, board)
-        status = begin(tree, agents, stride, low, high)
-        if status in (FOUND, OPEN):
-            status = least_makespan(tree, agents, most, stride, low, high)
-        answers.status[board] = status
-        if status >= FOUND:
-            keep(tree, agents)
-            _store_plan(tree.best, tree.counters[BEST_HORIZON], answers, board, agents)
     return len(todo)
 
 

@@ -9,14 +9,13 @@ import logging
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 from functools import cache, partial
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from envgen.errors import SolverError
-from envgen.mapf.problem import MAX_AGENTS, Objective, Plan, Problem, Solution, to_text
-from envgen.mapf.solver.columns import pack, plan_of, problem_of, solution_of
+from envgen.mapf.problem import MAX_AGENTS, Problem, Solution, to_text
+from envgen.mapf.solver.columns import pack, problem_of, solution_of
 
 if TYPE_CHECKING:
     from envgen.mapf.solver.search import Answers, Boards
@@ -76,43 +75,6 @@ def solve_many(problems: Sequence[Problem], method: Method = Method.EITHER) -> l
         solution_of(boards, answers, index) if answers.status[index] >= _SOLVED else None
         for index in range(len(problems))
     ]
-
-
-def optimise(problems: Sequence[Problem], objective: Objective) -> list[Solution | None]:
-    """`solve_many`, with plans of least makespan and their costs if that is asked.
-
-    The wait label is that of the sum of costs either way.
-    """
-    solutions = solve_many(problems)
-    if objective is Objective.SUM_OF_COSTS:
-        return solutions
-    found: list[Solution | None] = []
-    for problem, solution in zip(problems, solutions, strict=True):
-        plan = solve_makespan(problem) if solution else None
-        if solution and plan and max(map(len, plan)) - 1 < solution.makespan:
-            costs = [len(path) - 1 for path in plan]
-            waits = sum(before == after for path in plan for before, after in pairwise(path))
-            solution = solution.model_copy(
-                update={"plan": plan, "sum_of_costs": sum(costs), "makespan": max(costs), "waits": waits}
-            )
-        found.append(solution)
-    return found
-
-
-def solve_makespan(problem: Problem) -> Plan | None:
-    """A plan with the least makespan, whatever its sum of costs; None if the problem has no plan at all."""
-    from envgen.mapf.solver.search import search_makespans
-
-    boards = pack([problem])
-    search, answers = partial(search_makespans, _memory().trees, np.array([LONG_TREE_NODES])), _blank(boards)
-    longest = 2 * problem.size
-    answers = _grow_plans(search, boards, answers, np.arange(1), UNPROVEN_EXCESS + longest)
-    if answers.status[0] < _UNSOLVABLE:
-        _prove(boards, answers, np.arange(1), LARGEST_PROOF_TABLE)
-        if answers.status[0] != _UNSOLVABLE:
-            answers = _grow_plans(search, boards, answers, np.arange(1), LARGEST_EXCESS + longest)
-    _refuse_open(boards, answers)
-    return plan_of(boards, answers, 0) if answers.status[0] >= _SOLVED else None
 
 
 def solve_boards(boards: "Boards", method: Method = Method.EITHER) -> "Answers":
