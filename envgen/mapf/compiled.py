@@ -15,7 +15,7 @@ _settings: Any = numba.config
 _compile: Any = numba.njit
 
 
-def compiled(function: Callable[..., Any], inlined: bool = False) -> Callable[..., Any]:
+def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile `function` at its first call.
 
     Without numba's reference counting: compiled code works on arrays that its caller allocated, and allocates
@@ -23,17 +23,9 @@ def compiled(function: Callable[..., Any], inlined: bool = False) -> Callable[..
     """
     before, _settings.CACHE_DIR = _settings.CACHE_DIR, str(cache_directory())
     try:
-        return _compile(cache=True, error_model="numpy", _nrt=False, forceinline=inlined)(function)
+        return _compile(cache=True, error_model="numpy", _nrt=False)(function)
     finally:
         _settings.CACHE_DIR = before
-
-
-def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
-    """As `compiled`, copied into its callers.
-
-    A call passes every array of a named tuple, which costs more than a short function does.
-    """
-    return compiled(function, inlined=True)
 
 
 @cache

@@ -11,7 +11,7 @@ the k-th board of a class depends on nothing that was asked for before it.
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,12 +19,9 @@ from envgen.environment import Source
 from envgen.errors import SamplingError, ShortageError
 from envgen.frozen import Frozen
 from envgen.mapf.problem import Instance, identities
-from envgen.mapf.solver.columns import pack_cells, problem_of, solution_of
+from envgen.mapf.solver.columns import Answers, Boards, pack_cells, problem_of, solution_of
 from envgen.mapf.solver.solve import solve_boards
 from envgen.seeds import generator
-
-if TYPE_CHECKING:
-    from envgen.mapf.solver.search import Answers, Boards
 
 SHARD_DRAWS = 256
 MIN_BATCH, MAX_BATCH = 32, 4096
@@ -105,8 +102,8 @@ def draw_size(
 class DrawnBoards(NamedTuple):
     """Boards of consecutive draws with the solver's answers, without those whose agent starts on its goal."""
 
-    boards: "Boards"
-    answers: "Answers"
+    boards: Boards
+    answers: Answers
     cells: np.ndarray
     """int (n, cells): cell numbers, the holes first."""
     starts: np.ndarray

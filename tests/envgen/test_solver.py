@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.boards import NAMES, board
 
-import envgen.mapf.solver.solve as solver
 from envgen.mapf.problem import Cell, Problem, Solution, moves_of
-from envgen.mapf.solver.solve import Method, solve, solve_many
+from envgen.mapf.solver.solve import BY_SIZE, JOINT_ONLY, TREE_ONLY, solve, solve_many
 from envgen.mapf.verifier import verify_plan
 
 # size, holes, agents, boards, starts a board
@@ -114,12 +113,12 @@ def test_each_search_alone_finds_the_true_optimum_and_the_fewest_waits(size: int
     for _ in range(40):
         problem = random_problem(rng, size, holes, agents)
         truth, starts = exhaust(problem), tuple(agent.start for agent in problem.agents)
-        for method in (Method.COST_TREE, Method.JOINT):
-            (solution,) = solve_many([problem], method)
+        for tree_nodes in (TREE_ONLY, JOINT_ONLY):
+            (solution,) = solve_many([problem], tree_nodes)
             found = solution and (solution.sum_of_costs, solution.waits)
             assert found == (
                 None if truth.optimum(starts) is None else (truth.optimum(starts), truth.fewest_waits[starts])
-            ), (method, problem)
+            ), (tree_nodes, problem)
             if solution:
                 check_plan(problem, solution)
 
@@ -135,7 +134,9 @@ def test_the_two_searches_agree_on_boards_too_large_to_exhaust(
     problems = [random_problem(rng, size, holes, agents) for _ in range(boards)]
     solvable = 0
     for problem, *solutions in zip(
-        problems, *(solve_many(problems, method) for method in Method), strict=True
+        problems,
+        *(solve_many(problems, tree_nodes) for tree_nodes in (BY_SIZE, TREE_ONLY, JOINT_ONLY)),
+        strict=True,
     ):
         answers = {solution and (solution.sum_of_costs, solution.waits) for solution in solutions}
         assert len(answers) == 1, problem
@@ -146,10 +147,8 @@ def test_the_two_searches_agree_on_boards_too_large_to_exhaust(
     assert solvable > boards
 
 
-@pytest.mark.parametrize(("unproven", "few"), [(1, 1), (30, 1), (1, 100), (200, 200)])
-def test_how_long_each_search_may_go_on_changes_no_answer(
-    monkeypatch: pytest.MonkeyPatch, unproven: int, few: int
-):
+@pytest.mark.parametrize("tree_nodes", [1, 30, 100, 200])
+def test_how_long_the_cost_tree_may_go_on_changes_no_answer(tree_nodes: int):
     rng = random.Random("limits")
     problems = [
         random_problem(rng, size, holes, agents)
@@ -157,9 +156,8 @@ def test_how_long_each_search_may_go_on_changes_no_answer(
         for _ in range(60)
     ]
     expected = [(s.sum_of_costs, s.waits) if s else None for s in solve_many(problems)]
-    monkeypatch.setattr(solver, "UNPROVEN_NODES", unproven)
-    monkeypatch.setattr(solver, "FEW_TREE_NODES", (few, few))
-    assert [(s.sum_of_costs, s.waits) if s else None for s in solve_many(problems)] == expected
+    answers = [(s.sum_of_costs, s.waits) if s else None for s in solve_many(problems, tree_nodes)]
+    assert answers == expected
 
 
 def test_two_lakes_on_one_board_cost_what_each_costs_alone():

@@ -1,7 +1,7 @@
-"""A board's cells as two 64-bit words: the operations that every search is made of, compiled.
+"""Sets of cells as two 64-bit words, the operations that every search is made of, compiled.
 
 Cell (r, c) of a board with n cells a side is bit r * (n + 1) + c; the unused column keeps shifts from
-wrapping. The first word holds bits 0..63, the second bits 64..127.
+wrapping. The first word holds bits 0..63, the second bits 64..127. In tables a set is the last axis.
 """
 
 from typing import Any
@@ -13,13 +13,8 @@ from numba.extending import intrinsic
 
 from envgen.mapf.compiled import compiled
 
-CELLS = 112
-"""Bit indices of the largest board, rounded up: 10 rows of 11."""
-
-NONE = np.uint64(0)
-ONE = np.uint64(1)
-LAST = np.uint64(63)
-WORD = np.uint64(64)
+NONE, ONE, LAST, WORD = np.uint64(0), np.uint64(1), np.uint64(63), np.uint64(64)
+NO_CELLS = (NONE, NONE)
 
 
 def _count_trailing_zeros(_context, _word):
@@ -43,38 +38,76 @@ _ones: Any = intrinsic(_count_ones)
 
 
 @compiled
-def ones(low, high):
-    """How many bits are set."""
-    return np.int64(_ones(low) + _ones(high))
+def count_cells(cells):
+    """Number of cells in a set."""
+    return np.int64(_ones(cells[0]) + _ones(cells[1]))
 
 
 @compiled
-def lowest(low, high):
-    """Index of the lowest set bit; the words are not both zero."""
-    if low:
-        return np.int64(_trailing_zeros(low))
-    return np.int64(_trailing_zeros(high)) + 64
+def lowest(cells):
+    """The first cell of a set that is not empty."""
+    if cells[0]:
+        return np.int64(_trailing_zeros(cells[0]))
+    return np.int64(_trailing_zeros(cells[1])) + 64
 
 
 @compiled
-def word_pair(index):
-    """The two words in which only bit `index` is set."""
-    if index < 64:
-        return ONE << np.uint64(index), NONE
-    return NONE, ONE << np.uint64(index - 64)
+def only(cell):
+    """The set of one cell."""
+    if cell < 64:
+        return ONE << np.uint64(cell), NONE
+    return NONE, ONE << np.uint64(cell - 64)
 
 
 @compiled
-def holds(low, high, index):
-    """Whether bit `index` is set."""
-    if index < 64:
-        return (low >> np.uint64(index)) & ONE != NONE
-    return (high >> np.uint64(index - 64)) & ONE != NONE
+def holds(cells, cell):
+    """Whether a set holds a cell."""
+    if cell < 64:
+        return (cells[0] >> np.uint64(cell)) & ONE != NONE
+    return (cells[1] >> np.uint64(cell - 64)) & ONE != NONE
 
 
 @compiled
-def neighbours(low, high, stride, free_low, free_high):
+def is_empty(cells):
+    """Whether a set holds no cell."""
+    return (cells[0] | cells[1]) == NONE
+
+
+@compiled
+def either(first, second):
+    """The cells of two sets."""
+    return first[0] | second[0], first[1] | second[1]
+
+
+@compiled
+def both(first, second):
+    """The cells that two sets share."""
+    return first[0] & second[0], first[1] & second[1]
+
+
+@compiled
+def without(cells, taken):
+    """The cells of the first set that are not in the second."""
+    return cells[0] & ~taken[0], cells[1] & ~taken[1]
+
+
+@compiled
+def read(row):
+    """The set in a row of a table."""
+    return row[0], row[1]
+
+
+@compiled
+def write(row, cells):
+    """Put a set into a row of a table."""
+    row[0] = cells[0]
+    row[1] = cells[1]
+
+
+@compiled
+def neighbours(m, cells):
     """Free cells next to any of the given cells."""
+    low, high, stride = cells[0], cells[1], m.stride
     rest = WORD - stride
     near_low = (
         (low << ONE) | (low >> ONE) | (high << LAST) | (low << stride) | (low >> stride) | (high << rest)
@@ -82,14 +115,22 @@ def neighbours(low, high, stride, free_low, free_high):
     near_high = (
         (high << ONE) | (low >> LAST) | (high >> ONE) | (high << stride) | (low >> rest) | (high >> stride)
     )
-    return near_low & free_low, near_high & free_high
+    return near_low & m.free[0], near_high & m.free[1]
 
 
 @compiled
-def within_a_step(low, high, strict, stride, free_low, free_high):
-    """The free neighbours of cells, and the cells themselves unless `strict` forbids to wait."""
-    near_low, near_high = neighbours(low, high, stride, free_low, free_high)
-    if not strict:
-        near_low |= low
-        near_high |= high
-    return near_low, near_high
+def within_a_step(m, cells):
+    """The free neighbours of cells, and the cells themselves unless waits are forbidden."""
+    near = neighbours(m, cells)
+    return near if m.strict else either(near, cells)
+
+
+@compiled
+def flood(m, cell):
+    """The free cells that can be reached from one."""
+    cells = only(cell)
+    while True:
+        near = neighbours(m, cells)
+        if is_empty(without(near, cells)):
+            return cells
+        cells = either(cells, near)

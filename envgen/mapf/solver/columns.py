@@ -1,25 +1,46 @@
 """Boards as columns, as the searches take them, from problems and back.
 
-Cell (r, c) of a board with n cells a side is bit r * (n + 1) + c; see `envgen.mapf.solver.bitboard` and
-`envgen.mapf.solver.search`.
+Cell (r, c) of a board with n cells a side is bit r * (n + 1) + c; see `envgen.mapf.solver.bitboard`.
 """
 
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 import numpy as np
 
 from envgen.mapf.problem import MAX_AGENTS, Agent, Cell, Path, Plan, Problem, Solution
 
-if TYPE_CHECKING:
-    from envgen.mapf.solver.search import Answers, Boards
+LONGEST_PLAN = 512
+"""Steps of the longest plan that is stored."""
 
 
-def pack(problems: Sequence[Problem]) -> "Boards":
+class Boards(NamedTuple):
+    """Boards as columns; cells are bit indices."""
+
+    free: np.ndarray
+    """[n, 2]: words, as the solver's `bitboard` describes them."""
+    stride: np.ndarray
+    agents: np.ndarray
+    starts: np.ndarray
+    """[n, MAX_AGENTS], as `goals`."""
+    goals: np.ndarray
+
+
+class Answers(NamedTuple):
+    """Solutions of boards as columns."""
+
+    status: np.ndarray
+    """1 + the excess over the sum of distances, 0 without a plan, negative if the board is undecided."""
+    waits: np.ndarray
+    steps: np.ndarray
+    """[n, MAX_AGENTS]: steps that are stored of a path; it may rest on its goal at the end."""
+    cells: np.ndarray
+    """[n, LONGEST_PLAN, MAX_AGENTS]: where each agent is."""
+
+
+def pack(problems: Sequence[Problem]) -> Boards:
     """Problems as columns of bit indices."""
-    from envgen.mapf.solver.search import Boards
-
     count = len(problems)
     boards = Boards(
         free=np.empty((count, 2), dtype=np.uint64),
@@ -40,13 +61,11 @@ def pack(problems: Sequence[Problem]) -> "Boards":
     return boards
 
 
-def pack_cells(size: int, holes: np.ndarray, starts: np.ndarray, goals: np.ndarray) -> "Boards":
+def pack_cells(size: int, holes: np.ndarray, starts: np.ndarray, goals: np.ndarray) -> Boards:
     """Boards of one map size as the solver's columns.
 
     Cells are numbers: holes [n, number of holes], starts and goals [n, agents].
     """
-    from envgen.mapf.solver.search import Boards
-
     bits, words = _bits(size)
     count, agents = starts.shape
     taken = (
@@ -65,19 +84,18 @@ def pack_cells(size: int, holes: np.ndarray, starts: np.ndarray, goals: np.ndarr
     )
 
 
-def plan_of(boards: "Boards", answers: "Answers", index: int) -> Plan:
+def plan_of(boards: Boards, answers: Answers, index: int) -> Plan:
     """The plan of a solved board, each path up to its last arrival."""
-    cells = cells_of_bits(int(boards.stride[index]))
-    steps, at = int(answers.steps[index]) + 1, int(answers.offset[index])
+    cells = _cells_of_bits(int(boards.stride[index]))
     paths: list[Path] = []
     for agent in range(int(boards.agents[index])):
-        bits = answers.cells[at + agent * steps : at + (agent + 1) * steps].tobytes()
+        bits = answers.cells[index, : answers.steps[index, agent] + 1, agent].tobytes()
         rested = bits.rstrip(bits[-1:])
         paths.append(tuple([cells[bit] for bit in rested] + [cells[bits[-1]]]))
     return tuple(paths)
 
 
-def solution_of(boards: "Boards", answers: "Answers", index: int) -> Solution:
+def solution_of(boards: Boards, answers: Answers, index: int) -> Solution:
     """The solution of a solved board; not validated again, since it comes from the solver."""
     plan = plan_of(boards, answers, index)
     costs = [len(path) - 1 for path in plan]
@@ -87,12 +105,12 @@ def solution_of(boards: "Boards", answers: "Answers", index: int) -> Solution:
     )
 
 
-def problem_of(boards: "Boards", index: int, identity: str = "") -> Problem:
+def problem_of(boards: Boards, index: int, identity: str = "") -> Problem:
     """A board as a problem; not validated again."""
     stride = int(boards.stride[index])
     size = stride - 1
     free = int(boards.free[index, 0]) | int(boards.free[index, 1]) << 64
-    cells = cells_of_bits(stride)
+    cells = _cells_of_bits(stride)
     agents = int(boards.agents[index])
     starts, goals = boards.starts[index, :agents].tolist(), boards.goals[index, :agents].tolist()
     return Problem.model_construct(
@@ -109,7 +127,7 @@ def problem_of(boards: "Boards", index: int, identity: str = "") -> Problem:
 
 
 @cache
-def cells_of_bits(stride: int) -> tuple[Cell, ...]:
+def _cells_of_bits(stride: int) -> tuple[Cell, ...]:
     """The cell of each bit index."""
     return tuple(divmod(bit, stride) for bit in range(stride * stride))
 

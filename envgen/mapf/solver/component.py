@@ -1,286 +1,180 @@
-"""Agents that share a component of the free cells: distances, moves, least costs of one and of two agents.
+"""The free cells that a group of agents shares, as a graph: moves, least costs of one and of two agents.
 
-Compiled. Cells are numbered 0 to FREE - 1; an agent that has arrived for good is in state FREE, on its goal.
-Costs are excesses over distances, so that every move costs 0, 1 or 2: nearer, waiting, farther.
+Compiled. An agent is in the state of its cell, or in ARRIVED when it is on its goal for good. Costs are
+excesses over distances, so that every move costs 0, 1 or 2: nearer, waiting, farther.
 """
 
-import numpy as np
-
 from envgen.mapf.compiled import compiled
-from envgen.mapf.solver.bitboard import CELLS, NONE, lowest, neighbours, word_pair
-from envgen.mapf.solver.diagrams import AGENTS, PAIRS, pair_index
+from envgen.mapf.solver.bitboard import flood, is_empty, lowest, neighbours, only, without
+from envgen.mapf.solver.diagrams import pair_index
+from envgen.mapf.solver.memory import ARRIVED, CELLS, EXCESS, TARGET, WAITS
 
 NEVER = 30_000
 """Excess of what cannot be finished."""
-LONGEST_PLAN = 512
-"""Steps that a plan may have."""
-EXCESSES, MOST_WAITS = 256, 256
-"""Bounds of the excess and of the waits of a plan."""
-FULL, TOO_LONG = -2, -3
-"""A search has no room for more positions; a plan is beyond the bounds."""
-TARGET, EXCESS, WAITS = range(3)
-
-COUNT, FREE, PLAN_LENGTH = range(3)
-
-
-_INTEGERS = np.int64
-COMPONENT = np.dtype(
-    [
-        ("counters", _INTEGERS, (3,)),
-        # bit index of a number, and number of a bit index, -1 if it is not free
-        ("cell", _INTEGERS, (CELLS,)),
-        ("number", _INTEGERS, (CELLS,)),
-        ("degree", _INTEGERS, (CELLS,)),
-        ("near", _INTEGERS, (CELLS, 4)),
-        ("start", _INTEGERS, (AGENTS,)),
-        ("goal", _INTEGERS, (AGENTS,)),
-        # [agent, cell]: moves to the goal
-        ("distance", _INTEGERS, (AGENTS, CELLS)),
-        # [agent, state]: the same, but 2 on the goal itself, where an agent that has not arrived for good
-        # must leave and come back
-        ("ahead", _INTEGERS, (AGENTS, CELLS + 1)),
-        # [agent, state, rank, 3]: target state, excess and waits, by excess
-        ("moves", _INTEGERS, (AGENTS, CELLS + 1, 6, 3)),
-        ("move_count", _INTEGERS, (AGENTS, CELLS + 1)),
-        # [agents that have arrived, agent, cell]: excess of an agent that they block
-        ("alone", np.int16, (1 << AGENTS, AGENTS, CELLS)),
-        ("alone_known", _INTEGERS, (1 << AGENTS,)),
-        # [pair, cell, cell]: excess of two agents taken alone
-        ("pairs", np.int16, (PAIRS, CELLS, CELLS)),
-        ("queue", _INTEGERS, (CELLS * CELLS,)),
-        ("past", _INTEGERS, (CELLS,)),
-        # [step, agent]: the plan found, cells by number, up to PLAN_LENGTH
-        ("plan", _INTEGERS, (LONGEST_PLAN, AGENTS)),
-        # bit indices of the starts and goals of the group, and which agents of the board they are
-        ("starts", _INTEGERS, (AGENTS,)),
-        ("goals", _INTEGERS, (AGENTS,)),
-        ("members", _INTEGERS, (AGENTS,)),
-        # [agent of the board, step]: bit indices of the plans of all groups
-        ("paths", _INTEGERS, (AGENTS, LONGEST_PLAN)),
-    ]
-)
-"""Working memory, used again for every group; one record, so that a call passes one pointer."""
-
-
-def component_space() -> np.void:
-    """Fresh working memory, about 600 kB."""
-    return np.zeros(1, dtype=COMPONENT)[0]
 
 
 @compiled
-def flood(goal, stride, free_low, free_high):
-    """The free cells that can be reached from `goal`."""
-    low, high = word_pair(goal)
-    while True:
-        near_low, near_high = neighbours(low, high, stride, free_low, free_high)
-        if (near_low & ~low) == NONE and (near_high & ~high) == NONE:
-            return low, high
-        low |= near_low
-        high |= near_high
-
-
-@compiled
-def place(space, count, stride, free_low, free_high):
-    """Number the free cells that the first goal's component holds, and measure every agent's distances."""
-    space.counters[COUNT] = count
-    low, high = flood(space.goals[0], stride, free_low, free_high)
-    space.number[:] = -1
-    free = 0
-    rest_low, rest_high = low, high
-    while (rest_low | rest_high) != NONE:
-        cell = lowest(rest_low, rest_high)
-        bit_low, bit_high = word_pair(cell)
-        rest_low &= ~bit_low
-        rest_high &= ~bit_high
-        space.cell[free] = cell
-        space.number[cell] = free
-        free += 1
-    space.counters[FREE] = free
-    for number in range(free):
-        bit_low, bit_high = word_pair(space.cell[number])
-        near_low, near_high = neighbours(bit_low, bit_high, stride, low, high)
-        degree = 0
-        while (near_low | near_high) != NONE:
-            cell = lowest(near_low, near_high)
-            bit_low, bit_high = word_pair(cell)
-            near_low &= ~bit_low
-            near_high &= ~bit_high
-            space.near[number, degree] = space.number[cell]
+def link_cells(m):
+    """Link the cells of the component, and measure every agent's distances."""
+    rest = flood(m, m.goals[0])
+    m.cell_count = 0
+    while not is_empty(rest):
+        cell = lowest(rest)
+        rest = without(rest, only(cell))
+        m.cells[m.cell_count] = cell
+        m.cell_count += 1
+        near, degree = neighbours(m, only(cell)), 0
+        while not is_empty(near):
+            m.near[cell, degree] = lowest(near)
+            near = without(near, only(m.near[cell, degree]))
             degree += 1
-        space.degree[number] = degree
-    for agent in range(count):
-        space.start[agent] = space.number[space.starts[agent]]
-        space.goal[agent] = space.number[space.goals[agent]]
-        _measure(space, space.goal[agent], 0, space.distance[agent])
-        for number in range(free):
-            space.ahead[agent, number] = space.distance[agent, number]
-        space.ahead[agent, space.goal[agent]] = 2
-        space.ahead[agent, free] = 0
-    for mask in range(1 << count):
-        space.alone_known[mask] = 0
+        m.degree[cell] = degree
+    for agent in range(m.agents):
+        _measure(m, m.goals[agent], 0, m.moves_to_goal[agent])
 
 
 @compiled
-def _measure(space, goal, blocked, distance):
-    """Distances to `goal` past the goals of the agents in the mask `blocked`."""
-    for number in range(space.counters[FREE]):
-        distance[number] = NEVER
-    for agent in range(space.counters[COUNT]):
+def _measure(m, goal, blocked, distance):
+    """Distances to `goal` past the goals of the agents in the mask `blocked`, which are -1."""
+    for index in range(m.cell_count):
+        distance[m.cells[index]] = NEVER
+    for agent in range(m.agents):
         if (blocked >> agent) & 1:
-            distance[space.goal[agent]] = -1
+            distance[m.goals[agent]] = -1
     distance[goal] = 0
-    space.queue[0] = goal
+    m.cell_queue[0] = goal
     head, tail = 0, 1
     while head < tail:
-        cell = space.queue[head]
+        cell = m.cell_queue[head]
         head += 1
-        for way in range(space.degree[cell]):
-            near = space.near[cell, way]
+        for way in range(m.degree[cell]):
+            near = m.near[cell, way]
             if distance[near] == NEVER:
                 distance[near] = distance[cell] + 1
-                space.queue[tail] = near
+                m.cell_queue[tail] = near
                 tail += 1
 
 
 @compiled
-def _list_move(space, agent, state, target, excess, waits):
-    rank = space.move_count[agent, state]
-    space.move_count[agent, state] = rank + 1
-    move = space.moves[agent, state, rank]
+def list_moves(m):
+    """Fill `moves`, the cheapest first."""
+    for agent in range(m.agents):
+        goal, ahead = m.goals[agent], m.ahead[agent]
+        for index in range(m.cell_count):
+            ahead[m.cells[index]] = m.moves_to_goal[agent, m.cells[index]]
+        ahead[goal], ahead[ARRIVED] = 2, 0
+        m.move_count[agent, ARRIVED] = 0
+        _list_move(m, agent, ARRIVED, ARRIVED, 0, 0)
+        for index in range(m.cell_count):
+            cell = m.cells[index]
+            m.move_count[agent, cell] = 0
+            for excess in range(3):
+                for way in range(m.degree[cell]):
+                    near = m.near[cell, way]
+                    if excess == 0 and near == goal:
+                        _list_move(m, agent, cell, ARRIVED, 0, 0)
+                    if 1 + ahead[near] - ahead[cell] == excess:
+                        _list_move(m, agent, cell, near, excess, 0)
+                if excess == 1:
+                    _list_move(m, agent, cell, cell, 1, 1)
+
+
+@compiled
+def _list_move(m, agent, state, target, excess, waits):
+    move = m.moves[agent, state, m.move_count[agent, state]]
+    m.move_count[agent, state] += 1
     move[TARGET], move[EXCESS], move[WAITS] = target, excess, waits
 
 
 @compiled
-def list_moves(space):
-    """Fill `moves`, the cheapest first."""
-    free = space.counters[FREE]
-    for agent in range(space.counters[COUNT]):
-        for state in range(free + 1):
-            space.move_count[agent, state] = 0
-        _list_move(space, agent, free, free, 0, 0)
-        for excess in range(3):
-            for state in range(free):
-                for rank in range(space.degree[state]):
-                    near = space.near[state, rank]
-                    if excess == 0 and near == space.goal[agent]:
-                        _list_move(space, agent, state, free, 0, 0)
-                    if 1 + space.ahead[agent, near] - space.ahead[agent, state] == excess:
-                        _list_move(space, agent, state, near, excess, 0)
-                if excess == 1:
-                    _list_move(space, agent, state, state, 1, 1)
+def cell_of(m, agent, state):
+    """The cell of an agent in a state."""
+    return m.goals[agent] if state == ARRIVED else state
 
 
 @compiled
-def cell_of(space, agent, state):
-    """Number of the cell of an agent in a state."""
-    return space.goal[agent] if state == space.counters[FREE] else state
-
-
-@compiled
-def arrived_in(space, states):
-    """The mask of the agents that have arrived for good."""
-    arrived = 0
-    for agent in range(space.counters[COUNT]):
-        arrived |= (states[agent] == space.counters[FREE]) << agent
-    return arrived
-
-
-@compiled
-def everyone_arrived(space, states):
-    """Whether all agents have arrived for good."""
-    return arrived_in(space, states) == (1 << space.counters[COUNT]) - 1
-
-
-@compiled
-def know_alone(space, mask):
-    """Fill `alone` for the agents in `mask` having arrived for good."""
-    if space.alone_known[mask]:
+def fill_alone(m, mask):
+    """Fill `alone`, the excess of each agent past those in `mask`, which have arrived for good."""
+    if m.alone_filled[mask]:
         return
-    space.alone_known[mask] = 1
-    past = space.past
-    for agent in range(space.counters[COUNT]):
+    m.alone_filled[mask] = 1
+    past = m.past
+    for agent in range(m.agents):
         if (mask >> agent) & 1:
             continue
-        goal = space.goal[agent]
-        _measure(space, goal, mask, past)
+        goal = m.goals[agent]
+        _measure(m, goal, mask, past)
         way_out = False
-        for way in range(space.degree[goal]):
-            way_out = way_out or past[space.near[goal, way]] > 0
-        for cell in range(space.counters[FREE]):
-            if cell == goal:
-                space.alone[mask, agent, cell] = 0 if way_out else NEVER
-            elif past[cell] < 0 or past[cell] >= NEVER:
-                space.alone[mask, agent, cell] = NEVER
-            else:
-                space.alone[mask, agent, cell] = past[cell] - space.ahead[agent, cell]
+        for way in range(m.degree[goal]):
+            way_out = way_out or past[m.near[goal, way]] > 0
+        for index in range(m.cell_count):
+            cell = m.cells[index]
+            reached = way_out if cell == goal else 0 <= past[cell] < NEVER
+            detour = 0 if cell == goal else past[cell] - m.ahead[agent, cell]
+            m.alone[mask, agent, cell] = detour if reached else NEVER
 
 
 @compiled
-def _finish_pair(space, i, j, x, y):
+def _finish_pair(m, i, j, x, y):
     """Excess of agents i < j from cells x and y if one of them arrives for good in the next step."""
-    free = space.counters[FREE]
     least = NEVER
-    for a in range(space.move_count[i, x]):
-        first = space.moves[i, x, a]
-        for b in range(space.move_count[j, y]):
-            second = space.moves[j, y, b]
-            first_in, second_in = first[TARGET] == free, second[TARGET] == free
-            to_x = space.goal[i] if first_in else first[TARGET]
-            to_y = space.goal[j] if second_in else second[TARGET]
+    for a in range(m.move_count[i, x]):
+        first = m.moves[i, x, a]
+        for b in range(m.move_count[j, y]):
+            second = m.moves[j, y, b]
+            first_in, second_in = first[TARGET] == ARRIVED, second[TARGET] == ARRIVED
+            to_x, to_y = cell_of(m, i, first[TARGET]), cell_of(m, j, second[TARGET])
             if not (first_in or second_in) or to_x == to_y or (to_x == y and to_y == x):
                 continue
             excess = first[EXCESS] + second[EXCESS]
             if not second_in:
-                excess += space.alone[1 << i, j, to_y]
+                excess += m.alone[1 << i, j, to_y]
             elif not first_in:
-                excess += space.alone[1 << j, i, to_x]
+                excess += m.alone[1 << j, i, to_x]
             least = min(least, excess)
     return least
 
 
 @compiled
-def fill_pair(space, i, j):
+def fill_pairs(m, i, j):
     """Excess of agents i < j from every two cells, none having arrived for good.
 
-    First where one arrives next, then backwards.
+    First where one arrives next, then backwards, from the least excess on.
     """
-    free = space.counters[FREE]
-    table = space.pairs[pair_index(i, j)]
-    know_alone(space, 1 << i)
-    know_alone(space, 1 << j)
+    table, queue = m.pairs[pair_index(i, j)], m.cell_queue
+    fill_alone(m, 1 << i)
+    fill_alone(m, 1 << j)
     largest = 0
-    for x in range(free):
-        for y in range(free):
+    for a in range(m.cell_count):
+        for b in range(m.cell_count):
+            x, y = m.cells[a], m.cells[b]
             table[x, y] = NEVER
-            if x != y and (space.distance[i, x] == 1 or space.distance[j, y] == 1):
-                least = _finish_pair(space, i, j, x, y)
-                table[x, y] = least
-                if least < NEVER:
-                    largest = max(largest, least)
+            if x != y and (m.moves_to_goal[i, x] == 1 or m.moves_to_goal[j, y] == 1):
+                least = table[x, y] = _finish_pair(m, i, j, x, y)
+                largest = max(largest, least if least < NEVER else 0)
     level = 0
     while level <= largest:
-        tail = 0
-        for x in range(free):
-            for y in range(free):
-                if table[x, y] == level:
-                    space.queue[tail] = x * free + y
+        head = tail = 0
+        for a in range(m.cell_count):
+            for b in range(m.cell_count):
+                if table[m.cells[a], m.cells[b]] == level:
+                    queue[tail] = m.cells[a] * CELLS + m.cells[b]
                     tail += 1
-        head = 0
         while head < tail:
-            x, y = space.queue[head] // free, space.queue[head] % free
+            x, y = queue[head] // CELLS, queue[head] % CELLS
             head += 1
-            for a in range(space.degree[x] + 1):
-                from_x = x if a == space.degree[x] else space.near[x, a]
-                raised_x = 1 + space.ahead[i, x] - space.ahead[i, from_x]
-                for b in range(space.degree[y] + 1):
-                    from_y = y if b == space.degree[y] else space.near[y, b]
+            for a in range(m.degree[x] + 1):
+                from_x = x if a == m.degree[x] else m.near[x, a]
+                raised = 1 + m.ahead[i, x] - m.ahead[i, from_x]
+                for b in range(m.degree[y] + 1):
+                    from_y = y if b == m.degree[y] else m.near[y, b]
                     if from_x == from_y or (from_x == y and from_y == x):
                         continue
-                    excess = level + raised_x + 1 + space.ahead[j, y] - space.ahead[j, from_y]
+                    excess = level + raised + 1 + m.ahead[j, y] - m.ahead[j, from_y]
                     if excess < table[from_x, from_y]:
                         table[from_x, from_y] = excess
                         largest = max(largest, excess)
                         if excess == level:
-                            space.queue[tail] = from_x * free + from_y
+                            queue[tail] = from_x * CELLS + from_y
                             tail += 1
         level += 1

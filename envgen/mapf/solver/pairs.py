@@ -1,158 +1,140 @@
 """What every two agents, taken alone, can finish within their excesses: tables over diagrams, compiled."""
 
 from envgen.mapf.compiled import compiled
-from envgen.mapf.solver.bitboard import NONE, holds, lowest, neighbours, ones, within_a_step, word_pair
-from envgen.mapf.solver.diagrams import LEVELS, NODES, PAIRS, STAMP, allowed_cost, pair_index
+from envgen.mapf.solver.bitboard import (
+    NO_CELLS,
+    both,
+    count_cells,
+    either,
+    is_empty,
+    lowest,
+    only,
+    read,
+    within_a_step,
+    without,
+    write,
+)
+from envgen.mapf.solver.diagrams import allowed_cost, level_of, pair_index, without_swap
+from envgen.mapf.solver.memory import LEVELS, PAIRS
 
 
 @compiled
-def _meet_at(first, first_cost, second, second_cost, step):
-    """Whether two MDDs share a cell at a step, or could swap cells on the way to it."""
-    i, j = min(step, first_cost), min(step, second_cost)
-    if ((first[i, 0] & second[j, 0]) | (first[i, 1] & second[j, 1])) != NONE:
+def _where(m, agent, step):
+    """Cells of an agent's diagram at a step; it rests after its cost."""
+    return read(m.diagrams[agent, level_of(m, agent), min(step, allowed_cost(m, agent))])
+
+
+@compiled
+def _meet_at(m, i, j, step):
+    """Whether two diagrams share a cell at a step, or could swap cells on the way to it."""
+    first, second = _where(m, i, step), _where(m, j, step)
+    if not is_empty(both(first, second)):
         return True
-    before_i, before_j = min(step - 1, first_cost), min(step - 1, second_cost)
-    if ((first[i, 0] & second[before_j, 0]) | (first[i, 1] & second[before_j, 1])) == NONE:
+    if is_empty(both(first, _where(m, j, step - 1))):
         return False
-    return ((first[before_i, 0] & second[j, 0]) | (first[before_i, 1] & second[j, 1])) != NONE
+    return not is_empty(both(_where(m, i, step - 1), second))
 
 
 @compiled
-def last_meeting_step(space, i, j, strict):
-    """The last step at which the MDDs of two agents meet; 0 if they never do."""
-    first, second = space.mdds[i, 2 * space.excess[i] + strict], space.mdds[j, 2 * space.excess[j] + strict]
-    first_cost, second_cost = allowed_cost(space, i), allowed_cost(space, j)
-    step = max(first_cost, second_cost)
-    while step > 0 and not _meet_at(first, first_cost, second, second_cost, step):
+def _last_meeting(m, i, j):
+    """The last step at which the diagrams of two agents meet; 0 if they never do."""
+    step = max(allowed_cost(m, i), allowed_cost(m, j))
+    while step > 0 and not _meet_at(m, i, j, step):
         step -= 1
     return step
 
 
 @compiled
-def _fill_table(space, pair, listed, other, steps, strict, stride, free_low, free_high):
-    """Fill a table backwards from the last of `steps` (first, last meeting, last).
+def _fill_table(m, pair, listed, other, first_step, last_meeting, last_step):
+    """Fill a table backwards: agent `listed` cell by cell, `other` as a set.
 
-    Agent `listed` cell by cell, `other` as a set; False if nothing is left at a step.
+    False if nothing is left at a step.
     """
-    first_step, last_meeting, last_step = steps
-    table, spread = space.tables[pair], space.spread
-    listed_mdd = space.mdds[listed, 2 * space.excess[listed] + strict]
-    other_mdd = space.mdds[other, 2 * space.excess[other] + strict]
-    listed_cost, other_cost = allowed_cost(space, listed), allowed_cost(space, other)
+    table, spread = m.tables[pair], m.spread
+    listed_cost, other_cost = allowed_cost(m, listed), allowed_cost(m, other)
     for step in range(last_step, first_step - 1, -1):
-        here, there = min(step, listed_cost), min(step + 1, listed_cost)
-        rest_low, rest_high = listed_mdd[here, 0], listed_mdd[here, 1]
-        mine_low, mine_high = other_mdd[min(step, other_cost), 0], other_mdd[min(step, other_cost), 1]
-        alive = False
-        while (rest_low | rest_high) != NONE:
-            cell = lowest(rest_low, rest_high)
-            cell_low, cell_high = word_pair(cell)
-            rest_low &= ~cell_low
-            rest_high &= ~cell_high
-            partners_low, partners_high = mine_low & ~cell_low, mine_high & ~cell_high
+        rest, mine, alive = _where(m, listed, step), _where(m, other, step), False
+        while not is_empty(rest):
+            cell = lowest(rest)
+            here = only(cell)
+            rest, partners = without(rest, here), without(mine, here)
             if step < last_meeting:
-                next_low, next_high = cell_low, cell_high
+                targets = here
                 if step < listed_cost:
-                    next_low, next_high = within_a_step(
-                        cell_low, cell_high, strict, stride, free_low, free_high
-                    )
-                    next_low &= listed_mdd[there, 0]
-                    next_high &= listed_mdd[there, 1]
-                able_low, able_high = NONE, NONE
-                while (next_low | next_high) != NONE:
-                    target = lowest(next_low, next_high)
-                    target_low, target_high = word_pair(target)
-                    next_low &= ~target_low
-                    next_high &= ~target_high
-                    from_low, from_high = spread[(step + 1) & 1, target, 0], spread[(step + 1) & 1, target, 1]
-                    ends_low, ends_high = table[step + 1, target, 0], table[step + 1, target, 1]
-                    if holds(ends_low, ends_high, cell) and target != cell and step < other_cost:
-                        out_low, out_high = neighbours(target_low, target_high, stride, free_low, free_high)
-                        if ((out_low & ends_low & ~cell_low) | (out_high & ends_high & ~cell_high)) == NONE:
-                            from_low &= ~target_low
-                            from_high &= ~target_high
-                    able_low |= from_low
-                    able_high |= from_high
-                partners_low &= able_low
-                partners_high &= able_high
-            table[step, cell, 0] = partners_low
-            table[step, cell, 1] = partners_high
-            alive |= (partners_low | partners_high) != NONE
+                    targets = both(within_a_step(m, here), _where(m, listed, step + 1))
+                able = NO_CELLS
+                while not is_empty(targets):
+                    target = lowest(targets)
+                    targets = without(targets, only(target))
+                    sources, ends = read(spread[(step + 1) & 1, target]), read(table[step + 1, target])
+                    if step < other_cost:
+                        sources = without_swap(m, ends, sources, target, cell)
+                    able = either(able, sources)
+                partners = both(partners, able)
+            write(table[step, cell], partners)
+            alive = alive or not is_empty(partners)
             if step <= last_meeting:
-                near_low, near_high = partners_low, partners_high
-                if step <= other_cost:
-                    near_low, near_high = within_a_step(
-                        partners_low, partners_high, strict, stride, free_low, free_high
-                    )
-                spread[step & 1, cell, 0] = near_low
-                spread[step & 1, cell, 1] = near_high
+                write(spread[step & 1, cell], within_a_step(m, partners) if step <= other_cost else partners)
         if not alive:
             return False
     return True
 
 
 @compiled
-def pair_can_finish(space, i, j, strict, stride, free_low, free_high):
+def pair_can_finish(m, i, j):
     """Whether agents i < j can both finish within their excesses, taken alone.
 
-    More excess never hurts, so what is known of one pair of excesses decides others; with `strict` only
+    More excess never hurts, so what is known of one pair of excesses decides others; without waits only
     itself.
     """
-    a, b = space.excess[i], space.excess[j]
-    pair = pair_index(i, j)
-    stamp = space.counters[STAMP] << 8
-    if space.short[pair, a] >= stamp | b:
+    a, b, pair, stamp = m.excess[i], m.excess[j], pair_index(i, j), m.stamp << 8
+    if m.short[pair, a] >= stamp | b:
         return False
-    if strict:
-        known = space.strict_verdicts[pair, a, b]
-        if known >= stamp:
-            return known & 1 == 1
-    elif space.enough[pair, a] >= stamp | (255 - b):
+    if m.strict:
+        if m.strict_verdicts[pair, a, b] >= stamp:
+            return m.strict_verdicts[pair, a, b] & 1 == 1
+    elif m.enough[pair, a] >= stamp | (255 - b):
         return True
-    possible = _can_pass(space, i, j, strict, stride, free_low, free_high)
+    possible = _can_pass(m, i, j)
     # No branches in these loops, for the compiler to take many levels at a time.
-    if strict:
-        space.strict_verdicts[pair, a, b] = stamp | (1 if possible else 0)
+    if m.strict:
+        m.strict_verdicts[pair, a, b] = stamp | (1 if possible else 0)
     elif possible:
         for more in range(LEVELS):
-            space.enough[pair, more] = max(space.enough[pair, more], stamp | (255 - b) if more >= a else 0)
+            m.enough[pair, more] = max(m.enough[pair, more], stamp | (255 - b) if more >= a else 0)
     else:
         for less in range(LEVELS):
-            space.short[pair, less] = max(space.short[pair, less], stamp | b if less <= a else 0)
+            m.short[pair, less] = max(m.short[pair, less], stamp | b if less <= a else 0)
     return possible
 
 
 @compiled
-def _can_pass(space, i, j, strict, stride, free_low, free_high):
+def _can_pass(m, i, j):
     """Whether two agents can finish.
 
     Only the steps from their first meeting to their last matter, and either may be the one that is listed.
     """
-    last = last_meeting_step(space, i, j, strict)
+    last = _last_meeting(m, i, j)
     if last == 0:
         return True
-    first, second = space.mdds[i, 2 * space.excess[i] + strict], space.mdds[j, 2 * space.excess[j] + strict]
-    first_cost, second_cost = allowed_cost(space, i), allowed_cost(space, j)
-    step = 1
-    while not _meet_at(first, first_cost, second, second_cost, step):
-        step += 1
+    first = 1
+    while not _meet_at(m, i, j, first):
+        first += 1
     wider = 0
-    for at in range(step, last + 1):
-        wider += ones(first[min(at, first_cost), 0], first[min(at, first_cost), 1])
-        wider -= ones(second[min(at, second_cost), 0], second[min(at, second_cost), 1])
+    for step in range(first, last + 1):
+        wider += count_cells(_where(m, i, step)) - count_cells(_where(m, j, step))
     listed, other = (j, i) if wider > 0 else (i, j)
-    space.counters[NODES] += 10
-    return _fill_table(
-        space, PAIRS, listed, other, (step - 1, last, last), strict, stride, free_low, free_high
-    )
+    m.nodes += 10
+    return _fill_table(m, PAIRS, listed, other, first - 1, last, last)
 
 
 @compiled
-def ready_table(space, i, j, last_meeting, strict, stride, free_low, free_high):
-    """Fill the table of a pair that can finish within its excesses, if it holds others."""
-    pair = pair_index(i, j)
-    key = ((space.counters[STAMP] * 2 + strict) * LEVELS + space.excess[i]) * LEVELS + space.excess[j]
-    if space.table_keys[pair] != key:
-        space.table_keys[pair] = key
-        steps = 0, last_meeting, max(allowed_cost(space, i), allowed_cost(space, j))
-        _fill_table(space, pair, i, j, steps, strict, stride, free_low, free_high)
+def fill_pair(m, i, j):
+    """Fill the table of a pair that can finish, if it holds other excesses; False if the two never meet."""
+    pair, last = pair_index(i, j), _last_meeting(m, i, j)
+    m.meets[pair] = last > 0
+    key = ((m.stamp * 2 + m.strict) * LEVELS + m.excess[i]) * LEVELS + m.excess[j]
+    if last > 0 and m.table_keys[pair] != key:
+        m.table_keys[pair] = key
+        _fill_table(m, pair, i, j, 0, last, max(allowed_cost(m, i), allowed_cost(m, j)))
+    return last > 0
