@@ -26,7 +26,7 @@ from infra.runs.run import FREE_FIELDS, changed_fields
 
 SPEC_FILE = "comparison.json"
 SHARED = "shared"
-"""The base policy, and stage 0 where all seeds share one; `shared-sSEED` is the stage 0 of a seed."""
+"""Stage 0 where all seeds share one; `shared-sSEED` is the stage 0 of a seed."""
 Stage0 = Literal["one", "per-seed"]
 """`one`: all seeds go on from one stage 0, so that an engineer that draws nothing makes the same first
 decision for all of them. `per-seed`: each seed has a stage 0 of its own, which its arms share."""
@@ -71,7 +71,7 @@ class ComparisonSpec(Frozen):
 
     def root(self, seed: int) -> str:
         """The run directory whose stage 0 a seed goes on from."""
-        return shared_policy(0, self.stage_0, seed)
+        return SHARED if self.stage_0 == "one" else f"{SHARED}-s{seed}"
 
     @property
     def roots(self) -> dict[str, Preset]:
@@ -107,11 +107,6 @@ class Child(Frozen):
     def title(self) -> str:
         """What it is called in logs."""
         return f"{self.arm.label} · seed {self.seed}"
-
-
-def shared_policy(stage: int, stage_0: Stage0, seed: int) -> str:
-    """The name of the base policy (-1), or of the stage 0 from which a seed goes on."""
-    return SHARED if stage < 0 or stage_0 == "one" else f"{SHARED}-s{seed}"
 
 
 def plan(

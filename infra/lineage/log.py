@@ -20,7 +20,7 @@ from engineer.gate import BASE_POLICY
 from envgen.environment import Space
 from envgen.files import write_json
 from envgen.frozen import Frozen
-from infra.analysis.spec import SHARED, engineer_variant, shared_policy
+from infra.analysis.spec import SHARED, engineer_variant
 from infra.config.preset import Preset, resolved_json
 from infra.config.settings import Settings, without_password
 from infra.lineage.store import (
@@ -130,7 +130,7 @@ def _curriculum(client: MlflowClient, run: RunRef) -> RunIds:
     )
     ids = open_run(run.directory, client, experiment)
     if ids is None:
-        shared = parent and run.name in (SHARED, shared_policy(0, "per-seed", run.preset.seed))
+        shared = parent and run.name in (SHARED, f"{SHARED}-s{run.preset.seed}")
         tags = {
             "level": "shared stage" if shared else "curriculum",
             **_columns(run.preset),
