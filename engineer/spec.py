@@ -12,7 +12,7 @@ Wording = Literal["full", "compact"]
 which was trained on these very texts."""
 
 
-class EngineerSpec(Frozen):
+class EngineerSpec(Frozen, use_attribute_docstrings=True):
     """Who proposes configs, what they are shown, and how a model's answer is drawn."""
 
     name: str = Field(default="checkpoint", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")

@@ -85,7 +85,7 @@ ENVIRONMENTS = Registry(
 )
 
 
-class EnvironmentSpec(Frozen):
+class EnvironmentSpec(Frozen, use_attribute_docstrings=True):
     """Name and options of an environment in a preset."""
 
     name: str = Field(default=DEFAULT, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")

@@ -29,9 +29,8 @@ from envgen.frozen import Frozen
 from infra.analysis.gather import finished
 from infra.analysis.run_status import log_lines
 from infra.analysis.spec import ComparisonSpec
-from infra.config.names import checked_name
 from infra.config.preset import Preset
-from infra.config.settings import Settings
+from infra.config.settings import Settings, checked_name
 from infra.runs.run import Run
 from tasks.remote import fetch_run
 from tasks.run import Throttle, log

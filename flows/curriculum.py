@@ -16,9 +16,8 @@ from flows.compare_runs import Membership
 from flows.parameters import AS_IN_PRESET, AnyPreset, CurriculumOptions, chosen_curriculum
 from infra.analysis.formats import count, duration, estimate
 from infra.analysis.spec import engineer_variant
-from infra.config.names import checked_name
 from infra.config.preset import Preset
-from infra.config.settings import Settings
+from infra.config.settings import Settings, checked_name
 from infra.runs.lock import exclusive
 from infra.runs.next_config import must_ask, next_config
 from infra.runs.progress import kept_log, seconds_left

@@ -14,10 +14,9 @@ from infra.analysis.gather import gather
 from infra.analysis.results import RATES, RESULTS_FILE, ComparisonResults, read_comparison_results
 from infra.analysis.spec import ComparisonSpec
 from infra.analysis.statistics import Effect
-from infra.config.preset import resolved_json
 from infra.config.settings import Settings, without_password
 from infra.lineage.log import comparison_run, log_comparison
-from infra.lineage.store import RunIds, flat, server_address, view_address
+from infra.lineage.store import RunIds, preset_params, server_address, view_address
 from tasks.run import log, task_options
 
 T = TypeVar("T")
@@ -55,7 +54,7 @@ def _log(directory: Path, spec: ComparisonSpec, results: ComparisonResults) -> N
 
 
 def _open(directory: Path, spec: ComparisonSpec) -> RunIds:
-    params = flat({"preset": resolved_json(spec.preset.model_copy(update={"description": ""}))})
+    params = preset_params(spec.preset.model_copy(update={"description": ""}))
     shared = {name: value for name, value in params.items() if name not in _OF_AN_ARM}
     return comparison_run(directory, _name(directory), shared, spec.preset.name)
 

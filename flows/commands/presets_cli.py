@@ -58,8 +58,8 @@ def init(
 ) -> None:
     """Write a preset of your own, with what each field means, ready to be changed."""
     from envgen.files import write_text
-    from infra.config.own_preset import own_preset
     from infra.config.preset import load_preset, shipped_presets
+    from infra.config.written import own_preset
 
     path = Path(f"{name}.yaml")
     text = own_preset(name, source)

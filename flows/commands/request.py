@@ -7,7 +7,7 @@ from envgen.terminal import say
 from envgen.yaml_files import dump_yaml
 from flows.commands.terminal import print_json
 from infra.analysis.spec import ComparisonSpec
-from infra.config.preset import Preset, resolved_json
+from infra.config.preset import Preset
 from infra.config.workload import Work, run_work, stage_work
 from policy.checkpoints import resolve_model
 from policy.grpo.check import plan_training
@@ -61,7 +61,7 @@ def show_dry_run(preset: Preset, console: Console, json_: bool = False) -> None:
     if json_:
         return print_json({"preset": resolved, "training": plan, "work": work})
     lines = [
-        dump_yaml(resolved_json(resolved)),
+        dump_yaml(resolved.model_dump(mode="json")),
         f"training processes: {plan.processes}, {plan.completions} completions of {plan.prompts} prompts at a"
         " time",
         f"{plan.optimizer_steps} optimizer steps a stage, {preset.stages} stages",

@@ -13,8 +13,7 @@ from envgen.breakdown import Rate
 from envgen.errors import EnvwrightError
 from envgen.frozen import Frozen
 from infra.analysis.spec import SPEC_FILE, engineer_variant
-from infra.config.names import RESERVED
-from infra.config.settings import Settings
+from infra.config.settings import RESERVED, Settings
 from infra.runs.lock import holder
 from infra.runs.next_config import must_ask
 from infra.runs.progress import NAME

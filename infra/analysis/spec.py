@@ -20,8 +20,8 @@ from engineer.spec import EngineerSpec
 from envgen.errors import ConfigError, RunDirectoryError, describe_validation_error
 from envgen.files import file_digest, is_unused, read_model, write_json
 from envgen.frozen import Frozen
-from infra.config.overrides import overrides, preset_source
-from infra.config.preset import Preset, load_preset, resolved_json
+from infra.config.preset import Preset, load_preset
+from infra.config.written import overrides, preset_source
 from infra.runs.run import FREE_FIELDS, changed_fields
 
 SPEC_FILE = "comparison.json"
@@ -154,7 +154,7 @@ def _check(spec: ComparisonSpec) -> None:
     """Refuse a comparison of which a curriculum is not possible; ConfigError."""
     for child in spec.children:
         try:
-            Preset.model_validate(resolved_json(spec.preset_of(child)))
+            Preset.model_validate(spec.preset_of(child).model_dump(mode="json"))
         except ValidationError as error:
             raise ConfigError(describe_validation_error(error, child.name)) from None
 

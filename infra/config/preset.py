@@ -17,7 +17,7 @@ from envgen.frozen import Frozen
 from envgen.registry import EnvironmentSpec
 from envgen.space import Space
 from envgen.yaml_files import YAML_ERRORS, load_yaml, read_yaml
-from infra.config.names import Stem
+from infra.config.settings import Stem
 from policy.chat.engine_config import EngineConfig
 from policy.checkpoints import max_positions, prompt_tokens, was_taught_compact
 from policy.grpo.check import CheckSpec
@@ -44,7 +44,7 @@ REMOVED_FIELDS = {
 """Dotted field that older presets may set -> what to do instead."""
 
 
-class ValidationSpec(Frozen):
+class ValidationSpec(Frozen, use_attribute_docstrings=True):
     """The fixed validation set: for each stratum the same number of instances of every combination of
     knobs."""
 
@@ -86,7 +86,7 @@ class ValidationSpec(Frozen):
         return found
 
 
-class Preset(Frozen):
+class Preset(Frozen, use_attribute_docstrings=True):
     """A curriculum: policy, environment, training, engineer."""
 
     name: Stem
@@ -297,9 +297,15 @@ def parse_override(text: str) -> tuple[str, Any]:
         return key, value
 
 
-def resolved_json(preset: Preset) -> dict[str, Any]:
-    """The preset as plain JSON values, defaults filled in."""
-    return json.loads(preset.model_dump_json())
+def leaves(fields: dict[str, Any], above: str = "") -> dict[str, Any]:
+    """Return dotted name -> value of nested fields; an empty mapping is a value."""
+    values: dict[str, Any] = {}
+    for name, value in fields.items():
+        if isinstance(value, dict) and value:
+            values |= leaves(value, f"{above}{name}.")
+        else:
+            values[f"{above}{name}"] = value
+    return values
 
 
 def set_field(raw: dict[str, Any], dotted: str, value: Any) -> None:
@@ -308,7 +314,9 @@ def set_field(raw: dict[str, Any], dotted: str, value: Any) -> None:
     node: dict[Any, Any] = raw
     for part in parents:
         key = int(part) if part.isdecimal() else part
-        node = node.setdefault(key, {})
+        if node.get(key) is None:
+            node[key] = {}
+        node = node[key]
         if not isinstance(node, dict):
             raise ConfigError(f"--set {dotted}: {part!r} is a value, not a group of fields")
     node[int(last) if last.isdecimal() else last] = value

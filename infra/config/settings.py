@@ -1,17 +1,36 @@
 """Where things are on this machine, from the environment (`ENVWRIGHT_...`) with defaults in the working
-directory."""
+directory; names of directories in the runs folder."""
 
 import os
 import re
 from pathlib import Path
+from typing import Annotated
 
+from pydantic import StringConstraints
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from infra.config.names import checked_name
+from envgen.errors import ConfigError, shown
 
 # SQLAlchemy takes passwords with a slash or an @ in them.
 _LOGIN = re.compile(r"(?<=://)(?:[^:/?#@\s]*:\S*|[^/?#\s]*)@")
 _SECRET = re.compile(r"(?i)([?&][^=&\s]*(?:password|passwd|pwd|secret|token|key|sig)[^=&\s]*=)[^&#\s]*")
+RESERVED = ("benchmarks", "mlartifacts", "mlflow.db")
+"""What else lies in the runs folder, besides files that start with a dot."""
+_PATTERN = r"[A-Za-z0-9][A-Za-z0-9._-]*"
+Stem = Annotated[str, StringConstraints(max_length=60, pattern=rf"^{_PATTERN}$")]
+"""The name of a preset or spec, which the default names of its directories are made from."""
+
+
+def checked_name(name: str, field: str = "--name") -> str:
+    """Return the name of a run, comparison or benchmark; ConfigError with its field if it cannot be one."""
+    # The database has journals beside it, and some file systems take capitals for small letters.
+    if len(name) <= 128 and re.fullmatch(_PATTERN, name) and not name.lower().startswith(RESERVED):
+        return name
+    raise ConfigError(
+        f"{field} {shown(name)}: a name has 1 to 128 letters, digits, dots, underscores and dashes, the first"
+        f" a letter or digit; it does not begin with {', '.join(RESERVED[:-1])} or {RESERVED[-1]}, for"
+        " example my-run-2; the folder that it lies in is ENVWRIGHT_RUNS"
+    )
 
 
 class Settings(BaseSettings):
@@ -32,8 +51,7 @@ class Settings(BaseSettings):
         return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{self.runs.resolve()}/mlflow.db"
 
     def run_directory(self, name: str) -> Path:
-        """The directory of this name in the runs folder; ConfigError if it is no
-        `infra.config.names.Name`."""
+        """Return the directory of this name in the runs folder; ConfigError if no directory can have it."""
         return self.runs / checked_name(name)
 
     def find_run(self, run: str) -> Path:

@@ -21,7 +21,7 @@ from envgen.environment import Space
 from envgen.files import write_json
 from envgen.frozen import Frozen
 from infra.analysis.spec import SHARED, engineer_variant
-from infra.config.preset import Preset, resolved_json
+from infra.config.preset import Preset
 from infra.config.settings import Settings, without_password
 from infra.lineage.store import (
     IDS,
@@ -29,11 +29,11 @@ from infra.lineage.store import (
     RunIds,
     connect,
     experiment_id,
-    flat,
     log_params,
     log_points,
     metric_name,
     open_run,
+    preset_params,
     read_ids,
     server_address,
     view_address,
@@ -138,7 +138,7 @@ def _curriculum(client: MlflowClient, run: RunRef) -> RunIds:
         }
         started = _span(run, 0)[0]
         ids = _new_run(client, run.directory, client.create_run(experiment, started, tags, run.name))
-    log_params(client, ids.run, {**_columns(run.preset), **flat({"preset": resolved_json(run.preset)})})
+    log_params(client, ids.run, {**_columns(run.preset), **preset_params(run.preset)})
     return ids
 
 

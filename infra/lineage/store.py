@@ -6,7 +6,7 @@ import os
 import re
 import time
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 # Read when mlflow is imported: a server that is down costs seconds, not minutes.
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
@@ -22,6 +22,7 @@ from mlflow.exceptions import MlflowException
 from pydantic import ValidationError
 
 from envgen.frozen import Frozen
+from infra.config.preset import Preset, leaves
 from infra.config.settings import Settings, without_password
 
 EXPERIMENTS = "envwright/"
@@ -99,6 +100,12 @@ def experiment_id(client: MlflowClient, name: str) -> str:
     return client.create_experiment(EXPERIMENTS + name, location, tags=tags)
 
 
+def preset_params(preset: Preset) -> dict[str, str]:
+    """Return the fields of a preset under dotted names; values that are no text as JSON."""
+    fields = leaves({"preset": preset.model_dump(mode="json")})
+    return {name: value if isinstance(value, str) else json.dumps(value) for name, value in fields.items()}
+
+
 def log_params(client: MlflowClient, run: str, params: dict[str, str]) -> None:
     """Log parameters, unless the run has parameters already."""
     if not client.get_run(run).data.params:
@@ -118,17 +125,6 @@ def log_points(client: MlflowClient, run: str, points: Points) -> None:
 def metric_name(name: str) -> str:
     """Replace characters that MLflow refuses in the name of a metric."""
     return _REFUSED.sub("-", name)
-
-
-def flat(value: dict[str, Any], prefix: str = "") -> dict[str, str]:
-    """Return nested settings under dotted names; values that are no text as JSON."""
-    names: dict[str, str] = {}
-    for key, item in value.items():
-        if isinstance(item, dict) and item:
-            names |= flat(item, f"{prefix}{key}.")
-        else:
-            names[prefix + key] = item if isinstance(item, str) else json.dumps(item)
-    return names
 
 
 def view_address(experiment: str) -> str:

@@ -2,7 +2,6 @@
 same."""
 
 import shlex
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +13,9 @@ from envgen.dataset import read_dataset, write_dataset
 from envgen.errors import RunDirectoryError
 from envgen.files import digest, is_unused, read_model, read_text, write_html
 from envgen.frozen import Frozen
-from infra.config.overrides import overrides, preset_source
-from infra.config.preset import Preset, resolved_json
+from infra.config.preset import Preset, leaves
 from infra.config.settings import Settings
+from infra.config.written import overrides, preset_source
 from infra.runs.results import CurriculumResults
 from infra.runs.stage import Directory, Evaluation, File, Stage
 from infra.runs.steps import policy_identity, read_record, stage_directory
@@ -186,22 +185,13 @@ def changed_fields(there: Preset, here: Preset, free: set[str]) -> str:
     """The fields outside `free` in which two presets differ, dotted, with both values; empty if there are
     none."""
     old, new = (
-        dict(_leaves({field: value for field, value in _held(preset).items() if field not in free}))
+        leaves({field: value for field, value in _held(preset).items() if field not in free})
         for preset in (there, here)
     )
     both = {name: (str(old.get(name, _ABSENT)), str(new.get(name, _ABSENT))) for name in sorted(old | new)}
     changed = {name: values for name, values in both.items() if values[0] != values[1]}
     told = [_told(name, *values) for name, values in changed.items()][:_TOLD]
     return "; ".join([*told, f"and {len(changed) - _TOLD} more"] if len(changed) > _TOLD else told)
-
-
-def _leaves(fields: dict[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
-    """(dotted name, value) of all that is no group of fields."""
-    for name, value in fields.items():
-        if isinstance(value, dict) and value:
-            yield from _leaves(value, f"{above}{name}.")
-        else:
-            yield f"{above}{name}", value
 
 
 def _told(name: str, there: str, here: str) -> str:
@@ -228,7 +218,7 @@ def _held(preset: Preset) -> dict[str, Any]:
     continued on another machine."""
     options = deciding_options(preset.trl, preset.training, process_count(preset.training))
     return {
-        **resolved_json(preset),
+        **preset.model_dump(mode="json"),
         "engine": preset.engine.decides,
         "trl": options.pop("trl"),
         "training": options,

@@ -10,7 +10,7 @@ Backend = Literal["transformers", "vllm"]
 Dtype = Literal["auto", "float32", "bfloat16", "float16"]
 
 
-class EngineConfig(Frozen):
+class EngineConfig(Frozen, use_attribute_docstrings=True):
     """Which engine answers for a policy, and with how much of the machine."""
 
     model_config = ConfigDict(use_attribute_docstrings=True)

@@ -12,7 +12,7 @@ LOGGED_TERMS = ("format", "valid", "optimal")
 """Terms of every family, computed whatever their weight, for the training log."""
 
 
-class RewardWeights(Frozen):
+class RewardWeights(Frozen, use_attribute_docstrings=True):
     """The reward is the weighted sum of terms from 0 to 1. Our choice: the paper publishes no formula.
 
     Besides these three a weight may have the name of a term of partial progress of the family.

@@ -63,7 +63,7 @@ SPLITTING = frozenset({*MEMORY_OPTIONS, "steps_per_generation", "generation_batc
 """Options that say how the completions of a step are split up; what is learned follows from their sum."""
 
 
-class TrainingSettings(Frozen):
+class TrainingSettings(Frozen, use_attribute_docstrings=True):
     """How the weights are held and on how many processes they are trained."""
 
     dtype: Literal["auto", "float32", "bfloat16"] = "float32"

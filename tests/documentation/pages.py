@@ -15,7 +15,6 @@ from pydantic_core import PydanticUndefined
 from engineer.spec import EngineerSpec
 from envgen.registry import EnvironmentSpec
 from envgen.yaml_files import read_yaml
-from infra.config.own_preset import field_docs
 from infra.config.preset import PRESETS, Preset, ValidationSpec
 from policy.chat.engine_config import EngineConfig
 from policy.grpo.rewards import RewardWeights
@@ -90,10 +89,9 @@ def presets_page() -> str:
 
 
 def _table(model: type[BaseModel]) -> list[str]:
-    docs = field_docs(model)
     rows = ["| field | type | default | is |", "|---|---|---|---|"]
     for name, field in model.model_fields.items():
-        meaning = docs.get(name, "").replace("|", "\\|").replace("<", "&lt;")
+        meaning = " ".join((field.description or "").split()).replace("|", "\\|").replace("<", "&lt;")
         bounds = _bounds(field)
         kind = _kind(field.annotation).replace("|", "\\|")
         rows.append(f"| `{name}` | {kind}{', ' + bounds if bounds else ''} | {_default(field)} | {meaning} |")

@@ -7,9 +7,8 @@ import pytest
 
 from engineer.engineers.registry import known_engineers
 from envgen.errors import ConfigError
-from infra.config.names import checked_name
 from infra.config.preset import PRESETS, load_preset
-from infra.config.settings import Settings
+from infra.config.settings import Settings, checked_name
 from infra.runs.run import default_name
 
 BAD = ["../../etc/x", "/etc/x", "a/b", ".", "..", ".serve", "-x", "a b", "a\n", "größe", "a[/]b", "n" * 129]

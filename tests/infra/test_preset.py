@@ -7,7 +7,7 @@ from small_preset import changed
 from support.presets import EVERY
 
 from envgen.mapf.space import Options, space_of
-from infra.config.preset import Preset, ValidationSpec, load_preset, resolved_json, shipped_presets
+from infra.config.preset import Preset, ValidationSpec, load_preset, shipped_presets
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -15,7 +15,7 @@ def test_every_shipped_preset_loads_under_its_own_name(name: str):
     preset = load_preset(name)
     assert preset.name == name
     assert preset.description
-    assert Preset.model_validate(resolved_json(preset)) == preset
+    assert Preset.model_validate(preset.model_dump(mode="json")) == preset
 
 
 def test_the_presets_of_the_readme_are_shipped():
@@ -40,7 +40,7 @@ def test_presets_of_the_tiny_policy_ask_it_in_the_wording_it_was_taught(file: Pa
 
 def test_a_preset_is_sparse_and_defaults_are_filled_in(file: Path):
     preset = load_preset(str(file))
-    resolved = resolved_json(preset)
+    resolved = preset.model_dump(mode="json")
     assert (resolved["stages"], resolved["engineer"]["variant"], resolved["trl"]) == (3, "V6", {})
     options = {"agents": 2, "map_sizes": [3, 4], "min_hole_ratio": 0.0, "max_hole_ratio": 0.5}
     assert resolved["family"] == {"name": "mapf-frozenlake", "options": options}

@@ -15,7 +15,7 @@ from envgen.errors import ChildError, RunDirectoryError
 from flows import compare_runs
 from flows.compare_runs import DeployedRuns, Membership, pools_for
 from infra.analysis.spec import ComparisonSpec, plan
-from infra.config.preset import load_preset, resolved_json
+from infra.config.preset import load_preset
 from infra.runs.progress import kept_log
 from infra.runs.run import Run
 from tasks.run import log
@@ -87,7 +87,7 @@ def test_a_pool_without_workers_is_said_once_with_the_remedy_and_a_crash_is_sche
     eventually(lambda: "prefect worker start --pool nobody" in caplog.text)
     [run] = tagged(server, waiting.tag)
     given = load_preset(run["parameters"]["preset"])
-    assert resolved_json(given) == resolved_json(spec.preset_of(spec.children[0]))
+    assert given == spec.preset_of(spec.children[0])
     assert list(given.validation.grid) == list(spec.preset.validation.grid), "their order decides the boards"
     assert run["parameters"]["comparison"] == {"folder": runs.folder, "root": "shared"}
     assert Membership.model_validate(run["parameters"]["comparison"]).directory == runs.directory

@@ -12,9 +12,8 @@ from envgen.files import digest, is_unused, read_model, write_json
 from envgen.frozen import Frozen
 from envgen.registry import EnvironmentSpec
 from envgen.suites import benchmark_of
-from infra.config.names import checked_name
 from infra.config.preset import load_preset
-from infra.config.settings import Settings
+from infra.config.settings import Settings, checked_name
 from policy.chat.endpoint import Endpoint, check_endpoint
 from policy.chat.engine_config import EngineConfig
 from policy.checkpoints import max_positions
@@ -79,7 +78,7 @@ def benchmark_name(spec: BenchmarkSpec) -> str:
 
 
 def benchmark_directory(spec: BenchmarkSpec, name: str = "") -> Path:
-    """Return where a benchmark is kept; ConfigError if a given name is no `infra.config.names.Name`."""
+    """Return where a benchmark is kept; ConfigError if no directory can have the given name."""
     return Settings().runs / "benchmarks" / (checked_name(name) if name else benchmark_name(spec))
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from envgen.errors import RunDirectoryError
 from envgen.files import write_text
-from infra.config.preset import Preset, load_preset, resolved_json
+from infra.config.preset import Preset, load_preset
 from infra.runs.lock import exclusive
 from infra.runs.run import Run, checked_run, default_name, open_run
 from infra.runs.stage import Stage
@@ -27,7 +27,9 @@ def test_a_new_directory_is_claimed(tmp_path: Path):
     opened = open_run(directory, preset())
     assert (opened.name, opened.preset) == ("mine", preset())
     assert Run(directory=directory).curriculum == opened
-    assert json.loads((directory / "curriculum.json").read_text())["preset"] == resolved_json(preset())
+    assert json.loads((directory / "curriculum.json").read_text())["preset"] == preset().model_dump(
+        mode="json"
+    )
 
 
 def test_a_run_that_needs_approval_keeps_needing_it_until_somebody_says_otherwise(tmp_path: Path):
