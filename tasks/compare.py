@@ -1,8 +1,6 @@
 """Open the record of a comparison, and publish what its curricula have shown so far."""
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
 
 from prefect import task
 
@@ -12,14 +10,14 @@ from envgen.files import write_json
 from infra.analysis.comparison.page import PAGE, conclusion, write_page
 from infra.analysis.gather import gather
 from infra.analysis.results import RATES, RESULTS_FILE, ComparisonResults, read_comparison_results
+from infra.analysis.run_status import run_name
 from infra.analysis.spec import ComparisonSpec
 from infra.analysis.statistics import Effect
-from infra.config.settings import Settings, without_password
 from infra.lineage.log import comparison_run, log_comparison
 from infra.lineage.store import RunIds, preset_params, server_address, view_address
+from tasks.lineage import logged
 from tasks.run import log, task_options
 
-T = TypeVar("T")
 _OF_AN_ARM = {"preset.stages", "preset.engineer.name", "preset.engineer.variant"}
 """Parameters that are no property of a comparison: they differ among its arms, or grow with a later call."""
 
@@ -28,7 +26,7 @@ _OF_AN_ARM = {"preset.stages", "preset.engineer.name", "preset.engineer.variant"
 def open_record(directory: Path, spec: ComparisonSpec) -> str | None:
     """The MLflow run of the comparison, made if it is new; None if MLflow cannot be reached. It also makes
     MLflow's database."""
-    ids = _logged(lambda: _open(directory, spec))
+    ids = logged("comparison", lambda: _open(directory, spec))
     return ids.run if ids else None
 
 
@@ -42,7 +40,7 @@ def publish_comparison(
     write_json(directory / RESULTS_FILE, results)
     write_page(directory, results)
     if last:
-        _logged(lambda: _log(directory, spec, results))
+        logged("comparison", lambda: _log(directory, spec, results))
     return results
 
 
@@ -56,18 +54,7 @@ def _log(directory: Path, spec: ComparisonSpec, results: ComparisonResults) -> N
 def _open(directory: Path, spec: ComparisonSpec) -> RunIds:
     params = preset_params(spec.preset.model_copy(update={"description": ""}))
     shared = {name: value for name, value in params.items() if name not in _OF_AN_ARM}
-    return comparison_run(directory, _name(directory), shared, spec.preset.name)
-
-
-def _logged(call: Callable[[], T]) -> T | None:
-    """Return what a call of MLflow returns; None with a warning if it fails."""
-    try:
-        return call()
-    except Exception as error:  # a lost record is not worth a lost run
-        place, reason = without_password(Settings().tracking_uri), without_password(error)
-        remedy = "run the same command again to log it"
-        log.warning("comparison: not logged to MLflow at %s: %s; %s", place, reason, remedy)
-        return None
+    return comparison_run(directory, run_name(directory), shared, spec.preset.name)
 
 
 def metrics(results: ComparisonResults) -> dict[str, list[tuple[int, float]]]:
@@ -98,9 +85,3 @@ def earlier_failures(directory: Path) -> dict[str, str]:
         return {child.name: child.reason for child in read_comparison_results(directory).failed}
     except RunDirectoryError:
         return {}
-
-
-def _name(directory: Path) -> str:
-    """The name of a comparison among all runs."""
-    runs, there = Settings().runs.resolve(), directory.resolve()
-    return str(there.relative_to(runs)) if there.is_relative_to(runs) else directory.name

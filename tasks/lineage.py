@@ -1,11 +1,16 @@
 """Log finished stages to MLflow. A failure of MLflow is a line in the log, never the end of a run."""
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from prefect import task
 
 from infra.config.settings import Settings, without_password
 from infra.lineage.log import log_stages
 from infra.runs.run import RunRef
 from tasks.run import log, task_options
+
+T = TypeVar("T")
 
 
 @task(**task_options("lineage"), retries=1, retry_delay_seconds=2)
@@ -18,17 +23,15 @@ def record_lineage(run: RunRef, stage: int) -> dict[str, str]:
 
     A stage that cannot be logged is logged with the next one, or when the run is continued.
     """
+    return logged(f"stage {stage}", lambda: _log_stages(run, stage)) or {}
+
+
+def logged(subject: str, call: Callable[[], T]) -> T | None:
+    """Return what a call of MLflow returns; None with a warning if it fails."""
     try:
-        return _log_stages(run, stage)
+        return call()
     except Exception as error:  # a lost record is not worth a lost run
-        place, reason = without_password(Settings().tracking_uri), without_password(error)
-        remedy = "run the same command again to log it"
-        log.warning(
-            "stage %d: not logged to MLflow at %s: %s: %s; %s",
-            stage,
-            place,
-            type(error).__name__,
-            reason,
-            remedy,
-        )
-        return {}
+        place = without_password(Settings().tracking_uri)
+        reason = f"{type(error).__name__}: {without_password(error)}; run the same command again to log it"
+        log.warning("%s: not logged to MLflow at %s: %s", subject, place, reason)
+        return None

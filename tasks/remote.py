@@ -1,8 +1,11 @@
 """Keep a copy of a run under `ENVWRIGHT_REMOTE`, and start from the one that is there. A remote that is down
 costs no run."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+from filelock import FileLock
 from prefect import task
 
 from envgen.errors import BUGS, ConfigError, RunDirectoryError
@@ -11,7 +14,6 @@ from infra.config.settings import Settings, without_password
 from infra.runs.fork import fork
 from infra.runs.run import Run
 from infra.runs.stage import Stage
-from infra.runs.steps import lock
 from infra.runs.sync import pull, push
 from tasks.run import log, task_options
 
@@ -49,7 +51,7 @@ def fork_run(root: Path, directory: Path, preset: Preset) -> None:
         return
     stage = Run(directory=root).stage(0)
     # The curricula of a comparison that begin on a machine at the same time fetch it once.
-    with lock(root.parent / ".locks" / f"{root.name}.fetch.lock"):
+    with FileLock(root.parent / ".locks" / f"{root.name}.fetch.lock"):
         if not stage.has(Stage.manifest):
             fetch_run(root)
     if not stage.has(Stage.manifest):
@@ -62,30 +64,25 @@ def fork_run(root: Path, directory: Path, preset: Preset) -> None:
 
 @task(**task_options("fetch"))
 def _fetch(directory: Path, remote: str) -> None:
-    try:
+    with _warned("nothing fetched from", remote, "the run goes on with what is here"):
         for name in pull(remote, directory):
             log.info("%s fetched from %s/%s", name, without_password(remote), directory.name)
-    except (ConfigError, *BUGS):
-        raise
-    except Exception as error:  # whatever a file system raises: the run can do without
-        log.warning(
-            "nothing fetched from %s: %s; the run goes on with what is here",
-            without_password(remote),
-            without_password(error),
-        )
 
 
 @task(**task_options("copy"))
 def _copy(directory: Path, remote: str) -> None:
+    with _warned("not copied to", remote, "what is missing there goes with the next stage"):
+        sent = push(directory, remote)
+        log.info("%d files copied to %s/%s", sent, without_password(remote), directory.name)
+
+
+@contextmanager
+def _warned(problem: str, remote: str, consequence: str) -> Iterator[None]:
+    """Log whatever a file system raises as a warning: a lost copy is not worth a lost run."""
     try:
-        log.info(
-            "%d files copied to %s/%s", push(directory, remote), without_password(remote), directory.name
-        )
-    except BUGS:
+        yield
+    except (ConfigError, *BUGS):
         raise
-    except Exception as error:  # whatever a file system raises: a lost copy is not worth a lost run
-        log.warning(
-            "not copied to %s: %s; what is missing there goes with the next stage",
-            without_password(remote),
-            without_password(error),
-        )
+    except Exception as error:
+        place, reason = without_password(remote), without_password(error)
+        log.warning("%s %s: %s; %s", problem, place, reason, consequence)

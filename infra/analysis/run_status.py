@@ -129,14 +129,14 @@ def run_status(directory: Path) -> RunStatus:
 def run_detail(directory: Path) -> RunDetail:
     """Return how a run stands, at length; RunDirectoryError if there is none, or it cannot be read."""
     run = _open(directory)
-    status, owner = _status(run), holder(directory)
+    status = _status(run)
     made = run.results.made if run.has(Run.results) else Made()
     remedy, commands = _next(run, status)
     return RunDetail(
         **dict(status),
         **made.model_dump(include={"seconds", "tokens", "cost"}),
         rates=tuple(_rates(run)),
-        working=str(owner) if owner else "",
+        working=holder(directory),
         next=remedy,
         commands=commands,
         last="".join(log_lines(run, 1)),

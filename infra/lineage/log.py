@@ -13,7 +13,6 @@ from mlflow import MlflowClient
 from mlflow.data.meta_dataset import MetaDataset
 from mlflow.data.sources import LocalArtifactDatasetSource  # type: ignore[attr-defined]
 from mlflow.entities import LoggedModelInput, LoggedModelOutput
-from mlflow.entities import Run as MlflowRun
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NOTE
 
 from engineer.gate import BASE_POLICY
@@ -22,17 +21,16 @@ from envgen.files import write_json
 from envgen.frozen import Frozen
 from infra.analysis.spec import SHARED, engineer_variant
 from infra.config.preset import Preset
-from infra.config.settings import Settings, without_password
+from infra.config.settings import Settings
 from infra.lineage.store import (
     IDS,
     Points,
     RunIds,
     connect,
+    ensure_run,
     experiment_id,
-    log_params,
     log_points,
     metric_name,
-    open_run,
     preset_params,
     read_ids,
     server_address,
@@ -83,13 +81,8 @@ def log_stages(run: RunRef, stage: int) -> dict[str, str]:
 def comparison_run(directory: Path, name: str, params: dict[str, str], preset: str) -> RunIds:
     """Return the ids of a comparison's run, which is created if it is new."""
     client = connect()
-    experiment = experiment_id(client, name)
-    ids = open_run(directory, client, experiment)
-    if ids is None:
-        tags = {"preset": preset, "level": "comparison"}
-        ids = _new_run(client, directory, client.create_run(experiment, tags=tags, run_name=name))
-    log_params(client, ids.run, params)
-    return ids
+    tags = {"preset": preset, "level": "comparison"}
+    return ensure_run(client, directory, experiment_id(client, name), name, tags, params)
 
 
 def log_comparison(ids: RunIds, points: Points, note: str, artifacts: list[Path]) -> None:
@@ -128,25 +121,15 @@ def _curriculum(client: MlflowClient, run: RunRef) -> RunIds:
     experiment = (
         client.get_run(parent).info.experiment_id if parent else experiment_id(client, run.preset.name)
     )
-    ids = open_run(run.directory, client, experiment)
-    if ids is None:
-        shared = parent and run.name in (SHARED, f"{SHARED}-s{run.preset.seed}")
-        tags = {
-            "level": "shared stage" if shared else "curriculum",
-            **_columns(run.preset),
-            **({MLFLOW_PARENT_RUN_ID: parent} if parent else {}),
-        }
-        started = _span(run, 0)[0]
-        ids = _new_run(client, run.directory, client.create_run(experiment, started, tags, run.name))
-    log_params(client, ids.run, {**_columns(run.preset), **preset_params(run.preset)})
-    return ids
-
-
-def _new_run(client: MlflowClient, directory: Path, created: MlflowRun) -> RunIds:
-    store = without_password(Settings().tracking_uri)
-    ids = RunIds(store=store, experiment=created.info.experiment_id, run=created.info.run_id)
-    write_json(directory / IDS, ids)
-    return ids
+    shared = parent and run.name in (SHARED, f"{SHARED}-s{run.preset.seed}")
+    columns = _columns(run.preset)
+    tags = {
+        "level": "shared stage" if shared else "curriculum",
+        **columns,
+        **({MLFLOW_PARENT_RUN_ID: parent} if parent else {}),
+    }
+    params = columns | preset_params(run.preset)
+    return ensure_run(client, run.directory, experiment, run.name, tags, params, _span(run, 0)[0])
 
 
 def _columns(preset: Preset) -> dict[str, str]:
@@ -183,11 +166,11 @@ def _log_stage(client: MlflowClient, run: RunRef, number: int, root: RunIds) -> 
     tags = {**columns, "level": level, MLFLOW_PARENT_RUN_ID: root.run}
     created = client.create_run(root.experiment, started, tags, name)
     child = created.info.run_id
-    log_params(client, child, columns)
     rates = scores(run.preset.space, run.evaluation(number).rollouts)
     validation = _dataset(run, Run.validation, f"{run.preset.name}-validation")
     parent = None if number == BASE_POLICY else _logged(run, run.parent(number), root)
     with mlflow.start_run(run_id=child):
+        mlflow.log_params(columns)
         model = mlflow.create_external_model(
             name=re.sub(r"[/:.%\"']", "-", f"{run.name}-{level}-{number}"),
             experiment_id=root.experiment,
@@ -246,13 +229,12 @@ def _delete_earlier(client: MlflowClient, number: int, root: RunIds) -> None:
 
 def _facts(run: RunRef, number: int, parent: str | None) -> dict[str, str]:
     """Return the tags of a checkpoint: what it is, and the digests of what it was made from."""
+    policy = run.policy(number)
     facts = {
         "curriculum": run.name,
         "stage": str(number),
         "digest": run.identity(number),
-        "path": str(Path(run.policy(number)).resolve())
-        if Path(run.policy(number)).is_dir()
-        else run.policy(number),
+        "path": str(Path(policy).resolve()) if Path(policy).is_dir() else policy,
         "validation_digest": run.digest(Run.validation),
         **_columns(run.preset),
     }

@@ -21,6 +21,7 @@ from mlflow.entities import Metric, Param
 from mlflow.exceptions import MlflowException
 from pydantic import ValidationError
 
+from envgen.files import write_json
 from envgen.frozen import Frozen
 from infra.config.preset import Preset, leaves
 from infra.config.settings import Settings, without_password
@@ -74,17 +75,34 @@ def is_logged(directory: Path) -> bool:
     return all(manifest.with_name(IDS).exists() for manifest in manifests)
 
 
-def open_run(directory: Path, client: MlflowClient, experiment: str) -> RunIds | None:
-    """Return the ids of a directory if its run still exists in this store."""
-    ids = read_ids(directory, RunIds)
-    if ids is None or ids.store != without_password(Settings().tracking_uri):
-        return None
+def ensure_run(
+    client: MlflowClient,
+    directory: Path,
+    experiment: str,
+    name: str,
+    tags: dict[str, str],
+    params: dict[str, str],
+    started: int | None = None,
+) -> RunIds:
+    """Return the ids of a directory; a run with these parameters is created if it has none in this store."""
+    ids, store = read_ids(directory, RunIds), without_password(Settings().tracking_uri)
+    if ids is not None and ids.store == store and _is_active(client, ids.run, experiment):
+        return ids
+    run = client.create_run(experiment, started, tags, name).info.run_id
+    entities = [Param(name, value[:_LONGEST_PARAMETER]) for name, value in params.items()]
+    for first in range(0, len(entities), _PARAMETERS):
+        client.log_batch(run, params=entities[first : first + _PARAMETERS])
+    ids = RunIds(store=store, experiment=experiment, run=run)
+    write_json(directory / IDS, ids)
+    return ids
+
+
+def _is_active(client: MlflowClient, run: str, experiment: str) -> bool:
     try:
-        run = client.get_run(ids.run)
+        info = client.get_run(run).info
     except MlflowException:
-        return None
-    same = run.info.lifecycle_stage == "active" and run.info.experiment_id == experiment
-    return ids if same else None
+        return False
+    return info.lifecycle_stage == "active" and info.experiment_id == experiment
 
 
 def experiment_id(client: MlflowClient, name: str) -> str:
@@ -104,14 +122,6 @@ def preset_params(preset: Preset) -> dict[str, str]:
     """Return the fields of a preset under dotted names; values that are no text as JSON."""
     fields = leaves({"preset": preset.model_dump(mode="json")})
     return {name: value if isinstance(value, str) else json.dumps(value) for name, value in fields.items()}
-
-
-def log_params(client: MlflowClient, run: str, params: dict[str, str]) -> None:
-    """Log parameters, unless the run has parameters already."""
-    if not client.get_run(run).data.params:
-        entities = [Param(name, value[:_LONGEST_PARAMETER]) for name, value in params.items()]
-        for first in range(0, len(entities), _PARAMETERS):
-            client.log_batch(run, params=entities[first : first + _PARAMETERS])
 
 
 def log_points(client: MlflowClient, run: str, points: Points) -> None:

@@ -11,11 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from filelock import FileLock, Timeout
-from pydantic import ValidationError
 
 from envgen.errors import RunDirectoryError
-from envgen.files import sweep, write_json
-from envgen.frozen import Frozen
+from envgen.files import sweep, write_text
 
 _PROBED_SECONDS = 1.0
 """Seconds for which an attempt waits: a look by `holder` takes the lock for a moment."""
@@ -23,42 +21,32 @@ _OWN_FILES = ("*", ".steps/*", "start/**/*", "stage-*/**/*")
 """Where files of killed processes are removed: not in the runs of a comparison, which remove their own."""
 
 
-class Owner(Frozen):
-    """The process that works on a run directory."""
-
-    pid: int
-    host: str
-    user: str
-
-    def __str__(self) -> str:
-        """Process, machine and user."""
-        return f"process {self.pid} on {self.host}{f' of {self.user}' if self.user else ''}"
-
-
-def _file(directory: Path, suffix: str) -> Path:
-    """Return a file beside a run directory, in the folder of locks."""
+def _files(directory: Path) -> tuple[Path, Path]:
+    """Return the lock of a run directory and the file that names its holder; both lie beside it."""
     directory = directory.resolve()
     locks = directory.parent / ".locks"
-    locks.mkdir(parents=True, exist_ok=True)
-    return locks / f"{directory.name}.{suffix}"
+    return locks / f"{directory.name}.lock", locks / f"{directory.name}.owner"
 
 
 @contextmanager
 def exclusive(directory: Path) -> Iterator[None]:
     """Be the only process that works on a run directory; RunDirectoryError names the process that does."""
-    lock, owner = FileLock(_file(directory, "lock")), _file(directory, "owner.json")
+    path, owner = _files(directory)
+    lock = FileLock(path)
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         lock.acquire(timeout=_PROBED_SECONDS)
     except Timeout:
-        who = _owner(directory) or "unknown"
         raise RunDirectoryError(
-            f"{directory}: another process is working on this run ({who}); wait for it, or give this run"
-            " another --name"
+            f"{directory}: another process is working on this run ({_owner(owner)}); wait for it, or give"
+            " this run another --name"
         ) from None
     except OSError as error:
-        raise RunDirectoryError(f"{lock.lock_file}: cannot be locked ({error}); move it away") from None
+        raise RunDirectoryError(f"{path}: cannot be locked ({error}); move it away") from None
     try:
-        write_json(owner, Owner(pid=os.getpid(), host=socket.gethostname(), user=this_person()))
+        user = this_person()
+        of_user = f" of {user}" if user else ""
+        write_text(owner, f"process {os.getpid()} on {socket.gethostname()}{of_user}")
         for pattern in _OWN_FILES:
             sweep(directory, pattern)
         yield
@@ -67,22 +55,23 @@ def exclusive(directory: Path) -> Iterator[None]:
         lock.release()
 
 
-def holder(directory: Path) -> Owner | None:
-    """Return the process that works on a run directory; None if its lock is free."""
-    if not (directory.resolve().parent / ".locks" / f"{directory.resolve().name}.lock").exists():
-        return None
+def holder(directory: Path) -> str:
+    """Return which process works on a run directory; empty if its lock is free."""
+    path, owner = _files(directory)
+    if not path.exists():
+        return ""
     try:
-        with FileLock(_file(directory, "lock"), timeout=0):
-            return None
+        with FileLock(path, timeout=0):
+            return ""
     except Timeout:
-        return _owner(directory) or Owner(pid=0, host="an unknown machine", user="")
+        return _owner(owner)
 
 
-def _owner(directory: Path) -> Owner | None:
+def _owner(path: Path) -> str:
     try:
-        return Owner.model_validate_json(_file(directory, "owner.json").read_bytes())
-    except (OSError, ValidationError):
-        return None
+        return path.read_text()
+    except OSError:
+        return "an unknown process"
 
 
 def this_person() -> str:

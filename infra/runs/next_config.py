@@ -7,6 +7,8 @@ import logging
 from datetime import UTC, datetime
 from typing import Any, Literal
 
+from filelock import FileLock
+
 from engineer.answer import AnswerError, check_ranges, project
 from envgen.config import EnvConfig
 from envgen.errors import ConfigError, RunDirectoryError
@@ -14,7 +16,7 @@ from infra.runs.data import possible
 from infra.runs.results import Decision, Verdict
 from infra.runs.run import Run, RunRef
 from infra.runs.stage import Stage
-from infra.runs.steps import RECORDS, lock
+from infra.runs.steps import RECORDS
 
 log = logging.getLogger("envwright")
 
@@ -113,7 +115,7 @@ def store_decision(run: Run, decision: Decision) -> None:
     RunDirectoryError if another proposal lies there than the one decided on, or the next stage has begun.
     """
     stage = run.stage(decision.stage)
-    with lock(stage.directory / RECORDS / "decision.lock"):
+    with FileLock(stage.directory / RECORDS / "decision.lock"):
         if not stage.has(Stage.proposal) or stage.digest(Stage.proposal) != decision.proposal:
             what = "is not the proposal that was shown; look at it again, and decide anew"
             raise RunDirectoryError(f"{stage.path(Stage.proposal)}: {what}")

@@ -4,13 +4,12 @@ A step's key is a digest of everything that decides its output: configs, the key
 a code version set by hand. The record is written last, so a step cut off at any moment is simply not done.
 """
 
-import fcntl
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock
 from pydantic import ValidationError
 
 from envgen.errors import RunDirectoryError
@@ -72,7 +71,7 @@ def run_step(
     when the record is written, not before. `facts` is called after `body`, for those of the record."""
     key = step_key(step, decides)
     record_path = directory / RECORDS / f"{step}.json"
-    with lock(directory / RECORDS / f"{step}.lock"):
+    with FileLock(directory / RECORDS / f"{step}.lock"):
         record = read_record(directory, step)
         if record and record.key == key and matches(record.outputs, directory):
             record = record.model_copy(update={"reused": True})
@@ -87,15 +86,6 @@ def run_step(
         if kept is not None:
             (directory / kept).unlink(missing_ok=True)
         return record
-
-
-@contextmanager
-def lock(path: Path) -> Iterator[None]:
-    """Hold an exclusive lock; the kernel frees it when the holder dies, however it dies."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "w") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
 
 
 def read_record(directory: Path, step: str) -> StepRecord | None:

@@ -7,10 +7,10 @@ marker is removed before the files change and sent last."""
 import logging
 import shutil
 from pathlib import Path, PurePosixPath
-from typing import Any, TypeVar
+from typing import Any
 
 import fsspec
-from pydantic import BaseModel, RootModel, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from envgen.errors import ConfigError, install, shown
 from envgen.files import atomic_path, file_digest, is_unused, move_directory
@@ -28,18 +28,14 @@ _MAX_DOCUMENT = 16_000_000
 _log = logging.getLogger("envwright.remote")
 
 
-Model = TypeVar("Model", bound=BaseModel)
-
-
 class RemoteError(Exception):
     """A copy that cannot be used: of another run, incomplete or damaged."""
 
 
-class _Claim(BaseModel):
-    preset_digest: str
+class _Document(BaseModel):
+    """What counts of a curriculum, manifest, step record or any other JSON document."""
 
-
-class _Marker(BaseModel):
+    preset_digest: str = ""
     files: dict[str, str] = {}
     outputs: dict[str, str] = {}
 
@@ -77,7 +73,7 @@ class _Remote:
     def fetch(self, part: str, marker: str, target: Path) -> None:
         """Download a part and check its digests; RemoteError names the file that is missing or damaged."""
         base = f"{self.root}/{part}".rstrip("/")
-        digests = _parsed(self.read(f"{part}/{marker}".lstrip("/")), marker, _Marker).digests
+        digests = _parsed(self.read(f"{part}/{marker}".lstrip("/")), marker).digests
         names = [path.removeprefix(f"{base}/") for path in self.fs.find(base)] if part else [*digests, marker]
         for name in names:
             path = PurePosixPath(name)
@@ -117,7 +113,7 @@ def _push_part(there: _Remote, folder: Path, part: str, marker: str) -> int:
     for path, deep in ((f"{there.root}/{mark}", False), (f"{there.root}/{part}", True)):
         if part and there.fs.exists(path):
             there.fs.rm(path, recursive=deep)
-    record = _parsed((folder / marker).read_bytes(), marker, _Marker)
+    record = _parsed((folder / marker).read_bytes(), marker)
     files = folder.rglob("*") if part else [folder / name for name in record.digests]
     names = [path.relative_to(folder) for path in files if path.is_file() and path != folder / marker]
     wanted = [name for name in names if "work" not in name.parts and name.suffix not in {".lock", ".partial"}]
@@ -171,7 +167,7 @@ def _check_same_run(there: _Remote, directory: Path) -> bool:
     """Return whether a run of this name is there; RemoteError if it is a run of another preset."""
     theirs, ours = there.read(CURRICULUM), directory / CURRICULUM
     both = [ours.read_bytes(), theirs] if theirs and ours.exists() else [theirs] if theirs else []
-    digests = {_parsed(content, CURRICULUM, _Claim).preset_digest for content in both}
+    digests = {_parsed(content, CURRICULUM).preset_digest for content in both}
     if len(digests) > 1:
         raise RemoteError(
             f"{there.name} is a run of another preset; give this run its own --name, or set another"
@@ -180,9 +176,9 @@ def _check_same_run(there: _Remote, directory: Path) -> bool:
     return bool(theirs)
 
 
-def _parsed(content: bytes, name: str, kind: type[Model] = RootModel[dict[str, Any]]) -> Model:
+def _parsed(content: bytes, name: str) -> _Document:
     try:
-        return kind.model_validate_json(content)
+        return _Document.model_validate_json(content)
     except ValidationError:
         problem = "is damaged; delete it there" if content else "is missing, so that the copy is not complete"
         raise RemoteError(f"{name} {problem}") from None
