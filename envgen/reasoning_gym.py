@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
-from envgen.environment import Instance, Vocabulary
+from envgen.environment import Instance
 from envgen.errors import ConfigError, install
 from envgen.frozen import Frozen
 from envgen.module.environment import WorkerEnvironment
@@ -155,7 +155,7 @@ class ReasoningGym(WorkerEnvironment):
     styles = ("plain", "tagged", "compact")
 
     def __init__(self, options: Options) -> None:
-        self.options, self.vocabulary = options, VOCABULARY
+        self.options = options
         knobs = {knob.name: GENERATORS[one.generator] for one in options.strata for knob in one.knobs}
         self.integer_knobs = tuple(name for name, settings in knobs.items() if settings[name].whole)
         canonical = all(one.generator in _IDENTITIES for one in options.strata)
@@ -297,23 +297,3 @@ _BRIEFS: dict[str, Callable[[Mapping[str, Any], str], str]] = {
     "shortest_path": lambda metadata, _: f"path\n{_rows(metadata['matrix'])}\n=",
 }
 """Questions without explanations, for the policy that was taught these puzzles."""
-
-_PIECES = "|".join(
-    (
-        # Shares, knobs and percentages of design questions; numbers of puzzles are read digit by digit.
-        r"(?<=[a-z] |:|\([+-])(?:0\.[0-9]{2}|[1-9]\.00)(?![0-9.])|(?<![0-9.])[0-9]{1,3}%",
-        # The end of a number to sort, with what stands between two in the answer.
-        r"\.0(?:', '|'\]|(?![0-9]))",
-        # Steps and cells of a path, tokens of a rewriting program, cells of a sudoku, blanks of a matrix.
-        r" ?(?:up|down|left|right)(?=\z| (?:up|down|left|right))|\Ainfeasible",
-        r" ?[*OX\#](?=[ \n])",
-        r" ?(?:[AB]\#|\#[AB])",
-        r"(?<=[0-9_\n])[ _](?=[ \n0-9_])",
-        # Letters: of a word to spell, of a palindrome, and of an answer that is a word.
-        r"[A-Za-z](?=[A-Za-z]* backward =\z|[A-Za-z]*\z)| [a-z](?= )",
-    )
-)
-# Other words to the end of a clause: a name of a stratum is followed by any of them.
-_CLAUSE = rf"(?:(?!{_PIECES})[^0-9\n])+?(?:[.:,;] |\.(?=\x22)|\}},|\) and |(?={_PIECES}|[0-9\n]|\z))"
-VOCABULARY = Vocabulary(pieces=rf"{_PIECES}|[0-9]|{_CLAUSE}|\n")
-"""Pieces that the tokenizer of `tiny-puzzles` keeps whole, in short puzzles and in design questions."""

@@ -59,33 +59,34 @@ def verdict_of(environment: Environment, row: Mapping[str, Any], where: str) -> 
 
 
 @cache
+def _types(model: type[BaseModel]) -> dict[str, pa.DataType | None]:
+    """Return the column type of each field; None where it is stored as JSON."""
+    return {name: _type(field.annotation) for name, field in model.model_fields.items()}
+
+
 def _columns(model: type[BaseModel]) -> list[pa.Field]:
-    columns = []
-    for name, field in model.model_fields.items():
-        optional = NoneType in get_args(field.annotation)
-        columns.append(pa.field(name, _type(field.annotation) or pa.string(), nullable=optional))
-    return columns
+    fields = model.model_fields
+    return [
+        pa.field(name, column or pa.string(), nullable=NoneType in get_args(fields[name].annotation))
+        for name, column in _types(model).items()
+    ]
 
 
-@cache
-def _json_fields(model: type[BaseModel]) -> tuple[str, ...]:
-    return tuple(name for name, field in model.model_fields.items() if _type(field.annotation) is None)
+def _json_fields(model: type[BaseModel]) -> list[str]:
+    return [name for name, column in _types(model).items() if column is None]
 
 
 def _type(annotation: Any) -> pa.DataType | None:
-    """Return the column type of an annotation; None if it is stored as JSON."""
     origin, arguments = get_origin(annotation), [one for one in get_args(annotation) if one is not NoneType]
-    if origin is Annotated:
+    if origin is Annotated or (origin in (Union, UnionType) and len(arguments) == 1):
         return _type(arguments[0])
-    if origin in (Union, UnionType):
-        return _type(arguments[0]) if len(arguments) == 1 else None
     if origin in (tuple, list, frozenset, set):
         element = _type(arguments[0])
         return None if element is None else pa.list_(element)
     if not isinstance(annotation, type):
         return None
     if issubclass(annotation, BaseModel):
-        types = {name: _type(field.annotation) for name, field in annotation.model_fields.items()}
+        types = _types(annotation)
         return None if None in types.values() else pa.struct(list(types.items()))
     return next((column for scalar, column in _SCALARS if issubclass(annotation, scalar)), None)
 

@@ -6,7 +6,6 @@ from typing import Any
 from envgen.config import SHARE, EnvConfig, Part
 from envgen.environment import Environment, Source
 from envgen.errors import SamplingError, ShortageError
-from envgen.space import Knob
 
 
 def sample(
@@ -80,19 +79,16 @@ def _shrink(
     old, taker, share = config.strata[name], takers[-1], len(found) / count
     new: dict[str, float] = {SHARE: share}
     for knob in family.space[name].knobs:
-        new[knob.name] = _achieved(knob, found) if knob.label and found else old[knob.name]
+        new[knob.name] = old[knob.name]
+        if knob.label and found:
+            labelled = sum(knob.label.name in instance.labels for instance in found)
+            new[knob.name] = knob.clamped(labelled / len(found))
     strata = dict(config.strata)
     strata[name] = Part.model_validate(new)
     moved = old.data_ratio - share
     strata[taker] = strata[taker].model_copy(update={SHARE: strata[taker].data_ratio + moved})
     changes = ", ".join(f"{key} {old[key]:g} -> {new[key]:.2g}" for key in new if new[key] != old[key])
     label = family.space.label
-    note = f"{label(name)} has too few distinct instances: {changes}; {moved:.3g} of the data moved to"
-    note = f"{note} {label(taker)}"
+    moved_to = f"{moved:.3g} of the data moved to {label(taker)}"
+    note = f"{label(name)} has too few distinct instances: {changes}; {moved_to}"
     return config.model_copy(update={"strata": strata}), note
-
-
-def _achieved(knob: Knob, found: list[Any]) -> float:
-    """The share of instances with the label of a knob, within its range."""
-    assert knob.label is not None
-    return knob.clamped(sum(knob.label.name in one.labels for one in found) / len(found))

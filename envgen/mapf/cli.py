@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 from rich.console import Console
 
-from envgen.errors import ConfigError, DataError, describe_validation_error
+from envgen.errors import ConfigError, DataError
 from envgen.files import read_json_lines, read_text, write_text
 from envgen.mapf.problem import Instance
 from envgen.mapf.prompts import PromptStyle
@@ -168,12 +168,12 @@ def render(
 
 def _read_answers(path: Path) -> list[tuple[int, Answer]]:
     """Return the answers of a file with their line numbers; DataError names the first malformed line."""
-    answers = []
-    for number, value in read_json_lines(path):
-        try:
-            answers.append((number, Answer.model_validate(value)))
-        except ValidationError as error:
-            raise DataError(describe_validation_error(error, f"{path}: line {number}")) from None
+    from envgen.mapf.problem_files import parsed
+
+    answers = [
+        (number, parsed(Answer.model_validate, value, f"{path}: line {number}"))
+        for number, value in read_json_lines(path)
+    ]
     if not answers:
         raise DataError(f"{path}: holds no answer")
     return answers

@@ -56,11 +56,6 @@ def canvas(description: str, caption: str = "") -> drawsvg.Drawing:
     return drawing
 
 
-def as_svg(drawing: drawsvg.Drawing) -> str:
-    """The drawing as a document of its own or a part of a page."""
-    return str(drawing.as_svg(header=""))
-
-
 def draw_board(drawing: drawsvg.Drawing, view: View, problem: Problem) -> None:
     """Ice, holes, coordinates, and the goals as rings."""
     side = round(view.cell * view.size, 2)
@@ -96,11 +91,6 @@ def square(view: View, cell: Cell, half: float, **style: object) -> drawsvg.Rect
     x, y = view.centre(cell)
     half = round(half, 2)
     return drawsvg.Rectangle(round(x - half, 2), round(y - half, 2), 2 * half, 2 * half, **style)
-
-
-def start_mark(view: View, index: int, spot: tuple[float, float]) -> drawsvg.Circle:
-    """Where an agent came from, as a shade."""
-    return drawsvg.Circle(*spot, round(view.cell * 0.3, 2), fill=AGENT_COLOURS[index], fill_opacity=0.22)
 
 
 def disc(view: View, index: int, spot: tuple[float, float]) -> drawsvg.Group:

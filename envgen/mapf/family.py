@@ -3,18 +3,27 @@
 from collections.abc import Mapping, Sequence
 
 from envgen.config import EnvConfig
-from envgen.environment import Environment, Sample, Source
+from envgen.environment import Environment, Sample, Source, Vocabulary
 from envgen.errors import ConfigError
 from envgen.mapf.benchmark import SUITE_SHA256, suite_identities
 from envgen.mapf.parser import parse_plan
-from envgen.mapf.problem import Agent, Instance, Problem
+from envgen.mapf.problem import MAX_AGENTS, MAX_SIZE, Agent, Instance, Problem, cell_text
 from envgen.mapf.prompts import PromptStyle, answer, prompt
 from envgen.mapf.published import BENCHMARK
 from envgen.mapf.render import board_svg, replay_svg
 from envgen.mapf.sampler import draw_size, quota_of
 from envgen.mapf.space import Options, check_config, random_space, space_of
 from envgen.mapf.verifier import FailureCategory, Verdict, verify
-from envgen.mapf.vocabulary import VOCABULARY
+
+VOCABULARY = Vocabulary(
+    # A cell, an agent's head, a number, or a run of anything else.
+    pieces=r" ?\([0-9]+,[0-9]+\)|\n?Agent [0-9]:|[0-9]+(?:\.[0-9]+)?%?|[^0-9(\n]+|\n|\(",
+    fixed=(
+        *(f" {cell_text((row, column))}" for row in range(MAX_SIZE) for column in range(MAX_SIZE)),
+        *(f"{newline}Agent {agent}:" for newline in ("", "\n") for agent in range(MAX_AGENTS)),
+    ),
+)
+"""What the tokenizer of a small policy keeps whole in questions and answers about boards."""
 
 
 class MapfFrozenLake(Environment):

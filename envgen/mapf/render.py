@@ -10,16 +10,15 @@ from dataclasses import dataclass
 import drawsvg
 
 from envgen.mapf.drawing import (
+    AGENT_COLOURS,
     BOARD,
     FAILURE_COLOUR,
     View,
-    as_svg,
     canvas,
     disc,
     draw_board,
     foot,
     square,
-    start_mark,
     trail,
 )
 from envgen.mapf.problem import Cell, Plan, Problem
@@ -41,7 +40,7 @@ def board_svg(problem: Problem, caption: str = "") -> str:
     draw_board(drawing, view, problem)
     for index, agent in enumerate(problem.agents):
         drawing.append(disc(view, index, view.centre(agent.start)))
-    return as_svg(drawing)
+    return str(drawing.as_svg(header=""))
 
 
 def replay_svg(problem: Problem, plan: Plan, verdict: Verdict | None = None, caption: str = "") -> str:
@@ -60,7 +59,8 @@ def replay_svg(problem: Problem, plan: Plan, verdict: Verdict | None = None, cap
     for index, agent in enumerate(problem.agents):
         # Trails lie side by side.
         beside = (index - (problem.num_agents - 1) / 2) * 0.08
-        drawing.append(start_mark(view, index, view.centre(agent.start)))
+        shade = {"fill": AGENT_COLOURS[index], "fill_opacity": 0.22}
+        drawing.append(drawsvg.Circle(*view.centre(agent.start), round(view.cell * 0.3, 2), **shade))
         drawing.append(
             trail(index, [view.centre(cells[index], beside, beside) for cells in frames.cells], opacity=0.55)
         )
@@ -72,7 +72,7 @@ def replay_svg(problem: Problem, plan: Plan, verdict: Verdict | None = None, cap
         moving = disc(view, index, track[-1])
         frames.animate_motion(moving, track)
         drawing.append(moving)
-    return as_svg(drawing)
+    return str(drawing.as_svg(header=""))
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import re
 import time
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from itertools import chain, islice, product
+from itertools import islice, product
 from pathlib import Path
 from typing import Any, Self
 
@@ -117,12 +117,10 @@ class WorkerEnvironment(Environment):
 
     def corners(self, stratum: Stratum) -> list[dict[str, float]]:
         """Return combinations of the ends of the knobs, at most `MAX_CORNERS`; each end occurs."""
-        low_first = product(*((knob.low, knob.high) for knob in stratum.knobs))
-        high_first = product(*((knob.high, knob.low) for knob in stratum.knobs))
-        few = 2 ** len(stratum.knobs) <= MAX_CORNERS
-        ends = low_first if few else chain.from_iterable(zip(low_first, high_first, strict=True))
-        names = [knob.name for knob in stratum.knobs]
-        return [dict(zip(names, values, strict=True)) for values in islice(ends, MAX_CORNERS)]
+        highest = {knob.name: knob.high for knob in stratum.knobs}
+        ends = product(*((knob.low, knob.high) for knob in stratum.knobs))
+        corners = [dict(zip(highest, values, strict=True)) for values in islice(ends, MAX_CORNERS)]
+        return [*corners[:-1], highest]
 
     def longest_prompt(self, style: str) -> str:
         """Return the longest prompt at the corners of the space.

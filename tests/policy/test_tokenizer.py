@@ -5,11 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.boards import board
 
-from envgen.environment import Vocabulary
+from envgen.mapf.family import VOCABULARY
 from envgen.mapf.prompts import PromptStyle, answer, prompt
 from envgen.mapf.solver.solve import solve
-from envgen.mapf.vocabulary import VOCABULARY
-from envgen.reasoning_gym import VOCABULARY as OF_PUZZLES
 from policy.checkpoints import SHIPPED
 from policy.tiny.new_model import END, build_tokenizer
 
@@ -55,53 +53,12 @@ def test_without_words_of_the_family_digits_are_single_and_two_digit_decimals_wh
     assert found == pieces
 
 
-@pytest.mark.parametrize(
-    ("text", "pieces"),
-    [
-        ("tail backward =", ["t", "a", "i", "l", " backward ="]),
-        ("liat", ["l", "i", "a", "t"]),
-        ("sort ascending 52.0 -4.0 =", ["sort ascending ", "5", "2", ".0", " -", "4", ".0", " ="]),
-        ("['-4.0', '52.0']", ["['-", "4", ".0', '", "5", "2", ".0']"]),
-        ("down down right", ["down", " down", " right"]),
-        ("infeasible", ["infeasible"]),
-        ("path\n* O #\nX O O", ["path", "\n", "*", " O", " #", "\n", "X", " O", " ", "O"]),
-        ("1 _ _\n_ 2 1", ["1", " ", "_", " ", "_", "\n", "_", " ", "2", " ", "1"]),
-        ("rewrite A# #B =", ["rewrite", " A#", " #B", " ="]),
-        ("palindrome of a b a =", ["palindrome of", " a", " b", " a", " ="]),
-        ("12 - 7.25 =", ["1", "2", " - ", "7", ".", "2", "5", " ="]),
-        (
-            "short sums: data 0.12 (+0.05), digits 2.00, then valid 45%",
-            [
-                "short sums: ",
-                "data ",
-                "0.12",
-                " (+",
-                "0.05",
-                "), ",
-                "digits ",
-                "2.00",
-                ", then valid ",
-                "45%",
-            ],
-        ),
-        ('less data.","config":{"digits":3.00}}', ["less data.", '","config":{"digits":', "3.00", "}}"]),
-    ],
-)
-def test_of_puzzles_letters_digits_and_cells_are_single_and_words_of_design_questions_whole(
-    text: str, pieces: list[str]
-):
-    tokenizer = build_tokenizer([text], OF_PUZZLES, min_count=1)
-    found = [tokenizer.decode([token]) for token in tokenizer(text)["input_ids"]]
-    assert found == pieces
-
-
-@pytest.mark.parametrize(("policy", "vocabulary"), [("tiny", VOCABULARY), ("tiny-puzzles", OF_PUZZLES)])
-def test_the_shipped_tokenizer_keeps_the_same_pieces_whole(policy: str, vocabulary: Vocabulary):
+def test_the_shipped_tokenizer_keeps_the_same_pieces_whole():
     shipped, ours = (
         json.loads(text)
         for text in (
-            (SHIPPED[policy] / "tokenizer.json").read_text(),
-            build_tokenizer([], vocabulary).backend_tokenizer.to_str(),
+            (SHIPPED["tiny"] / "tokenizer.json").read_text(),
+            build_tokenizer([], VOCABULARY).backend_tokenizer.to_str(),
         )
     )
     assert shipped["pre_tokenizer"] == ours["pre_tokenizer"]
