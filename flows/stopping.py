@@ -3,7 +3,7 @@
 import os
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 LIMIT = 9.0
@@ -42,6 +42,18 @@ def run_stoppable(command: Callable[[], None]) -> None:
             signal.signal(number, stop)
     try:
         command()
+    except Exception as error:
+        # Prefect raises this on SIGTERM, and a step that begins makes an error of its own of it.
+        if not code and any(type(each).__name__ == "TerminationSignal" for each in _chain(error)):
+            stop(signal.SIGTERM, None)
+        raise
     finally:
         if code:
             os._exit(code)
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an exception and those during whose handling it was raised."""
+    while error:
+        yield error
+        error = error.__context__

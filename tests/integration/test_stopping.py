@@ -3,10 +3,11 @@
 import os
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from support.envwright_command import ENVWRIGHT, environment
+from support.envwright_command import ENVWRIGHT, ROOT, environment
 from support.envwright_serve import wait_until
 from support.prefect_servers import processes_with
 
@@ -67,3 +68,22 @@ def test_a_run_that_is_told_to_end_is_gone_at_once(tmp_path: Path, moment: str, 
         lines = [line for line in log.read_text().removeprefix(before).splitlines() if not line[:2].isdigit()]
         assert next(line for line in lines if line).startswith("stopping (")
         assert len([line for line in lines if line]) == 1
+
+
+def test_a_sigterm_that_prefect_made_an_error_of_ends_the_run_in_one_line():
+    program = """
+from prefect.exceptions import TerminationSignal
+from flows.stopping import run_stoppable
+
+def command():
+    try:
+        raise TerminationSignal(signal=15)
+    except TerminationSignal:
+        raise ValueError("Task run is not set")
+
+run_stoppable(command)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=120
+    )
+    assert (done.returncode, done.stderr) == (143, "stopping (SIGTERM); complete steps are kept\n")
