@@ -12,8 +12,8 @@ from prefect import flow
 from prefect.runtime import flow_run
 
 from envgen.errors import ChildError, RunDirectoryError
-from flows.compare_children import Children, shares_of_gpus
-from flows.compare_runs import DeployedRuns, pools_for
+from flows.compare_processes import Processes, shares_of_gpus
+from flows.compare_runs import Curriculum, FlowRuns, pools_for
 from flows.parameters import USUAL_COMPARISON, ComparisonOptions, Jobs, PresetChoice, chosen_comparison
 from infra.analysis.formats import duration
 from infra.analysis.gather import finished
@@ -56,26 +56,21 @@ def compare(
             else one. In processes of this machine they share the cores, and each gets different GPUs while
             there are enough.
     """
-    spec = chosen_comparison(preset, name, options)
-    return run_comparison(spec, Settings().run_directory(spec.name), jobs)
+    return run_comparison(chosen_comparison(preset, name, options), jobs)
 
 
-def run_comparison(spec: ComparisonSpec, directory: Path, jobs: Jobs | None = None) -> ComparisonResults:
-    """The curricula of a comparison in a directory, `jobs` at a time; inside a flow run. ChildError if one
-    fails."""
-    pools = pools_for(spec, directory)
+def run_comparison(spec: ComparisonSpec, jobs: Jobs | None = None) -> ComparisonResults:
+    """The curricula of a comparison, `jobs` at a time; inside a flow run. ChildError if one fails."""
+    directory, pools = Settings().run_directory(spec.name), pools_for(spec)
     jobs = jobs if pools else jobs or 1  # None: the workers decide
     shares = None if pools else shares_of_gpus(map(spec.preset_of, spec.children), jobs or 1)
     with exclusive(directory):
         whole = open_comparison(directory, spec)
         record = open_record(directory, whole)
-        children = (
-            Children(directory, jobs or 1, shares, record)
-            if shares
-            else DeployedRuns(directory, pools or {}, record)
-        )
+        above = {"ENVWRIGHT_PARENT_RUN": record} if record else {}
+        where = Processes(directory, jobs or 1, shares, above) if shares else pools or {}
         wanted = [child for child in whole.children if child in spec.children]
-        results = _run_all(directory, whole, wanted, children, jobs)
+        results = _run_all(directory, whole, wanted, FlowRuns(directory, where, above), jobs)
     _complain(results, wanted)
     return results
 
@@ -92,18 +87,14 @@ def _complain(results: ComparisonResults, wanted: list[Child]) -> None:
 
 
 def _run_all(
-    directory: Path,
-    spec: ComparisonSpec,
-    wanted: list[Child],
-    children: Children | DeployedRuns,
-    jobs: int | None,
+    directory: Path, spec: ComparisonSpec, wanted: list[Child], runs: FlowRuns, jobs: int | None
 ) -> ComparisonResults:
     """Run what is left, `jobs` at a time, or as many as the workers take."""
     todo = _todo(directory, spec, wanted)
     done, at_a_time = len(wanted) - len(todo), min(jobs, max(1, len(todo))) if jobs else None
     how = f"; {at_a_time} at a time" if at_a_time else ""
     log.info("%d curricula, %d of them finished already%s", len(wanted), done, how)
-    _run_roots(directory, spec, todo, children, jobs)
+    _run_roots(directory, spec, todo, runs, jobs)
     failures = earlier_failures(directory)
     for child in todo:
         failures.pop(child.name, None)
@@ -113,13 +104,8 @@ def _run_all(
         log.info("stage 0 is there; about %s left", duration(left))
 
     def start(child: Child) -> None:
-        preset = spec.preset_of(child)
-        children.run(child.name, child.title, preset, spec.root(child.seed))
-        if not finished(directory / child.name, preset):
-            raise RunDirectoryError(
-                f"{directory / child.name}: ended without an error, but its results are not complete or not"
-                " readable"
-            )
+        preset, root = spec.preset_of(child), spec.root(child.seed)
+        runs.run(Curriculum(name=child.name, title=child.title, preset=preset, root=root))
 
     def ended(child: Child, error: BaseException | None, stands: str) -> None:
         if error is None:
@@ -129,7 +115,7 @@ def _run_all(
             log.error("%s: failed, %s: %s", child.title, stands, failures[child.name])
         publish_comparison(directory, spec, failures)
 
-    run_each(todo, jobs, start, ended, children.stop)
+    run_each(todo, jobs, start, ended, runs.stop)
     return publish_comparison(directory, spec, failures, last=True)
 
 
@@ -152,22 +138,17 @@ def _seconds_left(directory: Path, spec: ComparisonSpec, todo: list[Child], at_a
 
 
 def _run_roots(
-    directory: Path,
-    spec: ComparisonSpec,
-    todo: list[Child],
-    children: Children | DeployedRuns,
-    jobs: int | None,
+    directory: Path, spec: ComparisonSpec, todo: list[Child], runs: FlowRuns, jobs: int | None
 ) -> None:
     """Train every shared stage 0 that a curriculum which is not there yet goes on from."""
-    roots, errors = spec.roots, list[BaseException]()
+    errors = list[BaseException]()
     needed = {spec.root(child.seed) for child in todo if not (directory / child.name).exists()}
-    left = [name for name in roots if name in needed and not finished(directory / name, roots[name])]
-
-    def start(name: str) -> None:
-        log.info("%s: stage 0", name)
-        children.run(name, f"stage 0, {name}", roots[name])
-
-    run_each(left, jobs, start, lambda _, error, __: errors.extend([error] if error else []), children.stop)
+    roots = [
+        Curriculum(name=name, title=f"stage 0, {name}", preset=preset)
+        for name, preset in spec.roots.items()
+        if name in needed and not finished(directory / name, preset)
+    ]
+    run_each(roots, jobs, runs.run, lambda _, error, __: errors.extend([error] if error else []), runs.stop)
     if errors:
         raise errors[0]
 

@@ -1,71 +1,67 @@
-"""The curricula of a comparison as runs of the deployments `curriculum/<preset>`, which the workers of their
-work pools take."""
+"""The curricula of a comparison as flow runs: of the deployments `curriculum/<preset>`, which the workers of
+their work pools take, or in processes of this machine."""
 
 import threading
 import time
 from collections.abc import Mapping
-from itertools import count
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from subprocess import Popen
+from typing import Any
 from uuid import UUID
 
 import httpx
+from prefect import Task
 from prefect.client.orchestration import SyncPrefectClient, get_client
-from prefect.client.schemas.filters import (
-    FlowRunFilter,
-    FlowRunFilterState,
-    FlowRunFilterStateType,
-    FlowRunFilterTags,
-)
-from prefect.client.schemas.objects import TERMINAL_STATES, FlowRun, WorkPoolStatus
+from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterTags
+from prefect.client.schemas.objects import FlowRun, WorkPoolStatus
 from prefect.deployments import run_deployment
 from prefect.exceptions import ObjectNotFound
+from prefect.runtime import flow_run
 from prefect.settings import PREFECT_API_URL
-from prefect.states import Scheduled, State
+from prefect.states import Crashed, Pending, Scheduled, State
 from prefect.utilities.urls import url_for
-from pydantic import Field
 
 from envgen.errors import ChildError, RunDirectoryError
 from envgen.frozen import Frozen
+from flows.compare_processes import Processes, last_words, output_of
+from flows.curriculum import curriculum
+from flows.parameters import Membership
 from infra.analysis.gather import finished
-from infra.analysis.run_status import log_lines
 from infra.analysis.spec import ComparisonSpec
 from infra.config.preset import Preset
-from infra.config.settings import Settings, checked_name
+from infra.runs.progress import new_lines
 from infra.runs.run import Run
+from infra.serving.reaper import TAG
 from tasks.remote import fetch_run
-from tasks.run import Throttle, log
+from tasks.run import log
 
-LOOK, LOOK_AT_POOL = 3.0, 15.0
-"""Seconds between two looks at a run, and at a work pool that takes none."""
-SAY = 30.0
-"""Seconds between two lines about one run."""
+LOOK, LOOK_AT_PROCESS, LOOK_AT_POOL = 3.0, 1.0, 15.0
+"""Seconds between two looks at a run on a worker, at one here, and at a work pool that takes none."""
 CRASHES = 3
 """Crashes, as of a worker that died, after which a curriculum is still scheduled again."""
-GRACE = 20.0
-"""Seconds in which somebody else may do that: the janitor, or the batch script of a preempted job."""
+GRACE = timedelta(seconds=20)
+"""After which that starts, so that the process that crashed has ended."""
 OUTAGE = 600.0
 """Seconds that the server may be silent."""
 
 
-class Membership(Frozen):
-    """The comparison that a curriculum is part of."""
+class Curriculum(Frozen):
+    """A curriculum of a comparison, or a stage 0 that some share."""
 
-    folder: str = Field(title="Folder", description="Of the comparison, in the folder of runs.")
-    root: str = Field(
-        default="", title="Shared stage 0", description="The run there whose stage 0 this one starts from."
-    )
-
-    @property
-    def directory(self) -> Path:
-        """The directory of the comparison; ConfigError if that is none in the folder of runs."""
-        parts = [checked_name(part, "comparison.folder") for part in self.folder.split("/")]
-        return Settings().runs.joinpath(*parts)
+    name: str
+    """Of its run directory in that of the comparison."""
+    title: str
+    """What it is called in logs."""
+    preset: Preset
+    root: str = ""
+    """The run there whose stage 0 it starts from."""
 
 
-def pools_for(spec: ComparisonSpec, directory: Path) -> dict[str, str] | None:
+def pools_for(spec: ComparisonSpec) -> dict[str, str] | None:
     """Preset -> work pool of its deployment, if the Prefect server that is configured has one for each preset
     of a comparison; None if its curricula are to run here."""
-    if not PREFECT_API_URL.value() or not directory.resolve().is_relative_to(Settings().runs.resolve()):
+    if not PREFECT_API_URL.value():
         return None
     presets = [*map(spec.preset_of, spec.children), *spec.roots.values()]
     pools = {}
@@ -84,153 +80,126 @@ def pools_for(spec: ComparisonSpec, directory: Path) -> dict[str, str] | None:
     return pools
 
 
-def schedule_again(client: SyncPrefectClient, run: UUID) -> bool:
-    """Schedule a crashed run again unless it has crashed more than `CRASHES` times."""
-    states = client.read_flow_run_states(run)
-    if sum(state.is_crashed() for state in states) > CRASHES:
-        return False
-    client.set_flow_run_state(run, Scheduled(message="resumed by its comparison"), force=True)
-    return True
+class FlowRuns:
+    """Runs curricula of a comparison, linked below this flow run, and awaits their ends."""
 
+    def __init__(
+        self,
+        directory: Path,
+        where: Processes | Mapping[str, str],
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        """Runs in processes of this machine, or on the work pools of their presets; there `environment` is
+        added to that of the workers."""
+        self.directory, self.where = directory, where
+        self._variables = {"env": dict(environment)} if environment else None
+        self._lock, self._stopped = threading.Lock(), threading.Event()
+        self._looked, self._told = dict[str, float](), dict[str, str]()
 
-class Followed:
-    """A run on a worker: tells when its state changes, and what it says itself, where its log can be read."""
-
-    def __init__(self, directory: Path, title: str) -> None:
-        self._run, self._title, self._state = Run(directory=directory), title, ""
-        self._line, self._throttle = self._last(), Throttle(SAY)
-
-    def look(self, state: State) -> None:
-        """Tell what is new."""
-        if state.name and state.name != self._state:
-            self._state = state.name
-            log.info("%s: %s", self._title, state.name.lower())
-        if self._throttle.ready() and (line := self._last()) != self._line:
-            self._line = line
-            log.info("%s: %s", self._title, line.partition("  ")[2])  # without its time
-
-    def _last(self) -> str:
-        return "".join(log_lines(self._run, 1))
-
-
-def address(flow_run: UUID) -> str:
-    """Where Prefect's UI shows a flow run; its id if no UI is known."""
-    return url_for("flow-run", flow_run) or f"flow run {flow_run}"
-
-
-class DeployedRuns:
-    """Runs curricula of a comparison on workers. Of those that it starts or finds it waits for the end."""
-
-    def __init__(self, directory: Path, pools: Mapping[str, str], record: str | None = None) -> None:
-        """Runs of this flow run, on the work pools of their presets. `record` is the MLflow run above
-        theirs."""
-        self.directory, self.pools = directory, pools
-        self.folder = directory.resolve().relative_to(Settings().runs.resolve()).as_posix()
-        self.variables = {"env": {"ENVWRIGHT_PARENT_RUN": record}} if record else None
-        self._lock, self._stopped, self._waiting = threading.Lock(), threading.Event(), set[str]()
-        self._looked: dict[str, float] = {}
-        self._told: dict[str, str] = {}
-
-    def run(self, name: str, title: str, preset: Preset, root: str = "") -> None:
-        """Have one curriculum run to its end, from the stage 0 of `root` if it is new; ChildError if it
-        fails. One that is under way is awaited instead."""
-        directory = self.directory / name
+    def run(self, child: Curriculum) -> None:
+        """Have one curriculum run to its end; ChildError if it fails. One that is under way on a worker is
+        awaited instead."""
+        directory, tag = self.directory / child.name, f"{self.directory.name}/{child.name}"
         with get_client(sync_client=True) as client:
-            assert isinstance(client, SyncPrefectClient)
-            if found := self._under_way(client, f"{self.folder}/{name}"):
-                log.info("%s: is under way, waiting for it: %s", title, address(found.id))
-                self._wait(client, found.id, name, title, preset)
-            fetch_run(directory)
-            if finished(directory, preset):
-                return
-            self._wait(client, self._start(client, name, title, preset, root), name, title, preset)
+            tagged = FlowRunFilter(tags=FlowRunFilterTags(all_=[tag]))
+            earlier = client.read_flow_runs(flow_run_filter=tagged)
+            going = [run for run in earlier if run.state and not run.state.is_final()]
+            for run in going:
+                log.info("%s: is under way, waiting for it: %s", child.title, address(run.id))
+                self._wait(client, run.id, child)
+                fetch_run(directory)
+            if not (going and finished(directory, child.preset)):
+                self._run(client, child, tag, f"{tag} {len(earlier)}")
         fetch_run(directory)
-        if not finished(directory, preset):
+        if not finished(directory, child.preset):
             raise RunDirectoryError(
-                f"{directory}: its run has ended, and its results are not there; this machine and the workers"
-                " need the same ENVWRIGHT_RUNS, or the same ENVWRIGHT_REMOTE"
+                f"{directory}: its run ended without an error, but its results are not there, not complete or"
+                " not readable; this machine and the workers need the same ENVWRIGHT_RUNS, or the same"
+                " ENVWRIGHT_REMOTE"
             )
 
     def stop(self) -> None:
-        """Wait for no run any more; what the workers do goes on."""
-        if waiting := ", ".join(sorted(self._waiting)):
-            log.warning(
-                "%s: their runs go on; the same command waits for them again, prefect flow-run cancel ID ends"
-                " one",
-                waiting,
-            )
+        """Wait for no run any more; what the workers do goes on, processes of this machine end."""
         self._stopped.set()
 
-    def _under_way(self, client: SyncPrefectClient, tag: str) -> FlowRun | None:
-        going = FlowRunFilterStateType(not_any_=sorted(TERMINAL_STATES))
-        wanted = FlowRunFilter(tags=FlowRunFilterTags(all_=[tag]), state=FlowRunFilterState(type=going))
-        return next(iter(client.read_flow_runs(flow_run_filter=wanted)), None)
-
-    def _start(self, client: SyncPrefectClient, name: str, title: str, preset: Preset, root: str) -> UUID:
-        """The flow run of a curriculum; two comparisons that start it at the same time get the same one."""
-        tag, deployment = f"{self.folder}/{name}", f"curriculum/{preset.name}"
-        earlier = client.read_flow_runs(flow_run_filter=FlowRunFilter(tags=FlowRunFilterTags(all_=[tag])))
-        membership = Membership(folder=self.folder, root=root)
+    def _run(self, client: SyncPrefectClient, child: Curriculum, tag: str, key: str) -> None:
+        """Start a curriculum and await its end; comparisons that start it with one key get the same run."""
         # As text: PostgreSQL sorts the keys of an object, and their order decides the validation set.
-        given = {"preset": preset.model_dump_json(), "name": name, "comparison": membership.model_dump()}
-        for attempt in count(len(earlier)):
-            # Prefect numbers the children of a flow run without a lock.
-            with self._lock:
-                made = run_deployment(
-                    deployment,
-                    flow_run_name=tag,
-                    parameters=given,
-                    timeout=0,
-                    tags=[tag],
-                    idempotency_key=f"{tag} {attempt}",
-                    job_variables=self.variables,
-                )
-            assert isinstance(made, FlowRun)
-            if made.state is None or not made.state.is_final():
-                log.info("%s: a run of %s, %s", title, deployment, address(made.id))
-                return made.id
-        raise AssertionError
+        membership = Membership(folder=self.directory.name, root=child.root).model_dump()
+        given = {"preset": child.preset.model_dump_json(), "name": child.name, "comparison": membership}
+        if isinstance(self.where, Processes):
+            made = _linked(client, child, tag, given)
+            with self.where.started(child.name, child.title, str(made.id)) as process:
+                return self._wait(client, made.id, child, process)
+        deployment = f"curriculum/{child.preset.name}"
+        with self._lock:  # Prefect numbers the children of a flow run without one
+            made = run_deployment(
+                deployment,
+                flow_run_name=tag,
+                parameters=given,
+                timeout=0,
+                tags=[tag],
+                idempotency_key=key,
+                job_variables=self._variables,
+            )
+        assert isinstance(made, FlowRun)
+        log.info("%s: a run of %s, %s", child.title, deployment, address(made.id))
+        return self._wait(client, made.id, child)
 
-    def _wait(self, client: SyncPrefectClient, run: UUID, name: str, title: str, preset: Preset) -> None:
-        """Wait for the end of a flow run; ChildError if it is no good one."""
-        self._waiting.add(title)
-        try:
-            followed = Followed(self.directory / name, title)
-            state = self._ended(client, run, title, self.pools[preset.name], followed)
-        finally:
-            self._waiting.discard(title)
-        if not state.is_completed():
-            raise ChildError(f"{address(run)} is {state.name}: {state.message}")
-
-    def _ended(
-        self, client: SyncPrefectClient, run: UUID, title: str, pool: str, followed: Followed
-    ) -> State:
-        """The state that a flow run ends in. One that crashed is scheduled again if nobody else does that."""
-        answered, crashed = time.monotonic(), None
-        while not self._stopped.wait(LOOK):
-            now = time.monotonic()
+    def _wait(
+        self, client: SyncPrefectClient, run: UUID, child: Curriculum, process: Popen | None = None
+    ) -> None:
+        """Wait for the end of a flow run, and tell what it says meanwhile; ChildError if it is no good one. A
+        run on a worker that crashed is scheduled again if nobody else does that."""
+        files = Run(directory=self.directory / child.name)
+        _, read = new_lines(files, 0)
+        answered, told = time.monotonic(), ""
+        while not self._stopped.wait(LOOK_AT_PROCESS if process else LOOK):
+            ended = process is not None and process.poll() is not None  # before its state is read
             try:
-                state = client.read_flow_run(run).state
-                if state and state.is_scheduled():
-                    self._look_for_workers(client, pool, now)
-                elif state and state.is_crashed() and crashed and now - crashed > GRACE:
-                    if not schedule_again(client, run):
-                        return state
-                    log.warning("%s: %s; scheduled again", title, state.message)
+                state = self._look(client, run, child, process if ended else None)
             except httpx.HTTPError:
-                if now - answered > OUTAGE:
+                if time.monotonic() - answered > OUTAGE:
                     raise
                 continue
-            answered = now
-            if state:
-                followed.look(state)
-            crashed = (crashed or now) if state and state.is_crashed() else None
-            if state and state.is_final() and not state.is_crashed():
-                return state
+            answered = time.monotonic()
+            if state.name and state.name != told:
+                told = state.name
+                log.info("%s: %s", child.title, told.lower())
+            lines, read = new_lines(files, read)
+            for line in lines:
+                log.info("%s: %s", child.title, line.partition("  ")[2])  # without its time
+            if state.is_completed():
+                return
+            if state.is_final():
+                output = f"; its output is in {output_of(self.directory, child.name)}" if process else ""
+                raise ChildError(f"{address(run)} is {state.name}: {state.message}{output}")
+        if not process:
+            how = "the same command waits for it again, prefect flow-run cancel ends it"
+            log.warning("%s: %s goes on; %s", child.title, address(run), how)
         raise ChildError(f"{address(run)} is not waited for any more")
 
-    def _look_for_workers(self, client: SyncPrefectClient, pool: str, now: float) -> None:
+    def _look(self, client: SyncPrefectClient, run: UUID, child: Curriculum, ended: Popen | None) -> State:
+        """The state of a flow run; that of one whose process `ended` without a word is corrected."""
+        state = client.read_flow_run(run).state or Pending()
+        if isinstance(self.where, Processes):
+            if ended and not state.is_final():
+                state = Crashed(
+                    message=last_words(output_of(self.directory, child.name), ended.returncode)[-2000:]
+                )
+                client.set_flow_run_state(run, state, force=True)
+        elif state.is_scheduled():
+            self._look_for_workers(client, self.where[child.preset.name])
+        elif state.is_crashed() and _crashes(client, run) <= CRASHES:
+            log.warning("%s: %s; scheduled again", child.title, state.message)
+            later = datetime.now(UTC) + GRACE
+            state = Scheduled(scheduled_time=later, message="resumed by its comparison")
+            client.set_flow_run_state(run, state, force=True)
+        return state
+
+    def _look_for_workers(self, client: SyncPrefectClient, pool: str) -> None:
         """Say once if nobody takes runs from a work pool, and what to do."""
+        now = time.monotonic()
         with self._lock:
             if not pool or now - self._looked.get(pool, -LOOK_AT_POOL) < LOOK_AT_POOL:
                 return
@@ -246,3 +215,31 @@ class DeployedRuns:
             if problem and problem != self._told.get(pool):
                 log.warning("work pool %s %s", pool, problem)
             self._told[pool] = problem
+
+
+def _linked(client: SyncPrefectClient, child: Curriculum, name: str, parameters: dict[str, Any]) -> FlowRun:
+    """A new flow run of a curriculum below this flow run, for a process of this machine."""
+    task_run = client.create_task_run(
+        Task(name=child.title, fn=curriculum.fn),
+        flow_run_id=UUID(flow_run.id),
+        dynamic_key=child.name,
+        name=child.title,
+        state=Pending(),
+    )
+    return client.create_flow_run(
+        curriculum,
+        name=name,
+        parameters=parameters,
+        parent_task_run_id=task_run.id,
+        state=Pending(),
+        tags=[TAG],
+    )
+
+
+def _crashes(client: SyncPrefectClient, run: UUID) -> int:
+    return sum(state.is_crashed() for state in client.read_flow_run_states(run))
+
+
+def address(flow_run: UUID) -> str:
+    """Where Prefect's UI shows a flow run; its id if no UI is known."""
+    return url_for("flow-run", flow_run) or f"flow run {flow_run}"

@@ -12,12 +12,11 @@ from pydantic import ValidationError
 from envgen.config import EnvConfig
 from envgen.errors import EnvwrightError
 from flows.approval import ask, waits_for
-from flows.compare_runs import Membership
-from flows.parameters import AS_IN_PRESET, AnyPreset, CurriculumOptions, chosen_curriculum
+from flows.parameters import AS_IN_PRESET, AnyPreset, CurriculumOptions, Membership, chosen_curriculum
 from infra.analysis.formats import count, duration, estimate
 from infra.analysis.spec import engineer_variant
 from infra.config.preset import Preset
-from infra.config.settings import Settings, checked_name
+from infra.config.settings import Settings
 from infra.runs.lock import exclusive
 from infra.runs.next_config import must_ask, next_config
 from infra.runs.progress import kept_log, seconds_left
@@ -109,8 +108,8 @@ def curriculum(
     resolved, chosen = chosen_curriculum(preset, name, options)
     directory, root = Settings().run_directory(chosen), None
     if comparison:
-        directory = comparison.directory / checked_name(chosen)
-        root = comparison.directory / checked_name(comparison.root) if comparison.root else None
+        directory = comparison.directory(chosen)
+        root = comparison.directory(comparison.root) if comparison.root else None
     results = run_curriculum(resolved, directory, root)
     return _completed(results, results)
 

@@ -3,13 +3,17 @@
 import inspect
 from collections.abc import Callable
 from functools import wraps
-from typing import Annotated, Any, TypeVar, get_args
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 import typer
 from pydantic import ConfigDict, SerializerFunctionWrapHandler, ValidationError, model_serializer
+from pydantic.fields import FieldInfo
 
 from envgen.errors import ConfigError, describe_validation_error
 from envgen.frozen import Frozen
+from infra.config.preset import parse_override
+
+_SET = "Any other field of the preset, as a.b=c; may be repeated. engineer.options are of engineer.name."
 
 
 def _without_defaults(schema: dict[str, Any]) -> None:
@@ -43,20 +47,20 @@ def options_of(form: type[Form], values: dict[str, Any]) -> Form:
 
 
 def takes_options(form: type[Form]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command each field of a form as an option; it gets them as its parameter `options`."""
+    """Give a command each field of a form as an option; it gets them as its parameter `options`. A list is
+    written with commas, a dict as `--set a=b`."""
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         @wraps(command)
         def run(**values: Any) -> None:
-            given = {name: values.pop(name) for name in form.model_fields}
+            given = {name: _value(field, values.pop(name)) for name, field in form.model_fields.items()}
             command(**values, options=options_of(form, given))
 
         parameters = dict(inspect.signature(command).parameters)
         del parameters["options"]
         for name, field in form.model_fields.items():
-            annotation = Annotated[_read_as(field.annotation) | None, typer.Option(help=field.description)]
             parameters[name] = inspect.Parameter(
-                name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation
+                name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_option(field)
             )
         run.__signature__ = inspect.Signature([*parameters.values()])  # type: ignore[attr-defined]
         run.__annotations__ = {name: parameter.annotation for name, parameter in parameters.items()}
@@ -65,7 +69,24 @@ def takes_options(form: type[Form]) -> Callable[[Callable[..., None]], Callable[
     return decorate
 
 
-def _read_as(annotation: Any) -> type:
-    """Type as which the command line reads a field; the form checks the rest."""
-    kinds = {annotation, *get_args(annotation)}
-    return next((kind for kind in (int, float) if kind in kinds), str)
+def _option(field: FieldInfo) -> Any:
+    """The annotation with which typer reads a field; the form checks the rest."""
+    kinds = [field.annotation, get_origin(field.annotation), *get_args(field.annotation)]
+    if dict in kinds:
+        text = (
+            "Any other field of the preset, as a.b=c; may be repeated. engineer.options are of engineer.name."
+        )
+        return Annotated[list[str] | None, typer.Option("--set", help=text)]
+    read_as = next((kind for kind in (int, float) if kind in kinds and list not in kinds), str)
+    extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
+    choices: Any = extra.get("enum") or (get_args(field.annotation) if Literal in kinds else ())
+    more = " Several have commas between them." if list in kinds else ""
+    more += f" One of {', '.join(choices)}." if choices else ""
+    return Annotated[read_as | None, typer.Option(help=f"{field.description}{more}")]
+
+
+def _value(field: FieldInfo, text: Any) -> Any:
+    """What a field is given as on the command line; None if it is not."""
+    if text is None or get_origin(field.annotation) not in (list, dict):
+        return text
+    return text.split(",") if isinstance(text, str) else dict(map(parse_override, text)) or None

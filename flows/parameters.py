@@ -12,9 +12,11 @@ from pydantic.config import JsonDict
 from engineer.context import VARIANTS
 from engineer.engineers.registry import known_engineers
 from engineer.gate import Gate
+from envgen.frozen import Frozen
 from flows.forms import OptionsForm
 from infra.analysis.spec import ComparisonSpec, Stage0, plan
 from infra.config.preset import Preset, load_preset, shipped_presets
+from infra.config.settings import Settings, checked_name
 from infra.runs.run import default_name
 from policy.checkpoints import check_model
 
@@ -99,6 +101,21 @@ class ComparisonOptions(OptionsForm):
 
 
 USUAL_COMPARISON = ComparisonOptions()
+
+
+class Membership(Frozen):
+    """The comparison that a curriculum is part of."""
+
+    folder: str = Field(title="Folder", description="Of the comparison, in the folder of runs.")
+    root: str = Field(
+        default="", title="Shared stage 0", description="The run there whose stage 0 this one starts from."
+    )
+
+    def directory(self, name: str) -> Path:
+        """That of a run of the comparison; ConfigError if a name cannot be that of one."""
+        return Settings().runs / checked_name(self.folder, "comparison.folder") / checked_name(name)
+
+
 Jobs = Annotated[int, Field(ge=1, le=64)]
 
 

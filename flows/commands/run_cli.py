@@ -1,64 +1,30 @@
 """`envwright run`, `compare`, `report`: curricula and what they leave."""
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from envgen.errors import ChildError
 from envgen.terminal import console, say
 from flows.commands.terminal import JSON, WAITING, print_json, print_whole, start_orchestrator
+from flows.forms import takes_options
+from flows.parameters import ComparisonOptions, CurriculumOptions, chosen_comparison, chosen_curriculum
+from infra.config.settings import Settings
 
 if TYPE_CHECKING:
-    from flows.parameters import ComparisonOptions, CurriculumOptions
-    from infra.analysis.spec import ComparisonSpec
     from infra.runs.results import CurriculumResults
     from infra.runs.run import RunRef
 
 commands = typer.Typer()
 
 Preset = Annotated[str, typer.Argument(help="A shipped preset, or the path of a YAML file.")]
-Stages = Annotated[int | None, typer.Option(help="Number of stages.")]
-Name = Annotated[str | None, typer.Option(help="Name of the directory in the runs folder.")]
+Name = Annotated[str, typer.Option(help="Name of the directory in the runs folder.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Run also what takes long.")]
-Overrides = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        help="Any field of the preset, as a.b=c; may be repeated. engineer.options are of engineer.name.",
-    ),
-]
 DryRun = Annotated[
     bool,
     typer.Option(
         "--dry-run", help="Print the resolved preset, its optimizer steps and its tokens, and stop."
     ),
-]
-Engineer = Annotated[
-    str | None,
-    typer.Option(
-        help="Engineer, by name: checkpoint, frontier, bandit, ...; an unknown name is answered with all."
-    ),
-]
-Variant = Annotated[
-    str | None, typer.Option(help="Context variant: V1 to V6, V6S, V6W, full-details, no-history.")
-]
-Engineers = Annotated[
-    str,
-    typer.Option(
-        help="Engineers with commas between them; one that reads a context may name a variant: checkpoint:V1."
-    ),
-]
-Seeds = Annotated[
-    str, typer.Option(help="Seeds with commas between them; one stage 0 for all has the first.")
-]
-Stage0 = Annotated[
-    Literal["one", "per-seed"],
-    typer.Option("--stage-0", help="One for all seeds, or one for each seed, which its curricula share."),
-]
-Variants = Annotated[
-    str | None,
-    typer.Option(help="Context variants for every engineer that reads a context; without it the preset's."),
 ]
 Jobs = Annotated[
     int | None,
@@ -70,38 +36,22 @@ Jobs = Annotated[
         ),
     ),
 ]
-Registration = Annotated[
-    Path | None,
-    typer.Option(help="A text that says what is expected; a comparison is not continued under another one."),
-]
 
 
 @commands.command(epilog="Example: `envwright run tiny --seed 1 --set trl.learning_rate=1e-4`")
+@takes_options(CurriculumOptions)
 def run(
     preset: Preset,
-    engineer: Engineer = None,
-    variant: Variant = None,
-    stages: Stages = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of the curriculum.")] = None,
-    set_: Overrides = None,
-    name: Name = None,
+    options: CurriculumOptions,
+    name: Name = "",
     dry_run: DryRun = False,
     yes: Yes = False,
     json_: JSON = False,
 ) -> None:
     """Run one curriculum here and now; the same command continues a run that was cut off."""
-    from flows.forms import options_of
-    from flows.parameters import CurriculumOptions, chosen_curriculum
-    from infra.config.preset import parse_override
-    from infra.config.settings import Settings
     from infra.runs.run import RunRef, checked_run, training_was_checked
 
-    settings = dict(map(parse_override, set_ or [])) or None
-    given = options_of(
-        CurriculumOptions,
-        {"engineer": engineer, "variant": variant, "stages": stages, "seed": seed, "settings": settings},
-    )
-    resolved, name = chosen_curriculum(preset, name or "", given)
+    resolved, name = chosen_curriculum(preset, name, options)
     directory = Settings().run_directory(name)
     if dry_run:
         from flows.commands.request import show_dry_run
@@ -116,10 +66,10 @@ def run(
         f"[bold]{name}[/bold]: preset {resolved.name}, engineer {resolved.engineer.name}, context"
         f" {resolved.engineer.variant}, {resolved.stages} stages"
     )
-    _go(run, preset, name, given, yes, json_)
+    _go(run, preset, name, options, yes, json_)
 
 
-def _go(run: "RunRef", preset: str, name: str, given: "CurriculumOptions", yes: bool, json_: bool) -> None:
+def _go(run: "RunRef", preset: str, name: str, given: CurriculumOptions, yes: bool, json_: bool) -> None:
     """Run the curriculum to its end or to where a person has to decide."""
     from flows.commands.request import announce
     from infra.config.workload import run_work
@@ -154,49 +104,22 @@ def _tell(run: "RunRef", results: "CurriculumResults", json_: bool) -> None:
 @commands.command(
     epilog="Example: `envwright compare tiny --engineers checkpoint,random --seeds 0,1,2 --variants V1,V6`"
 )
+@takes_options(ComparisonOptions)
 def compare(
     preset: Preset,
-    engineers: Engineers,
-    seeds: Seeds = "0,1,2",
-    stage_0: Stage0 = "one",
-    variants: Variants = None,
-    stages: Stages = None,
-    set_: Overrides = None,
-    registration: Registration = None,
+    options: ComparisonOptions,
     jobs: Jobs = None,
-    name: Name = None,
+    name: Name = "",
     yes: Yes = False,
     json_: JSON = False,
 ) -> None:
     """Engineer variants side by side from a shared stage 0, with intervals; the same command continues, and
     may add some."""
-    from flows.forms import options_of
-    from flows.parameters import ComparisonOptions, chosen_comparison
-    from infra.analysis.spec import given_seeds
-    from infra.config.preset import parse_override
-
-    values = {
-        "engineers": engineers.split(","),
-        "seeds": given_seeds(seeds),
-        "stage_0": stage_0,
-        "variants": variants.split(",") if variants else None,
-        "stages": stages,
-        "registration": str(registration or ""),
-        "settings": dict(map(parse_override, set_ or [])),
-    }
-    given = options_of(ComparisonOptions, values)
-    _compare(chosen_comparison(preset, name or "", given), preset, given, jobs, yes, json_)
-
-
-def _compare(
-    spec: "ComparisonSpec", preset: str, given: "ComparisonOptions", jobs: int | None, yes: bool, json_: bool
-) -> None:
-    """Run the comparison and show what there is of it, also where a curriculum failed."""
     from flows.commands.request import announce, work_of
     from infra.analysis.results import read_comparison_results
-    from infra.config.settings import Settings
     from policy.checkpoints import check_hub
 
+    spec = chosen_comparison(preset, name, options)
     directory = Settings().run_directory(spec.name)
     labels, seeds = ", ".join(arm.label for arm in spec.arms), ",".join(map(str, spec.seeds))
     console.print(
@@ -212,7 +135,7 @@ def _compare(
 
     failure = None
     try:
-        compare_flow(preset, spec.name, given, jobs)
+        compare_flow(preset, spec.name, options, jobs)
     except ChildError as error:
         failure = error
     if (directory / "comparison_results.json").exists():
@@ -230,6 +153,5 @@ def _compare(
 def report(run: Annotated[str, typer.Argument(help="Name of a run, or its path with a / in it.")]) -> None:
     """Write the HTML report of a run again."""
     from infra.analysis.report.build import write_report
-    from infra.config.settings import Settings
 
     say(f"report: {write_report(Settings().find_run(run))}")

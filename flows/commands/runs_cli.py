@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from infra.analysis.run_status import RunDetail, RunStatus
-    from infra.runs.run import Run
 
 commands = typer.Typer()
 COLUMNS = ("run", "preset", "engineer", "stages", "state", "valid %", "age", "size")
@@ -77,11 +76,12 @@ def watch(run: RUN) -> None:
 
     from infra.analysis.run_status import RunState, run_detail
     from infra.config.settings import Settings
+    from infra.runs.progress import new_lines
     from infra.runs.run import Run
 
     directory = Settings().find_run(run)
     detail = run_detail(directory)
-    lines, read = _new_lines(Run(directory=directory), 0)
+    lines, read = new_lines(Run(directory=directory), 0)
     recent = deque(lines, LOG_LINES)
     live_view = Live(console=console, auto_refresh=False, transient=True)
     with live_view if console.is_terminal else nullcontext() as live:
@@ -91,27 +91,13 @@ def watch(run: RUN) -> None:
                 live.update(Group(*_heading(detail), *log), refresh=True)
             time.sleep(LOOK_SECONDS)
             detail = run_detail(directory)
-            lines, read = _new_lines(Run(directory=directory), read)
+            lines, read = new_lines(Run(directory=directory), read)
             recent.extend(lines)
             for line in [] if live else lines:
                 say(line)
     _show(detail)
     if code := {RunState.WAITING: WAITING, RunState.CUT_OFF: FAILED}.get(detail.state):
         raise typer.Exit(code)
-
-
-def _new_lines(run: "Run", start: int) -> tuple[list[str], int]:
-    """Return the complete lines of a run's log from a byte on, and the byte after them."""
-    from infra.runs.progress import NAME
-
-    try:
-        with open(run.log(NAME), "rb") as file:
-            file.seek(start)
-            text = file.read()
-    except FileNotFoundError:
-        return [], 0
-    end = text.rfind(b"\n") + 1
-    return text[:end].decode("utf-8", "replace").splitlines(), start + end
 
 
 def _show(detail: "RunDetail") -> None:

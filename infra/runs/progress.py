@@ -40,6 +40,18 @@ def kept_log(run: Directory) -> Iterator[None]:
         handler.close()
 
 
+def new_lines(run: Directory, start: int) -> tuple[list[str], int]:
+    """Return the complete lines of a run's log from a byte on, and the byte after them."""
+    try:
+        with open(run.log(NAME), "rb") as file:
+            file.seek(start)
+            text = file.read()
+    except FileNotFoundError:
+        return [], 0
+    end = text.rfind(b"\n") + 1
+    return text[:end].decode("utf-8", "replace").splitlines(), start + end
+
+
 def seconds_left(run: RunRef, stage: int, after: str | None = None) -> float | None:
     """Seconds of the steps of a run from `stage` on, as long as they took on average in the stages before it;
     None where there is none. With `after`, a step of `stage`, only of what follows that step.

@@ -12,7 +12,7 @@ import pytest
 from envgen.errors import ChildError
 from envgen.files import write_text
 from flows.compare import _complain, _todo, run_each
-from flows.compare_children import share_of_cores
+from flows.compare_processes import share_of_cores
 from infra.analysis.gather import gather
 from infra.analysis.spec import Child, plan
 from infra.config.preset import Preset

@@ -7,7 +7,7 @@ import pytest
 
 from envgen.errors import ChildError, ConfigError
 from flows.compare import run_each
-from flows.compare_children import Children, gpus_needed, shares_of_gpus
+from flows.compare_processes import Processes, gpus_needed, shares_of_gpus
 from flows.parameters import ComparisonOptions, chosen_comparison
 from infra.config.preset import load_preset
 from policy.devices import VISIBLE, Shares, visible_devices
@@ -15,8 +15,8 @@ from policy.devices import VISIBLE, Shares, visible_devices
 NOTES = """
 import os, sys, time
 from pathlib import Path
-if "flows.compare_child" in sys.orig_argv:
-    name, folder = Path(sys.orig_argv[-1]).stem, Path(os.environ["NOTES"])
+if "prefect.flow_engine" in sys.orig_argv:
+    name, folder = os.environ["PREFECT__FLOW_RUN_ID"], Path(os.environ["NOTES"])
     (folder / name).write_text(os.environ.get("CUDA_VISIBLE_DEVICES", "not set"))
     while len(list(folder.iterdir())) < int(os.environ["AT_ONCE"]):
         time.sleep(0.01)
@@ -76,12 +76,13 @@ def test_too_few_for_one_curriculum_are_refused_and_nothing_is_written(tmp_path:
     from flows.compare import run_comparison
 
     monkeypatch.setenv(VISIBLE, "0,GPU-b")
+    monkeypatch.setenv("ENVWRIGHT_RUNS", str(tmp_path))
     options = ComparisonOptions(settings={"engine.backend": "vllm", "engine.data_parallel": 3})
     spec = chosen_comparison("micro", "", options)
     with pytest.raises(
         ConfigError, match=r"needs 3 GPUs .*2 can be seen \(0,GPU-b\); lower them, or set CUDA_"
     ):
-        run_comparison(spec, tmp_path / "c", 2)
+        run_comparison(spec, 2)
     assert not list(tmp_path.iterdir())
 
 
@@ -109,13 +110,18 @@ def children(tmp_path: Path, monkeypatch):
         if visible is not None:
             monkeypatch.setenv(VISIBLE, visible)
         preset = load_preset("micro")
-        made = Children(tmp_path / "c", jobs, shares_of_gpus([preset], jobs))
+        made = Processes(tmp_path / "c", jobs, shares_of_gpus([preset], jobs), {})
         errors = {}
+
+        def start(name: str) -> None:
+            with made.started(name, name, name) as process:
+                if process.wait():
+                    raise ChildError(name)
 
         def ended(name: str, error: BaseException | None, stands: str) -> None:
             errors[name] = error
 
-        run_each(names, jobs, lambda n: made.run(n, n, preset), ended, made.stop)
+        run_each(names, jobs, start, ended, lambda: None)
         failed = {name for name, error in errors.items() if isinstance(error, ChildError)}
         assert failed == {name for name in names if name.startswith("fails")}
         return {path.name: path.read_text() for path in (tmp_path / "notes").iterdir()}

@@ -159,9 +159,9 @@ def shows_in_prefect(database: Path) -> None:
     join flow_run parent on parent.id = task_run.flow_run_id where parent.name = ?"""
     with sqlite3.connect(database) as connection:
         found = connection.execute(query, [NAME]).fetchall()
-    for expected in ("stage 0, shared", "fixed · seed 3", "random · seed 3"):
-        assert (expected, "COMPLETED") in found
-    assert ("levels · seed 3", "FAILED") in found
+    for expected in ("shared", "fixed-s3", "random-s3"):
+        assert (f"{NAME}/{expected}", "COMPLETED") in found
+    assert (f"{NAME}/levels-s3", "FAILED") in found
 
 
 def shows_in_mlflow(runs: Path) -> None:

@@ -13,7 +13,8 @@ from support.prefect_servers import ask
 
 from envgen.errors import ChildError, RunDirectoryError
 from flows import compare_runs
-from flows.compare_runs import DeployedRuns, Membership, pools_for
+from flows.compare_runs import Curriculum, FlowRuns, pools_for
+from flows.parameters import Membership
 from infra.analysis.spec import ComparisonSpec, plan
 from infra.config.preset import load_preset
 from infra.runs.progress import kept_log
@@ -25,18 +26,17 @@ PRESET, POOL = "watched", "nobody"
 
 
 @pytest.fixture
-def runs(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DeployedRuns]:
+def runs(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FlowRuns]:
     """Those of a comparison whose preset has a deployment, on a work pool that nobody works on."""
     monkeypatch.setenv("ENVWRIGHT_RUNS", str(tmp_path))
-    for name in ("LOOK", "LOOK_AT_POOL", "SAY"):
+    for name in ("LOOK", "LOOK_AT_POOL"):
         monkeypatch.setattr(compare_runs, name, 0.1)
-    monkeypatch.setattr(compare_runs, "GRACE", 0.5)
     flow = ask(f"{server}/flows/", {"name": "curriculum"})["id"]
     if not any(pool["name"] == POOL for pool in ask(f"{server}/work_pools/filter")):
         ask(f"{server}/work_pools/", {"name": POOL, "type": "process"})
     ask(f"{server}/deployments/", {"name": PRESET, "flow_id": flow, "work_pool_name": POOL})
     with temporary_settings({PREFECT_API_URL: server}):
-        yield DeployedRuns(tmp_path / tmp_path.name, {PRESET: POOL})
+        yield FlowRuns(tmp_path / tmp_path.name, {PRESET: POOL})
 
 
 @pytest.fixture
@@ -50,13 +50,14 @@ def tagged(server: str, tag: str) -> list[dict]:
 
 
 class Waiting:
-    """A call of `DeployedRuns.run` in a thread, and how it ended."""
+    """A call of `FlowRuns.run` in a thread, and how it ended."""
 
-    def __init__(self, runs: DeployedRuns, spec: ComparisonSpec) -> None:
-        self.tag, self.ended = f"{runs.folder}/fixed-s0", list[BaseException | None]()
+    def __init__(self, runs: FlowRuns, spec: ComparisonSpec) -> None:
+        self.tag, self.ended = f"{runs.directory.name}/fixed-s0", list[BaseException | None]()
         preset = spec.preset_of(spec.children[0])
         # As the comparison starts them: the settings of this test are part of the context.
-        call = (self._run, runs.run, "fixed-s0", "fixed · seed 0", preset, "shared")
+        child = Curriculum(name="fixed-s0", title="fixed · seed 0", preset=preset, root="shared")
+        call = (self._run, runs.run, child)
         self.thread = threading.Thread(target=copy_context().run, args=call, daemon=True)
         self.thread.start()
 
@@ -74,13 +75,13 @@ class Waiting:
 
 def test_a_pool_without_workers_is_said_once_with_the_remedy_and_a_crash_is_scheduled_again(
     server: str,
-    runs: DeployedRuns,
+    runs: FlowRuns,
     spec: ComparisonSpec,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ):
     caplog.set_level(logging.INFO, "envwright")
-    assert pools_for(spec, runs.directory) == {PRESET: POOL}
+    assert pools_for(spec) == {PRESET: POOL}
     done = threading.Event()
     monkeypatch.setattr(compare_runs, "finished", lambda directory, preset: done.is_set() or None)
     waiting = Waiting(runs, spec)
@@ -89,9 +90,12 @@ def test_a_pool_without_workers_is_said_once_with_the_remedy_and_a_crash_is_sche
     given = load_preset(run["parameters"]["preset"])
     assert given == spec.preset_of(spec.children[0])
     assert list(given.validation.grid) == list(spec.preset.validation.grid), "their order decides the boards"
-    assert run["parameters"]["comparison"] == {"folder": runs.folder, "root": "shared"}
-    assert Membership.model_validate(run["parameters"]["comparison"]).directory == runs.directory
-    assert run["name"] == f"{runs.folder}/fixed-s0"
+    assert run["parameters"]["comparison"] == {"folder": runs.directory.name, "root": "shared"}
+    assert (
+        Membership.model_validate(run["parameters"]["comparison"]).directory("fixed-s0").parent
+        == runs.directory
+    )
+    assert run["name"] == f"{runs.directory.name}/fixed-s0"
     assert f"/runs/flow-run/{run['id']}" in caplog.text, "an address that a browser opens"
     told(server, run["id"], "RUNNING")
     eventually(lambda: "fixed · seed 0: running" in caplog.text)
@@ -108,19 +112,19 @@ def test_a_pool_without_workers_is_said_once_with_the_remedy_and_a_crash_is_sche
 
 
 def test_a_run_that_is_under_way_is_awaited_and_one_that_failed_is_started_anew(
-    server: str, runs: DeployedRuns, spec: ComparisonSpec
+    server: str, runs: FlowRuns, spec: ComparisonSpec
 ):
     first = Waiting(runs, spec)
     eventually(lambda: len(tagged(server, first.tag)) == 1)
     runs.stop()
     assert isinstance(first.end(), ChildError)
-    second = Waiting(DeployedRuns(runs.directory, runs.pools), spec)
+    second = Waiting(FlowRuns(runs.directory, runs.where), spec)
     [run] = tagged(server, second.tag)
     told(server, run["id"], "RUNNING")
     told(server, run["id"], "FAILED")
     assert "is Failed" in str(second.end())
     assert len(tagged(server, second.tag)) == 1, "the same run was awaited"
-    third = Waiting(DeployedRuns(runs.directory, runs.pools), spec)
+    third = Waiting(FlowRuns(runs.directory, runs.where), spec)
     eventually(lambda: len(tagged(server, third.tag)) == 2)
     [new] = [found for found in tagged(server, third.tag) if found["id"] != run["id"]]
     told(server, new["id"], "COMPLETED")
@@ -130,9 +134,9 @@ def test_a_run_that_is_under_way_is_awaited_and_one_that_failed_is_started_anew(
 
 
 def test_without_a_deployment_of_the_preset_the_curricula_run_here(
-    server: str, runs: DeployedRuns, caplog: pytest.LogCaptureFixture
+    server: str, runs: FlowRuns, caplog: pytest.LogCaptureFixture
 ):
     other = plan("micro", "fixed", "0")
     preset = other.preset.model_copy(update={"name": "unheard-of"})
-    assert pools_for(other.model_copy(update={"preset": preset}), runs.directory) is None
+    assert pools_for(other.model_copy(update={"preset": preset})) is None
     assert "no deployment curriculum/unheard-of" in caplog.text
