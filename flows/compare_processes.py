@@ -60,7 +60,7 @@ def output_of(directory: Path, name: str) -> Path:
 def last_words(path: Path, code: int) -> str:
     """How a process with this output ended that could not say it itself."""
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines()[-TAIL_LINES:]
-    return f"its process {ended(code)}; last lines of {path}:\n" + "\n".join(lines)[-2000:]
+    return f"its process {ended(code)}; last lines:\n" + "\n".join(lines)[-2000:]
 
 
 def shares_of_gpus(presets: Iterable[Preset], jobs: int) -> Shares:

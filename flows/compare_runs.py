@@ -163,7 +163,7 @@ class FlowRuns:
                     raise
                 continue
             answered = time.monotonic()
-            if state.name and state.name != told:
+            if state.name and state.name != told and not state.is_final():
                 told = state.name
                 log.info("%s: %s", child.title, told.lower())
             lines, read = new_lines(files, read)
