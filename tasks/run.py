@@ -38,12 +38,12 @@ class Pace:
         self._pieces, self._at_a_time = pieces, at_a_time
         self._over, self._timed, self._seconds = 0, 0, 0.0
 
-    def over(self, seconds: float | None, pieces: int = 1) -> str:
-        """Count pieces that are over, which took `seconds` together; None if they failed, which says nothing
-        of the others. `3 of 6, about 12 min left`."""
-        self._over += pieces
+    def over(self, seconds: float | None) -> str:
+        """Count a piece that is over, which took `seconds`; None if it failed, which says nothing of the
+        others. `3 of 6, about 12 min left`."""
+        self._over += 1
         if seconds is not None:
-            self._timed, self._seconds = self._timed + pieces, self._seconds + seconds
+            self._timed, self._seconds = self._timed + 1, self._seconds + seconds
         left, text = self._pieces - self._over, f"{self._over} of {self._pieces}"
         if not (left and self._timed and self._at_a_time):
             return text

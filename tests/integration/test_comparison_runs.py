@@ -2,7 +2,8 @@
 
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from concurrent.futures import Future
 from contextvars import copy_context
 from pathlib import Path
 
@@ -45,32 +46,24 @@ def spec() -> ComparisonSpec:
     return found.model_copy(update={"preset": found.preset.model_copy(update={"name": PRESET})})
 
 
-def tagged(server: str, tag: str) -> list[dict]:
-    return ask(f"{server}/flow_runs/filter", {"flow_runs": {"tags": {"all_": [tag]}}})
+def tagged(server: str, runs: FlowRuns) -> list[dict]:
+    tags = {"all_": [f"{runs.directory.name}/fixed-s0"]}
+    return ask(f"{server}/flow_runs/filter", {"flow_runs": {"tags": tags}})
 
 
-class Waiting:
-    """A call of `FlowRuns.run` in a thread, and how it ended."""
+def waiting(runs: FlowRuns, spec: ComparisonSpec) -> Future[None]:
+    """A call of `FlowRuns.run` in a thread, with the settings of this test, as a comparison makes it."""
+    preset, ended = spec.preset_of(spec.children[0]), Future[None]()
+    child = Curriculum(name="fixed-s0", title="fixed · seed 0", preset=preset, root="shared")
 
-    def __init__(self, runs: FlowRuns, spec: ComparisonSpec) -> None:
-        self.tag, self.ended = f"{runs.directory.name}/fixed-s0", list[BaseException | None]()
-        preset = spec.preset_of(spec.children[0])
-        # As the comparison starts them: the settings of this test are part of the context.
-        child = Curriculum(name="fixed-s0", title="fixed · seed 0", preset=preset, root="shared")
-        call = (self._run, runs.run, child)
-        self.thread = threading.Thread(target=copy_context().run, args=call, daemon=True)
-        self.thread.start()
-
-    def _run(self, run: Callable[..., None], *given: object) -> None:
+    def run() -> None:
         try:
-            run(*given)
-            self.ended.append(None)
+            ended.set_result(runs.run(child))
         except BaseException as error:
-            self.ended.append(error)
+            ended.set_exception(error)
 
-    def end(self) -> BaseException | None:
-        self.thread.join(60)
-        return self.ended[0]
+    threading.Thread(target=copy_context().run, args=(run,), daemon=True).start()
+    return ended
 
 
 def test_a_pool_without_workers_is_said_once_with_the_remedy_and_a_crash_is_scheduled_again(
@@ -84,9 +77,9 @@ def test_a_pool_without_workers_is_said_once_with_the_remedy_and_a_crash_is_sche
     assert pools_for(spec) == {PRESET: POOL}
     done = threading.Event()
     monkeypatch.setattr(compare_runs, "finished", lambda directory, preset: done.is_set() or None)
-    waiting = Waiting(runs, spec)
+    ended = waiting(runs, spec)
     eventually(lambda: "prefect worker start --pool nobody" in caplog.text)
-    [run] = tagged(server, waiting.tag)
+    [run] = tagged(server, runs)
     given = load_preset(run["parameters"]["preset"])
     assert given == spec.preset_of(spec.children[0])
     assert list(given.validation.grid) == list(spec.preset.validation.grid), "their order decides the boards"
@@ -103,32 +96,32 @@ def test_a_pool_without_workers_is_said_once_with_the_remedy_and_a_crash_is_sche
         log.info("stage 0: step 3 of 9")
     eventually(lambda: "fixed · seed 0: stage 0: step 3 of 9" in caplog.text)
     told(server, run["id"], "CRASHED")
-    eventually(lambda: tagged(server, waiting.tag)[0]["state"]["type"] == "SCHEDULED")
+    eventually(lambda: tagged(server, runs)[0]["state"]["type"] == "SCHEDULED")
     done.set()
     told(server, run["id"], "COMPLETED")
-    assert waiting.end() is None
+    assert ended.exception(60) is None
     assert caplog.text.count("has no worker online") == 1
-    assert len(tagged(server, waiting.tag)) == 1
+    assert len(tagged(server, runs)) == 1
 
 
 def test_a_run_that_is_under_way_is_awaited_and_one_that_failed_is_started_anew(
     server: str, runs: FlowRuns, spec: ComparisonSpec
 ):
-    first = Waiting(runs, spec)
-    eventually(lambda: len(tagged(server, first.tag)) == 1)
+    first = waiting(runs, spec)
+    eventually(lambda: len(tagged(server, runs)) == 1)
     runs.stop()
-    assert isinstance(first.end(), ChildError)
-    second = Waiting(FlowRuns(runs.directory, runs.where), spec)
-    [run] = tagged(server, second.tag)
+    assert isinstance(first.exception(60), ChildError)
+    second = waiting(FlowRuns(runs.directory, runs.where), spec)
+    [run] = tagged(server, runs)
     told(server, run["id"], "RUNNING")
     told(server, run["id"], "FAILED")
-    assert "is Failed" in str(second.end())
-    assert len(tagged(server, second.tag)) == 1, "the same run was awaited"
-    third = Waiting(FlowRuns(runs.directory, runs.where), spec)
-    eventually(lambda: len(tagged(server, third.tag)) == 2)
-    [new] = [found for found in tagged(server, third.tag) if found["id"] != run["id"]]
+    assert "is Failed" in str(second.exception(60))
+    assert len(tagged(server, runs)) == 1, "the same run was awaited"
+    third = waiting(FlowRuns(runs.directory, runs.where), spec)
+    eventually(lambda: len(tagged(server, runs)) == 2)
+    [new] = [found for found in tagged(server, runs) if found["id"] != run["id"]]
     told(server, new["id"], "COMPLETED")
-    error = third.end()
+    error = third.exception(60)
     assert isinstance(error, RunDirectoryError)
     assert "ENVWRIGHT_REMOTE" in str(error), "a worker that wrote elsewhere is told from one that failed"
 

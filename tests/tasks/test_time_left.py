@@ -59,8 +59,6 @@ def test_like_pieces_of_work_take_as_long_as_those_before_them():
     assert two_at_a_time.over(None) == "1 of 5", "a failure says nothing of the others"
     assert two_at_a_time.over(600.0) == "2 of 5, about 15\u00a0min left"
     assert Pace(6, at_a_time=None).over(60.0) == "1 of 6", "the workers decide how many run at a time"
-    together = Pace(6)
-    assert together.over(600.0, pieces=2) == "2 of 6, about 20\u00a0min left"
 
 
 def test_how_long_the_curricula_take_is_told_by_the_stage_0_that_they_share(tmp_path: Path):
