@@ -19,7 +19,6 @@ LAUNCH = Path(__file__).parent / "accelerate"
 INSTALL = {
     "bitsandbytes": install("8bit"),
     "liger_kernel": "pip install liger-kernel",
-    "deepspeed": "pip install deepspeed",
     "tensorboard": install("tensorboard"),
     "wandb": "pip install wandb",
 }
@@ -27,12 +26,9 @@ INSTALL = {
 
 
 def checkpoint_form(settings: TrainingSettings) -> str:
-    """The form of the trainer's checkpoints: those written in one form are not read in another.
-
-    Those of DeepSpeed are not read by another number of processes either.
-    """
-    kind = "NO" if settings.launch is None else _kind(_fields(settings.launch))
-    return {"DEEPSPEED": f"deepspeed-{process_count(settings)}", "FSDP": "fsdp"}.get(kind, "plain")
+    """The form of the trainer's checkpoints: those written in one form are not read in another."""
+    sharded = settings.launch is not None and _kind(_fields(settings.launch)) == "FSDP"
+    return "fsdp" if sharded else "plain"
 
 
 def process_count(settings: TrainingSettings) -> int:
@@ -87,10 +83,12 @@ def check_training(settings: TrainingSettings) -> None:
             )
         return
     kind, processes = _kind(_fields(settings.launch)), process_count(settings)
+    if kind == "DEEPSPEED":
+        raise ConfigError(f"training.launch: {settings.launch} asks for DeepSpeed; choose fsdp2 instead")
     if kind == "NO" and processes > 1:
         raise ConfigError(
-            f"training.processes: {processes}, but training.launch {settings.launch} starts one; choose ddp, "
-            "fsdp2 or zero3, or 1"
+            f"training.processes: {processes}, but training.launch {settings.launch} starts one; choose ddp "
+            "or fsdp2, or 1"
         )
     if kind == "MULTI_GPU" and processes == 1:
         raise ConfigError(
@@ -106,9 +104,6 @@ def missing_packages(trl: dict[str, Any], training: TrainingSettings) -> dict[st
     needed = {
         "bitsandbytes": f"trl.optim {optimizer}" if quantised else "",
         "liger_kernel": "trl.use_liger_kernel" if trl.get("use_liger_kernel") else "",
-        "deepspeed": f"training.launch {training.launch}"
-        if checkpoint_form(training).startswith("deepspeed")
-        else "",
         **{package: f"training.report_to {package}" for package in training.report_to},
     }
     return {package: setting for package, setting in needed.items() if setting and find_spec(package) is None}
@@ -200,7 +195,7 @@ def _fields(name: str) -> dict[str, Any]:
 
 
 def _kind(fields: dict[str, Any]) -> str:
-    """In accelerate's words: NO, MULTI_GPU, FSDP, DEEPSPEED."""
+    """In accelerate's words: NO, MULTI_GPU, FSDP and others."""
     return str(fields.get("distributed_type", "NO"))
 
 

@@ -7,7 +7,6 @@ from typing import Any
 import torch
 from peft import PeftModel
 from transformers import TrainerCallback, TrainerState
-from transformers.integrations.deepspeed import unset_hf_deepspeed_config
 
 from envgen.dataset import read_dataset
 from envgen.environment import Environment
@@ -63,8 +62,6 @@ def save(trainer: Any, tokenizer: Any, family: Environment, spec: TrainSpec) -> 
         scored = score_references(trainer, tokenizer, family, spec)
         adapter = spec.work / "adapter"
         trainer.save_model(str(adapter))
-        # Else ZeRO-3 would split these weights over processes that do not load them.
-        unset_hf_deepspeed_config()
         if trainer.accelerator.is_main_process:
             check_merged(merge_adapter(spec.parent, adapter, partial), scored)
     if trainer.accelerator.is_main_process:

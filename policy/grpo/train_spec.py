@@ -72,8 +72,8 @@ class TrainingSettings(Frozen, use_attribute_docstrings=True):
     lora: dict[str, Any] | None = None
     """Options of `peft.LoraConfig` by their own names; the adapter is merged into the stage's checkpoint."""
     launch: str | None = None
-    """Config of `accelerate launch`: a shipped one (one-gpu, ddp, fsdp2, zero3, cpu), or the path of a YAML
-    file. None: one process without it."""
+    """Config of `accelerate launch`: a shipped one (one-gpu, ddp, fsdp2, cpu), or the path of a YAML file.
+    None: one process without it."""
     processes: int | None = Field(default=None, ge=1, le=1024)
     """Training processes, one a GPU; needs `launch`, whose own number is used if this is left out."""
     report_to: tuple[Literal["tensorboard", "wandb"], ...] = ()

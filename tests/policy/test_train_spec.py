@@ -187,7 +187,7 @@ def test_settings_that_cannot_be_launched_are_refused(settings: dict, message: s
         (b"\xff\xfe\x00", "not readable as YAML: 'utf-8' codec"),
         (b"a: [", "not readable as YAML"),
         (b"- a", "holds list, expected a mapping"),
-        (b"distributed_type: DEEPSPEED", "names no num_processes"),
+        (b"distributed_type: FSDP", "names no num_processes"),
         (b"num_processes: .inf", "names no num_processes"),
         (b"num_processes: 0", "names no num_processes"),
     ],
@@ -196,6 +196,12 @@ def test_a_damaged_launch_config_is_one_message(content: bytes, message: str, tm
     (tmp_path / "mine.yaml").write_bytes(content)
     with pytest.raises(ConfigError, match=rf"training.launch: .*mine.yaml.*{re.escape(message)}"):
         process_count(TrainingSettings(launch=str(tmp_path / "mine.yaml")))
+
+
+def test_a_launch_by_deepspeed_is_refused_with_what_to_choose(tmp_path: Path):
+    (tmp_path / "mine.yaml").write_text("distributed_type: DEEPSPEED\nnum_processes: 2\n")
+    with pytest.raises(ConfigError, match=r"training\.launch: .*mine\.yaml asks for DeepSpeed; choose fsdp2"):
+        check_training(TrainingSettings(launch=str(tmp_path / "mine.yaml")))
 
 
 @pytest.mark.parametrize("config", sorted(path.stem for path in LAUNCH.glob("*.yaml")))
@@ -227,14 +233,13 @@ def test_what_is_not_installed_is_named_with_its_setting_and_how_to_get_it(monke
     with pytest.raises(ConfigError) as refusal:
         check_packages(
             {"optim": "paged_adamw_8bit"},
-            TrainingSettings(launch="zero3", report_to=("tensorboard", "wandb")),
+            TrainingSettings(report_to=("tensorboard", "wandb")),
         )
     for setting, needed in (
         (
             "trl.optim paged_adamw_8bit",
             "bitsandbytes, which is not installed: pip install -c constraints.txt -e '.[8bit]'",
         ),
-        ("training.launch zero3", "deepspeed, which is not installed"),
         (
             "training.report_to tensorboard",
             "tensorboard, which is not installed: pip install -c constraints.txt -e '.[tensorboard]'",
@@ -256,8 +261,8 @@ def test_settings_for_more_gpus_than_there_are_name_the_setting_and_the_remedy(
     with pytest.raises(ConfigError, match=r"trl\.use_vllm: needs 1 GPU, and 0 can be seen.*of a pool"):
         check_devices(colocated, TrainingSettings())
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
-    with pytest.raises(ConfigError, match=r"training\.launch zero3: needs 4 GPUs, and 2 can be seen here"):
-        check_devices(colocated, TrainingSettings(launch="zero3", processes=4))
+    with pytest.raises(ConfigError, match=r"training\.launch fsdp2: needs 4 GPUs, and 2 can be seen here"):
+        check_devices(colocated, TrainingSettings(launch="fsdp2", processes=4))
     check_devices(colocated, TrainingSettings(launch="ddp", processes=2))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     check_devices(colocated | {"vllm_mode": "server"}, TrainingSettings(launch="cpu"))
