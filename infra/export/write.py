@@ -3,7 +3,7 @@
 import json
 import re
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
@@ -45,7 +45,9 @@ def export(run: Run, stage: int, target: Target, output: Path) -> Path:
     """
     files, output = run.stage(stage), output.resolve()
     if not files.has(Stage.train):
-        raise RunDirectoryError(f"{files.directory}: has no training data; {_with_data(run)}")
+        stages = sorted(path.parent.name for path in run.directory.glob(f"stage-*/{Stage.train.name}"))
+        with_data = f"stages of the run with data: {', '.join(stages) or 'none yet'}"
+        raise RunDirectoryError(f"{files.directory}: has no training data; {with_data}")
     if output.is_file() or (output.is_dir() and any(output.iterdir()) and not (output / MARK).is_file()):
         raise ConfigError(f"{output}: is there already, and no export; choose another -o, or remove it")
     preset = run.curriculum.preset
@@ -63,31 +65,29 @@ def export(run: Run, stage: int, target: Target, output: Path) -> Path:
         "licence": family.licence,
         "envwright": code_version(),
     }
-    parts = {
-        name: [_row(family, style, one) for one in instances]
+    rows = {
+        name: [_row(family, style, instance) for instance in instances]
         for name, instances in (("train", files.train), ("validation", run.validation))
     }
     partial = output.with_name(f".{output.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
-    shown = {
-        "about": about,
-        "target": target,
-        "counts": {name: len(rows) for name, rows in parts.items()},
-        "task": family.space.task,
-        "identity": family.space.identity,
-        "config": json.dumps(about["config"], indent=2),
-    }
-    _WRITERS[target](partial, family, about, parts, shown)
+    if target == "hf":
+        for name, part in rows.items():
+            columns = [
+                {**row, "reference": row["answer"], "instance": canonical_json(row["instance"])}
+                for row in part
+            ]
+            write_table(partial / f"{name}.parquet", pa.Table.from_pylist(columns, schema=_COLUMNS))
+        names = {}
+    else:
+        names = _write_package(partial, family, about, rows)
+    counts, config = {name: len(part) for name, part in rows.items()}, json.dumps(about["config"], indent=2)
+    _render(partial / "README.md", about=about, space=family.space, counts=counts, config=config, **names)
     write_json(partial / MARK, about)
     shutil.rmtree(output, ignore_errors=True)
     move_directory(partial, output)
     return output
-
-
-def _with_data(run: Run) -> str:
-    found = sorted(path.parent.name for path in run.directory.glob(f"stage-*/{Stage.train.name}"))
-    return f"stages of the run with data: {', '.join(found) or 'none yet'}"
 
 
 def _row(family: Environment, style: str, instance: Any) -> dict[str, Any]:
@@ -102,11 +102,32 @@ def _row(family: Environment, style: str, instance: Any) -> dict[str, Any]:
     }
 
 
-def _lines(path: Path, rows: Iterable[Any]) -> None:
-    write_text(path, "".join(canonical_json(row) + "\n" for row in rows))
+def _write_package(
+    folder: Path, family: Environment, about: dict[str, Any], rows: dict[str, list[Any]]
+) -> dict[str, str]:
+    """Write a package for verifiers, except for its README; return its names."""
+    package = re.sub(r"[^a-z0-9]+", "-", f"{about['run']}-stage-{about['stage']}".lower()).strip("-")
+    module = re.sub(r"^(?=\d)", "run_", package.replace("-", "_"))
+    name = "".join(part.capitalize() for part in module.split("_"))
+    inside, here = folder / module, Path(envgen.__file__).parent
+    shutil.copytree(here, inside / "vendor" / "envgen", ignore=shutil.ignore_patterns("__pycache__"))
+    if file := family.file:
+        # A generator of the user goes along; its path starts from the package.
+        shutil.copy(file, inside / Path(file).name)
+        about["family"]["options"]["file"] = Path(file).name
+    for part, lines in rows.items():
+        write_text(inside / f"{part}.jsonl", "".join(canonical_json(line) + "\n" for line in lines))
+    write_json(inside / MARK, about)
+    _render(inside / "taskset.py", about=about, name=name)
+    exported = f'from {module}.taskset import {name}Taskset\n\n__all__ = ["{name}Taskset"]\n'
+    write_text(inside / "__init__.py", exported)
+    names, dependencies = {"package": package, "module": module}, sorted(_dependencies(family))
+    _render(folder / "pyproject.toml", about=about, dependencies=dependencies, **names)
+    return names
 
 
-def _render(template: str, shown: dict[str, Any]) -> str:
+def _render(path: Path, **values: Any) -> None:
+    """Write a file from the template of its name."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent),
         undefined=jinja2.StrictUndefined,
@@ -114,55 +135,7 @@ def _render(template: str, shown: dict[str, Any]) -> str:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    return environment.get_template(template).render(shown)
-
-
-def _write_hf(
-    folder: Path,
-    family: Environment,
-    about: dict[str, Any],
-    parts: dict[str, list[Any]],
-    shown: dict[str, Any],
-) -> None:
-    for name, rows in parts.items():
-        columns = [
-            {**row, "reference": row["answer"], "instance": canonical_json(row["instance"])} for row in rows
-        ]
-        write_table(folder / f"{name}.parquet", pa.Table.from_pylist(columns, schema=_COLUMNS))
-    write_text(folder / "README.md", _render("README.md.j2", shown))
-
-
-def _write_verifiers(
-    folder: Path,
-    family: Environment,
-    about: dict[str, Any],
-    parts: dict[str, list[Any]],
-    shown: dict[str, Any],
-) -> None:
-    package = re.sub(r"[^a-z0-9]+", "-", f"{about['run']}-stage-{about['stage']}".lower()).strip("-")
-    module = re.sub(r"^(?=\d)", "run_", package.replace("-", "_"))
-    name = "".join(part.capitalize() for part in module.split("_"))
-    names = {
-        "package": package,
-        "module": module,
-        "name": name,
-        "dependencies": sorted(_dependencies(family)),
-    }
-    inside, here = folder / module, Path(envgen.__file__).parent
-    shutil.copytree(here, inside / "vendor" / "envgen", ignore=shutil.ignore_patterns("__pycache__"))
-    if file := family.file:
-        # A generator of the user goes along; its path starts from the package.
-        shutil.copy(file, inside / Path(file).name)
-        options = {**about["family"]["options"], "file": Path(file).name}
-        about["family"] = {**about["family"], "options": options}
-    for part, rows in parts.items():
-        _lines(inside / f"{part}.jsonl", rows)
-    write_json(inside / MARK, about)
-    write_text(inside / "taskset.py", _render("taskset.py.j2", {**shown, **names}))
-    exported = f'from {module}.taskset import {name}Taskset\n\n__all__ = ["{name}Taskset"]\n'
-    write_text(inside / "__init__.py", exported)
-    write_text(folder / "pyproject.toml", _render("pyproject.toml.j2", {**shown, **names}))
-    write_text(folder / "README.md", _render("README.md.j2", {**shown, **names}))
+    write_text(path, environment.get_template(f"{path.name}.j2").render(values))
 
 
 def _dependencies(family: Environment) -> Iterator[str]:
@@ -173,6 +146,3 @@ def _dependencies(family: Environment) -> Iterator[str]:
     for entry in entry_points(group="envwright.environments", name=family.name):
         if entry.dist:
             yield f"{entry.dist.name}=={entry.dist.version}"
-
-
-_WRITERS = {"verifiers": _write_verifiers, "hf": _write_hf}
