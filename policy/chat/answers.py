@@ -11,15 +11,7 @@ from pydantic import ValidationError
 
 from envgen.files import digest
 from envgen.frozen import Frozen
-from policy.chat.contract import (
-    ChatModel,
-    Completion,
-    Conversation,
-    Progress,
-    Sampling,
-    complete_missing,
-    equal_groups,
-)
+from policy.chat.contract import ChatModel, Completion, Conversation, Progress, Sampling, equal_groups
 
 
 class _Line(Frozen):
@@ -46,26 +38,33 @@ class KeptAnswers:
     ) -> list[Completion]:
         """Complete every conversation in order; only those without a filed answer are asked.
 
-        Raises ModelError; what is finished by then is filed.
+        Equal ones are asked as a whole, or their answers repeat: which one a model draws depends on the rank
+        among them. Raises ModelError; what is finished by then is filed.
         """
         keys = self._keys(conversations, sampling)
         filed, torn = self._read()
         completions = {index: filed[key] for index, key in keys.items() if key in filed}
         if progress and completions:
             progress(dict(completions))
+        groups = [group for group in equal_groups(conversations) if not completions.keys() >= set(group)]
+        missing = sorted(index for group in groups for index in group)
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with open(self.path, "ab") as file:
             file.write(b"\n" if torn else b"")
 
-            def add(new: Mapping[int, Completion]) -> None:
+            def add(batch: Mapping[int, Completion]) -> None:
+                asked = {missing[rank]: completion for rank, completion in batch.items()}
+                new = {index: asked[index] for index in asked if index not in completions}
+                completions.update(new)
                 for index, completion in new.items():
                     line = _Line(key=keys[index], completion=completion).model_dump_json()
                     file.write(line.encode() + b"\n")
                 file.flush()
-                if progress:
+                if progress and new:
                     progress(new)
 
-            complete_missing(self.model.complete, conversations, sampling, completions, add)
+            if missing:
+                self.model.complete([conversations[index] for index in missing], sampling, add)
         return [completions[index] for index in range(len(conversations))]
 
     def _keys(self, conversations: Sequence[Conversation], sampling: Sampling) -> dict[int, str]:
