@@ -68,6 +68,7 @@ def start_child(
         "PYTHONUNBUFFERED": "1",
         "TOKENIZERS_PARALLELISM": "false",
         "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+        "DISABLE_MLFLOW_INTEGRATION": "TRUE",  # TRL imports it for its profiler, for two seconds
         **(added or {}),
     }
     if python != sys.executable:
