@@ -11,7 +11,15 @@ from pydantic import ValidationError
 
 from envgen.files import digest
 from envgen.frozen import Frozen
-from policy.chat.contract import ChatModel, Completion, Conversation, Progress, Sampling, equal_groups
+from policy.chat.contract import (
+    ChatModel,
+    Completion,
+    Conversation,
+    Progress,
+    Sampling,
+    complete_missing,
+    equal_groups,
+)
 
 
 class _Line(Frozen):
@@ -38,33 +46,26 @@ class KeptAnswers:
     ) -> list[Completion]:
         """Complete every conversation in order; only those without a filed answer are asked.
 
-        Equal ones are asked as a whole, or their answers repeat: which one a model draws depends on the rank
-        among them. Raises ModelError; what is finished by then is filed.
+        Raises ModelError; what is finished by then is filed.
         """
         keys = self._keys(conversations, sampling)
         filed, torn = self._read()
         completions = {index: filed[key] for index, key in keys.items() if key in filed}
         if progress and completions:
             progress(dict(completions))
-        groups = [group for group in equal_groups(conversations) if not completions.keys() >= set(group)]
-        missing = sorted(index for group in groups for index in group)
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with open(self.path, "ab") as file:
             file.write(b"\n" if torn else b"")
 
-            def add(batch: Mapping[int, Completion]) -> None:
-                asked = {missing[rank]: completion for rank, completion in batch.items()}
-                new = {index: asked[index] for index in asked if index not in completions}
-                completions.update(new)
+            def add(new: Mapping[int, Completion]) -> None:
                 for index, completion in new.items():
                     line = _Line(key=keys[index], completion=completion).model_dump_json()
                     file.write(line.encode() + b"\n")
                 file.flush()
-                if progress and new:
+                if progress:
                     progress(new)
 
-            if missing:
-                self.model.complete([conversations[index] for index in missing], sampling, add)
+            complete_missing(self.model.complete, conversations, sampling, completions, add)
         return [completions[index] for index in range(len(conversations))]
 
     def _keys(self, conversations: Sequence[Conversation], sampling: Sampling) -> dict[int, str]:

@@ -11,8 +11,9 @@ from multiprocessing.connection import Connection, Pipe
 from typing import Any
 
 from envgen.errors import ModelError
+from envgen.processes import ended
 from policy.chat.contract import Conversation, Progress, Sampling
-from policy.chat.engine import Engine
+from policy.chat.engine import EndedError, Engine
 from policy.child import start_child, stop_child
 
 NEW, DONE, REFUSED, FAILED = "new", "done", "refused", "failed"
@@ -61,7 +62,7 @@ class TransformersEngine(Engine):
                 self._pipe.send(request)
             return self._pipe.recv()
         except (EOFError, ConnectionError):
-            raise self._ended(self._child.wait()) from None
+            raise EndedError(ended(self._child.wait())) from None
 
     def close(self) -> None:
         """End the child and all that it started."""

@@ -11,9 +11,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from envgen.errors import ModelError
+from envgen.processes import ended
 from policy.chat.contract import Conversation, Progress, Sampling
 from policy.chat.endpoint import Endpoint
-from policy.chat.engine import Engine
+from policy.chat.engine import EndedError, Engine
 from policy.chat.engine_config import EngineConfig
 from policy.checkpoints import resolve_model
 from policy.child import TAIL_LINES, start_child, stop_child
@@ -49,6 +50,8 @@ class VllmEngine(Engine):
     def _complete(
         self, conversations: Sequence[Conversation], sampling: Sampling, progress: Progress
     ) -> None:
+        if not conversations:
+            return
         from policy.chat.openai_model import OpenAIModel  # the client library takes two seconds to import
 
         self._start()
@@ -58,9 +61,7 @@ class VllmEngine(Engine):
         try:
             model.complete(conversations, sampling, progress)
         except ModelError:
-            assert self._server is not None
-            with suppress(subprocess.TimeoutExpired):  # it may be about to end, after the loss of its core
-                raise self._ended(self._server.wait(timeout=2)) from None
+            self._raise_if_ended()
             raise
 
     def close(self) -> None:
@@ -94,6 +95,12 @@ class VllmEngine(Engine):
                     f"memory, {self.config.less_memory}. Last lines:\n" + "\n".join(lines)
                 )
             time.sleep(0.5)
+
+    def _raise_if_ended(self) -> None:
+        """EndedError if the server has ended, or is about to after the loss of its core."""
+        assert self._server is not None
+        with suppress(subprocess.TimeoutExpired):
+            raise EndedError(ended(self._server.wait(timeout=2)))
 
 
 def arguments(model: str, config: EngineConfig) -> list[str]:

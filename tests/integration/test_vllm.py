@@ -86,13 +86,15 @@ def test_a_server_answers_like_transformers_and_is_started_again_once(
         answers = engine.complete([other] * 9, sampled)
         assert len({answer.text for answer in answers}) > 1, "equal conversations get answers of their own"
         assert engine._server is not None
+        killed = []
 
         def kill(new) -> None:
-            os.killpg(engine._server.pid, signal.SIGKILL)
+            if not killed:
+                killed.append(engine._server.pid)
+                os.killpg(engine._server.pid, signal.SIGKILL)
 
-        with pytest.raises(ModelError, match="was killed by SIGKILL"):
-            engine.complete([other] * 9, sampled, kill)
-        assert engine.complete([other] * 9, sampled) == answers
+        assert engine.complete([other] * 9, sampled, kill) == answers
+        assert engine._server.pid != killed[0]
         with pytest.raises(ModelError, match=r"maximum context length is 1000 tokens.*lower max_tokens"):
             engine.complete([ask("x" * 990)], sampled)
     finally:
