@@ -53,8 +53,8 @@ def takes_options(form: type[Form]) -> Callable[[Callable[..., None]], Callable[
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         @wraps(command)
         def run(**values: Any) -> None:
-            given = {name: _value(field, values.pop(name)) for name, field in form.model_fields.items()}
-            command(**values, options=options_of(form, given))
+            options = {name: _value(field, values.pop(name)) for name, field in form.model_fields.items()}
+            command(**values, options=options_of(form, options))
 
         parameters = dict(inspect.signature(command).parameters)
         del parameters["options"]
@@ -73,10 +73,7 @@ def _option(field: FieldInfo) -> Any:
     """The annotation with which typer reads a field; the form checks the rest."""
     kinds = [field.annotation, get_origin(field.annotation), *get_args(field.annotation)]
     if dict in kinds:
-        text = (
-            "Any other field of the preset, as a.b=c; may be repeated. engineer.options are of engineer.name."
-        )
-        return Annotated[list[str] | None, typer.Option("--set", help=text)]
+        return Annotated[list[str] | None, typer.Option("--set", help=_SET)]
     read_as = next((kind for kind in (int, float) if kind in kinds and list not in kinds), str)
     extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
     choices: Any = extra.get("enum") or (get_args(field.annotation) if Literal in kinds else ())
