@@ -1,7 +1,7 @@
 """Size of a proposal and where it puts the data, in numbers.
 
 `config` is the config of the stage just trained, `proposed` the next one. Shares of a config are scaled to
-sum to 1; a stratum that a config does not name has share 0. Rates are those of the breakdown that the
+sum to 1; a stratum that a config does not name has share 0. Rates come from the breakdown that the
 engineer saw.
 """
 

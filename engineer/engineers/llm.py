@@ -129,9 +129,9 @@ class OpenAIOptions(Endpoint, EngineerOptions):
         unknown = sorted(set(given) - set(cls.model_fields))
         if unknown:
             # Not a ValueError: its message would show the value, which may be a key.
-            known = ", ".join(sorted(cls.model_fields))
+            names = ", ".join(sorted(cls.model_fields))
             raise ConfigError(
-                f"engineer.options of engineer 'openai': there is no {unknown[0]!r}; known are {known}, "
+                f"engineer.options of engineer 'openai': there is no {unknown[0]!r}; known are {names}, "
                 "and a key belongs in the environment"
             )
         return given

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from engineer.context import Answered, DesignContext
 from engineer.contract import Brief, Engineer, EngineerOptions
-from engineer.engineers.rules import current_parts, described, raw_config, shared_out, valid_rates
+from engineer.engineers.rules import current_parts, described, proposal_of_shares, raw_config, valid_rates
 from engineer.proposal import Proposal
 from envgen.seeds import generator
 from envgen.space import plural
@@ -52,7 +52,7 @@ def _propose_bandit(context: DesignContext, options: BanditOptions, brief: Brief
     values = updated_values(before, context.current.advantage, options.learning_rate)
     shares = softmax_shares(values, options.temperature)
     reason = f"Data by the mean absolute advantage of each {space.noun}"
-    return shared_out(context, brief, shares, reason, values=values)
+    return proposal_of_shares(context, brief, shares, reason, values=values)
 
 
 BANDIT = Engineer(_propose_bandit, BanditOptions)
@@ -81,12 +81,12 @@ def updated_posterior(
     The discounted Beta posterior of MoPPS (arXiv 2507.04632), there of a prompt, here of a stratum. One
     without answers falls back to the prior, and so is tried again.
     """
-    found = {}
+    updated = {}
     for name, counts in posterior.items():
         right, wrong = answered[name].valid, answered[name].n - answered[name].valid
-        kept = [options.keep * count + (1 - options.keep) * options.prior for count in counts]
-        found[name] = kept[0] + right, kept[1] + wrong
-    return found
+        remembered = [options.keep * count + (1 - options.keep) * options.prior for count in counts]
+        updated[name] = remembered[0] + right, remembered[1] + wrong
+    return updated
 
 
 def expected_learnability(alpha: float, beta: float) -> float:
@@ -114,7 +114,7 @@ def _propose_learnability(context: DesignContext, options: LearnabilityOptions, 
     total = sum(worth.values())
     shares = {name: value / total for name, value in worth.items()}
     reason = f"Data by p (1 - p) of each {space.noun} in training"
-    return shared_out(context, brief, shares, reason, posterior=posterior)
+    return proposal_of_shares(context, brief, shares, reason, posterior=posterior)
 
 
 LEARNABILITY = Engineer(_propose_learnability, LearnabilityOptions)
@@ -135,8 +135,8 @@ def moved_window(low: int, high: int, rates: list[float | None], options: Window
 
     As in RLVE it takes in the next level while the rate of its highest one is at least `up`, and lets go of
     the lowest ones beyond `width`; it never goes back. There each environment has levels of its own, and
-    rates are those of training; here the strata of the space, in their order, are the levels, and rates are
-    those of the validation set, which has all of them, so that several levels may be taken in a stage.
+    rates come from training; here the strata of the space, in their order, are the levels, and rates come
+    from the validation set, which has all of them, so that several levels may be taken in a stage.
     """
     while high + 1 < len(rates) and (rates[high] or 0.0) >= options.up:
         high += 1
@@ -150,8 +150,8 @@ def _propose_window(context: DesignContext, options: WindowOptions, brief: Brief
     low, high = moved_window(*before, [rates.get(name) for name in space.names], options)
     inside = space.names[low : high + 1]
     shares = {name: 1 / len(inside) if name in inside else 0.0 for name in space.names}
-    shown = described(space, {name: shares[name] for name in inside})
-    reason = f"Equal data to the {plural(space.noun)} of the window: {shown}."
+    listed = described(space, {name: shares[name] for name in inside})
+    reason = f"Equal data to the {plural(space.noun)} of the window: {listed}."
     raw = raw_config(space, current_parts(context), shares)
     return brief.proposal(context, raw, reason, state={"low": low, "high": high})
 

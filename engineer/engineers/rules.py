@@ -32,7 +32,7 @@ def raw_config(
     return {space.key: {name: {SHARE: new[name], **part.knobs} for name, part in parts.items()}}
 
 
-def share_out(
+def divided_shares(
     context: DesignContext,
     evaluated: dict[str, float],
     divide: Callable[[dict[str, float]], dict[str, float] | None],
@@ -50,7 +50,7 @@ def share_out(
     return None if divided is None else {name: share * budget for name, share in divided.items()}
 
 
-def shared_out(
+def proposal_of_shares(
     context: DesignContext, brief: Brief, shares: dict[str, float], reason: str, **state: Any
 ) -> Proposal:
     """The proposal of the current knobs with other shares, which the reason lists: `2 terms 40 %, ...`.
@@ -115,11 +115,11 @@ def frontier_shares(
 def _propose_frontier(context: DesignContext, options: FrontierOptions, brief: Brief) -> Proposal:
     """Data to the strata nearest 50 % valid; solved ones are rehearsed."""
     space, rates = context.space, valid_rates(context, context.current)
-    shares = share_out(context, rates, lambda old: frontier_shares(old, rates, options))
+    shares = divided_shares(context, rates, lambda old: frontier_shares(old, rates, options))
     if shares is None:
         reason = f"No {space.noun} is within reach and unsolved; the config is kept."
         return brief.exactly(context, context.current.config, reason)
-    return shared_out(context, brief, shares, f"Data to the {plural(space.noun)} nearest 50 % valid")
+    return proposal_of_shares(context, brief, shares, f"Data to the {plural(space.noun)} nearest 50 % valid")
 
 
 FRONTIER = Engineer(_propose_frontier, FrontierOptions)
@@ -159,11 +159,11 @@ def _propose_progress(context: DesignContext, options: ProgressOptions, brief: B
         return brief.exactly(context, current.config, reason)
     before, after = valid_rates(context, earlier), valid_rates(context, current)
     after = {name: rate for name, rate in after.items() if name in before}
-    shares = share_out(context, after, lambda old: progress_shares(before, after, options.uniform))
+    shares = divided_shares(context, after, lambda old: progress_shares(before, after, options.uniform))
     if shares is None:
         reason = "No valid rate has changed since the stage before; the config is kept."
         return brief.exactly(context, current.config, reason)
-    return shared_out(
+    return proposal_of_shares(
         context, brief, shares, f"Data to the {plural(space.noun)} whose valid rate changed most"
     )
 
@@ -172,7 +172,7 @@ PROGRESS = Engineer(_propose_progress, ProgressOptions)
 
 
 DIGITS = 6
-"""Sums of steps are rounded to so many digits, so that 0.2 + 0.1 is a level and not a little more."""
+"""Digits to which sums of steps are rounded: 0.2 + 0.1 is 0.3, which is a level."""
 
 
 class LevelsOptions(EngineerOptions):
@@ -197,10 +197,10 @@ class LevelsOptions(EngineerOptions):
 
 def _check_steps(options: LevelsOptions, space: Space, stages: int) -> None:
     """ValueError if a knob is none of the space."""
-    known = [knob.name for knob in space.knobs]
+    names = [knob.name for knob in space.knobs]
     for name in options.steps:
-        if name not in known:
-            raise ValueError(f"steps.{name}: there is no such knob; known are {', '.join(known)}")
+        if name not in names:
+            raise ValueError(f"steps.{name}: there is no such knob; known are {', '.join(names)}")
 
 
 def levelled(

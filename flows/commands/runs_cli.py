@@ -30,25 +30,25 @@ def runs(json_: JSON = False) -> None:
     """Every run in the runs folder, those of comparisons too; the one that changed last is the
     last."""
     from infra.analysis.formats import file_size, narrow
-    from infra.analysis.run_status import found_runs, run_status
+    from infra.analysis.run_status import run_directories, run_status
     from infra.config.settings import Settings
 
     folder = Settings().runs
-    found = sorted(map(run_status, found_runs(folder)), key=lambda one: one.changed)
+    statuses = sorted(map(run_status, run_directories(folder)), key=lambda one: one.changed)
     if json_:
-        return print_json(found)
-    if not found:
+        return print_json(statuses)
+    if not statuses:
         return say(f"{folder}: no run there yet; 'envwright run micro' makes one in a minute")
     table = plain_table(*COLUMNS)
     for column in table.columns:
         column.no_wrap = True
-    for one in found:
+    for one in statuses:
         stages = f"{one.done} of {one.stages}" if one.stages else ""
         rate, size = narrow(one.valid), file_size(one.size)
         cells = (one.name, one.preset, one.engineer, stages, one.state, rate, _age(one), size)
         table.add_row(*map(printable, cells))
     print_whole(table, SPARED)
-    for one in found:
+    for one in statuses:
         if one.reason:
             say(f"{one.name}: {one.reason}")
 

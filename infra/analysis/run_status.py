@@ -102,7 +102,7 @@ def run_name(directory: Path) -> str:
     return str(path.relative_to(runs)) if path.is_relative_to(runs) else str(path)
 
 
-def found_runs(folder: Path) -> Iterator[Path]:
+def run_directories(folder: Path) -> Iterator[Path]:
     """Yield the directories of runs in a folder and in the comparisons there, sorted."""
     for path in _folders(folder):
         runs = [path] if _is_run(path) else filter(_is_run, _folders(path))

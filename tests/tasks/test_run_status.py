@@ -15,7 +15,7 @@ from support.envwright_command import ENVWRIGHT, environment
 from typer.testing import CliRunner
 
 from flows.cli import app
-from infra.analysis.run_status import RunState, found_runs, run_detail, run_status
+from infra.analysis.run_status import RunState, run_detail, run_directories, run_status
 from infra.runs.lock import exclusive, holder
 from infra.runs.next_config import decided, store_decision
 from infra.runs.progress import kept_log
@@ -89,7 +89,7 @@ def test_runs_lists_those_of_comparisons_too_and_the_last_changed_last(folder: P
     shown = said("runs")
     assert "1 of 2" in shown
     assert "2 of 2" in shown
-    assert list(found_runs(folder)) == [folder / "compare-micro" / "random-s0", folder / "old"]
+    assert list(run_directories(folder)) == [folder / "compare-micro" / "random-s0", folder / "old"]
     assert said("status", "compare-micro/random-s0").startswith("compare-micro/random-s0: finished")
 
 
