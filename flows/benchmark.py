@@ -3,7 +3,7 @@
 from prefect import flow
 from prefect.runtime import flow_run
 
-from flows.benchmark_parameters import USUAL_BENCHMARK, BenchmarkOptions, chosen_benchmark
+from flows.parameters import USUAL_BENCHMARK, BenchmarkOptions, chosen_benchmark
 from infra.analysis.benchmark.results import BenchmarkResults
 from infra.analysis.benchmark.spec import benchmark_directory
 from infra.runs.lock import exclusive

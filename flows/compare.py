@@ -13,7 +13,7 @@ from prefect.runtime import flow_run
 
 from envgen.errors import ChildError, RunDirectoryError
 from flows.compare_processes import Processes, shares_of_gpus
-from flows.compare_runs import Curriculum, FlowRuns, pools_for
+from flows.compare_runs import FlowRuns, pool_for
 from flows.parameters import USUAL_COMPARISON, ComparisonOptions, Jobs, PresetChoice, chosen_comparison
 from infra.analysis.formats import duration
 from infra.analysis.gather import finished
@@ -56,20 +56,18 @@ def compare(
             else one. In processes of this machine they share the cores, and each gets different GPUs while
             there are enough.
     """
-    return run_comparison(chosen_comparison(preset, name, options), jobs)
-
-
-def run_comparison(spec: ComparisonSpec, jobs: Jobs | None = None) -> ComparisonResults:
-    """The curricula of a comparison, `jobs` at a time; inside a flow run. ChildError if one fails."""
-    directory, pools = Settings().run_directory(spec.name), pools_for(spec)
-    jobs = jobs if pools else jobs or 1  # None: the workers decide
-    shares = None if pools else shares_of_gpus(map(spec.preset_of, spec.children), jobs or 1)
+    spec = chosen_comparison(preset, name, options)
+    directory, pool = Settings().run_directory(spec.name), pool_for(spec.preset.name)
+    if pool is None:
+        jobs = jobs or 1  # otherwise the workers decide
+    shares = shares_of_gpus(spec.preset, jobs or 1) if pool is None else None
     with exclusive(directory):
         whole = open_comparison(directory, spec)
         record = open_record(directory, whole)
         above = {"ENVWRIGHT_PARENT_RUN": record} if record else {}
-        where = Processes(directory, jobs or 1, shares, above) if shares else pools or {}
-        wanted = [child for child in whole.children if child in spec.children]
+        where = Processes(directory, jobs or 1, shares, above) if shares else pool or ""
+        names = {child.name for child in spec.children}
+        wanted = [child for child in whole.children if child.name in names]
         results = _run_all(directory, whole, wanted, FlowRuns(directory, where, above), jobs)
     _complain(results, wanted)
     return results
@@ -90,7 +88,7 @@ def _run_all(
     directory: Path, spec: ComparisonSpec, wanted: list[Child], runs: FlowRuns, jobs: int | None
 ) -> ComparisonResults:
     """Run what is left, `jobs` at a time, or as many as the workers take."""
-    todo = _todo(directory, spec, wanted)
+    todo = _todo(directory, wanted)
     done, at_a_time = len(wanted) - len(todo), min(jobs, max(1, len(todo))) if jobs else None
     how = f"; {at_a_time} at a time" if at_a_time else ""
     log.info("%d curricula, %d of them finished already%s", len(wanted), done, how)
@@ -99,13 +97,9 @@ def _run_all(
     for child in todo:
         failures.pop(child.name, None)
 
-    left = _seconds_left(directory, spec, todo, at_a_time) if at_a_time else None
+    left = _seconds_left(directory, todo, at_a_time) if at_a_time else None
     if left is not None:
         log.info("stage 0 is there; about %s left", duration(left))
-
-    def start(child: Child) -> None:
-        preset, root = spec.preset_of(child), spec.root(child.seed)
-        runs.run(Curriculum(name=child.name, title=child.title, preset=preset, root=root))
 
     def ended(child: Child, error: BaseException | None, stands: str) -> None:
         if error is None:
@@ -115,25 +109,22 @@ def _run_all(
             log.error("%s: failed, %s: %s", child.title, stands, failures[child.name])
         publish_comparison(directory, spec, failures)
 
-    run_each(todo, jobs, start, ended, runs.stop)
+    run_each(todo, jobs, runs.run, ended, runs.stop)
     return publish_comparison(directory, spec, failures, last=True)
 
 
-def _seconds_left(directory: Path, spec: ComparisonSpec, todo: list[Child], at_a_time: int) -> float | None:
+def _seconds_left(directory: Path, todo: list[Child], at_a_time: int) -> float | None:
     """Seconds that curricula take if each of their stages takes as long as the shared stage 0 that it goes on
     from; None if none is left."""
-    if not todo:
-        return None
     left = 0.0
     for child in todo:
-        own, root = Run(directory=directory / child.name), Run(directory=directory / spec.root(child.seed))
+        own, root = Run(directory=directory / child.name), Run(directory=directory / child.root)
         try:
             done = len(own.results.stages) if own.has(Run.results) else 1
         except RunDirectoryError:  # the curriculum's own run mends or names what is damaged
             done = 1
         if root.has(Run.results):
-            stage = sum(root.results.stages[0].seconds.values())
-            left += stage * max(0, spec.preset_of(child).stages - done)
+            left += sum(root.results.stages[0].seconds.values()) * max(0, child.preset.stages - done)
     return left / at_a_time or None
 
 
@@ -142,26 +133,25 @@ def _run_roots(
 ) -> None:
     """Train every shared stage 0 that a curriculum which is not there yet goes on from."""
     errors = list[BaseException]()
-    needed = {spec.root(child.seed) for child in todo if not (directory / child.name).exists()}
+    needed = {child.root for child in todo if not (directory / child.name).exists()}
     roots = [
-        Curriculum(name=name, title=f"stage 0, {name}", preset=preset)
-        for name, preset in spec.roots.items()
-        if name in needed and not finished(directory / name, preset)
+        root
+        for root in spec.roots
+        if root.name in needed and not finished(directory / root.name, root.preset)
     ]
     run_each(roots, jobs, runs.run, lambda _, error, __: errors.extend([error] if error else []), runs.stop)
     if errors:
         raise errors[0]
 
 
-def _todo(directory: Path, spec: ComparisonSpec, wanted: list[Child]) -> list[Child]:
+def _todo(directory: Path, wanted: list[Child]) -> list[Child]:
     """The children that are not finished, and those whose record was lost: their steps are done, so that they
     only record."""
-
-    def left(child: Child) -> bool:
-        there = directory / child.name
-        return not finished(there, spec.preset_of(child)) or not is_logged(there)
-
-    return list(filter(left, wanted))
+    return [
+        child
+        for child in wanted
+        if not finished(directory / child.name, child.preset) or not is_logged(directory / child.name)
+    ]
 
 
 def run_each(

@@ -1,7 +1,7 @@
 """Processes that run curricula of a comparison here, among which cores and GPUs are shared out."""
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from subprocess import DEVNULL, STDOUT, Popen
@@ -63,13 +63,12 @@ def last_words(path: Path, code: int) -> str:
     return f"its process {ended(code)}; last lines:\n" + "\n".join(lines)[-2000:]
 
 
-def shares_of_gpus(presets: Iterable[Preset], jobs: int) -> Shares:
-    """The GPUs that can be seen, dealt out to curricula of these presets, `jobs` at a time.
+def shares_of_gpus(preset: Preset, jobs: int) -> Shares:
+    """The GPUs that can be seen, dealt out to curricula of a preset, `jobs` at a time.
 
     Says so where some have to share; ConfigError if there are too few for one of them.
     """
-    needed = max((gpus_needed(preset) for preset in presets), default=1)
-    shares = Shares(visible_devices(), jobs, needed)
+    shares = Shares(visible_devices(), jobs, gpus_needed(preset))
     if shares.shared:
         log.warning(
             "%d curricula at a time share the GPUs %s; if memory does not suffice, lower --jobs to %d",

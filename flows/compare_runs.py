@@ -1,5 +1,5 @@
-"""The curricula of a comparison as flow runs: of the deployments `curriculum/<preset>`, which the workers of
-their work pools take, or in processes of this machine."""
+"""The curricula of a comparison as flow runs: of the deployment `curriculum/<preset>`, which the workers of
+its work pool take, or in processes of this machine."""
 
 import threading
 import time
@@ -23,13 +23,11 @@ from prefect.states import Crashed, Pending, Scheduled, State
 from prefect.utilities.urls import url_for
 
 from envgen.errors import ChildError, RunDirectoryError
-from envgen.frozen import Frozen
 from flows.compare_processes import Processes, last_words, output_of
 from flows.curriculum import curriculum
 from flows.parameters import Membership
 from infra.analysis.gather import finished
-from infra.analysis.spec import ComparisonSpec
-from infra.config.preset import Preset
+from infra.analysis.spec import Child
 from infra.runs.progress import new_lines
 from infra.runs.run import Run
 from infra.serving.reaper import TAG
@@ -46,38 +44,21 @@ OUTAGE = 600.0
 """Seconds that the server may be silent."""
 
 
-class Curriculum(Frozen):
-    """A curriculum of a comparison, or a stage 0 that some share."""
-
-    name: str
-    """Of its run directory in that of the comparison."""
-    title: str
-    """What it is called in logs."""
-    preset: Preset
-    root: str = ""
-    """The run there whose stage 0 it starts from."""
-
-
-def pools_for(spec: ComparisonSpec) -> dict[str, str] | None:
-    """Preset -> work pool of its deployment, if the Prefect server that is configured has one for each preset
-    of a comparison; None if its curricula are to run here."""
+def pool_for(preset: str) -> str | None:
+    """Return the work pool of the deployment of a preset on the Prefect server that is configured; None if
+    there is none, so that curricula run here."""
     if not PREFECT_API_URL.value():
         return None
-    presets = [*map(spec.preset_of, spec.children), *spec.roots.values()]
-    pools = {}
     with get_client(sync_client=True) as client:
-        for name in sorted({preset.name for preset in presets}):
-            try:
-                pools[name] = client.read_deployment_by_name(f"curriculum/{name}").work_pool_name or ""
-            except ObjectNotFound:
-                log.warning(
-                    "the Prefect server has no deployment curriculum/%s: the curricula run here, as"
-                    " processes; to give them to workers, name it in prefect.yaml and run prefect deploy"
-                    " --all",
-                    name,
-                )
-                return None
-    return pools
+        try:
+            return client.read_deployment_by_name(f"curriculum/{preset}").work_pool_name or ""
+        except ObjectNotFound:
+            log.warning(
+                "the Prefect server has no deployment curriculum/%s: the curricula run here, as processes; to"
+                " give them to workers, name it in prefect.yaml and run prefect deploy --all",
+                preset,
+            )
+            return None
 
 
 class FlowRuns:
@@ -86,17 +67,17 @@ class FlowRuns:
     def __init__(
         self,
         directory: Path,
-        where: Processes | Mapping[str, str],
+        where: Processes | str,
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        """Runs in processes of this machine, or on the work pools of their presets; there `environment` is
+        """Runs in processes of this machine, or on the work pool of their deployment; there `environment` is
         added to that of the workers."""
         self.directory, self.where = directory, where
         self._variables = {"env": dict(environment)} if environment else None
         self._lock, self._stopped = threading.Lock(), threading.Event()
-        self._looked, self._told = dict[str, float](), dict[str, str]()
+        self._looked, self._told = float("-inf"), ""
 
-    def run(self, child: Curriculum) -> None:
+    def run(self, child: Child) -> None:
         """Have one curriculum run to its end; ChildError if it fails. One that is under way on a worker is
         awaited instead."""
         directory, tag = self.directory / child.name, f"{self.directory.name}/{child.name}"
@@ -122,7 +103,7 @@ class FlowRuns:
         """Wait for no run any more; what the workers do goes on, processes of this machine end."""
         self._stopped.set()
 
-    def _run(self, client: SyncPrefectClient, child: Curriculum, tag: str, key: str) -> None:
+    def _run(self, client: SyncPrefectClient, child: Child, tag: str, key: str) -> None:
         """Start a curriculum and await its end; comparisons that start it with one key get the same run."""
         # As text: PostgreSQL sorts the keys of an object, and their order decides the validation set.
         membership = Membership(folder=self.directory.name, root=child.root).model_dump()
@@ -146,9 +127,7 @@ class FlowRuns:
         log.info("%s: a run of %s, %s", child.title, deployment, address(made.id))
         return self._wait(client, made.id, child)
 
-    def _wait(
-        self, client: SyncPrefectClient, run: UUID, child: Curriculum, process: Popen | None = None
-    ) -> None:
+    def _wait(self, client: SyncPrefectClient, run: UUID, child: Child, process: Popen | None = None) -> None:
         """Wait for the end of a flow run, and tell what it says meanwhile; ChildError if it is no good one. A
         run on a worker that crashed is scheduled again if nobody else does that."""
         files = Run(directory=self.directory / child.name)
@@ -179,7 +158,7 @@ class FlowRuns:
             log.warning("%s: %s goes on; %s", child.title, address(run), how)
         raise ChildError(f"{address(run)} is not waited for any more")
 
-    def _look(self, client: SyncPrefectClient, run: UUID, child: Curriculum, ended: Popen | None) -> State:
+    def _look(self, client: SyncPrefectClient, run: UUID, child: Child, ended: Popen | None) -> State:
         """The state of a flow run; that of one whose process `ended` without a word is corrected."""
         state = client.read_flow_run(run).state or Pending()
         if isinstance(self.where, Processes):
@@ -189,7 +168,7 @@ class FlowRuns:
                 )
                 client.set_flow_run_state(run, state, force=True)
         elif state.is_scheduled():
-            self._look_for_workers(client, self.where[child.preset.name])
+            self._look_for_workers(client, self.where)
         elif state.is_crashed() and _crashes(client, run) <= CRASHES:
             log.warning("%s: %s; scheduled again", child.title, state.message)
             later = datetime.now(UTC) + GRACE
@@ -201,9 +180,9 @@ class FlowRuns:
         """Say once if nobody takes runs from a work pool, and what to do."""
         now = time.monotonic()
         with self._lock:
-            if not pool or now - self._looked.get(pool, -LOOK_AT_POOL) < LOOK_AT_POOL:
+            if not pool or now - self._looked < LOOK_AT_POOL:
                 return
-            self._looked[pool] = now
+            self._looked = now
             status, problem = client.read_work_pool(pool).status, ""
             if status == WorkPoolStatus.PAUSED:
                 problem = f"is paused, so that curricula wait: prefect work-pool resume {pool}"
@@ -212,12 +191,12 @@ class FlowRuns:
                     "has no worker online, so that curricula wait for one; start it where they are to run:"
                     f" prefect worker start --pool {pool}"
                 )
-            if problem and problem != self._told.get(pool):
+            if problem and problem != self._told:
                 log.warning("work pool %s %s", pool, problem)
-            self._told[pool] = problem
+            self._told = problem
 
 
-def _linked(client: SyncPrefectClient, child: Curriculum, name: str, parameters: dict[str, Any]) -> FlowRun:
+def _linked(client: SyncPrefectClient, child: Child, name: str, parameters: dict[str, Any]) -> FlowRun:
     """A new flow run of a curriculum below this flow run, for a process of this machine."""
     task_run = client.create_task_run(
         Task(name=child.title, fn=curriculum.fn),

@@ -86,4 +86,6 @@ def _value(field: FieldInfo, text: Any) -> Any:
     """What a field is given as on the command line; None if it is not."""
     if text is None or get_origin(field.annotation) not in (list, dict):
         return text
-    return text.split(",") if isinstance(text, str) else dict(map(parse_override, text)) or None
+    if isinstance(text, str):
+        return [item.strip() for item in text.split(",")]
+    return dict(map(parse_override, text)) or None

@@ -14,11 +14,13 @@ from engineer.engineers.registry import known_engineers
 from engineer.gate import Gate
 from envgen.frozen import Frozen
 from flows.forms import OptionsForm
+from infra.analysis.benchmark.spec import BenchmarkSpec, planned
 from infra.analysis.spec import ComparisonSpec, Stage0, plan
 from infra.config.preset import Preset, load_preset, shipped_presets
 from infra.config.settings import Settings, checked_name
 from infra.runs.run import default_name
-from policy.checkpoints import check_model
+from policy.chat.engine_config import EngineConfig
+from policy.checkpoints import check_hub, check_model
 
 _VARIANTS: JsonDict = {"enum": list(VARIANTS)}
 _FIELDS = {"engineer": "name"}
@@ -132,14 +134,43 @@ def chosen_comparison(preset: str, name: str, options: ComparisonOptions) -> Com
     is wrong."""
     spec = plan(
         preset,
-        ",".join(options.engineers),
-        ",".join(map(str, options.seeds)),
-        variants=",".join(options.variants) or None,
+        options.engineers,
+        options.seeds,
+        variants=options.variants,
         stages=options.stages if "stages" in options.model_fields_set else None,
         settings=options.settings,
-        name=name or None,
+        name=name,
         stage_0=options.stage_0,
-        registration=Path(options.registration) if options.registration else None,
+        registration=options.registration,
     )
     check_model(spec.preset.model)
+    return spec
+
+
+class BenchmarkOptions(OptionsForm, EngineConfig):
+    """How a model is asked; an endpoint has an engine of its own."""
+
+    model_config = ConfigDict(title="Benchmark")
+    preset: str = ""
+    """Answer the validation set of this preset instead of the benchmark suite."""
+    style: str | None = None
+    """Prompt style, as compact, in which the tiny policy was taught; left out, the context of a checkpoint
+    decides."""
+    answer_tokens: int | None = Field(default=None, ge=8, le=100_000)
+    """Longest answer: 8,192, or 128 in the compact style, if left out."""
+    limit: int | None = Field(default=None, ge=1)
+    """Largest number of instances of each group; all if left out."""
+
+
+USUAL_BENCHMARK = BenchmarkOptions()
+
+
+def chosen_benchmark(model: str, data: str, options: BenchmarkOptions) -> BenchmarkSpec:
+    """The benchmark that is asked for; ConfigError or ModelError says what is wrong."""
+    chosen = {name: value for name, value in options.model_dump().items() if value is not None}
+    engine = {name: chosen.pop(name) for name in EngineConfig.model_fields if name in chosen}
+    spec = planned(BenchmarkSpec(model=model, data=data, engine=EngineConfig(**engine), **chosen))
+    if not spec.endpoint:
+        check_model(spec.model)
+        check_hub(spec.model)
     return spec

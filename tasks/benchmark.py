@@ -25,16 +25,10 @@ from tasks.run import Throttle, engine, log, reporting, task_options
 
 @task(**task_options("benchmark"))
 def answer_all(directory: Path, spec: BenchmarkSpec) -> BenchmarkResults:
-    """Claim a directory for a benchmark, and answer it there; RunDirectoryError if another one is there."""
-    items = read_benchmark(spec)
+    """Write the rollouts of a model on the items of a benchmark, unless they are there; breakdown and scores
+    follow from them. RunDirectoryError if the directory belongs to another benchmark."""
+    items, endpoint = read_benchmark(spec), spec.endpoint
     open_benchmark(directory, spec)
-    return answer_items(directory, spec, items)
-
-
-def answer_items(directory: Path, spec: BenchmarkSpec, items: list[Item]) -> BenchmarkResults:
-    """Write the rollouts of a model on the items of a benchmark, found if they are there, wherever model and
-    data were then; breakdown and scores follow from them."""
-    endpoint = spec.endpoint
     source = spec.model if endpoint else resolve_model(spec.model)
     identity, data = source if endpoint else policy_identity(source), _data_key(spec, items)
     decides = {**spec.decides, "model": identity, "data": data}
@@ -45,21 +39,21 @@ def answer_items(directory: Path, spec: BenchmarkSpec, items: list[Item]) -> Ben
         asked = {"model": identity, **({} if endpoint else spec.engine.decides)}
         _answer(KeptAnswers(model, files.partial, asked), items, spec, files)
 
-    def judged_by() -> dict[str, str]:
-        return {"code": code_version()}
-
-    outputs = (Evaluation.rollouts.name, Evaluation.breakdown.name)
-    kept = files.partial.name
-    record = run_step(directory, "benchmark", decides, outputs, body, kept=kept, facts=judged_by)
+    record = run_step(
+        directory,
+        "benchmark",
+        decides,
+        outputs=(Evaluation.rollouts.name, Evaluation.breakdown.name),
+        body=body,
+        kept=files.partial.name,
+        facts=lambda: {"code": code_version()},
+    )
     asked = Asked(
-        model=spec.model,
+        **spec.model_dump(include={"model", "limit", "style", "answer_tokens"}),
         model_identity=identity,
         data=spec.asks,
         data_digest=data if isinstance(data, str) else digest(data),
         family=spec.family,
-        limit=spec.limit,
-        style=spec.style,
-        answer_tokens=spec.answer_tokens,
         engine=None if endpoint else spec.engine,
         code=record.facts.get("code", code_version()),
     )

@@ -6,9 +6,9 @@ import typer
 from rich.console import Console
 
 from envgen.terminal import console, say
-from flows.benchmark_parameters import BenchmarkOptions, chosen_benchmark
 from flows.commands.terminal import JSON, print_json, start_orchestrator
 from flows.forms import takes_options
+from flows.parameters import BenchmarkOptions, chosen_benchmark
 
 commands = typer.Typer()
 

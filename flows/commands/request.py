@@ -3,21 +3,54 @@
 from rich.console import Console
 
 from envgen.errors import ConfigError
+from envgen.frozen import Frozen
 from envgen.terminal import say
 from envgen.yaml_files import dump_yaml
 from flows.commands.terminal import print_json
 from infra.analysis.spec import ComparisonSpec
 from infra.config.preset import Preset
-from infra.config.workload import Work, run_work, stage_work
 from policy.checkpoints import resolve_model
 from policy.grpo.check import plan_training
 from policy.grpo.launch import INSTALL, missing_packages
+from policy.grpo.train_spec import answer_tokens, group_size
 
 MOST = 2_000_000_000
 """Tokens, generated and trained on, that need no --yes. The largest preset that is shipped asks for 1.7
 billion."""
+CHARACTERS = 3
+"""Characters of a token of a prompt, where the tokenizer is not on this machine."""
 PACE = 10_000
 """Tokens a second of the example in hours; the pace of a machine is unknown before it runs."""
+
+
+class Work(Frozen):
+    """Completions of a request, about: each has half of its longest length. The engineer's are left out."""
+
+    completions: int
+    generated: int
+    """Tokens of the completions."""
+    trained: int
+    """Tokens of prompts and completions that are trained on."""
+
+
+def work_of(preset: Preset, stages: int, runs: int = 1) -> Work:
+    """Return the work of `stages` stages, and of evaluating the base policy once in each of `runs` runs."""
+    evaluations = stages + runs
+    instances = sum(count for _, _, count in preset.validation.parts(preset.space))
+    prompt = preset.prompt_tokens() or len(preset.task.longest_prompt(preset.prompt_style)) // CHARACTERS
+    length = answer_tokens(preset.trl) // 2
+    completions = stages * round(preset.instances * preset.epochs) * group_size(preset.trl)
+    return Work(
+        completions=completions + evaluations * instances,
+        generated=completions * length + evaluations * (instances * preset.max_answer_tokens // 2),
+        trained=completions * (prompt + length) * int(preset.trl.get("num_iterations") or 1),
+    )
+
+
+def work_of_comparison(spec: ComparisonSpec) -> Work:
+    """Return the work of a comparison; a stage 0 that runs share is done once."""
+    shared = len(spec.roots)
+    return work_of(spec.preset, shared + len(spec.children) * (spec.preset.stages - 1), shared)
 
 
 def sentence(work: Work) -> str:
@@ -39,24 +72,13 @@ def announce(work: Work, yes: bool) -> None:
         raise ConfigError(f"{tokens:,} tokens: takes long; {remedy}")
 
 
-def work_of(spec: ComparisonSpec) -> Work:
-    """Return the work of a comparison; a stage 0 that runs share is done once."""
-    work = Work(completions=0, generated=0)
-    for preset in spec.roots.values():
-        work += run_work(preset)
-    for child in spec.children:
-        preset = spec.preset_of(child)
-        work += stage_work(preset).times(preset.stages - 1)
-    return work
-
-
 def show_dry_run(preset: Preset, console: Console, json_: bool = False) -> None:
     """Print the preset, what the installed TRL makes of its options, and its tokens.
 
     ConfigError if TRL refuses an option; ModelError if there is no such checkpoint.
     """
     resolve_model(preset.model)
-    plan, work = plan_training(preset.check_spec()), run_work(preset)
+    plan, work = plan_training(preset.check_spec()), work_of(preset, preset.stages)
     resolved = preset.model_copy(update={"engineer": preset.effective_engineer()})
     if json_:
         return print_json({"preset": resolved, "training": plan, "work": work})

@@ -71,11 +71,10 @@ def run(
 
 def _go(run: "RunRef", preset: str, name: str, given: CurriculumOptions, yes: bool, json_: bool) -> None:
     """Run the curriculum to its end or to where a person has to decide."""
-    from flows.commands.request import announce
-    from infra.config.workload import run_work
+    from flows.commands.request import announce, work_of
     from policy.checkpoints import check_hub
 
-    announce(run_work(run.preset), yes)
+    announce(work_of(run.preset, run.preset.stages), yes)
     check_hub(run.preset.model)
     start_orchestrator()
     from flows.curriculum import curriculum
@@ -115,7 +114,7 @@ def compare(
 ) -> None:
     """Engineer variants side by side from a shared stage 0, with intervals; the same command continues, and
     may add some."""
-    from flows.commands.request import announce, work_of
+    from flows.commands.request import announce, work_of_comparison
     from infra.analysis.results import read_comparison_results
     from policy.checkpoints import check_hub
 
@@ -127,7 +126,7 @@ def compare(
         highlight=False,
         soft_wrap=True,
     )
-    announce(work_of(spec), yes)
+    announce(work_of_comparison(spec), yes)
     check_hub(spec.preset.model)
     start_orchestrator()
     from flows.commands.tables import SPARED, comparison_table

@@ -99,19 +99,17 @@ def _read(run: Run, results: CurriculumResults) -> Finished:
 
 def gather(directory: Path, spec: ComparisonSpec, failures: Mapping[str, str]) -> ComparisonResults:
     """Return everything the comparison has shown so far. `failures`: name of a child -> why it failed."""
-    children = {
-        child.name: finished(directory / child.name, spec.preset_of(child)) for child in spec.children
-    }
-    complete = [child for child in children.values() if child]
-    if len({child.ids for child in complete}) > 1:
+    children = [(child, finished(directory / child.name, child.preset)) for child in spec.children]
+    complete = [run for _, run in children if run]
+    if len({run.ids for run in complete}) > 1:
         raise DataError(
             f"{directory}: the curricula were evaluated on different instances, so that they cannot be "
             "compared; move the directory away"
         )
     runs: dict[str, dict[int, Finished]] = {arm.label: {} for arm in spec.arms}
-    for child in spec.children:
-        if run := children[child.name]:
-            runs[child.arm.label][child.seed] = run
+    for child, run in children:
+        if run:
+            runs[child.arm][child.preset.seed] = run
     baselines = {name: runs[name] for name in BASELINES if name in runs}
     pairs = {(arm, minus): against(runs[arm], runs[minus]) for arm, minus in combinations(runs, 2)}
     return ComparisonResults(
@@ -124,7 +122,7 @@ def gather(directory: Path, spec: ComparisonSpec, failures: Mapping[str, str]) -
         stage_0=spec.stage_0,
         stage0_seed=spec.preset.seed,
         arms=tuple(arm_result(arm, runs[arm.label], baselines) for arm in spec.arms),
-        children=tuple(_child(child, bool(children[child.name]), failures) for child in spec.children),
+        children=tuple(_child(child, run, failures) for child, run in children),
         pairs=tuple(
             Pair(arm=arm, minus=minus, valid=both.valid) for (arm, minus), both in pairs.items() if both
         ),
@@ -135,7 +133,7 @@ def gather(directory: Path, spec: ComparisonSpec, failures: Mapping[str, str]) -
 
 def _made(directory: Path, spec: ComparisonSpec, complete: list[Finished]) -> Made:
     """Return what all curricula took, with the stages 0 that they share once."""
-    roots = [Run(directory=directory / name) for name in spec.roots]
+    roots = [Run(directory=directory / root.name) for root in spec.roots]
     shared = [root.results.made for root in roots if root.has(Run.results)]
     whole = Made.together([*(run.made for run in complete), *shared])
     seconds = sum(run.seconds for run in complete) + sum(made.seconds for made in shared)
@@ -143,10 +141,10 @@ def _made(directory: Path, spec: ComparisonSpec, complete: list[Finished]) -> Ma
     return whole.model_copy(update={"seconds": seconds, "tokens": tokens})
 
 
-def _child(child: Child, done: bool, failures: Mapping[str, str]) -> ChildResult:
-    reason = "" if done else failures.get(child.name, "")
-    state = State.FINISHED if done else State.FAILED if reason else State.WAITING
-    return ChildResult(arm=child.arm.label, seed=child.seed, state=state, reason=reason)
+def _child(child: Child, run: Finished | None, failures: Mapping[str, str]) -> ChildResult:
+    reason = "" if run else failures.get(child.name, "")
+    state = State.FINISHED if run else State.FAILED if reason else State.WAITING
+    return ChildResult(arm=child.arm, seed=child.preset.seed, state=state, reason=reason)
 
 
 def arm_result(arm: Arm, runs: Runs, baselines: Mapping[str, Runs]) -> ArmResult:

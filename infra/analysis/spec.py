@@ -8,7 +8,7 @@ is to have its own.
 import difflib
 import shlex
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -60,29 +60,42 @@ class ComparisonSpec(Frozen):
 
     @property
     def children(self) -> list["Child"]:
-        """Every arm with every seed, one seed after the other, so that a cut-off comparison is a fair one."""
-        return [Child(arm=arm, seed=seed) for seed in self.seeds for arm in self.arms]
-
-    def preset_of(self, child: "Child") -> Preset:
-        """The preset of a child's curriculum; ConfigError if its engineer refuses it."""
-        arm, root = child.arm, self.preset.seed if self.stage_0 == "one" else child.seed
-        preset = _designed(self.preset, arm.engineer, arm.variant, self.preset.stages)
-        return preset.model_copy(update={"seed": child.seed, "stage0_seed": root})
-
-    def root(self, seed: int) -> str:
-        """The run directory whose stage 0 a seed goes on from."""
-        return SHARED if self.stage_0 == "one" else f"{SHARED}-s{seed}"
+        """Every arm with every seed, one seed after the other, so that a cut-off comparison is a fair one;
+        ConfigError if an engineer refuses the preset."""
+        presets = {
+            arm.label: _designed(self.preset, arm.engineer, arm.variant, self.preset.stages)
+            for arm in self.arms
+        }
+        return [
+            Child(
+                name=f"{label}-s{seed}",
+                title=f"{label} · seed {seed}",
+                preset=preset.model_copy(update={"seed": seed, "stage0_seed": root_seed}),
+                arm=label,
+                root=root,
+            )
+            for seed in self.seeds
+            for root, root_seed in [self._root(seed)]
+            for label, preset in presets.items()
+        ]
 
     @property
-    def roots(self) -> dict[str, Preset]:
-        """Run directory of a shared stage 0 -> its preset: that stage only, without a gate."""
+    def roots(self) -> list["Child"]:
+        """Every stage 0 that curricula share: a run of that stage only, without a gate."""
         preset = _designed(self.preset, "fixed", self.preset.engineer.variant, 1)
-        fixed = preset.engineer.model_copy(update={"gate": "off"})
-        seeds = [self.preset.seed] if self.stage_0 == "one" else self.seeds
-        return {
-            self.root(seed): preset.model_copy(update={"engineer": fixed, "seed": seed, "stage0_seed": seed})
-            for seed in seeds
-        }
+        engineer = preset.engineer.model_copy(update={"gate": "off"})
+        return [
+            Child(
+                name=name,
+                title=f"stage 0, {name}",
+                preset=preset.model_copy(update={"engineer": engineer, "seed": seed, "stage0_seed": seed}),
+            )
+            for name, seed in dict.fromkeys(map(self._root, self.seeds))
+        ]
+
+    def _root(self, seed: int) -> tuple[str, int]:
+        """Return run directory and seed of the stage 0 that the curricula of a seed go on from."""
+        return (SHARED, self.preset.seed) if self.stage_0 == "one" else (f"{SHARED}-s{seed}", seed)
 
 
 def _designed(preset: Preset, engineer: str, variant: str, stages: int) -> Preset:
@@ -93,56 +106,55 @@ def _designed(preset: Preset, engineer: str, variant: str, stages: int) -> Prese
 
 
 class Child(Frozen):
-    """One curriculum of a comparison."""
+    """One curriculum of a comparison, or a stage 0 that some of them share."""
 
-    arm: Arm
-    seed: int
-
-    @property
-    def name(self) -> str:
-        """Name of its run directory, which its answers are kept under."""
-        return f"{self.arm.label}-s{self.seed}"
-
-    @property
-    def title(self) -> str:
-        """What it is called in logs."""
-        return f"{self.arm.label} · seed {self.seed}"
+    name: str
+    """Of its run directory in the directory of the comparison."""
+    title: str
+    """Name in logs."""
+    preset: Preset
+    arm: str = ""
+    """Label of its arm; empty for a shared stage 0."""
+    root: str = ""
+    """The run whose stage 0 it goes on from; empty for a shared stage 0."""
 
 
 def plan(
     preset: str,
-    engineers: str,
-    seeds: str,
+    engineers: Sequence[str],
+    seeds: Sequence[int],
     *,
-    variants: str | None = None,
+    variants: Sequence[str] = (),
     stages: int | None = None,
     settings: Mapping[str, Any] | None = None,
-    name: str | None = None,
+    name: str = "",
     stage_0: Stage0 = "one",
-    registration: Path | None = None,
+    registration: str = "",
 ) -> ComparisonSpec:
-    """Return the comparison that a command line asks for, all curricula checked; ConfigError otherwise.
+    """Return the comparison that is asked for, all curricula checked; ConfigError otherwise.
 
-    `registration` is a text file, whose digest is kept."""
+    `engineers` are names, as `random`, or names with a context variant, as `checkpoint:V1`; `registration` is
+    a text file, whose digest is kept."""
     overrides = dict(settings or {}) | ({} if stages is None else {"stages": stages})
     for field in {"seed", "stage0_seed"} & set(overrides):
         raise ConfigError(f"--set {field}: a comparison sets it for each curriculum; use --seeds")
-    numbers = given_seeds(seeds)
-    base = load_preset(preset, overrides | {"seed": numbers[0]})
+    if len(set(seeds)) < len(seeds):
+        raise ConfigError(f"--seeds {','.join(map(str, seeds))}: a seed is named twice; name each once")
+    base = load_preset(preset, overrides | {"seed": seeds[0]})
     if base.approval == "required":
         raise ConfigError(
             f"approval: {base.approval} asks a person before each stage, which a comparison cannot; "
             "use --set approval=none"
         )
-    if registration and not registration.is_file():
+    if registration and not Path(registration).is_file():
         expected = "expected a text that says what is expected"
         raise ConfigError(f"--registration {registration}: no such file; {expected}")
-    held = {"file": str(registration), "sha256": file_digest(registration)} if registration else {}
+    held = {"file": registration, "sha256": file_digest(Path(registration))} if registration else {}
     spec = ComparisonSpec(
         name=name or f"compare-{base.name}",
         preset=base,
-        arms=tuple(_arms(engineers, variants, base.engineer.variant)),
-        seeds=tuple(numbers),
+        arms=tuple(_arms(engineers, variants or [base.engineer.variant])),
+        seeds=tuple(seeds),
         stage_0=stage_0,
         registration=held,
     )
@@ -154,7 +166,7 @@ def _check(spec: ComparisonSpec) -> None:
     """Refuse a comparison of which a curriculum is not possible; ConfigError."""
     for child in spec.children:
         try:
-            Preset.model_validate(spec.preset_of(child).model_dump(mode="json"))
+            Preset.model_validate(child.preset.model_dump(mode="json"))
         except ValidationError as error:
             raise ConfigError(describe_validation_error(error, child.name)) from None
 
@@ -233,43 +245,26 @@ def engineer_variant(spec: EngineerSpec) -> str:
     return _arm(spec.name, spec.variant).label
 
 
-def _arms(engineers: str, variants: str | None, default: str) -> list[Arm]:
-    for_all = [default] if variants is None else _items(variants, "--variants")
+def _arms(engineers: Sequence[str], variants: Sequence[str]) -> list[Arm]:
+    """Return an arm for each engineer, or for each of the `variants` if it reads a context and names none."""
     arms: list[Arm] = []
-    for item in _items(engineers, "--engineers"):
+    for item in engineers:
         engineer, colon, variant = item.partition(":")
-        reads = _arm(engineer, default).reads
+        reads = _arm(engineer, variants[0]).reads
         if colon and not reads:
             raise ConfigError(
                 f"--engineers {item}: {engineer!r} reads no context, so that a variant changes nothing; "
                 f"write {engineer}"
             )
-        arms += [_arm(engineer, name) for name in ([variant] if colon else for_all if reads else [default])]
+        names = [variant] if colon else variants if reads else variants[:1]
+        arms += [_arm(engineer, name) for name in names]
     for arm in arms:
         if arm.variant not in VARIANTS:
             near = difflib.get_close_matches(arm.variant.upper(), VARIANTS, n=1, cutoff=0.3)
             hint = f"did you mean {near[0]}? " if near else ""
-            known = ", ".join(VARIANTS)
-            raise ConfigError(f"there is no context variant {arm.variant!r}; {hint}known are {known}")
+            raise ConfigError(
+                f"there is no context variant {arm.variant!r}; {hint}known are {', '.join(VARIANTS)}"
+            )
     if repeated := sorted(label for label, count in Counter(arm.label for arm in arms).items() if count > 1):
         raise ConfigError(f"--engineers: {', '.join(repeated)} would be run twice; name each once")
     return arms
-
-
-def given_seeds(text: str) -> list[int]:
-    """The seeds that `--seeds` names; ConfigError for what is none, or named twice."""
-    items = _items(text, "--seeds")
-    for item in items:
-        if not (item.isascii() and item.isdecimal()):
-            raise ConfigError(f"--seeds: {item!r} is no seed; expected whole numbers from 0, as 0,1,2")
-    numbers = list(map(int, items))
-    if len(set(numbers)) < len(numbers):
-        raise ConfigError(f"--seeds {text}: a seed is named twice; name each once")
-    return numbers
-
-
-def _items(text: str, option: str) -> list[str]:
-    items = [item.strip() for item in text.split(",")]
-    if not all(items):
-        raise ConfigError(f"{option} {text!r}: expected names with single commas between them")
-    return items

@@ -100,7 +100,11 @@ COMPARISONS = [
     ("compare micro --engineers randm", "did you mean 'random'"),
     ("compare micro --engineers checkpoint:V7", "there is no context variant 'V7'; did you mean"),
     ("compare micro --engineers random,random", "random would be run twice"),
+    ("compare micro --engineers random,,fixed", "there is no engineer ''"),
     ("compare micro --engineers random --seeds 0,0", "a seed is named twice"),
+    ("compare micro --seeds 0,-1", "seeds.1: Input should be greater than or equal to 0 (got '-1')"),
+    ("compare micro --seeds 0,x", "seeds.1: Input should be a valid integer"),
+    ("compare micro --seeds=", "seeds.0: Input should be a valid integer"),
     ("compare micro --engineers random --set instances=0", "instances"),
     ("compare micro --engineers replay", "replay"),
 ]

@@ -22,7 +22,7 @@ from infra.runs.steps import StepRecord, step_key
 from tasks.data import generate, make_validation
 from tasks.learn import evaluate_stage, evaluate_start, summarize, train
 
-CHILDREN = plan("micro", "fixed,random,levels,frontier", "0,1").children
+CHILDREN = plan("micro", ["fixed", "random", "levels", "frontier"], [0, 1]).children
 
 
 def test_every_child_is_started_at_most_so_many_at_a_time():
@@ -83,7 +83,7 @@ def test_an_interruption_stops_what_runs_and_starts_nothing_more():
 
 
 def test_only_what_this_call_asked_for_makes_it_fail(tmp_path: Path):
-    spec = plan("micro", "fixed,random,levels", "0")
+    spec = plan("micro", ["fixed", "random", "levels"], [0])
     fixed, _, levels = spec.children
     results = gather(tmp_path, spec, {"levels-s0": "killed", "random-s0": "killed"})
     _complain(results, [fixed])
@@ -94,13 +94,13 @@ def test_only_what_this_call_asked_for_makes_it_fail(tmp_path: Path):
 def test_a_finished_child_whose_record_was_lost_is_done_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    spec = plan("micro", "fixed,random,levels", "0")
+    spec = plan("micro", ["fixed", "random", "levels"], [0])
     fixed, random, levels = spec.children
     monkeypatch.setattr("flows.compare.finished", lambda directory, preset: directory.name != "levels-s0")
     (tmp_path / random.name / "stage-01").mkdir(parents=True)
     (tmp_path / random.name / "stage-01" / "manifest.json").touch()
-    assert _todo(tmp_path, spec, [fixed, random, levels]) == [random, levels]
-    assert _todo(tmp_path, spec, [fixed]) == []
+    assert _todo(tmp_path, [fixed, random, levels]) == [random, levels]
+    assert _todo(tmp_path, [fixed]) == []
 
 
 def stage_0_keys(directory: Path, preset: Preset) -> dict[str, str]:
@@ -133,15 +133,16 @@ def test_the_shared_stage_0_has_the_keys_of_its_children(tmp_path: Path, monkeyp
         monkeypatch.setattr(f"{module}.run_step", keyed)
     spec = plan(
         "micro",
-        "fixed,random",
-        "3,1",
+        ["fixed", "random"],
+        [3, 1],
         settings={"engineer.gate": "rollback"},
     )
-    assert spec.roots["shared"].engineer.gate == "off"
-    shared = stage_0_keys(tmp_path / "shared", spec.roots["shared"])
+    [root] = spec.roots
+    assert (root.name, root.preset.engineer.gate) == ("shared", "off")
+    shared = stage_0_keys(tmp_path / root.name, root.preset)
     assert set(shared) == {"validation", "start", "generate", "train", "evaluate", "summarize"}
     for child in spec.children:
-        assert stage_0_keys(tmp_path / child.name, spec.preset_of(child)) == shared
+        assert stage_0_keys(tmp_path / child.name, child.preset) == shared
 
 
 def test_children_that_run_side_by_side_share_the_cores(monkeypatch: pytest.MonkeyPatch):

@@ -4,10 +4,9 @@ import pytest
 from support.presets import EVERY
 
 from envgen.errors import ChildError
-from flows.commands.request import announce, work_of
+from flows.commands.request import announce, work_of, work_of_comparison
 from infra.analysis.spec import plan
 from infra.config.preset import load_preset
-from infra.config.workload import evaluation_work, run_work, stage_work
 
 MUCH = "--set instances=1000000 --stages 100"
 
@@ -35,17 +34,18 @@ def test_a_stage_has_a_million_instances_at_most(refused, instances: int):
 
 @pytest.mark.parametrize("name", EVERY)
 def test_no_shipped_preset_needs_a_yes(name: str):
-    announce(run_work(load_preset(name)), yes=False)
+    preset = load_preset(name)
+    announce(work_of(preset, preset.stages), yes=False)
 
 
 def test_a_shared_stage_0_is_counted_once():
-    spec = plan("micro", "random,fixed", "0,1", settings={}, name=None)
-    preset = load_preset("micro")
-    assert work_of(spec) == stage_work(preset).times(1 + 4) + evaluation_work(preset)
+    spec = plan("micro", ["random", "fixed"], [0, 1])
+    assert work_of_comparison(spec) == work_of(load_preset("micro"), 1 + 4, runs=1)
 
 
 def test_work_is_counted_from_the_preset():
     preset = load_preset("qwen3-4b")
-    work = stage_work(preset)
-    assert (work.completions, work.generated) == (64_000 + 576, (64_000 + 576) * 4096)
-    assert run_work(preset).generated == 3 * work.generated + 576 * 4096
+    evaluated, stage = work_of(preset, 0), work_of(preset, 1, runs=0)
+    assert (evaluated.completions, evaluated.generated, evaluated.trained) == (576, 576 * 4096, 0)
+    assert (stage.completions, stage.generated) == (64_000 + 576, (64_000 + 576) * 4096)
+    assert work_of(preset, 3).generated == 3 * stage.generated + 576 * 4096

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from envgen.errors import ChildError, ConfigError
-from flows.compare import run_each
+from flows.compare import compare, run_each
 from flows.compare_processes import Processes, gpus_needed, shares_of_gpus
-from flows.parameters import ComparisonOptions, chosen_comparison
+from flows.parameters import ComparisonOptions
 from infra.config.preset import load_preset
 from policy.devices import VISIBLE, Shares, visible_devices
 
@@ -73,16 +73,13 @@ def test_a_block_comes_back_and_the_one_used_least_is_next():
 
 
 def test_too_few_for_one_curriculum_are_refused_and_nothing_is_written(tmp_path: Path, monkeypatch):
-    from flows.compare import run_comparison
-
     monkeypatch.setenv(VISIBLE, "0,GPU-b")
     monkeypatch.setenv("ENVWRIGHT_RUNS", str(tmp_path))
     options = ComparisonOptions(settings={"engine.backend": "vllm", "engine.data_parallel": 3})
-    spec = chosen_comparison("micro", "", options)
     with pytest.raises(
         ConfigError, match=r"needs 3 GPUs .*2 can be seen \(0,GPU-b\); lower them, or set CUDA_"
     ):
-        run_comparison(spec, 2)
+        compare.fn("micro", "", options, 2)
     assert not list(tmp_path.iterdir())
 
 
@@ -110,7 +107,7 @@ def children(tmp_path: Path, monkeypatch):
         if visible is not None:
             monkeypatch.setenv(VISIBLE, visible)
         preset = load_preset("micro")
-        made = Processes(tmp_path / "c", jobs, shares_of_gpus([preset], jobs), {})
+        made = Processes(tmp_path / "c", jobs, shares_of_gpus(preset, jobs), {})
         errors = {}
 
         def start(name: str) -> None:

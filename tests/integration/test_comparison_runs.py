@@ -14,7 +14,7 @@ from support.prefect_servers import ask
 
 from envgen.errors import ChildError, RunDirectoryError
 from flows import compare_runs
-from flows.compare_runs import Curriculum, FlowRuns, pools_for
+from flows.compare_runs import FlowRuns, pool_for
 from flows.parameters import Membership
 from infra.analysis.spec import ComparisonSpec, plan
 from infra.config.preset import load_preset
@@ -37,12 +37,12 @@ def runs(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
         ask(f"{server}/work_pools/", {"name": POOL, "type": "process"})
     ask(f"{server}/deployments/", {"name": PRESET, "flow_id": flow, "work_pool_name": POOL})
     with temporary_settings({PREFECT_API_URL: server}):
-        yield FlowRuns(tmp_path / tmp_path.name, {PRESET: POOL})
+        yield FlowRuns(tmp_path / tmp_path.name, POOL)
 
 
 @pytest.fixture
 def spec() -> ComparisonSpec:
-    found = plan("micro", "fixed,random", "0")
+    found = plan("micro", ["fixed", "random"], [0])
     return found.model_copy(update={"preset": found.preset.model_copy(update={"name": PRESET})})
 
 
@@ -53,8 +53,7 @@ def tagged(server: str, runs: FlowRuns) -> list[dict]:
 
 def waiting(runs: FlowRuns, spec: ComparisonSpec) -> Future[None]:
     """A call of `FlowRuns.run` in a thread, with the settings of this test, as a comparison makes it."""
-    preset, ended = spec.preset_of(spec.children[0]), Future[None]()
-    child = Curriculum(name="fixed-s0", title="fixed · seed 0", preset=preset, root="shared")
+    child, ended = spec.children[0], Future[None]()
 
     def run() -> None:
         try:
@@ -74,14 +73,14 @@ def test_a_pool_without_workers_is_said_once_with_the_remedy_and_a_crash_is_sche
     caplog: pytest.LogCaptureFixture,
 ):
     caplog.set_level(logging.INFO, "envwright")
-    assert pools_for(spec) == {PRESET: POOL}
+    assert pool_for(PRESET) == POOL
     done = threading.Event()
     monkeypatch.setattr(compare_runs, "finished", lambda directory, preset: done.is_set() or None)
     ended = waiting(runs, spec)
     eventually(lambda: "prefect worker start --pool nobody" in caplog.text)
     [run] = tagged(server, runs)
     given = load_preset(run["parameters"]["preset"])
-    assert given == spec.preset_of(spec.children[0])
+    assert given == spec.children[0].preset
     assert list(given.validation.grid) == list(spec.preset.validation.grid), "their order decides the boards"
     assert run["parameters"]["comparison"] == {"folder": runs.directory.name, "root": "shared"}
     assert (
@@ -129,7 +128,5 @@ def test_a_run_that_is_under_way_is_awaited_and_one_that_failed_is_started_anew(
 def test_without_a_deployment_of_the_preset_the_curricula_run_here(
     server: str, runs: FlowRuns, caplog: pytest.LogCaptureFixture
 ):
-    other = plan("micro", "fixed", "0")
-    preset = other.preset.model_copy(update={"name": "unheard-of"})
-    assert pools_for(other.model_copy(update={"preset": preset})) is None
+    assert pool_for("unheard-of") is None
     assert "no deployment curriculum/unheard-of" in caplog.text

@@ -43,10 +43,10 @@ def comparison(finished: FinishedRun, tmp_path_factory: pytest.TempPathFactory) 
     """The page of a comparison of four engineer variants with three seeds, whose curricula are copies of one
     run under their names; one failed, one has not begun."""
     folder = tmp_path_factory.mktemp("comparison")
-    spec = plan("micro", "checkpoint,frontier,random,fixed", "0,1,2")
+    spec = plan("micro", ["checkpoint", "frontier", "random", "fixed"], [0, 1, 2])
     for child in spec.children[:-2]:
         shutil.copytree(finished.directory, folder / child.name)
-        renamed = new_curriculum(child.name, spec.preset_of(child))
+        renamed = new_curriculum(child.name, child.preset)
         Run(directory=folder / child.name).write(Run.curriculum, renamed)
     reason = f"{folder}/a/path/without/a/place/to/break/a/line: " + "out of memory " * 20
     results = gather(folder, spec, {spec.children[-2].name: reason})

@@ -16,23 +16,13 @@ from envgen.mapf.prompts import PromptStyle, answer
 from envgen.mapf.solver.solve import solve
 from infra.analysis.benchmark.sources import limited
 from infra.analysis.benchmark.spec import BenchmarkSpec, planned
-from policy.chat.engine_config import EngineConfig
 from policy.rollouts import read_rollouts
-from tasks.benchmark import answer_all, answer_items, read_benchmark
+from tasks.benchmark import answer_all
 from tasks.run import close_engine
 
-USUAL = {
-    "data": "",
-    "preset": "",
-    "limit": None,
-    "style": None,
-    "answer_tokens": None,
-    "engine": EngineConfig(),
-}
 
-
-def spec_of(model: str, **given: object) -> BenchmarkSpec:
-    return planned(model, **{**USUAL, **given})
+def spec_of(model: str, **said: object) -> BenchmarkSpec:
+    return planned(BenchmarkSpec.model_validate({"model": model, **said}))
 
 
 def solves_three_agents(handler: Handler) -> None:
@@ -99,18 +89,6 @@ def test_a_data_set_and_a_validation_set_are_answered_too(tmp_path: Path):
         ["2 agents"],
         "the validation set of micro",
     )
-
-
-def test_answers_are_found_where_their_folder_was_moved_to(tmp_path: Path):
-    here, there = tmp_path / "here", tmp_path / "there"
-    write_dataset(here / "d.parquet", [load_suite()[0].instance], PromptStyle.BOARD, {})
-    with serving(answers("no plan")) as server:
-        spec = spec_of(f"{server.url}#m", data=str(here / "d.parquet"))
-        first = answer_items(here / "b", spec, read_benchmark(spec))
-    here.rename(there)
-    moved = spec.model_copy(update={"data": str(there / "d.parquet")})
-    assert answer_items(there / "b", moved, read_benchmark(moved)).scores == first.scores
-    assert len(server.asked) == 1
 
 
 def test_rows_that_are_wrong_leave_nothing_behind(tmp_path: Path):

@@ -62,12 +62,12 @@ def test_like_pieces_of_work_take_as_long_as_those_before_them():
 
 
 def test_how_long_the_curricula_take_is_told_by_the_stage_0_that_they_share(tmp_path: Path):
-    spec = plan("micro", "fixed,random", "0", settings={"stages": 4})
-    todo = list(spec.children)
-    assert comparison_left(tmp_path, spec, todo, 1) is None, "it is not there yet"
-    published(tmp_path / spec.root(0), 1, 1)  # in a minute
-    assert comparison_left(tmp_path, spec, todo, 1) == 2 * 3 * 60
+    spec = plan("micro", ["fixed", "random"], [0], settings={"stages": 4})
+    todo = spec.children
+    assert comparison_left(tmp_path, todo, 1) is None, "it is not there yet"
+    published(tmp_path / todo[0].root, 1, 1)  # in a minute
+    assert comparison_left(tmp_path, todo, 1) == 2 * 3 * 60
     published(tmp_path / todo[0].name, 2, 4)
-    assert comparison_left(tmp_path, spec, todo, 2) == (2 + 3) * 60 / 2
+    assert comparison_left(tmp_path, todo, 2) == (2 + 3) * 60 / 2
     (tmp_path / todo[0].name / "results.json").write_text("{")
-    assert comparison_left(tmp_path, spec, todo, 2) == (3 + 3) * 60 / 2, "it is done again"
+    assert comparison_left(tmp_path, todo, 2) == (3 + 3) * 60 / 2, "it is done again"

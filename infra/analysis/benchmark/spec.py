@@ -31,16 +31,18 @@ PROMPT_TOKENS = 2048
 class BenchmarkSpec(Frozen):
     """A model, a data set, and how it is asked."""
 
-    model: str = Field(min_length=1)
+    model: str
     """`tiny`, a checkpoint directory, a hub id, or `base_url#model` of an OpenAI-compatible endpoint."""
-    data: str
+    data: str = ""
     """A source of `infra.analysis.benchmark.sources`; empty: the suite, or the validation set of `preset`."""
-    preset: str
+    preset: str = ""
     """A preset whose validation set is answered; empty unless it is."""
-    limit: int | None = Field(ge=1)
+    limit: int | None = Field(default=None, ge=1)
     """Instances that are in the same groups at most."""
-    style: str
-    answer_tokens: int = Field(ge=8)
+    style: str = ""
+    """Prompt style; `planned` fills it in."""
+    answer_tokens: int = Field(default=0, ge=0)
+    """Longest answer; `planned` fills in what is 0."""
     engine: EngineConfig = EngineConfig()
     """Not used for an endpoint."""
 
@@ -101,46 +103,31 @@ def open_benchmark(directory: Path, spec: BenchmarkSpec) -> None:
         )
 
 
-def planned(
-    model: str,
-    data: str,
-    preset: str,
-    limit: int | None,
-    style: str | None,
-    answer_tokens: int | None,
-    engine: EngineConfig,
-) -> BenchmarkSpec:
-    """The spec of a benchmark, style and answer length filled in for this model where they are None.
+def planned(spec: BenchmarkSpec) -> BenchmarkSpec:
+    """Fill in style and answer length for the model where they are left out.
 
     A checkpoint whose context is short is asked in the compact style, which is what the tiny policy was
     taught. ConfigError, DataError or ModelError says what is wrong.
     """
-    if not model:
+    if not spec.model:
         raise ConfigError(
             "model: is empty; give tiny, a checkpoint directory, a hub id, or base_url#model of an "
             "OpenAI-compatible endpoint"
         )
-    if data and preset:
-        raise ConfigError(f"data {data!r} and preset {preset!r} are both given; choose one of them to answer")
-    spec = BenchmarkSpec(
-        model=model,
-        data=data,
-        preset=preset,
-        limit=limit,
-        style=style or "",
-        answer_tokens=answer_tokens or ANSWER_TOKENS,
-        engine=engine,
-    )
+    if spec.data and spec.preset:
+        raise ConfigError(
+            f"data {spec.data!r} and preset {spec.preset!r} are both given; choose one of them to answer"
+        )
     family, context = spec.family.load(), _context(spec)
     benchmark_of(family)
     short = context is not None and context < 2 * PROMPT_TOKENS and COMPACT in family.styles
-    style = style or (COMPACT if short else family.styles[0])
+    style = spec.style or (COMPACT if short else family.styles[0])
     if style not in family.styles:
         raise ConfigError(f"style: {style!r} is none of {', '.join(family.styles)}")
-    room = min(length for length in (context, engine.max_model_len, 2 * ANSWER_TOKENS) if length)
+    room = min(length for length in (context, spec.engine.max_model_len, 2 * ANSWER_TOKENS) if length)
     longest = max(8, min(ANSWER_TOKENS, room - PROMPT_TOKENS))
-    tokens = COMPACT_ANSWER_TOKENS if style == COMPACT else longest
-    return spec.model_copy(update={"style": style, "answer_tokens": answer_tokens or tokens})
+    tokens = spec.answer_tokens or (COMPACT_ANSWER_TOKENS if style == COMPACT else longest)
+    return spec.model_copy(update={"style": style, "answer_tokens": tokens})
 
 
 def _context(spec: BenchmarkSpec) -> int | None:

@@ -152,14 +152,8 @@ def test_the_published_rates_add_up_as_they_are_published():
             assert sum(subsets) / 3 == pytest.approx(overall, abs=0.05)
 
 
-NOTHING_SAID = {
-    "data": "",
-    "preset": "",
-    "limit": None,
-    "style": None,
-    "answer_tokens": None,
-    "engine": EngineConfig(),
-}
+def planned_for(model: str, **said: object) -> BenchmarkSpec:
+    return planned(BenchmarkSpec.model_validate({"model": model, **said}))
 
 
 @pytest.mark.parametrize(
@@ -173,7 +167,7 @@ NOTHING_SAID = {
 def test_the_tiny_policy_is_asked_in_the_style_that_it_was_taught(
     said: dict, style: PromptStyle, tokens: int
 ):
-    spec = planned("tiny", **NOTHING_SAID | said)
+    spec = planned_for("tiny", **said)
     assert (spec.style, spec.answer_tokens) == (style, tokens)
 
 
@@ -191,34 +185,34 @@ def test_the_context_of_a_checkpoint_decides_how_it_is_asked(
     config: dict, style: PromptStyle, tokens: int, tmp_path: Path
 ):
     (tmp_path / "config.json").write_text(json.dumps(config))
-    spec = planned(str(tmp_path), **NOTHING_SAID)
+    spec = planned_for(str(tmp_path))
     assert (spec.style, spec.answer_tokens) == (style, tokens)
 
 
 @pytest.mark.parametrize("model", ["Qwen/Qwen3-4B", "http://localhost:8000/v1#m"])
 def test_models_elsewhere_are_asked_as_models_that_read(model: str):
-    spec = planned(model, **NOTHING_SAID)
+    spec = planned_for(model)
     assert (spec.style, spec.answer_tokens) == (PromptStyle.BOARD, ANSWER_TOKENS)
 
 
 def test_what_cannot_be_asked_is_refused_before_anything_is_written(tmp_path: Path):
     with pytest.raises(ConfigError, match=r"data 'd.jsonl' and preset 'tiny' are both given; choose one"):
-        planned("tiny", **{**NOTHING_SAID, "data": "d.jsonl", "preset": "tiny"})
+        planned_for("tiny", data="d.jsonl", preset="tiny")
     with pytest.raises(ConfigError, match="style: 'bard' is none of board, compact"):
-        planned("tiny", **{**NOTHING_SAID, "style": "bard"})
+        planned_for("tiny", style="bard")
     with pytest.raises(ConfigError, match="the family sums has no benchmark"):
-        planned("tiny", **{**NOTHING_SAID, "preset": "micro-sums"})
+        planned_for("tiny", preset="micro-sums")
     with pytest.raises(ConfigError, match="model: is empty; give tiny"):
-        planned("", **NOTHING_SAID)
+        planned_for("")
     with pytest.raises(ModelError, match="no checkpoint there"):
-        planned(str(tmp_path), **NOTHING_SAID)
+        planned_for(str(tmp_path))
     with pytest.raises(ConfigError, match="without user, password") as caught:
-        planned("http://user:secret@host/v1#m", **NOTHING_SAID)
+        planned_for("http://user:secret@host/v1#m")
     assert "secret" not in str(caught.value)
 
 
 def test_a_directory_belongs_to_one_benchmark(tmp_path: Path):
-    spec = planned("tiny", **NOTHING_SAID)
+    spec = planned_for("tiny")
     open_benchmark(tmp_path / "b", spec)
     vllm = EngineConfig(backend="vllm", max_model_len=4096)
     open_benchmark(tmp_path / "b", spec.model_copy(update={"engine": EngineConfig(batch_size=3)}))
@@ -247,7 +241,7 @@ def test_names_tell_model_and_data_and_differ_with_every_option(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     monkeypatch.setenv("ENVWRIGHT_RUNS", str(tmp_path))
-    spec = planned("tiny", **NOTHING_SAID)
+    spec = planned_for("tiny")
     changes = (
         {"limit": 2},
         {"data": "d/rows.jsonl"},

@@ -26,7 +26,7 @@ from infra.config.preset import parse_override
 from infra.runs.results import Made
 from tasks import compare as publishing
 
-SPEC = plan("micro", "checkpoint,random,fixed,levels", "0,1")
+SPEC = plan("micro", ["checkpoint", "random", "fixed", "levels"], [0, 1])
 IDS = tuple("abcdefghij")
 
 
@@ -220,7 +220,12 @@ def test_the_page_says_when_on_what_and_with_which_command_it_was_made(
     runs = {name: replace(one, made=Made(**made, seconds=9, cost=0.25)) for name, one in RUNS.items()}
     monkeypatch.setattr(gathering, "finished", lambda directory, preset: runs.get(directory.name))
     spec = plan(
-        "micro", "checkpoint:V1,random", "0,1", settings={"trl.beta": 0.1}, name="beta", stage_0="per-seed"
+        "micro",
+        ["checkpoint:V1", "random"],
+        [0, 1],
+        settings={"trl.beta": 0.1},
+        name="beta",
+        stage_0="per-seed",
     )
     results = gather(tmp_path, spec, {})
     page = html.unescape(write_page(tmp_path, results).read_text()).replace("\u00a0", " ")
@@ -234,8 +239,8 @@ def test_the_page_says_when_on_what_and_with_which_command_it_was_made(
     assert words[:3] == ["envwright", "compare", "micro"]
     again = plan(
         words[2],
-        given["--engineers"],
-        given["--seeds"],
+        given["--engineers"].split(","),
+        [int(seed) for seed in given["--seeds"].split(",")],
         stages=int(given["--stages"]),
         settings=settings,
         name=given["--name"],
