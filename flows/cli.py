@@ -3,14 +3,13 @@ quick."""
 
 import errno
 import sys
-from typing import Annotated, Any
+from typing import Annotated
 
 try:
     import typer
-    from typer.core import TyperGroup
 
-    from envgen.errors import ChildError, ConfigError, EnvwrightError
-    from envgen.registry import DEFAULT, Registry
+    from envgen.errors import ChildError, EnvwrightError
+    from envgen.mapf import cli as mapf_cli
     from flows.commands import (
         approval_cli,
         benchmark_cli,
@@ -27,66 +26,41 @@ try:
 except KeyboardInterrupt:  # before `run_stoppable`, and before anything is begun
     sys.exit(130)
 
-FAMILY_COMMANDS = Registry(
-    group="envwright.commands",
-    field="envwright.commands",
-    kind=typer.Typer,
-    ours={DEFAULT: "envgen.mapf.cli:commands"},
+_MODULES = (
+    run_cli,
+    approval_cli,
+    runs_cli,
+    benchmark_cli,
+    mapf_cli,
+    export_cli,
+    server_cli,
+    presets_cli,
+    setup_cli,
 )
-"""Commands that task families bring along, as `solve` and `render` of MAPF-FrozenLake.
-
-A package adds some through this group of entry points. Its module is imported at every start, so that heavy
-imports belong inside the commands."""
-_OF_FAMILIES = "Environments and data"
 PANELS = {
     "Run": ("run", "approve", "reject"),
     "Look": ("runs", "status", "watch", "report"),
     "Compare": ("compare", "benchmark"),
-    _OF_FAMILIES: ("family", "export"),
+    "Environments and data": ("export", "generate", "solve", "verify", "render", "family"),
     "Serve": ("serve",),
     "Set up": ("presets", "engineers", "init", "bootstrap"),
 }
-"""Group of the help -> its commands; those of task families are with environments."""
+"""Group of the help -> its commands."""
 
-
-class _Grouped(TyperGroup):
-    """Commands in the groups, and in the order, of `PANELS`."""
-
-    def __init__(self, **given: Any) -> None:
-        super().__init__(**given)
-        panels = {name: panel for panel, names in PANELS.items() for name in names}
-        order = list(PANELS)
-        for name, command in self.commands.items():
-            command.rich_help_panel = panels.get(name, _OF_FAMILIES)  # type: ignore[attr-defined]
-        places = {name: (order.index(panel), place) for place, (name, panel) in enumerate(panels.items())}
-        last = (order.index(_OF_FAMILIES), len(places))
-        self.commands = dict(sorted(self.commands.items(), key=lambda item: places.get(item[0], last)))
-
-
-app = typer.Typer(
-    cls=_Grouped,
-    no_args_is_help=True,
-    rich_markup_mode="markdown",
-)
-for group in (
-    run_cli,
-    approval_cli,
-    server_cli,
-    family_cli,
-    export_cli,
-    benchmark_cli,
-    setup_cli,
-    presets_cli,
-    runs_cli,
-):
-    app.add_typer(group.commands)
-for family in FAMILY_COMMANDS.names():
-    try:
-        app.add_typer(FAMILY_COMMANDS.load(family))
-    except ConfigError as error:  # a package that cannot be loaded costs its commands only
-        typer.echo(f"warning: {error}", err=True)
-    except KeyboardInterrupt:
-        sys.exit(130)
+app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
+_COMMANDS = {
+    command.callback.__name__: command
+    for module in _MODULES
+    for command in module.commands.registered_commands
+    if command.callback
+}
+for _panel, _names in PANELS.items():
+    for _name in _names:
+        if _name == "family":
+            app.add_typer(family_cli.family, name=_name, rich_help_panel=_panel)
+        else:
+            _COMMANDS[_name].rich_help_panel = _panel
+            app.registered_commands.append(_COMMANDS[_name])
 
 
 def _show_version(wanted: bool) -> None:

@@ -11,13 +11,11 @@ from envgen.errors import ConfigError
 from envgen.terminal import printable, say
 from flows.commands.terminal import FAILED, JSON, print_rows
 
-commands = typer.Typer()
 family = typer.Typer(
     no_args_is_help=True,
     help="Task families: list them, write and check a generator.",
     epilog="Example: `envwright family check riddles.py`",
 )
-commands.add_typer(family, name="family")
 
 
 @family.command("list", epilog="Example: `envwright family list`")
