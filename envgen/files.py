@@ -58,6 +58,15 @@ def is_unused(directory: Path) -> bool:
     return not directory.exists() or all(entry.suffix == _PARTIAL for entry in directory.iterdir())
 
 
+def check_unused(path: Path, kind: str) -> None:
+    """RunDirectoryError if a directory holds something, but not the file `path` that makes it a `kind`."""
+    if not is_unused(path.parent):
+        raise RunDirectoryError(
+            f"{path.parent} exists and is no {kind} ({path.name} is missing); give the {kind} another --name,"
+            " or move the directory away"
+        )
+
+
 def sweep(directory: Path, pattern: str = "**/*") -> None:
     """Remove what `atomic_path` left below a directory, by a pattern of names, when its process was killed.
 

@@ -23,8 +23,6 @@ from policy.chat.engine_config import EngineConfig
 from policy.checkpoints import check_hub, check_model
 
 _VARIANTS: JsonDict = {"enum": list(VARIANTS)}
-_FIELDS = {"engineer": "name"}
-"""Fields of `EngineerSpec` that have another name in a form."""
 _ENGINEERS: JsonDict = {"enum": list(known_engineers())}
 _SHIPPED: JsonDict = {"enum": list(shipped_presets())}
 PresetChoice = (
@@ -64,12 +62,9 @@ class CurriculumOptions(OptionsForm):
     def overrides(self) -> dict[str, Any]:
         """Dotted field of the preset -> value, of what was given."""
         given = self.model_dump()
-        settings = given.pop("settings", {})
-        of_the_run = {"stages", "seed", "approval"}
-        return {
-            (name if name in of_the_run else f"engineer.{_FIELDS.get(name, name)}"): value
-            for name, value in given.items()
-        } | settings
+        settings, of_the_engineer = given.pop("settings", {}), {"variant", "gate", "anchor_share"}
+        names = {"engineer": "engineer.name", **{name: f"engineer.{name}" for name in of_the_engineer}}
+        return {names.get(name, name): value for name, value in given.items()} | settings
 
 
 AS_IN_PRESET = CurriculumOptions()

@@ -1,21 +1,24 @@
 """`envwright approve` and `envwright reject`: decide on a proposed config in a shell."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.markdown import Markdown
 
 from envgen.errors import BUGS, ConfigError
+from envgen.space import Space
 from envgen.terminal import console, say
-
-if TYPE_CHECKING:
-    from envgen.space import Space
-    from infra.runs.results import Decision, Verdict
-    from infra.runs.run import RunRef
+from flows.commands.terminal import RUN
+from infra.config.preset import parse_override
+from infra.config.settings import Settings
+from infra.runs.lock import exclusive, this_person
+from infra.runs.next_config import check_open, decided, last_stage, previous_config, store_decision
+from infra.runs.results import Decision, Verdict
+from infra.runs.run import Run, RunRef
+from infra.runs.stage import Stage
 
 commands = typer.Typer()
 
-RUN = Annotated[str, typer.Argument(help="Name of a run, or its path with a / in it.")]
 COMMENT = Annotated[
     str, typer.Option(help="Why; kept with the decision, and shown with the next design question.")
 ]
@@ -52,13 +55,8 @@ def reject(
     _decide(run, "stop" if stop else "reject", comment, yes, [])
 
 
-def _decide(name: str, verdict: "Verdict", comment: str, yes: bool, edits: list[str]) -> None:
+def _decide(name: str, verdict: Verdict, comment: str, yes: bool, edits: list[str]) -> None:
     from infra.analysis.stage_view import proposal_markdown
-    from infra.config.settings import Settings
-    from infra.runs.lock import exclusive, this_person
-    from infra.runs.next_config import check_open, decided, last_stage, previous_config, store_decision
-    from infra.runs.run import Run, RunRef
-    from infra.runs.stage import Stage
 
     directory = Settings().find_run(name)
     run = RunRef(directory=directory, preset=Run(directory=directory).curriculum.preset)
@@ -79,10 +77,8 @@ def _decide(name: str, verdict: "Verdict", comment: str, yes: bool, edits: list[
     _tell(run, decision)
 
 
-def _edited(space: "Space", proposed: dict[str, Any], edits: list[str]) -> dict[str, Any]:
+def _edited(space: Space, proposed: dict[str, Any], edits: list[str]) -> dict[str, Any]:
     """Return the raw config that the edits make of the proposed one."""
-    from infra.config.preset import parse_override
-
     strata = {name: dict(knobs) for name, knobs in proposed[space.key].items()}
     for edit in edits:
         key, value = parse_override(edit)
@@ -96,9 +92,8 @@ def _edited(space: "Space", proposed: dict[str, Any], edits: list[str]) -> dict[
     return {space.key: strata}
 
 
-def _tell(run: "RunRef", decision: "Decision") -> None:
+def _tell(run: RunRef, decision: Decision) -> None:
     from infra.analysis.tables import changes
-    from infra.runs.next_config import previous_config
 
     say(f"stage {decision.stage}: proposal {decision}")
     for change in decision.changes:
@@ -110,7 +105,7 @@ def _tell(run: "RunRef", decision: "Decision") -> None:
     say(_resumed(run, decision) or "run the same command again, or retry its flow run, to continue")
 
 
-def _resumed(run: "RunRef", decision: "Decision") -> str:
+def _resumed(run: RunRef, decision: Decision) -> str:
     """Resume the suspended flow run if a server is configured; return what was done, in words."""
     from flows.environment import prepare
 

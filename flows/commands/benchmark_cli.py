@@ -6,9 +6,12 @@ import typer
 from rich.console import Console
 
 from envgen.terminal import console, say
+from flows.commands.benchmark_tables import benchmark_tables, closing_lines
 from flows.commands.terminal import JSON, print_json, start_orchestrator
 from flows.forms import takes_options
 from flows.parameters import BenchmarkOptions, chosen_benchmark
+from infra.analysis.benchmark.spec import benchmark_directory
+from infra.runs.stage import Evaluation
 
 commands = typer.Typer()
 
@@ -40,10 +43,6 @@ def benchmark(
 ) -> None:
     """Valid and optimal rate of any model on the 3,150 instances of the benchmark suite, with intervals,
     beside the published rates."""
-    from flows.commands.benchmark_tables import benchmark_tables, closing_lines
-    from infra.analysis.benchmark.spec import benchmark_directory
-    from infra.runs.stage import Evaluation
-
     spec = chosen_benchmark(model, data, options)
     directory = benchmark_directory(spec, name)
     say(f"{spec.model} on {spec.asks}: {spec.style} prompts, answers of up to {spec.answer_tokens:,} tokens")

@@ -6,14 +6,17 @@ from typing import Annotated
 import typer
 
 from envgen.terminal import say
+from flows.commands.terminal import RUN
+from infra.config.settings import Settings
 from infra.export import Target
+from infra.runs.run import Run
 
 commands = typer.Typer()
 
 
 @commands.command(epilog="Example: `envwright export tiny-checkpoint-V6W-s0 --stage 2 --to verifiers`")
 def export(
-    run: Annotated[str, typer.Argument(help="Name of a run, or its path with a / in it.")],
+    run: RUN,
     stage: Annotated[int, typer.Option(min=0, help="The stage whose training data are exported.")],
     to: Annotated[
         Target,
@@ -25,9 +28,7 @@ def export(
     ] = None,
 ) -> None:
     """Write a stage's training data, the validation set and, for verifiers, the reward."""
-    from infra.config.settings import Settings
     from infra.export.write import export
-    from infra.runs.run import Run
 
     files = Run(directory=Settings().find_run(run))
     folder = output or Path(f"{files.directory.name}-stage-{stage}-{to}")

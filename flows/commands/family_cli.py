@@ -8,6 +8,10 @@ from typing import Annotated
 import typer
 
 from envgen.errors import ConfigError
+from envgen.files import write_text
+from envgen.module import skeleton
+from envgen.module.check import check_generator
+from envgen.registry import ENVIRONMENTS
 from envgen.terminal import printable, say
 from flows.commands.terminal import FAILED, JSON, print_rows
 
@@ -21,8 +25,6 @@ family = typer.Typer(
 @family.command("list", epilog="Example: `envwright family list`")
 def list_families(json_: JSON = False) -> None:
     """Every task family that a preset can name, with what it is."""
-    from envgen.registry import ENVIRONMENTS
-
     families = []
     for name in ENVIRONMENTS.names():
         try:
@@ -40,9 +42,6 @@ def new(
     name: Annotated[str, typer.Argument(help="Name of the generator: letters, digits and underscores.")],
 ) -> None:
     """Write NAME.py, a commented generator that passes the check, and NAME.yaml, a preset that runs on it."""
-    from envgen.files import write_text
-    from envgen.module import skeleton
-
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or find_spec(name):
         raise ConfigError(
             f"{name!r}: is no free name for a Python file; use small letters, digits and underscores, "
@@ -62,8 +61,6 @@ def new(
 @family.command(epilog="Example: `envwright family check riddles.py`")
 def check(file: Annotated[Path, typer.Argument(help="A generator, as `family new` writes one.")]) -> None:
     """Say what is wrong with a generator: run it at the ends of its knobs, twice, and with junk answers."""
-    from envgen.module.check import check_generator
-
     wrong = 0
     for finding in check_generator(file):
         wrong += not finding.ok

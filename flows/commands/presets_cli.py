@@ -5,9 +5,14 @@ from typing import Annotated, Any
 
 import typer
 
+from engineer.engineers.registry import find_engineer, known_engineers
 from envgen.errors import ConfigError
+from envgen.files import write_text
 from envgen.terminal import printable, say
+from envgen.yaml_files import read_yaml
 from flows.commands.terminal import JSON, print_rows
+from infra.config.preset import load_preset, preset_path, shipped_presets
+from infra.config.written import own_preset
 
 commands = typer.Typer()
 
@@ -15,9 +20,6 @@ commands = typer.Typer()
 @commands.command(epilog="Example: `envwright presets`")
 def presets(json_: JSON = False) -> None:
     """The presets that are shipped, with what each is; --dry-run of `run` shows all fields of one."""
-    from envgen.yaml_files import read_yaml
-    from infra.config.preset import preset_path, shipped_presets
-
     # As they are written: a family may need a package that is not installed.
     written = [{"name": name, **read_yaml(preset_path(name))} for name in shipped_presets()]
     headings = {"name": "preset", "model": "model", "stages": "stages", "description": "is"}
@@ -27,16 +29,12 @@ def presets(json_: JSON = False) -> None:
 @commands.command(epilog="Example: `envwright engineers`")
 def engineers(json_: JSON = False) -> None:
     """Who can design the next environment config, and what each needs."""
-    from engineer.engineers.registry import known_engineers
-
     headings = {"name": "engineer", "proposes": "proposes", "needs": "needs", "options": "options"}
     print_rows([_engineer_words(name) for name in known_engineers()], headings, json_)
 
 
 def _engineer_words(name: str) -> dict[str, Any]:
     """What an engineer proposes, the model that it asks, the options that it cannot do without, and all."""
-    from engineer.engineers.registry import find_engineer
-
     try:
         engineer = find_engineer(name)
     except ConfigError as error:  # of a package that cannot be loaded
@@ -57,10 +55,6 @@ def init(
     ] = "tiny",
 ) -> None:
     """Write a preset of your own, with what each field means, ready to be changed."""
-    from envgen.files import write_text
-    from infra.config.preset import load_preset, shipped_presets
-    from infra.config.written import own_preset
-
     path = Path(f"{name}.yaml")
     text = own_preset(name, source)
     if name in shipped_presets():

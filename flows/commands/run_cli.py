@@ -1,19 +1,21 @@
 """`envwright run`, `compare`, `report`: curricula and what they leave."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from envgen.errors import ChildError
 from envgen.terminal import console, say
-from flows.commands.terminal import JSON, WAITING, print_json, print_whole, start_orchestrator
+from flows.commands.request import announce, show_dry_run, work_of, work_of_comparison
+from flows.commands.terminal import JSON, RUN, WAITING, print_json, print_whole, start_orchestrator
 from flows.forms import takes_options
 from flows.parameters import ComparisonOptions, CurriculumOptions, chosen_comparison, chosen_curriculum
+from infra.analysis.results import read_comparison_results
 from infra.config.settings import Settings
-
-if TYPE_CHECKING:
-    from infra.runs.results import CurriculumResults
-    from infra.runs.run import RunRef
+from infra.runs.next_config import must_ask
+from infra.runs.run import RunRef, checked_run, training_was_checked
+from policy.checkpoints import check_hub
+from policy.grpo.check import plan_training
 
 commands = typer.Typer()
 
@@ -49,16 +51,10 @@ def run(
     json_: JSON = False,
 ) -> None:
     """Run one curriculum here and now; the same command continues a run that was cut off."""
-    from infra.runs.run import RunRef, checked_run, training_was_checked
-
     resolved, name = chosen_curriculum(preset, name, options)
     directory = Settings().run_directory(name)
     if dry_run:
-        from flows.commands.request import show_dry_run
-
         return show_dry_run(resolved, console, json_)
-    from policy.grpo.check import plan_training
-
     run = RunRef(directory=directory, preset=checked_run(directory, resolved).preset)
     if not training_was_checked(directory, resolved):
         plan_training(resolved.check_spec())
@@ -66,38 +62,23 @@ def run(
         f"[bold]{name}[/bold]: preset {resolved.name}, engineer {resolved.engineer.name}, context"
         f" {resolved.engineer.variant}, {resolved.stages} stages"
     )
-    _go(run, preset, name, options, yes, json_)
-
-
-def _go(run: "RunRef", preset: str, name: str, given: CurriculumOptions, yes: bool, json_: bool) -> None:
-    """Run the curriculum to its end or to where a person has to decide."""
-    from flows.commands.request import announce, work_of
-    from policy.checkpoints import check_hub
-
     announce(work_of(run.preset, run.preset.stages), yes)
     check_hub(run.preset.model)
     start_orchestrator()
-    from flows.curriculum import curriculum
-    from infra.runs.next_config import must_ask
-
-    results = curriculum(preset, name, given)
-    _tell(run, results, json_)
-    if must_ask(run, results.stages[-1].stage):
-        commands = f"envwright approve {run.argument}, or envwright reject {run.argument}"
-        say(f"waiting for a decision: {commands}; then run the same command again")
-        raise typer.Exit(WAITING)
-
-
-def _tell(run: "RunRef", results: "CurriculumResults", json_: bool) -> None:
-    """The rates of a run, and where its report is."""
     from flows.commands.tables import closing_lines, rates_table
+    from flows.curriculum import curriculum
 
+    results = curriculum(preset, name, options)
     if json_:
-        return print_json(results)
-    print_whole(rates_table(results, run.preset.space.best), ())
-    for line in closing_lines(results):
-        say(line)
-    say(f"report: {run.path(type(run).report)}")
+        print_json(results)
+    else:
+        print_whole(rates_table(results, run.preset.space.best), ())
+        for line in [*closing_lines(results), f"report: {run.path(RunRef.report)}"]:
+            say(line)
+    if must_ask(run, results.stages[-1].stage):
+        answers = f"envwright approve {run.argument}, or envwright reject {run.argument}"
+        say(f"waiting for a decision: {answers}; then run the same command again")
+        raise typer.Exit(WAITING)
 
 
 @commands.command(
@@ -114,10 +95,6 @@ def compare(
 ) -> None:
     """Engineer variants side by side from a shared stage 0, with intervals; the same command continues, and
     may add some."""
-    from flows.commands.request import announce, work_of_comparison
-    from infra.analysis.results import read_comparison_results
-    from policy.checkpoints import check_hub
-
     spec = chosen_comparison(preset, name, options)
     directory = Settings().run_directory(spec.name)
     labels, seeds = ", ".join(arm.label for arm in spec.arms), ",".join(map(str, spec.seeds))
@@ -149,7 +126,7 @@ def compare(
 
 
 @commands.command(epilog="Example: `envwright report tiny-checkpoint-V6W-s0`")
-def report(run: Annotated[str, typer.Argument(help="Name of a run, or its path with a / in it.")]) -> None:
+def report(run: RUN) -> None:
     """Write the HTML report of a run again."""
     from infra.analysis.report.build import write_report
 

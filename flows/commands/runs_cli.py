@@ -3,17 +3,18 @@
 import time
 from collections import deque
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Group, RenderableType
+from rich.text import Text
 
 from envgen.terminal import console, printable, say
-from flows.commands.terminal import FAILED, JSON, WAITING, plain_table, print_json, print_whole
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-    from infra.analysis.run_status import RunDetail, RunStatus
+from flows.commands.terminal import FAILED, JSON, RUN, WAITING, plain_table, print_json, print_whole
+from infra.analysis.formats import duration, estimate, file_size, narrow, short_count
+from infra.analysis.run_status import RunDetail, RunState, RunStatus, run_detail, run_directories, run_status
+from infra.config.settings import Settings
+from infra.runs.progress import new_lines
+from infra.runs.run import Run
 
 commands = typer.Typer()
 COLUMNS = ("run", "preset", "engineer", "stages", "state", "valid %", "age", "size")
@@ -22,17 +23,12 @@ SPARED = ("preset", "engineer", "size", "age", "valid %")
 LOOK_SECONDS = 1.0
 LOG_LINES = 8
 """Lines of its log that `watch` shows of a run."""
-RUN = Annotated[str, typer.Argument(help="Name of a run, or its path with a / in it.")]
 
 
 @commands.command(epilog="Example: `envwright runs`")
 def runs(json_: JSON = False) -> None:
     """Every run in the runs folder, those of comparisons too; the one that changed last is the
     last."""
-    from infra.analysis.formats import file_size, narrow
-    from infra.analysis.run_status import run_directories, run_status
-    from infra.config.settings import Settings
-
     folder = Settings().runs
     statuses = sorted(map(run_status, run_directories(folder)), key=lambda one: one.changed)
     if json_:
@@ -56,9 +52,6 @@ def runs(json_: JSON = False) -> None:
 @commands.command(epilog="Example: `envwright status tiny-checkpoint-V6W-s0`")
 def status(run: RUN, json_: JSON = False) -> None:
     """One run: its rates, what it took, what it waits for, and the command that goes on with it."""
-    from infra.analysis.run_status import run_detail
-    from infra.config.settings import Settings
-
     detail = run_detail(Settings().find_run(run))
     if json_:
         return print_json(detail)
@@ -70,14 +63,7 @@ def watch(run: RUN) -> None:
     """Follow a run until it ends: its rates, and what it says; in a file or a pipe, the lines of its log.
 
     Exit code 3 if it then waits for a decision, 1 if it was cut off."""
-    from rich.console import Group
     from rich.live import Live
-    from rich.text import Text
-
-    from infra.analysis.run_status import RunState, run_detail
-    from infra.config.settings import Settings
-    from infra.runs.progress import new_lines
-    from infra.runs.run import Run
 
     directory = Settings().find_run(run)
     detail = run_detail(directory)
@@ -100,19 +86,16 @@ def watch(run: RUN) -> None:
         raise typer.Exit(code)
 
 
-def _show(detail: "RunDetail") -> None:
+def _show(detail: RunDetail) -> None:
     for part in _heading(detail):
         console.print(part)
     for line in _detail_lines(detail):
         say(line)
 
 
-def _heading(detail: "RunDetail") -> list["RenderableType"]:
+def _heading(detail: RunDetail) -> list[RenderableType]:
     """A line on how a run stands, and the rates so far."""
-    from rich.text import Text
-
     from flows.commands.tables import rates_table
-    from infra.runs.run import Run
 
     stages = f"{detail.done} of {detail.stages} stages"
     stands = Text(f"{printable(detail.name)}: {detail.state}, {stages}, changed {_age(detail)} ago")
@@ -122,9 +105,7 @@ def _heading(detail: "RunDetail") -> list["RenderableType"]:
     return [stands, rates_table(run.results, run.curriculum.preset.space.best)]
 
 
-def _detail_lines(detail: "RunDetail") -> list[str]:
-    from infra.analysis.formats import duration, estimate, file_size, short_count
-
+def _detail_lines(detail: RunDetail) -> list[str]:
     lines = [f"preset {detail.preset}, engineer {detail.engineer}, {file_size(detail.size)} on disk"]
     if detail.rates and not detail.done:
         lines.append(f"base policy: valid {estimate(detail.rates[0].valid)}")
@@ -140,8 +121,6 @@ def _detail_lines(detail: "RunDetail") -> list[str]:
     return lines + ([f"report: {detail.report}"] if detail.report else [])
 
 
-def _age(one: "RunStatus") -> str:
+def _age(one: RunStatus) -> str:
     """How long ago a file of a run last changed."""
-    from infra.analysis.formats import duration
-
     return duration(max(0.0, time.time() - one.changed.timestamp()))

@@ -1,18 +1,20 @@
 """`envwright bootstrap`: warm-start a base policy."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
+from rich.table import Table
 
 from envgen.errors import ConfigError
 from envgen.terminal import console, say
 from flows.commands.terminal import plain_table, show_log
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
-    from policy.tiny.spec import BootstrapRecipe, Taught
+from infra.analysis.formats import narrow
+from infra.config.preset import parse_override
+from infra.config.recipe import load_recipe, warm_start
+from policy.checkpoints import check_hub, check_model
+from policy.grpo.check import CheckSpec, plan_training
+from policy.tiny.spec import RATES, BootstrapRecipe, Taught
 
 commands = typer.Typer()
 
@@ -60,9 +62,6 @@ def bootstrap(
 
     The same command continues one that was cut off.
     """
-    from policy.checkpoints import check_hub, check_model
-    from policy.grpo.check import CheckSpec, plan_training
-
     named = {"model": model, "family": family, "style": style, "preset": preset}
     chosen = _recipe(recipe, named, set_ or [])
     if output.exists():
@@ -79,12 +78,9 @@ def bootstrap(
     _show(output)
 
 
-def _recipe(path: Path | None, named: dict[str, str | None], settings: list[str]) -> "BootstrapRecipe":
+def _recipe(path: Path | None, named: dict[str, str | None], settings: list[str]) -> BootstrapRecipe:
     """The recipe at `path`, that of a warm start if anything is named for one, or the shipped one;
     ConfigError if both are given."""
-    from infra.config.preset import parse_override
-    from infra.config.recipe import load_recipe, warm_start
-
     given = [name for name, value in named.items() if value is not None]
     if path is not None and given:
         raise ConfigError(f"--{given[0]}: the recipe {path} says this; leave one of the two out")
@@ -93,18 +89,14 @@ def _recipe(path: Path | None, named: dict[str, str | None], settings: list[str]
 
 
 def _show(output: Path) -> None:
-    from policy.tiny.spec import RATES, Taught
-
     taught = Taught.model_validate_json((output / RATES).read_bytes())
     if taught.before:
         console.print(taught_table(taught))
     say(f"base policy: {output}")
 
 
-def taught_table(taught: "Taught") -> "Table":
+def taught_table(taught: Taught) -> Table:
     """Valid rate of every stratum of every lesson before and after, with intervals."""
-    from infra.analysis.formats import narrow
-
     table = plain_table("", "", "before", f"after {taught.steps} steps")
     table.title, table.caption = "Valid answers in %", "greedy; 95 % intervals; none of it was taught"
     for lesson, rates in taught.after.items():

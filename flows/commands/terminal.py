@@ -33,6 +33,7 @@ def _only_json(context: typer.Context, wanted: bool) -> bool:
     return wanted
 
 
+RUN = Annotated[str, typer.Argument(help="Name of a run, or its path with a / in it.")]
 JSON = Annotated[
     bool,
     typer.Option(

@@ -16,13 +16,10 @@ from infra.analysis.spec import SPEC_FILE, engineer_variant
 from infra.config.settings import RESERVED, Settings
 from infra.runs.lock import holder
 from infra.runs.next_config import must_ask
-from infra.runs.progress import NAME
+from infra.runs.progress import new_lines
 from infra.runs.results import Made
 from infra.runs.run import Run, RunRef, run_command
 from infra.runs.stage import Stage
-
-_TAIL = 65_536
-"""Bytes that are read of the end of a log."""
 
 
 class RunState(StrEnum):
@@ -105,8 +102,7 @@ def run_name(directory: Path) -> str:
 def run_directories(folder: Path) -> Iterator[Path]:
     """Yield the directories of runs in a folder and in the comparisons there, sorted."""
     for path in _folders(folder):
-        runs = [path] if _is_run(path) else filter(_is_run, _folders(path))
-        yield from runs
+        yield from [path] if _is_run(path) else filter(_is_run, _folders(path))
 
 
 def _folders(folder: Path) -> list[Path]:
@@ -139,19 +135,9 @@ def run_detail(directory: Path) -> RunDetail:
         working=holder(directory),
         next=remedy,
         commands=commands,
-        last="".join(log_lines(run, 1)),
+        last="".join(new_lines(run, 0)[0][-1:]),
         report=run.path(Run.report) if run.has(Run.report) else None,
     )
-
-
-def log_lines(run: Run, count: int) -> list[str]:
-    """Return the last lines of a run's log; none if it has none."""
-    try:
-        with open(run.log(NAME), "rb") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL))
-            return file.read().decode("utf-8", "replace").splitlines()[-count:]
-    except FileNotFoundError:
-        return []
 
 
 def _open(directory: Path) -> RunRef:

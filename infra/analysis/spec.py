@@ -12,13 +12,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from engineer.context import VARIANTS
 from engineer.engineers.registry import find_engineer, resolve
 from engineer.spec import EngineerSpec
-from envgen.errors import ConfigError, RunDirectoryError, describe_validation_error
-from envgen.files import file_digest, is_unused, read_model, write_json
+from envgen.errors import ConfigError, RunDirectoryError
+from envgen.files import check_unused, file_digest, read_model, write_json
 from envgen.frozen import Frozen
 from infra.config.preset import Preset, load_preset
 from infra.config.written import overrides, preset_source
@@ -163,12 +163,9 @@ def plan(
 
 
 def _check(spec: ComparisonSpec) -> None:
-    """Refuse a comparison of which a curriculum is not possible; ConfigError."""
-    for child in spec.children:
-        try:
-            Preset.model_validate(child.preset.model_dump(mode="json"))
-        except ValidationError as error:
-            raise ConfigError(describe_validation_error(error, child.name)) from None
+    """ConfigError if a curriculum of a comparison is not possible."""
+    for child in spec.children[: len(spec.arms)]:
+        child.preset.check_lengths()
 
 
 def open_comparison(directory: Path, wanted: ComparisonSpec) -> ComparisonSpec:
@@ -178,11 +175,7 @@ def open_comparison(directory: Path, wanted: ComparisonSpec) -> ComparisonSpec:
     """
     path = directory / SPEC_FILE
     if not path.exists():
-        if not is_unused(directory):
-            raise RunDirectoryError(
-                f"{directory} exists and is no comparison ({SPEC_FILE} is missing); give the comparison "
-                "another --name"
-            )
+        check_unused(path, "comparison")
         write_json(path, wanted)
         return wanted
     stored = read_comparison(directory)

@@ -139,11 +139,13 @@ class Preset(Frozen, use_attribute_docstrings=True):
             known = ", ".join(self.task.styles)
             raise ValueError(f"prompt_style {self.prompt_style!r} is not one of {known}")
         self.rewards.check(self.task)
-        for field, check in (("default_config", self._check_default), ("validation", self._check_validation)):
-            try:
-                check()
-            except ValueError as error:
-                raise ValueError(f"{field}.{error}") from None
+        field = "default_config"
+        try:
+            self.space.check(self.default_config)
+            field = "validation"
+            self.validation.parts(self.space)
+        except ValueError as error:
+            raise ValueError(f"{field}.{error}") from None
         return self
 
     @model_validator(mode="before")
@@ -162,12 +164,6 @@ class Preset(Frozen, use_attribute_docstrings=True):
             "family": family,
             "prompt_style": given.get("prompt_style") or family.load().styles[0],
         }
-
-    def _check_default(self) -> None:
-        self.space.check(self.default_config)
-
-    def _check_validation(self) -> None:
-        self.validation.parts(self.space)
 
     @property
     def task(self) -> Environment:

@@ -11,7 +11,7 @@ from engineer.gate import BASE_POLICY
 from envgen.config import EnvConfig
 from envgen.dataset import read_dataset, write_dataset
 from envgen.errors import RunDirectoryError
-from envgen.files import digest, is_unused, read_model, read_text, write_html
+from envgen.files import check_unused, digest, read_model, read_text, write_html
 from envgen.frozen import Frozen
 from infra.config.preset import Preset, leaves
 from infra.config.settings import Settings
@@ -158,11 +158,7 @@ def checked_run(directory: Path, preset: Preset) -> Curriculum:
     RunDirectoryError names the fields that differ."""
     run = Run(directory=directory)
     if not run.has(Run.curriculum):
-        if not is_unused(directory):
-            raise RunDirectoryError(
-                f"{directory} exists and is no curriculum ({Run.curriculum.name} is missing); give the run"
-                " another --name, or move the directory away"
-            )
+        check_unused(run.path(Run.curriculum), "curriculum")
         return new_curriculum(directory.name, preset)
     found = run.curriculum.preset
     if details := changed_fields(found, preset, FREE_FIELDS):

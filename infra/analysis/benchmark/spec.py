@@ -8,7 +8,7 @@ from pydantic import Field
 
 from envgen.dataset import USUAL, family_of
 from envgen.errors import ConfigError, RunDirectoryError
-from envgen.files import digest, is_unused, read_model, write_json
+from envgen.files import check_unused, digest, read_model, write_json
 from envgen.frozen import Frozen
 from envgen.registry import EnvironmentSpec
 from envgen.suites import benchmark_of
@@ -88,11 +88,7 @@ def open_benchmark(directory: Path, spec: BenchmarkSpec) -> None:
     """Claim a directory for a spec; RunDirectoryError if another one, or something else, is there."""
     path, here = directory / SPEC, spec.decides
     if not path.exists():
-        if not is_unused(directory):
-            raise RunDirectoryError(
-                f"{directory} exists and is no benchmark ({SPEC} is missing); give another --name, or move "
-                "the directory away"
-            )
+        check_unused(path, "benchmark")
         return write_json(path, spec)
     there = read_model(path, BenchmarkSpec, f"{path}: is missing", "move the directory away").decides
     names = sorted(name for name in there | here if there.get(name) != here.get(name))

@@ -43,7 +43,7 @@ def choose(space: Space, rollouts: Sequence[Rollout], count: int) -> list[Rollou
     return _chosen(space, failed, count, lambda rollout: rollout)
 
 
-def _chosen(space: Space, items: Sequence[T], count: int, rollout_of: Callable[[T], Rollout]) -> list[T]:
+def _chosen(space: Space, items: list[T], count: int, rollout_of: Callable[[T], Rollout]) -> list[T]:
     """Return at most `count` items by category and stratum.
 
     Each has the category, then the stratum, that was chosen least so far; the instance id breaks ties.
@@ -55,12 +55,12 @@ def _chosen(space: Space, items: Sequence[T], count: int, rollout_of: Callable[[
         return [("category", rollout.verdict.category), ("stratum", rollout.instance.stratum)]
 
     def place(item: T) -> list[int]:
-        of_item = [(orders[kind], value) for kind, value in features(item)]
-        return [names.index(value) if value in names else len(names) for names, value in of_item]
+        names = [(orders[kind], name) for kind, name in features(item)]
+        return [order.index(name) if name in order else len(order) for order, name in names]
 
     left, chosen, seen = sorted(items, key=lambda item: rollout_of(item).instance.id), [], Counter()
     while left and len(chosen) < count:
-        counts = [[seen[feature] for feature in features(item)] for item in left]
-        chosen.append(left.pop(counts.index(min(counts))))
+        chosen.append(min(left, key=lambda item: [seen[feature] for feature in features(item)]))
+        left.remove(chosen[-1])
         seen.update(features(chosen[-1]))
     return sorted(chosen, key=lambda item: (place(item), rollout_of(item).instance.id))
