@@ -19,10 +19,10 @@ from envgen.errors import ConfigError, SamplingError
 from envgen.files import write_json
 from envgen.space import Knob, Space
 from infra.analysis.stage_view import proposal_markdown
+from infra.runs.files import PROPOSAL
 from infra.runs.next_config import decided, previous_config, store_decision
 from infra.runs.results import MAX_COMMENT, Decision, Verdict
 from infra.runs.run import RunRef
-from infra.runs.stage import Stage
 from tasks.run import log
 
 SUSPENDED = ".suspended.json"
@@ -50,7 +50,7 @@ def ask(run: RunRef, stage: int) -> None:
     if flow_run is None or flow_run.deployment_id is None or flow_run.parent_task_run_id is not None:
         return
     write_json(run.directory / SUSPENDED, {"flow_run": str(flow_run.id)})
-    proposal, problem = run.stage(stage).digest(Stage.proposal), ""
+    proposal, problem = run.digest(PROPOSAL, stage), ""
     for attempt in range(MOST_QUESTIONS):
         form, key = approval_form(run, stage, problem), f"stage-{stage + 1}-{proposal[:12]}-{attempt}"
         try:
@@ -92,7 +92,7 @@ def approval_form(run: RunRef, stage: int, problem: str = "") -> type[RunInput]:
 
     `problem` says why it is shown again.
     """
-    proposal, previous, space = run.stage(stage).proposal, previous_config(run, stage), run.preset.space
+    proposal, previous, space = run.read(PROPOSAL, stage), previous_config(run, stage), run.preset.space
     config = _config_form(space)
     decision = Field(
         title="Decision",

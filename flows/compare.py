@@ -21,6 +21,7 @@ from infra.analysis.results import ComparisonResults
 from infra.analysis.spec import Child, ComparisonSpec, open_comparison
 from infra.config.settings import Settings
 from infra.lineage.store import is_logged
+from infra.runs.files import RESULTS
 from infra.runs.lock import exclusive
 from infra.runs.run import Run
 from tasks.compare import earlier_failures, open_record, publish_comparison
@@ -120,11 +121,11 @@ def _seconds_left(directory: Path, todo: list[Child], at_a_time: int) -> float |
     for child in todo:
         own, root = Run(directory=directory / child.name), Run(directory=directory / child.root)
         try:
-            done = len(own.results.stages) if own.has(Run.results) else 1
+            done = len(own.read(RESULTS).stages) if own.has(RESULTS) else 1
         except RunDirectoryError:  # the curriculum's own run mends or names what is damaged
             done = 1
-        if root.has(Run.results):
-            left += sum(root.results.stages[0].seconds.values()) * max(0, child.preset.stages - done)
+        if root.has(RESULTS):
+            left += sum(root.read(RESULTS).stages[0].seconds.values()) * max(0, child.preset.stages - done)
     return left / at_a_time or None
 
 

@@ -17,12 +17,12 @@ from infra.analysis.formats import count, duration, estimate
 from infra.analysis.spec import engineer_variant
 from infra.config.preset import Preset
 from infra.config.settings import Settings
+from infra.runs.files import MANIFEST
 from infra.runs.lock import exclusive
 from infra.runs.next_config import must_ask, next_config
 from infra.runs.progress import kept_log, seconds_left
 from infra.runs.results import CurriculumResults
 from infra.runs.run import RunRef, open_run, training_was_checked
-from infra.runs.stage import Stage
 from infra.runs.steps import StepRecord
 from infra.serving.reaper import TAG
 from policy.grpo.check import plan_training
@@ -138,10 +138,10 @@ def _complete(run: RunRef) -> int:
     """How many stages are complete; if the run goes on behind some, the log says so, else it would read like
     that of a new one."""
     stages = run.preset.stages
-    done = next((one for one in range(stages) if not run.stage(one).has(Stage.manifest)), stages)
+    done = next((one for one in range(stages) if not run.has(MANIFEST, one)), stages)
     if done and done < stages:
         # Whether someone has to decide is found out later: a damaged proposal is made anew before.
-        decision = run.stage(done - 1).decision
+        decision = run.decision(done - 1)
         if decision is None and run.preset.approval == "required":
             log.info("%d of %d stages are complete", done, stages)
         elif decision is None or decision.decision != "stop":
@@ -170,7 +170,7 @@ def _stages(run: RunRef) -> CurriculumResults:
             ask(run, number)
             show_result(run, results, places)
         config = next_config(run, number)
-        if run.stage(number).decision:
+        if run.decision(number):
             copy_run(run.directory)
         if config is None:
             results = publish(run, number)

@@ -21,9 +21,10 @@ from envgen.errors import BUGS
 from infra.analysis.formats import duration
 from infra.analysis.run_status import run_name
 from infra.analysis.stage_view import result_markdown
+from infra.runs.files import REPORT
 from infra.runs.progress import first_guess, seconds_left
 from infra.runs.results import CurriculumResults
-from infra.runs.run import Run, RunRef
+from infra.runs.run import RunRef
 from tasks.run import Throttle, log
 
 
@@ -97,7 +98,7 @@ def show_result(
 
 
 def _write_result(run: RunRef, results: CurriculumResults, addresses: dict[str, str], waiting: str) -> None:
-    places = {"report": str(run.path(Run.report).resolve()), **addresses}
+    places = {"report": str(run.path(REPORT).resolve()), **addresses}
     markdown = result_markdown(run.preset.space, results, run.preset.stages, places, waiting)
     so_far = " so far" if len(results.stages) < run.preset.stages else ""
     key, description = run_key(run, "result"), f"{run.name}: result{so_far}"

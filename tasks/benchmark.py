@@ -12,7 +12,8 @@ from infra.analysis.benchmark.spec import BenchmarkSpec, open_benchmark
 from infra.config.preset import load_preset
 from infra.config.versions import code_version
 from infra.runs.data import validation_instances
-from infra.runs.stage import Evaluation
+from infra.runs.files import BREAKDOWN, PARTIAL_ROLLOUTS, ROLLOUTS
+from infra.runs.run import Run
 from infra.runs.steps import policy_identity, run_step
 from policy.chat.answers import KeptAnswers
 from policy.chat.contract import ChatModel, Sampling
@@ -32,20 +33,20 @@ def answer_all(directory: Path, spec: BenchmarkSpec) -> BenchmarkResults:
     source = spec.model if endpoint else resolve_model(spec.model)
     identity, data = source if endpoint else policy_identity(source), _data_key(spec, items)
     decides = {**spec.decides, "model": identity, "data": data}
-    files = Evaluation(directory=directory)
+    run = Run(directory=directory)
 
     def body() -> None:
-        model = _endpoint_model(endpoint) if endpoint else engine(source, spec.engine, files.log("engine"))
+        model = _endpoint_model(endpoint) if endpoint else engine(source, spec.engine, run.log("engine"))
         asked = {"model": identity, **({} if endpoint else spec.engine.decides)}
-        _answer(KeptAnswers(model, files.partial, asked), items, spec, files)
+        _answer(KeptAnswers(model, directory / PARTIAL_ROLLOUTS, asked), items, spec, run)
 
     record = run_step(
         directory,
         "benchmark",
         decides,
-        outputs=(Evaluation.rollouts.name, Evaluation.breakdown.name),
+        outputs=(ROLLOUTS.name, BREAKDOWN.name),
         body=body,
-        kept=files.partial.name,
+        kept=PARTIAL_ROLLOUTS,
         facts=lambda: {"code": code_version()},
     )
     asked = Asked(
@@ -57,7 +58,7 @@ def answer_all(directory: Path, spec: BenchmarkSpec) -> BenchmarkResults:
         engine=None if endpoint else spec.engine,
         code=record.facts.get("code", code_version()),
     )
-    scores = count(items, files.rollouts, spec.family.load().space.categories)
+    scores = count(items, run.read(ROLLOUTS), spec.family.load().space.categories)
     results = BenchmarkResults(asked=asked, seconds=record.seconds, scores=scores)
     write_json(directory / RESULTS_FILE, results)
     overall, found = results.overall, " (found)" if record.reused else ""
@@ -93,13 +94,13 @@ def _data_key(spec: BenchmarkSpec, items: list[Item]) -> str | list[str]:
     return digest([family.prompt(item.instance, spec.style) for item in items])
 
 
-def _answer(model: ChatModel, items: list[Item], spec: BenchmarkSpec, files: Evaluation) -> None:
+def _answer(model: ChatModel, items: list[Item], spec: BenchmarkSpec, run: Run) -> None:
     family, instances = spec.family.load(), [item.instance for item in items]
     progress = reporting(f"%d of {len(items)} instances answered")
     sampling = Sampling(max_tokens=spec.answer_tokens)
     rollouts = evaluate(model, family, instances, spec.style, sampling, progress)
-    files.write(Evaluation.rollouts, rollouts, spec.style, spec.family)
-    files.write(Evaluation.breakdown, breakdown_of(family, files.rollouts))
+    run.write(ROLLOUTS, rollouts, None, spec.style, spec.family)
+    run.write(BREAKDOWN, breakdown_of(family, run.read(ROLLOUTS)))
 
 
 def _endpoint_model(endpoint: Endpoint) -> ChatModel:

@@ -9,8 +9,8 @@ from envgen.environment import Source
 from envgen.sampling import sample
 from infra.config.preset import Preset
 from infra.runs.data import held_out, validation_instances
-from infra.runs.run import Run, RunRef
-from infra.runs.stage import Stage
+from infra.runs.files import CONFIG, TRAIN_DATA, VALIDATION
+from infra.runs.run import RunRef
 from infra.runs.steps import StepRecord, run_step
 from tasks.run import log, task_options
 
@@ -25,10 +25,10 @@ def make_validation(run: RunRef) -> StepRecord:
         instances = validation_instances(preset)
         log.info("validation set: %d instances", len(instances))
         origin = {"validation": spec.model_dump(mode="json")}
-        run.write(Run.validation, instances, preset.prompt_style, origin, preset.family)
+        run.write(VALIDATION, instances, None, preset.prompt_style, origin, preset.family)
 
     decides = {"spec": spec, **environment(preset)}
-    return run_step(run.directory, "validation", decides, (Run.validation.name,), body)
+    return run_step(run.directory, "validation", decides, (VALIDATION.name,), body)
 
 
 def environment(preset: Preset) -> dict[str, Any]:
@@ -39,7 +39,7 @@ def environment(preset: Preset) -> dict[str, Any]:
 @task(**task_options("generate"))
 def generate(run: RunRef, stage: int, config: EnvConfig, validation: StepRecord) -> StepRecord:
     """Write config and training data of a stage, without an instance that is validated on or reserved."""
-    preset, files = run.preset, run.stage(stage)
+    preset = run.preset
     seed = preset.stage_seed(stage)
 
     def body() -> None:
@@ -52,9 +52,9 @@ def generate(run: RunRef, stage: int, config: EnvConfig, validation: StepRecord)
             lambda line: log.info("stage %d: %s", stage, line),
         )
         # Not before: with its config a stage has begun, and what was decided on it stands.
-        files.write(Stage.config, config)
+        run.write(CONFIG, config, stage)
         origin = {"config": config, "seed": seed, "stage": stage, "report": report}
-        files.write(Stage.train, instances, preset.prompt_style, origin, preset.family)
+        run.write(TRAIN_DATA, instances, stage, preset.prompt_style, origin, preset.family)
 
     decides = {
         "config": config,
@@ -64,4 +64,4 @@ def generate(run: RunRef, stage: int, config: EnvConfig, validation: StepRecord)
         "stage": stage,
         "validation": validation.key,
     }
-    return run_step(files.directory, "generate", decides, (Stage.config.name, Stage.train.name), body)
+    return run_step(run.folder(stage), "generate", decides, (CONFIG.name, TRAIN_DATA.name), body)

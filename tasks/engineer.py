@@ -8,8 +8,8 @@ from engineer.propose import design, fitted, kept
 from envgen.config import EnvConfig
 from infra.runs.context import design_context, training_facts
 from infra.runs.data import possible
+from infra.runs.files import ENGINEER_STATE, GATE, PROPOSAL
 from infra.runs.run import RunRef
-from infra.runs.stage import Stage
 from infra.runs.steps import StepRecord, run_step
 from policy.grpo.train_spec import SPLITTING
 from tasks.run import engine, log, task_options
@@ -19,7 +19,7 @@ from tasks.run import engine, log, task_options
 def propose(run: RunRef, stage: int, breakdown: StepRecord, gate: StepRecord) -> StepRecord:
     """Write what the engineer proposes for the next stage, and what it remembers. Asked once; a repeated call
     reads the answer."""
-    preset, files, context = run.preset, run.stage(stage), design_context(run, stage)
+    preset, context = run.preset, design_context(run, stage)
 
     def body() -> None:
         proposal = _proposal(run, stage, context)
@@ -29,8 +29,8 @@ def propose(run: RunRef, stage: int, breakdown: StepRecord, gate: StepRecord) ->
             log.info("stage %d: left out of the prompt: %s", stage, cut)
         for change in proposal.changes:
             log.info("stage %d: projection: %s", stage, change)
-        files.write(Stage.proposal, proposal)
-        files.write(Stage.state, proposal.state)
+        run.write(PROPOSAL, proposal, stage)
+        run.write(ENGINEER_STATE, proposal.state, stage)
 
     # Without the number of stages and how steps are split up: a run that is extended, or resumed after it ran
     # out of memory, must not ask again.
@@ -43,12 +43,12 @@ def propose(run: RunRef, stage: int, breakdown: StepRecord, gate: StepRecord) ->
         "model": run.identity(asked) if (asked := run.asked(stage)) is not None else None,
         "seed": preset.seed,
     }
-    return run_step(files.directory, "engineer", decides, (Stage.proposal.name, Stage.state.name), body)
+    return run_step(run.folder(stage), "engineer", decides, (PROPOSAL.name, ENGINEER_STATE.name), body)
 
 
 def _proposal(run: RunRef, stage: int, context: DesignContext) -> Proposal:
-    preset, files, asked = run.preset, run.stage(stage), run.asked(stage)
-    spec, gate = preset.effective_engineer(), files.gate
+    preset, asked = run.preset, run.asked(stage)
+    spec, gate = preset.effective_engineer(), run.read(GATE, stage)
 
     def fit(config: EnvConfig) -> tuple[EnvConfig, list[str]]:
         return possible(run, stage + 1, config)
@@ -56,5 +56,5 @@ def _proposal(run: RunRef, stage: int, context: DesignContext) -> Proposal:
     if gate.action != "go-on":
         config = run.config_of(gate.against)
         return fitted(kept(spec, context, config, f"by the gate: {gate.reason}"), config, fit)
-    model = None if asked is None else engine(run.policy(asked), preset.engine, files.log("engine"))
+    model = None if asked is None else engine(run.policy(asked), preset.engine, run.log("engine", stage))
     return design(spec, context, preset.seed, model, fit)

@@ -5,8 +5,8 @@ import logging
 from prefect import task
 
 from engineer.gate import BASE_POLICY, decide, sign_test
+from infra.runs.files import GATE, ROLLOUTS
 from infra.runs.run import RunRef
-from infra.runs.stage import Stage
 from infra.runs.steps import StepRecord, run_step
 from policy.evaluation import gains, solved_by_one
 from tasks.run import log, task_options
@@ -15,25 +15,24 @@ from tasks.run import log, task_options
 @task(**task_options("gate"))
 def judge(run: RunRef, stage: int, rollouts: StepRecord) -> StepRecord:
     """Write the gate's decision: this stage against the best evaluation before it, and what follows."""
-    files, gate = run.stage(stage), run.preset.engineer.gate
-    against = run.stage(stage - 1).gate.best if stage else BASE_POLICY
-    best = run.evaluation(against)
+    gate = run.preset.engineer.gate
+    against = run.read(GATE, stage - 1).best if stage else BASE_POLICY
 
     def body() -> None:
-        before, after = best.rollouts, files.rollouts
+        before, after = run.read(ROLLOUTS, against), run.read(ROLLOUTS, stage)
         p_value = sign_test(*solved_by_one(before, after))
         valid, optimal = gains(before, after)
         known = optimal if run.preset.space.best else None
         decision = decide(gate, stage, against, valid, p_value, known)
         level = logging.WARNING if decision.dropped else logging.INFO
         log.log(level, "stage %d: gate: %s", stage, decision.reason)
-        files.write(Stage.gate, decision)
+        run.write(GATE, decision, stage)
 
-    name = Stage.rollouts.name
+    name = ROLLOUTS.name
     decides = {
         "gate": gate,
         "against": against,
-        "best": best.digest(Stage.rollouts),
+        "best": run.digest(ROLLOUTS, against),
         "rollouts": rollouts.outputs[name],
     }
-    return run_step(files.directory, "gate", decides, (Stage.gate.name,), body)
+    return run_step(run.folder(stage), "gate", decides, (GATE.name,), body)

@@ -11,8 +11,18 @@ from prefect import task
 from engineer.gate import BASE_POLICY
 from envgen.errors import ChildError
 from envgen.seeds import seed_integer
+from infra.runs.files import (
+    BREAKDOWN,
+    CHANGES,
+    PARTIAL_ROLLOUTS,
+    RESUMED,
+    ROLLOUTS,
+    TRAIN_DATA,
+    TRAINING_LOG,
+    VALIDATION,
+    WORK,
+)
 from infra.runs.run import RunRef
-from infra.runs.stage import RESUMED, Stage
 from infra.runs.steps import StepRecord, run_step, step_key
 from policy.chat.answers import KeptAnswers
 from policy.chat.contract import Sampling
@@ -35,7 +45,7 @@ from tasks.run import close_engine, engine, log, reporting, task_options
 @task(**task_options("train"))
 def train(run: RunRef, stage: int, data: StepRecord, parent: int) -> StepRecord:
     """GRPO in child processes from the policy of stage `parent`: weights and training log."""
-    preset, files = run.preset, run.stage(stage)
+    preset = run.preset
     options = {**preset.trl, "num_train_epochs": preset.epochs}
     decides = {
         "data": data.key,
@@ -45,11 +55,11 @@ def train(run: RunRef, stage: int, data: StepRecord, parent: int) -> StepRecord:
         **deciding_options(options, preset.training, process_count(preset.training)),
     }
     # Its own for each key and form: nothing goes on from the trainer's checkpoints of other settings.
-    work = files.work / f"{step_key('train', decides)[:12]}-{checkpoint_form(preset.training)}"
+    work = run.folder(stage) / WORK / f"{step_key('train', decides)[:12]}-{checkpoint_form(preset.training)}"
     spec = TrainSpec(
         parent=run.policy(parent),
-        data=files.path(Stage.train),
-        output=files.directory,
+        data=run.path(TRAIN_DATA, stage),
+        output=run.folder(stage),
         work=work,
         family=preset.family,
         style=preset.prompt_style,
@@ -59,15 +69,15 @@ def train(run: RunRef, stage: int, data: StepRecord, parent: int) -> StepRecord:
         training=preset.training,
     )
     record = run_step(
-        files.directory,
+        run.folder(stage),
         "train",
         decides,
-        (CHECKPOINT, Stage.train_log.name),
+        (CHECKPOINT, TRAINING_LOG.name),
         lambda: _train(run, stage, spec),
         facts=lambda: _facts(work),
     )
     # Only now: until the record is written, the trainer's checkpoints are what a resume starts from.
-    shutil.rmtree(files.work, ignore_errors=True)
+    shutil.rmtree(run.folder(stage) / WORK, ignore_errors=True)
     return record
 
 
@@ -87,7 +97,7 @@ def _train(run: RunRef, stage: int, spec: TrainSpec) -> None:
             log.warning("stage %d: %s", stage, entry[WARNING])
         show(entry)
 
-    log_path = run.stage(stage).log("training")
+    log_path = run.log("training", stage)
     try:
         run_child(
             "policy.grpo.training",
@@ -121,18 +131,24 @@ def evaluate_start(run: RunRef, validation: StepRecord) -> StepRecord:
 
     def body() -> None:
         _evaluate(run, BASE_POLICY)
-        run.start.write(Stage.breakdown, breakdown_of(run.preset.task, run.start.rollouts))
+        run.write(BREAKDOWN, breakdown_of(run.preset.task, run.read(ROLLOUTS, BASE_POLICY)), BASE_POLICY)
 
-    outputs = (Stage.rollouts.name, Stage.breakdown.name)
-    return run_step(run.start.directory, "start", decides, outputs, body, kept=run.start.partial.name)
+    outputs = (ROLLOUTS.name, BREAKDOWN.name)
+    return run_step(run.folder(BASE_POLICY), "start", decides, outputs, body, kept=PARTIAL_ROLLOUTS)
 
 
 @task(**task_options("evaluate"))
 def evaluate_stage(run: RunRef, stage: int, checkpoint: StepRecord, validation: StepRecord) -> StepRecord:
     """Rollouts of a stage's checkpoint on the validation set."""
-    files, decides = run.stage(stage), _decides(run, validation, "checkpoint", checkpoint.outputs[CHECKPOINT])
-    outputs, kept = (Stage.rollouts.name,), files.partial.name
-    return run_step(files.directory, "evaluate", decides, outputs, lambda: _evaluate(run, stage), kept=kept)
+    decides = _decides(run, validation, "checkpoint", checkpoint.outputs[CHECKPOINT])
+    return run_step(
+        run.folder(stage),
+        "evaluate",
+        decides,
+        (ROLLOUTS.name,),
+        lambda: _evaluate(run, stage),
+        kept=PARTIAL_ROLLOUTS,
+    )
 
 
 def _decides(run: RunRef, validation: StepRecord, role: str, identity: str) -> dict[str, Any]:
@@ -147,23 +163,25 @@ def _decides(run: RunRef, validation: StepRecord, role: str, identity: str) -> d
 
 
 def _evaluate(run: RunRef, stage: int) -> None:
-    preset, files, instances = run.preset, run.evaluation(stage), run.validation
-    model = engine(run.policy(stage), preset.engine, files.log("engine"))
-    kept = KeptAnswers(model, files.partial, {"model": run.identity(stage), **preset.engine.decides})
-    progress = reporting(f"{files.directory.name}: %d of {len(instances)} validation instances answered")
+    preset, instances = run.preset, run.read(VALIDATION)
+    model = engine(run.policy(stage), preset.engine, run.log("engine", stage))
+    partial = run.folder(stage) / PARTIAL_ROLLOUTS
+    kept = KeptAnswers(model, partial, {"model": run.identity(stage), **preset.engine.decides})
+    progress = reporting(f"{run.folder(stage).name}: %d of {len(instances)} validation instances answered")
     sampling = Sampling(max_tokens=preset.max_answer_tokens)
     found = evaluate(kept, preset.task, instances, preset.prompt_style, sampling, progress)
-    files.write(Stage.rollouts, found, preset.prompt_style, preset.family)
+    run.write(ROLLOUTS, found, stage, preset.prompt_style, preset.family)
 
 
 @task(**task_options("summarize"))
 def summarize(run: RunRef, stage: int, rollouts: StepRecord) -> StepRecord:
     """The failure breakdown of a stage's rollouts, and the change against the policy that it started from."""
-    files, before = run.stage(stage), run.evaluation(run.parent(stage))
+    parent = run.parent(stage)
 
     def body() -> None:
-        files.write(Stage.breakdown, breakdown_of(run.preset.task, files.rollouts))
-        files.write(Stage.changes, Changes(valid=valid_gains(before.rollouts, files.rollouts)))
+        run.write(BREAKDOWN, breakdown_of(run.preset.task, run.read(ROLLOUTS, stage)), stage)
+        gains = valid_gains(run.read(ROLLOUTS, parent), run.read(ROLLOUTS, stage))
+        run.write(CHANGES, Changes(valid=gains), stage)
 
-    decides = {"rollouts": rollouts.outputs[Stage.rollouts.name], "before": before.digest(Stage.rollouts)}
-    return run_step(files.directory, "summarize", decides, (Stage.breakdown.name, Stage.changes.name), body)
+    decides = {"rollouts": rollouts.outputs[ROLLOUTS.name], "before": run.digest(ROLLOUTS, parent)}
+    return run_step(run.folder(stage), "summarize", decides, (BREAKDOWN.name, CHANGES.name), body)

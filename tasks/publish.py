@@ -7,10 +7,10 @@ from prefect import task
 from envgen.errors import RunDirectoryError
 from infra.analysis.report.build import write_report
 from infra.analysis.report.card import write_card
+from infra.runs.files import MANIFEST, RESULTS
 from infra.runs.publishing import manifest, results_with, step_facts
 from infra.runs.results import CurriculumResults
 from infra.runs.run import Run, RunRef
-from infra.runs.stage import Stage
 from infra.runs.steps import StepRecord
 from tasks.run import task_options
 
@@ -21,16 +21,16 @@ def write_manifest(run: RunRef, stage: int, steps: list[StepRecord]) -> None:
 
     One that is there is left if it tells of these very steps: a run may have been cut off between a step that
     was done again and its manifest."""
-    files, wanted = run.stage(stage), step_facts(steps)
-    told = _manifest(files)
-    if any(told.get(name) != value for name, value in wanted.items()):
-        files.write(Stage.manifest, manifest(run, stage, steps))
+    wanted = step_facts(steps)
+    stored = _manifest(run, stage)
+    if any(stored.get(name) != value for name, value in wanted.items()):
+        run.write(MANIFEST, manifest(run, stage, steps), stage)
 
 
-def _manifest(files: Stage) -> dict[str, Any]:
+def _manifest(run: Run, stage: int) -> dict[str, Any]:
     """The manifest of a stage; empty if there is none that can be read."""
     try:
-        return files.manifest if files.has(Stage.manifest) else {}
+        return run.read(MANIFEST, stage) if run.has(MANIFEST, stage) else {}
     except RunDirectoryError:
         return {}
 
@@ -40,7 +40,7 @@ def publish(run: RunRef, stage: int) -> CurriculumResults:
     """Rewrite results and report once a stage is complete, and write the card of its checkpoint: what was
     published of those before it stands."""
     results = results_with(run, stage)
-    run.write(Run.results, results)
+    run.write(RESULTS, results)
     write_card(run, results, stage)
     write_report(run.directory)
     return results

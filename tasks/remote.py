@@ -11,9 +11,9 @@ from prefect import task
 from envgen.errors import BUGS, ConfigError, RunDirectoryError
 from infra.config.preset import Preset
 from infra.config.settings import Settings, without_password
+from infra.runs.files import MANIFEST
 from infra.runs.fork import fork
 from infra.runs.run import Run
-from infra.runs.stage import Stage
 from infra.runs.sync import pull, push
 from tasks.run import log, task_options
 
@@ -49,15 +49,15 @@ def fork_run(root: Path, directory: Path, preset: Preset) -> None:
     either; RunDirectoryError if it is nowhere."""
     if directory.exists():
         return
-    stage = Run(directory=root).stage(0)
+    shared = Run(directory=root)
     # The curricula of a comparison that begin on a machine at the same time fetch it once.
     with FileLock(root.parent / ".locks" / f"{root.name}.fetch.lock"):
-        if not stage.has(Stage.manifest):
+        if not shared.has(MANIFEST, 0):
             fetch_run(root)
-    if not stage.has(Stage.manifest):
+    if not shared.has(MANIFEST, 0):
         raise RunDirectoryError(
-            f"{stage.directory}: this run starts from that stage, which is neither here nor at a remote; this"
-            " machine needs the ENVWRIGHT_RUNS or the ENVWRIGHT_REMOTE of the one that ran it"
+            f"{shared.folder(0)}: this run starts from that stage, which is neither here nor at a remote;"
+            " this machine needs the ENVWRIGHT_RUNS or the ENVWRIGHT_REMOTE of the one that ran it"
         )
     fork(root, directory, preset)
 

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 from support.boards import sample_boards
 
+from engineer.gate import BASE_POLICY
 from engineer.proposal import Attempt, Proposal
 from envgen.config import EnvConfig
 from envgen.dataset import write_table
@@ -16,9 +17,21 @@ from envgen.mapf.problem import Instance
 from envgen.mapf.prompts import answer
 from envgen.mapf.verifier import verify
 from infra.config.preset import Preset, load_preset
+from infra.runs.files import (
+    BREAKDOWN,
+    CONFIG,
+    ENGINEER_STATE,
+    MANIFEST,
+    PROPOSAL,
+    REPORT,
+    RESULTS,
+    ROLLOUTS,
+    TRAIN_DATA,
+    TRAINING_LOG,
+    VALIDATION,
+)
 from infra.runs.publishing import results_with
-from infra.runs.run import Run, RunRef, open_run
-from infra.runs.stage import Stage
+from infra.runs.run import RunRef, open_run
 from infra.runs.steps import StepRecord
 from policy.grpo.train_log import TRAIN_LOG_SCHEMA
 from policy.rollouts import Rollout, breakdown_of
@@ -26,7 +39,7 @@ from tasks.gate import judge
 from tasks.learn import summarize
 
 MICRO = load_preset("micro")
-EVALUATED = StepRecord(step="evaluate", key="", outputs={Stage.rollouts.name: ""}, seconds=0)
+EVALUATED = StepRecord(step="evaluate", key="", outputs={ROLLOUTS.name: ""}, seconds=0)
 
 
 def shares(small: float) -> EnvConfig:
@@ -101,23 +114,23 @@ def finished_run(
     open_run(directory, preset)
     run, validation = RunRef(directory=directory, preset=preset), validation or instances()
     configs = configs or tuple(shares(0.5 + number / 10) for number in range(len(correct)))
-    run.write(Run.validation, validation, preset.prompt_style, {}, preset.family)
-    run.start.write(Stage.rollouts, answers(validation, correct[0]), preset.prompt_style, preset.family)
-    run.start.write(Stage.breakdown, breakdown_of(preset.task, run.start.rollouts))
+    run.write(VALIDATION, validation, None, preset.prompt_style, {}, preset.family)
+    run.write(ROLLOUTS, answers(validation, correct[0]), BASE_POLICY, preset.prompt_style, preset.family)
+    run.write(BREAKDOWN, breakdown_of(preset.task, run.read(ROLLOUTS, BASE_POLICY)), BASE_POLICY)
     for number, right in enumerate(correct[1:]):
-        stage, config = run.stage(number), configs[number]
-        stage.write(Stage.config, config)
-        stage.write(Stage.train, validation[:8], preset.prompt_style, {"stage": number}, preset.family)
-        write_json(stage.checkpoint / "config.json", {"weights": [directory.name, number]})
-        write_table(stage.path(Stage.train_log), _log().cast(TRAIN_LOG_SCHEMA))
-        stage.write(Stage.rollouts, answers(validation, right), preset.prompt_style, preset.family)
+        config = configs[number]
+        run.write(CONFIG, config, number)
+        run.write(TRAIN_DATA, validation[:8], number, preset.prompt_style, {"stage": number}, preset.family)
+        write_json(run.checkpoint(number) / "config.json", {"weights": [directory.name, number]})
+        write_table(run.path(TRAINING_LOG, number), _log().cast(TRAIN_LOG_SCHEMA))
+        run.write(ROLLOUTS, answers(validation, right), number, preset.prompt_style, preset.family)
         chosen = proposals[number] if proposals else asked(number, configs[number + 1])
-        stage.write(Stage.proposal, chosen)
-        stage.write(Stage.state, {})
+        run.write(PROPOSAL, chosen, number)
+        run.write(ENGINEER_STATE, {}, number)
         summarize.fn(run, number, EVALUATED)
         judge.fn(run, number, EVALUATED)
-        stage.write(Stage.manifest, {"stage": number, "seconds": {}})
-    for file in (Run.results, Run.report):
+        run.write(MANIFEST, {"stage": number, "seconds": {}}, number)
+    for file in (RESULTS, REPORT):
         run.path(file).write_text("{}")
     return run
 
@@ -125,8 +138,8 @@ def finished_run(
 def with_results(run: RunRef, **manifest: object) -> RunRef:
     """The run with results of its stages, and these fields in their manifests."""
     for number in range(run.preset.stages):
-        run.stage(number).write(Stage.manifest, run.stage(number).manifest | manifest)
-        run.write(Run.results, results_with(run, number))
+        run.write(MANIFEST, run.read(MANIFEST, number) | manifest, number)
+        run.write(RESULTS, results_with(run, number))
     return run
 
 

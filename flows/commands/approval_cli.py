@@ -11,11 +11,11 @@ from envgen.terminal import console, say
 from flows.commands.terminal import RUN
 from infra.config.preset import parse_override
 from infra.config.settings import Settings
+from infra.runs.files import CURRICULUM, PROPOSAL
 from infra.runs.lock import exclusive, this_person
 from infra.runs.next_config import check_open, decided, last_stage, previous_config, store_decision
 from infra.runs.results import Decision, Verdict
 from infra.runs.run import Run, RunRef
-from infra.runs.stage import Stage
 
 commands = typer.Typer()
 
@@ -59,12 +59,11 @@ def _decide(name: str, verdict: Verdict, comment: str, yes: bool, edits: list[st
     from infra.analysis.stage_view import proposal_markdown
 
     directory = Settings().find_run(name)
-    run = RunRef(directory=directory, preset=Run(directory=directory).curriculum.preset)
+    run = RunRef(directory=directory, preset=Run(directory=directory).read(CURRICULUM).preset)
     stage = last_stage(run)
     check_open(run, stage)
-    files = run.stage(stage)
     # The digest first: what is shown after it is what is decided on, or storing is refused.
-    seen, proposal = files.digest(Stage.proposal), files.proposal
+    seen, proposal = run.digest(PROPOSAL, stage), run.read(PROPOSAL, stage)
     edit = _edited(run.preset.space, proposal.config.model_dump(mode="json"), edits)
     who = {"comment": comment, "by": this_person()}
     decision = decided(run, stage, verdict, via="shell", seen=seen, edit=edit, **who)

@@ -11,7 +11,7 @@ from flows.commands.terminal import JSON, print_json, start_orchestrator
 from flows.forms import takes_options
 from flows.parameters import BenchmarkOptions, chosen_benchmark
 from infra.analysis.benchmark.spec import benchmark_directory
-from infra.runs.stage import Evaluation
+from infra.runs.files import ROLLOUTS
 
 commands = typer.Typer()
 
@@ -56,4 +56,4 @@ def benchmark(
         Console(width=max(console.width, 79)).print(table, "")
     for line in closing_lines(results):
         say(line)
-    say(f"results: {directory / 'benchmark.json'}, answers: {directory / Evaluation.rollouts.name}")
+    say(f"results: {directory / 'benchmark.json'}, answers: {directory / ROLLOUTS.name}")

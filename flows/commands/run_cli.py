@@ -12,6 +12,7 @@ from flows.forms import takes_options
 from flows.parameters import ComparisonOptions, CurriculumOptions, chosen_comparison, chosen_curriculum
 from infra.analysis.results import read_comparison_results
 from infra.config.settings import Settings
+from infra.runs.files import REPORT
 from infra.runs.next_config import must_ask
 from infra.runs.run import RunRef, checked_run, training_was_checked
 from policy.checkpoints import check_hub
@@ -73,7 +74,7 @@ def run(
         print_json(results)
     else:
         print_whole(rates_table(results, run.preset.space.best), ())
-        for line in [*closing_lines(results), f"report: {run.path(RunRef.report)}"]:
+        for line in [*closing_lines(results), f"report: {run.path(REPORT)}"]:
             say(line)
     if must_ask(run, results.stages[-1].stage):
         answers = f"envwright approve {run.argument}, or envwright reject {run.argument}"

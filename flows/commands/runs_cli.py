@@ -13,6 +13,7 @@ from flows.commands.terminal import FAILED, JSON, RUN, WAITING, plain_table, pri
 from infra.analysis.formats import duration, estimate, file_size, narrow, short_count
 from infra.analysis.run_status import RunDetail, RunState, RunStatus, run_detail, run_directories, run_status
 from infra.config.settings import Settings
+from infra.runs.files import CURRICULUM, RESULTS
 from infra.runs.progress import new_lines
 from infra.runs.run import Run
 
@@ -102,7 +103,7 @@ def _heading(detail: RunDetail) -> list[RenderableType]:
     if not detail.done:
         return [stands]
     run = Run(directory=detail.directory)
-    return [stands, rates_table(run.results, run.curriculum.preset.space.best)]
+    return [stands, rates_table(run.read(RESULTS), run.read(CURRICULUM).preset.space.best)]
 
 
 def _detail_lines(detail: RunDetail) -> list[str]:

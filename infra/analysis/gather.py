@@ -25,10 +25,10 @@ from infra.analysis.results import (
 from infra.analysis.spec import Arm, Child, ComparisonSpec, compare_command
 from infra.analysis.statistics import Effect, area, effect, rate
 from infra.config.preset import Preset
+from infra.runs.files import CURRICULUM, RESULTS, ROLLOUTS
 from infra.runs.fork import STAGE_STEPS
 from infra.runs.results import CurriculumResults, Made
 from infra.runs.run import FREE_FIELDS, Run, changed_fields
-from infra.runs.stage import Evaluation
 
 _FIELDS = (("id", pa.string()), ("valid", pa.bool_()), ("optimal", pa.bool_()))
 _COLUMNS = pa.schema([pa.field(name, kind, nullable=False) for name, kind in _FIELDS])
@@ -64,9 +64,9 @@ def finished(directory: Path, preset: Preset) -> Finished | None:
     """Read a run directory; None if not all stages of the preset are done there."""
     run = Run(directory=directory)
     try:
-        if changed_fields(run.curriculum.preset, preset, FREE_FIELDS):
+        if changed_fields(run.read(CURRICULUM).preset, preset, FREE_FIELDS):
             return None
-        results = run.results
+        results = run.read(RESULTS)
         if len(results.stages) < preset.stages:
             return None
         return _read(run, results.model_copy(update={"stages": results.stages[: preset.stages]}))
@@ -76,8 +76,8 @@ def finished(directory: Path, preset: Preset) -> Finished | None:
 
 def _read(run: Run, results: CurriculumResults) -> Finished:
     stages = results.stages
-    evaluations = [run.evaluation(number) for number in (BASE_POLICY, *(stage.stage for stage in stages))]
-    tables = [read_table(evaluation.path(Evaluation.rollouts), _COLUMNS) for evaluation in evaluations]
+    numbers = [BASE_POLICY, *(stage.stage for stage in stages)]
+    tables = [read_table(run.path(ROLLOUTS, number), _COLUMNS) for number in numbers]
     ids = [tuple(table["id"].to_pylist()) for table in tables]
     if len(set(ids)) > 1:
         raise DataError(f"{run.directory}: the stages were evaluated on different instances")
@@ -134,7 +134,7 @@ def gather(directory: Path, spec: ComparisonSpec, failures: Mapping[str, str]) -
 def _made(directory: Path, spec: ComparisonSpec, complete: list[Finished]) -> Made:
     """Return what all curricula took, with the stages 0 that they share once."""
     roots = [Run(directory=directory / root.name) for root in spec.roots]
-    shared = [root.results.made for root in roots if root.has(Run.results)]
+    shared = [root.read(RESULTS).made for root in roots if root.has(RESULTS)]
     whole = Made.together([*(run.made for run in complete), *shared])
     seconds = sum(run.seconds for run in complete) + sum(made.seconds for made in shared)
     tokens = sum(sum(run.tokens.values()) for run in complete) + sum(made.tokens for made in shared)

@@ -14,12 +14,12 @@ from envgen.errors import EnvwrightError
 from envgen.frozen import Frozen
 from infra.analysis.spec import SPEC_FILE, engineer_variant
 from infra.config.settings import RESERVED, Settings
+from infra.runs.files import BREAKDOWN, CURRICULUM, REPORT, RESULTS
 from infra.runs.lock import holder
 from infra.runs.next_config import must_ask
 from infra.runs.progress import new_lines
 from infra.runs.results import Made
 from infra.runs.run import Run, RunRef, run_command
-from infra.runs.stage import Stage
 
 
 class RunState(StrEnum):
@@ -111,7 +111,7 @@ def _folders(folder: Path) -> list[Path]:
 
 
 def _is_run(path: Path) -> bool:
-    return Run(directory=path).has(Run.curriculum)
+    return Run(directory=path).has(CURRICULUM)
 
 
 def run_status(directory: Path) -> RunStatus:
@@ -126,7 +126,7 @@ def run_detail(directory: Path) -> RunDetail:
     """Return how a run stands, at length; RunDirectoryError if there is none, or it cannot be read."""
     run = _open(directory)
     status = _status(run)
-    made = run.results.made if run.has(Run.results) else Made()
+    made = run.read(RESULTS).made if run.has(RESULTS) else Made()
     remedy, commands = _next(run, status)
     return RunDetail(
         **dict(status),
@@ -136,33 +136,33 @@ def run_detail(directory: Path) -> RunDetail:
         next=remedy,
         commands=commands,
         last="".join(new_lines(run, 0)[0][-1:]),
-        report=run.path(Run.report) if run.has(Run.report) else None,
+        report=run.path(REPORT) if run.has(REPORT) else None,
     )
 
 
 def _open(directory: Path) -> RunRef:
-    return RunRef(directory=directory, preset=Run(directory=directory).curriculum.preset)
+    return RunRef(directory=directory, preset=Run(directory=directory).read(CURRICULUM).preset)
 
 
 def _status(run: RunRef) -> RunStatus:
     rates = {policy.stage: policy.valid for policy in _rates(run)}
-    complete = run.has(Run.results)
+    complete = run.has(RESULTS)
     return RunStatus(
         **_disk(run.directory),
         preset=run.preset.name,
         engineer=engineer_variant(run.preset.engineer),
-        done=len(run.results.stages) if complete else 0,
+        done=len(run.read(RESULTS).stages) if complete else 0,
         stages=run.preset.stages,
         state=_state(run),
-        valid=rates.get(run.results.final.stage if complete else BASE_POLICY),
+        valid=rates.get(run.read(RESULTS).final.stage if complete else BASE_POLICY),
     )
 
 
 def _state(run: RunRef) -> RunState:
     if holder(run.directory):
         return RunState.RUNNING
-    last = len(run.results.stages) - 1 if run.has(Run.results) else None
-    decision = None if last is None else run.stage(last).decision
+    last = len(run.read(RESULTS).stages) - 1 if run.has(RESULTS) else None
+    decision = None if last is None else run.decision(last)
     if decision and decision.decision == "stop":
         return RunState.STOPPED
     if last == run.preset.stages - 1:
@@ -172,11 +172,11 @@ def _state(run: RunRef) -> RunState:
 
 def _rates(run: Run) -> Iterator[PolicyRates]:
     """Yield the rates of the base policy, if it was evaluated, and after each complete stage."""
-    if run.has(Run.results):
-        results = run.results
+    if run.has(RESULTS):
+        results = run.read(RESULTS)
         breakdowns = [results.start, *(stage.breakdown for stage in results.stages)]
     else:
-        breakdowns = [run.start.breakdown] if run.start.has(Stage.breakdown) else []
+        breakdowns = [run.read(BREAKDOWN, BASE_POLICY)] if run.has(BREAKDOWN, BASE_POLICY) else []
     for stage, breakdown in enumerate(breakdowns, BASE_POLICY):
         counts = breakdown.overall
         yield PolicyRates(stage=stage, valid=counts.valid_rate, optimal=counts.optimal_rate)

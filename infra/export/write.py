@@ -19,8 +19,8 @@ from envgen.files import canonical_json, move_directory, write_json, write_text
 from envgen.rows import instance_row
 from infra.config.versions import code_version
 from infra.export import Target
+from infra.runs.files import CONFIG, CURRICULUM, TRAIN_DATA, VALIDATION
 from infra.runs.run import Run
-from infra.runs.stage import Stage
 
 MARK = "about.json"
 """In every export; a folder without it is not replaced."""
@@ -43,14 +43,14 @@ def export(run: Run, stage: int, target: Target, output: Path) -> Path:
 
     RunDirectoryError if the stage has no data, ConfigError for a folder that holds something else.
     """
-    files, output = run.stage(stage), output.resolve()
-    if not files.has(Stage.train):
-        stages = sorted(path.parent.name for path in run.directory.glob(f"stage-*/{Stage.train.name}"))
+    output = output.resolve()
+    if not run.has(TRAIN_DATA, stage):
+        stages = sorted(path.parent.name for path in run.directory.glob(f"stage-*/{TRAIN_DATA.name}"))
         with_data = f"stages of the run with data: {', '.join(stages) or 'none yet'}"
-        raise RunDirectoryError(f"{files.directory}: has no training data; {with_data}")
+        raise RunDirectoryError(f"{run.folder(stage)}: has no training data; {with_data}")
     if output.is_file() or (output.is_dir() and any(output.iterdir()) and not (output / MARK).is_file()):
         raise ConfigError(f"{output}: is there already, and no export; choose another -o, or remove it")
-    preset = run.curriculum.preset
+    preset = run.read(CURRICULUM).preset
     family, style = preset.task, preset.prompt_style
     about = {
         "run": run.directory.name,
@@ -59,15 +59,15 @@ def export(run: Run, stage: int, target: Target, output: Path) -> Path:
         "family": preset.family.model_dump(mode="json"),
         "family_version": family.version,
         "prompt_style": style,
-        "config": files.config.model_dump(mode="json"),
-        "train_sha256": files.digest(Stage.train),
-        "validation_sha256": run.digest(Run.validation),
+        "config": run.read(CONFIG, stage).model_dump(mode="json"),
+        "train_sha256": run.digest(TRAIN_DATA, stage),
+        "validation_sha256": run.digest(VALIDATION),
         "licence": family.licence,
         "envwright": code_version(),
     }
     rows = {
         name: [_row(family, style, instance) for instance in instances]
-        for name, instances in (("train", files.train), ("validation", run.validation))
+        for name, instances in (("train", run.read(TRAIN_DATA, stage)), ("validation", run.read(VALIDATION)))
     }
     partial = output.with_name(f".{output.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)

@@ -5,6 +5,7 @@ A stage whose `mlflow.json` names the curriculum's run and the digest of its man
 logged anew, and what an earlier or interrupted call left of it is deleted."""
 
 import re
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 
@@ -37,12 +38,25 @@ from infra.lineage.store import (
     view_address,
 )
 from infra.lineage.traces import log_trace
+from infra.runs.files import (
+    BREAKDOWN,
+    CONFIG,
+    GATE,
+    MANIFEST,
+    PROPOSAL,
+    REPORT,
+    RESULTS,
+    ROLLOUTS,
+    TRAIN_DATA,
+    TRAINING_LOG,
+    VALIDATION,
+    File,
+)
 from infra.runs.run import Run, RunRef
-from infra.runs.stage import Directory, File, Stage
 from policy.rollouts import Rollout
 
 _SERIES = ("reward", "valid", "optimal", "zero_variance", "entropy", "clipped", "mismatch", "mismatch_max")
-_ARTIFACTS = (Stage.config, Stage.breakdown, Stage.gate, Stage.proposal, Stage.manifest)
+_ARTIFACTS = (CONFIG, BREAKDOWN, GATE, PROPOSAL, MANIFEST)
 
 
 class StageIds(Frozen):
@@ -60,20 +74,19 @@ def log_stages(run: RunRef, stage: int) -> dict[str, str]:
     """Log a curriculum up to a stage; return where the MLflow UI shows it, by name."""
     client = connect()
     root = _curriculum(client, run)
+    ids: dict[int, StageIds] = {}
     for number in range(BASE_POLICY, stage + 1):
-        if _logged(run, number, root) is None:
-            _log_stage(client, run, number, root)
-    for file in (Run.results, Run.report):
+        ids[number] = _logged(run, number, root) or _log_stage(client, run, number, root, ids)
+    for file in (RESULTS, REPORT):
         client.log_artifact(root.run, str(run.path(file)))
     client.set_terminated(root.run, "FINISHED", _span(run, stage)[1])
     server = server_address()
     if server is None:
         return {"MLflow run": root.run}
-    last = _logged(run, stage, root)
     experiment = f"{server}/#/experiments/{root.experiment}"
     return {
         "report in MLflow": f"{experiment}/runs/{root.run}/artifacts/report.html",
-        "last stage in MLflow": f"{experiment}/runs/{last.run if last else root.run}",
+        "last stage in MLflow": f"{experiment}/runs/{ids[stage].run}",
         "arms in MLflow, as a chart": f"{server}/{view_address(root.experiment)}",
     }
 
@@ -117,18 +130,12 @@ def scores(space: Space, rollouts: list[Rollout]) -> dict[str, float]:
 
 def _curriculum(client: MlflowClient, run: RunRef) -> RunIds:
     """Return the ids of the run of a curriculum, which is created if it is new."""
-    parent = Settings().parent_run
-    experiment = (
-        client.get_run(parent).info.experiment_id if parent else experiment_id(client, run.preset.name)
-    )
-    shared = parent and run.name in (SHARED, f"{SHARED}-s{run.preset.seed}")
-    columns = _columns(run.preset)
-    tags = {
-        "level": "shared stage" if shared else "curriculum",
-        **columns,
-        **({MLFLOW_PARENT_RUN_ID: parent} if parent else {}),
-    }
-    params = columns | preset_params(run.preset)
+    above, columns = Settings().parent_run, _columns(run.preset)
+    tags, level = {MLFLOW_PARENT_RUN_ID: above} if above else {}, "curriculum"
+    if above and run.name in (SHARED, f"{SHARED}-s{run.preset.seed}"):
+        level = "shared stage"
+    experiment = client.get_run(above).info.experiment_id if above else experiment_id(client, run.preset.name)
+    tags, params = {"level": level, **columns, **tags}, columns | preset_params(run.preset)
     return ensure_run(client, run.directory, experiment, run.name, tags, params, _span(run, 0)[0])
 
 
@@ -144,64 +151,59 @@ def _columns(preset: Preset) -> dict[str, str]:
 
 
 def _manifest(run: Run, number: int) -> str:
-    if number == BASE_POLICY:
-        return run.start.digest(Stage.rollouts)
-    return run.stage(number).digest(Stage.manifest)
+    return run.digest(ROLLOUTS if number == BASE_POLICY else MANIFEST, number)
 
 
-def _logged(run: RunRef, number: int, root: RunIds) -> StageIds | None:
+def _logged(run: Run, number: int, root: RunIds) -> StageIds | None:
     """Return the ids of a stage if it is logged as it is now, below this run of the curriculum."""
-    ids = read_ids(run.evaluation(number).directory, StageIds)
+    ids = read_ids(run.folder(number), StageIds)
     current = ids and ids.parent == root.run and ids.manifest == _manifest(run, number)
     return ids if current else None
 
 
-def _log_stage(client: MlflowClient, run: RunRef, number: int, root: RunIds) -> None:
+def _log_stage(
+    client: MlflowClient, run: RunRef, number: int, root: RunIds, earlier: Mapping[int, StageIds]
+) -> StageIds:
     """Log the evaluation of the base policy, or a stage, as a run below that of the curriculum."""
     _delete_earlier(client, number, root)
     started, ended = _span(run, number)
     columns = {**_columns(run.preset), "stage": str(number), "curriculum": run.name}
-    level = "start" if number == BASE_POLICY else "stage"
-    name = "base policy" if number == BASE_POLICY else f"stage {number} · {columns['engineer variant']}"
+    parent = None if number == BASE_POLICY else earlier[run.parent(number)]
+    level = "stage" if parent else "start"
+    name = f"stage {number} · {columns['engineer variant']}" if parent else "base policy"
     tags = {**columns, "level": level, MLFLOW_PARENT_RUN_ID: root.run}
-    created = client.create_run(root.experiment, started, tags, name)
-    child = created.info.run_id
-    rates = scores(run.preset.space, run.evaluation(number).rollouts)
-    validation = _dataset(run, Run.validation, f"{run.preset.name}-validation")
-    parent = None if number == BASE_POLICY else _logged(run, run.parent(number), root)
+    child = client.create_run(root.experiment, started, tags, name).info.run_id
+    rates = scores(run.preset.space, run.read(ROLLOUTS, number))
+    validation = _dataset(run, VALIDATION, f"{run.preset.name}-validation")
     with mlflow.start_run(run_id=child):
         mlflow.log_params(columns)
         model = mlflow.create_external_model(
             name=re.sub(r"[/:.%\"']", "-", f"{run.name}-{level}-{number}"),
             experiment_id=root.experiment,
             model_type="checkpoint",
-            tags=_facts(run, number, parent.model if parent else None),
+            tags=_facts(run, number, parent),
         )
         mlflow.log_outputs([LoggedModelOutput(model.model_id, max(number, 0))])
         mlflow.log_metrics(rates, step=number + 1, model_id=model.model_id, dataset=validation)
         mlflow.log_input(validation, "validation")
-        if number != BASE_POLICY:
+        if parent:
             _log_training(client, run, number, child, parent)
-    if number != BASE_POLICY and run.stage(number).proposal.prompt:
+    if parent and (proposal := run.read(PROPOSAL, number)).prompt:
+        models = {stage: ids.model for stage, ids in earlier.items()} | {number: model.model_id}
         asked = run.asked(number)
-        answered = _logged(run, asked, root) if asked not in (None, number) else None
-        answering = model.model_id if asked == number else answered and answered.model
-        log_trace(run.stage(number).proposal, root.experiment, child, answering, columns)
+        log_trace(proposal, root.experiment, child, None if asked is None else models[asked], columns)
     log_points(client, root.run, {rate: [(number + 1, value)] for rate, value in rates.items()})
     client.set_terminated(child, "FINISHED", ended)
     ids = StageIds(parent=root.run, manifest=_manifest(run, number), run=child, model=model.model_id)
-    write_json(run.evaluation(number).directory / IDS, ids)
+    write_json(run.folder(number) / IDS, ids)
+    return ids
 
 
-def _log_training(
-    client: MlflowClient, run: RunRef, number: int, child: str, parent: StageIds | None
-) -> None:
+def _log_training(client: MlflowClient, run: RunRef, number: int, child: str, parent: StageIds) -> None:
     """Log what a stage trained on, how its training went, and its files."""
-    files = run.stage(number)
-    data = _dataset(files, Stage.train, f"{run.name}-stage-{number:02d}")
-    model = LoggedModelInput(parent.model) if parent else None
-    mlflow.log_input(data, "training", model=model)
-    log = files.train_log
+    data = _dataset(run, TRAIN_DATA, f"{run.name}-stage-{number:02d}", number)
+    mlflow.log_input(data, "training", model=LoggedModelInput(parent.model))
+    log = run.read(TRAINING_LOG, number)
     series = {name: zip(log["step"], log[name], strict=True) for name in _SERIES}
     points = {
         f"train/{name}": [(step, value) for step, value in values if value is not None]
@@ -209,7 +211,7 @@ def _log_training(
     }
     log_points(client, child, points)
     for file in _ARTIFACTS:
-        client.log_artifact(child, str(files.path(file)))
+        client.log_artifact(child, str(run.path(file, number)))
 
 
 def _delete_earlier(client: MlflowClient, number: int, root: RunIds) -> None:
@@ -227,7 +229,7 @@ def _delete_earlier(client: MlflowClient, number: int, root: RunIds) -> None:
         client.delete_run(run)
 
 
-def _facts(run: RunRef, number: int, parent: str | None) -> dict[str, str]:
+def _facts(run: RunRef, number: int, parent: StageIds | None) -> dict[str, str]:
     """Return the tags of a checkpoint: what it is, and the digests of what it was made from."""
     policy = run.policy(number)
     facts = {
@@ -235,27 +237,27 @@ def _facts(run: RunRef, number: int, parent: str | None) -> dict[str, str]:
         "stage": str(number),
         "digest": run.identity(number),
         "path": str(Path(policy).resolve()) if Path(policy).is_dir() else policy,
-        "validation_digest": run.digest(Run.validation),
+        "validation_digest": run.digest(VALIDATION),
         **_columns(run.preset),
     }
-    if number != BASE_POLICY:
-        files = run.stage(number)
-        facts["dataset_digest"] = files.digest(Stage.train)
-        facts["config_digest"] = files.digest(Stage.config)
-        facts["gate"] = files.gate.action
-    if parent is not None:
-        facts["parent"] = parent
-    return facts
+    if parent is None:
+        return facts
+    return facts | {
+        "dataset_digest": run.digest(TRAIN_DATA, number),
+        "config_digest": run.digest(CONFIG, number),
+        "gate": run.read(GATE, number).action,
+        "parent": parent.model,
+    }
 
 
-def _dataset(directory: Directory, file: File, name: str) -> MetaDataset:
-    source = LocalArtifactDatasetSource(directory.path(file).resolve().as_uri())
-    return MetaDataset(source, name=name, digest=directory.digest(file)[:36])
+def _dataset(run: Run, file: File, name: str, stage: int | None = None) -> MetaDataset:
+    source = LocalArtifactDatasetSource(run.path(file, stage).resolve().as_uri())
+    return MetaDataset(source, name=name, digest=run.digest(file, stage)[:36])
 
 
 def _span(run: RunRef, number: int) -> tuple[int | None, int | None]:
     """Return when a stage began and ended, in milliseconds since 1970; None if unknown."""
-    manifest = {} if number == BASE_POLICY else run.stage(number).manifest
+    manifest = {} if number == BASE_POLICY else run.read(MANIFEST, number)
     if not manifest.get("finished"):
         return None, None
     ended = datetime.fromisoformat(manifest["finished"]).timestamp()

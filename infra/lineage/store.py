@@ -33,8 +33,6 @@ IDS = "mlflow.json"
 ARMS = "arms"
 """Name of the saved view of an experiment: rates by stage, a line for the mean of each arm. Its state, as the
 UI of MLflow saves it, is in `arms_view.json`."""
-_METRICS, _PARAMETERS, _LONGEST_PARAMETER = 1_000, 100, 6_000
-"""Limits of one call, and of one parameter's characters."""
 _REFUSED = re.compile(r"[^\w.\- /:]")
 """Characters that MLflow refuses in the name of a metric."""
 
@@ -89,9 +87,7 @@ def ensure_run(
     if ids is not None and ids.store == store and _is_active(client, ids.run, experiment):
         return ids
     run = client.create_run(experiment, started, tags, name).info.run_id
-    entities = [Param(name, value[:_LONGEST_PARAMETER]) for name, value in params.items()]
-    for first in range(0, len(entities), _PARAMETERS):
-        client.log_batch(run, params=entities[first : first + _PARAMETERS])
+    client.log_batch(run, params=[Param(name, value) for name, value in params.items()])
     ids = RunIds(store=store, experiment=experiment, run=run)
     write_json(directory / IDS, ids)
     return ids
@@ -128,8 +124,7 @@ def log_points(client: MlflowClient, run: str, points: Points) -> None:
     """Log metrics by step."""
     now = round(1000 * time.time())
     metrics = [Metric(name, value, now, step) for name, series in points.items() for step, value in series]
-    for first in range(0, len(metrics), _METRICS):
-        client.log_batch(run, metrics=metrics[first : first + _METRICS])
+    client.log_batch(run, metrics=metrics)
 
 
 def metric_name(name: str) -> str:

@@ -6,8 +6,8 @@ from typing import Any
 from engineer.answer import MAX_RATIONALE
 from engineer.context import Answered, DesignContext, StageRecord
 from infra.config.preset import Preset
+from infra.runs.files import BREAKDOWN, CHANGES, CONFIG, ENGINEER_STATE, PROPOSAL, TRAINING_LOG
 from infra.runs.run import Run, RunRef
-from infra.runs.stage import Stage
 from policy.grpo.train_log import stratum_means, stratum_totals
 from policy.grpo.train_spec import answer_tokens, group_size
 
@@ -21,13 +21,12 @@ _OF_THE_MACHINE = (
 def design_context(run: RunRef, stage: int) -> DesignContext:
     """What the engineer may read after a stage."""
     records = [_record(run, number) for number in range(stage + 1)]
-    before = run.stage(stage - 1)
     return DesignContext(
         space=run.preset.space,
         current=records[-1],
         history=tuple(records[:-1]),
-        state=before.state if stage else {},
-        previous_rationale=_rationale(before) if stage else "",
+        state=run.read(ENGINEER_STATE, stage - 1) if stage else {},
+        previous_rationale=_rationale(run, stage - 1) if stage else "",
         stages=run.preset.stages,
         instances=run.preset.instances,
         epochs=run.preset.epochs,
@@ -35,12 +34,12 @@ def design_context(run: RunRef, stage: int) -> DesignContext:
     )
 
 
-def _rationale(stage: Stage) -> str:
+def _rationale(run: Run, stage: int) -> str:
     """Why the next stage got its config: the engineer's words, or those of the person who decided
     otherwise."""
-    decision = stage.decision
+    decision = run.decision(stage)
     if decision is None or (decision.decision == "approve" and not decision.edited):
-        return stage.proposal.rationale
+        return run.read(PROPOSAL, stage).rationale
     done = "edited the proposed config" if decision.edited else "kept the config before"
     return f"A person {done}{f': {decision.comment}' if decision.comment else '.'}"[:MAX_RATIONALE]
 
@@ -67,17 +66,17 @@ def training_facts(preset: Preset, without: Collection[str] = ()) -> dict[str, A
 
 
 def _record(run: Run, number: int) -> StageRecord:
-    stage = run.stage(number)
+    log = run.read(TRAINING_LOG, number)
     return StageRecord(
         stage=number,
         parent=run.parent(number),
-        config=stage.config,
-        breakdown=stage.breakdown,
-        advantage=stratum_means(stage.train_log, "advantage"),
-        zero_variance=stratum_means(stage.train_log, "zero_variance"),
+        config=run.read(CONFIG, number),
+        breakdown=run.read(BREAKDOWN, number),
+        advantage=stratum_means(log, "advantage"),
+        zero_variance=stratum_means(log, "zero_variance"),
         answered={
             name: Answered(n=answers, valid=valid)
-            for name, (answers, valid) in stratum_totals(stage.train_log, "valid").items()
+            for name, (answers, valid) in stratum_totals(log, "valid").items()
         },
-        change=stage.changes.valid,
+        change=run.read(CHANGES, number).valid,
     )

@@ -6,6 +6,7 @@ from envgen.config import EnvConfig
 from envgen.environment import Source
 from envgen.sampling import attainable, sample
 from infra.config.preset import Preset
+from infra.runs.files import VALIDATION
 from infra.runs.run import RunRef
 
 
@@ -21,7 +22,7 @@ def validation_instances(preset: Preset) -> list[Any]:
 
 def held_out(run: RunRef) -> frozenset[str]:
     """Ids that training must not see: those of the validation set and those that the family reserves."""
-    return run.preset.task.reserved().union(one.id for one in run.validation)
+    return run.preset.task.reserved().union(one.id for one in run.read(VALIDATION))
 
 
 def possible(run: RunRef, stage: int, config: EnvConfig) -> tuple[EnvConfig, list[str]]:

@@ -8,12 +8,10 @@ from pathlib import Path
 from engineer.gate import BASE_POLICY
 from envgen.files import sync_directory, write_json
 from infra.config.preset import Preset
+from infra.runs.files import CURRICULUM
 from infra.runs.run import Run, new_curriculum
-from infra.runs.stage import Directory
 from infra.runs.steps import RECORDS, read_record
 
-_ROOT_STEPS = ("validation",)
-_START_STEPS = ("start",)
 STAGE_STEPS = ("generate", "train", "evaluate", "summarize")
 
 
@@ -27,16 +25,14 @@ def fork(source: Path, target: Path, preset: Preset) -> None:
     partial = target.with_name(f".{target.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     here, there = Run(directory=source), Run(directory=partial)
-    _take(here, there, _ROOT_STEPS)
-    for number, steps in ((BASE_POLICY, _START_STEPS), (0, STAGE_STEPS)):
-        _take(here.evaluation(number), there.evaluation(number), steps)
-    there.write(Run.curriculum, new_curriculum(target.name, preset))
+    for stage, steps in ((None, ("validation",)), (BASE_POLICY, ("start",)), (0, STAGE_STEPS)):
+        _take(here.folder(stage), there.folder(stage), steps)
+    there.write(CURRICULUM, new_curriculum(target.name, preset))
     os.replace(partial, target)
     sync_directory(target.parent)
 
 
-def _take(here: Directory, there: Directory, steps: tuple[str, ...]) -> None:
-    source, target = here.directory, there.directory
+def _take(source: Path, target: Path, steps: tuple[str, ...]) -> None:
     (target / RECORDS).mkdir(parents=True, exist_ok=True)
     for step in steps:
         record = read_record(source, step)

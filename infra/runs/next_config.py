@@ -13,9 +13,9 @@ from engineer.answer import AnswerError, check_ranges, project
 from envgen.config import EnvConfig
 from envgen.errors import ConfigError, RunDirectoryError
 from infra.runs.data import possible
+from infra.runs.files import CONFIG, DECISION, GATE, PROPOSAL
 from infra.runs.results import Decision, Verdict
 from infra.runs.run import Run, RunRef
-from infra.runs.stage import Stage
 from infra.runs.steps import RECORDS
 
 log = logging.getLogger("envwright")
@@ -23,24 +23,24 @@ log = logging.getLogger("envwright")
 
 def next_config(run: RunRef, stage: int) -> EnvConfig | None:
     """The config of the stage after `stage`; None if the run stops here, or waits for a decision."""
-    decision = run.stage(stage).decision
+    decision = run.decision(stage)
     if decision is None:
-        return None if must_ask(run, stage) else run.stage(stage).proposal.config
+        return None if must_ask(run, stage) else run.read(PROPOSAL, stage).config
     log.info("stage %d: proposal %s", stage, decision)
     return None if decision.decision == "stop" else decision.config
 
 
 def must_ask(run: RunRef, stage: int) -> bool:
     """Whether a person has to decide before the stage after `stage` starts."""
-    if run.preset.approval != "required" or stage + 1 >= run.preset.stages or run.stage(stage).decision:
+    if run.preset.approval != "required" or stage + 1 >= run.preset.stages or run.decision(stage):
         return False
     # Approval may be asked for after the next stage has begun with the very proposal.
-    return _begun_with(run, stage) != run.stage(stage).proposal.config
+    return _begun_with(run, stage) != run.read(PROPOSAL, stage).config
 
 
 def last_stage(run: RunRef) -> int:
     """The last stage with a proposal; RunDirectoryError if there is none."""
-    done = [number for number in range(run.preset.stages) if run.stage(number).has(Stage.proposal)]
+    done = [number for number in range(run.preset.stages) if run.has(PROPOSAL, number)]
     if not done:
         raise RunDirectoryError(
             f"{run.directory}: no stage has proposed anything yet; wait for the first one to end"
@@ -60,7 +60,7 @@ def check_open(run: RunRef, stage: int) -> None:
 
 def previous_config(run: Run, stage: int) -> EnvConfig:
     """The config that a rejected proposal leaves in place: that of the stage whose policy is in force."""
-    return run.config_of(run.stage(stage).gate.in_force)
+    return run.config_of(run.read(GATE, stage).in_force)
 
 
 def decided(
@@ -79,7 +79,7 @@ def decided(
     `edit` is a raw config, `{key: {stratum: {knob: value}}}`, which counts with `approve` only. A ratio
     outside of the config space is refused with ConfigError. Shares are scaled to sum to 1; a stratum with too
     few instances is shrunk as for an engineer. Both are told in `changes`."""
-    proposed = run.stage(stage).proposal.config
+    proposed = run.read(PROPOSAL, stage).config
     config, changes = proposed, []
     if verdict == "approve" and edit is not None and edit != proposed.model_dump(mode="json"):
         check_ranges(edit, run.preset.space)
@@ -114,19 +114,17 @@ def store_decision(run: Run, decision: Decision) -> None:
 
     RunDirectoryError if another proposal lies there than the one decided on, or the next stage has begun.
     """
-    stage = run.stage(decision.stage)
-    with FileLock(stage.directory / RECORDS / "decision.lock"):
-        if not stage.has(Stage.proposal) or stage.digest(Stage.proposal) != decision.proposal:
+    with FileLock(run.folder(decision.stage) / RECORDS / "decision.lock"):
+        if not run.has(PROPOSAL, decision.stage) or run.digest(PROPOSAL, decision.stage) != decision.proposal:
             what = "is not the proposal that was shown; look at it again, and decide anew"
-            raise RunDirectoryError(f"{stage.path(Stage.proposal)}: {what}")
-        begun, known = _begun_with(run, decision.stage), stage.decision
-        if begun and (known or begun == stage.proposal.config):
+            raise RunDirectoryError(f"{run.path(PROPOSAL, decision.stage)}: {what}")
+        begun, known = _begun_with(run, decision.stage), run.decision(decision.stage)
+        if begun and (known or begun == run.read(PROPOSAL, decision.stage).config):
             what = f"its config was {known or 'not asked about'}; decide on the next proposal"
             raise RunDirectoryError(f"{run.directory}: stage {decision.stage + 1} has begun, {what}")
-        stage.write(Stage.decided, decision)
+        run.write(DECISION, decision, decision.stage)
 
 
 def _begun_with(run: Run, stage: int) -> EnvConfig | None:
     """The config of the stage after `stage`; None if that has not begun."""
-    following = run.stage(stage + 1)
-    return following.config if following.has(Stage.config) else None
+    return run.read(CONFIG, stage + 1) if run.has(CONFIG, stage + 1) else None

@@ -4,9 +4,10 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from engineer.gate import BASE_POLICY
 from envgen.terminal import printable
-from infra.runs.run import RunRef
-from infra.runs.stage import Directory
+from infra.runs.files import RESULTS
+from infra.runs.run import Run, RunRef
 from infra.runs.steps import read_record
 
 NAME = "run"
@@ -25,7 +26,7 @@ class _Kept(logging.FileHandler):
 
 
 @contextmanager
-def kept_log(run: Directory) -> Iterator[None]:
+def kept_log(run: Run) -> Iterator[None]:
     """Append what envwright's log says meanwhile to the log of a run, with date and time."""
     path = run.log(NAME)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -40,7 +41,7 @@ def kept_log(run: Directory) -> Iterator[None]:
         handler.close()
 
 
-def new_lines(run: Directory, start: int) -> tuple[list[str], int]:
+def new_lines(run: Run, start: int) -> tuple[list[str], int]:
     """Return the complete lines of a run's log from a byte on, and the byte after them."""
     try:
         with open(run.log(NAME), "rb") as file:
@@ -57,7 +58,7 @@ def seconds_left(run: RunRef, stage: int, after: str | None = None) -> float | N
     None where there is none. With `after`, a step of `stage`, only of what follows that step.
 
     On a tiny preset a stage took 4 to 6 % longer than its steps: publishing and recording are no steps."""
-    done = run.results.stages[:stage] if stage and run.has(type(run).results) else ()
+    done = run.read(RESULTS).stages[:stage] if stage and run.has(RESULTS) else ()
     if not done:
         return None
     followed = [_after(one.seconds, after) for one in done]
@@ -69,7 +70,7 @@ def first_guess(run: RunRef, training: float) -> float | None:
     """Seconds that a run still takes after the training of its first stage, which itself takes `training`
     seconds: as if stages did nothing but train so long, and evaluate as long as the base policy took. None if
     that is not known."""
-    start = read_record(run.start.directory, "start")
+    start = read_record(run.folder(BASE_POLICY), "start")
     return start and start.seconds + (run.preset.stages - 1) * (training + start.seconds)
 
 

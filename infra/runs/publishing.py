@@ -4,31 +4,42 @@ from datetime import UTC, datetime
 from typing import Any
 
 from engineer.behaviour import proposal_behaviour
+from engineer.gate import BASE_POLICY
 from infra.config.versions import code_version, library_versions, machine
+from infra.runs.files import (
+    BREAKDOWN,
+    CONFIG,
+    DECISION,
+    GATE,
+    MANIFEST,
+    PROPOSAL,
+    RESULTS,
+    RESUMED,
+    ROLLOUTS,
+    TRAINING_LOG,
+)
 from infra.runs.results import CurriculumResults, StageResult, TrainingSummary
-from infra.runs.run import RunRef
-from infra.runs.stage import Stage
+from infra.runs.run import Run, RunRef
 from infra.runs.steps import StepRecord, read_record
 from policy.evaluation import gains
 
 
 def manifest(run: RunRef, number: int, steps: list[StepRecord]) -> dict[str, Any]:
     """What a stage is made of: keys, digests, seconds and tokens of its steps, and what led to its config."""
-    stage, before = run.stage(number), run.stage(number - 1)
-    proposal = stage.proposal
-    followed = [file for file in (Stage.proposal, Stage.decided) if before.has(file)]
+    proposal = run.read(PROPOSAL, number)
+    followed = [file for file in (PROPOSAL, DECISION) if run.has(file, number - 1)]
     return {
         "curriculum": run.name,
         "stage": number,
         "seed": run.preset.seed,
         **step_facts(steps),
         "tokens": {
-            "training": sum(stage.train_log["completion_tokens"]),
-            "evaluation": sum(rollout.completion_tokens for rollout in stage.rollouts),
+            "training": sum(run.read(TRAINING_LOG, number)["completion_tokens"]),
+            "evaluation": sum(rollout.completion_tokens for rollout in run.read(ROLLOUTS, number)),
             "engineer_prompt": proposal.prompt_tokens,
             "engineer_completion": proposal.completion_tokens,
         },
-        "follows": {file.name: before.digest(file) for file in followed},
+        "follows": {file.name: run.digest(file, number - 1) for file in followed},
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         "code": code_version(),
         "machine": machine(),
@@ -48,38 +59,39 @@ def step_facts(steps: list[StepRecord]) -> dict[str, Any]:
 
 def results_with(run: RunRef, number: int) -> CurriculumResults:
     """The published results of the stages before `number`, and that stage."""
-    preset, earlier = run.preset, run.results.stages[:number] if number else ()
-    evaluated = read_record(run.start.directory, "start")
+    preset, earlier = run.preset, run.read(RESULTS).stages[:number] if number else ()
+    evaluated = read_record(run.folder(BASE_POLICY), "start")
     # A person decides on a proposal after its stage was published.
-    decided = [one.model_copy(update={"decision": run.stage(one.stage).decision}) for one in earlier]
+    decided = [one.model_copy(update={"decision": run.decision(one.stage)}) for one in earlier]
     return CurriculumResults(
         curriculum=run.name,
         preset=preset.name,
         engineer=preset.engineer.name,
         variant=preset.engineer.variant,
         seed=preset.seed,
-        start=run.start.breakdown,
+        start=run.read(BREAKDOWN, BASE_POLICY),
         start_seconds=evaluated.seconds if evaluated else 0.0,
-        start_tokens=sum(rollout.completion_tokens for rollout in run.start.rollouts),
+        start_tokens=sum(rollout.completion_tokens for rollout in run.read(ROLLOUTS, BASE_POLICY)),
         stages=(*decided, _stage_result(run, number)),
     )
 
 
-def _stage_result(run: RunRef, number: int) -> StageResult:
-    stage, parent, made = run.stage(number), run.parent(number), run.stage(number).manifest
-    valid, optimal = gains(run.start.rollouts, stage.rollouts)
+def _stage_result(run: RunRef, stage: int) -> StageResult:
+    made, proposal = run.read(MANIFEST, stage), run.read(PROPOSAL, stage)
+    config, breakdown = run.read(CONFIG, stage), run.read(BREAKDOWN, stage)
+    valid, optimal = gains(run.read(ROLLOUTS, BASE_POLICY), run.read(ROLLOUTS, stage))
     return StageResult(
-        stage=number,
-        parent=parent,
-        config=stage.config,
-        training=_training(stage),
-        breakdown=stage.breakdown,
+        stage=stage,
+        parent=run.parent(stage),
+        config=config,
+        training=_training(run, stage),
+        breakdown=breakdown,
         valid_gain=valid,
         optimal_gain=optimal,
-        gate=stage.gate,
-        proposal=stage.proposal,
-        decision=stage.decision,
-        behaviour=proposal_behaviour(stage.config, stage.proposal.config, stage.breakdown),
+        gate=run.read(GATE, stage),
+        proposal=proposal,
+        decision=run.decision(stage),
+        behaviour=proposal_behaviour(config, proposal.config, breakdown),
         seconds=made["seconds"],
         tokens=made.get("tokens", {}),
         finished=made.get("finished", ""),
@@ -88,8 +100,8 @@ def _stage_result(run: RunRef, number: int) -> StageResult:
     )
 
 
-def _training(stage: Stage) -> TrainingSummary:
-    log = stage.train_log
+def _training(run: Run, stage: int) -> TrainingSummary:
+    log = run.read(TRAINING_LOG, stage)
     steps = len(log["step"])
     last = log["reward"][-max(1, steps // 5) :]
     return TrainingSummary(
@@ -98,5 +110,5 @@ def _training(stage: Stage) -> TrainingSummary:
         completion_tokens=sum(log["completion_tokens"]),
         mean_reward=sum(last) / len(last),
         zero_variance_share=sum(log["zero_variance"]) / steps,
-        resumed=stage.resumed,
+        resumed=tuple(run.read(MANIFEST, stage).get(RESUMED, ())),
     )

@@ -1,82 +1,103 @@
-"""A curriculum's directory: its files, and how it is claimed: made once for one preset, resumed by the
-same."""
+"""A run directory: what it holds, and how a preset claims it. A run is resumed by the same preset only."""
 
 import shlex
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from engineer.engineers.plain import RESULTS
 from engineer.engineers.registry import find_engineer
 from engineer.gate import BASE_POLICY
 from envgen.config import EnvConfig
-from envgen.dataset import read_dataset, write_dataset
 from envgen.errors import RunDirectoryError
-from envgen.files import check_unused, digest, read_model, read_text, write_html
+from envgen.files import check_unused, digest, file_digest
 from envgen.frozen import Frozen
 from infra.config.preset import Preset, leaves
 from infra.config.settings import Settings
 from infra.config.written import overrides, preset_source
-from infra.runs.results import CurriculumResults
-from infra.runs.stage import Directory, Evaluation, File, Stage
-from infra.runs.steps import policy_identity, read_record, stage_directory
+from infra.runs.files import (
+    CONFIG,
+    CURRICULUM,
+    DECISION,
+    GATE,
+    MANIFEST,
+    PROPOSAL,
+    Curriculum,
+    File,
+    file_state,
+)
+from infra.runs.results import Decision
+from infra.runs.steps import policy_identity, read_record
 from policy.checkpoints import resolve_model
 from policy.grpo.launch import process_count
 from policy.grpo.train_spec import CHECKPOINT, deciding_options
 
+T = TypeVar("T")
 FREE_FIELDS = {"stages", "description", "approval"}
 """Fields of the preset in which a resumed run may differ."""
 _ABSENT, _TOLD, _WIDTH = "not set", 12, 60
-_WAYS = "give the name of a run, or its path with a / in it, as ./NAME"
 
 
-class Curriculum(Frozen):
-    """A named run of a preset; `Run.curriculum` in its directory."""
+class Run(Frozen):
+    """The directory of a run. `stage` is the number of a stage, -1 for the evaluation of the base policy, and
+    None for the run itself."""
 
-    name: str
-    preset: Preset
-    preset_digest: str
-    """Of all fields that an existing run holds fast; the same after the run was extended."""
+    directory: Path
 
+    def folder(self, stage: int | None = None) -> Path:
+        """Return the folder of the run or of a stage."""
+        if stage is None:
+            return self.directory
+        return self.directory / ("start" if stage == BASE_POLICY else f"stage-{stage:02d}")
 
-def _read_curriculum(path: Path) -> Curriculum:
-    missing = f"{path.parent}: no curriculum there ({path.name} is missing); {_WAYS}"
-    return read_model(path, Curriculum, missing, "move the directory away")
+    def path(self, file: File[Any], stage: int | None = None) -> Path:
+        """Return the path of a file, which need not exist."""
+        return self.folder(stage) / file.name
 
+    def has(self, file: File[Any], stage: int | None = None) -> bool:
+        """Whether a file exists."""
+        return self.path(file, stage).exists()
 
-def _read_results(path: Path) -> CurriculumResults:
-    missing = f"{path.parent}: {path.name} is missing; no stage has finished yet, or this is no run: {_WAYS}"
-    return read_model(path, CurriculumResults, missing, "run the same command again to rewrite it")
+    def read(self, file: File[T], stage: int | None = None) -> T:
+        """Return what a file holds; RunDirectoryError if it is missing, damaged or changed by hand."""
+        return file.read(self.path(file, stage))
 
+    def digest(self, file: File[Any], stage: int | None = None) -> str:
+        """Return the SHA-256 of a file."""
+        path = self.path(file, stage)
+        return _file_digest(path, file_state(path))
 
-class Run(Directory):
-    """The directory of a curriculum. Its curriculum and results are RunDirectoryErrors if they are missing or
-    damaged."""
+    def write(self, file: File[T], value: T, stage: int | None = None, *more: Any) -> None:
+        """Write a file atomically. `more`: prompt style, origin and family of a data set, style and family of
+        rollouts."""
+        file.write(self.path(file, stage), value, *more)
 
-    curriculum = File("curriculum.json", _read_curriculum)
-    results = File(RESULTS, _read_results)
-    report = File("report.html", read_text, write_html)
-    validation = File("validation.parquet", read_dataset, write_dataset, keep=2)
+    def log(self, name: str, stage: int | None = None) -> Path:
+        """Return the path of the log of a process that worked for the run or a stage."""
+        return self.folder(stage) / "logs" / f"{name}.log"
 
-    @property
-    def start(self) -> Evaluation:
-        """The evaluation of the base policy."""
-        return Evaluation(directory=self.directory / "start")
+    def checkpoint(self, stage: int) -> Path:
+        """Return the directory of the weights that a stage made."""
+        return self.folder(stage) / CHECKPOINT
 
-    def stage(self, number: int) -> Stage:
-        """A stage."""
-        return Stage(directory=stage_directory(self.directory, number))
-
-    def evaluation(self, number: int) -> Evaluation:
-        """The evaluation of the policy that stage `number` made; of the base policy for -1."""
-        return self.start if number == BASE_POLICY else self.stage(number)
-
-    def config_of(self, number: int) -> EnvConfig:
-        """The config that a stage was trained on; that of stage 0 for the base policy."""
-        return self.stage(max(number, 0)).config
+    def config_of(self, stage: int) -> EnvConfig:
+        """Return the config that a stage was trained on; that of stage 0 for the base policy."""
+        return self.read(CONFIG, max(stage, 0))
 
     def parent(self, stage: int) -> int:
-        """The stage whose checkpoint a stage starts from; -1 is the base policy."""
-        return self.stage(stage - 1).gate.in_force if stage else BASE_POLICY
+        """Return the stage whose checkpoint a stage starts from; -1 is the base policy."""
+        return self.read(GATE, stage - 1).in_force if stage else BASE_POLICY
+
+    def decision(self, stage: int) -> Decision | None:
+        """Return what a person decided on the present proposal of a stage; None if nobody has."""
+        if not (self.has(DECISION, stage) and self.has(PROPOSAL, stage)):
+            return None
+        decision = self.read(DECISION, stage)
+        return decision if decision.proposal == self.digest(PROPOSAL, stage) else None
+
+
+@lru_cache(10_000)
+def _file_digest(path: Path, state: tuple[int, ...]) -> str:
+    return file_digest(path)
 
 
 class RunRef(Run):
@@ -97,9 +118,7 @@ class RunRef(Run):
 
     def policy(self, number: int) -> str:
         """The model that stage `number` made; the base policy for -1."""
-        return (
-            resolve_model(self.preset.model) if number == BASE_POLICY else str(self.stage(number).checkpoint)
-        )
+        return resolve_model(self.preset.model) if number == BASE_POLICY else str(self.checkpoint(number))
 
     def asked(self, stage: int) -> int | None:
         """The stage whose policy the engineer asks after `stage`, -1 for the base policy; None if it asks
@@ -110,7 +129,7 @@ class RunRef(Run):
 
     def identity(self, number: int) -> str:
         """The digest of that model's files; a hub id stands for itself."""
-        record = None if number == BASE_POLICY else read_record(self.stage(number).directory, "train")
+        record = None if number == BASE_POLICY else read_record(self.folder(number), "train")
         return record.outputs[CHECKPOINT] if record else policy_identity(self.policy(number))
 
 
@@ -139,13 +158,13 @@ def open_run(directory: Path, preset: Preset) -> Curriculum:
     """Claim a new run directory, or check that an existing one was made by the same preset, as `checked_run`
     does."""
     found, run = checked_run(directory, preset), Run(directory=directory)
-    held = run.curriculum.preset if run.has(Run.curriculum) else None
+    held = run.read(CURRICULUM).preset if run.has(CURRICULUM) else None
     stored = found
     if held:
         longest = {"approval": found.preset.approval, "stages": max(held.stages, preset.stages)}
         stored = new_curriculum(directory.name, held.model_copy(update=longest))
     if stored.preset != held:
-        run.write(Run.curriculum, stored)
+        run.write(CURRICULUM, stored)
     return found
 
 
@@ -157,16 +176,16 @@ def checked_run(directory: Path, preset: Preset) -> Curriculum:
     (`policy.grpo.train_spec.MEMORY_OPTIONS`) may differ, so that a run that ran out of memory can go on.
     RunDirectoryError names the fields that differ."""
     run = Run(directory=directory)
-    if not run.has(Run.curriculum):
-        check_unused(run.path(Run.curriculum), "curriculum")
+    if not run.has(CURRICULUM):
+        check_unused(run.path(CURRICULUM), "curriculum")
         return new_curriculum(directory.name, preset)
-    found = run.curriculum.preset
+    found = run.read(CURRICULUM).preset
     if details := changed_fields(found, preset, FREE_FIELDS):
         raise RunDirectoryError(
             f"{directory} was made by another preset ({details}). Ways out: give this run its own name with"
             " --name, go back to the settings of the run, or move the directory away"
         )
-    complete = sum(1 for _ in directory.glob(f"stage-*/{Stage.manifest.name}"))
+    complete = sum(1 for _ in directory.glob(f"stage-*/{MANIFEST.name}"))
     known = {"approval": preset.approval or found.approval, "stages": max(preset.stages, complete)}
     return new_curriculum(directory.name, preset.model_copy(update=known))
 
@@ -174,7 +193,7 @@ def checked_run(directory: Path, preset: Preset) -> Curriculum:
 def training_was_checked(directory: Path, preset: Preset) -> bool:
     """Return whether a run was begun there with the same training options, which TRL accepted then."""
     run = Run(directory=directory)
-    return run.has(Run.curriculum) and run.curriculum.preset.check_spec() == preset.check_spec()
+    return run.has(CURRICULUM) and run.read(CURRICULUM).preset.check_spec() == preset.check_spec()
 
 
 def changed_fields(there: Preset, here: Preset, free: set[str]) -> str:

@@ -122,8 +122,3 @@ def matches(outputs: dict[str, str], directory: Path) -> bool:
     return all(
         (directory / name).exists() and file_digest(directory / name) == sha for name, sha in outputs.items()
     )
-
-
-def stage_directory(run: Path, stage: int) -> Path:
-    """`stage-NN` of a run."""
-    return run / f"stage-{stage:02d}"

@@ -15,15 +15,13 @@ from pydantic import BaseModel, ValidationError
 from envgen.errors import ConfigError, install, shown
 from envgen.files import atomic_path, file_digest, is_unused, move_directory
 from infra.config.settings import without_password
-from infra.runs.run import Run
-from infra.runs.stage import Stage
+from infra.runs.files import CURRICULUM, DECISION, MANIFEST, REPORT, RESULTS, VALIDATION, WORK
 from infra.runs.steps import RECORDS
 
-MANIFEST, CURRICULUM = Stage.manifest.name, Run.curriculum.name
 _MARKERS = {"": f"{RECORDS}/validation.json", "start": f"{RECORDS}/start.json"}
-_LATER = (Stage.decided.name, "mlflow.json")
+_LATER = (DECISION.name, "mlflow.json")
 """Files of a part that are written after its marker."""
-_PUBLISHED = [Run.results.name, Run.report.name, "mlflow.json"]
+_PUBLISHED = [RESULTS.name, REPORT.name, "mlflow.json"]
 _MAX_DOCUMENT = 16_000_000
 _log = logging.getLogger("envwright.remote")
 
@@ -74,7 +72,11 @@ class _Remote:
         """Download a part and check its digests; RemoteError names the file that is missing or damaged."""
         base = f"{self.root}/{part}".rstrip("/")
         digests = _parsed(self.read(f"{part}/{marker}".lstrip("/")), marker).digests
-        names = [path.removeprefix(f"{base}/") for path in self.fs.find(base)] if part else [*digests, marker]
+        names = (
+            [path.removeprefix(f"{base}/") for path in self.fs.find(base)]
+            if part
+            else [VALIDATION.name, marker]
+        )
         for name in names:
             path = PurePosixPath(name)
             if path.is_absolute() or ".." in path.parts or str(path) != name or not name.isprintable():
@@ -94,8 +96,8 @@ def push(directory: Path, remote: str) -> int:
     run of this name is there."""
     there = _Remote(remote, directory.name)
     _check_same_run(there, directory)
-    sent = there.send(directory / CURRICULUM, CURRICULUM)
-    stages = {path.parent.name: MANIFEST for path in sorted(directory.glob(f"stage-*/{MANIFEST}"))}
+    sent = there.send(directory / CURRICULUM.name, CURRICULUM.name)
+    stages = {path.parent.name: MANIFEST.name for path in sorted(directory.glob(f"stage-*/{MANIFEST.name}"))}
     for part, marker in (_MARKERS | stages).items():
         if (directory / part / marker).exists():
             sent += _push_part(there, directory / part, part, marker)
@@ -113,10 +115,9 @@ def _push_part(there: _Remote, folder: Path, part: str, marker: str) -> int:
     for path, deep in ((f"{there.root}/{mark}", False), (f"{there.root}/{part}", True)):
         if part and there.fs.exists(path):
             there.fs.rm(path, recursive=deep)
-    record = _parsed((folder / marker).read_bytes(), marker)
-    files = folder.rglob("*") if part else [folder / name for name in record.digests]
+    files = folder.rglob("*") if part else [folder / VALIDATION.name]
     names = [path.relative_to(folder) for path in files if path.is_file() and path != folder / marker]
-    wanted = [name for name in names if "work" not in name.parts and name.suffix not in {".lock", ".partial"}]
+    wanted = [name for name in names if WORK not in name.parts and name.suffix not in {".lock", ".partial"}]
     return sum(there.send(folder / name, f"{part}/{name}".lstrip("/")) for name in (*wanted, marker))
 
 
@@ -124,19 +125,19 @@ def pull(remote: str, directory: Path) -> list[str]:
     """Fetch the parts that a run directory lacks and a remote has; return their names.
 
     A damaged part stays there with a warning. A folder that is no run is left alone."""
-    if not (directory / CURRICULUM).exists() and not is_unused(directory):
+    if not (directory / CURRICULUM.name).exists() and not is_unused(directory):
         return []
     there = _Remote(remote, directory.name)
     if not _check_same_run(there, directory):
         return []
-    _fetch_documents(there, directory, [CURRICULUM])
+    _fetch_documents(there, directory, [CURRICULUM.name])
     folders = [PurePosixPath(path).name for path in there.fs.ls(there.root, detail=False)]
-    stages = {name: MANIFEST for name in sorted(folders) if PurePosixPath(name).match("stage-*")}
+    stages = {name: MANIFEST.name for name in sorted(folders) if PurePosixPath(name).match("stage-*")}
     fetched, folder = [], directory.parent / f".{directory.name}.fetched"
     for part, marker in (_MARKERS | stages).items():
         if (directory / part / marker).exists():
             if part in stages and there.read(f"{part}/{marker}") == (directory / part / marker).read_bytes():
-                _fetch_documents(there, directory, [f"{part}/{Stage.decided.name}"])
+                _fetch_documents(there, directory, [f"{part}/{DECISION.name}"])
             continue
         shutil.rmtree(folder, ignore_errors=True)
         try:
@@ -165,9 +166,9 @@ def _fetch_documents(there: _Remote, directory: Path, names: list[str], anew: bo
 
 def _check_same_run(there: _Remote, directory: Path) -> bool:
     """Return whether a run of this name is there; RemoteError if it is a run of another preset."""
-    theirs, ours = there.read(CURRICULUM), directory / CURRICULUM
+    theirs, ours = there.read(CURRICULUM.name), directory / CURRICULUM.name
     both = [ours.read_bytes(), theirs] if theirs and ours.exists() else [theirs] if theirs else []
-    digests = {_parsed(content, CURRICULUM).preset_digest for content in both}
+    digests = {_parsed(content, CURRICULUM.name).preset_digest for content in both}
     if len(digests) > 1:
         raise RemoteError(
             f"{there.name} is a run of another preset; give this run its own --name, or set another"

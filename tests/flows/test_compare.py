@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from engineer.gate import BASE_POLICY
 from envgen.errors import ChildError
 from envgen.files import write_text
 from flows.compare import _complain, _todo, run_each
@@ -16,8 +17,8 @@ from flows.compare_processes import share_of_cores
 from infra.analysis.gather import gather
 from infra.analysis.spec import Child, plan
 from infra.config.preset import Preset
+from infra.runs.files import ROLLOUTS
 from infra.runs.run import RunRef
-from infra.runs.stage import Stage
 from infra.runs.steps import StepRecord, step_key
 from tasks.data import generate, make_validation
 from tasks.learn import evaluate_stage, evaluate_start, summarize, train
@@ -110,7 +111,7 @@ def stage_0_keys(directory: Path, preset: Preset) -> dict[str, str]:
     data = generate.fn(run, 0, preset.default_config, validation)
     checkpoint = train.fn(run, 0, data, -1)
     rollouts = evaluate_stage.fn(run, 0, checkpoint, validation)
-    write_text(run.start.path(Stage.rollouts), "the same answers")
+    write_text(run.path(ROLLOUTS, BASE_POLICY), "the same answers")
     return {
         step.step: step.key
         for step in (validation, start, data, checkpoint, rollouts, summarize.fn(run, 0, rollouts))

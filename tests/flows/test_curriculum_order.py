@@ -17,10 +17,10 @@ from engineer.proposal import Proposal
 from envgen.breakdown import Difference
 from envgen.config import EnvConfig
 from infra.config.preset import load_preset
+from infra.runs.files import CONFIG, GATE, MANIFEST, PROPOSAL
 from infra.runs.next_config import store_decision
 from infra.runs.results import Decision, Verdict
 from infra.runs.run import Run, RunRef
-from infra.runs.stage import Stage
 from infra.runs.steps import StepRecord
 
 RISE, DROP = Difference(value=0.1, low=0.05, high=0.15), Difference(value=-0.2, low=-0.3, high=-0.1)
@@ -59,14 +59,13 @@ def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Playe
             run: RunRef, number: int, config: EnvConfig, _: StepRecord, parent: int, *names: str
         ) -> tuple[int, dict[str, str]]:
             turns.append(Turn(number, config, parent))
-            files = run.stage(number)
-            files.write(Stage.config, config)
+            run.write(CONFIG, config, number)
             proposal = Proposal(stage=number, engineer="fixed", variant="V6", config=proposed(number))
-            files.write(Stage.proposal, proposal)
-            against = run.stage(number - 1).gate.best if number else BASE_POLICY
+            run.write(PROPOSAL, proposal, number)
+            against = run.read(GATE, number - 1).best if number else BASE_POLICY
             change = DROP if number in drops else RISE
-            files.write(Stage.gate, decide(run.preset.engineer.gate, number, against, change, 0.001))
-            files.write(Stage.manifest, {"stage": number})
+            run.write(GATE, decide(run.preset.engineer.gate, number, against, change, 0.001), number)
+            run.write(MANIFEST, {"stage": number}, number)
             return number + 1, {}
 
         def nothing(*_: object) -> None:
@@ -90,7 +89,7 @@ def answer(directory: Path, verdict: Verdict) -> None:
         decision=verdict,
         config=DEFAULT if verdict == "reject" else proposed(0),
         via="shell",
-        proposal=run.stage(0).digest(Stage.proposal),
+        proposal=run.digest(PROPOSAL, 0),
         decided_at=datetime.now(UTC),
     )
     store_decision(run, decision)

@@ -17,8 +17,8 @@ from infra.config.preset import Preset
 from infra.lineage import log as lineage_log
 from infra.lineage.log import log_stages
 from infra.lineage.store import is_logged
+from infra.runs.files import MANIFEST, TRAIN_DATA
 from infra.runs.run import RunRef
-from infra.runs.stage import Stage
 from tasks.lineage import record_lineage
 
 on_a_server_too = pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_a_curriculum_is_a_run_with_a_run_a_model_and_data_sets_for_each_stage(
     assert model.tags["parent"] == first
     assert first in [entry.model_id for entry in runs[1].inputs.model_inputs]
     assert model.tags["digest"] == run.identity(1)
-    assert model.tags["dataset_digest"] == run.stage(1).digest(Stage.train)
+    assert model.tags["dataset_digest"] == run.digest(TRAIN_DATA, 1)
     files = {artifact.path for artifact in client.list_artifacts(runs[1].info.run_id)}
     assert {"proposal.json", "manifest.json"} <= files
     assert "report.html" in {artifact.path for artifact in client.list_artifacts(root.info.run_id)}
@@ -128,7 +128,7 @@ def test_a_stage_that_was_done_again_or_cut_off_replaces_what_was_logged(
     monkeypatch.setenv("ENVWRIGHT_RUNS", str(tmp_path / "runs"))
     log_stages(run, 0)
     first = logged_runs(client, "again")[0]
-    run.stage(0).write(Stage.manifest, {"stage": 0, "seconds": {}, "again": True})
+    run.write(MANIFEST, {"stage": 0, "seconds": {}, "again": True}, 0)
     log_stages(run, 0)
     second = logged_runs(client, "again")[0]
     assert second.info.run_id != first.info.run_id
@@ -166,7 +166,7 @@ def test_rates_are_logged_by_stratum_and_by_label(client: MlflowClient, tmp_path
 def test_a_run_takes_the_time_that_its_stage_took(client: MlflowClient, tmp_path: Path):
     run = finished_run(tmp_path / "runs" / "timed", (3, 5), preset("timed"))
     seconds = {"train": 60.0, "evaluate": 30.0}
-    run.stage(0).write(Stage.manifest, {"finished": "2026-01-02T03:10:00+00:00", "seconds": seconds})
+    run.write(MANIFEST, {"finished": "2026-01-02T03:10:00+00:00", "seconds": seconds}, 0)
     log_stages(run, 0)
     logged = logged_runs(client, "timed")[0].info
     assert (logged.end_time - logged.start_time) / 1000 == 90

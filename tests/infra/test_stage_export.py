@@ -18,20 +18,20 @@ from flows.cli import app
 from infra.config.preset import Preset, load_preset
 from infra.export.write import export
 from infra.runs.data import validation_instances
+from infra.runs.files import CONFIG, CURRICULUM, TRAIN_DATA, VALIDATION
 from infra.runs.run import Run, new_curriculum
-from infra.runs.stage import Stage
 
 
 def made_run(folder: Path, preset: Preset) -> Run:
     """A run as far as an export reads it: validation set, config and training data of stage 0."""
     run = Run(directory=folder / "a run 1")
-    run.write(Run.curriculum, new_curriculum(run.directory.name, preset))
+    run.write(CURRICULUM, new_curriculum(run.directory.name, preset))
     held = validation_instances(preset)
-    run.write(Run.validation, held, preset.prompt_style, {}, preset.family)
+    run.write(VALIDATION, held, None, preset.prompt_style, {}, preset.family)
     ids = preset.task.reserved().union(one.id for one in held)
     instances = sample(preset.task, preset.default_config, 16, Source(0), ids)[0]
-    run.stage(0).write(Stage.config, preset.default_config)
-    run.stage(0).write(Stage.train, instances, preset.prompt_style, {}, preset.family)
+    run.write(CONFIG, preset.default_config, 0)
+    run.write(TRAIN_DATA, instances, 0, preset.prompt_style, {}, preset.family)
     return run
 
 
@@ -89,7 +89,7 @@ def test_the_package_for_verifiers_judges_without_envwright(run: Run, tmp_path: 
     right, wrong = json.loads(done.stdout)
     assert all(right)
     assert not any(wrong)
-    assert len(right) == 16 + len(read_dataset(run.path(Run.validation)))
+    assert len(right) == 16 + len(read_dataset(run.path(VALIDATION)))
     compile((package / "taskset.py").read_text(), "taskset.py", "exec")
 
 
@@ -101,10 +101,10 @@ def test_the_data_sets_library_loads_the_folder(
     monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "cache"))
     folder = export(run, 0, "hf", tmp_path / "out")
     loaded = load_dataset(str(folder), cache_dir=str(tmp_path / "cache"))
-    assert loaded["train"]["id"] == [one.id for one in run.stage(0).train]
-    assert loaded["validation"]["id"] == [one.id for one in run.validation]
+    assert loaded["train"]["id"] == [one.id for one in run.read(TRAIN_DATA, 0)]
+    assert loaded["validation"]["id"] == [one.id for one in run.read(VALIDATION)]
     about = json.loads((folder / "about.json").read_text())
-    assert about["train_sha256"] == run.stage(0).digest(Stage.train)
+    assert about["train_sha256"] == run.digest(TRAIN_DATA, 0)
     assert not set(loaded["train"]["id"]) & set(loaded["validation"]["id"])
 
 

@@ -14,6 +14,7 @@ import pytest
 from mlflow import MlflowClient
 
 from infra.analysis.results import ComparisonResults, read_comparison_results
+from infra.runs.files import RESULTS
 from infra.runs.run import Run
 
 NAME = "compare-micro"
@@ -149,7 +150,7 @@ def uses_tokens(directory: Path, results: ComparisonResults) -> None:
         "evaluation": tokens["evaluation"],
         "engineer": 0,
     }
-    own = Run(directory=directory / "random-s3").results.stages
+    own = Run(directory=directory / "random-s3").read(RESULTS).stages
     redesign = sum(own[0].seconds[step] for step in ("gate", "engineer"))
     assert results.arms[1].seconds == pytest.approx(redesign + sum(own[1].seconds.values()))
 

@@ -19,6 +19,8 @@ from support.envwright_command import ROOT, environment, envwright
 from support.finished_run import FinishedRun
 
 from envgen.dataset import family_of
+from infra.runs import files
+from infra.runs.files import BREAKDOWN, PROPOSAL, REPORT, RESULTS, TRAIN_DATA, TRAINING_LOG, VALIDATION
 from infra.runs.run import Run
 
 GOLDEN = json.loads(Path(__file__).with_name("golden.json").read_text())
@@ -144,23 +146,23 @@ def test_sums_from_a_wheel_are_the_golden_run_and_speak_of_nothing_else(
     [directory] = (tmp_path / "runs").glob("micro-sums-*")
     assert json.loads(json.dumps(summary(directory))) == GOLDEN["micro-sums"]
     run = Run(directory=directory)
-    assert [stage.stage for stage in run.results.stages] == [0, 1]
-    ids = {one.id for one in run.validation}
+    assert [stage.stage for stage in run.read(RESULTS).stages] == [0, 1]
+    ids = {one.id for one in run.read(VALIDATION)}
     for number in (0, 1):
-        stage = run.stage(number)
-        assert family_of(stage.path(type(stage).train)).name == "sums"
-        assert {one.stratum for one in stage.train} == {"2", "3"}
-        assert not ids & {one.id for one in stage.train}
-        assert list(stage.breakdown.strata) == ["2", "3"]
-        assert stage.breakdown.overall.labels["carry"].n == len(run.validation) / 2
-        assert {entry["stratum"] for step in stage.train_log["strata"] for entry in step} == {"2", "3"}
-    assert run.stage(1).config == run.stage(0).proposal.config
-    assert run.stage(0).proposal.config.strata["2"]["digits"] == 1, (
+        assert family_of(run.path(TRAIN_DATA, number)).name == "sums"
+        assert {one.stratum for one in run.read(TRAIN_DATA, number)} == {"2", "3"}
+        assert not ids & {one.id for one in run.read(TRAIN_DATA, number)}
+        assert list(run.read(BREAKDOWN, number).strata) == ["2", "3"]
+        assert run.read(BREAKDOWN, number).overall.labels["carry"].n == len(run.read(VALIDATION)) / 2
+        strata = run.read(TRAINING_LOG, number)["strata"]
+        assert {entry["stratum"] for step in strata for entry in step} == {"2", "3"}
+    assert run.read(files.CONFIG, 1) == run.read(PROPOSAL, 0).config
+    assert run.read(PROPOSAL, 0).config.strata["2"]["digits"] == 1, (
         "nothing is solved, so that sums get shorter"
     )
     # What the policy answers is its own affair: it was taught boards.
     hidden = "|".join(f"<{tag}.*?</{tag}>" for tag in ("style", "script", "svg", "pre"))
-    page = re.sub(f"{hidden}|<[^>]+>", " ", run.path(Run.report).read_text(), flags=re.S)
+    page = re.sub(f"{hidden}|<[^>]+>", " ", run.path(REPORT).read_text(), flags=re.S)
     assert "2 terms" in page
     for text in (printed, page):
         assert not set(WORDS.findall(text))

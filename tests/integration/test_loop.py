@@ -13,6 +13,7 @@ from envgen.breakdown import Breakdown
 from envgen.dataset import read_dataset
 from envgen.files import file_digest
 from infra.config.preset import load_preset
+from infra.runs.files import ROLLOUTS
 from infra.runs.run import Run
 
 pytestmark = pytest.mark.timeout(900)
@@ -132,6 +133,6 @@ def test_the_checkpoint_is_loaded_as_its_card_says(
     monkeypatch.chdir(checkpoint)
     names = {}
     exec(code, names)
-    first = Run(directory=finished.directory).stage(1).rollouts[0]
+    first = Run(directory=finished.directory).read(ROLLOUTS, 1)[0]
     assert names["question"] == load_preset("micro").task.prompt(first.instance, "compact")
     assert capsys.readouterr().out.strip() == first.completion.strip()

@@ -19,6 +19,7 @@ from infra.analysis.comparison.page import write_page
 from infra.analysis.gather import gather
 from infra.analysis.results import State
 from infra.analysis.spec import plan
+from infra.runs.files import CURRICULUM
 from infra.runs.run import Run, new_curriculum
 
 pytestmark = pytest.mark.slow
@@ -47,7 +48,7 @@ def comparison(finished: FinishedRun, tmp_path_factory: pytest.TempPathFactory) 
     for child in spec.children[:-2]:
         shutil.copytree(finished.directory, folder / child.name)
         renamed = new_curriculum(child.name, child.preset)
-        Run(directory=folder / child.name).write(Run.curriculum, renamed)
+        Run(directory=folder / child.name).write(CURRICULUM, renamed)
     reason = f"{folder}/a/path/without/a/place/to/break/a/line: " + "out of memory " * 20
     results = gather(folder, spec, {spec.children[-2].name: reason})
     assert [child.state for child in results.children[-3:]] == [State.FINISHED, State.FAILED, State.WAITING]

@@ -12,9 +12,9 @@ from envgen.errors import ConfigError, RunDirectoryError
 from envgen.mapf.prompts import PromptStyle
 from flows.approval import approval_form
 from infra.config.preset import load_preset
+from infra.runs.files import CONFIG, DECISION, GATE, PROPOSAL, VALIDATION
 from infra.runs.next_config import decided, last_stage, must_ask, next_config, store_decision
 from infra.runs.run import RunRef
-from infra.runs.stage import Stage
 
 
 def config_of(*shares: float) -> EnvConfig:
@@ -32,8 +32,8 @@ PREVIOUS, PROPOSED = config_of(0.25, 0.25, 0.25, 0.25), config_of(0.1, 0.3, 0.3,
 def run(tmp_path: Path) -> RunRef:
     """A run whose stage 0 has proposed."""
     ref = RunRef(directory=tmp_path / "mine", preset=load_preset("micro", {"approval": "required"}))
-    ref.write(RunRef.validation, [], PromptStyle.COMPACT, {})
-    ref.stage(0).write(Stage.config, PREVIOUS)
+    ref.write(VALIDATION, [], None, PromptStyle.COMPACT, {})
+    ref.write(CONFIG, PREVIOUS, 0)
     gate = {
         "stage": 0,
         "gate": "off",
@@ -43,21 +43,19 @@ def run(tmp_path: Path) -> RunRef:
         "action": "go-on",
         "reason": "",
     }
-    ref.stage(0).write(Stage.gate, {**gate, "best": 0, "in_force": 0})
+    ref.write(GATE, {**gate, "best": 0, "in_force": 0}, 0)
     propose(ref, PROPOSED)
     return ref
 
 
 def propose(run: RunRef, config: EnvConfig, rationale: str = "less of 3x3 <script>") -> None:
-    run.stage(0).write(
-        Stage.proposal, Proposal(stage=0, engineer="fixed", variant="V6", rationale=rationale, config=config)
+    run.write(
+        PROPOSAL, Proposal(stage=0, engineer="fixed", variant="V6", rationale=rationale, config=config), 0
     )
 
 
 def decide(run: RunRef, verdict: Any, **more: Any) -> EnvConfig | None:
-    store_decision(
-        run, decided(run, 0, verdict, via="shell", seen=run.stage(0).digest(Stage.proposal), **more)
-    )
+    store_decision(run, decided(run, 0, verdict, via="shell", seen=run.digest(PROPOSAL, 0), **more))
     return next_config(run, 0)
 
 
@@ -75,7 +73,7 @@ def test_without_a_decision_there_is_no_next_config_and_with_one_there_is(run: R
 
 
 def test_a_proposal_that_is_gone_is_named_and_nothing_follows_from_it(run: RunRef):
-    run.stage(0).path(Stage.proposal).unlink()
+    run.path(PROPOSAL, 0).unlink()
     for asked in (must_ask, next_config):
         with pytest.raises(RunDirectoryError, match=r"stage-00/proposal.json: is missing"):
             asked(run, 0)
@@ -93,7 +91,7 @@ def test_after_the_last_stage_nobody_is_asked(run: RunRef):
 
 def test_a_rejected_proposal_keeps_the_config_before(run: RunRef):
     assert decide(run, "reject", comment="too hard") == PREVIOUS
-    found = run.stage(0).decision
+    found = run.decision(0)
     assert found is not None
     assert (found.decision, found.edited, found.comment) == ("reject", False, "too hard")
 
@@ -109,7 +107,7 @@ def test_an_edit_is_recorded_as_one_with_what_had_to_be_changed(run: RunRef):
     assert config is not None
     assert config.strata["6"]["hole_ratio"] == 0.25
     assert sum(part.data_ratio for part in config.strata.values()) == pytest.approx(1)
-    found = run.stage(0).decision
+    found = run.decision(0)
     assert found is not None
     assert found.edited
     assert found.changes == ("data_ratio summed to 0.8 and was scaled to 1",)
@@ -117,7 +115,7 @@ def test_an_edit_is_recorded_as_one_with_what_had_to_be_changed(run: RunRef):
 
 def test_what_was_submitted_as_it_was_shown_is_no_edit(run: RunRef):
     assert decide(run, "approve", edit=PROPOSED.model_dump(mode="json")) == PROPOSED
-    found = run.stage(0).decision
+    found = run.decision(0)
     assert found is not None
     assert not found.edited
 
@@ -137,18 +135,18 @@ def test_an_edit_that_is_not_legal_is_refused_and_nothing_stored(
 ):
     with pytest.raises(ConfigError, match=said):
         decide(run, "approve", edit=edit)
-    assert run.stage(0).decision is None
+    assert run.decision(0) is None
 
 
 def test_a_decision_on_another_proposal_counts_for_nothing(run: RunRef):
     decide(run, "approve")
     propose(run, PREVIOUS)
-    assert run.stage(0).decision is None
+    assert run.decision(0) is None
     assert must_ask(run, 0)
 
 
 def test_a_proposal_that_changed_since_it_was_shown_cannot_be_approved(run: RunRef):
-    seen = decided(run, 0, "approve", via="form", seen=run.stage(0).digest(Stage.proposal))
+    seen = decided(run, 0, "approve", via="form", seen=run.digest(PROPOSAL, 0))
     propose(run, PREVIOUS)
     with pytest.raises(RunDirectoryError, match="is not the proposal that was shown"):
         store_decision(run, seen)
@@ -156,26 +154,26 @@ def test_a_proposal_that_changed_since_it_was_shown_cannot_be_approved(run: RunR
 
 def test_once_the_next_stage_has_begun_its_decision_stands(run: RunRef):
     decide(run, "approve")
-    run.stage(1).write(Stage.config, PROPOSED)
+    run.write(CONFIG, PROPOSED, 1)
     with pytest.raises(RunDirectoryError, match="stage 1 has begun"):
         decide(run, "reject")
 
 
 def test_a_stage_that_began_without_anybody_being_asked_is_not_redone_by_a_late_decision(run: RunRef):
-    run.stage(1).write(Stage.config, PROPOSED)
+    run.write(CONFIG, PROPOSED, 1)
     with pytest.raises(RunDirectoryError, match="stage 1 has begun, its config was not asked about"):
         decide(run, "reject")
 
 
 def test_approval_that_is_asked_for_late_does_not_stop_a_stage_that_has_begun_with_the_proposal(run: RunRef):
-    run.stage(1).write(Stage.config, PROPOSED)
+    run.write(CONFIG, PROPOSED, 1)
     assert not must_ask(run, 0)
-    run.stage(1).write(Stage.config, PREVIOUS)
+    run.write(CONFIG, PREVIOUS, 1)
     assert must_ask(run, 0)
 
 
 def test_a_damaged_decision_is_no_approval(run: RunRef):
-    (run.stage(0).path(Stage.decided)).write_text('{"decision": "approve"}')
+    (run.path(DECISION, 0)).write_text('{"decision": "approve"}')
     with pytest.raises(RunDirectoryError, match=r"decision.json: damaged"):
         next_config(run, 0)
 
@@ -201,15 +199,15 @@ def test_the_words_of_a_model_do_nothing_in_the_form(run: RunRef):
 
 def test_the_last_stage_with_a_proposal_is_the_one_to_decide_on(run: RunRef):
     assert last_stage(run) == 0
-    (run.stage(0).path(Stage.proposal)).unlink()
+    (run.path(PROPOSAL, 0)).unlink()
     with pytest.raises(RunDirectoryError, match="no stage has proposed"):
         last_stage(run)
 
 
 def test_a_decision_is_readable_by_people_and_programs(run: RunRef):
     decide(run, "approve", comment="fine", by="ada")
-    stored = json.loads((run.stage(0).path(Stage.decided)).read_text())
+    stored = json.loads((run.path(DECISION, 0)).read_text())
     assert {"stage", "decision", "config", "edited", "comment", "by", "via", "proposal", "decided_at"} <= set(
         stored
     )
-    assert str(run.stage(0).decision).startswith("approved by ada (shell, ")
+    assert str(run.decision(0)).startswith("approved by ada (shell, ")

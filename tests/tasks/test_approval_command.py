@@ -25,14 +25,14 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunRef:
 def test_without_a_terminal_too_only_a_yes_decides(run: RunRef, typed: str):
     said = CliRunner().invoke(app, ["approve", "mine"], input=typed)
     assert said.exit_code == 1
-    assert run.stage(0).decision is None
+    assert run.decision(0) is None
 
 
 @pytest.mark.parametrize(("arguments", "typed"), [((), "y\n"), (("--yes",), "")])
 def test_a_yes_decides(run: RunRef, arguments: tuple[str, ...], typed: str):
     said = CliRunner().invoke(app, ["approve", "mine", *arguments], input=typed)
     assert said.exit_code == 0, said.output
-    assert run.stage(0).decision is not None
+    assert run.decision(0) is not None
 
 
 @pytest.mark.parametrize("command", ["approve", "reject"])
@@ -42,4 +42,4 @@ def test_nothing_is_decided_on_a_finished_run(tmp_path: Path, monkeypatch: pytes
     said = CliRunner().invoke(app, [command, "mine", "--yes"])
     assert isinstance(said.exception, RunDirectoryError)
     assert "is finished with stage 1 (2 of 2)" in str(said.exception)
-    assert run.stage(1).decision is None
+    assert run.decision(1) is None

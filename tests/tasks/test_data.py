@@ -10,6 +10,7 @@ from envgen.mapf.benchmark import suite_identities
 from envgen.mapf.problem import Instance
 from envgen.mapf.prompts import PromptStyle
 from infra.config.preset import load_preset
+from infra.runs import files
 from infra.runs.run import RunRef
 from infra.runs.steps import StepRecord
 from tasks.data import generate, make_validation
@@ -21,7 +22,7 @@ VALIDATION = StepRecord(step="validation", key="of-the-validation-set", outputs=
 
 def generated(folder: Path, stage: int, **overrides: int) -> StepRecord:
     run = RunRef(directory=folder, preset=load_preset("micro", dict(overrides)))
-    run.write(RunRef.validation, [], PromptStyle.COMPACT, {})
+    run.write(files.VALIDATION, [], None, PromptStyle.COMPACT, {})
     return generate.fn(run, stage, run.preset.default_config, VALIDATION)
 
 
@@ -60,7 +61,9 @@ def test_neither_validation_nor_training_data_hold_an_instance_of_the_benchmark_
     assert len(identities(sample_boards(CROWDED, 700, agents=3, seed=0)) & suite) > 10, (
         "they would, if the suite were not held out"
     )
-    validation, train = (identities(found) for found in (run.validation, run.stage(0).train))
+    validation, train = (
+        identities(found) for found in (run.read(files.VALIDATION), run.read(files.TRAIN_DATA, 0))
+    )
     assert not validation & train
     assert not (validation | train) & suite
 

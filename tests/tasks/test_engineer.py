@@ -9,6 +9,7 @@ import pytest
 from support.boards import sample_boards
 
 from engineer.context import DesignContext
+from engineer.gate import BASE_POLICY
 from engineer.proposal import Proposal
 from envgen.dataset import write_table
 from envgen.files import write_json
@@ -16,8 +17,18 @@ from envgen.mapf.prompts import PromptStyle, answer
 from envgen.mapf.verifier import verify
 from infra.config.preset import load_preset
 from infra.runs.context import design_context, training_facts
-from infra.runs.run import RunRef
-from infra.runs.stage import File, Stage
+from infra.runs.files import (
+    BREAKDOWN,
+    CHANGES,
+    CONFIG,
+    ENGINEER_STATE,
+    PROPOSAL,
+    ROLLOUTS,
+    TRAINING_LOG,
+    VALIDATION,
+    File,
+)
+from infra.runs.run import Run, RunRef
 from infra.runs.steps import RECORDS, StepRecord
 from policy.evaluation import Changes
 from policy.grpo.train_log import TRAIN_LOG_SCHEMA
@@ -35,7 +46,7 @@ def run(tmp_path: Path) -> RunRef:
     """What the step reads of a run of two trained and evaluated stages."""
     preset = load_preset("micro", {"engineer.name": "bandit"})
     ref = RunRef(directory=tmp_path, preset=preset)
-    ref.write(RunRef.validation, [], PromptStyle.COMPACT, {})
+    ref.write(VALIDATION, [], None, PromptStyle.COMPACT, {})
     instances = sample_boards(preset.default_config, 8, seed=3, purpose="validation")
     answers = [
         answer(instance.solution.plan) if index % 2 else "" for index, instance in enumerate(instances)
@@ -44,20 +55,18 @@ def run(tmp_path: Path) -> RunRef:
         Rollout(instance=i, completion=text, completion_tokens=3, truncated=False, verdict=verify(i, text))
         for i, text in zip(instances, answers, strict=True)
     ]
-    write_rollouts(ref.start.path(Stage.rollouts), rollouts, PromptStyle.COMPACT)
+    write_rollouts(ref.path(ROLLOUTS, BASE_POLICY), rollouts, PromptStyle.COMPACT)
     for stage, advantages in enumerate(ADVANTAGES):
         found = [
             {"stratum": name, "answers": 8, "advantage": value, "valid": 0.5, "zero_variance": 0}
             for name, value in advantages.items()
         ]
         row = dict.fromkeys(TRAIN_LOG_SCHEMA.names, 0) | {"strata": found}
-        write_table(
-            ref.stage(stage).path(Stage.train_log), pa.Table.from_pylist([row], schema=TRAIN_LOG_SCHEMA)
-        )
-        write_rollouts(ref.stage(stage).path(Stage.rollouts), rollouts, PromptStyle.COMPACT)
-        ref.stage(stage).write(Stage.breakdown, breakdown_of(preset.task, rollouts))
-        ref.stage(stage).write(Stage.changes, Changes(valid={}))
-    ref.stage(0).write(Stage.config, preset.default_config)
+        write_table(ref.path(TRAINING_LOG, stage), pa.Table.from_pylist([row], schema=TRAIN_LOG_SCHEMA))
+        write_rollouts(ref.path(ROLLOUTS, stage), rollouts, PromptStyle.COMPACT)
+        ref.write(BREAKDOWN, breakdown_of(preset.task, rollouts), stage)
+        ref.write(CHANGES, Changes(valid={}), stage)
+    ref.write(CONFIG, preset.default_config, 0)
     return ref
 
 
@@ -70,19 +79,19 @@ def ask(run: RunRef, stage: int) -> StepRecord:
     record = propose.fn(
         run, stage, StepRecord(step="summarize", key=f"summary-{stage}", outputs={}, seconds=0), judged
     )
-    run.stage(stage + 1).write(Stage.config, run.stage(stage).proposal.config)
+    run.write(CONFIG, run.read(PROPOSAL, stage).config, stage + 1)
     return record
 
 
 def values(run: RunRef, stage: int) -> dict[str, float]:
-    return json.loads((run.stage(stage).path(Stage.state)).read_text())["values"]
+    return json.loads((run.path(ENGINEER_STATE, stage)).read_text())["values"]
 
 
 def test_the_state_goes_from_stage_to_stage_through_the_stage_directory(run: RunRef):
     for stage in (0, 1):
         assert set(ask(run, stage).outputs) == {"proposal.json", "engineer_state.json"}
         assert values(run, stage) == pytest.approx(VALUES[stage])
-    assert "state" not in json.loads((run.stage(1).path(Stage.proposal)).read_text())
+    assert "state" not in json.loads((run.path(PROPOSAL, 1)).read_text())
 
 
 def test_a_finished_step_is_not_applied_again(run: RunRef):
@@ -102,7 +111,7 @@ def test_a_run_whose_steps_are_split_up_after_memory_ran_out_finds_its_proposals
         """When the proposals were written that a run with these options of the trainer finds."""
         preset = run.preset.model_copy(update={"trl": run.preset.trl | options})
         ask(run.model_copy(update={"preset": preset}), 0)
-        return run.stage(0).path(Stage.proposal).stat().st_mtime_ns
+        return run.path(PROPOSAL, 0).stat().st_mtime_ns
 
     first = proposed()
     assert proposed(per_device_train_batch_size=16, gradient_accumulation_steps=2) == first
@@ -118,24 +127,24 @@ def test_a_step_that_was_cut_off_is_repeated_from_the_state_before(
     class Killed(BaseException):
         pass
 
-    def write_and_die(stage: Stage, file: File, value: object) -> None:
-        write_json(stage.path(file), value)
+    def write_and_die(run: Run, file: File, value: object, stage: int) -> None:
+        write_json(run.path(file, stage), value)
         if file.name == last:
             raise Killed
 
     ask(run, 0)
     with monkeypatch.context() as patch:
-        patch.setattr(Stage, "write", write_and_die)
+        patch.setattr(Run, "write", write_and_die)
         with pytest.raises(Killed):
             ask(run, 1)
-    assert (run.stage(1).directory / last).exists()
+    assert (run.folder(1) / last).exists()
     assert not ask(run, 1).reused
     assert values(run, 1) == pytest.approx(VALUES[1])
 
 
 def test_a_lost_state_file_is_written_again(run: RunRef):
     ask(run, 0), ask(run, 1)
-    (run.stage(1).path(Stage.state)).unlink()
+    (run.path(ENGINEER_STATE, 1)).unlink()
     assert not ask(run, 1).reused
     assert values(run, 1) == pytest.approx(VALUES[1])
 
@@ -143,8 +152,8 @@ def test_a_lost_state_file_is_written_again(run: RunRef):
 def test_another_state_before_is_another_step(run: RunRef):
     ask(run, 0)
     key = ask(run, 1).key
-    (run.stage(0).directory / RECORDS / "engineer.json").unlink()
-    run.stage(0).write(Stage.state, {"values": {}})
+    (run.folder(0) / RECORDS / "engineer.json").unlink()
+    run.write(ENGINEER_STATE, {"values": {}}, 0)
     assert ask(run, 1).key != key
 
 

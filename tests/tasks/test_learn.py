@@ -5,12 +5,13 @@ from pathlib import Path
 import pytest
 from factories import instances
 
+from engineer.gate import BASE_POLICY
 from envgen.dataset import write_dataset
 from envgen.errors import ChildError
 from envgen.mapf.prompts import PromptStyle
 from infra.config.preset import load_preset
+from infra.runs.files import TRAIN_DATA
 from infra.runs.run import RunRef
-from infra.runs.stage import Stage
 from infra.runs.steps import StepRecord
 from tasks import learn
 from tasks.data import make_validation
@@ -39,7 +40,7 @@ def test_one_engine_answers_all_that_a_policy_is_asked_and_is_closed_before_trai
         asked = engine(run.policy(-1), run.preset.engine, tmp_path / "other.log")
         assert asked.pid is not None, "the engine of the evaluation goes on"
         assert not (tmp_path / "other.log").exists()
-        assert not list(run.start.directory.glob("*.partial*"))
+        assert not list(run.folder(BASE_POLICY).glob("*.partial*"))
         with pytest.raises(ChildError, match="looked"):
             train.fn(run, 0, DONE, -1)
         assert seen == [None]
@@ -53,7 +54,7 @@ def test_training_that_runs_out_of_memory_says_what_helps_and_where_it_goes_on(t
     micro = load_preset("micro", {"trl.generation_kwargs": {"cache_implementation": "static"}})
     preset = micro.model_copy(update={"trl": {**micro.trl, "max_completion_length": 10**9}})
     run = RunRef(directory=tmp_path / "run", preset=preset)
-    write_dataset(run.stage(0).path(Stage.train), instances()[:8], PromptStyle.COMPACT, {})
+    write_dataset(run.path(TRAIN_DATA, 0), instances()[:8], PromptStyle.COMPACT, {})
     with pytest.raises(ChildError) as failure:
         train.fn(run, 0, DONE, -1)
     said = str(failure.value)

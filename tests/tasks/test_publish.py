@@ -9,8 +9,8 @@ from support.boards import boards_config, sample_boards
 from engineer.behaviour import proposal_behaviour
 from envgen.config import EnvConfig
 from infra.config.preset import load_preset
+from infra.runs.files import ENGINEER_STATE, GATE, MANIFEST, PROPOSAL, REPORT, RESULTS
 from infra.runs.run import Run, RunRef
-from infra.runs.stage import Stage
 from infra.runs.steps import StepRecord
 from policy.evaluation import gains
 from policy.rollouts import Rollout, breakdown_of
@@ -46,7 +46,7 @@ def test_each_stage_is_published_with_the_behaviour_of_its_proposal(run: tuple[R
     reference, (_, first, second) = run
     task = reference.preset.task
     results = [publish.fn(reference, stage) for stage in (0, 1)][-1]
-    assert Run(directory=reference.directory).results == results
+    assert Run(directory=reference.directory).read(RESULTS) == results
     assert (reference.directory / "report.html").is_file()
     assert [stage.behaviour for stage in results.stages] == [
         proposal_behaviour(CONFIGS[n], CONFIGS[n + 1], breakdown_of(task, answers))
@@ -63,12 +63,12 @@ def test_a_stage_that_is_rolled_back_does_not_end_the_run(
     judge_again(judged)
     assert [
         (gate.action, gate.against, gate.in_force, gate.best)
-        for gate in (judged.stage(0).gate, judged.stage(1).gate)
+        for gate in (judged.read(GATE, 0), judged.read(GATE, 1))
     ] == [
         ("go-on", -1, 0, 0),
         ("rollback", 0, 0, 0),
     ]
-    assert judged.stage(1).gate.optimal == gains(first, second)[1]
+    assert judged.read(GATE, 1).optimal == gains(first, second)[1]
     results = [publish.fn(judged, stage) for stage in (0, 1)][-1]
     assert results.final.stage == 0
     assert results.final.breakdown == breakdown_of(reference.preset.task, first)
@@ -95,36 +95,35 @@ def test_the_next_stage_starts_where_the_gate_says(
     )
     judge_again(judged)
     for number in (0, 1):
-        judged.stage(number).write(Stage.state, {"seen": number})
+        judged.write(ENGINEER_STATE, {"seen": number}, number)
     summary = StepRecord(step="summarize", key="", outputs={}, seconds=0)
     propose.fn(judged, 1, summary, summary)
-    proposal = judged.stage(1).proposal
+    proposal = judged.read(PROPOSAL, 1)
     assert judged.parent(2) == parent
     assert proposal.config == config
     if gate != "off":
         assert proposal.fallback is not None
         assert proposal.fallback.startswith("by the gate: valid rate")
-        assert judged.stage(1).state == {"seen": 0}, "what the engineer remembers stays"
+        assert judged.read(ENGINEER_STATE, 1) == {"seen": 0}, "what the engineer remembers stays"
 
 
 def test_a_manifest_is_repaired_after_a_cut_between_a_step_done_again_and_it(
     tmp_path: Path,
 ):
     run = finished_run(tmp_path / "run", (3, 4, 5), configs=CONFIGS)
-    files = run.stage(0)
 
     def steps(sha: str, **more: bool) -> list[StepRecord]:
         return [StepRecord(step="train", key="of training", outputs={"checkpoint": sha}, seconds=2, **more)]
 
     write_manifest.fn(run, 0, steps("first"))
-    state = files.path(Stage.manifest).stat().st_mtime_ns
+    state = run.path(MANIFEST, 0).stat().st_mtime_ns
     write_manifest.fn(run, 0, steps("first", reused=True))
-    assert files.path(Stage.manifest).stat().st_mtime_ns == state, "of the same steps it is not written again"
+    assert run.path(MANIFEST, 0).stat().st_mtime_ns == state, "of the same steps it is not written again"
     write_manifest.fn(run, 0, steps("second", reused=True))
-    assert files.manifest["files"] == {"checkpoint": "second"}
-    files.path(Stage.manifest).write_text('{"stage": 0')
+    assert run.read(MANIFEST, 0)["files"] == {"checkpoint": "second"}
+    run.path(MANIFEST, 0).write_text('{"stage": 0')
     write_manifest.fn(run, 0, steps("second", reused=True))
-    assert files.manifest["files"] == {"checkpoint": "second"}
+    assert run.read(MANIFEST, 0)["files"] == {"checkpoint": "second"}
 
 
 def test_a_training_that_was_resumed_is_marked_wherever_its_stage_is_described(tmp_path: Path):
@@ -133,4 +132,4 @@ def test_a_training_that_was_resumed_is_marked_wherever_its_stage_is_described(t
     write_manifest.fn(run, 0, [StepRecord(step="train", key="", outputs={}, seconds=2, facts=facts)])
     results = [publish.fn(run, stage) for stage in (0, 1)][-1]
     assert [stage.training.resumed for stage in results.stages] == [(2, 3), ()]
-    assert "resumed from step 2" in run.report
+    assert "resumed from step 2" in run.read(REPORT)

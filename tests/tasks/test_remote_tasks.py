@@ -6,8 +6,8 @@ import pytest
 from envgen.errors import ConfigError
 from envgen.files import write_json
 from infra.config.preset import load_preset
+from infra.runs.files import MANIFEST
 from infra.runs.run import open_run
-from infra.runs.sync import MANIFEST
 from tasks import remote as tasks_remote
 from tasks.remote import copy_run, fetch_run, remote_of
 
@@ -23,7 +23,7 @@ def _no_server(monkeypatch: pytest.MonkeyPatch):
 def run(tmp_path: Path) -> Path:
     directory = tmp_path / "here" / "mine"
     open_run(directory, load_preset("micro"))
-    write_json(directory / "stage-00" / MANIFEST, {"files": {}})
+    write_json(directory / "stage-00" / MANIFEST.name, {"files": {}})
     return directory
 
 
@@ -48,7 +48,7 @@ def test_a_remote_that_is_down_costs_a_warning_and_the_next_copy_sends_all(
     copy_run(run)
     back = tmp_path / "there" / "mine"
     fetch_run(back)
-    assert (back / "stage-00" / MANIFEST).exists()
+    assert (back / "stage-00" / MANIFEST.name).exists()
 
 
 def test_a_store_that_cannot_be_reached_stops_no_run(

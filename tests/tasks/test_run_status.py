@@ -16,11 +16,11 @@ from typer.testing import CliRunner
 
 from flows.cli import app
 from infra.analysis.run_status import RunState, run_detail, run_directories, run_status
+from infra.runs.files import PROPOSAL
 from infra.runs.lock import exclusive, holder
 from infra.runs.next_config import decided, store_decision
 from infra.runs.progress import kept_log
 from infra.runs.run import Run
-from infra.runs.stage import Stage
 from tasks.run import log
 
 
@@ -48,7 +48,7 @@ def test_what_state_a_run_is_in_is_told_from_its_files(folder: Path):
     assert run_status(cut_off.directory).state is RunState.CUT_OFF
     waiting = published(folder / "c", 1, 2, "required")
     assert run_status(waiting.directory).state is RunState.WAITING
-    seen = waiting.stage(0).digest(Stage.proposal)
+    seen = waiting.digest(PROPOSAL, 0)
     store_decision(waiting, decided(waiting, 0, "stop", via="shell", seen=seen))
     assert run_status(waiting.directory).state is RunState.STOPPED
     with exclusive(cut_off.directory):

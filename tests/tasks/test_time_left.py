@@ -4,13 +4,13 @@ from pathlib import Path
 
 from factories import published
 
+from engineer.gate import BASE_POLICY
 from envgen.files import write_json
 from flows.compare import _seconds_left as comparison_left
 from infra.analysis.spec import plan
+from infra.runs.files import MANIFEST, RESULTS
 from infra.runs.progress import first_guess, seconds_left
 from infra.runs.publishing import results_with
-from infra.runs.run import Run
-from infra.runs.stage import Stage
 from infra.runs.steps import RECORDS, StepRecord
 from tasks.artifacts import progress_text
 from tasks.run import Pace
@@ -24,9 +24,8 @@ STEPS = (
 def test_a_run_is_as_fast_as_its_stages_that_are_done(tmp_path: Path):
     run = published(tmp_path / "mine", 2, 5)
     for number, seconds in enumerate(STEPS):
-        stage = run.stage(number)
-        stage.write(Stage.manifest, stage.manifest | {"seconds": seconds})
-        run.write(Run.results, results_with(run, number))
+        run.write(MANIFEST, run.read(MANIFEST, number) | {"seconds": seconds}, number)
+        run.write(RESULTS, results_with(run, number))
     assert seconds_left(run, 0) is None, "nothing is known before the first stage"
     assert seconds_left(run, 1) == 4 * 84
     assert seconds_left(run, 2) == 3 * (84 + 108) / 2
@@ -38,7 +37,7 @@ def test_the_first_training_lets_guess_how_long_the_run_takes(tmp_path: Path):
     run = published(tmp_path / "mine", 1, 3)
     assert first_guess(run, 60.0) is None, "how long an evaluation takes is not known"
     record = StepRecord(step="start", key="", outputs={}, seconds=20.0)
-    write_json(run.start.directory / RECORDS / "start.json", record)
+    write_json(run.folder(BASE_POLICY) / RECORDS / "start.json", record)
     assert first_guess(run, 60.0) == 20 + 2 * (60 + 20)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from markupsafe import Markup
 
 from engineer.behaviour import budgets
-from engineer.gate import name_of
+from engineer.gate import BASE_POLICY, name_of
 from envgen.breakdown import Difference, Rate
 from envgen.environment import Environment, Instance, constant_rates
 from envgen.errors import ConfigError, RunDirectoryError
@@ -20,9 +20,9 @@ from infra.analysis.formats import SPACE, count, interval, percent, points
 from infra.analysis.report import examples
 from infra.analysis.run_status import run_name
 from infra.config.preset import Preset
+from infra.runs.files import CURRICULUM, REPORT, RESULTS, ROLLOUTS, TRAINING_LOG
 from infra.runs.results import CurriculumResults
 from infra.runs.run import Run, run_command
-from infra.runs.stage import Stage
 from policy.rollouts import Rollout
 
 REPLAYS = 12
@@ -37,14 +37,14 @@ def write_report(run: Path) -> Path:
     RunDirectoryError if there are no results, DataError if the last stage's rollouts cannot be read.
     """
     files = Run(directory=run)
-    results = files.results
+    results = files.read(RESULTS)
     if not results.stages:
         nothing = f"{run}: results.json holds no finished stage"
         raise RunDirectoryError(f"{nothing}; finish one with 'envwright run {results.preset}', then report")
-    preset, last = files.curriculum.preset, results.stages[-1]
+    preset, last = files.read(CURRICULUM).preset, results.stages[-1]
     space = preset.space
-    rollouts = files.stage(last.stage).rollouts
-    start = files.start.rollouts if files.start.has(Stage.rollouts) else []
+    rollouts = files.read(ROLLOUTS, last.stage)
+    start = files.read(ROLLOUTS, BASE_POLICY) if files.has(ROLLOUTS, BASE_POLICY) else []
     configs = [*(stage.config for stage in results.stages), last.proposal.config]
     shares = budgets(configs)
     shares = {name: shares[name] for name in tables.named_strata(space, configs)}
@@ -75,8 +75,8 @@ def write_report(run: Path) -> Path:
         failed=sum(rollout.verdict.category is not None for rollout in rollouts),
         commands=_commands(run, results, preset),
     )
-    files.write(Run.report, html)
-    return files.path(Run.report)
+    files.write(REPORT, html)
+    return files.path(REPORT)
 
 
 def environment(*folders: Path) -> jinja2.Environment:
@@ -172,8 +172,7 @@ def _training_charts(run: Run, results: CurriculumResults) -> dict[int, tuple[Ma
     """Return reward and share of groups without variance by stage, where there is a training log."""
     logs = {}
     for stage in results.stages:
-        files = run.stage(stage.stage)
-        if files.has(Stage.train_log) and (log := files.train_log)["step"]:
+        if run.has(TRAINING_LOG, stage.stage) and (log := run.read(TRAINING_LOG, stage.stage))["step"]:
             logs[stage.stage] = {
                 name: np.array(log[name], dtype=float) for name in ("step", "reward", "zero_variance")
             }

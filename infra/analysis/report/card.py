@@ -9,16 +9,16 @@ from infra.analysis import tables
 from infra.analysis.formats import count, rate_names
 from infra.analysis.report.build import environment
 from infra.config.preset import Preset
+from infra.runs.files import TRAIN_DATA, VALIDATION
 from infra.runs.results import CurriculumResults, StageResult
-from infra.runs.run import Run, RunRef, run_command
-from infra.runs.stage import Stage
+from infra.runs.run import RunRef, run_command
 from policy.checkpoints import resolve_model
 
 
 def write_card(run: RunRef, results: CurriculumResults, number: int) -> Path | None:
     """Write the card beside the weights of a finished stage, and return its path; None if they are gone."""
-    stage, files, preset = results.stages[number], run.stage(number), run.preset
-    if not files.checkpoint.is_dir():
+    stage, preset = results.stages[number], run.preset
+    if not run.checkpoint(number).is_dir():
         return None
     alone, space = results.model_copy(update={"stages": (stage,)}), preset.space
     card = (
@@ -34,20 +34,20 @@ def write_card(run: RunRef, results: CurriculumResults, number: int) -> Path | N
             strata=tables.markdown(tables.strata(space, alone)),
             lineage=[f"{name_of(one)}, `{run.identity(one)}`" for one in _lineage(results, number)],
             data={
-                "training data": files.digest(Stage.train),
-                "validation set": run.digest(Run.validation),
+                "training data": run.digest(TRAIN_DATA, number),
+                "validation set": run.digest(VALIDATION),
             },
             made=tables.provenance(stage.made),
             command=run_command(run.name, preset, len(results.stages)),
             instances=count(results.start.overall.n, "instance"),
-            question=preset.task.prompt(run.validation[0], preset.prompt_style),
+            question=preset.task.prompt(run.read(VALIDATION)[0], preset.prompt_style),
             textual=space.identity == "textual",
         )
     )
     # Written outside: what a killed process leaves in the folder would make its digest another one.
-    write_text(files.directory / CARD, card)
-    os.replace(files.directory / CARD, files.checkpoint / CARD)
-    return files.checkpoint / CARD
+    write_text(run.folder(number) / CARD, card)
+    os.replace(run.folder(number) / CARD, run.checkpoint(number) / CARD)
+    return run.checkpoint(number) / CARD
 
 
 def _front(results: CurriculumResults, stage: StageResult, preset: Preset) -> str:

@@ -10,6 +10,7 @@ import pytest
 from factories import asked, finished_run, with_results
 from report_page import EMBEDDED, HOSTILE, TINY, MakeRun, Page, hostile_answers, report
 
+from engineer.gate import BASE_POLICY
 from envgen.breakdown import Difference
 from envgen.config import EnvConfig
 from envgen.environment import Instance, Source
@@ -22,8 +23,8 @@ from infra.analysis.formats import interval, percent
 from infra.analysis.report import examples
 from infra.analysis.report.build import headlines, write_report
 from infra.config.preset import load_preset, parse_override
+from infra.runs.files import REPORT, RESULTS, ROLLOUTS, TRAINING_LOG
 from infra.runs.run import Run
-from infra.runs.stage import Stage
 from policy.rollouts import Rollout, breakdown_of
 
 SUMS = load_preset("micro-sums")
@@ -134,7 +135,7 @@ def test_the_command_makes_the_same_preset_and_the_same_run_the_same_page(make_r
 
 def test_a_stage_without_a_training_log_has_no_training_chart(make_run: MakeRun):
     run = make_run(3, 5)
-    run.stage(0).path(Stage.train_log).unlink()
+    run.path(TRAINING_LOG, 0).unlink()
     page = report(run)
     assert "over 1\u00a0stage:" in page.text
     assert "Mean reward by step" not in page.text
@@ -166,7 +167,7 @@ def test_chosen_failures_differ_and_do_not_depend_on_their_order(validation: lis
 def test_the_headline_claims_no_more_than_the_interval_allows(
     make_run: MakeRun, low: float, high: float, end: str
 ):
-    results = make_run(3, 5).results
+    results = make_run(3, 5).read(RESULTS)
     gain = Difference(value=(low + high) / 2, low=low, high=high)
     stage = results.stages[0].model_copy(update={"valid_gain": gain})
     assert headlines(results.model_copy(update={"stages": (stage,)}), None)[0].endswith(end)
@@ -175,7 +176,7 @@ def test_the_headline_claims_no_more_than_the_interval_allows(
 def test_a_run_without_a_finished_stage_is_refused(tmp_path: Path, make_run: MakeRun):
     with pytest.raises(RunDirectoryError, match=r"results\.json"):
         write_report(tmp_path)
-    nothing = make_run(3, 5).results.model_copy(update={"stages": ()})
+    nothing = make_run(3, 5).read(RESULTS).model_copy(update={"stages": ()})
     write_json(tmp_path / "results.json", nothing)
     with pytest.raises(RunDirectoryError, match="no finished stage"):
         write_report(tmp_path)
@@ -192,7 +193,7 @@ def test_base_policy_and_last_stage_answer_the_same_instances_side_by_side(make_
     assert [title.partition(":")[0] for title in titles[1:]] == ["Still failed", "Solved before and after"]
     assert gallery.count("<svg") == 2 * gallery.count("<figure") == 16
     assert re.findall(r'<p class="label">(.*?)</p>', gallery) == ["base policy", "stage 1"] * 8
-    run.start.path(Stage.rollouts).unlink()
+    run.path(ROLLOUTS, BASE_POLICY).unlink()
     assert report(run).section("gallery") == "", "the answers of the base policy are gone"
 
 
@@ -236,6 +237,6 @@ def test_strata_darken_however_many_there_are():
 def test_a_report_has_no_character_that_steers_a_terminal_or_the_direction_of_writing(tmp_path: Path):
     run = Run(directory=tmp_path)
     page = "<p>caf\u00e9 \u2212 \u00a0 \t\U0001f600</p>\n"
-    run.write(Run.report, page + "a\x00b\x1b[31mc\x9b\x7f\rd\u202ee\u2066f")
-    written = run.path(Run.report).read_bytes().decode()
+    run.write(REPORT, page + "a\x00b\x1b[31mc\x9b\x7f\rd\u202ee\u2066f")
+    written = run.path(REPORT).read_bytes().decode()
     assert written == page + "a\ufffdb\ufffd[31mc\ufffd\ufffd\ufffdd\ufffde\ufffdf"

@@ -12,9 +12,9 @@ import pytest
 from envgen.errors import RunDirectoryError
 from envgen.files import write_text
 from infra.config.preset import Preset, load_preset
+from infra.runs.files import CHANGES, CURRICULUM, GATE, RESULTS, File
 from infra.runs.lock import exclusive
 from infra.runs.run import Run, checked_run, default_name, open_run
-from infra.runs.stage import Stage
 from infra.runs.steps import run_step
 
 
@@ -26,7 +26,7 @@ def test_a_new_directory_is_claimed(tmp_path: Path):
     directory = tmp_path / "runs" / "mine"
     opened = open_run(directory, preset())
     assert (opened.name, opened.preset) == ("mine", preset())
-    assert Run(directory=directory).curriculum == opened
+    assert Run(directory=directory).read(CURRICULUM) == opened
     assert json.loads((directory / "curriculum.json").read_text())["preset"] == preset().model_dump(
         mode="json"
     )
@@ -37,7 +37,7 @@ def test_a_run_that_needs_approval_keeps_needing_it_until_somebody_says_otherwis
     assert open_run(directory, preset()).preset.approval is None
     assert open_run(directory, preset(approval="required")).preset.approval == "required"
     assert open_run(directory, preset(stages=1)).preset.approval == "required"
-    found = Run(directory=directory).curriculum.preset
+    found = Run(directory=directory).read(CURRICULUM).preset
     assert (found.approval, found.stages) == ("required", 2)
     assert open_run(directory, preset(approval="none")).preset.approval == "none"
     assert open_run(directory, preset()).preset.approval == "none"
@@ -47,9 +47,9 @@ def test_looking_at_a_run_writes_nothing(tmp_path: Path):
     assert checked_run(tmp_path / "new", preset()).preset == preset()
     assert not (tmp_path / "new").exists()
     open_run(tmp_path / "old", preset())
-    before = Run(directory=tmp_path / "old").curriculum
+    before = Run(directory=tmp_path / "old").read(CURRICULUM)
     assert checked_run(tmp_path / "old", preset(stages=5, approval="required")).preset.stages == 5
-    assert Run(directory=tmp_path / "old").curriculum == before
+    assert Run(directory=tmp_path / "old").read(CURRICULUM) == before
 
 
 def test_the_same_preset_resumes(tmp_path: Path):
@@ -63,7 +63,7 @@ def test_the_same_preset_resumes(tmp_path: Path):
 def test_a_run_is_extended_by_more_stages_and_keeps_its_identity(tmp_path: Path):
     first = open_run(tmp_path, preset(stages=2))
     longer = open_run(tmp_path, preset(stages=5))
-    assert Run(directory=tmp_path).curriculum == longer
+    assert Run(directory=tmp_path).read(CURRICULUM) == longer
     assert longer.preset.stages == 5
     assert longer.preset_digest == first.preset_digest, "lineage finds the run by it"
 
@@ -71,11 +71,11 @@ def test_a_run_is_extended_by_more_stages_and_keeps_its_identity(tmp_path: Path)
 def test_of_a_file_that_is_written_again_only_the_newest_version_stays_in_memory(tmp_path: Path):
     run = Run(directory=tmp_path)
     open_run(tmp_path, preset(stages=1))
-    first, again = weakref.ref(run.curriculum), weakref.ref(run.curriculum)
+    first, again = weakref.ref(run.read(CURRICULUM)), weakref.ref(run.read(CURRICULUM))
     gc.collect()
     assert first() is again() is not None
     open_run(tmp_path, preset(stages=2))
-    assert run.curriculum.preset.stages == 2
+    assert run.read(CURRICULUM).preset.stages == 2
     gc.collect()
     assert first() is None
 
@@ -95,7 +95,7 @@ def test_fewer_stages_and_another_description_are_no_other_preset(tmp_path: Path
     shorter = open_run(tmp_path, preset(stages=1, description="again"))
     assert shorter.preset.stages == 1
     assert shorter.preset_digest == longer.preset_digest
-    assert Run(directory=tmp_path).curriculum == longer, "the file keeps the longest"
+    assert Run(directory=tmp_path).read(CURRICULUM) == longer, "the file keeps the longest"
     for number in range(4):
         (tmp_path / f"stage-{number:02}").mkdir()
         (tmp_path / f"stage-{number:02}" / "manifest.json").write_text("{}")
@@ -166,15 +166,13 @@ def test_a_damaged_curriculum_is_refused(tmp_path: Path, content: str):
     assert (tmp_path / "curriculum.json").read_text() == content
 
 
-@pytest.mark.parametrize(
-    "read", [lambda path: Run(directory=path).curriculum, lambda path: Run(directory=path).results]
-)
-def test_reading_what_is_not_there_says_so(tmp_path: Path, read: Any):
-    file = tmp_path / "file.txt"
-    file.write_text("")
-    for path in (tmp_path / "nowhere", tmp_path, file):
+@pytest.mark.parametrize("file", [CURRICULUM, RESULTS])
+def test_reading_what_is_not_there_says_so(tmp_path: Path, file: File):
+    text = tmp_path / "file.txt"
+    text.write_text("")
+    for path in (tmp_path / "nowhere", tmp_path, text):
         with pytest.raises(RunDirectoryError, match="is missing") as refused:
-            read(path)
+            Run(directory=path).read(file)
         assert str(path) in str(refused.value)
 
 
@@ -282,26 +280,26 @@ def test_what_somebody_else_writes_in_a_curriculum_of_a_comparison_stays(tmp_pat
 
 
 def test_what_a_step_recorded_is_not_read_as_anything_else(tmp_path: Path):
-    stage = Run(directory=tmp_path).stage(0)
+    run = Run(directory=tmp_path)
     run_step(
-        stage.directory,
+        run.folder(0),
         "gate",
         {},
         ("changes.json",),
-        lambda: write_text(stage.path(Stage.changes), '{"solved": 1}'),
+        lambda: write_text(run.path(CHANGES, 0), '{"solved": 1}'),
     )
-    write_text(stage.path(Stage.changes), '{"solved": 3}')
+    write_text(run.path(CHANGES, 0), '{"solved": 3}')
     with pytest.raises(
         RunDirectoryError, match=r"changes\.json: is not what the step gate wrote.*run the same command again"
     ):
-        _ = stage.changes
+        _ = run.read(CHANGES, 0)
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", "\x00", '{"stage": 1e999'])
 def test_damaged_files_of_a_stage_are_one_message(tmp_path: Path, content: str):
-    stage = Run(directory=tmp_path).stage(0)
+    run = Run(directory=tmp_path)
     with pytest.raises(RunDirectoryError, match=r"gate\.json: is missing"):
-        _ = stage.gate
-    write_text(stage.path(Stage.gate), content)
+        _ = run.read(GATE, 0)
+    write_text(run.path(GATE, 0), content)
     with pytest.raises(RunDirectoryError, match=r"gate\.json: damaged, or made by another version"):
-        _ = stage.gate
+        _ = run.read(GATE, 0)

@@ -10,9 +10,11 @@ import pytest
 from envgen.errors import ConfigError
 from envgen.files import file_digest, write_json, write_text
 from infra.config.preset import Preset, load_preset
+from infra.runs import files
 from infra.runs.run import open_run
-from infra.runs.sync import MANIFEST, RemoteError, pull, push
+from infra.runs.sync import RemoteError, pull, push
 
+MANIFEST = files.MANIFEST.name
 FILES = ("checkpoint", "train.parquet")
 
 

@@ -1,0 +1,111 @@
+"""The files of a run directory: the name, type, reader and writer of each.
+
+`run.read(BREAKDOWN, stage)` returns what `stage-NN/breakdown.json` holds; `run.write` takes a value too."""
+
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from engineer.engineers.plain import RESULTS as RESULTS_NAME
+from engineer.gate import GateDecision
+from engineer.proposal import Proposal
+from envgen.breakdown import Breakdown
+from envgen.config import EnvConfig
+from envgen.dataset import read_dataset, write_dataset
+from envgen.files import read_model, read_text, write_html, write_json
+from envgen.frozen import Frozen
+from infra.config.preset import Preset
+from infra.runs.results import CurriculumResults, Decision
+from infra.runs.steps import REDO, check_recorded
+from policy.evaluation import Changes
+from policy.grpo.train_log import read_train_log
+from policy.grpo.train_spec import TRAIN_LOG
+from policy.rollouts import read_rollouts, write_rollouts
+
+T = TypeVar("T")
+_NAME_A_RUN = "give the name of a run, or its path with a / in it, as ./NAME"
+
+
+class File(Generic[T]):
+    """A file of a run or stage. What was read stays in memory until the file changes; treat it as
+    read-only."""
+
+    def __init__(
+        self, name: str, load: Callable[[Path], T], write: Callable[..., None] = write_json, keep: int = 1000
+    ) -> None:
+        self.name, self.load, self.write = name, load, write
+        self._versions: Callable[[Path], list[tuple[tuple[int, ...], T]]] = lru_cache(keep)(lambda _: [])
+
+    def read(self, path: Path) -> T:
+        """Return what the file holds now; RunDirectoryError if it is missing, damaged, or not what its step
+        wrote."""
+        state, versions = file_state(path), self._versions(path)
+        if not versions or versions[0][0] != state:
+            check_recorded(path)
+            versions[:] = [(state, self.load(path))]
+        return versions[0][1]
+
+
+def file_state(path: Path) -> tuple[int, ...]:
+    """Return a value that changes when a file is written again; empty if the file is missing."""
+    try:
+        state = path.stat()
+    except OSError:
+        return ()
+    return state.st_mtime_ns, state.st_size, state.st_ino
+
+
+def _json_file(name: str, kind: type[T], missing: str = f"is missing; {REDO}", remedy: str = REDO) -> File[T]:
+    """Return a JSON document of a type."""
+    return File(name, lambda path: read_model(path, kind, f"{path}: {missing}", remedy))
+
+
+class Curriculum(Frozen):
+    """A named run of a preset."""
+
+    name: str
+    preset: Preset
+    preset_digest: str
+    """Of all fields that an existing run holds fast; the same after the run was extended."""
+
+
+def _read_curriculum(path: Path) -> Curriculum:
+    missing = f"{path.parent}: no curriculum there ({path.name} is missing); {_NAME_A_RUN}"
+    return read_model(path, Curriculum, missing, "move the directory away")
+
+
+def _read_results(path: Path) -> CurriculumResults:
+    reason = f"no stage has finished yet, or this is no run: {_NAME_A_RUN}"
+    missing = f"{path.parent}: {path.name} is missing; {reason}"
+    return read_model(path, CurriculumResults, missing, "run the same command again to rewrite it")
+
+
+# Of a run.
+CURRICULUM = File("curriculum.json", _read_curriculum)
+RESULTS = File(RESULTS_NAME, _read_results)
+REPORT = File("report.html", read_text, write_html)
+VALIDATION = File("validation.parquet", read_dataset, write_dataset, keep=2)
+
+# Of a stage, and of the evaluation of the base policy.
+ROLLOUTS = File("rollouts.parquet", read_rollouts, write_rollouts, keep=8)
+BREAKDOWN = _json_file("breakdown.json", Breakdown)
+PARTIAL_ROLLOUTS = "rollouts.partial.jsonl"
+"""Answers of an evaluation that was cut off."""
+
+# Of a stage.
+CONFIG = _json_file("config.json", EnvConfig)
+TRAIN_DATA = File("train.parquet", read_dataset, write_dataset, keep=1)
+TRAINING_LOG = File(TRAIN_LOG, read_train_log)
+CHANGES = _json_file("changes.json", Changes)
+GATE = _json_file("gate.json", GateDecision)
+PROPOSAL = _json_file("proposal.json", Proposal)
+ENGINEER_STATE = _json_file("engineer_state.json", dict[str, Any])
+_DECIDE = "delete it, and decide again with envwright approve or reject"
+DECISION = _json_file("decision.json", Decision, "is missing", _DECIDE)
+MANIFEST = _json_file("manifest.json", dict[str, Any])
+"""Written last: with it, and only with it, a stage is complete."""
+WORK = "work"
+"""Folder of what a stage needs until it is complete, as the trainer's checkpoints."""
+RESUMED = "resumed"
+"""Fact of the step `train` in the manifest: optimizer steps after which training was resumed."""
