@@ -1,6 +1,6 @@
 """The environment config: what the generator draws, and all that an engineer may change."""
 
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 from pydantic import ConfigDict, Field, ValidationError, model_serializer, model_validator
 
@@ -10,7 +10,6 @@ from envgen.frozen import Frozen
 SUM_TOLERANCE = 1e-6
 SHARE = "data_ratio"
 """The number that every stratum has; the others are its knobs."""
-Name = TypeVar("Name")
 
 
 class Part(Frozen):
@@ -72,17 +71,24 @@ class EnvConfig(Frozen):
         parts = {name: {SHARE: part.data_ratio, **part.knobs} for name, part in self.strata.items()}
         return {self.key: parts}
 
+    @property
+    def shares(self) -> dict[str, float]:
+        """Stratum -> share of the data, scaled to sum to 1."""
+        total = sum(part.data_ratio for part in self.strata.values())
+        return {name: part.data_ratio / total for name, part in self.strata.items()}
+
+    def moved(self, other: Self) -> float:
+        """Return the share of the data, 0 to 1, that another config gives to other strata."""
+        before, after = self.shares, other.shares
+        names = dict.fromkeys([*before, *after])
+        return min(sum(abs(after.get(name, 0.0) - before.get(name, 0.0)) for name in names) / 2, 1.0)
+
     def counts(self, total: int) -> dict[str, int]:
-        """Instances of each stratum for a data set of `total`, by largest remainder; they sum to `total`."""
-        return largest_remainder({name: part.data_ratio for name, part in self.strata.items()}, total)
-
-
-def largest_remainder(shares: dict[Name, float], total: int) -> dict[Name, int]:
-    """A total divided by shares that sum to about 1; equal remainders go to the first."""
-    names, whole = list(shares), sum(shares.values())  # 1 up to the tolerance, which a large total would show
-    exact = [share / whole * total for share in shares.values()]
-    counts = [int(value + SUM_TOLERANCE) for value in exact]
-    by_remainder = sorted(range(len(names)), key=lambda index: (counts[index] - exact[index], index))
-    for index in by_remainder[: total - sum(counts)]:
-        counts[index] += 1
-    return dict(zip(names, counts, strict=True))
+        """Return the instances of each stratum for a data set of `total`, by largest remainder; of equal
+        remainders the first counts."""
+        exact = {name: share * total for name, share in self.shares.items()}
+        counts = {name: int(value + SUM_TOLERANCE) for name, value in exact.items()}
+        by_remainder = sorted(exact, key=lambda name: counts[name] - exact[name])
+        for name in by_remainder[: total - sum(counts.values())]:
+            counts[name] += 1
+        return counts

@@ -13,7 +13,6 @@ from functools import cache
 from itertools import pairwise
 from typing import Annotated, Self
 
-import numpy as np
 from pydantic import Field, StrictInt, model_validator
 
 from envgen.frozen import Frozen
@@ -180,46 +179,35 @@ def cell_text(cell: Cell) -> str:
     return f"({cell[0]},{cell[1]})"
 
 
-def identities(size: int, holes: np.ndarray, starts: np.ndarray, goals: np.ndarray) -> list[str]:
-    """Content hashes (32 hex digits), equal for boards equal up to the 8 grid symmetries and agents' order.
+def identity(problem: Problem) -> str:
+    """Return a hash (32 hex digits) that is equal for problems equal up to symmetry and the agents' order."""
 
-    Cells are numbers row * size + column: holes [n, number of holes], starts and goals [n, agents].
-    """
-    count, agents = starts.shape
-    images = symmetries(size)
-    moved = np.concatenate([images[:, cells] for cells in (holes, starts, goals)], axis=2).swapaxes(0, 1)
-    hole_images = np.sort(moved[:, :, : holes.shape[1]], axis=2)
-    pairs = np.sort(moved[:, :, holes.shape[1] : -agents] * MAX_CELLS + moved[:, :, -agents:], axis=2)
-    ends = np.stack([pairs // MAX_CELLS, pairs % MAX_CELLS], axis=3).reshape(count, 8, 2 * agents)
-    forms = np.concatenate([hole_images, ends], axis=2).astype(np.uint8)
-    width = forms.shape[2]
-    found = []
-    for board in forms:
-        packed = board.tobytes()
-        least = min(packed[at : at + width] for at in range(0, 8 * width, width))
-        pair_list = list(zip(least[-2 * agents :: 2], least[1 - 2 * agents :: 2], strict=True))
-        canonical = (size, (list(least[: -2 * agents]), pair_list))
-        found.append(hashlib.sha256(repr(canonical).encode()).hexdigest()[:32])
-    return found
+    def numbers(cells: Iterable[Cell]) -> list[int]:
+        return [row * problem.size + column for row, column in cells]
+
+    starts, goals = numbers(a.start for a in problem.agents), numbers(a.goal for a in problem.agents)
+    return cells_identity(problem.size, numbers(problem.holes), starts, goals)
+
+
+def cells_identity(size: int, holes: list[int], starts: list[int], goals: list[int]) -> str:
+    """Return the identity of a board whose cells are numbers, row * size + column."""
+    forms = [
+        (
+            sorted(image[cell] for cell in holes),
+            sorted((image[s], image[g]) for s, g in zip(starts, goals, strict=True)),
+        )
+        for image in _symmetries(size)
+    ]
+    return hashlib.sha256(repr((size, min(forms))).encode()).hexdigest()[:32]
 
 
 @cache
-def symmetries(size: int) -> np.ndarray:
-    """[8, cells]: the number of each cell's image under each symmetry of the square."""
-    cells = np.arange(size * size).reshape(size, size)
-    turned = [grid[::rows, ::columns] for grid in (cells, cells.T) for rows in (1, -1) for columns in (1, -1)]
-    return np.stack([np.argsort(grid.reshape(-1)) for grid in turned])
-
-
-def identity(problem: Problem) -> str:
-    """Canonical identity of a problem; see `identities`."""
-
-    def numbers(cells: Iterable[Cell]) -> np.ndarray:
-        return np.array([[row * problem.size + column for row, column in cells]], dtype=np.int64)
-
-    return identities(
-        problem.size,
-        numbers(problem.holes),
-        numbers(a.start for a in problem.agents),
-        numbers(a.goal for a in problem.agents),
-    )[0]
+def _symmetries(size: int) -> tuple[list[int], ...]:
+    """Return the number of each cell's image under each of the 8 symmetries of the square."""
+    last = size - 1
+    cells = [divmod(cell, size) for cell in range(size * size)]
+    turned = [
+        [(abs(r - down), abs(c - right)) for r, c in cells] for down in (0, last) for right in (0, last)
+    ]
+    images = [image for grid in turned for image in (grid, [(c, r) for r, c in grid])]
+    return tuple([row * size + column for row, column in image] for image in images)

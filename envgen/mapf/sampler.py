@@ -18,7 +18,7 @@ import numpy as np
 from envgen.environment import Source
 from envgen.errors import SamplingError, ShortageError
 from envgen.frozen import Frozen
-from envgen.mapf.problem import Instance, identities
+from envgen.mapf.problem import Instance, cells_identity
 from envgen.mapf.solver.columns import Answers, Boards, pack_cells, problem_of, solution_of
 from envgen.mapf.solver.solve import solve_boards
 from envgen.seeds import generator
@@ -190,17 +190,17 @@ class _Draw:
             self._at_block = count
 
     def _keep(self, batch: DrawnBoards, candidates: np.ndarray, kept: list[Instance], wanted: int) -> None:
-        while len(candidates) and len(kept) < wanted:
-            some, candidates = candidates[: wanted - len(kept)], candidates[wanted - len(kept) :]
-            holes = batch.cells[some, : self.quota.holes]
-            ids = identities(self.quota.size, holes, batch.starts[some], batch.goals[some])
-            for index, id in zip(some.tolist(), ids, strict=True):
-                if id not in self.seen:
-                    self.seen.add(id)
-                    self.last_used = max(self.last_used, int(batch.numbers[index]))
-                    problem = problem_of(batch.boards, index, id)
-                    solution = solution_of(batch.boards, batch.answers, index)
-                    kept.append(Instance.model_construct(problem=problem, solution=solution))
+        for index in candidates.tolist():
+            if len(kept) == wanted:
+                return
+            columns = (batch.cells[index, : self.quota.holes], batch.starts[index], batch.goals[index])
+            id = cells_identity(self.quota.size, *(column.tolist() for column in columns))
+            if id not in self.seen:
+                self.seen.add(id)
+                self.last_used = max(self.last_used, int(batch.numbers[index]))
+                problem = problem_of(batch.boards, index, id)
+                solution = solution_of(batch.boards, batch.answers, index)
+                kept.append(Instance.model_construct(problem=problem, solution=solution))
 
     def shortage(self) -> str:
         """Return the message for classes with too few boards."""

@@ -3,7 +3,6 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from engineer.behaviour import proposal_behaviour
 from engineer.gate import BASE_POLICY
 from infra.config.versions import code_version, library_versions, machine
 from infra.runs.files import (
@@ -77,21 +76,19 @@ def results_with(run: RunRef, number: int) -> CurriculumResults:
 
 
 def _stage_result(run: RunRef, stage: int) -> StageResult:
-    made, proposal = run.read(MANIFEST, stage), run.read(PROPOSAL, stage)
-    config, breakdown = run.read(CONFIG, stage), run.read(BREAKDOWN, stage)
+    made = run.read(MANIFEST, stage)
     valid, optimal = gains(run.read(ROLLOUTS, BASE_POLICY), run.read(ROLLOUTS, stage))
     return StageResult(
         stage=stage,
         parent=run.parent(stage),
-        config=config,
+        config=run.read(CONFIG, stage),
         training=_training(run, stage),
-        breakdown=breakdown,
+        breakdown=run.read(BREAKDOWN, stage),
         valid_gain=valid,
         optimal_gain=optimal,
         gate=run.read(GATE, stage),
-        proposal=proposal,
+        proposal=run.read(PROPOSAL, stage),
         decision=run.decision(stage),
-        behaviour=proposal_behaviour(config, proposal.config, breakdown),
         seconds=made["seconds"],
         tokens=made.get("tokens", {}),
         finished=made.get("finished", ""),

@@ -6,7 +6,6 @@ from typing import Literal, NamedTuple, Self
 
 from pydantic import Field
 
-from engineer.behaviour import ProposalBehaviour
 from engineer.gate import BASE_POLICY, GateDecision
 from engineer.proposal import Proposal
 from envgen.breakdown import Breakdown, Difference
@@ -114,8 +113,6 @@ class StageResult(Frozen):
     proposal: Proposal
     decision: Decision | None = None
     """What a person decided on the proposal; None if nobody was asked, or has not answered."""
-    behaviour: ProposalBehaviour
-    """What the proposal did with the config and the evidence."""
     seconds: dict[str, float]
     """Wall time per step of the stage."""
     tokens: dict[str, int] = {}

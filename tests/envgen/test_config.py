@@ -114,6 +114,16 @@ def test_counts_go_by_largest_remainder():
     assert config_of({5: 0.1, 4: 0.2, 3: 0.7}).counts(10) == {"5": 1, "4": 2, "3": 7}
 
 
+def test_data_that_moves_is_half_of_the_differences_of_all_shares():
+    even, uneven = (
+        config_of({3: 0.25, 4: 0.25, 5: 0.25, 6: 0.25}),
+        config_of({3: 0.1, 4: 0.45, 5: 0.25, 6: 0.2}),
+    )
+    assert even.moved(uneven) == uneven.moved(even) == pytest.approx(0.20)
+    assert even.moved(even) == 0
+    assert config_of({3: 1.0}).moved(config_of({4: 1.0})) == 1
+
+
 def test_a_validation_error_is_described_by_place_problem_and_value():
     with pytest.raises(ValidationError) as caught:
         EnvConfig.model_validate({"strata": {"4": {"data_ratio": 1.5, "knob": "y" * 200}}})

@@ -10,7 +10,7 @@ from support.boards import boards_config, sample_boards
 from envgen.environment import Source
 from envgen.errors import ConfigError, SamplingError, ShortageError
 from envgen.mapf import sampler
-from envgen.mapf.problem import Instance, identities, identity
+from envgen.mapf.problem import Instance, cells_identity, identity
 from envgen.mapf.sampler import draw_boards, draw_size, quota_of
 from envgen.mapf.solver.columns import pack_cells
 from envgen.mapf.solver.solve import solve, solve_boards
@@ -180,11 +180,15 @@ def test_draws_are_uniform_over_all_labelled_boards_of_a_class():
     holes, starts, goals = (np.array(column) for column in zip(*labelled, strict=True))
     solved = solve_boards(pack_cells(3, holes, starts, goals))
     drawn = draw_boards(3, 2, 2, Source(0, purpose="uniform"), 0, 25_600)
+
+    def identities(*columns: np.ndarray) -> list[str]:
+        return [cells_identity(3, *row) for row in zip(*(c.tolist() for c in columns), strict=True)]
+
     for waiting in (False, True):
         which = (solved.status > 0) & ((solved.waits > 0) == waiting)
-        forms = Counter(identities(3, holes[which], starts[which], goals[which]))
+        forms = Counter(identities(holes[which], starts[which], goals[which]))
         chosen = (drawn.answers.status > 0) & ((drawn.answers.waits > 0) == waiting)
-        seen = Counter(identities(3, drawn.cells[chosen, :2], drawn.starts[chosen], drawn.goals[chosen]))
+        seen = Counter(identities(drawn.cells[chosen, :2], drawn.starts[chosen], drawn.goals[chosen]))
         assert seen.keys() <= forms.keys()
         names = sorted(forms)
         expected = np.array([forms[name] for name in names]) * seen.total() / forms.total()

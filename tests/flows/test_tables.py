@@ -4,7 +4,6 @@ from datetime import UTC, datetime
 
 import pytest
 
-from engineer.behaviour import proposal_behaviour
 from engineer.gate import BASE_POLICY, decide
 from engineer.proposal import Proposal
 from envgen.breakdown import Breakdown, Counts, Difference
@@ -34,7 +33,6 @@ def results(*proposals: dict) -> CurriculumResults:
             valid_gain=SAME,
             optimal_gain=SAME,
             gate=decide("off", stage, BASE_POLICY, SAME, 1.0),
-            behaviour=proposal_behaviour(CONFIG, CONFIG, BREAKDOWN),
             proposal=Proposal(stage=stage, engineer="openai", variant="V6", config=CONFIG, **fields),
             seconds={},
         )

@@ -43,7 +43,6 @@ def test_the_loop_trains_evaluates_designs_and_reports(finished: FinishedRun):
     assert json.loads((run / "stage-01" / "config.json").read_text()) == proposal["config"]
     results = json.loads((run / "results.json").read_text())
     assert [s["stage"] for s in results["stages"]] == [0, 1]
-    assert all(s["behaviour"]["moved"] >= 0 for s in results["stages"])
     assert "</html>" in (run / "report.html").read_text()
 
 

@@ -6,7 +6,6 @@ import pytest
 from factories import EVALUATED, asked, finished_run, rollouts, shares
 from support.boards import boards_config, sample_boards
 
-from engineer.behaviour import proposal_behaviour
 from envgen.config import EnvConfig
 from infra.config.preset import load_preset
 from infra.runs.files import ENGINEER_STATE, GATE, MANIFEST, PROPOSAL, REPORT, RESULTS
@@ -42,15 +41,15 @@ def run(tmp_path: Path) -> tuple[RunRef, list[list[Rollout]]]:
     return found, [rollouts(boards, count) for count in correct]
 
 
-def test_each_stage_is_published_with_the_behaviour_of_its_proposal(run: tuple[RunRef, list[list[Rollout]]]):
+def test_each_stage_is_published_with_its_breakdown_and_proposal(run: tuple[RunRef, list[list[Rollout]]]):
     reference, (_, first, second) = run
     task = reference.preset.task
     results = [publish.fn(reference, stage) for stage in (0, 1)][-1]
     assert Run(directory=reference.directory).read(RESULTS) == results
     assert (reference.directory / "report.html").is_file()
-    assert [stage.behaviour for stage in results.stages] == [
-        proposal_behaviour(CONFIGS[n], CONFIGS[n + 1], breakdown_of(task, answers))
-        for n, answers in enumerate((first, second))
+    assert [stage.proposal.config for stage in results.stages] == list(CONFIGS[1:3])
+    assert [stage.breakdown for stage in results.stages] == [
+        breakdown_of(task, answers) for answers in (first, second)
     ]
     assert [stage.valid_gain.value for stage in results.stages] == pytest.approx([0.6, -0.2])
 

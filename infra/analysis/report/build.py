@@ -9,7 +9,6 @@ import jinja2
 import numpy as np
 from markupsafe import Markup
 
-from engineer.behaviour import budgets
 from engineer.gate import BASE_POLICY, name_of
 from envgen.breakdown import Difference, Rate
 from envgen.environment import Environment, Instance, constant_rates
@@ -46,8 +45,8 @@ def write_report(run: Path) -> Path:
     rollouts = files.read(ROLLOUTS, last.stage)
     start = files.read(ROLLOUTS, BASE_POLICY) if files.has(ROLLOUTS, BASE_POLICY) else []
     configs = [*(stage.config for stage in results.stages), last.proposal.config]
-    shares = budgets(configs)
-    shares = {name: shares[name] for name in tables.named_strata(space, configs)}
+    named = tables.named_strata(space, configs)
+    shares = {name: tuple(config.shares.get(name, 0.0) for config in configs) for name in named}
     page = environment().get_template("report.html.j2")
     html = page.render(
         results=results,
