@@ -4,7 +4,6 @@ Where there is a peer, both run in one process or in turn, and the ratio counts.
 w9-pathfinding (C++ core, from the package index): its conflict-based search, optimal in the sum of costs, on
 the same boards. Its answers are held against ours."""
 
-import argparse
 import statistics
 import time
 from collections.abc import Callable
@@ -15,19 +14,22 @@ from rich.table import Table
 from w9_pathfinding.envs import Grid
 from w9_pathfinding.mapf import CBS
 
-from envgen.environment import Source
-from envgen.errors import SamplingError
-from envgen.mapf.problem import MAX_AGENTS, MIN_AGENTS, Problem
-from envgen.mapf.sampler import draw_boards, draw_size
+from envgen.config import EnvConfig
+from envgen.environment import Environment, Source
+from envgen.mapf.family import MapfFrozenLake
+from envgen.mapf.problem import Problem
+from envgen.mapf.sampler import draw_boards
 from envgen.mapf.solver.columns import pack, problem_of
-from envgen.mapf.solver.solve import solve, solve_boards, solve_many
+from envgen.mapf.solver.solve import solve_boards, solve_many
+from envgen.mapf.space import Options
+from envgen.sampling import sample
+from infra.config.preset import load_preset
 
 Row = Callable[[str, str, str, str, str], None]
 """Takes what was measured, the speed, what it is held against, their ratio, and the bar."""
 COLUMNS = ("what", "measured", "beside", "ratio", "bar")
 PEER_CLASSES = [((4, 2), 40), ((6, 3), 40), ((8, 4), 25), ((10, 5), 20)]
 PEER_BOARDS, PEER_SECONDS, REPEATS = 1_000, 20.0, 5
-SAMPLING_BARS = {size: 5_000 if size == 3 else 10_000 for size in range(3, 11)}
 console = Console(width=140)
 
 
@@ -91,92 +93,26 @@ def bench_solver(add: Row) -> None:
         )
 
 
-def bench_sampling(add: Row, per_class: int) -> None:
-    """Wait ratio 0.75, hole ratios 0.1 to 0.4 and 2 to 5 agents pooled; too small classes left out."""
-    draw_size(4, {"hole_ratio": 0.4, "wait_ratio": 0.75}, 20, 5, Source(0), frozenset())  # loads all searches
-    for size, bar in SAMPLING_BARS.items():
-        instances, seconds, slowest = 0, 0.0, (0.0, "")
-        for hole_ratio in (0.0, 0.1, 0.2, 0.3, 0.4):
-            for agents in range(MIN_AGENTS, MAX_AGENTS + 1):
-                knobs = {"hole_ratio": hole_ratio, "wait_ratio": 0.75}
-                started = time.perf_counter()
-                try:
-                    count = len(draw_size(size, knobs, per_class, agents, Source(1), frozenset())[0])
-                except SamplingError:
-                    continue
-                took = time.perf_counter() - started
-                instances, seconds = instances + count, seconds + took
-                slowest = max(slowest, (took / count, f"{agents} agents, holes {hole_ratio}"))
-        add(
-            f"sample, {size}x{size}, wait ratio 0.75, pooled",
-            f"{instances / seconds:,.0f} instances/s",
-            f"slowest: {slowest[1]}, {1 / slowest[0]:,.0f}/s",
-            "",
-            f"{bar:,}/s",
-        )
-
-
-def bench_worst_board(add: Row, draws: int) -> None:
-    """One board at a time at 10x10 with 5 agents and holes 0.2."""
-    source = Source(2, purpose="bench")
-    overhead = min(_one_by_one(draw_boards(10, 5, 20, source, 0, 256).boards))
-    seconds: list[float] = []
-    for first in range(0, draws, 1024):
-        seconds += _one_by_one(draw_boards(10, 5, 20, source, first, min(1024, draws - first)).boards)
-    taken = np.array(seconds) - overhead
-    q999, worst = np.quantile(taken, 0.999) * 1e3, taken.max() * 1e3
-    add(
-        f"one board, 10x10, 5 agents, holes 0.2, {len(taken):,} draws",
-        f"99.9 %: {q999:.2f} ms, worst {worst:.1f} ms",
-        "",
-        "",
-        "1 ms, 20 ms",
-    )
-
-
-def _one_by_one(boards) -> list[float]:
-    taken = []
-    for index in range(len(boards.agents)):
-        one = type(boards)(*(column[index : index + 1] for column in boards))
-        started = time.perf_counter()
-        solve_boards(one)
-        taken.append(time.perf_counter() - started)
-    return taken
-
-
-PARTS: dict[str, Callable[[Row, argparse.Namespace], None]] = {
-    "solver": lambda add, _: bench_solver(add),
-    "sampling": lambda add, arguments: bench_sampling(add, arguments.per_class),
-    "worst": lambda add, arguments: bench_worst_board(add, arguments.draws),
-}
+def bench_stage(add: Row, what: str, family: Environment, config: EnvConfig, count: int, bar: str) -> None:
+    """Draw the training data of a stage."""
+    seconds = median_seconds(lambda: sample(family, config, count, Source(1)))
+    add(f"draw {count:,} instances, {what}", f"{seconds:.1f} s", "", "", bar)
 
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--draws", type=int, default=100_000, help="boards of the worst-board measurement")
-    parser.add_argument(
-        "--per-class", type=int, default=200, help="instances of each class of the sampling measurement"
-    )
-    parser.add_argument("--only", choices=list(PARTS), action="append", help="only these parts")
-    arguments = parser.parse_args()
-    solve(drawn(4, 2, 0.2, 1)[0])
     table = Table(*COLUMNS, title="envwright: speeds")
 
     def add(*cells: str) -> None:
-        # A part can take many minutes: what is measured is said at once, and again in the table.
-        console.print(
-            "; ".join(
-                f"{name} {cell}" if name in ("ratio", "bar") else cell
-                for name, cell in zip(COLUMNS, cells, strict=True)
-                if cell
-            )
-        )
+        console.print("; ".join(filter(None, cells)))  # a row can take many minutes
         table.add_row(*cells)
 
-    for name in arguments.only or PARTS:
-        console.print(f"[bold]{name}[/bold] ...")
-        PARTS[name](add, arguments)
+    tiny, boards = load_preset("tiny"), MapfFrozenLake(Options(agents=2))
+    part = {"data_ratio": 1 / len(boards.space.names), "hole_ratio": 0.2, "wait_ratio": 0.05}
+    sizes = EnvConfig.model_validate({"sizes": dict.fromkeys(boards.space.names, part)})
+    bench_stage(add, "preset tiny", tiny.task, tiny.default_config, tiny.instances, "3 s")
+    bench_stage(add, "2 agents, 3x3 to 10x10", boards, sizes, 4_000, "20 s")
+    bench_solver(add)
     console.print(table)
 
 
