@@ -99,7 +99,7 @@ class Environment:
     verdict_type: type[BaseModel] = Verdict
     vocabulary: Vocabulary | None = None
     random_space: Callable[[np.random.Generator], Space] | None = None
-    """Draw a space for lessons in design; parts of `space` if None."""
+    """Draw a space for lessons in design; `space` if None."""
     benchmark: Any = None
     """`envgen.suites.Benchmark`, if `envwright benchmark` knows the environment."""
     licence = "not stated"

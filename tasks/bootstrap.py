@@ -6,16 +6,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from pydantic import TypeAdapter
 
 from engineer.lessons import TAUGHT, lessons
 from envgen.breakdown import Rate
-from envgen.dataset import write_dataset
 from envgen.errors import ChildError, ConfigError, ModelError, shown
 from envgen.files import canonical_json, write_json
 from envgen.seeds import seed_integer
-from envgen.space import Space
 from infra.config.preset import TUNING_SEED, load_preset
 from infra.runs.data import validation_instances
 from policy.child import run_child
@@ -29,10 +26,8 @@ from policy.tiny.corpus import (
     evaluation_instances,
     write_examples,
 )
-from policy.tiny.spec import BootstrapRecipe, BootstrapSpec, Lesson, Rates
+from policy.tiny.spec import DESIGNS, HELD_OUT, BootstrapRecipe, BootstrapSpec, Lesson, Rates
 from tasks.run import Throttle, log
-
-DESIGNS = "designs.parquet"
 
 
 def bootstrap_policy(output: Path, recipe: BootstrapRecipe) -> None:
@@ -49,23 +44,13 @@ def bootstrap_policy(output: Path, recipe: BootstrapRecipe) -> None:
     for lesson, instances in zip(recipe.lessons, evaluated, strict=True):
         _check_references(lesson, instances)
     unseen = held_out(recipe).union(one.id for instances in evaluated for one in instances)
-    write_json(work / "held-out.json", sorted(unseen))
-    paths = tuple(work / f"evaluation-{number}.parquet" for number in range(len(evaluated)))
-    for lesson, path, instances in zip(recipe.lessons, paths, evaluated, strict=True):
-        write_dataset(path, instances, lesson.style, {}, lesson.family)
+    write_json(work / HELD_OUT, sorted(unseen))
     if not (work / DESIGNS).is_file():
         log.info("drawing the design questions")
         write_examples(work / DESIGNS, _designs(recipe))
     log.info("%d steps; %d instances are never taught", recipe.steps, len(unseen))
     problems: list[str] = []
-    spec = BootstrapSpec(
-        recipe=recipe,
-        held_out=work / "held-out.json",
-        designs=work / DESIGNS,
-        evaluation=paths,
-        work=work,
-        output=output,
-    )
+    spec = BootstrapSpec(recipe=recipe, work=work, output=output)
     # It trains in one process, which takes one GPU.
     alone = {VISIBLE: devices[0]} if len(devices := visible_devices()) > 1 else None
     files = work / "spec.json", work / "bootstrap.log"
@@ -123,13 +108,12 @@ def _check_references(lesson: Lesson, instances: list[Any]) -> None:
 def _designs(recipe: BootstrapRecipe) -> list[Example]:
     """Design questions with the rule's answers, chunk by chunk, enough for the tokenizer too.
 
-    They are of spaces that the family of the first preset draws (`random_space`), or of its own space, whole
-    or in part.
+    They are of spaces that the family of the first preset draws (`random_space`), or of its own space.
     """
     if not design_chunks(recipe):
         return []
     family = load_preset(recipe.presets[0]).task
-    spaces = family.random_space or (lambda rng: whole_or_part(family.space, rng))
+    spaces = family.random_space or (lambda _: family.space)
     each = recipe.design_batch_size * DESIGN_BATCHES
     chunks = max(design_chunks(recipe), -(-READ_BY_TOKENIZER // each))
     return [
@@ -137,15 +121,6 @@ def _designs(recipe: BootstrapRecipe) -> list[Example]:
         for chunk in range(chunks)
         for example in islice(lessons(seed_integer(recipe.seed, "designs", chunk), spaces, TAUGHT), each)
     ]
-
-
-def whole_or_part(space: Space, rng: np.random.Generator) -> Space:
-    """Half of the time a space as it is, else with all strata that have knobs and some of the others, so that
-    a knob is seen more often than once in a long question."""
-    if rng.random() < 0.5:
-        return space
-    kept = tuple(stratum for stratum in space.strata if stratum.knobs or rng.random() < 0.5)
-    return Space.model_validate({**dict(space), "strata": kept or space.strata[:1]})
 
 
 def held_out(recipe: BootstrapRecipe) -> frozenset[str]:

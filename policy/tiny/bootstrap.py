@@ -19,7 +19,6 @@ from transformers import TrainerCallback, TrainerState
 from trl import SFTConfig, SFTTrainer
 from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 
-from envgen.dataset import read_dataset
 from envgen.errors import ModelError
 from envgen.files import move_directory, write_json
 from policy.chat.contract import Sampling
@@ -30,11 +29,17 @@ from policy.evaluation import evaluate
 from policy.grpo.saving import ProgressLines, merge_adapter
 from policy.grpo.train_spec import last_checkpoint
 from policy.rollouts import breakdown_of
-from policy.tiny.corpus import READ_BY_TOKENIZER, batches, lesson_examples, read_examples
+from policy.tiny.corpus import (
+    READ_BY_TOKENIZER,
+    batches,
+    evaluation_instances,
+    lesson_examples,
+    read_examples,
+)
 from policy.tiny.encoding import encoded, end_of_answer
 from policy.tiny.new_model import USUAL, build_tokenizer, new_model
 from policy.tiny.optimizer import MuonAdamW, parameters
-from policy.tiny.spec import RATES, BootstrapRecipe, BootstrapSpec, Rates, Taught
+from policy.tiny.spec import DESIGNS, HELD_OUT, RATES, BootstrapRecipe, BootstrapSpec, Rates, Taught
 
 
 class BatchCollator(DataCollatorForLanguageModeling):
@@ -56,7 +61,8 @@ class Evaluation(TrainerCallback):
     """Evaluates each checkpoint on held-out instances."""
 
     def __init__(self, spec: BootstrapSpec) -> None:
-        self._spec, self._instances = spec, [read_dataset(path) for path in spec.evaluation]
+        self._spec, recipe = spec, spec.recipe
+        self._instances = [evaluation_instances(one, recipe.evaluation_instances) for one in recipe.lessons]
 
     def on_save(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
         """Called by the trainer after each checkpoint."""
@@ -85,9 +91,9 @@ def bootstrap(spec: BootstrapSpec) -> None:
     ModelError if the model that is to be taught cannot be.
     """
     recipe = spec.recipe
-    held_out = frozenset(json.loads(spec.held_out.read_text()))
+    held_out = frozenset(json.loads((spec.work / HELD_OUT).read_text()))
     torch.manual_seed(recipe.seed)
-    designs = read_examples(spec.designs)
+    designs = read_examples(spec.work / DESIGNS)
     if recipe.model is not None:
         model, tokenizer = load(recipe.model, recipe.dtype)
     else:

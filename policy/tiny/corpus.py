@@ -7,6 +7,7 @@ where it was.
 import random
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
@@ -78,20 +79,21 @@ def lesson_examples(recipe: BootstrapRecipe, held_out: frozenset[str], chunk: in
         for values, config in configs:
             source = Source(recipe.seed, chunk, "-".join(["bootstrap", *map(str, values)]))
             for name, wanted in config.counts(count).items():
-                drawn = _drawn(task, name, config.strata[name].knobs, wanted, source, held_out)
-                examples += [(task.prompt(one, lesson.style), task.reference(one)) for one in drawn]
+                drawn = _available(task, name, config.strata[name].knobs, wanted, source, held_out)
+                if wanted and not drawn:
+                    short = f"lesson {lesson.name}: no instance of {task.space.label(name)} exists"
+                    raise ShortageError(f"{short} beside those held out; change its knobs in taught", [])
+                pairs = [(task.prompt(one, lesson.style), task.reference(one)) for one in drawn]
+                examples += islice(cycle(pairs), wanted)
     return examples
 
 
-def _drawn(task: Environment, stratum: str, *draw: Any) -> list[Any]:
-    """Instances of a stratum; where there are too few, those that there are, in turn."""
-    count = draw[1]
+def _available(task: Environment, *draw: Any) -> list[Any]:
+    """Return the instances of a draw; where there are too few, those that exist."""
     try:
-        return task.generate(stratum, *draw).instances
+        return task.generate(*draw).instances
     except ShortageError as error:
-        if not error.found:
-            raise
-        return [error.found[index % len(error.found)] for index in range(count)]
+        return error.found
 
 
 def evaluation_instances(lesson: Lesson, count: int) -> list[Any]:
@@ -102,12 +104,7 @@ def evaluation_instances(lesson: Lesson, count: int) -> list[Any]:
         for index, config in enumerate(configs):
             source = Source(EVALUATION_SEED, purpose=f"bootstrap-evaluation-{index}")
             part = -(-count // len(configs))
-            try:
-                instances += task.generate(
-                    name, config.strata[name].knobs, part, source, frozenset()
-                ).instances
-            except ShortageError as error:
-                instances += error.found
+            instances += _available(task, name, config.strata[name].knobs, part, source, frozenset())
     return instances
 
 

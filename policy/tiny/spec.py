@@ -18,6 +18,8 @@ RECIPE = Path(__file__).parent / "recipe.yaml"
 """The recipe of the shipped base policy."""
 CHAT = Path(__file__).parent / "chat.yaml"
 """What a recipe with a `model` leaves out."""
+HELD_OUT, DESIGNS = "held-out.json", "designs.parquet"
+"""Ids of the instances that are never taught, a list, and design questions with the answers to learn."""
 
 
 def _named(strata: Any) -> Any:
@@ -208,12 +210,6 @@ class BootstrapSpec(Frozen):
     """What the bootstrap child is told."""
 
     recipe: BootstrapRecipe
-    held_out: Path
-    """JSON list of the ids of instances that must not be taught."""
-    designs: Path
-    """Design questions with the answers to learn."""
-    evaluation: tuple[Path, ...]
-    """Instances to evaluate on, a data set a lesson."""
     work: Path
-    """Checkpoints of the trainer."""
+    """Folder of `HELD_OUT`, `DESIGNS` and the trainer's checkpoints."""
     output: Path
