@@ -20,7 +20,7 @@ import numpy as np
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from envgen.environment import Environment, Instance, Verdict
-from envgen.errors import ConfigError
+from envgen.errors import ConfigError, shown
 from envgen.frozen import Frozen
 from envgen.module.worker import GeneratorError, Limits, Worker
 from envgen.space import Space, Stratum
@@ -44,11 +44,8 @@ class WorkerEnvironment(Environment):
 
     styles = ("plain", "tagged")
     worker: Worker
-
-    @property
-    def source(self) -> str:
-        """Name of the generator in messages."""
-        return self.name
+    source: str
+    """Name of the generator in messages."""
 
     def _space(self, **fields: Any) -> Space:
         categories = ("no_answer", "wrong", "near_miss", SCORER_FAILED)
@@ -136,11 +133,9 @@ class WorkerEnvironment(Environment):
         verdicts = self.judge(instances, [instance.answer for instance in instances])
         for instance, verdict in zip(instances, verdicts, strict=True):
             if not verdict.valid:
-                raise ConfigError(
-                    f"{self.source}: {self.space.label(instance.stratum)}: the reference "
-                    f"{instance.answer[:100]!r} of {instance.question[:100]!r} does not score 1: "
-                    f"{verdict.detail}; 'envwright family check' shows more"
-                )
+                pair = f"the reference {shown(instance.answer)} of {shown(instance.question)}"
+                problem = f"does not score 1: {verdict.detail}; 'envwright family check' shows more"
+                raise ConfigError(f"{self.source}: {pair} {problem}")
         return max((self.prompt(instance, style) for instance in instances), key=len)
 
 
@@ -203,6 +198,7 @@ class ModuleEnvironment(WorkerEnvironment):
         assert options.described
         self.options, self.described, self._hash_seed = options, options.described, hash_seed
         self.file, self.integer_knobs = options.file, options.described.integer_knobs
+        self.source = str(options.file)
         self.version = f"1 {options.described.sha256}"
         self.space = self._space(
             strata=options.described.strata,
@@ -219,8 +215,3 @@ class ModuleEnvironment(WorkerEnvironment):
             raise ConfigError(f"family.options.file: {self.file} is not there; put the generator back")
         arguments = {"path": str(self.file), "sha256": self.described.sha256}
         return Worker(_OPENER, arguments, self.options.limits, self._hash_seed)
-
-    @property
-    def source(self) -> str:
-        """Path of the file."""
-        return str(self.file)
