@@ -8,6 +8,7 @@ options. What is missing is said in the text, and in `Text.cuts`.
 """
 
 import re
+from bisect import bisect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -71,15 +72,16 @@ def design_prompt(variant: str, context: DesignContext, wording: Wording) -> Tex
 
 def module_text(module: Module, context: DesignContext, wording: Wording) -> Text:
     """One context module in words, within its budget; empty if there is nothing to say yet."""
-    of, budget = _PARTS.get(module, _nothing)(module, context), BUDGETS[module][wording]
+    of, budget = _PARTS[module](module, context) if module in _PARTS else _Parts(), BUDGETS[module][wording]
 
     def text(kept: int) -> str:
         note = of.left_out(of.parts[kept:]) if kept < len(of.parts) else ""
         return _render(wording, _template(module), context, note=note, **of.shown(of.parts[:kept]))
 
-    kept = _most(len(of.parts), lambda count: tokens(text(count)) <= budget)
-    if kept == len(of.parts):
-        return Text(text(kept))
+    whole = text(len(of.parts))
+    if not of.parts or tokens(whole) <= budget:
+        return Text(whole)
+    kept = bisect(range(1, len(of.parts)), False, key=lambda count: tokens(text(count)) > budget)
     return Text(text(kept), (f"{module}: {of.left_out(of.parts[kept:])}, its budget is {budget} tokens",))
 
 
@@ -98,24 +100,6 @@ def tokens(text: str) -> int:
 
 def _template(module: Module) -> Module:
     return Module.HISTORY if module is Module.HISTORY_WITHOUT_DEFAULT else module
-
-
-def _most(count: int, fits: Callable[[int], bool]) -> int:
-    """How many of the parts fit; 0 if none does.
-
-    A note on what is left out counts too, so all may fit where all but one do not.
-    """
-    if fits(count):
-        return count
-    low, high = 0, max(count - 1, 0)
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle - 1)
-    return low
-
-
-def _nothing(module: Module, context: DesignContext) -> _Parts:
-    return _Parts()
 
 
 def _failures(module: Module, context: DesignContext) -> _Parts:
