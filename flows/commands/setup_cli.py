@@ -89,9 +89,7 @@ def _recipe(path: Path | None, named: dict[str, str | None], settings: list[str]
 
 
 def _show(output: Path) -> None:
-    taught = Taught.model_validate_json((output / RATES).read_bytes())
-    if taught.before:
-        console.print(taught_table(taught))
+    console.print(taught_table(Taught.model_validate_json((output / RATES).read_bytes())))
     say(f"base policy: {output}")
 
 
@@ -101,5 +99,6 @@ def taught_table(taught: Taught) -> Table:
     table.title, table.caption = "Valid answers in %", "greedy; 95 % intervals; none of it was taught"
     for lesson, rates in taught.after.items():
         for stratum, rate in rates.items():
-            table.add_row(lesson, stratum, narrow(taught.before[lesson][stratum]), narrow(rate))
+            before = taught.before.get(lesson, {}).get(stratum)
+            table.add_row(lesson, stratum, narrow(before), narrow(rate))
     return table

@@ -1,8 +1,8 @@
 """Make a base policy: a small Qwen3 from nothing, or a chat model that is taught with its own tokenizer.
 
 Supervised on references of families and, where the recipe says so, on the engineer task. Run as a child
-process: `python -m policy.tiny.bootstrap SPEC.json`. It writes complete checkpoints, says after each how many
-held-out instances it solves, and goes on from the last one after a crash. What is wrong with a model it tells
+process: `python -m policy.tiny.bootstrap SPEC.json`. It writes complete checkpoints and goes
+on from the last one after a crash. What is wrong with a model it tells
 as a progress line `{"problem": ...}`, and ends with exit code 1.
 """
 
@@ -14,8 +14,6 @@ from typing import Any
 import torch
 from datasets import IterableDataset
 from peft import LoraConfig
-from pydantic import TypeAdapter
-from transformers import TrainerCallback, TrainerState
 from trl import SFTConfig, SFTTrainer
 from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 
@@ -57,34 +55,6 @@ class BatchCollator(DataCollatorForLanguageModeling):
         return {"input_ids": padded["input_ids"], "labels": padded["labels"], "position_ids": places}
 
 
-class Evaluation(TrainerCallback):
-    """Evaluates each checkpoint on held-out instances."""
-
-    def __init__(self, spec: BootstrapSpec) -> None:
-        self._spec, recipe = spec, spec.recipe
-        self._instances = [evaluation_instances(one, recipe.evaluation_instances) for one in recipe.lessons]
-
-    def on_save(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
-        """Called by the trainer after each checkpoint."""
-        self.keep_rates(state.global_step)
-
-    def keep_rates(self, step: int) -> None:
-        """Keep the valid rates of greedy answers of the policy at a step, and tell the parent."""
-        recipe = self._spec.recipe
-        source = policy_at(self._spec, step)
-        model = TransformersModel(source, batch_size=recipe.batch_size, dtype=recipe.dtype)
-        sampling = Sampling(max_tokens=recipe.longest_answer)
-        rates: Rates = {}
-        for lesson, instances in zip(recipe.lessons, self._instances, strict=True):
-            rollouts = evaluate(model, lesson.task, instances, lesson.style, sampling)
-            strata = breakdown_of(lesson.task, rollouts).strata
-            label = lesson.task.space.label
-            rates[lesson.name] = {label(name): part.valid_rate for name, part in strata.items() if part.n}
-        path = rates_path(self._spec.work, step)
-        write_json(path, TypeAdapter(Rates).dump_python(rates, mode="json"))
-        tell({"step": step, "steps": recipe.steps, "rates": json.loads(path.read_bytes())})
-
-
 def bootstrap(spec: BootstrapSpec) -> None:
     """Train the base policy and put it at `spec.output` in Hugging Face layout.
 
@@ -101,15 +71,14 @@ def bootstrap(spec: BootstrapSpec) -> None:
         texts, vocabulary = (text for pair in read for text in pair), recipe.lessons[0].task.vocabulary
         tokenizer = build_tokenizer(texts, vocabulary or USUAL)
         model = new_model(recipe, tokenizer)
-    resume, evaluation = last_checkpoint(spec.work), Evaluation(spec)
+    resume = last_checkpoint(spec.work)
     first = int(resume.name.rpartition("-")[2]) if resume else 0
     end = end_of_answer(tokenizer, model.generation_config.eos_token_id)
     pad = tokenizer.pad_token_id
     assert isinstance(pad, int)
     size = f"{model.num_parameters() / 1e6:.2f} M parameters, {len(tokenizer)} tokens"
     print(f"{size}, from step {first}", flush=True)
-    if (first or recipe.model) and not rates_path(spec.work, first).is_file():
-        evaluation.keep_rates(first)
+    before = _rates(recipe, recipe.model) if recipe.model else {}
     if first < recipe.steps:
         trainer = SFTTrainer(
             model=model,
@@ -119,48 +88,42 @@ def bootstrap(spec: BootstrapSpec) -> None:
             ),
             data_collator=BatchCollator(pad_token_id=pad),
             processing_class=tokenizer,
-            callbacks=[ProgressLines(), evaluation],
+            callbacks=[ProgressLines()],
             optimizer_cls_and_kwargs=_optimizer(recipe, model),
             peft_config=None if recipe.lora is None else LoraConfig(task_type="CAUSAL_LM", **recipe.lora),
         )
         trainer.train(resume_from_checkpoint=str(resume) if resume else None)
     was_taught = recipe.model is not None and was_taught_compact(recipe.model)
-    _finish(spec, tokenizer, compact=was_taught or bool(designs))
+    _finish(spec, tokenizer, was_taught or bool(designs), before)
 
 
-def _finish(spec: BootstrapSpec, tokenizer: Any, compact: bool) -> None:
-    """Put the policy together from its checkpoint: all that is left after a crash behind the last step."""
+def _finish(spec: BootstrapSpec, tokenizer: Any, compact: bool, before: Rates) -> None:
+    """Put the policy together from its last checkpoint, an adapter merged into the model that it is for."""
     partial, recipe = spec.work / "policy.partial", spec.recipe
-    model, _ = load(policy_at(spec, recipe.steps))
-    model.save_pretrained(partial)
-    tokenizer.save_pretrained(partial)
+    checkpoint = spec.work / f"checkpoint-{recipe.steps}"
+    if recipe.model is not None and recipe.lora is not None:
+        merge_adapter(recipe.model, checkpoint, partial)
+    else:
+        model, _ = load(str(checkpoint))
+        model.save_pretrained(partial)
+        tokenizer.save_pretrained(partial)
     if compact:
         write_json(partial / TAUGHT, {"wording": "compact"})
-    before = _rates(spec, 0) if recipe.model else {}
-    after = _rates(spec, recipe.steps)
+    after = _rates(recipe, str(partial))
     write_json(partial / RATES, Taught(model=recipe.model, steps=recipe.steps, before=before, after=after))
     move_directory(partial, spec.output)
 
 
-def _rates(spec: BootstrapSpec, step: int) -> Rates:
-    return TypeAdapter(Rates).validate_json(rates_path(spec.work, step).read_bytes())
-
-
-def rates_path(work: Path, step: int) -> Path:
-    """Return the path of the rates of a checkpoint, beside it."""
-    return work / f"rates-{step:06d}.json"
-
-
-def policy_at(spec: BootstrapSpec, step: int) -> str:
-    """Name or folder of the policy after a step, an adapter merged into the model that it is for."""
-    model, checkpoint = spec.recipe.model, spec.work / f"checkpoint-{step}"
-    if model is None or (step and spec.recipe.lora is None):
-        return str(checkpoint)
-    if not step:
-        return model
-    merged = spec.work / "merged"
-    merge_adapter(model, checkpoint, merged)
-    return str(merged)
+def _rates(recipe: BootstrapRecipe, source: str) -> Rates:
+    """Return the valid rates of a policy's greedy answers on instances that are not taught."""
+    model = TransformersModel(source, batch_size=recipe.batch_size, dtype=recipe.dtype)
+    sampling, rates = Sampling(max_tokens=recipe.longest_answer), Rates()
+    for lesson in recipe.lessons:
+        task, instances = lesson.task, evaluation_instances(lesson, recipe.evaluation_instances)
+        rollouts = evaluate(model, task, instances, lesson.style, sampling)
+        strata = breakdown_of(task, rollouts).strata
+        rates[lesson.name] = {task.space.label(name): part.valid_rate for name, part in strata.items()}
+    return rates
 
 
 def _optimizer(recipe: BootstrapRecipe, model: Any) -> tuple[type[MuonAdamW], dict[str, Any]] | None:

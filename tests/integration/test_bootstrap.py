@@ -16,7 +16,7 @@ from safetensors.torch import load_file
 from policy.chat.contract import Sampling, ask
 from policy.chat.transformers_model import TransformersModel
 from policy.grpo.train_spec import last_checkpoint
-from policy.tiny.bootstrap import rates_path
+from policy.tiny.spec import RATES, Taught
 
 STEPS, SAVE_STEPS = 12, 5
 SMALL = {
@@ -103,9 +103,7 @@ def test_a_killed_bootstrap_goes_on_and_gives_the_same_weights(
     assert_same_policy(output, whole)
     model = TransformersModel(str(output), dtype="float32")
     assert model.complete([ask("Solve 3x3.")], Sampling(max_tokens=4))[0].completion_tokens > 0
-    assert [path.read_bytes() for path in sorted(work.glob("rates-*.json"))] == [
-        path.read_bytes() for path in sorted(work_of(whole).glob("rates-*.json"))
-    ]
+    assert (output / RATES).read_bytes() == (whole / RATES).read_bytes()
 
     again = subprocess.run(command(output), env=environment, capture_output=True, text=True, timeout=120)
     assert again.returncode == 2
@@ -120,12 +118,11 @@ def test_a_bootstrap_that_was_killed_behind_its_last_step_is_finished(
 ):
     output = tmp_path / "base"
     work = shutil.copytree(work_of(whole), work_of(output))
-    rates_path(work, STEPS).unlink()
     done = subprocess.run(command(output), env=environment, capture_output=True, text=True, timeout=400)
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"from step {STEPS}\n" in (work / "bootstrap.log").read_text()
     assert_same_policy(output, whole)
-    assert rates_path(work, STEPS).read_bytes() == rates_path(work_of(whole), STEPS).read_bytes()
+    assert (output / RATES).read_bytes() == (whole / RATES).read_bytes()
 
 
 @pytest.mark.slow
@@ -142,7 +139,8 @@ def test_a_policy_is_made_for_another_family_and_designs_for_it(environment: dic
     made = [*begin, "bootstrap", "-o", str(tmp_path / "base"), "--recipe", str(recipe), *settings]
     done = subprocess.run(made, env=environment, capture_output=True, text=True, timeout=400)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "sums: 2 terms" in done.stdout
+    rates = Taught.model_validate_json((tmp_path / "base" / RATES).read_bytes()).after
+    assert {lesson: list(strata) for lesson, strata in rates.items()} == {"sums": ["2 terms", "3 terms"]}
     runs = {**environment, "ENVWRIGHT_RUNS": str(tmp_path / "runs")}
     chosen = {"model": tmp_path / "base", "engineer.name": "checkpoint"}
     settings = [part for field, value in chosen.items() for part in ("--set", f"{field}={value}")]
