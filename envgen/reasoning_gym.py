@@ -51,10 +51,11 @@ class Setting(NamedTuple):
     label: Label | None = None
     """Label whose share it sets, by drawing again."""
 
-    @property
-    def step(self) -> float | None:
-        """One level of a knob; None for a share of its range."""
-        return 0.25 if self.label else 1.0 if self.whole else None
+    def knob(self, name: str, low: float, high: float) -> Knob:
+        """Return the knob that sets the number within a range."""
+        step = 0.25 if self.label else 1.0 if self.whole else round((high - low) / 5, 3)
+        words = {"description": self.description, "label": self.label}
+        return Knob(name=name, low=low, high=high, step=step, **words)
 
 
 _INFEASIBLE = Label(name="infeasible", condition="there is no path", absent="where there is one")
@@ -103,30 +104,24 @@ class PuzzleStratum(Frozen):
             if setting is None:
                 names = ", ".join(GENERATORS[self.generator])
                 raise ValueError(f"settings.{name}: {self.generator} has no such setting; known are {names}")
-            low, high = value if isinstance(value, tuple) else (value, value)
-            if setting.whole and not isinstance(value, tuple) and value != int(value):
-                raise ValueError(f"settings.{name}: {value} is no whole number; give one, or a range")
-            if not setting.low <= low <= high <= setting.high or (low == high and isinstance(value, tuple)):
-                within = f"{setting.low:g} to {setting.high:g}"
-                raise ValueError(f"settings.{name}: {value} is no number, and no range, within {within}")
+            within, kind = (
+                f"{setting.low:g} to {setting.high:g}",
+                "whole number" if setting.whole else "number",
+            )
+            if isinstance(value, tuple):
+                legal = setting.low <= value[0] < value[1] <= setting.high
+            else:
+                legal = setting.low <= value <= setting.high and not (setting.whole and value % 1)
+            if not legal:
+                raise ValueError(f"settings.{name}: {value} is no {kind}, and no range, within {within}")
         return self
 
     @property
     def knobs(self) -> tuple[Knob, ...]:
         """Settings with a range."""
         settings = GENERATORS[self.generator]
-        return tuple(
-            Knob(
-                name=name,
-                low=ends[0],
-                high=ends[1],
-                step=settings[name].step or round((ends[1] - ends[0]) / 5, 3),
-                description=settings[name].description,
-                label=settings[name].label,
-            )
-            for name, ends in self.settings.items()
-            if isinstance(ends, tuple)
-        )
+        ranges = {name: value for name, value in self.settings.items() if isinstance(value, tuple)}
+        return tuple(settings[name].knob(name, *ends) for name, ends in ranges.items())
 
     @property
     def constants(self) -> dict[str, float]:
@@ -196,18 +191,16 @@ class Puzzles:
         for key, value in values.items():
             number = int(value) if settings[key].whole else value
             fields |= dict.fromkeys(settings[key].fields.split(), number)
-        asked = {label.name: values[key] for key in values if (label := settings[key].label)}
+        infeasible = values.get("infeasible_ratio")
         dataset = _dataset(name, tuple(sorted(fields.items())))
         for index in range(seed, seed + MAX_REDRAWS):
             item = dataset[index]
-            labels = {"infeasible"} if item["answer"] == "infeasible" else set()
+            labels = [_INFEASIBLE.name] if item["answer"] == _INFEASIBLE.name else []
             # A program may rewrite itself to nothing, which no answer can say.
-            if item["answer"] and all((label in labels) == bool(share) for label, share in asked.items()):
+            if item["answer"] and (infeasible is None or bool(infeasible) == bool(labels)):
                 break
         else:
-            raise ValueError(
-                f"none of {MAX_REDRAWS} questions has an answer and the labels that are asked for"
-            )
+            raise ValueError(f"none of {MAX_REDRAWS} questions has an answer and is as infeasible_ratio asks")
         unused = ("difficulty", "source_dataset", "source_index")
         metadata = {key: value for key, value in item["metadata"].items() if key not in unused}
         identity = _IDENTITIES[name](metadata) if name in _IDENTITIES else textual_identity(item["question"])
@@ -215,7 +208,7 @@ class Puzzles:
             "question": item["question"].strip(),
             "answer": item["answer"],
             "identity": f"{name}\n{identity}",
-            "labels": sorted(labels),
+            "labels": labels,
             "brief": _BRIEFS[name](metadata, item["question"]),
             "entry": {"generator": name, "answer": item["answer"], "metadata": metadata},
         }
