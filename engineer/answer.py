@@ -218,13 +218,9 @@ def _check_storable(value: Any, depth: int = 0) -> None:
         raise ValueError("it is nested too deeply")
     if isinstance(value, str):
         value.encode()
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            _check_storable(key, depth + 1)
-            _check_storable(item, depth + 1)
-    elif isinstance(value, list):
-        for item in value:
-            _check_storable(item, depth + 1)
+    parts = [*value, *value.values()] if isinstance(value, dict) else value if isinstance(value, list) else []
+    for part in parts:
+        _check_storable(part, depth + 1)
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
