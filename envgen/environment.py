@@ -13,7 +13,7 @@ import numpy as np
 from pydantic import BaseModel, JsonValue
 
 from envgen.config import EnvConfig
-from envgen.errors import ConfigError, DataError, ShortageError
+from envgen.errors import ConfigError, DataError, ShortageError, shown
 from envgen.frozen import Frozen
 from envgen.seeds import generator
 from envgen.space import Knob, Space
@@ -192,15 +192,24 @@ class Environment:
         return instance.answer
 
     def longest_prompt(self, style: str) -> str:
-        """Return a prompt about as long as any: of a few with all knobs at either end of their ranges."""
+        """Return a prompt about as long as any: of a few with all knobs at either end of their ranges.
+
+        ConfigError if one of these has a reference that is not valid.
+        """
         rng = np.random.default_rng(0)
         ends = [
             (stratum.name, {knob.name: (knob.low, knob.high)[end] for knob in stratum.knobs})
             for stratum in self.space.strata
             for end in (0, 1)
         ]
-        prompts = (self.prompt(self._generate_one(*end, rng), style) for end in ends for _ in range(10))
-        return max(prompts, key=len)
+        instances = [self._generate_one(*end, rng) for end in ends for _ in range(10)]
+        wrong = wrong_reference(self, instances)
+        if wrong and self.reference(wrong[0]):
+            instance, verdict = wrong
+            pair = f"the reference {shown(self.reference(instance))} of {shown(self.prompt(instance, style))}"
+            where = f"{self.name}: {self.space.label(instance.stratum)}"
+            raise ConfigError(f"{where}: {pair} is not valid: {verdict.detail}; mend generator or scorer")
+        return max((self.prompt(instance, style) for instance in instances), key=len)
 
     def judge(self, instances: Sequence[Any], completions: Sequence[str]) -> list[Any]:
         """Return a verdict for each completion, in order."""
@@ -213,6 +222,14 @@ class Environment:
     def picture(self, instance: Any, completion: str | None, verdict: Any | None) -> str | None:
         """Return an SVG of an instance with a completion, or None."""
         return None
+
+
+def wrong_reference(environment: Environment, instances: Sequence[Any]) -> tuple[Any, Any] | None:
+    """Return the first instance without a valid reference, and the verdict on what it has."""
+    references = [environment.reference(instance) for instance in instances]
+    verdicts = environment.judge(instances, references)
+    answered = zip(instances, references, verdicts, strict=True)
+    return next(((one, verdict) for one, text, verdict in answered if not (text and verdict.valid)), None)
 
 
 def constant_rates(environment: Environment, instances: Sequence[Instance]) -> dict[str, float]:

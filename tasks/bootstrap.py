@@ -6,18 +6,15 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter
-
 from engineer.lessons import TAUGHT, lessons
-from envgen.breakdown import Rate
+from envgen.environment import wrong_reference
 from envgen.errors import ChildError, ConfigError, ModelError, shown
 from envgen.files import canonical_json, write_json
 from envgen.seeds import seed_integer
 from infra.config.preset import TUNING_SEED, load_preset
 from infra.runs.data import validation_instances
 from policy.child import run_child
-from policy.devices import VISIBLE, visible_devices
-from policy.grpo.train_spec import last_checkpoint
+from policy.grpo.train_spec import TrainingSettings, last_checkpoint
 from policy.tiny.corpus import (
     DESIGN_BATCHES,
     READ_BY_TOKENIZER,
@@ -26,7 +23,8 @@ from policy.tiny.corpus import (
     evaluation_instances,
     write_examples,
 )
-from policy.tiny.spec import DESIGNS, HELD_OUT, BootstrapRecipe, BootstrapSpec, Lesson, Rates
+from policy.tiny.spec import DESIGNS, HELD_OUT, BootstrapRecipe, BootstrapSpec, Lesson
+from tasks.learn import one_gpu
 from tasks.run import Throttle, log
 
 
@@ -51,11 +49,15 @@ def bootstrap_policy(output: Path, recipe: BootstrapRecipe) -> None:
     log.info("%d steps; %d instances are never taught", recipe.steps, len(unseen))
     problems: list[str] = []
     spec = BootstrapSpec(recipe=recipe, work=work, output=output)
-    # It trains in one process, which takes one GPU.
-    alone = {VISIBLE: devices[0]} if len(devices := visible_devices()) > 1 else None
     files = work / "spec.json", work / "bootstrap.log"
     try:
-        run_child("policy.tiny.bootstrap", spec, *files, _progress(problems), environment=alone)
+        run_child(
+            "policy.tiny.bootstrap",
+            spec,
+            *files,
+            _progress(problems),
+            environment=one_gpu(TrainingSettings()),
+        )
     except ChildError:
         if problems:
             raise ModelError(problems[-1]) from None
@@ -69,10 +71,6 @@ def _progress(problems: list[str]) -> Callable[[dict], None]:
     def progress(entry: dict) -> None:
         if "problem" in entry:
             problems.append(entry["problem"])
-        if "rates" in entry:
-            rates = TypeAdapter(Rates).validate_python(entry["rates"])
-            lines = "\n  ".join(f"{lesson}: {_percent(strata)}" for lesson, strata in rates.items())
-            log.info("step %d of %d, valid answers in %%:\n  %s", entry["step"], entry["steps"], lines)
         if "loss" in entry and (throttle.ready() or entry["step"] == entry["steps"]):
             left = (entry["steps"] - entry["step"]) * entry["elapsed"] / max(1, entry["steps_here"])
             log.info(
@@ -86,23 +84,16 @@ def _progress(problems: list[str]) -> Callable[[dict], None]:
     return progress
 
 
-def _percent(strata: dict[str, Rate]) -> str:
-    return ", ".join(f"{stratum} {100 * rate.value:.0f}" for stratum, rate in strata.items())
-
-
 def _check_references(lesson: Lesson, instances: list[Any]) -> None:
     """ConfigError for an instance to which the family has no reference, or one that does not solve it."""
-    references = [lesson.task.reference(one) for one in instances]
-    for one, reference, verdict in zip(
-        instances, references, lesson.task.judge(instances, references), strict=True
-    ):
-        if not (reference and verdict.valid):
-            question = shown(lesson.task.prompt(one, lesson.style))
-            raise ConfigError(
-                f"lesson {lesson.name}: the family {lesson.family.name} has no reference answer to {question}"
-                f" (it gives {shown(reference)}: {verdict.detail or 'empty'}); a policy is taught from"
-                " references: let the generator give them, or start from a model that needs no warm start"
-            )
+    if wrong := wrong_reference(lesson.task, instances):
+        one, verdict = wrong
+        question, reference = shown(lesson.task.prompt(one, lesson.style)), shown(lesson.task.reference(one))
+        raise ConfigError(
+            f"lesson {lesson.name}: the family {lesson.family.name} has no reference answer to {question}"
+            f" (it gives {reference}: {verdict.detail or 'empty'}); a policy is taught from"
+            " references: let the generator give them, or start from a model that needs no warm start"
+        )
 
 
 def _designs(recipe: BootstrapRecipe) -> list[Example]:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pyarrow as pa
 from pydantic import ValidationError
 
-from envgen.environment import Instance, constant_rates
+from envgen.environment import Instance, constant_rates, wrong_reference
 from envgen.errors import ConfigError, describe_validation_error
 from envgen.module.environment import SCORER_FAILED, ModuleEnvironment, Options
 from envgen.rows import instance_of, instance_row, instance_schema
@@ -116,11 +116,10 @@ def _deterministic(environment: ModuleEnvironment, drawn: Drawn, check: str) -> 
 
 def _references(environment: ModuleEnvironment, drawn: Drawn) -> Finding:
     every, start = [one for instances in drawn.values() for one in instances], time.perf_counter()
-    verdicts = environment.judge(every, [one.answer for one in every])
-    for one, verdict in zip(every, verdicts, strict=True):
-        if not verdict.valid:
-            detail = f"{one.answer!r:.80} to {one.question!r:.80}: {verdict.category}, {verdict.detail}"
-            return Finding("references score 1", False, detail)
+    if wrong := wrong_reference(environment, every):
+        one, verdict = wrong
+        detail = f"{one.answer!r:.80} to {one.question!r:.80}: {verdict.category}, {verdict.detail}"
+        return Finding("references score 1", False, detail)
     speed = len(every) / (time.perf_counter() - start)
     return Finding("references score 1", True, f"{len(every)}, {speed:,.0f} answers a second")
 

@@ -20,7 +20,7 @@ import numpy as np
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from envgen.environment import Environment, Instance, Verdict
-from envgen.errors import ConfigError, shown
+from envgen.errors import ConfigError
 from envgen.frozen import Frozen
 from envgen.module.worker import GeneratorError, Limits, Worker
 from envgen.space import Space, Stratum
@@ -118,25 +118,6 @@ class WorkerEnvironment(Environment):
         ends = product(*((knob.low, knob.high) for knob in stratum.knobs))
         corners = [dict(zip(highest, values, strict=True)) for values in islice(ends, MAX_CORNERS)]
         return [*corners[:-1], highest]
-
-    def longest_prompt(self, style: str) -> str:
-        """Return the longest prompt at the corners of the space.
-
-        ConfigError for a corner where the generator fails, or a reference that does not score 1.
-        """
-        instances = [
-            self.entry(stratum.name, corner, seed)
-            for stratum in self.space.strata
-            for corner in self.corners(stratum)
-            for seed in range(3)
-        ]
-        verdicts = self.judge(instances, [instance.answer for instance in instances])
-        for instance, verdict in zip(instances, verdicts, strict=True):
-            if not verdict.valid:
-                pair = f"the reference {shown(instance.answer)} of {shown(instance.question)}"
-                problem = f"does not score 1: {verdict.detail}; 'envwright family check' shows more"
-                raise ConfigError(f"{self.source}: {pair} {problem}")
-        return max((self.prompt(instance, style) for instance in instances), key=len)
 
 
 def _failed(category: str, detail: str, score: float = 0.0) -> Verdict:
