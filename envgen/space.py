@@ -123,11 +123,6 @@ class Space(Frozen):
         return tuple(stratum.name for stratum in self.strata)
 
     @property
-    def labels(self) -> dict[str, str]:
-        """Name of each stratum -> its label."""
-        return {stratum.name: stratum.label for stratum in self.strata}
-
-    @property
     def knobs(self) -> tuple[Knob, ...]:
         """Each knob once, as in the first stratum that has it."""
         knobs: dict[str, Knob] = {}
@@ -151,7 +146,7 @@ class Space(Frozen):
 
     def label(self, name: str) -> str:
         """Return the label of a stratum; the name itself if the space has no such stratum."""
-        return self.labels.get(name, name)
+        return next((stratum.label for stratum in self.strata if stratum.name == name), name)
 
     def named(self, names: list[str]) -> str:
         """Return the labels of strata, in this order: `2 terms, 3 terms`."""

@@ -1,6 +1,6 @@
 """MAPF-FrozenLake as a task family; the paper's testbed (arXiv 2606.17682)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from envgen.config import EnvConfig
 from envgen.environment import Environment, Sample, Source, Vocabulary
@@ -85,9 +85,9 @@ class MapfFrozenLake(Environment):
         )
         return prompt(Problem(size=size, holes=(), agents=agents), PromptStyle(style))
 
-    def judge(self, instances: Sequence[Instance], answers: Sequence[str]) -> list[Verdict]:
+    def judge_one(self, instance: Instance, completion: str) -> Verdict:
         """See `envgen.mapf.verifier`."""
-        return [verify(instance, answer) for instance, answer in zip(instances, answers, strict=True)]
+        return verify(instance, completion)
 
     def measures(self, instance: Instance, verdict: Verdict) -> dict[str, float]:
         """How much more than the optimum a valid plan costs."""

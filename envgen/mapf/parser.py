@@ -21,15 +21,7 @@ class PlanParseError(ValueError):
 
 
 def parse_plan(completion: str, num_agents: int) -> Plan:
-    """The last block of agent lines in `completion`, after any reasoning text; see `plan_lines`."""
-    return tuple(
-        tuple((int(r), int(c)) for r, c in _NUMBERS.findall(path))
-        for path in plan_lines(completion, num_agents)
-    )
-
-
-def plan_lines(completion: str, num_agents: int) -> list[str]:
-    """The paths in the last block of agent lines in `completion`, in the order of the agents, as written.
+    """Return the plan in the last block of agent lines of a completion, after any reasoning text.
 
     A block is a run of lines `Agent i: (r,c) (r,c) ...`, blank lines between them allowed, one line for each
     agent 0..num_agents-1 in any order. A path is 1 to 500 cells of ASCII digits, spaces, tabs, commas and
@@ -53,4 +45,5 @@ def plan_lines(completion: str, num_agents: int) -> list[str]:
         raise PlanParseError(f"no line for agent {min(missing)} in the last block")
     if unknown:
         raise PlanParseError(f"a line for agent {min(unknown)}, but there are {num_agents} agents")
-    return [block[agent] for agent in range(num_agents)]
+    paths = [_NUMBERS.findall(block[agent]) for agent in range(num_agents)]
+    return tuple(tuple((int(row), int(column)) for row, column in path) for path in paths)

@@ -104,15 +104,11 @@ def _full_space() -> Space:
     return space_of(Options())
 
 
-def usual_space() -> Space:
-    """The space of half of the lessons in design, which is that of the preset `tiny`."""
-    return space_of(Options(map_sizes=(3, 4, 5, 6), min_hole_ratio=0.2, max_hole_ratio=0.4))
-
-
 def random_space(rng: np.random.Generator) -> Space:
-    """The usual space, or one of some neighbouring map sizes with a range of hole ratios of its own."""
+    """Return a space for a lesson in design: half of the time that of the preset `tiny`, else one of some
+    neighbouring map sizes with another range of hole ratios."""
     if rng.random() < 0.5:
-        return usual_space()
+        return space_of(Options(map_sizes=(3, 4, 5, 6), min_hole_ratio=0.2, max_hole_ratio=0.4))
     count = int(rng.integers(FEWEST_SIZES, MOST_SIZES + 1))
     first = int(rng.integers(MIN_SIZE, MAX_SIZE - count + 2))
     low, high = sorted(rng.choice(round(MAX_HOLE_RATIO * HOLE_STEPS) + 1, 2, replace=False) / HOLE_STEPS)

@@ -77,7 +77,11 @@ def test_a_prompt_has_the_words_of_its_family_and_none_of_another(
         context = made_up(seed, space).model_copy(update={"training": {"options": {"terms": [2, 3]}}})
         text = design_prompt(variant, context, wording).text
         assert not OF_BOARDS.search(text), text
-        for word in (space.brief if wording == "compact" else space.task, space.noun, *space.labels.values()):
+        for word in (
+            space.brief if wording == "compact" else space.task,
+            space.noun,
+            *map(space.label, space.names),
+        ):
             assert word in text
         assert all(one.name in text for one in space.knobs)
         assert ("terms [2, 3]" in text) == (variant == "full-details")
