@@ -64,66 +64,40 @@ class Item(NamedTuple):
         return subset | {"agents": f"{agents} agents", "map size": f"{size}x{size}"}
 
 
-class Block(NamedTuple):
-    """Instances of the suite that are drawn together."""
-
-    subset: str
-    agents: int
-    size: int
-    hole_ratio: float
-    with_wait: int
-    """Number of its PER_HOLE_RATIO instances that need a wait."""
-
-    def draw(self, held_out: frozenset[str]) -> list[Instance]:
-        """Draw the instances of the block."""
-        knobs = {"hole_ratio": self.hole_ratio, "wait_ratio": self.with_wait / PER_HOLE_RATIO}
-        source = Source(SEED, purpose=f"benchmark-{self.subset}-{self.hole_ratio}")
-        return draw_size(self.size, knobs, PER_HOLE_RATIO, self.agents, source, held_out)[0]
-
-    def name(self, number: int) -> str:
-        """Return the name of instance `number` of the block."""
-        board = f"{self.agents}ag_{self.size}x{self.size}_hr{self.hole_ratio}"
-        return f"{self.subset}/{board}_{number:03d}"
-
-
 def sizes_of(agents: int) -> range:
     """Return the map sizes of the suite with that many agents."""
     return range(agents, MAX_SIZE + 1)
 
 
-def blocks() -> Iterator[Block]:
-    """Yield the blocks of the suite in order; wait labels are rounded over a whole subset."""
-    for subset, wait_ratio in SUBSETS.items():
-        boards = [(agents, size) for agents in AGENTS for size in sizes_of(agents)]
-        for index, (board, hole_ratio) in enumerate(product(boards, HOLE_RATIOS)):
-            before, after = (int(wait_ratio * PER_HOLE_RATIO * number + 0.5) for number in (index, index + 1))
-            yield Block(subset, *board, hole_ratio, after - before)
+def build(agents: Sequence[int], sizes: Sequence[int]) -> Iterator[tuple[Item, float]]:
+    """Draw the items of the suite with these numbers of agents and map sizes, each with its hole ratio.
 
-
-def build(agents: Sequence[int], sizes: Sequence[int]) -> dict[Block, list[Instance]]:
-    """Draw the instances of the suite with these numbers of agents and map sizes.
-
-    Instances of other map sizes or numbers of agents cannot be the same, so the result is that part of the
-    whole suite.
+    Boards of other map sizes or numbers of agents cannot be the same, so this is that part of the whole
+    suite. Wait labels are rounded over a whole subset.
     """
-    built: dict[Block, list[Instance]] = {}
-    for block in blocks():
-        if block.agents in agents and block.size in sizes:
-            built[block] = block.draw(frozenset(i.id for drawn in built.values() for i in drawn))
-    return built
+    seen: set[str] = set()
+    classes = [(count, size) for count in AGENTS for size in sizes_of(count)]
+    for subset, wait_ratio in SUBSETS.items():
+        for index, ((count, size), hole_ratio) in enumerate(product(classes, HOLE_RATIOS)):
+            if count not in agents or size not in sizes:
+                continue
+            before, after = (int(wait_ratio * PER_HOLE_RATIO * number + 0.5) for number in (index, index + 1))
+            knobs = {"hole_ratio": hole_ratio, "wait_ratio": (after - before) / PER_HOLE_RATIO}
+            source = Source(SEED, purpose=f"benchmark-{subset}-{hole_ratio}")
+            drawn, _ = draw_size(size, knobs, PER_HOLE_RATIO, count, source, frozenset(seen))
+            seen |= {instance.id for instance in drawn}
+            for number, instance in enumerate(drawn):
+                name = f"{subset}/{count}ag_{size}x{size}_hr{hole_ratio}_{number:03d}"
+                yield Item(instance, name, subset), hole_ratio
 
 
 def write_suite(path: Path = SUITE) -> str:
     """Draw the suite in minutes and write it; return the file's digest, which belongs into SUITE_SHA256."""
-    rows = [
-        (instance, block.name(number), block.subset, block.hole_ratio)
-        for block, drawn in build(AGENTS, range(MAX_SIZE + 1)).items()
-        for number, instance in enumerate(drawn)
-    ]
-    instances, *columns = map(list, zip(*rows, strict=True))
+    items, hole_ratios = zip(*build(AGENTS, range(MAX_SIZE + 1)), strict=True)
+    instances, names, subsets = zip(*items, strict=True)
     drawn = {"seed": SEED, "subsets": SUBSETS, "agents": AGENTS}
     origin = {"benchmark": {**drawn, "hole_ratios": HOLE_RATIOS, "each": PER_HOLE_RATIO}}
-    extra = list(zip((NAME, SUBSET, HOLE_RATIO), columns, strict=True))
+    extra = [(NAME, names), (SUBSET, subsets), (HOLE_RATIO, hole_ratios)]
     write_dataset(path, instances, PromptStyle.COMPACT, origin, extra=extra)
     return file_digest(path)
 

@@ -16,7 +16,6 @@ from envgen.mapf.benchmark import (
     SUBSETS,
     SUITE,
     Item,
-    blocks,
     build,
     load_suite,
     read_items,
@@ -108,22 +107,10 @@ LONG = {(5, 7)}
     ],
 )
 def test_the_suite_is_drawn_again_bit_by_bit(suite: list[Item], agents: int, size: int):
-    drawn = [instance for part in build([agents], [size]).values() for instance in part]
-    stored = [
-        item.instance
-        for item in suite
-        if (item.instance.problem.num_agents, item.instance.problem.size) == (agents, size)
-    ]
+    drawn = [item for item, _ in build([agents], [size])]
+    problems = [(item, item.instance.problem) for item in suite]
     assert len(drawn) == 150
-    assert drawn == stored
-
-
-def test_blocks_stand_in_the_order_of_the_file(suite: list[Item]):
-    stems = [
-        f"{block.subset}/{block.agents}ag_{block.size}x{block.size}_hr{block.hole_ratio}"
-        for block in blocks()
-    ]
-    assert [item.name[:-4] for item in suite[::10]] == stems
+    assert drawn == [item for item, one in problems if (one.num_agents, one.size) == (agents, size)]
 
 
 @pytest.fixture
