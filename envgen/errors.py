@@ -3,9 +3,11 @@
 A message says what is wrong, what was got, and what to do about it.
 """
 
-from typing import Any
+from typing import Any, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
+
+Model = TypeVar("Model", bound=BaseModel)
 
 
 class EnvwrightError(Exception):
@@ -59,6 +61,14 @@ def describe_validation_error(error: Exception, source: str) -> str:
         where = ".".join(str(part) for part in item["loc"]) or "(top level)"
         lines.append(f"{source}: {where}: {item['msg']} (got {shown(item['input'])})")
     return "\n".join(lines)
+
+
+def validated(model: type[Model], value: Any, source: str, context: Any = None) -> Model:
+    """Return a value as a pydantic model; ConfigError names `source`, field and value."""
+    try:
+        return model.model_validate(value, context=context)
+    except ValidationError as error:
+        raise ConfigError(describe_validation_error(error, source)) from None
 
 
 def install(extra: str) -> str:

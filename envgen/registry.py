@@ -19,7 +19,7 @@ from typing import Any, Self
 from pydantic import Field, ValidationError
 
 from envgen.environment import Environment
-from envgen.errors import ConfigError, describe_validation_error
+from envgen.errors import ConfigError, describe_validation_error, validated
 from envgen.files import canonical_json
 from envgen.frozen import Frozen
 
@@ -94,10 +94,7 @@ class EnvironmentSpec(Frozen, use_attribute_docstrings=True):
     def resolved(self, folder: Path = Path()) -> Self:
         """Return the spec with all options filled in, paths from `folder`; ConfigError names the field."""
         kind = ENVIRONMENTS.load(self.name)
-        try:
-            options = kind.Options.model_validate(self.options, context={"folder": folder})
-        except ValidationError as error:
-            raise ConfigError(describe_validation_error(error, "family.options")) from None
+        options = validated(kind.Options, self.options, "family.options", {"folder": folder})
         return self.model_copy(update={"options": options.model_dump(mode="json")})
 
     def load(self) -> Environment:

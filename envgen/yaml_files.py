@@ -4,12 +4,11 @@ import io
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from envgen.config import EnvConfig
-from envgen.errors import ConfigError, DataError, describe_validation_error
+from envgen.errors import ConfigError, DataError, validated
 
 # A date such as 2020-13-45, endless nesting, and `!!bool maybe` raise errors that are no YAMLError.
 YAML_ERRORS = (YAMLError, ValueError, RecursionError, LookupError, AttributeError, TypeError)
@@ -54,7 +53,4 @@ def read_env_config(path: Path) -> EnvConfig:
     if "default_config" in raw:
         remedy = "give a file that holds its default_config alone"
         raise ConfigError(f"{path}: is a preset, not an environment config; {remedy}")
-    try:
-        return EnvConfig.model_validate(raw)
-    except ValidationError as error:
-        raise ConfigError(describe_validation_error(error, str(path))) from None
+    return validated(EnvConfig, raw, str(path))

@@ -6,10 +6,10 @@ from functools import wraps
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 import typer
-from pydantic import ConfigDict, SerializerFunctionWrapHandler, ValidationError, model_serializer
+from pydantic import ConfigDict, SerializerFunctionWrapHandler, model_serializer
 from pydantic.fields import FieldInfo
 
-from envgen.errors import ConfigError, describe_validation_error
+from envgen.errors import validated
 from envgen.frozen import Frozen
 from infra.config.preset import parse_override
 
@@ -40,10 +40,7 @@ Form = TypeVar("Form", bound=OptionsForm)
 
 def options_of(form: type[Form], values: dict[str, Any]) -> Form:
     """The form with these values; what is None was not given. ConfigError names the field."""
-    try:
-        return form.model_validate({name: value for name, value in values.items() if value is not None})
-    except ValidationError as error:
-        raise ConfigError(describe_validation_error(error, "options")) from None
+    return validated(form, {name: value for name, value in values.items() if value is not None}, "options")
 
 
 def takes_options(form: type[Form]) -> Callable[[Callable[..., None]], Callable[..., None]]:

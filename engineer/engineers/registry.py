@@ -6,11 +6,9 @@ How a package adds one is told in `engineer.contract`.
 
 from typing import Any
 
-from pydantic import ValidationError
-
 from engineer.contract import Engineer, EngineerOptions
 from engineer.spec import EngineerSpec
-from envgen.errors import ConfigError, describe_validation_error
+from envgen.errors import ConfigError, validated
 from envgen.registry import Registry
 from envgen.space import Space
 
@@ -47,12 +45,7 @@ def find_engineer(name: str) -> Engineer[Any]:
 
 def read_options(spec: EngineerSpec, engineer: Engineer[Any]) -> EngineerOptions:
     """The engineer's options, defaults filled in; ConfigError names the field."""
-    try:
-        return engineer.options.model_validate(spec.options)
-    except ValidationError as error:
-        raise ConfigError(
-            describe_validation_error(error, f"engineer.options of engineer {spec.name!r}")
-        ) from None
+    return validated(engineer.options, spec.options, f"engineer.options of engineer {spec.name!r}")
 
 
 def resolve(spec: EngineerSpec, space: Space, stages: int) -> EngineerSpec:

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
-from pydantic import ValidationError
 
 from envgen.environment import Instance, constant_rates, wrong_reference
-from envgen.errors import ConfigError, describe_validation_error
+from envgen.errors import ConfigError, validated
 from envgen.module.environment import SCORER_FAILED, ModuleEnvironment, Options
 from envgen.rows import instance_of, instance_row, instance_schema
 from envgen.space import Stratum
@@ -44,10 +43,7 @@ def check_generator(file: Path) -> Iterator[Finding]:
 
     ConfigError if the file cannot be loaded.
     """
-    try:
-        options = Options.model_validate({"file": file})
-    except ValidationError as error:
-        raise ConfigError(describe_validation_error(error, str(file))) from None
+    options = validated(Options, {"file": file}, str(file))
     environment, other = ModuleEnvironment(options), ModuleEnvironment(options, hash_seed=1)
     strata = environment.space.strata
     try:
