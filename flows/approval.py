@@ -18,6 +18,7 @@ from envgen.config import SHARE, EnvConfig
 from envgen.errors import ConfigError, SamplingError
 from envgen.files import write_json
 from envgen.space import Knob, Space
+from infra.analysis.run_status import run_name
 from infra.analysis.stage_view import proposal_markdown
 from infra.runs.files import PROPOSAL
 from infra.runs.next_config import decided, previous_config, store_decision
@@ -35,7 +36,7 @@ def waits_for(run: RunRef, stage: int) -> str:
     """Return what a person has to do for a run that waits for a decision on a stage's proposal."""
     return (
         f"approve, edit or reject the config proposed for stage {stage + 1}: press Resume, or call"
-        f" `envwright approve {run.argument}` or `envwright reject {run.argument}`"
+        f" `envwright approve {run_name(run.directory)}` or `envwright reject {run_name(run.directory)}`"
     )
 
 
@@ -70,7 +71,7 @@ def ask(run: RunRef, stage: int) -> None:
             log.warning("stage %d: the edited config is not possible: %s", stage, problem)
     raise ConfigError(
         f"stage {stage}: asked {MOST_QUESTIONS} times without a decision; decide with envwright approve"
-        f" {run.argument}, then retry this run"
+        f" {run_name(run.directory)}, then retry this run"
     )
 
 

@@ -11,6 +11,7 @@ from flows.commands.terminal import JSON, RUN, WAITING, print_json, print_whole,
 from flows.forms import takes_options
 from flows.parameters import ComparisonOptions, CurriculumOptions, chosen_comparison, chosen_curriculum
 from infra.analysis.results import read_comparison_results
+from infra.analysis.run_status import run_name
 from infra.config.settings import Settings
 from infra.runs.files import REPORT
 from infra.runs.next_config import must_ask
@@ -77,7 +78,8 @@ def run(
         for line in [*closing_lines(results), f"report: {run.path(REPORT)}"]:
             say(line)
     if must_ask(run, results.stages[-1].stage):
-        answers = f"envwright approve {run.argument}, or envwright reject {run.argument}"
+        argument = run_name(run.directory)
+        answers = f"envwright approve {argument}, or envwright reject {argument}"
         say(f"waiting for a decision: {answers}; then run the same command again")
         raise typer.Exit(WAITING)
 

@@ -103,9 +103,9 @@ def _is_active(client: MlflowClient, run: str, experiment: str) -> bool:
 
 def experiment_id(client: MlflowClient, name: str) -> str:
     """Return the id of the experiment of a preset or comparison; it is created if it is new."""
-    known = client.get_experiment_by_name(EXPERIMENTS + name)
-    if known:
-        return known.experiment_id
+    experiment = client.get_experiment_by_name(EXPERIMENTS + name)
+    if experiment:
+        return experiment.experiment_id
     settings = Settings()
     artifacts = (settings.runs / "mlartifacts").resolve().as_uri()
     view = Path(__file__).with_name("arms_view.json").read_text()

@@ -48,19 +48,19 @@ def training_facts(preset: Preset, without: Collection[str] = ()) -> dict[str, A
     """How a preset trains, as JSON values that a prompt may show.
 
     What TRL decides by default is left out, and so are its options `without`."""
-    shown = {"num_generations", "max_completion_length", "learning_rate"}
-    given = preset.model_dump(mode="json")["trl"]
+    named = {"num_generations", "max_completion_length", "learning_rate"}
+    options = preset.model_dump(mode="json")["trl"]
     return {
         "algorithm": "GRPO",
         "options": preset.family.options,
         "group_size": group_size(preset.trl),
-        **{name: value for name, value in given.items() if name == "learning_rate"},
+        **{name: value for name, value in options.items() if name == "learning_rate"},
         "answer_tokens": answer_tokens(preset.trl),
         "reward": {term: weight for term, weight in preset.rewards.weights.items() if weight},
         "hyperparameters": {
             name: value
-            for name, value in given.items()
-            if name not in shown and name not in without and not name.startswith(_OF_THE_MACHINE)
+            for name, value in options.items()
+            if name not in named and name not in without and not name.startswith(_OF_THE_MACHINE)
         },
     }
 

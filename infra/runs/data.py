@@ -14,7 +14,7 @@ def validation_instances(preset: Preset) -> list[Any]:
     """The validation set of a preset, drawn anew; no instance that the family reserves is in it."""
     instances: list[Any] = []
     for purpose, config, count in preset.validation.parts(preset.space):
-        held = preset.task.reserved().union(one.id for one in instances)
+        held = preset.task.reserved().union(instance.id for instance in instances)
         source = Source(preset.validation.seed, purpose=purpose)
         instances += sample(preset.task, config, count, source, held)[0]
     return instances
@@ -22,7 +22,7 @@ def validation_instances(preset: Preset) -> list[Any]:
 
 def held_out(run: RunRef) -> frozenset[str]:
     """Ids that training must not see: those of the validation set and those that the family reserves."""
-    return run.preset.task.reserved().union(one.id for one in run.read(VALIDATION))
+    return run.preset.task.reserved().union(instance.id for instance in run.read(VALIDATION))
 
 
 def possible(run: RunRef, stage: int, config: EnvConfig) -> tuple[EnvConfig, list[str]]:

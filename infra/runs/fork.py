@@ -24,10 +24,10 @@ def fork(source: Path, target: Path, preset: Preset) -> None:
         return
     partial = target.with_name(f".{target.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
-    here, there = Run(directory=source), Run(directory=partial)
+    shared, copy = Run(directory=source), Run(directory=partial)
     for stage, steps in ((None, ("validation",)), (BASE_POLICY, ("start",)), (0, STAGE_STEPS)):
-        _take(here.folder(stage), there.folder(stage), steps)
-    there.write(CURRICULUM, new_curriculum(target.name, preset))
+        _take(shared.folder(stage), copy.folder(stage), steps)
+    copy.write(CURRICULUM, new_curriculum(target.name, preset))
     os.replace(partial, target)
     sync_directory(target.parent)
 

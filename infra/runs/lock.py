@@ -32,10 +32,9 @@ def _files(directory: Path) -> tuple[Path, Path]:
 def exclusive(directory: Path) -> Iterator[None]:
     """Be the only process that works on a run directory; RunDirectoryError names the process that does."""
     path, owner = _files(directory)
-    lock = FileLock(path)
+    lock = FileLock(path, timeout=_PROBED_SECONDS)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        lock.acquire(timeout=_PROBED_SECONDS)
+        lock.acquire()
     except Timeout:
         raise RunDirectoryError(
             f"{directory}: another process is working on this run ({_owner(owner)}); wait for it, or give"
@@ -44,9 +43,8 @@ def exclusive(directory: Path) -> Iterator[None]:
     except OSError as error:
         raise RunDirectoryError(f"{path}: cannot be locked ({error}); move it away") from None
     try:
-        user = this_person()
-        of_user = f" of {user}" if user else ""
-        write_text(owner, f"process {os.getpid()} on {socket.gethostname()}{of_user}")
+        user = f" of {name}" if (name := this_person()) else ""
+        write_text(owner, f"process {os.getpid()} on {socket.gethostname()}{user}")
         for pattern in _OWN_FILES:
             sweep(directory, pattern)
         yield

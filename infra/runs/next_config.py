@@ -118,9 +118,9 @@ def store_decision(run: Run, decision: Decision) -> None:
         if not run.has(PROPOSAL, decision.stage) or run.digest(PROPOSAL, decision.stage) != decision.proposal:
             what = "is not the proposal that was shown; look at it again, and decide anew"
             raise RunDirectoryError(f"{run.path(PROPOSAL, decision.stage)}: {what}")
-        begun, known = _begun_with(run, decision.stage), run.decision(decision.stage)
-        if begun and (known or begun == run.read(PROPOSAL, decision.stage).config):
-            what = f"its config was {known or 'not asked about'}; decide on the next proposal"
+        begun, earlier = _begun_with(run, decision.stage), run.decision(decision.stage)
+        if begun and (earlier or begun == run.read(PROPOSAL, decision.stage).config):
+            what = f"its config was {earlier or 'not asked about'}; decide on the next proposal"
             raise RunDirectoryError(f"{run.directory}: stage {decision.stage + 1} has begun, {what}")
         run.write(DECISION, decision, decision.stage)
 

@@ -14,15 +14,13 @@ NAME = "run"
 _log = logging.getLogger("envwright")
 
 
-class _Line(logging.Formatter):
+class _RunLog(logging.FileHandler):
     def format(self, record: logging.LogRecord) -> str:
-        """One line a record, whatever a model wrote into it."""
+        """Return one line a record, whatever a model wrote into it."""
         return printable(super().format(record))
 
-
-class _Kept(logging.FileHandler):
     def handleError(self, record: logging.LogRecord) -> None:
-        """A line that a full disk does not take is not worth a run."""
+        """Ignore a line that a full disk does not take."""
 
 
 @contextmanager
@@ -30,8 +28,8 @@ def kept_log(run: Run) -> Iterator[None]:
     """Append what envwright's log says meanwhile to the log of a run, with date and time."""
     path = run.log(NAME)
     path.parent.mkdir(parents=True, exist_ok=True)
-    handler = _Kept(path, encoding="utf-8")
-    handler.setFormatter(_Line("%(asctime)s  %(message)s", "%Y-%m-%d %H:%M:%S"))
+    handler = _RunLog(path, encoding="utf-8")
+    handler.setFormatter(logging.Formatter("%(asctime)s  %(message)s", "%Y-%m-%d %H:%M:%S"))
     _log.addHandler(handler)
     _log.setLevel(logging.INFO)
     try:
@@ -58,12 +56,12 @@ def seconds_left(run: RunRef, stage: int, after: str | None = None) -> float | N
     None where there is none. With `after`, a step of `stage`, only of what follows that step.
 
     On a tiny preset a stage took 4 to 6 % longer than its steps: publishing and recording are no steps."""
-    done = run.read(RESULTS).stages[:stage] if stage and run.has(RESULTS) else ()
-    if not done:
+    stages = run.read(RESULTS).stages[:stage] if stage and run.has(RESULTS) else ()
+    if not stages:
         return None
-    followed = [_after(one.seconds, after) for one in done]
-    whole = sum(sum(one.seconds.values()) for one in done)
-    return (sum(followed) + whole * (run.preset.stages - stage - 1)) / len(done)
+    whole = sum(sum(result.seconds.values()) for result in stages)
+    rest = sum(_after(result.seconds, after) for result in stages)
+    return (rest + whole * (run.preset.stages - stage - 1)) / len(stages)
 
 
 def first_guess(run: RunRef, training: float) -> float | None:

@@ -61,7 +61,7 @@ def results_with(run: RunRef, number: int) -> CurriculumResults:
     preset, earlier = run.preset, run.read(RESULTS).stages[:number] if number else ()
     evaluated = read_record(run.folder(BASE_POLICY), "start")
     # A person decides on a proposal after its stage was published.
-    decided = [one.model_copy(update={"decision": run.decision(one.stage)}) for one in earlier]
+    decided = [result.model_copy(update={"decision": run.decision(result.stage)}) for result in earlier]
     return CurriculumResults(
         curriculum=run.name,
         preset=preset.name,

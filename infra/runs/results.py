@@ -91,8 +91,8 @@ class Made(Frozen):
             seconds=sum(part.seconds for part in parts),
             tokens=sum(part.tokens for part in parts),
             cost=sum(costs) if costs else None,
-            code=tuple(sorted({one for part in parts for one in part.code})),
-            machines=tuple(sorted({one for part in parts for one in part.machines})),
+            code=tuple(sorted({version for part in parts for version in part.code})),
+            machines=tuple(sorted({machine for part in parts for machine in part.machines})),
         )
 
 
@@ -132,12 +132,11 @@ class StageResult(Frozen):
     @property
     def made(self) -> Made:
         """What its steps took."""
-        costs = [one.cost for one in (self.proposal,) if one.cost is not None]
         return Made(
             finished=self.finished,
             seconds=sum(self.seconds.values()),
             tokens=sum(self.tokens.values()),
-            cost=sum(costs) if costs else None,
+            cost=self.proposal.cost,
             code=(self.code,) if self.code else (),
             machines=(self.machine,) if self.machine else (),
         )
@@ -173,8 +172,8 @@ class CurriculumResults(Frozen):
         if number == BASE_POLICY:
             nothing = Difference(value=0, low=0, high=0)
             return FinalPolicy(BASE_POLICY, self.start, nothing, nothing)
-        found = next(stage for stage in self.stages if stage.stage == number)
-        return FinalPolicy(number, found.breakdown, found.valid_gain, found.optimal_gain)
+        final = next(stage for stage in self.stages if stage.stage == number)
+        return FinalPolicy(number, final.breakdown, final.valid_gain, final.optimal_gain)
 
 
 class FinalPolicy(NamedTuple):

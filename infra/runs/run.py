@@ -1,5 +1,6 @@
 """A run directory: what it holds, and how a preset claims it. A run is resumed by the same preset only."""
 
+import os
 import shlex
 from functools import lru_cache
 from pathlib import Path
@@ -12,7 +13,6 @@ from envgen.errors import RunDirectoryError
 from envgen.files import check_unused, digest, file_digest
 from envgen.frozen import Frozen
 from infra.config.preset import Preset, leaves
-from infra.config.settings import Settings
 from infra.config.written import overrides, preset_source
 from infra.runs.files import (
     CONFIG,
@@ -34,7 +34,7 @@ from policy.grpo.train_spec import CHECKPOINT, deciding_options
 T = TypeVar("T")
 FREE_FIELDS = {"stages", "description", "approval"}
 """Fields of the preset in which a resumed run may differ."""
-_ABSENT, _TOLD, _WIDTH = "not set", 12, 60
+_ABSENT, _MOST_CHANGES, _WIDTH = "not set", 12, 60
 
 
 class Run(Frozen):
@@ -110,12 +110,6 @@ class RunRef(Run):
         """Name of the curriculum."""
         return self.directory.name
 
-    @property
-    def argument(self) -> str:
-        """What a command is told to find it: the name, or the path of a run that lies elsewhere."""
-        here = self.directory.parent.resolve() == Settings().runs.resolve()
-        return self.name if here else str(self.directory.resolve())
-
     def policy(self, number: int) -> str:
         """The model that stage `number` made; the base policy for -1."""
         return resolve_model(self.preset.model) if number == BASE_POLICY else str(self.checkpoint(number))
@@ -150,26 +144,26 @@ def run_command(name: str, preset: Preset, stages: int) -> str:
 
 
 def new_curriculum(name: str, preset: Preset) -> Curriculum:
-    """The curriculum that a run of this name and preset is."""
-    return Curriculum(name=name, preset=preset, preset_digest=_digest(preset))
+    """Return the curriculum that a run of this name and preset is."""
+    return Curriculum(name=name, preset=preset, preset_digest=digest(_held(preset, FREE_FIELDS)))
 
 
 def open_run(directory: Path, preset: Preset) -> Curriculum:
     """Claim a new run directory, or check that an existing one was made by the same preset, as `checked_run`
     does."""
-    found, run = checked_run(directory, preset), Run(directory=directory)
-    held = run.read(CURRICULUM).preset if run.has(CURRICULUM) else None
-    stored = found
-    if held:
-        longest = {"approval": found.preset.approval, "stages": max(held.stages, preset.stages)}
-        stored = new_curriculum(directory.name, held.model_copy(update=longest))
-    if stored.preset != held:
-        run.write(CURRICULUM, stored)
-    return found
+    current, run = checked_run(directory, preset), Run(directory=directory)
+    if not run.has(CURRICULUM):
+        run.write(CURRICULUM, current)
+        return current
+    stored = run.read(CURRICULUM).preset
+    longest = {"approval": current.preset.approval, "stages": max(stored.stages, preset.stages)}
+    if (extended := stored.model_copy(update=longest)) != stored:
+        run.write(CURRICULUM, new_curriculum(directory.name, extended))
+    return current
 
 
 def checked_run(directory: Path, preset: Preset) -> Curriculum:
-    """The curriculum of a run directory with this call's number of stages; writes nothing.
+    """Return the curriculum of a run directory with this call's number of stages; writes nothing.
 
     The number of stages may be larger, so that a run can be extended; stages that are complete stay. Approval
     may be turned on and off; left out, it stays as it was. Options that decide memory and speed only
@@ -179,15 +173,15 @@ def checked_run(directory: Path, preset: Preset) -> Curriculum:
     if not run.has(CURRICULUM):
         check_unused(run.path(CURRICULUM), "curriculum")
         return new_curriculum(directory.name, preset)
-    found = run.read(CURRICULUM).preset
-    if details := changed_fields(found, preset, FREE_FIELDS):
+    stored = run.read(CURRICULUM).preset
+    if details := changed_fields(stored, preset, FREE_FIELDS):
         raise RunDirectoryError(
             f"{directory} was made by another preset ({details}). Ways out: give this run its own name with"
             " --name, go back to the settings of the run, or move the directory away"
         )
     complete = sum(1 for _ in directory.glob(f"stage-*/{MANIFEST.name}"))
-    known = {"approval": preset.approval or found.approval, "stages": max(preset.stages, complete)}
-    return new_curriculum(directory.name, preset.model_copy(update=known))
+    update = {"approval": preset.approval or stored.approval, "stages": max(preset.stages, complete)}
+    return new_curriculum(directory.name, preset.model_copy(update=update))
 
 
 def training_was_checked(directory: Path, preset: Preset) -> bool:
@@ -196,45 +190,38 @@ def training_was_checked(directory: Path, preset: Preset) -> bool:
     return run.has(CURRICULUM) and run.read(CURRICULUM).preset.check_spec() == preset.check_spec()
 
 
-def changed_fields(there: Preset, here: Preset, free: set[str]) -> str:
-    """The fields outside `free` in which two presets differ, dotted, with both values; empty if there are
-    none."""
-    old, new = (
-        leaves({field: value for field, value in _held(preset).items() if field not in free})
-        for preset in (there, here)
-    )
+def changed_fields(stored: Preset, wanted: Preset, free: set[str]) -> str:
+    """Return the fields outside `free` in which two presets differ, dotted, with both values; empty if there
+    are none."""
+    old, new = leaves(_held(stored, free)), leaves(_held(wanted, free))
     both = {name: (str(old.get(name, _ABSENT)), str(new.get(name, _ABSENT))) for name in sorted(old | new)}
-    changed = {name: values for name, values in both.items() if values[0] != values[1]}
-    told = [_told(name, *values) for name, values in changed.items()][:_TOLD]
-    return "; ".join([*told, f"and {len(changed) - _TOLD} more"] if len(changed) > _TOLD else told)
+    changes = [_change(name, *values) for name, values in both.items() if values[0] != values[1]]
+    more = [f"and {len(changes) - _MOST_CHANGES} more"] if len(changes) > _MOST_CHANGES else []
+    return "; ".join([*changes[:_MOST_CHANGES], *more])
 
 
-def _told(name: str, there: str, here: str) -> str:
-    """A field with both values, cut to where they differ."""
-    if name.endswith(".sha256"):
-        name = f"the content of a file, {name}"
-    pairs = enumerate(zip(there, here, strict=False))
-    same = next((index for index, (one, other) in pairs if one != other), min(len(there), len(here)))
-    start = max(0, same - _WIDTH // 3) if max(len(there), len(here)) > _WIDTH else 0
+def _change(name: str, stored: str, wanted: str) -> str:
+    """Return a field with both values, cut to where they differ."""
+    same = len(os.path.commonprefix([stored, wanted]))  # noqa: RUF071, characters are wanted
+    longest = max(len(stored), len(wanted))
+    start = max(0, same - _WIDTH // 3) if longest > _WIDTH else 0
+    end = start + _WIDTH
 
     def cut(text: str) -> str:
-        end = start + _WIDTH
         return f"{'...' if start else ''}{text[start:end]}{'...' if len(text) > end else ''}"
 
-    return f"{name}: {cut(there)} there, {cut(here)} here"
+    content = "the content of a file, " if name.endswith(".sha256") else ""
+    return f"{content}{name}: {cut(stored)} there, {cut(wanted)} here"
 
 
-def _digest(preset: Preset) -> str:
-    return digest({field: value for field, value in _held(preset).items() if field not in FREE_FIELDS})
-
-
-def _held(preset: Preset) -> dict[str, Any]:
-    """The preset as JSON, of engine and training only what decides answers and what is learned: a run may be
-    continued on another machine."""
+def _held(preset: Preset, free: set[str]) -> dict[str, Any]:
+    """Return the fields outside `free` as JSON, of engine and training only what decides answers and what is
+    learned: a run may be continued on another machine."""
     options = deciding_options(preset.trl, preset.training, process_count(preset.training))
-    return {
+    fields = {
         **preset.model_dump(mode="json"),
         "engine": preset.engine.decides,
         "trl": options.pop("trl"),
         "training": options,
     }
+    return {field: value for field, value in fields.items() if field not in free}

@@ -100,14 +100,12 @@ def read_record(directory: Path, step: str) -> StepRecord | None:
 def check_recorded(path: Path) -> None:
     """RunDirectoryError for a file, or a folder as that of a checkpoint, that is not as a step beside it
     recorded it; nothing happens if it is missing, or if no step knows it."""
-    for record in (path.parent / RECORDS).glob("*.json"):
-        found = read_record(path.parent, record.stem)
-        known = found.outputs.get(path.name) if found else None
-        if known and path.exists() and file_digest(path) != known:
-            raise RunDirectoryError(
-                f"{path}: is not what the step {record.stem} wrote (by SHA-256): damaged, or changed by hand;"
-                f" {REDO}"
-            )
+    for file in (path.parent / RECORDS).glob("*.json"):
+        record = read_record(path.parent, file.stem)
+        sha = record.outputs.get(path.name) if record else None
+        if sha and path.exists() and file_digest(path) != sha:
+            problem = f"is not what the step {file.stem} wrote (by SHA-256): damaged, or changed by hand"
+            raise RunDirectoryError(f"{path}: {problem}; {REDO}")
 
 
 def policy_identity(source: str) -> str:

@@ -85,7 +85,9 @@ class _Remote:
                 raise RemoteError(f"{name} is no file")
             (target / name).parent.mkdir(parents=True, exist_ok=True)
             self.fs.get_file(f"{base}/{name}", str(target / name))
-        present = {str(one) for name in names for one in (PurePosixPath(name), *PurePosixPath(name).parents)}
+        present = {
+            str(path) for name in names for path in (PurePosixPath(name), *PurePosixPath(name).parents)
+        }
         for name, digest in digests.items():
             if name not in present or file_digest(target / name) != digest:
                 raise RemoteError(f"{shown(name)} is missing or does not match its digest in {marker}")
