@@ -11,9 +11,8 @@ from infra.analysis.benchmark.sources import limited, read_source
 from infra.analysis.benchmark.spec import BenchmarkSpec, open_benchmark
 from infra.config.preset import load_preset
 from infra.config.versions import code_version
-from infra.runs.data import validation_instances
 from infra.runs.files import BREAKDOWN, PARTIAL_ROLLOUTS, ROLLOUTS
-from infra.runs.run import Run
+from infra.runs.run import Run, validation_instances
 from infra.runs.steps import policy_identity, run_step
 from policy.chat.answers import KeptAnswers
 from policy.chat.contract import ChatModel, Sampling

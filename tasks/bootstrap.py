@@ -12,7 +12,7 @@ from envgen.errors import ChildError, ConfigError, ModelError, shown
 from envgen.files import canonical_json, write_json
 from envgen.seeds import seed_integer
 from infra.config.preset import TUNING_SEED, load_preset
-from infra.runs.data import validation_instances
+from infra.runs.run import validation_instances
 from policy.child import run_child
 from policy.grpo.train_spec import TrainingSettings, last_checkpoint
 from policy.tiny.corpus import (

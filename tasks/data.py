@@ -8,9 +8,8 @@ from envgen.config import EnvConfig
 from envgen.environment import Source
 from envgen.sampling import sample
 from infra.config.preset import Preset
-from infra.runs.data import held_out, validation_instances
 from infra.runs.files import CONFIG, TRAIN_DATA, VALIDATION
-from infra.runs.run import RunRef
+from infra.runs.run import RunRef, validation_instances
 from infra.runs.steps import StepRecord, run_step
 from tasks.run import log, task_options
 
@@ -48,7 +47,7 @@ def generate(run: RunRef, stage: int, config: EnvConfig, validation: StepRecord)
             config,
             preset.instances,
             Source(seed, stage),
-            held_out(run),
+            run.held_out(),
             lambda line: log.info("stage %d: %s", stage, line),
         )
         # Not before: with its config a stage has begun, and what was decided on it stands.

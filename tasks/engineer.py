@@ -7,7 +7,6 @@ from engineer.proposal import Proposal
 from engineer.propose import design, fitted, kept
 from envgen.config import EnvConfig
 from infra.runs.context import design_context, training_facts
-from infra.runs.data import possible
 from infra.runs.files import ENGINEER_STATE, GATE, PROPOSAL
 from infra.runs.run import RunRef
 from infra.runs.steps import StepRecord, run_step
@@ -51,7 +50,7 @@ def _proposal(run: RunRef, stage: int, context: DesignContext) -> Proposal:
     spec, gate = preset.effective_engineer(), run.read(GATE, stage)
 
     def fit(config: EnvConfig) -> tuple[EnvConfig, list[str]]:
-        return possible(run, stage + 1, config)
+        return run.possible(stage + 1, config)
 
     if gate.action != "go-on":
         config = run.config_of(gate.against)

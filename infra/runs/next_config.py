@@ -12,7 +12,6 @@ from filelock import FileLock
 from engineer.answer import AnswerError, check_ranges, project
 from envgen.config import EnvConfig
 from envgen.errors import ConfigError, RunDirectoryError
-from infra.runs.data import possible
 from infra.runs.files import CONFIG, DECISION, GATE, PROPOSAL
 from infra.runs.results import Decision, Verdict
 from infra.runs.run import Run, RunRef
@@ -89,12 +88,12 @@ def decided(
             raise ConfigError(
                 f"the edited config: {error}; give at least one {run.preset.space.noun} a share"
             ) from None
-        config, notes = possible(run, stage + 1, projected)
+        config, notes = run.possible(stage + 1, projected)
         changes = [*changes, *notes]
         for change in changes:
             log.info("stage %d: the edited config: %s", stage, change)
     elif verdict == "reject":
-        config, changes = possible(run, stage + 1, previous_config(run, stage))
+        config, changes = run.possible(stage + 1, previous_config(run, stage))
     return Decision(
         stage=stage,
         decision=verdict,

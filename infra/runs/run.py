@@ -9,9 +9,11 @@ from typing import Any, TypeVar
 from engineer.engineers.registry import find_engineer
 from engineer.gate import BASE_POLICY
 from envgen.config import EnvConfig
+from envgen.environment import Source
 from envgen.errors import RunDirectoryError
 from envgen.files import check_unused, digest, file_digest
 from envgen.frozen import Frozen
+from envgen.sampling import attainable, sample
 from infra.config.preset import Preset, leaves
 from infra.config.written import overrides, preset_source
 from infra.runs.files import (
@@ -21,6 +23,7 @@ from infra.runs.files import (
     GATE,
     MANIFEST,
     PROPOSAL,
+    VALIDATION,
     Curriculum,
     File,
     file_state,
@@ -125,6 +128,25 @@ class RunRef(Run):
         """The digest of that model's files; a hub id stands for itself."""
         record = None if number == BASE_POLICY else read_record(self.folder(number), "train")
         return record.outputs[CHECKPOINT] if record else policy_identity(self.policy(number))
+
+    def held_out(self) -> frozenset[str]:
+        """Return the ids that training must not see: validation set, and what the environment reserves."""
+        return self.preset.task.reserved().union(instance.id for instance in self.read(VALIDATION))
+
+    def possible(self, stage: int, config: EnvConfig) -> tuple[EnvConfig, list[str]]:
+        """Return the nearest config that the instances of a stage can be drawn from, and the changes."""
+        source = Source(self.preset.stage_seed(stage), stage)
+        return attainable(self.preset.task, config, self.preset.instances, source, self.held_out())
+
+
+def validation_instances(preset: Preset) -> list[Any]:
+    """Draw the validation set of a preset, without instances that the environment reserves."""
+    instances: list[Any] = []
+    for purpose, config, count in preset.validation.parts(preset.space):
+        excluded = preset.task.reserved().union(instance.id for instance in instances)
+        source = Source(preset.validation.seed, purpose=purpose)
+        instances += sample(preset.task, config, count, source, excluded)[0]
+    return instances
 
 
 def default_name(preset: Preset) -> str:

@@ -72,11 +72,9 @@ class _Remote:
         """Download a part and check its digests; RemoteError names the file that is missing or damaged."""
         base = f"{self.root}/{part}".rstrip("/")
         digests = _parsed(self.read(f"{part}/{marker}".lstrip("/")), marker).digests
-        names = (
-            [path.removeprefix(f"{base}/") for path in self.fs.find(base)]
-            if part
-            else [VALIDATION.name, marker]
-        )
+        names = [VALIDATION.name, marker]
+        if part:
+            names = [path.removeprefix(f"{base}/") for path in self.fs.find(base)]
         for name in names:
             path = PurePosixPath(name)
             if path.is_absolute() or ".." in path.parts or str(path) != name or not name.isprintable():

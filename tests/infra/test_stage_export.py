@@ -17,9 +17,8 @@ from envgen.sampling import sample
 from flows.cli import app
 from infra.config.preset import Preset, load_preset
 from infra.export.write import export
-from infra.runs.data import validation_instances
 from infra.runs.files import CONFIG, CURRICULUM, TRAIN_DATA, VALIDATION
-from infra.runs.run import Run, new_curriculum
+from infra.runs.run import Run, new_curriculum, validation_instances
 
 
 def made_run(folder: Path, preset: Preset) -> Run:

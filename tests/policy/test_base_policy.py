@@ -15,7 +15,7 @@ from envgen.mapf.prompts import PromptStyle
 from envgen.seeds import generator
 from envgen.space import Space
 from infra.config.preset import TINY_DESIGN_TOKENS, load_preset
-from infra.runs.data import validation_instances
+from infra.runs.run import validation_instances
 from policy.chat.contract import Sampling, ask
 from policy.chat.transformers_model import TransformersModel
 from policy.checkpoints import SHIPPED

@@ -5,7 +5,7 @@ import pytest
 from envgen.mapf.benchmark import suite_identities
 from infra.config.preset import TUNING_SEED, load_preset
 from infra.config.recipe import load_recipe
-from infra.runs.data import validation_instances
+from infra.runs.run import validation_instances
 from tasks.bootstrap import held_out
 
 
