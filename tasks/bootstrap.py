@@ -21,7 +21,6 @@ from policy.tiny.corpus import (
     Example,
     design_chunks,
     evaluation_instances,
-    write_examples,
 )
 from policy.tiny.spec import DESIGNS, HELD_OUT, BootstrapRecipe, BootstrapSpec, Lesson
 from tasks.learn import one_gpu
@@ -45,7 +44,7 @@ def bootstrap_policy(output: Path, recipe: BootstrapRecipe) -> None:
     write_json(work / HELD_OUT, sorted(unseen))
     if not (work / DESIGNS).is_file():
         log.info("drawing the design questions")
-        write_examples(work / DESIGNS, _designs(recipe))
+        write_json(work / DESIGNS, _designs(recipe))
     log.info("%d steps; %d instances are never taught", recipe.steps, len(unseen))
     problems: list[str] = []
     spec = BootstrapSpec(recipe=recipe, work=work, output=output)

@@ -6,6 +6,7 @@ on from the last one after a crash. What is wrong with a model it tells
 as a progress line `{"problem": ...}`, and ends with exit code 1.
 """
 
+import functools
 import json
 import sys
 from pathlib import Path
@@ -15,7 +16,6 @@ import torch
 from datasets import IterableDataset
 from peft import LoraConfig
 from trl import SFTConfig, SFTTrainer
-from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 
 from envgen.errors import ModelError
 from envgen.files import move_directory, write_json
@@ -32,27 +32,11 @@ from policy.tiny.corpus import (
     batches,
     evaluation_instances,
     lesson_examples,
-    read_examples,
 )
 from policy.tiny.encoding import encoded, end_of_answer
 from policy.tiny.new_model import USUAL, build_tokenizer, new_model
 from policy.tiny.optimizer import MuonAdamW, parameters
 from policy.tiny.spec import DESIGNS, HELD_OUT, RATES, BootstrapRecipe, BootstrapSpec, Rates, Taught
-
-
-class BatchCollator(DataCollatorForLanguageModeling):
-    """Takes a batch that was put together when it was drawn."""
-
-    def torch_call(self, examples: list[dict[str, Any]]) -> dict[str, Any]:
-        """Padded on the right, so that causal attention needs no mask.
-
-        What is behind a text is never looked at, and has no loss.
-        """
-        [batch] = examples
-        pairs = zip(batch["input_ids"], batch["labels"], strict=True)
-        padded = super().torch_call([{"input_ids": ids, "labels": labels} for ids, labels in pairs])
-        places = torch.arange(padded["input_ids"].shape[1]).expand_as(padded["input_ids"])
-        return {"input_ids": padded["input_ids"], "labels": padded["labels"], "position_ids": places}
 
 
 def bootstrap(spec: BootstrapSpec) -> None:
@@ -63,7 +47,7 @@ def bootstrap(spec: BootstrapSpec) -> None:
     recipe = spec.recipe
     held_out = frozenset(json.loads((spec.work / HELD_OUT).read_text()))
     torch.manual_seed(recipe.seed)
-    designs = read_examples(spec.work / DESIGNS)
+    designs = [(question, text) for question, text in json.loads((spec.work / DESIGNS).read_text())]
     if recipe.model is not None:
         model, tokenizer = load(recipe.model, recipe.dtype)
     else:
@@ -74,8 +58,6 @@ def bootstrap(spec: BootstrapSpec) -> None:
     resume = last_checkpoint(spec.work)
     first = int(resume.name.rpartition("-")[2]) if resume else 0
     end = end_of_answer(tokenizer, model.generation_config.eos_token_id)
-    pad = tokenizer.pad_token_id
-    assert isinstance(pad, int)
     size = f"{model.num_parameters() / 1e6:.2f} M parameters, {len(tokenizer)} tokens"
     print(f"{size}, from step {first}", flush=True)
     before = _rates(recipe, recipe.model) if recipe.model else {}
@@ -84,9 +66,9 @@ def bootstrap(spec: BootstrapSpec) -> None:
             model=model,
             args=_arguments(recipe, spec.work),
             train_dataset=IterableDataset.from_generator(
-                lambda: encoded(batches(recipe, held_out, designs, first), tokenizer, end)
+                lambda: ({"pairs": batch} for batch in batches(recipe, held_out, designs, first))
             ),
-            data_collator=BatchCollator(pad_token_id=pad),
+            data_collator=functools.partial(encoded, tokenizer=tokenizer, end=end),
             processing_class=tokenizer,
             callbacks=[ProgressLines()],
             optimizer_cls_and_kwargs=_optimizer(recipe, model),

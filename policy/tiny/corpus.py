@@ -8,12 +8,8 @@ import random
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import cycle, islice
-from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
-from envgen.dataset import read_table, write_table
 from envgen.environment import Environment, Source
 from envgen.errors import ShortageError
 from envgen.seeds import seed_integer
@@ -26,9 +22,6 @@ READ_BY_TOKENIZER = 4_096
 """Design questions whose words the tokenizer learns."""
 Example = tuple[str, str]
 """A question and its answer."""
-_EXAMPLES = pa.schema(
-    [pa.field("prompt", pa.string(), nullable=False), pa.field("completion", pa.string(), nullable=False)]
-)
 
 
 def batches(
@@ -111,14 +104,3 @@ def evaluation_instances(lesson: Lesson, count: int) -> list[Any]:
 def design_chunks(recipe: BootstrapRecipe) -> int:
     """Chunks of DESIGN_BATCHES batches of design questions that a bootstrap takes."""
     return -(-designs_before(recipe, recipe.steps) // DESIGN_BATCHES)
-
-
-def write_examples(path: Path, examples: list[Example]) -> None:
-    """Write examples as Parquet."""
-    rows = [{"prompt": question, "completion": text} for question, text in examples]
-    write_table(path, pa.Table.from_pylist(rows, schema=_EXAMPLES))
-
-
-def read_examples(path: Path) -> list[Example]:
-    """Examples of a file; DataError if it is missing or of another schema."""
-    return [(row["prompt"], row["completion"]) for row in read_table(path, _EXAMPLES).to_pylist()]

@@ -1,26 +1,34 @@
 """Questions and answers as the tokens that a chat model reads and writes."""
 
-from collections.abc import Iterator
 from typing import Any
+
+import torch
+from torch.nn.utils.rnn import pad_sequence
 
 from envgen.errors import ModelError
 from policy.chat.transformers_model import chat_tokens, end_tokens
-from policy.tiny.corpus import Example
 
 NO_LABEL = -100
 _ANSWER = "some answer"
 
 
-def encoded(drawn: Iterator[list[Example]], tokenizer: Any, end: int) -> Iterator[dict[str, Any]]:
-    """Batches as token ids, with a loss on the answers and the token `end` after them alone."""
-    for batch in drawn:
-        questions = chat_tokens(tokenizer, [question for question, _ in batch])
-        answers: Any = tokenizer([text for _, text in batch], add_special_tokens=False)["input_ids"]
-        pairs = [(question, [*answer, end]) for question, answer in zip(questions, answers, strict=True)]
-        yield {
-            "input_ids": [question + answer for question, answer in pairs],
-            "labels": [[NO_LABEL] * len(question) + answer for question, answer in pairs],
-        }
+def encoded(examples: list[dict[str, Any]], tokenizer: Any, end: int) -> dict[str, torch.Tensor]:
+    """Return the pairs of one batch as token ids, with a loss on the answers and the token `end` after them.
+
+    They are padded on the right, so that causal attention needs no mask.
+    """
+    [batch] = examples
+    questions = chat_tokens(tokenizer, [question for question, _ in batch["pairs"]])
+    answers = tokenizer([text for _, text in batch["pairs"]], add_special_tokens=False)["input_ids"]
+    pairs = [(question, [*answer, end]) for question, answer in zip(questions, answers, strict=True)]
+    ids = _padded([question + answer for question, answer in pairs], tokenizer.pad_token_id)
+    labels = _padded([[NO_LABEL] * len(question) + answer for question, answer in pairs], NO_LABEL)
+    places = torch.arange(ids.shape[1]).expand_as(ids)
+    return {"input_ids": ids, "labels": labels, "position_ids": places}
+
+
+def _padded(rows: list[list[int]], value: int) -> torch.Tensor:
+    return pad_sequence([torch.tensor(row) for row in rows], batch_first=True, padding_value=value)
 
 
 def end_of_answer(tokenizer: Any, configured: int | list[int] | None) -> int:

@@ -18,7 +18,7 @@ RECIPE = Path(__file__).parent / "recipe.yaml"
 """The recipe of the shipped base policy."""
 CHAT = Path(__file__).parent / "chat.yaml"
 """What a recipe with a `model` leaves out."""
-HELD_OUT, DESIGNS = "held-out.json", "designs.parquet"
+HELD_OUT, DESIGNS = "held-out.json", "designs.json"
 """Ids of the instances that are never taught, a list, and design questions with the answers to learn."""
 
 

@@ -18,8 +18,6 @@ from policy.tiny.corpus import (
     designs_before,
     evaluation_instances,
     lesson_examples,
-    read_examples,
-    write_examples,
 )
 from policy.tiny.encoding import NO_LABEL, encoded, end_of_answer
 from policy.tiny.optimizer import MuonAdamW, parameters
@@ -107,25 +105,22 @@ def test_any_family_is_taught_and_evaluated_on_every_stratum():
     assert [one.stratum for one in evaluation_instances(recipe().lessons[0], 6)] == ["3"] * 6 + ["4"] * 6
 
 
-def test_examples_are_read_as_they_were_written(tmp_path: Path):
-    write_examples(tmp_path / "designs.parquet", DESIGNS)
-    assert read_examples(tmp_path / "designs.parquet") == DESIGNS
-
-
 @pytest.fixture(scope="module")
 def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return load_tokenizer(str(write_chat_model(tmp_path_factory.mktemp("llama"))))
 
 
 def test_only_the_answer_and_its_end_have_a_loss_after_the_question_as_it_is_asked(tokenizer: Any):
-    [batch] = encoded(iter([[("What is 9 + 2?", "11"), ("2 + 3?", "5")]]), tokenizer, TURN)
-    for ids, labels, question, answer in zip(
-        batch["input_ids"], batch["labels"], ("What is 9 + 2?", "2 + 3?"), ("11", "5"), strict=True
-    ):
+    pairs = [("What is 9 + 2?", "11"), ("2 + 3?", "5")]
+    batch = encoded([{"pairs": pairs}], tokenizer, TURN)
+    rows = zip(batch["input_ids"].tolist(), batch["labels"].tolist(), pairs, strict=True)
+    for ids, labels, (question, answer) in rows:
         learned = [label for label in labels if label != NO_LABEL]
+        length = max(place for place, label in enumerate(labels) if label != NO_LABEL) + 1
         assert tokenizer.decode(learned) == f"{answer}<|im_end|>"
         asked = f"<|im_start|>user\n{question}<|im_end|>\n<|im_start|>assistant\n"
-        assert tokenizer.decode(ids) == f"{asked}{answer}<|im_end|>"
+        assert tokenizer.decode(ids[:length]) == f"{asked}{answer}<|im_end|>"
+        assert set(ids[length:]) <= {tokenizer.pad_token_id}
 
 
 def test_an_answer_ends_as_the_chat_template_ends_it(tokenizer: Any, tmp_path: Path):
