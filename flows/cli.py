@@ -2,6 +2,7 @@
 quick."""
 
 import errno
+import gc
 import sys
 from typing import Annotated
 
@@ -96,6 +97,7 @@ def options(
 
 def main() -> None:
     """Entry point: errors of the user become one message and exit code 2, failures exit code 1."""
+    gc.set_threshold(100_000, 20, 20)  # see policy.grpo.training
     run_stoppable(_run)
 
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -16,6 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import psutil
 from pydantic import BaseModel
 
 from envgen.errors import ChildError, ModelError
@@ -28,6 +30,8 @@ YIELDING = {"OMP_WAIT_POLICY": "PASSIVE"}
 two cores beside a busy process a training step took 1.8 times as long instead of 2.8 times, generation 1.2
 times instead of 3.7 times; alone it costs a tenth of generation."""
 TAIL_LINES = 15
+_KILL_SECONDS = 5
+"""Longest wait for a killed process group to be gone."""
 VLLM_PYTHON = "ENVWRIGHT_VLLM_PYTHON"
 _VLLM_PYTHON = Path(".venv-vllm") / "bin" / "python"
 """The interpreter that `make vllm` installs, in the working directory or beside the project."""
@@ -173,13 +177,28 @@ def run_child(
 
 
 def stop_child(child: subprocess.Popen, patience: float = 10) -> None:
-    """End a child, by force after `patience` seconds, and its process group, also if the child has ended."""
+    """End a child, by force after `patience` seconds, and its process group, also if the child has ended.
+
+    When it returns, the group has given its memory back; only a process stuck in the kernel outlasts that.
+    """
     if child.poll() is None:
         _signal(child, signal.SIGTERM)
         with suppress(subprocess.TimeoutExpired):
             child.wait(patience)
     _signal(child, signal.SIGKILL)
     child.wait()
+    deadline = time.monotonic() + _KILL_SECONDS
+    while any(_runs_in(child.pid, process) for process in psutil.process_iter(["status"])):
+        if time.monotonic() > deadline:
+            break
+        time.sleep(0.02)
+
+
+def _runs_in(group: int, process: psutil.Process) -> bool:
+    """Whether a process belongs to a process group and still runs."""
+    with suppress(ProcessLookupError):
+        return os.getpgid(process.pid) == group and process.info["status"] != psutil.STATUS_ZOMBIE
+    return False
 
 
 def _signal(child: subprocess.Popen, number: signal.Signals) -> None:

@@ -53,7 +53,7 @@ def pack(input_ids: torch.Tensor, attention_mask: torch.Tensor, answer_length: i
     """
     prompt_length = input_ids.shape[1] - answer_length
     group, first = distinct(input_ids[:, :prompt_length])
-    prompts, known = input_ids[first, :prompt_length], attention_mask[first, :prompt_length].bool()
+    prompts, mask = input_ids[first, :prompt_length], attention_mask[first, :prompt_length].bool()
     answered = attention_mask[:, prompt_length:].bool()
     lengths, groups = answered.sum(1), len(first)
     starts = prompt_length - 1 + _lengths_before(lengths, group)
@@ -70,10 +70,10 @@ def pack(input_ids: torch.Tensor, attention_mask: torch.Tensor, answer_length: i
 
     # 0 is the prompt, which all attend to; -1 is padding.
     numbers = torch.arange(1, len(group) + 1, device=group.device)[:, None]
-    part = sequences(-1, known[:, :-1].long() - 1, numbers.expand_as(answered))
+    part = sequences(-1, mask[:, :-1].long() - 1, numbers.expand_as(answered))
     seen = (part[:, :, None] == part[:, None, :]) | (part[:, None, :] == 0)
     earlier = torch.ones(length, length, dtype=torch.bool, device=input_ids.device).tril()
-    positions, last = (known.long().cumsum(1) - 1).clamp(min=0), known.sum(1) - 1
+    positions, last = (mask.long().cumsum(1) - 1).clamp(min=0), mask.sum(1) - 1
     return Packed(
         input_ids=sequences(0, prompts[:, :-1], input_ids[:, prompt_length - 1 : -1]),
         attention_mask=(seen & earlier)[:, None],
@@ -115,13 +115,13 @@ def generate_shared(
     if getattr(options.get("generation_config"), "cache_implementation", None):
         return generate(model, input_ids=input_ids, attention_mask=attention_mask, **options)
     group, first = distinct(input_ids)
-    cache, known = DynamicCache(config=model.config), attention_mask[first, :-1]
+    cache, mask = DynamicCache(config=model.config), attention_mask[first, :-1]
     if input_ids.shape[1] > 1:
         with torch.no_grad():
             model(
                 input_ids=input_ids[first, :-1],
-                attention_mask=known,
-                position_ids=(known.cumsum(1) - 1).clamp(min=0),
+                attention_mask=mask,
+                position_ids=(mask.cumsum(1) - 1).clamp(min=0),
                 cache=cache,
                 use_cache=True,
                 logits_to_keep=1,

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import t as student
+from scipy.special import stdtr, stdtrit  # scipy.stats takes two seconds to import
 
 from envgen.breakdown import Difference, Rate, wilson
 
@@ -52,7 +52,7 @@ class Crossed(NamedTuple):
     @property
     def reach(self) -> float:
         """Half the width of the 95 % interval."""
-        return float(student.ppf(1 - ALPHA / 2, self.freedom)) * self.error
+        return float(stdtrit(self.freedom, 1 - ALPHA / 2)) * self.error
 
 
 def effect(change: np.ndarray) -> Effect:
@@ -66,7 +66,7 @@ def effect(change: np.ndarray) -> Effect:
         error=error,
         freedom=freedom,
         seeds=len(change),
-        p=float(2 * student.sf(abs(mean) / error, freedom)) if error else float(mean == 0),
+        p=float(2 * stdtr(freedom, -abs(mean) / error)) if error else float(mean == 0),
     )
 
 

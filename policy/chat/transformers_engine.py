@@ -3,6 +3,7 @@
 The child is this module: `python -m policy.chat.transformers_engine PIPE SOURCE DTYPE BATCH_SIZE`.
 """
 
+import gc
 import os
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from policy.child import start_child, stop_child
 
 NEW, DONE, REFUSED, FAILED = "new", "done", "refused", "failed"
 """Kinds of a reply: new completions by their index in the request, the end of the request, the text of a
-ModelError, and that of another error, which ends the child."""
+ModelError, and the text of any other error, which ends the child."""
 
 
 class TransformersEngine(Engine):
@@ -74,8 +75,10 @@ class TransformersEngine(Engine):
 
 def main(pipe: Connection, source: str, dtype: str, batch_size: int) -> None:
     """Answer one request after the other until the pipe closes; an error that is no ModelError ends it."""
+    gc.disable()  # see policy.grpo.training
     from policy.chat.transformers_model import TransformersModel
 
+    gc.enable()
     model: TransformersModel | None = None
     while True:
         try:

@@ -6,6 +6,7 @@ and prints a `TrainingPlan`, or `{"refused": ...}` with the field and the reason
 
 import dataclasses
 import difflib
+import gc
 import json
 import re
 import subprocess
@@ -104,15 +105,16 @@ def grpo_arguments(options: dict[str, Any], processes: int | None = None) -> Any
 
 def check(spec: CheckSpec) -> TrainingPlan:
     """Build the configs and return the sizes; ConfigError names the refused field. Runs in the child."""
-    from peft import LoraConfig
     from trl import GRPOConfig
 
     if spec.lora is not None:
+        from peft import LoraConfig
+
         _check_fields(spec.lora_field, LoraConfig, spec.lora)
         _built(spec.lora_field, spec.lora, lambda: LoraConfig(task_type="CAUSAL_LM", **(spec.lora or {})))
     _check_fields("trl", GRPOConfig, spec.trl)
-    given = {"output_dir": "unused", "report_to": [], **spec.trl}
-    config = _built("trl", spec.trl, lambda: grpo_arguments(given, spec.processes))
+    options = {"output_dir": "unused", "report_to": [], **spec.trl}
+    config = _built("trl", spec.trl, lambda: grpo_arguments(options, spec.processes))
     prompts = config.generation_batch_size // config.num_generations
     steps = None
     if spec.instances is not None:
@@ -166,6 +168,7 @@ def _built(field: str, options: dict[str, Any], build: Any) -> Any:
 
 def main() -> None:
     """Entry point of the child."""
+    gc.disable()  # see policy.grpo.training
     try:
         print(check(CheckSpec.model_validate_json(sys.argv[1])).model_dump_json())
     except ConfigError as error:

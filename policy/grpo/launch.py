@@ -60,7 +60,7 @@ def launch_config(name: str) -> Path:
 def launcher(settings: TrainingSettings, options: dict[str, Any]) -> tuple[str, ...]:
     """Module and options that start the training processes; empty for one process that needs no launcher.
 
-    The precision is that of the options of `trl.GRPOConfig`, not of the config: one says what is computed,
+    The precision follows the options of `trl.GRPOConfig`, not the config: one says what is computed,
     the other where.
     """
     if settings.launch is None:
@@ -125,7 +125,7 @@ def check_packages(trl: dict[str, Any], training: TrainingSettings) -> None:
 
 
 def check_devices(trl: dict[str, Any], training: TrainingSettings) -> None:
-    """ConfigError if training is set up for more GPUs than this machine has, which is told on Linux alone."""
+    """ConfigError if training is set up for more GPUs than this machine has, which is known on Linux only."""
     if sys.platform != "linux":
         return
     needed, there = dict[str, int](), len(visible_devices())

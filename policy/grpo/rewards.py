@@ -38,8 +38,8 @@ class RewardWeights(Frozen, use_attribute_docstrings=True):
         """ValueError for a term that the family does not have."""
         for name in self.__pydantic_extra__:
             if name not in family.space.terms:
-                known = ", ".join((*LOGGED_TERMS, *family.space.terms))
-                raise ValueError(f"rewards.{name}: {family.name} has no such term; known are {known}")
+                names = ", ".join((*LOGGED_TERMS, *family.space.terms))
+                raise ValueError(f"rewards.{name}: {family.name} has no such term; known are {names}")
 
     @property
     def weights(self) -> dict[str, float]:

@@ -1,5 +1,6 @@
 """The columns of `train_log.parquet`, and what is read from it. Imports without torch."""
 
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,7 @@ def stratum_means(log: dict[str, list[Any]], column: str) -> dict[str, float]:
 def stratum_totals(log: dict[str, list[Any]], column: str) -> dict[str, tuple[float, float]]:
     """Stratum -> (answers of a stage, sum of a column of `stratum_means` over them)."""
     totals: dict[str, tuple[float, float]] = {}
-    for entry in (one for step in log["strata"] for one in step):
+    for entry in chain.from_iterable(log["strata"]):
         answers, total = totals.get(entry["stratum"], (0.0, 0.0))
         totals[entry["stratum"]] = answers + entry["answers"], total + entry[column] * entry["answers"]
     return totals

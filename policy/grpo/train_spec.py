@@ -1,4 +1,4 @@
-"""What the training child is told, and which of TRL's options a preset may set. Imports without torch."""
+"""Spec of the training child, and which of TRL's options a preset may set. Imports without torch."""
 
 import json
 from pathlib import Path
@@ -78,7 +78,7 @@ class TrainingSettings(Frozen, use_attribute_docstrings=True):
     """Training processes, one a GPU; needs `launch`, whose own number is used if this is left out."""
     report_to: tuple[Literal["tensorboard", "wandb"], ...] = ()
     """Where TRL also sends the figures of every step: TensorBoard's go to `logs/tensorboard` of the stage,
-    those of Weights & Biases to the project `WANDB_PROJECT`, or envwright."""
+    Weights & Biases' to the project `WANDB_PROJECT`, or envwright."""
 
 
 class TrainSpec(Frozen):
@@ -140,12 +140,12 @@ def deciding_options(options: dict[str, Any], settings: TrainingSettings, proces
     per_device = _count(options, "per_device_train_batch_size", 8)
     accumulation = _count(options, "gradient_accumulation_steps", 1)
     together = per_device * processes * _count(options, "steps_per_generation", accumulation)
-    kept = {name: value for name, value in options.items() if name not in SPLITTING}
+    deciding = {name: value for name, value in options.items() if name not in SPLITTING}
     if options.get("loss_type") == "bnpo":
         # Its loss is divided by the tokens of a pass, not of a step.
-        kept["per_device_train_batch_size"] = per_device
+        deciding["per_device_train_batch_size"] = per_device
     return {
-        "trl": kept,
+        "trl": deciding,
         "answers_a_step": per_device * accumulation * processes,
         "answers_together": _count(options, "generation_batch_size", together),
         "dtype": settings.dtype,

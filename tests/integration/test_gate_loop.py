@@ -1,12 +1,10 @@
 """The gate in a real run: training that wrecks the policy is undone, and the run ends with what it had."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from support.envwright_command import envwright
 
 MICRO = ["run", "micro", "--engineer", "random"]
 WRECKING = [
@@ -19,8 +17,9 @@ WRECKING = [
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_a_run_that_wrecks_its_policy_ends_with_the_base_policy(tmp_path: Path):
-    said = envwright(tmp_path, *MICRO, "--set", "engineer.gate=rollback", *WRECKING, "--name", "undone")
+def test_a_run_that_wrecks_its_policy_ends_with_the_base_policy(tmp_path: Path, server: str):
+    options = [*MICRO, *WRECKING, "--set", "engineer.gate=rollback", "--name", "undone"]
+    said = envwright(tmp_path, *options, PREFECT_API_URL=server).stdout
     assert "a drop; the next stage starts from the base policy with the config of stage 0" in said
     assert "the run ends with the base policy" in said
     run = tmp_path / "runs" / "undone"
@@ -37,8 +36,8 @@ def test_a_run_that_wrecks_its_policy_ends_with_the_base_policy(tmp_path: Path):
 @pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.timeout(900)
-def test_without_the_gate_the_same_run_ends_wrecked(tmp_path: Path):
-    off = envwright(tmp_path, *MICRO, *WRECKING, "--name", "wrecked")
+def test_without_the_gate_the_same_run_ends_wrecked(tmp_path: Path, server: str):
+    off = envwright(tmp_path, *MICRO, *WRECKING, "--name", "wrecked", PREFECT_API_URL=server).stdout
     assert "a drop; the gate is off" in off
     results = json.loads((tmp_path / "runs" / "wrecked" / "results.json").read_text())
     wrecked = results["stages"]
@@ -46,24 +45,3 @@ def test_without_the_gate_the_same_run_ends_wrecked(tmp_path: Path):
     assert [stage["gate"]["action"] for stage in wrecked] == ["go-on"] * 2
     assert all("50% of the default config was mixed in" in stage["proposal"]["changes"] for stage in wrecked)
     assert wrecked[1]["breakdown"]["strata"]["3"]["valid"] < results["start"]["strata"]["3"]["valid"]
-
-
-def envwright(folder: Path, *arguments: str) -> str:
-    # MLflow puts the store that another test opened into the environment.
-    ours = {name: value for name, value in os.environ.items() if name != "MLFLOW_TRACKING_URI"}
-    environment = {
-        **ours,
-        "ENVWRIGHT_RUNS": str(folder / "runs"),
-        "PREFECT_HOME": str(folder / "prefect"),
-        "OMP_NUM_THREADS": "1",
-        "COLUMNS": "160",
-    }
-    done = subprocess.run(
-        [sys.executable, "-m", "flows.cli", *arguments],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout

@@ -92,11 +92,14 @@ def test_a_configured_server_sees_the_curriculum_its_stages_and_the_log(finished
 
 
 @pytest.mark.slow
-def test_a_finished_run_is_not_run_again_and_another_preset_is_refused(finished: FinishedRun, tmp_path):
+def test_a_finished_run_is_not_run_again_and_another_preset_is_refused(
+    finished: FinishedRun, server: str, tmp_path: Path
+):
     run = finished.copy_to(tmp_path)
     before = {path: path.stat().st_mtime_ns for path in run.glob("stage-*/*") if path.is_file()}
     store = json.loads((run / "mlflow.json").read_text())["store"]
-    said = envwright(tmp_path, "run", "micro", "--json", MLFLOW_TRACKING_URI=store)
+    there = {"MLFLOW_TRACKING_URI": store, "PREFECT_API_URL": server}
+    said = envwright(tmp_path, "run", "micro", "--json", **there)
     assert json.loads(said.stdout) == json.loads((finished.directory / "results.json").read_text())
     assert {path: path.stat().st_mtime_ns for path in run.glob("stage-*/*") if path.is_file()} == before
     other = envwright(tmp_path, "run", "micro", "--name", NAME, "--set", "instances=24", code=2)

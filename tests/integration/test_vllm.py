@@ -3,12 +3,11 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from support.envwright_command import envwright
 from support.prefect_servers import processes_with, vllm_or_skip
 
 from engineer.answer import answer_schema, parse_answer
@@ -37,19 +36,13 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_a_run_is_evaluated_and_designed_by_a_server_for_each_policy(tmp_path: Path, cache: str):
-    environment = {
-        **os.environ,
-        "ENVWRIGHT_VLLM_PYTHON": str(vllm_or_skip()),
-        "ENVWRIGHT_RUNS": str(tmp_path),
-        "VLLM_CACHE_ROOT": cache,
-    }
-    command = [sys.executable, "-m", "flows.cli", "run", "micro", "--stages", "1", "--name", "run"]
-    command += ["--set", "engine.backend=vllm", "--set", "engine.dtype=float32"]
-    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=840)
-    assert done.returncode == 0, done.stdout + done.stderr
+def test_a_run_is_evaluated_and_designed_by_a_server_for_each_policy(tmp_path: Path, server: str, cache: str):
+    there = {"ENVWRIGHT_VLLM_PYTHON": str(vllm_or_skip()), "VLLM_CACHE_ROOT": cache}
+    engine = ["--set", "engine.backend=vllm", "--set", "engine.dtype=float32"]
+    command = ["run", "micro", "--name", "run", "--stages", "1", *engine]
+    envwright(tmp_path, *command, timeout=840, PREFECT_API_URL=server, **there)
     assert not processes_with(VLLM_CACHE_ROOT=cache), "no server is left"
-    run = tmp_path / "run"
+    run = tmp_path / "runs" / "run"
     proposal = json.loads((run / "stage-00" / "proposal.json").read_text())
     assert [(attempt["error"], attempt["finish_reason"]) for attempt in proposal["attempts"]] == [
         (None, "stop")

@@ -224,7 +224,7 @@ def test_an_error_of_the_listener_ends_the_child_and_all_that_it_started(folder:
         run(folder, "sleeps", progress, pid_file=folder / "pids")
     child, grandchild = map(int, (folder / "pids").read_text().split()[:2])
     assert not running(child)
-    wait_until(lambda: not running(grandchild))
+    assert not running(grandchild)
 
 
 @pytest.mark.timeout(60)
@@ -233,7 +233,7 @@ def test_workers_that_outlive_a_killed_child_hold_nothing_up_and_are_ended(folde
         run(folder, "pooled", pid_file=folder / "pids")
     workers = list(map(int, (folder / "pids").read_text().split()))
     assert len(workers) == 2
-    wait_until(lambda: not any(map(running, workers)))
+    assert not any(map(running, workers))
 
 
 def test_what_an_ended_child_has_left_is_ended_too(folder: Path):
@@ -243,8 +243,8 @@ def test_what_an_ended_child_has_left_is_ended_too(folder: Path):
     child.wait()
     assert running(left)
     stop_child(child)
+    assert not running(left)
     child.stdout.close()
-    wait_until(lambda: not running(left))
 
 
 def test_a_progress_line_is_a_single_write(monkeypatch: pytest.MonkeyPatch):

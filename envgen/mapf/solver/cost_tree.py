@@ -238,7 +238,7 @@ def _pick(m, mask):
 
 @compiled
 def _joined(m, count):
-    """Whether the diagram of each member meets that of another."""
+    """Whether the diagrams of two members meet, for each member."""
     for rank in range(count):
         meeting = False
         for other in range(count):
@@ -300,7 +300,7 @@ def _waits(m):
 
 @compiled
 def _keep_plan(m):
-    """Make the plan in `paths` that of the group; its waits."""
+    """Store the plan in `paths` as the plan of the group; return its waits."""
     m.plan_steps = m.horizon
     for agent in range(m.agents):
         for step in range(m.horizon + 1):

@@ -1,7 +1,7 @@
 """Working memory of the compiled searches: one record for a process, used again for every board.
 
 One record, so that a call passes one pointer and the compiler knows every shape. Sets of cells are two words,
-the last axis. What is left of earlier boards is told by its stamp or generation.
+the last axis. A stamp or generation marks what is left of earlier boards.
 """
 
 import numpy as np
@@ -42,7 +42,7 @@ MEMORY = np.dtype(
         # the board
         ("stride", _WORD),
         ("free", _WORD, (2,)),
-        # the group of agents at hand, those of one component of the free cells or all; cells are bit indices
+        # the current group of agents: one component of the free cells, or all; cells are bit indices
         ("agents", _NUMBER),
         ("ids", _NUMBER, (AGENTS,)),  # [agent]: its number on the board
         ("starts", _NUMBER, (AGENTS,)),
