@@ -39,6 +39,8 @@ OUT_OF_MEMORY = "out_of_memory"
 """Key of the progress entry in which a child says that memory ran out."""
 WARNING = "warning"
 """Key of a text that the parent logs."""
+_RANKS = ("RANK", "LOCAL_RANK", "WORLD_SIZE")
+"""Variables of a distributed job, which some containers set: a child would wait for the other processes."""
 _NO_MEMORY = (
     "out of memory",
     "can't allocate memory",
@@ -67,9 +69,10 @@ def start_child(
     """
     environment = {
         **YIELDING,
-        **os.environ,
+        **{name: value for name, value in os.environ.items() if name not in _RANKS},
         **own_modules_first(),
         "PYTHONUNBUFFERED": "1",
+        "PYTHONUTF8": "1",  # libraries read their text files in the encoding of the locale
         "TOKENIZERS_PARALLELISM": "false",
         "HF_HUB_DISABLE_PROGRESS_BARS": "1",
         "DISABLE_MLFLOW_INTEGRATION": "TRUE",  # TRL imports it for its profiler, for two seconds

@@ -8,8 +8,8 @@ from itertools import pairwise
 
 from envgen.mapf.problem import Cell, Plan, Problem
 
-State = tuple[tuple[Cell, ...], tuple[bool, ...]]
-"""Where the agents are, and which of them have left their goals (in reversed time)."""
+STEP = 1 << 20
+"""Price of a step; a wait costs one more, so that among plans of the same sum the fewest waits win."""
 
 
 class Exhausted:
@@ -52,44 +52,41 @@ def _prices(
     """Least (sum of costs, waits) of every joint start."""
     near = _neighbours(free)
     origin = (goals, (False,) * len(goals))
-    price = {origin: (0, 0)}
-    queue = [((0, 0), *origin)]
+    price = {origin: 0}
+    queue = [(0, origin)]
     best: dict[tuple[Cell, ...], tuple[int, int]] = {}
     while queue:
-        cost, cells, left = heapq.heappop(queue)
-        if cost > price[cells, left]:
+        cost, state = heapq.heappop(queue)
+        if cost > price[state]:
             continue
-        best.setdefault(cells, cost)
-        for after, gone_after in _joint_moves(near, cells, left, waits):
-            waiting = sum(
-                gone and cell == was for gone, cell, was in zip(gone_after, after, cells, strict=True)
-            )
-            total = (cost[0] + sum(gone_after), cost[1] + waiting)
-            key = (after, gone_after)
+        best.setdefault(state[0], divmod(cost, STEP))
+        for more, *after in _joint_moves(near, *state, waits):
+            total, key = cost + more, (after[0], after[1])
             if key not in price or total < price[key]:
                 price[key] = total
-                heapq.heappush(queue, (total, *key))
+                heapq.heappush(queue, (total, key))
     return best
 
 
 def _joint_moves(
     near: dict[Cell, list[Cell]], cells: tuple[Cell, ...], left: tuple[bool, ...], waits: bool
-) -> list[State]:
-    """All joint steps without two agents in a cell and without swaps; an agent still at rest may stay, or
-    leave for good."""
-    found: list[State] = [((), ())]
+) -> list[tuple[int, tuple[Cell, ...], tuple[bool, ...]]]:
+    """Price and end of all joint steps without two agents in a cell and without swaps; an agent still at rest
+    may stay, or leave for good."""
+    steps: list[tuple[int, tuple[Cell, ...], tuple[bool, ...]]] = [(0, (), ())]
+    agents = {cell: agent for agent, cell in enumerate(cells)}
     for agent, (cell, gone) in enumerate(zip(cells, left, strict=True)):
-        moves = [(target, True) for target in near[cell]]
+        # Target, the agent that has to make room there, whether this one has left its goal, price.
+        moves = [(target, agents.get(target, agent), True, STEP) for target in near[cell]]
         if waits or not gone:
-            moves.append((cell, gone))
-        found = [
-            ((*targets, target), (*leaving, leaves))
-            for targets, leaving in found
-            for target, leaves in moves
-            if target not in targets
-            and not any(target == cells[i] and targets[i] == cell for i in range(agent))
+            moves.append((cell, agent, gone, (STEP + 1) * gone))
+        steps = [
+            (price + more, (*targets, target), (*leaving, leaves))
+            for price, targets, leaving in steps
+            for target, other, leaves, more in moves
+            if target not in targets and (other >= agent or targets[other] != cell)
         ]
-    return found
+    return steps
 
 
 def steps_from(problem: Problem, source: Cell) -> dict[Cell, int]:

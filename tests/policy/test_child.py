@@ -84,6 +84,11 @@ print('progress {"a": 1}')
 """,
     "silent": "import os, signal; os.kill(os.getpid(), signal.SIGKILL)",
     "waits": "import json, os; print('progress ' + json.dumps({'waits': os.environ['OMP_WAIT_POLICY']}))",
+    "reads": """
+import json, locale, os
+ranks = [name for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE") if name in os.environ]
+print('progress ' + json.dumps({'ranks': ranks, 'encoding': locale.getpreferredencoding()}))
+""",
     "tells": """
 import os, sys
 print(os.getpgid(0) == os.getpid(), os.environ['PYTHONUNBUFFERED'], sys.argv[1:])
@@ -209,6 +214,17 @@ def test_the_threads_of_a_child_give_up_their_core_unless_the_user_says_otherwis
     monkeypatch.setenv("OMP_WAIT_POLICY", "ACTIVE")
     run(folder, "waits", seen.append)
     assert seen == [{"waits": "PASSIVE"}, {"waits": "ACTIVE"}]
+
+
+def test_a_child_neither_joins_another_job_nor_reads_files_in_the_encoding_of_the_locale(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    seen: list[dict] = []
+    job = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "2", "LC_ALL": "POSIX", "PYTHONUTF8": "0"}
+    for name, value in (job | {"PYTHONCOERCECLOCALE": "0"}).items():
+        monkeypatch.setenv(name, value)
+    run(folder, "reads", seen.append)
+    assert [(entry["ranks"], entry["encoding"].lower()) for entry in seen] == [([], "utf-8")]
 
 
 def test_output_that_is_no_text_does_no_harm(folder: Path):
