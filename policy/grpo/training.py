@@ -96,15 +96,16 @@ class Trainer(GRPOTrainer):
         if self._advantages is not None:
             learns = self._advantages != 0
         parts = [rows for rows in (learns.nonzero()[:, 0], (~learns).nonzero()[:, 0]) if len(rows)]
-        parts = []
+        results = []
         # The first part has a gradient even where no answer learns: a loss without one cannot be passed back.
         for number, rows in enumerate(parts):
             packed = pack(input_ids[rows], attention_mask[rows], answer_length)
             with torch.set_grad_enabled(torch.is_grad_enabled() and number == 0), self.accelerator.autocast():
-                parts.append(log_probabilities(model, packed))
+                results.append(log_probabilities(model, packed))
         order = torch.argsort(torch.cat(parts))
         log_probs, entropies = (
-            torch.cat(values)[order] if values[0] is not None else None for values in zip(*parts, strict=True)
+            torch.cat(values)[order] if values[0] is not None else None
+            for values in zip(*results, strict=True)
         )
         return log_probs, entropies, None
 
