@@ -27,7 +27,7 @@ class EngineerSpec(Frozen, use_attribute_docstrings=True):
     it gets `compact` (`Preset.effective_engineer`)."""
     max_tokens: int = Field(default=1024, ge=16)
     """Longest answer of a model engineer."""
-    temperature: float = Field(default=0.0, ge=0)
+    temperature: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     """Of the answer, and of its repair if it cannot be read; 0 is greedy."""
     schema_decoding: bool = True
     """Decode under the JSON schema of the answer."""

@@ -128,7 +128,7 @@ def read_json_lines(path: Path) -> Iterator[tuple[int, Any]]:
                 limit = f"has more than {TEXT_LIMIT:,} characters"
                 raise DataError(f"{path}: line {number}: {limit}; break the file into shorter lines")
             try:
-                value = json.loads(line) if line.strip() else None
+                value = json.loads(line, object_pairs_hook=_object) if line.strip() else None
             except (ValueError, RecursionError) as error:
                 expected = "one problem or answer a line is expected"
                 raise DataError(f"{path}: line {number}: not JSON ({error}); {expected}") from None
@@ -136,10 +136,20 @@ def read_json_lines(path: Path) -> Iterator[tuple[int, Any]]:
                 yield number, value
 
 
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object; ValueError for a repeated key, of which json would keep the last."""
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        names = [name for name, _ in pairs]
+        repeated = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the key {repeated!r} stands twice")
+    return value
+
+
 @contextmanager
 def _read(path: Path) -> Iterator[TextIO]:
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(path, encoding="utf-8-sig") as file:  # programs of Windows begin a file with a BOM
             yield file
     except FileNotFoundError:
         raise DataError(f"{path}: no such file") from None

@@ -8,6 +8,7 @@ import time
 
 from envgen.errors import ConfigError
 from envgen.processes import ended
+from infra.config.settings import without_password
 from policy.child import start_child
 
 _DEFAULTS = {
@@ -26,15 +27,28 @@ def prepare() -> None:
 def start_server() -> None:
     """Start a temporary server unless one is configured, and wait for it as long as its process lives.
 
-    ConfigError if it ends. Prefect would start one itself, but give up after a fixed time, and in the process
-    group of this command, so that Ctrl-C ends it before the run has told it that it stops.
+    ConfigError if it ends, or if the configured one does not answer. Prefect would start one itself, but give
+    up after a fixed time, and in the process group of this command, so that Ctrl-C ends it before the run has
+    told it that it stops.
     """
     from httpx import HTTPError, get
     from prefect.server.api.server import SubprocessASGIServer
     from prefect.settings import PREFECT_API_URL, PREFECT_SERVER_ALLOW_EPHEMERAL_MODE
 
-    if PREFECT_API_URL.value() or not PREFECT_SERVER_ALLOW_EPHEMERAL_MODE.value():
+    if address := PREFECT_API_URL.value():
+        try:
+            get(f"{address}/health", timeout=30)
+        except HTTPError as error:
+            raise ConfigError(
+                f"PREFECT_API_URL: {without_password(address)} does not answer ({error}); start that server,"
+                " or unset it (`prefect config unset PREFECT_API_URL`) for a temporary one"
+            ) from None
         return
+    if not PREFECT_SERVER_ALLOW_EPHEMERAL_MODE.value():
+        raise ConfigError(
+            "PREFECT_API_URL: is not set, and PREFECT_SERVER_ALLOW_EPHEMERAL_MODE forbids a temporary server;"
+            " set one of them"
+        )
     server = SubprocessASGIServer()  # one object for the whole process: Prefect's clients use it once it runs
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

@@ -108,7 +108,7 @@ class Preset(Frozen, use_attribute_docstrings=True):
     """The environment, with its options."""
     instances: int = Field(ge=1, le=1_000_000)
     """Training instances of a stage."""
-    epochs: float = Field(default=1, gt=0)
+    epochs: float = Field(default=1, gt=0, allow_inf_nan=False)
     """Passes over them in a stage."""
     prompt_style: str = ""
     """How instances are put into words; the usual way of the family if left out."""

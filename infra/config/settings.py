@@ -48,7 +48,8 @@ class Settings(BaseSettings):
     @property
     def tracking_uri(self) -> str:
         """MLflow's store: `MLFLOW_TRACKING_URI`, or a database beside the runs."""
-        return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{self.runs.resolve()}/mlflow.db"
+        runs = str(self.runs.resolve()).replace("%", "%25").replace("?", "%3F")  # the rest stands for itself
+        return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{runs}/mlflow.db"
 
     def run_directory(self, name: str) -> Path:
         """Return the directory of this name in the runs folder; ConfigError if no directory can have it."""

@@ -7,6 +7,7 @@ import re
 import time
 from pathlib import Path
 from typing import TypeVar
+from urllib.parse import unquote
 
 # Read when mlflow is imported: a server that is down costs seconds, not minutes.
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
@@ -53,7 +54,7 @@ def connect() -> MlflowClient:
     """Return a client of the configured store, which the rest of this process uses too."""
     uri = Settings().tracking_uri
     if uri.startswith("sqlite:///"):
-        Path(uri.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
+        Path(unquote(uri.removeprefix("sqlite:///"))).parent.mkdir(parents=True, exist_ok=True)
     logging.getLogger("mlflow").setLevel(logging.WARNING)
     mlflow.set_tracking_uri(uri)
     return MlflowClient()

@@ -90,7 +90,7 @@ def test_a_file_without_end_is_refused(name: str, tmp_path: Path):
 
 
 def test_lines_are_counted_from_1_and_read_one_at_a_time(tmp_path: Path):
-    (tmp_path / "p").write_bytes('"a\u2028b"\r\n\n3\n'.encode() + b"4\n" * 100_000 + b"\xff")
+    (tmp_path / "p").write_bytes('\ufeff"a\u2028b"\r\n\n3\n'.encode() + b"4\n" * 100_000 + b"\xff")
     lines = read_json_lines(tmp_path / "p")
     assert [next(lines) for _ in range(2)] == [(1, "a\u2028b"), (3, 3)]
     with pytest.raises(DataError, match="p: cannot be read as text"):

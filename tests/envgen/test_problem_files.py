@@ -99,6 +99,7 @@ def with_start(text: str) -> str:
 HOSTILE = {
     "size 10^9": (with_size("1000000000"), "size: Input should be less than or equal to 10 (got 1000000000)"),
     "a size as float": (with_size("3.0"), "size: Input should be a valid integer (got 3.0)"),
+    "a repeated key": (with_size('3, "size": 4'), "not JSON (the key 'size' stands twice)"),
     "NaN": (with_size("NaN"), "size: Input should be a valid integer (got nan)"),
     "infinity": (with_size("1e999"), "size: Input should be a valid integer (got inf)"),
     "an integer of 4,000 digits": (with_size("9" * 4000), "size: "),

@@ -101,6 +101,7 @@ ADDED = {
         "engineer: {name: replay, options: {configs: nowhere/results.json}}",
         "engineer.options of engineer 'replay': configs: Value error, nowhere/results.json: no such file",
     ),
+    "an infinite number": ("epochs: .inf", "epochs: Input should be a finite number (got inf)"),
     "a negative reward": (
         "rewards: {valid: -1}",
         "rewards.valid: Input should be greater than or equal to 0 (got -1)",

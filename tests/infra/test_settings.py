@@ -1,8 +1,11 @@
-"""What may be shown of the settings of a machine."""
+"""What may be shown of the settings of a machine, and where they put its database."""
+
+from pathlib import Path
 
 import pytest
 
-from infra.config.settings import without_password
+from infra.config.settings import Settings, without_password
+from infra.lineage.store import connect
 
 
 @pytest.mark.parametrize(
@@ -42,3 +45,10 @@ def test_an_address_without_credentials_is_shown_as_it_is(address: str):
 
 def test_an_error_is_shown_without_the_address_it_failed_at():
     assert without_password(OSError("http://me:secret@host/api: refused")) == "http://host/api: refused"
+
+
+def test_the_database_lies_in_a_runs_folder_of_any_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("ENVWRIGHT_RUNS", str(tmp_path / "50%20 off? ä#1"))
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    assert connect().search_experiments()
+    assert (Settings().runs / "mlflow.db").stat().st_size > 0
