@@ -101,6 +101,8 @@ def read_table(path: Path, schema: pa.Schema) -> pa.Table:
         for field in schema:
             if field.name not in names:
                 raise DataError(f"{path}: column {field.name!r} is missing; found {shown(names)}")
+            if names.count(field.name) > 1:
+                raise DataError(f"{path}: column {field.name!r} stands twice; rename or remove one of them")
         table = file.read(schema.names)
         table.validate(full=True)
         return table

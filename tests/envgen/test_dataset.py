@@ -95,6 +95,12 @@ def test_a_file_that_is_not_parquet_is_named(path: Path):
             read_dataset(path)
 
 
+def test_a_column_that_stands_twice_is_named(path: Path):
+    write_table(path, TABLE.append_column("id", TABLE["id"]))
+    with pytest.raises(DataError, match=r"train\.parquet: column 'id' stands twice"):
+        read_dataset(path)
+
+
 @pytest.mark.parametrize("column", SCHEMA.names)
 def test_a_missing_column_is_named_with_its_file(path: Path, column: str):
     write_table(path, TABLE.drop_columns(column))
