@@ -25,7 +25,7 @@ class EngineerSpec(Frozen, use_attribute_docstrings=True):
     wording: Wording = "full"
     """Not read where a policy that was taught design questions is asked, as `tiny` and `tiny-puzzles` were:
     it gets `compact` (`Preset.effective_engineer`)."""
-    max_tokens: int = Field(default=1024, ge=16)
+    max_tokens: int = Field(default=1024, ge=16, le=1_000_000)
     """Longest answer of a model engineer."""
     temperature: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     """Of the answer, and of its repair if it cannot be read; 0 is greedy."""

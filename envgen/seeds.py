@@ -1,8 +1,13 @@
 """Random generators derived from what they are for: no draw depends on another."""
 
 import hashlib
+from typing import Annotated
 
 import numpy as np
+from pydantic import Field
+
+Seed = Annotated[int, Field(ge=0, lt=2**53)]
+"""Seed that a person chooses; servers and browsers keep larger integers badly."""
 
 
 def seed_sequence(seed: int, *path: int | str) -> np.random.SeedSequence:

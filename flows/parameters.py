@@ -13,6 +13,7 @@ from engineer.context import VARIANTS
 from engineer.engineers.registry import known_engineers
 from engineer.gate import Gate
 from envgen.frozen import Frozen
+from envgen.seeds import Seed
 from flows.forms import OptionsForm
 from infra.analysis.benchmark.spec import BenchmarkSpec, planned
 from infra.analysis.spec import ComparisonSpec, Stage0, plan
@@ -45,7 +46,7 @@ class CurriculumOptions(OptionsForm):
     """What a model that designs is shown."""
     stages: int = Field(default=3, ge=1, le=100)
     """Turns of the loop, 3 in most presets. A finished run can be extended by more."""
-    seed: int = Field(default=0, ge=0)
+    seed: Seed = 0
     """Seed of everything random. The same preset and seed give the same data sets."""
     approval: Literal["none", "required"] = "none"
     """required: a person decides on each proposed config before the next stage starts. A run keeps this until
@@ -80,7 +81,7 @@ class ComparisonOptions(OptionsForm):
         description="Engineers; one that reads a context may name its variant, as checkpoint:V1. Known are "
         f"{', '.join(known_engineers())}.",
     )
-    seeds: list[Annotated[int, Field(ge=0)]] = Field(default=[0, 1, 2], min_length=1)
+    seeds: list[Seed] = Field(default=[0, 1, 2], min_length=1)
     """One stage 0 for all is trained with the first of them."""
     stage_0: Stage0 = "one"
     """One for all seeds, or one for each seed, which its curricula share."""
@@ -153,7 +154,7 @@ class BenchmarkOptions(OptionsForm, EngineConfig):
     decides."""
     answer_tokens: int | None = Field(default=None, ge=8, le=100_000)
     """Longest answer: 8,192, or 128 in the compact style, if left out."""
-    limit: int | None = Field(default=None, ge=1)
+    limit: int | None = Field(default=None, ge=1, le=1_000_000)
     """Largest number of instances of each group; all if left out."""
 
 

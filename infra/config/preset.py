@@ -15,6 +15,7 @@ from envgen.environment import Environment
 from envgen.errors import ConfigError, ModelError, SamplingError, describe_validation_error
 from envgen.frozen import Frozen
 from envgen.registry import EnvironmentSpec
+from envgen.seeds import Seed
 from envgen.space import Space
 from envgen.yaml_files import YAML_ERRORS, load_yaml, read_yaml
 from infra.config.settings import Stem
@@ -54,7 +55,7 @@ class ValidationSpec(Frozen, use_attribute_docstrings=True):
     """Instances of each stratum and combination."""
     strata: tuple[str, ...] = ()
     """Names of strata; those of the space if left out."""
-    seed: int = Field(default=20_260, ge=0)
+    seed: Seed = 20_260
     """Not the curriculum's seed: every curriculum of a preset is judged on the same instances."""
 
     def parts(self, space: Space) -> list[tuple[str, EnvConfig, int]]:
@@ -98,9 +99,9 @@ class Preset(Frozen, use_attribute_docstrings=True):
     the run that is continued."""
     model: str
     """`tiny` or `tiny-puzzles` (shipped), a checkpoint directory or a hub id."""
-    seed: int = Field(default=0, ge=0)
+    seed: Seed = 0
     """Of everything random in a curriculum but the validation set."""
-    stage0_seed: int | None = Field(default=None, ge=0)
+    stage0_seed: Seed | None = None
     """Seed of stage 0; the curriculum's seed if left out. Runs that are compared share it."""
     stages: int = Field(default=3, ge=1, le=100)
     """Turns of the loop."""
@@ -112,7 +113,7 @@ class Preset(Frozen, use_attribute_docstrings=True):
     """Passes over them in a stage."""
     prompt_style: str = ""
     """How instances are put into words; the usual way of the family if left out."""
-    max_answer_tokens: int = Field(ge=8)
+    max_answer_tokens: int = Field(ge=8, le=1_000_000)
     """Longest answer in evaluation; training uses `trl.max_completion_length`."""
     default_config: EnvConfig
     """Environment config of stage 0."""

@@ -16,7 +16,7 @@ class EngineConfig(Frozen, use_attribute_docstrings=True):
     model_config = ConfigDict(use_attribute_docstrings=True)
     backend: Backend = "transformers"
     """What generates: Hugging Face transformers, or a vLLM server, much faster on a GPU (`make vllm`)."""
-    batch_size: int = Field(default=64, ge=1)
+    batch_size: int = Field(default=64, ge=1, le=100_000)
     """Answers generated together: a batch of transformers, `max_num_seqs` of vLLM. Decides memory and speed,
     not answers."""
     dtype: Dtype = "auto"
@@ -28,7 +28,7 @@ class EngineConfig(Frozen, use_attribute_docstrings=True):
     """GPUs over which each copy of the model is split; vllm only; 1 to 64."""
     gpu_memory_utilization: float | None = Field(default=None, gt=0, le=1)
     """Share of a GPU's memory for weights and cache, above 0 to 1; vllm only. Default: vLLM's own (0.92)."""
-    max_model_len: int | None = Field(default=None, ge=16)
+    max_model_len: int | None = Field(default=None, ge=16, le=100_000_000)
     """Most tokens of prompt and answer; vllm only. Default: the model's own limit; less saves memory."""
 
     @model_validator(mode="after")

@@ -101,6 +101,10 @@ ADDED = {
         "engineer: {name: replay, options: {configs: nowhere/results.json}}",
         "engineer.options of engineer 'replay': configs: Value error, nowhere/results.json: no such file",
     ),
+    "a seed too large for a server": (
+        f"seed: {2**53}",
+        "seed: Input should be less than 9007199254740992 (got 9007199254740992)",
+    ),
     "an infinite number": ("epochs: .inf", "epochs: Input should be a finite number (got inf)"),
     "a negative reward": (
         "rewards: {valid: -1}",
