@@ -53,16 +53,12 @@ def machine() -> str:
 
 def code_version() -> str:
     """Version of envwright, with the commit where it runs from a checkout."""
-    number = version("envwright")
+    number, path = version("envwright"), Path(__file__)
+    options = {"cwd": path.parent, "capture_output": True, "text": True, "timeout": 10, "check": True}
     try:
-        commit = subprocess.run(
-            ["git", "rev-parse", "--short", "HEAD"],
-            cwd=Path(__file__).parent,
-            capture_output=True,
-            text=True,
-            timeout=10,
-            check=True,
-        )
+        # Where envwright is installed below a repository of somebody else, that one does not track this file.
+        subprocess.run(["git", "ls-files", "--error-unmatch", path.name], **options)
+        commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], **options)
     except (OSError, subprocess.SubprocessError):
         return number
     return f"{number}+{commit.stdout.strip()}"

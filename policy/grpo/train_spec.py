@@ -128,6 +128,8 @@ def check_trl_options(options: dict[str, Any]) -> None:
         raise ConfigError("trl.report_to: set training.report_to instead, as [tensorboard] or [wandb]")
     if "num_train_epochs" in options:
         raise ConfigError("trl.num_train_epochs: set the preset's own 'epochs' instead")
+    if secret := next((name for name in options if name.endswith("hub_token")), None):
+        raise ConfigError(f"trl.{secret}: a preset is published with its run; remove it and set HF_TOKEN")
     if reserved := sorted(RESERVED_OPTIONS & options.keys()):
         raise ConfigError(f"trl.{reserved[0]}: envwright sets this option itself; remove it")
 
