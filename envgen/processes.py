@@ -38,15 +38,11 @@ def start_process(
     group, whose default action ends a process; a process that hangs in a library ends too.
     """
     read_end, write_end = os.pipe()
-
-    def signal_group() -> None:
-        fcntl.fcntl(read_end, fcntl.F_SETOWN, -os.getpgrp())
-        fcntl.fcntl(read_end, fcntl.F_SETFL, fcntl.fcntl(read_end, fcntl.F_GETFL) | os.O_ASYNC)
-
     try:
-        process = subprocess.Popen(
-            command, preexec_fn=signal_group, process_group=0, pass_fds=[*pass_fds, read_end], **options
-        )
+        process = subprocess.Popen(command, process_group=0, pass_fds=[*pass_fds, read_end], **options)
+        # The settings of a pipe's end are shared by all processes that have it.
+        fcntl.fcntl(read_end, fcntl.F_SETOWN, -process.pid)
+        fcntl.fcntl(read_end, fcntl.F_SETFL, fcntl.fcntl(read_end, fcntl.F_GETFL) | os.O_ASYNC)
     except BaseException:
         os.close(write_end)
         raise
