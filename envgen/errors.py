@@ -50,10 +50,6 @@ class ChildError(EnvwrightError):
     """A child process (training, generation) failed."""
 
 
-BUGS = (AssertionError, AttributeError, LookupError, NameError, TypeError, ValidationError)
-"""What wrong code of ours raises: never to be taken for a server, a store or a disk that is down."""
-
-
 def describe_validation_error(error: Exception, source: str) -> str:
     """One line per problem of a pydantic `ValidationError`: where, what was got, what was expected."""
     lines = []

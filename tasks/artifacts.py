@@ -17,7 +17,6 @@ from prefect.client.schemas.actions import ArtifactUpdate
 from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId, ArtifactFilterKey
 from prefect.context import FlowRunContext, TaskRunContext
 
-from envgen.errors import BUGS
 from infra.analysis.formats import duration
 from infra.analysis.run_status import run_name
 from infra.analysis.stage_view import result_markdown
@@ -25,7 +24,7 @@ from infra.runs.files import REPORT
 from infra.runs.progress import first_guess, seconds_left
 from infra.runs.results import CurriculumResults
 from infra.runs.run import RunRef
-from tasks.run import Throttle, log
+from tasks.run import Throttle, log, lost
 
 
 def show(create: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -34,11 +33,8 @@ def show(create: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         return None
     try:
         return create(*args, **kwargs)
-    except BUGS:
-        raise
-    except Exception as error:  # a view that is missing is not worth a run
-        log.warning("an artifact is not shown in Prefect: %s", error)
-        return None
+    except Exception as error:
+        return lost("an artifact is not shown in Prefect", error)
 
 
 class TrainingProgress:

@@ -8,7 +8,7 @@ from prefect import task
 from infra.config.settings import Settings, without_password
 from infra.lineage.log import log_stages
 from infra.runs.run import RunRef
-from tasks.run import log, task_options
+from tasks.run import lost, task_options
 
 T = TypeVar("T")
 
@@ -30,8 +30,7 @@ def logged(subject: str, call: Callable[[], T]) -> T | None:
     """Return what a call of MLflow returns; None with a warning if it fails."""
     try:
         return call()
-    except Exception as error:  # a lost record is not worth a lost run
+    except Exception as error:
         place = without_password(Settings().tracking_uri)
-        reason = f"{type(error).__name__}: {without_password(error)}; run the same command again to log it"
-        log.warning("%s: not logged to MLflow at %s: %s", subject, place, reason)
+        lost(f"{subject}: not logged to MLflow at {place}; run the same command again to log it", error)
         return None

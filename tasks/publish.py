@@ -12,7 +12,7 @@ from infra.runs.publishing import manifest, results_with, step_facts
 from infra.runs.results import CurriculumResults
 from infra.runs.run import Run, RunRef
 from infra.runs.steps import StepRecord
-from tasks.run import task_options
+from tasks.run import lost, task_options
 
 
 @task(**task_options("manifest"))
@@ -41,6 +41,9 @@ def publish(run: RunRef, stage: int) -> CurriculumResults:
     published of those before it stands."""
     results = results_with(run, stage)
     run.write(RESULTS, results)
-    write_card(run, results, stage)
-    write_report(run.directory)
+    for write in (lambda: write_card(run, results, stage), lambda: write_report(run.directory)):
+        try:
+            write()
+        except Exception as error:
+            lost(f"stage {stage}: card or report; `envwright report {run.argument}` writes it again", error)
     return results

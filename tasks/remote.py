@@ -8,14 +8,14 @@ from pathlib import Path
 from filelock import FileLock
 from prefect import task
 
-from envgen.errors import BUGS, ConfigError, RunDirectoryError
+from envgen.errors import ConfigError, RunDirectoryError
 from infra.config.preset import Preset
 from infra.config.settings import Settings, without_password
 from infra.runs.files import MANIFEST
 from infra.runs.fork import fork
 from infra.runs.run import Run
 from infra.runs.sync import pull, push
-from tasks.run import log, task_options
+from tasks.run import log, lost, task_options
 
 
 def remote_of(directory: Path) -> str | None:
@@ -78,11 +78,10 @@ def _copy(directory: Path, remote: str) -> None:
 
 @contextmanager
 def _warned(problem: str, remote: str, consequence: str) -> Iterator[None]:
-    """Log whatever a file system raises as a warning: a lost copy is not worth a lost run."""
+    """Log whatever a file system raises as a warning."""
     try:
         yield
-    except (ConfigError, *BUGS):
+    except ConfigError:
         raise
     except Exception as error:
-        place, reason = without_password(remote), without_password(error)
-        log.warning("%s %s: %s; %s", problem, place, reason, consequence)
+        lost(f"{problem} {without_password(remote)}; {consequence}", error)

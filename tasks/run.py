@@ -7,12 +7,26 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from infra.analysis.formats import duration
+from infra.config.settings import without_password
 from policy.chat.contract import Completion, Progress
 from policy.chat.engine import Engine, start_engine
 from policy.chat.engine_config import EngineConfig
 
 log = logging.getLogger("envwright")
+
+
+_BUGS = (AssertionError, AttributeError, LookupError, NameError, TypeError, ValidationError)
+"""Raised by wrong code, not by a server, a store or a disk that is down."""
+
+
+def lost(what: str, error: Exception) -> None:
+    """Log that a view or a copy of a run could not be written, which is not worth a run; with the traceback
+    where our own code is wrong."""
+    reason = f"{type(error).__name__}: {without_password(error)}"
+    log.warning("%s: %s", what, reason, exc_info=isinstance(error, _BUGS))
 
 
 class Throttle:

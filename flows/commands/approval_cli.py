@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 from rich.markdown import Markdown
 
-from envgen.errors import BUGS, ConfigError
+from envgen.errors import ConfigError
 from envgen.space import Space
 from envgen.terminal import console, say
 from flows.commands.terminal import RUN
@@ -117,7 +117,6 @@ def _resumed(run: RunRef, decision: Decision) -> str:
 
     try:
         return resume(run, decision)
-    except BUGS:
-        raise
     except Exception as error:  # the decision is stored, whatever the server answers
-        return f"{PREFECT_API_URL.value()} was not told ({error}); resume or retry the flow run there"
+        reason = f"{type(error).__name__}: {error}"
+        return f"{PREFECT_API_URL.value()} was not told ({reason}); resume or retry the flow run there"

@@ -4,9 +4,11 @@ from pathlib import Path
 
 import pytest
 from factories import MICRO, finished_run
+from prefect.settings import PREFECT_API_URL, temporary_settings
 from typer.testing import CliRunner
 
 from envgen.errors import RunDirectoryError
+from flows.approval import SUSPENDED
 from flows.cli import app
 from infra.runs.run import RunRef, open_run
 
@@ -33,6 +35,16 @@ def test_a_yes_decides(run: RunRef, arguments: tuple[str, ...], typed: str):
     said = CliRunner().invoke(app, ["approve", "mine", *arguments], input=typed)
     assert said.exit_code == 0, said.output
     assert run.decision(0) is not None
+
+
+@pytest.mark.parametrize("note", ["{", "[]", '{"flow_run": "x"}'])
+def test_a_damaged_note_of_the_suspended_run_costs_the_resumption_only(run: RunRef, note: str):
+    (run.directory / SUSPENDED).write_text(note)
+    with temporary_settings({PREFECT_API_URL: "http://127.0.0.1:9/api"}):
+        said = CliRunner().invoke(app, ["approve", "mine", "--yes"])
+    assert said.exit_code == 0, said.output
+    assert "resume or retry the flow run there" in " ".join(said.output.split())
+    assert run.stage(0).decision is not None
 
 
 @pytest.mark.parametrize("command", ["approve", "reject"])

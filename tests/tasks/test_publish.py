@@ -54,6 +54,19 @@ def test_each_stage_is_published_with_its_breakdown_and_proposal(run: tuple[RunR
     assert [stage.valid_gain.value for stage in results.stages] == pytest.approx([0.6, -0.2])
 
 
+def test_a_page_that_cannot_be_drawn_costs_the_page_and_not_the_run(
+    run: tuple[RunRef, list[list[Rollout]]], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    def broken(directory: Path) -> None:
+        raise KeyError("a column")
+
+    monkeypatch.setattr("tasks.publish.write_report", broken)
+    results = publish.fn(run[0], 0)
+    assert Run(directory=run[0].directory).results == results
+    assert "`envwright report " in caplog.text
+    assert "Traceback" in caplog.text, "wrong code is not hidden"
+
+
 def test_a_stage_that_is_rolled_back_does_not_end_the_run(
     tmp_path: Path, run: tuple[RunRef, list[list[Rollout]]]
 ):
