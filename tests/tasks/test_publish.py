@@ -62,7 +62,7 @@ def test_a_page_that_cannot_be_drawn_costs_the_page_and_not_the_run(
 
     monkeypatch.setattr("tasks.publish.write_report", broken)
     results = publish.fn(run[0], 0)
-    assert Run(directory=run[0].directory).results == results
+    assert run[0].read(RESULTS) == results
     assert "`envwright report " in caplog.text
     assert "Traceback" in caplog.text, "wrong code is not hidden"
 
