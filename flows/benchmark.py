@@ -5,7 +5,7 @@ from prefect.runtime import flow_run
 
 from flows.parameters import USUAL_BENCHMARK, BenchmarkOptions, chosen_benchmark
 from infra.analysis.benchmark.results import BenchmarkResults
-from infra.analysis.benchmark.spec import benchmark_directory
+from infra.analysis.benchmark.spec import BenchmarkSpec, benchmark_directory
 from infra.runs.lock import exclusive
 from tasks.benchmark import answer_all
 from tasks.run import close_engine
@@ -13,11 +13,10 @@ from tasks.run import close_engine
 
 def _run_name() -> str:
     """The model and the data set that this flow run is asked for."""
-    options = BenchmarkOptions.model_validate(flow_run.parameters.get("options") or {})
-    data = flow_run.parameters.get("data") or (
-        f"the validation set of {options.preset}" if options.preset else "the benchmark suite"
-    )
-    return f"{flow_run.parameters['model']} on {data}"
+    given = flow_run.parameters
+    options = BenchmarkOptions.model_validate(given.get("options") or {})
+    asked = BenchmarkSpec(model=given["model"], data=given.get("data") or "", preset=options.preset)
+    return f"{asked.model} on {asked.asks}"
 
 
 @flow(name="benchmark", flow_run_name=_run_name)

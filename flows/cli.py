@@ -40,7 +40,7 @@ _MODULES = (
 )
 PANELS = {
     "Run": ("run", "approve", "reject"),
-    "Look": ("runs", "status", "watch", "report"),
+    "Look": ("runs", "show", "report"),
     "Compare": ("compare", "benchmark"),
     "Environments and data": ("export", "generate", "solve", "verify", "render", "family"),
     "Serve": ("serve",),

@@ -11,19 +11,16 @@ from typing import TypeVar
 from prefect import flow
 from prefect.runtime import flow_run
 
-from envgen.errors import ChildError, RunDirectoryError
+from envgen.errors import ChildError
 from flows.compare_processes import Processes, shares_of_gpus
 from flows.compare_runs import FlowRuns, pool_for
 from flows.parameters import USUAL_COMPARISON, ComparisonOptions, Jobs, PresetChoice, chosen_comparison
-from infra.analysis.formats import duration
 from infra.analysis.gather import finished
 from infra.analysis.results import ComparisonResults
 from infra.analysis.spec import Child, ComparisonSpec, open_comparison
 from infra.config.settings import Settings
 from infra.lineage.store import is_logged
-from infra.runs.files import RESULTS
 from infra.runs.lock import exclusive
-from infra.runs.run import Run
 from tasks.compare import earlier_failures, open_record, publish_comparison
 from tasks.run import Pace, log
 
@@ -90,17 +87,12 @@ def _run_all(
 ) -> ComparisonResults:
     """Run what is left, `jobs` at a time, or as many as the workers take."""
     todo = _todo(directory, wanted)
-    done, at_a_time = len(wanted) - len(todo), min(jobs, max(1, len(todo))) if jobs else None
-    how = f"; {at_a_time} at a time" if at_a_time else ""
-    log.info("%d curricula, %d of them finished already%s", len(wanted), done, how)
+    how = f"; {min(jobs, max(1, len(todo)))} at a time" if jobs else ""
+    log.info("%d curricula, %d of them finished already%s", len(wanted), len(wanted) - len(todo), how)
     _run_roots(directory, spec, todo, runs, jobs)
     failures = earlier_failures(directory)
     for child in todo:
         failures.pop(child.name, None)
-
-    left = _seconds_left(directory, todo, at_a_time) if at_a_time else None
-    if left is not None:
-        log.info("stage 0 is there; about %s left", duration(left))
 
     def ended(child: Child, error: BaseException | None, stands: str) -> None:
         if error is None:
@@ -112,21 +104,6 @@ def _run_all(
 
     run_each(todo, jobs, runs.run, ended, runs.stop)
     return publish_comparison(directory, spec, failures, last=True)
-
-
-def _seconds_left(directory: Path, todo: list[Child], at_a_time: int) -> float | None:
-    """Seconds that curricula take if each of their stages takes as long as the shared stage 0 that it goes on
-    from; None if none is left."""
-    left = 0.0
-    for child in todo:
-        own, root = Run(directory=directory / child.name), Run(directory=directory / child.root)
-        try:
-            done = len(own.read(RESULTS).stages) if own.has(RESULTS) else 1
-        except RunDirectoryError:  # the curriculum's own run mends or names what is damaged
-            done = 1
-        if root.has(RESULTS):
-            left += sum(root.read(RESULTS).stages[0].seconds.values()) * max(0, child.preset.stages - done)
-    return left / at_a_time or None
 
 
 def _run_roots(

@@ -27,7 +27,7 @@ from tasks.run import Throttle, engine, log, reporting, task_options
 def answer_all(directory: Path, spec: BenchmarkSpec) -> BenchmarkResults:
     """Write the rollouts of a model on the items of a benchmark, unless they are there; breakdown and scores
     follow from them. RunDirectoryError if the directory belongs to another benchmark."""
-    items, endpoint = read_benchmark(spec), spec.endpoint
+    family, endpoint, items = spec.family.load(), spec.endpoint, _items(spec)
     open_benchmark(directory, spec)
     source = spec.model if endpoint else resolve_model(spec.model)
     identity, data = source if endpoint else policy_identity(source), _data_key(spec, items)
@@ -37,7 +37,12 @@ def answer_all(directory: Path, spec: BenchmarkSpec) -> BenchmarkResults:
     def body() -> None:
         model = _endpoint_model(endpoint) if endpoint else engine(source, spec.engine, run.log("engine"))
         asked = {"model": identity, **({} if endpoint else spec.engine.decides)}
-        _answer(KeptAnswers(model, directory / PARTIAL_ROLLOUTS, asked), items, spec, run)
+        kept, instances = KeptAnswers(model, directory / PARTIAL_ROLLOUTS, asked), [i.instance for i in items]
+        progress = reporting(f"%d of {len(items)} instances answered")
+        sampling = Sampling(max_tokens=spec.answer_tokens)
+        rollouts = evaluate(kept, family, instances, spec.style, sampling, progress)
+        run.write(ROLLOUTS, rollouts, None, spec.style, spec.family)
+        run.write(BREAKDOWN, breakdown_of(family, run.read(ROLLOUTS)))
 
     record = run_step(
         directory,
@@ -57,7 +62,7 @@ def answer_all(directory: Path, spec: BenchmarkSpec) -> BenchmarkResults:
         engine=None if endpoint else spec.engine,
         code=record.facts.get("code", code_version()),
     )
-    scores = count(items, run.read(ROLLOUTS), spec.family.load().space.categories)
+    scores = count(items, run.read(ROLLOUTS), family.space.categories)
     results = BenchmarkResults(asked=asked, seconds=record.seconds, scores=scores)
     write_json(directory / RESULTS_FILE, results)
     overall, found = results.overall, " (found)" if record.reused else ""
@@ -65,7 +70,7 @@ def answer_all(directory: Path, spec: BenchmarkSpec) -> BenchmarkResults:
     return results
 
 
-def read_benchmark(spec: BenchmarkSpec) -> list[Item]:
+def _items(spec: BenchmarkSpec) -> list[Item]:
     """The instances that a spec asks, in order."""
     benchmark = benchmark_of(spec.family.load())
     if spec.preset:
@@ -91,15 +96,6 @@ def _data_key(spec: BenchmarkSpec, items: list[Item]) -> str | list[str]:
     if spec.data.endswith(".parquet"):
         return file_digest(Path(spec.data))
     return digest([family.prompt(item.instance, spec.style) for item in items])
-
-
-def _answer(model: ChatModel, items: list[Item], spec: BenchmarkSpec, run: Run) -> None:
-    family, instances = spec.family.load(), [item.instance for item in items]
-    progress = reporting(f"%d of {len(items)} instances answered")
-    sampling = Sampling(max_tokens=spec.answer_tokens)
-    rollouts = evaluate(model, family, instances, spec.style, sampling, progress)
-    run.write(ROLLOUTS, rollouts, None, spec.style, spec.family)
-    run.write(BREAKDOWN, breakdown_of(family, run.read(ROLLOUTS)))
 
 
 def _endpoint_model(endpoint: Endpoint) -> ChatModel:

@@ -1,8 +1,10 @@
-"""`envwright runs`, `status` and `watch`: what there is, how it stands, and what it is doing."""
+"""`envwright runs` and `show`: what there is, how it stands, and what it is doing."""
 
 import time
 from collections import deque
 from contextlib import nullcontext
+from pathlib import Path
+from typing import Annotated
 
 import typer
 from rich.console import Group, RenderableType
@@ -23,7 +25,7 @@ SPARED = ("preset", "engineer", "size", "age", "valid %")
 """Those that a narrow terminal does without, the first first, so that names stay whole; `--json` has them."""
 LOOK_SECONDS = 1.0
 LOG_LINES = 8
-"""Lines of its log that `watch` shows of a run."""
+"""Lines of its log that `show --watch` shows of a run."""
 
 
 @commands.command(epilog="Example: `envwright runs`")
@@ -50,23 +52,37 @@ def runs(json_: JSON = False) -> None:
             say(f"{one.name}: {one.reason}")
 
 
-@commands.command(epilog="Example: `envwright status tiny-checkpoint-V6W-s0`")
-def status(run: RUN, json_: JSON = False) -> None:
+@commands.command(epilog="Example: `envwright show tiny-checkpoint-V6W-s0`")
+def show(
+    run: RUN,
+    watch: Annotated[
+        bool,
+        typer.Option(
+            "--watch",
+            help="Follow the run until it ends, by its log in a file or a pipe. Exit code 3 if it then waits"
+            " for a decision, 1 if it was cut off.",
+        ),
+    ] = False,
+    json_: JSON = False,
+) -> None:
     """One run: its rates, what it took, what it waits for, and the command that goes on with it."""
-    detail = run_detail(Settings().find_run(run))
+    directory = Settings().find_run(run)
+    detail = _watched(directory) if watch else run_detail(directory)
     if json_:
-        return print_json(detail)
-    _show(detail)
+        print_json(detail)
+    else:
+        for part in _heading(detail):
+            console.print(part)
+        for line in _detail_lines(detail):
+            say(line)
+    if watch and (code := {RunState.WAITING: WAITING, RunState.CUT_OFF: FAILED}.get(detail.state)):
+        raise typer.Exit(code)
 
 
-@commands.command(epilog="Example: `envwright watch tiny-checkpoint-V6W-s0`")
-def watch(run: RUN) -> None:
-    """Follow a run until it ends: its rates, and what it says; in a file or a pipe, the lines of its log.
-
-    Exit code 3 if it then waits for a decision, 1 if it was cut off."""
+def _watched(directory: Path) -> RunDetail:
+    """Follow a run until it ends; return how it stands then."""
     from rich.live import Live
 
-    directory = Settings().find_run(run)
     detail = run_detail(directory)
     lines, read = new_lines(Run(directory=directory), 0)
     recent = deque(lines, LOG_LINES)
@@ -82,16 +98,7 @@ def watch(run: RUN) -> None:
             recent.extend(lines)
             for line in [] if live else lines:
                 say(line)
-    _show(detail)
-    if code := {RunState.WAITING: WAITING, RunState.CUT_OFF: FAILED}.get(detail.state):
-        raise typer.Exit(code)
-
-
-def _show(detail: RunDetail) -> None:
-    for part in _heading(detail):
-        console.print(part)
-    for line in _detail_lines(detail):
-        say(line)
+    return detail
 
 
 def _heading(detail: RunDetail) -> list[RenderableType]:

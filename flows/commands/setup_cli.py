@@ -75,7 +75,8 @@ def bootstrap(
 
     show_log()
     bootstrap_policy(output, chosen)
-    _show(output)
+    console.print(_taught_table(Taught.model_validate_json((output / RATES).read_bytes())))
+    say(f"base policy: {output}")
 
 
 def _recipe(path: Path | None, named: dict[str, str | None], settings: list[str]) -> BootstrapRecipe:
@@ -88,12 +89,7 @@ def _recipe(path: Path | None, named: dict[str, str | None], settings: list[str]
     return load_recipe(path, overrides, warm_start(**named) if given else None)
 
 
-def _show(output: Path) -> None:
-    console.print(taught_table(Taught.model_validate_json((output / RATES).read_bytes())))
-    say(f"base policy: {output}")
-
-
-def taught_table(taught: Taught) -> Table:
+def _taught_table(taught: Taught) -> Table:
     """Valid rate of every stratum of every lesson before and after, with intervals."""
     table = plain_table("", "", "before", f"after {taught.steps} steps")
     table.title, table.caption = "Valid answers in %", "greedy; 95 % intervals; none of it was taught"

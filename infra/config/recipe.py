@@ -16,26 +16,25 @@ from policy.tiny.spec import CHAT, RECIPE, BootstrapRecipe
 def load_recipe(
     path: Path | None, overrides: dict[str, Any], given: dict[str, Any] | None = None
 ) -> BootstrapRecipe:
-    """The recipe of a file, else `given`, else the shipped one, with dotted overrides.
+    """The recipe that is `given`, else of a file, else the shipped one, with dotted overrides.
 
     ConfigError names file and field.
     """
-    where = "recipe" if path is None and given is not None else str(path or RECIPE)
-    raw = dict(given) if path is None and given is not None else read_yaml(path or RECIPE)
+    file, folder = path or RECIPE, path.parent if path else Path()
+    raw, where = (dict(given), "recipe") if given else (read_yaml(file), str(file))
     for key, value in overrides.items():
         set_field(raw, key, value)
     if raw.get("model") is not None:
         raw = {**read_yaml(CHAT), **raw}
-    folder = path.parent if path else Path()
     try:
-        found = BootstrapRecipe.model_validate(raw, context={"folder": folder})
+        recipe = BootstrapRecipe.model_validate(raw, context={"folder": folder})
     except ValidationError as error:
         raise ConfigError(describe_validation_error(error, where)) from None
     except ConfigError as error:
         raise ConfigError(f"{where}: {error}") from None
     # Presets that are paths start from the folder of the recipe, as files of families do.
-    here = [str(folder / name) if name.endswith((".yaml", ".yml")) else name for name in found.presets]
-    return found.model_copy(update={"presets": tuple(here)})
+    here = [str(folder / name) if name.endswith((".yaml", ".yml")) else name for name in recipe.presets]
+    return recipe.model_copy(update={"presets": tuple(here)})
 
 
 def warm_start(

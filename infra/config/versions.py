@@ -4,7 +4,7 @@ import os
 import platform
 import subprocess
 from collections import Counter
-from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -26,15 +26,13 @@ LIBRARIES = (
 )
 
 
-def library_versions(libraries: Sequence[str] = LIBRARIES) -> dict[str, str]:
+def library_versions() -> dict[str, str]:
     """Version of Python, and of each library that is installed."""
-    found = {"python": platform.python_version()}
-    for name in libraries:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found
+    versions = {"python": platform.python_version()}
+    for name in LIBRARIES:
+        with suppress(PackageNotFoundError):
+            versions[name] = version(name)
+    return versions
 
 
 @cache

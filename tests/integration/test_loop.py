@@ -49,7 +49,7 @@ def test_the_loop_trains_evaluates_designs_and_reports(finished: FinishedRun):
 def test_a_finished_run_is_listed_and_says_how_it_stands(finished: FinishedRun):
     [one] = json.loads(envwright(finished.folder, "runs", "--json").stdout)
     assert (one["name"], one["state"], one["done"]) == (NAME, "finished", 2)
-    stands = json.loads(envwright(finished.folder, "status", NAME, "--json").stdout)
+    stands = json.loads(envwright(finished.folder, "show", NAME, "--json").stdout)
     assert stands["tokens"] > 0
     assert stands["seconds"] > 0
     assert "checkpoint proposes" in stands["last"], "what it said last"

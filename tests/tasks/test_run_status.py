@@ -1,4 +1,4 @@
-"""`envwright runs`, `status` and `watch`: what the files of runs say."""
+"""`envwright runs` and `show`: what the files of runs say."""
 
 import json
 import logging
@@ -90,7 +90,7 @@ def test_runs_lists_those_of_comparisons_too_and_the_last_changed_last(folder: P
     assert "1 of 2" in shown
     assert "2 of 2" in shown
     assert list(run_directories(folder)) == [folder / "compare-micro" / "random-s0", folder / "old"]
-    assert said("status", "compare-micro/random-s0").startswith("compare-micro/random-s0: finished")
+    assert said("show", "compare-micro/random-s0").startswith("compare-micro/random-s0: finished")
 
 
 def test_a_narrow_terminal_does_without_columns_and_breaks_no_name(folder: Path, tmp_path: Path):
@@ -109,7 +109,7 @@ def test_a_narrow_terminal_does_without_columns_and_breaks_no_name(folder: Path,
 
 def test_status_tells_the_rates_and_what_was_spent(folder: Path):
     published(folder / "mine", 2, 2)
-    detail = json.loads(said("status", "mine", "--json"))
+    detail = json.loads(said("show", "mine", "--json"))
     assert [(one["stage"], one["valid"]["value"]) for one in detail["rates"]] == [
         (-1, 0.4),
         (0, 0.5),
@@ -118,7 +118,7 @@ def test_status_tells_the_rates_and_what_was_spent(folder: Path):
     assert detail["valid"] == detail["rates"][-1]["valid"]
     # 20 answers of the base policy have 3 tokens each.
     assert (detail["seconds"], detail["tokens"], detail["cost"]) == (120.0, 2 * 500 + 20 * 3, None)
-    shown = said("status", "mine")
+    shown = said("show", "mine")
     assert "spent on complete stages: 2 min, 1.1k tokens" in shown
     assert "stage 1" in shown
 
@@ -147,7 +147,7 @@ def test_watch_follows_what_a_run_says_until_it_ends(folder: Path):
     run = published(folder / "mine", 1, 2, "required")
     with exclusive(run.directory), kept_log(run):
         log.info("said before")
-        command = [*ENVWRIGHT, "watch", "mine"]
+        command = [*ENVWRIGHT, "show", "mine", "--watch"]
         watching = subprocess.Popen(
             command, env=environment(folder.parent), stdout=subprocess.PIPE, text=True
         )
@@ -175,7 +175,7 @@ def test_watch_follows_what_a_run_says_until_it_ends(folder: Path):
 
 def test_watch_of_a_run_that_nobody_works_on_says_how_it_stands(folder: Path):
     published(folder / "mine", 1, 2)
-    assert "the same command goes on" in said("watch", "mine", code=1)
+    assert "the same command goes on" in said("show", "mine", "--watch", code=1)
 
 
 def test_the_log_of_a_run_is_kept_whatever_happens_to_it(tmp_path: Path):

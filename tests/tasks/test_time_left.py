@@ -6,8 +6,6 @@ from factories import published
 
 from engineer.gate import BASE_POLICY
 from envgen.files import write_json
-from flows.compare import _seconds_left as comparison_left
-from infra.analysis.spec import plan
 from infra.runs.files import MANIFEST, RESULTS
 from infra.runs.progress import first_guess, seconds_left
 from infra.runs.publishing import results_with
@@ -58,15 +56,3 @@ def test_like_pieces_of_work_take_as_long_as_those_before_them():
     assert two_at_a_time.over(None) == "1 of 5", "a failure says nothing of the others"
     assert two_at_a_time.over(600.0) == "2 of 5, about 15\u00a0min left"
     assert Pace(6, at_a_time=None).over(60.0) == "1 of 6", "the workers decide how many run at a time"
-
-
-def test_how_long_the_curricula_take_is_told_by_the_stage_0_that_they_share(tmp_path: Path):
-    spec = plan("micro", ["fixed", "random"], [0], settings={"stages": 4})
-    todo = spec.children
-    assert comparison_left(tmp_path, todo, 1) is None, "it is not there yet"
-    published(tmp_path / todo[0].root, 1, 1)  # in a minute
-    assert comparison_left(tmp_path, todo, 1) == 2 * 3 * 60
-    published(tmp_path / todo[0].name, 2, 4)
-    assert comparison_left(tmp_path, todo, 2) == (2 + 3) * 60 / 2
-    (tmp_path / todo[0].name / "results.json").write_text("{")
-    assert comparison_left(tmp_path, todo, 2) == (3 + 3) * 60 / 2, "it is done again"
