@@ -5,6 +5,7 @@ Prefect gives a form's defaults to a run that crashed while it was suspended and
 """
 
 import json
+from itertools import count
 from typing import Any
 from uuid import UUID
 
@@ -28,8 +29,6 @@ from tasks.run import log
 
 SUSPENDED = ".suspended.json"
 """In a run directory: the flow run that is suspended for a decision."""
-MOST_QUESTIONS = 50
-"""Times that a run asks about one proposal: again after a crash while it waited, or an impossible edit."""
 
 
 def waits_for(run: RunRef, stage: int) -> str:
@@ -52,7 +51,7 @@ def ask(run: RunRef, stage: int) -> None:
         return
     write_json(run.directory / SUSPENDED, {"flow_run": str(flow_run.id)})
     proposal, problem = run.digest(PROPOSAL, stage), ""
-    for attempt in range(MOST_QUESTIONS):
+    for attempt in count():  # again after a crash while it waited, or an impossible edit
         form, key = approval_form(run, stage, problem), f"stage-{stage + 1}-{proposal[:12]}-{attempt}"
         try:
             answer: Any = suspend_flow_run(wait_for_input=form, key=key)
@@ -69,10 +68,6 @@ def ask(run: RunRef, stage: int) -> None:
         except (ConfigError, SamplingError) as error:
             problem = str(error)
             log.warning("stage %d: the edited config is not possible: %s", stage, problem)
-    raise ConfigError(
-        f"stage {stage}: asked {MOST_QUESTIONS} times without a decision; decide with envwright approve"
-        f" {run_name(run.directory)}, then retry this run"
-    )
 
 
 def resume(run: RunRef, decision: Decision) -> str:

@@ -2,18 +2,16 @@
 done."""
 
 from pathlib import Path
-from typing import TypeVar, cast
 
 from prefect import flow, tags
 from prefect.runtime import flow_run
-from prefect.states import Completed
 from pydantic import ValidationError
 
 from envgen.config import EnvConfig
 from envgen.errors import EnvwrightError
 from flows.approval import ask, waits_for
 from flows.parameters import AS_IN_PRESET, AnyPreset, CurriculumOptions, Membership, chosen_curriculum
-from infra.analysis.formats import count, duration, estimate
+from infra.analysis.formats import duration
 from infra.analysis.spec import engineer_variant
 from infra.config.preset import Preset
 from infra.config.settings import Settings
@@ -36,8 +34,6 @@ from tasks.lineage import record_lineage
 from tasks.publish import publish, write_manifest
 from tasks.remote import copy_run, fetch_run, fork_run
 from tasks.run import close_engine, log
-
-T = TypeVar("T")
 
 
 @flow(name="stage", flow_run_name="stage {number} · {variant}")
@@ -63,16 +59,7 @@ def stage(
     results = publish(run, number)
     addresses = record_lineage(run, number)
     copy_run(run.directory)
-    return _completed((results, addresses), results)
-
-
-def _completed(value: T, results: CurriculumResults) -> T:
-    """The end of a flow run that returns `value`, whose message is the result so far."""
-    before, after = results.start.overall.valid_rate, results.final.breakdown.overall.valid_rate
-    stages, change = count(len(results.stages), "stage"), estimate(results.final.valid_gain)
-    said = f"valid {estimate(before)} before, {estimate(after)} after {stages}: {change}"
-    # Prefect's log shows the message as Python writes it, where a no-break space is an escape.
-    return cast(T, Completed(message=said.replace("\xa0", " "), data=value))
+    return results, addresses
 
 
 def _run_name() -> str:
@@ -110,8 +97,7 @@ def curriculum(
     if comparison:
         directory = comparison.directory(chosen)
         root = comparison.directory(comparison.root) if comparison.root else None
-    results = run_curriculum(resolved, directory, root)
-    return _completed(results, results)
+    return run_curriculum(resolved, directory, root)
 
 
 def run_curriculum(preset: Preset, directory: Path, root: Path | None = None) -> CurriculumResults:

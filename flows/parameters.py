@@ -128,17 +128,8 @@ def chosen_curriculum(preset: AnyPreset, name: str, options: CurriculumOptions) 
 def chosen_comparison(preset: str, name: str, options: ComparisonOptions) -> ComparisonSpec:
     """The comparison that is asked for, every curriculum of it checked; ConfigError or ModelError says what
     is wrong."""
-    spec = plan(
-        preset,
-        options.engineers,
-        options.seeds,
-        variants=options.variants,
-        stages=options.stages if "stages" in options.model_fields_set else None,
-        settings=options.settings,
-        name=name,
-        stage_0=options.stage_0,
-        registration=options.registration,
-    )
+    usual = {"engineers": options.engineers, "seeds": options.seeds}
+    spec = plan(preset, name=name, **usual | options.model_dump())
     check_model(spec.preset.model)
     return spec
 

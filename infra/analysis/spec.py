@@ -185,15 +185,12 @@ def open_comparison(directory: Path, wanted: ComparisonSpec) -> ComparisonSpec:
             "name with --name, go back to those settings, or move the directory away. Engineers, seeds and "
             "stages may be added"
         )
-    differs = {
-        "stage_0": stored.stage_0 != wanted.stage_0,
-        "registration": stored.registration.get("sha256") != wanted.registration.get("sha256"),
-    }
-    if any(differs.values()):
-        fields = ", ".join(field for field, changed in differs.items() if changed)
+    digests = stored.registration.get("sha256"), wanted.registration.get("sha256")
+    fields = {"stage_0": (stored.stage_0, wanted.stage_0), "registration": digests}
+    if changed := ", ".join(field for field, (there, here) in fields.items() if there != here):
         raise RunDirectoryError(
-            f"{path}: was begun with another {fields}; go back to that, or begin a new one with its own name "
-            "and seeds"
+            f"{path}: was begun with another {changed}; go back to that, or begin a new one with its own name"
+            " and seeds"
         )
     stages = max(stored.preset.stages, wanted.preset.stages)
     merged = {
