@@ -56,13 +56,10 @@ def warm_start(
     spec = EnvironmentSpec(name=family or DEFAULT).resolved()
     space = spec.load().space
     middle = {"knobs": {knob.name: (knob.low + knob.high) / 2 for knob in space.knobs}}
-    named = [name for name in shipped_presets() if _family_of(name) == spec.name]
+    # Presets as they are written: a family may need a package that is not installed.
+    written = {name: read_yaml(preset_path(name)).get("family", {}) for name in shipped_presets()}
+    named = [name for name, fields in written.items() if fields.get("name", DEFAULT) == spec.name]
     return {"model": model, "presets": named, "lessons": [_lesson(spec.name, spec, style, middle)]}
-
-
-def _family_of(preset: str) -> str:
-    """As it is written: a family may need a package that is not installed."""
-    return read_yaml(preset_path(preset)).get("family", {}).get("name", DEFAULT)
 
 
 def _of_preset(name: str, model: str | None, style: str | None) -> dict[str, Any]:

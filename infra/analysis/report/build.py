@@ -18,7 +18,6 @@ from infra.analysis import figures, formats, tables
 from infra.analysis.formats import SPACE, count, interval, percent, points
 from infra.analysis.report import examples
 from infra.analysis.run_status import run_name
-from infra.config.preset import Preset
 from infra.runs.files import CURRICULUM, REPORT, RESULTS, ROLLOUTS, TRAINING_LOG
 from infra.runs.results import CurriculumResults
 from infra.runs.run import Run, run_command
@@ -72,7 +71,10 @@ def write_report(run: Path) -> Path:
         question=lambda instance: preset.task.prompt(instance, preset.prompt_style),
         longest=SHOWN_CHARACTERS,
         failed=sum(rollout.verdict.category is not None for rollout in rollouts),
-        commands=_commands(run, results, preset),
+        commands=[
+            run_command(results.curriculum, preset, len(results.stages)),
+            shlex.join(["envwright", "report", run_name(run)]),
+        ],
     )
     files.write(REPORT, html)
     return files.path(REPORT)
@@ -201,9 +203,3 @@ def _picture(task: Environment, rollout: Rollout) -> Markup | None:
     """Return an answer as a drawing, if the environment draws any."""
     drawn = task.picture(rollout.instance, rollout.completion, rollout.verdict)
     return None if drawn is None else Markup(drawn)
-
-
-def _commands(run: Path, results: CurriculumResults, preset: Preset) -> list[str]:
-    """Return how to run the same curriculum again, and to write this page again."""
-    rerun = run_command(results.curriculum, preset, len(results.stages))
-    return [rerun, shlex.join(["envwright", "report", run_name(run)])]
