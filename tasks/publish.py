@@ -7,6 +7,7 @@ from prefect import task
 from envgen.errors import RunDirectoryError
 from infra.analysis.report.build import write_report
 from infra.analysis.report.card import write_card
+from infra.analysis.run_status import run_name
 from infra.runs.files import MANIFEST, RESULTS
 from infra.runs.publishing import manifest, results_with, step_facts
 from infra.runs.results import CurriculumResults
@@ -45,5 +46,8 @@ def publish(run: RunRef, stage: int) -> CurriculumResults:
         try:
             write()
         except Exception as error:
-            lost(f"stage {stage}: card or report; `envwright report {run.argument}` writes it again", error)
+            lost(
+                f"stage {stage}: card or report; `envwright report {run_name(run.directory)}` writes it again",
+                error,
+            )
     return results
