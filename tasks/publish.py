@@ -46,8 +46,6 @@ def publish(run: RunRef, stage: int) -> CurriculumResults:
         try:
             write()
         except Exception as error:
-            lost(
-                f"stage {stage}: card or report; `envwright report {run_name(run.directory)}` writes it again",
-                error,
-            )
+            again = f"`envwright report {run_name(run.directory)}` writes it again"
+            lost(f"stage {stage}: card or report; {again}", error)
     return results

@@ -44,7 +44,7 @@ def test_a_damaged_note_of_the_suspended_run_costs_the_resumption_only(run: RunR
         said = CliRunner().invoke(app, ["approve", "mine", "--yes"])
     assert said.exit_code == 0, said.output
     assert "resume or retry the flow run there" in " ".join(said.output.split())
-    assert run.stage(0).decision is not None
+    assert run.decision(0) is not None
 
 
 @pytest.mark.parametrize("command", ["approve", "reject"])
