@@ -48,7 +48,7 @@ test-long: ready
 
 ready: $(DEV) $(VLLM_STAMP)
 
-# vLLM with TRL, in an environment of its own: a server to ask, and training with trl.use_vllm.
+# vLLM with TRL, in a separate environment: a server to ask, and training with trl.use_vllm.
 vllm: $(VLLM_STAMP)
 
 lint: $(DEV)

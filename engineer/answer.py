@@ -241,7 +241,7 @@ _DECODER = json.JSONDecoder(
 
 
 def check_ranges(raw: dict[str, Any], space: Space) -> None:
-    """ConfigError for what the config space does not have: a person is told, a model would be corrected."""
+    """ConfigError for what the config space does not have: a person gets an error, a model a correction."""
     for name, numbers in raw[space.key].items():
         if name not in space.names:
             raise ConfigError(f"{space.noun} {name} is not in {_listed(space)}; leave it out")

@@ -42,7 +42,7 @@ class StageRecord(Frozen):
     answered: dict[str, Answered] = Field(default_factory=dict)
     """Stratum -> answers of the stage's training and how many of them were valid; likewise."""
     change: dict[str, Difference] = Field(default_factory=dict)
-    """Stratum -> valid rate after the stage minus that of the policy it started from, on the same
+    """Stratum -> valid rate after the stage minus the rate of the policy it started from, on the same
     instances."""
 
 

@@ -24,7 +24,7 @@ class GateDecision(Frozen):
     against: int = Field(ge=BASE_POLICY)
     """The best evaluation before this stage; -1 is the base policy."""
     valid: Difference
-    """Valid rate after this stage minus that of `against`, on the same instances."""
+    """Valid rate after this stage minus the rate of `against`, on the same instances."""
     optimal: Difference | None = None
     """The same of the optimal rate, by which the gate does not judge; None if the family has none, or it was
     not kept."""
@@ -77,7 +77,7 @@ def decide(
     p_value: float,
     optimal: Difference | None = None,
 ) -> GateDecision:
-    """The decision after a stage; `valid` is its valid rate minus that of `against`, the best evaluation
+    """The decision after a stage; `valid` is its valid rate minus the rate of `against`, the best evaluation
     before it. `optimal` is only recorded.
 
     Only a drop that is shown has consequences. The best of several evaluations is too high on average,

@@ -40,7 +40,7 @@ def write_dataset(
 ) -> None:
     """Write a data set atomically, prompts in a style of its family included.
 
-    `origin` (config, seed, sampling report) goes into the file's metadata, `extra` into columns of its own,
+    `origin` (config, seed, sampling report) goes into the file's metadata, `extra` into additional columns,
     as `NAME`.
     """
     environment = family.load()

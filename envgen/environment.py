@@ -115,7 +115,7 @@ class Environment:
     def generate_one(self, stratum: str, knobs: Mapping[str, float], rng: np.random.Generator) -> Any:
         """Return one instance, with all randomness from `rng`.
 
-        `knobs` are those of this instance: a knob of a label is 1 if the instance shall have the label, else
+        `knobs` belong to this instance: a knob of a label is 1 if the instance shall have the label, else
         0. Instances with other labels, or drawn before, are thrown away.
         """
         raise NotImplementedError
@@ -180,7 +180,7 @@ class Environment:
                 raise ConfigError(f"{config.key}.{name}: {part} is not of this family")
 
     def reserved(self) -> frozenset[str]:
-        """Return ids that no data set may hold, such as those of a benchmark."""
+        """Return ids that no data set may hold, such as the ids of a benchmark."""
         return frozenset()
 
     def prompt(self, instance: Any, style: str) -> str:

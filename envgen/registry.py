@@ -1,4 +1,4 @@
-"""Environments and engineers by name: our own, and those of installed packages.
+"""Environments and engineers by name, shipped or from installed packages.
 
     # pyproject.toml of a package
     [project.entry-points."envwright.environments"]

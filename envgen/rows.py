@@ -1,6 +1,6 @@
 """Instances and verdicts as rows of Parquet files; columns follow from the pydantic models.
 
-A nested model becomes a struct, a tuple a list, and a value without a column type of its own (a dict) a JSON
+A nested model becomes a struct, a tuple a list, and a value without a column type (a dict) a JSON
 text.
 """
 

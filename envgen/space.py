@@ -94,7 +94,7 @@ class Space(Frozen):
     guideline: str
     """How to design a good config, in a few sentences."""
     categories: tuple[str, ...] = Field(min_length=1)
-    """Failure categories; the first is that of an unreadable answer."""
+    """Failure categories; the first is for an unreadable answer."""
     fault: str | None = None
     """Category of answers that could not be scored; training and evaluation stop above 1 % of them."""
     identity: Literal["canonical", "textual"] = "canonical"

@@ -1,4 +1,4 @@
-"""The flow of a benchmark: any model on the benchmark suite or other instances, in a directory of its own."""
+"""The flow of a benchmark: any model on the benchmark suite or other instances, in its own directory."""
 
 from prefect import flow
 from prefect.runtime import flow_run

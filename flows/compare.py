@@ -72,8 +72,8 @@ def compare(
 
 
 def _complain(results: ComparisonResults, wanted: list[Child]) -> None:
-    """ChildError if curricula of this call failed; those of an earlier call, for other engineers or seeds,
-    are only marked in the table."""
+    """ChildError if curricula of this call failed; failures of an earlier call, for other engineers or
+    seeds, are only marked in the table."""
     failed = {child.name for child in results.failed}
     if names := [child.name for child in wanted if child.name in failed]:
         raise ChildError(
@@ -149,7 +149,7 @@ def run_each(
         return time.monotonic() - begun
 
     with ThreadPoolExecutor(max_workers=jobs or MOST_AT_A_TIME) as pool:
-        # Each thread gets a context of its own, so that its log lines belong to this flow run.
+        # Each thread gets its own context, so that its log lines belong to this flow run.
         futures = {pool.submit(copy_context().run, timed, child): child for child in todo}
         try:
             for future in as_completed(futures):

@@ -23,7 +23,7 @@ class Processes:
     """Starts curricula, `jobs` at a time, each with its shares of the machine."""
 
     def __init__(self, directory: Path, jobs: int, shares: Shares, environment: dict[str, str]) -> None:
-        """Output goes to `logs/` in the directory of the comparison; `environment` is told to all of them."""
+        """Output goes to `logs/` in the directory of the comparison; all of them get `environment`."""
         self._directory, self._shares = directory, shares
         with get_client(sync_client=True) as client:
             server = {"PREFECT_API_URL": str(client.api_url).rstrip("/")}

@@ -71,7 +71,7 @@ class FlowRuns:
         environment: Mapping[str, str] | None = None,
     ) -> None:
         """Runs in processes of this machine, or on the work pool of their deployment; there `environment` is
-        added to that of the workers."""
+        added to the environment of the workers."""
         self.directory, self.where = directory, where
         self._variables = {"env": dict(environment)} if environment else None
         self._lock, self._stopped = threading.Lock(), threading.Event()
@@ -159,7 +159,7 @@ class FlowRuns:
         raise ChildError(f"{address(run)} is not waited for any more")
 
     def _look(self, client: SyncPrefectClient, run: UUID, child: Child, ended: Popen | None) -> State:
-        """The state of a flow run; that of one whose process `ended` without a word is corrected."""
+        """The state of a flow run, corrected if its process `ended` without a word."""
         state = client.read_flow_run(run).state or Pending()
         if isinstance(self.where, Processes):
             if ended and not state.is_final():

@@ -121,8 +121,7 @@ def run_curriculum(preset: Preset, directory: Path, root: Path | None = None) ->
 
 
 def _complete(run: RunRef) -> int:
-    """How many stages are complete; if the run goes on behind some, the log says so, else it would read like
-    that of a new one."""
+    """Number of complete stages; if the run continues after some, the log says so."""
     stages = run.preset.stages
     done = next((one for one in range(stages) if not run.has(MANIFEST, one)), stages)
     if done and done < stages:

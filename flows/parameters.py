@@ -110,7 +110,7 @@ class Membership(Frozen):
     )
 
     def directory(self, name: str) -> Path:
-        """That of a run of the comparison; ConfigError if a name cannot be that of one."""
+        """The directory of a run of the comparison; ConfigError if it cannot have this name."""
         return Settings().runs / checked_name(self.folder, "comparison.folder") / checked_name(name)
 
 
@@ -135,7 +135,7 @@ def chosen_comparison(preset: str, name: str, options: ComparisonOptions) -> Com
 
 
 class BenchmarkOptions(OptionsForm, EngineConfig):
-    """How a model is asked; an endpoint has an engine of its own."""
+    """How a model is asked; an endpoint runs its own engine."""
 
     model_config = ConfigDict(title="Benchmark")
     preset: str = ""

@@ -43,7 +43,7 @@ def run_stoppable(command: Callable[[], None]) -> None:
     try:
         command()
     except Exception as error:
-        # Prefect raises this on SIGTERM, and a step that begins makes an error of its own of it.
+        # Prefect raises this on SIGTERM, and a step that begins turns it into another error.
         if not code and any(type(each).__name__ == "TerminationSignal" for each in _chain(error)):
             stop(signal.SIGTERM, None)
         raise

@@ -71,8 +71,8 @@ class TrainingProgress:
 
 
 def progress_text(entry: dict[str, Any], after: float | None = None, whole: str = "run") -> str:
-    """A progress entry of the trainer in words; the speed is that of this process, not of those that it
-    resumed from. `after` are the seconds that the `whole` takes after this training, if they are known."""
+    """A progress entry of the trainer in words; the speed is for this process, without steps before a resume.
+    `after` are the seconds that the `whole` takes after this training, None if unknown."""
     here, elapsed, left = entry["steps_here"], entry["elapsed"], ""
     if here:
         seconds = elapsed / here * (entry["steps"] - entry["step"])

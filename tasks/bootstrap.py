@@ -98,7 +98,7 @@ def _check_references(lesson: Lesson, instances: list[Any]) -> None:
 def _designs(recipe: BootstrapRecipe) -> list[Example]:
     """Design questions with the rule's answers, chunk by chunk, enough for the tokenizer too.
 
-    They are of spaces that the family of the first preset draws (`random_space`), or of its own space.
+    They are of spaces that the family of the first preset draws (`random_space`), or of the family's space.
     """
     if not design_chunks(recipe):
         return []

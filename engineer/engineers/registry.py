@@ -1,7 +1,7 @@
 """Engineers by name: our own, and those that installed packages add through the entry points
 `envwright.engineers`.
 
-How a package adds one is told in `engineer.contract`.
+`engineer.contract` says how a package adds one.
 """
 
 from typing import Any

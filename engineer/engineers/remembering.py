@@ -134,7 +134,7 @@ def moved_window(low: int, high: int, rates: list[float | None], options: Window
     where none is known.
 
     As in RLVE it takes in the next level while the rate of its highest one is at least `up`, and lets go of
-    the lowest ones beyond `width`; it never goes back. There each environment has levels of its own, and
+    the lowest ones beyond `width`; it never goes back. There each environment has its own levels, and
     rates come from training; here the strata of the space, in their order, are the levels, and rates come
     from the validation set, which has all of them, so that several levels may be taken in a stage.
     """

@@ -211,7 +211,7 @@ def levelled(
     One level is a step more of each knob, within its range. A stratum whose knobs are all at their end gives
     the part `move` of its share to the next (harder) or the one before (easier) in the order of the space;
     the last and the first keep theirs. All strata move at once, from the shares they have now. Levels that a
-    trainer raises and lowers by success are those of reasoning-gym
+    trainer raises and lowers by success come from reasoning-gym
     (`CurriculumExperiment.update_difficulty`); the thresholds and what a level is here are ours.
     """
     order = list(parts)

@@ -1,6 +1,6 @@
 """What all drawings of boards share: measures, colours, and the marks for cells, goals and agents.
 
-Colours are those of Okabe and Ito, which stay apart for colour-blind readers.
+Colours by Okabe and Ito, which stay apart for colour-blind readers.
 """
 
 from collections.abc import Sequence

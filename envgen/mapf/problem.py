@@ -126,7 +126,7 @@ class Instance(Frozen):
             raise ValueError("solution.plan: does not lead each agent from its start to its goal")
         costs = [len(path) - 1 for path in plan]
         if (sum(costs), max(costs)) != (self.solution.sum_of_costs, self.solution.makespan):
-            raise ValueError("solution: sum_of_costs and makespan are not those of the plan")
+            raise ValueError("solution: sum_of_costs and makespan do not fit the plan")
         if any(move not in _MOVES for path in plan for move in _steps(path)):
             raise ValueError("solution.plan: a path jumps over a cell")
         return self

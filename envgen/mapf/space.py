@@ -105,7 +105,7 @@ def _full_space() -> Space:
 
 
 def random_space(rng: np.random.Generator) -> Space:
-    """Return a space for a lesson in design: half of the time that of the preset `tiny`, else one of some
+    """Return a space for a lesson in design: half of the time the space of the preset `tiny`, else some
     neighbouring map sizes with another range of hole ratios."""
     if rng.random() < 0.5:
         return space_of(Options(map_sizes=(3, 4, 5, 6), min_hole_ratio=0.2, max_hole_ratio=0.4))

@@ -25,7 +25,7 @@ class FailureCategory(StrEnum):
 
 
 class Verdict(Frozen):
-    """Judgement of one answer; measures of partial progress default to those of the best or worst answer."""
+    """Judgement of one answer; measures of partial progress default to the best or worst answer."""
 
     valid: bool
     optimal: bool = False

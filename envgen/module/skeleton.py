@@ -1,4 +1,4 @@
-"""Questions for a policy to train on: one file that envwright runs in a process of its own.
+"""Questions for a policy to train on: one file that envwright runs in a child process.
 
 `envwright family check THIS_FILE` says what is wrong with it. Change the parts marked 1 to 5.
 """

@@ -30,7 +30,7 @@ LOG_LINES = 8
 
 @commands.command(epilog="Example: `envwright runs`")
 def runs(json_: JSON = False) -> None:
-    """Every run in the runs folder, those of comparisons too; the one that changed last is the
+    """Every run in the runs folder, runs of comparisons too; the one that changed last is the
     last."""
     folder = Settings().runs
     statuses = sorted(map(run_status, run_directories(folder)), key=lambda one: one.changed)

@@ -19,7 +19,7 @@ def serve(
     mlflow_port: Annotated[int, typer.Option(min=1, max=65535, help="Port of MLflow.")] = 5000,
     name: Annotated[
         list[str] | None,
-        typer.Option(help="Another host name that browsers use, as that of a proxy; may be repeated."),
+        typer.Option(help="Another host name that browsers use, for example of a proxy; may be repeated."),
     ] = None,
     limit: Annotated[int, typer.Option(min=1, help="Runs at a time; more wait for their turn.")] = 1,
 ) -> None:

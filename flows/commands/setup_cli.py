@@ -32,7 +32,7 @@ def bootstrap(
         ),
     ],
     recipe: Annotated[
-        Path | None, typer.Option(help="Recipe, YAML; that of the shipped base policy if left out.")
+        Path | None, typer.Option(help="Recipe, YAML; the recipe of the shipped base policy if left out.")
     ] = None,
     model: Annotated[
         str | None,
@@ -80,7 +80,7 @@ def bootstrap(
 
 
 def _recipe(path: Path | None, named: dict[str, str | None], settings: list[str]) -> BootstrapRecipe:
-    """The recipe at `path`, that of a warm start if anything is named for one, or the shipped one;
+    """The recipe at `path`, a recipe for a warm start if anything is named for one, or the shipped one;
     ConfigError if both are given."""
     given = [name for name, value in named.items() if value is not None]
     if path is not None and given:

@@ -56,7 +56,7 @@ def plain_table(*columns: str) -> Table:
 def number_table(
     headings: Sequence[str], title: str, caption: str, words: Iterable[str] = (), min_width: int | None = None
 ) -> Table:
-    """Return a table of numbers, which never wrap; the first column and those of `words` are on the left."""
+    """Return a table of numbers, which never wrap; the first column and those in `words` are on the left."""
     table = Table(box=SIMPLE_HEAD, show_edge=False, padding=0, min_width=min_width)
     table.title, table.caption = escape(printable(title)), escape(caption)
     left = {headings[0], *words}

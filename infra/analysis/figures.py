@@ -28,7 +28,7 @@ NO_SIGNAL = "#d55e00"
 """Colour of the groups without reward variance."""
 _ARMS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#56a0d8", "#6a51a3", "#1c2126")
 _CATEGORIES = ("#8b959e", "#e69f00", "#3f6fb0", NO_SIGNAL, "#cc79a7", "#009e73", "#b8860b", "#6a51a3")
-"""Near those of Okabe and Ito, which colour-blind readers tell apart; grey where nothing was read."""
+"""Near the colours of Okabe and Ito, which colour-blind readers tell apart; grey where nothing was read."""
 _STRATA = ("#b7e2c1", "#8ed3bd", "#62c0bf", "#3fa7c4", "#2f8bc0", "#2b6cb0", "#2d4f9e", "#2b3483")
 _MARKERS, _DASHES = ("o", "s", "^", "D", "v", "P"), ("-", (0, (5, 2)), (0, (1.2, 1.6)))
 _FONTS = ["system-ui", "-apple-system", "Segoe UI", "Roboto", "Helvetica Neue", "Arial", "DejaVu Sans"]

@@ -1,6 +1,6 @@
 """Which curricula a comparison consists of; `comparison.json` in its directory.
 
-Every arm is run with every seed, as a curriculum of its own. In `envwright compare` an arm is an engineer
+Every arm is run with every seed, as a separate curriculum. In `envwright compare` an arm is an engineer
 variant, an engineer with a context variant, and all curricula start from one shared stage 0, unless each seed
 is to have its own.
 """
@@ -29,7 +29,7 @@ SHARED = "shared"
 """Stage 0 where all seeds share one; `shared-sSEED` is the stage 0 of a seed."""
 Stage0 = Literal["one", "per-seed"]
 """`one`: all seeds go on from one stage 0, so that an engineer that draws nothing makes the same first
-decision for all of them. `per-seed`: each seed has a stage 0 of its own, which its arms share."""
+decision for all of them. `per-seed`: each seed has its own stage 0, which its arms share."""
 
 
 class Arm(Frozen):
@@ -51,7 +51,7 @@ class ComparisonSpec(Frozen):
 
     name: str
     preset: Preset
-    """Its seed is that of a stage 0 that all share; an arm with its engineer has its options too."""
+    """Its seed is the seed of a stage 0 that all share; an arm with its engineer has its options too."""
     arms: tuple[Arm, ...] = Field(min_length=1)
     seeds: tuple[int, ...] = Field(min_length=1)
     stage_0: Stage0 = "one"

@@ -5,7 +5,7 @@ samples, of training runs and of instances, and a claim is about runs and instan
 both are random effects (Clark 1973, "The language-as-fixed-effect fallacy", Journal of Verbal Learning and
 Verbal Behavior 12:335). For a value y_si = m + a_s + b_i + e_si the mean squares of seeds, instances and
 residual, A, B and E, have the expectations e^2 + I a^2, e^2 + S b^2 and e^2, and the mean over all S I
-values has the variance (A + B - E) / (S I), which is estimated so. Its degrees of freedom are those of
+values has the variance (A + B - E) / (S I), which is estimated so. Its degrees of freedom follow
 Satterthwaite (1946, "An approximate distribution of estimates of variance components", Biometrics Bulletin
 2:110). With one seed only the instances vary, and the interval says nothing about how another seed would
 have fared.
@@ -103,8 +103,8 @@ def crossed(values: np.ndarray) -> Crossed:
 
     A + B - E, see above, can be too small by chance, and below zero; it is at least the larger of A and B
     here, so that neither seeds nor instances are ever taken to vary less than they were seen to. Degrees of
-    freedom are kept between those of the seeds (or of the instances, if they are fewer) and those of both
-    together.
+    freedom are kept between the number for the seeds (or the instances, if they are fewer) and the number for
+    both together.
     """
     if values.ndim != 2 or values.size < 2:
         raise ValueError(

@@ -54,7 +54,7 @@ class ValidationSpec(Frozen, use_attribute_docstrings=True):
     instances: int = Field(default=17, ge=1, le=100_000)
     """Instances of each stratum and combination."""
     strata: tuple[str, ...] = ()
-    """Names of strata; those of the space if left out."""
+    """Names of strata; all of the space if left out."""
     seed: Seed = 20_260
     """Not the curriculum's seed: every curriculum of a preset is judged on the same instances."""
 

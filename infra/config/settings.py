@@ -43,7 +43,7 @@ class Settings(BaseSettings):
     """URL (fsspec: `s3://bucket/prefix`, `file:///mnt/copies`) under which finished stages are copied, and
     from which missing ones are fetched."""
     parent_run: str | None = None
-    """MLflow run under which curricula are recorded: that of the comparison they belong to."""
+    """MLflow run under which curricula are recorded: the run of the comparison they belong to."""
 
     @property
     def tracking_uri(self) -> str:

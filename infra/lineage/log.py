@@ -164,7 +164,7 @@ def _logged(run: Run, number: int, root: RunIds) -> StageIds | None:
 def _log_stage(
     client: MlflowClient, run: RunRef, number: int, root: RunIds, earlier: Mapping[int, StageIds]
 ) -> StageIds:
-    """Log the evaluation of the base policy, or a stage, as a run below that of the curriculum."""
+    """Log the evaluation of the base policy, or a stage, as a run below the run of the curriculum."""
     _delete_earlier(client, number, root)
     started, ended = _span(run, number)
     columns = {**_columns(run.preset), "stage": str(number), "curriculum": run.name}

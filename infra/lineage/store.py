@@ -134,7 +134,7 @@ def metric_name(name: str) -> str:
 
 
 def view_address(experiment: str) -> str:
-    """Return the address of the view of arms, to be put after that of the server."""
+    """Return the address of the view of arms, to be put after the address of the server."""
     query = f"workflowType=machine_learning&viewStateShareKey={ARMS}&compareRunsMode=CHART"
     return f"#/experiments/{experiment}/runs?{query}"
 

@@ -35,7 +35,7 @@ def design_context(run: RunRef, stage: int) -> DesignContext:
 
 
 def _rationale(run: Run, stage: int) -> str:
-    """Why the next stage got its config: the engineer's words, or those of the person who decided
+    """Why the next stage got its config: the engineer's words, or the words of the person who decided
     otherwise."""
     decision = run.decision(stage)
     if decision is None or (decision.decision == "approve" and not decision.edited):

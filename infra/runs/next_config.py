@@ -58,7 +58,7 @@ def check_open(run: RunRef, stage: int) -> None:
 
 
 def previous_config(run: Run, stage: int) -> EnvConfig:
-    """The config that a rejected proposal leaves in place: that of the stage whose policy is in force."""
+    """The config that a rejected proposal leaves in place: the one of the stage whose policy is in force."""
     return run.config_of(run.read(GATE, stage).in_force)
 
 

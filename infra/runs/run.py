@@ -83,7 +83,7 @@ class Run(Frozen):
         return self.folder(stage) / CHECKPOINT
 
     def config_of(self, stage: int) -> EnvConfig:
-        """Return the config that a stage was trained on; that of stage 0 for the base policy."""
+        """Return the config that a stage was trained on; the config of stage 0 for the base policy."""
         return self.read(CONFIG, max(stage, 0))
 
     def parent(self, stage: int) -> int:

@@ -68,7 +68,7 @@ def run_step(
     files there.
 
     `kept` names a file there in which `body` keeps what it need not do again if it is cut off; it is removed
-    when the record is written, not before. `facts` is called after `body`, for those of the record."""
+    when the record is written, not before. `facts` is called after `body`, for the facts of the record."""
     key = step_key(step, decides)
     record_path = directory / RECORDS / f"{step}.json"
     with FileLock(directory / RECORDS / f"{step}.lock"):
@@ -98,7 +98,7 @@ def read_record(directory: Path, step: str) -> StepRecord | None:
 
 
 def check_recorded(path: Path) -> None:
-    """RunDirectoryError for a file, or a folder as that of a checkpoint, that is not as a step beside it
+    """RunDirectoryError for a file, or a folder such as a checkpoint, that is not as a step beside it
     recorded it; nothing happens if it is missing, or if no step knows it."""
     for file in (path.parent / RECORDS).glob("*.json"):
         record = read_record(path.parent, file.stem)

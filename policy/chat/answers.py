@@ -30,7 +30,7 @@ class _Line(Frozen):
 
 
 class KeptAnswers:
-    """A `ChatModel` that files each answer of another at once, and reads those of an earlier process.
+    """A `ChatModel` that files each answer of another at once, and reads the answers of an earlier process.
 
     The key of an answer holds all that decides it: conversation and sampling, the rank among equal
     conversations, and `decides`, the identity of the model and how it is run. Killing the process loses no

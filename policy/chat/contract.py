@@ -37,7 +37,7 @@ class Completion(Frozen):
 
 Conversation = tuple[Message, ...]
 Progress = Callable[[Mapping[int, Completion]], None]
-"""Told of new completions, by their conversation's index in the call; each is told once, in any order."""
+"""Called with new completions, by their conversation's index in the call; with each once, in any order."""
 
 
 class ChatModel(Protocol):
@@ -46,7 +46,7 @@ class ChatModel(Protocol):
     def complete(
         self, conversations: Sequence[Conversation], sampling: Sampling, progress: Progress | None = None
     ) -> list[Completion]:
-        """Complete every conversation; `progress` is told of completions as they come. Raises ModelError."""
+        """Complete every conversation; `progress` gets completions as they come. Raises ModelError."""
         ...
 
 

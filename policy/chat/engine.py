@@ -1,4 +1,4 @@
-"""A chat model in a process of its own: the caller never imports torch, and closing it frees the memory."""
+"""A chat model in a child process: the caller never imports torch, and closing it frees the memory."""
 
 import logging
 from abc import ABC, abstractmethod

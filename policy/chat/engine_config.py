@@ -20,8 +20,8 @@ class EngineConfig(Frozen, use_attribute_docstrings=True):
     """Answers generated together: a batch of transformers, `max_num_seqs` of vLLM. Decides memory and speed,
     not answers."""
     dtype: Dtype = "auto"
-    """Of weights and activations. `auto` is that of the checkpoint, but 16 bits on vLLM if that is float32,
-    as it is of each stage's checkpoint."""
+    """Of weights and activations. `auto` is the type of the checkpoint, but 16 bits on vLLM if that type is
+    float32, as for each stage's checkpoint."""
     data_parallel: int = Field(default=1, ge=1, le=64)
     """Copies of the model that share the conversations, each on different GPUs; vllm only; 1 to 64."""
     tensor_parallel: int = Field(default=1, ge=1, le=64)

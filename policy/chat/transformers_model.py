@@ -141,7 +141,7 @@ class TransformersModel:
 class _Draw(LogitsProcessor):
     """Makes the largest score a draw at a temperature, by the Gumbel-max trick (1411.0030).
 
-    The draw is argmax(score / T + G) with Gumbel noise G. Each row has a generator of its own, so that its
+    The draw is argmax(score / T + G) with Gumbel noise G. Each row has its own generator, so that its
     draws do not depend on the company in the batch.
     """
 

@@ -121,13 +121,13 @@ def _arguments(recipe: BootstrapRecipe, work: Path) -> SFTConfig:
         output_dir=str(work),
         max_steps=recipe.steps,
         learning_rate=recipe.adamw_learning_rate,
-        # The batches are put together where they are drawn, in a process of its own.
+        # The batches are put together where they are drawn, in another process.
         per_device_train_batch_size=1,
         dataset_kwargs={"skip_prepare_dataset": True},
         remove_unused_columns=False,
         dataloader_num_workers=1,
         dataloader_prefetch_factor=32,
-        # The batches begin behind those of the checkpoint.
+        # The batches begin after the batches of the checkpoint.
         ignore_data_skip=True,
         lr_scheduler_type="warmup_stable_decay",
         lr_scheduler_kwargs={
@@ -155,7 +155,7 @@ def _arguments(recipe: BootstrapRecipe, work: Path) -> SFTConfig:
 
 
 def main(spec: BootstrapSpec) -> None:
-    """Make the policy; what is wrong with a model is told to the parent before this process ends."""
+    """Make the policy; the parent hears what is wrong with a model before this process ends."""
     try:
         bootstrap(spec)
     except ModelError as error:

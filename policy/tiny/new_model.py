@@ -1,4 +1,4 @@
-"""A small Qwen3 with a tokenizer of its own, before it is taught anything.
+"""A small Qwen3 with its own tokenizer, before it is taught anything.
 
 The tokenizer has a token for each number and fixed text between, and bytes for the rest.
 """

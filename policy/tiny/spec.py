@@ -39,7 +39,7 @@ class Mixture(Frozen):
     """Knob -> values, every combination of which is a config."""
 
     def named(self, space: Space) -> dict[str, dict[str, float]]:
-        """The strata, where none are named those of a space."""
+        """The strata; where none are named, all of a space."""
         return self.strata or {name: {} for name in space.names}
 
     def parts(self, space: Space) -> Iterator[tuple[tuple[float, ...], EnvConfig]]:
@@ -207,7 +207,7 @@ class Taught(Frozen):
 
 
 class BootstrapSpec(Frozen):
-    """What the bootstrap child is told."""
+    """Spec of the bootstrap child."""
 
     recipe: BootstrapRecipe
     work: Path

@@ -134,8 +134,8 @@ def test_a_column_of_the_wrong_type_is_named_with_its_file(path: Path, column: s
         ("solution", "plan", [], "does not lead each agent from its start to its goal"),
         ("solution", "plan", [[], []], "does not lead each agent from its start to its goal"),
         ("solution", "plan", [None], "solution.plan.0"),
-        ("solution", "sum_of_costs", 99, "sum_of_costs and makespan are not those of the plan"),
-        ("solution", "makespan", 0, "sum_of_costs and makespan are not those of the plan"),
+        ("solution", "sum_of_costs", 99, "sum_of_costs and makespan do not fit the plan"),
+        ("solution", "makespan", 0, "sum_of_costs and makespan do not fit the plan"),
         ("solution", "sum_of_costs", -1, "solution.sum_of_costs: Input should be greater than or equal to 0"),
     ],
 )

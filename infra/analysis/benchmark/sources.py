@@ -19,7 +19,7 @@ def read_source(
     """The instances of `source`; nothing means the suite.
 
     Else it is a .parquet data set, .jsonl rows, or a hub id or folder of the public data set.
-    `progress` is told how many rows are solved. DataError names file, row and remedy.
+    `progress` gets the number of rows solved. DataError names file, row and remedy.
     """
     if not source:
         return benchmark.suite()

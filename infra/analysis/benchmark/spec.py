@@ -132,7 +132,7 @@ def _context(spec: BenchmarkSpec) -> int | None:
         return max_positions(spec.model)
     if chosen := sorted(spec.engine.model_dump(exclude={"batch_size"}, exclude_defaults=True)):
         raise ConfigError(
-            f"{chosen[0]}: is read where a model is run here, and an endpoint has an engine of its own; "
+            f"{chosen[0]}: is read where a model is run here, and an endpoint runs its own engine; "
             "leave it out"
         )
     try:
