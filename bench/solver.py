@@ -47,8 +47,8 @@ def median_seconds(work: Callable[[], object], repeats: int = REPEATS) -> float:
 def drawn(size: int, agents: int, hole_ratio: float, draws: int, seed: int = 0) -> list[Problem]:
     """Random solvable boards of a class."""
     holes = int(hole_ratio * size * size + 1e-9)
-    found = draw_boards(size, agents, holes, Source(seed, purpose="bench"), 0, draws)
-    return [problem_of(found.boards, index) for index in np.flatnonzero(found.answers.status > 0).tolist()]
+    drawn = draw_boards(size, agents, holes, Source(seed, purpose="bench"), 0, draws)
+    return [problem_of(drawn.boards, index) for index in np.flatnonzero(drawn.answers.status > 0).tolist()]
 
 
 def peer_paths(problem: Problem) -> list | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from engineer.proposal import MAX_TEXT
 from envgen.config import SHARE, EnvConfig, Part
-from envgen.errors import ConfigError, shown
+from envgen.errors import ConfigError, excerpt
 from envgen.files import canonical_json
 from envgen.space import Space, Stratum, plural
 
@@ -149,16 +149,16 @@ def project(raw: dict[str, Any], space: Space, previous: EnvConfig) -> tuple[Env
     return space.config(parts), tuple(changes)
 
 
-def _outside(given: dict[str, Any], space: Space) -> list[str]:
+def _outside(raw: dict[str, Any], space: Space) -> list[str]:
     """Says which strata are dropped."""
-    known = _listed(space)
-    outside = [name for name in given if name not in space.names]
+    names = _listed(space)
+    outside = [name for name in raw if name not in space.names]
     changes = [
-        f"{space.noun} {str(name)[:20]!r} is not in {known} and was dropped" for name in outside[:MAX_NAMED]
+        f"{space.noun} {str(name)[:20]!r} is not in {names} and was dropped" for name in outside[:MAX_NAMED]
     ]
     if len(outside) > MAX_NAMED:
         more = len(outside) - MAX_NAMED
-        changes.append(f"{more} more {plural(space.noun)} are not in {known} and were dropped")
+        changes.append(f"{more} more {plural(space.noun)} are not in {names} and were dropped")
     return changes
 
 
@@ -167,11 +167,11 @@ def _listed(space: Space) -> str:
 
 
 def _read(
-    given: dict[str, Any], stratum: Stratum, space: Space, previous: EnvConfig, changes: list[str]
+    raw: dict[str, Any], stratum: Stratum, space: Space, previous: EnvConfig, changes: list[str]
 ) -> dict[str, float]:
     """The legal numbers of a stratum; `changes` gets what had to be changed."""
-    entry, part = given.get(stratum.name), space.part(previous, stratum.name)
-    found = {}
+    entry, part = raw.get(stratum.name), space.part(previous, stratum.name)
+    numbers = {}
     for name, (low, high) in _ranges(stratum).items():
         old = part.get(name)
         old = stratum.absent[name] if old is None else old
@@ -179,13 +179,13 @@ def _read(
         where = f"{stratum.label} {name}"
         if value is None:
             changes.append(f"{where} was missing or no number, the previous {old:g} was kept")
-            found[name] = old
+            numbers[name] = old
             continue
         if not low <= value <= high:
             changes.append(f"{where} {value:.6g} was clamped to {low:g}..{high:g}")
         # Zero is added because it turns -0.0, which is within the range, into 0.0.
-        found[name] = min(max(value, low), high) + 0.0
-    return found
+        numbers[name] = min(max(value, low), high) + 0.0
+    return numbers
 
 
 def _ranges(stratum: Stratum) -> dict[str, tuple[float, float]]:
@@ -224,10 +224,10 @@ def _check_storable(value: Any, depth: int = 0) -> None:
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    value = dict(pairs)
+    if len(value) != len(pairs):
         raise ValueError("a key is given twice")
-    return found
+    return value
 
 
 # Not strict: schema decoding lets raw control characters into strings.
@@ -251,5 +251,5 @@ def check_ranges(raw: dict[str, Any], space: Space) -> None:
                 raise ConfigError(f"{name}.{knob}: there is no such ratio; known are {', '.join(ranges)}")
             low, high = ranges[knob]
             if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-                what = f"{shown(value)} is no number from {low:g} to {high:g}"
+                what = f"{excerpt(value)} is no number from {low:g} to {high:g}"
                 raise ConfigError(f"{name}.{knob}: {what}; give one")

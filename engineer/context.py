@@ -27,7 +27,7 @@ class StageRecord(Frozen):
     """One finished stage: what was trained on and what the policy then got wrong."""
 
     stage: int = Field(ge=0)
-    parent: int = Field(default_factory=lambda given: given["stage"] - 1, ge=-1)
+    parent: int = Field(default_factory=lambda fields: fields["stage"] - 1, ge=-1)
     """The stage whose checkpoint it started from; -1 is the base policy.
 
     Not the one before it if that one was undone."""

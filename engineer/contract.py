@@ -77,8 +77,8 @@ class Brief:
         """The proposal of a raw config, `{space.key: {stratum: {"data_ratio": ..., knob: ...}}}`,
         projected."""
         config, changes = project(raw, context.space, context.current.config)
-        told = {"rationale": rationale, "changes": changes, "state": state or {}}
-        return proposal_of(self.spec, context, config, proposed=raw, **told)
+        fields = {"rationale": rationale, "changes": changes, "state": state or {}}
+        return proposal_of(self.spec, context, config, proposed=raw, **fields)
 
     def exactly(self, context: DesignContext, config: EnvConfig, rationale: str) -> Proposal:
         """The proposal of a config that is legal as it is."""

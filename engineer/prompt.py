@@ -55,8 +55,8 @@ class _Parts:
     """What a module can do without: its parts from the most to the least informative."""
 
     parts: Sequence[Any] = ()
-    shown: Callable[[Sequence[Any]], dict[str, Any]] = lambda kept: {}
-    """The template's variables, given the parts that are kept."""
+    variables: Callable[[Sequence[Any]], dict[str, Any]] = lambda parts: {}
+    """The template's variables for the parts that fit."""
     left_out: Callable[[Sequence[Any]], str] = lambda dropped: ""
     """Names the parts that are not."""
 
@@ -74,15 +74,15 @@ def module_text(module: Module, context: DesignContext, wording: Wording) -> Tex
     """One context module in words, within its budget; empty if there is nothing to say yet."""
     of, budget = _PARTS[module](module, context) if module in _PARTS else _Parts(), BUDGETS[module][wording]
 
-    def text(kept: int) -> str:
-        note = of.left_out(of.parts[kept:]) if kept < len(of.parts) else ""
-        return _render(wording, _template(module), context, note=note, **of.shown(of.parts[:kept]))
+    def text(length: int) -> str:
+        note = of.left_out(of.parts[length:]) if length < len(of.parts) else ""
+        return _render(wording, _template(module), context, note=note, **of.variables(of.parts[:length]))
 
     whole = text(len(of.parts))
     if not of.parts or tokens(whole) <= budget:
         return Text(whole)
-    kept = bisect(range(1, len(of.parts)), False, key=lambda count: tokens(text(count)) > budget)
-    return Text(text(kept), (f"{module}: {of.left_out(of.parts[kept:])}, its budget is {budget} tokens",))
+    length = bisect(range(1, len(of.parts)), False, key=lambda count: tokens(text(count)) > budget)
+    return Text(text(length), (f"{module}: {of.left_out(of.parts[length:])}, its budget is {budget} tokens",))
 
 
 def tokens(text: str) -> int:
@@ -107,7 +107,7 @@ def _failures(module: Module, context: DesignContext) -> _Parts:
     ordered = sorted(counts, key=lambda name: abs(counts[name].valid / counts[name].n - 0.5))
     return _Parts(
         ordered,
-        lambda kept: {"counts": {name: part for name, part in counts.items() if name in kept}},
+        lambda parts: {"counts": {name: part for name, part in counts.items() if name in parts}},
         lambda dropped: _strata_left_out(context, [name for name in counts if name in dropped]),
     )
 
@@ -120,13 +120,13 @@ def _labels(module: Module, context: DesignContext) -> _Parts:
         knob.name: [name for name, part in counts.items() if knob.label and part.split(knob.label.name)]
         for knob in asked
     }
-    names = [name for name in counts if any(name in found for found in split.values())]
+    names = [name for name in counts if any(name in strata for strata in split.values())]
 
-    def shown(kept: Sequence[str]) -> dict[str, Any]:
-        found = ((knob, {name: counts[name] for name in split[knob.name] if name in kept}) for knob in asked)
-        return {"labelled": [(knob, parts) for knob, parts in found if parts]}
+    def variables(parts: Sequence[str]) -> dict[str, Any]:
+        pairs = ((knob, {name: counts[name] for name in split[knob.name] if name in parts}) for knob in asked)
+        return {"labelled": [(knob, counted) for knob, counted in pairs if counted]}
 
-    return _Parts(names, shown, lambda dropped: _strata_left_out(context, list(dropped)))
+    return _Parts(names, variables, lambda dropped: _strata_left_out(context, list(dropped)))
 
 
 def _strata_left_out(context: DesignContext, names: list[str]) -> str:
@@ -142,7 +142,7 @@ def _history(module: Module, context: DesignContext) -> _Parts:
     }
     return _Parts(
         records[::-1],
-        lambda kept: {"records": kept[::-1], "before": before, "any": bool(records)},
+        lambda parts: {"records": parts[::-1], "before": before, "any": bool(records)},
         lambda dropped: f"{_count(dropped, 'earlier stage')} left out",
     )
 
@@ -152,30 +152,30 @@ def _rationale(module: Module, context: DesignContext) -> _Parts:
     ends = [word.end() for word in re.finditer(r"\S+", text)]
     return _Parts(
         ends,
-        lambda kept: {"rationale": text if len(kept) == len(ends) else text[: kept[-1]] if kept else ""},
+        lambda parts: {"rationale": text if len(parts) == len(ends) else text[: parts[-1]] if parts else ""},
         lambda dropped: f"{_count(dropped, 'word')} left out",
     )
 
 
 def _training(module: Module, context: DesignContext) -> _Parts:
-    found = [
+    entries = [
         (kind, name, value)
         for kind in _NAMED_FACTS
         for name, value in _facts(context.training.get(kind)).items()
     ]
 
-    def shown(kept: Sequence[tuple[str, str, Any]]) -> dict[str, Any]:
-        return {of: {name: value for kind, name, value in kept if kind == of} for of in _NAMED_FACTS}
+    def variables(parts: Sequence[tuple[str, str, Any]]) -> dict[str, Any]:
+        return {of: {name: value for kind, name, value in parts if kind == of} for of in _NAMED_FACTS}
 
     def left_out(dropped: Sequence[tuple[str, str, Any]]) -> str:
         kinds = {of: [name for kind, name, _ in dropped if kind == of] for of in _NAMED_FACTS}
         return " and ".join(_count(of, kind[:-1]) for kind, of in kinds.items() if of) + " left out"
 
-    return _Parts(found, shown, left_out)
+    return _Parts(entries, variables, left_out)
 
 
-def _facts(given: Any) -> dict[str, Any]:
-    return given if isinstance(given, dict) else {}
+def _facts(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 _NAMED_FACTS = ("options", "hyperparameters")
@@ -196,8 +196,8 @@ def _count(things: Sequence[Any], name: str) -> str:
 
 
 def _render(wording: Wording, template: str, context: DesignContext, **variables: Any) -> str:
-    found = _TEMPLATES.get_template(f"{wording}/{template}.j2")
-    return found.render(context=context, space=context.space, **variables).strip()
+    template_file = _TEMPLATES.get_template(f"{wording}/{template}.j2")
+    return template_file.render(context=context, space=context.space, **variables).strip()
 
 
 def _percent(rate: Rate) -> str:
@@ -238,7 +238,7 @@ def _ranges(space: Space, knob: Knob) -> str:
                 having.setdefault(own.range, []).append(stratum.name)
     if having == {knob.range: list(space.names)}:
         return knob.range
-    return "; ".join(f"{found} for {space.named(names)}" for found, names in having.items())
+    return "; ".join(f"{text} for {space.named(names)}" for text, names in having.items())
 
 
 _TEMPLATES = Environment(

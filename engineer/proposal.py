@@ -16,8 +16,8 @@ def shortened(text: str, limit: int = MAX_TEXT) -> str:
     if len(text) <= limit:
         return text
     # The note's length depends on the number in it, which has at most as many digits as the whole length.
-    kept = limit - len(f" [{len(text)} more characters]")
-    return f"{text[:kept]} [{len(text) - kept} more characters]"
+    length = limit - len(f" [{len(text)} more characters]")
+    return f"{text[:length]} [{len(text) - length} more characters]"
 
 
 class Attempt(Frozen):

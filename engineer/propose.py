@@ -55,8 +55,8 @@ def fitted(proposal: Proposal, previous: EnvConfig, fit: Fit) -> Proposal:
         if proposal.config == previous:
             return proposal  # the next stage fails, and says what is short
         reason = f"no data set can be drawn, the previous config is kept: {error}"
-        known = {"config": previous, "fallback": reason, "changes": ()}
-        return fitted(proposal.model_copy(update=known), previous, fit)
+        fields = {"config": previous, "fallback": reason, "changes": ()}
+        return fitted(proposal.model_copy(update=fields), previous, fit)
     return proposal.model_copy(update={"config": config, "changes": (*proposal.changes, *notes)})
 
 
@@ -80,8 +80,8 @@ def anchored(config: EnvConfig, default: EnvConfig, share: float) -> EnvConfig:
     """
     mixed = {}
     for name in dict.fromkeys([*config.strata, *default.strata]):
-        found = ((1 - share, config.strata.get(name)), (share, default.strata.get(name)))
-        parts = [(weight * part.data_ratio, part) for weight, part in found if part]
+        weighted = ((1 - share, config.strata.get(name)), (share, default.strata.get(name)))
+        parts = [(weight * part.data_ratio, part) for weight, part in weighted if part]
         total = sum(amount for amount, _ in parts)
         numbers = {SHARE: 0.0, **parts[0][1].knobs}
         if total > 0:
@@ -92,7 +92,7 @@ def anchored(config: EnvConfig, default: EnvConfig, share: float) -> EnvConfig:
     return EnvConfig(strata=mixed, key=config.key)
 
 
-def kept(spec: EngineerSpec, context: DesignContext, config: EnvConfig, reason: str) -> Proposal:
+def unchanged(spec: EngineerSpec, context: DesignContext, config: EnvConfig, reason: str) -> Proposal:
     """The proposal that stands for a decision of the gate: nobody was asked, and what the engineer remembers
     stays."""
     return proposal_of(spec, context, config, fallback=reason, state=context.state)
@@ -108,18 +108,18 @@ def _propose(engineer: Engineer, options: EngineerOptions, context: DesignContex
         why = f"{type(error).__name__}: {str(error)[:500]}"
         reason = f"engineer {name!r} failed, the previous config is kept: {why}"
         reason = reason.encode(errors="replace").decode()
-    return kept(brief.spec, context, context.current.config, reason)
+    return unchanged(brief.spec, context, context.current.config, reason)
 
 
-def _checked(found: object, context: DesignContext, name: str) -> Proposal:
+def _checked(answer: object, context: DesignContext, name: str) -> Proposal:
     """A proposal as it may be stored; ValueError if it is none, or its config or state is illegal."""
-    if not isinstance(found, Proposal):
-        raise ValueError(f"it returned {type(found).__name__}, expected a Proposal")
-    state = json.dumps(found.state, allow_nan=False, ensure_ascii=False)
+    if not isinstance(answer, Proposal):
+        raise ValueError(f"it returned {type(answer).__name__}, expected a Proposal")
+    state = json.dumps(answer.state, allow_nan=False, ensure_ascii=False)
     if len(state) > MAX_STATE:
         raise ValueError(f"its state has {len(state)} characters; at most {MAX_STATE} are kept")
-    known = {"state": json.loads(state), "stage": context.current.stage, "engineer": name}
-    proposal = Proposal.model_validate({**found.model_dump(), **known})
+    fields = {"state": json.loads(state), "stage": context.current.stage, "engineer": name}
+    proposal = Proposal.model_validate({**answer.model_dump(), **fields})
     (state + canonical_json(proposal)).encode()  # what cannot be stored is refused here
     if proposal.config != context.current.config:
         if proposal.fallback is not None:

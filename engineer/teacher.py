@@ -34,11 +34,11 @@ def teach(context: DesignContext) -> tuple[EnvConfig, str]:
     total = sum(data.values())
     parts, clauses = {}, []
     for stratum in context.space.strata:
-        old, found = context.space.part(current, stratum.name), counts[stratum.name]
-        knobs = {knob.name: _moved(knob, old[knob.name], found) for knob in stratum.knobs}
+        old, count = context.space.part(current, stratum.name), counts[stratum.name]
+        knobs = {knob.name: _moved(knob, old[knob.name], count) for knob in stratum.knobs}
         parts[stratum.name] = Part.model_validate({SHARE: data[stratum.name] / total, **knobs})
         gets = _mix(data[stratum.name], stratum, knobs)
-        clauses.append(f"{stratum.label} {_rates(stratum, found)}: {gets}.")
+        clauses.append(f"{stratum.label} {_rates(stratum, count)}: {gets}.")
     return context.space.config(parts), " ".join(clauses)
 
 
@@ -83,11 +83,11 @@ def _labelled(knob: Knob, part: Counts) -> int | None:
 
 
 def _rates(stratum: Stratum, part: Counts) -> str:
-    shown = [f"{part.valid_percent}% valid"]
+    facts = [f"{part.valid_percent}% valid"]
     for knob in stratum.knobs:
         percent = _labelled(knob, part)
-        shown += [] if percent is None else [f"{knob.word} {percent}%"]
-    return ", ".join(shown)
+        facts += [] if percent is None else [f"{knob.word} {percent}%"]
+    return ", ".join(facts)
 
 
 def _mix(data: int, stratum: Stratum, knobs: dict[str, float]) -> str:

@@ -155,7 +155,7 @@ def _counts(space: Space, answers: list[Judged]) -> Counts:
         failures={name: sum(verdict.category == name for verdict in verdicts) for name in space.categories},
         labels={knob.label.name: labelled(knob.label.name) for knob in space.asked if knob.label},
         # fsum: the same whatever the order of the answers.
-        terms={name: math.fsum(one[name] for one in terms) / len(terms) for name in space.terms},
+        terms={name: math.fsum(values[name] for values in terms) / len(terms) for name in space.terms},
         measures=_means([(measures, 1) for measures in valid]),
         truncated=_sum(answer.truncated for answer in answers),
     )
@@ -186,8 +186,8 @@ def _means(weighted: list[tuple[dict[str, float], int]]) -> dict[str, float]:
 
 def _sum(counts: Iterable[int | None]) -> int | None:
     """The sum of counts; None if one of them is unknown."""
-    known = list(counts)
-    return None if None in known else sum(count or 0 for count in known)
+    values = list(counts)
+    return None if None in values else sum(count or 0 for count in values)
 
 
 def wilson(successes: float, total: int) -> Rate:

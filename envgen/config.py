@@ -45,12 +45,12 @@ class EnvConfig(Frozen):
 
     @model_validator(mode="before")
     @classmethod
-    def _read(cls, given: Any) -> Any:
-        if not isinstance(given, dict) or "strata" in given or len(given) != 1:
-            return given
-        ((key, parts),) = given.items()
+    def _read(cls, value: Any) -> Any:
+        if not isinstance(value, dict) or "strata" in value or len(value) != 1:
+            return value
+        ((key, parts),) = value.items()
         if not isinstance(key, str) or not isinstance(parts, dict):
-            return given
+            return value
         strata = {}
         for name, part in parts.items():
             try:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from envgen.errors import ConfigError, DataError, shown
+from envgen.errors import ConfigError, DataError, excerpt
 from envgen.files import atomic_path, canonical_json
 from envgen.registry import EnvironmentSpec
 from envgen.rows import instance_of, instance_row, instance_schema
@@ -69,9 +69,9 @@ def write_table(path: Path, table: pa.Table) -> None:
 
 def family_of(path: Path) -> EnvironmentSpec:
     """The family of a file's instances; DataError if the file is missing or damaged, or if there is none."""
-    found = _opened(path, lambda file: file.schema_arrow.metadata or {}).get(_FAMILY)
+    stored = _opened(path, lambda file: file.schema_arrow.metadata or {}).get(_FAMILY)
     try:
-        spec = USUAL if found is None else EnvironmentSpec.model_validate_json(found)
+        spec = USUAL if stored is None else EnvironmentSpec.model_validate_json(stored)
         spec.load()
     except (ValueError, ConfigError) as error:
         raise DataError(f"{path}: its family cannot be loaded: {error}") from None
@@ -100,7 +100,7 @@ def read_table(path: Path, schema: pa.Schema) -> pa.Table:
         names = file.schema_arrow.names
         for field in schema:
             if field.name not in names:
-                raise DataError(f"{path}: column {field.name!r} is missing; found {shown(names)}")
+                raise DataError(f"{path}: column {field.name!r} is missing; found {excerpt(names)}")
             if names.count(field.name) > 1:
                 raise DataError(f"{path}: column {field.name!r} stands twice; rename or remove one of them")
         table = file.read(schema.names)

@@ -13,7 +13,7 @@ import numpy as np
 from pydantic import BaseModel, JsonValue
 
 from envgen.config import EnvConfig
-from envgen.errors import ConfigError, DataError, ShortageError, shown
+from envgen.errors import ConfigError, DataError, ShortageError, excerpt
 from envgen.frozen import Frozen
 from envgen.seeds import generator
 from envgen.space import Knob, Space
@@ -206,9 +206,11 @@ class Environment:
         wrong = wrong_reference(self, instances)
         if wrong and self.reference(wrong[0]):
             instance, verdict = wrong
-            pair = f"the reference {shown(self.reference(instance))} of {shown(self.prompt(instance, style))}"
-            where = f"{self.name}: {self.space.label(instance.stratum)}"
-            raise ConfigError(f"{where}: {pair} is not valid: {verdict.detail}; mend generator or scorer")
+            reference, prompt = excerpt(self.reference(instance)), excerpt(self.prompt(instance, style))
+            where = (
+                f"{self.name}: {self.space.label(instance.stratum)}: the reference {reference} of {prompt}"
+            )
+            raise ConfigError(f"{where} is not valid: {verdict.detail}; mend generator or scorer")
         return max((self.prompt(instance, style) for instance in instances), key=len)
 
     def judge(self, instances: Sequence[Any], completions: Sequence[str]) -> list[Any]:
@@ -229,7 +231,8 @@ def wrong_reference(environment: Environment, instances: Sequence[Any]) -> tuple
     references = [environment.reference(instance) for instance in instances]
     verdicts = environment.judge(instances, references)
     answered = zip(instances, references, verdicts, strict=True)
-    return next(((one, verdict) for one, text, verdict in answered if not (text and verdict.valid)), None)
+    wrong = ((instance, verdict) for instance, text, verdict in answered if not (text and verdict.valid))
+    return next(wrong, None)
 
 
 def constant_rates(environment: Environment, instances: Sequence[Instance]) -> dict[str, float]:

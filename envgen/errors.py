@@ -27,11 +27,11 @@ class SamplingError(EnvwrightError):
 
 
 class ShortageError(SamplingError):
-    """A stratum holds too few instances; `found` has those that there are."""
+    """A stratum holds too few instances; `instances` has those that exist."""
 
-    def __init__(self, message: str, found: list[Any]) -> None:
+    def __init__(self, message: str, instances: list[Any]) -> None:
         super().__init__(message)
-        self.found = found
+        self.instances = instances
 
 
 class SolverError(EnvwrightError):
@@ -55,7 +55,7 @@ def describe_validation_error(error: Exception, source: str) -> str:
     lines = []
     for item in error.errors():  # type: ignore[attr-defined]
         where = ".".join(str(part) for part in item["loc"]) or "(top level)"
-        lines.append(f"{source}: {where}: {item['msg']} (got {shown(item['input'])})")
+        lines.append(f"{source}: {where}: {item['msg']} (got {excerpt(item['input'])})")
     return "\n".join(lines)
 
 
@@ -73,7 +73,7 @@ def install(extra: str) -> str:
     return f"pip install -c {pins} -e '.[{extra}]'"
 
 
-def shown(value: object) -> str:
+def excerpt(value: object) -> str:
     """A value as a message shows it: its repr, cut to 80 characters."""
     try:
         text = repr(value)

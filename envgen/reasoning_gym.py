@@ -151,11 +151,11 @@ class ReasoningGym(WorkerEnvironment):
 
     def __init__(self, options: Options) -> None:
         self.options = options
-        knobs = {knob.name: GENERATORS[one.generator] for one in options.strata for knob in one.knobs}
+        knobs = {knob.name: GENERATORS[part.generator] for part in options.strata for knob in part.knobs}
         self.integer_knobs = tuple(name for name, settings in knobs.items() if settings[name].whole)
-        canonical = all(one.generator in _IDENTITIES for one in options.strata)
+        canonical = all(part.generator in _IDENTITIES for part in options.strata)
         self.space = self._space(
-            strata=tuple(Stratum(name=one.name, knobs=one.knobs) for one in options.strata),
+            strata=tuple(Stratum(name=part.name, knobs=part.knobs) for part in options.strata),
             noun="puzzle",
             task="solves puzzles",
             guideline="Give most data to puzzles that are solved sometimes, little to the others.",
@@ -168,7 +168,7 @@ class ReasoningGym(WorkerEnvironment):
         if find_spec("reasoning_gym") is None:
             remedy = install("reasoning-gym")
             raise ConfigError(f"family 'reasoning-gym' needs a package that is not installed; {remedy}")
-        strata = {one.name: (one.generator, one.constants) for one in self.options.strata}
+        strata = {part.name: (part.generator, part.constants) for part in self.options.strata}
         return Worker("envgen.reasoning_gym:Puzzles", {"strata": strata}, self.options.limits)
 
     def prompt(self, instance: Instance, style: str) -> str:

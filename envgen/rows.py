@@ -77,7 +77,8 @@ def _json_fields(model: type[BaseModel]) -> list[str]:
 
 
 def _type(annotation: Any) -> pa.DataType | None:
-    origin, arguments = get_origin(annotation), [one for one in get_args(annotation) if one is not NoneType]
+    origin = get_origin(annotation)
+    arguments = [argument for argument in get_args(annotation) if argument is not NoneType]
     if origin is Annotated or (origin in (Union, UnionType) and len(arguments) == 1):
         return _type(arguments[0])
     if origin in (tuple, list, frozenset, set):

@@ -60,7 +60,7 @@ def attainable(
                 family.generate(name, knobs, wanted, source, held_out)
             except ShortageError as error:
                 short.add(name)
-                config, note = _shrink(family, config, name, error.found, count, short)
+                config, note = _shrink(family, config, name, error.instances, count, short)
                 notes.append(note)
                 break
             drawn.add(key)
@@ -69,20 +69,20 @@ def attainable(
 
 
 def _shrink(
-    family: Environment, config: EnvConfig, name: str, found: list[Any], count: int, short: set[str]
+    family: Environment, config: EnvConfig, name: str, instances: list[Any], count: int, short: set[str]
 ) -> tuple[EnvConfig, str]:
     """Give a short stratum the share that it can fill, and the rest to the last one that is not short."""
     takers = [other for other in config.strata if other not in short]
     if not takers:
         remedy = "ask for fewer, or change the knobs"
         raise SamplingError(f"every {family.space.noun} holds too few distinct instances; {remedy}")
-    old, taker, share = config.strata[name], takers[-1], len(found) / count
+    old, taker, share = config.strata[name], takers[-1], len(instances) / count
     new: dict[str, float] = {SHARE: share}
     for knob in family.space[name].knobs:
         new[knob.name] = old[knob.name]
-        if knob.label and found:
-            labelled = sum(knob.label.name in instance.labels for instance in found)
-            new[knob.name] = knob.clamped(labelled / len(found))
+        if knob.label and instances:
+            labelled = sum(knob.label.name in instance.labels for instance in instances)
+            new[knob.name] = knob.clamped(labelled / len(instances))
     strata = dict(config.strata)
     strata[name] = Part.model_validate(new)
     moved = old.data_ratio - share

@@ -13,9 +13,9 @@ from tasks.run import close_engine
 
 def _run_name() -> str:
     """The model and the data set that this flow run is asked for."""
-    given = flow_run.parameters
-    options = BenchmarkOptions.model_validate(given.get("options") or {})
-    asked = BenchmarkSpec(model=given["model"], data=given.get("data") or "", preset=options.preset)
+    parameters = flow_run.parameters
+    options = BenchmarkOptions.model_validate(parameters.get("options") or {})
+    asked = BenchmarkSpec(model=parameters["model"], data=parameters.get("data") or "", preset=options.preset)
     return f"{asked.model} on {asked.asks}"
 
 

@@ -30,8 +30,8 @@ MOST_AT_A_TIME = 64
 
 def _run_name() -> str:
     """The name of the comparison that this flow run is asked for."""
-    given = flow_run.parameters
-    return given["name"] or f"compare {given['preset']}"
+    parameters = flow_run.parameters
+    return parameters["name"] or f"compare {parameters['preset']}"
 
 
 @flow(name="compare", flow_run_name=_run_name)

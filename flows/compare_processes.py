@@ -35,7 +35,7 @@ class Processes:
         """A process in which the flow run of a curriculum runs; it is ended behind the block."""
         path = output_of(self._directory, name)
         path.parent.mkdir(parents=True, exist_ok=True)
-        with self._shares.one() as devices, open(path, "ab") as output:
+        with self._shares.lent() as devices, open(path, "ab") as output:
             if devices:
                 log.info("%s: on GPU %s", title, devices[VISIBLE])
             process = start_child(

@@ -107,9 +107,9 @@ class FlowRuns:
         """Start a curriculum and await its end; comparisons that start it with one key get the same run."""
         # As text: PostgreSQL sorts the keys of an object, and their order decides the validation set.
         membership = Membership(folder=self.directory.name, root=child.root).model_dump()
-        given = {"preset": child.preset.model_dump_json(), "name": child.name, "comparison": membership}
+        parameters = {"preset": child.preset.model_dump_json(), "name": child.name, "comparison": membership}
         if isinstance(self.where, Processes):
-            made = _linked(client, child, tag, given)
+            made = _linked(client, child, tag, parameters)
             with self.where.started(child.name, child.title, str(made.id)) as process:
                 return self._wait(client, made.id, child, process)
         deployment = f"curriculum/{child.preset.name}"
@@ -117,7 +117,7 @@ class FlowRuns:
             made = run_deployment(
                 deployment,
                 flow_run_name=tag,
-                parameters=given,
+                parameters=parameters,
                 timeout=0,
                 tags=[tag],
                 idempotency_key=key,
@@ -132,7 +132,7 @@ class FlowRuns:
         run on a worker that crashed is scheduled again if nobody else does that."""
         files = Run(directory=self.directory / child.name)
         _, read = new_lines(files, 0)
-        answered, told = time.monotonic(), ""
+        answered, last_state = time.monotonic(), ""
         while not self._stopped.wait(LOOK_AT_PROCESS if process else LOOK):
             ended = process is not None and process.poll() is not None  # before its state is read
             try:
@@ -142,9 +142,9 @@ class FlowRuns:
                     raise
                 continue
             answered = time.monotonic()
-            if state.name and state.name != told and not state.is_final():
-                told = state.name
-                log.info("%s: %s", child.title, told.lower())
+            if state.name and state.name != last_state and not state.is_final():
+                last_state = state.name
+                log.info("%s: %s", child.title, last_state.lower())
             lines, read = new_lines(files, read)
             for line in lines:
                 log.info("%s: %s", child.title, line.partition("  ")[2])  # without its time

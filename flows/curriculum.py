@@ -64,15 +64,15 @@ def stage(
 
 def _run_name() -> str:
     """The name of the curriculum that this flow run is asked for."""
-    given = flow_run.parameters
-    if part_of := given.get("comparison"):
-        return f"{Membership.model_validate(part_of).folder}/{given['name']}"
+    parameters = flow_run.parameters
+    if part_of := parameters.get("comparison"):
+        return f"{Membership.model_validate(part_of).folder}/{parameters['name']}"
     try:
         return chosen_curriculum(
-            given["preset"], given["name"], CurriculumOptions.model_validate(given["options"])
+            parameters["preset"], parameters["name"], CurriculumOptions.model_validate(parameters["options"])
         )[1]
     except (EnvwrightError, ValidationError):  # the flow itself says what is wrong
-        return f"curriculum {given.get('preset')}"
+        return f"curriculum {parameters.get('preset')}"
 
 
 @flow(name="curriculum", flow_run_name=_run_name)
@@ -123,7 +123,7 @@ def run_curriculum(preset: Preset, directory: Path, root: Path | None = None) ->
 def _complete(run: RunRef) -> int:
     """Number of complete stages; if the run continues after some, the log says so."""
     stages = run.preset.stages
-    done = next((one for one in range(stages) if not run.has(MANIFEST, one)), stages)
+    done = next((number for number in range(stages) if not run.has(MANIFEST, number)), stages)
     if done and done < stages:
         # Whether someone has to decide is found out later: a damaged proposal is made anew before.
         decision = run.decision(done - 1)

@@ -62,10 +62,10 @@ class CurriculumOptions(OptionsForm):
     @property
     def overrides(self) -> dict[str, Any]:
         """Dotted field of the preset -> value, of what was given."""
-        given = self.model_dump()
-        settings, of_the_engineer = given.pop("settings", {}), {"variant", "gate", "anchor_share"}
+        values = self.model_dump()
+        settings, of_the_engineer = values.pop("settings", {}), {"variant", "gate", "anchor_share"}
         names = {"engineer": "engineer.name", **{name: f"engineer.{name}" for name in of_the_engineer}}
-        return {names.get(name, name): value for name, value in given.items()} | settings
+        return {names.get(name, name): value for name, value in values.items()} | settings
 
 
 AS_IN_PRESET = CurriculumOptions()

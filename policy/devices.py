@@ -16,16 +16,16 @@ _NONE = ("NoDevFiles", "none", "void")
 
 def visible_devices() -> list[str]:
     """The GPUs that a child would see, as CUDA_VISIBLE_DEVICES names them: by index, or UUID."""
-    given = os.environ.get(VISIBLE)
-    if given is None:
+    value = os.environ.get(VISIBLE)
+    if value is None:
         # NVIDIA's driver makes a file for each GPU.
         return [str(index) for index, _ in enumerate(Path("/dev").glob("nvidia[0-9]*"))]
-    found = []
-    for name in filter(None, map(str.strip, given.split(","))):
+    names = []
+    for name in filter(None, map(str.strip, value.split(","))):
         if name.startswith("-") or name in _NONE:
             break  # as CUDA does: what follows is not seen
-        found.append(name)
-    return found
+        names.append(name)
+    return names
 
 
 class Shares:
@@ -58,7 +58,7 @@ class Shares:
         return list(self._users)
 
     @contextmanager
-    def one(self) -> Iterator[dict[str, str]]:
+    def lent(self) -> Iterator[dict[str, str]]:
         """What the environment of a child has to say, so that it sees the GPUs of one block.
 
         The block is given back at the end.

@@ -71,12 +71,12 @@ def breakdown_of(family: Environment, rollouts: Iterable[Rollout]) -> Breakdown:
     """Failure breakdown of rollouts."""
     judged = (
         Judged(
-            stratum=one.instance.stratum,
-            verdict=one.verdict,
-            labels=one.instance.labels,
-            measures=family.measures(one.instance, one.verdict),
-            truncated=one.truncated,
+            stratum=rollout.instance.stratum,
+            verdict=rollout.verdict,
+            labels=rollout.instance.labels,
+            measures=family.measures(rollout.instance, rollout.verdict),
+            truncated=rollout.truncated,
         )
-        for one in rollouts
+        for rollout in rollouts
     )
     return count_verdicts(family.space, judged)

@@ -37,10 +37,11 @@ def answer_all(directory: Path, spec: BenchmarkSpec) -> BenchmarkResults:
     def body() -> None:
         model = _endpoint_model(endpoint) if endpoint else engine(source, spec.engine, run.log("engine"))
         asked = {"model": identity, **({} if endpoint else spec.engine.decides)}
-        kept, instances = KeptAnswers(model, directory / PARTIAL_ROLLOUTS, asked), [i.instance for i in items]
+        instances = [item.instance for item in items]
+        answers = KeptAnswers(model, directory / PARTIAL_ROLLOUTS, asked)
         progress = reporting(f"%d of {len(items)} instances answered")
         sampling = Sampling(max_tokens=spec.answer_tokens)
-        rollouts = evaluate(kept, family, instances, spec.style, sampling, progress)
+        rollouts = evaluate(answers, family, instances, spec.style, sampling, progress)
         run.write(ROLLOUTS, rollouts, None, spec.style, spec.family)
         run.write(BREAKDOWN, breakdown_of(family, run.read(ROLLOUTS)))
 
@@ -50,7 +51,7 @@ def answer_all(directory: Path, spec: BenchmarkSpec) -> BenchmarkResults:
         decides,
         outputs=(ROLLOUTS.name, BREAKDOWN.name),
         body=body,
-        kept=PARTIAL_ROLLOUTS,
+        unfinished=PARTIAL_ROLLOUTS,
         facts=lambda: {"code": code_version()},
     )
     asked = Asked(
@@ -65,8 +66,8 @@ def answer_all(directory: Path, spec: BenchmarkSpec) -> BenchmarkResults:
     scores = count(items, run.read(ROLLOUTS), family.space.categories)
     results = BenchmarkResults(asked=asked, seconds=record.seconds, scores=scores)
     write_json(directory / RESULTS_FILE, results)
-    overall, found = results.overall, " (found)" if record.reused else ""
-    log.info("%s: valid %s, optimal %s%s", spec.model, overall.valid_rate, overall.optimal_rate, found)
+    overall, note = results.overall, " (found)" if record.reused else ""
+    log.info("%s: valid %s, optimal %s%s", spec.model, overall.valid_rate, overall.optimal_rate, note)
     return results
 
 

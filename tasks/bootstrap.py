@@ -8,7 +8,7 @@ from typing import Any
 
 from engineer.lessons import TAUGHT, lessons
 from envgen.environment import wrong_reference
-from envgen.errors import ChildError, ConfigError, ModelError, shown
+from envgen.errors import ChildError, ConfigError, ModelError, excerpt
 from envgen.files import canonical_json, write_json
 from envgen.seeds import seed_integer
 from infra.config.preset import TUNING_SEED, load_preset
@@ -40,7 +40,7 @@ def bootstrap_policy(output: Path, recipe: BootstrapRecipe) -> None:
     evaluated = [evaluation_instances(lesson, recipe.evaluation_instances) for lesson in recipe.lessons]
     for lesson, instances in zip(recipe.lessons, evaluated, strict=True):
         _check_references(lesson, instances)
-    unseen = held_out(recipe).union(one.id for instances in evaluated for one in instances)
+    unseen = held_out(recipe).union(instance.id for instances in evaluated for instance in instances)
     write_json(work / HELD_OUT, sorted(unseen))
     if not (work / DESIGNS).is_file():
         log.info("drawing the design questions")
@@ -86,8 +86,9 @@ def _progress(problems: list[str]) -> Callable[[dict], None]:
 def _check_references(lesson: Lesson, instances: list[Any]) -> None:
     """ConfigError for an instance to which the family has no reference, or one that does not solve it."""
     if wrong := wrong_reference(lesson.task, instances):
-        one, verdict = wrong
-        question, reference = shown(lesson.task.prompt(one, lesson.style)), shown(lesson.task.reference(one))
+        instance, verdict = wrong
+        question = excerpt(lesson.task.prompt(instance, lesson.style))
+        reference = excerpt(lesson.task.reference(instance))
         raise ConfigError(
             f"lesson {lesson.name}: the family {lesson.family.name} has no reference answer to {question}"
             f" (it gives {reference}: {verdict.detail or 'empty'}); a policy is taught from"

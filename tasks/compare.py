@@ -73,9 +73,9 @@ def metrics(results: ComparisonResults) -> dict[str, list[tuple[int, float]]]:
     return points
 
 
-def _interval(name: str, label: str, found: Rate | Effect) -> dict[str, list[tuple[int, float]]]:
+def _interval(name: str, label: str, value: Rate | Effect) -> dict[str, list[tuple[int, float]]]:
     """A number and the ends of its 95 % interval."""
-    values = {"": found.value, "_low": found.low, "_high": found.high}
+    values = {"": value.value, "_low": value.low, "_high": value.high}
     return {f"{name}{end}/{label}": [(0, value)] for end, value in values.items()}
 
 

@@ -4,7 +4,7 @@ from prefect import task
 
 from engineer.context import DesignContext
 from engineer.proposal import Proposal
-from engineer.propose import design, fitted, kept
+from engineer.propose import design, fitted, unchanged
 from envgen.config import EnvConfig
 from infra.runs.context import design_context, training_facts
 from infra.runs.files import ENGINEER_STATE, GATE, PROPOSAL
@@ -54,6 +54,6 @@ def _proposal(run: RunRef, stage: int, context: DesignContext) -> Proposal:
 
     if gate.action != "go-on":
         config = run.config_of(gate.against)
-        return fitted(kept(spec, context, config, f"by the gate: {gate.reason}"), config, fit)
+        return fitted(unchanged(spec, context, config, f"by the gate: {gate.reason}"), config, fit)
     model = None if asked is None else engine(run.policy(asked), preset.engine, run.log("engine", stage))
     return design(spec, context, preset.seed, model, fit)

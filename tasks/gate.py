@@ -22,8 +22,8 @@ def judge(run: RunRef, stage: int, rollouts: StepRecord) -> StepRecord:
         before, after = run.read(ROLLOUTS, against), run.read(ROLLOUTS, stage)
         p_value = sign_test(*solved_by_one(before, after))
         valid, optimal = gains(before, after)
-        known = optimal if run.preset.space.best else None
-        decision = decide(gate, stage, against, valid, p_value, known)
+        optimal_gain = optimal if run.preset.space.best else None
+        decision = decide(gate, stage, against, valid, p_value, optimal_gain)
         level = logging.WARNING if decision.dropped else logging.INFO
         log.log(level, "stage %d: gate: %s", stage, decision.reason)
         run.write(GATE, decision, stage)

@@ -134,7 +134,7 @@ def evaluate_start(run: RunRef, validation: StepRecord) -> StepRecord:
         run.write(BREAKDOWN, breakdown_of(run.preset.task, run.read(ROLLOUTS, BASE_POLICY)), BASE_POLICY)
 
     outputs = (ROLLOUTS.name, BREAKDOWN.name)
-    return run_step(run.folder(BASE_POLICY), "start", decides, outputs, body, kept=PARTIAL_ROLLOUTS)
+    return run_step(run.folder(BASE_POLICY), "start", decides, outputs, body, unfinished=PARTIAL_ROLLOUTS)
 
 
 @task(**task_options("evaluate"))
@@ -147,7 +147,7 @@ def evaluate_stage(run: RunRef, stage: int, checkpoint: StepRecord, validation: 
         decides,
         (ROLLOUTS.name,),
         lambda: _evaluate(run, stage),
-        kept=PARTIAL_ROLLOUTS,
+        unfinished=PARTIAL_ROLLOUTS,
     )
 
 
@@ -166,11 +166,11 @@ def _evaluate(run: RunRef, stage: int) -> None:
     preset, instances = run.preset, run.read(VALIDATION)
     model = engine(run.policy(stage), preset.engine, run.log("engine", stage))
     partial = run.folder(stage) / PARTIAL_ROLLOUTS
-    kept = KeptAnswers(model, partial, {"model": run.identity(stage), **preset.engine.decides})
+    answers = KeptAnswers(model, partial, {"model": run.identity(stage), **preset.engine.decides})
     progress = reporting(f"{run.folder(stage).name}: %d of {len(instances)} validation instances answered")
     sampling = Sampling(max_tokens=preset.max_answer_tokens)
-    found = evaluate(kept, preset.task, instances, preset.prompt_style, sampling, progress)
-    run.write(ROLLOUTS, found, stage, preset.prompt_style, preset.family)
+    rollouts = evaluate(answers, preset.task, instances, preset.prompt_style, sampling, progress)
+    run.write(ROLLOUTS, rollouts, stage, preset.prompt_style, preset.family)
 
 
 @task(**task_options("summarize"))

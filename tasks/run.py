@@ -69,13 +69,13 @@ class Pace:
 def reporting(words: str) -> Progress:
     """A callback that logs how many answers are there, every ten seconds at most; `words` have a place for
     the number."""
-    throttle, told = Throttle(), 0
+    throttle, answered = Throttle(), 0
 
     def progress(new: Mapping[int, Completion]) -> None:
-        nonlocal told
-        told += len(new)
+        nonlocal answered
+        answered += len(new)
         if throttle.ready():
-            log.info(words, told)
+            log.info(words, answered)
 
     return progress
 

@@ -125,8 +125,8 @@ class OpenAIOptions(Endpoint, EngineerOptions):
 
     @model_validator(mode="before")
     @classmethod
-    def _know(cls, given: dict[str, Any]) -> dict[str, Any]:
-        unknown = sorted(set(given) - set(cls.model_fields))
+    def _know(cls, fields: dict[str, Any]) -> dict[str, Any]:
+        unknown = sorted(set(fields) - set(cls.model_fields))
         if unknown:
             # Not a ValueError: its message would show the value, which may be a key.
             names = ", ".join(sorted(cls.model_fields))
@@ -134,7 +134,7 @@ class OpenAIOptions(Endpoint, EngineerOptions):
                 f"engineer.options of engineer 'openai': there is no {unknown[0]!r}; known are {names}, "
                 "and a key belongs in the environment"
             )
-        return given
+        return fields
 
     def cost(self, prompt_tokens: int, completion_tokens: int) -> float | None:
         """What tokens cost; None without prices."""

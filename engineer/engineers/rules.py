@@ -222,9 +222,9 @@ def levelled(
         if direction:
             knobs[name] = _stepped(old, direction, space[name], options)
         if direction and knobs[name] == old.knobs and 0 <= index + direction < len(order):
-            given = options.move * old[SHARE]
-            shares[name] -= given
-            shares[order[index + direction]] += given
+            moved = options.move * old[SHARE]
+            shares[name] -= moved
+            shares[order[index + direction]] += moved
     total = sum(shares.values())
     return {
         name: Part.model_validate({SHARE: min(shares[name] / total, 1.0), **knobs[name]}) for name in parts

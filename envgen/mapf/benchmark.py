@@ -171,11 +171,11 @@ def _identities() -> dict[int, frozenset[str]]:
 
 def _check_suite() -> None:
     try:
-        found = file_digest(SUITE)
+        digest = file_digest(SUITE)
     except FileNotFoundError:
         raise DataError(f"{SUITE}: no such file; install envwright again") from None
-    if found != SUITE_SHA256:
+    if digest != SUITE_SHA256:
         raise DataError(
-            f"{SUITE}: its SHA-256 is {found}, expected {SUITE_SHA256}; the benchmark suite was changed, "
+            f"{SUITE}: its SHA-256 is {digest}, expected {SUITE_SHA256}; the benchmark suite was changed, "
             "install envwright again"
         )

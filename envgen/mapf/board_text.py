@@ -7,7 +7,7 @@ The wording of agent lines is free: a line counts that begins with `Agent` and a
 
 import re
 
-from envgen.errors import shown
+from envgen.errors import excerpt
 from envgen.mapf.problem import (
     FROZEN,
     GOAL_LETTERS,
@@ -101,7 +101,7 @@ def _agent_lines(lines: list[Line], size: int) -> list[Ends]:
             continue
         if len(cells) != 2:
             raise ValueError(
-                f"line {number}: {len(cells)} cells in {shown(line.strip())}; expected a start and a goal, "
+                f"line {number}: {len(cells)} cells in {excerpt(line.strip())}; expected a start and a goal, "
                 "as in 'Agent 0: (0, 1) to (2, 3)'"
             )
         named = int(match[1])
@@ -121,7 +121,7 @@ def _agent_lines(lines: list[Line], size: int) -> list[Ends]:
 def _cell(number: int, numerals: tuple[str, str], size: int) -> Cell:
     if any(len(numeral) > 3 or not 0 <= int(numeral) < size for numeral in numerals):
         raise ValueError(
-            f"line {number}: cell {shown(', '.join(numerals))} lies outside of the {size}x{size} grid; "
+            f"line {number}: cell {excerpt(', '.join(numerals))} lies outside of the {size}x{size} grid; "
             f"rows and columns run from 0 to {size - 1}"
         )
     return int(numerals[0]), int(numerals[1])

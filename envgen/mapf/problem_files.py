@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError
 
 from envgen.dataset import family_of, read_dataset
-from envgen.errors import DataError, describe_validation_error, shown
+from envgen.errors import DataError, describe_validation_error, excerpt
 from envgen.files import read_json_lines, read_text
 from envgen.mapf.board_text import from_text
 from envgen.mapf.problem import Instance, Problem, Solution, moves_of
@@ -73,8 +73,10 @@ def read_instance(path: Path, id: str | None) -> Instance:
     problems = [instance.problem for instance in stored] or read_problems(path)
     matches = [index for index, problem in enumerate(problems) if id in (None, problem.id)]
     if id is not None and len(matches) != 1:
-        ids, count = ", ".join(shown(problem.id) for problem in problems[:3]), len(matches)
-        raise DataError(f"{path}: {count} problems with the id {shown(id)}, expected 1; the first are {ids}")
+        ids, count = ", ".join(excerpt(problem.id) for problem in problems[:3]), len(matches)
+        raise DataError(
+            f"{path}: {count} problems with the id {excerpt(id)}, expected 1; the first are {ids}"
+        )
     return stored[matches[0]] if stored else _solved([problems[matches[0]]], path)[0]
 
 

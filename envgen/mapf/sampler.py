@@ -189,9 +189,11 @@ class _Draw:
             self.fruitless = self.fruitless + MAX_BATCH if count == self._at_block else 0
             self._at_block = count
 
-    def _keep(self, batch: DrawnBoards, candidates: np.ndarray, kept: list[Instance], wanted: int) -> None:
+    def _keep(
+        self, batch: DrawnBoards, candidates: np.ndarray, instances: list[Instance], wanted: int
+    ) -> None:
         for index in candidates.tolist():
-            if len(kept) == wanted:
+            if len(instances) == wanted:
                 return
             columns = (batch.cells[index, : self.quota.holes], batch.starts[index], batch.goals[index])
             id = cells_identity(self.quota.size, *(column.tolist() for column in columns))
@@ -200,7 +202,7 @@ class _Draw:
                 self.last_used = max(self.last_used, int(batch.numbers[index]))
                 problem = problem_of(batch.boards, index, id)
                 solution = solution_of(batch.boards, batch.answers, index)
-                kept.append(Instance.model_construct(problem=problem, solution=solution))
+                instances.append(Instance.model_construct(problem=problem, solution=solution))
 
     def shortage(self) -> str:
         """Return the message for classes with too few boards."""

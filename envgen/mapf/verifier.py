@@ -39,14 +39,14 @@ class Verdict(Frozen):
     """One sentence for people: the violation and what was expected."""
     sum_of_costs: int | None = None
     makespan: int | None = None
-    arrived: float = Field(default_factory=lambda given: float(given["valid"]), ge=0, le=1)
+    arrived: float = Field(default_factory=lambda fields: float(fields["valid"]), ge=0, le=1)
     """Share of agents whose path ends on their goal, however it got there; 0 if no plan could be read."""
-    legal_steps: int = Field(default_factory=lambda given: given["makespan"] or 0, ge=0)
+    legal_steps: int = Field(default_factory=lambda fields: fields["makespan"] or 0, ge=0)
     """Steps before the first violation.
 
     Of a valid plan its makespan, of one that only misses a goal its whole length.
     """
-    legal_share: float = Field(default_factory=lambda given: float(given["valid"]), ge=0, le=1)
+    legal_share: float = Field(default_factory=lambda fields: float(fields["valid"]), ge=0, le=1)
     """The same as a share of the plan's length.
 
     1 without a violation, 0 if the start is wrong or no plan could be read.

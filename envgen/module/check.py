@@ -3,6 +3,7 @@
 import time
 from collections import Counter
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -54,7 +55,7 @@ def check_generator(file: Path) -> Iterator[Finding]:
         yield _references(environment, drawn)
         yield _stored(environment, drawn)
         yield _junk(environment, drawn)
-        rates = constant_rates(environment, [one for instances in drawn.values() for one in instances])
+        rates = constant_rates(environment, [*chain.from_iterable(drawn.values())])
         for name, rate in rates.items():
             detail = f"the commonest answer is right for {rate:.1%} of the questions"
             yield Finding(f"{name}: one answer to all", rate <= GUESS_LIMIT, detail)
@@ -111,36 +112,38 @@ def _deterministic(environment: ModuleEnvironment, drawn: Drawn, check: str) -> 
 
 
 def _references(environment: ModuleEnvironment, drawn: Drawn) -> Finding:
-    every, start = [one for instances in drawn.values() for one in instances], time.perf_counter()
+    every, start = [*chain.from_iterable(drawn.values())], time.perf_counter()
     if wrong := wrong_reference(environment, every):
-        one, verdict = wrong
-        detail = f"{one.answer!r:.80} to {one.question!r:.80}: {verdict.category}, {verdict.detail}"
+        instance, verdict = wrong
+        detail = f"{instance.answer!r:.80} to {instance.question!r:.80}: {verdict.category}, {verdict.detail}"
         return Finding("references score 1", False, detail)
     speed = len(every) / (time.perf_counter() - start)
     return Finding("references score 1", True, f"{len(every)}, {speed:,.0f} answers a second")
 
 
 def _stored(environment: ModuleEnvironment, drawn: Drawn) -> Finding:
-    check, every = "the same when stored and read", [one for part in drawn.values() for one in part]
-    rows = [instance_row(environment, one, "plain") for one in every]
+    check, every = "the same when stored and read", [*chain.from_iterable(drawn.values())]
+    rows = [instance_row(environment, instance, "plain") for instance in every]
     try:
         table = pa.Table.from_pylist(rows, schema=instance_schema(environment))
     except (UnicodeEncodeError, pa.ArrowException) as error:
         return Finding(check, False, f"cannot be stored: {error}")
     read = [instance_of(environment, row, "row") for row in table.to_pylist()]
-    changed = [one for one, copy in zip(every, read, strict=True) if one != copy]
+    changed = [instance for instance, copy in zip(every, read, strict=True) if instance != copy]
     detail = f"{changed[0].question!r:.80} is not" if changed else f"{len(every)} questions"
     return Finding(check, not changed, detail)
 
 
 def _junk(environment: ModuleEnvironment, drawn: Drawn) -> Finding:
     for instances in drawn.values():
-        one, answers = instances[0], (*JUNK, instances[0].question)
+        instance, answers = instances[0], (*JUNK, instances[0].question)
         references = {instance.answer.strip() for instance in instances}
-        for answer, verdict in zip(answers, environment.judge([one] * len(answers), answers), strict=True):
+        verdicts = environment.judge([instance] * len(answers), answers)
+        for answer, verdict in zip(answers, verdicts, strict=True):
             if verdict.category == SCORER_FAILED or (verdict.valid and answer.strip() not in references):
                 problem = verdict.detail if verdict.category else "scores 1"
-                return Finding("junk answers", False, f"{answer!r:.40} to {one.question!r:.80}: {problem}")
+                detail = f"{answer!r:.40} to {instance.question!r:.80}: {problem}"
+                return Finding("junk answers", False, detail)
     return Finding("junk answers", True, f"{len(JUNK) + 1} a stratum, none right, none breaks the scorer")
 
 
@@ -148,12 +151,12 @@ def _capacity(environment: ModuleEnvironment, drawn: Drawn) -> Iterator[Finding]
     """Estimate the number of distinct instances from collisions (birthday problem)."""
     owners: dict[str, str] = {}
     for name, instances in drawn.items():
-        label, ids = environment.space.label(name), Counter(one.id for one in instances)
+        label, ids = environment.space.label(name), Counter(instance.id for instance in instances)
         pairs = sum(n * (n - 1) // 2 for n in ids.values())
         size = ITEMS * (ITEMS - 1) / 2 / max(pairs, 1)
         detail = f"{len(ids)} of {ITEMS} are distinct, {'about' if pairs else 'more than'} {size:,.0f} in all"
         yield Finding(f"{label}: distinct questions", size >= MIN_DISTINCT, detail)
-        shared = [one for one in instances if owners.setdefault(one.id, name) != name]
+        shared = [instance for instance in instances if owners.setdefault(instance.id, name) != name]
         if shared:
             detail = f"{shared[0].question!r:.80} is in {owners[shared[0].id]!r} too; use separate ranges"
             yield Finding(f"{label}: in this stratum alone", False, detail)

@@ -17,10 +17,10 @@ WIDTH = 62
 def benchmark_tables(results: BenchmarkResults) -> list[Table]:
     """Those of the benchmark, and the published rates where they are of all groups that occur."""
     benchmark = results.benchmark
-    shown = [one for one in benchmark.published if set() < {*results.labels(one.kind)} <= one.labels]
+    rows = [table for table in benchmark.published if set() < {*results.labels(table.kind)} <= table.labels]
     return [
         *(_rates(results, *kinds) for kinds in benchmark.tables),
-        *(_published(results, one, f"below the line: {benchmark.mark}") for one in shown),
+        *(_published(results, table, f"below the line: {benchmark.mark}") for table in rows),
     ]
 
 

@@ -28,9 +28,9 @@ def list_families(json_: JSON = False) -> None:
     families = []
     for name in ENVIRONMENTS.names():
         try:
-            found = ENVIRONMENTS.load(name)
-            module = found.__module__
-            words = (found.__doc__ or "").strip().split("\n")[0]
+            environment = ENVIRONMENTS.load(name)
+            module = environment.__module__
+            words = (environment.__doc__ or "").strip().split("\n")[0]
         except ConfigError as error:
             module, words = "", printable(str(error))
         families.append({"name": name, "module": module, "words": words})

@@ -23,7 +23,7 @@ def presets(json_: JSON = False) -> None:
     # As they are written: a family may need a package that is not installed.
     written = [{"name": name, **read_yaml(preset_path(name))} for name in shipped_presets()]
     headings = {"name": "preset", "model": "model", "stages": "stages", "description": "is"}
-    print_rows([{field: one[field] for field in headings} for one in written], headings, json_)
+    print_rows([{field: preset[field] for field in headings} for preset in written], headings, json_)
 
 
 @commands.command(epilog="Example: `envwright engineers`")

@@ -33,7 +33,7 @@ def runs(json_: JSON = False) -> None:
     """Every run in the runs folder, runs of comparisons too; the one that changed last is the
     last."""
     folder = Settings().runs
-    statuses = sorted(map(run_status, run_directories(folder)), key=lambda one: one.changed)
+    statuses = sorted(map(run_status, run_directories(folder)), key=lambda status: status.changed)
     if json_:
         return print_json(statuses)
     if not statuses:
@@ -41,15 +41,15 @@ def runs(json_: JSON = False) -> None:
     table = plain_table(*COLUMNS)
     for column in table.columns:
         column.no_wrap = True
-    for one in statuses:
-        stages = f"{one.done} of {one.stages}" if one.stages else ""
-        rate, size = narrow(one.valid), file_size(one.size)
-        cells = (one.name, one.preset, one.engineer, stages, one.state, rate, _age(one), size)
+    for status in statuses:
+        stages = f"{status.done} of {status.stages}" if status.stages else ""
+        rate, size = narrow(status.valid), file_size(status.size)
+        cells = (status.name, status.preset, status.engineer, stages, status.state, rate, _age(status), size)
         table.add_row(*map(printable, cells))
     print_whole(table, SPARED)
-    for one in statuses:
-        if one.reason:
-            say(f"{one.name}: {one.reason}")
+    for status in statuses:
+        if status.reason:
+            say(f"{status.name}: {status.reason}")
 
 
 @commands.command(epilog="Example: `envwright show tiny-checkpoint-V6W-s0`")
@@ -129,6 +129,6 @@ def _detail_lines(detail: RunDetail) -> list[str]:
     return lines + ([f"report: {detail.report}"] if detail.report else [])
 
 
-def _age(one: RunStatus) -> str:
+def _age(status: RunStatus) -> str:
     """How long ago a file of a run last changed."""
-    return duration(max(0.0, time.time() - one.changed.timestamp()))
+    return duration(max(0.0, time.time() - status.changed.timestamp()))

@@ -82,11 +82,11 @@ def bootstrap(
 def _recipe(path: Path | None, named: dict[str, str | None], settings: list[str]) -> BootstrapRecipe:
     """The recipe at `path`, a recipe for a warm start if anything is named for one, or the shipped one;
     ConfigError if both are given."""
-    given = [name for name, value in named.items() if value is not None]
-    if path is not None and given:
-        raise ConfigError(f"--{given[0]}: the recipe {path} says this; leave one of the two out")
+    options = [name for name, value in named.items() if value is not None]
+    if path is not None and options:
+        raise ConfigError(f"--{options[0]}: the recipe {path} says this; leave one of the two out")
     overrides = dict(map(parse_override, settings))
-    return load_recipe(path, overrides, warm_start(**named) if given else None)
+    return load_recipe(path, overrides, warm_start(**named) if options else None)
 
 
 def _taught_table(taught: Taught) -> Table:

@@ -86,14 +86,14 @@ def closing_lines(results: CurriculumResults) -> list[str]:
     engineer used."""
     lines = []
     for stage in results.stages:
-        kept = stage.proposal.fallback
+        reason = stage.proposal.fallback
         if stage.gate.dropped:
             lines.append(f"stage {stage.stage}: {stage.gate.reason}")
         if stage.decision:
             lines.append(f"stage {stage.stage}: the proposal was {stage.decision}")
-        if kept is not None and not stage.overruled:
+        if reason is not None and not stage.overruled:
             # The headline says it once; the reasons say it too, each in its sentence.
-            lines.append(f"stage {stage.stage}: the previous config was kept: {kept.replace(KEPT, '')}")
+            lines.append(f"stage {stage.stage}: the previous config was kept: {reason.replace(KEPT, '')}")
     if results.final.stage != results.stages[-1].stage:
         lines.append(f"the run ends with {name_of(results.final.stage)}")
     return lines + _usage([stage.proposal for stage in results.stages])

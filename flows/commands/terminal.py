@@ -88,9 +88,9 @@ def fitted(table: Table, spared: Iterable[str], room: int) -> int:
     for name in spared:
         if needed() <= room:
             break
-        kept = [column for column in table.columns if column.header != name]
-        left_out += [name] if len(kept) < len(table.columns) else []
-        table.columns = kept
+        columns = [column for column in table.columns if column.header != name]
+        left_out += [name] if len(columns) < len(table.columns) else []
+        table.columns = columns
     if left_out:
         note = f"A wider terminal also shows: {', '.join(left_out)}."
         table.caption, table.caption_justify = f"{table.caption}\n{note}" if table.caption else note, "left"

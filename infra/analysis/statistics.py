@@ -57,12 +57,12 @@ class Crossed(NamedTuple):
 
 def effect(change: np.ndarray) -> Effect:
     """The mean of paired differences, an arm minus a baseline, of shape (seeds, instances)."""
-    found = crossed(change)
-    mean, error, freedom = found
+    result = crossed(change)
+    mean, error, freedom = result
     return Effect(
         value=mean,
-        low=mean - found.reach,
-        high=mean + found.reach,
+        low=mean - result.reach,
+        high=mean + result.reach,
         error=error,
         freedom=freedom,
         seeds=len(change),
@@ -78,11 +78,11 @@ def rate(outcomes: np.ndarray) -> Rate:
     instances = outcomes.shape[1]
     if len(outcomes) == 1:
         return wilson(float(outcomes.sum()), instances)
-    found = crossed(outcomes)
-    if found.reach < _NO_WIDTH:
-        return wilson(found.mean * instances, instances)
+    result = crossed(outcomes)
+    if result.reach < _NO_WIDTH:
+        return wilson(result.mean * instances, instances)
     return Rate(
-        value=found.mean, low=max(0.0, found.mean - found.reach), high=min(1.0, found.mean + found.reach)
+        value=result.mean, low=max(0.0, result.mean - result.reach), high=min(1.0, result.mean + result.reach)
     )
 
 

@@ -60,10 +60,10 @@ class ValidationSpec(Frozen, use_attribute_docstrings=True):
 
     def parts(self, space: Space) -> list[tuple[str, EnvConfig, int]]:
         """(purpose, config, count) of each part of the set; ValueError if it does not fit the space."""
-        known = [knob.name for knob in space.knobs]
+        names = [knob.name for knob in space.knobs]
         for name, values in self.grid.items():
-            if name not in known:
-                raise ValueError(f"grid.{name}: there is no such knob; known are {', '.join(known)}")
+            if name not in names:
+                raise ValueError(f"grid.{name}: there is no such knob; known are {', '.join(names)}")
             if not values:
                 raise ValueError(f"grid.{name}: has no values; give one, or leave the knob out")
             knob = next(knob for knob in space.knobs if knob.name == name)
@@ -73,7 +73,7 @@ class ValidationSpec(Frozen, use_attribute_docstrings=True):
                     raise ValueError(
                         f"grid.{name}: {value:g} is outside of the space, {low:g} to {high:g}; move it inside"
                     )
-        found = []
+        parts = []
         for name in self.strata or space.names:
             if name not in space.names:
                 raise ValueError(f"strata: {name!r} is none of {', '.join(space.names)}")
@@ -83,8 +83,8 @@ class ValidationSpec(Frozen, use_attribute_docstrings=True):
                 part = {SHARE: 1.0, **knobs, **dict(zip(grid, values, strict=True))}
                 purpose = "-".join(["validation", *map(str, values), name])
                 config = EnvConfig.model_validate({space.key: {name: part}})
-                found.append((purpose, config, self.instances))
-        return found
+                parts.append((purpose, config, self.instances))
+        return parts
 
 
 class Preset(Frozen, use_attribute_docstrings=True):
@@ -137,8 +137,8 @@ class Preset(Frozen, use_attribute_docstrings=True):
                 f"engineer.variant {self.engineer.variant!r} is not one of {', '.join(VARIANTS)}"
             )
         if self.prompt_style not in self.task.styles:
-            known = ", ".join(self.task.styles)
-            raise ValueError(f"prompt_style {self.prompt_style!r} is not one of {known}")
+            styles = ", ".join(self.task.styles)
+            raise ValueError(f"prompt_style {self.prompt_style!r} is not one of {styles}")
         self.rewards.check(self.task)
         field = "default_config"
         try:
@@ -151,19 +151,19 @@ class Preset(Frozen, use_attribute_docstrings=True):
 
     @model_validator(mode="before")
     @classmethod
-    def _fill(cls, given: Any, info: ValidationInfo) -> Any:
+    def _fill(cls, value: Any, info: ValidationInfo) -> Any:
         """Fill in the family's options, paths from the context's `folder`, and its usual prompt style."""
-        if not isinstance(given, dict):
-            return given
+        if not isinstance(value, dict):
+            return value
         folder = (info.context or {}).get("folder", Path())
         try:
-            family = EnvironmentSpec.model_validate(given.get("family", {})).resolved(folder)
+            family = EnvironmentSpec.model_validate(value.get("family", {})).resolved(folder)
         except ValidationError:
-            return given  # said of the field
+            return value  # said of the field
         return {
-            **given,
+            **value,
             "family": family,
-            "prompt_style": given.get("prompt_style") or family.load().styles[0],
+            "prompt_style": value.get("prompt_style") or family.load().styles[0],
         }
 
     @property

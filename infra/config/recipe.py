@@ -14,14 +14,14 @@ from policy.tiny.spec import CHAT, RECIPE, BootstrapRecipe
 
 
 def load_recipe(
-    path: Path | None, overrides: dict[str, Any], given: dict[str, Any] | None = None
+    path: Path | None, overrides: dict[str, Any], fields: dict[str, Any] | None = None
 ) -> BootstrapRecipe:
-    """The recipe that is `given`, else of a file, else the shipped one, with dotted overrides.
+    """The recipe of these `fields`, else of a file, else the shipped one, with dotted overrides.
 
     ConfigError names file and field.
     """
     file, folder = path or RECIPE, path.parent if path else Path()
-    raw, where = (dict(given), "recipe") if given else (read_yaml(file), str(file))
+    raw, where = (dict(fields), "recipe") if fields else (read_yaml(file), str(file))
     for key, value in overrides.items():
         set_field(raw, key, value)
     if raw.get("model") is not None:
@@ -80,9 +80,9 @@ def _of_preset(name: str, model: str | None, style: str | None) -> dict[str, Any
 
 
 def _lesson(name: str, family: EnvironmentSpec, style: str | None, mixture: dict[str, Any]) -> dict[str, Any]:
-    known = family.load().styles
-    if style is not None and style not in known:
-        raise ConfigError(f"--style {style}: {family.name} has {', '.join(known)}; choose one of them")
+    styles = family.load().styles
+    if style is not None and style not in styles:
+        raise ConfigError(f"--style {style}: {family.name} has {', '.join(styles)}; choose one of them")
     return {
         "name": name,
         "family": family.model_dump(mode="json"),

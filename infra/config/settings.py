@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import StringConstraints
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from envgen.errors import ConfigError, shown
+from envgen.errors import ConfigError, excerpt
 
 # SQLAlchemy takes passwords with a slash or an @ in them.
 _LOGIN = re.compile(r"(?<=://)(?:[^:/?#@\s]*:\S*|[^/?#\s]*)@")
@@ -27,8 +27,8 @@ def checked_name(name: str, field: str = "--name") -> str:
     if len(name) <= 128 and re.fullmatch(_PATTERN, name) and not name.lower().startswith(RESERVED):
         return name
     raise ConfigError(
-        f"{field} {shown(name)}: a name has 1 to 128 letters, digits, dots, underscores and dashes, the first"
-        f" a letter or digit; it does not begin with {', '.join(RESERVED[:-1])} or {RESERVED[-1]}, for"
+        f"{field} {excerpt(name)}: a name has 1 to 128 letters, digits, dots, underscores and dashes, the"
+        f" first a letter or digit; it does not begin with {', '.join(RESERVED[:-1])} or {RESERVED[-1]}, for"
         " example my-run-2; the folder that it lies in is ENVWRIGHT_RUNS"
     )
 

@@ -39,14 +39,14 @@ def library_versions() -> dict[str, str]:
 def machine() -> str:
     """What computes here, without its name: `Linux x86_64, 2 cores, 8 x NVIDIA H100`."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    found = f"{platform.system()} {platform.machine()}, {cores} core{'' if cores == 1 else 's'}"
+    text = f"{platform.system()} {platform.machine()}, {cores} core{'' if cores == 1 else 's'}"
     try:
         query = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
         names = subprocess.run(query, capture_output=True, text=True, timeout=10, check=True).stdout
     except (OSError, subprocess.SubprocessError):
-        return found
+        return text
     gpus = Counter(line.strip() for line in names.splitlines() if line.strip())
-    return ", ".join([found, *(f"{count} x {name}" for name, count in gpus.items())])
+    return ", ".join([text, *(f"{count} x {name}" for name, count in gpus.items())])
 
 
 def code_version() -> str:

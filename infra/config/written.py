@@ -43,7 +43,7 @@ def own_preset(name: str, source: str) -> str:
     can be none, or the other preset cannot be read."""
     path = preset_path(source)
     docs = {name: field.description or "" for name, field in Preset.model_fields.items()}
-    defaults, given = load_preset(source).model_dump(mode="json"), read_yaml(path)
+    defaults, fields = load_preset(source).model_dump(mode="json"), read_yaml(path)
     lines = _comment(f"{name}: made from the preset {source}. Try it: envwright run ./{name}.yaml --dry-run")
     for line in path.read_text(encoding="utf-8").splitlines():
         key = re.match(r"(\w+):", line)
@@ -51,10 +51,10 @@ def own_preset(name: str, source: str) -> str:
         lines.append(f"name: {checked_name(name, 'NAME')}" if key and key[1] == "name" else line)
     lines += ["", *_comment("Left out, so that these hold:")]
     for field, value in defaults.items():
-        if field not in given and value is not None:
+        if field not in fields and value is not None:
             flow = None if isinstance(value, dict) else False
-            shown = dump_yaml({field: value}, flow, _WIDTH)
-            lines += [*_comment(docs.get(field, "")), *(f"# {line}" for line in shown.splitlines())]
+            text = dump_yaml({field: value}, flow, _WIDTH)
+            lines += [*_comment(docs.get(field, "")), *(f"# {line}" for line in text.splitlines())]
     return "\n".join(lines) + "\n"
 
 

@@ -61,14 +61,14 @@ def run_step(
     outputs: tuple[str, ...],
     body: Callable[[], None],
     *,
-    kept: str | None = None,
+    unfinished: str | None = None,
     facts: Callable[[], dict[str, Any]] = dict,
 ) -> StepRecord:
     """Run `body`, which writes `outputs` into `directory`, unless a record with the same key matches the
     files there.
 
-    `kept` names a file there in which `body` keeps what it need not do again if it is cut off; it is removed
-    when the record is written, not before. `facts` is called after `body`, for the facts of the record."""
+    `unfinished` names a file there in which `body` keeps what it need not do again if it is cut off; it is
+    removed once the record is written. `facts` is called after `body`, for the facts of the record."""
     key = step_key(step, decides)
     record_path = directory / RECORDS / f"{step}.json"
     with FileLock(directory / RECORDS / f"{step}.lock"):
@@ -83,8 +83,8 @@ def run_step(
             seconds = round(time.monotonic() - started, 3)
             record = StepRecord(step=step, key=key, outputs=digests, seconds=seconds, facts=facts())
             write_json(record_path, record)
-        if kept is not None:
-            (directory / kept).unlink(missing_ok=True)
+        if unfinished is not None:
+            (directory / unfinished).unlink(missing_ok=True)
         return record
 
 

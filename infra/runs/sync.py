@@ -12,7 +12,7 @@ from typing import Any
 import fsspec
 from pydantic import BaseModel, ValidationError
 
-from envgen.errors import ConfigError, install, shown
+from envgen.errors import ConfigError, excerpt, install
 from envgen.files import atomic_path, file_digest, is_unused, move_directory
 from infra.config.settings import without_password
 from infra.runs.files import CURRICULUM, DECISION, MANIFEST, REPORT, RESULTS, VALIDATION, WORK
@@ -78,7 +78,7 @@ class _Remote:
         for name in names:
             path = PurePosixPath(name)
             if path.is_absolute() or ".." in path.parts or str(path) != name or not name.isprintable():
-                raise RemoteError(f"{shown(name)} is no name of a file of a run")
+                raise RemoteError(f"{excerpt(name)} is no name of a file of a run")
             if self.fs.info(f"{base}/{name}")["type"] != "file":
                 raise RemoteError(f"{name} is no file")
             (target / name).parent.mkdir(parents=True, exist_ok=True)
@@ -88,7 +88,7 @@ class _Remote:
         }
         for name, digest in digests.items():
             if name not in present or file_digest(target / name) != digest:
-                raise RemoteError(f"{shown(name)} is missing or does not match its digest in {marker}")
+                raise RemoteError(f"{excerpt(name)} is missing or does not match its digest in {marker}")
 
 
 def push(directory: Path, remote: str) -> int:

@@ -17,7 +17,7 @@ from transformers import (
     LogitsProcessorList,
 )
 
-from envgen.errors import ModelError, shown
+from envgen.errors import ModelError, excerpt
 from envgen.seeds import seed_integer
 from envgen.terminal import printable
 from policy.chat.contract import Completion, Conversation, Progress, Sampling, equal_groups
@@ -176,7 +176,7 @@ def load(source: str, dtype: str = "auto") -> tuple[Any, Any]:
     if missing := sorted(report["missing_keys"]):
         # They would be drawn at random, and nobody would notice.
         raise ModelError(
-            f"{source}: its files lack {len(missing)} of its weights, as {shown(missing[0])}; get them anew"
+            f"{source}: its files lack {len(missing)} of its weights, as {excerpt(missing[0])}; get them anew"
         )
     if model.num_parameters() <= ONE_THREAD and "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(1)

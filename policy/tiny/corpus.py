@@ -76,7 +76,7 @@ def lesson_examples(recipe: BootstrapRecipe, held_out: frozenset[str], chunk: in
                 if wanted and not drawn:
                     short = f"lesson {lesson.name}: no instance of {task.space.label(name)} exists"
                     raise ShortageError(f"{short} beside those held out; change its knobs in taught", [])
-                pairs = [(task.prompt(one, lesson.style), task.reference(one)) for one in drawn]
+                pairs = [(task.prompt(each, lesson.style), task.reference(each)) for each in drawn]
                 examples += islice(cycle(pairs), wanted)
     return examples
 
@@ -86,7 +86,7 @@ def _available(task: Environment, *draw: Any) -> list[Any]:
     try:
         return task.generate(*draw).instances
     except ShortageError as error:
-        return error.found
+        return error.instances
 
 
 def evaluation_instances(lesson: Lesson, count: int) -> list[Any]:

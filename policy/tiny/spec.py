@@ -24,7 +24,7 @@ HELD_OUT, DESIGNS = "held-out.json", "designs.json"
 
 def _named(strata: Any) -> Any:
     """YAML reads `3:` as a number."""
-    return {str(name): given for name, given in strata.items()} if isinstance(strata, dict) else strata
+    return {str(name): part for name, part in strata.items()} if isinstance(strata, dict) else strata
 
 
 class Mixture(Frozen):
@@ -45,23 +45,23 @@ class Mixture(Frozen):
     def parts(self, space: Space) -> Iterator[tuple[tuple[float, ...], EnvConfig]]:
         """(values of the grid, config) of each combination."""
         strata = self.named(space)
-        total = sum(given.get(SHARE, 1.0) for given in strata.values())
+        total = sum(part.get(SHARE, 1.0) for part in strata.values())
         for values in product(*self.grid.values()):
             common = {**self.knobs, **dict(zip(self.grid, values, strict=True))}
             parts = {}
-            for name, given in strata.items():
+            for name, part in strata.items():
                 defaults = {knob.name: knob.default for knob in space[name].knobs}
-                known = {knob: value for knob, value in common.items() if knob in defaults}
-                parts[name] = {**defaults, **known, **given, SHARE: given.get(SHARE, 1.0) / total}
+                knobs = {knob: value for knob, value in common.items() if knob in defaults}
+                parts[name] = {**defaults, **knobs, **part, SHARE: part.get(SHARE, 1.0) / total}
             yield values, EnvConfig.model_validate({space.key: parts})
 
     def check(self, space: Space) -> None:
         """ValueError names the first stratum or knob that the family does not have."""
         knobs = [knob.name for knob in space.knobs]
-        for name, given in self.named(space).items():
+        for name, part in self.named(space).items():
             if name not in space.names:
                 raise ValueError(f"strata: {name!r} is none of {', '.join(space.names)}")
-            for field in (*given, *self.knobs, *self.grid):
+            for field in (*part, *self.knobs, *self.grid):
                 if field != SHARE and field not in knobs:
                     raise ValueError(f"{field}: there is no such knob; known are {', '.join(knobs)}")
 

@@ -133,7 +133,7 @@ def test_a_class_with_too_few_boards_is_refused_with_those_that_it_has(monkeypat
     message = r"map size 3 with 2 agents and 0 holes: only \d of 30 distinct boards that need a wait after"
     with pytest.raises(ShortageError, match=message) as caught:
         draw_size(3, waits, 30, 2, Source(0), frozenset())
-    few = caught.value.found
+    few = caught.value.instances
     assert 0 < len(few) < 10
     assert all(instance.solution.wait_required for instance in few)
     assert draw_size(3, waits, len(few), 2, Source(0), frozenset())[0] == few

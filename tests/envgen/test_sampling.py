@@ -144,7 +144,7 @@ def test_a_config_whose_strata_are_all_short_cannot_be_made_attainable(
         attainable(family, config, 200, Source(0))
     with pytest.raises(ShortageError) as caught:
         sample(family, config, 200, Source(0))
-    assert 0 < len(caught.value.found) < 200
+    assert 0 < len(caught.value.instances) < 200
 
 
 def test_a_config_of_another_family_is_refused():

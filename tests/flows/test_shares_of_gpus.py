@@ -61,14 +61,14 @@ def test_gpus_are_dealt_out_in_equal_blocks(devices: str, jobs: int, needed: int
 
 def test_a_block_comes_back_and_the_one_used_least_is_next():
     shares = Shares(["4", "5"], 3)
-    with shares.one() as first:
-        with shares.one() as second, shares.one() as third:
+    with shares.lent() as first:
+        with shares.lent() as second, shares.lent() as third:
             assert [one[VISIBLE] for one in (first, second, third)] == ["4", "5", "4"]
-        with shares.one() as next_one:
+        with shares.lent() as next_one:
             assert next_one == {VISIBLE: "5"}
-    with pytest.raises(RuntimeError), shares.one():
+    with pytest.raises(RuntimeError), shares.lent():
         raise RuntimeError("the curriculum failed")
-    with shares.one() as again:
+    with shares.lent() as again:
         assert again == {VISIBLE: "4"}
 
 

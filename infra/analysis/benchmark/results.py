@@ -99,7 +99,7 @@ def count(items: Sequence[Item], rollouts: Sequence[Rollout], categories: Sequen
 def _score(groups: dict[str, str], rollouts: list[Rollout], categories: Sequence[str]) -> Score:
     n, verdicts = len(rollouts), [rollout.verdict for rollout in rollouts]
     valid, optimal = sum(v.valid for v in verdicts), sum(v.optimal for v in verdicts)
-    found = Counter(v.category for v in verdicts)
+    counts = Counter(v.category for v in verdicts)
     return Score(
         groups=groups,
         n=n,
@@ -109,5 +109,5 @@ def _score(groups: dict[str, str], rollouts: list[Rollout], categories: Sequence
         optimal_rate=wilson(optimal, n),
         truncated=sum(r.truncated for r in rollouts),
         completion_tokens=sum(r.completion_tokens for r in rollouts),
-        failures={category: found[category] for category in categories},
+        failures={category: counts[category] for category in categories},
     )

@@ -42,13 +42,13 @@ def limited(items: Sequence[Item], each: int) -> list[Item]:
 
     Those with the least identities are taken, which prefers none.
     """
-    taken, kept = Counter[tuple[str, ...]](), []
+    taken, indices = Counter[tuple[str, ...]](), []
     for index, item in sorted(enumerate(items), key=lambda pair: pair[1].instance.id):
         cell = tuple(item.groups.values())
         taken[cell] += 1
         if taken[cell] <= each:
-            kept.append(index)
-    return [items[index] for index in sorted(kept)]
+            indices.append(index)
+    return [items[index] for index in sorted(indices)]
 
 
 def _hub_rows(benchmark: Benchmark, source: str) -> Iterator[tuple[str, Any]]:

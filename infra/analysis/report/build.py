@@ -162,7 +162,7 @@ def _figures(
 
 def _guesses(task: Environment, rollouts: Sequence[Rollout]) -> dict[str, float]:
     """Return by stratum what one answer to all its questions would get, if answers are texts."""
-    instances = [one.instance for one in rollouts if isinstance(one.instance, Instance)]
+    instances = [rollout.instance for rollout in rollouts if isinstance(rollout.instance, Instance)]
     try:
         return constant_rates(task, instances) if instances else {}
     except ConfigError:  # the file of a generator is gone, or another one

@@ -14,7 +14,7 @@ _CHANGES = {
     "Still failed": (False, False, 2),
     "Solved before and after": (True, True, 2),
 }
-"""Name -> whether valid before, whether valid after, how many are shown."""
+"""Name -> whether valid before, whether valid after, number of examples."""
 
 
 class Changed(NamedTuple):
@@ -22,7 +22,7 @@ class Changed(NamedTuple):
 
     name: str
     total: int
-    shown: list[tuple[Rollout, Rollout]]
+    pairs: list[tuple[Rollout, Rollout]]
     """Answers of the base policy and of the later one to the same instance."""
 
 
