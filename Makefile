@@ -54,6 +54,7 @@ vllm: $(VLLM_STAMP)
 lint: $(DEV)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python tests/lint_words.py
 	$(BIN)/lint-imports
 	$(BIN)/deptry .
 	$(BIN)/pyright --pythonpath $(BIN)/python

@@ -89,10 +89,10 @@ def _run_all(
     todo = _todo(directory, wanted)
     how = f"; {min(jobs, max(1, len(todo)))} at a time" if jobs else ""
     log.info("%d curricula, %d of them finished already%s", len(wanted), len(wanted) - len(todo), how)
-    _run_roots(directory, spec, todo, runs, jobs)
-    failures = earlier_failures(directory)
-    for child in todo:
-        failures.pop(child.name, None)
+    without_root = _run_roots(directory, spec, todo, runs, jobs)
+    names = {child.name for child in todo}
+    failures = {name: why for name, why in earlier_failures(directory).items() if name not in names}
+    failures |= without_root
 
     def ended(child: Child, error: BaseException | None, stands: str) -> None:
         if error is None:
@@ -102,24 +102,30 @@ def _run_all(
             log.error("%s: failed, %s: %s", child.title, stands, failures[child.name])
         publish_comparison(directory, spec, failures)
 
-    run_each(todo, jobs, runs.run, ended, runs.stop)
+    startable = [child for child in todo if child.name not in without_root]
+    run_each(startable, jobs, runs.run, ended, runs.stop)
     return publish_comparison(directory, spec, failures, last=True)
 
 
 def _run_roots(
     directory: Path, spec: ComparisonSpec, todo: list[Child], runs: FlowRuns, jobs: int | None
-) -> None:
-    """Train every shared stage 0 that a curriculum which is not there yet goes on from."""
-    errors = list[BaseException]()
-    needed = {child.root for child in todo if not (directory / child.name).exists()}
+) -> dict[str, str]:
+    """Train every shared stage 0 that a new curriculum starts from; curriculum -> why its stage 0 failed."""
+    new = [child for child in todo if not (directory / child.name).exists()]
+    needed, reasons = {child.root for child in new}, dict[str, str]()
     roots = [
         root
         for root in spec.roots
         if root.name in needed and not finished(directory / root.name, root.preset)
     ]
-    run_each(roots, jobs, runs.run, lambda _, error, __: errors.extend([error] if error else []), runs.stop)
-    if errors:
-        raise errors[0]
+
+    def ended(root: Child, error: BaseException | None, stands: str) -> None:
+        if error is not None:
+            reasons[root.name] = f"{root.title} failed: {str(error) or type(error).__name__}"
+            log.error("%s, %s", reasons[root.name], stands)
+
+    run_each(roots, jobs, runs.run, ended, runs.stop)
+    return {child.name: reasons[child.root] for child in new if child.root in reasons}
 
 
 def _todo(directory: Path, wanted: list[Child]) -> list[Child]:

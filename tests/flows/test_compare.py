@@ -12,7 +12,7 @@ import pytest
 from engineer.gate import BASE_POLICY
 from envgen.errors import ChildError
 from envgen.files import write_text
-from flows.compare import _complain, _todo, run_each
+from flows.compare import _complain, _run_all, _todo, run_each
 from flows.compare_processes import share_of_cores
 from infra.analysis.gather import gather
 from infra.analysis.spec import Child, plan
@@ -81,6 +81,27 @@ def test_an_interruption_stops_what_runs_and_starts_nothing_more():
         run_each(CHILDREN, 2, start, interrupt, stopped.set)
     assert stopped.is_set()
     assert len(started) <= 3
+
+
+def test_a_stage_0_that_fails_costs_the_curricula_of_its_seed_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    spec = plan("micro", ["fixed", "random"], [0, 1], stage_0="per-seed")
+    monkeypatch.setattr("flows.compare.publish_comparison", lambda _, spec, why, **more: dict(why))
+    started = []
+
+    class Runs:
+        def run(self, child: Child) -> None:
+            started.append(child.name)
+            if child.name == "shared-s0":
+                raise ChildError("out of memory")
+
+        def stop(self) -> None:
+            raise AssertionError
+
+    failures = _run_all(tmp_path, spec, spec.children, Runs(), 1)
+    assert started == ["shared-s0", "shared-s1", "fixed-s1", "random-s1"]
+    assert failures == dict.fromkeys(["fixed-s0", "random-s0"], "stage 0, shared-s0 failed: out of memory")
 
 
 def test_only_what_this_call_asked_for_makes_it_fail(tmp_path: Path):
