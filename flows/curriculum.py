@@ -1,5 +1,5 @@
-"""The flows of a curriculum: order and nothing else. Every step asks the stage directory whether it is
-done."""
+"""The flows of a curriculum: order and nothing else. A complete stage is verified and not entered again; in
+an open one every step asks the stage directory whether it is done."""
 
 from pathlib import Path
 
@@ -7,24 +7,27 @@ from prefect import flow, tags
 from prefect.runtime import flow_run
 from pydantic import ValidationError
 
+from engineer.gate import BASE_POLICY
 from envgen.config import EnvConfig
-from envgen.errors import EnvwrightError
+from envgen.errors import EnvwrightError, RunDirectoryError
 from flows.approval import ask, waits_for
 from flows.parameters import AS_IN_PRESET, AnyPreset, CurriculumOptions, Membership, chosen_curriculum
 from infra.analysis.formats import duration
 from infra.analysis.spec import engineer_variant
 from infra.config.preset import Preset
 from infra.config.settings import Settings
-from infra.runs.files import MANIFEST
+from infra.lineage.store import is_logged
+from infra.runs.files import MANIFEST, RESULTS
 from infra.runs.lock import exclusive
 from infra.runs.next_config import must_ask, next_config
 from infra.runs.progress import kept_log, seconds_left
 from infra.runs.results import CurriculumResults
 from infra.runs.run import RunRef, open_run, training_was_checked
-from infra.runs.steps import StepRecord
+from infra.runs.steps import StepRecord, intact
 from infra.serving.reaper import TAG
 from policy.grpo.check import plan_training
 from policy.grpo.launch import check_devices, check_packages
+from policy.grpo.train_spec import CHECKPOINT
 from tasks.artifacts import show_result
 from tasks.data import generate, make_validation
 from tasks.engineer import propose
@@ -121,45 +124,73 @@ def run_curriculum(preset: Preset, directory: Path, root: Path | None = None) ->
 
 
 def _complete(run: RunRef) -> int:
-    """Number of complete stages; if the run continues after some, the log says so."""
+    """Number of complete stages, whose files are as their steps wrote them.
+
+    A checkpoint is read only if a stage that is still open starts from it.
+    """
     stages = run.preset.stages
-    done = next((number for number in range(stages) if not run.has(MANIFEST, number)), stages)
-    if done and done < stages:
-        # Whether someone has to decide is found out later: a damaged proposal is made anew before.
-        decision = run.decision(done - 1)
-        if decision is None and run.preset.approval == "required":
-            log.info("%d of %d stages are complete", done, stages)
-        elif decision is None or decision.decision != "stop":
-            when = f", after the decision on the proposal of stage {done - 1}" if decision else ""
-            log.info("the run goes on with stage %d (%d of %d)%s", done, done + 1, stages, when)
+    done = 0
+    while done < stages and run.has(MANIFEST, done) and intact(run.folder(done), without=CHECKPOINT):
+        done += 1
+    if 0 < done < stages:
+        parent = run.parent(done)
+        if parent != BASE_POLICY and not intact(run.folder(parent)):
+            return parent
     return done
+
+
+def _published(run: RunRef, done: int) -> CurriculumResults | None:
+    """The results of the complete stages; an earlier call may have been cut off before it published them."""
+    try:
+        results = run.read(RESULTS) if run.has(RESULTS) else None
+    except RunDirectoryError as error:
+        log.warning("%s", error)
+        results = None
+    for number in range(len(results.stages) if results else 0, done):
+        results = publish(run, number)
+    if done and not is_logged(run.directory):
+        record_lineage(run, done - 1)
+    if done:
+        copy_run(run.directory)
+    return results
 
 
 def _stages(run: RunRef) -> CurriculumResults:
     preset, variant = run.preset, engineer_variant(run.preset.engineer)
     done = _complete(run)
-    validation = make_validation(run)
-    evaluate_start(run, validation)
-    config: EnvConfig | None = preset.default_config
-    results, number = None, 0
-    for number in range(preset.stages):
-        if number >= done:
-            first = "" if number else ", default config"
-            left = seconds_left(run, number)
-            more = "" if left is None else f", about {duration(left)} of the run left"
-            log.info("stage %d (%d of %d)%s%s", number, number + 1, preset.stages, first, more)
-        results, places = stage(run, number, config, validation, run.parent(number), variant)
-        asked = must_ask(run, number)
-        show_result(run, results, places, waits_for(run, number) if asked else "")
-        if asked:
-            ask(run, number)
-            show_result(run, results, places)
-        config = next_config(run, number)
-        if run.decision(number):
-            copy_run(run.directory)
+    results, places, validation = _published(run, done), dict[str, str](), None
+    if results and done:
+        log.info("%d of %d stages are complete", done, preset.stages)
+        show_result(run, results, places)
+    for number in range(done, preset.stages):
+        config = _decided(run, number - 1, results, places) if number else preset.default_config
         if config is None:
-            results = publish(run, number)
+            results = publish(run, number - 1)
             copy_run(run.directory)
             break
+        if validation is None:
+            validation = make_validation(run)
+            evaluate_start(run, validation)
+        first = "" if number else ", default config"
+        left = seconds_left(run, number)
+        more = "" if left is None else f", about {duration(left)} of the run left"
+        log.info("stage %d (%d of %d)%s%s", number, number + 1, preset.stages, first, more)
+        results, places = stage(run, number, config, validation, run.parent(number), variant)
+        show_result(run, results, places)
     assert results is not None
     return results
+
+
+def _decided(
+    run: RunRef, stage: int, results: CurriculumResults | None, places: dict[str, str]
+) -> EnvConfig | None:
+    """The config of the stage after `stage`, once a person has decided on it where the preset asks for that;
+    None if the run ends there, or waits for the decision."""
+    if results and must_ask(run, stage):
+        show_result(run, results, places, waits_for(run, stage))
+        ask(run, stage)
+        show_result(run, results, places)
+    config = next_config(run, stage)
+    if run.decision(stage):
+        copy_run(run.directory)
+    return config

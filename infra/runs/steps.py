@@ -115,6 +115,15 @@ def policy_identity(source: str) -> str:
     return model_identity(source)
 
 
+def intact(directory: Path, without: str = "") -> bool:
+    """Whether all files that steps recorded in a directory, but one, are as they wrote them."""
+    records = [read_record(directory, path.stem) for path in (directory / RECORDS).glob("*.json")]
+    return all(
+        record and matches({name: sha for name, sha in record.outputs.items() if name != without}, directory)
+        for record in records
+    )
+
+
 def matches(outputs: dict[str, str], directory: Path) -> bool:
     """Whether the files of a directory have these SHA-256 digests."""
     return all(

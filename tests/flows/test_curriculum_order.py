@@ -16,12 +16,14 @@ from engineer.gate import BASE_POLICY, decide
 from engineer.proposal import Proposal
 from envgen.breakdown import Difference
 from envgen.config import EnvConfig
+from envgen.files import file_digest, write_json
 from infra.config.preset import load_preset
 from infra.runs.files import CONFIG, GATE, MANIFEST, PROPOSAL
 from infra.runs.next_config import store_decision
 from infra.runs.results import Decision, Verdict
 from infra.runs.run import Run, RunRef
-from infra.runs.steps import StepRecord
+from infra.runs.steps import RECORDS, StepRecord
+from policy.grpo.train_spec import CHECKPOINT
 
 RISE, DROP = Difference(value=0.1, low=0.05, high=0.15), Difference(value=-0.2, low=-0.3, high=-0.1)
 DEFAULT = load_preset("micro").default_config
@@ -71,7 +73,7 @@ def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Playe
         def nothing(*_: object) -> None:
             """Stands for what comes before the first stage, and for what is shown."""
 
-        names = ("plan_training", "make_validation", "evaluate_start", "show_result")
+        names = ("plan_training", "make_validation", "evaluate_start", "show_result", "record_lineage")
         stand_ins: dict[str, Callable] = dict.fromkeys(names, nothing)
         for name, stand_in in (stand_ins | {"stage": stage, "publish": lambda run, stage: stage + 1}).items():
             monkeypatch.setattr(flows.curriculum, name, stand_in)
@@ -117,18 +119,19 @@ def test_a_run_waits_for_a_decision_and_goes_on_with_it(
 ):
     caplog.set_level(logging.INFO, "envwright")
     assert play(approval="required") == Played([FIRST], 1)
-    assert play(approval="required") == Played([FIRST], 1), "still nobody has decided"
+    assert play(approval="required") == Played([], 1), "still nobody has decided"
     answer(tmp_path / "run", "approve")
     caplog.clear()
-    assert play(approval="required") == Played([FIRST, SECOND], 2)
-    assert "goes on with stage 1 (2 of 2), after the decision on the proposal of stage 0" in caplog.text
+    assert play(approval="required") == Played([SECOND], 2)
+    assert "1 of 2 stages are complete" in caplog.text
+    assert "stage 1 (2 of 2)" in caplog.text
     assert "stage 0 (1 of 2)" not in caplog.text, "it would read like a new run"
 
 
 def test_a_rejected_proposal_leaves_the_config_that_was_there(play, tmp_path: Path):
     play(approval="required")
     answer(tmp_path / "run", "reject")
-    assert play(approval="required").turns == [FIRST, Turn(1, DEFAULT, 0)]
+    assert play(approval="required").turns == [Turn(1, DEFAULT, 0)]
 
 
 def test_a_stopped_run_ends_with_the_stage_that_it_has_also_when_it_is_called_again(
@@ -137,11 +140,44 @@ def test_a_stopped_run_ends_with_the_stage_that_it_has_also_when_it_is_called_ag
     caplog.set_level(logging.INFO, "envwright")
     play(approval="required")
     answer(tmp_path / "run", "stop")
-    assert play(approval="required") == Played([FIRST], 1)
-    assert "goes on" not in caplog.text
-    assert play(approval="required", stages=3) == Played([FIRST], 1)
+    assert play(approval="required") == Played([], 1)
+    assert "stage 1 (2 of" not in caplog.text
+    assert play(approval="required", stages=3) == Played([], 1)
 
 
 def test_a_run_that_is_given_more_stages_goes_on_with_the_proposal_of_its_last_one(play):
     assert play(stages=1) == Played([FIRST], 1)
-    assert play(stages=2) == Played([FIRST, SECOND], 2)
+    assert play(stages=2) == Played([SECOND], 2)
+
+
+def test_a_stage_whose_files_changed_is_entered_again_and_those_after_it(play, tmp_path: Path):
+    play(stages=3)
+    run = Run(directory=tmp_path / "run")
+    for number in (0, 1):
+        written = {CONFIG.name: run.digest(CONFIG, number)}
+        record = StepRecord(step="generate", key="", outputs=written, seconds=0)
+        write_json(run.folder(number) / RECORDS / "generate.json", record)
+    assert play(stages=4).turns == [Turn(3, proposed(2), 2)]
+    run.path(CONFIG, 1).write_text("{}")
+    assert [turn.number for turn in play(stages=4).turns] == [1, 2, 3]
+
+
+def test_of_the_checkpoints_only_the_one_that_is_trained_next_has_to_be_whole(play, tmp_path: Path):
+    run = Run(directory=tmp_path / "run")
+
+    def record_weights(number: int) -> Path:
+        weights = run.checkpoint(number) / "weights.json"
+        write_json(weights, [number])
+        digests = {CHECKPOINT: file_digest(run.checkpoint(number))}
+        record = StepRecord(step="train", key="", outputs=digests, seconds=0)
+        write_json(run.folder(number) / RECORDS / "train.json", record)
+        return weights
+
+    play(stages=2)
+    first, _ = record_weights(0), record_weights(1)
+    first.unlink()
+    assert play(stages=2).turns == []
+    assert [turn.number for turn in play(stages=3).turns] == [2]
+    record_weights(2).unlink()
+    assert play(stages=3).turns == []
+    assert [turn.number for turn in play(stages=4).turns] == [2, 3]

@@ -96,12 +96,13 @@ def test_a_finished_run_is_not_run_again_and_another_preset_is_refused(
     finished: FinishedRun, server: str, tmp_path: Path
 ):
     run = finished.copy_to(tmp_path)
-    before = {path: path.stat().st_mtime_ns for path in run.glob("stage-*/*") if path.is_file()}
+    (run / "stage-00" / "checkpoint" / "model.safetensors").write_bytes(b"nobody reads it")
+    before = {path: path.stat().st_mtime_ns for path in run.rglob("*") if path.is_file()}
     store = json.loads((run / "mlflow.json").read_text())["store"]
     there = {"MLFLOW_TRACKING_URI": store, "PREFECT_API_URL": server}
     said = envwright(tmp_path, "run", "micro", "--json", **there)
     assert json.loads(said.stdout) == json.loads((finished.directory / "results.json").read_text())
-    assert {path: path.stat().st_mtime_ns for path in run.glob("stage-*/*") if path.is_file()} == before
+    assert {path for path, when in before.items() if path.stat().st_mtime_ns != when} == {run / "logs" / "run.log"}
     other = envwright(tmp_path, "run", "micro", "--name", NAME, "--set", "instances=24", code=2)
     assert "instances: 16 there, 24 here" in other.stderr
 

@@ -158,7 +158,7 @@ def test_another_state_before_is_another_step(run: RunRef):
 
 
 def test_the_training_facts_of_a_preset_are_plain_values_without_paths_or_secrets():
-    secret = {"trl.hub_token": "hf_secret", "trl.run_name": "mine", "rewards.format": 0.25}
+    secret = {"trl.hub_model_id": "me/mine", "trl.run_name": "mine", "rewards.format": 0.25}
     assert training_facts(load_preset("micro", secret)) == {
         "algorithm": "GRPO",
         "options": {"agents": 2, "map_sizes": [3, 4, 5, 6], "min_hole_ratio": 0.2, "max_hole_ratio": 0.4},
