@@ -36,7 +36,7 @@ def serve(
     for port in [prefect, mlflow] if own_mlflow else [prefect]:
         _check_port(host, port)
     local = "127.0.0.1" if everywhere else f"[{host}]" if ":" in host else host
-    host = socket.gethostname() if everywhere else local
+    address = socket.gethostname() if everywhere else local
     login = choose_login()
     clients = {  # what the worker and other terminals need
         "ENVWRIGHT_RUNS": str(runs),
@@ -52,7 +52,7 @@ def serve(
         SERVER: login,
         HOSTS: ",".join([host, socket.gethostname(), socket.getfqdn(), *names]),
         "PREFECT_HOME": os.environ.get("PREFECT_HOME") or str(runs / ".prefect"),
-        "PREFECT_UI_URL": f"http://{host}:{prefect}",
+        "PREFECT_UI_URL": f"http://{address}:{prefect}",
         "MLFLOW_BACKEND_STORE_URI": store,  # no option: everybody can read command lines
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
         "PREFECT_SERVER_UI_API_URL": "/api",  # whatever name the browser uses
@@ -81,8 +81,8 @@ def serve(
             group.start("worker", "prefect", "worker", "start", "--pool", POOL, "--type", "process")
             lines = [f"export {name}={shlex.quote(value)}\n" for name, value in clients.items()]
             write_text(exports, "".join(lines), private=True)
-            say(f"Prefect  http://{host}:{prefect}")
-            say(f"MLflow   {f'http://{host}:{mlflow}' if own_mlflow else without_password(store)}")
+            say(f"Prefect  http://{address}:{prefect}")
+            say(f"MLflow   {f'http://{address}:{mlflow}' if own_mlflow else without_password(store)}")
             say(f"login    {login if drawn else f'the value of {CLIENT}'}")
             say(f"in another terminal: . {exports} && prefect deployment run curriculum/tiny --watch")
             say("Ctrl-C ends it all")
