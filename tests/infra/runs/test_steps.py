@@ -60,12 +60,12 @@ def test_what_a_body_keeps_outlives_it_until_the_record_is_there(
     with monkeypatch.context() as patch:
         patch.setattr(steps, "write_json", killed)
         with pytest.raises(KeyboardInterrupt):
-            run_step(tmp_path, "generate", {}, OUTPUTS, body, kept="kept")
+            run_step(tmp_path, "generate", {}, OUTPUTS, body, unfinished="kept")
     assert (tmp_path / "kept").exists()
-    run_step(tmp_path, "generate", {}, OUTPUTS, body, kept="kept")
+    run_step(tmp_path, "generate", {}, OUTPUTS, body, unfinished="kept")
     assert not (tmp_path / "kept").exists()
     (tmp_path / "kept").touch()  # killed between record and removal
-    assert run_step(tmp_path, "generate", {}, OUTPUTS, body, kept="kept").reused
+    assert run_step(tmp_path, "generate", {}, OUTPUTS, body, unfinished="kept").reused
     assert not (tmp_path / "kept").exists()
 
 
