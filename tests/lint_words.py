@@ -26,4 +26,4 @@ def problems(path: Path) -> list[str]:
 if __name__ == "__main__":
     kinds = ["*.py", "*.j2", "*.md", "*.yaml", ":!tests", ":!CHANGELOG.md"]
     files = subprocess.check_output(["git", "ls-files", "--", *kinds], text=True).split()
-    sys.exit("\n".join(line for file in files for line in problems(Path(file))))
+    sys.exit("\n".join(line for file in files for line in problems(Path(file))) or 0)
