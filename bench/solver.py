@@ -28,7 +28,7 @@ from infra.config.preset import load_preset
 Row = Callable[[str, str, str, str, str], None]
 """Takes what was measured, the speed, what it is held against, their ratio, and the bar."""
 COLUMNS = ("what", "measured", "beside", "ratio", "bar")
-PEER_CLASSES = [((4, 2), 40), ((6, 3), 40), ((8, 4), 25), ((10, 5), 20)]
+PEER_CLASSES = [((4, 2), 10), ((6, 3), 10), ((8, 4), 10), ((10, 5), 100)]
 PEER_BOARDS, PEER_SECONDS, REPEATS = 1_000, 20.0, 5
 console = Console(width=140)
 
