@@ -99,9 +99,15 @@ def comparison_run(directory: Path, name: str, params: dict[str, str], preset: s
 
 
 def log_comparison(ids: RunIds, points: Points, note: str, artifacts: list[Path]) -> None:
-    """Log the metrics, the conclusion as a note, and the files of a finished comparison."""
+    """Log the metrics, the conclusion as a note, and the files of a finished comparison.
+
+    A comparison that is called again gets no second point where nothing changed.
+    """
     client = connect()
-    log_points(client, ids.run, points)
+    for name, series in points.items():
+        logged = {metric.step: metric.value for metric in client.get_metric_history(ids.run, name)}
+        changed = [(step, value) for step, value in series if logged.get(step) != value]
+        log_points(client, ids.run, {name: changed})
     client.set_tag(ids.run, MLFLOW_RUN_NOTE, note)
     for path in artifacts:
         client.log_artifact(ids.run, str(path))

@@ -15,7 +15,7 @@ from support.prefect_servers import free_port, served
 
 from infra.config.preset import Preset
 from infra.lineage import log as lineage_log
-from infra.lineage.log import log_stages
+from infra.lineage.log import comparison_run, log_comparison, log_stages
 from infra.lineage.store import is_logged
 from infra.runs.files import MANIFEST, TRAIN_DATA
 from infra.runs.run import RunRef
@@ -102,6 +102,15 @@ def test_a_curriculum_is_a_run_with_a_run_a_model_and_data_sets_for_each_stage(
     assert {"proposal.json", "manifest.json"} <= files
     assert "report.html" in {artifact.path for artifact in client.list_artifacts(root.info.run_id)}
     assert addresses
+
+
+def test_a_comparison_that_is_called_again_has_each_point_once(client: MlflowClient, tmp_path: Path):
+    ids = comparison_run(tmp_path, "compared", {}, "micro")
+    for last in (0.75, 0.75, 0.5):
+        log_comparison(ids, {"valid/fixed": [(0, 0.25), (1, last)]}, "so far", [])
+    run = client.get_run(ids.run)
+    assert points(client, run, "valid/fixed") == [(0, 0.25), (1, 0.5), (1, 0.75)]
+    assert run.data.metrics["valid/fixed"] == 0.5
 
 
 def test_a_logged_stage_is_not_logged_again(client: MlflowClient, tmp_path: Path):
