@@ -23,7 +23,7 @@ from infra.runs.next_config import must_ask, next_config
 from infra.runs.progress import kept_log, seconds_left
 from infra.runs.results import CurriculumResults
 from infra.runs.run import RunRef, open_run, training_was_checked
-from infra.runs.steps import StepRecord, intact
+from infra.runs.steps import StepRecord, intact, recorded_files
 from infra.serving.reaper import TAG
 from policy.grpo.check import plan_training
 from policy.grpo.launch import check_devices, check_packages
@@ -130,13 +130,23 @@ def _complete(run: RunRef) -> int:
     """
     stages = run.preset.stages
     done = 0
-    while done < stages and run.has(MANIFEST, done) and intact(run.folder(done), without=CHECKPOINT):
+    while done < stages and _is_complete(run, done):
         done += 1
     if 0 < done < stages:
         parent = run.parent(done)
         if parent != BASE_POLICY and not intact(run.folder(parent)):
             return parent
     return done
+
+
+def _is_complete(run: RunRef, number: int) -> bool:
+    """Whether the manifest of a stage names the files that its steps recorded, and they are unchanged."""
+    recorded = recorded_files(run.folder(number))
+    try:
+        named = run.read(MANIFEST, number).get("files", {})
+    except RunDirectoryError:
+        return False
+    return named == recorded and intact(run.folder(number), without=CHECKPOINT)
 
 
 def _published(run: RunRef, done: int) -> CurriculumResults | None:
@@ -146,7 +156,12 @@ def _published(run: RunRef, done: int) -> CurriculumResults | None:
     except RunDirectoryError as error:
         log.warning("%s", error)
         results = None
-    for number in range(len(results.stages) if results else 0, done):
+    published = 0
+    for result in results.stages[:done] if results else ():
+        if result.finished != run.read(MANIFEST, published).get("finished", ""):
+            break
+        published += 1
+    for number in range(published, done):
         results = publish(run, number)
     if done and not is_logged(run.directory):
         record_lineage(run, done - 1)

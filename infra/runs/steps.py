@@ -115,13 +115,16 @@ def policy_identity(source: str) -> str:
     return model_identity(source)
 
 
+def recorded_files(directory: Path) -> dict[str, str]:
+    """Return the files that steps recorded in a directory, with their SHA-256."""
+    records = [read_record(directory, path.stem) for path in (directory / RECORDS).glob("*.json")]
+    return {name: sha for record in records if record for name, sha in record.outputs.items()}
+
+
 def intact(directory: Path, without: str = "") -> bool:
     """Whether all files that steps recorded in a directory, but one, are as they wrote them."""
-    records = [read_record(directory, path.stem) for path in (directory / RECORDS).glob("*.json")]
-    return all(
-        record and matches({name: sha for name, sha in record.outputs.items() if name != without}, directory)
-        for record in records
-    )
+    files = recorded_files(directory)
+    return matches({name: sha for name, sha in files.items() if name != without}, directory)
 
 
 def matches(outputs: dict[str, str], directory: Path) -> bool:

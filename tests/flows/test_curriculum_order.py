@@ -157,9 +157,21 @@ def test_a_stage_whose_files_changed_is_entered_again_and_those_after_it(play, t
         written = {CONFIG.name: run.digest(CONFIG, number)}
         record = StepRecord(step="generate", key="", outputs=written, seconds=0)
         write_json(run.folder(number) / RECORDS / "generate.json", record)
+        run.write(MANIFEST, {"files": written}, number)
     assert play(stages=4).turns == [Turn(3, proposed(2), 2)]
     run.path(CONFIG, 1).write_text("{}")
     assert [turn.number for turn in play(stages=4).turns] == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "manifest", ['{"stage": 1', '{"stage": 1, "files": {"config.json": "of an earlier one"}}']
+)
+def test_a_manifest_that_is_damaged_or_names_other_files_is_written_again(
+    play, tmp_path: Path, manifest: str
+):
+    play(stages=3)
+    Run(directory=tmp_path / "run").path(MANIFEST, 1).write_text(manifest)
+    assert [turn.number for turn in play(stages=3).turns] == [1, 2]
 
 
 def test_of_the_checkpoints_only_the_one_that_is_trained_next_has_to_be_whole(play, tmp_path: Path):
@@ -171,6 +183,7 @@ def test_of_the_checkpoints_only_the_one_that_is_trained_next_has_to_be_whole(pl
         digests = {CHECKPOINT: file_digest(run.checkpoint(number))}
         record = StepRecord(step="train", key="", outputs=digests, seconds=0)
         write_json(run.folder(number) / RECORDS / "train.json", record)
+        run.write(MANIFEST, {"files": digests}, number)
         return weights
 
     play(stages=2)
