@@ -42,8 +42,8 @@ def runs(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
 
 @pytest.fixture
 def spec() -> ComparisonSpec:
-    found = plan("micro", ["fixed", "random"], [0])
-    return found.model_copy(update={"preset": found.preset.model_copy(update={"name": PRESET})})
+    comparison = plan("micro", ["fixed", "random"], [0])
+    return comparison.model_copy(update={"preset": comparison.preset.model_copy(update={"name": PRESET})})
 
 
 def tagged(server: str, runs: FlowRuns) -> list[dict]:

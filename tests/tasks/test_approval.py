@@ -91,9 +91,9 @@ def test_after_the_last_stage_nobody_is_asked(run: RunRef):
 
 def test_a_rejected_proposal_keeps_the_config_before(run: RunRef):
     assert decide(run, "reject", comment="too hard") == PREVIOUS
-    found = run.decision(0)
-    assert found is not None
-    assert (found.decision, found.edited, found.comment) == ("reject", False, "too hard")
+    decision = run.decision(0)
+    assert decision is not None
+    assert (decision.decision, decision.edited, decision.comment) == ("reject", False, "too hard")
 
 
 def test_stop_ends_the_run_until_somebody_decides_otherwise(run: RunRef):
@@ -107,17 +107,17 @@ def test_an_edit_is_recorded_as_one_with_what_had_to_be_changed(run: RunRef):
     assert config is not None
     assert config.strata["6"]["hole_ratio"] == 0.25
     assert sum(part.data_ratio for part in config.strata.values()) == pytest.approx(1)
-    found = run.decision(0)
-    assert found is not None
-    assert found.edited
-    assert found.changes == ("data_ratio summed to 0.8 and was scaled to 1",)
+    decision = run.decision(0)
+    assert decision is not None
+    assert decision.edited
+    assert decision.changes == ("data_ratio summed to 0.8 and was scaled to 1",)
 
 
 def test_what_was_submitted_as_it_was_shown_is_no_edit(run: RunRef):
     assert decide(run, "approve", edit=PROPOSED.model_dump(mode="json")) == PROPOSED
-    found = run.decision(0)
-    assert found is not None
-    assert not found.edited
+    decision = run.decision(0)
+    assert decision is not None
+    assert not decision.edited
 
 
 @pytest.mark.parametrize(

@@ -86,9 +86,9 @@ def test_runs_lists_those_of_comparisons_too_and_the_last_changed_last(folder: P
     assert listed[0]["changed"].startswith("2001-")
     sizes = sum(path.stat().st_size for path in (folder / "old").rglob("*") if path.is_file())
     assert listed[0]["size"] == sizes
-    shown = said("runs")
-    assert "1 of 2" in shown
-    assert "2 of 2" in shown
+    printed = said("runs")
+    assert "1 of 2" in printed
+    assert "2 of 2" in printed
     assert list(run_directories(folder)) == [folder / "compare-micro" / "random-s0", folder / "old"]
     assert said("show", "compare-micro/random-s0").startswith("compare-micro/random-s0: finished")
 
@@ -118,9 +118,9 @@ def test_status_tells_the_rates_and_what_was_spent(folder: Path):
     assert detail["valid"] == detail["rates"][-1]["valid"]
     # 20 answers of the base policy have 3 tokens each.
     assert (detail["seconds"], detail["tokens"], detail["cost"]) == (120.0, 2 * 500 + 20 * 3, None)
-    shown = said("show", "mine")
-    assert "spent on complete stages: 2 min, 1.1k tokens" in shown
-    assert "stage 1" in shown
+    printed = said("show", "mine")
+    assert "spent on complete stages: 2 min, 1.1k tokens" in printed
+    assert "stage 1" in printed
 
 
 @pytest.mark.slow

@@ -37,8 +37,8 @@ def test_a_run_that_needs_approval_keeps_needing_it_until_somebody_says_otherwis
     assert open_run(directory, preset()).preset.approval is None
     assert open_run(directory, preset(approval="required")).preset.approval == "required"
     assert open_run(directory, preset(stages=1)).preset.approval == "required"
-    found = Run(directory=directory).read(CURRICULUM).preset
-    assert (found.approval, found.stages) == ("required", 2)
+    stored = Run(directory=directory).read(CURRICULUM).preset
+    assert (stored.approval, stored.stages) == ("required", 2)
     assert open_run(directory, preset(approval="none")).preset.approval == "none"
     assert open_run(directory, preset()).preset.approval == "none"
 
