@@ -9,7 +9,7 @@ from typing import Any
 from engineer.proposal import MAX_TEXT
 from envgen.config import SHARE, EnvConfig, Part
 from envgen.errors import ConfigError, excerpt
-from envgen.files import canonical_json
+from envgen.files import canonical_json, unique_keys
 from envgen.space import Space, Stratum, plural
 
 MAX_RATIONALE = 600
@@ -223,19 +223,12 @@ def _check_storable(value: Any, depth: int = 0) -> None:
         _check_storable(part, depth + 1)
 
 
-def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    value = dict(pairs)
-    if len(value) != len(pairs):
-        raise ValueError("a key is given twice")
-    return value
-
-
 # Not strict: schema decoding lets raw control characters into strings.
 _DECODER = json.JSONDecoder(
     parse_constant=_refuse_constant,
     parse_int=_finite,
     parse_float=_finite,
-    object_pairs_hook=_unique_keys,
+    object_pairs_hook=unique_keys,
     strict=False,
 )
 

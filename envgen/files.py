@@ -13,7 +13,7 @@ from typing import Any, TextIO, TypeVar
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from envgen.errors import DataError, EnvwrightError, RunDirectoryError
+from envgen.errors import DataError, EnvwrightError, RunDirectoryError, excerpt
 
 T = TypeVar("T")
 _JSON: TypeAdapter[Any] = TypeAdapter(Any, config=ConfigDict(ser_json_inf_nan="constants"))
@@ -128,7 +128,7 @@ def read_json_lines(path: Path) -> Iterator[tuple[int, Any]]:
                 limit = f"has more than {TEXT_LIMIT:,} characters"
                 raise DataError(f"{path}: line {number}: {limit}; break the file into shorter lines")
             try:
-                value = json.loads(line, object_pairs_hook=_object) if line.strip() else None
+                value = json.loads(line, object_pairs_hook=unique_keys) if line.strip() else None
             except (ValueError, RecursionError) as error:
                 expected = "one problem or answer a line is expected"
                 raise DataError(f"{path}: line {number}: not JSON ({error}); {expected}") from None
@@ -136,13 +136,13 @@ def read_json_lines(path: Path) -> Iterator[tuple[int, Any]]:
                 yield number, value
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object; ValueError for a repeated key, of which json would keep the last."""
+def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a JSON object; ValueError for a repeated key, of which json would keep the last."""
     value = dict(pairs)
     if len(value) < len(pairs):
         names = [name for name, _ in pairs]
         repeated = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the key {repeated!r} stands twice")
+        raise ValueError(f"the key {excerpt(repeated)} stands twice")
     return value
 
 

@@ -94,7 +94,7 @@ class ComparisonSpec(Frozen):
         ]
 
     def _root(self, seed: int) -> tuple[str, int]:
-        """Return run directory and seed of the stage 0 that the curricula of a seed go on from."""
+        """Return run directory and seed of the stage 0 that the curricula of a seed start from."""
         return (SHARED, self.preset.seed) if self.stage_0 == "one" else (f"{SHARED}-s{seed}", seed)
 
 
@@ -116,7 +116,7 @@ class Child(Frozen):
     arm: str = ""
     """Label of its arm; empty for a shared stage 0."""
     root: str = ""
-    """The run whose stage 0 it goes on from; empty for a shared stage 0."""
+    """The run whose stage 0 it starts from; empty for a shared stage 0."""
 
 
 def plan(

@@ -32,7 +32,7 @@ def write_card(run: RunRef, results: CurriculumResults, number: int) -> Path | N
             preset=preset,
             rates=tables.markdown(tables.rates(alone, space.best)),
             strata=tables.markdown(tables.strata(space, alone)),
-            lineage=[f"{name_of(stage)}, `{run.identity(stage)}`" for stage in _lineage(results, number)],
+            lineage=[f"{name_of(made)}, `{run.identity(made)}`" for made in _lineage(results, number)],
             data={
                 "training data": run.digest(TRAIN_DATA, number),
                 "validation set": run.digest(VALIDATION),
