@@ -16,7 +16,7 @@ from w9_pathfinding.mapf import CBS
 
 from envgen.config import EnvConfig
 from envgen.environment import Environment, Source
-from envgen.mapf.family import MapfFrozenLake
+from envgen.mapf.environment import MapfFrozenLake
 from envgen.mapf.problem import Problem
 from envgen.mapf.sampler import draw_boards
 from envgen.mapf.solver.columns import pack, problem_of
@@ -93,9 +93,11 @@ def bench_solver(add: Row) -> None:
         )
 
 
-def bench_stage(add: Row, what: str, family: Environment, config: EnvConfig, count: int, bar: str) -> None:
+def bench_stage(
+    add: Row, what: str, environment: Environment, config: EnvConfig, count: int, bar: str
+) -> None:
     """Draw the training data of a stage."""
-    seconds = median_seconds(lambda: sample(family, config, count, Source(1)))
+    seconds = median_seconds(lambda: sample(environment, config, count, Source(1)))
     add(f"draw {count:,} instances, {what}", f"{seconds:.1f} s", "", "", bar)
 
 

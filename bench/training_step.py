@@ -31,7 +31,7 @@ def write_data(path: Path) -> None:
 
     preset = load_preset("tiny")
     instances, _ = sample(preset.task, preset.default_config, preset.instances, Source(1), frozenset())
-    write_dataset(path, instances, preset.prompt_style, {}, preset.family)
+    write_dataset(path, instances, preset.prompt_style, {}, preset.environment)
 
 
 def envwright_steps(folder: Path, steps: int) -> list[float]:
@@ -47,7 +47,7 @@ def envwright_steps(folder: Path, steps: int) -> list[float]:
         data=folder / "train.parquet",
         output=folder / "envwright",
         work=folder / "envwright" / "work",
-        family=preset.family,
+        environment=preset.environment,
         style=preset.prompt_style,
         rewards=preset.rewards,
         trl=options(steps),

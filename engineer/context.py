@@ -66,9 +66,9 @@ class DesignContext(Frozen):
     epochs: float = Field(gt=0)
     """Passes over them in each stage."""
     training: dict[str, JsonValue] = Field(default_factory=dict)
-    """How the policy is trained, as words and numbers to read: `algorithm`, `options` (of the family, name ->
-    value), `group_size`, `learning_rate`, `answer_tokens`, `reward` (term -> weight), `hyperparameters` (name
-    -> value). Any may be missing."""
+    """How the policy is trained, as words and numbers to read: `algorithm`, `options` (of the environment,
+    name -> value), `group_size`, `learning_rate`, `answer_tokens`, `reward` (term -> weight),
+    `hyperparameters` (name -> value). Any may be missing."""
 
     @property
     def default_config(self) -> EnvConfig:

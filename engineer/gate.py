@@ -26,8 +26,8 @@ class GateDecision(Frozen):
     valid: Difference
     """Valid rate after this stage minus the rate of `against`, on the same instances."""
     optimal: Difference | None = None
-    """The same of the optimal rate, by which the gate does not judge; None if the family has none, or it was
-    not kept."""
+    """The same of the optimal rate, by which the gate does not judge; None if the environment has none,
+    or it was not kept."""
     p_value: float = Field(ge=0, le=1)
     """Of the exact sign test on the instances that only one of the two solved."""
     action: Literal["go-on", "keep-config", "rollback"]

@@ -35,7 +35,7 @@ class Part(Frozen):
 
 
 class EnvConfig(Frozen):
-    """Environment config: stratum -> `Part`, as JSON under one key, what the family calls its strata.
+    """Environment config: stratum -> `Part`, as JSON under one key, what the environment calls its strata.
 
     `{"terms": {"3": {"data_ratio": 1.0, "digits": 2, "carry_ratio": 0.5}}}`
     """

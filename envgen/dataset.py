@@ -18,8 +18,8 @@ _DAMAGED = (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError)
 """What pyarrow raises for damaged files; undecodable text is a ValueError."""
 
 USUAL = EnvironmentSpec()
-"""The family of a file that names none."""
-_FAMILY = b"envwright.family"
+"""The environment of a file that names none."""
+_ENVIRONMENT = b"envwright.environment"
 
 NAME = pa.field(
     "name",
@@ -35,29 +35,29 @@ def write_dataset(
     instances: Sequence[Any],
     style: str,
     origin: dict,
-    family: EnvironmentSpec = USUAL,
+    environment: EnvironmentSpec = USUAL,
     extra: Sequence[tuple[pa.Field, Sequence]] = (),
 ) -> None:
-    """Write a data set atomically, prompts in a style of its family included.
+    """Write a data set atomically, prompts in a style of its environment included.
 
     `origin` (config, seed, sampling report) goes into the file's metadata, `extra` into additional columns,
     as `NAME`.
     """
-    environment = family.load()
-    rows = [instance_row(environment, instance, style) for instance in instances]
-    table = pa.Table.from_pylist(rows, schema=instance_schema(environment))
+    loaded = environment.load()
+    rows = [instance_row(loaded, instance, style) for instance in instances]
+    table = pa.Table.from_pylist(rows, schema=instance_schema(loaded))
     metadata = {
         "envwright.origin": canonical_json(origin),
         "envwright.versions": canonical_json({"envwright": version("envwright"), "pyarrow": pa.__version__}),
     }
     for field, values in extra:
         table = table.append_column(field, pa.array(values, field.type))
-    write_table(path, with_family(table.replace_schema_metadata(metadata), family))
+    write_table(path, with_environment(table.replace_schema_metadata(metadata), environment))
 
 
-def with_family(table: pa.Table, family: EnvironmentSpec) -> pa.Table:
-    """The table with the family of its instances in the metadata, as `family_of` reads it."""
-    named = {} if family == USUAL else {_FAMILY: canonical_json(family).encode()}
+def with_environment(table: pa.Table, environment: EnvironmentSpec) -> pa.Table:
+    """The table with the environment of its instances in the metadata, as `environment_of` reads it."""
+    named = {} if environment == USUAL else {_ENVIRONMENT: canonical_json(environment).encode()}
     return table.replace_schema_metadata({**(table.schema.metadata or {}), **named})
 
 
@@ -67,14 +67,14 @@ def write_table(path: Path, table: pa.Table) -> None:
         pq.write_table(table, temporary, write_page_checksum=True)
 
 
-def family_of(path: Path) -> EnvironmentSpec:
-    """The family of a file's instances; DataError if the file is missing or damaged, or if there is none."""
-    stored = _opened(path, lambda file: file.schema_arrow.metadata or {}).get(_FAMILY)
+def environment_of(path: Path) -> EnvironmentSpec:
+    """The environment of a file's instances; DataError if the file is missing or damaged, or names none."""
+    stored = _opened(path, lambda file: file.schema_arrow.metadata or {}).get(_ENVIRONMENT)
     try:
         spec = USUAL if stored is None else EnvironmentSpec.model_validate_json(stored)
         spec.load()
     except (ValueError, ConfigError) as error:
-        raise DataError(f"{path}: its family cannot be loaded: {error}") from None
+        raise DataError(f"{path}: its environment cannot be loaded: {error}") from None
     return spec
 
 
@@ -85,7 +85,7 @@ def column_names(path: Path) -> list[str]:
 
 def read_dataset(path: Path) -> list[Any]:
     """Instances of a data set; DataError if the file is missing, not Parquet, or of another schema."""
-    environment = family_of(path).load()
+    environment = environment_of(path).load()
     rows = read_table(path, instance_schema(environment)).to_pylist()
     return [instance_of(environment, row, f"{path}: row {index}") for index, row in enumerate(rows)]
 

@@ -177,7 +177,7 @@ class Environment:
         knobs = {stratum.name: [knob.name for knob in stratum.knobs] for stratum in self.space.strata}
         for name, part in config.strata.items():
             if [*part.knobs] != knobs.get(name):
-                raise ConfigError(f"{config.key}.{name}: {part} is not of this family")
+                raise ConfigError(f"{config.key}.{name}: {part} is not of this environment")
 
     def reserved(self) -> frozenset[str]:
         """Return ids that no data set may hold, such as the ids of a benchmark."""

@@ -1,6 +1,6 @@
 """The environment `reasoning-gym`: each stratum is a generator of that library with its settings.
 
-family:
+environment:
   name: reasoning-gym
   options:
     strata:
@@ -167,7 +167,7 @@ class ReasoningGym(WorkerEnvironment):
         """Process that has loaded reasoning-gym; ConfigError if it is not installed."""
         if find_spec("reasoning_gym") is None:
             remedy = install("reasoning-gym")
-            raise ConfigError(f"family 'reasoning-gym' needs a package that is not installed; {remedy}")
+            raise ConfigError(f"environment 'reasoning-gym' needs a package that is not installed; {remedy}")
         strata = {part.name: (part.generator, part.constants) for part in self.options.strata}
         return Worker("envgen.reasoning_gym:Puzzles", {"strata": strata}, self.options.limits)
 

@@ -32,7 +32,7 @@ class Registry:
 
     group: str
     field: str
-    """Field of a preset that names an object: `family.name`."""
+    """Field of a preset that names an object: `environment.name`."""
     kind: type
     """Type of the objects, or base of the classes."""
     ours: Mapping[str, str]
@@ -74,10 +74,10 @@ def _installed(group: str, *path: str) -> EntryPoints:
 
 ENVIRONMENTS = Registry(
     group="envwright.environments",
-    field="family.name",
+    field="environment.name",
     kind=Environment,
     ours={
-        DEFAULT: "envgen.mapf.family:MapfFrozenLake",
+        DEFAULT: "envgen.mapf.environment:MapfFrozenLake",
         "module": "envgen.module.environment:ModuleEnvironment",
         "reasoning-gym": "envgen.reasoning_gym:ReasoningGym",
         "sums": "envgen.sums:Sums",
@@ -94,7 +94,7 @@ class EnvironmentSpec(Frozen, use_attribute_docstrings=True):
     def resolved(self, folder: Path = Path()) -> Self:
         """Return the spec with all options filled in, paths from `folder`; ConfigError names the field."""
         kind = ENVIRONMENTS.load(self.name)
-        options = validated(kind.Options, self.options, "family.options", {"folder": folder})
+        options = validated(kind.Options, self.options, "environment.options", {"folder": folder})
         return self.model_copy(update={"options": options.model_dump(mode="json")})
 
     def load(self) -> Environment:
@@ -108,9 +108,11 @@ def _load(name: str, options: str) -> Environment:
     try:
         environment = kind(kind.Options.model_validate_json(options))
     except ValidationError as error:
-        raise ConfigError(describe_validation_error(error, "family.options")) from None
+        raise ConfigError(describe_validation_error(error, "environment.options")) from None
     except ValueError as error:
-        raise ConfigError(f"family.options of {name!r}: {error}") from None
+        raise ConfigError(f"environment.options of {name!r}: {error}") from None
     if missing := [field for field in ("name", "version", "space") if not hasattr(environment, field)]:
-        raise ConfigError(f"family.name: {name!r} has no {' and no '.join(missing)}; set it in its class")
+        raise ConfigError(
+            f"environment.name: {name!r} has no {' and no '.join(missing)}; set it in its class"
+        )
     return environment

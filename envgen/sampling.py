@@ -1,4 +1,4 @@
-"""Draw data sets of any family: exact counts for each stratum, nothing twice, nothing that is held out."""
+"""Draw data sets of any environment: exact counts for each stratum, nothing twice, nothing held out."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +9,7 @@ from envgen.errors import SamplingError, ShortageError
 
 
 def sample(
-    family: Environment,
+    environment: Environment,
     config: EnvConfig,
     count: int,
     source: Source,
@@ -21,11 +21,11 @@ def sample(
     Raises ShortageError when a stratum holds too few, ConfigError or SamplingError for a config that cannot
     be drawn.
     """
-    family.check(config, count)
+    environment.check(config, count)
     instances: list[Any] = []
     report: dict[str, Any] = {}
     for name, wanted in config.counts(count).items():
-        drawn = family.generate(name, config.strata[name].knobs, wanted, source, held_out)
+        drawn = environment.generate(name, config.strata[name].knobs, wanted, source, held_out)
         instances += drawn.instances
         report[name] = drawn.report
         if progress and drawn.instances:
@@ -34,7 +34,7 @@ def sample(
 
 
 def attainable(
-    family: Environment,
+    environment: Environment,
     config: EnvConfig,
     count: int,
     source: Source,
@@ -46,7 +46,7 @@ def attainable(
     a label move to theirs, within their range); its missing share goes to the last stratum that is not short.
     SamplingError if all are short.
     """
-    family.check(config, count)
+    environment.check(config, count)
     notes: list[str] = []
     short: set[str] = set()
     drawn: set[tuple[Any, ...]] = set()
@@ -57,10 +57,10 @@ def attainable(
             if key in drawn:
                 continue
             try:
-                family.generate(name, knobs, wanted, source, held_out)
+                environment.generate(name, knobs, wanted, source, held_out)
             except ShortageError as error:
                 short.add(name)
-                config, note = _shrink(family, config, name, error.instances, count, short)
+                config, note = _shrink(environment, config, name, error.instances, count, short)
                 notes.append(note)
                 break
             drawn.add(key)
@@ -69,16 +69,16 @@ def attainable(
 
 
 def _shrink(
-    family: Environment, config: EnvConfig, name: str, instances: list[Any], count: int, short: set[str]
+    environment: Environment, config: EnvConfig, name: str, instances: list[Any], count: int, short: set[str]
 ) -> tuple[EnvConfig, str]:
     """Give a short stratum the share that it can fill, and the rest to the last one that is not short."""
     takers = [other for other in config.strata if other not in short]
     if not takers:
         remedy = "ask for fewer, or change the knobs"
-        raise SamplingError(f"every {family.space.noun} holds too few distinct instances; {remedy}")
+        raise SamplingError(f"every {environment.space.noun} holds too few distinct instances; {remedy}")
     old, taker, share = config.strata[name], takers[-1], len(instances) / count
     new: dict[str, float] = {SHARE: share}
-    for knob in family.space[name].knobs:
+    for knob in environment.space[name].knobs:
         new[knob.name] = old[knob.name]
         if knob.label and instances:
             labelled = sum(knob.label.name in instance.labels for instance in instances)
@@ -88,7 +88,7 @@ def _shrink(
     moved = old.data_ratio - share
     strata[taker] = strata[taker].model_copy(update={SHARE: strata[taker].data_ratio + moved})
     changes = ", ".join(f"{key} {old[key]:g} -> {new[key]:.2g}" for key in new if new[key] != old[key])
-    label = family.space.label
+    label = environment.space.label
     moved_to = f"{moved:.3g} of the data moved to {label(taker)}"
     note = f"{label(name)} has too few distinct instances: {changes}; {moved_to}"
     return config.model_copy(update={"strata": strata}), note

@@ -67,5 +67,5 @@ class Benchmark:
 def benchmark_of(environment: Environment) -> Benchmark:
     """Return the benchmark of an environment; ConfigError if it has none."""
     if environment.benchmark is None:
-        raise ConfigError(f"the family {environment.name} has no benchmark; take another")
+        raise ConfigError(f"the environment {environment.name} has no benchmark; take another")
     return environment.benchmark

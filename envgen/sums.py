@@ -1,6 +1,6 @@
 """Sums of whole numbers as an environment: the worked example, with all that an environment has to define.
 
-family:
+environment:
   name: sums
   options: {terms: [2, 3]}
 """

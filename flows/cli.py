@@ -14,8 +14,8 @@ try:
     from flows.commands import (
         approval_cli,
         benchmark_cli,
+        environment_cli,
         export_cli,
-        family_cli,
         presets_cli,
         run_cli,
         runs_cli,
@@ -42,7 +42,7 @@ PANELS = {
     "Run": ("run", "approve", "reject"),
     "Look": ("runs", "show", "report"),
     "Compare": ("compare", "benchmark"),
-    "Environments and data": ("export", "generate", "solve", "verify", "render", "family"),
+    "Environments and data": ("export", "generate", "solve", "verify", "render", "environment"),
     "Serve": ("serve",),
     "Set up": ("presets", "engineers", "init", "bootstrap"),
 }
@@ -57,8 +57,8 @@ _COMMANDS = {
 }
 for _panel, _names in PANELS.items():
     for _name in _names:
-        if _name == "family":
-            app.add_typer(family_cli.family, name=_name, rich_help_panel=_panel)
+        if _name == "environment":
+            app.add_typer(environment_cli.environment, name=_name, rich_help_panel=_panel)
         else:
             _COMMANDS[_name].rich_help_panel = _panel
             app.registered_commands.append(_COMMANDS[_name])

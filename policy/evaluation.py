@@ -21,16 +21,16 @@ class Changes(Frozen):
 
 def evaluate(
     model: ChatModel,
-    family: Environment,
+    environment: Environment,
     instances: Sequence[Instance],
     style: str,
     sampling: Sampling,
     progress: Progress | None = None,
 ) -> list[Rollout]:
     """One rollout an instance, in order; DataError if too many answers could not be judged."""
-    completions = model.complete([ask(family.prompt(i, style)) for i in instances], sampling, progress)
-    verdicts = family.judge(instances, [completion.text for completion in completions])
-    FaultCount(family.space).add(verdicts, last=True)
+    completions = model.complete([ask(environment.prompt(i, style)) for i in instances], sampling, progress)
+    verdicts = environment.judge(instances, [completion.text for completion in completions])
+    FaultCount(environment.space).add(verdicts, last=True)
     return [
         Rollout(
             instance=instance,

@@ -7,7 +7,7 @@ import pyarrow as pa
 from pydantic import ConfigDict, SkipValidation
 
 from envgen.breakdown import Breakdown, Judged, count_verdicts
-from envgen.dataset import USUAL, family_of, read_table, with_family, write_table
+from envgen.dataset import USUAL, environment_of, read_table, with_environment, write_table
 from envgen.environment import Environment, Instance, Verdict
 from envgen.frozen import Frozen
 from envgen.registry import EnvironmentSpec
@@ -35,10 +35,10 @@ class Rollout(Frozen):
 
 
 def write_rollouts(
-    path: Path, rollouts: Sequence[Rollout], style: str, family: EnvironmentSpec = USUAL
+    path: Path, rollouts: Sequence[Rollout], style: str, environment: EnvironmentSpec = USUAL
 ) -> None:
     """Write rollouts atomically, in order: columns of the instance, of the answer and of the verdict."""
-    of = family.load()
+    of = environment.load()
     rows = [
         {
             **instance_row(of, rollout.instance, style),
@@ -47,36 +47,36 @@ def write_rollouts(
         }
         for rollout in rollouts
     ]
-    write_table(path, with_family(pa.Table.from_pylist(rows, schema=_schema(of)), family))
+    write_table(path, with_environment(pa.Table.from_pylist(rows, schema=_schema(of)), environment))
 
 
 def read_rollouts(path: Path) -> list[Rollout]:
     """Rollouts of a file, in order; DataError if it is missing or of another schema."""
-    family = family_of(path).load()
+    environment = environment_of(path).load()
     return [
         Rollout(
-            instance=instance_of(family, row, f"{path}: row {index}"),
-            verdict=verdict_of(family, row, f"{path}: row {index}"),
+            instance=instance_of(environment, row, f"{path}: row {index}"),
+            verdict=verdict_of(environment, row, f"{path}: row {index}"),
             **{name: row[name] for name in _ANSWER.names},
         )
-        for index, row in enumerate(read_table(path, _schema(family)).to_pylist())
+        for index, row in enumerate(read_table(path, _schema(environment)).to_pylist())
     ]
 
 
-def _schema(family: Environment) -> pa.Schema:
-    return pa.schema([*instance_schema(family), *_ANSWER, *verdict_schema(family)])
+def _schema(environment: Environment) -> pa.Schema:
+    return pa.schema([*instance_schema(environment), *_ANSWER, *verdict_schema(environment)])
 
 
-def breakdown_of(family: Environment, rollouts: Iterable[Rollout]) -> Breakdown:
+def breakdown_of(environment: Environment, rollouts: Iterable[Rollout]) -> Breakdown:
     """Failure breakdown of rollouts."""
     judged = (
         Judged(
             stratum=rollout.instance.stratum,
             verdict=rollout.verdict,
             labels=rollout.instance.labels,
-            measures=family.measures(rollout.instance, rollout.verdict),
+            measures=environment.measures(rollout.instance, rollout.verdict),
             truncated=rollout.truncated,
         )
         for rollout in rollouts
     )
-    return count_verdicts(family.space, judged)
+    return count_verdicts(environment.space, judged)

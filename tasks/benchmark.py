@@ -27,7 +27,7 @@ from tasks.run import Throttle, engine, log, reporting, task_options
 def answer_all(directory: Path, spec: BenchmarkSpec) -> BenchmarkResults:
     """Write the rollouts of a model on the items of a benchmark, unless they are there; breakdown and scores
     follow from them. RunDirectoryError if the directory belongs to another benchmark."""
-    family, endpoint, items = spec.family.load(), spec.endpoint, _items(spec)
+    environment, endpoint, items = spec.environment.load(), spec.endpoint, _items(spec)
     open_benchmark(directory, spec)
     source = spec.model if endpoint else resolve_model(spec.model)
     identity, data = source if endpoint else policy_identity(source), _data_key(spec, items)
@@ -41,9 +41,9 @@ def answer_all(directory: Path, spec: BenchmarkSpec) -> BenchmarkResults:
         answers = KeptAnswers(model, directory / PARTIAL_ROLLOUTS, asked)
         progress = reporting(f"%d of {len(items)} instances answered")
         sampling = Sampling(max_tokens=spec.answer_tokens)
-        rollouts = evaluate(answers, family, instances, spec.style, sampling, progress)
-        run.write(ROLLOUTS, rollouts, None, spec.style, spec.family)
-        run.write(BREAKDOWN, breakdown_of(family, run.read(ROLLOUTS)))
+        rollouts = evaluate(answers, environment, instances, spec.style, sampling, progress)
+        run.write(ROLLOUTS, rollouts, None, spec.style, spec.environment)
+        run.write(BREAKDOWN, breakdown_of(environment, run.read(ROLLOUTS)))
 
     record = run_step(
         directory,
@@ -59,11 +59,11 @@ def answer_all(directory: Path, spec: BenchmarkSpec) -> BenchmarkResults:
         model_identity=identity,
         data=spec.asks,
         data_digest=data if isinstance(data, str) else digest(data),
-        family=spec.family,
+        environment=spec.environment,
         engine=None if endpoint else spec.engine,
         code=record.facts.get("code", code_version()),
     )
-    scores = count(items, run.read(ROLLOUTS), family.space.categories)
+    scores = count(items, run.read(ROLLOUTS), environment.space.categories)
     results = BenchmarkResults(asked=asked, seconds=record.seconds, scores=scores)
     write_json(directory / RESULTS_FILE, results)
     overall, note = results.overall, " (found)" if record.reused else ""
@@ -73,7 +73,7 @@ def answer_all(directory: Path, spec: BenchmarkSpec) -> BenchmarkResults:
 
 def _items(spec: BenchmarkSpec) -> list[Item]:
     """The instances that a spec asks, in order."""
-    benchmark = benchmark_of(spec.family.load())
+    benchmark = benchmark_of(spec.environment.load())
     if spec.preset:
         items = [*map(benchmark.item, validation_instances(load_preset(spec.preset)))]
     else:
@@ -91,12 +91,12 @@ def _data_key(spec: BenchmarkSpec, items: list[Item]) -> str | list[str]:
     """What decides which instances are asked."""
     if spec.preset:
         return [item.instance.id for item in items]
-    family = spec.family.load()
+    environment = spec.environment.load()
     if not spec.data:
-        return benchmark_of(family).digest
+        return benchmark_of(environment).digest
     if spec.data.endswith(".parquet"):
         return file_digest(Path(spec.data))
-    return digest([family.prompt(item.instance, spec.style) for item in items])
+    return digest([environment.prompt(item.instance, spec.style) for item in items])
 
 
 def _endpoint_model(endpoint: Endpoint) -> ChatModel:

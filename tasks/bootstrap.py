@@ -31,8 +31,8 @@ def bootstrap_policy(output: Path, recipe: BootstrapRecipe) -> None:
     """Train a base policy in a child process and put it at `output`; goes on from the last checkpoint of a
     call that was cut off.
 
-    ConfigError if that call had another recipe, or a family has no references to learn from; ModelError if
-    the recipe's model cannot be taught.
+    ConfigError if that call had another recipe, or an environment has no references to learn from;
+    ModelError if the recipe's model cannot be taught.
     """
     work = output.with_name(f"{output.name}-work")
     _claim(work, recipe)
@@ -84,14 +84,14 @@ def _progress(problems: list[str]) -> Callable[[dict], None]:
 
 
 def _check_references(lesson: Lesson, instances: list[Any]) -> None:
-    """ConfigError for an instance to which the family has no reference, or one that does not solve it."""
+    """ConfigError for an instance whose reference is missing or does not solve it."""
     if wrong := wrong_reference(lesson.task, instances):
         instance, verdict = wrong
         question = excerpt(lesson.task.prompt(instance, lesson.style))
         reference = excerpt(lesson.task.reference(instance))
         raise ConfigError(
-            f"lesson {lesson.name}: the family {lesson.family.name} has no reference answer to {question}"
-            f" (it gives {reference}: {verdict.detail or 'empty'}); a policy is taught from"
+            f"lesson {lesson.name}: the environment {lesson.environment.name} has no reference answer to"
+            f" {question} (it gives {reference}: {verdict.detail or 'empty'}); a policy is taught from"
             " references: let the generator give them, or start from a model that needs no warm start"
         )
 
@@ -99,12 +99,12 @@ def _check_references(lesson: Lesson, instances: list[Any]) -> None:
 def _designs(recipe: BootstrapRecipe) -> list[Example]:
     """Design questions with the rule's answers, chunk by chunk, enough for the tokenizer too.
 
-    They are of spaces that the family of the first preset draws (`random_space`), or of the family's space.
+    They are of spaces that the environment of the first preset draws (`random_space`), or of its only space.
     """
     if not design_chunks(recipe):
         return []
-    family = load_preset(recipe.presets[0]).task
-    spaces = family.random_space or (lambda _: family.space)
+    environment = load_preset(recipe.presets[0]).task
+    spaces = environment.random_space or (lambda _: environment.space)
     each = recipe.design_batch_size * DESIGN_BATCHES
     chunks = max(design_chunks(recipe), -(-READ_BY_TOKENIZER // each))
     return [
@@ -117,7 +117,7 @@ def _designs(recipe: BootstrapRecipe) -> list[Example]:
 def held_out(recipe: BootstrapRecipe) -> frozenset[str]:
     """Ids of the instances that the policy is never taught.
 
-    These are what its families reserve, as a benchmark, and the validation and tuning sets of its presets.
+    These are what its environments reserve, as a benchmark, and its presets' validation and tuning sets.
     """
     unseen: list[Any] = []
     for name in recipe.presets:

@@ -24,7 +24,7 @@ def make_validation(run: RunRef) -> StepRecord:
         instances = validation_instances(preset)
         log.info("validation set: %d instances", len(instances))
         origin = {"validation": spec.model_dump(mode="json")}
-        run.write(VALIDATION, instances, None, preset.prompt_style, origin, preset.family)
+        run.write(VALIDATION, instances, None, preset.prompt_style, origin, preset.environment)
 
     decides = {"spec": spec, **environment(preset)}
     return run_step(run.directory, "validation", decides, (VALIDATION.name,), body)
@@ -32,7 +32,7 @@ def make_validation(run: RunRef) -> StepRecord:
 
 def environment(preset: Preset) -> dict[str, Any]:
     """What decides how an instance is drawn, put into words and judged."""
-    return {"family": preset.family, "version": preset.task.version, "style": preset.prompt_style}
+    return {"environment": preset.environment, "version": preset.task.version, "style": preset.prompt_style}
 
 
 @task(**task_options("generate"))
@@ -53,7 +53,7 @@ def generate(run: RunRef, stage: int, config: EnvConfig, validation: StepRecord)
         # Not before: with its config a stage has begun, and what was decided on it stands.
         run.write(CONFIG, config, stage)
         origin = {"config": config, "seed": seed, "stage": stage, "report": report}
-        run.write(TRAIN_DATA, instances, stage, preset.prompt_style, origin, preset.family)
+        run.write(TRAIN_DATA, instances, stage, preset.prompt_style, origin, preset.environment)
 
     decides = {
         "config": config,

@@ -61,7 +61,7 @@ def train(run: RunRef, stage: int, data: StepRecord, parent: int) -> StepRecord:
         data=run.path(TRAIN_DATA, stage),
         output=run.folder(stage),
         work=work,
-        family=preset.family,
+        environment=preset.environment,
         style=preset.prompt_style,
         rewards=preset.rewards,
         trl=options,
@@ -170,7 +170,7 @@ def _evaluate(run: RunRef, stage: int) -> None:
     progress = reporting(f"{run.folder(stage).name}: %d of {len(instances)} validation instances answered")
     sampling = Sampling(max_tokens=preset.max_answer_tokens)
     rollouts = evaluate(answers, preset.task, instances, preset.prompt_style, sampling, progress)
-    run.write(ROLLOUTS, rollouts, stage, preset.prompt_style, preset.family)
+    run.write(ROLLOUTS, rollouts, stage, preset.prompt_style, preset.environment)
 
 
 @task(**task_options("summarize"))

@@ -114,16 +114,18 @@ def finished_run(
     open_run(directory, preset)
     run, validation = RunRef(directory=directory, preset=preset), validation or instances()
     configs = configs or tuple(shares(0.5 + number / 10) for number in range(len(correct)))
-    run.write(VALIDATION, validation, None, preset.prompt_style, {}, preset.family)
-    run.write(ROLLOUTS, answers(validation, correct[0]), BASE_POLICY, preset.prompt_style, preset.family)
+    run.write(VALIDATION, validation, None, preset.prompt_style, {}, preset.environment)
+    run.write(ROLLOUTS, answers(validation, correct[0]), BASE_POLICY, preset.prompt_style, preset.environment)
     run.write(BREAKDOWN, breakdown_of(preset.task, run.read(ROLLOUTS, BASE_POLICY)), BASE_POLICY)
     for number, right in enumerate(correct[1:]):
         config = configs[number]
         run.write(CONFIG, config, number)
-        run.write(TRAIN_DATA, validation[:8], number, preset.prompt_style, {"stage": number}, preset.family)
+        run.write(
+            TRAIN_DATA, validation[:8], number, preset.prompt_style, {"stage": number}, preset.environment
+        )
         write_json(run.checkpoint(number) / "config.json", {"weights": [directory.name, number]})
         write_table(run.path(TRAINING_LOG, number), _log().cast(TRAIN_LOG_SCHEMA))
-        run.write(ROLLOUTS, answers(validation, right), number, preset.prompt_style, preset.family)
+        run.write(ROLLOUTS, answers(validation, right), number, preset.prompt_style, preset.environment)
         chosen = proposals[number] if proposals else asked(number, configs[number + 1])
         run.write(PROPOSAL, chosen, number)
         run.write(ENGINEER_STATE, {}, number)

@@ -183,7 +183,7 @@ class LevelsOptions(EngineerOptions):
     down: float = Field(default=0.30, ge=0, lt=1)
     """Below this valid rate a stratum gets easier; 0 to below 1, default 0.30."""
     steps: dict[str, Annotated[float, Field(gt=0)]] = {}
-    """Knob -> one level of it; above 0, and by default the step that the family gives each knob."""
+    """Knob -> one level of it; above 0, and by default the step that the environment gives each knob."""
     move: float = Field(default=0.5, gt=0, le=1)
     """Part of its share that a stratum at its last level gives to its neighbour; above 0 to 1, default
     0.5."""

@@ -42,7 +42,7 @@ def generate(
     """Draw a data set of boards with exact counts and labels, without instances of the benchmark suite."""
     from envgen.dataset import write_dataset
     from envgen.environment import Source
-    from envgen.mapf.family import MapfFrozenLake
+    from envgen.mapf.environment import MapfFrozenLake
     from envgen.mapf.space import Options, check_config
     from envgen.sampling import sample
     from envgen.yaml_files import read_env_config

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError
 
-from envgen.dataset import family_of, read_dataset
+from envgen.dataset import environment_of, read_dataset
 from envgen.errors import DataError, describe_validation_error, excerpt
 from envgen.files import read_json_lines, read_text
 from envgen.mapf.board_text import from_text
@@ -95,8 +95,8 @@ def solution_line(problem: Problem, solution: Solution | None) -> dict[str, Any]
 
 
 def _read_boards(path: Path) -> list[Instance]:
-    if (family := family_of(path).name) != DEFAULT:
-        raise DataError(f"{path}: holds instances of {family!r}; expected a data set of {DEFAULT!r}")
+    if (environment := environment_of(path).name) != DEFAULT:
+        raise DataError(f"{path}: holds instances of {environment!r}; expected a data set of {DEFAULT!r}")
     return read_dataset(path)
 
 

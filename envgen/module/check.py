@@ -1,4 +1,4 @@
-"""Checks of a generator file by running it: `envwright family check`."""
+"""Checks of a generator file by running it: `envwright environment check`."""
 
 import time
 from collections import Counter

@@ -1,10 +1,10 @@
 """Environments whose generator runs in a child process, and `module`: a user's generator in one file.
 
-family:
+environment:
   name: module
   options: {file: ./products.py}
 
-`envgen.module.user_file` describes the file; `envwright family new` writes one.
+`envgen.module.user_file` describes the file; `envwright environment new` writes one.
 """
 
 import hashlib
@@ -193,6 +193,6 @@ class ModuleEnvironment(WorkerEnvironment):
     def worker(self) -> Worker:  # pyright: ignore[reportIncompatibleVariableOverride]
         """Process that has loaded the file; ConfigError if the file is gone."""
         if not self.options.file.is_file():
-            raise ConfigError(f"family.options.file: {self.file} is not there; put the generator back")
+            raise ConfigError(f"environment.options.file: {self.file} is not there; put the generator back")
         arguments = {"path": str(self.file), "sha256": self.described.sha256}
         return Worker(_OPENER, arguments, self.options.limits, self._hash_seed)

@@ -20,7 +20,7 @@ commands = typer.Typer()
 @commands.command(epilog="Example: `envwright presets`")
 def presets(json_: JSON = False) -> None:
     """The presets that are shipped, with what each is; --dry-run of `run` shows all fields of one."""
-    # As they are written: a family may need a package that is not installed.
+    # As they are written: an environment may need a package that is not installed.
     written = [{"name": name, **read_yaml(preset_path(name))} for name in shipped_presets()]
     headings = {"name": "preset", "model": "model", "stages": "stages", "description": "is"}
     print_rows([{field: preset[field] for field in headings} for preset in written], headings, json_)

@@ -20,7 +20,7 @@ commands = typer.Typer()
 
 
 @commands.command(
-    epilog="Example: `envwright bootstrap -o warm --model smollm2-135m --family sums --style plain`"
+    epilog="Example: `envwright bootstrap -o warm --model smollm2-135m --environment sums --style plain`"
 )
 def bootstrap(
     output: Annotated[
@@ -40,9 +40,9 @@ def bootstrap(
             help="Chat model to teach, with its own tokenizer and chat template: a hub id or a folder."
         ),
     ] = None,
-    family: Annotated[
+    environment: Annotated[
         str | None,
-        typer.Option(help="Family whose reference answers it is taught; mapf-frozenlake if left out."),
+        typer.Option(help="Environment whose reference answers it is taught; mapf-frozenlake if left out."),
     ] = None,
     style: Annotated[
         str | None, typer.Option(help="How instances are put into words; the usual way if left out.")
@@ -50,7 +50,7 @@ def bootstrap(
     preset: Annotated[
         str | None,
         typer.Option(
-            help="Preset that the policy is for: its model, family, style and first config, unless said"
+            help="Preset that the policy is for: its model, environment, style and first config, unless said"
             " otherwise."
         ),
     ] = None,
@@ -58,11 +58,11 @@ def bootstrap(
         list[str] | None, typer.Option("--set", help="Any field of the recipe, as a=b; may be repeated.")
     ] = None,
 ) -> None:
-    """Warm-start a chat model from a family's reference answers, or make a tiny base policy from nothing.
+    """Warm-start a chat model from an environment's reference answers, or make a tiny policy from nothing.
 
     The same command continues one that was cut off.
     """
-    named = {"model": model, "family": family, "style": style, "preset": preset}
+    named = {"model": model, "environment": environment, "style": style, "preset": preset}
     chosen = _recipe(recipe, named, set_ or [])
     if output.exists():
         raise ConfigError(f"{output}: exists already; choose another -o, or remove it")

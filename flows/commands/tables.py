@@ -21,8 +21,8 @@ _HEADINGS = {"engineer variant": "engineer", "at the end": "final %"}
 
 
 def rates_table(results: CurriculumResults, best: str | None) -> Table:
-    """Rates of the base policy and of every stage, with intervals; `best` is the family's word for the second
-    one, None if it has none."""
+    """Rates of the base policy and of every stage, with intervals; `best` is the environment's word for
+    the second one, None if it has none."""
     # At most 80 columns, so that no terminal cuts an interval, unless all answers are right.
     title = f"Validation on {results.start.overall.n} instances"
     caption = "95 % intervals; changes: paired, since the base policy"

@@ -105,14 +105,14 @@ class Preset(Frozen, use_attribute_docstrings=True):
     """Seed of stage 0; the curriculum's seed if left out. Runs that are compared share it."""
     stages: int = Field(default=3, ge=1, le=100)
     """Turns of the loop."""
-    family: EnvironmentSpec = EnvironmentSpec()
+    environment: EnvironmentSpec = EnvironmentSpec()
     """The environment, with its options."""
     instances: int = Field(ge=1, le=1_000_000)
     """Training instances of a stage."""
     epochs: float = Field(default=1, gt=0, allow_inf_nan=False)
     """Passes over them in a stage."""
     prompt_style: str = ""
-    """How instances are put into words; the usual way of the family if left out."""
+    """How instances are put into words; the usual way of the environment if left out."""
     max_answer_tokens: int = Field(ge=8, le=1_000_000)
     """Longest answer in evaluation; training uses `trl.max_completion_length`."""
     default_config: EnvConfig
@@ -152,24 +152,24 @@ class Preset(Frozen, use_attribute_docstrings=True):
     @model_validator(mode="before")
     @classmethod
     def _fill(cls, value: Any, info: ValidationInfo) -> Any:
-        """Fill in the family's options, paths from the context's `folder`, and its usual prompt style."""
+        """Fill in the environment's options, paths from the context's `folder`, and its first style."""
         if not isinstance(value, dict):
             return value
         folder = (info.context or {}).get("folder", Path())
         try:
-            family = EnvironmentSpec.model_validate(value.get("family", {})).resolved(folder)
+            environment = EnvironmentSpec.model_validate(value.get("environment", {})).resolved(folder)
         except ValidationError:
             return value  # said of the field
         return {
             **value,
-            "family": family,
-            "prompt_style": value.get("prompt_style") or family.load().styles[0],
+            "environment": environment,
+            "prompt_style": value.get("prompt_style") or environment.load().styles[0],
         }
 
     @property
     def task(self) -> Environment:
         """The environment."""
-        return self.family.load()
+        return self.environment.load()
 
     @property
     def space(self) -> Space:
@@ -177,8 +177,8 @@ class Preset(Frozen, use_attribute_docstrings=True):
         return self.task.space
 
     def effective_engineer(self) -> EngineerSpec:
-        """The spec that the engineer works with: policies that were made for a family were taught the compact
-        wording and short answers."""
+        """The spec that the engineer works with: policies that were made for an environment were taught
+        the compact wording and short answers."""
         if not was_taught_compact(self.model) or find_engineer(self.engineer.name).asks is None:
             return self.engineer
         return self.engineer.model_copy(

@@ -32,32 +32,34 @@ def load_recipe(
         raise ConfigError(describe_validation_error(error, where)) from None
     except ConfigError as error:
         raise ConfigError(f"{where}: {error}") from None
-    # Presets that are paths start from the folder of the recipe, as files of families do.
+    # Presets that are paths start from the folder of the recipe, as files of environments do.
     here = [str(folder / name) if name.endswith((".yaml", ".yml")) else name for name in recipe.presets]
     return recipe.model_copy(update={"presets": tuple(here)})
 
 
 def warm_start(
-    model: str | None, family: str | None = None, style: str | None = None, preset: str | None = None
+    model: str | None, environment: str | None = None, style: str | None = None, preset: str | None = None
 ) -> dict[str, Any]:
-    """The recipe, as YAML has it, that teaches a chat model a family, or what a preset begins with.
+    """The recipe, as YAML has it, that teaches a chat model an environment, or what a preset begins with.
 
     ConfigError names the option that is missing, contradicts another one, or is not known.
     """
-    if preset is not None and family is not None:
-        raise ConfigError(f"--family {family}: the preset {preset} says the family; leave one of the two out")
+    if preset is not None and environment is not None:
+        raise ConfigError(
+            f"--environment {environment}: the preset {preset} says the environment; leave one of the two out"
+        )
     if preset is not None:
         return _of_preset(preset, model, style)
     if model is None:
         raise ConfigError(
             "--model: missing; name the chat model to teach (a hub id or folder), or a --preset that has one"
         )
-    ENVIRONMENTS.load(family or DEFAULT)
-    spec = EnvironmentSpec(name=family or DEFAULT).resolved()
+    ENVIRONMENTS.load(environment or DEFAULT)
+    spec = EnvironmentSpec(name=environment or DEFAULT).resolved()
     space = spec.load().space
     middle = {"knobs": {knob.name: (knob.low + knob.high) / 2 for knob in space.knobs}}
-    # Presets as they are written: a family may need a package that is not installed.
-    written = {name: read_yaml(preset_path(name)).get("family", {}) for name in shipped_presets()}
+    # Presets as they are written: an environment may need a package that is not installed.
+    written = {name: read_yaml(preset_path(name)).get("environment", {}) for name in shipped_presets()}
     named = [name for name, fields in written.items() if fields.get("name", DEFAULT) == spec.name]
     return {"model": model, "presets": named, "lessons": [_lesson(spec.name, spec, style, middle)]}
 
@@ -70,7 +72,7 @@ def _of_preset(name: str, model: str | None, style: str | None) -> dict[str, Any
         for stratum, part in preset.default_config.strata.items()
         if part.data_ratio
     }
-    lesson = _lesson(preset.name, preset.family, style or preset.prompt_style, {"strata": strata})
+    lesson = _lesson(preset.name, preset.environment, style or preset.prompt_style, {"strata": strata})
     return {
         "model": model or preset.model,
         "presets": [name],
@@ -79,13 +81,15 @@ def _of_preset(name: str, model: str | None, style: str | None) -> dict[str, Any
     }
 
 
-def _lesson(name: str, family: EnvironmentSpec, style: str | None, mixture: dict[str, Any]) -> dict[str, Any]:
-    styles = family.load().styles
+def _lesson(
+    name: str, environment: EnvironmentSpec, style: str | None, mixture: dict[str, Any]
+) -> dict[str, Any]:
+    styles = environment.load().styles
     if style is not None and style not in styles:
-        raise ConfigError(f"--style {style}: {family.name} has {', '.join(styles)}; choose one of them")
+        raise ConfigError(f"--style {style}: {environment.name} has {', '.join(styles)}; choose one of them")
     return {
         "name": name,
-        "family": family.model_dump(mode="json"),
+        "environment": environment.model_dump(mode="json"),
         "prompt_style": style or "",
         "taught": mixture,
     }

@@ -51,22 +51,22 @@ def export(run: Run, stage: int, target: Target, output: Path) -> Path:
     if output.is_file() or (output.is_dir() and any(output.iterdir()) and not (output / MARK).is_file()):
         raise ConfigError(f"{output}: is there already, and no export; choose another -o, or remove it")
     preset = run.read(CURRICULUM).preset
-    family, style = preset.task, preset.prompt_style
+    environment, style = preset.task, preset.prompt_style
     about = {
         "run": run.directory.name,
         "stage": stage,
         "target": target,
-        "family": preset.family.model_dump(mode="json"),
-        "family_version": family.version,
+        "environment": preset.environment.model_dump(mode="json"),
+        "environment_version": environment.version,
         "prompt_style": style,
         "config": run.read(CONFIG, stage).model_dump(mode="json"),
         "train_sha256": run.digest(TRAIN_DATA, stage),
         "validation_sha256": run.digest(VALIDATION),
-        "licence": family.licence,
+        "licence": environment.licence,
         "envwright": code_version(),
     }
     rows = {
-        name: [_row(family, style, instance) for instance in instances]
+        name: [_row(environment, style, instance) for instance in instances]
         for name, instances in (("train", run.read(TRAIN_DATA, stage)), ("validation", run.read(VALIDATION)))
     }
     partial = output.with_name(f".{output.name}.partial")
@@ -81,29 +81,31 @@ def export(run: Run, stage: int, target: Target, output: Path) -> Path:
             write_table(partial / f"{name}.parquet", pa.Table.from_pylist(columns, schema=_COLUMNS))
         names = {}
     else:
-        names = _write_package(partial, family, about, rows)
+        names = _write_package(partial, environment, about, rows)
     counts, config = {name: len(part) for name, part in rows.items()}, json.dumps(about["config"], indent=2)
-    _render(partial / "README.md", about=about, space=family.space, counts=counts, config=config, **names)
+    _render(
+        partial / "README.md", about=about, space=environment.space, counts=counts, config=config, **names
+    )
     write_json(partial / MARK, about)
     shutil.rmtree(output, ignore_errors=True)
     move_directory(partial, output)
     return output
 
 
-def _row(family: Environment, style: str, instance: Any) -> dict[str, Any]:
+def _row(environment: Environment, style: str, instance: Any) -> dict[str, Any]:
     """What every target says of an instance."""
     return {
         "id": instance.id,
         "stratum": instance.stratum,
         "labels": sorted(instance.labels),
-        "prompt": family.prompt(instance, style),
-        "answer": family.reference(instance),
-        "instance": instance_row(family, instance, style),
+        "prompt": environment.prompt(instance, style),
+        "answer": environment.reference(instance),
+        "instance": instance_row(environment, instance, style),
     }
 
 
 def _write_package(
-    folder: Path, family: Environment, about: dict[str, Any], rows: dict[str, list[Any]]
+    folder: Path, environment: Environment, about: dict[str, Any], rows: dict[str, list[Any]]
 ) -> dict[str, str]:
     """Write a package for verifiers, except for its README; return its names."""
     package = re.sub(r"[^a-z0-9]+", "-", f"{about['run']}-stage-{about['stage']}".lower()).strip("-")
@@ -111,17 +113,17 @@ def _write_package(
     name = "".join(part.capitalize() for part in module.split("_"))
     inside, here = folder / module, Path(envgen.__file__).parent
     shutil.copytree(here, inside / "vendor" / "envgen", ignore=shutil.ignore_patterns("__pycache__"))
-    if file := family.file:
+    if file := environment.file:
         # A generator of the user goes along; its path starts from the package.
         shutil.copy(file, inside / Path(file).name)
-        about["family"]["options"]["file"] = Path(file).name
+        about["environment"]["options"]["file"] = Path(file).name
     for part, lines in rows.items():
         write_text(inside / f"{part}.jsonl", "".join(canonical_json(line) + "\n" for line in lines))
     write_json(inside / MARK, about)
     _render(inside / "taskset.py", about=about, name=name)
     exported = f'from {module}.taskset import {name}Taskset\n\n__all__ = ["{name}Taskset"]\n'
     write_text(inside / "__init__.py", exported)
-    names, dependencies = {"package": package, "module": module}, sorted(_dependencies(family))
+    names, dependencies = {"package": package, "module": module}, sorted(_dependencies(environment))
     _render(folder / "pyproject.toml", about=about, dependencies=dependencies, **names)
     return names
 
@@ -138,11 +140,11 @@ def _render(path: Path, **values: Any) -> None:
     write_text(path, environment.get_template(f"{path.name}.j2").render(values))
 
 
-def _dependencies(family: Environment) -> Iterator[str]:
+def _dependencies(environment: Environment) -> Iterator[str]:
     """Requirements of a package that judges."""
     yield "verifiers>=0.4,<0.5"
     yield from JUDGE_NEEDS
-    yield from family.requirements
-    for entry in entry_points(group="envwright.environments", name=family.name):
+    yield from environment.requirements
+    for entry in entry_points(group="envwright.environments", name=environment.name):
         if entry.dist:
             yield f"{entry.dist.name}=={entry.dist.version}"

@@ -52,7 +52,7 @@ def training_facts(preset: Preset, without: Collection[str] = ()) -> dict[str, A
     options = preset.model_dump(mode="json")["trl"]
     return {
         "algorithm": "GRPO",
-        "options": preset.family.options,
+        "options": preset.environment.options,
         "group_size": group_size(preset.trl),
         **{name: value for name, value in options.items() if name == "learning_rate"},
         "answer_tokens": answer_tokens(preset.trl),

@@ -70,8 +70,8 @@ class Run(Frozen):
         return _file_digest(path, file_state(path))
 
     def write(self, file: File[T], value: T, stage: int | None = None, *more: Any) -> None:
-        """Write a file atomically. `more`: prompt style, origin and family of a data set, style and family of
-        rollouts."""
+        """Write a file atomically. `more`: prompt style, origin and environment of a data set; style and
+        environment of rollouts."""
         file.write(self.path(file, stage), value, *more)
 
     def log(self, name: str, stage: int | None = None) -> Path:

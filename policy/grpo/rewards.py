@@ -9,13 +9,13 @@ from envgen.environment import Environment, FaultCount, Instance, Verdict
 from envgen.frozen import Frozen
 
 LOGGED_TERMS = ("format", "valid", "optimal")
-"""Terms of every family, computed whatever their weight, for the training log."""
+"""Terms of every environment, computed whatever their weight, for the training log."""
 
 
 class RewardWeights(Frozen, use_attribute_docstrings=True):
     """The reward is the weighted sum of terms from 0 to 1. Our choice: the paper publishes no formula.
 
-    Besides these three a weight may have the name of a term of partial progress of the family.
+    Besides these three a weight may have the name of a term of partial progress of the environment.
     """
 
     model_config = ConfigDict(extra="allow", allow_inf_nan=False)
@@ -34,12 +34,12 @@ class RewardWeights(Frozen, use_attribute_docstrings=True):
                 raise ValueError(f"{name}: {weight:g} is below 0; give 0 or more")
         return self
 
-    def check(self, family: Environment) -> None:
-        """ValueError for a term that the family does not have."""
+    def check(self, environment: Environment) -> None:
+        """ValueError for a term that the environment does not have."""
         for name in self.__pydantic_extra__:
-            if name not in family.space.terms:
-                names = ", ".join((*LOGGED_TERMS, *family.space.terms))
-                raise ValueError(f"rewards.{name}: {family.name} has no such term; known are {names}")
+            if name not in environment.space.terms:
+                names = ", ".join((*LOGGED_TERMS, *environment.space.terms))
+                raise ValueError(f"rewards.{name}: {environment.name} has no such term; known are {names}")
 
     @property
     def weights(self) -> dict[str, float]:
@@ -51,10 +51,10 @@ class RewardWeights(Frozen, use_attribute_docstrings=True):
 DEFAULT_WEIGHTS = RewardWeights.model_validate({})
 
 
-def terms(family: Environment, verdict: Verdict) -> dict[str, float]:
+def terms(environment: Environment, verdict: Verdict) -> dict[str, float]:
     """Every term of the reward, 0 to 1."""
     return {
-        "format": float(verdict.category != family.space.categories[0]),
+        "format": float(verdict.category != environment.space.categories[0]),
         "valid": float(verdict.valid),
         "optimal": float(verdict.optimal),
         **verdict.terms,
@@ -62,7 +62,7 @@ def terms(family: Environment, verdict: Verdict) -> dict[str, float]:
 
 
 def reward_functions(
-    family: Environment, weights: RewardWeights, faults: FaultCount, instances: Sequence[Instance]
+    environment: Environment, weights: RewardWeights, faults: FaultCount, instances: Sequence[Instance]
 ) -> list[Callable[..., list[float | None]]]:
     """The terms as TRL reward functions, as in `RewardWeights.weights`; they judge a batch once between them.
 
@@ -83,9 +83,9 @@ def reward_functions(
             texts = [text if isinstance(text, str) else text[-1]["content"] for text in completions]
             # TRL hands the same batch to one function after the other.
             if (texts, index) != batch:
-                verdicts = family.judge([instances[place] for place in index], texts)
+                verdicts = environment.judge([instances[place] for place in index], texts)
                 faults.add(verdicts)
-                earned = [terms(family, verdict) for verdict in verdicts]
+                earned = [terms(environment, verdict) for verdict in verdicts]
                 batch = texts, list(index)
             return [values[name] for values in earned]
 

@@ -50,7 +50,7 @@ class ProgressLines(TrainerCallback):
             tell({"step": state.global_step, "steps": state.max_steps, **here, **numbers})
 
 
-def save(trainer: Any, tokenizer: Any, family: Environment, spec: TrainSpec) -> Path:
+def save(trainer: Any, tokenizer: Any, environment: Environment, spec: TrainSpec) -> Path:
     """Save the trained policy into the work folder in Hugging Face layout, an adapter merged into its base.
 
     Every process takes part.
@@ -59,7 +59,7 @@ def save(trainer: Any, tokenizer: Any, family: Environment, spec: TrainSpec) -> 
     if spec.training.lora is None:
         trainer.save_model(str(partial))
     else:
-        scored = score_references(trainer, tokenizer, family, spec)
+        scored = score_references(trainer, tokenizer, environment, spec)
         adapter = spec.work / "adapter"
         trainer.save_model(str(adapter))
         if trainer.accelerator.is_main_process:
@@ -81,11 +81,11 @@ def merge_adapter(source: str, adapter: Path, output: Path) -> Any:
     return merged
 
 
-def score_references(trainer: Any, tokenizer: Any, family: Environment, spec: TrainSpec) -> Scored:
+def score_references(trainer: Any, tokenizer: Any, environment: Environment, spec: TrainSpec) -> Scored:
     """Score the reference answers of the first training instances. Every process takes part."""
     instances = read_dataset(spec.data)[:SCORED]
-    prompts = chat_tokens(tokenizer, [family.prompt(instance, spec.style) for instance in instances])
-    references = [family.reference(instance) for instance in instances]
+    prompts = chat_tokens(tokenizer, [environment.prompt(instance, spec.style) for instance in instances])
+    references = [environment.reference(instance) for instance in instances]
     answers = tokenizer(references, add_special_tokens=False)["input_ids"]
     model = trainer.model_wrapped.eval()
     with trainer.accelerator.autocast():

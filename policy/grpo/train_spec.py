@@ -92,7 +92,7 @@ class TrainSpec(Frozen):
     """Stage directory: receives `checkpoint/` and `train_log.parquet`."""
     work: Path
     """Trainer checkpoints and other leftovers of this stage."""
-    family: EnvironmentSpec = EnvironmentSpec()
+    environment: EnvironmentSpec = EnvironmentSpec()
     style: str
     """Of the prompts of reference answers."""
     rewards: RewardWeights

@@ -163,13 +163,13 @@ def train(spec: TrainSpec) -> None:
     arguments = _arguments(spec)
     set_seed(spec.seed)
     model, tokenizer = load(spec.parent, spec.training.dtype)
-    family, lora, resume = spec.family.load(), spec.training.lora, last_checkpoint(spec.work)
-    faults = FaultCount(family.space)
+    environment, lora, resume = spec.environment.load(), spec.training.lora, last_checkpoint(spec.work)
+    faults = FaultCount(environment.space)
     trainer = Trainer(
         model=model,
-        reward_funcs=reward_functions(family, spec.rewards, faults, read_dataset(spec.data)),
+        reward_funcs=reward_functions(environment, spec.rewards, faults, read_dataset(spec.data)),
         args=arguments,
-        train_dataset=training_rows(family, spec.data),
+        train_dataset=training_rows(environment, spec.data),
         resume=resume,
         processing_class=tokenizer,
         callbacks=[ProgressLines()],
@@ -180,19 +180,19 @@ def train(spec: TrainSpec) -> None:
         note_resume(spec.work, resume)
     trainer.train(resume_from_checkpoint=str(resume) if resume else None)
     faults.add([], last=True)
-    partial = save(trainer, tokenizer, family, spec)
+    partial = save(trainer, tokenizer, environment, spec)
     if trainer.accelerator.is_main_process:
         args = trainer.args
         passes = args.gradient_accumulation_steps * trainer.accelerator.num_processes
-        log = training_log(trainer.state.log_history, family.space.names, args.train_batch_size * passes)
+        log = training_log(trainer.state.log_history, environment.space.names, args.train_batch_size * passes)
         write_table(spec.output / TRAIN_LOG, log)
         move_directory(partial, spec.output / CHECKPOINT)
     trainer.accelerator.wait_for_everyone()
 
 
-def training_rows(family: Environment, data: Path) -> Dataset:
+def training_rows(environment: Environment, data: Path) -> Dataset:
     """Prompts as conversations, each with the index of its instance."""
-    table = read_table(data, instance_schema(family))
+    table = read_table(data, instance_schema(environment))
     prompts = [[{"role": "user", "content": prompt}] for prompt in table["prompt"].to_pylist()]
     return Dataset.from_dict({"prompt": prompts, "index": range(len(prompts))})
 

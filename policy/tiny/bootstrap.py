@@ -1,6 +1,6 @@
 """Make a base policy: a small Qwen3 from nothing, or a chat model that is taught with its own tokenizer.
 
-Supervised on references of families and, where the recipe says so, on the engineer task. Run as a child
+Supervised on references of environments and, where the recipe says so, on the engineer task. Run as a child
 process: `python -m policy.tiny.bootstrap SPEC.json`. It writes complete checkpoints and goes
 on from the last one after a crash. What is wrong with a model it tells
 as a progress line `{"problem": ...}`, and ends with exit code 1.

@@ -1,4 +1,4 @@
-"""What a base policy is taught: questions of families with their references, then design questions too.
+"""What a base policy is taught: questions of environments with their references, then design questions too.
 
 Batches are numbered, and each follows from the recipe and its number: a bootstrap that was cut off goes on
 where it was.

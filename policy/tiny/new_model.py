@@ -26,7 +26,7 @@ USUAL = Vocabulary(
     # which arithmetic can be learned; runs of anything else.
     pieces=r"(?<![0-9.])(?:(?:0\.[0-9]{2}|1\.00)(?![0-9.])|[0-9]{1,3}%)|[0-9]|[^0-9\n]+|\n"
 )
-"""Of a family that has no attribute `vocabulary`."""
+"""Of an environment that has no attribute `vocabulary`."""
 MAX_LENGTH = 1024
 LARGEST_NUMBER = 10
 """Whole numbers to this one are in every vocabulary, if its pieces keep them whole."""

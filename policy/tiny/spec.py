@@ -28,13 +28,13 @@ def _named(strata: Any) -> Any:
 
 
 class Mixture(Frozen):
-    """Which instances of a family, as configs in equal parts."""
+    """Which instances of an environment, as configs in equal parts."""
 
     strata: Annotated[dict[str, dict[str, float]], BeforeValidator(_named), Field(min_length=1)] | None = None
     """Stratum -> its `data_ratio` (1 if left out), before these are scaled to sum to 1, and knobs; every
-    stratum of the family if left out."""
+    stratum of the environment if left out."""
     knobs: dict[str, float] = {}
-    """Knobs of the strata that do not have their own; the default of the family if left out."""
+    """Knobs of the strata that do not have their own; the default of the environment if left out."""
     grid: dict[str, tuple[float, ...]] = {}
     """Knob -> values, every combination of which is a config."""
 
@@ -56,7 +56,7 @@ class Mixture(Frozen):
             yield values, EnvConfig.model_validate({space.key: parts})
 
     def check(self, space: Space) -> None:
-        """ValueError names the first stratum or knob that the family does not have."""
+        """ValueError names the first stratum or knob that the environment does not have."""
         knobs = [knob.name for knob in space.knobs]
         for name, part in self.named(space).items():
             if name not in space.names:
@@ -67,31 +67,31 @@ class Mixture(Frozen):
 
 
 class Lesson(Frozen):
-    """What is taught of one family."""
+    """What is taught of one environment."""
 
     name: str
     """As logs call it."""
-    family: EnvironmentSpec
+    environment: EnvironmentSpec
     prompt_style: str = ""
-    """The usual one of the family if left out."""
+    """The usual one of the environment if left out."""
     weight: float = Field(default=1.0, gt=0)
     """Share of the lesson, before the shares are scaled to sum to 1."""
     taught: Mixture = Mixture()
 
     @property
     def task(self) -> Environment:
-        """The family."""
-        return self.family.load()
+        """The environment."""
+        return self.environment.load()
 
     @property
     def style(self) -> str:
         """The prompt style."""
         return self.prompt_style or self.task.styles[0]
 
-    @field_validator("family")
+    @field_validator("environment")
     @classmethod
-    def _resolved(cls, family: EnvironmentSpec, info: ValidationInfo) -> EnvironmentSpec:
-        return family.resolved((info.context or {}).get("folder", Path()))
+    def _resolved(cls, environment: EnvironmentSpec, info: ValidationInfo) -> EnvironmentSpec:
+        return environment.resolved((info.context or {}).get("folder", Path()))
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -126,8 +126,8 @@ class BootstrapRecipe(Frozen):
     layers: int | None = Field(default=None, ge=1)
     heads: int | None = Field(default=None, ge=1)
     presets: tuple[str, ...] = ()
-    """Presets whose validation and tuning sets are never taught; the policy learns to design for the family
-    of the first, which it has to have unless `designs_from` is 1."""
+    """Presets whose validation and tuning sets are never taught; the policy learns to design for the
+    environment of the first, which it has to have unless `designs_from` is 1."""
     lessons: tuple[Lesson, ...] = Field(min_length=1)
     evaluation_instances: int = Field(default=40, ge=1)
     """Of each stratum that checkpoints are evaluated on, with the knobs of what is taught."""
@@ -158,7 +158,7 @@ class BootstrapRecipe(Frozen):
         self._check_shape()
         if not self.presets and self.designs_from < 1:
             raise ValueError(
-                "presets: names none, whose family the design questions are of; name one, or set"
+                "presets: names none, whose environment the design questions are of; name one, or set"
                 " designs_from to 1"
             )
         if self.warmup_steps > self.decay_from * self.steps:

@@ -24,9 +24,9 @@ ROOT = Path(__file__).parents[2]
 HEAD = "<!-- Made by tests/documentation/pages.py; change the code, not this file. -->"
 SECTIONS: tuple[tuple[str, type[BaseModel], str], ...] = (
     (
-        "family",
+        "environment",
         EnvironmentSpec,
-        "The environment and its options: [Environments](families.md).",
+        "The environment and its options: [Environments](environments.md).",
     ),
     ("validation", ValidationSpec, "The fixed set of instances that every checkpoint is judged on."),
     ("engineer", EngineerSpec, "Who designs: [Engineers](engineer.md)."),

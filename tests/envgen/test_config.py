@@ -50,7 +50,7 @@ def test_a_config_survives_json():
         ),
     ],
 )
-def test_a_wrong_config_of_any_family_is_refused(value: object, complaint: str):
+def test_a_wrong_config_of_any_environment_is_refused(value: object, complaint: str):
     with pytest.raises(ValidationError) as caught:
         EnvConfig.model_validate(value)
     assert complaint in str(caught.value)

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from board_makers import solved_instances
 
-from envgen.dataset import USUAL, family_of, read_dataset, read_table, write_dataset, write_table
+from envgen.dataset import USUAL, environment_of, read_dataset, read_table, write_dataset, write_table
 from envgen.errors import DataError
 from envgen.mapf.problem import identity
 from envgen.mapf.prompts import PromptStyle, prompt
@@ -46,12 +46,12 @@ def test_a_data_set_reads_back_as_it_was_written(path: Path, style: PromptStyle)
 @pytest.mark.parametrize("spec", [EnvironmentSpec(), EnvironmentSpec(options={"agents": 3}).resolved()])
 def test_a_data_set_names_its_environment(path: Path, spec: EnvironmentSpec):
     write_dataset(path, INSTANCES, PromptStyle.BOARD, {}, spec)
-    assert family_of(path) == spec
+    assert environment_of(path) == spec
 
 
 def test_a_data_set_of_an_unknown_environment_is_named(path: Path):
-    write_table(path, TABLE.replace_schema_metadata({"envwright.family": '{"name": "chess"}'}))
-    with pytest.raises(DataError, match=r"train\.parquet: .*there is no family 'chess'"):
+    write_table(path, TABLE.replace_schema_metadata({"envwright.environment": '{"name": "chess"}'}))
+    with pytest.raises(DataError, match=r"train\.parquet: .*there is no environment 'chess'"):
         read_dataset(path)
 
 

@@ -100,10 +100,10 @@ def test_one_map_size_draws_the_same_boards_whatever_else_is_in_the_config():
 
 
 def test_a_size_without_share_is_not_drawn():
-    family = EnvironmentSpec(options={"agents": 5}).load()
+    environment = EnvironmentSpec(options={"agents": 5}).load()
     lines: list[str] = []
     config = boards_config({3: (0, 0.5, 1), 4: (1, 0, 0)})
-    instances, report = sample(family, config, 5, Source(0), progress=lines.append)
+    instances, report = sample(environment, config, 5, Source(0), progress=lines.append)
     assert {instance.problem.size for instance in instances} == {4}
     assert (report["sizes"]["3"]["instances"], report["sizes"]["3"]["draws"]) == (0, 0)
     assert [line.split(":")[0] for line in lines] == ["4x4"]

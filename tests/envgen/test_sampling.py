@@ -41,20 +41,22 @@ def two_terms_short(digits: float, share: float) -> EnvConfig:
 
 MIXED = boards_of(s3=(0.2, 0.25, 0.4), s4=(0.5, 0.2, 0.5), s6=(0.3, 0.2, 0.25))
 SUMS = sums_of(2.5, 0.5, 0.4, 0.35, 0.25)
-BOARDS_FAMILY, SUMS_FAMILY = EnvironmentSpec().load(), EnvironmentSpec(name="sums").load()
-BOTH = pytest.mark.parametrize(("family", "config"), [(BOARDS_FAMILY, MIXED), (SUMS_FAMILY, SUMS)])
+BOARDS_ENVIRONMENT, SUMS_ENVIRONMENT = EnvironmentSpec().load(), EnvironmentSpec(name="sums").load()
+BOTH = pytest.mark.parametrize(
+    ("environment", "config"), [(BOARDS_ENVIRONMENT, MIXED), (SUMS_ENVIRONMENT, SUMS)]
+)
 
 
 @BOTH
-def test_counts_are_exact_and_nothing_is_drawn_twice_or_held_out(family: Environment, config: EnvConfig):
-    first, _ = sample(family, config, 60, Source(1))
+def test_counts_are_exact_and_nothing_is_drawn_twice_or_held_out(environment: Environment, config: EnvConfig):
+    first, _ = sample(environment, config, 60, Source(1))
     held = frozenset(one.id for one in first)
-    instances, _ = sample(family, config, 60, Source(1), held)
+    instances, _ = sample(environment, config, 60, Source(1), held)
     assert Counter(one.stratum for one in instances) == config.counts(60)
     ids = {one.id for one in instances}
     assert len(ids) == 60
     assert not ids & held
-    for knob in family.space.asked:
+    for knob in environment.space.asked:
         assert knob.label is not None
         for name, count in config.counts(60).items():
             labelled = sum(knob.label.name in one.labels for one in instances if one.stratum == name)
@@ -62,38 +64,38 @@ def test_counts_are_exact_and_nothing_is_drawn_twice_or_held_out(family: Environ
 
 
 @BOTH
-def test_a_draw_depends_on_seed_stage_and_purpose(family: Environment, config: EnvConfig):
+def test_a_draw_depends_on_seed_stage_and_purpose(environment: Environment, config: EnvConfig):
     sources = [Source(1), Source(2), Source(1, 1), Source(1, purpose="pilot")]
-    drawn = [[one.id for one in sample(family, config, 40, source)[0]] for source in sources]
-    assert drawn[0] == [one.id for one in sample(family, config, 40, Source(1))[0]]
+    drawn = [[one.id for one in sample(environment, config, 40, source)[0]] for source in sources]
+    assert drawn[0] == [one.id for one in sample(environment, config, 40, Source(1))[0]]
     assert len({tuple(ids) for ids in drawn}) == 4
 
 
 @BOTH
-def test_the_reference_answer_is_valid_and_rows_read_back(family: Environment, config: EnvConfig):
-    instances, _ = sample(family, config, 30, Source(3))
-    verdicts = family.judge(instances, [family.reference(one) for one in instances])
+def test_the_reference_answer_is_valid_and_rows_read_back(environment: Environment, config: EnvConfig):
+    instances, _ = sample(environment, config, 30, Source(3))
+    verdicts = environment.judge(instances, [environment.reference(one) for one in instances])
     assert all(verdict.valid for verdict in verdicts)
-    assert not any(verdict.valid for verdict in family.judge(instances, ["banana"] * 30))
+    assert not any(verdict.valid for verdict in environment.judge(instances, ["banana"] * 30))
     for one, verdict in zip(instances, verdicts, strict=True):
-        row = instance_row(family, one, family.styles[0])
-        assert row["prompt"] == family.prompt(one, family.styles[0])
-        assert instance_of(family, row, "here") == one
-        assert verdict_of(family, verdict_row(verdict), "here") == verdict
+        row = instance_row(environment, one, environment.styles[0])
+        assert row["prompt"] == environment.prompt(one, environment.styles[0])
+        assert instance_of(environment, row, "here") == one
+        assert verdict_of(environment, verdict_row(verdict), "here") == verdict
 
 
 @BOTH
-def test_an_attainable_config_is_left_alone(family: Environment, config: EnvConfig):
-    assert attainable(family, config, 60, Source(7)) == (config, [])
+def test_an_attainable_config_is_left_alone(environment: Environment, config: EnvConfig):
+    assert attainable(environment, config, 60, Source(7)) == (config, [])
 
 
 def test_a_config_with_a_short_stratum_becomes_one_that_can_be_drawn():
     wanted = boards_of(s3=(0.5, 0, 0.8), s4=(0.25, 0.2, 0.3), s5=(0.25, 0.2, 0.3))
-    config, notes = attainable(BOARDS_FAMILY, wanted, 60, Source(2))
+    config, notes = attainable(BOARDS_ENVIRONMENT, wanted, 60, Source(2))
     assert len(notes) == 1
     assert notes[0].startswith("3x3 has too few distinct instances: data_ratio 0.5 -> ")
     assert notes[0].endswith("of the data moved to 5x5")
-    instances, report = sample(BOARDS_FAMILY, config, 60, Source(2))
+    instances, report = sample(BOARDS_ENVIRONMENT, config, 60, Source(2))
     assert len(instances) == 60
     assert 0 < report["sizes"]["3"]["instances"] < 30
     assert config.strata["4"] == wanted.strata["4"]
@@ -102,21 +104,21 @@ def test_a_config_with_a_short_stratum_becomes_one_that_can_be_drawn():
 
 
 def test_a_short_stratum_of_sums_gives_its_share_to_the_last():
-    config, notes = attainable(SUMS_FAMILY, sums_of(1, 1, 0.8, 0.1, 0.1), 100, Source(2))
+    config, notes = attainable(SUMS_ENVIRONMENT, sums_of(1, 1, 0.8, 0.1, 0.1), 100, Source(2))
     assert notes[0].startswith("2 terms has too few distinct instances: data_ratio 0.8 -> ")
-    assert len(sample(SUMS_FAMILY, config, 100, Source(2))[0]) == 100
+    assert len(sample(SUMS_ENVIRONMENT, config, 100, Source(2))[0]) == 100
 
 
 def test_a_short_stratum_keeps_all_of_its_instances_with_a_label_and_without():
-    config, _ = attainable(SUMS_FAMILY, two_terms_short(1, 0.6), 400, Source(2))
+    config, _ = attainable(SUMS_ENVIRONMENT, two_terms_short(1, 0.6), 400, Source(2))
     assert round(config.strata["2"].data_ratio * 400) == 45, "pairs of numbers from 1 to 9"
-    mixed, _ = attainable(SUMS_FAMILY, two_terms_short(1.5, 0.6), 400, Source(2))
+    mixed, _ = attainable(SUMS_ENVIRONMENT, two_terms_short(1.5, 0.6), 400, Source(2))
     assert round(mixed.strata["2"].data_ratio * 400) >= 90, "half of them have two digits"
-    assert len(sample(SUMS_FAMILY, mixed, 400, Source(2))[0]) == 400
+    assert len(sample(SUMS_ENVIRONMENT, mixed, 400, Source(2))[0]) == 400
 
 
 def test_a_knob_of_a_short_stratum_stays_within_its_range():
-    family = EnvironmentSpec(name="sums").load()
+    environment = EnvironmentSpec(name="sums").load()
     strata = tuple(
         kind.model_copy(
             update={
@@ -125,33 +127,34 @@ def test_a_knob_of_a_short_stratum_stays_within_its_range():
                 )
             }
         )
-        for kind in family.space.strata
+        for kind in environment.space.strata
     )
-    family.space = family.space.model_copy(update={"strata": strata})
-    config, notes = attainable(family, two_terms_short(1, 0.8), 100, Source(2))
+    environment.space = environment.space.model_copy(update={"strata": strata})
+    config, notes = attainable(environment, two_terms_short(1, 0.8), 100, Source(2))
     assert notes
-    family.space.check(config)
-    assert len(sample(family, config, 100, Source(2))[0]) == 100
+    environment.space.check(config)
+    assert len(sample(environment, config, 100, Source(2))[0]) == 100
 
 
 @pytest.mark.parametrize(
-    ("family", "config"), [(BOARDS_FAMILY, boards_of(s3=(1, 0, 1))), (SUMS_FAMILY, sums_of(1, 0, 1))]
+    ("environment", "config"),
+    [(BOARDS_ENVIRONMENT, boards_of(s3=(1, 0, 1))), (SUMS_ENVIRONMENT, sums_of(1, 0, 1))],
 )
 def test_a_config_whose_strata_are_all_short_cannot_be_made_attainable(
-    family: Environment, config: EnvConfig
+    environment: Environment, config: EnvConfig
 ):
     with pytest.raises(SamplingError, match=r"every .* holds too few distinct instances; ask for fewer"):
-        attainable(family, config, 200, Source(0))
+        attainable(environment, config, 200, Source(0))
     with pytest.raises(ShortageError) as caught:
-        sample(family, config, 200, Source(0))
+        sample(environment, config, 200, Source(0))
     assert 0 < len(caught.value.instances) < 200
 
 
-def test_a_config_of_another_family_is_refused():
+def test_a_config_of_another_environment_is_refused():
     with pytest.raises((ConfigError, ValueError)):
-        sample(SUMS_FAMILY, MIXED, 10, Source(0))
+        sample(SUMS_ENVIRONMENT, MIXED, 10, Source(0))
 
 
-def test_no_prompt_of_a_plain_family_is_longer_than_the_longest():
-    instances, _ = sample(SUMS_FAMILY, sums_of(6, 0.5, 0.4, 0.3, 0.3), 60, Source(0))
-    assert len(SUMS_FAMILY.longest_prompt("plain")) == max(len(one.question) for one in instances)
+def test_no_prompt_of_a_plain_environment_is_longer_than_the_longest():
+    instances, _ = sample(SUMS_ENVIRONMENT, sums_of(6, 0.5, 0.4, 0.3, 0.3), 60, Source(0))
+    assert len(SUMS_ENVIRONMENT.longest_prompt("plain")) == max(len(one.question) for one in instances)

@@ -31,7 +31,7 @@ def test_values_are_read_back_as_they_were_written(flow: bool | None):
     [
         ("a: 1\nb: 2\na: 3\n", "line 3: found duplicate key"),
         ("a: [{b: 1, b: 2}]", "line 1: found duplicate key"),
-        ("name: a\nfamily: {options: [3, 4}\n", "line 2: "),
+        ("name: a\nenvironment: {options: [3, 4}\n", "line 2: "),
         ("name: [", "line 1: "),
         ("a:\n\tb: 1", "line 2: "),
         ("name: !!python/object/apply:os.system ['true']", "line 1: could not determine a constructor"),

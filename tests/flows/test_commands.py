@@ -66,8 +66,8 @@ def test_commands_are_completed_in_a_shell(tmp_path: Path):
     assert done.stdout.split() == ["benchmark"], done
 
 
-def test_families_are_listed_for_programs_too(envwright):
-    listed = {one["name"]: one for one in json.loads(envwright("family", "list", "--json").out)}
+def test_environments_are_listed_for_programs_too(envwright):
+    listed = {one["name"]: one for one in json.loads(envwright("environment", "list", "--json").out)}
     assert list(listed) == ENVIRONMENTS.names()
     assert listed["sums"]["module"] == "envgen.sums"
 

@@ -48,10 +48,10 @@ def board_text(path: Path, lines: str = AGENTS) -> None:
 
 def data_set(path: Path, **columns: object) -> None:
     """One row; a dict changes fields of a struct, an array replaces the column."""
-    family = USUAL.load()
-    row = instance_row(family, INSTANCE, PromptStyle.BOARD)
+    environment = USUAL.load()
+    row = instance_row(environment, INSTANCE, PromptStyle.BOARD)
     row |= {name: {**row[name], **value} for name, value in columns.items() if isinstance(value, dict)}
-    table = pa.Table.from_pylist([row], schema=instance_schema(family))
+    table = pa.Table.from_pylist([row], schema=instance_schema(environment))
     for name, value in columns.items():
         if isinstance(value, pa.Array):
             table = table.set_column(table.column_names.index(name), name, value)

@@ -64,7 +64,7 @@ def test_it_replaces_nothing_and_takes_no_name_of_a_shipped_one(refused, tmp_pat
 
 def test_a_preset_whose_files_lie_elsewhere_is_not_left_behind(envwright, refused, tmp_path: Path):
     (tmp_path / "there").mkdir()
-    assert envwright("family", "new", "riddles").code == 0
+    assert envwright("environment", "new", "riddles").code == 0
     (tmp_path / "riddles.py").rename(tmp_path / "there" / "riddles.py")
     (tmp_path / "riddles.yaml").rename(tmp_path / "there" / "riddles.yaml")
     refused(["init", "mine", "--from", "there/riddles.yaml"], "riddles.py")

@@ -14,7 +14,7 @@ prompt_style: compact
 model: tiny
 instances: 10
 max_answer_tokens: 40
-family:
+environment:
   options: {map_sizes: [3, 4]}
 default_config:
   sizes:

@@ -22,17 +22,17 @@ BROKEN = {
     "a list for a group": (
         "options: {map_sizes: [3, 4]}",
         "- 3",
-        "family: Input should be a valid dictionary or instance of EnvironmentSpec",
+        "environment: Input should be a valid dictionary or instance of EnvironmentSpec",
     ),
-    "an unknown family": (
+    "an unknown environment": (
         "options: {map_sizes: [3, 4]}",
         "name: sum",
-        "family.name: there is no family 'sum'; did you mean 'sums'?",
+        "environment.name: there is no environment 'sum'; did you mean 'sums'?",
     ),
-    "an unknown option of a family": (
+    "an unknown option of an environment": (
         "map_sizes: [3, 4]",
         "map_size: [3, 4]",
-        "family.options: map_size: Extra inputs are not permitted",
+        "environment.options: map_size: Extra inputs are not permitted",
     ),
     "a number out of range": (
         "instances: 10",
@@ -52,7 +52,7 @@ BROKEN = {
     "map sizes that do not ascend": (
         "map_sizes: [3, 4]",
         "map_sizes: [4, 3]",
-        "family.options: (top level): Value error, map_sizes [4, 3] must ascend",
+        "environment.options: (top level): Value error, map_sizes [4, 3] must ascend",
     ),
     "an unknown prompt style": (
         "prompt_style: compact",

@@ -25,7 +25,7 @@ def test_off_is_a_word_and_true_is_a_boolean(file: Path):
         ("model=~/models/a=b", ("model", "~/models/a=b")),
         ("description=", ("description", None)),
         ("description='12'", ("description", "12")),
-        ("family.options.map_sizes=[3, 4]", ("family.options.map_sizes", [3, 4])),
+        ("environment.options.map_sizes=[3, 4]", ("environment.options.map_sizes", [3, 4])),
         ("validation={instances: 3}", ("validation", {"instances": 3})),
         ("description=[unclosed", ("description", "[unclosed")),
         ("description=2020-13-45", ("description", "2020-13-45")),

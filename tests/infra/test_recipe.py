@@ -22,7 +22,7 @@ def test_the_shipped_recipe_is_read_and_fields_of_it_are_set(tmp_path: Path):
         load_recipe(tmp_path / "nowhere.yaml", {})
 
 
-def test_a_family_is_taught_evenly_with_knobs_in_the_middle_of_their_ranges():
+def test_a_environment_is_taught_evenly_with_knobs_in_the_middle_of_their_ranges():
     recipe = load_recipe(None, {}, warm_start("some/model", "sums", "plain"))
     [lesson] = recipe.lessons
     assert (recipe.model, recipe.presets, recipe.designs_from) == ("some/model", ("micro-sums",), 1)
@@ -31,16 +31,16 @@ def test_a_family_is_taught_evenly_with_knobs_in_the_middle_of_their_ranges():
         name: (pytest.approx(1 / 3), {"digits": 3.5, "carry_ratio": 0.5}) for name in "234"
     }
     boards = load_recipe(None, {}, warm_start("some/model"))
-    assert (boards.lessons[0].family.name, boards.lessons[0].style) == ("mapf-frozenlake", "board")
+    assert (boards.lessons[0].environment.name, boards.lessons[0].style) == ("mapf-frozenlake", "board")
     assert {"tiny", "smollm2-135m"} <= set(boards.presets)
 
 
-def test_a_preset_says_model_family_style_and_mixture_and_holds_its_validation_set_out():
+def test_a_preset_says_model_environment_style_and_mixture_and_holds_its_validation_set_out():
     preset = load_preset("smollm2-135m")
     recipe = load_recipe(None, {}, warm_start(None, preset="smollm2-135m"))
     [lesson] = recipe.lessons
     assert (recipe.model, recipe.presets) == (preset.model, ("smollm2-135m",))
-    assert (lesson.family, lesson.style) == (preset.family, "board")
+    assert (lesson.environment, lesson.style) == (preset.environment, "board")
     assert [config for _, config in lesson.taught.parts(lesson.task.space)] == [preset.default_config]
     assert recipe.longest_answer == preset.max_answer_tokens
     other = load_recipe(None, {}, warm_start("mine", style="compact", preset="smollm2-135m"))
@@ -49,17 +49,17 @@ def test_a_preset_says_model_family_style_and_mixture_and_holds_its_validation_s
 
 def test_a_recipe_with_a_model_may_leave_out_how_it_is_trained(tmp_path: Path):
     path = tmp_path / "warm.yaml"
-    path.write_text("model: x\nsteps: 30\nlessons: [{name: sums, family: {name: sums}}]\n")
+    path.write_text("model: x\nsteps: 30\nlessons: [{name: sums, environment: {name: sums}}]\n")
     recipe = load_recipe(path, {"save_steps": 7})
     assert (recipe.steps, recipe.save_steps, recipe.batch_size) == (30, 7, 8)
     assert (recipe.muon_learning_rate, recipe.designs_from) == (None, 1)
 
 
 WRONG: list[tuple[dict[str, Any], dict[str, Any], str]] = [
-    ({"model": None, "family": "sums"}, {}, "--model: missing; name the chat model"),
-    ({"model": "x", "family": "bords"}, {}, "there is no family 'bords'"),
-    ({"model": "x", "family": "sums", "style": "loud"}, {}, "--style loud: sums has plain"),
-    ({"model": "x", "family": "sums", "preset": "tiny"}, {}, "--family sums: the preset tiny says"),
+    ({"model": None, "environment": "sums"}, {}, "--model: missing; name the chat model"),
+    ({"model": "x", "environment": "bords"}, {}, "there is no environment 'bords'"),
+    ({"model": "x", "environment": "sums", "style": "loud"}, {}, "--style loud: sums has plain"),
+    ({"model": "x", "environment": "sums", "preset": "tiny"}, {}, "--environment sums: the preset tiny says"),
     ({"model": "x", "preset": "bords"}, {}, "bords: no such preset"),
     ({"model": "x"}, {"layers": 2}, "model x: has a shape already"),
     ({"model": "x"}, {"start": "tiny"}, "start: Extra inputs"),
@@ -78,7 +78,7 @@ def test_options_that_cannot_work_are_refused_by_name(
 
 def lesson(**changes: Any) -> list[dict[str, Any]]:
     mixture = {"strata": {4: {}}, "grid": {"hole_ratio": [0.2]}}
-    return [{"name": "x", "family": {"options": {"agents": 2}}, "taught": mixture, **changes}]
+    return [{"name": "x", "environment": {"options": {"agents": 2}}, "taught": mixture, **changes}]
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def lesson(**changes: Any) -> list[dict[str, Any]]:
         ({"steps": 100, "warmup_steps": 60}, "warmup_steps 60 end after decay_from 0.5 of 100 steps"),
         ({"layers": None}, "model: is missing; name a chat model, or give hidden_size"),
         ({"lora": {"r": 8}}, "lora and dtype: are for weights that are there"),
-        ({"lessons": lesson(family={"options": {"agents": 9}})}, "family.options: agents: "),
+        ({"lessons": lesson(environment={"options": {"agents": 9}})}, "environment.options: agents: "),
         ({"lessons": lesson(prompt_style="loud")}, "prompt_style 'loud' is not one of"),
         ({"lessons": lesson(taught={"strata": {2: {}}})}, "taught.strata: '2' is none of 3, 4"),
         ({"lessons": lesson(taught={"strata": {4: {"holes": 1}}})}, "taught.holes: there is no such knob"),

@@ -1,4 +1,4 @@
-"""Exports: what other trainers get, judged by the copy of the family that goes along."""
+"""Exports: what other trainers get, judged by the copy of the environment that goes along."""
 
 import json
 import shutil
@@ -26,11 +26,11 @@ def made_run(folder: Path, preset: Preset) -> Run:
     run = Run(directory=folder / "a run 1")
     run.write(CURRICULUM, new_curriculum(run.directory.name, preset))
     held = validation_instances(preset)
-    run.write(VALIDATION, held, None, preset.prompt_style, {}, preset.family)
+    run.write(VALIDATION, held, None, preset.prompt_style, {}, preset.environment)
     ids = preset.task.reserved().union(one.id for one in held)
     instances = sample(preset.task, preset.default_config, 16, Source(0), ids)[0]
     run.write(CONFIG, preset.default_config, 0)
-    run.write(TRAIN_DATA, instances, 0, preset.prompt_style, {}, preset.family)
+    run.write(TRAIN_DATA, instances, 0, preset.prompt_style, {}, preset.environment)
     return run
 
 
@@ -38,9 +38,9 @@ def own_preset(folder: Path) -> Preset:
     """A preset on a generator of the user."""
     shutil.copy(skeleton.__file__, folder / "products.py")
     preset = (Path(__file__).parents[2] / "infra/config/presets/micro-sums.yaml").read_text()
-    head, _, tail = preset.partition("family:")
+    head, _, tail = preset.partition("environment:")
     (folder / "own.yaml").write_text(
-        f"{head}family: {{name: module, options: {{file: products.py}}}}\n"
+        f"{head}environment: {{name: module, options: {{file: products.py}}}}\n"
         "default_config: {strata: {short: {data_ratio: 0.5, digits: 3}, "
         "long: {data_ratio: 0.5, digits: 5}}}\n"
         f"engine:{tail.partition('engine:')[2]}".replace("close: 0.5", "partial: 0.5")
@@ -65,12 +65,12 @@ from envgen.registry import EnvironmentSpec
 from envgen.rows import instance_of
 assert Path(envgen.__file__).is_relative_to(package)
 about = json.loads((package / "about.json").read_text())
-family = EnvironmentSpec.model_validate(about["family"]).resolved(package).load()
-assert family.version == about["family_version"]
+environment = EnvironmentSpec.model_validate(about["environment"]).resolved(package).load()
+assert environment.version == about["environment_version"]
 rows = [json.loads(line) for part in ("train", "validation") for line in open(package / f"{part}.jsonl")]
-instances = [instance_of(family, row["instance"], "row") for row in rows]
-right = family.judge(instances, [row["answer"] for row in rows])
-wrong = family.judge(instances, ["nothing of the kind" for row in rows])
+instances = [instance_of(environment, row["instance"], "row") for row in rows]
+right = environment.judge(instances, [row["answer"] for row in rows])
+wrong = environment.judge(instances, ["nothing of the kind" for row in rows])
 print(json.dumps([[one.valid for one in found] for found in (right, wrong)]))
 """
 

@@ -128,7 +128,9 @@ def test_a_bootstrap_that_was_killed_behind_its_last_step_is_finished(
 @pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.timeout(900)
-def test_a_policy_is_made_for_another_family_and_designs_for_it(environment: dict[str, str], tmp_path: Path):
+def test_a_policy_is_made_for_another_environment_and_designs_for_it(
+    environment: dict[str, str], tmp_path: Path
+):
     """The recipe of docs/bootstrap.md, shrunk; then a run in which the policy is its own engineer."""
     page = (Path(__file__).parents[2] / "docs" / "bootstrap.md").read_text()
     recipe = tmp_path / "sums-base.yaml"

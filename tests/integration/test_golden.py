@@ -18,7 +18,7 @@ import pytest
 from support.envwright_command import ROOT, environment, envwright
 from support.finished_run import FinishedRun
 
-from envgen.dataset import family_of
+from envgen.dataset import environment_of
 from infra.runs import files
 from infra.runs.files import BREAKDOWN, PROPOSAL, REPORT, RESULTS, TRAIN_DATA, TRAINING_LOG, VALIDATION
 from infra.runs.run import Run
@@ -149,7 +149,7 @@ def test_sums_from_a_wheel_are_the_golden_run_and_speak_of_nothing_else(
     assert [stage.stage for stage in run.read(RESULTS).stages] == [0, 1]
     ids = {one.id for one in run.read(VALIDATION)}
     for number in (0, 1):
-        assert family_of(run.path(TRAIN_DATA, number)).name == "sums"
+        assert environment_of(run.path(TRAIN_DATA, number)).name == "sums"
         assert {one.stratum for one in run.read(TRAIN_DATA, number)} == {"2", "3"}
         assert not ids & {one.id for one in run.read(TRAIN_DATA, number)}
         assert list(run.read(BREAKDOWN, number).strata) == ["2", "3"]

@@ -1,4 +1,4 @@
-"""A chat model is taught a family: it learns, also after it was killed, and keeps its tokenizer."""
+"""A chat model is taught an environment: it learns, also after it was killed, and keeps its tokenizer."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,7 @@ from policy.tiny.spec import RATES, Taught
 GENERATOR = Path(__file__).parents[1] / "support" / "always_yes.py"
 RECIPE = """
 model: llama
-lessons: [{name: words, family: {name: module, options: {file: always_yes.py}}}]
+lessons: [{name: words, environment: {name: module, options: {file: always_yes.py}}}]
 adamw_learning_rate: 1.0e-2
 steps: 40
 save_steps: 20
@@ -77,7 +77,7 @@ def test_adapters_of_a_killed_warm_start_go_on_and_end_in_the_same_weights(folde
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_a_family_without_right_references_and_a_model_that_never_ends_are_refused(folder: Path):
+def test_a_environment_without_right_references_and_a_model_that_never_ends_are_refused(folder: Path):
     path = folder / "llama" / "generation_config.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "eos_token_id": None}))
     config = folder / "llama" / "config.json"
@@ -87,13 +87,13 @@ def test_a_family_without_right_references_and_a_model_that_never_ends_are_refus
     assert "names no token that ends an answer (eos_token_id)" in done.stderr
     (folder / GENERATOR.name).write_text(GENERATOR.read_text().replace('"yes"\n\n\ndef', '"no"\n\n\ndef'))
     done = envwright(folder, "bootstrap", "-o", "other", "--recipe", "warm.yaml", code=2)
-    assert "lesson words: the family module has no reference answer to 'Is " in done.stderr
+    assert "lesson words: the environment module has no reference answer to 'Is " in done.stderr
 
 
 def test_what_contradicts_itself_or_has_no_chat_template_is_named(folder: Path):
     write_chat_model(folder / "base", template=None)
     (folder / "base" / "chat_template.jinja").unlink(missing_ok=True)
-    done = envwright(folder, "bootstrap", "-o", "warm", "--model", "./base", "--family", "sums", code=2)
+    done = envwright(folder, "bootstrap", "-o", "warm", "--model", "./base", "--environment", "sums", code=2)
     assert "chat_template.jinja is missing" in done.stderr
     done = envwright(folder, "bootstrap", "-o", "warm", "--model", "x", "--recipe", "warm.yaml", code=2)
     assert "--model: the recipe warm.yaml says this" in done.stderr

@@ -11,7 +11,7 @@ def random_checkpoint(tmp_path_factory) -> Path:
     import torch
     from transformers import Qwen3Config, Qwen3ForCausalLM
 
-    from envgen.mapf.family import VOCABULARY
+    from envgen.mapf.environment import VOCABULARY
     from policy.tiny.new_model import build_tokenizer
 
     tokenizer = build_tokenizer(["Solve 3x3.\nHoles: none\nAgent 0: (0,0) to (1,1)"] * 30, VOCABULARY)

@@ -11,13 +11,13 @@ from envgen.mapf.verifier import verify
 from policy.grpo.rewards import LOGGED_TERMS, RewardWeights, reward_functions, terms
 
 INSTANCES = draw_instances()
-FAMILY = USUAL.load()
+ENVIRONMENT = USUAL.load()
 ROWS = list(range(len(INSTANCES)))
 NAMES = ["format", "valid", "optimal", "arrived", "legal_share"]
 
 
 def functions(weights: RewardWeights) -> list[Callable[..., list[float | None]]]:
-    return reward_functions(FAMILY, weights, FaultCount(FAMILY.space), INSTANCES)
+    return reward_functions(ENVIRONMENT, weights, FaultCount(ENVIRONMENT.space), INSTANCES)
 
 
 ANSWERS = {
@@ -33,7 +33,7 @@ ANSWERS = {
 @pytest.mark.parametrize(("respond", "expected"), ANSWERS.values(), ids=list(ANSWERS))
 def test_an_answer_earns_its_terms(respond, expected: tuple[float, float, float]):
     for instance in INSTANCES:
-        found = terms(FAMILY, verify(instance, respond(instance)))
+        found = terms(ENVIRONMENT, verify(instance, respond(instance)))
         assert tuple(found[name] for name in LOGGED_TERMS) == expected
         assert list(found) == NAMES
 
@@ -69,7 +69,7 @@ def test_without_a_weight_partial_progress_is_no_part_of_the_reward():
 
 def test_partial_progress_pays_for_agents_at_their_goals_and_for_the_steps_before_the_first_violation():
     *_, arrived, legal_share = reward_functions(
-        FAMILY, RewardWeights(arrived=1, legal_share=1), FaultCount(FAMILY.space), INSTANCES
+        ENVIRONMENT, RewardWeights(arrived=1, legal_share=1), FaultCount(ENVIRONMENT.space), INSTANCES
     )
     ones, nothing = [1.0] * len(ROWS), ["no plan"] * len(ROWS)
     assert arrived(completions=[optimal(i) for i in INSTANCES], index=ROWS) == ones
@@ -108,7 +108,7 @@ def test_several_completions_of_one_board_and_equal_boards_are_judged_each():
     instances = [i for i in INSTANCES[:3] for _ in range(4)]
     responses = [optimal, detour, unfinished, lambda i: ""] * 3
     texts = [respond(i) for i, respond in zip(instances, responses, strict=True)]
-    alone = [terms(FAMILY, verify(i, text)) for i, text in zip(instances, texts, strict=True)]
+    alone = [terms(ENVIRONMENT, verify(i, text)) for i, text in zip(instances, texts, strict=True)]
     for name, function in zip(LOGGED_TERMS, functions(RewardWeights()), strict=True):
         assert function(completions=texts, index=rows) == [one[name] for one in alone]
 
@@ -126,4 +126,4 @@ def test_weights_are_never_negative_and_their_names_are_fixed():
             RewardWeights.model_validate({"arrived": weight})
     known = "format, valid, optimal, arrived, legal_share"
     with pytest.raises(ValueError, match=rf"rewards\.speed: .* has no such term; known are {known}"):
-        RewardWeights.model_validate({"speed": 1}).check(FAMILY)
+        RewardWeights.model_validate({"speed": 1}).check(ENVIRONMENT)

@@ -30,8 +30,8 @@ END, TURN = (SPECIAL.index(name) for name in ("<|endoftext|>", "<|im_end|>"))
 
 def recipe(**changes: object) -> BootstrapRecipe:
     def lesson(agents: int, weight: float, taught: dict) -> dict:
-        family = {"name": "mapf-frozenlake", "options": {"agents": agents}}
-        named = {"name": f"{agents} agents", "family": family, "prompt_style": "compact"}
+        environment = {"name": "mapf-frozenlake", "options": {"agents": agents}}
+        named = {"name": f"{agents} agents", "environment": environment, "prompt_style": "compact"}
         return {**named, "weight": weight, "taught": taught}
 
     shape = {"hidden_size": 8, "layers": 1, "heads": 1}
@@ -85,8 +85,8 @@ def test_lessons_have_their_share_and_no_instance_that_is_held_out(monkeypatch: 
     three = [question for question in questions if "Agent 2" in question]
     assert (len(questions), len(three)) == (64, 16)
     assert all(("5x5" in question) == (question in three) for question in questions)
-    family = type(recipe().lessons[0].task)
-    monkeypatch.setattr(family, "prompt", lambda self, instance, style: instance.id)
+    environment = type(recipe().lessons[0].task)
+    monkeypatch.setattr(environment, "prompt", lambda self, instance, style: instance.id)
     first = {name for name, _ in lesson_examples(recipe(), frozenset(), 0)}
     held_out = frozenset(sorted(first)[::2])
     again = [name for name, _ in lesson_examples(recipe(), held_out, 0)]
@@ -94,9 +94,9 @@ def test_lessons_have_their_share_and_no_instance_that_is_held_out(monkeypatch: 
     assert len(again) == 64, "others are drawn instead"
 
 
-def test_any_family_is_taught_and_evaluated_on_every_stratum():
+def test_any_environment_is_taught_and_evaluated_on_every_stratum():
     taught = {"strata": {"2": {}, "3": {"carry_ratio": 0}}, "knobs": {"digits": 2, "carry_ratio": 0.5}}
-    lesson = {"name": "sums", "family": {"name": "sums", "options": {"terms": [2, 3]}}, "taught": taught}
+    lesson = {"name": "sums", "environment": {"name": "sums", "options": {"terms": [2, 3]}}, "taught": taught}
     sums = recipe(lessons=[lesson], presets=["micro-sums"])
     for question, answer in lesson_examples(sums, frozenset(), 0):
         assert sum(map(int, question.removeprefix("What is ").rstrip("?").split(" + "))) == int(answer)

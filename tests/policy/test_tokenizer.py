@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.boards import board
 
-from envgen.mapf.family import VOCABULARY
+from envgen.mapf.environment import VOCABULARY
 from envgen.mapf.prompts import PromptStyle, answer, prompt
 from envgen.mapf.solver.solve import solve
 from policy.checkpoints import SHIPPED
@@ -45,7 +45,7 @@ def test_the_chat_template_ends_with_the_turn_of_the_assistant():
         ("10.25, 1000%", ["1", "0", ".", "2", "5", ", ", "1", "0", "0", "0", "%"]),
     ],
 )
-def test_without_words_of_the_family_digits_are_single_and_two_digit_decimals_whole(
+def test_without_words_of_the_environment_digits_are_single_and_two_digit_decimals_whole(
     text: str, pieces: list[str]
 ):
     tokenizer = build_tokenizer([text], min_count=1)

@@ -96,8 +96,8 @@ def sample_boards(
     config: EnvConfig, count: int, agents: int = 2, held_out: frozenset[str] = frozenset(), **source: Any
 ) -> list[Instance]:
     """Distinct boards of a config; `source` holds seed, stage and purpose."""
-    family = EnvironmentSpec(options={"agents": agents}).load()
-    return sample(family, config, count, Source(**{"seed": 0, **source}), held_out)[0]
+    environment = EnvironmentSpec(options={"agents": agents}).load()
+    return sample(environment, config, count, Source(**{"seed": 0, **source}), held_out)[0]
 
 
 def path_of(start: Cell, moves: Sequence[str]) -> Path:

@@ -12,4 +12,4 @@ EVERY = [
     pytest.param(name, marks=needs_reasoning_gym) if name in OF_PUZZLES else name
     for name in shipped_presets()
 ]
-"""Their names; of a family that needs a package that is not installed they are skipped."""
+"""Their names; of an environment that needs a package that is not installed they are skipped."""

@@ -5,7 +5,7 @@ from support.boards import sample_boards
 
 from envgen import registry
 from envgen.config import EnvConfig
-from envgen.mapf import benchmark, family
+from envgen.mapf import benchmark, environment
 from envgen.mapf.benchmark import suite_identities
 from envgen.mapf.problem import Instance
 from envgen.mapf.prompts import PromptStyle
@@ -15,7 +15,7 @@ from infra.runs.run import RunRef
 from infra.runs.steps import StepRecord
 from tasks.data import generate, make_validation
 
-TWO_AGENTS = "f3369a316b4a45c3e79bbef671824320b7fb2a0ab4ac37abf4ac07a89b95399d"
+TWO_AGENTS = "3bf3dfe2220bb7e951605a1ba2b262e443490988362253bb55566425e9ec56c1"
 """Key of the validation set of the preset micro."""
 VALIDATION = StepRecord(step="validation", key="of-the-validation-set", outputs={}, seconds=0)
 
@@ -40,9 +40,9 @@ CROWDED = EnvConfig.model_validate({"sizes": {"3": {"data_ratio": 1, "hole_ratio
 
 def crowded(folder: Path, agents: int) -> RunRef:
     options = {
-        "family.options.agents": agents,
-        "family.options.map_sizes": [3],
-        "family.options.max_hole_ratio": 0.5,
+        "environment.options.agents": agents,
+        "environment.options.map_sizes": [3],
+        "environment.options.max_hole_ratio": 0.5,
     }
     config = {"default_config": CROWDED.model_dump(mode="json"), "instances": 450}
     validation = {"validation.grid.hole_ratio": [0.5], "validation.instances": 60}
@@ -81,7 +81,7 @@ def test_data_of_two_agents_does_not_depend_on_the_suite(tmp_path: Path, monkeyp
 def test_the_suite_is_part_of_the_key_of_more_agents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     keys = []
     for digest in ("a", "b"):
-        monkeypatch.setattr(family, "SUITE_SHA256", digest)
+        monkeypatch.setattr(environment, "SUITE_SHA256", digest)
         registry._load.cache_clear()
         keys.append(make_validation.fn(crowded(tmp_path / digest, 3)).key)
     assert keys[0] != keys[1]

@@ -25,7 +25,7 @@ class Asked(Frozen):
     """Digest of a checkpoint; a hub id or an endpoint stands for itself."""
     data: str
     data_digest: str
-    family: EnvironmentSpec = EnvironmentSpec()
+    environment: EnvironmentSpec = EnvironmentSpec()
     limit: int | None
     """Instances that are in the same groups at most."""
     style: str
@@ -65,7 +65,7 @@ class BenchmarkResults(Frozen):
     @property
     def benchmark(self) -> Benchmark:
         """How it is shown, and what others published."""
-        return benchmark_of(self.asked.family.load())
+        return benchmark_of(self.asked.environment.load())
 
     def score(self, groups: Mapping[str, str]) -> Score | None:
         """The score of what is in all these groups, `ALL` for any; None if no instance is."""

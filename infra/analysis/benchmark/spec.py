@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import Field
 
-from envgen.dataset import USUAL, family_of
+from envgen.dataset import USUAL, environment_of
 from envgen.errors import ConfigError, RunDirectoryError
 from envgen.files import check_unused, digest, read_model, write_json
 from envgen.frozen import Frozen
@@ -23,7 +23,7 @@ ANSWER_TOKENS, COMPACT_ANSWER_TOKENS = 8192, 128
 """Longest answers: of a model that thinks before, and of one that only answers (at most 105 tokens of the
 tiny policy are optimal)."""
 COMPACT = "compact"
-"""The style of models whose context is short; a family that has none is asked in its usual one."""
+"""The style of models whose context is short; an environment that has none is asked in its usual one."""
 PROMPT_TOKENS = 2048
 """More than a prompt in the usual style has; a context below twice as much is short."""
 
@@ -53,11 +53,11 @@ class BenchmarkSpec(Frozen):
         return self.model_dump(mode="json", exclude={"engine"}) | engine
 
     @property
-    def family(self) -> EnvironmentSpec:
-        """The family of what is answered; DataError if a data set cannot be read."""
+    def environment(self) -> EnvironmentSpec:
+        """The environment of what is answered; DataError if a data set cannot be read."""
         if self.preset:
-            return load_preset(self.preset).family
-        return family_of(Path(self.data)) if self.data.endswith(".parquet") else USUAL
+            return load_preset(self.preset).environment
+        return environment_of(Path(self.data)) if self.data.endswith(".parquet") else USUAL
 
     @property
     def endpoint(self) -> Endpoint | None:
@@ -114,12 +114,12 @@ def planned(spec: BenchmarkSpec) -> BenchmarkSpec:
         raise ConfigError(
             f"data {spec.data!r} and preset {spec.preset!r} are both given; choose one of them to answer"
         )
-    family, context = spec.family.load(), _context(spec)
-    benchmark_of(family)
-    short = context is not None and context < 2 * PROMPT_TOKENS and COMPACT in family.styles
-    style = spec.style or (COMPACT if short else family.styles[0])
-    if style not in family.styles:
-        raise ConfigError(f"style: {style!r} is none of {', '.join(family.styles)}")
+    environment, context = spec.environment.load(), _context(spec)
+    benchmark_of(environment)
+    short = context is not None and context < 2 * PROMPT_TOKENS and COMPACT in environment.styles
+    style = spec.style or (COMPACT if short else environment.styles[0])
+    if style not in environment.styles:
+        raise ConfigError(f"style: {style!r} is none of {', '.join(environment.styles)}")
     room = min(length for length in (context, spec.engine.max_model_len, 2 * ANSWER_TOKENS) if length)
     longest = max(8, min(ANSWER_TOKENS, room - PROMPT_TOKENS))
     tokens = spec.answer_tokens or (COMPACT_ANSWER_TOKENS if style == COMPACT else longest)

@@ -54,11 +54,11 @@ def _front(results: CurriculumResults, stage: StageResult, preset: Preset) -> st
     """The YAML front matter; the base model only if it is one of the hub."""
     from huggingface_hub import EvalResult, ModelCardData
 
-    overall, family = stage.breakdown.overall, preset.family.name
+    overall, environment = stage.breakdown.overall, preset.environment.name
     rates = [
         EvalResult(
             task_type="text-generation",
-            dataset_type=family,
+            dataset_type=environment,
             dataset_name=f"validation set of {preset.name}, {overall.n} instances",
             metric_type=f"{word}_rate",
             metric_name=f"{word} rate",
@@ -74,7 +74,7 @@ def _front(results: CurriculumResults, stage: StageResult, preset: Preset) -> st
         base_model=preset.model if on_hub else None,
         library_name="transformers",
         pipeline_tag="text-generation",
-        tags=["envwright", "reinforcement-learning", "grpo", "trl", family],
+        tags=["envwright", "reinforcement-learning", "grpo", "trl", environment],
         eval_results=rates,
     )
     return f"{CARD_MARK}{data.to_yaml()}\n---"

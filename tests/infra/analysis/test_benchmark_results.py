@@ -200,7 +200,7 @@ def test_what_cannot_be_asked_is_refused_before_anything_is_written(tmp_path: Pa
         planned_for("tiny", data="d.jsonl", preset="tiny")
     with pytest.raises(ConfigError, match="style: 'bard' is none of board, compact"):
         planned_for("tiny", style="bard")
-    with pytest.raises(ConfigError, match="the family sums has no benchmark"):
+    with pytest.raises(ConfigError, match="the environment sums has no benchmark"):
         planned_for("tiny", preset="micro-sums")
     with pytest.raises(ConfigError, match="model: is empty; give tiny"):
         planned_for("")

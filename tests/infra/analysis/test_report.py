@@ -210,7 +210,7 @@ def sums(instances: list[Instance], correct: int) -> list[Rollout]:
     ]
 
 
-def test_the_report_of_another_family_has_its_words_and_none_of_boards(tmp_path: Path):
+def test_the_report_of_another_environment_has_its_words_and_none_of_boards(tmp_path: Path):
     parts = {name: {"data_ratio": 0.5, "digits": 2.5, "carry_ratio": 1} for name in ("2", "3")}
     config = EnvConfig.model_validate({"terms": parts})
     instances, _ = sample(SUMS.task, SUMS.default_config, 40, Source(3))

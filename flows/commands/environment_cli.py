@@ -1,4 +1,4 @@
-"""`envwright family`: the task families there are, a generator of one's own, and what is wrong with it."""
+"""`envwright environment`: list environments, write a generator and check it."""
 
 import re
 from importlib.util import find_spec
@@ -15,17 +15,17 @@ from envgen.registry import ENVIRONMENTS
 from envgen.terminal import printable, say
 from flows.commands.terminal import FAILED, JSON, print_rows
 
-family = typer.Typer(
+environment = typer.Typer(
     no_args_is_help=True,
-    help="Task families: list them, write and check a generator.",
-    epilog="Example: `envwright family check riddles.py`",
+    help="Environments: list them, write and check a generator.",
+    epilog="Example: `envwright environment check riddles.py`",
 )
 
 
-@family.command("list", epilog="Example: `envwright family list`")
-def list_families(json_: JSON = False) -> None:
-    """Every task family that a preset can name, with what it is."""
-    families = []
+@environment.command("list", epilog="Example: `envwright environment list`")
+def list_environments(json_: JSON = False) -> None:
+    """Every environment that a preset can name, with what it is."""
+    environments = []
     for name in ENVIRONMENTS.names():
         try:
             environment = ENVIRONMENTS.load(name)
@@ -33,11 +33,11 @@ def list_families(json_: JSON = False) -> None:
             words = (environment.__doc__ or "").strip().split("\n")[0]
         except ConfigError as error:
             module, words = "", printable(str(error))
-        families.append({"name": name, "module": module, "words": words})
-    print_rows(families, {"name": "family", "module": "from", "words": "is"}, json_)
+        environments.append({"name": name, "module": module, "words": words})
+    print_rows(environments, {"name": "environment", "module": "from", "words": "is"}, json_)
 
 
-@family.command(epilog="Example: `envwright family new riddles`")
+@environment.command(epilog="Example: `envwright environment new riddles`")
 def new(
     name: Annotated[str, typer.Argument(help="Name of the generator: letters, digits and underscores.")],
 ) -> None:
@@ -54,12 +54,14 @@ def new(
     write_text(code, Path(skeleton.__file__).read_text(encoding="utf-8"))
     template = Path(skeleton.__file__).with_suffix(".yaml").read_text(encoding="utf-8")
     write_text(preset, template.replace("NAME", name))
-    say(f"{code}: change its parts 1 to 5, then 'envwright family check {code}'")
+    say(f"{code}: change its parts 1 to 5, then 'envwright environment check {code}'")
     say(f"{preset}: 'envwright run ./{preset}' trains on it")
 
 
-@family.command(epilog="Example: `envwright family check riddles.py`")
-def check(file: Annotated[Path, typer.Argument(help="A generator, as `family new` writes one.")]) -> None:
+@environment.command(epilog="Example: `envwright environment check riddles.py`")
+def check(
+    file: Annotated[Path, typer.Argument(help="A generator, as `environment new` writes one.")],
+) -> None:
     """Say what is wrong with a generator: run it at the ends of its knobs, twice, and with junk answers."""
     wrong = 0
     for finding in check_generator(file):

@@ -1,4 +1,4 @@
-"""MAPF-FrozenLake as a task family; the paper's testbed (arXiv 2606.17682)."""
+"""MAPF-FrozenLake as an environment; the paper's testbed (arXiv 2606.17682)."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""The whole room over families other than boards: nothing in it knows what a stratum or a knob is."""
+"""The whole room over environments other than boards: nothing in it knows what a stratum or a knob is."""
 
 import itertools
 import re
@@ -70,7 +70,7 @@ SEEN = Breakdown(strata={"2": part(80, 50, 35), "3": part(40, 50, 10)})
 @pytest.mark.parametrize("wording", WORDINGS)
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("space", [SUMS, MIXED], ids=["sums", "mixed"])
-def test_a_prompt_has_the_words_of_its_family_and_none_of_another(
+def test_a_prompt_has_the_words_of_its_environment_and_none_of_another(
     space: Space, variant: str, wording: Wording
 ):
     for seed in range(8):

@@ -1,4 +1,4 @@
-"""Families by name, and what a space refuses."""
+"""Environments by name, and what a space refuses."""
 
 import sys
 from pathlib import Path
@@ -21,16 +21,16 @@ def config_of(**knobs: float) -> EnvConfig:
     return EnvConfig.model_validate({"sizes": {"3": part, "4": part}})
 
 
-def test_an_unknown_family_is_answered_with_the_known_ones():
+def test_an_unknown_environment_is_answered_with_the_known_ones():
     with pytest.raises(
         ConfigError,
-        match=r"family.name: there is no family 'sum'; did you mean 'sums'\? "
+        match=r"environment.name: there is no environment 'sum'; did you mean 'sums'\? "
         "known are mapf-frozenlake, module, reasoning-gym, sums",
     ):
         ENVIRONMENTS.load("sum")
 
 
-def test_a_path_that_cannot_be_read_hides_no_family(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_path_that_cannot_be_read_hides_no_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setattr(sys, "path", [str(tmp_path / "file" / "inside"), str(tmp_path / "gone"), *sys.path])
     with pytest.raises(ConfigError, match="known are mapf-frozenlake, module, reasoning-gym, sums"):
@@ -40,11 +40,11 @@ def test_a_path_that_cannot_be_read_hides_no_family(tmp_path: Path, monkeypatch:
 def test_options_are_filled_in_and_checked():
     assert EnvironmentSpec(name="sums").resolved().options == {"terms": [2, 3, 4]}
     for options, said in (({"terms": [1]}, "terms.0"), ({"depth": 3}, "depth: Extra inputs")):
-        with pytest.raises(ConfigError, match=f"family.options: {said}"):
+        with pytest.raises(ConfigError, match=f"environment.options: {said}"):
             EnvironmentSpec(name="sums", options=options).resolved()
 
 
-def test_a_family_with_the_same_options_is_the_same_object():
+def test_a_environment_with_the_same_options_is_the_same_object():
     assert EnvironmentSpec(name="sums").load() is EnvironmentSpec(name="sums").load()
 
 
@@ -82,7 +82,7 @@ def test_strata_have_different_names():
     ],
 )
 def test_a_sum_is_the_last_number_of_an_answer_and_no_part_of_one(answer: str, valid: bool):
-    family = EnvironmentSpec(name="sums").load()
-    drawn = family.generate("2", {"digits": 1, "carry_ratio": 1}, 1, Source(0), frozenset()).instances
-    (verdict,) = family.judge(drawn, [answer.format(family.reference(drawn[0]))])
+    environment = EnvironmentSpec(name="sums").load()
+    drawn = environment.generate("2", {"digits": 1, "carry_ratio": 1}, 1, Source(0), frozenset()).instances
+    (verdict,) = environment.judge(drawn, [answer.format(environment.reference(drawn[0]))])
     assert verdict.valid is valid

@@ -1,4 +1,4 @@
-"""The family that the docs show as a whole one is one."""
+"""The environment that the docs show as a whole one is one."""
 
 import re
 from pathlib import Path
@@ -14,7 +14,7 @@ ARCHITECTURE = Path(__file__).parents[2] / "docs" / "architecture.md"
 
 
 @pytest.fixture
-def family(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Environment:
+def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Environment:
     """The example, found as an installed package's is."""
     [code] = re.findall(r"```python\n(.*?)```", ARCHITECTURE.read_text(), re.S)
     [declared] = re.findall(r"```toml\n(.*?)```", ARCHITECTURE.read_text(), re.S)
@@ -28,31 +28,35 @@ def family(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Environment:
     return EnvironmentSpec(name="rotations").load()  # type: ignore[return-value]
 
 
-def test_the_family_of_the_docs_draws_judges_and_stores(family: Environment):
-    for stratum in family.space.strata:
-        drawn = family.generate(
+def test_the_environment_of_the_docs_draws_judges_and_stores(environment: Environment):
+    for stratum in environment.space.strata:
+        drawn = environment.generate(
             stratum.name, {"letters": stratum.knobs[0].high - 0.5}, 8, Source(0), frozenset()
         )
         assert len({one.id for one in drawn.instances}) == 8
-        right = family.judge(drawn.instances, [one.answer for one in drawn.instances])
+        right = environment.judge(drawn.instances, [one.answer for one in drawn.instances])
         assert all(verdict.valid for verdict in right)
-        assert not any(one.valid for one in family.judge(drawn.instances, ["\0"] * 8))
-        row = instance_row(family, drawn.instances[0], "plain")
-        assert instance_of(family, row, "here") == drawn.instances[0]
+        assert not any(one.valid for one in environment.judge(drawn.instances, ["\0"] * 8))
+        row = instance_row(environment, drawn.instances[0], "plain")
+        assert instance_of(environment, row, "here") == drawn.instances[0]
 
 
-def test_an_error_of_a_family_says_what_was_drawn(family: Environment):
+def test_an_error_of_a_environment_says_what_was_drawn(environment: Environment):
     with pytest.raises(KeyError) as caught:
-        family.generate("short", {}, 1, Source(0), frozenset())
+        environment.generate("short", {}, 1, Source(0), frozenset())
     assert not getattr(caught.value, "__notes__", [])
-    type(family).generate_one = lambda *_: 1 / 0  # type: ignore[method-assign, assignment]
+    type(environment).generate_one = lambda *_: 1 / 0  # type: ignore[method-assign, assignment]
     with pytest.raises(ZeroDivisionError) as failed:
-        family.generate("short", {"letters": 3}, 1, Source(0), frozenset())
+        environment.generate("short", {"letters": 3}, 1, Source(0), frozenset())
     assert failed.value.__notes__ == ["generate_one of Rotations, stratum 'short', knobs {'letters': 3}"]
 
 
-def test_a_family_without_a_version_is_refused(family: Environment, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.delattr(type(family), "version")
+def test_a_environment_without_a_version_is_refused(
+    environment: Environment, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.delattr(type(environment), "version")
     _load.cache_clear()
-    with pytest.raises(ConfigError, match=r"family.name: 'rotations' has no version; set it in its class"):
+    with pytest.raises(
+        ConfigError, match=r"environment.name: 'rotations' has no version; set it in its class"
+    ):
         EnvironmentSpec(name="rotations").load()
