@@ -19,11 +19,11 @@ from envgen.config import SHARE, EnvConfig
 from envgen.errors import ConfigError, SamplingError
 from envgen.files import write_json
 from envgen.space import Knob, Space
-from infra.analysis.run_status import run_name
-from infra.analysis.stage_view import proposal_markdown
+from infra.markdown import proposal_markdown
+from infra.results import MAX_COMMENT, Decision, Verdict
+from infra.run_status import run_name
 from infra.runs.files import PROPOSAL
 from infra.runs.next_config import decided, previous_config, store_decision
-from infra.runs.results import MAX_COMMENT, Decision, Verdict
 from infra.runs.run import RunRef
 from tasks.run import log
 

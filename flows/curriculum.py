@@ -12,16 +12,16 @@ from envgen.config import EnvConfig
 from envgen.errors import EnvwrightError, RunDirectoryError
 from flows.approval import ask, waits_for
 from flows.parameters import AS_IN_PRESET, AnyPreset, CurriculumOptions, Membership, chosen_curriculum
-from infra.analysis.formats import duration
 from infra.analysis.spec import engineer_variant
 from infra.config.preset import Preset
 from infra.config.settings import Settings
+from infra.formats import duration
 from infra.lineage.store import is_logged
+from infra.results import CurriculumResults
 from infra.runs.files import MANIFEST, RESULTS
 from infra.runs.lock import exclusive
 from infra.runs.next_config import must_ask, next_config
 from infra.runs.progress import kept_log, seconds_left
-from infra.runs.results import CurriculumResults
 from infra.runs.run import RunRef, open_run, training_was_checked
 from infra.runs.steps import StepRecord, intact, recorded_files
 from infra.serving.reaper import TAG

@@ -17,12 +17,12 @@ from prefect.client.schemas.actions import ArtifactUpdate
 from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId, ArtifactFilterKey
 from prefect.context import FlowRunContext, TaskRunContext
 
-from infra.analysis.formats import duration
-from infra.analysis.run_status import run_name
-from infra.analysis.stage_view import result_markdown
+from infra.formats import duration
+from infra.markdown import result_markdown
+from infra.results import CurriculumResults
+from infra.run_status import run_name
 from infra.runs.files import REPORT
 from infra.runs.progress import first_guess, seconds_left
-from infra.runs.results import CurriculumResults
 from infra.runs.run import RunRef
 from tasks.run import Throttle, log, lost
 

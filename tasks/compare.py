@@ -10,11 +10,11 @@ from envgen.files import write_json
 from infra.analysis.comparison.page import PAGE, conclusion, write_page
 from infra.analysis.gather import gather
 from infra.analysis.results import RATES, RESULTS_FILE, ComparisonResults, read_comparison_results
-from infra.analysis.run_status import run_name
 from infra.analysis.spec import ComparisonSpec
 from infra.analysis.statistics import Effect
 from infra.lineage.log import comparison_run, log_comparison
 from infra.lineage.store import RunIds, preset_params, server_address, view_address
+from infra.run_status import run_name
 from tasks.lineage import logged
 from tasks.run import log, task_options
 

@@ -5,12 +5,12 @@ from typing import Any
 from prefect import task
 
 from envgen.errors import RunDirectoryError
-from infra.analysis.report.build import write_report
-from infra.analysis.report.card import write_card
-from infra.analysis.run_status import run_name
+from infra.report.card import write_card
+from infra.report.page import write_report
+from infra.results import CurriculumResults
+from infra.run_status import run_name
 from infra.runs.files import MANIFEST, RESULTS
 from infra.runs.publishing import manifest, results_with, step_facts
-from infra.runs.results import CurriculumResults
 from infra.runs.run import Run, RunRef
 from infra.runs.steps import StepRecord
 from tasks.run import lost, task_options

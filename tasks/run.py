@@ -9,8 +9,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from infra.analysis.formats import duration
 from infra.config.settings import without_password
+from infra.formats import duration
 from policy.chat.contract import Completion, Progress
 from policy.chat.engine import Engine, start_engine
 from policy.chat.engine_config import EngineConfig

@@ -47,7 +47,7 @@ def test_settings_and_specs_load_without_model_libraries():
     specs = [
         "infra.config.preset",
         "infra.config.settings",
-        "infra.runs.results",
+        "infra.results",
         "infra.runs.run",
         "infra.runs.steps",
         "flows.cli",

@@ -11,10 +11,10 @@ from envgen.terminal import console, say
 from flows.commands.terminal import RUN
 from infra.config.preset import parse_override
 from infra.config.settings import Settings
+from infra.results import Decision, Verdict
 from infra.runs.files import CURRICULUM, PROPOSAL
 from infra.runs.lock import exclusive, this_person
 from infra.runs.next_config import check_open, decided, last_stage, previous_config, store_decision
-from infra.runs.results import Decision, Verdict
 from infra.runs.run import Run, RunRef
 
 commands = typer.Typer()
@@ -56,7 +56,7 @@ def reject(
 
 
 def _decide(name: str, verdict: Verdict, comment: str, yes: bool, edits: list[str]) -> None:
-    from infra.analysis.stage_view import proposal_markdown
+    from infra.markdown import proposal_markdown
 
     directory = Settings().find_run(name)
     run = RunRef(directory=directory, preset=Run(directory=directory).read(CURRICULUM).preset)
@@ -92,7 +92,7 @@ def _edited(space: Space, proposed: dict[str, Any], edits: list[str]) -> dict[st
 
 
 def _tell(run: RunRef, decision: Decision) -> None:
-    from infra.analysis.tables import changes
+    from infra.tables import changes
 
     say(f"stage {decision.stage}: proposal {decision}")
     for change in decision.changes:

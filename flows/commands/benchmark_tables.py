@@ -7,7 +7,7 @@ from envgen.suites import ALL, Published
 from envgen.terminal import printable
 from flows.commands.terminal import number_table
 from infra.analysis.benchmark.results import BenchmarkResults, Score
-from infra.analysis.formats import label, narrow
+from infra.formats import label, narrow
 
 KINDS = ("valid", "optimal")
 WIDTH = 62

@@ -11,8 +11,8 @@ from flows.commands.terminal import JSON, RUN, WAITING, print_json, print_whole,
 from flows.forms import takes_options
 from flows.parameters import ComparisonOptions, CurriculumOptions, chosen_comparison, chosen_curriculum
 from infra.analysis.results import read_comparison_results
-from infra.analysis.run_status import run_name
 from infra.config.settings import Settings
+from infra.run_status import run_name
 from infra.runs.files import REPORT
 from infra.runs.next_config import must_ask
 from infra.runs.run import RunRef, checked_run, training_was_checked
@@ -131,6 +131,6 @@ def compare(
 @commands.command(epilog="Example: `envwright report tiny-checkpoint-V6W-s0`")
 def report(run: RUN) -> None:
     """Write the HTML report of a run again."""
-    from infra.analysis.report.build import write_report
+    from infra.report.page import write_report
 
     say(f"report: {write_report(Settings().find_run(run))}")

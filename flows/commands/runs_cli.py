@@ -12,9 +12,9 @@ from rich.text import Text
 
 from envgen.terminal import console, printable, say
 from flows.commands.terminal import FAILED, JSON, RUN, WAITING, plain_table, print_json, print_whole
-from infra.analysis.formats import duration, estimate, file_size, narrow, short_count
-from infra.analysis.run_status import RunDetail, RunState, RunStatus, run_detail, run_directories, run_status
 from infra.config.settings import Settings
+from infra.formats import duration, estimate, file_size, narrow, short_count
+from infra.run_status import RunDetail, RunState, RunStatus, run_detail, run_directories, run_status
 from infra.runs.files import CURRICULUM, RESULTS
 from infra.runs.progress import new_lines
 from infra.runs.run import Run

@@ -9,9 +9,9 @@ from rich.table import Table
 from envgen.errors import ConfigError
 from envgen.terminal import console, say
 from flows.commands.terminal import plain_table, show_log
-from infra.analysis.formats import narrow
 from infra.config.preset import parse_override
 from infra.config.recipe import load_recipe, warm_start
+from infra.formats import narrow
 from policy.checkpoints import check_hub, check_model
 from policy.grpo.check import CheckSpec, plan_training
 from policy.tiny.spec import RATES, BootstrapRecipe, Taught

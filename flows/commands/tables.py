@@ -7,11 +7,11 @@ from engineer.proposal import Proposal
 from envgen.breakdown import Difference, Rate
 from flows.commands.terminal import number_table
 from infra.analysis.comparison.page import conclusion, conclusion_of_best
-from infra.analysis.figures import sampled
-from infra.analysis.formats import narrow, rate_names
 from infra.analysis.results import ComparisonResults
-from infra.analysis.tables import BASE, arms, rates
-from infra.runs.results import CurriculumResults
+from infra.figures import sampled
+from infra.formats import narrow, rate_names
+from infra.results import CurriculumResults
+from infra.tables import BASE, arms, rates
 
 KEPT = ", the previous config is kept"
 SPARED = ("time", "tokens", "area", "seeds")

@@ -25,9 +25,9 @@ from infra.analysis.results import (
 from infra.analysis.spec import Arm, Child, ComparisonSpec, compare_command
 from infra.analysis.statistics import Effect, area, effect, rate
 from infra.config.preset import Preset
+from infra.results import CurriculumResults, Made
 from infra.runs.files import CURRICULUM, RESULTS, ROLLOUTS
 from infra.runs.fork import STAGE_STEPS
-from infra.runs.results import CurriculumResults, Made
 from infra.runs.run import FREE_FIELDS, Run, changed_fields
 
 _FIELDS = (("id", pa.string()), ("valid", pa.bool_()), ("optimal", pa.bool_()))

@@ -9,7 +9,7 @@ from envgen.files import read_model
 from envgen.frozen import Frozen
 from infra.analysis.spec import Stage0
 from infra.analysis.statistics import Effect
-from infra.runs.results import Made
+from infra.results import Made
 
 RateName = Literal["valid", "optimal"]
 RATES: tuple[RateName, ...] = ("valid", "optimal")

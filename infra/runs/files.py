@@ -16,7 +16,7 @@ from envgen.dataset import read_dataset, write_dataset
 from envgen.files import read_model, read_text, write_html, write_json
 from envgen.frozen import Frozen
 from infra.config.preset import Preset
-from infra.runs.results import CurriculumResults, Decision
+from infra.results import CurriculumResults, Decision
 from infra.runs.steps import REDO, check_recorded
 from policy.evaluation import Changes
 from policy.grpo.train_log import read_train_log

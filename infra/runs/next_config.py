@@ -12,8 +12,8 @@ from filelock import FileLock
 from engineer.answer import AnswerError, check_ranges, project
 from envgen.config import EnvConfig
 from envgen.errors import ConfigError, RunDirectoryError
+from infra.results import Decision, Verdict
 from infra.runs.files import CONFIG, DECISION, GATE, PROPOSAL
-from infra.runs.results import Decision, Verdict
 from infra.runs.run import Run, RunRef
 from infra.runs.steps import RECORDS
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from engineer.gate import BASE_POLICY
 from infra.config.versions import code_version, library_versions, machine
+from infra.results import CurriculumResults, StageResult, TrainingSummary
 from infra.runs.files import (
     BREAKDOWN,
     CONFIG,
@@ -17,7 +18,6 @@ from infra.runs.files import (
     ROLLOUTS,
     TRAINING_LOG,
 )
-from infra.runs.results import CurriculumResults, StageResult, TrainingSummary
 from infra.runs.run import Run, RunRef
 from infra.runs.steps import StepRecord, read_record
 from policy.evaluation import gains

@@ -16,6 +16,7 @@ from envgen.frozen import Frozen
 from envgen.sampling import attainable, sample
 from infra.config.preset import Preset, leaves
 from infra.config.written import overrides, preset_source
+from infra.results import Decision
 from infra.runs.files import (
     CONFIG,
     CURRICULUM,
@@ -28,7 +29,6 @@ from infra.runs.files import (
     File,
     file_state,
 )
-from infra.runs.results import Decision
 from infra.runs.steps import policy_identity, read_record
 from policy.checkpoints import resolve_model
 from policy.grpo.launch import process_count

@@ -18,9 +18,9 @@ from envgen.breakdown import Difference
 from envgen.config import EnvConfig
 from envgen.files import file_digest, write_json
 from infra.config.preset import load_preset
+from infra.results import Decision, Verdict
 from infra.runs.files import CONFIG, GATE, MANIFEST, PROPOSAL
 from infra.runs.next_config import store_decision
-from infra.runs.results import Decision, Verdict
 from infra.runs.run import Run, RunRef
 from infra.runs.steps import RECORDS, StepRecord
 from policy.grpo.train_spec import CHECKPOINT

@@ -11,9 +11,9 @@ from envgen.config import EnvConfig
 from envgen.mapf.space import Options, space_of
 from flows.commands.tables import closing_lines
 from flows.commands.terminal import plain_table, print_whole
-from infra.analysis.stage_view import result_markdown
 from infra.config.preset import load_preset
-from infra.runs.results import CurriculumResults, Decision, StageResult, TrainingSummary
+from infra.markdown import result_markdown
+from infra.results import CurriculumResults, Decision, StageResult, TrainingSummary
 from infra.runs.run import run_command
 
 CONFIG = EnvConfig.model_validate({"sizes": {"3": {"data_ratio": 1, "hole_ratio": 0.2, "wait_ratio": 0}}})

@@ -15,7 +15,7 @@ from support.envwright_command import ENVWRIGHT, environment
 from typer.testing import CliRunner
 
 from flows.cli import app
-from infra.analysis.run_status import RunState, run_detail, run_directories, run_status
+from infra.run_status import RunState, run_detail, run_directories, run_status
 from infra.runs.files import PROPOSAL
 from infra.runs.lock import exclusive, holder
 from infra.runs.next_config import decided, store_decision

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from envgen.files import write_html
-from infra.analysis import tables
-from infra.analysis.figures import effect_chart, learning_curves
-from infra.analysis.formats import count, estimate, listed, rate_names
-from infra.analysis.report.build import environment
+from infra import tables
 from infra.analysis.results import BASELINES, ComparisonResults, Pair, RateName, State
 from infra.analysis.statistics import Effect
+from infra.figures import effect_chart, learning_curves
+from infra.formats import count, estimate, listed, rate_names
+from infra.report.page import environment
 
 PAGE = "comparison.html"
 

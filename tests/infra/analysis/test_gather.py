@@ -21,9 +21,9 @@ from infra.analysis.gather import Finished, gather
 from infra.analysis.results import Against, ComparisonResults, Pair, State, read_comparison_results
 from infra.analysis.spec import plan
 from infra.analysis.statistics import Effect
-from infra.analysis.tables import arms
 from infra.config.preset import parse_override
-from infra.runs.results import Made
+from infra.results import Made
+from infra.tables import arms
 from tasks import compare as publishing
 
 SPEC = plan("micro", ["checkpoint", "random", "fixed", "levels"], [0, 1])

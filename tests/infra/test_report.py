@@ -18,11 +18,11 @@ from envgen.errors import RunDirectoryError
 from envgen.files import write_json
 from envgen.mapf.verifier import FailureCategory
 from envgen.sampling import sample
-from infra.analysis.figures import stratum_colours
-from infra.analysis.formats import interval, percent
-from infra.analysis.report import examples
-from infra.analysis.report.build import headlines, write_report
 from infra.config.preset import load_preset, parse_override
+from infra.figures import stratum_colours
+from infra.formats import interval, percent
+from infra.report import examples
+from infra.report.page import headlines, write_report
 from infra.runs.files import REPORT, RESULTS, ROLLOUTS, TRAINING_LOG
 from infra.runs.run import Run
 from policy.rollouts import Rollout, breakdown_of

@@ -14,11 +14,11 @@ from envgen.errors import EnvwrightError
 from envgen.frozen import Frozen
 from infra.analysis.spec import SPEC_FILE, engineer_variant
 from infra.config.settings import RESERVED, Settings
+from infra.results import Made
 from infra.runs.files import BREAKDOWN, CURRICULUM, REPORT, RESULTS
 from infra.runs.lock import holder
 from infra.runs.next_config import must_ask
 from infra.runs.progress import new_lines
-from infra.runs.results import Made
 from infra.runs.run import Run, RunRef, run_command
 
 

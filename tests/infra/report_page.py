@@ -11,8 +11,8 @@ from envgen.config import EnvConfig
 from envgen.mapf.problem import Instance
 from envgen.mapf.prompts import answer
 from envgen.mapf.verifier import verify
-from infra.analysis.report.build import write_report
 from infra.config.preset import load_preset
+from infra.report.page import write_report
 from infra.runs.run import RunRef
 from policy.rollouts import Rollout
 

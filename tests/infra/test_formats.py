@@ -8,9 +8,9 @@ from report_page import env_config
 from envgen.config import EnvConfig
 from envgen.mapf.space import Options, space_of
 from envgen.registry import EnvironmentSpec
-from infra.analysis.formats import SPACE, duration, file_size, points, short_count
-from infra.analysis.stage_view import quiet
-from infra.analysis.tables import config_changes
+from infra.formats import SPACE, duration, file_size, points, short_count
+from infra.markdown import quiet
+from infra.tables import config_changes
 
 # As mdast-util-gfm-autolink-literal and marked detect bare addresses, in the source and in its text.
 LINKS = [

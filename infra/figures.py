@@ -14,9 +14,9 @@ from markupsafe import Markup
 
 from envgen.breakdown import Counts, Rate
 from envgen.space import Space
-from infra.analysis.formats import SPACE, interval, percent, points, share
 from infra.analysis.results import ArmResult, ComparisonResults
 from infra.analysis.statistics import Effect
+from infra.formats import SPACE, interval, percent, points, share
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -14,12 +14,12 @@ from envgen.breakdown import Difference, Rate
 from envgen.environment import Environment, Instance, constant_rates
 from envgen.errors import ConfigError, RunDirectoryError
 from envgen.space import Space
-from infra.analysis import figures, formats, tables
-from infra.analysis.formats import SPACE, count, interval, percent, points
-from infra.analysis.report import examples
-from infra.analysis.run_status import run_name
+from infra import figures, formats, tables
+from infra.formats import SPACE, count, interval, percent, points
+from infra.report import examples
+from infra.results import CurriculumResults
+from infra.run_status import run_name
 from infra.runs.files import CURRICULUM, REPORT, RESULTS, ROLLOUTS, TRAINING_LOG
-from infra.runs.results import CurriculumResults
 from infra.runs.run import Run, run_command
 from policy.rollouts import Rollout
 

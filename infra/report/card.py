@@ -5,12 +5,12 @@ from pathlib import Path
 
 from engineer.gate import BASE_POLICY, name_of
 from envgen.files import CARD, CARD_MARK, write_text
-from infra.analysis import tables
-from infra.analysis.formats import count, rate_names
-from infra.analysis.report.build import environment
+from infra import tables
 from infra.config.preset import Preset
+from infra.formats import count, rate_names
+from infra.report.page import environment
+from infra.results import CurriculumResults, StageResult
 from infra.runs.files import TRAIN_DATA, VALIDATION
-from infra.runs.results import CurriculumResults, StageResult
 from infra.runs.run import RunRef, run_command
 from policy.checkpoints import resolve_model
 

@@ -5,9 +5,9 @@ import re
 from engineer.proposal import Proposal
 from envgen.config import EnvConfig
 from envgen.space import Space
-from infra.analysis import tables
-from infra.analysis.report.build import headlines
-from infra.runs.results import CurriculumResults
+from infra import tables
+from infra.report.page import headlines
+from infra.results import CurriculumResults
 
 _ADDRESS = re.compile(r"(?i:https?|ftp|mailto|xmpp)(?=:)|(?i:www)(?=\.)|@")
 _JOINER = "\u2060"

@@ -13,7 +13,8 @@ from engineer.gate import GateDecision, name_of
 from envgen.breakdown import Breakdown, Counts, Difference, Rate, wilson
 from envgen.config import SHARE, EnvConfig
 from envgen.space import Knob, Space
-from infra.analysis.formats import (
+from infra.analysis.results import ComparisonResults, Pair
+from infra.formats import (
     duration,
     estimate,
     interval,
@@ -25,8 +26,7 @@ from infra.analysis.formats import (
     share,
     short_count,
 )
-from infra.analysis.results import ComparisonResults, Pair
-from infra.runs.results import CurriculumResults, Made
+from infra.results import CurriculumResults, Made
 
 BASE = "base policy"
 
