@@ -123,8 +123,8 @@ def _opened(path: Path, read: Callable[[pq.ParquetFile], T]) -> T:
     except DataError:
         raise
     except FileNotFoundError:
-        remedy = "check the path, or make it with 'envwright generate'"
+        remedy = "check the path, or make it with 'envwright mapf generate'"
         raise DataError(f"{path}: no such file; {remedy}") from None
     except _DAMAGED as error:
-        remedy = "make it with 'envwright generate'"
+        remedy = "make it with 'envwright mapf generate'"
         raise DataError(f"{path}: not a readable Parquet file ({error}); {remedy}") from None

@@ -4,64 +4,44 @@ quick."""
 import errno
 import gc
 import sys
+from collections.abc import Callable
 from typing import Annotated
 
 try:
     import typer
 
     from envgen.errors import ChildError, EnvwrightError
-    from envgen.mapf import cli as mapf_cli
-    from flows.commands import (
-        approval_cli,
-        benchmark_cli,
-        environment_cli,
-        export_cli,
-        presets_cli,
-        run_cli,
-        runs_cli,
-        server_cli,
-        setup_cli,
-    )
+    from envgen.mapf.cli import mapf
+    from flows.commands.approval_cli import approve, reject
+    from flows.commands.benchmark_cli import benchmark
+    from flows.commands.new_cli import check, engineers, new, presets
+    from flows.commands.run_cli import compare, run
+    from flows.commands.runs_cli import export, report, runs, show
+    from flows.commands.serve_cli import serve
     from flows.commands.terminal import BAD_INPUT, FAILED
+    from flows.commands.warmstart_cli import warmstart
     from flows.stopping import run_stoppable
 except KeyboardInterrupt:  # before `run_stoppable`, and before anything is begun
     sys.exit(130)
 
-_MODULES = (
-    run_cli,
-    approval_cli,
-    runs_cli,
-    benchmark_cli,
-    mapf_cli,
-    export_cli,
-    server_cli,
-    presets_cli,
-    setup_cli,
-)
-PANELS = {
-    "Run": ("run", "approve", "reject"),
-    "Look": ("runs", "show", "report"),
-    "Compare": ("compare", "benchmark"),
-    "Environments and data": ("export", "generate", "solve", "verify", "render", "environment"),
-    "Serve": ("serve",),
-    "Set up": ("presets", "engineers", "init", "bootstrap"),
+COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
+    "Run": (run, approve, reject),
+    "Look": (runs, show, report),
+    "Compare": (compare, benchmark),
+    "Prepare": (presets, engineers, check, warmstart),
+    "Data": (export,),
+    "Serve": (serve,),
 }
-"""Group of the help -> its commands."""
+"""Panel of the help -> its commands."""
+GROUPS = {"Prepare": {"new": new}, "Data": {"mapf": mapf}}
+"""Panel of the help -> its groups of commands, which stand below its commands."""
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
-_COMMANDS = {
-    command.callback.__name__: command
-    for module in _MODULES
-    for command in module.commands.registered_commands
-    if command.callback
-}
-for _panel, _names in PANELS.items():
-    for _name in _names:
-        if _name == "environment":
-            app.add_typer(environment_cli.environment, name=_name, rich_help_panel=_panel)
-        else:
-            _COMMANDS[_name].rich_help_panel = _panel
-            app.registered_commands.append(_COMMANDS[_name])
+for panel, functions in COMMANDS.items():
+    for function in functions:
+        app.command(rich_help_panel=panel)(function)
+    for name, group in GROUPS.get(panel, {}).items():
+        app.add_typer(group, name=name, rich_help_panel=panel)
 
 
 def _show_version(wanted: bool) -> None:
@@ -92,7 +72,7 @@ def options(
         ),
     ] = False,
 ) -> None:
-    """Reinforcement learning in which the policy redesigns its own environment."""
+    """Compare environment engineers: who designs the next training tasks of a language model best?"""
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ CHAT_TOKENS = 10
 HUB_SECONDS = 5
 """Time limit of a request to the hub."""
 TAUGHT = "taught.json"
-"""Beside the weights of a policy that `envwright bootstrap` made: how it was taught to be asked."""
+"""Beside the weights of a policy that `envwright warmstart` made: how it was taught to be asked."""
 
 
 def resolve_model(name: str) -> str:

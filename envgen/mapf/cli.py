@@ -1,4 +1,4 @@
-"""The commands that handle boards: `generate`, `solve`, `verify`, `render`."""
+"""`envwright mapf generate|solve|verify|render`: data sets, plans, verdicts and pictures of boards."""
 
 import json
 from pathlib import Path
@@ -14,7 +14,11 @@ from envgen.mapf.problem import Instance
 from envgen.mapf.prompts import PromptStyle
 from envgen.terminal import console, say
 
-commands = typer.Typer()
+mapf = typer.Typer(
+    no_args_is_help=True,
+    help="Boards of MAPF-FrozenLake: generate, solve, verify, render.\n\nExample: `envwright mapf solve"
+    " problems.jsonl -o solutions.jsonl`",
+)
 SOLVER_BATCH = 256
 MAX_INSTANCES = 10_000_000
 Problems = Annotated[
@@ -25,7 +29,7 @@ Problems = Annotated[
 ]
 
 
-@commands.command(epilog="Example: `envwright generate config.yaml --count 500 --agents 2 -o data.parquet`")
+@mapf.command()
 def generate(
     config: Annotated[
         Path,
@@ -39,7 +43,10 @@ def generate(
     seed: Annotated[int, typer.Option(min=0, help="Seed; the same seed gives the same file.")] = 0,
     style: Annotated[PromptStyle, typer.Option(help="Prompt style.")] = PromptStyle.BOARD,
 ) -> None:
-    """Draw a data set of boards with exact counts and labels, without instances of the benchmark suite."""
+    """Draw a data set of boards with exact counts and labels, without instances of the benchmark suite.
+
+    Example: `envwright mapf generate config.yaml --count 500 --agents 2 -o data.parquet`
+    """
     from envgen.dataset import write_dataset
     from envgen.environment import Source
     from envgen.mapf.environment import MapfFrozenLake
@@ -63,12 +70,15 @@ def generate(
     say(f"{len(instances)} instances -> {output}")
 
 
-@commands.command(epilog="Example: `envwright solve problems.jsonl -o solutions.jsonl`")
+@mapf.command()
 def solve(
     problems: Problems,
     output: Annotated[Path, typer.Option("-o", "--output", help="Solutions, one JSON object a line.")],
 ) -> None:
-    """Write the optimal plan of each problem, its cost, and whether it needs a wait."""
+    """Write the optimal plan of each problem, its cost, and whether it needs a wait.
+
+    Example: `envwright mapf solve problems.jsonl -o solutions.jsonl`
+    """
     from rich.progress import track
 
     from envgen.mapf.problem_files import read_problems, solution_line
@@ -93,7 +103,7 @@ class Answer(BaseModel):
     completion: str
 
 
-@commands.command(epilog="Example: `envwright verify data.parquet completions.jsonl`")
+@mapf.command()
 def verify(
     data: Problems,
     completions: Annotated[Path, typer.Argument(help='Answers, one {"id": ..., "completion": ...} a line.')],
@@ -101,7 +111,10 @@ def verify(
         Path | None, typer.Option("-o", "--output", help="Write verdicts here instead of to the screen.")
     ] = None,
 ) -> None:
-    """Judge answers: valid, optimal, or what went wrong first; problems without solutions are solved."""
+    """Judge answers: valid, optimal, or what went wrong first; problems without solutions are solved.
+
+    Example: `envwright mapf verify data.parquet completions.jsonl`
+    """
     from envgen.breakdown import wilson
     from envgen.mapf.problem_files import read_instances
     from envgen.mapf.verifier import verify as verdict_on
@@ -130,7 +143,7 @@ def verify(
     Console(stderr=True).print(f"{len(verdicts)} answers: valid {valid}, optimal {optimal}")
 
 
-@commands.command(epilog="Example: `envwright render problems.jsonl -o plan.svg`")
+@mapf.command()
 def render(
     data: Problems,
     output: Annotated[Path, typer.Option("-o", "--output", help="SVG file to write.")],
@@ -143,7 +156,10 @@ def render(
         ),
     ] = None,
 ) -> None:
-    """Draw an animated replay of the optimal plan, or of an answer up to where it fails."""
+    """Draw an animated replay of the optimal plan, or of an answer up to where it fails.
+
+    Example: `envwright mapf render problems.jsonl -o plan.svg`
+    """
     from envgen.mapf.parser import parse_plan
     from envgen.mapf.problem_files import read_instance
     from envgen.mapf.prompts import answer as answer_text

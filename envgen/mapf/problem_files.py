@@ -81,7 +81,7 @@ def read_instance(path: Path, id: str | None) -> Instance:
 
 
 def solution_line(problem: Problem, solution: Solution | None) -> dict[str, Any]:
-    """Return the JSON object that `envwright solve` writes for a problem; None stands for no plan."""
+    """Return the JSON object that `envwright mapf solve` writes for a problem; None stands for no plan."""
     if solution is None:
         return {"id": problem.id, "solvable": False}
     return {

@@ -1,4 +1,4 @@
-"""Checks of a generator file by running it: `envwright environment check`."""
+"""Checks of a generator file by running it: `envwright check`."""
 
 import time
 from collections import Counter

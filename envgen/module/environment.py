@@ -4,7 +4,7 @@ environment:
   name: module
   options: {file: ./products.py}
 
-`envgen.module.user_file` describes the file; `envwright environment new` writes one.
+`envgen.module.user_file` describes the file; `envwright new environment` writes one.
 """
 
 import hashlib

@@ -1,6 +1,6 @@
 """Questions for a policy to train on: one file that envwright runs in a child process.
 
-`envwright environment check THIS_FILE` says what is wrong with it. Change the parts marked 1 to 5.
+`envwright check THIS_FILE` says what is wrong with it. Change the parts marked 1 to 5.
 """
 
 from random import Random

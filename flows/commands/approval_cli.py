@@ -17,15 +17,12 @@ from infra.runs.lock import exclusive, this_person
 from infra.runs.next_config import check_open, decided, last_stage, previous_config, store_decision
 from infra.runs.run import Run, RunRef
 
-commands = typer.Typer()
-
 COMMENT = Annotated[
     str, typer.Option(help="Why; kept with the decision, and shown with the next design question.")
 ]
 YES = Annotated[bool, typer.Option("--yes", help="Skip the confirmation.")]
 
 
-@commands.command(epilog="Example: `envwright approve tiny-checkpoint-V6W-s0 --set 6.data_ratio=0.1`")
 def approve(
     run: RUN,
     set_: Annotated[
@@ -38,11 +35,13 @@ def approve(
     comment: COMMENT = "",
     yes: YES = False,
 ) -> None:
-    """Approve the config that a run proposes for its next stage, as it is or edited."""
+    """Approve the config that a run proposes for its next stage, as it is or edited.
+
+    Example: `envwright approve tiny-checkpoint-V6W-s0 --set 6.data_ratio=0.1`
+    """
     _decide(run, "approve", comment, yes, set_ or [])
 
 
-@commands.command(epilog="Example: `envwright reject tiny-checkpoint-V6W-s0 --comment 'too hard'`")
 def reject(
     run: RUN,
     stop: Annotated[
@@ -51,7 +50,10 @@ def reject(
     comment: COMMENT = "",
     yes: YES = False,
 ) -> None:
-    """Keep the previous config instead of the one that a run proposes, or end the run."""
+    """Keep the previous config instead of the one that a run proposes, or end the run.
+
+    Example: `envwright reject tiny-checkpoint-V6W-s0 --comment 'too hard'`
+    """
     _decide(run, "stop" if stop else "reject", comment, yes, [])
 
 

@@ -13,8 +13,6 @@ from flows.parameters import BenchmarkOptions, chosen_benchmark
 from infra.analysis.benchmark.spec import benchmark_directory
 from infra.runs.files import ROLLOUTS
 
-commands = typer.Typer()
-
 Model = Annotated[
     str,
     typer.Argument(
@@ -32,7 +30,6 @@ Data = Annotated[
 ]
 
 
-@commands.command(epilog="Example: `envwright benchmark tiny`")
 @takes_options(BenchmarkOptions)
 def benchmark(
     model: Model,
@@ -42,7 +39,10 @@ def benchmark(
     json_: JSON = False,
 ) -> None:
     """Valid and optimal rate of any model on the 3,150 instances of the benchmark suite, with intervals,
-    beside the published rates."""
+    beside the published rates.
+
+    Example: `envwright benchmark tiny`
+    """
     spec = chosen_benchmark(model, data, options)
     directory = benchmark_directory(spec, name)
     say(f"{spec.model} on {spec.asks}: {spec.style} prompts, answers of up to {spec.answer_tokens:,} tokens")

@@ -1,4 +1,4 @@
-"""`envwright run`, `compare`, `report`: curricula and what they leave."""
+"""`envwright run` and `envwright compare`."""
 
 from typing import Annotated
 
@@ -7,7 +7,7 @@ import typer
 from envgen.errors import ChildError
 from envgen.terminal import console, say
 from flows.commands.request import announce, show_dry_run, work_of, work_of_comparison
-from flows.commands.terminal import JSON, RUN, WAITING, print_json, print_whole, start_orchestrator
+from flows.commands.terminal import JSON, WAITING, print_json, print_whole, start_orchestrator
 from flows.forms import takes_options
 from flows.parameters import ComparisonOptions, CurriculumOptions, chosen_comparison, chosen_curriculum
 from infra.analysis.results import read_comparison_results
@@ -19,11 +19,9 @@ from infra.runs.run import RunRef, checked_run, training_was_checked
 from policy.checkpoints import check_hub
 from policy.grpo.check import plan_training
 
-commands = typer.Typer()
-
 Preset = Annotated[str, typer.Argument(help="A shipped preset, or the path of a YAML file.")]
 Name = Annotated[str, typer.Option(help="Name of the directory in the runs folder.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Run also what takes long.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Skip the confirmation for long runs.")]
 DryRun = Annotated[
     bool,
     typer.Option(
@@ -42,7 +40,6 @@ Jobs = Annotated[
 ]
 
 
-@commands.command(epilog="Example: `envwright run tiny --seed 1 --set trl.learning_rate=1e-4`")
 @takes_options(CurriculumOptions)
 def run(
     preset: Preset,
@@ -52,7 +49,10 @@ def run(
     yes: Yes = False,
     json_: JSON = False,
 ) -> None:
-    """Run one curriculum here and now; the same command continues a run that was cut off."""
+    """Run one curriculum on this machine; the same command continues a run that was cut off.
+
+    Example: `envwright run tiny --seed 1 --set trl.learning_rate=1e-4`
+    """
     resolved, name = chosen_curriculum(preset, name, options)
     directory = Settings().run_directory(name)
     if dry_run:
@@ -84,9 +84,6 @@ def run(
         raise typer.Exit(WAITING)
 
 
-@commands.command(
-    epilog="Example: `envwright compare tiny --engineers checkpoint,random --seeds 0,1,2 --variants V1,V6`"
-)
 @takes_options(ComparisonOptions)
 def compare(
     preset: Preset,
@@ -96,8 +93,12 @@ def compare(
     yes: Yes = False,
     json_: JSON = False,
 ) -> None:
-    """Engineer variants side by side from a shared stage 0, with intervals; the same command continues, and
-    may add some."""
+    """Compare engineers (model, rule, random, fixed) from a shared stage 0, with 95 % intervals.
+
+    The same command continues a comparison; engineers, seeds and stages may be added.
+
+    Example: `envwright compare tiny --engineers checkpoint,random --seeds 0,1,2 --variants V1,V6`
+    """
     spec = chosen_comparison(preset, name, options)
     directory = Settings().run_directory(spec.name)
     labels, seeds = ", ".join(arm.label for arm in spec.arms), ",".join(map(str, spec.seeds))
@@ -126,11 +127,3 @@ def compare(
         say(f"comparison: {directory / 'comparison.html'}")
     if failure:
         raise failure
-
-
-@commands.command(epilog="Example: `envwright report tiny-checkpoint-V6W-s0`")
-def report(run: RUN) -> None:
-    """Write the HTML report of a run again."""
-    from infra.report.page import write_report
-
-    say(f"report: {write_report(Settings().find_run(run))}")

@@ -1,4 +1,4 @@
-"""`envwright runs` and `show`: what there is, how it stands, and what it is doing."""
+"""`envwright runs`, `show`, `report` and `export`: look at runs, and take data out of them."""
 
 import time
 from collections import deque
@@ -13,13 +13,13 @@ from rich.text import Text
 from envgen.terminal import console, printable, say
 from flows.commands.terminal import FAILED, JSON, RUN, WAITING, plain_table, print_json, print_whole
 from infra.config.settings import Settings
+from infra.export import Target
 from infra.formats import duration, estimate, file_size, narrow, short_count
 from infra.run_status import RunDetail, RunState, RunStatus, run_detail, run_directories, run_status
 from infra.runs.files import CURRICULUM, RESULTS
 from infra.runs.progress import new_lines
 from infra.runs.run import Run
 
-commands = typer.Typer()
 COLUMNS = ("run", "preset", "engineer", "stages", "state", "valid %", "age", "size")
 SPARED = ("preset", "engineer", "size", "age", "valid %")
 """Those that a narrow terminal does without, the first first, so that names stay whole; `--json` has them."""
@@ -28,10 +28,11 @@ LOG_LINES = 8
 """Lines of its log that `show --watch` shows of a run."""
 
 
-@commands.command(epilog="Example: `envwright runs`")
 def runs(json_: JSON = False) -> None:
-    """Every run in the runs folder, runs of comparisons too; the one that changed last is the
-    last."""
+    """List every run in the runs folder, runs of comparisons too; the newest is last.
+
+    Example: `envwright runs`
+    """
     folder = Settings().runs
     statuses = sorted(map(run_status, run_directories(folder)), key=lambda status: status.changed)
     if json_:
@@ -52,7 +53,6 @@ def runs(json_: JSON = False) -> None:
             say(f"{status.name}: {status.reason}")
 
 
-@commands.command(epilog="Example: `envwright show tiny-checkpoint-V6W-s0`")
 def show(
     run: RUN,
     watch: Annotated[
@@ -65,7 +65,10 @@ def show(
     ] = False,
     json_: JSON = False,
 ) -> None:
-    """One run: its rates, what it took, what it waits for, and the command that goes on with it."""
+    """Show one run: its rates, cost and state, and the command that continues it.
+
+    Example: `envwright show tiny-checkpoint-V6W-s0 --watch`
+    """
     directory = Settings().find_run(run)
     detail = _watched(directory) if watch else run_detail(directory)
     if json_:
@@ -132,3 +135,36 @@ def _detail_lines(detail: RunDetail) -> list[str]:
 def _age(status: RunStatus) -> str:
     """How long ago a file of a run last changed."""
     return duration(max(0.0, time.time() - status.changed.timestamp()))
+
+
+def report(run: RUN) -> None:
+    """Write the HTML report of a run again.
+
+    Example: `envwright report tiny-checkpoint-V6W-s0`
+    """
+    from infra.report.page import write_report
+
+    say(f"report: {write_report(Settings().find_run(run))}")
+
+
+def export(
+    run: RUN,
+    stage: Annotated[int, typer.Option(min=0, help="The stage whose training data are exported.")],
+    to: Annotated[
+        Target,
+        typer.Option(help="verifiers: a package with data and reward. hf: a Hugging Face data set."),
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="Folder; RUN-stage-N-TARGET in this one if left out."),
+    ] = None,
+) -> None:
+    """Export a stage's training data, the validation set and, for verifiers, the reward.
+
+    Example: `envwright export tiny-checkpoint-V6W-s0 --stage 2 --to verifiers`
+    """
+    from infra.export.write import export as write_export
+
+    files = Run(directory=Settings().find_run(run))
+    folder = output or Path(f"{files.directory.name}-stage-{stage}-{to}")
+    say(f"exported: {write_export(files, stage, to, folder)}")

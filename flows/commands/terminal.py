@@ -66,15 +66,12 @@ def number_table(
     return table
 
 
-def print_rows(rows: Sequence[Mapping[str, Any]], headings: Mapping[str, str], json_: bool) -> None:
-    """Print rows as JSON, or as a table whose columns are the fields of `headings`, under these headings."""
-    if json_:
-        return print_json(rows)
-    table = plain_table(*headings.values())
+def row_table(noun: str, rows: Sequence[Mapping[str, Any]]) -> Table:
+    """Return a table of rows with the same fields; the first field, the name, has `noun` as its heading."""
+    table = plain_table(noun, *list(rows[0])[1:])
     for row in rows:
-        values = (row[field] for field in headings)
-        table.add_row(*(", ".join(value) if isinstance(value, tuple) else str(value) for value in values))
-    console.print(table)
+        table.add_row(*(", ".join(cell) if isinstance(cell, tuple) else str(cell) for cell in row.values()))
+    return table
 
 
 def fitted(table: Table, spared: Iterable[str], room: int) -> int:

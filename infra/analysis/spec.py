@@ -212,8 +212,7 @@ def read_comparison(directory: Path) -> ComparisonSpec:
 
 
 def compare_command(spec: ComparisonSpec) -> str:
-    """`envwright compare` of these arms and seeds; a preset that is not shipped is named as `envwright init`
-    writes it."""
+    """`envwright compare` of these arms and seeds; a preset that is not shipped is named by its file."""
     preset = spec.preset
     arms = [f"{arm.engineer}:{arm.variant}" if arm.reads else arm.engineer for arm in spec.arms]
     options = ["--engineers", ",".join(arms), "--seeds", ",".join(map(str, spec.seeds))]

@@ -1,4 +1,4 @@
-"""Recipes of base policies: a YAML file, or what the options of `envwright bootstrap` say."""
+"""Recipes of base policies: a YAML file, or what the options of `envwright warmstart` say."""
 
 from pathlib import Path
 from typing import Any

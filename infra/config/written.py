@@ -32,7 +32,7 @@ def overrides(preset: Preset) -> list[str]:
 
 
 def preset_source(preset: Preset) -> str:
-    """Return the name of a shipped preset; the file of another one, as `envwright init` names it."""
+    """Return the name of a shipped preset; the file of another one, as `envwright new preset` names it."""
     return preset.name if preset.name in shipped_presets() else f"./{preset.name}.yaml"
 
 

@@ -102,7 +102,7 @@ def main() -> None:
     for old in (RUNS / ASKED, RUNS / ".prefect"):
         shutil.rmtree(old, ignore_errors=True)
     (WORK / "board.txt").write_text("H S H\ns F g\nH G H\n")
-    envwright("render", str(WORK / "board.txt"), "-o", str(DOCS / "board.svg"))
+    envwright("mapf", "render", str(WORK / "board.txt"), "-o", str(DOCS / "board.svg"))
     envwright("run", "tiny")
     envwright("report", DEMO)
     envwright(*COMPARISON)

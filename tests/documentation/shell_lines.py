@@ -19,7 +19,7 @@ SMALLER = {
     "envwright compare tiny --engineers random": f"{FEW} --stages 2 --seeds 0",
     "envwright compare tiny --engineers fixed": f"{FEW} --stages 2 --seeds 0",
     "envwright benchmark tiny": "--limit 1",
-    "envwright bootstrap -o sums-base": (
+    "envwright warmstart -o sums-base": (
         "--set steps=4 --set warmup_steps=1 --set save_steps=4 --set batch_size=8"
     ),
     "envwright approve decided": "--yes",
@@ -44,8 +44,8 @@ LEFT_OUT = {
     "envwright compare tiny --engineers checkpoint,base --variants": HOURS,
     "envwright run qwen3-4b": GPU,
     "envwright run puzzles": GPU,
-    "envwright bootstrap -o warm": NETWORK,
-    "envwright bootstrap -o smollm2-warm": HOURS,
+    "envwright warmstart -o warm": NETWORK,
+    "envwright warmstart -o smollm2-warm": HOURS,
     "envwright run smollm2-135m": HOURS,
     "VLLM_CPU_KVCACHE_SPACE=1 .venv-vllm/bin/python": "serves until it is ended, weights that take hours",
     "vf-validate": "verifiers is installed apart; tests/infra/test_stage_export.py calls it",

@@ -39,7 +39,7 @@ def test_a_variant_shows_its_modules_and_no_other(variant: str, wording: Wording
 
 
 def test_the_compact_lessons_are_those_that_the_shipped_base_policy_was_taught():
-    """A change here asks for a new base policy: `envwright bootstrap`."""
+    """A change here asks for a new base policy: `envwright warmstart`."""
     taught = hashlib.sha256(json.dumps(list(islice(lessons(5, random_space), 140))).encode()).hexdigest()
     assert taught == "84359bb6159db6912ebf7f728c0a048b67fbba14102c18799908e5bfa3cd52cf"
     assert set(TAUGHT) < set(VARIANTS)

@@ -1,6 +1,5 @@
 """The command line as a whole: its commands, their help, and how they refuse what they are told."""
 
-import json
 import os
 import subprocess
 import sys
@@ -10,11 +9,13 @@ from pathlib import Path
 import pytest
 from typer.main import get_command
 
-from envgen.registry import ENVIRONMENTS
-from flows.cli import PANELS, app
+from flows.cli import COMMANDS as PANELS
+from flows.cli import app
 from infra.config.versions import code_version
 
 COMMANDS = get_command(app).commands  # type: ignore[attr-defined]
+INNER = [("new", "preset"), ("new", "environment")]
+INNER += [("mapf", name) for name in ("generate", "solve", "verify", "render")]
 
 
 def test_the_installed_script_is_the_command_line(tmp_path: Path):
@@ -22,7 +23,7 @@ def test_the_installed_script_is_the_command_line(tmp_path: Path):
     assert entry.value == "flows.cli:main"
     script = Path(sys.executable).with_name("envwright")
     done = subprocess.run(
-        [script, "solve", "nowhere.jsonl", "-o", "s"],
+        [script, "mapf", "solve", "nowhere.jsonl", "-o", "s"],
         cwd=tmp_path,
         capture_output=True,
         text=True,
@@ -31,28 +32,34 @@ def test_the_installed_script_is_the_command_line(tmp_path: Path):
     assert (done.returncode, done.stderr) == (2, "error: nowhere.jsonl: no such file\n")
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_is_listed_with_what_it_does_and_shows_an_example(envwright, name: str):
-    help = COMMANDS[name].help
-    assert help
-    assert f" {name} " in envwright("--help").out
-    shown = " ".join(envwright(name, "--help").out.split())
-    assert help.split(";")[0].split("\n")[0] in shown
-    assert f"Example: envwright {name}" in shown
+def test_there_are_sixteen_commands():
+    names = "run compare benchmark engineers runs show report approve reject serve new check warmstart export"
+    assert set(COMMANDS) == {*names.split(), "mapf", "presets"}
 
 
-def test_the_help_shows_every_command_in_its_group(envwright):
-    lines = envwright("--help").out.splitlines()
-    shown, panel = {}, ""
-    for line in lines:
+@pytest.mark.parametrize("path", [(name,) for name in COMMANDS] + INNER, ids=" ".join)
+def test_every_command_says_what_it_does_and_shows_an_example(envwright, path: tuple[str, ...]):
+    command = get_command(app)
+    for name in path:
+        command = command.commands[name]  # type: ignore[attr-defined]
+    summary = command.help.split("\n")[0]
+    assert summary
+    assert f" {path[-1]} " in envwright(*path[:-1], "--help").out
+    page = " ".join(envwright(*path, "--help").out.split())
+    assert summary in page
+    assert f"Example: envwright {' '.join(path)} " in page + " "
+
+
+def test_the_help_shows_every_command_in_its_panel(envwright):
+    panels: dict[str, list[str]] = {}
+    for line in envwright("--help").out.splitlines():
         if line.startswith("╭─"):
-            panel = line.strip("╭─╮ ")
+            panels[line.strip("╭─╮ ")] = names = []
         elif line.startswith("│ ") and line[2] != " ":
-            shown.setdefault(panel, []).append(line.split()[1])
-    assert [panel for panel in shown if panel != "Options"] == list(PANELS)
-    for panel, names in PANELS.items():
-        assert shown[panel][: len(names)] == list(names)
-    assert {name for panel in PANELS for name in shown[panel]} == set(COMMANDS)
+            names.append(line.split()[1])
+    del panels["Options"]
+    assert list(panels) == list(PANELS)
+    assert sorted(name for names in panels.values() for name in names) == sorted(COMMANDS)
 
 
 def test_the_version_is_the_one_that_a_report_names(envwright):
@@ -66,21 +73,15 @@ def test_commands_are_completed_in_a_shell(tmp_path: Path):
     assert done.stdout.split() == ["benchmark"], done
 
 
-def test_environments_are_listed_for_programs_too(envwright):
-    listed = {one["name"]: one for one in json.loads(envwright("environment", "list", "--json").out)}
-    assert list(listed) == ENVIRONMENTS.names()
-    assert listed["sums"]["module"] == "envgen.sums"
-
-
 USAGE = [
     ("frobnicate", "No such command 'frobnicate'"),
-    ("solve", "Missing argument"),
-    ("solve problems.jsonl", "Missing option"),
-    ("generate config.yaml --count many -o data.parquet", "Invalid value for '--count'"),
-    ("generate config.yaml --count 3 --seed -1 -o data.parquet", "Invalid value for '--seed'"),
+    ("mapf solve", "Missing argument"),
+    ("mapf solve problems.jsonl", "Missing option"),
+    ("mapf generate config.yaml --count many -o data.parquet", "Invalid value for '--count'"),
+    ("mapf generate config.yaml --count 3 --seed -1 -o data.parquet", "Invalid value for '--seed'"),
     ("run", "Missing argument"),
     ("report a b", "unexpected extra argument"),
-    ("verify --speed 9", "No such option"),
+    ("mapf verify --speed 9", "No such option"),
     ("benchmark tiny --style haiku", "style: 'haiku' is none of board, compact"),
     ("serve --prefect-port 70000", "--prefect-port"),
 ]

@@ -1,4 +1,4 @@
-"""`envwright generate`: a data set from an environment config."""
+"""`envwright mapf generate`: a data set from an environment config."""
 
 import json
 from pathlib import Path
@@ -23,7 +23,7 @@ def config(tmp_path: Path) -> Path:
 
 
 def test_a_data_set_has_the_counts_of_its_config(envwright, tmp_path: Path, config: Path):
-    done = envwright("generate", config, "--count", "20", "--agents", "3", "-o", "data.parquet")
+    done = envwright("mapf", "generate", config, "--count", "20", "--agents", "3", "-o", "data.parquet")
     assert done.code == 0, done.err
     assert "20 instances -> data.parquet" in done.out
     instances = read_dataset(tmp_path / "data.parquet")
@@ -44,7 +44,7 @@ def test_a_data_set_has_the_counts_of_its_config(envwright, tmp_path: Path, conf
 def test_the_same_seed_gives_the_same_file(envwright, tmp_path: Path, config: Path):
     for name, seed in (("a", 1), ("b", 2), ("c", 1)):
         options = ["--count", "12", "--seed", seed, "--style", "compact", "-o", f"{name}.parquet"]
-        assert envwright("generate", config, *options).code == 0
+        assert envwright("mapf", "generate", config, *options).code == 0
     first, other, again = ((tmp_path / f"{name}.parquet").read_bytes() for name in "abc")
     assert first == again != other
 
@@ -72,7 +72,9 @@ def test_a_bad_config_is_refused_and_nothing_is_written(
 ):
     config.write_text(text)
     refused(
-        ["generate", "config.yaml", "--count", "10", "-o", "data.parquet"], "error: config.yaml: ", complaint
+        ["mapf", "generate", "config.yaml", "--count", "10", "-o", "data.parquet"],
+        "error: config.yaml: ",
+        complaint,
     )
     assert [p.name for p in tmp_path.iterdir()] == ["config.yaml"]
 
@@ -82,7 +84,7 @@ def test_what_cannot_be_drawn_is_refused_with_a_way_out(
 ):
     monkeypatch.setattr(sampler, "FRUITLESS_DRAWS", 20_000)
     config.write_text("sizes: {3: {data_ratio: 1, hole_ratio: 0.5, wait_ratio: 0}}")
-    command = ["generate", "config.yaml", "-o", "data.parquet"]
+    command = ["mapf", "generate", "config.yaml", "-o", "data.parquet"]
     for options, *complaints in [
         ("--count 10 --agents 5", "leaves 5 free cells for 5 agents; use hole_ratio at most 0.33"),
         ("--count 9000", "map size 3 with 2 agents and 4 holes: only", "ask for fewer or change hole_ratio"),
@@ -93,13 +95,15 @@ def test_what_cannot_be_drawn_is_refused_with_a_way_out(
         ("--count 10 --style prose", "--style"),
     ]:
         refused([*command, *options.split()], *complaints)
-    refused(["generate", ".", "--count", "10", "-o", "data.parquet"], "error: .: not readable as YAML")
+    refused(
+        ["mapf", "generate", ".", "--count", "10", "-o", "data.parquet"], "error: .: not readable as YAML"
+    )
     assert [p.name for p in tmp_path.iterdir()] == ["config.yaml"]
 
 
 def test_a_data_set_is_a_parquet_file(refused, tmp_path: Path, config: Path):
     refused(
-        ["generate", config, "--count", "10", "-o", "o.csv"],
+        ["mapf", "generate", config, "--count", "10", "-o", "o.csv"],
         "error: -o o.csv: generate writes Parquet; give a name that ends in .parquet",
     )
     assert not (tmp_path / "o.csv").exists()

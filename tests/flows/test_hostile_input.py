@@ -115,7 +115,7 @@ def test_hostile_problems_end_a_command_with_one_clear_message(
 ):
     write(tmp_path / name, **fields)
     before = sorted(tmp_path.iterdir())
-    said = envwright(command, name, *COMMANDS[command])
+    said = envwright("mapf", command, name, *COMMANDS[command])
     assert (said.code, said.out) == (2, "")
     assert said.err.startswith(f"error: {name}: ")
     assert complaint in said.err
@@ -129,5 +129,5 @@ def test_the_same_files_are_taken_where_nothing_is_changed(
     envwright, name: str, write: Callable[..., None], tmp_path: Path
 ):
     write(tmp_path / name)
-    assert envwright("solve", name, "-o", "out.jsonl").code == 0
+    assert envwright("mapf", "solve", name, "-o", "out.jsonl").code == 0
     assert json.loads((tmp_path / "out.jsonl").read_text())["sum_of_costs"] == 4

@@ -1,4 +1,4 @@
-"""`envwright presets`, `engineers` and `init`."""
+"""`envwright presets`, `engineers` and `new preset`."""
 
 import json
 from pathlib import Path
@@ -7,16 +7,20 @@ import pytest
 from support.presets import EVERY
 
 from engineer.engineers.registry import known_engineers
+from envgen.registry import ENVIRONMENTS
 from envgen.yaml_files import load_yaml
 from infra.config.preset import Preset, load_preset, shipped_presets
 
 
 def test_presets_and_engineers_are_listed_for_people_and_for_programs(envwright):
     listed = json.loads(envwright("presets", "--json").out)
-    assert [one["name"] for one in listed] == list(shipped_presets())
-    assert all(one["description"] for one in listed)
-    shown = envwright("presets").out
-    assert all(name in shown for name in shipped_presets())
+    assert [preset["name"] for preset in listed["presets"]] == list(shipped_presets())
+    assert all(row["description"] for row in listed["presets"])
+    modules = {row["name"]: row["module"] for row in listed["environments"]}
+    assert list(modules) == ENVIRONMENTS.names()
+    assert modules["sums"] == "envgen.sums"
+    printed = envwright("presets").out
+    assert all(name in printed for name in (*shipped_presets(), *modules))
     engineers = {one["name"]: one for one in json.loads(envwright("engineers", "--json").out)}
     assert list(engineers) == known_engineers()
     assert all(one["proposes"] for one in engineers.values())
@@ -27,13 +31,13 @@ def test_presets_and_engineers_are_listed_for_people_and_for_programs(envwright)
 
 @pytest.mark.parametrize("source", EVERY)
 def test_a_preset_of_ones_own_is_the_one_that_it_was_made_from(envwright, tmp_path: Path, source: str):
-    assert envwright("init", "mine", "--from", source).code == 0
+    assert envwright("new", "preset", "mine", "--from", source).code == 0
     found = load_preset(str(tmp_path / "mine.yaml"))
     assert found == load_preset(source).model_copy(update={"name": "mine"})
 
 
 def test_it_says_what_every_field_means_and_what_was_left_out(envwright, tmp_path: Path):
-    envwright("init", "mine", "--from", "micro")
+    envwright("new", "preset", "mine", "--from", "micro")
     text = (tmp_path / "mine.yaml").read_text()
     written = load_yaml(text)
     assert "# Turns of the loop.\nstages: 2\n" in text
@@ -45,7 +49,7 @@ def test_it_says_what_every_field_means_and_what_was_left_out(envwright, tmp_pat
 
 @pytest.mark.slow
 def test_it_is_dry_run(envwright):
-    envwright("init", "mine", "--from", "micro")
+    envwright("new", "preset", "mine", "--from", "micro")
     done = envwright("run", "./mine.yaml", "--dry-run")
     assert done.code == 0
     assert "name: mine" in done.out
@@ -54,18 +58,18 @@ def test_it_is_dry_run(envwright):
 
 def test_it_replaces_nothing_and_takes_no_name_of_a_shipped_one(refused, tmp_path: Path):
     (tmp_path / "mine.yaml").write_text("precious")
-    refused(["init", "mine"], "mine.yaml: is there already")
-    refused(["init", "tiny"], "tiny: is the name of a shipped preset")
-    refused(["init", "a/b"], "NAME 'a/b'")
-    refused(["init", "other", "--from", "nowhere"], "nowhere: no such preset")
+    refused(["new", "preset", "mine"], "mine.yaml: exists already")
+    refused(["new", "preset", "tiny"], "tiny: is the name of a shipped preset")
+    refused(["new", "preset", "a/b"], "NAME 'a/b'")
+    refused(["new", "preset", "other", "--from", "nowhere"], "nowhere: no such preset")
     assert [path.name for path in tmp_path.iterdir()] == ["mine.yaml"]
     assert (tmp_path / "mine.yaml").read_text() == "precious"
 
 
 def test_a_preset_whose_files_lie_elsewhere_is_not_left_behind(envwright, refused, tmp_path: Path):
     (tmp_path / "there").mkdir()
-    assert envwright("environment", "new", "riddles").code == 0
+    assert envwright("new", "environment", "riddles").code == 0
     (tmp_path / "riddles.py").rename(tmp_path / "there" / "riddles.py")
     (tmp_path / "riddles.yaml").rename(tmp_path / "there" / "riddles.yaml")
-    refused(["init", "mine", "--from", "there/riddles.yaml"], "riddles.py")
+    refused(["new", "preset", "mine", "--from", "there/riddles.yaml"], "riddles.py")
     assert not (tmp_path / "mine.yaml").exists()

@@ -1,4 +1,4 @@
-"""`envwright render`: a plan, or an answer and where it fails, as a picture."""
+"""`envwright mapf render`: a plan, or an answer and where it fails, as a picture."""
 
 import subprocess
 from pathlib import Path
@@ -29,7 +29,7 @@ def _boards(tmp_path: Path) -> None:
 def test_a_plan_and_a_failure_are_drawn(envwright, tmp_path: Path, answer: str | None, message: str):
     (tmp_path / "clash.txt").write_text("I think:\nAgent 0: (0,1) (1,1)\nAgent 1: (1,0) (1,1)\n")
     options = [] if answer is None else ["--answer", answer]
-    done = envwright("render", "crossing.txt", "-o", "plan.svg", *options)
+    done = envwright("mapf", "render", "crossing.txt", "-o", "plan.svg", *options)
     assert done.code == 0, done.err
     assert done.out.startswith(message)
     assert done.out.endswith(" -> plan.svg\n")
@@ -38,9 +38,9 @@ def test_a_plan_and_a_failure_are_drawn(envwright, tmp_path: Path, answer: str |
 
 def test_a_data_set_is_drawn_by_id(envwright, tmp_path: Path):
     (tmp_path / "config.yaml").write_text("sizes: {3: {data_ratio: 1, hole_ratio: 0.2, wait_ratio: 0.5}}")
-    assert envwright("generate", "config.yaml", "--count", "4", "-o", "data.parquet").code == 0
+    assert envwright("mapf", "generate", "config.yaml", "--count", "4", "-o", "data.parquet").code == 0
     chosen = read_dataset(tmp_path / "data.parquet")[3].problem
-    assert envwright("render", "data.parquet", "--id", chosen.id, "-o", "one.svg").code == 0
+    assert envwright("mapf", "render", "data.parquet", "--id", chosen.id, "-o", "one.svg").code == 0
     assert "3x3 board, replay" in (tmp_path / "one.svg").read_text()
 
 
@@ -54,12 +54,12 @@ def test_what_cannot_be_drawn_is_refused_and_nothing_is_written(refused, tmp_pat
         (["ring-order.txt", "-o", "plan.svg"], "ring-order.txt: problem 'ring-order' is not solvable"),
         (["crossing.txt", "--id", "x", "-o", "plan.svg"], "crossing.txt: 0 problems with the id 'x'"),
     ]:
-        refused(["render", *arguments], f"error: {complaint}")
+        refused(["mapf", "render", *arguments], f"error: {complaint}")
     assert not list(tmp_path.glob("*.svg"))
 
 
 def test_before_the_solver_is_compiled_a_line_says_so(tmp_path: Path):
-    command = [*ENVWRIGHT, "render", "crossing.txt", "-o", "plan.svg"]
+    command = [*ENVWRIGHT, "mapf", "render", "crossing.txt", "-o", "plan.svg"]
     variables = environment(tmp_path, NUMBA_CACHE_DIR=str(tmp_path / "cache"))
     pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
     with subprocess.Popen(command, cwd=tmp_path, env=variables, **pipes) as child:

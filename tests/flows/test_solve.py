@@ -1,4 +1,4 @@
-"""`envwright solve`: optimal plans for problems from files of every kind."""
+"""`envwright mapf solve`: optimal plans for problems from files of every kind."""
 
 import json
 import resource
@@ -22,7 +22,7 @@ from envgen.mapf.verifier import verify_plan
 
 def test_solutions_are_the_lines_of_the_contract(envwright, tmp_path: Path):
     write_lines(tmp_path / "problems.jsonl", *PROBLEMS)
-    done = envwright("solve", "problems.jsonl", "-o", "deep/solutions.jsonl")
+    done = envwright("mapf", "solve", "problems.jsonl", "-o", "deep/solutions.jsonl")
     assert (done.code, done.out) == (0, "6 problems -> deep/solutions.jsonl\n"), done.err
     lines = (tmp_path / "deep" / "solutions.jsonl").read_text().splitlines()
     crossing = (
@@ -54,7 +54,7 @@ def test_solutions_are_the_lines_of_the_contract(envwright, tmp_path: Path):
 def test_solving_twice_writes_the_same_bytes_and_plans_that_hold(envwright, tmp_path: Path):
     write_lines(tmp_path / "p.jsonl", *PROBLEMS)
     for name in ("a", "b"):
-        assert envwright("solve", "p.jsonl", "-o", name).code == 0
+        assert envwright("mapf", "solve", "p.jsonl", "-o", name).code == 0
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
     solutions = [json.loads(line) for line in (tmp_path / "a").read_text().splitlines()]
     for problem, solution in zip(read_problems(tmp_path / "p.jsonl"), solutions, strict=True):
@@ -73,20 +73,20 @@ def test_boards_are_solved_from_files_of_every_kind(envwright, refused, tmp_path
     [instance] = read_instances(tmp_path / "bay.txt")
     write_dataset(tmp_path / "bay.parquet", [instance], PromptStyle.BOARD, {})
     for source in ("bay.txt", "bay.jsonl", "bay.parquet"):
-        done = envwright("solve", source, "-o", f"{source}.out")
+        done = envwright("mapf", "solve", source, "-o", f"{source}.out")
         assert (done.code, done.out) == (0, f"1 problem -> {source}.out\n"), done.err
     assert len({path.read_text() for path in tmp_path.glob("*.out")}) == 1
     (tmp_path / "empty.jsonl").write_text("\n")
-    refused(["solve", "empty.jsonl", "-o", "s"], "empty.jsonl: holds no problem")
+    refused(["mapf", "solve", "empty.jsonl", "-o", "s"], "empty.jsonl: holds no problem")
 
 
 def test_blank_lines_count_and_odd_line_breaks_inside_of_texts_do_not(envwright, refused, tmp_path: Path):
     name = "a\u2028b\x85c"
     named = GOOD.replace('"x"', json.dumps(name, ensure_ascii=False))
     (tmp_path / "p.jsonl").write_bytes(f"\r\n{GOOD}\r\n\n{named}\nbroken\n".encode())
-    refused(["solve", "p.jsonl", "-o", "s.jsonl"], "p.jsonl: line 5: not JSON")
+    refused(["mapf", "solve", "p.jsonl", "-o", "s.jsonl"], "p.jsonl: line 5: not JSON")
     (tmp_path / "p.jsonl").write_bytes(f"\r\n{GOOD}\r\n\n{named}\n\n".encode())
-    assert envwright("solve", "p.jsonl", "-o", "s.jsonl").code == 0
+    assert envwright("mapf", "solve", "p.jsonl", "-o", "s.jsonl").code == 0
     assert [json.loads(line)["id"] for line in (tmp_path / "s.jsonl").read_text().splitlines()] == ["x", name]
 
 
@@ -94,7 +94,7 @@ def test_a_malformed_line_stops_the_command_and_nothing_is_written(refused, tmp_
     (tmp_path / "p.jsonl").write_text(f"{GOOD}\n\n{GOOD}\n{GOOD[:-1]}\n{GOOD}\n")
     (tmp_path / "old.jsonl").write_text("what was there")
     for output in ("new.jsonl", "old.jsonl"):
-        refused(["solve", "p.jsonl", "-o", output], "error: p.jsonl: line 4: not JSON")
+        refused(["mapf", "solve", "p.jsonl", "-o", output], "error: p.jsonl: line 4: not JSON")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["old.jsonl", "p.jsonl"]
     assert (tmp_path / "old.jsonl").read_text() == "what was there"
 
@@ -103,11 +103,11 @@ def test_files_that_cannot_be_read_or_written_are_named(refused, tmp_path: Path)
     (tmp_path / "p.jsonl").write_text(GOOD)
     (tmp_path / "binary.jsonl").write_bytes(b"\xff\xfe")
     (tmp_path / "folder").mkdir()
-    refused(["solve", "nowhere.jsonl", "-o", "s"], "error: nowhere.jsonl: no such file")
-    refused(["solve", "folder", "-o", "s"], "error: folder: cannot be read as text")
-    refused(["solve", "binary.jsonl", "-o", "s"], "error: binary.jsonl: cannot be read as text")
-    refused(["solve", "p.jsonl", "-o", "folder"], "error: folder: Is a directory")
-    refused(["solve", "p.jsonl", "-o", "p.jsonl/s"], "error: p.jsonl")
+    refused(["mapf", "solve", "nowhere.jsonl", "-o", "s"], "error: nowhere.jsonl: no such file")
+    refused(["mapf", "solve", "folder", "-o", "s"], "error: folder: cannot be read as text")
+    refused(["mapf", "solve", "binary.jsonl", "-o", "s"], "error: binary.jsonl: cannot be read as text")
+    refused(["mapf", "solve", "p.jsonl", "-o", "folder"], "error: folder: Is a directory")
+    refused(["mapf", "solve", "p.jsonl", "-o", "p.jsonl/s"], "error: p.jsonl")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["binary.jsonl", "folder", "p.jsonl"]
 
 
@@ -126,7 +126,7 @@ def test_a_full_disk_leaves_no_half_file(refused, tmp_path: Path):
     write_lines(tmp_path / "p.jsonl", *[GOOD] * 100)
     with little_room():
         refused(
-            ["solve", "p.jsonl", "-o", "s.jsonl"],
+            ["mapf", "solve", "p.jsonl", "-o", "s.jsonl"],
             "File too large; free some space and run the same command again",
         )
     assert [p.name for p in tmp_path.iterdir()] == ["p.jsonl"]
@@ -139,7 +139,7 @@ def test_a_file_system_that_is_read_only_is_named(tmp_path: Path):
     if not shutil.which("unshare") or subprocess.run([*apart, "true"], capture_output=True).returncode:
         pytest.skip("nothing can be mounted here")
     mount = 'mount -t tmpfs -o ro none disk && exec "$@"'
-    command = [*ENVWRIGHT, "solve", "p.jsonl", "-o", "disk/s.jsonl"]
+    command = [*ENVWRIGHT, "mapf", "solve", "p.jsonl", "-o", "disk/s.jsonl"]
     done = subprocess.run(
         [*apart, "sh", "-c", mount, "sh", *command],
         cwd=tmp_path,

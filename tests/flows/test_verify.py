@@ -1,4 +1,4 @@
-"""`envwright verify`: verdicts for a file of answers."""
+"""`envwright mapf verify`: verdicts for a file of answers."""
 
 import json
 from pathlib import Path
@@ -22,7 +22,7 @@ def test_answers_to_a_data_set_get_their_verdicts_in_order(envwright, tmp_path: 
     write_dataset(tmp_path / "data.parquet", instances, PromptStyle.BOARD, {})
     answers = [("again", GOOD), ("apart", LATE), ("apart", "I think " + GOOD[:7]), ("apart", GOOD)]
     write_lines(tmp_path / "answers.jsonl", *({"id": name, "completion": text} for name, text in answers))
-    done = envwright("verify", "data.parquet", "answers.jsonl")
+    done = envwright("mapf", "verify", "data.parquet", "answers.jsonl")
     assert done.code == 0, done.err
     verdicts = [json.loads(line) for line in done.out.splitlines()]
     assert [v["id"] for v in verdicts] == [name for name, _ in answers]
@@ -35,7 +35,7 @@ def test_answers_to_a_data_set_get_their_verdicts_in_order(envwright, tmp_path: 
     ]
     assert set(verdicts[0]) == {"id", *Verdict.model_fields}
     assert done.err.startswith("4 answers: valid 75.0% [")
-    written = envwright("verify", "data.parquet", "answers.jsonl", "-o", "verdicts.jsonl")
+    written = envwright("mapf", "verify", "data.parquet", "answers.jsonl", "-o", "verdicts.jsonl")
     assert (written.code, written.out) == (0, "")
     assert (tmp_path / "verdicts.jsonl").read_text() == done.out
 
@@ -49,7 +49,9 @@ def test_problems_are_solved_before_their_answers_are_judged(envwright, tmp_path
         tmp_path / "a.jsonl",
         *({"id": "apart", "completion": text} for text in (answer(solution.plan), LATE, JUMP)),
     )
-    verdicts = [json.loads(line) for line in envwright("verify", "p.jsonl", "a.jsonl").out.splitlines()]
+    verdicts = [
+        json.loads(line) for line in envwright("mapf", "verify", "p.jsonl", "a.jsonl").out.splitlines()
+    ]
     assert [(v["valid"], v["optimal"]) for v in verdicts] == [(True, True), (True, False), (False, False)]
     jump = verdicts[2]
     assert (jump["category"], jump["agent"], jump["step"], jump["cell"]) == ("illegal_move", 0, 1, [0, 2])
@@ -60,7 +62,7 @@ def test_a_line_break_of_another_script_in_a_completion_is_part_of_it(envwright,
     write_lines(tmp_path / "p.jsonl", APART)
     line = {"id": "apart", "completion": f"I thought\u2028about it.\x85\n{GOOD}"}
     write_lines(tmp_path / "a.jsonl", json.dumps(line, ensure_ascii=False))
-    done = envwright("verify", "p.jsonl", "a.jsonl")
+    done = envwright("mapf", "verify", "p.jsonl", "a.jsonl")
     assert done.code == 0, done.err
     assert json.loads(done.out)["optimal"] is True
 
@@ -79,11 +81,13 @@ def test_answers_that_cannot_be_judged_are_refused_with_their_line(refused, tmp_
     ]:
         write_lines(tmp_path / "answers.jsonl", *values)
         refused(
-            ["verify", "p.jsonl", "answers.jsonl", "-o", "verdicts.jsonl"],
+            ["mapf", "verify", "p.jsonl", "answers.jsonl", "-o", "verdicts.jsonl"],
             f"error: answers.jsonl: {complaint}",
         )
-    refused(["verify", "p.jsonl", "nowhere.jsonl", "-o", "verdicts.jsonl"], "nowhere.jsonl: no such file")
-    refused(["verify", "nowhere.parquet", "answers.jsonl"], "nowhere.parquet: no such file")
+    refused(
+        ["mapf", "verify", "p.jsonl", "nowhere.jsonl", "-o", "verdicts.jsonl"], "nowhere.jsonl: no such file"
+    )
+    refused(["mapf", "verify", "nowhere.parquet", "answers.jsonl"], "nowhere.parquet: no such file")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["answers.jsonl", "p.jsonl"]
 
 
@@ -95,4 +99,4 @@ def test_problems_that_answers_cannot_be_tied_to_are_refused(refused, tmp_path: 
         ("{}", "line 2: size: Field required"),
     ]:
         write_lines(tmp_path / "p.jsonl", APART, other)
-        refused(["verify", "p.jsonl", "a.jsonl"], f"error: p.jsonl: {complaint}")
+        refused(["mapf", "verify", "p.jsonl", "a.jsonl"], f"error: p.jsonl: {complaint}")

@@ -32,7 +32,7 @@ SMALL = {
 
 def command(output: Path, **changes: object) -> list[str]:
     settings = [part for field, value in (SMALL | changes).items() for part in ("--set", f"{field}={value}")]
-    return [sys.executable, "-m", "flows.cli", "bootstrap", "-o", str(output), *settings]
+    return [sys.executable, "-m", "flows.cli", "warmstart", "-o", str(output), *settings]
 
 
 def work_of(output: Path) -> Path:
@@ -138,7 +138,7 @@ def test_a_policy_is_made_for_another_environment_and_designs_for_it(
     small = {**SMALL, "evaluation_instances": 10, "longest_answer": 12}
     settings = [part for field, value in small.items() for part in ("--set", f"{field}={value}")]
     begin = [sys.executable, "-m", "flows.cli"]
-    made = [*begin, "bootstrap", "-o", str(tmp_path / "base"), "--recipe", str(recipe), *settings]
+    made = [*begin, "warmstart", "-o", str(tmp_path / "base"), "--recipe", str(recipe), *settings]
     done = subprocess.run(made, env=environment, capture_output=True, text=True, timeout=400)
     assert done.returncode == 0, done.stdout + done.stderr
     rates = Taught.model_validate_json((tmp_path / "base" / RATES).read_bytes()).after

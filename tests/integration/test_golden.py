@@ -97,10 +97,21 @@ def drawn_and_solved(folder: Path) -> dict[str, Any]:
     """Return what `generate` draws and what `solve` says of fixed boards."""
     (folder / "config.yaml").write_text(CONFIG)
     envwright(
-        folder, "generate", "config.yaml", "--count", 60, "--agents", 3, "--seed", 5, "-o", "drawn.parquet"
+        folder,
+        "mapf",
+        "generate",
+        "config.yaml",
+        "--count",
+        60,
+        "--agents",
+        3,
+        "--seed",
+        5,
+        "-o",
+        "drawn.parquet",
     )
     (folder / "problems.jsonl").write_text("".join(json.dumps(line) + "\n" for line in random_boards()))
-    envwright(folder, "solve", "problems.jsonl", "-o", "solutions.jsonl")
+    envwright(folder, "mapf", "solve", "problems.jsonl", "-o", "solutions.jsonl")
     solutions = [json.loads(line) for line in (folder / "solutions.jsonl").read_text().splitlines()]
     fields = ("id", "solvable", "sum_of_costs", "wait_required")
     return {

@@ -42,7 +42,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.timeout(600)
 def test_a_chat_model_learns_what_it_could_not_do(folder: Path):
     (folder / "warm.yaml").write_text(RECIPE)
-    said = envwright(folder, "bootstrap", "-o", "warm", "--recipe", "warm.yaml").stdout
+    said = envwright(folder, "warmstart", "-o", "warm", "--recipe", "warm.yaml").stdout
     taught = Taught.model_validate_json((folder / "warm" / RATES).read_bytes())
     for rates, expected in ((taught.before, 0), (taught.after, 1)):
         assert [rate.value for rate in rates["words"].values()] == [expected, expected]
@@ -59,7 +59,7 @@ def test_a_chat_model_learns_what_it_could_not_do(folder: Path):
 @pytest.mark.long
 @pytest.mark.timeout(900)
 def test_adapters_of_a_killed_warm_start_go_on_and_end_in_the_same_weights(folder: Path):
-    command = ["bootstrap", "--recipe", "warm.yaml", "-o"]
+    command = ["warmstart", "--recipe", "warm.yaml", "-o"]
     envwright(folder, *command, "whole")
     killed_once(lambda: last_checkpoint(folder / "warm-work"), folder, *command, "warm")
     assert not (folder / "warm").exists()
@@ -82,19 +82,19 @@ def test_a_environment_without_right_references_and_a_model_that_never_ends_are_
     path.write_text(json.dumps({**json.loads(path.read_text()), "eos_token_id": None}))
     config = folder / "llama" / "config.json"
     config.write_text(json.dumps({**json.loads(config.read_text()), "eos_token_id": None}))
-    command = ["bootstrap", "-o", "warm", "--recipe", "warm.yaml"]
+    command = ["warmstart", "-o", "warm", "--recipe", "warm.yaml"]
     done = envwright(folder, *command, code=2)
     assert "names no token that ends an answer (eos_token_id)" in done.stderr
     (folder / GENERATOR.name).write_text(GENERATOR.read_text().replace('"yes"\n\n\ndef', '"no"\n\n\ndef'))
-    done = envwright(folder, "bootstrap", "-o", "other", "--recipe", "warm.yaml", code=2)
+    done = envwright(folder, "warmstart", "-o", "other", "--recipe", "warm.yaml", code=2)
     assert "lesson words: the environment module has no reference answer to 'Is " in done.stderr
 
 
 def test_what_contradicts_itself_or_has_no_chat_template_is_named(folder: Path):
     write_chat_model(folder / "base", template=None)
     (folder / "base" / "chat_template.jinja").unlink(missing_ok=True)
-    done = envwright(folder, "bootstrap", "-o", "warm", "--model", "./base", "--environment", "sums", code=2)
+    done = envwright(folder, "warmstart", "-o", "warm", "--model", "./base", "--environment", "sums", code=2)
     assert "chat_template.jinja is missing" in done.stderr
-    done = envwright(folder, "bootstrap", "-o", "warm", "--model", "x", "--recipe", "warm.yaml", code=2)
+    done = envwright(folder, "warmstart", "-o", "warm", "--model", "x", "--recipe", "warm.yaml", code=2)
     assert "--model: the recipe warm.yaml says this" in done.stderr
     assert not list(folder.glob("warm*/"))

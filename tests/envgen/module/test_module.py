@@ -296,13 +296,13 @@ def test_new_writes_a_generator_that_passes_the_check(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert CliRunner().invoke(app, ["environment", "new", "riddles"], catch_exceptions=False).exit_code == 0
-    result = CliRunner().invoke(app, ["environment", "check", "riddles.py"], catch_exceptions=False)
+    assert CliRunner().invoke(app, ["new", "environment", "riddles"], catch_exceptions=False).exit_code == 0
+    result = CliRunner().invoke(app, ["check", "riddles.py"], catch_exceptions=False)
     assert result.exit_code == 0, result.output
-    with pytest.raises(ConfigError, match="is there already"):
-        CliRunner().invoke(app, ["environment", "new", "riddles"], catch_exceptions=False)
+    with pytest.raises(ConfigError, match="exists already"):
+        CliRunner().invoke(app, ["new", "environment", "riddles"], catch_exceptions=False)
     with pytest.raises(ConfigError, match="there is no such file"):
-        CliRunner().invoke(app, ["environment", "check", "none.py"], catch_exceptions=False)
+        CliRunner().invoke(app, ["check", "none.py"], catch_exceptions=False)
 
 
 @pytest.mark.parametrize(
@@ -333,7 +333,7 @@ def test_the_check_finds_defects(
     tmp_path: Path, replacements: list[tuple[str, str]], findings: list[str]
 ) -> None:
     file = changed(tmp_path, *replacements).file
-    result = CliRunner().invoke(app, ["environment", "check", str(file)])
+    result = CliRunner().invoke(app, ["check", str(file)])
     assert result.exit_code == 1
     wrong = [line for line in result.output.splitlines() if line.startswith("WRONG")]
     assert all(any(finding in line for line in wrong) for finding in findings), wrong

@@ -1,4 +1,4 @@
-"""`envwright bootstrap`: warm-start a base policy."""
+"""`envwright warmstart`: warm-start a base policy."""
 
 from pathlib import Path
 from typing import Annotated
@@ -16,13 +16,8 @@ from policy.checkpoints import check_hub, check_model
 from policy.grpo.check import CheckSpec, plan_training
 from policy.tiny.spec import RATES, BootstrapRecipe, Taught
 
-commands = typer.Typer()
 
-
-@commands.command(
-    epilog="Example: `envwright bootstrap -o warm --model smollm2-135m --environment sums --style plain`"
-)
-def bootstrap(
+def warmstart(
     output: Annotated[
         Path,
         typer.Option(
@@ -61,6 +56,8 @@ def bootstrap(
     """Warm-start a chat model from an environment's reference answers, or make a tiny policy from nothing.
 
     The same command continues one that was cut off.
+
+    Example: `envwright warmstart -o warm --model smollm2-135m --environment sums --style plain`
     """
     named = {"model": model, "environment": environment, "style": style, "preset": preset}
     chosen = _recipe(recipe, named, set_ or [])

@@ -7,52 +7,55 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Annotated
 
 import psutil
+import typer
 
 from envgen.errors import ChildError, ConfigError
 from envgen.files import write_text
+from envgen.terminal import say
+from flows.environment import prepare
 from infra.config.settings import Settings, without_password
 from infra.runs.lock import exclusive
 from infra.serving.access import CLIENT, HOSTS, SERVER, choose_login
 from infra.serving.group import ProcessGroup
 
-PROJECT = Path(__file__).resolve().parents[1]
+PROJECT = Path(__file__).resolve().parents[2]
 POOL = "local"
 
 
 def serve(
-    host: str, prefect: int, mlflow: int, names: list[str], limit: int, say: Callable[[str], None]
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; any but loopback lets other machines log in.")
+    ] = "127.0.0.1",
+    prefect_port: Annotated[int, typer.Option(min=1, max=65535, help="Port of Prefect.")] = 4200,
+    mlflow_port: Annotated[int, typer.Option(min=1, max=65535, help="Port of MLflow.")] = 5000,
+    name: Annotated[
+        list[str] | None,
+        typer.Option(help="Another host name that browsers use, for example of a proxy; may be repeated."),
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Runs at a time; more wait for their turn.")] = 1,
 ) -> None:
-    """Start everything, wait until it answers, and watch it until a signal comes or a process ends.
+    """Run a Prefect server, an MLflow server and a worker on this machine until Ctrl-C.
 
-    ChildError if a process ends, ConfigError if a port is taken or the runs are served already.
+    Example: `envwright serve`
     """
-    runs, store, drawn = Settings().runs.resolve(), Settings().tracking_uri, not os.environ.get(CLIENT)
+    prepare()
+    runs, store, new_login = Settings().runs.resolve(), Settings().tracking_uri, not os.environ.get(CLIENT)
     own_mlflow, everywhere = not store.startswith(("http://", "https://")), host in {"0.0.0.0", "::"}
-    for port in [prefect, mlflow] if own_mlflow else [prefect]:
+    for port in [prefect_port, mlflow_port] if own_mlflow else [prefect_port]:
         _check_port(host, port)
     local = "127.0.0.1" if everywhere else f"[{host}]" if ":" in host else host
-    address = socket.gethostname() if everywhere else local
-    login = choose_login()
-    clients = {  # what the worker and other terminals need
-        "ENVWRIGHT_RUNS": str(runs),
-        "PREFECT_API_URL": f"http://{local}:{prefect}/api",
-        CLIENT: login,
-        "MLFLOW_TRACKING_URI": f"http://{local}:{mlflow}" if own_mlflow else store,
-        "NO_PROXY": ",".join(filter(None, [os.environ.get("NO_PROXY"), "127.0.0.1", "localhost", local])),
-    }
-    if own_mlflow:
-        user, _, password = login.partition(":")
-        clients |= {"MLFLOW_TRACKING_USERNAME": user, "MLFLOW_TRACKING_PASSWORD": password}
+    ui = f"http://{socket.gethostname() if everywhere else local}"
+    clients = _client_settings(f"http://{local}:{prefect_port}", f"http://{local}:{mlflow_port}", own_mlflow)
     os.environ |= clients | {
-        SERVER: login,
-        HOSTS: ",".join([host, socket.gethostname(), socket.getfqdn(), *names]),
+        SERVER: clients[CLIENT],
+        HOSTS: ",".join([host, socket.gethostname(), socket.getfqdn(), *(name or [])]),
         "PREFECT_HOME": os.environ.get("PREFECT_HOME") or str(runs / ".prefect"),
-        "PREFECT_UI_URL": f"http://{address}:{prefect}",
+        "PREFECT_UI_URL": f"{ui}:{prefect_port}",
         "MLFLOW_BACKEND_STORE_URI": store,  # no option: everybody can read command lines
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
         "PREFECT_SERVER_UI_API_URL": "/api",  # whatever name the browser uses
@@ -62,35 +65,57 @@ def serve(
         (runs / ".serve").mkdir(exist_ok=True)
         group, exports = ProcessGroup(runs / ".serve"), runs / ".serve" / "env"
         try:
-            say(f"starting; a new database takes half a minute (logs: {group.folder})")
-            listen = ("--host", host, "--port")
-            app = ("--factory", "infra.serving.access:prefect_app")
-            group.start("prefect", "uvicorn", *app, *listen, str(prefect))
-            if own_mlflow:
-                # Runs without a server write to the same folder, so that both see the same artifacts.
-                artifacts = (
-                    "--no-serve-artifacts",
-                    "--default-artifact-root",
-                    (runs / "mlartifacts").as_uri(),
-                )
-                app = ("server", "--app-name", "envwright", "--workers", "1")
-                group.start("mlflow", "mlflow", *app, *listen, str(mlflow), *artifacts)
-                group.wait_for(f"{clients['MLFLOW_TRACKING_URI']}/health")
-            group.wait_for(f"{clients['PREFECT_API_URL']}/health")
-            _deploy(limit)
-            group.start("worker", "prefect", "worker", "start", "--pool", POOL, "--type", "process")
+            _say(f"starting; a new database takes half a minute (logs: {group.folder})")
+            _start(group, host, prefect_port, mlflow_port if own_mlflow else None, limit)
             lines = [f"export {name}={shlex.quote(value)}\n" for name, value in clients.items()]
             write_text(exports, "".join(lines), private=True)
-            say(f"Prefect  http://{address}:{prefect}")
-            say(f"MLflow   {f'http://{address}:{mlflow}' if own_mlflow else without_password(store)}")
-            say(f"login    {login if drawn else f'the value of {CLIENT}'}")
-            say(f"in another terminal: . {exports} && prefect deployment run curriculum/tiny --watch")
-            say("Ctrl-C ends it all")
+            _say(f"Prefect  {ui}:{prefect_port}")
+            _say(f"MLflow   {f'{ui}:{mlflow_port}' if own_mlflow else without_password(store)}")
+            _say(f"login    {clients[CLIENT] if new_login else f'the value of {CLIENT}'}")
+            _say(f"in another terminal: . {exports} && prefect deployment run curriculum/tiny --watch")
+            _say("Ctrl-C ends it all")
             _watch(group)
         finally:
             exports.unlink(missing_ok=True)
             _end_runs()
             group.stop()
+
+
+def _say(text: str) -> None:
+    say(f"{time.strftime('%H:%M:%S')}  {text}")
+
+
+def _client_settings(prefect: str, mlflow: str, own_mlflow: bool) -> dict[str, str]:
+    """Return the environment variables that the worker and other terminals need."""
+    login, local = choose_login(), prefect.removeprefix("http://").rpartition(":")[0]
+    settings = {
+        "ENVWRIGHT_RUNS": str(Settings().runs.resolve()),
+        "PREFECT_API_URL": f"{prefect}/api",
+        CLIENT: login,
+        "MLFLOW_TRACKING_URI": mlflow if own_mlflow else Settings().tracking_uri,
+        "NO_PROXY": ",".join(filter(None, [os.environ.get("NO_PROXY"), "127.0.0.1", "localhost", local])),
+    }
+    if own_mlflow:
+        user, _, password = login.partition(":")
+        settings |= {"MLFLOW_TRACKING_USERNAME": user, "MLFLOW_TRACKING_PASSWORD": password}
+    return settings
+
+
+def _start(group: ProcessGroup, host: str, prefect_port: int, mlflow_port: int | None, limit: int) -> None:
+    """Start both servers and the worker, and wait until they answer; no MLflow server without a port."""
+    listen = ("--host", host, "--port")
+    app = ("--factory", "infra.serving.access:prefect_app")
+    group.start("prefect", "uvicorn", *app, *listen, str(prefect_port))
+    if mlflow_port:
+        # Runs without a server write to the same folder, so that both see the same artifacts.
+        folder = (Settings().runs.resolve() / "mlartifacts").as_uri()
+        artifacts = ("--no-serve-artifacts", "--default-artifact-root", folder)
+        app = ("server", "--app-name", "envwright", "--workers", "1")
+        group.start("mlflow", "mlflow", *app, *listen, str(mlflow_port), *artifacts)
+        group.wait_for(f"{os.environ['MLFLOW_TRACKING_URI']}/health")
+    group.wait_for(f"{os.environ['PREFECT_API_URL']}/health")
+    _deploy(limit)
+    group.start("worker", "prefect", "worker", "start", "--pool", POOL, "--type", "process")
 
 
 def _deploy(limit: int) -> None:

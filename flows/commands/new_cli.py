@@ -1,0 +1,153 @@
+"""`envwright presets`, `engineers`, `new` and `check`: what a run is made from, and parts of your own."""
+
+import re
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from engineer.engineers.registry import find_engineer, known_engineers
+from envgen.errors import ConfigError
+from envgen.files import write_text
+from envgen.module import skeleton
+from envgen.module.check import check_generator
+from envgen.registry import DEFAULT, ENVIRONMENTS
+from envgen.terminal import console, printable, say
+from envgen.yaml_files import read_yaml
+from flows.commands.terminal import FAILED, JSON, print_json, row_table
+from infra.config.preset import load_preset, preset_path, shipped_presets
+from infra.config.written import own_preset
+
+new = typer.Typer(
+    no_args_is_help=True,
+    help="Write a preset or an environment of your own.\n\nExample: `envwright new preset mine --from tiny`",
+)
+
+
+def presets(json_: JSON = False) -> None:
+    """List the shipped presets, and the environments that a preset can name.
+
+    `envwright run NAME --dry-run` prints all fields of a preset.
+
+    Example: `envwright presets`
+    """
+    # Read without validation: an environment may need a package that is not installed.
+    written = [
+        {"environment": {}, **read_yaml(preset_path(name)), "name": name} for name in shipped_presets()
+    ]
+    fields = ("name", "model", "environment", "stages", "description")
+    rows = [{field: preset[field] for field in fields} for preset in written]
+    for row in rows:
+        row["environment"] = row["environment"].get("name", DEFAULT)
+    environments = [_environment_row(name) for name in ENVIRONMENTS.names()]
+    if json_:
+        return print_json({"presets": rows, "environments": environments})
+    console.print(row_table("preset", rows))
+    console.print(row_table("environment", environments))
+
+
+def _environment_row(name: str) -> dict[str, str]:
+    try:
+        environment = ENVIRONMENTS.load(name)
+    except ConfigError as error:  # a package that cannot be loaded
+        return {"name": name, "module": "", "description": printable(str(error))}
+    return {"name": name, "module": environment.__module__, "description": _first_line(environment)}
+
+
+def engineers(json_: JSON = False) -> None:
+    """List the engineers, what each proposes, and what it needs.
+
+    Example: `envwright engineers`
+    """
+    rows = [_engineer_row(name) for name in known_engineers()]
+    if json_:
+        return print_json(rows)
+    console.print(row_table("engineer", rows))
+
+
+def _engineer_row(name: str) -> dict[str, Any]:
+    """What an engineer proposes, the model it asks, its required options, and all its options."""
+    try:
+        engineer = find_engineer(name)
+    except ConfigError as error:  # a package that cannot be loaded
+        return {"name": name, "proposes": "", "needs": printable(str(error)), "options": ()}
+    fields = engineer.options.model_fields
+    models = {"checkpoint": "the policy just trained", "base": "the base policy"}
+    needs = [models[engineer.asks]] if engineer.asks else []
+    needs += [f"option {field}" for field, info in fields.items() if info.is_required() or info.default == ""]
+    proposes = _first_line(engineer.propose)
+    return {"name": name, "proposes": proposes, "needs": ", ".join(needs), "options": tuple(fields)}
+
+
+def _first_line(documented: Any) -> str:
+    return (documented.__doc__ or "").strip().split("\n")[0]
+
+
+@new.command("preset")
+def new_preset(
+    name: Annotated[str, typer.Argument(help="Name of the preset; the file is NAME.yaml in this folder.")],
+    source: Annotated[
+        str, typer.Option("--from", help="Preset to start from: a shipped one, or the path of a YAML file.")
+    ] = "tiny",
+) -> None:
+    """Write NAME.yaml, a copy of a preset that explains every field.
+
+    Example: `envwright new preset mine --from tiny`
+    """
+    path = Path(f"{name}.yaml")
+    text = own_preset(name, source)
+    if name in shipped_presets():
+        raise ConfigError(f"{name}: is the name of a shipped preset; choose another one")
+    _check_free(path)
+    write_text(path, text)
+    try:
+        load_preset(f"./{path}")
+    except ConfigError:  # for example, files that lie beside the other preset
+        path.unlink()
+        raise
+    say(f"{path}: 'envwright run ./{path} --dry-run' checks it, without --dry-run it trains")
+
+
+@new.command("environment")
+def new_environment(
+    name: Annotated[str, typer.Argument(help="Name of the generator: letters, digits and underscores.")],
+) -> None:
+    """Write NAME.py, a commented generator that passes the check, and NAME.yaml, a preset that runs on it.
+
+    Example: `envwright new environment riddles`
+    """
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or find_spec(name):
+        raise ConfigError(
+            f"{name!r}: is no free name for a Python file; use small letters, digits and underscores, "
+            "and no name of an installed module"
+        )
+    code, preset = Path(f"{name}.py"), Path(f"{name}.yaml")
+    _check_free(code)
+    _check_free(preset)
+    write_text(code, Path(skeleton.__file__).read_text(encoding="utf-8"))
+    template = Path(skeleton.__file__).with_suffix(".yaml").read_text(encoding="utf-8")
+    write_text(preset, template.replace("NAME", name))
+    say(f"{code}: change its parts 1 to 5, then 'envwright check {code}'")
+    say(f"{preset}: 'envwright run ./{preset}' trains on it")
+
+
+def _check_free(path: Path) -> None:
+    if path.exists():
+        raise ConfigError(f"{path}: exists already; choose another name, or move it away")
+
+
+def check(
+    file: Annotated[Path, typer.Argument(help="A generator, as `envwright new environment` writes one.")],
+) -> None:
+    """Check a generator file: run it at the ends of its knobs, twice, and with junk answers.
+
+    Example: `envwright check riddles.py`
+    """
+    wrong = 0
+    for finding in check_generator(file):
+        wrong += not finding.ok
+        say(f"{'ok   ' if finding.ok else 'WRONG'}  {finding.check}: {finding.detail}")
+    say(f"{wrong} wrong" if wrong else f"nothing wrong was found with {file}")
+    if wrong:
+        raise typer.Exit(FAILED)
