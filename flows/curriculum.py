@@ -25,7 +25,7 @@ from infra.runs.progress import kept_log, seconds_left
 from infra.runs.run import RunRef, open_run, training_was_checked
 from infra.runs.steps import StepRecord, intact, recorded_files
 from infra.serving.reaper import TAG
-from policy.grpo.check import plan_training
+from policy.checkpoints import is_simulated
 from policy.grpo.launch import check_devices, check_packages
 from policy.grpo.train_spec import CHECKPOINT
 from tasks.artifacts import show_result
@@ -106,11 +106,12 @@ def curriculum(
 def run_curriculum(preset: Preset, directory: Path, root: Path | None = None) -> CurriculumResults:
     """The curriculum of a preset in a run directory, a new one from the stage 0 of the run `root`; inside a
     flow run. ConfigError if a package or a GPU is missing that training needs, or TRL refuses an option."""
-    check_packages(preset.trl, preset.training)
-    check_devices(preset.trl, preset.training)
+    if not is_simulated(preset.model):
+        check_packages(preset.trl, preset.training)
+        check_devices(preset.trl, preset.training)
     # With a root, the run with that stage 0 was checked.
     if root is None and not training_was_checked(directory, preset):
-        plan_training(preset.check_spec())
+        preset.plan()
     with exclusive(directory), tags(TAG):
         fetch_run(directory)
         if root:

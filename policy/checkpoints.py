@@ -10,6 +10,10 @@ from envgen.files import file_digest
 TINY_DIRECTORY = Path(__file__).parent / "tiny" / "base"
 SHIPPED = {"tiny": TINY_DIRECTORY, "tiny-puzzles": Path(__file__).parent / "tiny" / "puzzles"}
 """Name -> directory of the policies that come with the package; their cards say how they were made."""
+SIMULATED = "simulated"
+"""The name of a new policy of the simulated learner (`policy.simulated`)."""
+SIMULATED_STATE = "simulated.json"
+"""The file of a checkpoint that makes it one of the simulated learner."""
 CHAT_TOKENS = 10
 """Tokens of a chat template around one question, about."""
 HUB_SECONDS = 5
@@ -27,7 +31,7 @@ def resolve_model(name: str) -> str:
         return str(SHIPPED[name])
     path = Path(os.path.expanduser(name))  # unlike Path.expanduser(), leaves an unknown user as it is
     if name.startswith((".", "/", "~")) or path.exists():
-        if not (path / "config.json").is_file():
+        if not (path / "config.json").is_file() and not is_simulated(name):
             raise ModelError(
                 f"{name}: no checkpoint there (config.json is missing); give a Hugging Face checkpoint "
                 "directory or a hub id"
@@ -36,10 +40,15 @@ def resolve_model(name: str) -> str:
     return name
 
 
+def is_simulated(name: str) -> bool:
+    """Whether a model is the simulated learner, new or as a checkpoint."""
+    return name == SIMULATED or (Path(os.path.expanduser(name)) / SIMULATED_STATE).is_file()
+
+
 def check_model(name: str) -> None:
     """ModelError if a folder cannot be a policy; a hub id is not looked at, see `check_hub`."""
     source = Path(resolve_model(name))
-    if source.is_dir():
+    if source.is_dir() and not is_simulated(name):
         _check_folder(source)
 
 
@@ -71,7 +80,7 @@ def _check_folder(folder: Path) -> None:
 
 def check_hub(name: str) -> None:
     """ModelError unless a model is a folder here, or the hub or its cache here has the model's config."""
-    if Path(resolve_model(name)).is_dir():
+    if is_simulated(name) or Path(resolve_model(name)).is_dir():
         return
     from httpx import HTTPError
     from huggingface_hub import hf_hub_download

@@ -20,7 +20,7 @@ from policy.chat.endpoint import Endpoint, read_key
 from policy.checkpoints import resolve_model
 from policy.evaluation import evaluate
 from policy.rollouts import breakdown_of
-from tasks.run import Throttle, engine, log, reporting, task_options
+from tasks.run import Throttle, answering, log, reporting, task_options
 
 
 @task(**task_options("benchmark"))
@@ -35,9 +35,12 @@ def answer_all(directory: Path, spec: BenchmarkSpec) -> BenchmarkResults:
     run = Run(directory=directory)
 
     def body() -> None:
-        model = _endpoint_model(endpoint) if endpoint else engine(source, spec.engine, run.log("engine"))
+        instances, log_path = [item.instance for item in items], run.log("engine")
+        if endpoint:
+            model = _endpoint_model(endpoint)
+        else:
+            model = answering(source, environment, instances, spec.style, spec.engine, log_path)
         asked = {"model": identity, **({} if endpoint else spec.engine.decides)}
-        instances = [item.instance for item in items]
         answers = KeptAnswers(model, directory / PARTIAL_ROLLOUTS, asked)
         progress = reporting(f"%d of {len(items)} instances answered")
         sampling = Sampling(max_tokens=spec.answer_tokens)

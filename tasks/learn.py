@@ -24,8 +24,10 @@ from infra.runs.files import (
 )
 from infra.runs.run import RunRef
 from infra.runs.steps import StepRecord, run_step, step_key
+from policy import simulated
 from policy.chat.answers import KeptAnswers
 from policy.chat.contract import Sampling
+from policy.checkpoints import is_simulated
 from policy.child import OUT_OF_MEMORY, WARNING, run_child, vllm_python
 from policy.evaluation import Changes, evaluate, valid_gains
 from policy.grpo.launch import checkpoint_form, launcher, memory_advice, process_count
@@ -39,7 +41,7 @@ from policy.grpo.train_spec import (
 )
 from policy.rollouts import breakdown_of
 from tasks.artifacts import TrainingProgress
-from tasks.run import close_engine, engine, log, reporting, task_options
+from tasks.run import answering, close_engine, log, reporting, task_options
 
 
 @task(**task_options("train"))
@@ -90,6 +92,8 @@ def _train(run: RunRef, stage: int, spec: TrainSpec) -> None:
     # Its memory is for the trainer, and what it has loaded may be about to change.
     close_engine()
     show, out_of_memory = TrainingProgress(run, stage), []
+    if is_simulated(spec.parent):
+        return simulated.train(spec, show)
 
     def progress(entry: dict[str, Any]) -> None:
         out_of_memory.extend([entry[OUT_OF_MEMORY]] if OUT_OF_MEMORY in entry else [])
@@ -164,7 +168,14 @@ def _decides(run: RunRef, validation: StepRecord, role: str, identity: str) -> d
 
 def _evaluate(run: RunRef, stage: int) -> None:
     preset, instances = run.preset, run.read(VALIDATION)
-    model = engine(run.policy(stage), preset.engine, run.log("engine", stage))
+    model = answering(
+        run.policy(stage),
+        preset.task,
+        instances,
+        preset.prompt_style,
+        preset.engine,
+        run.log("engine", stage),
+    )
     partial = run.folder(stage) / PARTIAL_ROLLOUTS
     answers = KeptAnswers(model, partial, {"model": run.identity(stage), **preset.engine.decides})
     progress = reporting(f"{run.folder(stage).name}: %d of {len(instances)} validation instances answered")

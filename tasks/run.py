@@ -3,17 +3,20 @@
 import logging
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
+from envgen.environment import Environment
 from infra.config.settings import without_password
 from infra.formats import duration
-from policy.chat.contract import Completion, Progress
+from policy.chat.contract import ChatModel, Completion, Progress
 from policy.chat.engine import Engine, start_engine
 from policy.chat.engine_config import EngineConfig
+from policy.checkpoints import is_simulated
+from policy.simulated import SimulatedModel, read_policy
 
 log = logging.getLogger("envwright")
 
@@ -97,6 +100,15 @@ def engine(source: str, config: EngineConfig, log_path: Path) -> Engine:
                 _engine.close()
             _engine = start_engine(source, config, log_path)
         return _engine
+
+
+def answering(
+    source: str, task: Environment, instances: Sequence[Any], style: str, config: EngineConfig, log_path: Path
+) -> ChatModel:
+    """What answers these instances for a policy: the running chat model, or the simulated learner."""
+    if not is_simulated(source):
+        return engine(source, config, log_path)
+    return SimulatedModel(read_policy(source, task.space), task, instances, style)
 
 
 def close_engine() -> None:

@@ -10,7 +10,7 @@ from flows.commands.terminal import print_json
 from infra.analysis.spec import ComparisonSpec
 from infra.config.preset import Preset
 from policy.checkpoints import resolve_model
-from policy.grpo.check import plan_training
+from policy.grpo.check import TrainingPlan
 from policy.grpo.launch import INSTALL, missing_packages
 from policy.grpo.train_spec import answer_tokens, group_size
 
@@ -72,22 +72,27 @@ def announce(work: Work, yes: bool) -> None:
         raise ConfigError(f"{tokens:,} tokens: takes long; {remedy}")
 
 
+def _sizes(plan: TrainingPlan) -> str:
+    at_a_time = f"{plan.completions} completions of {plan.prompts} prompts at a time"
+    return (
+        f"training processes: {plan.processes}, {at_a_time}, {plan.optimizer_steps} optimizer steps a stage"
+    )
+
+
 def show_dry_run(preset: Preset, console: Console, json_: bool = False) -> None:
     """Print the preset, what the installed TRL makes of its options, and its tokens.
 
     ConfigError if TRL refuses an option; ModelError if there is no such checkpoint.
     """
     resolve_model(preset.model)
-    plan, work = plan_training(preset.check_spec()), work_of(preset, preset.stages)
+    plan, work = preset.plan(), work_of(preset, preset.stages)
     resolved = preset.model_copy(update={"engineer": preset.effective_engineer()})
     if json_:
         return print_json({"preset": resolved, "training": plan, "work": work})
     lines = [
         dump_yaml(resolved.model_dump(mode="json")),
-        f"training processes: {plan.processes}, {plan.completions} completions of {plan.prompts} prompts at a"
-        " time",
-        f"{plan.optimizer_steps} optimizer steps a stage, {preset.stages} stages",
-        sentence(work),
+        *([] if plan is None else [_sizes(plan)]),
+        f"{preset.stages} stages; {sentence(work)}",
     ]
     if (tokens := preset.prompt_tokens()) is not None:
         lines.append(f"the longest prompt has {tokens} tokens")

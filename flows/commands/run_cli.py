@@ -17,7 +17,6 @@ from infra.runs.files import REPORT
 from infra.runs.next_config import must_ask
 from infra.runs.run import RunRef, checked_run, training_was_checked
 from policy.checkpoints import check_hub
-from policy.grpo.check import plan_training
 
 Preset = Annotated[str, typer.Argument(help="A shipped preset, or the path of a YAML file.")]
 Name = Annotated[str, typer.Option(help="Name of the directory in the runs folder.")]
@@ -59,7 +58,7 @@ def run(
         return show_dry_run(resolved, console, json_)
     run = RunRef(directory=directory, preset=checked_run(directory, resolved).preset)
     if not training_was_checked(directory, resolved):
-        plan_training(resolved.check_spec())
+        resolved.plan()
     console.print(
         f"[bold]{name}[/bold]: preset {resolved.name}, engineer {resolved.engineer.name}, context"
         f" {resolved.engineer.variant}, {resolved.stages} stages"

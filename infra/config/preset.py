@@ -20,8 +20,8 @@ from envgen.space import Space
 from envgen.yaml_files import YAML_ERRORS, load_yaml, read_yaml
 from infra.config.settings import Stem
 from policy.chat.engine_config import EngineConfig
-from policy.checkpoints import max_positions, prompt_tokens, was_taught_compact
-from policy.grpo.check import CheckSpec
+from policy.checkpoints import is_simulated, max_positions, prompt_tokens, was_taught_compact
+from policy.grpo.check import CheckSpec, TrainingPlan, plan_training
 from policy.grpo.launch import check_training, process_count
 from policy.grpo.rewards import DEFAULT_WEIGHTS, RewardWeights
 from policy.grpo.train_spec import TrainingSettings, answer_tokens, check_trl_options, deciding_options
@@ -198,6 +198,11 @@ class Preset(Frozen, use_attribute_docstrings=True):
             instances=self.instances,
         )
 
+    def plan(self) -> TrainingPlan | None:
+        """The sizes of training by the installed TRL; ConfigError if it refuses an option. None for the
+        simulated learner, which TRL does not train."""
+        return None if is_simulated(self.model) else plan_training(self.check_spec())
+
     def check_lengths(self) -> None:
         """ConfigError if a prompt and the longest answer do not fit engine, vLLM or model."""
         try:
@@ -252,6 +257,11 @@ def load_preset(name: str, overrides: dict[str, Any] | None = None) -> Preset:
         for _, config, count in [("stage 0", preset.default_config, preset.instances), *parts]:
             preset.task.check(config, count)
         preset.check_lengths()
+        if is_simulated(preset.model) and find_engineer(preset.engineer.name).asks:
+            raise ConfigError(
+                f"engineer.name: {preset.engineer.name!r} asks the policy, and model {preset.model!r} answers"
+                " instances only; choose a rule, as frontier"
+            )
     except ValidationError as error:
         raise ConfigError(describe_validation_error(error, str(path))) from None
     except (ConfigError, SamplingError) as error:
