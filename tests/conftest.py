@@ -2,8 +2,10 @@
 
 import logging
 import os
+from collections.abc import Iterator
 
 import pytest
+from support.prefect_servers import prefect_server
 
 # Before anything imports torch: two threads that wait for each other beside other work are ten times slower
 # than one.
@@ -23,6 +25,13 @@ def _isolated_environment(tmp_path_factory):
     os.environ.update(values)
     os.environ.pop("MLFLOW_TRACKING_URI", None)
     os.environ.pop("PREFECT_API_URL", None)
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The API address of a Prefect server, one for each worker of pytest."""
+    with prefect_server(tmp_path_factory.mktemp("server")) as url:
+        yield url
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -13,9 +13,10 @@ from policy.rollouts import breakdown_of, read_rollouts
 
 
 @pytest.mark.slow
-def test_the_tiny_policy_answers_rows_of_the_public_data_set(tmp_path: Path):
+def test_the_tiny_policy_answers_rows_of_the_public_data_set(tmp_path: Path, server: str):
     write_rows(tmp_path / "rows.jsonl", [public_row(item, subset=item.subset) for item in load_suite()[:6]])
-    printed = envwright(tmp_path, "benchmark", "tiny", "--data", "rows.jsonl", "--name", "mine").stdout
+    command = ("benchmark", "tiny", "--data", "rows.jsonl", "--name", "mine")
+    printed = envwright(tmp_path, *command, PREFECT_API_URL=server).stdout
     assert "tiny on rows.jsonl: compact prompts, answers of up to 128 tokens" in printed
     solved = breakdown_of(
         USUAL.load(), read_rollouts(tmp_path / "runs" / "benchmarks" / "mine" / "rollouts.parquet")
@@ -25,9 +26,7 @@ def test_the_tiny_policy_answers_rows_of_the_public_data_set(tmp_path: Path):
     assert f"{100 * solved.valid_rate.value:.1f} [" in printed
     assert "below the line: published, on the authors' instances, not ours" in printed
     folder = tmp_path / "runs" / "benchmarks" / "mine"
-    again = envwright(
-        tmp_path, "benchmark", "tiny", "--data", "rows.jsonl", "--name", "mine", "--json"
-    ).stdout
+    again = envwright(tmp_path, *command, "--json", PREFECT_API_URL=server).stdout
     assert json.loads(again) == json.loads((folder / "benchmark.json").read_text())
     assert {"benchmark.json", "breakdown.json", "rollouts.parquet", "spec.json"} <= {
         path.name for path in folder.iterdir()

@@ -1,18 +1,9 @@
-"""One Prefect server for each worker of pytest, and one finished run of the micro preset for all of them."""
+"""One finished run of the micro preset for all workers of pytest."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from support.finished_run import FinishedRun, finished_run
-from support.prefect_servers import prefect_server
-
-
-@pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The API address of a Prefect server."""
-    with prefect_server(tmp_path_factory.mktemp("server")) as url:
-        yield url
 
 
 @pytest.fixture(scope="session")

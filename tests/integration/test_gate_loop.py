@@ -1,4 +1,4 @@
-"""The gate in a real run: training that wrecks the policy is undone, and the run ends with what it had."""
+"""The gate in a whole run: stages that wreck the policy are undone, and the run ends with what it had."""
 
 import json
 from pathlib import Path
@@ -6,19 +6,29 @@ from pathlib import Path
 import pytest
 from support.envwright_command import envwright
 
-MICRO = ["run", "micro", "--engineer", "random"]
-WRECKING = [
-    "--set",
-    "trl.learning_rate=0.1",
-    "--set",
-    "engineer.anchor_share=0.5",
-]
+from envgen.files import write_json
+from infra.config.preset import load_preset
+from policy.checkpoints import SIMULATED_STATE
+from policy.simulated import World, new_policy
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-def test_a_run_that_wrecks_its_policy_ends_with_the_base_policy(tmp_path: Path, server: str):
-    options = [*MICRO, *WRECKING, "--set", "engineer.gate=rollback", "--name", "undone"]
+@pytest.fixture
+def command(tmp_path: Path) -> list[str]:
+    """A run of two stages whose policy knows nearly everything at first, and changes at random."""
+    world = World(easiest=3, hardest=3, labelled=0, noise=3)
+    write_json(tmp_path / "model" / SIMULATED_STATE, new_policy(load_preset("simulated").space, world))
+    return [
+        *("run", "simulated", "--stages", "2", "--engineer", "random", "--set", "model=./model"),
+        *("--set", "engineer.anchor_share=0.5"),
+    ]
+
+
+def test_a_run_that_wrecks_its_policy_ends_with_the_base_policy(
+    command: list[str], tmp_path: Path, server: str
+):
+    options = [*command, "--set", "engineer.gate=rollback", "--name", "undone"]
     said = envwright(tmp_path, *options, PREFECT_API_URL=server).stdout
     assert "a drop; the next stage starts from the base policy with the config of stage 0" in said
     assert "the run ends with the base policy" in said
@@ -33,11 +43,8 @@ def test_a_run_that_wrecks_its_policy_ends_with_the_base_policy(tmp_path: Path, 
     assert "The gate rolled back: the run ends with the base policy." in (run / "report.html").read_text()
 
 
-@pytest.mark.slow
-@pytest.mark.long
-@pytest.mark.timeout(900)
-def test_without_the_gate_the_same_run_ends_wrecked(tmp_path: Path, server: str):
-    off = envwright(tmp_path, *MICRO, *WRECKING, "--name", "wrecked", PREFECT_API_URL=server).stdout
+def test_without_the_gate_the_same_run_ends_wrecked(command: list[str], tmp_path: Path, server: str):
+    off = envwright(tmp_path, *command, "--name", "wrecked", PREFECT_API_URL=server).stdout
     assert "a drop; the gate is off" in off
     results = json.loads((tmp_path / "runs" / "wrecked" / "results.json").read_text())
     wrecked = results["stages"]

@@ -1,28 +1,24 @@
-"""A run killed at its steps, and extended by a stage, has data, weights and proposals of an unkilled run."""
+"""A run killed at any of its steps, and extended by a stage, ends with the files of an unkilled one."""
 
 import json
+import multiprocessing
+import os
+import shutil
+import signal
+import sys
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
 from support.envwright_command import envwright, killed_once
-from support.finished_run import NAME, FinishedRun
+from support.finished_run import FinishedRun
 from test_golden import GOLDEN, summary
 
 from envgen.files import file_digest
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 MID_TRAINING = "stage-01/work/*/checkpoint-*/trainer_state.json"
-
-
-def kill_points(unkilled: Path) -> list[str]:
-    """Return patterns of files, in the order in which stage 1 makes them: a kill follows each.
-
-    A step makes its lock file when it begins. After the steps comes the manifest.
-    """
-    locks = sorted(unkilled.glob("stage-01/.steps/*.lock"), key=lambda path: path.stat().st_mtime_ns)
-    steps = [str(path.relative_to(unkilled)) for path in locks]
-    steps.insert(steps.index("stage-01/.steps/train.lock") + 1, MID_TRAINING)
-    return [*steps, "stage-01/manifest.json"]
+STEPS = ["generate", "train", "evaluate", "summarize", "gate", "engineer"]
 
 
 def step_outputs(run: Path) -> dict[str, dict[str, str]]:
@@ -37,34 +33,74 @@ def step_outputs(run: Path) -> dict[str, dict[str, str]]:
     }
 
 
+def curriculum(runs: Path, stages: int, point: str = "") -> None:
+    """Run the curriculum, in a process of its own that is killed just before it opens or renames a file."""
+    os.environ["ENVWRIGHT_RUNS"] = str(runs)
+    from flows.curriculum import curriculum as curriculum_flow
+    from flows.parameters import CurriculumOptions
+
+    def watch(event: str, arguments: tuple) -> None:
+        path = {"open": 0, "os.rename": 1}.get(event)
+        if path is not None and fnmatch(str(arguments[path]), f"*/{point}"):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    if point:
+        sys.addaudithook(watch)
+    curriculum_flow("simulated", "run", CurriculumOptions(stages=stages, settings={"instances": 16}))
+
+
 def test_a_run_extended_and_killed_at_each_step_ends_like_an_unkilled_one(
-    finished: FinishedRun, server: str, tmp_path: Path
+    server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    run = tmp_path / "runs" / NAME
-    envwright(tmp_path, "run", "micro", "--stages", "1", PREFECT_API_URL=server)
+    monkeypatch.setenv("PREFECT_API_URL", server)  # Prefect reads it as it is imported, by the fork server
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["flows.curriculum"])
+
+    def ended(folder: str, stages: int, point: str = "") -> int | None:
+        process = context.Process(target=curriculum, args=(tmp_path / folder, stages, point))
+        process.start()
+        process.join(120)
+        return process.exitcode
+
+    assert ended("unkilled", 2) == 0
+    assert ended("killed", 1) == 0
+    run, unkilled = tmp_path / "killed" / "run", tmp_path / "unkilled" / "run"
     first = (run / "stage-00" / "manifest.json").read_bytes()
-    kills = []
-    for point in kill_points(finished.directory):
-        if any(run.glob(point)):  # an earlier kill came later than its point
-            continue
-        killed_once(
-            lambda point=point: any(run.glob(point)), tmp_path, "run", "micro", PREFECT_API_URL=server
-        )
-        kills.append(point)
-    envwright(tmp_path, "run", "micro", PREFECT_API_URL=server)
+    for step in STEPS:
+        assert ended("killed", 2, f"stage-01/.steps/{step}.lock") == -signal.SIGKILL
+        assert not (run / "stage-01" / ".steps" / f"{step}.json").exists()
+        assert ended("killed", 2, f"stage-01/.steps/{step}.json") == -signal.SIGKILL
+        assert not (run / "stage-01" / ".steps" / f"{step}.json").exists()
+    for name in ("stage-01/manifest.json", "results.json", "report.html"):
+        assert ended("killed", 2, name) == -signal.SIGKILL
+    assert ended("killed", 2) == 0
 
     assert (run / "stage-00" / "manifest.json").read_bytes() == first
     assert {"validation.parquet", "results.json", "report.html"} <= {path.name for path in run.iterdir()}
-    assert MID_TRAINING in kills
-    assert len(kills) >= 6
+    assert step_outputs(run) == step_outputs(unkilled)
+    assert len(step_outputs(run)) == 2 + 2 * len(STEPS)
+    ours, theirs = (json.loads((folder / "results.json").read_text()) for folder in (run, unkilled))
+    assert [stage["breakdown"] for stage in ours["stages"]] == [
+        stage["breakdown"] for stage in theirs["stages"]
+    ]
+    assert not (run / "stage-01" / "work").exists()
+    assert not list(run.glob("**/*.partial*")), "no half-written files are left"
+
+
+def test_a_run_killed_in_training_goes_on_from_the_trainer_s_checkpoint(
+    finished: FinishedRun, server: str, tmp_path: Path
+):
+    run = finished.copy_to(tmp_path)
+    for name in ("stage-01", "results.json", "report.html", "mlflow.json", "stage-00/mlflow.json"):
+        path = run / name
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    command = ("run", "micro")
+    killed_once(lambda: any(run.glob(MID_TRAINING)), tmp_path, *command, PREFECT_API_URL=server)
+    envwright(tmp_path, *command, PREFECT_API_URL=server)
     assert step_outputs(run) == step_outputs(finished.directory)
-    # The first question said that stage 0 is the last one.
-    ours, golden = json.loads(json.dumps(summary(run))), json.loads(json.dumps(GOLDEN["micro"]))
-    del ours["proposals"][0]["prompt"], golden["proposals"][0]["prompt"]
-    assert ours == golden
+    assert json.loads(json.dumps(summary(run))) == json.loads(json.dumps(GOLDEN["micro"]))
     stage = run / "stage-01"
     assert "resuming from checkpoint-" in (stage / "logs" / "training.log").read_text()
     assert len(json.loads((stage / "manifest.json").read_text())["resumed"]) == 1
     assert not (stage / "work").exists()
     assert file_digest(stage / "checkpoint") == file_digest(finished.directory / "stage-01" / "checkpoint")
-    assert not list(run.glob("**/*.partial*")), "no half-written files are left"

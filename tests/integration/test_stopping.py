@@ -12,7 +12,7 @@ from support.envwright_serve import wait_until
 from support.prefect_servers import processes_with
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
-RUN = ("run", "micro", "--stages", "1", "--set", "epochs=500")
+MICRO, SIMULATED = (("run", name, "--stages", "1", "--set", "epochs=500") for name in ("micro", "simulated"))
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
 SECONDS = 10
 
@@ -29,20 +29,22 @@ def heeded() -> None:
 
 
 @pytest.mark.parametrize(
-    ("moment", "number"),
+    ("command", "moment", "number"),
     [
-        ("stage 0: step ", signal.SIGINT),
-        ("validation set: ", signal.SIGTERM),
-        pytest.param("starting the orchestrator", signal.SIGINT, marks=pytest.mark.long),
-        pytest.param("stage 0: step ", signal.SIGHUP, marks=pytest.mark.long),
-        pytest.param("stage 0: step ", signal.SIGKILL, marks=pytest.mark.long),
+        (MICRO, "stage 0: step ", signal.SIGINT),
+        (SIMULATED, "validation set: ", signal.SIGTERM),
+        (SIMULATED, "starting the orchestrator", signal.SIGINT),
+        pytest.param(MICRO, "stage 0: step ", signal.SIGHUP, marks=pytest.mark.long),
+        pytest.param(MICRO, "stage 0: step ", signal.SIGKILL, marks=pytest.mark.long),
     ],
 )
-def test_a_run_that_is_told_to_end_is_gone_at_once(tmp_path: Path, moment: str, number: signal.Signals):
+def test_a_run_that_is_told_to_end_is_gone_at_once(
+    tmp_path: Path, command: tuple[str, ...], moment: str, number: signal.Signals
+):
     log = tmp_path / "out"
     with open(log, "w") as out:
         process = subprocess.Popen(
-            [*ENVWRIGHT, *RUN],
+            [*ENVWRIGHT, *command],
             cwd=tmp_path,
             env=environment(tmp_path),
             stdin=subprocess.DEVNULL,

@@ -1,0 +1,118 @@
+"""The simulated learner: it learns what earns more than the rest of its group, and nothing else."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from envgen.config import EnvConfig
+from envgen.dataset import write_dataset
+from envgen.environment import Source
+from envgen.errors import ConfigError, ModelError
+from envgen.files import file_digest, write_json
+from envgen.registry import EnvironmentSpec
+from envgen.sampling import sample
+from infra.config.preset import load_preset
+from policy.chat.contract import Sampling, ask
+from policy.checkpoints import SIMULATED_STATE
+from policy.evaluation import evaluate
+from policy.grpo.rewards import RewardWeights
+from policy.grpo.train_log import read_train_log, stratum_means
+from policy.grpo.train_spec import TrainSpec
+from policy.simulated import SimulatedModel, SimulatedPolicy, World, new_policy, read_policy, train
+
+SUMS = EnvironmentSpec(name="sums")
+SPACE = SUMS.load().space
+STILL = World(noise=0, forgetting=0, easiest=0, hardest=0, labelled=0)
+KNOBS = {"carry_ratio": 0.5, "digits": 2.0}
+ONLY_FIRST = EnvConfig.model_validate(
+    {
+        SPACE.key: {
+            stratum.name: {"data_ratio": float(stratum == SPACE.strata[0])}
+            | {knob.name: KNOBS[knob.name] for knob in stratum.knobs}
+            for stratum in SPACE.strata
+        }
+    }
+)
+
+
+def trained(folder: Path, before: SimulatedPolicy, seed: int = 1, **rewards: float) -> SimulatedPolicy:
+    """The policy after a stage on the first stratum."""
+    write_json(folder / "parent" / SIMULATED_STATE, before)
+    instances, _ = sample(SUMS.load(), ONLY_FIRST, 64, Source(0))
+    write_dataset(folder / "train.parquet", instances, "plain", {}, SUMS)
+    spec = TrainSpec(
+        parent=str(folder / "parent"),
+        data=folder / "train.parquet",
+        output=folder,
+        work=folder / "work",
+        environment=SUMS,
+        style="plain",
+        rewards=RewardWeights.model_validate(rewards),
+        trl={"per_device_train_batch_size": 32, "num_generations": 8, "learning_rate": 1e-4},
+        seed=seed,
+    )
+    progress: list[dict] = []
+    train(spec, progress.append)
+    assert [entry["step"] for entry in progress] == list(range(1, 17))
+    assert progress[-1]["steps"] == 16
+    return read_policy(str(folder / "checkpoint"), SPACE)
+
+
+def test_it_learns_what_is_rewarded_and_neighbours_learn_less(tmp_path: Path):
+    first, second, *others = SPACE.names
+    skills = trained(tmp_path, new_policy(SPACE, STILL), valid=1).skills
+    assert skills[first] > 1
+    assert 0 < skills[second] < skills[first] / 2
+    assert all(skills[name] < skills[second] for name in others)
+    log = read_train_log(tmp_path / "train_log.parquet")
+    assert np.mean(log["valid"][-4:]) > np.mean(log["valid"][:4])
+    assert stratum_means(log, "valid").keys() == {first}
+
+
+def test_without_differences_of_reward_nothing_is_learned(tmp_path: Path):
+    before = new_policy(SPACE, STILL)
+    assert trained(tmp_path / "none", before, valid=0, optimal=0) == before
+    assert set(read_train_log(tmp_path / "none" / "train_log.parquet")["zero_variance"]) == {1.0}
+
+
+def test_a_stratum_without_data_is_forgotten(tmp_path: Path):
+    new = new_policy(SPACE, STILL.model_copy(update={"forgetting": 0.1, "transfer": 0.0}))
+    last = SPACE.names[-1]
+    skilled = new.model_copy(update={"skills": {**new.skills, last: 2.0}})
+    assert trained(tmp_path, skilled, valid=1).skills[last] == pytest.approx(2.0 * 0.9**16)
+
+
+def test_the_same_seed_gives_the_same_checkpoint_and_answers(tmp_path: Path):
+    policies = [
+        trained(tmp_path / name, new_policy(SPACE), seed) for name, seed in (("a", 1), ("b", 1), ("c", 2))
+    ]
+    digests = [file_digest(tmp_path / name / "checkpoint") for name in "abc"]
+    assert digests[0] == digests[1] != digests[2]
+    task = SUMS.load()
+    instances, _ = sample(task, ONLY_FIRST, 20, Source(5))
+    answers = [
+        evaluate(
+            SimulatedModel(policy, task, instances, "plain"), task, instances, "plain", Sampling(max_tokens=8)
+        )
+        for policy in policies[:2]
+    ]
+    assert answers[0] == answers[1]
+    assert {rollout.verdict.valid for rollout in answers[0]} == {True, False}
+
+
+def test_what_it_cannot_do_is_said(tmp_path: Path):
+    task = SUMS.load()
+    instances, _ = sample(task, ONLY_FIRST, 4, Source(5))
+    model = SimulatedModel(new_policy(SPACE), task, instances, "plain")
+    with pytest.raises(ModelError, match="answers instances and nothing else"):
+        model.complete([ask("Design the next config.")], Sampling(max_tokens=8))
+    boards = EnvironmentSpec().load().space
+    write_json(tmp_path / SIMULATED_STATE, new_policy(boards))
+    with pytest.raises(ModelError, match="is of an environment with other strata"):
+        read_policy(str(tmp_path), SPACE)
+    (tmp_path / SIMULATED_STATE).write_text("{")
+    with pytest.raises(ModelError, match=SIMULATED_STATE):
+        read_policy(str(tmp_path), SPACE)
+    with pytest.raises(ConfigError, match=r"engineer.name: 'checkpoint' asks the policy.*choose a rule"):
+        load_preset("simulated", {"engineer.name": "checkpoint"})
