@@ -1,12 +1,14 @@
-"""The GPUs of this machine, and how they are dealt out to curricula that run at the same time.
+"""GPUs and cores of this machine, and how they are dealt out to curricula that run at the same time.
 
 Never asked of torch, which the processes that deal do not import."""
 
+import logging
 import os
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Self
 
 from envgen.errors import ConfigError
 
@@ -52,6 +54,19 @@ class Shares:
         self._users = {",".join(block): 0 for block in blocks}
         self.shared = len(blocks) < jobs
 
+    @classmethod
+    def visible(cls, jobs: int, needed: int) -> Self:
+        """Deal out the GPUs that can be seen, with a warning if curricula have to share some."""
+        shares = cls(visible_devices(), jobs, needed)
+        if shares.shared:
+            logging.getLogger("envwright").warning(
+                "%d curricula at a time share the GPUs %s; if memory does not suffice, lower --jobs to %d",
+                jobs,
+                " and ".join(shares.blocks),
+                len(shares.blocks),
+            )
+        return shares
+
     @property
     def blocks(self) -> list[str]:
         """The GPUs of each block, as CUDA_VISIBLE_DEVICES names them."""
@@ -74,3 +89,9 @@ class Shares:
         finally:
             with self._lock:
                 self._users[block] -= 1
+
+
+def share_of_cores(jobs: int) -> dict[str, str]:
+    """Return how many threads each of `jobs` processes may start; a value that the user set stays."""
+    share = str(max(1, (os.cpu_count() or 1) // jobs))
+    return {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", share)} if jobs > 1 else {}

@@ -3,9 +3,11 @@
 import logging
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextvars import copy_context
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
@@ -19,6 +21,8 @@ from policy.checkpoints import is_simulated
 from policy.simulated import SimulatedModel, read_policy
 
 log = logging.getLogger("envwright")
+T = TypeVar("T")
+MOST_AT_A_TIME = 64
 
 
 _BUGS = (AssertionError, AttributeError, LookupError, NameError, TypeError, ValidationError)
@@ -67,6 +71,38 @@ class Pace:
         return (
             f"{text}, about {duration(self._seconds / self._timed * left / min(left, self._at_a_time))} left"
         )
+
+
+def run_each(
+    todo: list[T],
+    jobs: int | None,
+    start: Callable[[T], None],
+    ended: Callable[[T, BaseException | None, str], None],
+    stop: Callable[[], None],
+) -> None:
+    """Run `start` for every child, `jobs` at a time, each in its own thread.
+
+    `ended` is called in this thread, with the error and the progress ("2 of 6, about 12 min left"). An
+    interruption calls `stop`, so that the threads end.
+    """
+    pace = Pace(len(todo), min(jobs, len(todo)) if jobs else None)
+
+    def timed(child: T) -> float:
+        begun = time.monotonic()
+        start(child)
+        return time.monotonic() - begun
+
+    with ThreadPoolExecutor(max_workers=jobs or MOST_AT_A_TIME) as pool:
+        # Each thread gets its own context, so that its log lines belong to this flow run.
+        futures = {pool.submit(copy_context().run, timed, child): child for child in todo}
+        try:
+            for future in as_completed(futures):
+                error = future.exception()
+                ended(futures[future], error, pace.over(None if error else future.result()))
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            stop()
+            raise
 
 
 def reporting(words: str) -> Progress:

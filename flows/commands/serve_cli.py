@@ -3,18 +3,15 @@
 import os
 import shlex
 import socket
-import subprocess
-import sys
 import threading
 import time
 from contextlib import suppress
-from pathlib import Path
 from typing import Annotated
 
 import psutil
 import typer
 
-from envgen.errors import ChildError, ConfigError
+from envgen.errors import ConfigError
 from envgen.files import write_text
 from envgen.terminal import say
 from flows.environment import prepare
@@ -22,9 +19,6 @@ from infra.config.settings import Settings, without_password
 from infra.runs.lock import exclusive
 from infra.serving.access import CLIENT, HOSTS, SERVER, choose_login
 from infra.serving.group import ProcessGroup
-
-PROJECT = Path(__file__).resolve().parents[2]
-POOL = "local"
 
 
 def serve(
@@ -103,6 +97,8 @@ def _client_settings(prefect: str, mlflow: str, own_mlflow: bool) -> dict[str, s
 
 def _start(group: ProcessGroup, host: str, prefect_port: int, mlflow_port: int | None, limit: int) -> None:
     """Start both servers and the worker, and wait until they answer; no MLflow server without a port."""
+    from infra.serving.pools import POOL, deploy
+
     listen = ("--host", host, "--port")
     app = ("--factory", "infra.serving.access:prefect_app")
     group.start("prefect", "uvicorn", *app, *listen, str(prefect_port))
@@ -114,31 +110,8 @@ def _start(group: ProcessGroup, host: str, prefect_port: int, mlflow_port: int |
         group.start("mlflow", "mlflow", *app, *listen, str(mlflow_port), *artifacts)
         group.wait_for(f"{os.environ['MLFLOW_TRACKING_URI']}/health")
     group.wait_for(f"{os.environ['PREFECT_API_URL']}/health")
-    _deploy(limit)
+    deploy(limit)
     group.start("worker", "prefect", "worker", "start", "--pool", POOL, "--type", "process")
-
-
-def _deploy(limit: int) -> None:
-    """Make or update the work pool and the deployments of `prefect.yaml`."""
-    from httpx import HTTPStatusError
-    from prefect.client.orchestration import get_client
-    from prefect.client.schemas.actions import WorkPoolCreate
-    from prefect.exceptions import ObjectAlreadyExists
-
-    with get_client(sync_client=True) as client:
-        with suppress(ObjectAlreadyExists):
-            client.create_work_pool(WorkPoolCreate(name=POOL, type="process"))
-        queues = f"/work_pools/{POOL}/queues"
-        for queue, places in (("default", limit), ("comparisons", None)):
-            with suppress(HTTPStatusError):  # it exists
-                client.request("POST", queues, json={"name": queue})  # type: ignore[arg-type]
-            client.request("PATCH", f"{queues}/{queue}", json={"concurrency_limit": places})  # type: ignore[arg-type]
-    command = [sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--all"]
-    options = {"capture_output": True, "text": True, "stdin": subprocess.DEVNULL}
-    # Runs work in this folder, so that the relative path of a preset means the same in the UI.
-    done = subprocess.run(command, cwd=PROJECT, env={**os.environ, "PWD": os.getcwd()}, **options)
-    if done.returncode:
-        raise ChildError(f"prefect deploy failed:\n{(done.stdout + done.stderr)[-2000:]}")
 
 
 def _watch(group: ProcessGroup) -> None:

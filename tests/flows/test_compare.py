@@ -12,16 +12,17 @@ import pytest
 from engineer.gate import BASE_POLICY
 from envgen.errors import ChildError
 from envgen.files import write_text
-from flows.compare import _complain, _run_all, _todo, run_each
-from flows.compare_processes import share_of_cores
+from flows.compare import _complain, _run_all, _todo
 from infra.analysis.gather import gather
 from infra.analysis.spec import Child, plan
 from infra.config.preset import Preset
 from infra.runs.files import ROLLOUTS
 from infra.runs.run import RunRef
 from infra.runs.steps import StepRecord, step_key
+from policy.devices import share_of_cores
 from tasks.data import generate, make_validation
 from tasks.learn import evaluate_stage, evaluate_start, summarize, train
+from tasks.run import run_each
 
 CHILDREN = plan("micro", ["fixed", "random", "levels", "frontier"], [0, 1]).children
 

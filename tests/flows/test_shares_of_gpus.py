@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from envgen.errors import ChildError, ConfigError
-from flows.compare import compare, run_each
-from flows.compare_processes import Processes, gpus_needed, shares_of_gpus
+from flows.compare import Curricula, compare, gpus_needed
 from flows.parameters import ComparisonOptions
 from infra.config.preset import load_preset
 from policy.devices import VISIBLE, Shares, visible_devices
+from tasks.run import run_each
 
 NOTES = """
 import os, sys, time
@@ -106,12 +106,11 @@ def children(tmp_path: Path, monkeypatch):
         monkeypatch.delenv(VISIBLE, raising=False)
         if visible is not None:
             monkeypatch.setenv(VISIBLE, visible)
-        preset = load_preset("micro")
-        made = Processes(tmp_path / "c", jobs, shares_of_gpus(preset, jobs), {})
+        curricula = Curricula(tmp_path / "c", None, Shares.visible(jobs, 1), {})
         errors = {}
 
         def start(name: str) -> None:
-            with made.started(name, name, name) as process:
+            with curricula.process(name, name, name) as process:
                 if process.wait():
                     raise ChildError(name)
 

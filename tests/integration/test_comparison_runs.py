@@ -13,13 +13,13 @@ from support.prefect_runs import eventually, told
 from support.prefect_servers import ask
 
 from envgen.errors import ChildError, RunDirectoryError
-from flows import compare_runs
-from flows.compare_runs import FlowRuns, pool_for
+from flows.compare import Curricula
 from flows.parameters import Membership
 from infra.analysis.spec import ComparisonSpec, plan
 from infra.config.preset import load_preset
 from infra.runs.progress import kept_log
 from infra.runs.run import Run
+from infra.serving.pools import pool_for
 from tasks.run import log
 
 pytestmark = [pytest.mark.slow]
@@ -27,17 +27,16 @@ PRESET, POOL = "watched", "nobody"
 
 
 @pytest.fixture
-def runs(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FlowRuns]:
+def runs(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Curricula]:
     """Those of a comparison whose preset has a deployment, on a work pool that nobody works on."""
     monkeypatch.setenv("ENVWRIGHT_RUNS", str(tmp_path))
-    for name in ("LOOK", "LOOK_AT_POOL"):
-        monkeypatch.setattr(compare_runs, name, 0.1)
+    monkeypatch.setattr("flows.compare.LOOK", 0.1)
     flow = ask(f"{server}/flows/", {"name": "curriculum"})["id"]
     if not any(pool["name"] == POOL for pool in ask(f"{server}/work_pools/filter")):
         ask(f"{server}/work_pools/", {"name": POOL, "type": "process"})
     ask(f"{server}/deployments/", {"name": PRESET, "flow_id": flow, "work_pool_name": POOL})
     with temporary_settings({PREFECT_API_URL: server}):
-        yield FlowRuns(tmp_path / tmp_path.name, POOL)
+        yield Curricula(tmp_path / tmp_path.name, POOL, None, {})
 
 
 @pytest.fixture
@@ -46,13 +45,13 @@ def spec() -> ComparisonSpec:
     return comparison.model_copy(update={"preset": comparison.preset.model_copy(update={"name": PRESET})})
 
 
-def tagged(server: str, runs: FlowRuns) -> list[dict]:
+def tagged(server: str, runs: Curricula) -> list[dict]:
     tags = {"all_": [f"{runs.directory.name}/fixed-s0"]}
     return ask(f"{server}/flow_runs/filter", {"flow_runs": {"tags": tags}})
 
 
-def waiting(runs: FlowRuns, spec: ComparisonSpec) -> Future[None]:
-    """A call of `FlowRuns.run` in a thread, with the settings of this test, as a comparison makes it."""
+def waiting(runs: Curricula, spec: ComparisonSpec) -> Future[None]:
+    """A call of `Curricula.run` in a thread, with the settings of this test, as a comparison makes it."""
     child, ended = spec.children[0], Future[None]()
 
     def run() -> None:
@@ -67,7 +66,7 @@ def waiting(runs: FlowRuns, spec: ComparisonSpec) -> Future[None]:
 
 def test_a_pool_without_workers_is_said_once_with_the_remedy_and_a_crash_is_scheduled_again(
     server: str,
-    runs: FlowRuns,
+    runs: Curricula,
     spec: ComparisonSpec,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
@@ -75,9 +74,10 @@ def test_a_pool_without_workers_is_said_once_with_the_remedy_and_a_crash_is_sche
     caplog.set_level(logging.INFO, "envwright")
     assert pool_for(PRESET) == POOL
     done = threading.Event()
-    monkeypatch.setattr(compare_runs, "finished", lambda directory, preset: done.is_set() or None)
+    monkeypatch.setattr("flows.compare.finished", lambda directory, preset: done.is_set() or None)
     ended = waiting(runs, spec)
-    eventually(lambda: "prefect worker start --pool nobody" in caplog.text)
+    assert "prefect worker start --pool nobody" in caplog.text
+    eventually(lambda: tagged(server, runs))
     [run] = tagged(server, runs)
     given = load_preset(run["parameters"]["preset"])
     assert given == spec.children[0].preset
@@ -104,19 +104,19 @@ def test_a_pool_without_workers_is_said_once_with_the_remedy_and_a_crash_is_sche
 
 
 def test_a_run_that_is_under_way_is_awaited_and_one_that_failed_is_started_anew(
-    server: str, runs: FlowRuns, spec: ComparisonSpec
+    server: str, runs: Curricula, spec: ComparisonSpec
 ):
     first = waiting(runs, spec)
     eventually(lambda: len(tagged(server, runs)) == 1)
     runs.stop()
     assert isinstance(first.exception(60), ChildError)
-    second = waiting(FlowRuns(runs.directory, runs.where), spec)
+    second = waiting(Curricula(runs.directory, POOL, None, {}), spec)
     [run] = tagged(server, runs)
     told(server, run["id"], "RUNNING")
     told(server, run["id"], "FAILED")
     assert "is Failed" in str(second.exception(60))
     assert len(tagged(server, runs)) == 1, "the same run was awaited"
-    third = waiting(FlowRuns(runs.directory, runs.where), spec)
+    third = waiting(Curricula(runs.directory, POOL, None, {}), spec)
     eventually(lambda: len(tagged(server, runs)) == 2)
     [new] = [found for found in tagged(server, runs) if found["id"] != run["id"]]
     told(server, new["id"], "COMPLETED")
@@ -126,7 +126,7 @@ def test_a_run_that_is_under_way_is_awaited_and_one_that_failed_is_started_anew(
 
 
 def test_without_a_deployment_of_the_preset_the_curricula_run_here(
-    server: str, runs: FlowRuns, caplog: pytest.LogCaptureFixture
+    server: str, runs: Curricula, caplog: pytest.LogCaptureFixture
 ):
     assert pool_for("unheard-of") is None
     assert "no deployment curriculum/unheard-of" in caplog.text
