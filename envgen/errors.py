@@ -54,8 +54,11 @@ def describe_validation_error(error: Exception, source: str) -> str:
     """One line per problem of a pydantic `ValidationError`: where, what was got, what was expected."""
     lines = []
     for item in error.errors():  # type: ignore[attr-defined]
-        where = ".".join(str(part) for part in item["loc"]) or "(top level)"
-        lines.append(f"{source}: {where}: {item['msg']} (got {excerpt(item['input'])})")
+        where = ".".join(str(part) for part in item["loc"])
+        if not where and item["type"] == "value_error":  # names the field; the input is the whole document
+            lines.append(f"{source}: {item['ctx']['error']}")
+        else:
+            lines.append(f"{source}: {where or '(top level)'}: {item['msg']} (got {excerpt(item['input'])})")
     return "\n".join(lines)
 
 

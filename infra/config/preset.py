@@ -1,6 +1,7 @@
 """Presets: everything that decides a curriculum, as sparse commented YAML in and one resolved JSON out."""
 
 import json
+import re
 from itertools import product
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -263,10 +264,22 @@ def load_preset(name: str, overrides: dict[str, Any] | None = None) -> Preset:
                 " instances only; choose a rule, as frontier"
             )
     except ValidationError as error:
-        raise ConfigError(describe_validation_error(error, str(path))) from None
+        lines = describe_validation_error(error, str(path)).splitlines()
+        raise ConfigError("\n".join(_blame_override(line, path, overrides or {}) for line in lines)) from None
     except (ConfigError, SamplingError) as error:
-        raise ConfigError(f"{path}: {error}") from None
+        raise ConfigError(_blame_override(f"{path}: {error}", path, overrides or {})) from None
     return preset
+
+
+def _blame_override(message: str, path: Path, overrides: dict[str, Any]) -> str:
+    """Return a message `PATH: FIELD: ...`; without the path if an override set the field, or a part of it."""
+    text = message.removeprefix(f"{path}: ")
+    field = re.split(r"[:\s]", text)[0] + "."
+    return (
+        text
+        if any(field.startswith(f"{key}.") or f"{key}.".startswith(field) for key in overrides)
+        else message
+    )
 
 
 def _refuse_removed(raw: dict[str, Any], path: Path) -> None:

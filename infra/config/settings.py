@@ -1,6 +1,7 @@
 """Where things are on this machine, from the environment (`ENVWRIGHT_...`) with defaults in the working
 directory; names of directories in the runs folder."""
 
+import difflib
 import os
 import re
 from pathlib import Path
@@ -56,15 +57,22 @@ class Settings(BaseSettings):
         return self.runs / checked_name(name)
 
     def find_run(self, run: str) -> Path:
-        """The directory that a command is given as RUN: a path if it has a separator in it or starts with a
-        dot, else a name in the runs folder. COMPARISON/NAME is looked for there too."""
+        """Return the directory that RUN of a command names: a path if it has a separator in it or starts with
+        a dot, else a name in the runs folder. COMPARISON/NAME is looked for there too.
+
+        ConfigError with similar names if the runs folder has only those.
+        """
         if os.sep in run or run.startswith("."):
             among = self.runs / run
             inside = not run.startswith((".", os.sep)) and ".." not in among.parts
             return (
                 among if inside and not os.path.exists(run) and os.path.isdir(among) else Path(run).resolve()
             )
-        return self.runs / checked_name(run, "RUN")
+        directory = self.runs / checked_name(run, "RUN")
+        names = [path.name for path in self.runs.glob("[!.]*/")] if not directory.exists() else []
+        if near := difflib.get_close_matches(run, names, n=3):
+            raise ConfigError(f"{directory}: no such run; did you mean {' or '.join(map(repr, near))}?")
+        return directory
 
 
 def without_password(text: object) -> str:

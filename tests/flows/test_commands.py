@@ -87,13 +87,14 @@ USAGE = [
 ]
 RUNS = [
     ("run tinny", "tinny: no such preset; the shipped ones are"),
-    ("run micro --variant V9", "engineer.variant 'V9' is not one of V1"),
+    ("run micro --variant V9", "error: engineer.variant 'V9' is not one of V1"),
     (
         "run micro --engineer oracle",
-        "engineer.name: there is no engineer 'oracle'; known are checkpoint, base,",
+        "error: engineer.name: there is no engineer 'oracle'; known are checkpoint, base,",
     ),
     ("run micro --stages 0", "stages: Input should be greater than or equal to 1"),
-    ("run micro --set trl.top_k=5", "trl.top_k: envwright sets this option itself"),
+    ("run micro --set epochs=-1", "error: epochs: Input should be greater than 0"),
+    ("run micro --set trl.top_k=5", "error: trl.top_k: envwright sets this option itself"),
     ("run micro --set instances", "--set 'instances': expected KEY=VALUE"),
     ("report nowhere", "results.json is missing"),
 ]
@@ -139,6 +140,13 @@ def test_a_run_does_not_touch_a_folder_of_something_else(envwright, tmp_path: Pa
     assert done.code == 2
     assert "exists and is no curriculum" in done.err
     assert [p.name for p in (tmp_path / "runs" / "mine").iterdir()] == ["thesis.tex"]
+
+
+def test_a_misspelt_run_is_answered_with_the_nearest_names(refused, tmp_path: Path):
+    for name in ("micro-checkpoint-V6-s0", "other"):
+        (tmp_path / "runs" / name).mkdir(parents=True)
+    for command in ("show", "report", "approve"):
+        refused([command, "micro-checkpoint-V6W-s0"], "no such run; did you mean 'micro-checkpoint-V6-s0'?")
 
 
 def test_a_report_of_what_is_no_run_is_refused(refused, tmp_path: Path):

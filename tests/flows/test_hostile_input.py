@@ -93,7 +93,7 @@ HOSTILE: dict[str, tuple[str, Callable[..., None], dict[str, object], str]] = {
         "p.parquet",
         data_set,
         {"solution": {"sum_of_costs": 3}},
-        "not an instance: (top level): Value error, solution: sum_of_costs and makespan do not fit",
+        "not an instance: solution: sum_of_costs and makespan do not fit",
     ),
 }
 COMMANDS = {

@@ -52,7 +52,7 @@ BROKEN = {
     "map sizes that do not ascend": (
         "map_sizes: [3, 4]",
         "map_sizes: [4, 3]",
-        "environment.options: (top level): Value error, map_sizes [4, 3] must ascend",
+        "environment.options: map_sizes [4, 3] must ascend",
     ),
     "an unknown prompt style": (
         "prompt_style: compact",
