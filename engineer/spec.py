@@ -16,12 +16,12 @@ class EngineerSpec(Frozen, use_attribute_docstrings=True):
     """Who proposes configs, what they are shown, and how a model's answer is drawn."""
 
     name: str = Field(default="checkpoint", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
-    """A name known to `engineer.engineers.registry`: our own engineers, and those that installed packages
-    add."""
+    """Who writes the next environment config: `checkpoint` asks the policy just trained, `base` the base
+    policy, `openai` another LLM; the others are rules. Installed packages may add some."""
     options: dict[str, Any] = Field(default_factory=dict)
     """Parameters of the engineer, checked by its own model; see its docstring."""
     variant: str = "V6"
-    """A context variant: `engineer.context.VARIANTS`."""
+    """Context variant: what a model that designs is shown."""
     wording: Wording = "full"
     """Not read where a policy that was taught design questions is asked, as `tiny` and `tiny-puzzles` were:
     it gets `compact` (`Preset.effective_engineer`)."""
@@ -32,6 +32,7 @@ class EngineerSpec(Frozen, use_attribute_docstrings=True):
     schema_decoding: bool = True
     """Decode under the JSON schema of the answer."""
     anchor_share: float = Field(default=0.0, ge=0, le=1)
-    """Share of the default config in every proposal, see `engineer.propose.anchored`."""
+    """Share of the default config mixed into every proposal."""
     gate: Gate = "off"
-    """What a significant drop of the valid rate leads to, see `engineer.gate`."""
+    """What a significant drop of the valid rate leads to: nothing, the config of the best stage, or its
+    config and checkpoint."""

@@ -1,12 +1,13 @@
 """Options that override something where they are given: forms of the Prefect UI, and options of commands."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from copy import copy
 from functools import wraps
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 import typer
-from pydantic import ConfigDict, SerializerFunctionWrapHandler, model_serializer
+from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, model_serializer
 from pydantic.fields import FieldInfo
 
 from envgen.errors import validated
@@ -33,6 +34,16 @@ class OptionsForm(Frozen):
         """What was given, and nothing else: stored as parameters of a flow run, it means the same when the
         run is retried."""
         return {name: value for name, value in serialize(self).items() if name in self.model_fields_set}
+
+
+def field_of(model: type[BaseModel], name: str, enum: Iterable[str] = ()) -> Any:
+    """Return the field of another model, with its bounds and description, as a field of a form.
+
+    A form lets choose among the names in `enum`, and takes others. The default None stands for no value.
+    """
+    field = copy(model.model_fields[name])
+    extra = {"enum": [*enum]} if enum else None
+    return FieldInfo.merge_field_infos(field, default=None, json_schema_extra=extra)
 
 
 Form = TypeVar("Form", bound=OptionsForm)

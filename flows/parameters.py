@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
-from pydantic.config import JsonDict
 
 from engineer.context import VARIANTS
 from engineer.engineers.registry import known_engineers
 from engineer.gate import Gate
+from engineer.spec import EngineerSpec
 from envgen.frozen import Frozen
 from envgen.seeds import Seed
-from flows.forms import OptionsForm
+from flows.forms import OptionsForm, field_of
 from infra.analysis.benchmark.spec import BenchmarkSpec, planned
 from infra.analysis.spec import ComparisonSpec, Stage0, plan
 from infra.config.preset import Preset, load_preset, shipped_presets
@@ -23,11 +23,8 @@ from infra.runs.run import default_name
 from policy.chat.engine_config import EngineConfig
 from policy.checkpoints import check_hub, check_model
 
-_VARIANTS: JsonDict = {"enum": list(VARIANTS)}
-_ENGINEERS: JsonDict = {"enum": list(known_engineers())}
-_SHIPPED: JsonDict = {"enum": list(shipped_presets())}
 PresetChoice = (
-    Annotated[str, Field(title="Shipped preset", json_schema_extra=_SHIPPED)]
+    Annotated[str, Field(title="Shipped preset", json_schema_extra={"enum": list(shipped_presets())})]
     | Annotated[str, Field(title="Path of a YAML file")]
 )
 """The preset of a flow, which a form lets choose."""
@@ -39,25 +36,20 @@ class CurriculumOptions(OptionsForm):
     """What a curriculum changes in its preset."""
 
     model_config = ConfigDict(title="Curriculum")
-    engineer: str = Field(default="checkpoint", json_schema_extra=_ENGINEERS)
-    """Who writes the next environment config: checkpoint asks the policy just trained, base the base policy,
-    the others are rules."""
-    variant: str = Field(default="V6", title="Context variant", json_schema_extra=_VARIANTS)
-    """What a model that designs is shown."""
-    stages: int = Field(default=3, ge=1, le=100)
-    """Turns of the loop, 3 in most presets. A finished run can be extended by more."""
-    seed: Seed = 0
-    """Seed of everything random. The same preset and seed give the same data sets."""
-    approval: Literal["none", "required"] = "none"
-    """required: a person decides on each proposed config before the next stage starts. A run keeps this until
-    none is chosen."""
-    gate: Gate = "off"
-    """What a significant drop of the valid rate leads to: nothing, the config of the best stage, or its
-    config and checkpoint."""
-    anchor_share: float = Field(default=0.0, ge=0, le=1)
-    """Share of the default config mixed into every proposal."""
+    engineer: str = field_of(EngineerSpec, "name", enum=known_engineers())
+    variant: str = field_of(EngineerSpec, "variant", enum=VARIANTS)
+    gate: Gate = field_of(EngineerSpec, "gate")
+    anchor_share: float = field_of(EngineerSpec, "anchor_share")
+    model: str = field_of(Preset, "model")
+    seed: Seed = field_of(Preset, "seed")
+    stages: int = field_of(Preset, "stages")
+    instances: int = field_of(Preset, "instances")
+    epochs: float = field_of(Preset, "epochs")
+    prompt_style: str = field_of(Preset, "prompt_style")
+    max_answer_tokens: int = field_of(Preset, "max_answer_tokens")
+    approval: Literal["none", "required"] = field_of(Preset, "approval")
     settings: dict[str, Any] = Field(default_factory=dict, title="Other settings")
-    """Any other field of the preset, dotted: {"instances": 300, "trl.learning_rate": 1e-4}."""
+    """Any other field of the preset, dotted: {"validation.instances": 8, "trl.learning_rate": 1e-4}."""
 
     @property
     def overrides(self) -> dict[str, Any]:
@@ -85,12 +77,11 @@ class ComparisonOptions(OptionsForm):
     """One stage 0 for all is trained with the first of them."""
     stage_0: Stage0 = "one"
     """One for all seeds, or one for each seed, which its curricula share."""
-    variants: list[Annotated[str, Field(json_schema_extra=_VARIANTS)]] = Field(
+    variants: list[Annotated[str, Field(json_schema_extra={"enum": list(VARIANTS)})]] = Field(
         default_factory=list, title="Context variants"
     )
     """For every engineer that reads a context. Empty: the preset's."""
-    stages: int = Field(default=3, ge=1, le=100)
-    """Stages of each curriculum, the shared stage 0 included."""
+    stages: int = field_of(Preset, "stages")
     registration: str = ""
     """A text file that says what is expected, on the machine that runs it. A comparison is not continued
     under another text."""

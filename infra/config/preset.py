@@ -96,22 +96,22 @@ class Preset(Frozen, use_attribute_docstrings=True):
     description: str = ""
     """A line for lists of presets."""
     approval: Literal["none", "required"] | None = None
-    """`required`: before each stage after the first a person decides on the proposed config. Left out: as in
-    the run that is continued."""
+    """`required`: a person decides on each proposed config before the next stage. Left out: as in the run
+    that is continued."""
     model: str
     """`tiny` or `tiny-puzzles` (shipped), a checkpoint directory or a hub id."""
     seed: Seed = 0
-    """Of everything random in a curriculum but the validation set."""
+    """Seed of everything random but the validation set. The same preset and seed give the same data sets."""
     stage0_seed: Seed | None = None
     """Seed of stage 0; the curriculum's seed if left out. Runs that are compared share it."""
     stages: int = Field(default=3, ge=1, le=100)
-    """Turns of the loop."""
+    """Stages of training, each on its own config. A finished run can be extended by more."""
     environment: EnvironmentSpec = EnvironmentSpec()
     """The environment, with its options."""
     instances: int = Field(ge=1, le=1_000_000)
     """Training instances of a stage."""
     epochs: float = Field(default=1, gt=0, allow_inf_nan=False)
-    """Passes over them in a stage."""
+    """Passes over the training instances in a stage."""
     prompt_style: str = ""
     """How instances are put into words; the usual way of the environment if left out."""
     max_answer_tokens: int = Field(ge=8, le=1_000_000)

@@ -40,7 +40,10 @@ def test_it_says_what_every_field_means_and_what_was_left_out(envwright, tmp_pat
     envwright("new", "preset", "mine", "--from", "micro")
     text = (tmp_path / "mine.yaml").read_text()
     written = load_yaml(text)
-    assert "# Turns of the loop.\nstages: 2\n" in text
+    assert (
+        "# Stages of training, each on its own config. A finished run can be extended by more.\nstages: 2\n"
+        in text
+    )
     left_out = text.partition("# Left out")[2].splitlines()[1:]
     defaults = {line[2:].partition(":")[0] for line in left_out} & set(Preset.model_fields)
     assert "seed" in defaults

@@ -15,7 +15,7 @@ from envgen.mapf.benchmark import EVERYTHING, Item, load_suite
 from envgen.mapf.prompts import PromptStyle, answer
 from envgen.mapf.published import MODELS, VARIANTS
 from envgen.mapf.verifier import FailureCategory, verify
-from flows.commands.benchmark_tables import benchmark_tables, closing_lines
+from flows.commands.benchmark_cli import benchmark_tables, closing_lines
 from infra.analysis.benchmark.results import (
     RESULTS_FILE,
     Asked,
