@@ -102,6 +102,8 @@ class Environment:
     """Draw a space for lessons in design; `space` if None."""
     benchmark: Any = None
     """`envgen.suites.Benchmark`, if `envwright benchmark` knows the environment."""
+    picture_legend = ""
+    """Sentence that explains the marks of `picture`."""
     licence = "not stated"
     requirements: tuple[str, ...] = ()
     """Packages that judging needs, for exports."""

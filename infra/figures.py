@@ -6,7 +6,7 @@ They are drawn for a light page; the style sheet of a dark one inverts their lig
 import base64
 import io
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from envgen.breakdown import Counts, Rate
 from envgen.space import Space
 from infra.analysis.results import ArmResult, ComparisonResults
 from infra.analysis.statistics import Effect
-from infra.formats import SPACE, interval, percent, points, share
+from infra.formats import SPACE, interval, percent, points
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,6 +35,8 @@ _FONTS = ["system-ui", "-apple-system", "Segoe UI", "Roboto", "Helvetica Neue", 
 """Fonts of the page."""
 _DARK = 0.41
 """Luma below which a colour needs white words on it."""
+_NARROW = 0.08
+"""Share of the width below which a part of a bar has no number."""
 _SIDE = 0.07
 """Valid and optimal points stand this far left and right of their stage."""
 _OFFSET: dict[str, Any] = {"textcoords": "offset points", "annotation_clip": False}
@@ -92,41 +94,33 @@ def axis_top(parts: Sequence[Counts]) -> float:
     return min(1.0, max(0.2, np.ceil(highest * 10 + 0.01) / 10))
 
 
-def failure_chart(title: str, space: Space, parts: Sequence[Counts]) -> Markup:
-    """Draw the share of answers per failure category: a bar for the base policy and for each stage."""
-    figure, axes = _figure(900, 46 + 38 * len(parts))
-    end = max(1 - part.valid_rate.value for part in parts) or 1.0
-    shares = {
-        name: (colour, [part.failures.get(name, 0) / part.n for part in parts])
-        for name, colour in category_colours(space).items()
-    }
-    names = ["start", *_stage_names(len(parts) - 1)]
-    _stacked_bars(axes, names, shares, lambda _, width: f"{100 * width:.0f}" if width > 0.045 * end else "")
-    for row, part in enumerate(parts):
-        valid = part.valid_rate
-        failed = Rate(value=1 - valid.value, low=1 - valid.high, high=1 - valid.low)
-        beside = {"xy": (failed.value, row), "va": "center_baseline", **_OFFSET}
-        axes.annotate(percent(failed.value), xytext=(9, 0), size=13, weight="bold", color=INK, **beside)
-        axes.annotate(interval(failed), xytext=(67, 0), size=12, color=MUTED, **beside)
-    axes.set_xlim(0, end * 1.24)
-    return _image(figure, title)
+def stacked_bars(
+    bars: Mapping[str, Sequence[float]], colours: Sequence[str], full: float, ends: Sequence[str] = ()
+) -> Markup:
+    """Draw a horizontal bar for each name, in HTML, so that it fits a screen of any width.
+
+    `bars` holds the parts of each bar, `full` the sum that fills the width, `ends` a text for each bar."""
+    row = Markup('<div class="row"><span>{}</span><div class="bar">{}</div>{}</div>')
+    part = Markup('<span style="width: {:.3f}%; background: {}; color: {}">{}</span>')
+    inks = ["#ffffff" if _luma(colour) < _DARK else "#14181c" for colour in colours]
+    rows = Markup("")
+    for index, (name, shares) in enumerate(bars.items()):
+        drawn = Markup("").join(
+            part.format(
+                100 * share / full, colour, ink, f"{100 * share:.0f}" if share > _NARROW * full else ""
+            )
+            for share, colour, ink in zip(shares, colours, inks, strict=True)
+        )
+        rows += row.format(name, drawn, Markup("<b>{}</b>").format(ends[index]) if ends else "")
+    return rows
 
 
-def share_chart(title: str, space: Space, shares: Mapping[str, Sequence[float]]) -> Markup:
-    """Draw the share of the data per stratum: a bar for each stage and for the last proposal."""
-    bars, colours = len(next(iter(shares.values()))), stratum_colours(space)
-    figure, axes = _figure(900, 46 + 38 * bars)
-
-    def label(name: str, width: float) -> str:
-        word = space.label(name)
-        if width > max(0.14, 0.028 * len(word)):
-            return f"{word} {share(width)}"
-        return f"{100 * width:.0f}" if width > 0.03 else ""
-
-    parts = {name: (colours[name], of_stratum) for name, of_stratum in shares.items()}
-    _stacked_bars(axes, [*_stage_names(bars - 1), "proposed, not run"], parts, label)
-    axes.set_xlim(0, 1)
-    return _image(figure, title)
+def _luma(colour: str) -> float:
+    """Return how light a colour looks, 0 to 1."""
+    return sum(
+        weight * part / 255
+        for weight, part in zip((0.299, 0.587, 0.114), bytes.fromhex(colour.removeprefix("#")), strict=True)
+    )
 
 
 def training_chart(
@@ -258,30 +252,6 @@ def _forest(axes: "Axes", effects: Mapping[str, Effect]) -> None:
     axes.set_ylim(len(effects) - 0.5, -0.5)
     axes.locator_params(axis="x", nbins=6)
     axes.xaxis.set_major_formatter(lambda value, _: f"{round(100 * value, 1) + 0.0:+g}")
-
-
-def _stacked_bars(
-    axes: "Axes",
-    names: Sequence[str],
-    parts: Mapping[str, tuple[str, Sequence[float]]],
-    label: Callable[[str, float], str],
-) -> None:
-    """Draw a horizontal bar for each name. `parts`: name of a part -> its colour, its share in each bar."""
-    from matplotlib.colors import to_rgb
-
-    rows, left = np.arange(len(names)), np.zeros(len(names))
-    words = {"ha": "center", "va": "center_baseline", "size": 13, "weight": "bold", "parse_math": False}
-    for part, (colour, shares) in parts.items():
-        axes.barh(rows, shares, left=left, height=0.66, color=colour, linewidth=0)
-        ink = "#ffffff" if np.dot(to_rgb(colour), (0.299, 0.587, 0.114)) < _DARK else "#14181c"
-        for row, (start, width) in enumerate(zip(left, shares, strict=True)):
-            axes.text(start + width / 2, row, label(part, width), color=ink, **words)
-        left += shares
-    axes.set_yticks(rows, names)
-    axes.set_ylim(len(names) - 0.5, -0.5)
-    axes.locator_params(axis="x", nbins=6)
-    axes.xaxis.set_major_formatter(_percent)
-    axes.grid(axis="x", color=GRID, linewidth=1)
 
 
 def _ends(rates: Sequence[Rate]) -> np.ndarray:

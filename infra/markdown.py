@@ -1,27 +1,50 @@
-"""Markdown for the Prefect UI: the result of a run so far, and a proposal to decide on."""
+"""Markdown: tables of model cards; for the Prefect UI, the result of a run and a proposal to decide on."""
 
 import re
+from typing import Any
+
+import pandas as pd
 
 from engineer.proposal import Proposal
+from envgen.breakdown import Difference, Rate
 from envgen.config import EnvConfig
 from envgen.space import Space
 from infra import tables
-from infra.report.page import headlines
+from infra.config.preset import Preset
+from infra.formats import estimate, interval, points
 from infra.results import CurriculumResults
+from infra.summary import advice, headlines
 
 _ADDRESS = re.compile(r"(?i:https?|ftp|mailto|xmpp)(?=:)|(?i:www)(?=\.)|@")
 _JOINER = "\u2060"
-"""Nothing to see, no break, and no part of an address."""
+"""Word joiner: invisible, no break, and no part of an address."""
 
 
-def result_markdown(
-    space: Space, results: CurriculumResults, stages: int, places: dict[str, str], waiting: str
-) -> str:
-    """Return the result of a run so far: state, rates by stage, decisions, the last proposal and links.
+def table(frame: pd.DataFrame) -> str:
+    """Return a table in Markdown, its first column on the left."""
+    marks = ["---", *["---:"] * (len(frame.columns) - 1)]
+    rows = [[_text(cell) for cell in row] for row in frame.itertuples(index=False, name=None)]
+    lines = [list(frame.columns), marks, *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+
+
+def _text(cell: Any) -> str:
+    if isinstance(cell, Difference):
+        return f"{points(cell.value)} {interval(cell)}"
+    return "–" if cell is None else estimate(cell) if isinstance(cell, Rate) else str(cell)
+
+
+def result_markdown(preset: Preset, results: CurriculumResults, places: dict[str, str], waiting: str) -> str:
+    """Return the result of a run so far: state, headlines, rates, decisions, the last proposal and links.
 
     `places` are addresses by name; what is no web address is written as a path."""
-    done, last = len(results.stages), results.stages[-1]
-    state = f"**Waits for a decision:** {waiting}" if waiting else f"{done} of {stages} stages are finished."
+    space, done, last = preset.space, len(results.stages), results.stages[-1]
+    state = (
+        f"**Waits for a decision:** {waiting}"
+        if waiting
+        else f"{done} of {preset.stages} stages are finished."
+    )
+    compare = advice(results, preset)
     decided = [
         f"- A person decided on the config of stage {stage.stage + 1}: {quiet(str(stage.decision))}"
         for stage in results.stages
@@ -30,10 +53,17 @@ def result_markdown(
     links = [
         f"- [{name}]({at})" if at.startswith("http") else f"- {name}: `{at}`" for name, at in places.items()
     ]
-    rates = tables.markdown(tables.rates(results, space.best))
     changes = quiet(tables.config_changes(space, last.config, last.proposal.config))
-    proposed = f"**Proposed for stage {last.stage + 1}**, which has not been run: {changes}"
-    return "\n\n".join([state, headlines(results, None)[0], rates, *decided, proposed, "\n".join(links)])
+    parts = [
+        f"**Waits for a decision:** {waiting}" if waiting else state,
+        *headlines(results, space.best),
+        f"{compare[0]}\n\n```\n{compare[1]}\n```" if compare else "",
+        table(tables.rates(results, space.best)),
+        *decided,
+        f"**Proposed for stage {last.stage + 1}**, which has not been run: {changes}",
+        "\n".join(links),
+    ]
+    return "\n\n".join(filter(None, parts))
 
 
 def proposal_markdown(space: Space, stage: int, proposal: Proposal, previous: EnvConfig) -> str:
@@ -46,12 +76,16 @@ def proposal_markdown(space: Space, stage: int, proposal: Proposal, previous: En
         lines.append(f"**The previous config is kept:** {quiet(proposal.fallback)}")
     reason = quiet(proposal.rationale or "(none)").splitlines()
     lines += ["**Reason given:**", "\n".join(f"> {line}" for line in reason)]
-    # No table: the dialog in which a person decides on it is too narrow for one.
-    changes = {
-        quiet(space.label(name)): ", ".join(f"{word} {change.text}" for word, change in numbers.items())
-        for name, numbers in tables.changes(space, previous, proposal.config).items()
-    }
-    lines.append("\n".join(f"- **{stratum}:** {text}" for stratum, text in changes.items()))
+    # A list: the dialog in which a person decides is too narrow for a table.
+    changes = tables.changes(space, previous, proposal.config)
+    strata = [
+        f"- **{quiet(stratum)}:** "
+        + ", ".join(
+            f"{word} {number.text}" for word, number in zip(changes.columns[1:], numbers, strict=True)
+        )
+        for stratum, *numbers in changes.itertuples(index=False, name=None)
+    ]
+    lines.append("\n".join(strata))
     lines += [f"- projection: {quiet(change)}" for change in proposal.changes]
     return "\n\n".join(lines)
 

@@ -20,6 +20,7 @@ from infra.runs.lock import holder
 from infra.runs.next_config import must_ask
 from infra.runs.progress import new_lines
 from infra.runs.run import Run, RunRef, run_command
+from infra.summary import headlines
 
 
 class RunState(StrEnum):
@@ -74,6 +75,8 @@ class PolicyRates(Frozen):
 class RunDetail(RunStatus):
     """A run at length."""
 
+    headlines: tuple[str, ...]
+    """What its stages achieved, a sentence each."""
     rates: tuple[PolicyRates, ...]
     """Of the base policy, then after each stage."""
     seconds: float
@@ -126,11 +129,13 @@ def run_detail(directory: Path) -> RunDetail:
     """Return how a run stands, at length; RunDirectoryError if there is none, or it cannot be read."""
     run = _open(directory)
     status = _status(run)
-    made = run.read(RESULTS).made if run.has(RESULTS) else Made()
+    results = run.read(RESULTS) if run.has(RESULTS) else None
+    made = results.made if results else Made()
     remedy, commands = _next(run, status)
     return RunDetail(
         **dict(status),
         **made.model_dump(include={"seconds", "tokens", "cost"}),
+        headlines=tuple(headlines(results, run.preset.space.best)) if results else (),
         rates=tuple(_rates(run)),
         working=holder(directory),
         next=remedy,

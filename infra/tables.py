@@ -1,27 +1,22 @@
 """The tables of runs and comparisons as data frames; pages, model card, terminal and Prefect show these.
 
-Cells are a `Rate` or a `Difference` with its interval, a text, or None for what is not known."""
+Cells are a `Rate` or a `Difference` with its interval, a `Change`, a text, or None where nothing is known."""
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 import pandas as pd
-from markupsafe import Markup
 
 from engineer.gate import GateDecision, name_of
-from envgen.breakdown import Breakdown, Counts, Difference, Rate, wilson
+from envgen.breakdown import Breakdown, Counts, Rate, wilson
 from envgen.config import SHARE, EnvConfig
 from envgen.space import Knob, Space
 from infra.analysis.results import ComparisonResults, Pair
 from infra.formats import (
     duration,
-    estimate,
-    interval,
     label,
     listed,
-    percent,
-    points,
     rate_names,
     share,
     short_count,
@@ -90,6 +85,34 @@ def failures(space: Space, results: CurriculumResults) -> pd.DataFrame:
         for name in space.categories
     ]
     return frame(["category", *_policies(results)], rows)
+
+
+class Mix(NamedTuple):
+    """A stratum in the config of a stage: its share of the data, and its knobs as they are written."""
+
+    share: float
+    knobs: tuple[str, ...]
+
+
+def configs(space: Space, results: CurriculumResults) -> pd.DataFrame:
+    """Return the config of each stage and the last proposal as cells of `Mix`, None without data."""
+    stages = [*(stage.config for stage in results.stages), results.stages[-1].proposal.config]
+    rows = [
+        [space.label(name), *(_mix(space, config, name) for config in stages)]
+        for name in named_strata(space, stages)
+    ]
+    return frame([space.noun, *_policies(results)[1:], "proposed, not run"], rows)
+
+
+def _mix(space: Space, config: EnvConfig, stratum: str) -> Mix | None:
+    part = config.strata.get(stratum)
+    if part is None or not part.data_ratio:
+        return None
+    knobs = [(knob, part.get(knob.name)) for knob in space.knobs]
+    return Mix(
+        part.data_ratio,
+        tuple(f"{knob.word} {setting(knob, value)}" for knob, value in knobs if value is not None),
+    )
 
 
 def _breakdowns(results: CurriculumResults) -> list[Breakdown]:
@@ -171,7 +194,13 @@ class Change(NamedTuple):
         return f"{self.old or 'none'} → {self.new or 'none'}" if self.changed else self.new or "none"
 
 
-def changes(space: Space, old: EnvConfig, new: EnvConfig) -> dict[str, dict[str, Change]]:
+def changes(space: Space, old: EnvConfig, new: EnvConfig) -> pd.DataFrame:
+    """Return the numbers of each stratum in two configs, as cells of `Change`."""
+    rows = [[space.label(name), *numbers.values()] for name, numbers in _numbers(space, old, new).items()]
+    return frame([space.noun, "data", *(knob.word for knob in space.knobs)], rows)
+
+
+def _numbers(space: Space, old: EnvConfig, new: EnvConfig) -> dict[str, dict[str, Change]]:
     """Return the numbers of two configs: stratum -> word for the number -> both values."""
     words = {SHARE: "data", **{knob.name: knob.word for knob in space.knobs}}
     knobs = {knob.name: knob for knob in space.knobs}
@@ -202,7 +231,7 @@ def config_changes(space: Space, old: EnvConfig, new: EnvConfig) -> str:
     """Return what a config changes: `2 terms: data 25 % → 40 %, digits 3 → 2; 3 terms: left out`, or
     `nothing`."""
     parts = []
-    for name, numbers in changes(space, old, new).items():
+    for name, numbers in _numbers(space, old, new).items():
         words = [f"{word} {change.text}" for word, change in numbers.items() if change.changed]
         if name not in old.strata or name not in new.strata:
             words = ["new" if name in new.strata else "left out"]
@@ -213,30 +242,3 @@ def config_changes(space: Space, old: EnvConfig, new: EnvConfig) -> str:
 def frame(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> pd.DataFrame:
     """Return a table whose cells stay as they are."""
     return pd.DataFrame(list(rows), columns=list(columns), dtype=object)
-
-
-def markdown(table: pd.DataFrame) -> str:
-    """Return a table in Markdown, its first column on the left."""
-    marks = ["---", *["---:"] * (len(table.columns) - 1)]
-    rows = [[_text(cell) for cell in row] for row in table.itertuples(index=False, name=None)]
-    lines = [list(table.columns), marks, *rows]
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
-
-
-def _text(cell: Any) -> str:
-    if isinstance(cell, Difference):
-        return f"{points(cell.value)} {interval(cell)}"
-    return "–" if cell is None else estimate(cell) if isinstance(cell, Rate) else str(cell)
-
-
-def cell(value: Any) -> Any:
-    """Return a cell as HTML; a difference whose interval holds zero is grey."""
-    if value is None:
-        return "–"
-    if isinstance(value, Difference):
-        style = Markup(' class="none"') if value.low <= 0 <= value.high else ""
-        written = points(value.value)
-        return Markup('<span{}>{}</span><span class="ci">{}</span>').format(style, written, interval(value))
-    if isinstance(value, Rate):
-        return Markup('{}<span class="ci">{}</span>').format(percent(value.value), interval(value))
-    return value

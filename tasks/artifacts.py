@@ -95,7 +95,7 @@ def show_result(
 
 def _write_result(run: RunRef, results: CurriculumResults, addresses: dict[str, str], waiting: str) -> None:
     places = {"report": str(run.path(REPORT).resolve()), **addresses}
-    markdown = result_markdown(run.preset.space, results, run.preset.stages, places, waiting)
+    markdown = result_markdown(run.preset, results, places, waiting)
     so_far = " so far" if len(results.stages) < run.preset.stages else ""
     key, description = run_key(run, "result"), f"{run.name}: result{so_far}"
     context = FlowRunContext.get()

@@ -37,6 +37,10 @@ class MapfFrozenLake(Environment):
     vocabulary = VOCABULARY
     random_space = staticmethod(random_space)
     benchmark = BENCHMARK
+    picture_legend = (
+        "Dark square: hole. Numbered disc: agent. Pale disc: its start. Ring: its goal. Thin line: its path. "
+        "Red frame: the cell at which the plan fails."
+    )
 
     def __init__(self, options: Options) -> None:
         self.options = options

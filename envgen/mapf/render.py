@@ -47,7 +47,8 @@ def replay_svg(problem: Problem, plan: Plan, verdict: Verdict | None = None, cap
     """An endless replay of `plan`, which may be illegal: jumps glide, cells off the board show at its edge.
 
     With a failing `verdict` the replay ends at its step and marks its cell; a goal that is missed is marked
-    after the last step. The caption, if any, stands below the count of steps.
+    after the last step. The caption, if any, stands below the count of steps. The group `still`, which is
+    hidden, shows the end without animation: a page may show it in place of the group `moving`.
     """
     frames = frames_of(plan, verdict)
     outside = any(max(cell) >= problem.size for cells in frames.cells for cell in cells)
@@ -64,14 +65,20 @@ def replay_svg(problem: Problem, plan: Plan, verdict: Verdict | None = None, cap
         drawing.append(
             trail(index, [view.centre(cells[index], beside, beside) for cells in frames.cells], opacity=0.55)
         )
-    _draw_counter(drawing, frames)
+    moving, still = drawsvg.Group(class_="moving"), drawsvg.Group(class_="still", display="none")
+    _draw_counter(moving, frames)
+    last = frames.first + len(frames.cells) - 1
+    still.append(foot(f"end: step {last} of {frames.total}", fill="currentColor", font_weight=600))
     if verdict and verdict.category and verdict.cell is not None:
-        _draw_failure(drawing, view, frames, verdict.cell, verdict.category)
+        still.extend(_failure_marks(view, verdict.cell, verdict.category))
+        moving.extend(_flashing(frames, *_failure_marks(view, verdict.cell, verdict.category)))
     for index in range(problem.num_agents):
         track = [view.spot(cells, index) for cells in frames.cells]
-        moving = disc(view, index, track[-1])
-        frames.animate_motion(moving, track)
-        drawing.append(moving)
+        still.append(disc(view, index, track[-1]))
+        agent = disc(view, index, track[-1])
+        frames.animate_motion(agent, track)
+        moving.append(agent)
+    drawing.extend([moving, still])
     return str(drawing.as_svg(header=""))
 
 
@@ -140,7 +147,7 @@ def frames_of(plan: Plan, verdict: Verdict | None) -> Frames:
     return Frames(first, max(map(len, plan)) - 1, list(steps[first:]))
 
 
-def _draw_counter(drawing: drawsvg.Drawing, frames: Frames) -> None:
+def _draw_counter(drawing: drawsvg.Group, frames: Frames) -> None:
     """`step 3 of 7` under the board, one text a step, each visible in its turn."""
     last = len(frames.cells) - 1
     for frame in range(last + 1):
@@ -157,18 +164,24 @@ def _draw_counter(drawing: drawsvg.Drawing, frames: Frames) -> None:
         drawing.append(text)
 
 
-def _draw_failure(
-    drawing: drawsvg.Drawing, view: View, frames: Frames, cell: Cell, category: FailureCategory
-) -> None:
-    """A frame around the offending cell that flashes on arrival, and the category beside the counter."""
+def _failure_marks(
+    view: View, cell: Cell, category: FailureCategory
+) -> tuple[drawsvg.Group, drawsvg.DrawingBasicElement]:
+    """Return a frame around the offending cell, and the category beside the counter."""
     half, mark = view.cell * 0.5, drawsvg.Group()
     pale = {"fill": FAILURE_COLOUR, "fill_opacity": 0.2, "stroke": "#FFFFFF", "stroke_width": 7}
     mark.append(square(view, cell, half, rx=5, **pale))
     mark.append(square(view, cell, half, rx=5, fill="none", stroke=FAILURE_COLOUR, stroke_width=4))
     name = foot(category.value.replace("_", " "), "end", fill=FAILURE_COLOUR, font_weight=700)
+    return mark, name
+
+
+def _flashing(
+    frames: Frames, mark: drawsvg.Group, name: drawsvg.DrawingBasicElement
+) -> list[drawsvg.DrawingBasicElement]:
+    """Let a failure's frame flash, and its name appear, when the agents arrive at the last step."""
     arrival, beat = frames.arrival(len(frames.cells) - 1) or _LEAD / frames.duration, 0.28 / frames.duration
     times = [0.0, *(round(arrival + beats * beat, 4) for beats in range(5))]
     frames.animate_steps(mark, "opacity", [0, 1, 0.2, 1, 0.2, 1], times)
     frames.animate_steps(name, "opacity", [0, 1], times[:2])
-    drawing.append(mark)
-    drawing.append(name)
+    return [mark, name]

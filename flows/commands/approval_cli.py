@@ -94,15 +94,14 @@ def _edited(space: Space, proposed: dict[str, Any], edits: list[str]) -> dict[st
 
 
 def _tell(run: RunRef, decision: Decision) -> None:
-    from infra.tables import changes
+    from infra.tables import config_changes
 
     say(f"stage {decision.stage}: proposal {decision}")
     for change in decision.changes:
         say(f"  {change}")
     if decision.decision != "stop":
         space, previous = run.preset.space, previous_config(run, decision.stage)
-        for name, numbers in changes(space, previous, decision.config).items():
-            say(f"  {space.label(name)}: " + ", ".join(change.text for change in numbers.values()))
+        say(f"  {config_changes(space, previous, decision.config)}")
     say(_resumed(run, decision) or "run the same command again, or retry its flow run, to continue")
 
 

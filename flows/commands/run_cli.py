@@ -66,15 +66,17 @@ def run(
     announce(work_of(run.preset, run.preset.stages), yes)
     check_hub(run.preset.model)
     start_orchestrator()
-    from flows.commands.tables import closing_lines, rates_table
+    from flows.commands.tables import rates_table
     from flows.curriculum import curriculum
+    from infra.summary import advice, headlines, notes
 
     results = curriculum(preset, name, options)
     if json_:
         print_json(results)
     else:
         print_whole(rates_table(results, run.preset.space.best), ())
-        for line in [*closing_lines(results), f"report: {run.path(REPORT)}"]:
+        summary = [*headlines(results, run.preset.space.best), *(advice(results, run.preset) or ())]
+        for line in [*summary, *notes(results), f"report: {run.path(REPORT)}"]:
             say(line)
     if must_ask(run, results.stages[-1].stage):
         argument = run_name(run.directory)

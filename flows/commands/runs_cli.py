@@ -117,7 +117,10 @@ def _heading(detail: RunDetail) -> list[RenderableType]:
 
 
 def _detail_lines(detail: RunDetail) -> list[str]:
-    lines = [f"preset {detail.preset}, engineer {detail.engineer}, {file_size(detail.size)} on disk"]
+    lines = [
+        *detail.headlines,
+        f"preset {detail.preset}, engineer {detail.engineer}, {file_size(detail.size)} on disk",
+    ]
     if detail.rates and not detail.done:
         lines.append(f"base policy: valid {estimate(detail.rates[0].valid)}")
     if detail.done:

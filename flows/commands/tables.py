@@ -2,8 +2,6 @@
 
 from rich.table import Table
 
-from engineer.gate import name_of
-from engineer.proposal import Proposal
 from envgen.breakdown import Difference, Rate
 from flows.commands.terminal import number_table
 from infra.analysis.comparison.page import conclusion, conclusion_of_best
@@ -13,7 +11,6 @@ from infra.formats import narrow, rate_names
 from infra.results import CurriculumResults
 from infra.tables import BASE, arms, rates
 
-KEPT = ", the previous config is kept"
 SPARED = ("time", "tokens", "area", "seeds")
 """Columns of a comparison that a narrow terminal does without, the first first; its page has them all."""
 _HEADINGS = {"engineer variant": "engineer", "at the end": "final %"}
@@ -79,35 +76,3 @@ def _short(rate: str) -> str:
 
 def _cell(cell: Rate | Difference | str | None) -> str:
     return cell if isinstance(cell, str) else narrow(cell)
-
-
-def closing_lines(results: CurriculumResults) -> list[str]:
-    """What a person should know at the end: drops and what followed, configs that were kept and why, what the
-    engineer used."""
-    lines = []
-    for stage in results.stages:
-        reason = stage.proposal.fallback
-        if stage.gate.dropped:
-            lines.append(f"stage {stage.stage}: {stage.gate.reason}")
-        if stage.decision:
-            lines.append(f"stage {stage.stage}: the proposal was {stage.decision}")
-        if reason is not None and not stage.overruled:
-            # The headline says it once; the reasons say it too, each in its sentence.
-            lines.append(f"stage {stage.stage}: the previous config was kept: {reason.replace(KEPT, '')}")
-    if results.final.stage != results.stages[-1].stage:
-        lines.append(f"the run ends with {name_of(results.final.stage)}")
-    return lines + _usage([stage.proposal for stage in results.stages])
-
-
-def _usage(proposals: list[Proposal]) -> list[str]:
-    prompt, completion, requests = (
-        sum(getattr(p, name) for p in proposals)
-        for name in ("prompt_tokens", "completion_tokens", "requests")
-    )
-    if not prompt + completion + requests:
-        return []
-    costs = [p.cost for p in proposals if p.cost is not None]
-    used = [f"{prompt} prompt tokens", f"{completion} completion tokens"]
-    used += [f"{requests} requests"] if requests else []
-    used += [f"cost {sum(costs):.4g}"] if costs else []
-    return ["engineer: " + ", ".join(used)]

@@ -223,6 +223,23 @@ def compare_command(spec: ComparisonSpec) -> str:
     return shlex.join(["envwright", "compare", preset_source(preset), *options])
 
 
+def command_against_fixed(preset: Preset) -> str:
+    """Return `envwright compare` of a preset's engineer with `fixed`, on three seeds."""
+    engineer = preset.engineer
+    command = compare_command(
+        ComparisonSpec(
+            name=f"compare-{preset.name}",
+            preset=preset,
+            arms=(_arm("fixed", engineer.variant), _arm(engineer.name, engineer.variant)),
+            seeds=tuple(range(preset.seed, preset.seed + 3)),
+        )
+    )
+    # Options belong to the engineer that the preset names.
+    named = ["--set", f"engineer.name={engineer.name}"] if engineer.options else []
+    unattended = ["--set", "approval=none"] if preset.approval == "required" else []
+    return shlex.join([*shlex.split(command), *named, *unattended])
+
+
 def _arm(engineer: str, variant: str) -> Arm:
     entry = find_engineer(engineer)
     return Arm(engineer=engineer, variant=variant, reads=entry.asks is not None or entry.reads_context)

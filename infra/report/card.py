@@ -5,7 +5,7 @@ from pathlib import Path
 
 from engineer.gate import BASE_POLICY, name_of
 from envgen.files import CARD, CARD_MARK, write_text
-from infra import tables
+from infra import markdown, tables
 from infra.config.preset import Preset
 from infra.formats import count, rate_names
 from infra.report.page import environment
@@ -30,8 +30,8 @@ def write_card(run: RunRef, results: CurriculumResults, number: int) -> Path | N
             results=results,
             stage=stage,
             preset=preset,
-            rates=tables.markdown(tables.rates(alone, space.best)),
-            strata=tables.markdown(tables.strata(space, alone)),
+            rates=markdown.table(tables.rates(alone, space.best)),
+            strata=markdown.table(tables.strata(space, alone)),
             lineage=[f"{name_of(made)}, `{run.identity(made)}`" for made in _lineage(results, number)],
             data={
                 "training data": run.digest(TRAIN_DATA, number),

@@ -1,36 +1,41 @@
 """Write `report.html`: one self-contained page about a curriculum, for people."""
 
+import logging
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import jinja2
 import numpy as np
 from markupsafe import Markup
 
-from engineer.gate import BASE_POLICY, name_of
-from envgen.breakdown import Difference, Rate
+from engineer.gate import BASE_POLICY
+from envgen.breakdown import Difference, Rate, wilson
 from envgen.environment import Environment, Instance, constant_rates
 from envgen.errors import ConfigError, RunDirectoryError
 from envgen.space import Space
 from infra import figures, formats, tables
-from infra.formats import SPACE, count, interval, percent, points
+from infra.formats import count, estimate, interval, percent, points
 from infra.report import examples
 from infra.results import CurriculumResults
 from infra.run_status import run_name
 from infra.runs.files import CURRICULUM, REPORT, RESULTS, ROLLOUTS, TRAINING_LOG
 from infra.runs.run import Run, run_command
+from infra.summary import advice, claim, headlines
 from policy.rollouts import Rollout
 
+log = logging.getLogger("envwright")
+
 REPLAYS = 12
-SHOWN_CHARACTERS = 2_000
-"""Characters shown of an answer, from its end: that is where what it says at last is."""
+COMPLETION_CHARACTERS = 2_000
+"""Characters of a completion on the page, from its end, where the answer stands."""
 _FILTERS = (formats.percent, formats.share, formats.count, formats.duration, formats.label, formats.listed)
 
 
 def write_report(run: Path) -> Path:
-    """Write `run/report.html` from what the stages left in `run`, and return its path.
+    """Write `run/report.html` from the files of its stages, and return its path.
 
     RunDirectoryError if there are no results, DataError if the last stage's rollouts cannot be read.
     """
@@ -43,33 +48,29 @@ def write_report(run: Path) -> Path:
     space = preset.space
     rollouts = files.read(ROLLOUTS, last.stage)
     start = files.read(ROLLOUTS, BASE_POLICY) if files.has(ROLLOUTS, BASE_POLICY) else []
-    configs = [*(stage.config for stage in results.stages), last.proposal.config]
-    named = tables.named_strata(space, configs)
-    shares = {name: tuple(config.shares.get(name, 0.0) for config in configs) for name in named}
     page = environment().get_template("report.html.j2")
     html = page.render(
         results=results,
         last=last,
         space=space,
         rates=formats.rate_names(space.best),
-        headlines=headlines(results, space.best),
+        headlines=[claim(results, space.best), *headlines(results, space.best)],
+        advice=advice(results, preset),
         facts=_facts(results),
-        labels={name: space.label(name) for name, of_stratum in shares.items() if max(of_stratum) > 0},
-        categories={name: formats.label(name) for name in space.categories},
         category_colours=figures.category_colours(space),
-        stratum_colours=figures.stratum_colours(space),
         rate_colours=figures.RATE_COLOURS,
-        configs=configs,
-        shares=shares,
-        figures=_figures(space, results, shares),
+        legends=_legends(space),
+        configs=tables.configs(space, results),
+        figures=_figures(space, results),
         tables=tables,
         guesses=_guesses(preset.task, rollouts),
         training=_training_charts(files, results),
         replays=examples.choose(space, rollouts, REPLAYS),
         gallery=examples.before_and_after(space, start, rollouts),
         picture=partial(_picture, preset.task),
+        picture_legend=preset.task.picture_legend,
         question=lambda instance: preset.task.prompt(instance, preset.prompt_style),
-        longest=SHOWN_CHARACTERS,
+        longest=COMPLETION_CHARACTERS,
         failed=sum(rollout.verdict.category is not None for rollout in rollouts),
         commands=[
             run_command(results.curriculum, preset, len(results.stages)),
@@ -90,8 +91,25 @@ def environment(*folders: Path) -> jinja2.Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters |= {write.__name__: write for write in (*_FILTERS, tables.cell)}
+    environment.filters |= {write.__name__: write for write in (*_FILTERS, cell)}
     return environment
+
+
+def cell(value: Any) -> Any:
+    """Return a cell of a table as HTML; a difference whose interval holds zero is grey."""
+    if value is None:
+        return "–"
+    if isinstance(value, Difference):
+        style = Markup(' class="none"') if value.low <= 0 <= value.high else ""
+        written = points(value.value)
+        return Markup('<span{}>{}</span><span class="ci">{}</span>').format(style, written, interval(value))
+    if isinstance(value, Rate):
+        return Markup('{}<span class="ci">{}</span>').format(percent(value.value), interval(value))
+    if isinstance(value, tables.Change):
+        if not value.changed:
+            return Markup('<span class="none">{}</span>').format(value.text)
+        return Markup("<s>{} →</s> {}").format(value.old or "none", value.new or "none")
+    return value
 
 
 def _facts(results: CurriculumResults) -> dict[str, str]:
@@ -106,35 +124,28 @@ def _facts(results: CurriculumResults) -> dict[str, str]:
     }
 
 
-def headlines(results: CurriculumResults, best: str | None) -> list[str]:
-    """Return what the curriculum did to the valid rate, and to the optimal rate if the environment has one.
-
-    Each is a sentence that claims no more than its interval."""
-    number, policy, valid, optimal = results.final
-    before, after, stages = results.start.overall, policy.overall, len(results.stages)
-    where = "Valid rate on the validation set"
-    sentences = [_change(where, before.valid_rate, after.valid_rate, valid, stages)]
-    if number != results.stages[-1].stage:
-        sentences[0] += f" The gate rolled back: the run ends with {name_of(number)}."
-    if best:
-        what = f"{best.capitalize()} rate"
-        sentences.append(_change(what, before.optimal_rate, after.optimal_rate, optimal, stages))
-    return sentences
+def _legends(space: Space) -> dict[str, dict[str, str]]:
+    """Return the legends of charts: word -> colour."""
+    rates = formats.rate_names(space.best)
+    return {
+        "rates": {word: figures.RATE_COLOURS[name] for name, word in rates.items()},
+        "strata": {space.label(name): colour for name, colour in figures.stratum_colours(space).items()},
+        "categories": {
+            formats.label(name): colour for name, colour in figures.category_colours(space).items()
+        },
+    }
 
 
-def _change(what: str, before: Rate, after: Rate, gain: Difference, stages: int) -> str:
-    sentence = (
-        f"{what} went from {percent(before.value)} to {percent(after.value)} over {count(stages, 'stage')}: "
-        f"{points(gain.value)}{SPACE}points, 95{SPACE}% interval {interval(gain)}"
-    )
-    if gain.low <= 0 <= gain.high:
-        return f"{sentence}, which includes zero: no gain is shown."
-    return f"{sentence}." if gain.value > 0 else f"{sentence}: a loss."
+def _drawn(draw: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Return what `draw` returns; a note in its place if it fails, so that the page has all else."""
+    try:
+        return draw(*args, **kwargs)
+    except Exception as error:
+        log.warning("a picture of the report could not be drawn", exc_info=True)
+        return Markup('<p class="none">Could not be drawn: {}</p>').format(f"{type(error).__name__}: {error}")
 
 
-def _figures(
-    space: Space, results: CurriculumResults, shares: dict[str, tuple[float, ...]]
-) -> dict[str, object]:
+def _figures(space: Space, results: CurriculumResults) -> dict[str, Any]:
     """Return the charts over stages: `rates` and `strata` by name, `failures` and `shares`."""
     breakdowns = [results.start, *(stage.breakdown for stage in results.stages)]
     overall = [breakdown.overall for breakdown in breakdowns]
@@ -146,22 +157,50 @@ def _figures(
     words = f"{formats.listed(list(rates.values())).capitalize()} rate"
     return {
         "rates": {
-            name: figures.rate_chart(f"{word} rate by stage", overall, [name], top=figures.axis_top(overall))
+            name: _drawn(
+                figures.rate_chart,
+                f"{word} rate by stage",
+                overall,
+                [name],
+                top=figures.axis_top(overall),
+            )
             for name, word in rates.items()
         },
-        "failures": figures.failure_chart("Share of answers per failure category by stage", space, overall),
-        "shares": figures.share_chart(f"Share of the data per {space.noun} by stage", space, shares),
+        "failures": _drawn(_failure_bars, space, results),
+        "shares": _drawn(_share_bars, space, results),
         "strata": {
-            name: figures.rate_chart(
-                f"{words} on {space.label(name)} by stage", parts, list(rates), top=top, size=figures.PANEL
+            name: _drawn(
+                figures.rate_chart,
+                f"{words} on {space.label(name)} by stage",
+                parts,
+                list(rates),
+                top=top,
+                size=figures.PANEL,
             )
             for name, parts in strata.items()
         },
     }
 
 
+def _failure_bars(space: Space, results: CurriculumResults) -> Markup:
+    """Draw the share of answers per failure category: a bar for the base policy and for each stage."""
+    shares = tables.failures(space, results)
+    bars = {name: [rate.value for rate in shares[name]] for name in shares.columns[1:]}
+    overall = [results.start.overall, *(stage.breakdown.overall for stage in results.stages)]
+    failed = [wilson(counts.n - counts.valid, counts.n) for counts in overall]
+    full, colours = max(rate.value for rate in failed) or 1.0, figures.category_colours(space).values()
+    return figures.stacked_bars(bars, list(colours), full, list(map(estimate, failed)))
+
+
+def _share_bars(space: Space, results: CurriculumResults) -> Markup:
+    """Draw the share of the data per stratum: a bar for each stage and for the last proposal."""
+    mixes, colours = tables.configs(space, results), _legends(space)["strata"]
+    bars = {name: [mix.share if mix else 0.0 for mix in mixes[name]] for name in mixes.columns[1:]}
+    return figures.stacked_bars(bars, [colours.get(label, "#8b959e") for label in mixes[space.noun]], 1.0)
+
+
 def _guesses(task: Environment, rollouts: Sequence[Rollout]) -> dict[str, float]:
-    """Return by stratum what one answer to all its questions would get, if answers are texts."""
+    """Return by stratum the rate of one constant answer to all questions, if answers are texts."""
     instances = [rollout.instance for rollout in rollouts if isinstance(rollout.instance, Instance)]
     try:
         return constant_rates(task, instances) if instances else {}
@@ -181,19 +220,13 @@ def _training_charts(run: Run, results: CurriculumResults) -> dict[int, tuple[Ma
     rewards = rewards[np.isfinite(rewards)]
     low, high = (float(rewards.min()), float(rewards.max())) if len(rewards) else (0.0, 1.0)
     margin = 0.05 * (high - low) or 0.1
+    limits = low - margin, high + margin
+    reward = "Mean reward over the steps of stage {}"
+    groups = "Share of groups without reward variance over the steps of stage {}"
     return {
         stage: (
-            figures.training_chart(
-                f"Mean reward over the steps of stage {stage}",
-                log["step"],
-                log["reward"],
-                (low - margin, high + margin),
-            ),
-            figures.training_chart(
-                f"Share of groups without reward variance over the steps of stage {stage}",
-                log["step"],
-                log["zero_variance"],
-            ),
+            _drawn(figures.training_chart, reward.format(stage), log["step"], log["reward"], limits),
+            _drawn(figures.training_chart, groups.format(stage), log["step"], log["zero_variance"]),
         )
         for stage, log in logs.items()
     }
@@ -201,5 +234,5 @@ def _training_charts(run: Run, results: CurriculumResults) -> dict[int, tuple[Ma
 
 def _picture(task: Environment, rollout: Rollout) -> Markup | None:
     """Return an answer as a drawing, if the environment draws any."""
-    drawn = task.picture(rollout.instance, rollout.completion, rollout.verdict)
+    drawn = _drawn(task.picture, rollout.instance, rollout.completion, rollout.verdict)
     return None if drawn is None else Markup(drawn)

@@ -76,8 +76,9 @@ def results_with(run: RunRef, number: int) -> CurriculumResults:
 
 
 def _stage_result(run: RunRef, stage: int) -> StageResult:
-    made = run.read(MANIFEST, stage)
-    valid, optimal = gains(run.read(ROLLOUTS, BASE_POLICY), run.read(ROLLOUTS, stage))
+    made, rollouts = run.read(MANIFEST, stage), run.read(ROLLOUTS, stage)
+    valid, optimal = gains(run.read(ROLLOUTS, BASE_POLICY), rollouts)
+    designed = gains(run.read(ROLLOUTS, 0), rollouts) if stage else (None, None)
     return StageResult(
         stage=stage,
         parent=run.parent(stage),
@@ -86,6 +87,8 @@ def _stage_result(run: RunRef, stage: int) -> StageResult:
         breakdown=run.read(BREAKDOWN, stage),
         valid_gain=valid,
         optimal_gain=optimal,
+        designed_valid_gain=designed[0],
+        designed_optimal_gain=designed[1],
         gate=run.read(GATE, stage),
         proposal=run.read(PROPOSAL, stage),
         decision=run.decision(stage),

@@ -91,6 +91,19 @@ def test_agents_in_one_cell_stand_side_by_side():
     assert first[1] == second[1]
 
 
+def test_the_end_of_a_replay_is_drawn_a_second_time_without_animation():
+    svg = replay("crossing", (((0, 1), (1, 1), (2, 1)), ((1, 0), (1, 1), (1, 2))))
+    groups = {group.get("class"): group for group in svg.iter(f"{SVG}g")}
+    assert groups["still"].get("display") == "none"
+    assert {"end: step 1 of 2", "conflict"} < set(texts(groups["still"]))
+    animated = [
+        [*group.iter(f"{SVG}animate"), *group.iter(f"{SVG}animateTransform")]
+        for group in (groups["still"], groups["moving"], svg)
+    ]
+    assert animated[0] == []
+    assert animated[1] == animated[2] != []
+
+
 def test_drawings_need_neither_scripts_nor_anything_from_elsewhere():
     problem = board("bay")
     for text in (board_svg(problem), replay_svg(problem, solve(problem).plan)):

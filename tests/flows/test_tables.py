@@ -8,13 +8,12 @@ from engineer.gate import BASE_POLICY, decide
 from engineer.proposal import Proposal
 from envgen.breakdown import Breakdown, Counts, Difference
 from envgen.config import EnvConfig
-from envgen.mapf.space import Options, space_of
-from flows.commands.tables import closing_lines
 from flows.commands.terminal import plain_table, print_whole
 from infra.config.preset import load_preset
 from infra.markdown import result_markdown
 from infra.results import CurriculumResults, Decision, StageResult, TrainingSummary
 from infra.runs.run import run_command
+from infra.summary import notes
 
 CONFIG = EnvConfig.model_validate({"sizes": {"3": {"data_ratio": 1, "hole_ratio": 0.2, "wait_ratio": 0}}})
 BREAKDOWN = Breakdown(strata={"3": Counts(n=4, valid=4, optimal=4, failures={})})
@@ -43,7 +42,7 @@ def results(*proposals: dict) -> CurriculumResults:
 
 
 def test_a_run_that_needs_no_words_has_none():
-    assert closing_lines(results({}, {})) == []
+    assert notes(results({}, {})) == []
 
 
 def test_every_stage_that_kept_its_config_says_why():
@@ -51,7 +50,7 @@ def test_every_stage_that_kept_its_config_says_why():
         "the model could not answer, the previous config is kept: http://host/v1: status 500",
         "engineer 'tidal' failed",
     )
-    assert closing_lines(results({"fallback": reasons[0]}, {}, {"fallback": reasons[1]})) == [
+    assert notes(results({"fallback": reasons[0]}, {}, {"fallback": reasons[1]})) == [
         "stage 0: the previous config was kept: the model could not answer: http://host/v1: status 500",
         "stage 2: the previous config was kept: engineer 'tidal' failed",
     ]
@@ -72,7 +71,7 @@ def test_every_stage_that_kept_its_config_says_why():
     ],
 )
 def test_what_the_engineer_used_is_summed_over_the_stages(used: dict, line: str):
-    assert closing_lines(results(used, used)) == [line]
+    assert notes(results(used, used)) == [line]
 
 
 def test_a_drop_says_what_followed_and_the_policy_that_the_run_ends_with():
@@ -82,13 +81,12 @@ def test_a_drop_says_what_followed_and_the_policy_that_the_run_ends_with():
     stages = [
         stage.model_copy(update={"gate": gate}) for stage, gate in zip(start.stages, gates, strict=True)
     ]
-    lines = closing_lines(start.model_copy(update={"stages": tuple(stages)}))
+    lines = notes(start.model_copy(update={"stages": tuple(stages)}))
     assert lines == [
         (
             "stage 1: valid rate -20.0 points [-30.0, -10.0] against stage 0, p = 0.001: a drop; the next"
             " stage starts from stage 0 with the config of stage 0"
-        ),
-        "the run ends with stage 0",
+        )
     ]
 
 
@@ -109,8 +107,8 @@ def test_the_result_on_a_curriculums_page_says_what_a_person_decided():
     decision = Decision(**edited, by="Ada", proposal="0" * 64, decided_at=when)
     found = results({}, {})
     stages = (found.stages[0].model_copy(update={"decision": decision}), found.stages[1])
-    space = space_of(Options(map_sizes=(3,)))
-    shown = result_markdown(space, found.model_copy(update={"stages": stages}), 2, {}, "")
+    preset = load_preset("micro")
+    shown = result_markdown(preset, found.model_copy(update={"stages": stages}), {}, "")
     rows = [line for line in shown.splitlines() if line.startswith("|")]
     assert [row.split("|")[1].strip() for row in rows[2:]] == [
         "base policy",
@@ -118,7 +116,7 @@ def test_the_result_on_a_curriculums_page_says_what_a_person_decided():
         "after stage 1",
     ]
     assert "- A person decided on the config of stage 1: approved with edits by Ada" in shown
-    assert "A person decided" not in result_markdown(space, found, 2, {}, "")
+    assert "A person decided" not in result_markdown(preset, found, {}, "")
 
 
 def test_a_run_that_asked_is_made_again_by_a_command_that_asks():

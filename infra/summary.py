@@ -1,0 +1,111 @@
+"""What a run achieved, in sentences: the report, the terminal and Prefect's artifact show the same ones."""
+
+from engineer.gate import name_of
+from engineer.proposal import Proposal
+from envgen.breakdown import Difference, Rate
+from infra.analysis.spec import command_against_fixed
+from infra.config.preset import Preset
+from infra.formats import SPACE, count, interval, listed, percent, points
+from infra.results import CurriculumResults, Part
+
+_FALLBACK = ", the previous config is kept"
+"""End of a fallback's reason that the sentence around it repeats."""
+
+
+def claim(results: CurriculumResults, best: str | None) -> str:
+    """Return which rates rose or fell in the designed stages, or in stage 0 of a run with no other stage."""
+    part = results.parts[0]
+    changes = {"valid": part.valid} | ({best: part.optimal} if best else {})
+    unclear = [word for word, change in changes.items() if not _verb(change)]
+    verbs = [f"{word} {_verb(change)}" for word, change in changes.items() if _verb(change)]
+    verbs += [f"no clear change in {listed(unclear)}"] if unclear else []
+    return _sentence(f"{part_label(part, results)}: {', '.join(verbs)}")
+
+
+def headlines(results: CurriculumResults, best: str | None) -> list[str]:
+    """Return a sentence for the designed stages, if any, and one for stage 0; rates claim no more than their
+    intervals.
+
+    `best` is the environment's word for optimal answers, None without any."""
+    sentences = [f"{part_label(part, results)}: {_changes(part, best)}." for part in results.parts]
+    number = results.final.stage
+    if number != results.stages[-1].stage:
+        sentences.append(f"The gate rolled back: the run ends with {name_of(number)}.")
+    return list(map(_sentence, sentences))
+
+
+def _sentence(words: str) -> str:
+    return words[0].upper() + words[1:]
+
+
+def part_label(part: Part, results: CurriculumResults) -> str:
+    """Return a part of a run in words, with the number of designs that were used."""
+    if part.after is results.stages[0].breakdown:
+        return "stage 0 (default config)"
+    last = results.final.stage
+    configs = [stage.config for stage in results.stages[: last + 1]]
+    if all(config == configs[0] for config in configs):
+        return f"{part.name} (default config)"
+    used = sum(stage.design_used for stage in results.stages[:last])
+    return f"{part.name} (designed by {results.engineer}; {used} of {count(last, 'design')} used)"
+
+
+def _changes(part: Part, best: str | None) -> str:
+    before, after = part.before.overall, part.after.overall
+    changes = [_change("valid", part.valid, after.valid_rate, before.valid_rate)]
+    if best:
+        changes.append(_change(best, part.optimal, after.optimal_rate, before.optimal_rate))
+    return "; ".join(changes)
+
+
+def _change(word: str, change: Difference, after: Rate, before: Rate) -> str:
+    what = f"{word} {_verb(change)}" if _verb(change) else f"no clear change in {word}"
+    gain = f"{points(change.value)}{SPACE}points {interval(change)}"
+    return f"{what} from {percent(before.value)} to {percent(after.value)}, {gain}"
+
+
+def _verb(change: Difference) -> str:
+    """Return `rose` or `fell`; empty if the interval holds zero."""
+    return "rose" if change.low > 0 else "fell" if change.high < 0 else ""
+
+
+def advice(results: CurriculumResults, preset: Preset) -> tuple[str, str] | None:
+    """Return a sentence and the command that measures what the designs are worth; None for a run of the
+    baseline `fixed`, or of a comparison."""
+    if results.engineer == "fixed" or preset.stage0_seed is not None:
+        return None
+    sentence = (
+        "Training and redesign both act on these rates. To measure the redesign alone, compare with the "
+        "engineer that keeps the default config:"
+    )
+    return sentence, command_against_fixed(preset)
+
+
+def notes(results: CurriculumResults) -> list[str]:
+    """Return what a person should know at the end: drops and their consequence, configs that were kept and
+    why, and the tokens and requests of the engineer."""
+    lines = []
+    for stage in results.stages:
+        reason = stage.proposal.fallback
+        if stage.gate.dropped:
+            lines.append(f"stage {stage.stage}: {stage.gate.reason}")
+        if stage.decision:
+            lines.append(f"stage {stage.stage}: the proposal was {stage.decision}")
+        if reason is not None and not stage.overruled:
+            kept = f"stage {stage.stage}: the previous config was kept"
+            lines.append(f"{kept}: {reason.replace(_FALLBACK, '')}")
+    return lines + _usage([stage.proposal for stage in results.stages])
+
+
+def _usage(proposals: list[Proposal]) -> list[str]:
+    prompt, completion, requests = (
+        sum(getattr(p, name) for p in proposals)
+        for name in ("prompt_tokens", "completion_tokens", "requests")
+    )
+    if not prompt + completion + requests:
+        return []
+    costs = [p.cost for p in proposals if p.cost is not None]
+    used = [f"{prompt} prompt tokens", f"{completion} completion tokens"]
+    used += [f"{requests} requests"] if requests else []
+    used += [f"cost {sum(costs):.4g}"] if costs else []
+    return ["engineer: " + ", ".join(used)]

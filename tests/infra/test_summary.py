@@ -1,0 +1,135 @@
+"""What a run achieved, in sentences, and the command that measures the redesign alone."""
+
+import shlex
+
+import pytest
+from factories import asked, finished_run, shares, with_results
+
+from engineer.gate import decide
+from envgen.breakdown import Difference
+from envgen.config import EnvConfig
+from flows.parameters import ComparisonOptions, chosen_comparison
+from infra.config.preset import load_preset, parse_override
+from infra.results import CurriculumResults
+from infra.runs.files import RESULTS
+from infra.summary import advice, claim, headlines
+
+ROSE, FELL, UNCLEAR = (
+    Difference(value=value, low=value - 0.05, high=value + 0.05) for value in (0.1, -0.1, 0.01)
+)
+CONFIGS = (shares(0.5), shares(0.8), shares(0.6), shares(0.7))
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> CurriculumResults:
+    """Three stages: rates of 30 %, then 50 %, 70 % and 60 %; the second design came to nothing."""
+    directory = tmp_path_factory.mktemp("runs") / "first"
+    fallback = {"fallback": "the answer could not be read"}
+    proposals = (asked(0, CONFIGS[1]), asked(1, CONFIGS[2], **fallback), asked(2, CONFIGS[3]))
+    run = finished_run(directory, (3, 5, 7, 6), proposals=proposals, configs=CONFIGS)
+    return with_results(run).read(RESULTS)
+
+
+def changed(results: CurriculumResults, number: int, **fields: object) -> CurriculumResults:
+    stages = [stage.model_copy(update=fields if stage.stage == number else {}) for stage in results.stages]
+    return results.model_copy(update={"stages": tuple(stages)})
+
+
+def plain(text: str) -> str:
+    return text.replace("\u00a0", " ")
+
+
+def test_the_designed_stages_stand_apart_from_stage_0_with_both_rates(results: CurriculumResults):
+    designed, first = map(plain, headlines(results, "optimal"))
+    label = "Stages 1 to 2 (designed by checkpoint; 1 of 2 designs used): "
+    assert designed.startswith(label)
+    assert "from 50.0 % to 60.0 %, +10.0 points [" in designed
+    assert first.startswith("Stage 0 (default config): valid")
+    assert "from 30.0 % to 50.0 %, +20.0 points [" in first
+    assert designed.count("points [") == first.count("points [") == 2, "valid and optimal"
+    assert headlines(results, None)[0].count("points [") == 1
+
+
+@pytest.mark.parametrize(
+    ("valid", "optimal", "words"),
+    [
+        (ROSE, FELL, "valid rose, optimal fell"),
+        (ROSE, UNCLEAR, "valid rose, no clear change in optimal"),
+        (UNCLEAR, UNCLEAR, "no clear change in valid and optimal"),
+    ],
+)
+def test_a_claim_is_no_stronger_than_the_interval(
+    results: CurriculumResults, valid: Difference, optimal: Difference, words: str
+):
+    gains = {"designed_valid_gain": valid, "designed_optimal_gain": optimal}
+    judged = changed(results, 2, **gains)
+    assert claim(judged, "optimal").endswith(f": {words}")
+    sentence = headlines(judged, "optimal")[0]
+    assert ("valid rose" in sentence) == (valid.low > 0)
+    assert ("optimal fell" in sentence) == (optimal.high < 0)
+
+
+def test_a_run_of_one_stage_tells_of_stage_0_alone(results: CurriculumResults):
+    alone = results.model_copy(update={"stages": results.stages[:1]})
+    assert [text.partition(":")[0] for text in headlines(alone, None)] == ["Stage 0 (default config)"]
+    assert claim(alone, None).startswith("Stage 0 (default config): ")
+
+
+def test_a_config_that_never_changed_is_no_design(results: CurriculumResults):
+    for number in (1, 2):
+        results = changed(results, number, config=EnvConfig.model_validate(CONFIGS[0].model_dump()))
+    assert headlines(results, None)[0].startswith("Stages 1 to 2 (default config): ")
+
+
+def test_what_the_gate_threw_away_is_in_no_part(results: CurriculumResults):
+    for back, first in ((1, "Stage 1 (designed by checkpoint; 1 of 1\u00a0design used)"), (0, "Stage 0 (")):
+        rolled = changed(results, 2, gate=decide("rollback", 2, back, FELL, 0.001))
+        assert headlines(rolled, None)[0].startswith(first)
+        assert headlines(rolled, None)[-1] == f"The gate rolled back: the run ends with stage {back}."
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"seed": 7, "stages": 3, "engineer.variant": "V1", "trl.learning_rate": 0.01},
+        {"engineer.name": "frontier", "approval": "required"},
+        {"engineer.name": "replay", "engineer.options": {"configs": []}},
+    ],
+)
+def test_the_advice_is_a_command_that_compares_with_fixed(results: CurriculumResults, settings: dict):
+    if "engineer.options" in settings:
+        settings |= {"engineer.options": {"configs": [load_preset("micro").default_config.model_dump()]}}
+    preset = load_preset("micro", settings)
+    sentence = advice(results, preset)
+    assert sentence
+    program, command, source, *words = shlex.split(sentence[1])
+    assert (program, command, source) == ("envwright", "compare", "micro")
+    options = {
+        name.removeprefix("--"): value
+        for name, value in zip(words[::2], words[1::2], strict=True)
+        if name != "--set"
+    }
+    overrides = [value for name, value in zip(words[::2], words[1::2], strict=True) if name == "--set"]
+    spec = chosen_comparison(
+        source,
+        "",
+        ComparisonOptions(
+            engineers=options["engineers"].split(","),
+            seeds=[int(seed) for seed in options["seeds"].split(",")],
+            stages=int(options["stages"]),
+            settings=dict(map(parse_override, overrides)),
+        ),
+    )
+    assert [arm.engineer for arm in spec.arms] == ["fixed", preset.engineer.name]
+    assert spec.children[1].preset.engineer.options == preset.engineer.options
+    assert spec.children[1].preset.engineer.variant == preset.engineer.variant
+    assert spec.preset.trl == preset.trl
+    assert spec.preset.stages == preset.stages
+    assert spec.seeds[0] == preset.seed
+
+
+def test_a_baseline_or_a_run_of_a_comparison_needs_no_advice(results: CurriculumResults):
+    fixed = results.model_copy(update={"engineer": "fixed"})
+    assert advice(fixed, load_preset("micro")) is None
+    assert advice(results, load_preset("micro", {"stage0_seed": 0})) is None
