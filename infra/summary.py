@@ -92,8 +92,8 @@ def notes(results: CurriculumResults) -> list[str]:
         if stage.decision:
             lines.append(f"stage {stage.stage}: the proposal was {stage.decision}")
         if reason is not None and not stage.overruled:
-            kept = f"stage {stage.stage}: the previous config was kept"
-            lines.append(f"{kept}: {reason.replace(_FALLBACK, '')}")
+            why = reason.replace(_FALLBACK, "")
+            lines.append(f"stage {stage.stage}: the previous config was kept: {why}")
     return lines + _usage([stage.proposal for stage in results.stages])
 
 
