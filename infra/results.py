@@ -187,6 +187,11 @@ class CurriculumResults(Frozen):
     stages: tuple[StageResult, ...]
 
     @property
+    def breakdowns(self) -> list[Breakdown]:
+        """Breakdowns of the base policy and after each stage."""
+        return [self.start, *(stage.breakdown for stage in self.stages)]
+
+    @property
     def made(self) -> Made:
         """Expense of all steps, the evaluation of the base policy included."""
         start = Made(seconds=self.start_seconds, tokens=self.start_tokens)

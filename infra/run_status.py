@@ -178,8 +178,7 @@ def _state(run: RunRef) -> RunState:
 def _rates(run: Run) -> Iterator[PolicyRates]:
     """Yield the rates of the base policy, if it was evaluated, and after each complete stage."""
     if run.has(RESULTS):
-        results = run.read(RESULTS)
-        breakdowns = [results.start, *(stage.breakdown for stage in results.stages)]
+        breakdowns = run.read(RESULTS).breakdowns
     else:
         breakdowns = [run.read(BREAKDOWN, BASE_POLICY)] if run.has(BREAKDOWN, BASE_POLICY) else []
     for stage, breakdown in enumerate(breakdowns, BASE_POLICY):

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from engineer.gate import GateDecision, name_of
-from envgen.breakdown import Breakdown, Counts, Rate, wilson
+from envgen.breakdown import Counts, Rate, wilson
 from envgen.config import SHARE, EnvConfig
 from envgen.space import Knob, Space
 from infra.analysis.results import ComparisonResults, Pair
@@ -43,34 +42,11 @@ def rates(results: CurriculumResults, best: str | None) -> pd.DataFrame:
     return frame(["policy", *columns], rows)
 
 
-def gates(results: CurriculumResults, best: str | None) -> pd.DataFrame:
-    """Return each stage's comparison with the best policy before it, and what followed."""
-    words = rate_names(best)
-    rows = [
-        [
-            f"stage {stage.stage}",
-            name_of(stage.parent),
-            name_of(stage.gate.against),
-            *(getattr(stage.gate, name) for name in words),
-            _followed(stage.gate, best),
-        ]
-        for stage in results.stages
-    ]
-    columns = [f"{word}, points" for word in words.values()]
-    return frame(["stage", "started from", "best before it", *columns, "what followed"], rows)
-
-
-def _followed(gate: GateDecision, best: str | None) -> str:
-    words = gate.reason.rpartition(": ")[2]
-    fell = best and not gate.dropped and gate.optimal and gate.optimal.high < 0
-    return f"{words} of valid; {best} fell" if fell else words
-
-
 def strata(space: Space, results: CurriculumResults) -> pd.DataFrame:
     """Return each rate that is known of a stratum: of the base policy and after each stage."""
-    breakdowns, rows = _breakdowns(results), []
+    rows = []
     for stratum in results.start.strata:
-        parts = [breakdown.strata.get(stratum) for breakdown in breakdowns]
+        parts = [breakdown.strata.get(stratum) for breakdown in results.breakdowns]
         for name, rate in _stratum_rates(space).items():
             cells = [part and rate(part) for part in parts]
             rows += [[space.label(stratum), name, *cells]] if any(cells) else []
@@ -79,7 +55,7 @@ def strata(space: Space, results: CurriculumResults) -> pd.DataFrame:
 
 def failures(space: Space, results: CurriculumResults) -> pd.DataFrame:
     """Return the share of answers per failure category: of the base policy and after each stage."""
-    parts = [breakdown.overall for breakdown in _breakdowns(results)]
+    parts = [breakdown.overall for breakdown in results.breakdowns]
     rows = [
         [label(name), *(wilson(part.failures.get(name, 0), part.n) for part in parts)]
         for name in space.categories
@@ -113,10 +89,6 @@ def _mix(space: Space, config: EnvConfig, stratum: str) -> Mix | None:
         part.data_ratio,
         tuple(f"{knob.word} {setting(knob, value)}" for knob, value in knobs if value is not None),
     )
-
-
-def _breakdowns(results: CurriculumResults) -> list[Breakdown]:
-    return [results.start, *(stage.breakdown for stage in results.stages)]
 
 
 def _policies(results: CurriculumResults) -> list[str]:

@@ -23,7 +23,7 @@ from infra.results import CurriculumResults
 from infra.run_status import run_name
 from infra.runs.files import CURRICULUM, REPORT, RESULTS, ROLLOUTS, TRAINING_LOG
 from infra.runs.run import Run, run_command
-from infra.summary import advice, claim, headlines
+from infra.summary import advice, claim, headlines, notes
 from policy.rollouts import Rollout
 
 log = logging.getLogger("envwright")
@@ -48,6 +48,7 @@ def write_report(run: Path) -> Path:
     space = preset.space
     rollouts = files.read(ROLLOUTS, last.stage)
     start = files.read(ROLLOUTS, BASE_POLICY) if files.has(ROLLOUTS, BASE_POLICY) else []
+    failures = [rollout for rollout in rollouts if rollout.verdict.category]
     page = environment().get_template("report.html.j2")
     html = page.render(
         results=results,
@@ -56,6 +57,7 @@ def write_report(run: Path) -> Path:
         rates=formats.rate_names(space.best),
         headlines=[claim(results, space.best), *headlines(results, space.best)],
         advice=advice(results, preset),
+        notes=notes(results),
         facts=_facts(results),
         category_colours=figures.category_colours(space),
         rate_colours=figures.RATE_COLOURS,
@@ -65,13 +67,13 @@ def write_report(run: Path) -> Path:
         tables=tables,
         guesses=_guesses(preset.task, rollouts),
         training=_training_charts(files, results),
-        replays=examples.choose(space, rollouts, REPLAYS),
+        replays=examples.choose(space, failures, REPLAYS),
         gallery=examples.before_and_after(space, start, rollouts),
         picture=partial(_picture, preset.task),
         picture_legend=preset.task.picture_legend,
         question=lambda instance: preset.task.prompt(instance, preset.prompt_style),
         longest=COMPLETION_CHARACTERS,
-        failed=sum(rollout.verdict.category is not None for rollout in rollouts),
+        failed=len(failures),
         commands=[
             run_command(results.curriculum, preset, len(results.stages)),
             shlex.join(["envwright", "report", run_name(run)]),
@@ -147,10 +149,9 @@ def _drawn(draw: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 def _figures(space: Space, results: CurriculumResults) -> dict[str, Any]:
     """Return the charts over stages: `rates` and `strata` by name, `failures` and `shares`."""
-    breakdowns = [results.start, *(stage.breakdown for stage in results.stages)]
-    overall = [breakdown.overall for breakdown in breakdowns]
+    overall = [breakdown.overall for breakdown in results.breakdowns]
     strata = {
-        name: [breakdown.strata[name] for breakdown in breakdowns if name in breakdown.strata]
+        name: [breakdown.strata[name] for breakdown in results.breakdowns if name in breakdown.strata]
         for name in results.start.strata
     }
     rates, top = formats.rate_names(space.best), max(map(figures.axis_top, strata.values()))
@@ -186,7 +187,7 @@ def _failure_bars(space: Space, results: CurriculumResults) -> Markup:
     """Draw the share of answers per failure category: a bar for the base policy and for each stage."""
     shares = tables.failures(space, results)
     bars = {name: [rate.value for rate in shares[name]] for name in shares.columns[1:]}
-    overall = [results.start.overall, *(stage.breakdown.overall for stage in results.stages)]
+    overall = (breakdown.overall for breakdown in results.breakdowns)
     failed = [wilson(counts.n - counts.valid, counts.n) for counts in overall]
     full, colours = max(rate.value for rate in failed) or 1.0, figures.category_colours(space).values()
     return figures.stacked_bars(bars, list(colours), full, list(map(estimate, failed)))
