@@ -226,18 +226,29 @@ def compare_command(spec: ComparisonSpec) -> str:
 def command_against_fixed(preset: Preset) -> str:
     """Return `envwright compare` of a preset's engineer with `fixed`, on three seeds."""
     engineer = preset.engineer
+    own_options = engineer.options if engineer.options != _default_options(preset) else {}
+    named = engineer.model_copy(update={"options": own_options})
     command = compare_command(
         ComparisonSpec(
             name=f"compare-{preset.name}",
-            preset=preset,
+            preset=preset.model_copy(update={"engineer": named}),
             arms=(_arm("fixed", engineer.variant), _arm(engineer.name, engineer.variant)),
             seeds=tuple(range(preset.seed, preset.seed + 3)),
         )
     )
     # Options belong to the engineer that the preset names.
-    named = ["--set", f"engineer.name={engineer.name}"] if engineer.options else []
+    name = ["--set", f"engineer.name={engineer.name}"] if own_options else []
     unattended = ["--set", "approval=none"] if preset.approval == "required" else []
-    return shlex.join([*shlex.split(command), *named, *unattended])
+    return shlex.join([*shlex.split(command), *name, *unattended])
+
+
+def _default_options(preset: Preset) -> dict[str, Any] | None:
+    """Return the options that the engineer has without any; None if it requires some."""
+    plain = preset.engineer.model_copy(update={"options": {}})
+    try:
+        return resolve(plain, preset.space, preset.stages).options
+    except ConfigError:
+        return None
 
 
 def _arm(engineer: str, variant: str) -> Arm:

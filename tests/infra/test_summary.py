@@ -5,6 +5,7 @@ import shlex
 import pytest
 from factories import asked, finished_run, shares, with_results
 
+from engineer.engineers.registry import resolve
 from engineer.gate import decide
 from envgen.breakdown import Difference
 from envgen.config import EnvConfig
@@ -101,7 +102,8 @@ def test_the_advice_is_a_command_that_compares_with_fixed(results: CurriculumRes
     if "engineer.options" in settings:
         settings |= {"engineer.options": {"configs": [load_preset("micro").default_config.model_dump()]}}
     preset = load_preset("micro", settings)
-    sentence = advice(results, preset)
+    resolved = resolve(preset.engineer, preset.space, preset.stages)
+    sentence = advice(results, preset.model_copy(update={"engineer": resolved}))
     assert sentence
     program, command, source, *words = shlex.split(sentence[1])
     assert (program, command, source) == ("envwright", "compare", "micro")
@@ -122,7 +124,7 @@ def test_the_advice_is_a_command_that_compares_with_fixed(results: CurriculumRes
         ),
     )
     assert [arm.engineer for arm in spec.arms] == ["fixed", preset.engineer.name]
-    assert spec.children[1].preset.engineer.options == preset.engineer.options
+    assert spec.children[1].preset.engineer.options == resolved.options
     assert spec.children[1].preset.engineer.variant == preset.engineer.variant
     assert spec.preset.trl == preset.trl
     assert spec.preset.stages == preset.stages
