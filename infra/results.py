@@ -160,16 +160,6 @@ class Part(NamedTuple):
     optimal: Difference
 
 
-class FinalPolicy(NamedTuple):
-    """The policy that a run ends with, and what it gained over the base policy."""
-
-    stage: int
-    """Stage of its checkpoint; -1 is the base policy."""
-    breakdown: Breakdown
-    valid_gain: Difference
-    optimal_gain: Difference
-
-
 class CurriculumResults(Frozen):
     """All finished stages of one curriculum."""
 
@@ -198,22 +188,17 @@ class CurriculumResults(Frozen):
         return Made.together([start, *(stage.made for stage in self.stages)])
 
     @property
-    def final(self) -> FinalPolicy:
-        """The policy that the run ends with so far: the last stage's, or what the gate rolled back to."""
-        number = self.stages[-1].gate.in_force
-        if number == BASE_POLICY:
-            nothing = Difference(value=0, low=0, high=0)
-            return FinalPolicy(BASE_POLICY, self.start, nothing, nothing)
-        final = self.stages[number]
-        return FinalPolicy(number, final.breakdown, final.valid_gain, final.optimal_gain)
+    def final_stage(self) -> int:
+        """Stage of the policy that the run ends with so far; -1 after a rollback to the base policy."""
+        return self.stages[-1].gate.in_force
 
     @property
     def parts(self) -> list[Part]:
         """The stages up to the final policy that the engineer designed, if any, then stage 0."""
-        first, final = self.stages[0], self.stages[self.final.stage] if self.final.stage > 0 else None
+        first, final = self.stages[0], self.stages[max(self.final_stage, 0)]
         parts = [Part("stage 0", self.start, first.breakdown, first.valid_gain, first.optimal_gain)]
-        if final and final.designed_valid_gain and final.designed_optimal_gain:
-            numbers = "stage 1" if final.stage == 1 else f"stages 1 to {final.stage}"
+        if final.designed_valid_gain and final.designed_optimal_gain:
+            name = "stage 1" if final.stage == 1 else f"stages 1 to {final.stage}"
             gains = final.designed_valid_gain, final.designed_optimal_gain
-            parts.insert(0, Part(numbers, first.breakdown, final.breakdown, *gains))
+            parts.insert(0, Part(name, first.breakdown, final.breakdown, *gains))
         return parts

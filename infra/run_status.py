@@ -159,7 +159,7 @@ def _status(run: RunRef) -> RunStatus:
         done=len(run.read(RESULTS).stages) if complete else 0,
         stages=run.preset.stages,
         state=_state(run),
-        valid=rates.get(run.read(RESULTS).final.stage if complete else BASE_POLICY),
+        valid=rates.get(run.read(RESULTS).final_stage if complete else BASE_POLICY),
     )
 
 

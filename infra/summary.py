@@ -28,7 +28,7 @@ def headlines(results: CurriculumResults, best: str | None) -> list[str]:
 
     `best` is the environment's word for optimal answers, None without any."""
     sentences = [f"{part_label(part, results)}: {_changes(part, best)}." for part in results.parts]
-    number = results.final.stage
+    number = results.final_stage
     if number != results.stages[-1].stage:
         sentences.append(f"The gate rolled back: the run ends with {name_of(number)}.")
     return list(map(_sentence, sentences))
@@ -42,7 +42,7 @@ def part_label(part: Part, results: CurriculumResults) -> str:
     """Return a part of a run in words, with the number of designs that were used."""
     if part.after is results.stages[0].breakdown:
         return "stage 0 (default config)"
-    last = results.final.stage
+    last = results.final_stage
     configs = [stage.config for stage in results.stages[: last + 1]]
     if all(config == configs[0] for config in configs):
         return f"{part.name} (default config)"

@@ -89,7 +89,7 @@ def _read(run: Run, results: CurriculumResults) -> Finished:
     asked = (used for stage in stages for name, used in stage.tokens.items() if name.startswith("engineer"))
     return Finished(
         outcomes={name: np.stack([table[name].to_numpy() for table in tables]) for name in RATES},
-        final=results.final.stage,
+        final=results.final_stage,
         ids=ids[0],
         tokens={**tokens, "engineer": sum(asked)},
         seconds=sum(seconds for stage, step, seconds in steps if stage or step not in STAGE_STEPS),

@@ -82,9 +82,11 @@ def test_a_stage_that_is_rolled_back_does_not_end_the_run(
     ]
     assert judged.read(GATE, 1).optimal == gains(first, second)[1]
     results = [publish.fn(judged, stage) for stage in (0, 1)][-1]
-    assert results.final.stage == 0
-    assert results.final.breakdown == breakdown_of(reference.preset.task, first)
-    assert results.final.valid_gain == gains(start, first)[0]
+    assert results.final_stage == 0
+    assert results.stages[0].breakdown == breakdown_of(reference.preset.task, first)
+    assert results.stages[0].valid_gain == gains(start, first)[0]
+    [part] = results.parts
+    assert part.after == results.stages[0].breakdown, "what was thrown away is in no part"
     page = (reference.directory / "report.html").read_text()
     assert "The gate rolled back: the run ends with stage 0." in page
     assert "a drop; the next stage starts from stage 0 with the config of stage 0" in page

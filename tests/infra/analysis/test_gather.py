@@ -209,7 +209,7 @@ def test_without_a_baseline_arms_are_compared_with_each_other(
     alone = results.model_copy(update={"arms": without, "pairs": pairs})
     assert conclusion(alone).replace("\u00a0", " ") == said
     page = write_page(tmp_path, alone).read_text()
-    rows = re.findall("<th>(.*?)</th><td>(old|other)</td>", page)
+    rows = re.findall('<th>(.*?)</th><td data-name="minus">(old|other)</td>', page)
     assert rows == [(one.arm, one.minus) for one in pairs]
 
 
