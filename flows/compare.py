@@ -31,7 +31,7 @@ from infra.analysis.results import ComparisonResults
 from infra.analysis.spec import Child, ComparisonSpec, open_comparison
 from infra.config.preset import Preset
 from infra.config.settings import Settings
-from infra.lineage.store import is_logged
+from infra.mlflow_log import is_logged
 from infra.runs.lock import exclusive
 from infra.runs.progress import new_lines
 from infra.runs.run import Run

@@ -16,7 +16,7 @@ from infra.analysis.spec import engineer_variant
 from infra.config.preset import Preset
 from infra.config.settings import Settings
 from infra.formats import duration
-from infra.lineage.store import is_logged
+from infra.mlflow_log import is_logged
 from infra.results import CurriculumResults
 from infra.runs.files import MANIFEST, RESULTS
 from infra.runs.lock import exclusive
@@ -33,8 +33,8 @@ from tasks.data import generate, make_validation
 from tasks.engineer import propose
 from tasks.gate import judge
 from tasks.learn import evaluate_stage, evaluate_start, summarize, train
-from tasks.lineage import record_lineage
 from tasks.publish import publish, write_manifest
+from tasks.record import record_stages, record_start, recorded
 from tasks.remote import copy_run, fetch_run, fork_run
 from tasks.run import close_engine, log
 
@@ -60,7 +60,7 @@ def stage(
     steps = [data, checkpoint, rollouts, breakdown, gate, proposal]
     write_manifest(run, number, steps)
     results = publish(run, number)
-    addresses = record_lineage(run, number)
+    addresses = record_stages(run, number)
     copy_run(run.directory)
     return results, addresses
 
@@ -117,7 +117,7 @@ def run_curriculum(preset: Preset, directory: Path, root: Path | None = None) ->
         if root:
             fork_run(root, directory, preset)
         run = RunRef(directory=directory, preset=open_run(directory, preset).preset)
-        with kept_log(run):
+        with kept_log(run), recorded(run):
             try:
                 return _stages(run)
             finally:
@@ -165,7 +165,7 @@ def _published(run: RunRef, done: int) -> CurriculumResults | None:
     for number in range(published, done):
         results = publish(run, number)
     if done and not is_logged(run.directory):
-        record_lineage(run, done - 1)
+        record_stages(run, done - 1)
     if done:
         copy_run(run.directory)
     return results
@@ -184,6 +184,7 @@ def _stages(run: RunRef) -> CurriculumResults:
             results = publish(run, number - 1)
             copy_run(run.directory)
             break
+        record_start(run)
         if validation is None:
             validation = make_validation(run)
             evaluate_start(run, validation)

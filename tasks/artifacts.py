@@ -19,11 +19,13 @@ from prefect.context import FlowRunContext, TaskRunContext
 
 from infra.formats import duration
 from infra.markdown import result_markdown
+from infra.mlflow_log import log_progress, start_stage
 from infra.results import CurriculumResults
 from infra.run_status import run_name
 from infra.runs.files import REPORT
 from infra.runs.progress import first_guess, seconds_left
 from infra.runs.run import RunRef
+from tasks.record import logged
 from tasks.run import Throttle, log, lost
 
 
@@ -37,20 +39,32 @@ def show(create: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         return lost("an artifact is not shown in Prefect", error)
 
 
+_LATER = "its training is logged when it is complete"
+
+
 class TrainingProgress:
-    """Tells of a stage's training as it goes: a line in the log and a bar in the UI, both at a bearable
-    rate."""
+    """Show the training of a stage while it runs, at a bearable rate: a line in the log, a bar in Prefect and
+    points in MLflow, until a point cannot be logged."""
 
     def __init__(self, run: RunRef, stage: int) -> None:
         key, description = run_key(run, f"stage-{stage}-training"), f"Training of stage {stage}: starting"
         self._bar = show(create_progress_artifact, progress=0.0, key=key, description=description)
         self._run, self._stage, self._throttle = run, stage, Throttle()
         self._after = seconds_left(run, stage, after="train")
+        self._entries: list[dict[str, Any]] = []
+        self._logged = logged(f"stage {stage}, start", lambda: start_stage(run, stage), _LATER)
 
     def __call__(self, entry: dict[str, Any]) -> None:
         """Take a progress entry of the trainer."""
-        if "reward" not in entry or not (self._throttle.ready() or entry["step"] == entry["steps"]):
+        if "reward" not in entry:
             return
+        self._entries.append(entry)
+        if not (self._throttle.ready() or entry["step"] == entry["steps"]):
+            return
+        if ids := self._logged:
+            subject, entries = f"stage {self._stage}, progress", self._entries
+            self._logged = logged(subject, lambda: log_progress(ids, entries), _LATER)
+        self._entries = []
         # A comparison's shared stage 0 is a run of one stage; "of the run" would be read as of all.
         whole = "run" if self._run.preset.stages > 1 else "stage"
         text = progress_text(entry, self._seconds_after(entry), whole)

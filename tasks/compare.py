@@ -12,10 +12,17 @@ from infra.analysis.gather import gather
 from infra.analysis.results import RATES, RESULTS_FILE, ComparisonResults, read_comparison_results
 from infra.analysis.spec import ComparisonSpec
 from infra.analysis.statistics import Effect
-from infra.lineage.log import comparison_run, log_comparison
-from infra.lineage.store import RunIds, preset_params, server_address, view_address
+from infra.mlflow_log import (
+    Ids,
+    Points,
+    log_comparison,
+    preset_params,
+    server_address,
+    start_comparison,
+    view_address,
+)
 from infra.run_status import run_name
-from tasks.lineage import logged
+from tasks.record import logged
 from tasks.run import log, task_options
 
 _OF_AN_ARM = {"preset.stages", "preset.engineer.name", "preset.engineer.variant"}
@@ -40,7 +47,7 @@ def publish_comparison(
     write_json(directory / RESULTS_FILE, results)
     write_page(directory, results)
     if last:
-        logged("comparison", lambda: _log(directory, spec, results))
+        logged("comparison", lambda: _log(directory, spec, results), "run the same command again to log it")
     return results
 
 
@@ -51,16 +58,16 @@ def _log(directory: Path, spec: ComparisonSpec, results: ComparisonResults) -> N
         log.info("chart in MLflow: %s/%s", server, view_address(ids.experiment))
 
 
-def _open(directory: Path, spec: ComparisonSpec) -> RunIds:
+def _open(directory: Path, spec: ComparisonSpec) -> Ids:
     params = preset_params(spec.preset.model_copy(update={"description": ""}))
     shared = {name: value for name, value in params.items() if name not in _OF_AN_ARM}
-    return comparison_run(directory, run_name(directory), shared, spec.preset.name)
+    return start_comparison(directory, run_name(directory), spec.preset.name, shared)
 
 
-def metrics(results: ComparisonResults) -> dict[str, list[tuple[int, float]]]:
+def metrics(results: ComparisonResults) -> Points:
     """What MLflow can chart: the curves, whose step is how many stages were trained, then final rates and
     differences with the ends of their intervals. Means over the finished seeds."""
-    points: dict[str, list[tuple[int, float]]] = {}
+    points: Points = {}
     for arm in results.arms:
         label = arm.label.replace("+", ".")  # MLflow's names have no plus sign
         for name in RATES:
@@ -73,7 +80,7 @@ def metrics(results: ComparisonResults) -> dict[str, list[tuple[int, float]]]:
     return points
 
 
-def _interval(name: str, label: str, value: Rate | Effect) -> dict[str, list[tuple[int, float]]]:
+def _interval(name: str, label: str, value: Rate | Effect) -> Points:
     """A number and the ends of its 95 % interval."""
     values = {"": value.value, "_low": value.low, "_high": value.high}
     return {f"{name}{end}/{label}": [(0, value)] for end, value in values.items()}

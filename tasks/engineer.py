@@ -6,11 +6,13 @@ from engineer.context import DesignContext
 from engineer.proposal import Proposal
 from engineer.propose import design, fitted, unchanged
 from envgen.config import EnvConfig
+from infra.mlflow_log import end_trace, start_trace
 from infra.runs.context import design_context, training_facts
 from infra.runs.files import ENGINEER_STATE, GATE, PROPOSAL
 from infra.runs.run import RunRef
 from infra.runs.steps import StepRecord, run_step
 from policy.grpo.train_spec import SPLITTING
+from tasks.record import logged
 from tasks.run import engine, log, task_options
 
 
@@ -56,4 +58,9 @@ def _proposal(run: RunRef, stage: int, context: DesignContext) -> Proposal:
         config = run.config_of(gate.against)
         return fitted(unchanged(spec, context, config, f"by the gate: {gate.reason}"), config, fit)
     model = None if asked is None else engine(run.policy(asked), preset.engine, run.log("engine", stage))
-    return design(spec, context, preset.seed, model, fit)
+    subject = f"trace of the design call after stage {stage}"
+    trace = logged(subject, lambda: start_trace(run, stage))
+    proposal = design(spec, context, preset.seed, model, fit)
+    if trace:
+        logged(subject, lambda: end_trace(trace, proposal))
+    return proposal

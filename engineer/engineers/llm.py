@@ -70,16 +70,6 @@ def ask_model(spec: EngineerSpec, context: DesignContext, seed: int, model: Chat
     return proposal.model_copy(update={"fallback": reason})
 
 
-def conversations(proposal: Proposal) -> list[Conversation]:
-    """What a model was asked for a proposal: one conversation an attempt, and the one that it could not
-    answer, if there was one."""
-    asked = [ask(proposal.prompt)] if proposal.prompt else []
-    for attempt in proposal.attempts:
-        if attempt.error is not None and len(asked) < TURNS:
-            asked.append(_repair(asked[-1], attempt.text, attempt.error))
-    return asked
-
-
 def _sampling(spec: EngineerSpec, context: DesignContext, seed: int, turn: int) -> Sampling:
     return Sampling(
         max_tokens=spec.max_tokens,

@@ -19,7 +19,7 @@ from support.browser import browser, new_page
 from support.envwright_serve import ROOT, Served, person, serving
 from support.two_uis import experiment_of, log_in, open_approval, open_in_mlflow
 
-from infra.lineage.store import view_address
+from infra.mlflow_log import view_address
 
 DOCS, WORK = ROOT / "docs", ROOT / "build" / "pictures"
 RUNS = WORK / "runs"

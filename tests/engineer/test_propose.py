@@ -14,7 +14,7 @@ from contexts import (
 
 from engineer.answer import answer_schema, answer_text
 from engineer.context import VARIANTS
-from engineer.engineers.llm import MAX_QUOTED, conversations
+from engineer.engineers.llm import MAX_QUOTED
 from engineer.prompt import design_prompt
 from engineer.proposal import MAX_TEXT, Proposal
 from engineer.propose import design
@@ -104,10 +104,9 @@ def test_an_unreadable_answer_is_repaired_in_the_same_conversation():
 
 
 @pytest.mark.parametrize("answers", [(GOOD,), ("no", GOOD), ("no", "no")])
-def test_a_proposal_tells_what_was_asked_when_and_for_how_many_tokens(answers: tuple[str, ...]):
+def test_a_proposal_says_when_it_was_asked_and_for_how_many_tokens(answers: tuple[str, ...]):
     model, before = ListModel(*answers), datetime.now(UTC)
     proposal = proposal_of(model)
-    assert conversations(proposal) == [conversation for conversation, _ in model.asked]
     assert [(a.prompt_tokens, a.completion_tokens) for a in proposal.attempts] == [(100, 7)] * len(answers)
     started = [a.started for a in proposal.attempts]
     assert started[0] >= before

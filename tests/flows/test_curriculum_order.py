@@ -17,7 +17,7 @@ from engineer.proposal import Proposal
 from envgen.breakdown import Difference
 from envgen.config import EnvConfig
 from envgen.files import file_digest, write_json
-from infra.config.preset import load_preset
+from infra.config.preset import Preset, load_preset
 from infra.results import Decision, Verdict
 from infra.runs.files import CONFIG, GATE, MANIFEST, PROPOSAL
 from infra.runs.next_config import store_decision
@@ -73,7 +73,8 @@ def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Playe
         def nothing(*_: object) -> None:
             """Stands for what comes before the first stage, and for what is shown."""
 
-        names = ("plan_training", "make_validation", "evaluate_start", "show_result", "record_lineage")
+        names = ("record_start", "make_validation", "evaluate_start", "show_result", "record_stages")
+        monkeypatch.setattr(Preset, "plan", nothing)
         stand_ins: dict[str, Callable] = dict.fromkeys(names, nothing)
         for name, stand_in in (stand_ins | {"stage": stage, "publish": lambda run, stage: stage + 1}).items():
             monkeypatch.setattr(flows.curriculum, name, stand_in)

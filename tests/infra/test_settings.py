@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from infra.config.settings import Settings, without_password
-from infra.lineage.store import connect
+from infra.mlflow_log import connect
 
 
 @pytest.mark.parametrize(
@@ -50,5 +50,6 @@ def test_an_error_is_shown_without_the_address_it_failed_at():
 def test_the_database_lies_in_a_runs_folder_of_any_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("ENVWRIGHT_RUNS", str(tmp_path / "50%20 off? ä#1"))
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    Settings().runs.mkdir()
     assert connect().search_experiments()
     assert (Settings().runs / "mlflow.db").stat().st_size > 0

@@ -62,7 +62,11 @@ def test_a_run_on_the_worker_is_recorded_behind_the_login_and_ctrl_c_leaves_noth
         for name, value in served.exports.items():
             monkeypatch.setenv(name, value)
         client = MlflowClient(served.exports["MLFLOW_TRACKING_URI"])
-        assert client.get_experiment_by_name("envwright/micro")
+        experiment = client.get_experiment_by_name("envwright/micro")
+        assert experiment
+        runs = client.search_runs([experiment.experiment_id])
+        assert {run.info.status for run in runs} == {"FINISHED"}
+        assert len(client.search_traces(locations=[experiment.experiment_id])) == 1
         served.start("cut-off")
         wait_until((tmp_path / "runs" / "cut-off" / "stage-00").exists, 300)
         served.process.send_signal(signal.SIGINT)

@@ -1,0 +1,258 @@
+"""What MLflow holds of a curriculum, from its start to its end."""
+
+import logging
+import shutil
+import socket
+from pathlib import Path
+
+import pytest
+from factories import MICRO, asked, finished_run, shares, with_results
+from mlflow import MlflowClient
+from mlflow.entities import Run as MlflowRun
+
+from envgen.errors import ChildError
+from infra import mlflow_log
+from infra.config.preset import Preset
+from infra.mlflow_log import (
+    end_trace,
+    is_logged,
+    log_comparison,
+    log_stages,
+    server_address,
+    start_comparison,
+    start_curriculum,
+    start_trace,
+)
+from infra.runs.files import MANIFEST, TRAIN_DATA
+from infra.runs.lock import exclusive
+from infra.runs.run import RunRef
+from tasks.artifacts import TrainingProgress
+from tasks.record import record_stages, record_start, recorded
+from tasks.run import Throttle
+
+
+@pytest.fixture(scope="session")
+def store(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A tracking URI; servers are used in tests/integration."""
+    return f"sqlite:///{tmp_path_factory.mktemp('store')}/mlflow.db"
+
+
+@pytest.fixture(autouse=True)
+def client(store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MlflowClient:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", store)
+    monkeypatch.setenv("ENVWRIGHT_RUNS", str(tmp_path / "runs"))
+    monkeypatch.setattr("tasks.artifacts.Throttle", lambda: Throttle(0))
+    return MlflowClient(store)
+
+
+def preset(name: str) -> Preset:
+    return MICRO.model_copy(update={"name": name})
+
+
+def logged_runs(client: MlflowClient, name: str) -> dict[str | None, MlflowRun]:
+    """The runs of a curriculum by stage; its own is at None."""
+    experiment = client.get_experiment_by_name(f"envwright/{name}")
+    assert experiment is not None
+    runs = client.search_runs([experiment.experiment_id])
+    by_stage = {run.data.tags.get("stage"): client.get_run(run.info.run_id) for run in runs}
+    assert len(by_stage) == len(runs), "a run for each stage, and one for the curriculum"
+    return by_stage
+
+
+def trained(run: RunRef, *steps: int) -> None:
+    """Show the training of stage 1, which ends after these steps."""
+    progress = TrainingProgress(run, 1)
+    for step in steps:
+        rates = {"reward": (step - 1) / 4, "rewards/valid/mean": 0.5, "frac_reward_zero_std": 0.25}
+        counts = {"step": step, "steps": 5, "steps_here": step, "tokens_here": 9, "elapsed": 1.0}
+        progress(counts | rates)
+
+
+def being_trained(directory: Path, preset: Preset) -> RunRef:
+    """A run with a complete stage 0 and the training data of stage 1."""
+    run = with_results(finished_run(directory, (3, 5, 7), preset))
+    run.path(MANIFEST, 1).unlink()
+    return run
+
+
+def points(client: MlflowClient, run: MlflowRun, metric: str) -> list[tuple[int, float]]:
+    history = client.get_metric_history(run.info.run_id, metric)
+    return sorted((entry.step, entry.value) for entry in history)
+
+
+def test_a_curriculum_is_a_run_with_a_run_a_model_and_data_sets_for_each_stage(
+    client: MlflowClient, tmp_path: Path
+):
+    run = finished_run(tmp_path / "runs" / "chain", (3, 5, 7), preset("chain"))
+    addresses = log_stages(run, 1)
+    runs = logged_runs(client, "chain")
+    root = runs[None]
+    assert set(runs) == {None, "-1", "0", "1"}
+    assert {runs[stage].data.tags["mlflow.parentRunId"] for stage in ("-1", "0", "1")} == {root.info.run_id}
+    assert {entry.info.status for entry in runs.values()} == {"FINISHED"}
+    assert points(client, root, "valid") == [(0, 0.3), (1, 0.5), (2, 0.7)]
+    assert root.data.params["engineer variant"] == "checkpoint-V6"
+    assert root.data.params["preset.trl.learning_rate"] == "0.0001"
+    assert len(points(client, runs["0"], "train/reward")) == 5
+    assert runs["1"].data.metrics["valid"] == 0.7
+    names = {data.dataset.name for data in runs["1"].inputs.dataset_inputs}
+    assert names == {"chain-stage-01", "chain-validation"}
+    [model] = [client.get_logged_model(output.model_id) for output in runs["1"].outputs.model_outputs]
+    [first] = [output.model_id for output in runs["0"].outputs.model_outputs]
+    assert model.tags["parent"] == first
+    assert first in [entry.model_id for entry in runs["1"].inputs.model_inputs]
+    assert model.tags["digest"] == run.identity(1)
+    assert model.tags["dataset_digest"] == run.digest(TRAIN_DATA, 1)
+    files = {artifact.path for artifact in client.list_artifacts(runs["1"].info.run_id)}
+    assert {"proposal.json", "manifest.json"} <= files
+    assert "report.html" in {artifact.path for artifact in client.list_artifacts(root.info.run_id)}
+    assert addresses
+
+
+def test_a_stage_has_a_running_run_with_points_while_it_trains_and_keeps_it_when_it_is_resumed(
+    client: MlflowClient, tmp_path: Path
+):
+    run = being_trained(tmp_path / "runs" / "live", preset("live"))
+    record_start(run)
+    assert logged_runs(client, "live")[None].info.status == "RUNNING"
+    trained(run, 1, 2)
+    runs = logged_runs(client, "live")
+    assert [runs[stage].info.status for stage in (None, "0", "1")] == ["RUNNING", "FINISHED", "RUNNING"]
+    assert points(client, runs["1"], "train/reward") == [(1, 0.0), (2, 0.25)]
+    assert runs["1"].data.metrics["train/zero_variance"] == 0.25
+    assert points(client, runs[None], "valid") == [(0, 0.3), (1, 0.5)]
+    # It was killed here.
+    record_start(run)
+    trained(run, 3, 4, 5)
+    run.write(MANIFEST, {"stage": 1, "seconds": {}}, 1)
+    assert not is_logged(run.directory)
+    log_stages(run, 1)
+    after = logged_runs(client, "live")
+    assert {entry.info.status for entry in after.values()} == {"FINISHED"}
+    assert after["1"].info.run_id == runs["1"].info.run_id
+    assert points(client, after["1"], "train/reward") == [(step, (step - 1) / 4) for step in range(1, 6)]
+
+
+@pytest.mark.parametrize(("error", "status"), [(ChildError, "FAILED"), (KeyboardInterrupt, "KILLED")])
+def test_an_error_or_a_signal_ends_what_was_running(
+    client: MlflowClient, tmp_path: Path, error: type[BaseException], status: str
+):
+    run = being_trained(tmp_path / "runs" / status, preset(status))
+    with pytest.raises(error), recorded(run):
+        record_start(run)
+        trained(run, 1)
+        raise error
+    runs = logged_runs(client, status)
+    assert [runs[stage].info.status for stage in (None, "0", "1")] == [status, "FINISHED", status]
+
+
+def test_a_comparison_that_is_called_again_has_each_point_once(client: MlflowClient, tmp_path: Path):
+    ids = start_comparison(tmp_path, "compared", "micro", {})
+    for last in (0.75, 0.75, 0.5):
+        log_comparison(ids, {"valid/fixed": [(0, 0.25), (1, last)]}, "so far", [])
+    run = client.get_run(ids.run)
+    assert points(client, run, "valid/fixed") == [(0, 0.25), (1, 0.5), (1, 0.75)]
+    assert run.data.metrics["valid/fixed"] == 0.5
+
+
+def test_a_stage_is_logged_once_also_from_a_copy_and_again_in_a_new_store(
+    client: MlflowClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    run = finished_run(tmp_path / "runs" / "moved", (3, 5, 7), preset("moved"))
+    log_stages(run, 1)
+    before = {number: entry.info.run_id for number, entry in logged_runs(client, "moved").items()}
+    there = shutil.copytree(run.directory, tmp_path / "elsewhere" / "moved")
+    for directory in (run.directory, there):
+        log_stages(RunRef(directory=directory, preset=run.preset), 1)
+    after = logged_runs(client, "moved")
+    assert {number: entry.info.run_id for number, entry in after.items()} == before
+    assert points(client, after[None], "valid") == [(0, 0.3), (1, 0.5), (2, 0.7)]
+    assert is_logged(run.directory)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/other.db")
+    log_stages(run, 1)
+    assert len(logged_runs(MlflowClient(f"sqlite:///{tmp_path}/other.db"), "moved")) == 4
+
+
+def test_a_stage_that_was_done_again_or_cut_off_replaces_what_was_logged(
+    client: MlflowClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    run = finished_run(tmp_path / "runs" / "again", (3, 5), preset("again"))
+    with monkeypatch.context() as patched, pytest.raises(ZeroDivisionError):
+        patched.setattr(mlflow_log, "_ARTIFACTS", (1 / 0 for _ in "x"))
+        log_stages(run, 0)
+    assert not is_logged(run.directory)
+    traced(run)
+    log_stages(run, 0)
+    first = logged_runs(client, "again")["0"]
+    run.write(MANIFEST, {"stage": 0, "seconds": {}, "again": True}, 0)
+    start_curriculum(run)
+    traced(run)
+    log_stages(run, 0)
+    second = logged_runs(client, "again")["0"]
+    assert second.info.run_id != first.info.run_id
+    experiment = second.info.experiment_id
+    assert len(client.search_logged_models([experiment])) == 2, "of the base policy and of stage 0"
+    assert len(client.search_traces(locations=[experiment])) == 1
+
+
+def traced(run: RunRef, **more: object) -> None:
+    """The engineer is asked after stage 0."""
+    trace = start_trace(run, 0)
+    assert trace
+    end_trace(trace, asked(0, shares(0.5), **more))
+
+
+def test_a_design_call_is_a_trace_of_the_stage_with_its_answers_and_tokens(
+    client: MlflowClient, tmp_path: Path
+):
+    run = finished_run(tmp_path / "runs" / "traced", (3, 5), preset("traced"))
+    start_curriculum(run)
+    traced(run)
+    traced(run, attempts=(), fallback="the model could not answer: it is down")
+    log_stages(run, 0)
+    stage = logged_runs(client, "traced")["0"]
+    failed, answered = client.search_traces(locations=[stage.info.experiment_id], run_id=stage.info.run_id)
+    assert (failed.info.state.value, answered.info.state.value) == ("ERROR", "OK")
+    [span] = answered.data.spans
+    assert (span.name, span.inputs["messages"][0]["content"]) == ("design stage 1", "Design after stage 0.")
+    assert [attempt["text"] for attempt in span.outputs["attempts"]] == ["{", '{"rationale": "easier"}']
+    assert answered.info.token_usage == {"input_tokens": 30, "output_tokens": 12, "total_tokens": 42}
+    assert failed.data.spans[0].outputs["fallback"] == "the model could not answer: it is down"
+
+
+def test_links_go_to_the_server_of_envwright_serve_while_it_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    served = tmp_path / "runs" / ".serve"
+    served.mkdir(parents=True)
+    (served / "env").write_text("export NO_PROXY=x\nexport MLFLOW_TRACKING_URI=http://127.0.0.1:5000\n")
+    assert server_address() is None
+    with exclusive(served):
+        assert server_address() == "http://127.0.0.1:5000"
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://me:secret@elsewhere/")
+        assert server_address() == "http://elsewhere"
+
+
+def test_a_failure_of_mlflow_is_a_warning_without_password(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    run = being_trained(tmp_path / "runs" / "down", preset("down"))
+    with socket.socket() as held:  # bound, and nobody listens
+        held.bind(("127.0.0.1", 0))
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://me:hidden@127.0.0.1:{held.getsockname()[1]}")
+        monkeypatch.setattr("tasks.record._log_stages", log_stages)  # without retries
+        with caplog.at_level(logging.WARNING, "envwright"):
+            record_start(run)
+            trained(run, 1, 2, 3)
+            assert start_trace(run, 1) is None
+            assert caplog.text.count("not logged") == 1, "nothing more is tried in this stage"
+            assert record_stages(run, 0) == {}
+    assert not is_logged(run.directory)
+    assert "stage 0: not logged to MLflow at http://127.0.0.1" in caplog.text
+    assert "hidden" not in caplog.text
+
+    def broken(*_: object) -> dict[str, str]:
+        raise KeyError("inside of MLflow")
+
+    monkeypatch.setattr("tasks.record._log_stages", broken)
+    assert record_stages(run, 0) == {}
