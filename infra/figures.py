@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from markupsafe import Markup
 
-from envgen.breakdown import Counts, Rate
+from envgen.breakdown import Counts, Rate, wilson
 from envgen.space import Space
 from infra.analysis.results import ArmResult, ComparisonResults
 from infra.analysis.statistics import Effect
-from infra.formats import SPACE, interval, percent, points
+from infra.formats import SPACE, estimate, interval, percent, points
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,7 +29,6 @@ NO_SIGNAL = "#d55e00"
 _ARMS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#56a0d8", "#6a51a3", "#1c2126")
 _CATEGORIES = ("#8b959e", "#e69f00", "#3f6fb0", NO_SIGNAL, "#cc79a7", "#009e73", "#b8860b", "#6a51a3")
 """Near the colours of Okabe and Ito, which colour-blind readers tell apart; grey where nothing was read."""
-_STRATA = ("#b7e2c1", "#8ed3bd", "#62c0bf", "#3fa7c4", "#2f8bc0", "#2b6cb0", "#2d4f9e", "#2b3483")
 _MARKERS, _DASHES = ("o", "s", "^", "D", "v", "P"), ("-", (0, (5, 2)), (0, (1.2, 1.6)))
 _FONTS = ["system-ui", "-apple-system", "Segoe UI", "Roboto", "Helvetica Neue", "Arial", "DejaVu Sans"]
 """Fonts of the page."""
@@ -50,14 +49,6 @@ _PANELS = 5
 def category_colours(space: Space) -> dict[str, str]:
     """Return the colour of each failure category."""
     return {name: _CATEGORIES[n % len(_CATEGORIES)] for n, name in enumerate(space.categories)}
-
-
-def stratum_colours(space: Space) -> dict[str, str]:
-    """Return the colour of each stratum; they darken."""
-    from matplotlib.colors import LinearSegmentedColormap, to_hex
-
-    shades, steps = LinearSegmentedColormap.from_list("strata", _STRATA), max(len(space.names), len(_STRATA))
-    return {name: to_hex(shades(n / (steps - 1))) for n, name in enumerate(space.names)}
 
 
 def rate_chart(
@@ -94,24 +85,26 @@ def axis_top(parts: Sequence[Counts]) -> float:
     return min(1.0, max(0.2, np.ceil(highest * 10 + 0.01) / 10))
 
 
-def stacked_bars(
-    bars: Mapping[str, Sequence[float]], colours: Sequence[str], full: float, ends: Sequence[str] = ()
-) -> Markup:
-    """Draw a horizontal bar for each name, in HTML, so that it fits a screen of any width.
+def failure_bars(space: Space, parts: Mapping[str, Counts]) -> Markup:
+    """Draw the share of answers per failure category, a bar for each policy, in HTML: it fits any screen.
 
-    `bars` holds the parts of each bar, `full` the sum that fills the width, `ends` a text for each bar."""
-    row = Markup('<div class="row"><span>{}</span><div class="bar">{}</div>{}</div>')
-    part = Markup('<span style="width: {:.3f}%; background: {}; color: {}">{}</span>')
-    inks = ["#ffffff" if _luma(colour) < _DARK else "#14181c" for colour in colours]
+    `parts`: name of a policy -> counts of its answers."""
+    row = Markup('<div class="row"><span>{}</span><div class="bar">{}</div><b>{}</b></div>')
+    block = Markup('<span style="width: {:.3f}%; background: {}; color: {}">{}</span>')
+    full = max(1 - part.valid_rate.value for part in parts.values()) or 1.0
     rows = Markup("")
-    for index, (name, shares) in enumerate(bars.items()):
-        drawn = Markup("").join(
-            part.format(
-                100 * share / full, colour, ink, f"{100 * share:.0f}" if share > _NARROW * full else ""
+    for name, part in parts.items():
+        shares = {category: part.failures.get(category, 0) / part.n for category in space.categories}
+        blocks = [
+            block.format(
+                100 * share / full,
+                colour,
+                "#ffffff" if _luma(colour) < _DARK else "#14181c",
+                f"{100 * share:.0f}" if share > _NARROW * full else "",
             )
-            for share, colour, ink in zip(shares, colours, inks, strict=True)
-        )
-        rows += row.format(name, drawn, Markup("<b>{}</b>").format(ends[index]) if ends else "")
+            for share, colour in zip(shares.values(), category_colours(space).values(), strict=True)
+        ]
+        rows += row.format(name, Markup("").join(blocks), estimate(wilson(part.n - part.valid, part.n)))
     return rows
 
 

@@ -12,12 +12,12 @@ import numpy as np
 from markupsafe import Markup
 
 from engineer.gate import BASE_POLICY
-from envgen.breakdown import Difference, Rate, wilson
+from envgen.breakdown import Difference, Rate
 from envgen.environment import Environment, Instance, constant_rates
 from envgen.errors import ConfigError, RunDirectoryError
 from envgen.space import Space
 from infra import figures, formats, tables
-from infra.formats import count, estimate, interval, percent, points
+from infra.formats import count, interval, percent, points
 from infra.report import examples
 from infra.results import CurriculumResults
 from infra.run_status import run_name
@@ -61,7 +61,6 @@ def write_report(run: Path) -> Path:
         facts=_facts(results),
         category_colours=figures.category_colours(space),
         rate_colours=figures.RATE_COLOURS,
-        legends=_legends(space),
         configs=tables.configs(space, results),
         figures=_figures(space, results),
         tables=tables,
@@ -126,18 +125,6 @@ def _facts(results: CurriculumResults) -> dict[str, str]:
     }
 
 
-def _legends(space: Space) -> dict[str, dict[str, str]]:
-    """Return the legends of charts: word -> colour."""
-    rates = formats.rate_names(space.best)
-    return {
-        "rates": {word: figures.RATE_COLOURS[name] for name, word in rates.items()},
-        "strata": {space.label(name): colour for name, colour in figures.stratum_colours(space).items()},
-        "categories": {
-            formats.label(name): colour for name, colour in figures.category_colours(space).items()
-        },
-    }
-
-
 def _drawn(draw: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Return what `draw` returns; a note in its place if it fails, so that the page has all else."""
     try:
@@ -148,8 +135,9 @@ def _drawn(draw: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 
 def _figures(space: Space, results: CurriculumResults) -> dict[str, Any]:
-    """Return the charts over stages: `rates` and `strata` by name, `failures` and `shares`."""
+    """Return the charts over stages: `rates` and `strata` by name, and `failures`."""
     overall = [breakdown.overall for breakdown in results.breakdowns]
+    policies = ["start", *(f"stage {stage.stage}" for stage in results.stages)]
     strata = {
         name: [breakdown.strata[name] for breakdown in results.breakdowns if name in breakdown.strata]
         for name in results.start.strata
@@ -167,8 +155,7 @@ def _figures(space: Space, results: CurriculumResults) -> dict[str, Any]:
             )
             for name, word in rates.items()
         },
-        "failures": _drawn(_failure_bars, space, results),
-        "shares": _drawn(_share_bars, space, results),
+        "failures": _drawn(figures.failure_bars, space, dict(zip(policies, overall, strict=True))),
         "strata": {
             name: _drawn(
                 figures.rate_chart,
@@ -181,23 +168,6 @@ def _figures(space: Space, results: CurriculumResults) -> dict[str, Any]:
             for name, parts in strata.items()
         },
     }
-
-
-def _failure_bars(space: Space, results: CurriculumResults) -> Markup:
-    """Draw the share of answers per failure category: a bar for the base policy and for each stage."""
-    shares = tables.failures(space, results)
-    bars = {name: [rate.value for rate in shares[name]] for name in shares.columns[1:]}
-    overall = (breakdown.overall for breakdown in results.breakdowns)
-    failed = [wilson(counts.n - counts.valid, counts.n) for counts in overall]
-    full, colours = max(rate.value for rate in failed) or 1.0, figures.category_colours(space).values()
-    return figures.stacked_bars(bars, list(colours), full, list(map(estimate, failed)))
-
-
-def _share_bars(space: Space, results: CurriculumResults) -> Markup:
-    """Draw the share of the data per stratum: a bar for each stage and for the last proposal."""
-    mixes, colours = tables.configs(space, results), _legends(space)["strata"]
-    bars = {name: [mix.share if mix else 0.0 for mix in mixes[name]] for name in mixes.columns[1:]}
-    return figures.stacked_bars(bars, [colours.get(label, "#8b959e") for label in mixes[space.noun]], 1.0)
 
 
 def _guesses(task: Environment, rollouts: Sequence[Rollout]) -> dict[str, float]:
