@@ -18,8 +18,9 @@ from flows.forms import OptionsForm, field_of
 from infra.analysis.benchmark.spec import BenchmarkSpec, planned
 from infra.analysis.spec import ComparisonSpec, Stage0, plan
 from infra.config.preset import Preset, load_preset, shipped_presets
-from infra.config.settings import Settings, checked_name
-from infra.runs.run import default_name
+from infra.config.settings import Settings, checked_name, is_name
+from infra.runs.files import CURRICULUM
+from infra.runs.run import Run, default_name
 from policy.chat.engine_config import EngineConfig
 from policy.checkpoints import check_hub, check_model
 
@@ -30,9 +31,35 @@ PresetChoice = (
 """The preset of a flow, which a form lets choose."""
 AnyPreset = PresetChoice | Annotated[str, Field(title="All fields of a preset, as JSON", pattern=r"^\s*\{")]
 """That of a curriculum, which a comparison hands over whole: the file may lie on another machine."""
+_FIELDS = {name: name for name in Preset.model_fields} | {
+    "engineer": "engineer.name",
+    "variant": "engineer.variant",
+    "gate": "engineer.gate",
+    "anchor_share": "engineer.anchor_share",
+}
+"""Option -> dotted field of the preset."""
 
 
-class CurriculumOptions(OptionsForm):
+class PresetOptions(OptionsForm):
+    """Fields of a preset that curricula and comparisons can change."""
+
+    model: str = field_of(Preset, "model")
+    stages: int = field_of(Preset, "stages")
+    instances: int = field_of(Preset, "instances")
+    epochs: float = field_of(Preset, "epochs")
+    prompt_style: str = field_of(Preset, "prompt_style")
+    max_answer_tokens: int = field_of(Preset, "max_answer_tokens")
+    settings: dict[str, Any] = Field(default_factory=dict, title="Other settings")
+    """Any other field of the preset, dotted: {"validation.instances": 8, "trl.learning_rate": 1e-4}."""
+
+    @property
+    def overrides(self) -> dict[str, Any]:
+        """Dotted field of the preset -> value, of the given options."""
+        fields = self.model_dump(include=_FIELDS.keys())
+        return {_FIELDS[name]: value for name, value in fields.items()} | self.settings
+
+
+class CurriculumOptions(PresetOptions):
     """What a curriculum changes in its preset."""
 
     model_config = ConfigDict(title="Curriculum")
@@ -40,30 +67,14 @@ class CurriculumOptions(OptionsForm):
     variant: str = field_of(EngineerSpec, "variant", enum=VARIANTS)
     gate: Gate = field_of(EngineerSpec, "gate")
     anchor_share: float = field_of(EngineerSpec, "anchor_share")
-    model: str = field_of(Preset, "model")
     seed: Seed = field_of(Preset, "seed")
-    stages: int = field_of(Preset, "stages")
-    instances: int = field_of(Preset, "instances")
-    epochs: float = field_of(Preset, "epochs")
-    prompt_style: str = field_of(Preset, "prompt_style")
-    max_answer_tokens: int = field_of(Preset, "max_answer_tokens")
     approval: Literal["none", "required"] = field_of(Preset, "approval")
-    settings: dict[str, Any] = Field(default_factory=dict, title="Other settings")
-    """Any other field of the preset, dotted: {"validation.instances": 8, "trl.learning_rate": 1e-4}."""
-
-    @property
-    def overrides(self) -> dict[str, Any]:
-        """Dotted field of the preset -> value, of what was given."""
-        values = self.model_dump()
-        settings, of_the_engineer = values.pop("settings", {}), {"variant", "gate", "anchor_share"}
-        names = {"engineer": "engineer.name", **{name: f"engineer.{name}" for name in of_the_engineer}}
-        return {names.get(name, name): value for name, value in values.items()} | settings
 
 
 AS_IN_PRESET = CurriculumOptions()
 
 
-class ComparisonOptions(OptionsForm):
+class ComparisonOptions(PresetOptions):
     """Which curricula a comparison consists of."""
 
     model_config = ConfigDict(title="Comparison")
@@ -81,12 +92,9 @@ class ComparisonOptions(OptionsForm):
         default_factory=list, title="Context variants"
     )
     """For every engineer that reads a context. Empty: the preset's."""
-    stages: int = field_of(Preset, "stages")
     registration: str = ""
     """A text file that says what is expected, on the machine that runs it. A comparison is not continued
     under another text."""
-    settings: dict[str, Any] = Field(default_factory=dict, title="Other settings")
-    """Any other field of the preset, dotted."""
 
 
 USUAL_COMPARISON = ComparisonOptions()
@@ -109,8 +117,14 @@ Jobs = Annotated[int, Field(ge=1, le=64)]
 
 
 def chosen_curriculum(preset: AnyPreset, name: str, options: CurriculumOptions) -> tuple[Preset, str]:
-    """The preset and the name of the curriculum that is asked for; ConfigError or ModelError says what is
-    wrong."""
+    """Return the preset and the name of a curriculum; the name of a run stands for its preset.
+
+    ConfigError or ModelError says what is wrong.
+    """
+    if is_name(preset) and preset not in shipped_presets():
+        run = Run(directory=Settings().runs / preset)
+        if run.has(CURRICULUM):
+            preset, name = run.read(CURRICULUM).preset.model_dump_json(), name or preset
     resolved = load_preset(preset, options.overrides)
     check_model(resolved.model)
     return resolved, name or default_name(resolved)
@@ -119,8 +133,8 @@ def chosen_curriculum(preset: AnyPreset, name: str, options: CurriculumOptions) 
 def chosen_comparison(preset: str, name: str, options: ComparisonOptions) -> ComparisonSpec:
     """The comparison that is asked for, every curriculum of it checked; ConfigError or ModelError says what
     is wrong."""
-    usual = {"engineers": options.engineers, "seeds": options.seeds}
-    spec = plan(preset, name=name, **usual | options.model_dump())
+    own = options.model_dump(include={"variants", "stage_0", "registration"})
+    spec = plan(preset, options.engineers, options.seeds, name=name, settings=options.overrides, **own)
     check_model(spec.preset.model)
     return spec
 

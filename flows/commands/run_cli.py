@@ -41,7 +41,10 @@ Jobs = Annotated[
 
 @takes_options(CurriculumOptions)
 def run(
-    preset: Preset,
+    preset: Annotated[
+        str,
+        typer.Argument(help="A shipped preset, the path of a YAML file, or the name of a run to continue."),
+    ],
     options: CurriculumOptions,
     name: Name = "",
     dry_run: DryRun = False,

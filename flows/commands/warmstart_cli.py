@@ -57,7 +57,7 @@ def warmstart(
 
     The same command continues one that was cut off.
 
-    Example: `envwright warmstart -o warm --model smollm2-135m --environment sums --style plain`
+    Example: `envwright warmstart -o warm --preset smollm2-135m`
     """
     named = {"model": model, "environment": environment, "style": style, "preset": preset}
     chosen = _recipe(recipe, named, set_ or [])

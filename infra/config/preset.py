@@ -1,5 +1,6 @@
 """Presets: everything that decides a curriculum, as sparse commented YAML in and one resolved JSON out."""
 
+import difflib
 import json
 import re
 from itertools import product
@@ -299,9 +300,12 @@ def preset_path(name: str) -> Path:
     """The file of a preset, shipped or given by path; ConfigError if there is none."""
     path = Path(name) if name.endswith((".yaml", ".yml")) else PRESETS / f"{name}.yaml"
     if not path.is_file():
+        near = difflib.get_close_matches(name, shipped_presets(), n=2)
+        near = [f"./{name}.yaml"] if Path(f"{name}.yaml").is_file() else near
+        hint = f"did you mean {' or '.join(near)}? " if near else ""
         shipped = ", ".join(shipped_presets())
         raise ConfigError(
-            f"{name}: no such preset; the shipped ones are {shipped}, or give the path of a YAML file"
+            f"{name}: no such preset; {hint}the shipped ones are {shipped}, or give the path of a YAML file"
         )
     return path
 

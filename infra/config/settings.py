@@ -22,10 +22,16 @@ Stem = Annotated[str, StringConstraints(max_length=60, pattern=rf"^{_PATTERN}$")
 """The name of a preset or spec, which the default names of its directories are made from."""
 
 
+def is_name(name: str) -> bool:
+    """Whether a run, comparison or benchmark can have this name."""
+    # The database has journals beside it, and some file systems take capitals for small letters.
+    short = len(name) <= 128 and re.fullmatch(_PATTERN, name) is not None
+    return short and not name.lower().startswith(RESERVED)
+
+
 def checked_name(name: str, field: str = "--name") -> str:
     """Return the name of a run, comparison or benchmark; ConfigError with its field if it cannot be one."""
-    # The database has journals beside it, and some file systems take capitals for small letters.
-    if len(name) <= 128 and re.fullmatch(_PATTERN, name) and not name.lower().startswith(RESERVED):
+    if is_name(name):
         return name
     raise ConfigError(
         f"{field} {excerpt(name)}: a name has 1 to 128 letters, digits, dots, underscores and dashes, the"

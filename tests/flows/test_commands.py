@@ -86,7 +86,7 @@ USAGE = [
     ("serve --prefect-port 70000", "--prefect-port"),
 ]
 RUNS = [
-    ("run tinny", "tinny: no such preset; the shipped ones are"),
+    ("run tinny", "tinny: no such preset; did you mean tiny? the shipped ones are"),
     ("run micro --variant V9", "error: engineer.variant 'V9' is not one of V1"),
     (
         "run micro --engineer oracle",

@@ -1,6 +1,7 @@
 """The parameters of the flows: what a form shows, what it means, what is stored."""
 
 import json
+from pathlib import Path
 
 import pytest
 from prefect.utilities.callables import parameter_schema
@@ -16,6 +17,9 @@ from flows.parameters import (
     chosen_comparison,
     chosen_curriculum,
 )
+from infra.config.preset import load_preset
+from infra.runs.files import CURRICULUM
+from infra.runs.run import Run, new_curriculum
 
 
 @pytest.mark.parametrize("flow", [curriculum, compare, benchmark])
@@ -41,6 +45,18 @@ def test_numbers_of_the_form_have_ranges_and_choices_are_listed():
 def test_what_is_left_out_keeps_the_value_of_the_preset():
     preset, name = chosen_curriculum("micro", "", CurriculumOptions(seed=3))
     assert (preset.stages, preset.seed, name) == (2, 3, "micro-checkpoint-V6-s3")
+
+
+def test_the_name_of_a_run_stands_for_its_preset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("ENVWRIGHT_RUNS", str(tmp_path))
+    preset = load_preset("micro", {"instances": 24, "engineer.name": "window"})
+    Run(directory=tmp_path / "mine").write(CURRICULUM, new_curriculum("mine", preset))
+    assert chosen_curriculum("mine", "", CurriculumOptions()) == (preset, "mine")
+    longer, name = chosen_curriculum("mine", "other", CurriculumOptions(stages=5))
+    assert (longer.stages, longer.instances, name) == (5, 24, "other")
+    assert chosen_curriculum(preset.model_dump_json(), "whole", CurriculumOptions()) == (preset, "whole")
+    with pytest.raises(ConfigError, match="yours: no such preset"):
+        chosen_curriculum("yours", "", CurriculumOptions())
 
 
 def test_weights_that_are_not_there_are_said_before_anything_runs():
