@@ -75,6 +75,11 @@ def options(
     """Compare environment engineers: who designs the next training tasks of a language model best?"""
 
 
+_DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_WRONG_PATH = {errno.EACCES, errno.EPERM, errno.EEXIST, errno.ENOTDIR, errno.EISDIR}
+_WRONG_PATH |= {errno.ENAMETOOLONG, errno.ELOOP, errno.EROFS}
+
+
 def main() -> None:
     """Entry point: errors of the user become one message and exit code 2, failures exit code 1."""
     gc.set_threshold(100_000, 20, 20)  # see policy.grpo.training
@@ -85,39 +90,28 @@ def _run() -> None:
     try:
         app()
     except Exception as error:
-        sys.exit(_explain(error))
+        if (message := _message(error)) is None:
+            raise
+        typer.echo(f"error: {message}", err=True)
+        sys.exit(FAILED if isinstance(error, ChildError) else BAD_INPUT)
 
 
-def _explain(error: Exception) -> int:
+def _message(error: Exception) -> str | None:
+    """Return what a person can do about an error; None for an error of our own."""
     from httpx import HTTPStatusError, codes
 
     from infra.serving.access import CLIENT
 
     if isinstance(error, EnvwrightError):
-        typer.echo(f"error: {error}", err=True)
-        return FAILED if isinstance(error, ChildError) else BAD_INPUT
-    if isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}:
-        typer.echo(
-            f"error: {error.filename or 'the disk'}: {error.strerror}; free some space and run the same"
-            " command again, complete steps are kept",
-            err=True,
-        )
-        return BAD_INPUT
-    wrong_path = isinstance(error, PermissionError | FileExistsError | NotADirectoryError | IsADirectoryError)
-    if isinstance(error, OSError) and (
-        wrong_path or error.errno in {errno.ENAMETOOLONG, errno.ELOOP, errno.EROFS}
-    ):
-        typer.echo(
-            f"error: {error.filename2 or error.filename}: {error.strerror}; choose another path", err=True
-        )
-        return BAD_INPUT
+        return str(error)
+    if isinstance(error, OSError) and error.errno in _DISK_FULL:
+        remedy = "free some space and run the same command again, complete steps are kept"
+        return f"{error.filename or 'the disk'}: {error.strerror}; {remedy}"
+    if isinstance(error, OSError) and error.errno in _WRONG_PATH:
+        return f"{error.filename2 or error.filename}: {error.strerror}; choose another path"
     if isinstance(error, HTTPStatusError) and error.response.status_code == codes.UNAUTHORIZED:
-        typer.echo(
-            f"error: {error.request.url.host}: Prefect asks for a login; export {CLIENT}=USER:PASSWORD",
-            err=True,
-        )
-        return BAD_INPUT
-    raise error
+        return f"{error.request.url.host}: Prefect asks for a login; export {CLIENT}=USER:PASSWORD"
+    return None
 
 
 if __name__ == "__main__":

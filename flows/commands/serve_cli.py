@@ -139,8 +139,8 @@ def _end_runs() -> None:
 def _check_port(host: str, port: int) -> None:
     """ConfigError if no server can listen there."""
     try:
-        environment, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        with socket.socket(environment, kind, protocol) as probe:
+        *kind, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(*kind) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(address)
     except OSError as error:

@@ -1,5 +1,7 @@
-"""`python tests/documentation/pages.py` writes docs/commands.md and docs/presets.md from the code."""
+"""`python tests/documentation/pages.py` writes docs/commands.md, docs/presets.md and the deployments of presets
+in prefect.yaml from the code."""
 
+import json
 import os
 import re
 import subprocess
@@ -138,8 +140,20 @@ def _default(field: FieldInfo) -> str:
     return f"`{str(value).lower() if isinstance(value, bool) else value}`"
 
 
-PAGES = {"commands.md": commands_page, "presets.md": presets_page}
+def deployments() -> str:
+    """prefect.yaml, with a deployment of the curriculum for each shipped preset."""
+    begin, end = "deployments:\n", "  # Comparisons only wait"
+    head, rest = (ROOT / "prefect.yaml").read_text().split(begin)
+    lines = [
+        f"  - {{<<: *curriculum, name: {path.stem}, parameters: {{preset: {path.stem}}},"
+        f" description: {json.dumps(read_yaml(path)['description'])}}}\n"
+        for path in sorted(PRESETS.glob("*.yaml"))
+    ]
+    return head + begin + "".join(lines) + end + rest.split(end)[1]
+
+
+PAGES = {"docs/commands.md": commands_page, "docs/presets.md": presets_page, "prefect.yaml": deployments}
 
 if __name__ == "__main__":
     for page, make in PAGES.items():
-        (ROOT / "docs" / page).write_text(make())
+        (ROOT / page).write_text(make())

@@ -38,7 +38,7 @@ def called(text: str) -> list[list[str]]:
 
 @pytest.mark.parametrize("path", TEXTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_commands_and_options_exist(path: Path):
-    if path.name in {*OF_THE_PAST, *PAGES}:
+    if path.name in OF_THE_PAST or f"docs/{path.name}" in PAGES:
         return
     from flows.cli import app
 
@@ -73,7 +73,7 @@ def test_links_lead_somewhere(path: Path):
 
 @pytest.mark.parametrize("page", PAGES)
 def test_pages_made_from_the_code_are_up_to_date(page: str):
-    assert (ROOT / "docs" / page).read_text() == PAGES[page](), "run python tests/documentation/pages.py"
+    assert (ROOT / page).read_text() == PAGES[page](), "run python tests/documentation/pages.py"
 
 
 @pytest.mark.slow
