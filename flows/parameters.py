@@ -55,7 +55,7 @@ class PresetOptions(OptionsForm):
     @property
     def overrides(self) -> dict[str, Any]:
         """Dotted field of the preset -> value, of the given options."""
-        fields = self.model_dump(include=_FIELDS.keys())
+        fields = self.model_dump(include=set(_FIELDS))
         return {_FIELDS[name]: value for name, value in fields.items()} | self.settings
 
 

@@ -1,5 +1,5 @@
-"""`python tests/documentation/pages.py` writes docs/commands.md, docs/presets.md and the deployments of presets
-in prefect.yaml from the code."""
+"""`python tests/documentation/pages.py` writes docs/commands.md, docs/presets.md and the deployments of
+prefect.yaml from the code."""
 
 import json
 import os
