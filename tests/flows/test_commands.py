@@ -96,7 +96,6 @@ RUNS = [
     ("run micro --set epochs=-1", "error: epochs: Input should be greater than 0"),
     ("run micro --set trl.top_k=5", "error: trl.top_k: envwright sets this option itself"),
     ("run micro --set instances", "--set 'instances': expected KEY=VALUE"),
-    ("report nowhere", "results.json is missing"),
 ]
 COMPARISONS = [
     ("compare micro --engineers randm", "did you mean 'random'"),

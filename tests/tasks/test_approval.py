@@ -79,13 +79,12 @@ def test_a_proposal_that_is_gone_is_named_and_nothing_follows_from_it(run: RunRe
             asked(run, 0)
 
 
-def test_where_nobody_has_to_be_asked_the_proposal_is_used(run: RunRef):
-    free = run.model_copy(update={"preset": run.preset.model_copy(update={"approval": "none"})})
+def test_nobody_is_asked_where_the_preset_does_not_say_so_or_no_stage_follows(run: RunRef):
+    free, last = (
+        run.model_copy(update={"preset": run.preset.model_copy(update=fields)})
+        for fields in ({"approval": "none"}, {"stages": 1})
+    )
     assert next_config(free, 0) == PROPOSED
-
-
-def test_after_the_last_stage_nobody_is_asked(run: RunRef):
-    last = run.model_copy(update={"preset": run.preset.model_copy(update={"stages": 1})})
     assert not must_ask(last, 0)
 
 
@@ -111,13 +110,10 @@ def test_an_edit_is_recorded_as_one_with_what_had_to_be_changed(run: RunRef):
     assert decision is not None
     assert decision.edited
     assert decision.changes == ("data_ratio summed to 0.8 and was scaled to 1",)
-
-
-def test_what_was_submitted_as_it_was_shown_is_no_edit(run: RunRef):
     assert decide(run, "approve", edit=PROPOSED.model_dump(mode="json")) == PROPOSED
     decision = run.decision(0)
     assert decision is not None
-    assert not decision.edited
+    assert not decision.edited, "submitted as it was shown"
 
 
 @pytest.mark.parametrize(
@@ -152,16 +148,12 @@ def test_a_proposal_that_changed_since_it_was_shown_cannot_be_approved(run: RunR
         store_decision(run, seen)
 
 
-def test_once_the_next_stage_has_begun_its_decision_stands(run: RunRef):
-    decide(run, "approve")
+@pytest.mark.parametrize(("asked", "reason"), [(True, "approved"), (False, "not asked about")])
+def test_once_the_next_stage_has_begun_its_config_stands(run: RunRef, asked: bool, reason: str):
+    if asked:
+        decide(run, "approve")
     run.write(CONFIG, PROPOSED, 1)
-    with pytest.raises(RunDirectoryError, match="stage 1 has begun"):
-        decide(run, "reject")
-
-
-def test_a_stage_that_began_without_anybody_being_asked_is_not_redone_by_a_late_decision(run: RunRef):
-    run.write(CONFIG, PROPOSED, 1)
-    with pytest.raises(RunDirectoryError, match="stage 1 has begun, its config was not asked about"):
+    with pytest.raises(RunDirectoryError, match=f"stage 1 has begun, its config was {reason}"):
         decide(run, "reject")
 
 
