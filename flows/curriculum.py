@@ -23,7 +23,7 @@ from infra.runs.lock import exclusive
 from infra.runs.next_config import must_ask, next_config
 from infra.runs.progress import kept_log, seconds_left
 from infra.runs.run import RunRef, open_run, training_was_checked
-from infra.runs.steps import StepRecord, intact, recorded_files
+from infra.runs.steps import Stored, intact, recorded_files
 from infra.serving.reaper import TAG
 from policy.checkpoints import is_simulated
 from policy.grpo.launch import check_devices, check_packages
@@ -44,7 +44,7 @@ def stage(
     run: RunRef,
     number: int,
     config: EnvConfig,
-    validation: StepRecord,
+    validation: Stored,
     parent: int,
     variant: str,
 ) -> tuple[CurriculumResults, dict[str, str]]:
@@ -52,13 +52,12 @@ def stage(
 
     Returns the results so far, and where MLflow shows them."""
     data = generate(run, number, config, validation)
-    checkpoint = train(run, number, data, parent)
+    checkpoint = train(run, number, data, run.model(parent))
     rollouts = evaluate_stage(run, number, checkpoint, validation)
-    breakdown = summarize(run, number, rollouts)
-    gate = judge(run, number, rollouts)
-    proposal = propose(run, number, breakdown, gate)
-    steps = [data, checkpoint, rollouts, breakdown, gate, proposal]
-    write_manifest(run, number, steps)
+    breakdown = summarize(run, number, run.evaluation(parent), rollouts)
+    gate = judge(run, number, run.evaluation(run.best(number - 1)), rollouts)
+    propose(run, number, breakdown, gate)
+    write_manifest(run, number)
     results = publish(run, number)
     addresses = record_stages(run, number)
     copy_run(run.directory)
@@ -187,7 +186,7 @@ def _stages(run: RunRef) -> CurriculumResults:
         record_start(run)
         if validation is None:
             validation = make_validation(run)
-            evaluate_start(run, validation)
+            evaluate_start(run, BASE_POLICY, run.model(BASE_POLICY), validation)
         first = "" if number else ", default config"
         left = seconds_left(run, number)
         more = "" if left is None else f", about {duration(left)} of the run left"

@@ -1,6 +1,7 @@
 """Answer a benchmark with any model: a checkpoint, a hub id, or an endpoint."""
 
 from pathlib import Path
+from typing import Any
 
 from prefect import task
 
@@ -34,7 +35,7 @@ def answer_all(directory: Path, spec: BenchmarkSpec) -> BenchmarkResults:
     decides = {**spec.decides, "model": identity, "data": data}
     run = Run(directory=directory)
 
-    def body() -> None:
+    def body() -> dict[str, Any]:
         instances, log_path = [item.instance for item in items], run.log("engine")
         if endpoint:
             model = _endpoint_model(endpoint)
@@ -47,6 +48,7 @@ def answer_all(directory: Path, spec: BenchmarkSpec) -> BenchmarkResults:
         rollouts = evaluate(answers, environment, instances, spec.style, sampling, progress)
         run.write(ROLLOUTS, rollouts, None, spec.style, spec.environment)
         run.write(BREAKDOWN, breakdown_of(environment, run.read(ROLLOUTS)))
+        return {"code": code_version()}
 
     record = run_step(
         directory,
@@ -55,7 +57,6 @@ def answer_all(directory: Path, spec: BenchmarkSpec) -> BenchmarkResults:
         outputs=(ROLLOUTS.name, BREAKDOWN.name),
         body=body,
         unfinished=PARTIAL_ROLLOUTS,
-        facts=lambda: {"code": code_version()},
     )
     asked = Asked(
         **spec.model_dump(include={"model", "limit", "style", "answer_tokens"}),

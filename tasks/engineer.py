@@ -1,55 +1,56 @@
 """Ask the engineer for the next environment config."""
 
-from prefect import task
+from typing import Any
 
 from engineer.context import DesignContext
+from engineer.gate import GateDecision
 from engineer.proposal import Proposal
 from engineer.propose import design, fitted, unchanged
+from envgen.breakdown import Breakdown
 from envgen.config import EnvConfig
 from infra.mlflow_log import end_trace, start_trace
 from infra.runs.context import design_context, training_facts
-from infra.runs.files import ENGINEER_STATE, GATE, PROPOSAL
+from infra.runs.files import ENGINEER_STATE, PROPOSAL
 from infra.runs.run import RunRef
-from infra.runs.steps import StepRecord, run_step
 from policy.grpo.train_spec import SPLITTING
 from tasks.record import logged
-from tasks.run import engine, log, task_options
+from tasks.run import engine, log
+from tasks.step import step
 
 
-@task(**task_options("engineer"))
-def propose(run: RunRef, stage: int, breakdown: StepRecord, gate: StepRecord) -> StepRecord:
-    """Write what the engineer proposes for the next stage, and what it remembers. Asked once; a repeated call
-    reads the answer."""
-    preset, context = run.preset, design_context(run, stage)
+def _question(run: RunRef, stage: int) -> dict[str, Any]:
+    """What decides the answer of the engineer, beside the evaluation.
 
-    def body() -> None:
-        proposal = _proposal(run, stage, context)
-        reason = proposal.fallback or proposal.rationale or "(no reason given)"
-        log.info("stage %d: %s proposes: %s", stage, proposal.engineer, reason)
-        for cut in proposal.cuts:
-            log.info("stage %d: left out of the prompt: %s", stage, cut)
-        for change in proposal.changes:
-            log.info("stage %d: projection: %s", stage, change)
-        run.write(PROPOSAL, proposal, stage)
-        run.write(ENGINEER_STATE, proposal.state, stage)
-
-    # Without the number of stages and how steps are split up: a run that is extended, or resumed after it ran
-    # out of memory, must not ask again.
+    Without the number of stages and how steps are split up: a run that is extended, or resumed after it ran
+    out of memory, must not ask again.
+    """
+    preset, asked = run.preset, run.asked(stage)
     neutral = {"stages": 1, "training": training_facts(preset, without=SPLITTING)}
-    decides = {
-        "context": context.model_copy(update=neutral),
-        "breakdown": breakdown.key,
-        "gate": gate.key,
+    return {
+        "context": design_context(run, stage).model_copy(update=neutral),
         "engineer": preset.effective_engineer().model_dump(mode="json"),
-        "model": run.identity(asked) if (asked := run.asked(stage)) is not None else None,
+        "model": None if asked is None else run.identity(asked),
         "seed": preset.seed,
     }
-    return run_step(run.folder(stage), "engineer", decides, (PROPOSAL.name, ENGINEER_STATE.name), body)
 
 
-def _proposal(run: RunRef, stage: int, context: DesignContext) -> Proposal:
+@step("engineer", PROPOSAL, ENGINEER_STATE, decides=_question)
+def propose(run: RunRef, stage: int, breakdown: Breakdown, gate: GateDecision) -> None:
+    """Ask the engineer once for the next config: returns the `Proposal`."""
+    proposal = _proposal(run, stage, design_context(run, stage), gate)
+    reason = proposal.fallback or proposal.rationale or "(no reason given)"
+    log.info("stage %d: %s proposes: %s", stage, proposal.engineer, reason)
+    for cut in proposal.cuts:
+        log.info("stage %d: left out of the prompt: %s", stage, cut)
+    for change in proposal.changes:
+        log.info("stage %d: projection: %s", stage, change)
+    run.write(PROPOSAL, proposal, stage)
+    run.write(ENGINEER_STATE, proposal.state, stage)
+
+
+def _proposal(run: RunRef, stage: int, context: DesignContext, gate: GateDecision) -> Proposal:
     preset, asked = run.preset, run.asked(stage)
-    spec, gate = preset.effective_engineer(), run.read(GATE, stage)
+    spec = preset.effective_engineer()
 
     def fit(config: EnvConfig) -> tuple[EnvConfig, list[str]]:
         return run.possible(stage + 1, config)

@@ -1,29 +1,25 @@
 """Train the policy of a stage and evaluate policies on the validation set."""
 
 import os
-import shutil
 import sys
-from pathlib import Path
 from typing import Any
 
-from prefect import task
-
-from engineer.gate import BASE_POLICY
 from envgen.errors import ChildError
+from envgen.files import digest
 from envgen.seeds import seed_integer
+from infra.config.preset import Preset
 from infra.runs.files import (
     BREAKDOWN,
     CHANGES,
     PARTIAL_ROLLOUTS,
     RESUMED,
     ROLLOUTS,
-    TRAIN_DATA,
     TRAINING_LOG,
     VALIDATION,
     WORK,
 )
 from infra.runs.run import RunRef
-from infra.runs.steps import StepRecord, run_step, step_key
+from infra.runs.steps import Stored
 from policy import simulated
 from policy.chat.answers import KeptAnswers
 from policy.chat.contract import Sampling
@@ -41,49 +37,44 @@ from policy.grpo.train_spec import (
 )
 from policy.rollouts import breakdown_of
 from tasks.artifacts import TrainingProgress
-from tasks.run import answering, close_engine, log, reporting, task_options
+from tasks.run import answering, close_engine, log, reporting
+from tasks.step import step
 
 
-@task(**task_options("train"))
-def train(run: RunRef, stage: int, data: StepRecord, parent: int) -> StepRecord:
-    """GRPO in child processes from the policy of stage `parent`: weights and training log."""
+def _trained(run: RunRef, stage: int) -> dict[str, Any]:
+    """What decides the weights of a stage, beside its data and the policy before it."""
     preset = run.preset
-    options = {**preset.trl, "num_train_epochs": preset.epochs}
-    decides = {
-        "data": data.key,
-        "parent": run.identity(parent),
+    return {
         "rewards": preset.rewards,
         "seed": seed_integer(preset.stage_seed(stage), stage, "train"),
-        **deciding_options(options, preset.training, process_count(preset.training)),
+        **deciding_options(_options(preset), preset.training, process_count(preset.training)),
     }
+
+
+def _options(preset: Preset) -> dict[str, Any]:
+    return {**preset.trl, "num_train_epochs": preset.epochs}
+
+
+@step("train", CHECKPOINT, TRAINING_LOG, decides=_trained, unfinished=WORK)
+def train(run: RunRef, stage: int, data: Stored, parent: Stored) -> dict[str, Any]:
+    """GRPO in child processes from a policy: weights and training log."""
+    preset, decides = run.preset, _trained(run, stage)
     # Its own for each key and form: nothing goes on from the trainer's checkpoints of other settings.
-    work = run.folder(stage) / WORK / f"{step_key('train', decides)[:12]}-{checkpoint_form(preset.training)}"
+    key = digest([data.sha256, parent.sha256, decides])[:12]
+    work = run.folder(stage) / WORK / f"{key}-{checkpoint_form(preset.training)}"
     spec = TrainSpec(
-        parent=run.policy(parent),
-        data=run.path(TRAIN_DATA, stage),
+        parent=str(parent.path),
+        data=data.path,
         output=run.folder(stage),
         work=work,
         environment=preset.environment,
         style=preset.prompt_style,
         rewards=preset.rewards,
-        trl=options,
+        trl=_options(preset),
         seed=decides["seed"],
         training=preset.training,
     )
-    record = run_step(
-        run.folder(stage),
-        "train",
-        decides,
-        (CHECKPOINT, TRAINING_LOG.name),
-        lambda: _train(run, stage, spec),
-        facts=lambda: _facts(work),
-    )
-    # Only now: until the record is written, the trainer's checkpoints are what a resume starts from.
-    shutil.rmtree(run.folder(stage) / WORK, ignore_errors=True)
-    return record
-
-
-def _facts(work: Path) -> dict[str, Any]:
+    _train(run, stage, spec)
     steps = resumed_steps(work)
     return {RESUMED: steps} if steps else {}
 
@@ -128,71 +119,40 @@ def one_gpu(training: TrainingSettings) -> dict[str, str]:
     return {"CUDA_VISIBLE_DEVICES": os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]}
 
 
-@task(**task_options("evaluate-start"))
-def evaluate_start(run: RunRef, validation: StepRecord) -> StepRecord:
+def _answered(run: RunRef, stage: int) -> dict[str, Any]:
+    """What decides the answers of a policy, beside its weights and the questions."""
+    return {"answer": run.preset.max_answer_tokens, **run.preset.engine.decides}
+
+
+@step("start", ROLLOUTS, BREAKDOWN, decides=_answered, unfinished=PARTIAL_ROLLOUTS)
+def evaluate_start(run: RunRef, stage: int, policy: Stored, validation: Stored) -> None:
     """Rollouts and breakdown of the base policy."""
-    decides = _decides(run, validation, "model", run.identity(BASE_POLICY))
-
-    def body() -> None:
-        _evaluate(run, BASE_POLICY)
-        run.write(BREAKDOWN, breakdown_of(run.preset.task, run.read(ROLLOUTS, BASE_POLICY)), BASE_POLICY)
-
-    outputs = (ROLLOUTS.name, BREAKDOWN.name)
-    return run_step(run.folder(BASE_POLICY), "start", decides, outputs, body, unfinished=PARTIAL_ROLLOUTS)
+    _evaluate(run, stage, policy, validation)
+    run.write(BREAKDOWN, breakdown_of(run.preset.task, run.read(ROLLOUTS, stage)), stage)
 
 
-@task(**task_options("evaluate"))
-def evaluate_stage(run: RunRef, stage: int, checkpoint: StepRecord, validation: StepRecord) -> StepRecord:
+@step("evaluate", ROLLOUTS, decides=_answered, unfinished=PARTIAL_ROLLOUTS)
+def evaluate_stage(run: RunRef, stage: int, checkpoint: Stored, validation: Stored) -> None:
     """Rollouts of a stage's checkpoint on the validation set."""
-    decides = _decides(run, validation, "checkpoint", checkpoint.outputs[CHECKPOINT])
-    return run_step(
-        run.folder(stage),
-        "evaluate",
-        decides,
-        (ROLLOUTS.name,),
-        lambda: _evaluate(run, stage),
-        unfinished=PARTIAL_ROLLOUTS,
-    )
+    _evaluate(run, stage, checkpoint, validation)
 
 
-def _decides(run: RunRef, validation: StepRecord, role: str, identity: str) -> dict[str, Any]:
-    """What decides the answers of a policy."""
-    preset = run.preset
-    return {
-        "validation": validation.key,
-        role: identity,
-        "answer": preset.max_answer_tokens,
-        **preset.engine.decides,
-    }
-
-
-def _evaluate(run: RunRef, stage: int) -> None:
-    preset, instances = run.preset, run.read(VALIDATION)
-    model = answering(
-        run.policy(stage),
-        preset.task,
-        instances,
-        preset.prompt_style,
-        preset.engine,
-        run.log("engine", stage),
-    )
+def _evaluate(run: RunRef, stage: int, policy: Stored, validation: Stored) -> None:
+    preset, instances, style = run.preset, VALIDATION.read(validation.path), run.preset.prompt_style
+    log_path = run.log("engine", stage)
+    model = answering(str(policy.path), preset.task, instances, style, preset.engine, log_path)
     partial = run.folder(stage) / PARTIAL_ROLLOUTS
-    answers = KeptAnswers(model, partial, {"model": run.identity(stage), **preset.engine.decides})
+    answers = KeptAnswers(model, partial, {"model": policy.sha256, **preset.engine.decides})
     progress = reporting(f"{run.folder(stage).name}: %d of {len(instances)} validation instances answered")
     sampling = Sampling(max_tokens=preset.max_answer_tokens)
-    rollouts = evaluate(answers, preset.task, instances, preset.prompt_style, sampling, progress)
-    run.write(ROLLOUTS, rollouts, stage, preset.prompt_style, preset.environment)
+    rollouts = evaluate(answers, preset.task, instances, style, sampling, progress)
+    run.write(ROLLOUTS, rollouts, stage, style, preset.environment)
 
 
-@task(**task_options("summarize"))
-def summarize(run: RunRef, stage: int, rollouts: StepRecord) -> StepRecord:
-    """The failure breakdown of a stage's rollouts, and the change against the policy that it started from."""
-    parent = run.parent(stage)
-
-    def body() -> None:
-        run.write(BREAKDOWN, breakdown_of(run.preset.task, run.read(ROLLOUTS, stage)), stage)
-        gains = valid_gains(run.read(ROLLOUTS, parent), run.read(ROLLOUTS, stage))
-        run.write(CHANGES, Changes(valid=gains), stage)
-
-    decides = {"rollouts": rollouts.outputs[ROLLOUTS.name], "before": run.digest(ROLLOUTS, parent)}
-    return run_step(run.folder(stage), "summarize", decides, (BREAKDOWN.name, CHANGES.name), body)
+@step("summarize", BREAKDOWN, CHANGES)
+def summarize(run: RunRef, stage: int, before: Stored, after: Stored) -> None:
+    """Count the failures of a stage's rollouts, and what changed since the policy that it started from:
+    returns the `Breakdown`."""
+    rollouts = ROLLOUTS.read(after.path)
+    run.write(BREAKDOWN, breakdown_of(run.preset.task, rollouts), stage)
+    run.write(CHANGES, Changes(valid=valid_gains(ROLLOUTS.read(before.path), rollouts)), stage)

@@ -12,20 +12,19 @@ from infra.run_status import run_name
 from infra.runs.files import MANIFEST, RESULTS
 from infra.runs.publishing import manifest, results_with, step_facts
 from infra.runs.run import Run, RunRef
-from infra.runs.steps import StepRecord
 from tasks.run import lost, task_options
 
 
 @task(**task_options("manifest"))
-def write_manifest(run: RunRef, stage: int, steps: list[StepRecord]) -> None:
+def write_manifest(run: RunRef, stage: int) -> None:
     """Write the manifest, last of all: with it, and only with it, the stage is complete.
 
     One that is there is left if it tells of these very steps: a run may have been cut off between a step that
     was done again and its manifest."""
-    wanted = step_facts(steps)
+    wanted = step_facts(run.folder(stage))
     stored = _manifest(run, stage)
     if any(stored.get(name) != value for name, value in wanted.items()):
-        run.write(MANIFEST, manifest(run, stage, steps), stage)
+        run.write(MANIFEST, manifest(run, stage), stage)
 
 
 def _manifest(run: Run, stage: int) -> dict[str, Any]:

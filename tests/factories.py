@@ -32,14 +32,12 @@ from infra.runs.files import (
 )
 from infra.runs.publishing import results_with
 from infra.runs.run import RunRef, open_run
-from infra.runs.steps import StepRecord
 from policy.grpo.train_log import TRAIN_LOG_SCHEMA
 from policy.rollouts import Rollout, breakdown_of
 from tasks.gate import judge
 from tasks.learn import summarize
 
 MICRO = load_preset("micro")
-EVALUATED = StepRecord(step="evaluate", key="", outputs={ROLLOUTS.name: ""}, seconds=0)
 
 
 def shares(small: float) -> EnvConfig:
@@ -129,8 +127,8 @@ def finished_run(
         chosen = proposals[number] if proposals else asked(number, configs[number + 1])
         run.write(PROPOSAL, chosen, number)
         run.write(ENGINEER_STATE, {}, number)
-        summarize.fn(run, number, EVALUATED)
-        judge.fn(run, number, EVALUATED)
+        summarize.fn(run, number, run.evaluation(run.parent(number)), run.evaluation(number))
+        judge.fn(run, number, run.evaluation(run.best(number - 1)), run.evaluation(number))
         run.write(MANIFEST, {"stage": number, "seconds": {}}, number)
     for file in (RESULTS, REPORT):
         run.path(file).write_text("{}")

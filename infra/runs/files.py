@@ -32,9 +32,15 @@ class File(Generic[T]):
     read-only."""
 
     def __init__(
-        self, name: str, load: Callable[[Path], T], write: Callable[..., None] = write_json, keep: int = 1000
+        self,
+        name: str,
+        load: Callable[[Path], T],
+        write: Callable[..., None] = write_json,
+        keep: int = 1000,
+        stored: bool = False,
     ) -> None:
-        self.name, self.load, self.write = name, load, write
+        """`stored`: too large to be handed from step to step; its place and digest are."""
+        self.name, self.load, self.write, self.stored = name, load, write, stored
         self._versions: Callable[[Path], list[tuple[tuple[int, ...], T]]] = lru_cache(keep)(lambda _: [])
 
     def read(self, path: Path) -> T:
@@ -85,17 +91,17 @@ def _read_results(path: Path) -> CurriculumResults:
 CURRICULUM = File("curriculum.json", _read_curriculum)
 RESULTS = File(RESULTS_NAME, _read_results)
 REPORT = File("report.html", read_text, write_html)
-VALIDATION = File("validation.parquet", read_dataset, write_dataset, keep=2)
+VALIDATION = File("validation.parquet", read_dataset, write_dataset, keep=2, stored=True)
 
 # Of a stage, and of the evaluation of the base policy.
-ROLLOUTS = File("rollouts.parquet", read_rollouts, write_rollouts, keep=8)
+ROLLOUTS = File("rollouts.parquet", read_rollouts, write_rollouts, keep=8, stored=True)
 BREAKDOWN = _json_file("breakdown.json", Breakdown)
 PARTIAL_ROLLOUTS = "rollouts.partial.jsonl"
 """Answers of an evaluation that was cut off."""
 
 # Of a stage.
 CONFIG = _json_file("config.json", EnvConfig)
-TRAIN_DATA = File("train.parquet", read_dataset, write_dataset, keep=1)
+TRAIN_DATA = File("train.parquet", read_dataset, write_dataset, keep=1, stored=True)
 TRAINING_LOG = File(TRAIN_LOG, read_train_log)
 CHANGES = _json_file("changes.json", Changes)
 GATE = _json_file("gate.json", GateDecision)

@@ -1,6 +1,7 @@
 """What a finished stage adds to its manifest and to the results of its run."""
 
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from engineer.gate import BASE_POLICY
@@ -19,11 +20,11 @@ from infra.runs.files import (
     TRAINING_LOG,
 )
 from infra.runs.run import Run, RunRef
-from infra.runs.steps import StepRecord, read_record
+from infra.runs.steps import read_record, read_records
 from policy.evaluation import gains
 
 
-def manifest(run: RunRef, number: int, steps: list[StepRecord]) -> dict[str, Any]:
+def manifest(run: RunRef, number: int) -> dict[str, Any]:
     """What a stage is made of: keys, digests, seconds and tokens of its steps, and what led to its config."""
     proposal = run.read(PROPOSAL, number)
     followed = [file for file in (PROPOSAL, DECISION) if run.has(file, number - 1)]
@@ -31,7 +32,7 @@ def manifest(run: RunRef, number: int, steps: list[StepRecord]) -> dict[str, Any
         "curriculum": run.name,
         "stage": number,
         "seed": run.preset.seed,
-        **step_facts(steps),
+        **step_facts(run.folder(number)),
         "tokens": {
             "training": sum(run.read(TRAINING_LOG, number)["completion_tokens"]),
             "evaluation": sum(rollout.completion_tokens for rollout in run.read(ROLLOUTS, number)),
@@ -46,8 +47,9 @@ def manifest(run: RunRef, number: int, steps: list[StepRecord]) -> dict[str, Any
     }
 
 
-def step_facts(steps: list[StepRecord]) -> dict[str, Any]:
+def step_facts(folder: Path) -> dict[str, Any]:
     """What the manifest of a stage says of its steps: keys, digests, seconds and facts."""
+    steps = read_records(folder)
     return {
         "keys": {step.step: step.key for step in steps},
         "files": {name: sha for step in steps for name, sha in step.outputs.items()},

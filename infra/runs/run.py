@@ -24,12 +24,13 @@ from infra.runs.files import (
     GATE,
     MANIFEST,
     PROPOSAL,
+    ROLLOUTS,
     VALIDATION,
     Curriculum,
     File,
     file_state,
 )
-from infra.runs.steps import policy_identity, read_record
+from infra.runs.steps import Stored, policy_identity, read_record
 from policy.checkpoints import resolve_model
 from policy.grpo.launch import process_count
 from policy.grpo.train_spec import CHECKPOINT, deciding_options
@@ -90,6 +91,14 @@ class Run(Frozen):
         """Return the stage whose checkpoint a stage starts from; -1 is the base policy."""
         return self.read(GATE, stage - 1).in_force if stage else BASE_POLICY
 
+    def best(self, stage: int) -> int:
+        """Return the stage with the best evaluation up to a stage, by its gate; -1 is the base policy."""
+        return self.read(GATE, stage).best if stage >= 0 else BASE_POLICY
+
+    def evaluation(self, stage: int) -> Stored:
+        """Return the rollouts of a stage, or of the base policy."""
+        return Stored(path=self.path(ROLLOUTS, stage), sha256=self.digest(ROLLOUTS, stage))
+
     def decision(self, stage: int) -> Decision | None:
         """Return what a person decided on the present proposal of a stage; None if nobody has."""
         if not (self.has(DECISION, stage) and self.has(PROPOSAL, stage)):
@@ -116,6 +125,10 @@ class RunRef(Run):
     def policy(self, number: int) -> str:
         """The model that stage `number` made; the base policy for -1."""
         return resolve_model(self.preset.model) if number == BASE_POLICY else str(self.checkpoint(number))
+
+    def model(self, number: int) -> Stored:
+        """That model with the digest of its files; a hub id stands for itself."""
+        return Stored(path=Path(self.policy(number)), sha256=self.identity(number))
 
     def asked(self, stage: int) -> int | None:
         """The stage whose policy the engineer asks after `stage`, -1 for the base policy; None if it asks

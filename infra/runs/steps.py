@@ -4,6 +4,7 @@ A step's key is a digest of everything that decides its output: configs, the key
 a code version set by hand. The record is written last, so a step cut off at any moment is simply not done.
 """
 
+import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -35,6 +36,14 @@ RECORDS = ".steps"
 """Folder of the records, in the directory that the steps write to."""
 
 
+class Stored(Frozen):
+    """Data or weights as a step left them, for the next step to read."""
+
+    path: Path
+    """A file, the folder of a checkpoint, or the hub id of a model."""
+    sha256: str
+
+
 class StepRecord(Frozen):
     """What a finished step wrote."""
 
@@ -59,16 +68,14 @@ def run_step(
     step: str,
     decides: dict[str, Any],
     outputs: tuple[str, ...],
-    body: Callable[[], None],
-    *,
+    body: Callable[[], dict[str, Any] | None],
     unfinished: str | None = None,
-    facts: Callable[[], dict[str, Any]] = dict,
 ) -> StepRecord:
-    """Run `body`, which writes `outputs` into `directory`, unless a record with the same key matches the
-    files there.
+    """Run `body`, which writes `outputs` into `directory` and may return facts for the record, unless a
+    record with the same key matches the files there.
 
-    `unfinished` names a file there in which `body` keeps what it need not do again if it is cut off; it is
-    removed once the record is written. `facts` is called after `body`, for the facts of the record."""
+    `unfinished` names a file or folder there in which `body` keeps what it need not do again if it is cut
+    off; it is removed once the record is written."""
     key = step_key(step, decides)
     record_path = directory / RECORDS / f"{step}.json"
     with FileLock(directory / RECORDS / f"{step}.lock"):
@@ -78,12 +85,13 @@ def run_step(
         else:
             record_path.unlink(missing_ok=True)
             started = time.monotonic()
-            body()
+            facts = body() or {}
             digests = {name: file_digest(directory / name) for name in outputs}
             seconds = round(time.monotonic() - started, 3)
-            record = StepRecord(step=step, key=key, outputs=digests, seconds=seconds, facts=facts())
+            record = StepRecord(step=step, key=key, outputs=digests, seconds=seconds, facts=facts)
             write_json(record_path, record)
         if unfinished is not None:
+            shutil.rmtree(directory / unfinished, ignore_errors=True)
             (directory / unfinished).unlink(missing_ok=True)
         return record
 
@@ -115,10 +123,14 @@ def policy_identity(source: str) -> str:
     return model_identity(source)
 
 
+def read_records(directory: Path) -> list[StepRecord]:
+    """The records of the steps of a directory, in the order of the steps."""
+    return [record for step in CODE_VERSIONS if (record := read_record(directory, step))]
+
+
 def recorded_files(directory: Path) -> dict[str, str]:
     """Return the files that steps recorded in a directory, with their SHA-256."""
-    records = [read_record(directory, path.stem) for path in (directory / RECORDS).glob("*.json")]
-    return {name: sha for record in records if record for name, sha in record.outputs.items()}
+    return {name: sha for record in read_records(directory) for name, sha in record.outputs.items()}
 
 
 def intact(directory: Path, without: str = "") -> bool:

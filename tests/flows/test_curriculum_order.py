@@ -58,7 +58,7 @@ def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Playe
         turns: list[Turn] = []
 
         def stage(
-            run: RunRef, number: int, config: EnvConfig, _: StepRecord, parent: int, *names: str
+            run: RunRef, number: int, config: EnvConfig, _: None, parent: int, *names: str
         ) -> tuple[int, dict[str, str]]:
             turns.append(Turn(number, config, parent))
             run.write(CONFIG, config, number)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from support.envwright_command import envwright, killed_once
 from support.finished_run import FinishedRun
+from support.prefect_servers import ask
 from test_golden import GOLDEN, summary
 
 from envgen.files import file_digest
@@ -97,6 +98,12 @@ def test_a_run_killed_in_training_goes_on_from_the_trainer_s_checkpoint(
     command = ("run", "micro")
     killed_once(lambda: any(run.glob(MID_TRAINING)), tmp_path, *command, PREFECT_API_URL=server)
     envwright(tmp_path, *command, PREFECT_API_URL=server)
+    cached = {
+        run["name"].split("-")[0]
+        for run in ask(f"{server}/task_runs/filter")
+        if run["state"]["name"] == "Cached"
+    }
+    assert {"validation", "start", "generate"} <= cached
     assert step_outputs(run) == step_outputs(finished.directory)
     assert json.loads(json.dumps(summary(run))) == json.loads(json.dumps(GOLDEN["micro"]))
     stage = run / "stage-01"

@@ -12,18 +12,30 @@ from envgen.mapf.prompts import PromptStyle
 from infra.config.preset import load_preset
 from infra.runs import files
 from infra.runs.run import RunRef
-from infra.runs.steps import StepRecord
+from infra.runs.steps import StepRecord, Stored, read_record
 from tasks.data import generate, make_validation
 
 TWO_AGENTS = "3bf3dfe2220bb7e951605a1ba2b262e443490988362253bb55566425e9ec56c1"
 """Key of the validation set of the preset micro."""
-VALIDATION = StepRecord(step="validation", key="of-the-validation-set", outputs={}, seconds=0)
+VALIDATION = Stored(path=Path(files.VALIDATION.name), sha256="of-the-validation-set")
 
 
 def generated(folder: Path, stage: int, **overrides: int) -> StepRecord:
     run = RunRef(directory=folder, preset=load_preset("micro", dict(overrides)))
     run.write(files.VALIDATION, [], None, PromptStyle.COMPACT, {})
-    return generate.fn(run, stage, run.preset.default_config, VALIDATION)
+    generate.fn(run, stage, run.preset.default_config, VALIDATION)
+    return recorded(run, stage, "generate")
+
+
+def recorded(run: RunRef, stage: int | None, step: str) -> StepRecord:
+    record = read_record(run.folder(stage), step)
+    assert record is not None
+    return record
+
+
+def drawn(run: RunRef) -> StepRecord:
+    make_validation.fn(run)
+    return recorded(run, None, "validation")
 
 
 @pytest.mark.parametrize("stage", [0, 1])
@@ -55,8 +67,7 @@ def identities(instances: list[Instance]) -> set[str]:
 
 def test_neither_validation_nor_training_data_hold_an_instance_of_the_benchmark_suite(tmp_path: Path):
     run = crowded(tmp_path, 3)
-    record = make_validation.fn(run)
-    generate.fn(run, 0, CROWDED, record)
+    generate.fn(run, 0, CROWDED, make_validation.fn(run))
     suite = suite_identities(3)
     assert len(identities(sample_boards(CROWDED, 700, agents=3, seed=0)) & suite) > 10, (
         "they would, if the suite were not held out"
@@ -69,11 +80,11 @@ def test_neither_validation_nor_training_data_hold_an_instance_of_the_benchmark_
 
 
 def test_data_of_two_agents_does_not_depend_on_the_suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    expected = make_validation.fn(RunRef(directory=tmp_path / "with", preset=load_preset("micro")))
+    expected = drawn(RunRef(directory=tmp_path / "with", preset=load_preset("micro")))
     monkeypatch.setattr(benchmark, "SUITE", tmp_path / "missing.parquet")
     benchmark._identities.cache_clear()
     registry._load.cache_clear()
-    found = make_validation.fn(RunRef(directory=tmp_path / "without", preset=load_preset("micro")))
+    found = drawn(RunRef(directory=tmp_path / "without", preset=load_preset("micro")))
     assert (found.key, found.outputs) == (expected.key, expected.outputs)
     assert found.key == TWO_AGENTS, "the key of a step whose output is the same stays the same"
 
@@ -83,5 +94,5 @@ def test_the_suite_is_part_of_the_key_of_more_agents(tmp_path: Path, monkeypatch
     for digest in ("a", "b"):
         monkeypatch.setattr(environment, "SUITE_SHA256", digest)
         registry._load.cache_clear()
-        keys.append(make_validation.fn(crowded(tmp_path / digest, 3)).key)
+        keys.append(drawn(crowded(tmp_path / digest, 3)).key)
     assert keys[0] != keys[1]

@@ -27,6 +27,7 @@ from infra.runs.files import (
     TRAINING_LOG,
     VALIDATION,
     File,
+    file_state,
 )
 from infra.runs.run import Run, RunRef
 from infra.runs.steps import RECORDS, StepRecord
@@ -71,16 +72,14 @@ def run(tmp_path: Path) -> RunRef:
 
 
 def ask(run: RunRef, stage: int) -> StepRecord:
-    judged = judge.fn(
-        run,
-        stage,
-        StepRecord(step="evaluate", key=f"evaluate-{stage}", outputs={"rollouts.parquet": "same"}, seconds=0),
-    )
-    record = propose.fn(
-        run, stage, StepRecord(step="summarize", key=f"summary-{stage}", outputs={}, seconds=0), judged
-    )
+    """The record of the step; `reused` if it was not made anew."""
+    path = run.folder(stage) / RECORDS / "engineer.json"
+    before = file_state(path)
+    judged = judge.fn(run, stage, run.evaluation(run.best(stage - 1)), run.evaluation(stage))
+    propose.fn(run, stage, run.read(BREAKDOWN, stage), judged)
     run.write(CONFIG, run.read(PROPOSAL, stage).config, stage + 1)
-    return record
+    record = StepRecord.model_validate_json(path.read_bytes())
+    return record.model_copy(update={"reused": file_state(path) == before})
 
 
 def values(run: RunRef, stage: int) -> dict[str, float]:

@@ -12,13 +12,11 @@ from envgen.mapf.prompts import PromptStyle
 from infra.config.preset import load_preset
 from infra.runs.files import TRAIN_DATA
 from infra.runs.run import RunRef
-from infra.runs.steps import StepRecord
+from infra.runs.steps import Stored
 from tasks import learn
 from tasks.data import make_validation
 from tasks.learn import evaluate_start, train
 from tasks.run import close_engine, engine
-
-DONE = StepRecord(step="generate", key="data", outputs={}, seconds=0)
 
 
 @pytest.mark.slow
@@ -36,13 +34,13 @@ def test_one_engine_answers_all_that_a_policy_is_asked_and_is_closed_before_trai
 
     monkeypatch.setattr(learn, "run_child", trainer)
     try:
-        evaluate_start.fn(run, make_validation.fn(run))
+        evaluate_start.fn(run, BASE_POLICY, run.model(BASE_POLICY), make_validation.fn(run))
         asked = engine(run.policy(-1), run.preset.engine, tmp_path / "other.log")
         assert asked.pid is not None, "the engine of the evaluation goes on"
         assert not (tmp_path / "other.log").exists()
         assert not list(run.folder(BASE_POLICY).glob("*.partial*"))
         with pytest.raises(ChildError, match="looked"):
-            train.fn(run, 0, DONE, -1)
+            train.fn(run, 0, Stored(path=run.path(TRAIN_DATA, 0), sha256=""), run.model(BASE_POLICY))
         assert seen == [None]
     finally:
         close_engine()
@@ -56,7 +54,7 @@ def test_training_that_runs_out_of_memory_says_what_helps_and_where_it_goes_on(t
     run = RunRef(directory=tmp_path / "run", preset=preset)
     write_dataset(run.path(TRAIN_DATA, 0), instances()[:8], PromptStyle.COMPACT, {})
     with pytest.raises(ChildError) as failure:
-        train.fn(run, 0, DONE, -1)
+        train.fn(run, 0, Stored(path=run.path(TRAIN_DATA, 0), sha256=""), run.model(BASE_POLICY))
     said = str(failure.value)
     assert said.startswith("stage 0: training ran out of memory: ")
     assert "(1) --set trl.per_device_train_batch_size=16 --set trl.gradient_accumulation_steps=2" in said

@@ -3,14 +3,15 @@
 from pathlib import Path
 
 import pytest
-from factories import EVALUATED, asked, finished_run, rollouts, shares
+from factories import asked, finished_run, rollouts, shares
 from support.boards import boards_config, sample_boards
 
 from envgen.config import EnvConfig
+from envgen.files import write_json
 from infra.config.preset import load_preset
-from infra.runs.files import ENGINEER_STATE, GATE, MANIFEST, PROPOSAL, REPORT, RESULTS
+from infra.runs.files import BREAKDOWN, ENGINEER_STATE, GATE, MANIFEST, PROPOSAL, REPORT, RESULTS
 from infra.runs.run import Run, RunRef
-from infra.runs.steps import StepRecord
+from infra.runs.steps import RECORDS
 from policy.evaluation import gains
 from policy.rollouts import Rollout, breakdown_of
 from tasks.engineer import propose
@@ -28,7 +29,12 @@ OPTIONS = {"configs": [config.model_dump() for config in OPTIONS_CONFIGS]}
 
 def judge_again(run: RunRef) -> None:
     for stage in (0, 1):
-        judge.fn(run, stage, EVALUATED)
+        judge.fn(run, stage, run.evaluation(run.best(stage - 1)), run.evaluation(stage))
+
+
+def record_training(run: RunRef, **fields: object) -> None:
+    record = {"step": "train", "key": "of training", "outputs": {}, "seconds": 2.0, **fields}
+    write_json(run.folder(0) / RECORDS / "train.json", record)
 
 
 @pytest.fixture
@@ -110,8 +116,7 @@ def test_the_next_stage_starts_where_the_gate_says(
     judge_again(judged)
     for number in (0, 1):
         judged.write(ENGINEER_STATE, {"seen": number}, number)
-    summary = StepRecord(step="summarize", key="", outputs={}, seconds=0)
-    propose.fn(judged, 1, summary, summary)
+    propose.fn(judged, 1, judged.read(BREAKDOWN, 1), judged.read(GATE, 1))
     proposal = judged.read(PROPOSAL, 1)
     assert judged.parent(2) == parent
     assert proposal.config == config
@@ -126,24 +131,25 @@ def test_a_manifest_is_repaired_after_a_cut_between_a_step_done_again_and_it(
 ):
     run = finished_run(tmp_path / "run", (3, 4, 5), configs=CONFIGS)
 
-    def steps(sha: str, **more: bool) -> list[StepRecord]:
-        return [StepRecord(step="train", key="of training", outputs={"checkpoint": sha}, seconds=2, **more)]
+    def write(sha: str) -> None:
+        record_training(run, outputs={"checkpoint": sha})
+        write_manifest.fn(run, 0)
 
-    write_manifest.fn(run, 0, steps("first"))
+    write("first")
     state = run.path(MANIFEST, 0).stat().st_mtime_ns
-    write_manifest.fn(run, 0, steps("first", reused=True))
+    write("first")
     assert run.path(MANIFEST, 0).stat().st_mtime_ns == state, "of the same steps it is not written again"
-    write_manifest.fn(run, 0, steps("second", reused=True))
-    assert run.read(MANIFEST, 0)["files"] == {"checkpoint": "second"}
+    write("second")
+    assert run.read(MANIFEST, 0)["files"]["checkpoint"] == "second"
     run.path(MANIFEST, 0).write_text('{"stage": 0')
-    write_manifest.fn(run, 0, steps("second", reused=True))
-    assert run.read(MANIFEST, 0)["files"] == {"checkpoint": "second"}
+    write("second")
+    assert run.read(MANIFEST, 0)["files"]["checkpoint"] == "second"
 
 
 def test_a_training_that_was_resumed_is_marked_wherever_its_stage_is_described(tmp_path: Path):
     run = finished_run(tmp_path / "run", (3, 4, 5), configs=CONFIGS)
-    facts = {"resumed": [2, 3]}
-    write_manifest.fn(run, 0, [StepRecord(step="train", key="", outputs={}, seconds=2, facts=facts)])
+    record_training(run, facts={"resumed": [2, 3]})
+    write_manifest.fn(run, 0)
     results = [publish.fn(run, stage) for stage in (0, 1)][-1]
     assert [stage.training.resumed for stage in results.stages] == [(2, 3), ()]
     assert "resumed from step 2" in run.read(REPORT)

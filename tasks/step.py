@@ -1,0 +1,81 @@
+"""`@step` makes a function a step of a run: a Prefect task whose files are made once.
+
+The function writes files; the step returns what the first of them holds, or a `Stored` for data and weights:
+that is what the next step takes. Its key is a digest of the values it takes and of what `decides` says of the
+run. A step whose record has this key, and whose files are as it wrote them, is not done again: Prefect shows
+the state `Cached`.
+"""
+
+from collections.abc import Callable
+from functools import wraps
+from inspect import signature
+from typing import Any
+
+from prefect import State, task
+from prefect.cache_policies import NO_CACHE
+from prefect.context import TaskRunContext
+from prefect.states import Completed
+
+from infra.runs.files import File
+from infra.runs.run import RunRef
+from infra.runs.steps import Stored, run_step
+
+Body = Callable[..., dict[str, Any] | None]
+Decides = Callable[[RunRef, Any], dict[str, Any]]
+
+
+def step(
+    name: str,
+    *writes: File[Any] | str,
+    decides: Decides = lambda run, stage: {},
+    unfinished: str | None = None,
+) -> Callable[[Body], Callable[..., Any]]:
+    """Make a function of a run, the number of a stage and values of earlier steps a step; it may return facts
+    for the manifest.
+
+    `writes` are its files, or the name of a folder. `unfinished` names what it keeps beside them while it is
+    not done, and need not do again if it is cut off.
+    """
+
+    def decorate(body: Body) -> Callable[..., Any]:
+        names = [*signature(body).parameters][2:]
+
+        @task(name=name, cache_policy=NO_CACHE)
+        @wraps(body)
+        def cached(run: RunRef, stage: int | None = None, *values: Any) -> Any:
+            inputs = dict(zip(names, map(_content, values), strict=True))
+            record = run_step(
+                run.folder(stage),
+                name,
+                {**inputs, **decides(run, stage)},
+                tuple(_name(file) for file in writes),
+                lambda: body(run, stage, *values),
+                unfinished=unfinished,
+            )
+            value = _value(run, stage, writes[0], record.outputs)
+            return Completed(name="Cached", data=value) if record.reused and TaskRunContext.get() else value
+
+        @wraps(body)
+        def call(*arguments: Any) -> Any:
+            returned = cached(*arguments)
+            return returned.data.result if isinstance(returned, State) else returned  # type: ignore[union-attr]
+
+        call.fn = cached.fn  # type: ignore[attr-defined]
+        return call
+
+    return decorate
+
+
+def _value(run: RunRef, stage: int | None, file: File[Any] | str, outputs: dict[str, str]) -> Any:
+    if isinstance(file, File) and not file.stored:
+        return run.read(file, stage)
+    return Stored(path=run.folder(stage) / _name(file), sha256=outputs[_name(file)])
+
+
+def _name(file: File[Any] | str) -> str:
+    return file if isinstance(file, str) else file.name
+
+
+def _content(value: Any) -> Any:
+    """What a key holds of a value: a digest of what is stored elsewhere, wherever it lies."""
+    return value.sha256 if isinstance(value, Stored) else value
